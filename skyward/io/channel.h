@@ -1,0 +1,76 @@
+#pragma once
+
+// A two-way byte stream to another process that carries frames: a Unix socket (descriptors travel too), or a pair of pipes
+// (the stdio of a command such as ssh). Writes are queued and leave in one writev for all that is waiting; reads are handed
+// out whole by a cutter that the owner provides, so that the room of bytes stays ignorant of what they mean.
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "skyward/base/bytes.h"
+#include "skyward/base/error.h"
+#include "skyward/io/event_loop.h"
+#include "skyward/io/file_descriptor.h"
+
+namespace skyward::io {
+
+// Pieces of one message to be written, in order. `descriptors` are borrowed until written; `keep` holds what they and the
+// pieces need.
+struct Outgoing {
+  Bytes head;
+  std::vector<SharedBytes> body;
+  std::vector<int> descriptors;
+  std::vector<std::shared_ptr<const void>> keep;
+};
+
+// A whole message as it came: `head` and `body` as the cutter cut them.
+struct Incoming {
+  Bytes head;
+  SharedBytes body;
+  std::vector<FileDescriptor> descriptors;
+};
+
+// Tells from a message's first `prefix_bytes` bytes how long the rest is.
+struct Cut {
+  std::size_t head_bytes = 0;  // after the prefix; the Incoming's head holds prefix and head
+  std::size_t body_bytes = 0;  // read into memory of its own, kept by SharedBytes
+  std::size_t descriptors = 0;
+};
+using Cutter = std::function<Result<Cut>(ByteView prefix)>;
+
+class Channel {
+ public:
+  struct Handlers {
+    std::function<void(Incoming)> on_message;
+    // Called once: the other end closed (an empty message) or the stream broke. The channel is dead then; destroy it later,
+    // not inside the call.
+    std::function<void(Error)> on_closed;
+  };
+
+  // Takes ownership of non-blocking descriptors; for a socket both are the same one (`write` empty).
+  Channel(EventLoop& loop, FileDescriptor read, FileDescriptor write, std::size_t prefix_bytes, Cutter cutter,
+          Handlers handlers);
+  ~Channel();
+  Channel(const Channel&) = delete;
+  Channel& operator=(const Channel&) = delete;
+
+  // Queues a message. Everything queued in one turn of the loop leaves together.
+  void send(Outgoing message);
+  // Writes what is queued now instead of at the end of the turn; for latency.
+  void flush();
+  // Bytes queued and not yet taken by the kernel: back-pressure for senders.
+  std::size_t queued_bytes() const;
+  bool is_open() const;
+  // Stops reading and forgets what is queued. on_closed is not called.
+  void close();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace skyward::io

@@ -1,0 +1,76 @@
+#pragma once
+
+// Child processes. A child starts with exactly the descriptors it is given (all others are close-on-exec), default signals and an empty
+// signal mask; it is reaped by a pidfd on the loop, so no SIGCHLD handler touches the user's program.
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "skyward/base/error.h"
+#include "skyward/io/event_loop.h"
+
+namespace skyward::io {
+
+struct SpawnOptions {
+  std::vector<std::string> command;                               // argv; [0] is looked up on PATH
+  std::vector<std::pair<std::string, std::string>> environment;   // set over the parent's
+  std::vector<std::string> unset;                                 // names removed from the parent's
+  std::string directory;                                          // working directory; empty: the parent's
+  std::vector<std::pair<int, int>> descriptors;                   // (ours, number in the child); 0–2 not named: /dev/null
+  bool new_session = false;                                       // setsid: out of reach of the terminal's Ctrl-C
+  bool die_with_parent = false;                                   // SIGKILL when the spawning thread ends (PR_SET_PDEATHSIG)
+};
+
+struct ExitStatus {
+  int code = 0;                    // exit code, if `signal` is 0
+  int signal = 0;                  // the signal that ended it
+  std::int64_t max_rss_bytes = 0;  // peak resident memory
+
+  // "exit code 3", "killed by signal 11 (SIGSEGV)".
+  std::string describe() const;
+};
+
+class Process {
+ public:
+  // Starts the command. `on_exit` is called once on the loop thread, after the child was reaped.
+  // Fails with `invalid` when the program does not exist or the directory cannot be entered.
+  static Result<std::unique_ptr<Process>> spawn(EventLoop& loop, const SpawnOptions& options,
+                                                std::function<void(ExitStatus)> on_exit);
+  // Kills (SIGKILL) and reaps a child that still runs.
+  ~Process();
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+
+  pid_t pid() const;
+  bool is_running() const;
+  // To the child itself; nothing happens when it has ended (never hits a recycled pid).
+  void signal(int number);
+  // To its whole session or process group, when new_session was set.
+  void signal_group(int number);
+
+ private:
+  struct Impl;
+  explicit Process(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+// Runs a command to its end on the calling thread (a blocking one, never the loop) and returns what it printed.
+struct CommandResult {
+  ExitStatus status;
+  std::string out;
+  std::string err;
+};
+Result<CommandResult> run_command(const SpawnOptions& options, Duration timeout, std::string_view input = {});
+
+// Makes this process adopt orphaned grandchildren, and kills every descendant of this process that is still alive (SIGKILL,
+// repeated until none is left or `timeout` is over). For an agent that ends. Returns how many were killed.
+void adopt_orphans();
+int kill_descendants(Duration timeout);
+
+}  // namespace skyward::io

@@ -1,0 +1,69 @@
+#pragma once
+
+// Large buffers in memory that processes pass to each other by descriptor (memfd). Page faults cost more than copying, so the
+// sender's segments are kept and used again (Arena); receivers map privately: what they write nobody else sees.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "skyward/base/bytes.h"
+#include "skyward/base/error.h"
+#include "skyward/io/file_descriptor.h"
+
+namespace skyward::io {
+
+// One memfd, mapped.
+class SharedMemory {
+ public:
+  // New, zeroed, mapped shared and writable. Fails with `exhausted`.
+  static Result<std::shared_ptr<SharedMemory>> create(std::size_t size);
+  // A received descriptor, mapped private and writable (copy on write). `size` 0: the file's own.
+  // Fails with `invalid` when the file is shorter than `size`.
+  static Result<std::shared_ptr<SharedMemory>> map_private(FileDescriptor descriptor, std::size_t size);
+  ~SharedMemory();
+  SharedMemory(const SharedMemory&) = delete;
+  SharedMemory& operator=(const SharedMemory&) = delete;
+
+  std::byte* data() const { return data_; }
+  std::size_t size() const { return size_; }
+  int descriptor() const { return descriptor_.get(); }
+
+ private:
+  SharedMemory(FileDescriptor descriptor, std::byte* data, std::size_t size);
+  FileDescriptor descriptor_;
+  std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+// Segments for sending, recycled. Thread-safe. A segment comes back by itself when its last holder lets go, unless it was marked
+// retained: then some receiver may still have it mapped, and writing to it again would change data under their hands.
+class Arena : public std::enable_shared_from_this<Arena> {
+ public:
+  // Idle segments are kept up to `keep_bytes` in all.
+  static std::shared_ptr<Arena> create(std::size_t keep_bytes);
+
+  struct Segment {
+    std::shared_ptr<SharedMemory> memory;  // at least the size asked for
+    bool retained = false;                 // set by the holder before letting go
+  };
+  // A segment of at least `size` bytes with undefined content. Fails with `exhausted`.
+  Result<std::shared_ptr<Segment>> acquire(std::size_t size);
+
+  std::size_t idle_bytes() const;
+
+ private:
+  explicit Arena(std::size_t keep_bytes) : keep_bytes_(keep_bytes) {}
+  void give_back(std::unique_ptr<Segment> segment);
+
+  const std::size_t keep_bytes_;
+  mutable std::mutex mutex_;
+  std::vector<std::shared_ptr<SharedMemory>> idle_;
+};
+
+// Copies with several threads when `bytes` is large: page faults and memory channels both profit.
+void copy_bytes(std::byte* to, ByteView from);
+
+}  // namespace skyward::io

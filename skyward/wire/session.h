@@ -1,0 +1,57 @@
+#pragma once
+
+// One end of a conversation that outlives its connections. Pure: bytes and time stay outside.
+//
+// Each numbered message gets the next sequence number and is kept until the other end acknowledges it. When a connection
+// is made anew, both ends say in Hello and Welcome what they have, and send the rest again; a message that arrives
+// twice is dropped here, one that arrives too early means that the connection must be made anew.
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "skyward/wire/codec.h"
+#include "skyward/wire/message.h"
+
+namespace skyward::wire {
+
+class Session {
+ public:
+  // Numbers a message and keeps it for re-sending. Returns the envelope to send it under.
+  // Hello, Welcome and Heartbeat are not numbered: use control().
+  Envelope number(Message message);
+
+  // Envelope for a message outside the numbered stream; carries the acknowledgement.
+  Envelope control();
+
+  enum class Arrival {
+    deliver,    // new and in order: hand it to the core
+    duplicate,  // seen before: drop it
+    gap,        // something is missing: make the connection anew
+  };
+  // Takes note of an arriving frame: drops what it acknowledges, tells what to do with its message.
+  Arrival arrived(const Envelope& envelope);
+
+  // The other end has everything up to `last_received`: forget that, and return what must be sent again, in order.
+  struct Kept {
+    std::uint64_t sequence = 0;
+    Message message;
+  };
+  std::vector<Kept> resume(std::uint64_t last_received);
+
+  // Acknowledgement is owed: more than kAcknowledgeEvery frames arrived since the last frame that carried one.
+  bool should_acknowledge() const;
+
+  std::uint64_t last_received() const { return received_; }
+  std::size_t unacknowledged() const { return kept_.size(); }
+
+ private:
+  void forget(std::uint64_t acknowledged);
+
+  std::uint64_t next_ = 1;
+  std::uint64_t received_ = 0;
+  std::uint64_t told_ = 0;  // the acknowledgement last sent
+  std::deque<Kept> kept_;
+};
+
+}  // namespace skyward::wire
