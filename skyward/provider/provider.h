@@ -13,6 +13,7 @@
 
 #include "skyward/base/error.h"
 #include "skyward/base/time.h"
+#include "skyward/spec/offer.h"
 #include "skyward/spec/pool_spec.h"
 
 namespace skyward::provider {
@@ -24,32 +25,6 @@ struct Capabilities {
   bool descriptors = false;         // connections are Unix sockets on this very machine: memory can be passed by descriptor
   bool root = true;                 // packages can be installed with apt
   bool stop_ends_billing = true;    // powering a machine off from inside ends its cost
-};
-
-// An instance type at a place and a price, buyable now. Prices in dollars an hour.
-struct Offer {
-  std::string instance_type;
-  std::string region;
-  int cpus = 0;
-  double memory_gb = 0;
-  std::optional<double> price_on_demand;
-  std::optional<double> price_spot;
-  int billing_increment_minutes = 0;
-};
-
-// What prepare() made for a pool, as data: enough to tear it down from another process.
-struct Cluster {
-  std::string id;  // "<provider>-<8 hex>"
-  std::string region;
-  std::string instance_type;
-  std::vector<std::pair<std::string, std::string>> details;
-};
-
-struct Instance {
-  std::string id;
-  bool spot = false;
-  std::string private_ip;
-  std::optional<std::string> public_ip;
 };
 
 // How to reach an agent: a command with stdin and stdout, started by the engine.

@@ -1,0 +1,183 @@
+#pragma once
+
+// The engine's decisions: plain state, and one on_* function for each thing that can happen. Synchronous, single-threaded; no I/O, no
+// clock: `now` arrives with every event. What must happen next is asked of Effects.
+//
+// A pool lives through these phases; every failure on the way leads through `closing`, so that clean-up is a state and not a hope:
+//
+//     idle → offering → preparing → provisioning → starting → running → closing → terminating → removing → closed
+//
+// Nodes keep their rank when their machine is replaced. Tasks wait in one queue; a node gets a task for each free slot, and a little
+// more than that while tasks are short (State::mean_run), so that the wire is never empty. What was given too early is recalled when
+// another node falls idle. core_pool.cc decides about phases and nodes, core_task.cc about tasks.
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <queue>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "skyward/base/error.h"
+#include "skyward/base/time.h"
+#include "skyward/engine/effects.h"
+#include "skyward/spec/id.h"
+#include "skyward/spec/offer.h"
+#include "skyward/spec/pool_spec.h"
+#include "skyward/wire/message.h"
+
+namespace skyward::engine {
+
+enum class Phase : std::uint8_t {
+  idle, offering, preparing, provisioning, starting, running, closing, terminating, removing, closed,
+};
+
+enum class NodeState : std::uint8_t {
+  absent,        // no machine, or one that is being bought
+  connecting,    // until its agent has greeted
+  bootstrapping, // configured; until its workers have greeted
+  ready,
+  draining,      // told to shut down
+  gone,          // given up for good
+};
+
+// A function as a node gets it: body once, then the id.
+struct FunctionRef {
+  FunctionId id;
+  SharedBytes body;
+  std::string name;
+};
+
+// One call, as it is submitted.
+struct TaskSpec {
+  TaskId id;
+  std::shared_ptr<const FunctionRef> function;
+  wire::Payload arguments;
+  std::optional<NodeId> node;           // pinned to this rank
+  std::optional<std::uint32_t> worker;  // ... and to this worker of it
+  Duration timeout{};
+  std::uint32_t stream_window = 0;
+};
+
+struct Task {
+  TaskSpec spec;
+  std::uint32_t attempt = 1;
+  bool assigned = false;
+  bool cancelled = false;
+  bool item_seen = false;  // a stream that has delivered cannot start over
+  NodeId node;             // when assigned
+};
+
+struct Node {
+  NodeId id;
+  NodeState state = NodeState::absent;
+  Instance instance;
+  int replacements = 0;
+  InstanceId replaced;                      // machine that stood here before, until the new one is ready
+  Time last_heard{};
+  Time deadline = kNever;                   // of the present state
+  Time ready_at{};
+  std::size_t steps = 0;                    // bootstrap steps reported so far
+  std::uint32_t slots = 0;
+  std::uint32_t outstanding = 0;            // tasks given and not answered
+  bool listed_free = false;
+  bool listed_spare = false;
+  bool recalling = false;
+  std::unordered_set<TaskId> tasks;         // given and not answered
+  std::deque<TaskId> pinned;                // waiting for this very node
+  std::unordered_set<FunctionId> functions; // bodies it has
+  NodeReceipt receipt;
+};
+
+// A blob that unfinished tasks refer to.
+struct BlobUse {
+  std::uint32_t tasks = 0;
+  std::set<NodeId> holders;
+};
+
+struct Options {
+  std::string job_id;
+  Duration heartbeat_timeout;
+  std::uint32_t workers_per_node = 1;
+  // Filled by on_prepared.
+  int head_port = 29500;
+};
+
+struct State {
+  PoolSpec spec;
+  Options options;
+  Phase phase = Phase::idle;
+  std::optional<Error> open_error;
+  bool ready_told = false;  // opened() was called
+  Cluster cluster;
+  Offer offer;
+  std::vector<Node> nodes;
+  int provisioning = 0;     // provision calls in flight
+  int terminating = 0;      // terminate calls in flight
+
+  std::unordered_map<TaskId, Task> tasks;
+  std::deque<TaskId> queue;         // may name tasks that are gone: skipped
+  std::deque<NodeId> free_nodes;    // outstanding < slots
+  std::deque<NodeId> spare_nodes;   // room for prefetch
+  std::unordered_set<NodeId> loaded_nodes;  // outstanding > slots
+  std::unordered_map<BlobId, BlobUse> blobs;
+  double mean_run_ns = -1;          // of recent tasks; negative: not known yet
+  Time steal_at = kNever;
+
+  Time opened_at{};
+  Time ready_at{};
+  Time lifetime_ends = kNever;
+  Time close_deadline = kNever;
+
+  // Deadlines to look at, earliest first; stale entries are skipped.
+  struct Alarm {
+    Time at;
+    enum class Kind : std::uint8_t { node, cancel } kind;
+    std::uint64_t id;
+    bool operator>(const Alarm& other) const { return at > other.at; }
+  };
+  std::priority_queue<Alarm, std::vector<Alarm>, std::greater<>> alarms;
+};
+
+State make_state(PoolSpec spec, Options options);
+
+// From the caller.
+void on_open(State& state, Effects& effects, Time now);
+void on_close(State& state, Effects& effects, Time now);
+void on_submit(State& state, Effects& effects, Time now, TaskSpec task);
+void on_cancel(State& state, Effects& effects, Time now, TaskId task);
+void on_item_taken(State& state, Effects& effects, TaskId task, std::uint32_t count);
+
+// From the provider.
+void on_offers(State& state, Effects& effects, Time now, Result<std::vector<Offer>> offers);
+void on_prepared(State& state, Effects& effects, Time now, Result<Cluster> cluster);
+void on_provisioned(State& state, Effects& effects, Time now, NodeId first_node, int count,
+                    Result<std::vector<Instance>> instances);
+void on_terminated(State& state, Effects& effects, Time now, Status status);
+void on_torn_down(State& state, Effects& effects, Time now, Status status);
+
+// From a node. What the loop knows of this node's environment comes with on_joined.
+struct NodeSetup {
+  std::vector<std::string> worker_command;
+  std::string directory;
+  std::string bootstrap;
+  wire::KeyValues bootstrap_environment;
+};
+void on_joined(State& state, Effects& effects, Time now, NodeId node, NodeSetup setup);
+void on_message(State& state, Effects& effects, Time now, NodeId node, wire::Message message);
+// The connection ended and will not come back, the agent refused us, or it never answered.
+void on_node_lost(State& state, Effects& effects, Time now, NodeId node, Error why);
+
+// Time has come to next_deadline() (or later).
+void on_timer(State& state, Effects& effects, Time now);
+Time next_deadline(const State& state);
+
+// Every invariant, by CHECK. Walks everything: for tests and the simulator.
+void sanity_check(const State& state);
+
+}  // namespace skyward::engine
