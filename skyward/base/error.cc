@@ -4,15 +4,24 @@ namespace skyward {
 
 std::string_view to_string(ErrorKind kind) {
   switch (kind) {
-    case ErrorKind::invalid: return "invalid";
-    case ErrorKind::denied: return "denied";
-    case ErrorKind::exhausted: return "exhausted";
-    case ErrorKind::unavailable: return "unavailable";
-    case ErrorKind::lost: return "lost";
-    case ErrorKind::unsupported: return "unsupported";
-    case ErrorKind::task: return "task";
-    case ErrorKind::cancelled: return "cancelled";
-    case ErrorKind::timeout: return "timeout";
+    case ErrorKind::invalid:
+      return "invalid";
+    case ErrorKind::denied:
+      return "denied";
+    case ErrorKind::exhausted:
+      return "exhausted";
+    case ErrorKind::unavailable:
+      return "unavailable";
+    case ErrorKind::lost:
+      return "lost";
+    case ErrorKind::unsupported:
+      return "unsupported";
+    case ErrorKind::task:
+      return "task";
+    case ErrorKind::cancelled:
+      return "cancelled";
+    case ErrorKind::timeout:
+      return "timeout";
   }
   return "unknown";
 }

@@ -1,15 +1,19 @@
 #pragma once
 
-// The engine's decisions: plain state, and one on_* function for each thing that can happen. Synchronous, single-threaded; no I/O, no
-// clock: `now` arrives with every event. What must happen next is asked of Effects.
+// The engine's decisions: plain state, and one on_* function for each thing that can happen.
+// Synchronous, single-threaded; no I/O, no clock: `now` arrives with every event. What must happen
+// next is asked of Effects.
 //
-// A pool lives through these phases; every failure on the way leads through `closing`, so that clean-up is a state and not a hope:
+// A pool lives through these phases; every failure on the way leads through `closing`, so that
+// clean-up is a state and not a hope:
 //
-//     idle → offering → preparing → provisioning → starting → running → closing → terminating → removing → closed
+//     idle → offering → preparing → provisioning → starting → running → closing → terminating →
+//     removing → closed
 //
-// Nodes keep their rank when their machine is replaced. Tasks wait in one queue; a node gets a task for each free slot, and a little
-// more than that while tasks are short (State::mean_run), so that the wire is never empty. What was given too early is recalled when
-// another node falls idle. core_pool.cc decides about phases and nodes, core_task.cc about tasks.
+// Nodes keep their rank when their machine is replaced. Tasks wait in one queue; a node gets a task
+// for each free slot, and a little more than that while tasks are short (State::mean_run), so that
+// the wire is never empty. What was given too early is recalled when another node falls idle.
+// core_pool.cc decides about phases and nodes, core_task.cc about tasks.
 
 #include <cstdint>
 #include <deque>
@@ -34,16 +38,25 @@
 namespace skyward::engine {
 
 enum class Phase : std::uint8_t {
-  idle, offering, preparing, provisioning, starting, running, closing, terminating, removing, closed,
+  idle,
+  offering,
+  preparing,
+  provisioning,
+  starting,
+  running,
+  closing,
+  terminating,
+  removing,
+  closed,
 };
 
 enum class NodeState : std::uint8_t {
-  absent,        // no machine, or one that is being bought
-  connecting,    // until its agent has greeted
-  bootstrapping, // configured; until its workers have greeted
+  absent,         // no machine, or one that is being bought
+  connecting,     // until its agent has greeted
+  bootstrapping,  // configured; until its workers have greeted
   ready,
-  draining,      // told to shut down
-  gone,          // given up for good
+  draining,  // told to shut down
+  gone,      // given up for good
 };
 
 // A function as a node gets it: body once, then the id.
@@ -78,19 +91,19 @@ struct Node {
   NodeState state = NodeState::absent;
   Instance instance;
   int replacements = 0;
-  InstanceId replaced;                      // machine that stood here before, until the new one is ready
+  InstanceId replaced;  // machine that stood here before, until the new one is ready
   Time last_heard{};
-  Time deadline = kNever;                   // of the present state
+  Time deadline = kNever;  // of the present state
   Time ready_at{};
-  std::size_t steps = 0;                    // bootstrap steps reported so far
+  std::size_t steps = 0;  // bootstrap steps reported so far
   std::uint32_t slots = 0;
-  std::uint32_t outstanding = 0;            // tasks given and not answered
+  std::uint32_t outstanding = 0;  // tasks given and not answered
   bool listed_free = false;
   bool listed_spare = false;
   bool recalling = false;
-  std::unordered_set<TaskId> tasks;         // given and not answered
-  std::deque<TaskId> pinned;                // waiting for this very node
-  std::unordered_set<FunctionId> functions; // bodies it has
+  std::unordered_set<TaskId> tasks;          // given and not answered
+  std::deque<TaskId> pinned;                 // waiting for this very node
+  std::unordered_set<FunctionId> functions;  // bodies it has
   NodeReceipt receipt;
 };
 
@@ -113,20 +126,21 @@ struct State {
   Options options;
   Phase phase = Phase::idle;
   std::optional<Error> open_error;
-  bool ready_told = false;  // opened() was called
+  std::optional<Error> abandoned;  // no node is left, nor will be: every task ends with this
+  bool ready_told = false;         // opened() was called
   Cluster cluster;
   Offer offer;
   std::vector<Node> nodes;
-  int provisioning = 0;     // provision calls in flight
-  int terminating = 0;      // terminate calls in flight
+  int provisioning = 0;  // provision calls in flight
+  int terminating = 0;   // terminate calls in flight
 
   std::unordered_map<TaskId, Task> tasks;
-  std::deque<TaskId> queue;         // may name tasks that are gone: skipped
-  std::deque<NodeId> free_nodes;    // outstanding < slots
-  std::deque<NodeId> spare_nodes;   // room for prefetch
+  std::deque<TaskId> queue;                 // may name tasks that are gone: skipped
+  std::deque<NodeId> free_nodes;            // outstanding < slots
+  std::deque<NodeId> spare_nodes;           // room for prefetch
   std::unordered_set<NodeId> loaded_nodes;  // outstanding > slots
   std::unordered_map<BlobId, BlobUse> blobs;
-  double mean_run_ns = -1;          // of recent tasks; negative: not known yet
+  double mean_run_ns = -1;  // of recent tasks; negative: not known yet
   Time steal_at = kNever;
 
   Time opened_at{};
@@ -158,7 +172,7 @@ void on_offers(State& state, Effects& effects, Time now, Result<std::vector<Offe
 void on_prepared(State& state, Effects& effects, Time now, Result<Cluster> cluster);
 void on_provisioned(State& state, Effects& effects, Time now, NodeId first_node, int count,
                     Result<std::vector<Instance>> instances);
-void on_terminated(State& state, Effects& effects, Time now, Status status);
+void on_terminated(State& state, Effects& effects, Status status);
 void on_torn_down(State& state, Effects& effects, Time now, Status status);
 
 // From a node. What the loop knows of this node's environment comes with on_joined.

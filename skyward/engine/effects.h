@@ -1,7 +1,8 @@
 #pragma once
 
-// Everything the engine's core may ask of the world. The loop does it (with providers, connections, callers), the simulator does it
-// on virtual time, tests write it down. No call answers at once: answers come back as on_* events of core.h.
+// Everything the engine's core may ask of the world. The loop does it (with providers, connections,
+// callers), the simulator does it on virtual time, tests write it down. No call answers at once:
+// answers come back as on_* events of core.h.
 
 #include <string>
 #include <vector>
@@ -31,8 +32,9 @@ class Effects {
  public:
   virtual ~Effects() = default;
 
-  // The provider's verbs, answered by on_offers, on_prepared, on_provisioned, on_terminated, on_torn_down. The loop runs them one after
-  // another, each with a deadline of its own, and always answers.
+  // The provider's verbs, answered by on_offers, on_prepared, on_provisioned, on_terminated,
+  // on_torn_down. The loop runs them one after another, each with a deadline of its own, and always
+  // answers.
   virtual void list_offers() = 0;
   virtual void prepare(const Offer& offer) = 0;
   virtual void provision(int count, NodeId first_node) = 0;

@@ -1,0 +1,591 @@
+// Phases and nodes: opening, joining, losing, replacing, closing. See core.h for the idea.
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+
+#include "skyward/base/check.h"
+#include "skyward/engine/core.h"
+#include "skyward/engine/core_parts.h"
+#include "skyward/spec/limits.h"
+#include "skyward/spec/topology.h"
+
+namespace skyward::engine {
+namespace {
+
+// The documented steps of a bootstrap, in order. "volumes" only where there are some.
+constexpr std::array<std::string_view, 5> kSteps = {"uv", "apt", "deps", "skyward", "server"};
+
+void set_deadline(State& state, Node& node, Time deadline) {
+  node.deadline = deadline;
+  if (deadline != kNever) {
+    state.alarms.push({deadline, State::Alarm::Kind::node, node.id.value});
+  }
+}
+
+bool is_alive(const Node& node) {
+  return node.state == NodeState::connecting || node.state == NodeState::bootstrapping ||
+         node.state == NodeState::ready || node.state == NodeState::draining;
+}
+
+// Nothing is left that could still answer: the machines go.
+void give_back_when_idle(State& state, Effects& effects) {
+  if (state.phase != Phase::closing || state.provisioning > 0) return;
+  if (std::ranges::any_of(state.nodes, is_alive)) return;
+  std::vector<InstanceId> instances;
+  for (Node& node : state.nodes) {
+    if (!node.instance.id.empty()) instances.push_back(node.instance.id);
+  }
+  state.phase = Phase::terminating;
+  if (!instances.empty()) {
+    ++state.terminating;
+    effects.terminate(std::move(instances));
+  } else if (state.terminating == 0) {
+    state.phase = Phase::removing;
+    effects.teardown();
+  }
+}
+
+void say_closed(State& state, Effects& effects, Time now) {
+  state.phase = Phase::closed;
+  PoolStopped stopped;
+  stopped.pool = state.options.job_id;
+  const Time ready = state.ready_at == Time{} ? now : state.ready_at;
+  stopped.setup_seconds = seconds(ready - state.opened_at);
+  stopped.total_seconds = seconds(now - state.opened_at);
+  for (const Node& node : state.nodes) {
+    if (!node.instance.id.empty()) stopped.nodes.push_back(node.receipt);
+  }
+  effects.emit(std::move(stopped));
+  if (!std::exchange(state.ready_told, true)) {
+    effects.opened(std::unexpected(state.open_error.value_or(
+        Error{ErrorKind::cancelled, "the pool was closed while it opened", {}})));
+  }
+  effects.closed();
+}
+
+void start_closing(State& state, Effects& effects, Time now) {
+  state.phase = Phase::closing;
+  effects.emit(PoolStopping{});
+  fail_all_tasks(state, effects, {ErrorKind::cancelled, "the pool was closed", {}});
+  state.close_deadline = now + kCloseTimeout;
+  for (Node& node : state.nodes) {
+    if (!node.instance.id.empty()) effects.emit(InstanceStopping{node.instance.id});
+    if (node.state == NodeState::ready) {
+      node.receipt.up_seconds += seconds(now - node.ready_at);
+    }
+    if (node.state == NodeState::ready || node.state == NodeState::bootstrapping) {
+      node.state = NodeState::draining;
+      effects.send(node.id, wire::Shutdown{0});
+    } else if (node.state == NodeState::connecting) {
+      node.state = NodeState::gone;
+      effects.disconnect(node.id);
+    } else if (node.state == NodeState::absent) {
+      node.state = NodeState::gone;
+    }
+  }
+  give_back_when_idle(state, effects);
+}
+
+// Opening has failed: give everything back, then tell the caller why.
+void fail_open(State& state, Effects& effects, Time now, Error why) {
+  if (state.phase >= Phase::closing) return;
+  effects.emit(ErrorEvent{why.message, std::nullopt});
+  state.open_error = std::move(why);
+  start_closing(state, effects, now);
+}
+
+void launch_instance(State& state, Effects& effects, Time now, Node& node, Instance instance) {
+  node.instance = std::move(instance);
+  node.steps = 0;
+  node.receipt.node = static_cast<int>(node.id.value);
+  node.receipt.instance_id = node.instance.id;
+  effects.emit(InstanceProvisioned{
+      .instance_id = node.instance.id,
+      .node = static_cast<int>(node.id.value),
+      .spot = node.instance.spot,
+      .provider = state.spec.provider.name,
+      .ip = node.instance.private_ip,
+      .instance_type = state.offer.instance_type,
+      .price_on_demand = state.offer.price_on_demand,
+      .price_spot = state.offer.price_spot,
+      .billing_increment_minutes = state.offer.billing_increment_minutes > 0
+                                       ? std::optional(state.offer.billing_increment_minutes)
+                                       : std::nullopt});
+  node.state = NodeState::connecting;
+  set_deadline(state, node, now + kGreetTimeout);
+}
+
+void connect_node(Effects& effects, Node& node) {
+  effects.emit(BootstrapStarting{node.instance.id});
+  effects.connect(node.id, node.instance);
+}
+
+std::string head_address(const State& state) { return state.nodes.front().instance.private_ip; }
+
+wire::KeyValues worker_environment(const State& state, const Node& node, std::uint32_t worker) {
+  std::map<std::string, std::string> values = state.spec.image.env;
+  for (const auto& [name, value] : state.spec.env) values[name] = value;
+  for (const auto& [name, value] : state.spec.runtime.environment) values[name] = value;
+  InstanceInfo info;
+  info.node = static_cast<int>(node.id.value);
+  info.worker = static_cast<int>(worker);
+  info.total_nodes = static_cast<int>(state.nodes.size());
+  info.workers_per_node = static_cast<int>(state.options.workers_per_node);
+  info.head_addr = head_address(state);
+  info.head_port = state.options.head_port;
+  info.job_id = state.options.job_id;
+  for (const Node& peer : state.nodes) {
+    info.peers.push_back({static_cast<int>(peer.id.value), peer.instance.private_ip});
+  }
+  values["COMPUTE_POOL"] = to_json(info);
+  return {values.begin(), values.end()};
+}
+
+wire::Configure configuration(const State& state, const Node& node, NodeSetup setup) {
+  wire::Configure configure;
+  configure.worker_command = std::move(setup.worker_command);
+  configure.directory = std::move(setup.directory);
+  configure.bootstrap = std::move(setup.bootstrap);
+  configure.bootstrap_environment = std::move(setup.bootstrap_environment);
+  for (std::uint32_t worker = 0; worker < state.options.workers_per_node; ++worker) {
+    configure.workers.push_back({worker_environment(state, node, worker)});
+  }
+  configure.concurrency = static_cast<std::uint32_t>(state.spec.concurrency);
+  configure.heartbeat_ms = static_cast<std::uint32_t>(kHeartbeatInterval / 1ms);
+  configure.metrics_ms =
+      state.spec.collect_metrics ? static_cast<std::uint32_t>(kMetricsInterval / 1ms) : 0;
+  return configure;
+}
+
+// Tells of the steps up to and including `step`; those before it that had nothing to do are done
+// with it.
+void report_steps(Effects& effects, Node& node, std::string_view step) {
+  const auto found = std::ranges::find(kSteps, step);
+  if (found == kSteps.end()) {
+    effects.emit(BootstrapProgress{node.instance.id, std::string(step)});
+    return;
+  }
+  const auto until = static_cast<std::size_t>(found - kSteps.begin()) + 1;
+  for (; node.steps < until; ++node.steps) {
+    effects.emit(BootstrapProgress{node.instance.id, std::string(kSteps[node.steps])});
+  }
+}
+
+void all_ready(State& state, Effects& effects, Time now) {
+  state.phase = Phase::running;
+  state.ready_at = now;
+  std::uint32_t slots = 0;
+  for (const Node& node : state.nodes) slots += node.slots;
+  const double elapsed = seconds(now - state.opened_at);
+  const int nodes = static_cast<int>(state.nodes.size());
+  effects.emit(TaskPoolInitCompleted{nodes, static_cast<int>(slots), elapsed});
+  effects.emit(ClusterSetupCompleted{nodes, elapsed});
+  effects.emit(PoolStarted{});
+  state.ready_told = true;
+  effects.opened({});
+  for (Node& node : state.nodes) node_opened(state, effects, now, node);
+}
+
+void on_ready(State& state, Effects& effects, Time now, Node& node) {
+  if (node.state != NodeState::bootstrapping) return;
+  report_steps(effects, node, "server");
+  effects.emit(BootstrapCompleted{node.instance.id});
+  node.state = NodeState::ready;
+  node.ready_at = now;
+  node.slots = state.options.workers_per_node * static_cast<std::uint32_t>(state.spec.concurrency);
+  node.outstanding = 0;
+  set_deadline(state, node, now + state.options.heartbeat_timeout);
+  if (!node.replaced.empty()) {
+    effects.emit(InstanceReplaced{std::exchange(node.replaced, {}), node.instance.id,
+                                  static_cast<int>(node.id.value), node.replacements});
+  }
+  if (state.phase == Phase::running) {
+    node_opened(state, effects, now, node);
+  } else if (std::ranges::all_of(state.nodes,
+                                 [](const Node& n) { return n.state == NodeState::ready; })) {
+    all_ready(state, effects, now);
+  }
+}
+
+Error bootstrap_error(const State& state, const Node& node, const wire::Failed& failed) {
+  std::string text =
+      fmt::format("node {} ({}, {}) failed in step '{}': {}", node.id.value,
+                  state.spec.provider.name, node.instance.id, failed.step, failed.reason);
+  if (!failed.command.empty()) text += fmt::format("\n  command: {}", failed.command);
+  if (!failed.lines.empty()) text += "\n  last lines:";
+  for (const std::string& line : failed.lines) text += "\n    " + line;
+  return {ErrorKind::unavailable, std::move(text), {}};
+}
+
+void give_up_node(State& state, Effects& effects, Node& node, const Error& why) {
+  node.state = NodeState::gone;
+  effects.emit(ErrorEvent{fmt::format("node {} is given up after {} replacements: {}",
+                                      node.id.value, node.replacements, why.message),
+                          node.instance.id});
+  const Error lost{
+      ErrorKind::lost,
+      fmt::format("node {} was lost and could not be replaced: {}", node.id.value, why.message),
+      {}};
+  const bool any_left =
+      std::ranges::any_of(state.nodes, [](const Node& n) { return n.state != NodeState::gone; });
+  if (!any_left) {
+    state.abandoned = lost;
+    fail_waiting_tasks(state, effects, lost);
+    return;
+  }
+  for (const TaskId id : std::exchange(node.pinned, {})) {
+    fail_waiting_task(state, effects, id, lost);
+  }
+}
+
+void replace_node(State& state, Effects& effects, Node& node, const Error& why) {
+  effects.emit(
+      ErrorEvent{fmt::format("node {} was lost: {}; replacing it", node.id.value, why.message),
+                 node.instance.id});
+  if (node.replaced.empty()) node.replaced = node.instance.id;
+  ++state.terminating;
+  effects.terminate({node.instance.id});
+  node.state = NodeState::absent;
+  node.deadline = kNever;
+  if (++node.replacements > static_cast<int>(kMaxNodeReplacements)) {
+    give_up_node(state, effects, node, why);
+    return;
+  }
+  ++state.provisioning;
+  effects.provision(1, node.id);
+}
+
+void check_node(State& state, Effects& effects, Time now, Node& node, Time alarm) {
+  if (node.deadline != alarm) return;  // an alarm of an earlier state
+  if (node.state == NodeState::ready) {
+    const Time silent_until = node.last_heard + state.options.heartbeat_timeout;
+    if (silent_until > now) {
+      set_deadline(state, node, silent_until);
+      return;
+    }
+  }
+  std::string text;
+  switch (node.state) {
+    case NodeState::connecting:
+      text = fmt::format("its agent did not greet within {:.0f} s", seconds(kGreetTimeout));
+      break;
+    case NodeState::bootstrapping:
+      text = fmt::format("it was not ready within {:.0f} s", seconds(kBootstrapTimeout));
+      break;
+    case NodeState::ready:
+      text = fmt::format("nothing was heard of it for {:.1f} s",
+                         seconds(state.options.heartbeat_timeout));
+      break;
+    case NodeState::absent:
+    case NodeState::draining:
+    case NodeState::gone:
+      return;
+  }
+  effects.disconnect(node.id);
+  on_node_lost(state, effects, now, node.id, {ErrorKind::lost, std::move(text), {}});
+}
+
+void check_close(State& state, Effects& effects, Time now) {
+  if (state.phase != Phase::closing || state.close_deadline > now) return;
+  state.close_deadline = kNever;
+  for (Node& node : state.nodes) {
+    if (node.state != NodeState::draining) continue;
+    node.state = NodeState::gone;
+    effects.disconnect(node.id);
+  }
+  give_back_when_idle(state, effects);
+}
+
+}  // namespace
+
+State make_state(PoolSpec spec, Options options) {
+  State state;
+  for (int i = 0; i < spec.nodes; ++i) {
+    Node& node = state.nodes.emplace_back();
+    node.id = NodeId{static_cast<std::uint32_t>(i)};
+  }
+  state.spec = std::move(spec);
+  state.options = std::move(options);
+  return state;
+}
+
+void on_open(State& state, Effects& effects, Time now) {
+  SKYWARD_CHECK(state.phase == Phase::idle);
+  state.phase = Phase::offering;
+  state.opened_at = now;
+  if (state.spec.timeout > Duration{}) state.lifetime_ends = now + state.spec.timeout;
+  effects.emit(InfraCreating{});
+  effects.list_offers();
+}
+
+void on_offers(State& state, Effects& effects, Time now, Result<std::vector<Offer>> offers) {
+  if (state.phase != Phase::offering) {
+    give_back_when_idle(state, effects);
+    return;
+  }
+  if (!offers) {
+    fail_open(state, effects, now, offers.error());
+  } else if (offers->empty()) {
+    fail_open(
+        state, effects, now,
+        {ErrorKind::exhausted, fmt::format("{} has no machine that fits", state.spec.provider.name),
+         "ask for less, or for another region"});
+  } else {
+    state.phase = Phase::preparing;
+    state.offer = std::move(offers->front());
+    effects.prepare(state.offer);
+  }
+}
+
+void on_prepared(State& state, Effects& effects, Time now, Result<Cluster> cluster) {
+  if (cluster) {
+    state.cluster = *std::move(cluster);
+    for (const auto& [name, value] : state.cluster.details) {
+      if (name == "head_port") state.options.head_port = std::stoi(value);
+    }
+  }
+  if (state.phase != Phase::preparing) {
+    give_back_when_idle(state, effects);
+    return;
+  }
+  if (!cluster) {
+    fail_open(state, effects, now, cluster.error());
+    return;
+  }
+  state.phase = Phase::provisioning;
+  const int count = static_cast<int>(state.nodes.size());
+  effects.emit(InfraCreated{state.cluster.region});
+  effects.emit(InstanceLaunching{count, state.offer.instance_type, state.spec.provider.name});
+  ++state.provisioning;
+  effects.provision(count, NodeId{0});
+}
+
+void on_provisioned(State& state, Effects& effects, Time now, NodeId first_node, int count,
+                    Result<std::vector<Instance>> instances) {
+  --state.provisioning;
+  const bool wanted = state.phase == Phase::provisioning || state.phase == Phase::running;
+  if (!instances) {
+    if (state.phase == Phase::provisioning) {
+      fail_open(state, effects, now, instances.error());
+    } else if (state.phase == Phase::running) {
+      give_up_node(state, effects, node_at(state, first_node), instances.error());
+    } else {
+      give_back_when_idle(state, effects);
+    }
+    return;
+  }
+  SKYWARD_CHECK(static_cast<int>(instances->size()) == count);
+  ProvisioningCompleted completed{.spot = 0,
+                                  .on_demand = 0,
+                                  .provider = state.spec.provider.name,
+                                  .region = state.cluster.region,
+                                  .instances = {}};
+  for (std::size_t i = 0; i < instances->size(); ++i) {
+    Node& node = node_at(state, NodeId{first_node.value + static_cast<std::uint32_t>(i)});
+    completed.instances.push_back((*instances)[i].id);
+    ++((*instances)[i].spot ? completed.spot : completed.on_demand);
+    if (wanted) {
+      launch_instance(state, effects, now, node, std::move((*instances)[i]));
+    } else {
+      node.instance = std::move((*instances)[i]);  // bought too late: give_back_when_idle ends it
+    }
+  }
+  if (!wanted) {
+    give_back_when_idle(state, effects);
+    return;
+  }
+  if (state.phase == Phase::provisioning) {
+    state.phase = Phase::starting;
+    effects.emit(std::move(completed));
+  }
+  for (int i = 0; i < count; ++i) {
+    connect_node(effects, node_at(state, NodeId{first_node.value + static_cast<std::uint32_t>(i)}));
+  }
+}
+
+void on_joined(State& state, Effects& effects, Time now, NodeId id, NodeSetup setup) {
+  Node& node = node_at(state, id);
+  if (node.state != NodeState::connecting) return;
+  node.state = NodeState::bootstrapping;
+  node.last_heard = now;
+  set_deadline(state, node, now + kBootstrapTimeout);
+  effects.send(id, configuration(state, node, std::move(setup)));
+}
+
+void on_message(State& state, Effects& effects, Time now, NodeId id, wire::Message message) {
+  Node& node = node_at(state, id);
+  if (!is_alive(node)) return;  // a last word of a machine that is given up
+  node.last_heard = now;
+  std::visit(
+      [&]<typename M>(M&& body) {
+        using T = std::remove_cvref_t<M>;
+        if constexpr (std::is_same_v<T, wire::BootstrapStep>) {
+          report_steps(effects, node, body.step);
+        } else if constexpr (std::is_same_v<T, wire::Ready>) {
+          on_ready(state, effects, now, node);
+        } else if constexpr (std::is_same_v<T, wire::Failed>) {
+          effects.disconnect(id);
+          on_node_lost(state, effects, now, id, bootstrap_error(state, node, body));
+        } else if constexpr (std::is_same_v<T, wire::TaskResult>) {
+          if (node.state == NodeState::ready) {
+            on_task_result(state, effects, now, node, std::forward<M>(body));
+          }
+        } else if constexpr (std::is_same_v<T, wire::StreamItem>) {
+          on_stream_item(state, effects, node, std::forward<M>(body));
+        } else if constexpr (std::is_same_v<T, wire::Recalled>) {
+          if (node.state == NodeState::ready) on_recalled(state, effects, now, node, body);
+        } else if constexpr (std::is_same_v<T, wire::Output>) {
+          for (wire::OutputLine& line : body.lines) {
+            effects.emit(
+                LogLine{.node = static_cast<int>(id.value),
+                        .instance_id = node.instance.id,
+                        .line = std::move(line.text),
+                        .timestamp = static_cast<double>(line.wall_us) * 1e-6,
+                        .worker = static_cast<int>(line.worker),
+                        .task = line.task.value,
+                        .stream = line.stream == wire::OutputStream::err ? "stderr" : "stdout"});
+          }
+        } else if constexpr (std::is_same_v<T, wire::MetricsSample>) {
+          effects.emit(Metrics{.instance_id = node.instance.id,
+                               .node = static_cast<int>(id.value),
+                               .cpu_percent = body.cpu_percent,
+                               .memory_percent = body.memory_percent,
+                               .memory_used_mb = body.memory_used_mb,
+                               .memory_total_mb = body.memory_total_mb,
+                               .gpu_utilization = body.gpu_utilization,
+                               .gpu_memory_used_mb = body.gpu_memory_used_mb,
+                               .gpu_memory_total_mb = body.gpu_memory_total_mb,
+                               .gpu_temperature = body.gpu_temperature});
+        }
+        // Heartbeat has done its work; the engine's own kinds never come back (the codec's peer is
+        // checked by the loop).
+      },
+      std::move(message));
+}
+
+void on_node_lost(State& state, Effects& effects, Time now, NodeId id, Error why) {
+  Node& node = node_at(state, id);
+  if (!is_alive(node)) return;
+  if (node.state == NodeState::draining) {  // as it should be
+    node.state = NodeState::gone;
+    give_back_when_idle(state, effects);
+    return;
+  }
+  const bool was_ready = node.state == NodeState::ready;
+  if (was_ready) node.receipt.up_seconds += seconds(now - node.ready_at);
+  node.state = NodeState::absent;
+  if (state.phase == Phase::running) {
+    return_tasks(state, effects, now, node, why);
+    replace_node(state, effects, node, why);
+    return;
+  }
+  node.state = NodeState::gone;
+  if (why.message.find(node.instance.id) == std::string::npos) {
+    why.message = fmt::format("node {} ({}, {}) did not start: {}", id.value,
+                              state.spec.provider.name, node.instance.id, why.message);
+  }
+  fail_open(state, effects, now, std::move(why));
+}
+
+void on_close(State& state, Effects& effects, Time now) {
+  if (state.phase == Phase::idle) {
+    state.opened_at = now;
+    say_closed(state, effects, now);
+  } else if (state.phase < Phase::closing) {
+    start_closing(state, effects, now);
+  }
+}
+
+void on_terminated(State& state, Effects& effects, Status status) {
+  --state.terminating;
+  if (!status) effects.emit(ErrorEvent{status.error().message, std::nullopt});
+  if (state.phase == Phase::terminating && state.terminating == 0) {
+    state.phase = Phase::removing;
+    effects.teardown();
+  }
+}
+
+void on_torn_down(State& state, Effects& effects, Time now, Status status) {
+  if (!status) effects.emit(ErrorEvent{status.error().message, std::nullopt});
+  say_closed(state, effects, now);
+}
+
+void on_timer(State& state, Effects& effects, Time now) {
+  if (state.lifetime_ends <= now) {
+    state.lifetime_ends = kNever;
+    effects.emit(
+        ErrorEvent{fmt::format("the pool has reached its timeout of {:.0f} s and is closed; "
+                               "ask for a longer one with ComputePool(timeout=seconds)",
+                               seconds(state.spec.timeout)),
+                   std::nullopt});
+    if (state.phase < Phase::running) {
+      fail_open(state, effects, now,
+                {ErrorKind::timeout, "the pool reached its timeout while it opened", {}});
+    } else if (state.phase == Phase::running) {
+      start_closing(state, effects, now);
+    }
+  }
+  check_steal(state, effects, now);
+  check_close(state, effects, now);
+  while (!state.alarms.empty() && state.alarms.top().at <= now) {
+    const State::Alarm alarm = state.alarms.top();
+    state.alarms.pop();
+    switch (alarm.kind) {
+      case State::Alarm::Kind::node:
+        check_node(state, effects, now,
+                   node_at(state, NodeId{static_cast<std::uint32_t>(alarm.id)}), alarm.at);
+        break;
+      case State::Alarm::Kind::cancel:
+        check_cancelled(state, effects, TaskId{alarm.id});
+        break;
+    }
+  }
+}
+
+Time next_deadline(const State& state) {
+  Time next = std::min({state.lifetime_ends, state.close_deadline, state.steal_at});
+  if (!state.alarms.empty()) next = std::min(next, state.alarms.top().at);
+  return next;
+}
+
+void sanity_check(const State& state) {
+  std::unordered_map<BlobId, std::uint32_t> uses;
+  for (const auto& [id, task] : state.tasks) {
+    SKYWARD_CHECK(task.spec.id == id && task.attempt >= 1 && task.attempt <= kMaxAttempts);
+    if (task.assigned) {
+      SKYWARD_CHECK(state.nodes[task.node.value].tasks.contains(id));
+    } else if (task.spec.node) {
+      const Node& node = state.nodes[task.spec.node->value];
+      SKYWARD_CHECK(std::ranges::find(node.pinned, id) != node.pinned.end());
+    } else {
+      SKYWARD_CHECK(std::ranges::find(state.queue, id) != state.queue.end());
+    }
+    SKYWARD_CHECK(task.assigned || !task.cancelled);
+  }
+  for (const Node& node : state.nodes) {
+    SKYWARD_CHECK(node.tasks.size() <= node.outstanding, "node {}", node.id.value);
+    if (!node.tasks.empty()) SKYWARD_CHECK(node.state == NodeState::ready);
+    for (const TaskId id : node.tasks) {
+      const auto found = state.tasks.find(id);
+      SKYWARD_CHECK(found != state.tasks.end() && found->second.assigned &&
+                    found->second.node == node.id);
+    }
+    const bool waits = node.state == NodeState::connecting ||
+                       node.state == NodeState::bootstrapping || node.state == NodeState::ready;
+    if (waits) SKYWARD_CHECK(node.deadline != kNever, "node {} waits for ever", node.id.value);
+  }
+  if (state.phase == Phase::running && !state.queue.empty()) {
+    for (const Node& node : state.nodes) {
+      SKYWARD_CHECK(node.state != NodeState::ready || node.outstanding >= node.slots,
+                    "node {} is idle while tasks wait", node.id.value);
+    }
+  }
+  if (state.phase == Phase::closed) {
+    SKYWARD_CHECK(state.tasks.empty() && state.provisioning == 0 && state.terminating == 0);
+    for (const Node& node : state.nodes) SKYWARD_CHECK(!is_alive(node));
+  }
+}
+
+}  // namespace skyward::engine
