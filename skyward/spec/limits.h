@@ -49,6 +49,10 @@ inline constexpr std::uint32_t kMaxNodeReplacements = 3;    // per rank
 inline constexpr Duration kReconnectTimeout = 30s;          // an agent whose link dropped is awaited this long
 inline constexpr Duration kCloseTimeout = 10s;              // Shutdown to the end of the agent, then SIGKILL
 
+// Memory of the driver.
+inline constexpr std::size_t kArenaKeepBytes = std::size_t{4} << 30;   // idle segments kept for the next big argument
+inline constexpr std::size_t kMaxPendingEvents = std::size_t{1} << 20; // events that nobody has taken yet
+
 // Output.
 inline constexpr std::size_t kMaxLineBytes = std::size_t{64} << 10;  // a longer line is cut into pieces
 inline constexpr std::size_t kTailLines = 20;                        // last lines shown with an error

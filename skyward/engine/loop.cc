@@ -1,0 +1,235 @@
+#include "skyward/engine/loop.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "skyward/base/check.h"
+#include "skyward/spec/limits.h"
+
+namespace skyward::engine {
+namespace {
+
+// The user's signals are for the user's threads.
+void block_signals() {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, nullptr);
+}
+
+Time deadline_in(Duration duration) { return io::EventLoop::now() + duration; }
+
+}  // namespace
+
+Loop::Loop(PoolSpec spec, Options options, std::unique_ptr<provider::Provider> provider,
+           Caller& caller)
+    : caller_(caller),
+      provider_(std::move(provider)),
+      state_(make_state(std::move(spec), std::move(options))),
+      thread_([this] {
+        block_signals();
+        pthread_setname_np(pthread_self(), "skyward");
+        loop_.run();
+      }) {}
+
+Loop::~Loop() {
+  // Behind everything that was posted before, so that no call is left unanswered.
+  loop_.post([this] { loop_.stop(); });
+  thread_.join();
+}
+
+void Loop::open() {
+  loop_.post([this] { turn([&](Time now) { on_open(state_, *this, now); }); });
+}
+
+void Loop::close() {
+  loop_.post([this] { turn([&](Time now) { on_close(state_, *this, now); }); });
+}
+
+void Loop::submit(std::vector<TaskSpec> tasks) {
+  loop_.post([this, tasks = std::make_shared<std::vector<TaskSpec>>(std::move(tasks))] {
+    turn([&](Time now) {
+      for (TaskSpec& task : *tasks) on_submit(state_, *this, now, std::move(task));
+    });
+  });
+}
+
+void Loop::cancel(TaskId task) {
+  loop_.post([this, task] { turn([&](Time now) { on_cancel(state_, *this, now, task); }); });
+}
+
+void Loop::item_taken(TaskId task, std::uint32_t count) {
+  loop_.post([this, task, count] { on_item_taken(state_, *this, task, count); });
+}
+
+template <typename Step>
+void Loop::turn(Step step) {
+  step(io::EventLoop::now());
+  arm_timer();
+}
+
+void Loop::arm_timer() {
+  const Time next = next_deadline(state_);
+  if (next >= armed_) return;  // a timer that is too early only looks and finds nothing
+  loop_.cancel_timer(timer_);
+  armed_ = next;
+  timer_ = loop_.start_timer(next, [this] {
+    armed_ = kNever;
+    turn([&](Time now) { on_timer(state_, *this, now); });
+  });
+}
+
+template <typename Verb, typename Answer>
+void Loop::ask_provider(Verb verb, Answer answer) {
+  verbs_.push_back([this, verb = std::move(verb), answer = std::move(answer)]() mutable {
+    using Reply = decltype(verb());
+    auto reply = std::make_shared<std::optional<Reply>>();
+    loop_.run_blocking([verb = std::move(verb), reply] { *reply = verb(); },
+                       [this, reply, answer = std::move(answer)] {
+                         verb_running_ = false;
+                         turn([&](Time now) { answer(now, *std::move(*reply)); });
+                         next_verb();
+                       });
+  });
+  next_verb();
+}
+
+void Loop::next_verb() {
+  if (verb_running_ || verbs_.empty()) return;
+  verb_running_ = true;
+  auto verb = std::move(verbs_.front());
+  verbs_.pop_front();
+  verb();
+}
+
+void Loop::list_offers() {
+  ask_provider(
+      [this] { return provider_->offers(state_.spec, deadline_in(kProvisionTimeout)); },
+      [this](Time now, Result<std::vector<Offer>> offers) {
+        on_offers(state_, *this, now, std::move(offers));
+      });
+}
+
+void Loop::prepare(const Offer& offer) {
+  ask_provider(
+      [this, offer] { return provider_->prepare(state_.spec, offer, deadline_in(kProvisionTimeout)); },
+      [this](Time now, Result<Cluster> cluster) {
+        if (cluster) cluster_ = std::make_shared<const Cluster>(*cluster);
+        on_prepared(state_, *this, now, std::move(cluster));
+      });
+}
+
+void Loop::provision(int count, NodeId first_node) {
+  ask_provider(
+      [this, cluster = cluster_, count, first_node] {
+        return provider_->provision(*cluster, count, static_cast<int>(first_node.value),
+                                    deadline_in(kProvisionTimeout));
+      },
+      [this, count, first_node](Time now, Result<std::vector<Instance>> instances) {
+        on_provisioned(state_, *this, now, first_node, count, std::move(instances));
+      });
+}
+
+void Loop::terminate(std::vector<InstanceId> instances) {
+  ask_provider(
+      [this, cluster = cluster_, instances = std::move(instances)] {
+        return provider_->terminate(*cluster, instances, deadline_in(kProvisionTimeout));
+      },
+      [this](Time, const Status& status) { on_terminated(state_, *this, status); });
+}
+
+void Loop::teardown() {
+  ask_provider(
+      [this]() -> Status {
+        // Runs after a prepare() that was under way, and sees what that made.
+        if (!cluster_) return {};
+        return provider_->teardown(*cluster_, deadline_in(kProvisionTimeout));
+      },
+      [this](Time now, const Status& status) { on_torn_down(state_, *this, now, status); });
+}
+
+void Loop::connect(NodeId node, const Instance& instance) {
+  drop_link(node, Duration{});
+  const provider::Connection connection = provider_->connection(*cluster_, instance);
+  wire::Hello hello;
+  hello.protocol = kProtocolVersion;
+  hello.version = SKYWARD_VERSION;
+  hello.pool = state_.options.job_id;
+  hello.node = node;
+  Link::Events events;
+  auto owner = std::make_shared<Link*>(nullptr);
+  events.on_welcome = [this, node, instance](const wire::Welcome&) {
+    provider::Bootstrap bootstrap = provider_->bootstrap(*cluster_, instance);
+    NodeSetup setup{.worker_command = state_.spec.runtime.command,
+                    .directory = std::move(bootstrap.directory),
+                    .bootstrap = std::move(bootstrap.script),
+                    .bootstrap_environment = std::move(bootstrap.environment)};
+    for (std::string& word : setup.worker_command) {
+      if (word == "{python}") word = bootstrap.python;
+    }
+    turn([&](Time now) { on_joined(state_, *this, now, node, std::move(setup)); });
+  };
+  events.on_message = [this, node](wire::Message message) {
+    turn([&](Time now) { on_message(state_, *this, now, node, std::move(message)); });
+  };
+  events.on_lost = [this, node](Error why) {
+    turn([&](Time now) { on_node_lost(state_, *this, now, node, std::move(why)); });
+  };
+  events.on_gone = [this, owner] { link_gone(*owner); };
+  auto link = std::make_unique<Link>(loop_, std::move(hello), connection,
+                                     provider_->capabilities().descriptors, std::move(events));
+  *owner = link.get();
+  links_[node] = std::move(link);
+}
+
+void Loop::disconnect(NodeId node) { drop_link(node, kCancelGrace); }
+
+void Loop::drop_link(NodeId node, Duration grace) {
+  const auto found = links_.find(node);
+  if (found == links_.end()) return;
+  ending_.push_back(std::move(found->second));
+  links_.erase(found);
+  ending_.back()->close(grace);
+}
+
+void Loop::link_gone(Link* link) {
+  std::erase_if(links_, [&](const auto& entry) { return entry.second.get() == link; });
+  std::erase_if(ending_, [&](const auto& entry) { return entry.get() == link; });
+  tell_closed_when_quiet();
+}
+
+void Loop::send(NodeId node, wire::Message message) {
+  const auto found = links_.find(node);
+  if (found != links_.end()) found->second->send(std::move(message));
+}
+
+void Loop::complete(TaskId task, Completion completion) {
+  caller_.complete(task, std::move(completion));
+}
+
+void Loop::deliver_item(TaskId task, wire::Payload item) {
+  caller_.deliver_item(task, std::move(item));
+}
+
+void Loop::retain_blob(const wire::Blob& blob) { caller_.retain_blob(blob); }
+
+void Loop::emit(Event event) { caller_.emit(std::move(event)); }
+
+void Loop::opened(Status status) { caller_.opened(std::move(status)); }
+
+void Loop::closed() {
+  closed_decided_ = true;
+  tell_closed_when_quiet();
+}
+
+// The pool is closed for the caller when no process of ours is left, either.
+void Loop::tell_closed_when_quiet() {
+  if (!closed_decided_ || !links_.empty() || !ending_.empty()) return;
+  closed_decided_ = false;
+  loop_.cancel_timer(std::exchange(timer_, 0));
+  caller_.closed();
+}
+
+}  // namespace skyward::engine

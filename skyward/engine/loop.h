@@ -1,0 +1,97 @@
+#pragma once
+
+// Does what the core decides: one thread with an event loop, the links to the agents, the provider's verbs on a blocking thread. Calls from
+// the face come in through one inbox; answers go out through Caller.
+
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "skyward/engine/core.h"
+#include "skyward/engine/effects.h"
+#include "skyward/engine/link.h"
+#include "skyward/io/event_loop.h"
+#include "skyward/provider/provider.h"
+
+namespace skyward::engine {
+
+// The face's side. All calls come on the loop thread and must not block.
+class Caller {
+ public:
+  virtual ~Caller() = default;
+  virtual void complete(TaskId task, Completion completion) = 0;
+  virtual void deliver_item(TaskId task, wire::Payload item) = 0;
+  virtual void retain_blob(const wire::Blob& blob) = 0;
+  virtual void emit(Event event) = 0;
+  virtual void opened(Status status) = 0;
+  virtual void closed() = 0;
+};
+
+class Loop final : private Effects {
+ public:
+  // `caller` must outlive the loop.
+  Loop(PoolSpec spec, Options options, std::unique_ptr<provider::Provider> provider, Caller& caller);
+  // The pool must be closed, or never have been opened. Joins the thread.
+  ~Loop() override;
+  Loop(const Loop&) = delete;
+  Loop& operator=(const Loop&) = delete;
+
+  // These may be called from any thread.
+  void open();
+  void close();
+  void submit(std::vector<TaskSpec> tasks);
+  void cancel(TaskId task);
+  void item_taken(TaskId task, std::uint32_t count);
+
+ private:
+  // Effects.
+  void list_offers() override;
+  void prepare(const Offer& offer) override;
+  void provision(int count, NodeId first_node) override;
+  void terminate(std::vector<InstanceId> instances) override;
+  void teardown() override;
+  void connect(NodeId node, const Instance& instance) override;
+  void disconnect(NodeId node) override;
+  void send(NodeId node, wire::Message message) override;
+  void complete(TaskId task, Completion completion) override;
+  void deliver_item(TaskId task, wire::Payload item) override;
+  void retain_blob(const wire::Blob& blob) override;
+  void emit(Event event) override;
+  void opened(Status status) override;
+  void closed() override;
+
+  // Runs `step` on the core with the time of now, then sees to the timer.
+  template <typename Step>
+  void turn(Step step);
+  void arm_timer();
+  void tell_closed_when_quiet();
+
+  // One verb at a time, in order: `verb` on a blocking thread, `answer` on the loop.
+  template <typename Verb, typename Answer>
+  void ask_provider(Verb verb, Answer answer);
+  void next_verb();
+
+  void drop_link(NodeId node, Duration grace);
+  void link_gone(Link* link);
+
+  io::EventLoop loop_;
+  Caller& caller_;
+  std::unique_ptr<provider::Provider> provider_;
+  State state_;
+  std::shared_ptr<const Cluster> cluster_;  // shared with the verb that is running
+  std::unordered_map<NodeId, std::unique_ptr<Link>> links_;
+  std::vector<std::unique_ptr<Link>> ending_;
+  std::deque<std::function<void()>> verbs_;
+  bool verb_running_ = false;
+  bool closed_decided_ = false;
+  Time armed_ = kNever;
+  io::EventLoop::TimerId timer_ = 0;
+  std::thread thread_;
+};
+
+}  // namespace skyward::engine

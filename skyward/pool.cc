@@ -1,0 +1,439 @@
+#include "skyward/pool.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <random>
+#include <unordered_map>
+#include <utility>
+
+#include "skyward/base/check.h"
+#include "skyward/base/hash.h"
+#include "skyward/engine/loop.h"
+#include "skyward/engine/received_blob.h"
+#include "skyward/error.h"
+#include "skyward/io/shared_memory.h"
+#include "skyward/spec/limits.h"
+
+namespace skyward {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Duration kPollInterval = 100ms;
+constexpr std::uint32_t kWorkersPerNode = 1;  // more with MIG partitions
+
+std::string random_job_id() {
+  std::random_device random;
+  return fmt::format("{:08x}", random());
+}
+
+// Waits on a condition in steps, so that `poll` is called meanwhile.
+template <typename Ready>
+void wait_polling(std::unique_lock<std::mutex>& lock, std::condition_variable& changed,
+                  const std::function<void()>& poll, Ready ready) {
+  while (!changed.wait_for(lock, kPollInterval, ready)) {
+    if (!poll) continue;
+    lock.unlock();
+    poll();
+    lock.lock();
+  }
+}
+
+Outcome make_outcome(engine::Completion completion) {
+  Outcome outcome;
+  switch (completion.status) {
+    case engine::Completion::Status::ok: outcome.status = OutcomeStatus::ok; break;
+    case engine::Completion::Status::raised: outcome.status = OutcomeStatus::raised; break;
+    case engine::Completion::Status::failed: outcome.status = OutcomeStatus::failed; break;
+  }
+  outcome.payload = std::move(completion.payload);
+  outcome.error = std::move(completion.error);
+  outcome.node = completion.node;
+  outcome.worker = completion.worker;
+  outcome.instance_id = std::move(completion.instance_id);
+  outcome.run_seconds = static_cast<double>(completion.run_ns) * 1e-9;
+  outcome.tail = std::move(completion.tail);
+  return outcome;
+}
+
+}  // namespace
+
+// Shared by the caller's handles and the engine's thread.
+struct Handle::State {
+  TaskId id;
+  std::weak_ptr<engine::Loop> loop;
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool done = false;
+  Outcome outcome;
+  std::deque<wire::Payload> items;
+  std::function<void()> on_done;
+
+  void finish(Outcome result) {
+    std::function<void()> callback;
+    {
+      const std::scoped_lock lock(mutex);
+      outcome = std::move(result);
+      done = true;
+      callback = std::move(on_done);
+      changed.notify_all();
+    }
+    if (callback) callback();
+  }
+};
+
+std::uint64_t Handle::task() const { return state_->id.value; }
+
+bool Handle::done() const {
+  const std::scoped_lock lock(state_->mutex);
+  return state_->done;
+}
+
+bool Handle::wait(Duration timeout) const {
+  std::unique_lock lock(state_->mutex);
+  const auto ready = [this] { return state_->done; };
+  if (timeout < Duration{}) {
+    state_->changed.wait(lock, ready);
+    return true;
+  }
+  return state_->changed.wait_for(lock, timeout, ready);
+}
+
+Outcome Handle::take() {
+  const std::scoped_lock lock(state_->mutex);
+  SKYWARD_CHECK(state_->done, "take() before the task is done");
+  return std::move(state_->outcome);
+}
+
+void Handle::cancel() {
+  if (const auto loop = state_->loop.lock()) loop->cancel(state_->id);
+}
+
+void Handle::on_done(std::function<void()> callback) {
+  {
+    const std::scoped_lock lock(state_->mutex);
+    if (!state_->done) {
+      state_->on_done = std::move(callback);
+      return;
+    }
+  }
+  callback();
+}
+
+bool Handle::next(wire::Payload& item, Duration timeout) {
+  std::unique_lock lock(state_->mutex);
+  const auto ready = [this] { return state_->done || !state_->items.empty(); };
+  if (timeout < Duration{}) {
+    state_->changed.wait(lock, ready);
+  } else if (!state_->changed.wait_for(lock, timeout, ready)) {
+    return false;
+  }
+  if (state_->items.empty()) return false;
+  item = std::move(state_->items.front());
+  state_->items.pop_front();
+  lock.unlock();
+  if (const auto loop = state_->loop.lock()) loop->item_taken(state_->id, 1);
+  return true;
+}
+
+// The pool's own part: what callers and the engine's thread share.
+struct PoolImpl final : engine::Caller {
+  PoolSpec spec;
+  std::shared_ptr<engine::Loop> loop;
+  std::shared_ptr<io::Arena> arena;
+  std::atomic<std::uint64_t> next_task{1};
+  std::atomic<std::uint64_t> next_blob{1};
+  std::string job_id;
+
+  mutable std::mutex mutex;
+  std::condition_variable changed;
+  enum class Phase : std::uint8_t { closed, opening, active, closing } phase = Phase::closed;
+  std::optional<Status> opened_status;
+  bool loop_closed = true;
+
+  std::mutex tasks_mutex;
+  std::unordered_map<TaskId, std::shared_ptr<Handle::State>> tasks;
+
+  std::mutex events_mutex;
+  std::condition_variable events_changed;
+  std::vector<Event> events;
+  std::uint64_t events_dropped = 0;
+  bool events_ended = true;
+
+  std::shared_ptr<Handle::State> find(TaskId task, bool forget) {
+    const std::scoped_lock lock(tasks_mutex);
+    const auto found = tasks.find(task);
+    if (found == tasks.end()) return nullptr;
+    auto state = found->second;
+    if (forget) tasks.erase(found);
+    return state;
+  }
+
+  // ---- engine::Caller, on the engine's thread
+  void complete(TaskId task, engine::Completion completion) override {
+    if (const auto state = find(task, true)) state->finish(make_outcome(std::move(completion)));
+  }
+
+  void deliver_item(TaskId task, wire::Payload item) override {
+    const auto state = find(task, false);
+    if (!state) return;
+    const std::scoped_lock lock(state->mutex);
+    state->items.push_back(std::move(item));
+    state->changed.notify_all();
+  }
+
+  void retain_blob(const wire::Blob& blob) override {
+    // Blobs with an id are those that store() made.
+    if (blob.id == BlobId{} || !blob.storage) return;
+    auto segment = std::static_pointer_cast<const io::Arena::Segment>(blob.storage);
+    std::const_pointer_cast<io::Arena::Segment>(segment)->retained = true;
+  }
+
+  void emit(Event event) override {
+    const std::scoped_lock lock(events_mutex);
+    if (events.size() >= kMaxPendingEvents) {
+      ++events_dropped;
+      return;
+    }
+    events.push_back(std::move(event));
+    if (events.size() == 1) events_changed.notify_all();
+  }
+
+  void opened(Status status) override {
+    const std::scoped_lock lock(mutex);
+    opened_status = std::move(status);
+    changed.notify_all();
+  }
+
+  void closed() override {
+    {
+      const std::scoped_lock lock(events_mutex);
+      events_ended = true;
+      events_changed.notify_all();
+    }
+    const std::scoped_lock lock(mutex);
+    loop_closed = true;
+    changed.notify_all();
+  }
+
+  // Waits for the engine to be done with everything, then ends its thread.
+  void finish_closing() {
+    {
+      std::unique_lock lock(mutex);
+      changed.wait(lock, [this] { return loop_closed; });
+    }
+    loop.reset();  // callers hold weak references only, for the length of a call
+    const std::scoped_lock lock(mutex);
+    phase = Phase::closed;
+    changed.notify_all();
+  }
+
+  std::shared_ptr<engine::Loop> active_loop() const {
+    const std::scoped_lock lock(mutex);
+    if (phase != Phase::active) {
+      throw NotProvisionedError(
+          "the pool is not provisioned: use it inside its `with` block (C++: between open() and "
+          "close())");
+    }
+    return loop;
+  }
+
+  std::vector<Handle> submit(std::vector<Call> calls);
+};
+
+std::vector<Handle> PoolImpl::submit(std::vector<Call> calls) {
+  const auto active = active_loop();
+  std::vector<std::shared_ptr<Handle::State>> states;
+  std::vector<engine::TaskSpec> specs;
+  states.reserve(calls.size());
+  specs.reserve(calls.size());
+  // Calls of one batch mostly share their function.
+  const FunctionBody* last_body = nullptr;
+  std::shared_ptr<const engine::FunctionRef> last_ref;
+  for (Call& call : calls) {
+    if (call.function.get() != last_body) {
+      last_body = call.function.get();
+      last_ref = std::make_shared<const engine::FunctionRef>(
+          engine::FunctionRef{last_body->id, last_body->bytes, last_body->name});
+    }
+    engine::TaskSpec task;
+    task.id = TaskId{next_task.fetch_add(1)};
+    task.function = last_ref;
+    task.arguments = std::move(call.arguments);
+    if (call.options.node) task.node = NodeId{*call.options.node};
+    task.worker = call.options.worker;
+    task.timeout = call.options.timeout;
+    task.stream_window = call.options.stream_window;
+    auto state = std::make_shared<Handle::State>();
+    state->id = task.id;
+    state->loop = active;
+    states.push_back(std::move(state));
+    specs.push_back(std::move(task));
+  }
+  {
+    const std::scoped_lock lock(tasks_mutex);
+    for (const auto& state : states) tasks.emplace(state->id, state);
+  }
+  active->submit(std::move(specs));
+  std::vector<Handle> handles;
+  handles.reserve(states.size());
+  for (auto& state : states) handles.push_back(Handle(std::move(state)));
+  return handles;
+}
+
+FunctionBody make_function(SharedBytes bytes, std::string name) {
+  FunctionBody body;
+  const auto digest = sha256(bytes.view);
+  std::copy_n(digest.begin(), body.id.value.size(), body.id.value.begin());
+  body.bytes = std::move(bytes);
+  body.name = std::move(name);
+  return body;
+}
+
+Pool::Pool(PoolSpec spec) : impl_(std::make_unique<PoolImpl>()) {
+  if (const Status valid = validate(spec); !valid) throw_error(valid.error());
+  impl_->spec = std::move(spec);
+  impl_->arena = io::Arena::create(kArenaKeepBytes);
+}
+
+Pool::~Pool() { close(); }
+
+void Pool::open(const std::function<void()>& poll) {
+  auto provider = provider::make_provider(impl_->spec.provider);
+  if (!provider) throw_error(provider.error());
+  if (const Status possible = (*provider)->check(impl_->spec); !possible) {
+    throw_error(possible.error());
+  }
+  {
+    const std::scoped_lock lock(impl_->mutex);
+    if (impl_->phase != PoolImpl::Phase::closed) {
+      throw ConfigurationError("the pool is open already");
+    }
+    impl_->phase = PoolImpl::Phase::opening;
+    impl_->opened_status.reset();
+    impl_->loop_closed = false;
+    impl_->job_id = random_job_id();
+  }
+  {
+    const std::scoped_lock lock(impl_->events_mutex);
+    impl_->events.clear();
+    impl_->events_ended = false;
+  }
+  engine::Options options;
+  options.job_id = impl_->job_id;
+  options.heartbeat_timeout = kHeartbeatTimeout;
+  options.workers_per_node = kWorkersPerNode;
+  impl_->loop = std::make_shared<engine::Loop>(impl_->spec, std::move(options),
+                                               *std::move(provider), *impl_);
+  impl_->loop->open();
+  Status status;
+  try {
+    std::unique_lock lock(impl_->mutex);
+    wait_polling(lock, impl_->changed, poll, [this] { return impl_->opened_status.has_value(); });
+    status = *impl_->opened_status;
+    if (status) impl_->phase = PoolImpl::Phase::active;
+  } catch (...) {
+    impl_->loop->close();
+    impl_->finish_closing();
+    throw;
+  }
+  if (!status) {
+    impl_->finish_closing();
+    throw_error(status.error());
+  }
+}
+
+void Pool::close() {
+  {
+    std::unique_lock lock(impl_->mutex);
+    if (impl_->phase == PoolImpl::Phase::closing) {  // another thread is at it
+      impl_->changed.wait(lock, [this] { return impl_->phase == PoolImpl::Phase::closed; });
+    }
+    if (impl_->phase != PoolImpl::Phase::active) return;
+    impl_->phase = PoolImpl::Phase::closing;
+  }
+  impl_->loop->close();
+  impl_->finish_closing();
+}
+
+Handle Pool::submit(Call call) {
+  std::vector<Call> calls;
+  calls.push_back(std::move(call));
+  return std::move(impl_->submit(std::move(calls)).front());
+}
+
+std::vector<Handle> Pool::submit(std::vector<Call> calls) { return impl_->submit(std::move(calls)); }
+
+std::vector<Handle> Pool::broadcast(const Call& call) {
+  std::vector<Call> calls;
+  for (int node = 0; node < impl_->spec.nodes; ++node) {
+    for (std::uint32_t worker = 0; worker < kWorkersPerNode; ++worker) {
+      calls.push_back(call);
+      calls.back().options.node = static_cast<std::uint32_t>(node);
+      calls.back().options.worker = worker;
+    }
+  }
+  return impl_->submit(std::move(calls));
+}
+
+wire::Blob Pool::store(ByteView bytes) {
+  auto segment = impl_->arena->acquire(bytes.size());
+  if (!segment) throw_error(segment.error());
+  io::copy_bytes((*segment)->memory->data(), bytes);
+  const int descriptor = (*segment)->memory->descriptor();
+  return {.id = BlobId{impl_->next_blob.fetch_add(1)},
+          .size = bytes.size(),
+          .descriptor = descriptor,
+          .storage = *std::move(segment)};
+}
+
+bool Pool::next_events(std::vector<Event>& events, Duration timeout) {
+  events.clear();
+  std::unique_lock lock(impl_->events_mutex);
+  impl_->events_changed.wait_for(
+      lock, timeout, [this] { return !impl_->events.empty() || impl_->events_ended; });
+  events.swap(impl_->events);
+  if (const std::uint64_t dropped = std::exchange(impl_->events_dropped, 0); dropped > 0) {
+    events.push_back(ErrorEvent{
+        fmt::format("{} events were dropped: nobody took them in time", dropped), std::nullopt});
+  }
+  return !events.empty() || !impl_->events_ended;
+}
+
+bool Pool::is_active() const {
+  const std::scoped_lock lock(impl_->mutex);
+  return impl_->phase == PoolImpl::Phase::active;
+}
+
+int Pool::instance_count() const { return is_active() ? impl_->spec.nodes : 0; }
+
+int Pool::total_slots() const {
+  return impl_->spec.nodes * static_cast<int>(kWorkersPerNode) * impl_->spec.concurrency;
+}
+
+const PoolSpec& Pool::spec() const { return impl_->spec; }
+
+std::string Pool::job_id() const {
+  const std::scoped_lock lock(impl_->mutex);
+  return impl_->job_id;
+}
+
+SharedBytes map_buffer(const wire::Buffer& buffer) {
+  if (!buffer.in_blob()) return buffer.bytes;
+  SKYWARD_CHECK(buffer.blob.id == BlobId{}, "only received blobs can be mapped");
+  const auto received = std::const_pointer_cast<engine::ReceivedBlob>(
+      std::static_pointer_cast<const engine::ReceivedBlob>(buffer.blob.storage));
+  auto mapping = received->map(buffer.blob.size);
+  if (!mapping) throw_error(mapping.error());
+  SKYWARD_CHECK(buffer.offset + buffer.size <= (*mapping)->size());
+  const ByteView view((*mapping)->data() + buffer.offset, buffer.size);
+  return {*std::move(mapping), view};
+}
+
+}  // namespace skyward
