@@ -1,0 +1,195 @@
+"""The systems that bench.py compares, each behind the same five verbs.
+
+A contender runs `workers` worker processes on this machine. Every verb uses the system's own recommended way: futures where
+it tracks tasks one by one, its object store where it has one.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import os
+import sys
+import warnings
+
+
+def echo(x):
+    return x
+
+
+def touch(array):
+    """Reads one value of every page, so that the bytes have really arrived."""
+    return float(array[:: 4096 // array.itemsize].sum())
+
+
+class Contender:
+    name = "?"
+    package: str | None = None  # what must be installed
+    parallel_limit = 20_000  # tasks of the throughput run: less for slow systems
+
+    def __init__(self, workers: int):
+        self.workers = workers
+
+    @classmethod
+    def version(cls) -> str:
+        return importlib.metadata.version(cls.package) if cls.package else sys.version.split()[0]
+
+    @classmethod
+    def missing(cls) -> str | None:
+        if cls.package is None:
+            return None
+        try:
+            importlib.metadata.version(cls.package)
+        except importlib.metadata.PackageNotFoundError:
+            return f"{cls.package} is not installed"
+        return None
+
+    def start(self) -> None: ...
+    def close(self) -> None: ...
+    def call(self, function, *args): ...
+    def many(self, function, items) -> list: ...
+
+
+class Skyward(Contender):
+    name = "skyward"
+
+    @classmethod
+    def version(cls):
+        import skyward
+
+        return skyward.__version__
+
+    def start(self):
+        import skyward as sky
+
+        self.sky = sky
+        self.echo, self.touch = sky.compute(echo), sky.compute(touch)
+        self.pool = sky.ComputePool(provider=sky.Local(), nodes=self.workers, display="quiet", collect_metrics=False)
+        self.pool.__enter__()
+
+    def close(self):
+        self.pool.__exit__(None, None, None)
+
+    def _lazy(self, function):
+        return self.echo if function is echo else self.touch
+
+    def call(self, function, *args):
+        return self._lazy(function)(*args) >> self.pool
+
+    def many(self, function, items):
+        lazy = self._lazy(function)
+        return list(self.sky.gather(*[lazy(item) for item in items]) >> self.pool)
+
+
+class ProcessPool(Contender):
+    name = "ProcessPoolExecutor"
+
+    def start(self):
+        from concurrent.futures import ProcessPoolExecutor
+
+        self.pool = ProcessPoolExecutor(self.workers)
+
+    def close(self):
+        self.pool.shutdown()
+
+    def call(self, function, *args):
+        return self.pool.submit(function, *args).result()
+
+    def many(self, function, items):
+        futures = [self.pool.submit(function, item) for item in items]
+        return [future.result() for future in futures]
+
+
+class MultiprocessingPool(Contender):
+    name = "multiprocessing.Pool"
+
+    def start(self):
+        import multiprocessing
+
+        self.pool = multiprocessing.Pool(self.workers)
+
+    def close(self):
+        self.pool.terminate()
+        self.pool.join()
+
+    def call(self, function, *args):
+        return self.pool.apply(function, args)
+
+    def many(self, function, items):
+        results = [self.pool.apply_async(function, (item,)) for item in items]
+        return [result.get() for result in results]
+
+
+class Loky(Contender):
+    name = "joblib/loky"
+    package = "joblib"
+    parallel_limit = 5_000
+
+    def start(self):
+        from joblib.externals.loky import ProcessPoolExecutor
+
+        self.pool = ProcessPoolExecutor(self.workers)
+
+    def close(self):
+        self.pool.shutdown(wait=True)
+
+    call = ProcessPool.call
+    many = ProcessPool.many
+
+
+class Dask(Contender):
+    name = "dask.distributed"
+    package = "distributed"
+    parallel_limit = 1_000
+
+    def start(self):
+        warnings.filterwarnings("ignore")
+        from distributed import Client, LocalCluster
+
+        self.cluster = LocalCluster(
+            n_workers=self.workers, threads_per_worker=1, dashboard_address=None, host="127.0.0.1"
+        )
+        self.client = Client(self.cluster)
+
+    def close(self):
+        self.client.close()
+        self.cluster.close()
+
+    def call(self, function, *args):
+        return self.client.submit(function, *args, pure=False).result()
+
+    def many(self, function, items):
+        return self.client.gather([self.client.submit(function, item, pure=False) for item in items])
+
+
+class Ray(Contender):
+    name = "ray"
+    package = "ray"
+    parallel_limit = 5_000
+
+    def start(self):
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        ray = importlib.import_module("ray")
+        self.ray = ray
+        ray.init(
+            num_cpus=self.workers,
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level="ERROR",
+            _node_ip_address="127.0.0.1",
+        )
+        self.remote = {f: ray.remote(f) for f in (echo, touch)}
+
+    def close(self):
+        self.ray.shutdown()
+
+    def call(self, function, *args):
+        args = [self.ray.put(a) if hasattr(a, "nbytes") else a for a in args]
+        return self.ray.get(self.remote[function].remote(*args))
+
+    def many(self, function, items):
+        return self.ray.get([self.remote[function].remote(item) for item in items])
+
+
+ALL = [Skyward, ProcessPool, MultiprocessingPool, Loky, Dask, Ray]
