@@ -26,6 +26,8 @@ ARROWS: list[tuple[str, str, frozenset[str]]] = [
     ("provider", "skyward/provider/*", frozenset({"base", "spec", "io"})),
     ("engine", "skyward/engine/loop*", frozenset({"base", "spec", "wire", "io", "provider"})),
     ("engine", "skyward/engine/ledger*", frozenset({"base", "spec", "wire", "io", "provider"})),
+    ("engine", "skyward/engine/link*", frozenset({"base", "spec", "wire", "io", "provider"})),
+    ("engine", "skyward/engine/received_blob*", frozenset({"base", "spec", "wire", "io"})),
     ("engine", "skyward/engine/*", frozenset({"base", "spec", "wire"})),
     ("face", "skyward/*", frozenset({"base", "spec", "wire", "engine"})),
     ("cli", "skyward/cli/*", frozenset({"base", "spec", "face"})),
