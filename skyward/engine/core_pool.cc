@@ -341,7 +341,7 @@ void on_offers(State& state, Effects& effects, Time now, Result<std::vector<Offe
 
 void on_prepared(State& state, Effects& effects, Time now, Result<Cluster> cluster) {
   if (cluster) {
-    state.cluster = *std::move(cluster);
+    state.cluster = std::move(*cluster);
     for (const auto& [name, value] : state.cluster.details) {
       if (name == "head_port") state.options.head_port = std::stoi(value);
     }
