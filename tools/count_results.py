@@ -54,6 +54,8 @@ def count_ctest(junit: Path, gtest_folder: Path) -> Count:
     total = Count()
     for program in programs:
         outcome = count_case(program)
+        if program.get("status") == "notrun":  # no such program, or it could not start
+            outcome = Count(failed=1)
         own_results = gtest_folder / f"{program.get('name')}.xml"
         if own_results.exists():
             inner = count_file(own_results)

@@ -49,3 +49,12 @@ def test_crash_before_any_result_is_a_failure(tmp_path: Path) -> None:
     junit = tmp_path / "ctest-junit.xml"
     junit.write_text(ctest(("base_test", "fail")))
     assert count_ctest(junit, tmp_path) == Count(failed=1)
+
+
+def test_program_that_is_not_there_is_a_failure(tmp_path: Path) -> None:
+    junit = tmp_path / "ctest-junit.xml"
+    junit.write_text(
+        '<testsuite><testcase name="base_test" status="notrun"><skipped message=""/></testcase>'
+        "</testsuite>"
+    )
+    assert count_ctest(junit, tmp_path) == Count(failed=1)
