@@ -35,9 +35,43 @@ struct Settings {
   }
 };
 
-struct NotSendable {
-  int* where = nullptr;
+// No serialize: a plain struct.
+struct Layer {
+  std::string name;
+  std::vector<double> weights;
+  bool operator==(const Layer&) const = default;
 };
+struct Network {
+  std::vector<Layer> layers;
+  std::optional<Layer> head;
+  Settings settings;
+  std::map<std::string, Layer> more;
+  bool operator==(const Network&) const = default;
+};
+struct Empty {};
+enum class Colour { red, green };
+
+class NotSendable {
+ public:
+  const int* where() const { return where_; }
+
+ private:
+  const int* where_ = nullptr;
+};
+struct AlsoNotSendable {
+  int here = 0;
+  NotSendable inside;
+};
+
+// An aggregate whose own words count, outside of it.
+struct Versioned {
+  int number = 0;
+};
+template <typename Archive>
+void serialize(Archive& archive, Versioned& value) {
+  int version = 1;
+  archive(version, value.number);
+}
 
 namespace {
 
@@ -95,6 +129,23 @@ TEST(Function, ValuesGoThereAndBack) {
   carry_out(compute<nothing>(std::nullopt));
   const Settings settings{.epochs = 21, .optimizer = "sgd", .weights = {{"bias", {1.5F}}}};
   EXPECT_EQ(carry_out(compute<doubled>(settings)), doubled(settings));
+}
+
+Network echo_network(Network network) { return network; }
+Colour other(Colour colour) { return colour == Colour::red ? Colour::green : Colour::red; }
+Versioned next_version(Versioned value) { return {value.number + 1}; }
+Empty empty(Empty value) { return value; }
+
+TEST(Function, PlainStructsNeedNoWords) {
+  const Layer layer{.name = "dense", .weights = {1, 2}};
+  const Network network{.layers = {layer, {}},
+                        .head = layer,
+                        .settings = {.epochs = 3, .optimizer = "adam", .weights = {}},
+                        .more = {{"x", layer}}};
+  EXPECT_EQ(carry_out(compute<echo_network>(network)), network);
+  EXPECT_EQ(carry_out(compute<other>(Colour::red)), Colour::green);
+  EXPECT_EQ(carry_out(compute<next_version>({4})).number, 5);
+  carry_out(compute<empty>({}));
 }
 
 TEST(Function, LocalCallsTheFunctionItself) {
@@ -204,6 +255,10 @@ TEST(Sendable, KnowsWhatCanTravel) {
   static_assert(!IsSendable<std::vector<NotSendable>>::value);
   static_assert(!IsSendable<std::pair<int, NotSendable>>::value);
   static_assert(!IsSendable<int*>::value);
+  static_assert(IsSendable<Network>::value);
+  static_assert(IsSendable<Versioned>::value);
+  static_assert(IsSendable<Colour>::value);
+  static_assert(!IsSendable<AlsoNotSendable>::value);
 }
 
 }  // namespace

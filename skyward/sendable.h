@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "skyward/archive.h"
+#include "skyward/plain_struct.h"
 
 namespace skyward {
 
@@ -42,6 +43,12 @@ struct IsSendable<std::pair<A, B>>
     : std::bool_constant<IsSendable<std::remove_const_t<A>>::value && IsSendable<B>::value> {};
 template <typename... Ts>
 struct IsSendable<std::tuple<Ts...>> : std::bool_constant<(IsSendable<Ts>::value && ...)> {};
+template <typename... Ts>
+struct AllSendable : std::bool_constant<(IsSendable<Ts>::value && ...)> {};
+template <PlainStruct T>
+struct IsSendable<T> : decltype(visit_fields(std::declval<T&>(), [](auto&... field) {
+  return AllSendable<std::remove_cvref_t<decltype(field)>...>{};
+})){};
 template <>
 struct IsSendable<void> : std::true_type {};
 
@@ -57,12 +64,12 @@ struct Parameter {
       "a compute function works on a copy of its argument in another process: take it by value "
       "or by const reference, and return what changed");
   using Stored = std::remove_cvref_t<P>;
-  static_assert(
-      IsSendable<Stored>::value,
-      "this parameter type cannot be sent: give the struct (or what the container holds) a member "
-      "`template <typename Archive> void serialize(Archive& archive) { archive(a, b, c); }`, or "
-      "include "
-      "the <cereal/types/….hpp> header of the standard type; it must be default constructible");
+  static_assert(std::is_pointer_v<Stored> || IsSendable<Stored>::value,
+                "this parameter type cannot be sent: what is no plain struct needs (it, or what "
+                "the container "
+                "holds) a member `template <typename Archive> void serialize(Archive& archive) { "
+                "archive(a, b, c); }` "
+                "and a default constructor; for a standard type include its <cereal/types/….hpp>");
 
   struct Received {
     Stored value;
@@ -120,10 +127,10 @@ constexpr void check_result_type() {
                 "nothing to the caller");
   static_assert(
       IsSendable<std::remove_cv_t<R>>::value,
-      "this result type cannot be sent: give the struct (or what the container holds) a member "
-      "`template <typename Archive> void serialize(Archive& archive) { archive(a, b, c); }`, or "
-      "include "
-      "the <cereal/types/….hpp> header of the standard type; it must be default constructible");
+      "this result type cannot be sent: what is no plain struct needs (it, or what the container "
+      "holds) a member `template <typename Archive> void serialize(Archive& archive) { archive(a, "
+      "b, c); }` "
+      "and a default constructor; for a standard type include its <cereal/types/….hpp>");
 }
 
 }  // namespace skyward

@@ -29,7 +29,7 @@
 
 #include "skyward/archive.h"
 #include "skyward/error.h"
-#include "skyward/io/file_descriptor.h"
+#include "skyward/io/event_loop.h"
 #include "skyward/io/shared_memory.h"
 #include "skyward/registry.h"
 #include "skyward/remote_error.h"
@@ -192,7 +192,6 @@ class Worker {
   }
 
   void run_task(wire::WorkerMessage message) {
-    using Clock = std::chrono::steady_clock;
     const std::uint64_t task = message.task.value;
     wire::WorkerMessage result;
     result.kind = wire::WorkerKind::result;
@@ -204,7 +203,7 @@ class Worker {
       return;
     }
     if (message.behind) write_mark(task);
-    const auto start = Clock::now();
+    const auto start = io::EventLoop::now();
     if (cancels.remove(task)) {
       result.status = wire::WorkerStatus::cancelled;
     } else {
@@ -212,7 +211,7 @@ class Worker {
       finished.add(task);
     }
     result.run_ns = static_cast<std::uint64_t>(
-        std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count());
+        std::chrono::duration_cast<std::chrono::nanoseconds>(io::EventLoop::now() - start).count());
     if (cancel_seen.load()) {  // it looked, and ended because of what it saw
       result.status = wire::WorkerStatus::cancelled;
       result.payload = {};

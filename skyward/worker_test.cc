@@ -364,10 +364,3 @@ TEST(InstanceInfo, ReadsComputePool) {
 
 }  // namespace
 }  // namespace skyward
-
-// The worker processes of these tests are this very program.
-int main(int argc, char** argv) {
-  skyward::init(argc, argv);
-  testing::InitGoogleTest(&argc, argv);
-  return RUN_ALL_TESTS();
-}
