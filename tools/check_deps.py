@@ -29,10 +29,14 @@ ARROWS: list[tuple[str, str, frozenset[str]]] = [
     ("engine", "skyward/engine/link*", frozenset({"base", "spec", "wire", "io", "provider"})),
     ("engine", "skyward/engine/received_blob*", frozenset({"base", "spec", "wire", "io"})),
     ("engine", "skyward/engine/*", frozenset({"base", "spec", "wire"})),
+    ("face", "skyward/worker.cc", frozenset({"base", "spec", "wire", "io", "engine"})),
+    ("face", "skyward/worker_socket*", frozenset({"base", "spec", "wire", "io", "engine"})),
+    ("face", "skyward/worker_test.cc", frozenset({"base", "spec", "wire", "io", "engine"})),
     ("face", "skyward/*", frozenset({"base", "spec", "wire", "engine"})),
     ("cli", "skyward/cli/*", frozenset({"base", "spec", "face"})),
     ("python", "python/src/*", frozenset({"base", "spec", "face"})),
     ("examples", "examples/cpp/*", frozenset({"spec", "face"})),
+    ("tests", "tests/*", frozenset({"base", "spec", "face"})),
     (
         "sim",
         "sim/*",
@@ -51,6 +55,9 @@ SHARED_HEADERS: list[tuple[str, str]] = [
     ("python/src/*", "skyward/wire/payload.h"),  # the binding carries buffers without looking in
 ]
 
+# A C++ worker is a process with a socket, a pipe and a signal of its own, like its Python twin.
+CPP_WORKER = ("skyward/worker*",)
+
 # Third-party and operating-system headers: pattern of the include, files that may name it. What
 # fits no line here and is not in the repository counts as the standard library.
 THIRD_PARTY: list[tuple[str, tuple[str, ...]]] = [
@@ -60,7 +67,13 @@ THIRD_PARTY: list[tuple[str, tuple[str, ...]]] = [
     ("flatbuffers/*", ("skyward/wire/*",)),
     (
         "nlohmann/*",
-        ("skyward/spec/*.cc", "skyward/provider/*.cc", "skyward/engine/*.cc", "sim/*.cc"),
+        (
+            "skyward/spec/*.cc",
+            "skyward/provider/*.cc",
+            "skyward/engine/*.cc",
+            "skyward/instance_info.cc",
+            "sim/*.cc",
+        ),
     ),
     ("sqlite3.h", ("skyward/engine/ledger*.cc",)),
     ("curl/*", ("skyward/io/*.cc",)),
@@ -70,17 +83,17 @@ THIRD_PARTY: list[tuple[str, tuple[str, ...]]] = [
     ("gtest/*", ("*_test.cc",)),
     ("gmock/*", ("*_test.cc",)),
     ("benchmark/*", ("bench/*",)),
-    ("sys/*", ("skyward/io/*",)),
+    ("sys/*", ("skyward/io/*", *CPP_WORKER)),
     ("netinet/*", ("skyward/io/*",)),
     ("arpa/*", ("skyward/io/*",)),
     ("linux/*", ("skyward/io/*",)),
-    ("unistd.h", ("skyward/io/*",)),
-    ("fcntl.h", ("skyward/io/*",)),
-    ("poll.h", ("skyward/io/*",)),
+    ("unistd.h", ("skyward/io/*", *CPP_WORKER)),
+    ("fcntl.h", ("skyward/io/*", *CPP_WORKER)),
+    ("poll.h", ("skyward/io/*", *CPP_WORKER)),
     ("signal.h", ("skyward/io/*",)),
-    ("csignal", ("skyward/io/*",)),
+    ("csignal", ("skyward/io/*", *CPP_WORKER)),
     ("spawn.h", ("skyward/io/*",)),
-    ("pthread.h", ("skyward/io/*",)),
+    ("pthread.h", ("skyward/io/*", *CPP_WORKER)),
 ]
 
 # Rooms that must stand in CMake.
