@@ -205,6 +205,8 @@ Completion make_completion(const Task& task, const Node& node, wire::TaskResult&
 }
 
 void note_run_time(State& state, const wire::TaskResult& result) {
+  // A task that was ended would have run longer, nobody knows how long.
+  if (result.status != wire::TaskStatus::ok && result.status != wire::TaskStatus::raised) return;
   const auto run = static_cast<double>(result.run_ns);
   // Longer than expected counts at once, shorter only slowly: prefetching a long task hurts.
   if (state.mean_run_ns < 0 || run > 4 * state.mean_run_ns) {

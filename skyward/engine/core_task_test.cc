@@ -231,6 +231,19 @@ TEST_F(CoreTaskTest, OneLongTaskEndsTheSendingAhead) {
   submit();
 }
 
+// How long a task would have run is not known when it was not let to its end.
+TEST_F(CoreTaskTest, TasksThatWereEndedSayNothingAboutRunTimes) {
+  open_to_running();
+  for (const wire::TaskStatus status :
+       {wire::TaskStatus::worker_died, wire::TaskStatus::cancelled, wire::TaskStatus::timed_out}) {
+    const TaskId id = submit_to(0);
+    answer_with(0, id, status);
+    take_completion(id);
+  }
+  submit_to(0);
+  submit();
+}
+
 TEST_F(CoreTaskTest, IdleNodeMakesAnotherGiveBack) {
   open_to_running({.nodes = 2});
   const TaskId quick = submit_to(0);
