@@ -142,6 +142,7 @@ struct State {
   std::unordered_map<BlobId, BlobUse> blobs;
   double mean_run_ns = -1;  // of recent tasks; negative: not known yet
   Time steal_at = kNever;
+  Duration steal_pause{};  // grows while recalls bring nothing
 
   Time opened_at{};
   Time ready_at{};

@@ -185,6 +185,17 @@ TEST_F(CoreTaskTest, PinnedTaskOfANodeThatIsGoneFails) {
   EXPECT_THAT(completion.error.message, HasSubstr("node 1"));
 }
 
+// A task pinned to a node and not to a worker is in the agent's common queue, and may be recalled.
+TEST_F(CoreTaskTest, PinnedTaskThatIsRecalledGoesBack) {
+  open_to_running({.nodes = 2});
+  const TaskId running = submit_to(0);
+  const TaskId id = submit_to(0, pinned_to(task(), kFirst, std::nullopt));
+  receive(0, wire::Recalled{{id}});
+  EXPECT_EQ(effects.take_message<wire::RunTask>(kFirst).task, id);
+  answer(0, running);
+  take_completion(running);
+}
+
 // -------------------------------------------------------------------------- prefetch and recall
 
 TEST_F(CoreTaskTest, LongTasksAreNotSentAhead) {
@@ -297,6 +308,39 @@ TEST_F(CoreTaskTest, NothingIsGivenToANodeWhileItGivesBack) {
   effects.expect_nothing_else();
   receive(0, wire::Recalled{{ahead}});
   EXPECT_EQ(effects.take_message<wire::RunTask>(kFirst).task, ahead);
+}
+
+// What was behind a long task in the worker's window comes back to the agent's queue later: it is
+// asked for again, but less and less often.
+TEST_F(CoreTaskTest, EmptyAnswersAreAskedForAgainMoreAndMoreSlowly) {
+  open_to_running({.nodes = 2});
+  const TaskId quick = submit_to(0);
+  answer(0, quick, 4ms);
+  take_completion(quick);
+  const TaskId other = submit_to(1);
+  submit_to(0);
+  const TaskId next = submit_to(1);
+  const TaskId ahead = submit_to(0);
+  answer(1, other, 4ms);
+  take_completion(other);
+  answer(1, next, 4ms);
+  take_completion(next);
+  const Time began = now;
+  int asked = 0;
+  while (now < began + 60s || !state.nodes[0].recalling) {
+    if (state.nodes[0].recalling) receive(0, wire::Recalled{});
+    effects.expect_nothing_else();
+    const Time steal = state.steal_at;
+    ASSERT_NE(steal, kNever);
+    advance_alive();
+    if (now < steal) continue;
+    effects.take_message<wire::RecallTasks>(kFirst);
+    ++asked;
+  }
+  EXPECT_GT(asked, 30);
+  EXPECT_LT(asked, 100);
+  receive(0, wire::Recalled{{ahead}});
+  EXPECT_EQ(effects.take_message<wire::RunTask>(kSecond).task, ahead);
 }
 
 // ------------------------------------------------------------------------------------ cancelling
