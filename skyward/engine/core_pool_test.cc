@@ -332,6 +332,61 @@ TEST_F(CorePoolTest, ClosedWhileANodeIsReplaced) {
   effects.take<Closed>();
 }
 
+TEST_F(CorePoolTest, ClosedAfterAReplacementWasRefused) {
+  open_to_running({.nodes = 1});
+  lose(0);
+  effects.drop_all();
+  on_provisioned(state, effects, now, kFirst, 1, kRefused);
+  effects.drop_events();
+  on_close(state, effects, now);
+  effects.drop_events();
+  effects.expect_nothing_else();  // the lost one is being terminated
+  on_terminated(state, effects, {});
+  effects.take<Teardown>();
+  on_torn_down(state, effects, now, {});
+  effects.take_event<PoolStopped>();
+  effects.take<Closed>();
+}
+
+TEST_F(CorePoolTest, MachineThatWouldNotGoIsTriedAgain) {
+  open_to_running({.nodes = 1});
+  lose(0);
+  effects.drop_events();
+  EXPECT_THAT(effects.take<Terminate>().instances, ElementsAre("i-0-1"));
+  effects.take<Provision>();
+  on_terminated(state, effects, kRefused);
+  effects.take_event<ErrorEvent>();
+  replace(0, 2);
+  on_close(state, effects, now);
+  effects.drop_all();
+  lose(0);
+  EXPECT_THAT(effects.take<Terminate>().instances, ElementsAre("i-0-1", "i-0-2"));
+  on_terminated(state, effects, kRefused);
+  effects.take_event<ErrorEvent>();
+  finish_closing({"i-0-1", "i-0-2"});
+  effects.take<Closed>();
+}
+
+TEST_F(CorePoolTest, MachineThatNeverGoesIsNamedAndTheRestIsRemoved) {
+  open_to_running({.nodes = 1});
+  on_close(state, effects, now);
+  effects.drop_all();
+  lose(0);
+  int tries = 0;
+  while (state.phase == Phase::terminating && tries < 100) {
+    EXPECT_THAT(effects.take<Terminate>().instances, ElementsAre("i-0-1"));
+    ++tries;
+    on_terminated(state, effects, kRefused);
+    EXPECT_THAT(effects.take_event<ErrorEvent>().message, HasSubstr("i-0-1"));
+  }
+  EXPECT_EQ(tries, 3);
+  effects.take<Teardown>();
+  on_torn_down(state, effects, now, kRefused);
+  effects.take_event<ErrorEvent>();
+  effects.take_event<PoolStopped>();
+  effects.take<Closed>();
+}
+
 // -------------------------------------------------------------------------------------- deadlines
 
 TEST_F(CorePoolTest, LifetimeEndsARunningPool) {
