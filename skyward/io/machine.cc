@@ -10,6 +10,8 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstdlib>
+#include <filesystem>
+#include <system_error>
 
 #include "skyward/base/check.h"
 #include "skyward/io/file_descriptor.h"
@@ -60,5 +62,12 @@ std::string random_hex(int digits) {
   }
   return out;
 }
+
+bool is_program(const std::string& path) {
+  std::error_code error;
+  return ::access(path.c_str(), X_OK) == 0 && std::filesystem::is_regular_file(path, error);
+}
+
+unsigned user_id() { return ::geteuid(); }
 
 }  // namespace skyward::io

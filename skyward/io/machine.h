@@ -26,4 +26,10 @@ Result<int> free_tcp_port();
 // `digits` random lower-case hex digits, from the kernel.
 std::string random_hex(int digits);
 
+// True for a file, or a link to one, that this process may run.
+bool is_program(const std::string& path);
+
+// The number of the user that this process acts as.
+unsigned user_id();
+
 }  // namespace skyward::io

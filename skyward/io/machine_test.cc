@@ -42,5 +42,12 @@ TEST(Machine, RandomHexIsHexAndRandom) {
   EXPECT_EQ(random_hex(5).size(), 5u);
 }
 
+TEST(Machine, KnowsAProgramWhenItSeesOne) {
+  EXPECT_TRUE(is_program("/bin/sh"));
+  EXPECT_FALSE(is_program("/bin"));
+  EXPECT_FALSE(is_program("/etc/passwd"));
+  EXPECT_FALSE(is_program("/no/such/program"));
+}
+
 }  // namespace
 }  // namespace skyward::io

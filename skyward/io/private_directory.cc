@@ -64,6 +64,11 @@ bool is_directory(const std::string& path) {
   return fs::is_directory(fs::symlink_status(path, error));
 }
 
+bool is_writable_directory(const std::string& path) {
+  std::error_code error;
+  return fs::is_directory(path, error) && ::access(path.c_str(), W_OK | X_OK) == 0;
+}
+
 std::vector<std::string> list_directory(const std::string& path) {
   std::vector<std::string> names;
   std::error_code error;

@@ -24,6 +24,9 @@ Status ensure_private_directory(const std::string& path);
 // True for a directory itself, not for a link to one.
 bool is_directory(const std::string& path);
 
+// True for a directory, or a link to one, in which this process may create files.
+bool is_writable_directory(const std::string& path);
+
 // The names in a directory, sorted; none when it cannot be read.
 std::vector<std::string> list_directory(const std::string& path);
 

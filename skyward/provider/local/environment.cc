@@ -78,8 +78,8 @@ if ! "$uv" venv --quiet --no-project --python "$python" -- "$environment" </dev/
   exit 1
 fi
 if [[ ${#requirements[@]} -gt 0 ]]; then
-  if ! printf '%s\n' "${requirements[@]}" |
-    "$uv" pip install --quiet "${options[@]}" --python "$environment/bin/python" --requirement -; then
+  options+=(--quiet --python "$environment/bin/python" --requirement -)
+  if ! printf '%s\n' "${requirements[@]}" | "$uv" pip install "${options[@]}"; then
     say "the packages of the image could not be installed; uv says why above"
     exit 1
   fi

@@ -5,6 +5,7 @@
 
 #include "skyward/base/time.h"
 #include "skyward/io/process.h"
+#include "skyward/spec/image.h"
 
 namespace skyward::provider {
 namespace {
@@ -71,6 +72,17 @@ TEST(EnvironmentScript, ShellcheckHasNothingToSay) {
         io::run_command(shellcheck, std::chrono::seconds(30), environment_script(odd, no_index));
     if (!checked) GTEST_SKIP() << "shellcheck is not installed";
     EXPECT_EQ(checked->status.code, 0) << checked->out << checked->err;
+  }
+}
+
+TEST(EnvironmentScript, AShellReadsBackWhatWasQuoted) {
+  for (const char* text : {"", "a b", "it's", "$HOME `id` $(id) \\ \" ! * ? ~ # & | ; < > ( ) { }",
+                           "line\nline", "''", "é", "-n", "\t"}) {
+    io::SpawnOptions shell;
+    shell.command = {"sh", "-c", "printf %s " + shell_quote(text)};
+    const auto answer = io::run_command(shell, std::chrono::seconds(30));
+    ASSERT_TRUE(answer);
+    EXPECT_EQ(answer->out, text);
   }
 }
 

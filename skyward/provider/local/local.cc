@@ -1,7 +1,6 @@
 #include "skyward/provider/local/local.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -47,19 +46,15 @@ std::string minor_version(std::string_view version) {
 std::optional<std::string> find_program(
     const std::string& name,
     const std::function<std::optional<std::string>(const char*)>& variable) {
-  const auto is_program = [](const std::string& path) {
-    std::error_code error;
-    return ::access(path.c_str(), X_OK) == 0 && !fs::is_directory(path, error);
-  };
   if (name.contains('/')) {
-    if (is_program(name)) return name;
+    if (io::is_program(name)) return name;
     return std::nullopt;
   }
   const std::string path = variable("PATH").value_or("/usr/bin:/bin");
   for (std::size_t begin = 0; begin <= path.size();) {
     const std::size_t end = std::min(path.find(':', begin), path.size());
     const std::string candidate = fmt::format("{}/{}", path.substr(begin, end - begin), name);
-    if (is_program(candidate)) return candidate;
+    if (io::is_program(candidate)) return candidate;
     begin = end + 1;
   }
   return std::nullopt;
@@ -156,7 +151,7 @@ Status check_apt(const std::vector<std::string>& packages) {
 
 Status LocalProvider::check(const PoolSpec& spec) {
   if (Status status = check_python(spec); !status) return status;
-  if (::access(spec.agent_path.c_str(), X_OK) != 0) {
+  if (!io::is_program(spec.agent_path)) {
     return fail(ErrorKind::invalid,
                 fmt::format("the agent program {} cannot be run", spec.agent_path),
                 "install skyward again, or give the path of a skyward-agent that you built");
@@ -407,8 +402,7 @@ Bootstrap LocalProvider::bootstrap(const Cluster& cluster, const Instance& insta
 LocalSurroundings surroundings_of_this_process() {
   const auto directory = [](const char* name) -> std::optional<std::string> {
     std::optional<std::string> value = io::environment_variable(name);
-    if (value && value->starts_with('/') && ::access(value->c_str(), W_OK | X_OK) == 0)
-      return value;
+    if (value && value->starts_with('/') && io::is_writable_directory(*value)) return value;
     return std::nullopt;
   };
   LocalSurroundings surroundings;
@@ -417,7 +411,7 @@ LocalSurroundings surroundings_of_this_process() {
     surroundings.state_root = *runtime + "/skyward";
   } else {
     surroundings.state_root =
-        fmt::format("{}/skyward-{}", directory("TMPDIR").value_or("/tmp"), ::geteuid());
+        fmt::format("{}/skyward-{}", directory("TMPDIR").value_or("/tmp"), io::user_id());
   }
   const auto cache = io::environment_variable("XDG_CACHE_HOME");
   if (cache && cache->starts_with('/')) {

@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/stat.h>
 
 #include <charconv>
 #include <chrono>
@@ -10,6 +9,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "skyward/io/event_loop.h"
 #include "skyward/io/machine.h"
 #include "skyward/io/private_directory.h"
 #include "skyward/io/process.h"
@@ -97,9 +97,7 @@ TEST_F(Local, APoolsLifeLeavesNothingBehind) {
   EXPECT_THAT(cluster.id, testing::MatchesRegex("local-[0-9a-f]{8}"));
   const std::string directory = detail(cluster, "directory");
   EXPECT_EQ(directory, root_ + "/state/" + cluster.id);
-  struct stat status{};
-  ASSERT_EQ(::stat(directory.c_str(), &status), 0);
-  EXPECT_EQ(status.st_mode & 0777u, 0700u);
+  EXPECT_EQ(fs::status(directory).permissions(), fs::perms::owner_all);
   int port = 0;
   const std::string port_text = detail(cluster, "head_port");
   std::from_chars(port_text.data(), port_text.data() + port_text.size(), port);
@@ -280,8 +278,10 @@ folder, name, version = sys.argv[1:]
 with zipfile.ZipFile(f"{folder}/{name}-{version}-py3-none-any.whl", "w") as wheel:
     info = f"{name}-{version}.dist-info"
     wheel.writestr(f"{name}.py", f"version = {version!r}\n")
-    wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-    wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+    facts = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+    wheel.writestr(f"{info}/METADATA", facts)
+    kind = "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    wheel.writestr(f"{info}/WHEEL", kind)
     wheel.writestr(f"{info}/RECORD", "")
 )python";
     const auto made = run_program({python_, "-c", kMake, root_ + "/wheels", name, version});
@@ -327,9 +327,9 @@ with zipfile.ZipFile(f"{folder}/{name}-{version}-py3-none-any.whl", "w") as whee
       if (!pair.first.starts_with("UV_")) options.environment.push_back(pair);
     }
     options.environment.insert(options.environment.end(), more.begin(), more.end());
-    const auto start = std::chrono::steady_clock::now();
+    const auto start = io::EventLoop::now();
     const auto ran = io::run_command(options, kLimit);
-    result.took = std::chrono::steady_clock::now() - start;
+    result.took = io::EventLoop::now() - start;
     EXPECT_TRUE(ran) << ran.error().message;
     result.code = ran->status.code;
     result.err = ran->err;
