@@ -1,6 +1,5 @@
 #include "skyward/compute_pool.h"
 
-#include <cstdio>
 #include <exception>
 #include <optional>
 
@@ -70,20 +69,25 @@ BlobSink ComputePool::sink() {
 }
 
 void ComputePool::deliver_events() {
+  TerminalView view(display_);
   std::vector<Event> events;
   bool complained = false;
-  while (pool_.next_events(events, Duration{std::chrono::hours(1)})) {
+  while (pool_.next_events(events, view.pause())) {
     for (const Event& event : events) {
+      view.show(event);
       if (!on_event_) continue;
+      std::string complaint;
       try {
         on_event_(event);
       } catch (const std::exception& error) {
-        if (!std::exchange(complained, true)) {
-          std::fprintf(stderr, "skyward: on_event threw, the event is dropped: %s\n", error.what());
-        }
+        complaint = error.what();
+      } catch (...) {
+        complaint = "not a std::exception";
       }
+      if (complaint.empty() || std::exchange(complained, true)) continue;
+      view.show(ErrorEvent{"on_event threw, and goes on being called: " + complaint, std::nullopt});
     }
-    events.clear();
+    view.tick();
   }
 }
 

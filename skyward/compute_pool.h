@@ -27,17 +27,13 @@
 #include "skyward/spec/event.h"
 #include "skyward/spec/image.h"
 #include "skyward/spec/pool_spec.h"
+#include "skyward/terminal_view.h"
 
 namespace skyward {
 
 // The nodes are processes of this machine.
 struct Local {
   operator ProviderSpec() const { return {.name = "local", .settings = {}}; }
-};
-
-enum class Display {
-  log,    // one line per event, and every line that tasks print, on stderr; the receipt at the end
-  quiet,  // nothing
 };
 
 struct PoolOptions {

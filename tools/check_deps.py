@@ -31,6 +31,7 @@ ARROWS: list[tuple[str, str, frozenset[str]]] = [
     ("engine", "skyward/engine/*", frozenset({"base", "spec", "wire"})),
     ("face", "skyward/worker.cc", frozenset({"base", "spec", "wire", "io", "engine"})),
     ("face", "skyward/worker_socket*", frozenset({"base", "spec", "wire", "io", "engine"})),
+    ("face", "skyward/terminal_view.cc", frozenset({"base", "spec", "wire", "io", "engine"})),
     ("face", "skyward/worker_test.cc", frozenset({"base", "spec", "wire", "io", "engine"})),
     ("face", "skyward/*", frozenset({"base", "spec", "wire", "engine"})),
     ("cli", "skyward/cli/*", frozenset({"base", "spec", "face"})),
@@ -56,7 +57,8 @@ SHARED_HEADERS: list[tuple[str, str]] = [
 ]
 
 # A C++ worker is a process with a socket, a pipe and a signal of its own, like its Python twin.
-CPP_WORKER = ("skyward/worker*",)
+# Its driver looks at its terminal.
+CPP_WORKER = ("skyward/worker*", "skyward/terminal_view.cc")
 
 # Third-party and operating-system headers: pattern of the include, files that may name it. What
 # fits no line here and is not in the repository counts as the standard library.
