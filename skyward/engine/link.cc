@@ -180,8 +180,8 @@ void Link::handle_welcome(wire::Welcome welcome) {
                      welcome.version, welcome.protocol, kProtocolVersion));
     return;
   }
-  if (!session_.can_resume(welcome.last_received)) {
-    lose(ErrorKind::lost, "its agent belongs to another conversation");
+  if (const auto resumed = session_.resume(welcome.last_received); !resumed) {
+    lose(ErrorKind::lost, resumed.error().message);
     return;
   }
   welcomed_ = true;
