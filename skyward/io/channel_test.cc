@@ -440,7 +440,7 @@ TEST_F(ChannelTest, TheCuttersErrorClosesTheChannel) {
 TEST_F(ChannelTest, AnAbsurdSizeIsAnErrorNotACrash) {
   const FileDescriptor peer = connect_by_hand();
   Outgoing message = frame("head");
-  reinterpret_cast<Prefix*>(message.head.data())->body_bytes = std::uint64_t{1} << 62;
+  reinterpret_cast<Prefix*>(message.head.data())->body_bytes = std::uint64_t{1} << 63;
   write_all(peer.get(), message.head);
   EXPECT_EQ(run_to_close().kind, ErrorKind::exhausted);
 }
