@@ -3,14 +3,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <random>
+#include <span>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "skyward/spec/limits.h"
 #include "skyward/wire/little_endian.h"
+#include "skyward/wire/message_generated.h"
 #include "skyward/wire/test_messages.h"
 
 namespace skyward::wire {
@@ -305,6 +307,49 @@ TEST(Codec, RefusesPartsThatDoNotFitEachOther) {
   output.lines.resize(1);
   output.lines[0].stream = static_cast<OutputStream>(3);
   EXPECT_THAT(refusal(carry(encode(output, {}))), HasSubstr("unknown stream"));
+}
+
+// A table that the verifier accepts and that would unfold into 100 000 copies of one string.
+TEST(Codec, RefusesAHeaderThatUnfoldsIntoMore) {
+  flatbuffers::FlatBufferBuilder builder;
+  const auto one = builder.CreateString(std::string(10'000, 'x'));
+  const std::vector<flatbuffers::Offset<flatbuffers::String>> many(100'000, one);
+  const auto names = builder.CreateVector(many);
+  const auto ready = schema::CreateReady(builder, names, 0);
+  builder.Finish(schema::CreateFrame(builder, 1, 0, 0, schema::Body::Ready, ready.Union()));
+  flatbuffers::Verifier verifier(builder.GetBufferPointer(), builder.GetSize());
+  ASSERT_TRUE(schema::VerifyFrameBuffer(verifier));
+  const auto decoded =
+      decode(std::as_bytes(std::span(builder.GetBufferPointer(), builder.GetSize())), {}, {});
+  ASSERT_FALSE(decoded);
+  EXPECT_THAT(decoded.error().message, HasSubstr("overlap"));
+}
+
+// Found by the fuzzer: the verifier accepts a list of 8-byte entries at a multiple of 4.
+TEST(Codec, RefusesEntriesOutOfPlace) {
+  flatbuffers::FlatBufferBuilder builder;
+  const std::uint32_t four = builder.CreateVector(std::vector<std::uint32_t>(4, 1)).o;
+  const auto drop = schema::CreateDropBlobs(builder, four);
+  builder.Finish(schema::CreateFrame(builder, 1, 0, 0, schema::Body::DropBlobs, drop.Union()));
+  std::uint8_t* data = builder.GetBufferPointer();
+  const auto* list = schema::GetFrame(data)->body_as_DropBlobs()->blobs();
+  store(reinterpret_cast<std::byte*>(
+            const_cast<std::uint8_t*>(reinterpret_cast<const std::uint8_t*>(list))),
+        std::uint32_t{1});
+  const bool misplaced = reinterpret_cast<std::uintptr_t>(list->Data()) % 8 != 0;
+  ASSERT_TRUE(misplaced) << "the table has moved; put it at a multiple of 4 again";
+  const auto decoded = decode(std::as_bytes(std::span(data, builder.GetSize())), {}, {});
+  ASSERT_FALSE(decoded);
+  EXPECT_THAT(decoded.error().message, HasSubstr("out of place"));
+}
+
+TEST(Codec, RefusesOneBlobTwice) {
+  const Blob blob{.id = BlobId{5}, .size = 70'000, .descriptor = 1, .storage = {}};
+  Blob longer = blob;
+  longer.size = 80'000;  // the encoder takes them for two
+  StreamItem item;
+  item.payload.buffers = {blob_buffer(blob, 0, 70'000), blob_buffer(longer, 0, 80'000)};
+  EXPECT_THAT(refusal(carry(encode(item, {}))), HasSubstr("one blob twice"));
 }
 
 TEST(Codec, RefusesEveryTruncation) {

@@ -3,6 +3,7 @@
 #include <flatbuffers/flatbuffers.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <string_view>
 #include <utility>
@@ -17,6 +18,21 @@ using flatbuffers::Offset;
 
 template <typename T>
 using Items = flatbuffers::Vector<T>;
+
+// Only blobs of one message have no id, and may be many.
+bool has_twins(const std::vector<Blob>& blobs) {
+  for (auto blob = blobs.begin(); blob != blobs.end(); ++blob) {
+    const auto same = [&blob](const Blob& other) { return other.id == blob->id; };
+    if (blob->id.value != 0 && std::any_of(blobs.begin(), blob, same)) return true;
+  }
+  return false;
+}
+
+// The verifier looks where a list begins, not where its 8-byte entries do.
+template <typename T>
+bool is_aligned(const Items<T>& items) {
+  return reinterpret_cast<std::uintptr_t>(items.Data()) % alignof(std::uint64_t) == 0;
+}
 
 // The parts of a frame, and what went wrong first. Reads go on after a failure and give empty
 // values; the caller looks at `problem` once, at the end.
@@ -63,7 +79,7 @@ class Reader {
   template <typename AnyId>
   std::vector<AnyId> ids(const Items<std::uint64_t>* values) {
     std::vector<AnyId> result;
-    if (values == nullptr) return result;
+    if (values == nullptr || !check_aligned(*values)) return result;
     result.reserve(values->size());
     for (const std::uint64_t value : *values) result.push_back(AnyId{value});
     return result;
@@ -71,7 +87,7 @@ class Reader {
 
   Payload payload(const Items<const schema::Buffer*>* buffers) {
     Payload result;
-    if (buffers == nullptr) return result;
+    if (buffers == nullptr || !check_aligned(*buffers)) return result;
     if (buffers->size() > kMaxBuffers) {
       fail("a payload has too many buffers");
       return result;
@@ -102,12 +118,14 @@ class Reader {
       fail("it announces another number of blobs than it brings");
       return;
     }
+    if (listed != nullptr && !check_aligned(*listed)) return;
     for (std::size_t i = 0; i < count; ++i) {
       const schema::Blob* blob = listed->Get(static_cast<flatbuffers::uoffset_t>(i));
       if (blob->size() == 0) fail("it has a blob without bytes");
       blobs_[i].id = BlobId{blob->id()};
       blobs_[i].size = blob->size();
     }
+    if (has_twins(blobs_)) fail("it brings one blob twice");
   }
 
   void expect_all_taken() {
@@ -115,6 +133,12 @@ class Reader {
   }
 
  private:
+  template <typename T>
+  bool check_aligned(const Items<T>& items) {
+    if (!is_aligned(items)) fail("its entries are out of place");
+    return problem_ == nullptr;
+  }
+
   bool spend(std::size_t bytes) {
     if (bytes > text_budget_) {
       fail("its entries overlap");

@@ -189,7 +189,10 @@ WorkerMessage Decoder::decode() {
     default:
       fail("its kind is unknown");  // any byte can arrive here
   }
-  if (reader_.left() != 0) fail("it is longer than its parts");
+  if (problem().empty() && reader_.left() != 0) fail("it is longer than its parts");
+  const bool has_payload = message.kind == WorkerKind::run || message.kind == WorkerKind::result ||
+                           message.kind == WorkerKind::item;
+  if (!has_payload && !blobs_.empty()) fail("it brings blobs that its kind has no use for");
   return message;
 }
 
@@ -252,6 +255,11 @@ void Decoder::size_blobs(const std::vector<Row>& rows) {
   }
   for (std::size_t i = 0; i < blobs_.size(); ++i) {
     if (!named[i]) return fail("it brings a blob that no buffer names");
+    const auto twin = [&](const Blob& other) { return other.id == blobs_[i].id; };
+    const auto here = blobs_.begin() + static_cast<std::ptrdiff_t>(i);
+    if (blobs_[i].id.value != 0 && std::any_of(blobs_.begin(), here, twin)) {
+      return fail("it brings one blob twice");
+    }
     if (blobs_[i].size == 0) blobs_[i].size = ends[i];
     if (ends[i] > blobs_[i].size) return fail("a buffer is outside its blob");
   }
