@@ -7,7 +7,8 @@
 //   every message:  u32 length (of all that follows) | u8 kind | u8 status | u16 descriptors | u64 task
 //
 //   agent → worker
-//     run     u8[16] function id | u32 body bytes (0: you have it) | u32 stream window | u32 buffers |
+//     run     (status 1: sent behind unfinished tasks, see Output)
+//             u8[16] function id | u32 body bytes (0: you have it) | u32 stream window | u32 buffers |
 //             buffers × { u64 size | u64 offset | u64 blob id | i32 descriptor index, -1: inline | u32 0 } |
 //             body | inline buffers back to back
 //     credit  u32 count                       the reader took so many items
@@ -23,11 +24,12 @@
 // without a result is the one that runs. A run cancelled before it starts is answered with `cancelled`.
 //
 // To cancel, the agent writes the u64 task id to the pipe at the worker's descriptor 4 and then sends SIGINT: the handler raises
-// only if that very task is running. Unstarted tasks named there are skipped.
+// only if that very task is running. Unstarted tasks named there are skipped. With kWorkerWithdrawBit set, the id means: give the task
+// back (`cancelled`) if it has not begun, best at once from within the handler; never interrupt it.
 //
-// Output: descriptors 1 and 2 are pipes to the agent. A worker that has its next task in hand already ends the output of the
-// finished one by writing, to both, the 8 bytes of SKYWARD_MARK (hex in the environment), then the u64 task id; before a result with an
-// empty queue no mark is needed, as the agent empties the pipes before it hands out the next task.
+// Output: descriptors 1 and 2 are pipes to the agent. A task that was sent behind unfinished ones (run's status 1) begins with a mark:
+// to both pipes the worker writes the 8 bytes of SKYWARD_MARK (hex in the environment), then the u64 id of the task whose output
+// follows. Other tasks need no mark, as the agent empties the pipes of an idle worker before it hands out a task.
 
 #include <cstdint>
 #include <span>
@@ -45,6 +47,7 @@ inline constexpr int kWorkerSocket = 3;
 inline constexpr int kWorkerCancelPipe = 4;
 inline constexpr std::size_t kWorkerPrefixBytes = 4;  // the length
 inline constexpr std::size_t kWorkerMarkBytes = 16;   // mark and task id
+inline constexpr std::uint64_t kWorkerWithdrawBit = std::uint64_t{1} << 63;  // on the cancel pipe
 
 enum class WorkerKind : std::uint8_t { run = 1, credit = 2, stop = 3, hello = 16, result = 17, item = 18 };
 enum class WorkerStatus : std::uint8_t { ok = 0, raised = 1, cancelled = 2 };
@@ -56,6 +59,7 @@ struct WorkerMessage {
   TaskId task;
   FunctionId function;
   SharedBytes body;
+  bool behind = false;  // run: its output begins with a mark
   std::uint32_t stream_window = 0;
   std::uint32_t count = 0;
   std::uint64_t run_ns = 0;
