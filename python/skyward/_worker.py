@@ -89,11 +89,8 @@ class Worker:
             )
         except BlockingIOError:
             return
-        for level, kind, payload in ancillary:
-            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-                received = array.array("i")
-                received.frombytes(payload[: len(payload) - len(payload) % received.itemsize])
-                self.descriptors.extend(received)
+        if ancillary:
+            self.take_descriptors(ancillary)
         if not data:
             self.stopped = True  # the agent is gone
             self.ready.clear()
@@ -102,6 +99,13 @@ class Worker:
             data = self.pending + data
             self.pending = b""
         self.parse(data)
+
+    def take_descriptors(self, ancillary):
+        for level, kind, payload in ancillary:
+            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                received = array.array("i")
+                received.frombytes(payload[: len(payload) - len(payload) % received.itemsize])
+                self.descriptors.extend(received)
 
     def parse(self, data):
         position, end = 0, len(data)
@@ -130,8 +134,11 @@ class Worker:
         whole[: len(start)] = start
         view, filled = memoryview(whole), len(start)
         while filled < len(whole):
-            # Descriptors of the next message come with its own first byte, never with these.
-            got = self.sock.recv_into(view[filled:])
+            # Descriptors of messages behind this one may come early, with these bytes.
+            got, ancillary, _, _ = self.sock.recvmsg_into(
+                [view[filled:]], ANCILLARY_BYTES, socket.MSG_CMSG_CLOEXEC
+            )
+            self.take_descriptors(ancillary)
             if got == 0:
                 os._exit(1)  # the agent died in mid-message
             filled += got

@@ -27,6 +27,13 @@ void remember_line(std::deque<std::string>& tail, const std::string& line) {
   if (tail.size() > kTailLines) tail.pop_front();
 }
 
+// What a script does next that does not say what it begins.
+std::string step_after(const std::string& step) {
+  if (step == "uv") return "apt";
+  if (step == "apt") return "deps";
+  return "skyward";
+}
+
 std::string size_text(std::int64_t bytes) {
   const double mib = static_cast<double>(bytes) / (1024.0 * 1024.0);
   return mib < 1024 ? fmt::format("{:.0f} MiB", mib) : fmt::format("{:.1f} GiB", mib / 1024);
@@ -99,7 +106,7 @@ void on_configure(State& state, Effects& effects, const wire::Configure& configu
   state.pinned.resize(workers);
   if (configure.bootstrap.empty()) return start_workers(state, effects, now);
   state.phase = Phase::bootstrapping;
-  state.step = "bootstrap";
+  state.step = "uv";
   state.bootstrap_deadline = now + kBootstrapTimeout;
   effects.start_bootstrap(state.configure);
 }
@@ -325,6 +332,7 @@ void on_bootstrap_step(State& state, Effects& effects, const std::string& line, 
     state.step = line.substr(kBegin.size());
     return;
   }
+  state.step = step_after(line);
   effects.send(wire::BootstrapStep{.step = line, .elapsed_ms = elapsed_ms(state, now)});
 }
 

@@ -211,6 +211,17 @@ TEST_F(CoreTest, ReportsAFailedBootstrap) {
   EXPECT_EQ(take_result(1, TaskStatus::worker_died).detail, "the node has failed");
 }
 
+TEST_F(CoreTest, NamesTheFailedStepOfAScriptThatTellsOnlyFinishedOnes) {
+  configure(1, 1, "script");
+  take("bootstrap script");
+  on_bootstrap_step(state, effects, "uv", now);
+  on_bootstrap_step(state, effects, "apt", now);
+  EXPECT_EQ(take_message<wire::BootstrapStep>().step, "uv");
+  EXPECT_EQ(take_message<wire::BootstrapStep>().step, "apt");
+  on_bootstrap_end(state, effects, {.reason = "exit code 1"}, now);
+  EXPECT_EQ(take_message<wire::Failed>().step, "deps");
+}
+
 TEST_F(CoreTest, KillsABootstrapThatTakesTooLong) {
   configure(1, 1, "script");
   take("bootstrap script");
