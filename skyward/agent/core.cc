@@ -17,6 +17,9 @@ namespace {
 
 using wire::TaskStatus;
 
+constexpr std::size_t kMaxOutputBytes = std::size_t{1} << 20;  // of one Output message, roughly
+constexpr std::size_t kLineOverheadBytes = 64;
+
 std::uint64_t elapsed_ms(const State& state, Time now) {
   return static_cast<std::uint64_t>(
       std::chrono::duration_cast<std::chrono::milliseconds>(now - state.configured_at).count());
@@ -412,7 +415,17 @@ void on_output(State& state, Effects& effects, SlotId id, std::vector<wire::Outp
     const auto found = state.tasks.find(line.task);
     remember_line(found == state.tasks.end() ? slot.tail : found->second.tail, line.text);
   }
-  effects.send(wire::Output{.lines = std::move(lines)});
+  // Each message well below what a frame takes.
+  wire::Output output;
+  std::size_t bytes = 0;
+  for (wire::OutputLine& line : lines) {
+    bytes += line.text.size() + kLineOverheadBytes;
+    output.lines.push_back(std::move(line));
+    if (bytes < kMaxOutputBytes) continue;
+    effects.send(std::exchange(output, {}));
+    bytes = 0;
+  }
+  if (!output.lines.empty()) effects.send(std::move(output));
 }
 
 void on_timer(State& state, Effects& effects, Time now) {

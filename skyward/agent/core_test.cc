@@ -588,6 +588,19 @@ TEST_F(CoreTest, KeepsTheLastLinesOfATask) {
   EXPECT_EQ(result.tail.front(), "5");
 }
 
+TEST_F(CoreTest, TellsAFloodOfOutputInSeveralMessages) {
+  make_ready(1, 1);
+  on_output(state, effects, SlotId{0}, std::vector<wire::OutputLine>(20000));
+  std::size_t lines = 0;
+  int messages = 0;
+  while (!effects.messages.empty()) {
+    lines += take_message<wire::Output>().lines.size();
+    ++messages;
+  }
+  EXPECT_EQ(lines, 20000U);
+  EXPECT_EQ(messages, 2);
+}
+
 TEST_F(CoreTest, StopsItsWorkersInOrderAndKillsWhatIsLeft) {
   make_ready(2, 1);
   submit(1);

@@ -4,12 +4,13 @@
 //
 // A frame on the wire is
 //     u32 magic "SKY1" | u32 header bytes | u64 body bytes | u32 descriptors | u32 reserved (0)
-// in little-endian order, then the header (a verified FlatBuffers table, message.fbs: sequence number, acknowledgement, message),
-// then the body (the small buffers of the message, back to back, in the order of the header). Descriptors of blobs travel
-// beside the frame by SCM_RIGHTS where the connection can carry them.
+// in little-endian order, then the header (a verified FlatBuffers table, message.fbs: sequence
+// number, acknowledgement, message), then the body (the small buffers of the message, back to back,
+// in the order of the header). Descriptors of blobs travel beside the frame by SCM_RIGHTS where the
+// connection can carry them.
 //
-// Decoding never trusts its input: sizes are bounded (spec/limits.h), the table is verified, buffer sizes must add up
-// to the body. Fuzzed by frame_fuzz.cc.
+// Decoding never trusts its input: sizes are bounded (spec/limits.h), the table is verified, buffer
+// sizes must add up to the body. Fuzzed by frame_fuzz.cc.
 
 #include <cstdint>
 #include <optional>
@@ -23,24 +24,32 @@ namespace skyward::wire {
 
 inline constexpr std::size_t kFramePrefixBytes = 24;
 
-// Numbers that wire/session.h puts on a frame. A sequence of 0 means: outside the numbered stream (Hello, Welcome, Heartbeat).
+// Numbers that wire/session.h puts on a frame. A sequence of 0 means: outside the numbered stream
+// (Hello, Welcome, Heartbeat).
 struct Envelope {
   std::uint64_t sequence = 0;
   std::uint64_t acknowledged = 0;  // everything up to here has arrived
   bool operator==(const Envelope&) const = default;
 };
 
-// A message made ready to be written: pieces in order, nothing copied from the buffers. `descriptors` are borrowed from blobs
-// that `keep` holds.
+// A message made ready to be written: pieces in order, nothing copied from the buffers.
+// `descriptors` are borrowed from blobs that `keep` holds.
 struct EncodedFrame {
-  Bytes head;                        // prefix and header
+  Bytes head;  // prefix and header
   std::vector<SharedBytes> body;
   std::vector<int> descriptors;
   std::vector<std::shared_ptr<const void>> keep;
 
-  std::size_t size() const;          // bytes on the wire
+  std::size_t size() const;  // bytes on the wire
 };
 
+// Whether a message made of users' data (RunTask, TaskResult, StreamItem) fits a frame: buffers,
+// blobs, bytes that are in no blob. To be asked where the data comes in, so that the one who made
+// it gets the error. Fails with `invalid`.
+Status check_limits(const Message& message);
+
+// A blob is carried once, however many buffers are windows into it. A message over the limits is a
+// bug of the caller (CHECK). Any thread.
 EncodedFrame encode(const Message& message, Envelope envelope);
 
 // The sizes that a frame's first kFramePrefixBytes bytes announce.
@@ -50,7 +59,8 @@ struct FramePrefix {
   std::uint32_t descriptors = 0;
 };
 
-// Fails with `invalid` on a wrong magic or on sizes over the limits. `prefix` must hold kFramePrefixBytes bytes.
+// Fails with `invalid` on a wrong magic or on sizes over the limits. `prefix` must hold
+// kFramePrefixBytes bytes.
 Result<FramePrefix> decode_prefix(ByteView prefix);
 
 struct DecodedFrame {
@@ -58,8 +68,9 @@ struct DecodedFrame {
   Message message;
 };
 
-// Decodes what follows the prefix. `body` is kept by the message's small buffers (no copy). `blobs` are the blobs made of the
-// received descriptors, in order; their ids and sizes are taken from the header. Fails with `invalid` on anything malformed.
+// Decodes what follows the prefix. `body` is kept by the message's small buffers (no copy). `blobs`
+// are the blobs made of the received descriptors, in order; their ids and sizes are taken from the
+// header. Fails with `invalid` on anything malformed.
 Result<DecodedFrame> decode(ByteView header, SharedBytes body, std::vector<Blob> blobs);
 
 }  // namespace skyward::wire

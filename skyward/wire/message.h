@@ -1,10 +1,11 @@
 #pragma once
 
-// Everything engine and agent say to each other, in one file. Plain values: the cores make and read these;
-// wire/codec.h turns them into frames (a FlatBuffers header from message.fbs, then raw buffers) and back.
+// Everything engine and agent say to each other, in one file. Plain values: the cores make and read
+// these; wire/codec.h turns them into frames (a FlatBuffers header from message.fbs, then raw
+// buffers) and back.
 //
-// Every message is delivered exactly once and in order for as long as the agent lives, whatever happens to the
-// connection: wire/session.h numbers, acknowledges and re-sends.
+// Every message is delivered exactly once and in order for as long as the agent lives, whatever
+// happens to the connection: wire/session.h numbers, acknowledges and re-sends.
 
 #include <cstdint>
 #include <optional>
@@ -22,34 +23,37 @@ using KeyValues = std::vector<std::pair<std::string, std::string>>;
 
 // ------------------------------------------------------------------------------- engine → agent
 
-// First word on every connection. `last_received` is the sequence number up to which the engine has the agent's
-// messages (0 on the first connection), so that the agent re-sends from there.
+// First word on every connection. `last_received` is the sequence number up to which the engine has
+// the agent's messages (0 on the first connection), so that the agent re-sends from there.
 struct Hello {
   std::uint32_t protocol = 0;
-  std::string version;            // of the program, for the message when protocols differ
-  std::string pool;               // job id
+  std::string version;  // of the program, for the message when protocols differ
+  std::string pool;     // job id
   NodeId node;
-  bool descriptors = false;       // the connection is a Unix socket: blobs go by descriptor
+  bool descriptors = false;  // the connection is a Unix socket: blobs go by descriptor
   std::uint64_t last_received = 0;
   bool operator==(const Hello&) const = default;
 };
 
-// How to run one worker: `environment` is set over the agent's own (COMPUTE_POOL, rank variables, user's env).
+// How to run one worker: `environment` is set over the agent's own (COMPUTE_POOL, rank variables,
+// user's env).
 struct WorkerSpec {
   KeyValues environment;
   bool operator==(const WorkerSpec&) const = default;
 };
 
-// What this node is. Sent once, after Welcome; the agent bootstraps, starts the workers and answers Ready or Failed.
+// What this node is. Sent once, after Welcome; the agent bootstraps, starts the workers and answers
+// Ready or Failed.
 struct Configure {
-  std::vector<std::string> worker_command;  // argv of a worker process; it speaks worker_protocol.h on descriptor 3
-  std::string directory;                    // working directory of the workers; made if missing
-  std::vector<WorkerSpec> workers;          // one per worker (MIG partition), by index
-  std::uint32_t concurrency = 1;            // slots per worker; each slot is a process of its own
-  std::string bootstrap;                    // bash script run before the workers; empty: nothing to do
-  KeyValues bootstrap_environment;          // values that must not stand in the script (indexes, tokens)
+  // argv of a worker process; it speaks worker_protocol.h on descriptor 3.
+  std::vector<std::string> worker_command;
+  std::string directory;            // working directory of the workers; made if missing
+  std::vector<WorkerSpec> workers;  // one per worker (MIG partition), by index
+  std::uint32_t concurrency = 1;    // slots per worker; each slot is a process of its own
+  std::string bootstrap;            // bash script run before the workers; empty: nothing to do
+  KeyValues bootstrap_environment;  // values that must not stand in the script (indexes, tokens)
   std::uint32_t heartbeat_ms = 1000;
-  std::uint32_t metrics_ms = 2000;          // 0: no metrics
+  std::uint32_t metrics_ms = 2000;  // 0: no metrics
   bool operator==(const Configure&) const = default;
 };
 
@@ -58,20 +62,22 @@ struct RunTask {
   std::uint32_t attempt = 1;
   std::optional<std::uint32_t> worker;  // this worker only (broadcast); else any free slot
   FunctionId function;
-  SharedBytes body;                     // the function, when this node does not have it yet; else empty
+  SharedBytes body;  // the function, when this node does not have it yet; else empty
   Payload arguments;
-  std::uint64_t timeout_ms = 0;         // run time allowed on the worker; 0: none
-  std::uint32_t stream_window = 0;      // > 0: send a generator's items one by one, this many ahead
+  std::uint64_t timeout_ms = 0;     // run time allowed on the worker; 0: none
+  std::uint32_t stream_window = 0;  // > 0: send a generator's items one by one, this many ahead
   bool operator==(const RunTask&) const = default;
 };
 
-// Interrupt the task (SIGINT in its worker, SIGKILL after kCancelGrace) or take it from the queue. Answered by its TaskResult.
+// Interrupt the task (SIGINT in its worker, SIGKILL after kCancelGrace) or take it from the queue.
+// Answered by its TaskResult.
 struct CancelTask {
   TaskId task;
   bool operator==(const CancelTask&) const = default;
 };
 
-// Give back up to `count` tasks that no worker has seen, newest first: another node is idle. Answered by Recalled.
+// Give back up to `count` tasks that no worker has seen, newest first: another node is idle.
+// Answered by Recalled.
 struct RecallTasks {
   std::uint32_t count = 0;
   bool operator==(const RecallTasks&) const = default;
@@ -98,7 +104,8 @@ struct Shutdown {
 
 // ------------------------------------------------------------------------------- agent → engine
 
-// Answer to Hello, or the refusal of another protocol (`refusal` says why, and the connection ends).
+// Answer to Hello, or the refusal of another protocol (`refusal` says why, and the connection
+// ends).
 struct Welcome {
   std::uint32_t protocol = 0;
   std::string version;
@@ -123,7 +130,8 @@ struct Ready {
   bool operator==(const Ready&) const = default;
 };
 
-// This node cannot work: the failed step ("server" when the workers do not start), the command, how it ended, its last lines.
+// This node cannot work: the failed step ("server" when the workers do not start), the command, how
+// it ended, its last lines.
 struct Failed {
   std::string step;
   std::string command;
@@ -133,11 +141,11 @@ struct Failed {
 };
 
 enum class TaskStatus : std::uint8_t {
-  ok,            // the payload is the result; for a stream: it ended
-  raised,        // the payload describes the function's own exception
-  worker_died,   // `detail` says how: signal, exit code, memory
-  cancelled,     // by CancelTask
-  timed_out,     // ran longer than RunTask.timeout_ms
+  ok,           // the payload is the result; for a stream: it ended
+  raised,       // the payload describes the function's own exception
+  worker_died,  // `detail` says how: signal, exit code, memory
+  cancelled,    // by CancelTask
+  timed_out,    // ran longer than RunTask.timeout_ms
 };
 
 struct TaskResult {
@@ -146,10 +154,10 @@ struct TaskResult {
   TaskStatus status = TaskStatus::ok;
   std::uint32_t worker = 0;
   Payload payload;
-  std::uint64_t run_ns = 0;             // time inside the worker
-  std::string detail;                   // for worker_died and timed_out
-  std::vector<std::string> tail;        // last lines of output, unless status is ok
-  std::vector<BlobId> retained;         // argument blobs the worker still has mapped: never to be recycled
+  std::uint64_t run_ns = 0;       // time inside the worker
+  std::string detail;             // for worker_died and timed_out
+  std::vector<std::string> tail;  // last lines of output, unless status is ok
+  std::vector<BlobId> retained;  // argument blobs the worker still has mapped: never to be recycled
   bool operator==(const TaskResult&) const = default;
 };
 
@@ -182,7 +190,8 @@ struct Recalled {
   bool operator==(const Recalled&) const = default;
 };
 
-// Memory in MiB. GPU values: utilization averaged over devices, memory summed, temperature maximum; nothing without a GPU.
+// Memory in MiB. GPU values: utilization averaged over devices, memory summed, temperature maximum;
+// nothing without a GPU.
 struct MetricsSample {
   double cpu_percent = 0;
   double memory_percent = 0;
@@ -202,9 +211,9 @@ struct Heartbeat {
   bool operator==(const Heartbeat&) const = default;
 };
 
-using Message =
-    std::variant<Hello, Configure, RunTask, CancelTask, RecallTasks, StreamCredit, DropBlobs, Shutdown,  //
-                 Welcome, BootstrapStep, Ready, Failed, TaskResult, StreamItem, Output, Recalled, MetricsSample,
-                 Heartbeat>;
+using Message = std::variant<Hello, Configure, RunTask, CancelTask, RecallTasks, StreamCredit,
+                             DropBlobs, Shutdown,  //
+                             Welcome, BootstrapStep, Ready, Failed, TaskResult, StreamItem, Output,
+                             Recalled, MetricsSample, Heartbeat>;
 
 }  // namespace skyward::wire

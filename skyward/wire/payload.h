@@ -1,9 +1,10 @@
 #pragma once
 
-// What a call or a result carries: opaque buffers. Buffer 0 is the serialized stream (a pickle, a cereal archive),
-// the others are its large parts out of band (pickle protocol 5). A buffer travels inside its frame when it is
-// small; from kBlobThresholdBytes on it is a blob: stored once in shared memory, passed on by descriptor or by chunks,
-// and referred to by id. Nothing in this room looks into the bytes.
+// What a call or a result carries: opaque buffers. Buffer 0 is the serialized stream (a pickle, a
+// cereal archive), the others are its large parts out of band (pickle protocol 5). A buffer travels
+// inside its frame when it is small; from kBlobThresholdBytes on it is a blob: stored once in
+// shared memory, passed on by descriptor or by chunks, and referred to by id. Nothing in this room
+// looks into the bytes.
 
 #include <cstddef>
 #include <cstdint>

@@ -2,18 +2,23 @@
 
 // One end of a conversation that outlives its connections. Pure: bytes and time stay outside.
 //
-// Each numbered message gets the next sequence number and is kept until the other end acknowledges it. When a connection
-// is made anew, both ends say in Hello and Welcome what they have, and send the rest again; a message that arrives
-// twice is dropped here, one that arrives too early means that the connection must be made anew.
+// Each numbered message gets the next sequence number and is kept until the other end acknowledges
+// it. When a connection is made anew, both ends say in Hello and Welcome what they have, and send
+// the rest again; a message that arrives twice is dropped here, one that arrives too early means
+// that the connection must be made anew.
 
 #include <cstdint>
 #include <deque>
 #include <vector>
 
+#include "skyward/base/error.h"
 #include "skyward/wire/codec.h"
 #include "skyward/wire/message.h"
 
 namespace skyward::wire {
+
+// Everything but Hello, Welcome and Heartbeat.
+bool is_numbered(const Message& message);
 
 class Session {
  public:
@@ -32,15 +37,22 @@ class Session {
   // Takes note of an arriving frame: drops what it acknowledges, tells what to do with its message.
   Arrival arrived(const Envelope& envelope);
 
-  // The other end has everything up to `last_received`: forget that, and return what must be sent again, in order.
+  // The other end has everything up to `last_received`: forget that, and return what must be sent
+  // again, in order. Fails with `lost` when that cannot be, because the other end has started anew:
+  // then so must the conversation.
   struct Kept {
     std::uint64_t sequence = 0;
     Message message;
   };
-  std::vector<Kept> resume(std::uint64_t last_received);
+  Result<std::vector<Kept>> resume(std::uint64_t last_received);
 
-  // Acknowledgement is owed: more than kAcknowledgeEvery frames arrived since the last frame that carried one.
+  // Acknowledgement is owed: more than kAcknowledgeEvery frames arrived since the last frame that
+  // carried one.
   bool should_acknowledge() const;
+
+  // The other end acknowledges nothing any more: kMaxUnacknowledgedFrames are kept. Count it as
+  // lost.
+  bool is_full() const;
 
   std::uint64_t last_received() const { return received_; }
   std::size_t unacknowledged() const { return kept_.size(); }

@@ -1,35 +1,44 @@
 #pragma once
 
-// What an agent and one worker process say to each other, over a Unix stream socket that the worker finds at descriptor 3.
-// A fixed little-endian layout, so that a worker needs nothing but its language's standard library: python/skyward/_worker.py
-// is the Python twin of this file, skyward/worker.cc the C++ one.
+// What an agent and one worker process say to each other, over a Unix stream socket that the worker
+// finds at descriptor 3. A fixed little-endian layout, so that a worker needs nothing but its
+// language's standard library: python/skyward/_worker.py is the Python twin of this file,
+// skyward/worker.cc the C++ one.
 //
-//   every message:  u32 length (of all that follows) | u8 kind | u8 status | u16 descriptors | u64 task
+//   every message   u32 length (of all that follows) | u8 kind | u8 status | u16 descriptors |
+//                   u64 task | what its kind adds
+//   a row           u64 size | u64 offset | u64 blob id | i32 index of a descriptor, -1: inline |
+//                   u32 0; one for each buffer
 //
 //   agent → worker
-//     run     (status 1: sent behind unfinished tasks, see Output)
-//             u8[16] function id | u32 body bytes (0: you have it) | u32 stream window | u32 buffers |
-//             buffers × { u64 size | u64 offset | u64 blob id | i32 descriptor index, -1: inline | u32 0 } |
-//             body | inline buffers back to back
-//     credit  u32 count                       the reader took so many items
-//     stop    (nothing)                       end yourself in order
+//     run           (status 1: sent behind unfinished tasks, see Output)
+//                   u8[16] function id | u32 body bytes (0: you have it) | u32 stream window |
+//                   u32 buffers | rows | body | inline buffers back to back
+//     credit        u32 count: the reader took so many items
+//     stop          nothing: end yourself in order
 //   worker → agent
-//     hello   UTF-8 text                      "python 3.11.7 cloudpickle 3.1.2", "c++": greets once, when ready to run
-//     result  u64 run ns | u32 buffers | u32 retained | buffers × {as above} | retained × u64 blob id | inline buffers
-//     item    the same as result              one item of a stream
-//     log     (reserved)
+//     hello         UTF-8 text, "python 3.11.7 cloudpickle 3.1.2", "c++": once, when ready to run
+//     result        u64 run ns | u32 buffers | u32 retained | rows | retained × u64 blob id |
+//                   inline buffers back to back
+//     item          the same as result: one item of a stream
 //
-// Descriptors (memfds of blobs) travel by SCM_RIGHTS with the first byte of the message that counts them; an index picks one of them.
-// A result's status is ok, raised or cancelled; each result is written before the next task starts, so the first task
-// without a result is the one that runs. A run cancelled before it starts is answered with `cancelled`.
+// The bytes of one message that are in no blob fit a frame (kMaxFrameBodyBytes), its buffers and
+// descriptors likewise. A blob has one descriptor and one index, however many rows name it.
 //
-// To cancel, the agent writes the u64 task id to the pipe at the worker's descriptor 4 and then sends SIGINT: the handler raises
-// only if that very task is running. Unstarted tasks named there are skipped. With kWorkerWithdrawBit set, the id means: give the task
-// back (`cancelled`) if it has not begun, best at once from within the handler; never interrupt it.
+// Descriptors (memfds of blobs) travel by SCM_RIGHTS with the first byte of the message that counts
+// them; an index picks one of them. A result's status is ok, raised or cancelled; each result is
+// written before the next task starts, so the first task without a result is the one that runs. A
+// run cancelled before it starts is answered with `cancelled`.
 //
-// Output: descriptors 1 and 2 are pipes to the agent. A task that was sent behind unfinished ones (run's status 1) begins with a mark:
-// to both pipes the worker writes the 8 bytes of SKYWARD_MARK (hex in the environment), then the u64 id of the task whose output
-// follows. Other tasks need no mark, as the agent empties the pipes of an idle worker before it hands out a task.
+// To cancel, the agent writes the u64 task id to the pipe at the worker's descriptor 4 and then
+// sends SIGINT: the handler raises only if that very task is running. Unstarted tasks named there
+// are skipped. With kWorkerWithdrawBit set, the id means: give the task back (`cancelled`) if it has
+// not begun, best at once from within the handler; never interrupt it.
+//
+// Output: descriptors 1 and 2 are pipes to the agent. A task that was sent behind unfinished ones
+// (run's status 1) begins with a mark: to both pipes the worker writes the 8 bytes of SKYWARD_MARK
+// (hex in the environment), then the u64 id of the task whose output follows. Other tasks need no
+// mark, as the agent empties the pipes of an idle worker before it hands out a task.
 
 #include <cstdint>
 #include <span>
@@ -49,7 +58,14 @@ inline constexpr std::size_t kWorkerPrefixBytes = 4;  // the length
 inline constexpr std::size_t kWorkerMarkBytes = 16;   // mark and task id
 inline constexpr std::uint64_t kWorkerWithdrawBit = std::uint64_t{1} << 63;  // on the cancel pipe
 
-enum class WorkerKind : std::uint8_t { run = 1, credit = 2, stop = 3, hello = 16, result = 17, item = 18 };
+enum class WorkerKind : std::uint8_t {
+  run = 1,
+  credit = 2,
+  stop = 3,
+  hello = 16,
+  result = 17,
+  item = 18
+};
 enum class WorkerStatus : std::uint8_t { ok = 0, raised = 1, cancelled = 2 };
 
 // Decoded message of either direction; only the fields of its kind are set.
@@ -69,18 +85,20 @@ struct WorkerMessage {
 };
 
 struct EncodedWorkerMessage {
-  Bytes head;                    // prefix, fields and tables
-  std::vector<SharedBytes> body; // function body and inline buffers
-  std::vector<int> descriptors;  // borrowed from the blobs in `keep`
+  Bytes head;                     // prefix, fields and tables
+  std::vector<SharedBytes> body;  // function body and inline buffers
+  std::vector<int> descriptors;   // borrowed from the blobs in `keep`
   std::vector<std::shared_ptr<const void>> keep;
 };
 
 EncodedWorkerMessage encode_worker_message(const WorkerMessage& message);
 
-// Number of descriptors that the message needs; `message` is what follows the length, at least 4 bytes of it.
+// Number of descriptors that the message needs; `message` is what follows the length, at least 4
+// bytes of it.
 Result<std::uint16_t> worker_descriptor_count(ByteView message);
 
-// `message` is all that follows the length; its small buffers share it. `blobs` as in codec.h. Fails with `invalid`.
+// `message` is all that follows the length; its small buffers share it. `blobs` as in codec.h.
+// Fails with `invalid`.
 Result<WorkerMessage> decode_worker_message(SharedBytes message, std::vector<Blob> blobs);
 
 }  // namespace skyward::wire

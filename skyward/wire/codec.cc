@@ -1,0 +1,138 @@
+#include "skyward/wire/codec.h"
+
+#include <flatbuffers/flatbuffers.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "skyward/base/check.h"
+#include "skyward/spec/limits.h"
+#include "skyward/wire/frame_reader.h"
+#include "skyward/wire/frame_writer.h"
+#include "skyward/wire/little_endian.h"
+
+namespace skyward::wire {
+namespace {
+
+constexpr std::array<std::uint8_t, 4> kMagic{'S', 'K', 'Y', '1'};
+constexpr std::size_t kKeepBuilderBytes = std::size_t{1} << 20;
+constexpr std::size_t kHeaderAlignment = 8;  // of the widest number in message.fbs
+
+Status check_payload(std::string_view what, const Payload& payload, std::uint64_t inline_bytes) {
+  if (payload.buffers.size() > kMaxBuffers) {
+    return fail(
+        ErrorKind::invalid,
+        fmt::format("{} has {} buffers, more than {}", what, payload.buffers.size(), kMaxBuffers),
+        "Join small arrays into larger ones.");
+  }
+  std::vector<std::pair<BlobId, int>> blobs;
+  for (const Buffer& buffer : payload.buffers) {
+    if (!buffer.in_blob()) {
+      inline_bytes += buffer.size;
+      continue;
+    }
+    const std::pair blob{buffer.blob.id, buffer.blob.id.value != 0 ? -1 : buffer.blob.descriptor};
+    if (std::find(blobs.begin(), blobs.end(), blob) != blobs.end()) continue;
+    blobs.push_back(blob);
+    if (blobs.size() > kMaxFrameDescriptors) {
+      return fail(ErrorKind::invalid,
+                  fmt::format("{} has more than {} blobs", what, kMaxFrameDescriptors),
+                  "Put several buffers into one blob.");
+    }
+  }
+  if (inline_bytes > kMaxFrameBodyBytes) {
+    return fail(ErrorKind::invalid,
+                fmt::format("{} has {} bytes outside of large buffers, more than {}", what,
+                            inline_bytes, kMaxFrameBodyBytes),
+                "Pass large data as arguments that support buffers (arrays, bytes), not inside "
+                "the function or in many small pieces.");
+  }
+  return {};
+}
+
+}  // namespace
+
+std::size_t EncodedFrame::size() const {
+  std::size_t sum = head.size();
+  for (const SharedBytes& piece : body) sum += piece.size();
+  return sum;
+}
+
+Status check_limits(const Message& message) {
+  if (const auto* run = std::get_if<RunTask>(&message)) {
+    return check_payload("the call", run->arguments, run->body.size());
+  }
+  if (const auto* result = std::get_if<TaskResult>(&message)) {
+    return check_payload("the result", result->payload, 0);
+  }
+  if (const auto* item = std::get_if<StreamItem>(&message)) {
+    return check_payload("the item", item->payload, 0);
+  }
+  return {};
+}
+
+EncodedFrame encode(const Message& message, Envelope envelope) {
+  // Kept from message to message: allocating anew would cost more than the encoding itself.
+  thread_local flatbuffers::FlatBufferBuilder builder(4096);
+  builder.Clear();
+  EncodedFrame frame;
+  write_frame(builder, message, envelope, frame);
+
+  const std::size_t header_bytes = builder.GetSize();
+  std::size_t body_bytes = 0;
+  for (const SharedBytes& piece : frame.body) body_bytes += piece.size();
+  SKYWARD_CHECK(header_bytes <= kMaxFrameHeaderBytes, "{} bytes", header_bytes);
+  SKYWARD_CHECK(body_bytes <= kMaxFrameBodyBytes, "{} bytes", body_bytes);
+
+  frame.head.resize(kFramePrefixBytes + header_bytes);
+  ByteWriter writer(frame.head.data());
+  writer.put_bytes(kMagic.data(), kMagic.size());
+  writer.put(static_cast<std::uint32_t>(header_bytes));
+  writer.put(std::uint64_t{body_bytes});
+  writer.put(static_cast<std::uint32_t>(frame.descriptors.size()));
+  writer.put(std::uint32_t{0});
+  writer.put_bytes(builder.GetBufferPointer(), header_bytes);
+  if (header_bytes > kKeepBuilderBytes) builder.Reset();
+  return frame;
+}
+
+Result<FramePrefix> decode_prefix(ByteView prefix) {
+  ByteReader reader(prefix);
+  const ByteView magic = reader.take_bytes(kMagic.size());
+  FramePrefix sizes;
+  sizes.header_bytes = reader.take<std::uint32_t>();
+  sizes.body_bytes = reader.take<std::uint64_t>();
+  sizes.descriptors = reader.take<std::uint32_t>();
+  const auto reserved = reader.take<std::uint32_t>();
+  if (reader.failed()) return malformed_frame("it is shorter than a frame's first words");
+  if (std::memcmp(magic.data(), kMagic.data(), kMagic.size()) != 0) {
+    return malformed_frame("it does not start with SKY1; something else writes to the connection");
+  }
+  if (reserved != 0) return malformed_frame("it is of a later version");
+  if (sizes.header_bytes == 0 || sizes.header_bytes > kMaxFrameHeaderBytes) {
+    return malformed_frame(fmt::format("it announces a header of {} bytes; 1 to {} are allowed",
+                                       sizes.header_bytes, kMaxFrameHeaderBytes));
+  }
+  if (sizes.body_bytes > kMaxFrameBodyBytes) {
+    return malformed_frame(fmt::format("it announces a body of {} bytes; at most {} are allowed",
+                                       sizes.body_bytes, kMaxFrameBodyBytes));
+  }
+  if (sizes.descriptors > kMaxFrameDescriptors) {
+    return malformed_frame(fmt::format("it announces {} descriptors; at most {} are allowed",
+                                       sizes.descriptors, kMaxFrameDescriptors));
+  }
+  return sizes;
+}
+
+Result<DecodedFrame> decode(ByteView header, SharedBytes body, std::vector<Blob> blobs) {
+  if (reinterpret_cast<std::uintptr_t>(header.data()) % kHeaderAlignment == 0) {
+    return read_frame(header, std::move(body), std::move(blobs));
+  }
+  const Bytes aligned(header.begin(), header.end());
+  return read_frame(aligned, std::move(body), std::move(blobs));
+}
+
+}  // namespace skyward::wire

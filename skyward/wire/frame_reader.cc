@@ -1,0 +1,351 @@
+#include "skyward/wire/frame_reader.h"
+
+#include <flatbuffers/flatbuffers.h>
+#include <fmt/format.h>
+
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include "skyward/spec/limits.h"
+#include "skyward/wire/message_generated.h"
+
+namespace skyward::wire {
+namespace {
+
+using flatbuffers::Offset;
+
+template <typename T>
+using Items = flatbuffers::Vector<T>;
+
+// The parts of a frame, and what went wrong first. Reads go on after a failure and give empty
+// values; the caller looks at `problem` once, at the end.
+class Reader {
+ public:
+  Reader(std::size_t header_bytes, SharedBytes body, std::vector<Blob> blobs)
+      : text_budget_(header_bytes), body_(std::move(body)), blobs_(std::move(blobs)) {}
+
+  const char* problem() const { return problem_; }
+  void fail(const char* why) {
+    if (problem_ == nullptr) problem_ = why;
+  }
+
+  // The verifier lets many entries of a list point at one string; without a budget a small header
+  // could so unfold into any amount of memory. Our own encoder writes each entry apart, so that
+  // together they never exceed the header.
+  std::string text(const flatbuffers::String* value) {
+    if (value == nullptr || !spend(value->size())) return {};
+    return value->str();
+  }
+
+  std::vector<std::string> texts(const Items<Offset<flatbuffers::String>>* values) {
+    return list<std::string>(values, [this](const auto& value) { return text(&value); });
+  }
+
+  KeyValues key_values(const Items<Offset<schema::KeyValue>>* values) {
+    return list<std::pair<std::string, std::string>>(values, [this](const auto& value) {
+      return std::pair{text(value.key()), text(value.value())};
+    });
+  }
+
+  template <typename T, typename Table, typename Read>
+  std::vector<T> list(const Items<Offset<Table>>* values, Read read) {
+    std::vector<T> result;
+    if (values == nullptr || !spend(sizeof(flatbuffers::uoffset_t) * values->size())) return result;
+    result.reserve(values->size());
+    for (const Table* value : *values) {
+      if (problem_ != nullptr) return {};
+      result.push_back(read(*value));
+    }
+    return result;
+  }
+
+  template <typename AnyId>
+  std::vector<AnyId> ids(const Items<std::uint64_t>* values) {
+    std::vector<AnyId> result;
+    if (values == nullptr) return result;
+    result.reserve(values->size());
+    for (const std::uint64_t value : *values) result.push_back(AnyId{value});
+    return result;
+  }
+
+  Payload payload(const Items<const schema::Buffer*>* buffers) {
+    Payload result;
+    if (buffers == nullptr) return result;
+    if (buffers->size() > kMaxBuffers) {
+      fail("a payload has too many buffers");
+      return result;
+    }
+    result.buffers.reserve(buffers->size());
+    for (const schema::Buffer* buffer : *buffers) {
+      if (problem_ != nullptr) return {};
+      result.buffers.push_back(buffer->blob() < 0 ? small(*buffer) : window(*buffer));
+    }
+    return result;
+  }
+
+  // The next bytes of the body.
+  SharedBytes take(std::uint64_t size) {
+    if (size > body_.size() - taken_) {
+      fail("its buffers are larger than its body");
+      return {};
+    }
+    if (size == 0) return {};
+    const ByteView view = body_.view.subspan(taken_, static_cast<std::size_t>(size));
+    taken_ += view.size();
+    return {body_.owner, view};
+  }
+
+  void take_blobs(const Items<const schema::Blob*>* listed) {
+    const std::size_t count = listed == nullptr ? 0 : listed->size();
+    if (count != blobs_.size()) {
+      fail("it announces another number of blobs than it brings");
+      return;
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      const schema::Blob* blob = listed->Get(static_cast<flatbuffers::uoffset_t>(i));
+      if (blob->size() == 0) fail("it has a blob without bytes");
+      blobs_[i].id = BlobId{blob->id()};
+      blobs_[i].size = blob->size();
+    }
+  }
+
+  void expect_all_taken() {
+    if (taken_ != body_.size()) fail("its body is larger than its buffers");
+  }
+
+ private:
+  bool spend(std::size_t bytes) {
+    if (bytes > text_budget_) {
+      fail("its entries overlap");
+      return false;
+    }
+    text_budget_ -= bytes;
+    return true;
+  }
+
+  Buffer small(const schema::Buffer& buffer) {
+    if (buffer.offset() != 0) fail("a buffer without a blob has an offset");
+    return small_buffer(take(buffer.size()));
+  }
+
+  Buffer window(const schema::Buffer& buffer) {
+    const auto index = static_cast<std::size_t>(buffer.blob());
+    if (index >= blobs_.size()) {
+      fail("a buffer names a blob that is not there");
+      return {};
+    }
+    const Blob& blob = blobs_[index];
+    if (buffer.offset() > blob.size || buffer.size() > blob.size - buffer.offset()) {
+      fail("a buffer is outside its blob");
+      return {};
+    }
+    return blob_buffer(blob, buffer.offset(), buffer.size());
+  }
+
+  std::size_t text_budget_;
+  SharedBytes body_;
+  std::size_t taken_ = 0;
+  std::vector<Blob> blobs_;
+  const char* problem_ = nullptr;
+};
+
+Hello read(Reader& reader, const schema::Hello& from) {
+  return {.protocol = from.protocol(),
+          .version = reader.text(from.version()),
+          .pool = reader.text(from.pool()),
+          .node = NodeId{from.node()},
+          .descriptors = from.descriptors(),
+          .last_received = from.last_received()};
+}
+
+Configure read(Reader& reader, const schema::Configure& from) {
+  return {.worker_command = reader.texts(from.worker_command()),
+          .directory = reader.text(from.directory()),
+          .workers =
+              reader.list<WorkerSpec>(from.workers(),
+                                      [&reader](const schema::WorkerSpec& worker) {
+                                        return WorkerSpec{reader.key_values(worker.environment())};
+                                      }),
+          .concurrency = from.concurrency(),
+          .bootstrap = reader.text(from.bootstrap()),
+          .bootstrap_environment = reader.key_values(from.bootstrap_environment()),
+          .heartbeat_ms = from.heartbeat_ms(),
+          .metrics_ms = from.metrics_ms()};
+}
+
+RunTask read(Reader& reader, const schema::RunTask& from) {
+  RunTask task;
+  task.task = TaskId{from.task()};
+  task.attempt = from.attempt();
+  if (const auto worker = from.worker()) task.worker = *worker;
+  if (from.function() == nullptr) {
+    reader.fail("a task has no function");
+  } else {
+    std::memcpy(task.function.value.data(), from.function(), sizeof task.function.value);
+  }
+  task.body = reader.take(from.body_bytes());
+  task.arguments = reader.payload(from.arguments());
+  task.timeout_ms = from.timeout_ms();
+  task.stream_window = from.stream_window();
+  return task;
+}
+
+CancelTask read(Reader&, const schema::CancelTask& from) { return {TaskId{from.task()}}; }
+
+RecallTasks read(Reader&, const schema::RecallTasks& from) { return {from.count()}; }
+
+StreamCredit read(Reader&, const schema::StreamCredit& from) {
+  return {TaskId{from.task()}, from.count()};
+}
+
+DropBlobs read(Reader& reader, const schema::DropBlobs& from) {
+  return {reader.ids<BlobId>(from.blobs())};
+}
+
+Shutdown read(Reader&, const schema::Shutdown& from) { return {from.grace_ms()}; }
+
+Welcome read(Reader& reader, const schema::Welcome& from) {
+  return {.protocol = from.protocol(),
+          .version = reader.text(from.version()),
+          .process = from.process(),
+          .hostname = reader.text(from.hostname()),
+          .last_received = from.last_received(),
+          .refusal = reader.text(from.refusal())};
+}
+
+BootstrapStep read(Reader& reader, const schema::BootstrapStep& from) {
+  return {reader.text(from.step()), from.elapsed_ms()};
+}
+
+Ready read(Reader& reader, const schema::Ready& from) {
+  return {reader.texts(from.accelerators()), from.elapsed_ms()};
+}
+
+Failed read(Reader& reader, const schema::Failed& from) {
+  return {.step = reader.text(from.step()),
+          .command = reader.text(from.command()),
+          .reason = reader.text(from.reason()),
+          .lines = reader.texts(from.lines())};
+}
+
+TaskResult read(Reader& reader, const schema::TaskResult& from) {
+  if (from.status() > schema::TaskStatus::MAX) reader.fail("a result has an unknown status");
+  return {.task = TaskId{from.task()},
+          .attempt = from.attempt(),
+          .status = static_cast<TaskStatus>(from.status()),
+          .worker = from.worker(),
+          .payload = reader.payload(from.payload()),
+          .run_ns = from.run_ns(),
+          .detail = reader.text(from.detail()),
+          .tail = reader.texts(from.tail()),
+          .retained = reader.ids<BlobId>(from.retained())};
+}
+
+StreamItem read(Reader& reader, const schema::StreamItem& from) {
+  return {TaskId{from.task()}, from.attempt(), reader.payload(from.payload())};
+}
+
+Output read(Reader& reader, const schema::Output& from) {
+  return {reader.list<OutputLine>(from.lines(), [&reader](const schema::OutputLine& line) {
+    if (line.stream() != schema::OutputStream::out && line.stream() != schema::OutputStream::err) {
+      reader.fail("a line of output comes from an unknown stream");
+    }
+    return OutputLine{.task = TaskId{line.task()},
+                      .worker = line.worker(),
+                      .stream = static_cast<OutputStream>(line.stream()),
+                      .wall_us = line.wall_us(),
+                      .text = reader.text(line.text())};
+  })};
+}
+
+Recalled read(Reader& reader, const schema::Recalled& from) {
+  return {reader.ids<TaskId>(from.tasks())};
+}
+
+MetricsSample read(Reader&, const schema::MetricsSample& from) {
+  const auto optional = [](const flatbuffers::Optional<double>& value) {
+    return value ? std::optional<double>(*value) : std::nullopt;
+  };
+  return {.cpu_percent = from.cpu_percent(),
+          .memory_percent = from.memory_percent(),
+          .memory_used_mb = from.memory_used_mb(),
+          .memory_total_mb = from.memory_total_mb(),
+          .gpu_utilization = optional(from.gpu_utilization()),
+          .gpu_memory_used_mb = optional(from.gpu_memory_used_mb()),
+          .gpu_memory_total_mb = optional(from.gpu_memory_total_mb()),
+          .gpu_temperature = optional(from.gpu_temperature())};
+}
+
+Heartbeat read(Reader&, const schema::Heartbeat&) { return {}; }
+
+Message read_body(Reader& reader, const schema::Frame& frame) {
+  switch (frame.body_type()) {
+    case schema::Body::Hello:
+      return read(reader, *frame.body_as_Hello());
+    case schema::Body::Configure:
+      return read(reader, *frame.body_as_Configure());
+    case schema::Body::RunTask:
+      return read(reader, *frame.body_as_RunTask());
+    case schema::Body::CancelTask:
+      return read(reader, *frame.body_as_CancelTask());
+    case schema::Body::RecallTasks:
+      return read(reader, *frame.body_as_RecallTasks());
+    case schema::Body::StreamCredit:
+      return read(reader, *frame.body_as_StreamCredit());
+    case schema::Body::DropBlobs:
+      return read(reader, *frame.body_as_DropBlobs());
+    case schema::Body::Shutdown:
+      return read(reader, *frame.body_as_Shutdown());
+    case schema::Body::Welcome:
+      return read(reader, *frame.body_as_Welcome());
+    case schema::Body::BootstrapStep:
+      return read(reader, *frame.body_as_BootstrapStep());
+    case schema::Body::Ready:
+      return read(reader, *frame.body_as_Ready());
+    case schema::Body::Failed:
+      return read(reader, *frame.body_as_Failed());
+    case schema::Body::TaskResult:
+      return read(reader, *frame.body_as_TaskResult());
+    case schema::Body::StreamItem:
+      return read(reader, *frame.body_as_StreamItem());
+    case schema::Body::Output:
+      return read(reader, *frame.body_as_Output());
+    case schema::Body::Recalled:
+      return read(reader, *frame.body_as_Recalled());
+    case schema::Body::MetricsSample:
+      return read(reader, *frame.body_as_MetricsSample());
+    case schema::Body::Heartbeat:
+      return read(reader, *frame.body_as_Heartbeat());
+    case schema::Body::NONE:
+      break;
+  }
+  reader.fail("its kind is unknown");
+  return Heartbeat{};
+}
+
+}  // namespace
+
+std::unexpected<Error> malformed_frame(std::string_view why) {
+  return fail(
+      ErrorKind::invalid, fmt::format("a frame cannot be read: {}", why),
+      "Install the same version of skyward on both sides; if they are the same, report a bug.");
+}
+
+Result<DecodedFrame> read_frame(ByteView header, SharedBytes body, std::vector<Blob> blobs) {
+  const auto* data = reinterpret_cast<const std::uint8_t*>(header.data());
+  flatbuffers::Verifier verifier(data, header.size());
+  if (!schema::VerifyFrameBuffer(verifier)) return malformed_frame("its header is damaged");
+  const schema::Frame& frame = *schema::GetFrame(data);
+  if (frame.body() == nullptr) return malformed_frame("it holds no message");
+  Reader reader(header.size(), std::move(body), std::move(blobs));
+  reader.take_blobs(frame.blobs());
+  if (reader.problem() != nullptr) return malformed_frame(reader.problem());
+  DecodedFrame decoded{.envelope = {frame.sequence(), frame.acknowledged()},
+                       .message = read_body(reader, frame)};
+  reader.expect_all_taken();
+  if (reader.problem() != nullptr) return malformed_frame(reader.problem());
+  return decoded;
+}
+
+}  // namespace skyward::wire

@@ -1,0 +1,273 @@
+#include "skyward/wire/frame_writer.h"
+
+#include <array>
+#include <cstring>
+#include <type_traits>
+
+#include "skyward/base/check.h"
+#include "skyward/spec/limits.h"
+#include "skyward/wire/message_generated.h"
+
+namespace skyward::wire {
+namespace {
+
+using flatbuffers::FlatBufferBuilder;
+using flatbuffers::Offset;
+
+template <typename T>
+using Items = flatbuffers::Vector<T>;
+
+static_assert(
+    static_cast<int>(schema::TaskStatus::ok) == static_cast<int>(TaskStatus::ok) &&
+    static_cast<int>(schema::TaskStatus::raised) == static_cast<int>(TaskStatus::raised) &&
+    static_cast<int>(schema::TaskStatus::worker_died) ==
+        static_cast<int>(TaskStatus::worker_died) &&
+    static_cast<int>(schema::TaskStatus::cancelled) == static_cast<int>(TaskStatus::cancelled) &&
+    static_cast<int>(schema::TaskStatus::timed_out) == static_cast<int>(TaskStatus::timed_out) &&
+    schema::TaskStatus::MAX == schema::TaskStatus::timed_out);
+static_assert(static_cast<int>(schema::OutputStream::out) == static_cast<int>(OutputStream::out) &&
+              static_cast<int>(schema::OutputStream::err) == static_cast<int>(OutputStream::err));
+
+// The table under construction and the frame that its buffers go to.
+class Writer {
+ public:
+  Writer(FlatBufferBuilder& table, EncodedFrame& frame) : builder_(table), frame_(frame) {}
+
+  FlatBufferBuilder& builder() { return builder_; }
+
+  // An empty string or list is left out; it reads as empty.
+  Offset<flatbuffers::String> text(const std::string& value) {
+    return value.empty() ? 0 : builder_.CreateString(value);
+  }
+
+  Offset<Items<Offset<flatbuffers::String>>> texts(const std::vector<std::string>& values) {
+    return list(values, [this](const std::string& value) { return builder_.CreateString(value); });
+  }
+
+  Offset<Items<Offset<schema::KeyValue>>> key_values(const KeyValues& values) {
+    return list(values, [this](const std::pair<std::string, std::string>& value) {
+      const auto key = text(value.first);
+      return schema::CreateKeyValue(builder_, key, text(value.second));
+    });
+  }
+
+  template <typename T, typename Write>
+  auto list(const std::vector<T>& values, Write write)
+      -> Offset<Items<decltype(write(values.front()))>> {
+    if (values.empty()) return 0;
+    std::vector<decltype(write(values.front()))> offsets;
+    offsets.reserve(values.size());
+    for (const T& value : values) offsets.push_back(write(value));
+    return builder_.CreateVector(offsets);
+  }
+
+  template <typename AnyId>
+  Offset<Items<std::uint64_t>> ids(const std::vector<AnyId>& values) {
+    if (values.empty()) return 0;
+    std::uint64_t* out = nullptr;
+    const Offset<Items<std::uint64_t>> offset =
+        builder_.CreateUninitializedVector<std::uint64_t>(values.size(), &out);
+    for (const AnyId& id : values) *out++ = flatbuffers::EndianScalar(id.value);
+    return offset;
+  }
+
+  Offset<Items<const schema::Buffer*>> payload(const Payload& payload) {
+    if (payload.buffers.empty()) return 0;
+    SKYWARD_CHECK(payload.buffers.size() <= kMaxBuffers, "{} buffers", payload.buffers.size());
+    frame_.body.reserve(frame_.body.size() + payload.buffers.size());
+    schema::Buffer* out = nullptr;
+    const Offset<Items<const schema::Buffer*>> offset =
+        builder_.CreateUninitializedVectorOfStructs<schema::Buffer>(payload.buffers.size(), &out);
+    for (const Buffer& buffer : payload.buffers) {
+      const std::int32_t blob = buffer.in_blob() ? position(buffer.blob) : -1;
+      *out++ = schema::Buffer(buffer.size, buffer.offset, blob, 0);
+      if (blob < 0) append(buffer.bytes);
+    }
+    return offset;
+  }
+
+  void append(const SharedBytes& bytes) {
+    if (!bytes.empty()) frame_.body.push_back(bytes);
+  }
+
+  Offset<Items<const schema::Blob*>> blobs() {
+    if (blob_count_ == 0) return 0;
+    schema::Blob* out = nullptr;
+    const Offset<Items<const schema::Blob*>> offset =
+        builder_.CreateUninitializedVectorOfStructs<schema::Blob>(blob_count_, &out);
+    for (std::size_t i = 0; i < blob_count_; ++i) {
+      *out++ = schema::Blob(blobs_[i]->id.value, blobs_[i]->size);
+    }
+    return offset;
+  }
+
+ private:
+  // Blobs that only one message carries have no id; their descriptors tell them apart.
+  static bool same_blob(const Blob& one, const Blob& other) {
+    return one.id == other.id && one.size == other.size &&
+           (one.id.value != 0 || one.descriptor == other.descriptor);
+  }
+
+  // A blob travels once in a message, however many buffers are windows into it.
+  std::int32_t position(const Blob& blob) {
+    for (std::size_t i = blob_count_; i > 0; --i) {
+      if (same_blob(*blobs_[i - 1], blob)) return static_cast<std::int32_t>(i - 1);
+    }
+    SKYWARD_CHECK(blob_count_ < kMaxFrameDescriptors,
+                  "a payload has more than {} blobs; its maker must put several buffers in one",
+                  kMaxFrameDescriptors);
+    blobs_[blob_count_] = &blob;
+    frame_.descriptors.push_back(blob.descriptor);
+    frame_.keep.push_back(blob.storage);
+    return static_cast<std::int32_t>(blob_count_++);
+  }
+
+  FlatBufferBuilder& builder_;
+  EncodedFrame& frame_;
+  std::array<const Blob*, kMaxFrameDescriptors> blobs_;
+  std::size_t blob_count_ = 0;
+};
+
+auto write(Writer& to, const Hello& from) {
+  const auto version = to.text(from.version);
+  const auto pool = to.text(from.pool);
+  return schema::CreateHello(to.builder(), from.protocol, version, pool, from.node.value,
+                             from.descriptors, from.last_received);
+}
+
+auto write(Writer& to, const Configure& from) {
+  const auto worker_command = to.texts(from.worker_command);
+  const auto directory = to.text(from.directory);
+  const auto workers = to.list(from.workers, [&to](const WorkerSpec& worker) {
+    const auto environment = to.key_values(worker.environment);
+    return schema::CreateWorkerSpec(to.builder(), environment);
+  });
+  const auto bootstrap = to.text(from.bootstrap);
+  const auto bootstrap_environment = to.key_values(from.bootstrap_environment);
+  return schema::CreateConfigure(to.builder(), worker_command, directory, workers, from.concurrency,
+                                 bootstrap, bootstrap_environment, from.heartbeat_ms,
+                                 from.metrics_ms);
+}
+
+auto write(Writer& to, const RunTask& from) {
+  schema::FunctionId function;
+  static_assert(sizeof function == sizeof from.function.value);
+  std::memcpy(&function, from.function.value.data(), sizeof function);
+  to.append(from.body);
+  const auto arguments = to.payload(from.arguments);
+  const auto worker =
+      from.worker ? flatbuffers::Optional<std::uint32_t>(*from.worker) : flatbuffers::nullopt;
+  return schema::CreateRunTask(to.builder(), from.task.value, from.attempt, worker, &function,
+                               from.body.size(), arguments, from.timeout_ms, from.stream_window);
+}
+
+auto write(Writer& to, const CancelTask& from) {
+  return schema::CreateCancelTask(to.builder(), from.task.value);
+}
+
+auto write(Writer& to, const RecallTasks& from) {
+  return schema::CreateRecallTasks(to.builder(), from.count);
+}
+
+auto write(Writer& to, const StreamCredit& from) {
+  return schema::CreateStreamCredit(to.builder(), from.task.value, from.count);
+}
+
+auto write(Writer& to, const DropBlobs& from) {
+  const auto blobs = to.ids(from.blobs);
+  return schema::CreateDropBlobs(to.builder(), blobs);
+}
+
+auto write(Writer& to, const Shutdown& from) {
+  return schema::CreateShutdown(to.builder(), from.grace_ms);
+}
+
+auto write(Writer& to, const Welcome& from) {
+  const auto version = to.text(from.version);
+  const auto hostname = to.text(from.hostname);
+  const auto refusal = to.text(from.refusal);
+  return schema::CreateWelcome(to.builder(), from.protocol, version, from.process, hostname,
+                               from.last_received, refusal);
+}
+
+auto write(Writer& to, const BootstrapStep& from) {
+  const auto step = to.text(from.step);
+  return schema::CreateBootstrapStep(to.builder(), step, from.elapsed_ms);
+}
+
+auto write(Writer& to, const Ready& from) {
+  const auto accelerators = to.texts(from.accelerators);
+  return schema::CreateReady(to.builder(), accelerators, from.elapsed_ms);
+}
+
+auto write(Writer& to, const Failed& from) {
+  const auto step = to.text(from.step);
+  const auto command = to.text(from.command);
+  const auto reason = to.text(from.reason);
+  const auto lines = to.texts(from.lines);
+  return schema::CreateFailed(to.builder(), step, command, reason, lines);
+}
+
+auto write(Writer& to, const TaskResult& from) {
+  const auto payload = to.payload(from.payload);
+  const auto detail = to.text(from.detail);
+  const auto tail = to.texts(from.tail);
+  const auto retained = to.ids(from.retained);
+  return schema::CreateTaskResult(to.builder(), from.task.value, from.attempt,
+                                  static_cast<schema::TaskStatus>(from.status), from.worker,
+                                  payload, from.run_ns, detail, tail, retained);
+}
+
+auto write(Writer& to, const StreamItem& from) {
+  const auto payload = to.payload(from.payload);
+  return schema::CreateStreamItem(to.builder(), from.task.value, from.attempt, payload);
+}
+
+auto write(Writer& to, const Output& from) {
+  const auto lines = to.list(from.lines, [&to](const OutputLine& line) {
+    const auto text = to.text(line.text);
+    return schema::CreateOutputLine(to.builder(), line.task.value, line.worker,
+                                    static_cast<schema::OutputStream>(line.stream), line.wall_us,
+                                    text);
+  });
+  return schema::CreateOutput(to.builder(), lines);
+}
+
+auto write(Writer& to, const Recalled& from) {
+  const auto tasks = to.ids(from.tasks);
+  return schema::CreateRecalled(to.builder(), tasks);
+}
+
+auto write(Writer& to, const MetricsSample& from) {
+  const auto optional = [](const std::optional<double>& value) {
+    return value ? flatbuffers::Optional<double>(*value) : flatbuffers::nullopt;
+  };
+  return schema::CreateMetricsSample(
+      to.builder(), from.cpu_percent, from.memory_percent, from.memory_used_mb,
+      from.memory_total_mb, optional(from.gpu_utilization), optional(from.gpu_memory_used_mb),
+      optional(from.gpu_memory_total_mb), optional(from.gpu_temperature));
+}
+
+auto write(Writer& to, const Heartbeat&) { return schema::CreateHeartbeat(to.builder()); }
+
+template <typename Table>
+constexpr schema::Body kind_of(Offset<Table>) {
+  return schema::BodyTraits<Table>::enum_value;
+}
+
+}  // namespace
+
+void write_frame(FlatBufferBuilder& builder, const Message& message, Envelope envelope,
+                 EncodedFrame& frame) {
+  Writer writer(builder, frame);
+  std::visit(
+      [&](const auto& value) {
+        const auto body = write(writer, value);
+        const auto blobs = writer.blobs();
+        builder.Finish(schema::CreateFrame(builder, envelope.sequence, envelope.acknowledged, blobs,
+                                           kind_of(body), body.Union()));
+      },
+      message);
+}
+
+}  // namespace skyward::wire

@@ -1,0 +1,62 @@
+#include "skyward/wire/session.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "skyward/base/check.h"
+#include "skyward/spec/limits.h"
+
+namespace skyward::wire {
+
+bool is_numbered(const Message& message) {
+  return !std::holds_alternative<Hello>(message) && !std::holds_alternative<Welcome>(message) &&
+         !std::holds_alternative<Heartbeat>(message);
+}
+
+Envelope Session::number(Message message) {
+  SKYWARD_CHECK(is_numbered(message), "kind {}", message.index());
+  kept_.push_back({next_, std::move(message)});
+  told_ = received_;
+  return {.sequence = next_++, .acknowledged = received_};
+}
+
+Envelope Session::control() {
+  told_ = received_;
+  return {.sequence = 0, .acknowledged = received_};
+}
+
+Session::Arrival Session::arrived(const Envelope& envelope) {
+  // Words about messages that were never sent: this is the other end of another conversation.
+  if (envelope.acknowledged >= next_) return Arrival::gap;
+  forget(envelope.acknowledged);
+  if (envelope.sequence == 0) return Arrival::deliver;
+  if (envelope.sequence <= received_) return Arrival::duplicate;
+  if (envelope.sequence != received_ + 1) return Arrival::gap;
+  received_ = envelope.sequence;
+  return Arrival::deliver;
+}
+
+Result<std::vector<Session::Kept>> Session::resume(std::uint64_t last_received) {
+  const std::uint64_t last_sent = next_ - 1;
+  const std::uint64_t forgotten = last_sent - kept_.size();
+  if (last_received > last_sent || last_received < forgotten) {
+    return fail(ErrorKind::lost,
+                fmt::format("the other end has messages up to {}, but only {} to {} can follow: it "
+                            "is not the one that this conversation began with",
+                            last_received, forgotten, last_sent),
+                "Replace the node.");
+  }
+  forget(last_received);
+  return std::vector<Kept>(kept_.begin(), kept_.end());
+}
+
+bool Session::should_acknowledge() const { return received_ - told_ > kAcknowledgeEvery; }
+
+bool Session::is_full() const { return kept_.size() >= kMaxUnacknowledgedFrames; }
+
+void Session::forget(std::uint64_t acknowledged) {
+  while (!kept_.empty() && kept_.front().sequence <= acknowledged) kept_.pop_front();
+}
+
+}  // namespace skyward::wire
