@@ -1,8 +1,9 @@
 #pragma once
 
-// A two-way byte stream to another process that carries frames: a Unix socket (descriptors travel too), or a pair of pipes
-// (the stdio of a command such as ssh). Writes are queued and leave in one writev for all that is waiting; reads are handed
-// out whole by a cutter that the owner provides, so that the room of bytes stays ignorant of what they mean.
+// A two-way byte stream to another process that carries frames: a Unix socket (descriptors travel
+// too), or a pair of pipes (the stdio of a command such as ssh). Writes are queued and leave in one
+// writev for all that is waiting; reads are handed out whole by a cutter that the owner provides,
+// so that the room of bytes stays ignorant of what they mean.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,20 +19,20 @@
 
 namespace skyward::io {
 
-// Pieces of one message to be written, in order. `descriptors` are borrowed until written; `keep` holds what they and the
-// pieces need.
+// Pieces of one message to be written, in order. `descriptors` are borrowed until written; `keep`
+// holds what they and the pieces need.
 struct Outgoing {
-  Bytes head;
-  std::vector<SharedBytes> body;
-  std::vector<int> descriptors;
-  std::vector<std::shared_ptr<const void>> keep;
+  Bytes head{};
+  std::vector<SharedBytes> body{};
+  std::vector<int> descriptors{};
+  std::vector<std::shared_ptr<const void>> keep{};
 };
 
 // A whole message as it came: `head` and `body` as the cutter cut them.
 struct Incoming {
-  Bytes head;
-  SharedBytes body;
-  std::vector<FileDescriptor> descriptors;
+  Bytes head{};
+  SharedBytes body{};
+  std::vector<FileDescriptor> descriptors{};
 };
 
 // Tells from a message's first `prefix_bytes` bytes how long the rest is.
@@ -46,14 +47,15 @@ class Channel {
  public:
   struct Handlers {
     std::function<void(Incoming)> on_message;
-    // Called once: the other end closed (an empty message) or the stream broke. The channel is dead then; destroy it later,
-    // not inside the call.
+    // Called once: the other end closed (an empty message) or the stream broke. The channel is dead
+    // then. It may be destroyed inside this call, as inside on_message.
     std::function<void(Error)> on_closed;
   };
 
-  // Takes ownership of non-blocking descriptors; for a socket both are the same one (`write` empty).
-  Channel(EventLoop& loop, FileDescriptor read, FileDescriptor write, std::size_t prefix_bytes, Cutter cutter,
-          Handlers handlers);
+  // Takes ownership of non-blocking descriptors; for a socket both are the same one (`write`
+  // empty).
+  Channel(EventLoop& loop, FileDescriptor read, FileDescriptor write, std::size_t prefix_bytes,
+          Cutter cutter, Handlers handlers);
   ~Channel();
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
@@ -70,7 +72,8 @@ class Channel {
 
  private:
   struct Impl;
-  std::unique_ptr<Impl> impl_;
+  std::shared_ptr<Impl>
+      impl_;  // shared with the call in progress, so that callbacks may destroy the channel
 };
 
 }  // namespace skyward::io

@@ -1,7 +1,8 @@
 #pragma once
 
-// The one loop thread of a process, and the only clock. Everything that a loop does happens in callbacks on the thread that
-// calls run(); post() and stop() alone may be called from any thread. Boost.Asio inside, and only inside event_loop.cc.
+// The one loop thread of a process, and the only clock. Everything that a loop does happens in
+// callbacks on the thread that calls run(); post() and stop() alone may be called from any thread.
+// Boost.Asio inside, and only inside event_loop.cc.
 
 #include <cstdint>
 #include <functional>
@@ -30,7 +31,8 @@ class EventLoop {
   // Microseconds since 1970. Any thread.
   static std::int64_t wall_us();
 
-  // Runs `callback` on the loop thread, in order of posting. Any thread; wakes the loop when it sleeps.
+  // Runs `callback` on the loop thread, in order of posting. Any thread; wakes the loop when it
+  // sleeps.
   void post(Callback callback);
 
   // Runs `callback` once at `deadline`. The id is never 0 and never used twice.
@@ -39,14 +41,16 @@ class EventLoop {
   // A timer that has fired, or 0, is ignored.
   void cancel_timer(TimerId timer);
 
-  // Calls `ready` every time `descriptor` (non-blocking, borrowed) may be read or written without blocking, until unwatch().
-  // Level-triggered for reading; `on_writable` is called only while want_write(true).
+  // Calls `ready` every time `descriptor` (non-blocking, borrowed) may be read or written without
+  // blocking, until unwatch(). Level-triggered for reading; `on_writable` is called only while
+  // want_write(true).
   void watch(int descriptor, Callback on_readable, Callback on_writable = {});
   void want_write(int descriptor, bool wanted);
   // Must come before the descriptor is closed. Callbacks of it are not called afterwards.
   void unwatch(int descriptor);
 
-  // Runs `work` on one of a few blocking threads, then `done` on the loop thread. For provider calls, files, copying.
+  // Runs `work` on one of a few blocking threads, then `done` on the loop thread. For provider
+  // calls, files, copying.
   void run_blocking(Callback work, Callback done);
 
   // SIGINT, SIGTERM, SIGCHLD … as callbacks. One watcher a signal.

@@ -1,7 +1,8 @@
 #pragma once
 
-// Child processes. A child starts with exactly the descriptors it is given (all others are close-on-exec), default signals and an empty
-// signal mask; it is reaped by a pidfd on the loop, so no SIGCHLD handler touches the user's program.
+// Child processes. A child starts with exactly the descriptors it is given (all others are
+// close-on-exec), default signals and an empty signal mask; it is reaped by a pidfd on the loop, so
+// no SIGCHLD handler touches the user's program.
 
 #include <sys/types.h>
 
@@ -18,13 +19,14 @@
 namespace skyward::io {
 
 struct SpawnOptions {
-  std::vector<std::string> command;                               // argv; [0] is looked up on PATH
-  std::vector<std::pair<std::string, std::string>> environment;   // set over the parent's
-  std::vector<std::string> unset;                                 // names removed from the parent's
-  std::string directory;                                          // working directory; empty: the parent's
-  std::vector<std::pair<int, int>> descriptors;                   // (ours, number in the child); 0–2 not named: /dev/null
-  bool new_session = false;                                       // setsid: out of reach of the terminal's Ctrl-C
-  bool die_with_parent = false;                                   // SIGKILL when the spawning thread ends (PR_SET_PDEATHSIG)
+  std::vector<std::string> command{};                              // argv; [0] is looked up on PATH
+  std::vector<std::pair<std::string, std::string>> environment{};  // set over the parent's
+  std::vector<std::string> unset{};  // names removed from the parent's
+  std::string directory{};           // working directory; empty: the parent's
+  std::vector<std::pair<int, int>>
+      descriptors{};             // (ours, number in the child); 0–2 not named: /dev/null
+  bool new_session = false;      // setsid: out of reach of the terminal's Ctrl-C
+  bool die_with_parent = false;  // SIGKILL when the spawning thread ends (PR_SET_PDEATHSIG)
 };
 
 struct ExitStatus {
@@ -38,8 +40,10 @@ struct ExitStatus {
 
 class Process {
  public:
-  // Starts the command. `on_exit` is called once on the loop thread, after the child was reaped.
-  // Fails with `invalid` when the program does not exist or the directory cannot be entered.
+  // Starts the command; from the loop thread. `on_exit` is called once on the loop thread, when the
+  // child is dead; signal_group() still reaches what it left behind until on_exit returns. on_exit
+  // may destroy the Process. Fails with `invalid` when the program does not exist or the directory
+  // cannot be entered.
   static Result<std::unique_ptr<Process>> spawn(EventLoop& loop, const SpawnOptions& options,
                                                 std::function<void(ExitStatus)> on_exit);
   // Kills (SIGKILL) and reaps a child that still runs.
@@ -56,21 +60,28 @@ class Process {
 
  private:
   struct Impl;
-  explicit Process(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  explicit Process(std::shared_ptr<Impl> impl);
+  std::shared_ptr<Impl> impl_;  // shared with on_exit in progress, which may destroy this
 };
 
-// Runs a command to its end on the calling thread (a blocking one, never the loop) and returns what it printed.
+// Runs a command to its end on the calling thread (a blocking one, never the loop) and returns what
+// it printed.
 struct CommandResult {
   ExitStatus status;
   std::string out;
   std::string err;
 };
-Result<CommandResult> run_command(const SpawnOptions& options, Duration timeout, std::string_view input = {});
+Result<CommandResult> run_command(const SpawnOptions& options, Duration timeout,
+                                  std::string_view input = {});
 
-// Makes this process adopt orphaned grandchildren, and kills every descendant of this process that is still alive (SIGKILL,
-// repeated until none is left or `timeout` is over). For an agent that ends. Returns how many were killed.
+// Makes this process the parent of descendants whose own parent ends. For an agent, so that nothing
+// escapes it.
 void adopt_orphans();
+// Lets go of adopted orphans that have ended, which would stay zombies otherwise; call it now and
+// then. Children of Process and run_command are left alone. Returns how many.
+int reap_orphans();
+// Kills (SIGKILL) every descendant of this process that is alive, repeated until none is left or
+// `timeout` is over. For an agent that ends. Returns how many were killed.
 int kill_descendants(Duration timeout);
 
 }  // namespace skyward::io

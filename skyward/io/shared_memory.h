@@ -1,7 +1,8 @@
 #pragma once
 
-// Large buffers in memory that processes pass to each other by descriptor (memfd). Page faults cost more than copying, so the
-// sender's segments are kept and used again (Arena); receivers map privately: what they write nobody else sees.
+// Large buffers in memory that processes pass to each other by descriptor (memfd). Page faults cost
+// more than copying, so the sender's segments are kept and used again (Arena); receivers map
+// privately: what they write nobody else sees.
 
 #include <cstddef>
 #include <cstdint>
@@ -22,7 +23,8 @@ class SharedMemory {
   static Result<std::shared_ptr<SharedMemory>> create(std::size_t size);
   // A received descriptor, mapped private and writable (copy on write). `size` 0: the file's own.
   // Fails with `invalid` when the file is shorter than `size`.
-  static Result<std::shared_ptr<SharedMemory>> map_private(FileDescriptor descriptor, std::size_t size);
+  static Result<std::shared_ptr<SharedMemory>> map_private(FileDescriptor descriptor,
+                                                           std::size_t size);
   ~SharedMemory();
   SharedMemory(const SharedMemory&) = delete;
   SharedMemory& operator=(const SharedMemory&) = delete;
@@ -38,8 +40,9 @@ class SharedMemory {
   std::size_t size_ = 0;
 };
 
-// Segments for sending, recycled. Thread-safe. A segment comes back by itself when its last holder lets go, unless it was marked
-// retained: then some receiver may still have it mapped, and writing to it again would change data under their hands.
+// Segments for sending, recycled. Thread-safe. A segment comes back by itself when its last holder
+// lets go, unless it was marked retained: then some receiver may still have it mapped, and writing
+// to it again would change data under their hands.
 class Arena : public std::enable_shared_from_this<Arena> {
  public:
   // Idle segments are kept up to `keep_bytes` in all.

@@ -1,0 +1,144 @@
+// The family of this process as /proc shows it: for an agent that must leave nothing behind.
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "skyward/io/process.h"
+#include "skyward/io/start_child.h"
+
+namespace skyward::io {
+
+namespace {
+
+struct ProcessEntry {
+  pid_t pid = 0;
+  pid_t parent = 0;
+  char state = '?';
+  std::uint64_t started = 0;  // in ticks since boot; with the pid it names a process for ever
+
+  bool is_dead() const { return state == 'Z' || state == 'X'; }
+};
+
+// "1234 (name, which may hold anything) S 1 …": state, parent; the start time is field 22.
+std::optional<ProcessEntry> read_entry(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const std::size_t name_end = text.rfind(')');
+  if (name_end == std::string::npos || name_end + 2 >= text.size()) return std::nullopt;
+  ProcessEntry entry{.pid = pid, .state = text[name_end + 2]};
+  const char* at = text.data() + name_end + 3;
+  const char* const end = text.data() + text.size();
+  for (int field = 4; field <= 22 && at < end; ++field) {
+    while (at < end && *at == ' ') ++at;
+    if (field == 4) std::from_chars(at, end, entry.parent);
+    if (field == 22) std::from_chars(at, end, entry.started);
+    while (at < end && *at != ' ') ++at;
+  }
+  return entry;
+}
+
+std::vector<ProcessEntry> all_processes() {
+  std::vector<ProcessEntry> entries;
+  std::error_code error;
+  for (std::filesystem::directory_iterator at("/proc", error), end; !error && at != end;
+       at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    pid_t pid = 0;
+    const auto [stop, bad] = std::from_chars(name.data(), name.data() + name.size(), pid);
+    if (bad != std::errc() || stop != name.data() + name.size()) continue;
+    if (auto entry = read_entry(pid)) entries.push_back(*entry);
+  }
+  return entries;
+}
+
+std::vector<ProcessEntry> descendants() {
+  const std::vector<ProcessEntry> all = all_processes();
+  std::unordered_multimap<pid_t, const ProcessEntry*> children;
+  for (const ProcessEntry& entry : all) children.emplace(entry.parent, &entry);
+  std::vector<ProcessEntry> found;
+  std::vector<pid_t> ancestors{::getpid()};
+  while (!ancestors.empty()) {
+    const auto [first, last] = children.equal_range(ancestors.back());
+    ancestors.pop_back();
+    for (auto child = first; child != last; ++child) {
+      found.push_back(*child->second);
+      ancestors.push_back(child->second->pid);
+    }
+  }
+  return found;
+}
+
+// Kills exactly the process of the entry, never a later one with its number; nothing if it has
+// gone. The descriptor, if the kernel has such, tells when it is dead.
+std::optional<FileDescriptor> kill_exactly(const ProcessEntry& victim) {
+  FileDescriptor pidfd(static_cast<int>(::syscall(SYS_pidfd_open, victim.pid, 0)));
+  const auto present = read_entry(victim.pid);
+  if (!present || present->started != victim.started) return std::nullopt;
+  if (!pidfd) {
+    ::kill(victim.pid, SIGKILL);
+  } else {
+    ::syscall(SYS_pidfd_send_signal, pidfd.get(), SIGKILL, nullptr, 0);
+  }
+  return pidfd;
+}
+
+}  // namespace
+
+void adopt_orphans() { ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); }
+
+int reap_orphans() {
+  int reaped = 0;
+  const pid_t self = ::getpid();
+  for (const ProcessEntry& entry : all_processes()) {
+    if (entry.parent != self || !entry.is_dead() || is_own_child(entry.pid)) continue;
+    if (::waitpid(entry.pid, nullptr, WNOHANG) == entry.pid) ++reaped;
+  }
+  return reaped;
+}
+
+int kill_descendants(Duration timeout) {
+  using namespace std::chrono_literals;
+  const Time deadline = EventLoop::now() + timeout;
+  std::set<std::pair<pid_t, std::uint64_t>> killed;
+  while (true) {
+    std::vector<FileDescriptor> dying;
+    bool any = false;
+    for (const ProcessEntry& entry : descendants()) {
+      if (entry.is_dead()) continue;
+      any = true;
+      auto pidfd = kill_exactly(entry);
+      if (!pidfd) continue;
+      killed.emplace(entry.pid, entry.started);
+      if (*pidfd) dying.push_back(*std::move(pidfd));
+    }
+    reap_orphans();
+    if (!any) break;
+    // Until these are dead; then once more, for what they started meanwhile.
+    for (const FileDescriptor& pidfd : dying) {
+      const Duration left = deadline - EventLoop::now();
+      if (left <= Duration{0}) break;
+      pollfd watched{.fd = pidfd.get(), .events = POLLIN, .revents = 0};
+      ::poll(&watched, 1,
+             static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(left).count()));
+    }
+    if (dying.empty()) ::poll(nullptr, 0, 1);
+    if (EventLoop::now() >= deadline) break;
+  }
+  return static_cast<int>(killed.size());
+}
+
+}  // namespace skyward::io

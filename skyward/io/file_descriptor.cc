@@ -1,0 +1,62 @@
+#include "skyward/io/file_descriptor.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace skyward::io {
+
+namespace {
+
+ErrorKind kind_of(int error) {
+  return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS
+             ? ErrorKind::exhausted
+             : ErrorKind::unavailable;
+}
+
+}  // namespace
+
+void FileDescriptor::reset() {
+  // Not repeated on EINTR: Linux has freed the number by then, and another thread may own it.
+  if (const int descriptor = release(); descriptor >= 0) ::close(descriptor);
+}
+
+Result<Pipe> make_pipe() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) {
+    return fail(kind_of(errno), "cannot make a pipe: " + errno_text(errno),
+                "raise the limit of open files (ulimit -n)");
+  }
+  return Pipe{.read = FileDescriptor(ends[0]), .write = FileDescriptor(ends[1])};
+}
+
+Result<SocketPair> make_socket_pair() {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) {
+    return fail(kind_of(errno), "cannot make a socket pair: " + errno_text(errno),
+                "raise the limit of open files (ulimit -n)");
+  }
+  return SocketPair{.ours = FileDescriptor(ends[0]), .theirs = FileDescriptor(ends[1])};
+}
+
+Status set_non_blocking(int descriptor, bool on) {
+  const int flags = ::fcntl(descriptor, F_GETFL);
+  const int wanted = on ? flags | O_NONBLOCK : flags & ~O_NONBLOCK;
+  if (flags < 0 || (wanted != flags && ::fcntl(descriptor, F_SETFL, wanted) != 0)) {
+    return fail(ErrorKind::invalid,
+                fmt::format("cannot make descriptor {} {}: {}", descriptor,
+                            on ? "non-blocking" : "blocking", errno_text(errno)));
+  }
+  return {};
+}
+
+std::string errno_text(int error) {
+  char buffer[128];
+  return fmt::format("{} (errno {})", ::strerror_r(error, buffer, sizeof buffer), error);
+}
+
+}  // namespace skyward::io

@@ -1,0 +1,112 @@
+#include "skyward/io/process.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+
+#include <atomic>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+#include "skyward/io/start_child.h"
+
+namespace skyward::io {
+
+std::string ExitStatus::describe() const {
+  if (code < 0) return "ended in an unknown way (another part of the program waited for it)";
+  if (signal == 0) return fmt::format("exit code {}", code);
+  const char* const name = ::sigabbrev_np(signal);
+  return name == nullptr ? fmt::format("killed by signal {}", signal)
+                         : fmt::format("killed by signal {} (SIG{})", signal, name);
+}
+
+struct Process::Impl : std::enable_shared_from_this<Impl> {
+  Impl(EventLoop& event_loop, StartedChild started, bool leads_group,
+       std::function<void(ExitStatus)> callback)
+      : loop(event_loop),
+        child(std::move(started)),
+        has_group(leads_group),
+        on_exit(std::move(callback)) {}
+
+  EventLoop& loop;
+  const StartedChild child;
+  const bool has_group;
+  std::function<void(ExitStatus)> on_exit;
+  bool running = true;
+  bool reaped = false;
+  std::thread waiter;  // only without a pidfd
+
+  void start() {
+    if (child.pidfd) {
+      loop.watch(child.pidfd.get(), [this] { ended(peek_exit(child.pid, false)); });
+      return;
+    }
+    sigset_t all;
+    sigset_t previous;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &previous);
+    waiter = std::thread([&event_loop = loop, pid = child.pid, weak = weak_from_this()] {
+      const auto status = peek_exit(pid, true);
+      event_loop.post([weak, status] {
+        if (const auto self = weak.lock()) self->ended(status);
+      });
+    });
+    ::pthread_sigmask(SIG_SETMASK, &previous, nullptr);
+  }
+
+  void ended(const std::optional<ExitStatus>& status) {
+    if (!status || !running) return;
+    const auto self = shared_from_this();  // the owner may let go inside on_exit
+    running = false;
+    stop_waiting();
+    // Reaped afterwards: as a zombie it keeps its number, so that what it left behind in its group
+    // can be signalled.
+    const auto callback = std::exchange(on_exit, {});
+    callback(*status);
+    reaped = true;
+    reap(child.pid);
+  }
+
+  void stop_waiting() {
+    if (child.pidfd) loop.unwatch(child.pidfd.get());
+    if (waiter.joinable()) waiter.join();
+  }
+
+  void kill_and_reap() {
+    if (!running) return;
+    running = false;
+    signal_child(child, SIGKILL);
+    peek_exit(child.pid, true);
+    stop_waiting();
+    reaped = true;
+    reap(child.pid);
+  }
+};
+
+Process::Process(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+Result<std::unique_ptr<Process>> Process::spawn(EventLoop& loop, const SpawnOptions& options,
+                                                std::function<void(ExitStatus)> on_exit) {
+  auto child = start_child(options);
+  if (!child) return fail(child);
+  auto impl =
+      std::make_shared<Impl>(loop, *std::move(child), options.new_session, std::move(on_exit));
+  impl->start();
+  return std::unique_ptr<Process>(new Process(std::move(impl)));
+}
+
+Process::~Process() { impl_->kill_and_reap(); }
+
+pid_t Process::pid() const { return impl_->child.pid; }
+
+bool Process::is_running() const { return impl_->running; }
+
+void Process::signal(int number) {
+  if (impl_->running) signal_child(impl_->child, number);
+}
+
+void Process::signal_group(int number) {
+  if (!impl_->reaped && impl_->has_group) ::kill(-impl_->child.pid, number);
+}
+
+}  // namespace skyward::io

@@ -1,0 +1,470 @@
+#include "skyward/io/process.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "skyward/io/file_descriptor.h"
+
+namespace skyward::io {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+int count_descriptors() {
+  int count = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    ++count;
+  }
+  return count;
+}
+
+bool exists(pid_t pid) { return ::kill(pid, 0) == 0; }
+
+// Reads until the other side closes; fails the test after ten seconds.
+std::string read_all(int descriptor) {
+  std::string text;
+  while (true) {
+    pollfd watched{.fd = descriptor, .events = POLLIN, .revents = 0};
+    if (::poll(&watched, 1, 10'000) != 1) {
+      ADD_FAILURE() << "nothing came; so far: " << text;
+      return text;
+    }
+    char buffer[4096];
+    const ssize_t size = ::read(descriptor, buffer, sizeof buffer);
+    if (size <= 0) return text;
+    text.append(buffer, static_cast<std::size_t>(size));
+  }
+}
+
+std::string read_line(int descriptor) {
+  std::string text;
+  char byte = 0;
+  pollfd watched{.fd = descriptor, .events = POLLIN, .revents = 0};
+  while (::poll(&watched, 1, 10'000) == 1 && ::read(descriptor, &byte, 1) == 1 && byte != '\n') {
+    text += byte;
+  }
+  return text;
+}
+
+SpawnOptions shell(std::string script) { return {.command = {"sh", "-c", std::move(script)}}; }
+
+class ProcessTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    loop_.start_timer(EventLoop::now() + 60s, [this] {
+      ADD_FAILURE() << "the test waited too long";
+      loop_.stop();
+    });
+  }
+
+  // Runs a command to its end on the loop.
+  ExitStatus run(const SpawnOptions& options) {
+    ExitStatus answer{.code = -2};
+    auto process = Process::spawn(loop_, options, [&](ExitStatus status) {
+      answer = status;
+      loop_.stop();
+    });
+    EXPECT_TRUE(process.has_value()) << (process ? "" : process.error().message);
+    loop_.run();
+    return answer;
+  }
+
+  EventLoop loop_;
+};
+
+TEST_F(ProcessTest, TellsExitCodes) {
+  const ExitStatus status = run(shell("exit 3"));
+  EXPECT_EQ(status.code, 3);
+  EXPECT_EQ(status.signal, 0);
+  EXPECT_GT(status.max_rss_bytes, 100'000);
+  EXPECT_EQ(status.describe(), "exit code 3");
+}
+
+TEST_F(ProcessTest, TellsSignals) {
+  const ExitStatus status = run(shell("kill -SEGV $$"));
+  EXPECT_EQ(status.signal, SIGSEGV);
+  EXPECT_EQ(status.describe(), "killed by signal 11 (SIGSEGV)");
+}
+
+TEST_F(ProcessTest, AMissingProgramIsAnError) {
+  const int before = count_descriptors();
+  const auto by_name = Process::spawn(loop_, {.command = {"no-such-program"}}, [](ExitStatus) {});
+  ASSERT_FALSE(by_name);
+  EXPECT_EQ(by_name.error().kind, ErrorKind::invalid);
+  EXPECT_THAT(by_name.error().message, HasSubstr("'no-such-program': there is no such program"));
+  EXPECT_FALSE(by_name.error().hint.empty());
+  const auto by_path = Process::spawn(loop_, {.command = {"/nowhere/at/all"}}, [](ExitStatus) {});
+  ASSERT_FALSE(by_path);
+  EXPECT_EQ(by_path.error().kind, ErrorKind::invalid);
+  const auto no_program = Process::spawn(loop_, {.command = {"/etc/passwd"}}, [](ExitStatus) {});
+  ASSERT_FALSE(no_program);
+  EXPECT_THAT(no_program.error().message, HasSubstr("Permission denied"));
+  EXPECT_THAT(no_program.error().hint, HasSubstr("chmod"));
+  const auto nothing = Process::spawn(loop_, {}, [](ExitStatus) {});
+  ASSERT_FALSE(nothing);
+  EXPECT_EQ(nothing.error().kind, ErrorKind::invalid);
+  EXPECT_EQ(count_descriptors(), before);
+  EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << "the failed children were reaped";
+}
+
+TEST_F(ProcessTest, AMissingDirectoryIsAnError) {
+  SpawnOptions options = shell("true");
+  options.directory = "/nowhere/at/all";
+  const auto process = Process::spawn(loop_, options, [](ExitStatus) {});
+  ASSERT_FALSE(process);
+  EXPECT_EQ(process.error().kind, ErrorKind::invalid);
+  EXPECT_THAT(process.error().message, HasSubstr("cannot enter the directory '/nowhere/at/all'"));
+}
+
+TEST_F(ProcessTest, AClosedDescriptorIsAnError) {
+  SpawnOptions options = shell("true");
+  options.descriptors = {{4000, 1}};
+  const auto process = Process::spawn(loop_, options, [](ExitStatus) {});
+  ASSERT_FALSE(process);
+  EXPECT_THAT(process.error().message, HasSubstr("descriptors"));
+}
+
+TEST_F(ProcessTest, LeavesNoDescriptorBehind) {
+  run(shell("true"));
+  EventLoop loop;
+  const int before = count_descriptors();
+  int left = 20;
+  std::vector<std::unique_ptr<Process>> processes;
+  for (int i = 0; i < left; ++i) {
+    auto process = Process::spawn(loop, shell("true"), [&](ExitStatus) {
+      if (--left == 0) loop.stop();
+    });
+    ASSERT_TRUE(process);
+    processes.push_back(*std::move(process));
+  }
+  loop.run();
+  processes.clear();
+  EXPECT_EQ(count_descriptors(), before);
+}
+
+TEST_F(ProcessTest, TheChildHasExactlyTheDescriptorsItIsGiven) {
+  const FileDescriptor inherited(::open("/dev/null", O_RDONLY));  // not close-on-exec
+  const auto out = make_pipe();
+  SpawnOptions options{.command = {"ls", "-l", "/proc/self/fd"}};
+  options.descriptors = {{out->write.get(), 1}, {out->write.get(), 9}};
+  ASSERT_EQ(run(options).code, 0);
+  std::string listing(10000, '\0');
+  listing.resize(static_cast<std::size_t>(::read(out->read.get(), listing.data(), listing.size())));
+  EXPECT_THAT(listing, testing::ContainsRegex("0 -> /dev/null"));
+  EXPECT_THAT(listing, testing::ContainsRegex("1 -> pipe"));
+  EXPECT_THAT(listing, testing::ContainsRegex("2 -> /dev/null"));
+  EXPECT_THAT(listing, testing::ContainsRegex("9 -> pipe"));
+  // These, "total", and the directory that ls itself reads.
+  EXPECT_EQ(std::ranges::count(listing, '\n'), 6) << listing;
+}
+
+TEST_F(ProcessTest, DescriptorNumbersMayOverlap) {
+  // a ends up where b is and b where a is, and both once more elsewhere.
+  auto a = make_pipe();
+  auto b = make_pipe();
+  const int a_number = a->write.get();
+  const int b_number = b->write.get();
+  SpawnOptions options = shell("echo a >&" + std::to_string(b_number) + "; echo b >&" +
+                               std::to_string(a_number) + "; echo again >&1");
+  options.descriptors = {{a_number, b_number}, {b_number, a_number}, {a_number, 1}};
+  if (a_number > 9 || b_number > 9) GTEST_SKIP() << "sh takes numbers of one digit";
+  EXPECT_EQ(run(options).code, 0);
+  a->write.reset();
+  b->write.reset();
+  EXPECT_EQ(read_all(a->read.get()), "a\nagain\n");
+  EXPECT_EQ(read_all(b->read.get()), "b\n");
+}
+
+TEST_F(ProcessTest, EnvironmentIsSetOverTheParents) {
+  ::setenv("SKYWARD_TEST_KEPT", "kept", 1);
+  ::setenv("SKYWARD_TEST_CHANGED", "old", 1);
+  ::setenv("SKYWARD_TEST_REMOVED", "old", 1);
+  SpawnOptions options = shell(
+      "[ \"$SKYWARD_TEST_KEPT\" = kept ] && [ \"$SKYWARD_TEST_CHANGED\" = 'new value' ] && "
+      "[ -z \"${SKYWARD_TEST_REMOVED+x}\" ]");
+  options.environment = {{"SKYWARD_TEST_CHANGED", "new value"}};
+  options.unset = {"SKYWARD_TEST_REMOVED"};
+  EXPECT_EQ(run(options).code, 0);
+}
+
+TEST_F(ProcessTest, ThePathOfTheChildDecides) {
+  SpawnOptions options{.command = {"true"}, .environment = {{"PATH", "/nowhere"}}};
+  EXPECT_FALSE(Process::spawn(loop_, options, [](ExitStatus) {}));
+  options.environment = {{"PATH", "/nowhere:/bin:/usr/bin"}};
+  EXPECT_EQ(run(options).code, 0);
+}
+
+TEST_F(ProcessTest, RunsInItsDirectory) {
+  SpawnOptions options = shell("[ \"$(pwd)\" = /proc ]");
+  options.directory = "/proc";
+  EXPECT_EQ(run(options).code, 0);
+}
+
+TEST_F(ProcessTest, SignalsAreDefaultAndUnblockedInTheChild) {
+  sigset_t blocked;
+  sigset_t previous;
+  ::sigemptyset(&blocked);
+  ::sigaddset(&blocked, SIGTERM);
+  ::pthread_sigmask(SIG_BLOCK, &blocked, &previous);
+  const auto before = ::signal(SIGTERM, SIG_IGN);
+  const ExitStatus status = run(shell("kill -TERM $$; exit 0"));
+  ::signal(SIGTERM, before);
+  ::pthread_sigmask(SIG_SETMASK, &previous, nullptr);
+  EXPECT_EQ(status.signal, SIGTERM);
+}
+
+TEST_F(ProcessTest, SignalReachesTheChildWhileItRuns) {
+  ExitStatus answer;
+  auto process = Process::spawn(loop_, {.command = {"sleep", "1000"}}, [&](ExitStatus status) {
+    answer = status;
+    loop_.stop();
+  });
+  ASSERT_TRUE(process);
+  EXPECT_TRUE((*process)->is_running());
+  (*process)->signal(SIGTERM);
+  loop_.run();
+  EXPECT_EQ(answer.signal, SIGTERM);
+  EXPECT_FALSE((*process)->is_running());
+  (*process)->signal(SIGTERM);  // nobody there
+}
+
+TEST_F(ProcessTest, AGroupIsSignalledWithItsGrandchildren) {
+  auto out = make_pipe();
+  SpawnOptions options = shell("sleep 1000 & echo $!; wait");
+  options.descriptors = {{out->write.get(), 1}};
+  options.new_session = true;
+  auto process = Process::spawn(loop_, options, [&](ExitStatus) { loop_.stop(); });
+  ASSERT_TRUE(process);
+  out->write.reset();
+  ASSERT_FALSE(read_line(out->read.get()).empty());
+  (*process)->signal_group(SIGKILL);
+  loop_.run();
+  EXPECT_EQ(read_all(out->read.get()), "") << "the pipe closes when the grandchild is dead";
+}
+
+TEST_F(ProcessTest, OnExitCanStillReachWhatTheChildLeftBehind) {
+  auto out = make_pipe();
+  SpawnOptions options = shell("sleep 1000 & echo started");
+  options.descriptors = {{out->write.get(), 1}};
+  options.new_session = true;
+  std::unique_ptr<Process> process;
+  auto spawned = Process::spawn(loop_, options, [&](ExitStatus status) {
+    EXPECT_EQ(status.code, 0);
+    process->signal_group(SIGKILL);
+    process.reset();
+    loop_.stop();
+  });
+  ASSERT_TRUE(spawned);
+  process = *std::move(spawned);
+  out->write.reset();
+  loop_.run();
+  EXPECT_EQ(read_all(out->read.get()), "started\n");
+}
+
+TEST_F(ProcessTest, DestroyingKillsAndReaps) {
+  auto process = Process::spawn(loop_, {.command = {"sleep", "1000"}}, [](ExitStatus) { FAIL(); });
+  ASSERT_TRUE(process);
+  const pid_t pid = (*process)->pid();
+  EXPECT_TRUE(exists(pid));
+  process->reset();
+  EXPECT_FALSE(exists(pid));
+}
+
+TEST_F(ProcessTest, AChildDiesWithTheThreadThatStartedIt) {
+  auto out = make_pipe();
+  SpawnOptions options{.command = {"sleep", "1000"}, .descriptors = {{out->write.get(), 1}}};
+  options.die_with_parent = true;
+  std::unique_ptr<Process> process;
+  ExitStatus answer;
+  std::thread([&] {
+    auto spawned = Process::spawn(loop_, options, [&](ExitStatus status) {
+      answer = status;
+      loop_.stop();
+    });
+    ASSERT_TRUE(spawned);
+    process = *std::move(spawned);
+  }).join();
+  loop_.run();
+  EXPECT_EQ(answer.signal, SIGKILL);
+}
+
+// Makes pidfd_open fail for this thread and what it starts, as an old kernel would.
+void forbid_pidfd() {
+  sock_filter program[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_pidfd_open, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  sock_fprog filter{.len = 4, .filter = program};
+  ASSERT_EQ(::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+  ASSERT_EQ(::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter), 0);
+}
+
+TEST_F(ProcessTest, WorksWithoutPidfd) {
+  std::thread([&] {
+    forbid_pidfd();
+    EXPECT_EQ(run(shell("exit 7")).code, 7);
+    auto killed = Process::spawn(loop_, {.command = {"sleep", "1000"}}, [](ExitStatus) { FAIL(); });
+    ASSERT_TRUE(killed);
+    const pid_t pid = (*killed)->pid();
+    killed->reset();
+    EXPECT_FALSE(exists(pid));
+    const auto result = run_command(shell("echo out"), 10s);
+    ASSERT_TRUE(result);
+    EXPECT_EQ(result->out, "out\n");
+  }).join();
+}
+
+TEST_F(ProcessTest, AChildThatSomebodyElseReapedHasEnded) {
+  ExitStatus answer;
+  auto process = Process::spawn(loop_, {.command = {"sleep", "1000"}}, [&](ExitStatus status) {
+    answer = status;
+    loop_.stop();
+  });
+  ASSERT_TRUE(process);
+  const pid_t pid = (*process)->pid();
+  ::kill(pid, SIGKILL);
+  ASSERT_EQ(::waitpid(pid, nullptr, 0), pid);
+  loop_.run();
+  EXPECT_EQ(answer.code, -1);
+  EXPECT_THAT(answer.describe(), HasSubstr("unknown"));
+}
+
+TEST(RunCommand, ReturnsWhatWasPrinted) {
+  const int before = count_descriptors();
+  const auto result = run_command(shell("cat; echo oh >&2; exit 4"), 10s, "input");
+  ASSERT_TRUE(result) << result.error().message;
+  EXPECT_EQ(result->out, "input");
+  EXPECT_EQ(result->err, "oh\n");
+  EXPECT_EQ(result->status.code, 4);
+  EXPECT_EQ(count_descriptors(), before);
+}
+
+TEST(RunCommand, CarriesMuchInBothDirections) {
+  const std::string much(3'000'000, 'x');
+  const auto result = run_command(shell("cat; head -c 1000000 /dev/zero >&2"), 60s, much);
+  ASSERT_TRUE(result) << result.error().message;
+  EXPECT_TRUE(result->out == much);
+  EXPECT_EQ(result->err.size(), 1'000'000U);
+}
+
+TEST(RunCommand, InputThatNobodyReadsIsNoError) {
+  const auto result = run_command(shell("exit 0"), 60s, std::string(1'000'000, 'x'));
+  ASSERT_TRUE(result) << result.error().message;
+  EXPECT_EQ(result->status.code, 0);
+}
+
+TEST(RunCommand, KillsAfterTheTimeout) {
+  SpawnOptions options = shell("echo waiting >&2; sleep 1000 & sleep 1000");
+  options.new_session = true;
+  const auto result = run_command(options, 200ms);
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().kind, ErrorKind::timeout);
+  EXPECT_THAT(result.error().message, HasSubstr("'sh' did not end within 0.2 s"));
+  EXPECT_THAT(result.error().message, HasSubstr("waiting"));
+}
+
+TEST(RunCommand, DoesNotWaitForADaemonThatHoldsItsStreams) {
+  const auto result = run_command(shell("sleep 1000 & echo $!"), 30s);
+  ASSERT_TRUE(result) << result.error().message;
+  const pid_t daemon = std::atoi(result->out.c_str());
+  ASSERT_GT(daemon, 1);
+  EXPECT_EQ(::kill(daemon, SIGKILL), 0);
+}
+
+TEST(RunCommand, MayRunOnManyThreadsAtOnce) {
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([t] {
+      for (int i = 0; i < 25; ++i) {
+        const auto result = run_command(shell("exit " + std::to_string(t)), 60s);
+        ASSERT_TRUE(result) << result.error().message;
+        EXPECT_EQ(result->status.code, t);
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+}
+
+// Runs `body` in a process of its own, because adopting orphans is for ever. Its return value is
+// the exit code.
+template <typename Body>
+int in_child(Body body) {
+  const pid_t pid = ::fork();
+  if (pid == 0) ::_exit(body());
+  int status = 0;
+  EXPECT_EQ(::waitpid(pid, &status, 0), pid);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+}
+
+TEST(Descendants, AreKilledThoughTheyLeftTheirSession) {
+  EXPECT_EQ(in_child([] {
+              adopt_orphans();
+              EventLoop loop;
+              auto out = make_pipe();
+              // A daemon of two processes: a session of its own, and its parent ends.
+              SpawnOptions options =
+                  shell("setsid sh -c 'sleep 1000 & echo up; exec sleep 1000' & exit 0");
+              options.descriptors = {{out->write.get(), 1}};
+              auto parent = Process::spawn(loop, options, [&](ExitStatus) { loop.stop(); });
+              if (!parent) return 100;
+              loop.run();
+              if (read_line(out->read.get()) != "up") return 101;
+              const int killed = kill_descendants(20s);
+              // All adopted ones are reaped: no child of any kind is left.
+              if (::waitpid(-1, nullptr, WNOHANG) != -1) return 102;
+              return killed;
+            }),
+            2);
+}
+
+TEST(Descendants, OrphansAreReapedAndOwnChildrenAreNot) {
+  EXPECT_EQ(in_child([] {
+              adopt_orphans();
+              EventLoop loop;
+              auto gate = make_pipe();
+              if (!set_non_blocking(gate->read.get(), false)) return 104;
+              SpawnOptions options = shell("cat <&3 & exit 0");
+              options.descriptors = {{gate->read.get(), 3}};
+              auto parent = Process::spawn(loop, options, [&](ExitStatus) {});
+              auto own = Process::spawn(loop, shell("exit 5"), [&](ExitStatus status) {
+                if (status.code != 5) ::_exit(100);
+                loop.stop();
+              });
+              if (!parent || !own) return 101;
+              // Nobody has asked about them yet: both may be zombies, and stay so.
+              if (reap_orphans() != 0) return 102;
+              loop.run();
+              parent->reset();
+              gate->read.reset();
+              gate->write.reset();  // the orphan ends
+              const Time deadline = EventLoop::now() + 10s;
+              int reaped = 0;
+              while (reaped == 0 && EventLoop::now() < deadline) reaped += reap_orphans();
+              return reaped == 1 ? 0 : 103;
+            }),
+            0);
+}
+
+}  // namespace
+}  // namespace skyward::io

@@ -1,0 +1,141 @@
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <optional>
+
+#include "skyward/io/process.h"
+#include "skyward/io/sigpipe_guard.h"
+#include "skyward/io/start_child.h"
+
+namespace skyward::io {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+// How often a child is looked at where no pidfd tells.
+constexpr Duration kLookAgain = 20ms;
+
+// The parent's ends of the child's three streams; one that is done is closed.
+struct Streams {
+  FileDescriptor in;
+  FileDescriptor out;
+  FileDescriptor err;
+};
+
+void write_input(FileDescriptor& in, std::string_view& input) {
+  while (in && !input.empty()) {
+    const ssize_t written = ::write(in.get(), input.data(), input.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0 && errno == EAGAIN) return;
+    if (written < 0) break;  // the command does not want the rest: its own affair
+    input.remove_prefix(static_cast<std::size_t>(written));
+  }
+  in.reset();
+}
+
+void read_output(FileDescriptor& from, std::string& text) {
+  char buffer[16384];
+  while (from) {
+    const ssize_t size = ::read(from.get(), buffer, sizeof buffer);
+    if (size < 0 && errno == EINTR) continue;
+    if (size < 0 && errno == EAGAIN) return;
+    if (size <= 0) {
+      from.reset();
+      return;
+    }
+    text.append(buffer, static_cast<std::size_t>(size));
+  }
+}
+
+// Waits until a stream or the child has something to tell, or `limit` is over.
+void wait_for_any(const Streams& streams, const StartedChild& child, Duration limit) {
+  // poll() skips negative descriptors.
+  pollfd watched[] = {{.fd = streams.in.get(), .events = POLLOUT, .revents = 0},
+                      {.fd = streams.out.get(), .events = POLLIN, .revents = 0},
+                      {.fd = streams.err.get(), .events = POLLIN, .revents = 0},
+                      {.fd = child.pidfd.get(), .events = POLLIN, .revents = 0}};
+  if (!child.pidfd) limit = std::min(limit, kLookAgain);
+  const auto whole =
+      std::chrono::ceil<std::chrono::milliseconds>(std::clamp(limit, Duration{0}, Duration{1h}));
+  ::poll(watched, 4, static_cast<int>(whole.count()));
+}
+
+void signal_all(const StartedChild& child, bool has_group, int number) {
+  if (has_group) {
+    ::kill(-child.pid, number);
+  } else {
+    signal_child(child, number);
+  }
+}
+
+}  // namespace
+
+Result<CommandResult> run_command(const SpawnOptions& options, Duration timeout,
+                                  std::string_view input) {
+  const Time started = EventLoop::now();
+  const Time deadline = timeout < kNever - started ? started + timeout : kNever;
+  auto in = make_pipe();
+  auto out = make_pipe();
+  auto err = make_pipe();
+  for (const auto* pipe : {&in, &out, &err}) {
+    if (!*pipe) return fail(*pipe);
+  }
+  for (const int theirs : {in->read.get(), out->write.get(), err->write.get()}) {
+    if (const Status blocking = set_non_blocking(theirs, false); !blocking) return fail(blocking);
+  }
+  SpawnOptions with_streams = options;
+  auto& descriptors = with_streams.descriptors;
+  std::erase_if(descriptors, [](const auto& pair) { return pair.second <= 2; });
+  descriptors.insert(descriptors.end(),
+                     {{in->read.get(), 0}, {out->write.get(), 1}, {err->write.get(), 2}});
+  const auto child = start_child(with_streams);
+  if (!child) return fail(child);
+  in->read.reset();
+  out->write.reset();
+  err->write.reset();
+  Streams streams{
+      .in = std::move(in->write), .out = std::move(out->read), .err = std::move(err->read)};
+
+  const SigpipeGuard guard;
+  CommandResult result;
+  std::optional<ExitStatus> status;
+  bool timed_out = false;
+  while (true) {
+    write_input(streams.in, input);
+    // Asked before the last reading: what the command wrote is all there once it has ended. A
+    // daemon that it left behind may hold its streams open for ever, so their end is not waited
+    // for.
+    status = peek_exit(child->pid, false);
+    read_output(streams.out, result.out);
+    read_output(streams.err, result.err);
+    if (status) break;
+    const Duration left = deadline - EventLoop::now();
+    if (left <= Duration{0}) {
+      timed_out = true;
+      signal_all(*child, options.new_session, SIGKILL);
+      peek_exit(child->pid, true);
+      break;
+    }
+    wait_for_any(streams, *child, left);
+  }
+  reap(child->pid);
+  if (timed_out) {
+    return fail(
+        ErrorKind::timeout,
+        fmt::format(
+            "'{}' did not end within {:.1f} s and was killed{}{}", options.command.front(),
+            seconds(timeout), result.err.empty() ? "" : "; its last words: ",
+            result.err.substr(result.err.size() - std::min<std::size_t>(result.err.size(), 500))),
+        "give it more time, or find out what it waits for");
+  }
+  result.status = *status;
+  return result;
+}
+
+}  // namespace skyward::io

@@ -1,0 +1,362 @@
+#include "skyward/io/start_child.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/close_range.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace skyward::io {
+
+namespace {
+
+constexpr std::size_t kChildStackBytes = std::size_t{64} << 10;
+constexpr int kLastSignal = 64;
+// Without close_range (Linux before 5.9), descriptors up to here are closed one by one.
+constexpr unsigned kHighestDescriptor = 65536;
+
+enum class Step { start, parent, session, descriptor, directory, program };
+
+struct Mapping {
+  int from = -1;
+  int to = -1;
+};
+
+// What the child reads, made by the parent: the child may not allocate, lock or call anything but
+// the kernel.
+struct Plan {
+  const char* const* programs = nullptr;  // paths to try in order, then null
+  char* const* arguments = nullptr;
+  char* const* environment = nullptr;
+  const char* directory = nullptr;  // null: stay
+  Mapping* mappings = nullptr;      // sorted by `to`; 0, 1 and 2 are among them
+  std::size_t mapping_count = 0;
+  bool new_session = false;
+  bool die_with_parent = false;
+  pid_t parent = 0;
+
+  // The child's answer: memory is shared until the exec.
+  Step failed = Step::start;
+  int error = 0;
+};
+
+// The kernel's struct sigaction, all zero: default action, nothing masked. (libc's functions are
+// kept out of the child: under a sanitizer they are not the plain system calls they seem.)
+struct KernelSigaction {
+  void* action = nullptr;
+  unsigned long flags = 0;
+  void* restorer = nullptr;
+  unsigned long mask = 0;
+};
+
+#define SKYWARD_IN_CHILD __attribute__((no_sanitize("address", "thread", "undefined")))
+
+SKYWARD_IN_CHILD void reset_signals() {
+  const KernelSigaction defaults;
+  for (int number = 1; number <= kLastSignal; ++number) {
+    syscall(SYS_rt_sigaction, number, &defaults, nullptr, sizeof(unsigned long));
+  }
+}
+
+SKYWARD_IN_CHILD void close_descriptors(unsigned first, unsigned last) {
+  if (first > last || syscall(SYS_close_range, first, last, 0U) == 0) return;
+  for (unsigned number = first; number <= last && number < kHighestDescriptor; ++number) {
+    syscall(SYS_close, number);
+  }
+}
+
+// Numbers may overlap in any way: first everything moves out of the way, then to its place.
+SKYWARD_IN_CHILD bool place_descriptors(Plan& plan) {
+  Mapping* const mappings = plan.mappings;
+  const int above = mappings[plan.mapping_count - 1].to + 1;
+  for (std::size_t i = 0; i < plan.mapping_count; ++i) {
+    long moved = -1;
+    if (mappings[i].from < 0) {
+      const long null = syscall(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR | O_CLOEXEC, 0);
+      if (null < 0) return false;
+      moved = syscall(SYS_fcntl, null, F_DUPFD_CLOEXEC, above);
+      syscall(SYS_close, null);
+    } else {
+      moved = syscall(SYS_fcntl, mappings[i].from, F_DUPFD_CLOEXEC, above);
+    }
+    if (moved < 0) return false;
+    mappings[i].from = static_cast<int>(moved);
+  }
+  for (std::size_t i = 0; i < plan.mapping_count; ++i) {
+    if (syscall(SYS_dup3, mappings[i].from, mappings[i].to, 0) < 0) return false;
+  }
+  unsigned next = 0;
+  for (std::size_t i = 0; i < plan.mapping_count; ++i) {
+    const auto to = static_cast<unsigned>(mappings[i].to);
+    if (to > next) close_descriptors(next, to - 1);
+    next = to + 1;
+  }
+  close_descriptors(next, ~0U);
+  return true;
+}
+
+// Tries each path; the answer is the most telling error.
+SKYWARD_IN_CHILD void run_program(Plan& plan) {
+  long error = ENOENT;
+  for (const char* const* program = plan.programs; *program != nullptr; ++program) {
+    syscall(SYS_execve, *program, plan.arguments, plan.environment);
+    if (errno != ENOENT && errno != ENOTDIR) error = errno;
+  }
+  errno = static_cast<int>(error);
+}
+
+// Everything up to the exec. Comes back only on failure, with errno set and the step noted.
+SKYWARD_IN_CHILD void become_program(Plan& plan) {
+  reset_signals();
+  if (plan.die_with_parent) {
+    plan.failed = Step::parent;
+    if (syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0) return;
+    // The parent may have gone before the kernel knew of our wish.
+    if (syscall(SYS_getppid) != plan.parent) {
+      errno = ESRCH;
+      return;
+    }
+  }
+  plan.failed = Step::session;
+  if (plan.new_session && syscall(SYS_setsid) < 0) return;
+  plan.failed = Step::descriptor;
+  if (!place_descriptors(plan)) return;
+  plan.failed = Step::directory;
+  if (plan.directory != nullptr && syscall(SYS_chdir, plan.directory) < 0) return;
+  plan.failed = Step::program;
+  const unsigned long none = 0;
+  syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, nullptr, sizeof none);
+  run_program(plan);
+}
+
+SKYWARD_IN_CHILD int run_child(void* argument) {
+  Plan& plan = *static_cast<Plan*>(argument);
+  become_program(plan);
+  plan.error = errno;
+  syscall(SYS_exit_group, 127);
+  __builtin_unreachable();
+}
+
+std::vector<std::string> environment_of(const SpawnOptions& options) {
+  std::map<std::string, std::string> values;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const std::size_t equals = text.find('=');
+    if (equals == std::string_view::npos) continue;
+    values.try_emplace(std::string(text.substr(0, equals)), text.substr(equals + 1));
+  }
+  for (const std::string& name : options.unset) values.erase(name);
+  for (const auto& [name, value] : options.environment) values[name] = value;
+  std::vector<std::string> entries;
+  for (const auto& [name, value] : values) entries.push_back(name + "=" + value);
+  return entries;
+}
+
+// The paths that may be the program, in the child's own environment.
+std::vector<std::string> programs_of(const std::string& name,
+                                     const std::vector<std::string>& environment) {
+  if (name.find('/') != std::string::npos) return {name};
+  std::string_view path = "/usr/local/bin:/usr/bin:/bin";
+  for (const std::string& entry : environment) {
+    if (entry.starts_with("PATH=")) path = std::string_view(entry).substr(5);
+  }
+  std::vector<std::string> programs;
+  while (true) {
+    const std::size_t colon = path.find(':');
+    const std::string_view directory = path.substr(0, colon);
+    programs.push_back(directory.empty() ? "./" + name : fmt::format("{}/{}", directory, name));
+    if (colon == std::string_view::npos) return programs;
+    path.remove_prefix(colon + 1);
+  }
+}
+
+std::vector<Mapping> mappings_of(const SpawnOptions& options) {
+  std::vector<Mapping> mappings;
+  for (const auto& [ours, number] : options.descriptors) {
+    mappings.push_back({.from = ours, .to = number});
+  }
+  for (int number = 0; number <= 2; ++number) {
+    const auto named = [number](const Mapping& mapping) { return mapping.to == number; };
+    if (std::ranges::none_of(mappings, named)) mappings.push_back({.from = -1, .to = number});
+  }
+  std::ranges::sort(mappings, {}, &Mapping::to);
+  return mappings;
+}
+
+std::vector<char*> pointers_to(const std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (const std::string& text : texts) pointers.push_back(const_cast<char*>(text.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+std::unexpected<Error> explain(const SpawnOptions& options, Step step, int error) {
+  const std::string& name = options.command.front();
+  const std::string what = fmt::format("cannot start '{}'", name);
+  const bool short_of_something =
+      error == EAGAIN || error == ENOMEM || error == EMFILE || error == ENFILE;
+  const ErrorKind other = short_of_something ? ErrorKind::exhausted : ErrorKind::unavailable;
+  switch (step) {
+    case Step::start:
+      return fail(other, fmt::format("{}: no new process: {}", what, errno_text(error)),
+                  "raise the limits of processes (ulimit -u) and memory, or run fewer workers");
+    case Step::parent:
+      return fail(ErrorKind::unavailable,
+                  fmt::format("{}: the parent has ended: {}", what, errno_text(error)));
+    case Step::session:
+      return fail(other, fmt::format("{}: no new session: {}", what, errno_text(error)));
+    case Step::descriptor:
+      return fail(short_of_something ? ErrorKind::exhausted : ErrorKind::invalid,
+                  fmt::format("{}: cannot pass on its descriptors: {}", what, errno_text(error)),
+                  "check that each is open, and the limit of open files (ulimit -n)");
+    case Step::directory:
+      return fail(ErrorKind::invalid,
+                  fmt::format("{}: cannot enter the directory '{}': {}", what, options.directory,
+                              errno_text(error)),
+                  "create the directory or name another");
+    case Step::program:
+      break;
+  }
+  if (error == ENOENT && name.find('/') == std::string::npos) {
+    return fail(ErrorKind::invalid,
+                fmt::format("{}: there is no such program on PATH: {}", what, errno_text(error)),
+                "install it, or give its full path");
+  }
+  if (short_of_something) {
+    return fail(ErrorKind::exhausted, fmt::format("{}: {}", what, errno_text(error)),
+                "free memory, or run fewer workers");
+  }
+  return fail(ErrorKind::invalid, fmt::format("{}: {}", what, errno_text(error)),
+              error == EACCES || error == ENOEXEC
+                  ? "make sure that it is a program and executable (chmod +x)"
+                  : "check the path, and the interpreter that its first line names");
+}
+
+// Children of this process are known to all its threads, whatever object here holds them: hence one
+// set for all.
+struct OwnChildren {
+  std::mutex mutex;
+  std::set<pid_t> pids;
+};
+OwnChildren& own_children() {
+  static OwnChildren children;
+  return children;
+}
+
+// Runs the plan in a new process and comes back once it has become the program or failed.
+pid_t run_plan(Plan& plan) {
+  void* const stack = ::mmap(nullptr, kChildStackBytes, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+  if (stack == MAP_FAILED) {
+    plan.error = errno;
+    return -1;
+  }
+  // No handler of this program may run in the child while memory is shared.
+  const unsigned long all = ~0UL;
+  unsigned long previous = 0;
+  ::syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &previous, sizeof all);
+  pid_t pid = -1;
+  {
+    // Held over the start, so that nobody takes the newborn for an orphan.
+    OwnChildren& children = own_children();
+    const std::lock_guard lock(children.mutex);
+    pid = ::clone(run_child, static_cast<std::byte*>(stack) + kChildStackBytes,
+                  CLONE_VM | CLONE_VFORK | SIGCHLD, &plan);
+    if (pid < 0) plan.error = errno;
+    if (pid > 0) children.pids.insert(pid);
+  }
+  ::syscall(SYS_rt_sigprocmask, SIG_SETMASK, &previous, nullptr, sizeof previous);
+  ::munmap(stack, kChildStackBytes);
+  return pid;
+}
+
+}  // namespace
+
+Result<StartedChild> start_child(const SpawnOptions& options) {
+  if (options.command.empty() || options.command.front().empty()) {
+    return fail(ErrorKind::invalid, "cannot start a command without a name",
+                "give the program as the first word of the command");
+  }
+  const std::vector<std::string> environment = environment_of(options);
+  const std::vector<std::string> programs = programs_of(options.command.front(), environment);
+  std::vector<Mapping> mappings = mappings_of(options);
+  const std::vector<char*> program_pointers = pointers_to(programs);
+  const std::vector<char*> argument_pointers = pointers_to(options.command);
+  const std::vector<char*> environment_pointers = pointers_to(environment);
+
+  Plan plan;
+  plan.programs = program_pointers.data();
+  plan.arguments = argument_pointers.data();
+  plan.environment = environment_pointers.data();
+  plan.directory = options.directory.empty() ? nullptr : options.directory.c_str();
+  plan.mappings = mappings.data();
+  plan.mapping_count = mappings.size();
+  plan.new_session = options.new_session;
+  plan.die_with_parent = options.die_with_parent;
+  plan.parent = ::getpid();
+  const pid_t pid = run_plan(plan);
+  if (pid < 0) return explain(options, Step::start, plan.error);
+  if (plan.error != 0) {
+    reap(pid);
+    return explain(options, plan.failed, plan.error);
+  }
+  return StartedChild{.pid = pid,
+                      .pidfd = FileDescriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)))};
+}
+
+std::optional<ExitStatus> peek_exit(pid_t pid, bool wait) {
+  siginfo_t info{};
+  rusage usage{};
+  const int options = WEXITED | WNOWAIT | (wait ? 0 : WNOHANG);
+  long answer = -1;
+  do {
+    // The system call itself: libc's waitid leaves out the resource usage.
+    answer = ::syscall(SYS_waitid, P_PID, pid, &info, options, &usage);
+  } while (answer < 0 && errno == EINTR);
+  if (answer < 0) return ExitStatus{.code = -1};
+  if (info.si_pid == 0) return std::nullopt;
+  // For a child that replaced a larger program, the kernel counts the memory that it borrowed at
+  // its start too.
+  ExitStatus status{.max_rss_bytes = std::int64_t{usage.ru_maxrss} * 1024};
+  (info.si_code == CLD_EXITED ? status.code : status.signal) = info.si_status;
+  return status;
+}
+
+void reap(pid_t pid) {
+  {
+    OwnChildren& children = own_children();
+    const std::lock_guard lock(children.mutex);
+    children.pids.erase(pid);
+  }
+  while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+bool is_own_child(pid_t pid) {
+  OwnChildren& children = own_children();
+  const std::lock_guard lock(children.mutex);
+  return children.pids.contains(pid);
+}
+
+void signal_child(const StartedChild& child, int number) {
+  if (!child.pidfd || ::syscall(SYS_pidfd_send_signal, child.pidfd.get(), number, nullptr, 0) < 0) {
+    // It was not reaped yet, so the number is still its own.
+    ::kill(child.pid, number);
+  }
+}
+
+}  // namespace skyward::io
