@@ -90,6 +90,7 @@ struct Node {
   NodeId id;
   NodeState state = NodeState::absent;
   Instance instance;
+  bool bought = false;  // the instance is to be given back
   int replacements = 0;
   InstanceId replaced;  // machine that stood here before, until the new one is ready
   Time last_heard{};
@@ -132,7 +133,10 @@ struct State {
   Offer offer;
   std::vector<Node> nodes;
   int provisioning = 0;  // provision calls in flight
-  int terminating = 0;   // terminate calls in flight
+  // Terminate calls in flight, oldest first: they are answered in this order.
+  std::deque<std::vector<InstanceId>> terminating;
+  std::vector<InstanceId> unreleased;  // would not go: tried again at the end
+  int release_tries = 0;               // ... so often
 
   std::unordered_map<TaskId, Task> tasks;
   std::deque<TaskId> queue;                 // may name tasks that are gone: skipped
@@ -142,6 +146,7 @@ struct State {
   std::unordered_map<BlobId, BlobUse> blobs;
   double mean_run_ns = -1;  // of recent tasks; negative: not known yet
   Time steal_at = kNever;
+  Duration steal_pause{};  // grows while recalls bring nothing
 
   Time opened_at{};
   Time ready_at{};

@@ -1,5 +1,8 @@
 // Phases and nodes: opening, joining, losing, replacing, closing. See core.h for the idea.
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <string_view>
@@ -17,6 +20,9 @@ namespace {
 // The documented steps of a bootstrap, in order. "volumes" only where there are some.
 constexpr std::array<std::string_view, 5> kSteps = {"uv", "apt", "deps", "skyward", "server"};
 
+// How often closing asks for the end of a machine.
+constexpr int kReleaseTries = 3;
+
 void set_deadline(State& state, Node& node, Time deadline) {
   node.deadline = deadline;
   if (deadline != kNever) {
@@ -29,22 +35,32 @@ bool is_alive(const Node& node) {
          node.state == NodeState::ready || node.state == NodeState::draining;
 }
 
+void release(State& state, Effects& effects, std::vector<InstanceId> instances) {
+  state.terminating.push_back(instances);
+  effects.terminate(std::move(instances));
+}
+
+// Gives back what would not go before, and goes on when there is nothing more to wait for.
+void remove_when_released(State& state, Effects& effects) {
+  if (state.phase != Phase::terminating || !state.terminating.empty()) return;
+  if (!state.unreleased.empty() && state.release_tries < kReleaseTries) {
+    ++state.release_tries;
+    release(state, effects, std::exchange(state.unreleased, {}));
+    return;
+  }
+  state.phase = Phase::removing;
+  effects.teardown();
+}
+
 // Nothing is left that could still answer: the machines go.
 void give_back_when_idle(State& state, Effects& effects) {
   if (state.phase != Phase::closing || state.provisioning > 0) return;
   if (std::ranges::any_of(state.nodes, is_alive)) return;
-  std::vector<InstanceId> instances;
   for (Node& node : state.nodes) {
-    if (!node.instance.id.empty()) instances.push_back(node.instance.id);
+    if (std::exchange(node.bought, false)) state.unreleased.push_back(node.instance.id);
   }
   state.phase = Phase::terminating;
-  if (!instances.empty()) {
-    ++state.terminating;
-    effects.terminate(std::move(instances));
-  } else if (state.terminating == 0) {
-    state.phase = Phase::removing;
-    effects.teardown();
-  }
+  remove_when_released(state, effects);
 }
 
 void say_closed(State& state, Effects& effects, Time now) {
@@ -71,7 +87,7 @@ void start_closing(State& state, Effects& effects, Time now) {
   fail_all_tasks(state, effects, {ErrorKind::cancelled, "the pool was closed", {}});
   state.close_deadline = now + kCloseTimeout;
   for (Node& node : state.nodes) {
-    if (!node.instance.id.empty()) effects.emit(InstanceStopping{node.instance.id});
+    if (node.bought) effects.emit(InstanceStopping{node.instance.id});
     if (node.state == NodeState::ready) {
       node.receipt.up_seconds += seconds(now - node.ready_at);
     }
@@ -98,6 +114,7 @@ void fail_open(State& state, Effects& effects, Time now, Error why) {
 
 void launch_instance(State& state, Effects& effects, Time now, Node& node, Instance instance) {
   node.instance = std::move(instance);
+  node.bought = true;
   node.steps = 0;
   node.receipt.node = static_cast<int>(node.id.value);
   node.receipt.instance_id = node.instance.id;
@@ -245,14 +262,15 @@ void replace_node(State& state, Effects& effects, Node& node, const Error& why) 
       ErrorEvent{fmt::format("node {} was lost: {}; replacing it", node.id.value, why.message),
                  node.instance.id});
   if (node.replaced.empty()) node.replaced = node.instance.id;
-  ++state.terminating;
-  effects.terminate({node.instance.id});
+  node.bought = false;
+  release(state, effects, {node.instance.id});
   node.state = NodeState::absent;
   node.deadline = kNever;
-  if (++node.replacements > static_cast<int>(kMaxNodeReplacements)) {
+  if (node.replacements >= static_cast<int>(kMaxNodeReplacements)) {
     give_up_node(state, effects, node, why);
     return;
   }
+  ++node.replacements;
   ++state.provisioning;
   effects.provision(1, node.id);
 }
@@ -341,7 +359,7 @@ void on_offers(State& state, Effects& effects, Time now, Result<std::vector<Offe
 
 void on_prepared(State& state, Effects& effects, Time now, Result<Cluster> cluster) {
   if (cluster) {
-    state.cluster = *std::move(cluster);
+    state.cluster = std::move(*cluster);
     for (const auto& [name, value] : state.cluster.details) {
       if (name == "head_port") state.options.head_port = std::stoi(value);
     }
@@ -389,7 +407,8 @@ void on_provisioned(State& state, Effects& effects, Time now, NodeId first_node,
     if (wanted) {
       launch_instance(state, effects, now, node, std::move((*instances)[i]));
     } else {
-      node.instance = std::move((*instances)[i]);  // bought too late: give_back_when_idle ends it
+      node.instance = std::move((*instances)[i]);
+      node.bought = true;  // too late: give_back_when_idle ends it
     }
   }
   if (!wanted) {
@@ -499,12 +518,19 @@ void on_close(State& state, Effects& effects, Time now) {
 }
 
 void on_terminated(State& state, Effects& effects, Status status) {
-  --state.terminating;
-  if (!status) effects.emit(ErrorEvent{status.error().message, std::nullopt});
-  if (state.phase == Phase::terminating && state.terminating == 0) {
-    state.phase = Phase::removing;
-    effects.teardown();
+  SKYWARD_CHECK(!state.terminating.empty());
+  const std::vector<InstanceId> instances = std::move(state.terminating.front());
+  state.terminating.pop_front();
+  if (!status) {
+    const bool again = state.release_tries < kReleaseTries;
+    effects.emit(ErrorEvent{
+        fmt::format("{} did not end: {}; {}", fmt::join(instances, ", "), status.error().message,
+                    again ? "trying again when the pool is closed"
+                          : "end it by hand, it may still cost money"),
+        instances.front()});
+    state.unreleased.insert(state.unreleased.end(), instances.begin(), instances.end());
   }
+  remove_when_released(state, effects);
 }
 
 void on_torn_down(State& state, Effects& effects, Time now, Status status) {
@@ -583,7 +609,7 @@ void sanity_check(const State& state) {
     }
   }
   if (state.phase == Phase::closed) {
-    SKYWARD_CHECK(state.tasks.empty() && state.provisioning == 0 && state.terminating == 0);
+    SKYWARD_CHECK(state.tasks.empty() && state.provisioning == 0 && state.terminating.empty());
     for (const Node& node : state.nodes) SKYWARD_CHECK(!is_alive(node));
   }
 }

@@ -16,6 +16,8 @@ namespace {
 
 // How far a node may fall behind before its waiting tasks are recalled for an idle one.
 constexpr Duration kStealDelay = 5ms;
+// ... and how far the delay grows while recalls bring nothing.
+constexpr Duration kMaxStealDelay = 1s;
 // Weight of the newest run time in the running mean.
 constexpr double kMeanWeight = 1.0 / 16;
 
@@ -205,6 +207,8 @@ Completion make_completion(const Task& task, const Node& node, wire::TaskResult&
 }
 
 void note_run_time(State& state, const wire::TaskResult& result) {
+  // A task that was ended would have run longer, nobody knows how long.
+  if (result.status != wire::TaskStatus::ok && result.status != wire::TaskStatus::raised) return;
   const auto run = static_cast<double>(result.run_ns);
   // Longer than expected counts at once, shorter only slowly: prefetching a long task hurts.
   if (state.mean_run_ns < 0 || run > 4 * state.mean_run_ns) {
@@ -216,7 +220,7 @@ void note_run_time(State& state, const wire::TaskResult& result) {
 
 void schedule_steal(State& state, Time now) {
   if (state.steal_at != kNever || state.loaded_nodes.empty() || state.free_nodes.empty()) return;
-  state.steal_at = now + kStealDelay;
+  state.steal_at = now + std::max(state.steal_pause, kStealDelay);
 }
 
 }  // namespace
@@ -356,6 +360,7 @@ void on_task_result(State& state, Effects& effects, Time now, Node& node, wire::
 void on_recalled(State& state, Effects& effects, Time now, Node& node,
                  const wire::Recalled& recalled) {
   node.recalling = false;
+  bool movable = false;  // some may run elsewhere
   for (const TaskId id : recalled.tasks) {
     const auto found = state.tasks.find(id);
     if (found == state.tasks.end()) {
@@ -370,14 +375,20 @@ void on_recalled(State& state, Effects& effects, Time now, Node& node,
              failure({ErrorKind::cancelled,
                       fmt::format("{} was cancelled", task.spec.function->name),
                       {}}));
+    } else if (task.spec.node) {
+      assign(state, effects, node, task);  // it can run nowhere else
     } else {
       enqueue_first(state, task);
+      movable = true;
     }
   }
   list_node(state, node);
-  // An empty answer means that only pinned or started tasks are there: asking again soon would be
-  // idle.
-  if (!state.queue.empty()) dispatch(state, effects, now);
+  // Nothing came: what is there has begun, is pinned, or waits inside a worker process, from where
+  // the agent takes it back when it waits long.
+  state.steal_pause = movable
+                          ? kStealDelay
+                          : std::min(2 * std::max(state.steal_pause, kStealDelay), kMaxStealDelay);
+  dispatch(state, effects, now);
 }
 
 void check_steal(State& state, Effects& effects, Time now) {

@@ -129,6 +129,12 @@ void Link::send(wire::Message message) {
     channel_->send(outgoing(wire::encode(message, session_.control())));
     return;
   }
+  if (session_.is_full()) {
+    loop_.post([this, alive = alive_] {
+      if (*alive) lose(ErrorKind::lost, "its agent has not acknowledged anything for too long");
+    });
+    return;
+  }
   const wire::Envelope envelope = session_.number(message);
   channel_->send(outgoing(wire::encode(message, envelope)));
 }
@@ -158,9 +164,8 @@ void Link::receive(io::Incoming incoming) {
       lose(ErrorKind::lost, "a message of its agent is missing");
       return;
   }
-  const bool owed = session_.should_acknowledge();
   events_.on_message(std::move(frame->message));
-  if (owed && !lost_told_) send(wire::Heartbeat{});
+  if (session_.should_acknowledge() && !lost_told_) send(wire::Heartbeat{});
 }
 
 void Link::handle_welcome(wire::Welcome welcome) {
@@ -175,8 +180,11 @@ void Link::handle_welcome(wire::Welcome welcome) {
                      welcome.version, welcome.protocol, kProtocolVersion));
     return;
   }
+  if (!session_.can_resume(welcome.last_received)) {
+    lose(ErrorKind::lost, "its agent belongs to another conversation");
+    return;
+  }
   welcomed_ = true;
-  session_.resume(welcome.last_received);
   events_.on_welcome(std::move(welcome));
 }
 

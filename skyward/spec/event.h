@@ -1,7 +1,8 @@
 #pragma once
 
-// Everything that happens to a pool, as values. Names and fields are those of the Python face (skyward.events).
-// A driver receives them in the order in which they happened; see behaviour in docs/guide/events.md.
+// Everything that happens to a pool, as values. Names and fields are those of the Python face
+// (skyward.events). A driver receives them in the order in which they happened; see behaviour in
+// docs/guide/events.md.
 
 #include <cstdint>
 #include <optional>
@@ -12,56 +13,60 @@
 
 namespace skyward {
 
-struct PoolStarted { bool operator==(const PoolStarted&) const = default; };  // ready for work
-struct InfraCreating { bool operator==(const InfraCreating&) const = default; };
+struct PoolStarted {
+  bool operator==(const PoolStarted&) const = default;
+};  // ready for work
+struct InfraCreating {
+  bool operator==(const InfraCreating&) const = default;
+};
 struct InfraCreated {
-  std::string region;
+  std::string region{};
   bool operator==(const InfraCreated&) const = default;
 };
 struct RegionAutoSelected {
-  std::string requested_region;
-  std::string selected_region;
-  std::string instance_type;
-  std::string provider;
+  std::string requested_region{};
+  std::string selected_region{};
+  std::string instance_type{};
+  std::string provider{};
   bool operator==(const RegionAutoSelected&) const = default;
 };
 struct InstanceLaunching {
   int count = 0;
-  std::string instance_type;
-  std::string provider;
+  std::string instance_type{};
+  std::string provider{};
   bool operator==(const InstanceLaunching&) const = default;
 };
 struct InstanceProvisioned {
-  std::string instance_id;
+  std::string instance_id{};
   int node = 0;
   bool spot = false;
-  std::string provider;
-  std::optional<std::string> ip;
-  std::optional<std::string> instance_type;
-  std::optional<double> price_on_demand;  // dollars an hour
-  std::optional<double> price_spot;       // dollars an hour
-  std::optional<int> billing_increment_minutes;
+  std::string provider{};
+  std::optional<std::string> ip{};
+  std::optional<std::string> instance_type{};
+  std::optional<double> price_on_demand{};  // dollars an hour
+  std::optional<double> price_spot{};       // dollars an hour
+  std::optional<int> billing_increment_minutes{};
   bool operator==(const InstanceProvisioned&) const = default;
 };
 struct ProvisioningCompleted {
   int spot = 0;
   int on_demand = 0;
-  std::string provider;
-  std::string region;
-  std::vector<std::string> instances;
+  std::string provider{};
+  std::string region{};
+  std::vector<std::string> instances{};
   bool operator==(const ProvisioningCompleted&) const = default;
 };
 struct BootstrapStarting {
-  std::string instance_id;
+  std::string instance_id{};
   bool operator==(const BootstrapStarting&) const = default;
 };
 struct BootstrapProgress {
-  std::string instance_id;
-  std::string step;  // uv, apt, deps, volumes, skyward, server
+  std::string instance_id{};
+  std::string step{};  // uv, apt, deps, volumes, skyward, server
   bool operator==(const BootstrapProgress&) const = default;
 };
 struct BootstrapCompleted {
-  std::string instance_id;
+  std::string instance_id{};
   bool operator==(const BootstrapCompleted&) const = default;
 };
 struct TaskPoolInitCompleted {
@@ -77,42 +82,44 @@ struct ClusterSetupCompleted {
 };
 // Memory in MiB; GPU fields are empty without a GPU.
 struct Metrics {
-  std::string instance_id;
+  std::string instance_id{};
   int node = 0;
   double cpu_percent = 0;
   double memory_percent = 0;
   double memory_used_mb = 0;
   double memory_total_mb = 0;
-  std::optional<double> gpu_utilization;
-  std::optional<double> gpu_memory_used_mb;
-  std::optional<double> gpu_memory_total_mb;
-  std::optional<double> gpu_temperature;
+  std::optional<double> gpu_utilization{};
+  std::optional<double> gpu_memory_used_mb{};
+  std::optional<double> gpu_memory_total_mb{};
+  std::optional<double> gpu_temperature{};
   bool operator==(const Metrics&) const = default;
 };
 struct LogLine {
   int node = 0;
-  std::string instance_id;
-  std::string line;       // without its newline
-  double timestamp = 0;   // seconds since 1970
+  std::string instance_id{};
+  std::string line{};    // without its newline
+  double timestamp = 0;  // seconds since 1970
   int worker = 0;
-  std::uint64_t task = 0; // 0: written while no task ran
-  std::string stream;     // "stdout" or "stderr"
+  std::uint64_t task = 0;  // 0: written while no task ran
+  std::string stream{};    // "stdout" or "stderr"
   bool operator==(const LogLine&) const = default;
 };
-struct PoolStopping { bool operator==(const PoolStopping&) const = default; };
+struct PoolStopping {
+  bool operator==(const PoolStopping&) const = default;
+};
 struct InstanceStopping {
-  std::string instance_id;
+  std::string instance_id{};
   bool operator==(const InstanceStopping&) const = default;
 };
 struct InstancePreempted {
-  std::string instance_id;
+  std::string instance_id{};
   int node = 0;
-  std::string reason;
+  std::string reason{};
   bool operator==(const InstancePreempted&) const = default;
 };
 struct InstanceReplaced {
-  std::string old_instance_id;
-  std::string new_instance_id;
+  std::string old_instance_id{};
+  std::string new_instance_id{};
   int node = 0;
   int attempt = 0;
   bool operator==(const InstanceReplaced&) const = default;
@@ -137,7 +144,7 @@ struct CostFinal {
 // What one node did, for the receipt at the end.
 struct NodeReceipt {
   int node = 0;
-  std::string instance_id;
+  std::string instance_id{};
   std::uint64_t tasks = 0;
   std::uint64_t failed = 0;
   double busy_seconds = 0;  // time inside the user's functions, over all slots
@@ -146,23 +153,25 @@ struct NodeReceipt {
 };
 // The last event of a pool: what ran where, how long.
 struct PoolStopped {
-  std::string pool;
+  std::string pool{};
   double setup_seconds = 0;  // from open to ready
   double total_seconds = 0;
-  std::vector<NodeReceipt> nodes;
+  std::vector<NodeReceipt> nodes{};
   bool operator==(const PoolStopped&) const = default;
 };
 // Something failed or deserves attention; the pool may go on.
 struct ErrorEvent {
-  std::string message;
-  std::optional<std::string> instance_id;
+  std::string message{};
+  std::optional<std::string> instance_id{};
   bool operator==(const ErrorEvent&) const = default;
 };
 
-using Event = std::variant<PoolStarted, InfraCreating, InfraCreated, RegionAutoSelected, InstanceLaunching, InstanceProvisioned,
-                           ProvisioningCompleted, BootstrapStarting, BootstrapProgress, BootstrapCompleted,
-                           TaskPoolInitCompleted, ClusterSetupCompleted, Metrics, LogLine, PoolStopping, InstanceStopping,
-                           InstancePreempted, InstanceReplaced, CostUpdate, CostFinal, PoolStopped, ErrorEvent>;
+using Event =
+    std::variant<PoolStarted, InfraCreating, InfraCreated, RegionAutoSelected, InstanceLaunching,
+                 InstanceProvisioned, ProvisioningCompleted, BootstrapStarting, BootstrapProgress,
+                 BootstrapCompleted, TaskPoolInitCompleted, ClusterSetupCompleted, Metrics, LogLine,
+                 PoolStopping, InstanceStopping, InstancePreempted, InstanceReplaced, CostUpdate,
+                 CostFinal, PoolStopped, ErrorEvent>;
 
 // The class name that users see: "LogLine", "Error".
 std::string_view event_name(const Event& event);

@@ -1,6 +1,7 @@
 #pragma once
 
-// The ids of the nouns. Numbers are given by the engine and are unique within one pool, unless said otherwise.
+// The ids of the nouns. Numbers are given by the engine and are unique within one pool, unless said
+// otherwise.
 
 #include <array>
 #include <cstdint>
@@ -14,7 +15,8 @@ namespace skyward {
 using NodeId = Id<struct NodeTag, std::uint32_t>;  // position in the pool, from 0; keeps its rank
 using TaskId = Id<struct TaskTag, std::uint64_t>;  // one call in flight, from 1; never used twice
 using BlobId = Id<struct BlobTag, std::uint64_t>;  // one large buffer, from 1; 0 means "none"
-using SlotId = Id<struct SlotTag, std::uint32_t>;  // place for one task on a node: worker × concurrency + k
+using SlotId =
+    Id<struct SlotTag, std::uint32_t>;  // place for one task on a node: worker × concurrency + k
 
 // The cloud's own name of a machine, for example "i-0abc". Unique within one provider.
 using InstanceId = std::string;

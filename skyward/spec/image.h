@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "skyward/base/error.h"
@@ -12,22 +13,29 @@
 namespace skyward {
 
 struct Image {
-  std::string python = "3.13";  // "auto" or empty is resolved to the client's minor version by the face
-  std::vector<std::string> pip;
-  std::optional<std::string> pip_extra_index_url;
-  std::vector<std::string> apt;
-  std::map<std::string, std::string> env;
+  // "auto" or empty is resolved to the client's minor version by the face.
+  std::string python = "3.13";
+  std::vector<std::string> pip{};
+  std::optional<std::string> pip_extra_index_url{};
+  std::vector<std::string> apt{};
+  std::map<std::string, std::string> env{};
 
   bool operator==(const Image&) const = default;
 
-  // First 12 hex digits of the SHA-256 of the canonical JSON text: keys apt, env, pip, pip_extra_index_url, python; lists sorted; the
-  // separators ", " and ": "; non-ASCII as \uXXXX. The order of packages does not matter.
+  // First 12 hex digits of the SHA-256 of the canonical JSON text: keys apt, env, pip,
+  // pip_extra_index_url, python; lists sorted; the separators ", " and ": "; non-ASCII as \uXXXX.
+  // The order of packages does not matter.
   std::string content_hash() const;
 };
 
-// Refuses what cannot be installed: empty or option-like package names ("--index-url"), newlines and NULs, names of
-// environment variables that a shell would not take.
+// Refuses what is no requirement as pip or apt reads it: empty or option-like package names
+// ("--index-url"), relative paths, shell syntax, newlines and NULs; and names of environment
+// variables that a shell would not take.
 Status validate(const Image& image);
+
+// Refuses names of environment variables that a shell would not take and values with a NUL; `where`
+// starts the message.
+Status validate_environment(const std::map<std::string, std::string>& env, std::string_view where);
 
 // `text` quoted for a POSIX shell, so that it stays one word whatever it holds.
 std::string shell_quote(std::string_view text);

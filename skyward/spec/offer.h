@@ -11,12 +11,12 @@ namespace skyward {
 
 // An instance type at a place and a price, buyable now. Prices in dollars an hour.
 struct Offer {
-  std::string instance_type;
-  std::string region;
+  std::string instance_type{};
+  std::string region{};
   int cpus = 0;
   double memory_gb = 0;
-  std::optional<double> price_on_demand;
-  std::optional<double> price_spot;
+  std::optional<double> price_on_demand{};
+  std::optional<double> price_spot{};
   int billing_increment_minutes = 0;
 
   bool operator==(const Offer&) const = default;
@@ -24,20 +24,20 @@ struct Offer {
 
 // What prepare() made for a pool, as data: enough to tear it down from another process.
 struct Cluster {
-  std::string id;  // "<provider>-<8 hex>"
-  std::string region;
-  std::string instance_type;
-  std::vector<std::pair<std::string, std::string>> details;
+  std::string id{};  // "<provider>-<8 hex>"
+  std::string region{};
+  std::string instance_type{};
+  std::vector<std::pair<std::string, std::string>> details{};
 
   bool operator==(const Cluster&) const = default;
 };
 
 // A machine that the cloud runs for us.
 struct Instance {
-  std::string id;
+  std::string id{};
   bool spot = false;
-  std::string private_ip;
-  std::optional<std::string> public_ip;
+  std::string private_ip{};
+  std::optional<std::string> public_ip{};
 
   bool operator==(const Instance&) const = default;
 };

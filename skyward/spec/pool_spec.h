@@ -17,30 +17,31 @@ namespace skyward {
 // Which cloud, and its constructor's arguments as text.
 struct ProviderSpec {
   std::string name = "local";
-  std::map<std::string, std::string> settings;
+  std::map<std::string, std::string> settings{};
   bool operator==(const ProviderSpec&) const = default;
 };
 
 // How a node runs the user's functions.
 struct WorkerRuntime {
-  // argv of a worker process; the word "{python}" is replaced by the interpreter of the image's environment.
-  std::vector<std::string> command;
+  // argv of a worker process; the word "{python}" is replaced by the interpreter of the image's
+  // environment.
+  std::vector<std::string> command{};
   // Interpreter of an empty image on this machine (the driver's own); "" for C++ workers.
-  std::string python;
-  std::map<std::string, std::string> environment;
+  std::string python{};
+  std::map<std::string, std::string> environment{};
   bool operator==(const WorkerRuntime&) const = default;
 };
 
 struct PoolSpec {
-  ProviderSpec provider;
-  Image image;
+  ProviderSpec provider{};
+  Image image{};
   int nodes = 1;
-  int concurrency = 1;         // slots per worker
-  Duration timeout{};          // lifetime of the pool's machines
-  std::map<std::string, std::string> env;  // merged over image.env
+  int concurrency = 1;                       // slots per worker
+  Duration timeout{};                        // lifetime of the pool's machines
+  std::map<std::string, std::string> env{};  // merged over image.env
   bool collect_metrics = true;
-  WorkerRuntime runtime;
-  std::string agent_path;      // the skyward-agent binary to run or to upload
+  WorkerRuntime runtime{};
+  std::string agent_path{};  // the skyward-agent binary to run or to upload
 
   bool operator==(const PoolSpec&) const = default;
 };

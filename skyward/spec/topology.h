@@ -12,7 +12,7 @@ namespace skyward {
 
 struct Peer {
   int node = 0;
-  std::string private_ip;
+  std::string private_ip{};
   bool operator==(const Peer&) const = default;
 };
 
@@ -22,12 +22,12 @@ struct InstanceInfo {
   int worker = 0;
   int total_nodes = 1;
   int workers_per_node = 1;
-  std::vector<std::string> accelerators;  // model name per device of this node
+  std::vector<std::string> accelerators{};  // model name per device of this node
   int total_accelerators = 0;
-  std::string head_addr;
+  std::string head_addr{};
   int head_port = 29500;
-  std::string job_id;
-  std::vector<Peer> peers;  // by node
+  std::string job_id{};
+  std::vector<Peer> peers{};  // by node
 
   bool operator==(const InstanceInfo&) const = default;
 
@@ -36,17 +36,20 @@ struct InstanceInfo {
   bool is_head() const { return global_worker_index() == 0; }
 };
 
-// The value of the environment variable COMPUTE_POOL: one JSON object, keys in the order node, worker, total_nodes,
-// workers_per_node, accelerators, total_accelerators, head_addr, head_port, job_id, peers, accelerator, network.
+// The value of the environment variable COMPUTE_POOL: one JSON object, keys in the order node,
+// worker, total_nodes, workers_per_node, accelerators, total_accelerators, head_addr, head_port,
+// job_id, peers, accelerator, network.
 std::string to_json(const InstanceInfo& info);
 
-// The positions (0 … count−1) that rank `index` of `total` gets. Strided over the (optionally shuffled) order, nothing dropped;
-// with `drop_last` contiguous blocks of equal length, the tail dropped. The shuffle is CPython's random.Random(seed).shuffle, so that C++ and
-// Python workers of one pool agree.
+// The positions (0 … count−1) that rank `index` of `total` gets. Strided over the (optionally
+// shuffled) order, nothing dropped; with `drop_last` contiguous blocks of equal length, the tail
+// dropped. The shuffle is CPython's random.Random(seed).shuffle, so that C++ and Python workers of
+// one pool agree. 0 ≤ index < total.
 struct ShardOptions {
-  std::optional<std::uint64_t> shuffle_seed;  // empty: no shuffling
+  std::optional<std::uint64_t> shuffle_seed{};  // empty: no shuffling
   bool drop_last = false;
 };
-std::vector<std::size_t> shard_indices(std::size_t count, int index, int total, const ShardOptions& options = {});
+std::vector<std::size_t> shard_indices(std::size_t count, int index, int total,
+                                       const ShardOptions& options = {});
 
 }  // namespace skyward

@@ -1,0 +1,125 @@
+#include "skyward/compute_pool.h"
+
+#include <exception>
+#include <optional>
+
+#include "skyward/error.h"
+#include "skyward/executable.h"
+#include "skyward/worker.h"
+
+namespace skyward {
+namespace {
+
+template <typename T>
+T value_or_throw(Result<T> result) {
+  if (!result) throw_error(result.error());
+  return *std::move(result);
+}
+
+PoolSpec to_spec(const PoolOptions& options) {
+  require_init();
+  if (!options.image.pip.empty()) {
+    throw ConfigurationError(
+        "image.pip lists Python packages, but the workers of a C++ pool are C++ programs\nhint: "
+        "remove "
+        "it, or open the pool from Python");
+  }
+  PoolSpec spec;
+  spec.provider = options.provider;
+  spec.image = options.image;
+  spec.image.python.clear();
+  spec.nodes = options.nodes;
+  spec.concurrency = options.concurrency;
+  spec.timeout = options.timeout;
+  spec.env = options.env;
+  spec.collect_metrics = options.collect_metrics;
+  spec.runtime.command = {value_or_throw(this_executable()), "--skyward-worker"};
+  spec.runtime.environment = {{"SKYWARD_WORKER", "1"}};
+  spec.agent_path = value_or_throw(find_agent());
+  return spec;
+}
+
+}  // namespace
+
+ComputePool::ComputePool(PoolOptions options)
+    : pool_(to_spec(options)), display_(options.display), on_event_(std::move(options.on_event)) {
+  // The pool has events from the moment it begins to open, which is when it first calls back.
+  const auto start_events = [this] {
+    if (!events_.joinable()) events_ = std::thread([this] { deliver_events(); });
+  };
+  try {
+    pool_.open(start_events);
+    start_events();
+  } catch (...) {
+    start_events();
+    close();
+    throw;
+  }
+}
+
+ComputePool::~ComputePool() { close(); }
+
+void ComputePool::close() {
+  pool_.close();
+  if (events_.joinable()) events_.join();
+}
+
+BlobSink ComputePool::sink() {
+  return [this](ByteView bytes) { return pool_.store(bytes); };
+}
+
+void ComputePool::deliver_events() {
+  TerminalView view(display_);
+  std::vector<Event> events;
+  bool complained = false;
+  while (pool_.next_events(events, view.pause())) {
+    for (const Event& event : events) {
+      view.show(event);
+      if (!on_event_) continue;
+      std::string complaint;
+      try {
+        on_event_(event);
+      } catch (const std::exception& error) {
+        complaint = error.what();
+      } catch (...) {
+        complaint = "not a std::exception";
+      }
+      if (complaint.empty() || std::exchange(complained, true)) continue;
+      view.show(ErrorEvent{"on_event threw, and goes on being called: " + complaint, std::nullopt});
+    }
+    view.tick();
+  }
+}
+
+MultiPool::MultiPool(std::vector<PoolOptions> options) : pools_(options.size()) {
+  std::vector<std::exception_ptr> failures(options.size());
+  std::vector<std::thread> threads;
+  threads.reserve(options.size());
+  for (std::size_t i = 0; i < options.size(); ++i) {
+    threads.emplace_back([this, &options, &failures, i] {
+      try {
+        pools_[i] = std::make_unique<ComputePool>(std::move(options[i]));
+      } catch (...) {
+        failures[i] = std::current_exception();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const std::exception_ptr& failure : failures) {
+    if (!failure) continue;
+    close_all();
+    std::rethrow_exception(failure);
+  }
+}
+
+MultiPool::~MultiPool() { close_all(); }
+
+void MultiPool::close_all() {
+  std::vector<std::thread> threads;
+  for (auto& pool : pools_) {
+    if (pool) threads.emplace_back([&pool] { pool.reset(); });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace skyward

@@ -1,0 +1,191 @@
+#pragma once
+
+// A pool for C++ programs: nodes that run the functions of this very executable.
+//
+//   int main(int argc, char** argv) {
+//     sky::init(argc, argv);                          // first of all: workers enter here and never
+//     leave sky::ComputePool pool({.nodes = 4});            // opens; throws with everything given
+//     back when that fails double loss = train(data) >> pool; std::vector<Report> all =
+//     pool.broadcast(report());   // once on every worker, in rank order
+//   }                                                 // closes, whatever happens
+
+#include <atomic>
+#include <functional>
+#include <initializer_list>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "skyward/base/time.h"
+#include "skyward/future.h"
+#include "skyward/pending.h"
+#include "skyward/pool.h"
+#include "skyward/spec/event.h"
+#include "skyward/spec/image.h"
+#include "skyward/spec/pool_spec.h"
+#include "skyward/terminal_view.h"
+
+namespace skyward {
+
+// The nodes are processes of this machine.
+struct Local {
+  operator ProviderSpec() const { return {.name = "local", .settings = {}}; }
+};
+
+struct PoolOptions {
+  ProviderSpec provider = Local{};
+  Image image = {};  // its env and apt; pip is for Python functions and refused here
+  int nodes = 1;
+  int concurrency = 1;                          // tasks that a node runs at the same time
+  Duration timeout = std::chrono::hours(1);     // lifetime of the pool's machines
+  std::map<std::string, std::string> env = {};  // for the workers, over image.env
+  Display display = Display::log;
+  // Every event, in order, on a thread of its own; see event.h and match.h. What it throws is
+  // reported once and dropped.
+  std::function<void(const Event&)> on_event = {};
+  bool collect_metrics = true;
+};
+
+// May be used from several threads, except close().
+class ComputePool {
+ public:
+  // Opens the pool: throws ConfigurationError or ProvisioningError, and then nothing is left
+  // behind.
+  explicit ComputePool(PoolOptions options = {});
+  // Closes it. Tasks still in flight are cancelled.
+  ~ComputePool();
+  ComputePool(const ComputePool&) = delete;
+  ComputePool& operator=(const ComputePool&) = delete;
+
+  // Gives all machines back, after which calls throw NotProvisionedError.
+  void close();
+
+  // Sends a call and returns at once.
+  template <typename R>
+  Future<R> submit(const Pending<R>& call) {
+    return {pool_.submit(call.to_call(sink())), call.name()};
+  }
+  // Sends a call and waits for its result.
+  template <typename R>
+  R run(const Pending<R>& call) {
+    return submit(call).get();
+  }
+  // Sends all, waits for all; then throws what the first failed one (in order) threw, if any.
+  template <typename... Rs>
+  std::tuple<Value<Rs>...> run(const Batch<Rs...>& batch);
+  template <typename R>
+  std::vector<Value<R>> run(const Gathered<R>& calls);
+  // Runs the call once on every worker; results in rank order. Failures as with a batch.
+  template <typename R>
+  std::vector<Value<R>> broadcast(const Pending<R>& call);
+
+  bool is_active() const { return pool_.is_active(); }
+  int instance_count() const { return pool_.instance_count(); }
+  int total_slots() const { return pool_.total_slots(); }
+  std::string job_id() const { return pool_.job_id(); }
+  // The untyped pool below.
+  Pool& untyped() { return pool_; }
+
+ private:
+  BlobSink sink();
+  void deliver_events();
+  template <typename R>
+  static std::vector<Value<R>> collect(std::vector<Future<R>> futures);
+
+  Pool pool_;
+  const Display display_;
+  const std::function<void(const Event&)> on_event_;
+  std::thread events_;
+};
+
+// Several pools, opened at the same time: set-up takes as long as the slowest of them. When one
+// fails, the others are closed and the first failure, in order, is thrown.
+class MultiPool {
+ public:
+  explicit MultiPool(std::vector<PoolOptions> options);
+  ~MultiPool();
+  MultiPool(const MultiPool&) = delete;
+  MultiPool& operator=(const MultiPool&) = delete;
+
+  ComputePool& operator[](std::size_t index) { return *pools_.at(index); }
+  std::size_t size() const { return pools_.size(); }
+
+ private:
+  void close_all();
+
+  std::vector<std::unique_ptr<ComputePool>> pools_;
+};
+
+template <typename... Rs>
+std::tuple<Value<Rs>...> ComputePool::run(const Batch<Rs...>& batch) {
+  return std::apply(
+      [this](const auto&... call) {
+        std::tuple<Future<Rs>...> futures{submit(call)...};
+        std::apply([](const auto&... future) { (future.wait(Duration{-1}), ...); }, futures);
+        // Braces: get_value() in order, so that the first failure is the one thrown.
+        return std::apply(
+            [](auto&... future) { return std::tuple<Value<Rs>...>{future.get_value()...}; },
+            futures);
+      },
+      batch.calls());
+}
+
+template <typename R>
+std::vector<Value<R>> ComputePool::collect(std::vector<Future<R>> futures) {
+  for (const auto& future : futures) future.wait(Duration{-1});
+  std::vector<Value<R>> values;
+  values.reserve(futures.size());
+  for (auto& future : futures) values.push_back(future.get_value());
+  return values;
+}
+
+template <typename R>
+std::vector<Value<R>> ComputePool::run(const Gathered<R>& calls) {
+  std::vector<Call> sent;
+  sent.reserve(calls.calls().size());
+  for (const auto& call : calls.calls()) sent.push_back(call.to_call(sink()));
+  std::vector<Handle> handles = pool_.submit(std::move(sent));
+  std::vector<Future<R>> futures;
+  for (std::size_t i = 0; i < handles.size(); ++i) {
+    futures.emplace_back(std::move(handles[i]), calls.calls()[i].name());
+  }
+  return collect(std::move(futures));
+}
+
+template <typename R>
+std::vector<Value<R>> ComputePool::broadcast(const Pending<R>& call) {
+  std::vector<Future<R>> futures;
+  for (Handle& handle : pool_.broadcast(call.to_call(sink()))) {
+    futures.emplace_back(std::move(handle), call.name());
+  }
+  return collect(std::move(futures));
+}
+
+// call >> pool, batch >> pool, gather(calls) >> pool.
+template <typename R>
+R operator>>(const Pending<R>& call, ComputePool& pool) {
+  return pool.run(call);
+}
+template <typename... Rs>
+std::tuple<Value<Rs>...> operator>>(const Batch<Rs...>& batch, ComputePool& pool) {
+  return pool.run(batch);
+}
+template <typename R>
+std::vector<Value<R>> operator>>(const Gathered<R>& calls, ComputePool& pool) {
+  return pool.run(calls);
+}
+
+template <typename R>
+std::vector<Value<R>> broadcast(const Pending<R>& call, ComputePool& pool) {
+  return pool.broadcast(call);
+}
+template <typename R>
+Future<R> submit(const Pending<R>& call, ComputePool& pool) {
+  return pool.submit(call);
+}
+
+}  // namespace skyward

@@ -1,0 +1,262 @@
+// C++ pools from end to end: this program, its workers (the same program) and real agents on this
+// machine.
+
+#include "skyward/compute_pool.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <future>
+#include <mutex>
+#include <numeric>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "skyward/skyward.h"
+
+namespace skyward {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+int add_there(int a, int b) { return a + b; }
+std::string shout_there(const std::string& text) { return text + "!"; }
+void nothing_there() {}
+std::pair<int, int> place_there() {
+  const InstanceInfo& info = instance_info();
+  return {info.global_worker_index(), info.total_workers()};
+}
+int throw_there(const std::string& text) {
+  std::puts("about to fail");
+  throw std::invalid_argument(text);
+}
+int print_there(const std::string& text) {
+  std::puts(text.c_str());
+  std::fprintf(stderr, "%s, on stderr\n", text.c_str());
+  return 0;
+}
+bool wait_there() {
+  while (!cancelled()) std::this_thread::yield();
+  return true;
+}
+int abort_there() { std::abort(); }
+std::vector<double> reverse_there(std::span<const double> values) {
+  return {values.rbegin(), values.rend()};
+}
+std::string variable_there(const std::string& name) {
+  const char* value = std::getenv(name.c_str());  // the point of the test
+  return value == nullptr ? "" : value;
+}
+std::vector<int> my_part_there(const std::vector<int>& all) { return shard(all); }
+
+constexpr auto add = compute<add_there>;
+constexpr auto shout = compute<shout_there>;
+constexpr auto nothing = compute<nothing_there>;
+constexpr auto place = compute<place_there>;
+constexpr auto fails = compute<throw_there>;
+constexpr auto prints = compute<print_there>;
+constexpr auto waits = compute<wait_there>;
+constexpr auto aborts = compute<abort_there>;
+constexpr auto reverse = compute<reverse_there>;
+constexpr auto variable = compute<variable_there>;
+constexpr auto my_part = compute<my_part_there>;
+
+PoolOptions quiet(int nodes, int concurrency = 1) {
+  return {.nodes = nodes, .concurrency = concurrency, .display = Display::quiet};
+}
+
+TEST(ComputePool, CallsBatchesAndBroadcasts) {
+  ComputePool pool(quiet(3));
+  EXPECT_TRUE(pool.is_active());
+  EXPECT_EQ(pool.instance_count(), 3);
+  EXPECT_EQ(add(40, 2) >> pool, 42);
+  nothing() >> pool;
+  EXPECT_EQ((add(1, 2) & shout("three") & nothing()) >> pool,
+            std::tuple(3, std::string("three!"), std::monostate{}));
+  std::vector<Pending<int>> calls;
+  std::vector<int> expected;
+  for (int i = 0; i < 200; ++i) {
+    calls.push_back(add(i, 1));
+    expected.push_back(i + 1);
+  }
+  EXPECT_EQ(gather(calls) >> pool, expected);
+  EXPECT_THAT(gather(std::vector<Pending<int>>{}) >> pool, IsEmpty());
+  EXPECT_THAT(broadcast(place(), pool),
+              ElementsAre(std::pair(0, 3), std::pair(1, 3), std::pair(2, 3)));
+  EXPECT_EQ(place().on_node(2) >> pool, std::pair(2, 3));
+  EXPECT_THAT(pool.broadcast(my_part({0, 1, 2, 3})),
+              ElementsAre(ElementsAre(0, 3), ElementsAre(1), ElementsAre(2)));
+  EXPECT_EQ(pool.broadcast(nothing()).size(), 3U);
+}
+
+TEST(ComputePool, LargeArraysComeBackWhole) {
+  ComputePool pool(quiet(2));
+  std::vector<double> values(std::size_t{2} << 20);
+  std::iota(values.begin(), values.end(), 0.0);
+  const std::vector<double> expected(values.rbegin(), values.rend());
+  for (const auto& reversed : broadcast(reverse(values), pool)) EXPECT_EQ(reversed, expected);
+}
+
+TEST(ComputePool, RemoteExceptionsKeepTypeTextAndOutput) {
+  ComputePool pool(quiet(1));
+  try {
+    fails("learning rate must be positive") >> pool;
+    FAIL() << "nothing was thrown";
+  } catch (const RemoteError& error) {
+    EXPECT_EQ(error.type(), "std::invalid_argument");
+    EXPECT_EQ(error.message(), "learning rate must be positive");
+    EXPECT_EQ(error.node(), 0);
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("throw_there"), HasSubstr("about to fail")));
+  }
+  EXPECT_THROW((add(1, 1) & fails("second")) >> pool, ExecutionError);
+  EXPECT_EQ(add(1, 1) >> pool, 2);
+}
+
+TEST(ComputePool, FirstFailureInOrderIsThrown) {
+  ComputePool pool(quiet(2));
+  try {
+    gather(std::vector{fails("first"), fails("second")}) >> pool;
+    FAIL() << "nothing was thrown";
+  } catch (const RemoteError& error) {
+    EXPECT_EQ(error.message(), "first");
+  }
+}
+
+TEST(ComputePool, FuturesWaitAndCancel) {
+  ComputePool pool(quiet(1));
+  Future<bool> future = submit(waits(), pool);
+  EXPECT_FALSE(future.wait(1ms));
+  EXPECT_FALSE(future.done());
+  future.cancel();
+  EXPECT_THROW(future.get(), CancelledError);
+  EXPECT_THROW(waits().with_timeout(50ms) >> pool, TimeoutError);
+  EXPECT_EQ(pool.submit(add(1, 1)).get(), 2);
+}
+
+TEST(ComputePool, CrashHitsOneTaskOnly) {
+  ComputePool pool(quiet(1));
+  EXPECT_THROW(aborts() >> pool, ExecutionError);
+  EXPECT_EQ(add(1, 1) >> pool, 2);
+}
+
+TEST(ComputePool, EventsArriveInOrderAndLinesCarryTheirNode) {
+  std::mutex mutex;
+  std::vector<std::string> names;
+  std::vector<std::string> lines;
+  PoolOptions options = quiet(2);
+  options.on_event = [&](const Event& event) {
+    const std::lock_guard lock(mutex);
+    names.emplace_back(event_name(event));
+    match(event, [&](const LogLine& line) {
+      lines.push_back(std::to_string(line.node) + " " + line.stream + " " + line.line);
+    });
+  };
+  {
+    ComputePool pool(options);
+    prints("hello").on_node(1) >> pool;
+  }
+  EXPECT_THAT(lines, Contains("1 stdout hello"));
+  EXPECT_THAT(lines, Contains("1 stderr hello, on stderr"));
+  ASSERT_FALSE(names.empty());
+  EXPECT_EQ(names.back(), "PoolStopped");
+  const auto started = std::ranges::find(names, "PoolStarted");
+  EXPECT_LT(started, std::ranges::find(names, "LogLine"));
+  EXPECT_LT(started, std::ranges::find(names, "PoolStopping"));
+}
+
+TEST(ComputePool, WhatOnEventThrowsDoesNotHurt) {
+  PoolOptions options = quiet(1);
+  options.on_event = [](const Event&) { throw std::runtime_error("no"); };
+  ComputePool pool(options);
+  EXPECT_EQ(add(1, 1) >> pool, 2);
+}
+
+TEST(ComputePool, EnvironmentReachesTheWorkers) {
+  PoolOptions options = quiet(1);
+  options.image.env = {{"FIRST", "image"}, {"SECOND", "image"}};
+  options.env = {{"SECOND", "pool"}};
+  ComputePool pool(options);
+  EXPECT_EQ((variable("FIRST") & variable("SECOND")) >> pool,
+            std::tuple(std::string("image"), std::string("pool")));
+}
+
+TEST(ComputePool, ManyThreadsMayUseIt) {
+  ComputePool pool(quiet(2, 2));
+  std::vector<std::future<int>> sums;
+  for (int thread = 0; thread < 8; ++thread) {
+    sums.push_back(std::async(std::launch::async, [&pool, thread] {
+      int sum = 0;
+      for (int i = 0; i < 50; ++i) sum += add(thread, i) >> pool;
+      return sum;
+    }));
+  }
+  for (int thread = 0; thread < 8; ++thread) {
+    EXPECT_EQ(sums[static_cast<std::size_t>(thread)].get(), 50 * thread + 49 * 25);
+  }
+}
+
+TEST(ComputePool, WrongRequestsAreRefusedBeforeAnythingStarts) {
+  EXPECT_THROW(ComputePool(quiet(0)), ConfigurationError);
+  PoolOptions python = quiet(1);
+  python.image.pip = {"numpy"};
+  EXPECT_THROW(ComputePool{python}, ConfigurationError);
+  PoolOptions unknown = quiet(1);
+  unknown.provider = ProviderSpec{.name = "no such cloud", .settings = {}};
+  EXPECT_THROW(ComputePool{unknown}, ConfigurationError);
+}
+
+TEST(ComputePool, ClosedPoolRefusesCalls) {
+  ComputePool pool(quiet(1));
+  Future<bool> unfinished = submit(waits(), pool);
+  pool.close();
+  EXPECT_FALSE(pool.is_active());
+  EXPECT_EQ(pool.instance_count(), 0);
+  EXPECT_THROW(unfinished.get(), SkywardError);
+  EXPECT_THROW(add(1, 1) >> pool, NotProvisionedError);
+  pool.close();
+}
+
+TEST(ComputePool, WorkerThatForgotInitIsExplained) {
+  PoolOptions options = quiet(1);
+  options.env = {{"SKYWARD_TEST_FORGETS_INIT", "1"}};
+  try {
+    ComputePool pool(options);
+    FAIL() << "the pool opened";
+  } catch (const SkywardError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("add it as the first line of main"));
+  }
+}
+
+TEST(MultiPool, OpensAllOrNothing) {
+  {
+    MultiPool pools({quiet(1), quiet(2)});
+    EXPECT_EQ(add(1, 1) >> pools[0], 2);
+    EXPECT_EQ(broadcast(place(), pools[1]).size(), 2U);
+  }
+  int stopped = 0;
+  std::mutex mutex;
+  PoolOptions good = quiet(1);
+  good.on_event = [&](const Event& event) {
+    const std::lock_guard lock(mutex);
+    match(event, [&](const PoolStopped&) { ++stopped; });
+  };
+  EXPECT_THROW(MultiPool({good, quiet(0), good}), ConfigurationError);
+  EXPECT_EQ(stopped, 2);
+}
+
+}  // namespace
+}  // namespace skyward

@@ -1,0 +1,326 @@
+#include "skyward/display.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <variant>
+
+#include "skyward/display_text.h"
+
+namespace skyward {
+
+namespace {
+
+constexpr std::int64_t kMetricsEveryMicroseconds = 30'000'000;
+constexpr std::string_view kInfo = "INFO";
+constexpr std::string_view kWarning = "WARNING";
+constexpr std::string_view kError = "ERROR";
+
+constexpr std::string_view kDim = "\x1b[2m";
+constexpr std::string_view kRed = "\x1b[31m";
+constexpr std::string_view kGreen = "\x1b[32m";
+constexpr std::string_view kYellow = "\x1b[33m";
+constexpr std::string_view kCyan = "\x1b[36m";
+constexpr std::string_view kPlain = "\x1b[0m";
+constexpr std::string_view kWipe = "\r\x1b[K";  // to the line's begin, and all on it away
+
+template <typename... Functions>
+struct Overloaded : Functions... {
+  using Functions::operator()...;
+};
+
+std::string_view without_trailing_blanks(std::string_view text) {
+  const std::size_t end = text.find_last_not_of(" \t\r\n\v\f");
+  return end == std::string_view::npos ? std::string_view() : text.substr(0, end + 1);
+}
+
+std::string painted(std::string_view text, std::string_view color, const DisplayOptions& options) {
+  if (!options.color || color.empty()) return std::string(text);
+  return fmt::format("{}{}{}", color, text, kPlain);
+}
+
+std::string clock_text(std::int64_t wall_us, int utc_offset_seconds) {
+  const std::int64_t day = 86400;
+  const std::int64_t s = ((wall_us / 1'000'000 + utc_offset_seconds) % day + day) % day;
+  return fmt::format("{:02}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
+}
+
+// "2 spot + 1 on-demand", without the part that is none.
+std::string kinds_text(int spot, int on_demand) {
+  if (spot == 0) return fmt::format("{} on-demand", on_demand);
+  if (on_demand == 0) return fmt::format("{} spot", spot);
+  return fmt::format("{} spot + {} on-demand", spot, on_demand);
+}
+
+std::string metrics_text(const Metrics& event) {
+  std::string out = fmt::format("cpu {:.0f}%, mem {:.1f}/{:.1f} GiB", event.cpu_percent,
+                                event.memory_used_mb / 1024, event.memory_total_mb / 1024);
+  if (event.gpu_utilization) out += fmt::format(", gpu {:.0f}%", *event.gpu_utilization);
+  if (event.gpu_memory_used_mb && event.gpu_memory_total_mb) {
+    out += fmt::format(" {:.1f}/{:.1f} GiB", *event.gpu_memory_used_mb / 1024,
+                       *event.gpu_memory_total_mb / 1024);
+  }
+  return out;
+}
+
+std::uint64_t task_count(const PoolStopped& event, std::uint64_t NodeReceipt::* which) {
+  std::uint64_t sum = 0;
+  for (const NodeReceipt& node : event.nodes) sum += node.*which;
+  return sum;
+}
+
+}  // namespace
+
+bool wants_color(const Terminal& terminal) {
+  if (terminal.no_color && !terminal.no_color->empty()) return false;
+  if (terminal.force_color && !terminal.force_color->empty()) return *terminal.force_color != "0";
+  return can_redraw(terminal);
+}
+
+bool can_redraw(const Terminal& terminal) {
+  return terminal.is_tty && terminal.term.value_or("") != "dumb";
+}
+
+// One overload per event that has something to say; what it says in `out`.
+struct LogDisplay::Renderer {
+  LogDisplay& display;
+  const std::int64_t wall_us;
+  std::string out;
+
+  static constexpr int kPool = -1;
+
+  // Lines after the first of a message stand below its beginning.
+  void line(int node, std::string_view level, std::string_view message) {
+    const DisplayOptions& options = display.options_;
+    const std::string source = node == kPool ? "pool" : fmt::format("node {}", node);
+    const std::string_view color = level == kError                          ? kRed
+                                   : level == kWarning || level == "stderr" ? kYellow
+                                                                            : kDim;
+    out += painted(clock_text(wall_us, options.utc_offset_seconds), kDim, options) + " ";
+    out += painted(fmt::format("{:<8}", source), node == kPool ? "" : kCyan, options) + " ";
+    out += painted(fmt::format("{:<7}", level), color, options) + " ";
+    constexpr std::size_t kIndent = 26;
+    for (const char c : message) {
+      out += c;
+      if (c == '\n') out.append(kIndent, ' ');
+    }
+    out += '\n';
+  }
+
+  int node_of(const std::string& instance_id) const {
+    const auto found = display.nodes_.find(instance_id);
+    return found == display.nodes_.end() ? kPool : found->second;
+  }
+
+  void operator()(const InfraCreating&) { line(kPool, kInfo, "creating infrastructure"); }
+  void operator()(const InfraCreated& e) {
+    line(kPool, kInfo, fmt::format("infrastructure ready ({})", e.region));
+  }
+  void operator()(const RegionAutoSelected& e) {
+    line(kPool, kWarning,
+         fmt::format("{} is not available in {}, using {}", e.instance_type, e.requested_region,
+                     e.selected_region));
+  }
+  void operator()(const InstanceLaunching& e) {
+    line(kPool, kInfo,
+         fmt::format("launching {} × {} on {}", e.count, e.instance_type, e.provider));
+  }
+  void operator()(const InstanceProvisioned& e) {
+    const std::optional<double>& price = e.spot ? e.price_spot : e.price_on_demand;
+    display.nodes_[e.instance_id] = e.node;
+    display.rates_[e.instance_id] = price.value_or(0);
+    std::string text = e.instance_id;
+    if (e.instance_type && *e.instance_type != e.provider) text += ", " + *e.instance_type;
+    text += fmt::format(" on {}", e.provider);
+    if (price.value_or(0) > 0) {
+      text += fmt::format(" [{}, ${:.4g}/hr]", e.spot ? "spot" : "on-demand", *price);
+    }
+    line(e.node, kInfo, text);
+  }
+  void operator()(const ProvisioningCompleted& e) {
+    line(kPool, kInfo,
+         fmt::format("{} provisioned ({}) on {}, {}",
+                     count_text(static_cast<std::uint64_t>(e.spot + e.on_demand), "instance"),
+                     kinds_text(e.spot, e.on_demand), e.provider, e.region));
+  }
+  void operator()(const BootstrapStarting& e) {
+    line(node_of(e.instance_id), kInfo, "preparing the image");
+  }
+  void operator()(const BootstrapProgress& e) {
+    line(node_of(e.instance_id), kInfo, "image: " + e.step);
+  }
+  void operator()(const BootstrapCompleted& e) { line(node_of(e.instance_id), kInfo, "ready"); }
+  void operator()(const ClusterSetupCompleted& e) {
+    line(kPool, kInfo,
+         fmt::format("{} ready in {}",
+                     count_text(static_cast<std::uint64_t>(e.instance_count), "node"),
+                     duration_text(e.duration_seconds)));
+  }
+  void operator()(const Metrics& e) {
+    const auto [since, is_first] = display.metrics_since_.try_emplace(e.node, wall_us);
+    if (is_first || wall_us - since->second < kMetricsEveryMicroseconds) return;
+    since->second = wall_us;
+    line(e.node, kInfo, metrics_text(e));
+  }
+  void operator()(const LogLine& e) {
+    const std::string_view text = without_trailing_blanks(e.line);
+    if (!text.empty()) line(e.node, e.stream == "stderr" ? "stderr" : "", text);
+  }
+  void operator()(const InstanceStopping& e) {
+    line(node_of(e.instance_id), kInfo, e.instance_id + " stopping");
+  }
+  void operator()(const InstancePreempted& e) {
+    line(e.node, kWarning, fmt::format("{} was taken away: {}", e.instance_id, e.reason));
+  }
+  void operator()(const InstanceReplaced& e) {
+    display.nodes_[e.new_instance_id] = e.node;
+    line(e.node, kWarning,
+         fmt::format("{} replaced by {} (attempt {})", e.old_instance_id, e.new_instance_id,
+                     e.attempt));
+  }
+  void operator()(const CostUpdate& e) {
+    if (e.hourly_rate <= 0) return;
+    line(kPool, kInfo,
+         fmt::format("{} ({}) | ${:.4g}/hr | {}", money_text(e.accumulated_cost),
+                     duration_text(e.elapsed_seconds), e.hourly_rate,
+                     kinds_text(e.spot_count, e.ondemand_count)));
+  }
+  void operator()(const CostFinal& e) {
+    display.total_cost_ = e.total_cost;
+    if (e.total_cost <= 0) return;
+    std::string text =
+        fmt::format("final {} ({}) | {}", money_text(e.total_cost), duration_text(e.total_seconds),
+                    kinds_text(e.spot_count, e.ondemand_count));
+    if (e.savings_vs_ondemand > 0) text += " | saved " + money_text(e.savings_vs_ondemand);
+    line(kPool, kInfo, text);
+  }
+  void operator()(const PoolStopped& e) {
+    line(kPool, kInfo,
+         fmt::format("closed after {}, set-up {}", duration_text(e.total_seconds),
+                     duration_text(e.setup_seconds)));
+    if (e.nodes.empty()) return;
+    out += receipt_text(e, display.rates_, display.total_cost_, display.options_.width);
+  }
+  void operator()(const ErrorEvent& e) {
+    line(e.instance_id ? node_of(*e.instance_id) : kPool, kError,
+         without_trailing_blanks(e.message));
+  }
+  void operator()(const PoolStarted&) {}
+  void operator()(const TaskPoolInitCompleted&) {}
+  void operator()(const PoolStopping&) {}
+};
+
+std::string LogDisplay::render(const Event& event, std::int64_t wall_us) {
+  Renderer renderer{*this, wall_us, {}};
+  std::visit(renderer, event);
+  return std::move(renderer.out);
+}
+
+void SpinnerDisplay::follow(const Event& event, std::int64_t wall_us) {
+  if (!active_) {
+    *this = SpinnerDisplay(options_, can_redraw_);
+    active_ = true;
+    started_us_ = wall_us;
+    phase_ = "starting";
+  }
+  std::visit(Overloaded{
+                 [&](const InfraCreating&) { phase_ = "creating infrastructure"; },
+                 [&](const InstanceLaunching& e) {
+                   phase_ = fmt::format("launching {} × {}", e.count, e.instance_type);
+                   nodes_wanted_ = std::max(nodes_wanted_, e.count);
+                 },
+                 [&](const BootstrapStarting&) { phase_ = "preparing the image"; },
+                 [&](const BootstrapProgress& e) { phase_ = "preparing the image: " + e.step; },
+                 [&](const BootstrapCompleted& e) { ready_.insert(e.instance_id); },
+                 [&](const ClusterSetupCompleted& e) {
+                   phase_ = "running";
+                   nodes_wanted_ = std::max(nodes_wanted_, e.instance_count);
+                 },
+                 [&](const PoolStarted&) { phase_ = "running"; },
+                 [&](const Metrics& e) { cpu_[e.node] = e.cpu_percent; },
+                 [&](const PoolStopping&) { phase_ = "closing"; },
+                 [&](const InstanceStopping& e) { ready_.erase(e.instance_id); },
+                 [&](const InstancePreempted& e) { ready_.erase(e.instance_id); },
+                 [&](const InstanceReplaced& e) { ready_.erase(e.old_instance_id); },
+                 [&](const CostFinal& e) { total_cost_ = e.total_cost; },
+                 [&](const ErrorEvent&) { saw_error_ = true; },
+                 [](const auto&) {},
+             },
+             event);
+}
+
+std::string SpinnerDisplay::render(const Event& event, std::int64_t wall_us) {
+  if (!can_redraw_) return log_.render(event, wall_us);
+  follow(event, wall_us);
+
+  std::string above;
+  if (const auto* log = std::get_if<LogLine>(&event)) {
+    const std::string_view text = without_trailing_blanks(log->line);
+    if (text.empty()) return "";
+    above = painted(fmt::format("[node {}]", log->node), kCyan, options_) + " ";
+    if (log->stream == "stderr") above += painted("stderr", kYellow, options_) + " ";
+    above += std::string(text) + "\n";
+  } else if (const auto* error = std::get_if<ErrorEvent>(&event)) {
+    above = painted("✗", kRed, options_) + " " +
+            std::string(without_trailing_blanks(error->message)) + "\n";
+  } else if (const auto* stopped = std::get_if<PoolStopped>(&event)) {
+    std::string out = clear() + final_line(*stopped);
+    active_ = false;
+    return out;
+  }
+  if (above.empty()) return tick(wall_us);
+  std::string out = clear();
+  return out + above + tick(wall_us);
+}
+
+std::string SpinnerDisplay::final_line(const PoolStopped& event) const {
+  const std::uint64_t tasks = task_count(event, &NodeReceipt::tasks);
+  const std::uint64_t failed = task_count(event, &NodeReceipt::failed);
+  const bool good = failed == 0 && !saw_error_;
+  std::string out = painted(good ? "✓" : "✗", good ? kGreen : kRed, options_);
+  out += fmt::format(" {} in {}", count_text(tasks, "task"), duration_text(event.total_seconds));
+  if (failed > 0) out += fmt::format(", {} failed", failed);
+  out += fmt::format(" · {} · set-up {}", count_text(event.nodes.size(), "node"),
+                     duration_text(event.setup_seconds));
+  if (total_cost_ > 0) out += " · " + money_text(total_cost_);
+  return out + "\n";
+}
+
+std::string SpinnerDisplay::tick(std::int64_t wall_us) {
+  if (!can_redraw_ || !active_) return "";
+  constexpr std::array<std::string_view, 10> kFrames = {"⠋", "⠙", "⠹", "⠸", "⠼",
+                                                        "⠴", "⠦", "⠧", "⠇", "⠏"};
+  const std::int64_t elapsed = std::max<std::int64_t>(wall_us - started_us_, 0);
+  std::string text = phase_;
+  if (nodes_wanted_ > 0) text += fmt::format(" · {}/{} nodes", ready_.size(), nodes_wanted_);
+  if (tasks_done_ + tasks_running_ > 0) {
+    text += fmt::format(" · {} done, {} running", tasks_done_, tasks_running_);
+  }
+  if (!cpu_.empty()) {
+    double sum = 0;
+    for (const auto& [node, percent] : cpu_) sum += percent;
+    text += fmt::format(" · cpu {:.0f}%", sum / static_cast<double>(cpu_.size()));
+  }
+  text += fmt::format(" · {}:{:02}", elapsed / 60'000'000, elapsed / 1'000'000 % 60);
+
+  drawn_ = true;
+  const auto frame = static_cast<std::size_t>(elapsed / kFrameMicroseconds) % kFrames.size();
+  // The last column stays free: a terminal would move on to the next line.
+  return fmt::format("{}{} {}", kWipe, painted(kFrames[frame], kCyan, options_),
+                     cut_text(text, options_.width - 3));
+}
+
+void SpinnerDisplay::set_tasks(std::uint64_t done, std::uint64_t running) {
+  tasks_done_ = done;
+  tasks_running_ = running;
+}
+
+std::string SpinnerDisplay::clear() {
+  if (!drawn_) return "";
+  drawn_ = false;
+  return std::string(kWipe);
+}
+
+}  // namespace skyward

@@ -1,0 +1,97 @@
+#pragma once
+
+// Events as text for people. Pure: an event and a time go in, text to write to a terminal or a file
+// comes out. Who reads the environment, asks for the width and writes is the caller.
+//
+// A line is "HH:MM:SS source level message", where the source is "pool" or "node 2". What tasks
+// print is shown whole and as it is; its level is empty for stdout and "stderr" for stderr. Metrics
+// are a line per node every 30 seconds, the first one after 30 seconds: often enough to see a stuck
+// GPU, too rare to drown the output. A pool that costs nothing says nothing of money.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "skyward/spec/event.h"
+
+namespace skyward {
+
+struct DisplayOptions {
+  int width = 80;  // columns
+  bool color = false;
+  int utc_offset_seconds = 0;  // of the local time that lines begin with
+};
+
+// What is known of the place that text goes to; variables as they are in the environment.
+struct Terminal {
+  bool is_tty = false;
+  std::optional<std::string> no_color{};     // NO_COLOR
+  std::optional<std::string> force_color{};  // FORCE_COLOR
+  std::optional<std::string> term{};         // TERM
+};
+// Colour on a terminal that is not dumb; NO_COLOR forbids it anywhere, FORCE_COLOR (not "0") wants
+// it anywhere.
+bool wants_color(const Terminal& terminal);
+// True where a line can be drawn again in its place.
+bool can_redraw(const Terminal& terminal);
+
+// One or more whole lines per event, or nothing.
+class LogDisplay {
+ public:
+  explicit LogDisplay(DisplayOptions options) : options_(options) {}
+
+  // `wall_us`: microseconds since 1970, when the event happened.
+  std::string render(const Event& event, std::int64_t wall_us);
+
+ private:
+  struct Renderer;
+
+  DisplayOptions options_;
+  std::map<std::string, int> nodes_;           // by instance id
+  std::map<std::string, double> rates_;        // dollars an hour, by instance id
+  std::map<int, std::int64_t> metrics_since_;  // by node: when the last line or first sample was
+  double total_cost_ = 0;
+};
+
+// A line at the bottom that says how things stand, drawn again in its place; what tasks print goes
+// above it. Where that is not possible, the same as LogDisplay.
+class SpinnerDisplay {
+ public:
+  SpinnerDisplay(DisplayOptions options, bool can_redraw)
+      : options_(options), can_redraw_(can_redraw), log_(options) {}
+
+  std::string render(const Event& event, std::int64_t wall_us);
+
+  // The line drawn anew. Call about every kFrameMicroseconds; empty when there is nothing to draw.
+  std::string tick(std::int64_t wall_us);
+  static constexpr std::int64_t kFrameMicroseconds = 80'000;
+
+  // Events do not count tasks; the pool's owner does.
+  void set_tasks(std::uint64_t done, std::uint64_t running);
+
+  // Takes the line away, for text of somebody else or for good.
+  std::string clear();
+
+ private:
+  void follow(const Event& event, std::int64_t wall_us);
+  std::string final_line(const PoolStopped& event) const;
+
+  DisplayOptions options_;
+  bool can_redraw_;
+  LogDisplay log_;
+  bool active_ = false;  // between a pool's first event and its last
+  bool drawn_ = false;   // the line stands on the terminal
+  std::string phase_{};
+  std::int64_t started_us_ = 0;
+  int nodes_wanted_ = 0;
+  std::set<std::string> ready_{};  // instance ids
+  std::map<int, double> cpu_{};    // per cent, by node
+  std::uint64_t tasks_done_ = 0;
+  std::uint64_t tasks_running_ = 0;
+  bool saw_error_ = false;
+  double total_cost_ = 0;
+};
+
+}  // namespace skyward

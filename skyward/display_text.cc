@@ -1,0 +1,106 @@
+#include "skyward/display_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace skyward {
+
+namespace {
+
+constexpr std::size_t kMaxReceiptRows = 16;  // a longer table says nothing at a glance
+
+bool starts_code_point(char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }
+
+struct Row {
+  std::string node;
+  std::string instance;
+  NodeReceipt numbers;
+  double cost = 0;
+};
+
+// One line of the receipt. `instance` has as many columns as all other rows give it.
+std::string row_text(const Row& row, int instance_width, bool with_cost) {
+  std::string out = fmt::format("  {:>5}  {}", row.node, row.instance);
+  out.append(static_cast<std::size_t>(std::max(0, instance_width - text_width(row.instance))), ' ');
+  out += fmt::format("  {:>6}  {:>6}  {:>8}", row.numbers.tasks, row.numbers.failed,
+                     duration_text(row.numbers.busy_seconds));
+  // How long a pool was up is no sum over its nodes.
+  const bool is_total = row.numbers.node < 0;
+  if (!is_total || with_cost) {
+    out += fmt::format("  {:>8}", is_total ? "" : duration_text(row.numbers.up_seconds));
+  }
+  if (with_cost) out += fmt::format("  {:>8}", money_text(row.cost));
+  return out + "\n";
+}
+
+}  // namespace
+
+std::string duration_text(double seconds) {
+  seconds = std::max(seconds, 0.0);
+  if (seconds < 0.995) return fmt::format("{:.2f} s", seconds);
+  if (seconds < 59.95) return fmt::format("{:.1f} s", seconds);
+  const auto whole = static_cast<long long>(std::llround(seconds));
+  if (whole < 3600) return fmt::format("{}m{:02}s", whole / 60, whole % 60);
+  return fmt::format("{}h{:02}m", whole / 3600, whole % 3600 / 60);
+}
+
+std::string money_text(double dollars) { return fmt::format("${:.4f}", dollars); }
+
+std::string count_text(std::uint64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+int text_width(std::string_view text) {
+  return static_cast<int>(std::ranges::count_if(text, starts_code_point));
+}
+
+std::string cut_text(std::string_view text, int width) {
+  if (text_width(text) <= width) return std::string(text);
+  std::string out;
+  int columns = 0;
+  for (const char c : text) {
+    if (starts_code_point(c) && ++columns >= width) break;
+    out += c;
+  }
+  return width > 0 ? out + "…" : std::string();
+}
+
+std::string receipt_text(const PoolStopped& event, const std::map<std::string, double>& rates,
+                         double total_cost, int width) {
+  const bool with_cost = total_cost > 0;
+  std::vector<Row> rows;
+  NodeReceipt sum{.node = -1};
+  double weights = 0;
+  for (const NodeReceipt& node : event.nodes) {
+    const auto rate = rates.find(node.instance_id);
+    const double weight = rate == rates.end() ? 0 : rate->second * node.up_seconds;
+    rows.push_back({std::to_string(node.node), node.instance_id, node, weight});
+    weights += weight;
+    sum.tasks += node.tasks;
+    sum.failed += node.failed;
+    sum.busy_seconds += node.busy_seconds;
+  }
+  for (Row& row : rows) row.cost = weights > 0 ? row.cost / weights * total_cost : 0;
+
+  constexpr int kOtherColumns = 45;  // all but the instance, with the blanks between
+  constexpr int kCostColumns = 10;
+  const int room = std::max(8, width - kOtherColumns - (with_cost ? kCostColumns : 0));
+  int instance_width = 8;
+  for (Row& row : rows) {
+    row.instance = cut_text(row.instance, room);
+    instance_width = std::max(instance_width, text_width(row.instance));
+  }
+
+  std::string out = fmt::format("  {:>5}  {:<{}}  {:>6}  {:>6}  {:>8}  {:>8}", "node", "instance",
+                                instance_width, "tasks", "failed", "busy", "up");
+  out += with_cost ? fmt::format("  {:>8}\n", "cost") : "\n";
+  const std::size_t shown = rows.size() > kMaxReceiptRows ? kMaxReceiptRows - 1 : rows.size();
+  for (std::size_t i = 0; i < shown; ++i) out += row_text(rows[i], instance_width, with_cost);
+  if (shown < rows.size()) out += fmt::format("      …  and {} more\n", rows.size() - shown);
+  if (rows.size() > 1) out += row_text({"total", "", sum, total_cost}, instance_width, with_cost);
+  return out;
+}
+
+}  // namespace skyward

@@ -1,0 +1,194 @@
+#pragma once
+
+// For the tests of the core: Effects that write everything down, and a pool that opens in one line.
+//
+// A test calls on_*, takes the effects that it expects, in order, and ends (by TearDown) with
+// expect_nothing_else() and sanity_check(). Time moves only when the test moves it.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <deque>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "skyward/engine/core.h"
+#include "skyward/spec/limits.h"
+
+namespace skyward::engine {
+
+// One struct for each call of Effects.
+struct ListOffers {};
+struct Prepare {
+  Offer offer;
+};
+struct Provision {
+  int count;
+  NodeId first_node;
+};
+struct Terminate {
+  std::vector<InstanceId> instances;
+};
+struct Teardown {};
+struct Connect {
+  NodeId node;
+  Instance instance;
+};
+struct Disconnect {
+  NodeId node;
+};
+struct Send {
+  NodeId node;
+  wire::Message message;
+};
+struct Complete {
+  TaskId task;
+  Completion completion;
+};
+struct DeliverItem {
+  TaskId task;
+  wire::Payload item;
+};
+struct RetainBlob {
+  wire::Blob blob;
+};
+struct Emit {
+  Event event;
+};
+struct Opened {
+  Status status;
+};
+struct Closed {};
+
+using Effect =
+    std::variant<ListOffers, Prepare, Provision, Terminate, Teardown, Connect, Disconnect, Send,
+                 Complete, DeliverItem, RetainBlob, Emit, Opened, Closed>;
+
+// "send RunTask to node 1", for the messages of failing tests.
+std::string to_string(const Effect& effect);
+
+class RecordingEffects final : public Effects {
+ public:
+  void list_offers() override { add(ListOffers{}); }
+  void prepare(const Offer& offer) override { add(Prepare{offer}); }
+  void provision(int count, NodeId first_node) override { add(Provision{count, first_node}); }
+  void terminate(std::vector<InstanceId> ids) override { add(Terminate{std::move(ids)}); }
+  void teardown() override { add(Teardown{}); }
+  void connect(NodeId node, const Instance& instance) override { add(Connect{node, instance}); }
+  void disconnect(NodeId node) override { add(Disconnect{node}); }
+  void send(NodeId node, wire::Message message) override { add(Send{node, std::move(message)}); }
+  void complete(TaskId task, Completion completion) override {
+    add(Complete{task, std::move(completion)});
+  }
+  void deliver_item(TaskId task, wire::Payload item) override {
+    add(DeliverItem{task, std::move(item)});
+  }
+  void retain_blob(const wire::Blob& blob) override { add(RetainBlob{blob}); }
+  void emit(Event event) override { add(Emit{std::move(event)}); }
+  void opened(Status status) override { add(Opened{std::move(status)}); }
+  void closed() override { add(Closed{}); }
+
+  // The oldest effect that was not taken yet must be a T.
+  template <typename T>
+  T take() {
+    if (calls_.empty()) {
+      ADD_FAILURE() << "expected " << to_string(Effect(T{})) << ", nothing was asked";
+      return T{};
+    }
+    Effect effect = std::move(calls_.front());
+    calls_.pop_front();
+    if (T* found = std::get_if<T>(&effect)) return std::move(*found);
+    ADD_FAILURE() << "expected " << to_string(Effect(T{})) << ", got " << to_string(effect);
+    return T{};
+  }
+
+  // ... an event of this kind.
+  template <typename E>
+  E take_event() {
+    Event event = take<Emit>().event;
+    if (E* found = std::get_if<E>(&event)) return std::move(*found);
+    ADD_FAILURE() << "expected event " << event_name(E{}) << ", got " << event_name(event);
+    return E{};
+  }
+
+  // ... this kind of message to this node.
+  template <typename M>
+  M take_message(NodeId node) {
+    Send send = take<Send>();
+    EXPECT_EQ(send.node, node);
+    if (M* found = std::get_if<M>(&send.message)) return std::move(*found);
+    ADD_FAILURE() << "got " << to_string(Effect(send));
+    return M{};
+  }
+
+  // Forgets the events that were not taken, for tests that are about something else.
+  void drop_events();
+  void drop_all() { calls_.clear(); }
+  void expect_nothing_else();
+
+ private:
+  void add(Effect effect) { calls_.push_back(std::move(effect)); }
+
+  std::deque<Effect> calls_;
+};
+
+struct PoolShape {
+  int nodes = 1;
+  int concurrency = 1;
+  std::uint32_t workers_per_node = 1;
+  Duration timeout{};
+};
+
+class CoreTest : public testing::Test {
+ protected:
+  void TearDown() override;
+
+  // Each goes one step further than the one before it and leaves nothing to take.
+  void make(PoolShape shape = {});
+  void open_to_provisioning(PoolShape shape = {});
+  void open_to_starting(PoolShape shape = {});
+  void open_to_bootstrapping(PoolShape shape = {});
+  void open_to_running(PoolShape shape = {});
+
+  // Time passes until the core wants to be called, and it is called.
+  void advance();
+  // The same while all nodes that are ready give signs of life.
+  void advance_alive();
+  void advance_to(Time time);
+
+  // The machine that the provider sells for this node, the nth of it.
+  static Instance machine(std::uint32_t node, int nth = 1);
+  void join(std::uint32_t node);
+  void receive(std::uint32_t node, wire::Message message);
+  void lose(std::uint32_t node, std::string why = "connection reset");
+  // The lost node gets its new machine, up to `ready`.
+  void replace(std::uint32_t node, int nth);
+
+  // Submits a task with the next id.
+  TaskSpec task(std::string argument = "x");
+  TaskId submit(TaskSpec spec);
+  TaskId submit() { return submit(task()); }
+  // Submits and takes its RunTask, which must go to `node`.
+  TaskId submit_to(std::uint32_t node);
+  TaskId submit_to(std::uint32_t node, TaskSpec spec);
+  // The node answers; `run` is the time inside the worker.
+  void answer(std::uint32_t node, TaskId task, Duration run = std::chrono::seconds(1));
+  void answer_with(std::uint32_t node, TaskId task, wire::TaskStatus status,
+                   std::vector<BlobId> retained = {});
+  Completion take_completion(TaskId task);
+
+  // From a running pool to the end, when nothing is in the way.
+  void finish_closing(std::vector<InstanceId> instances);
+
+  State state;
+  RecordingEffects effects;
+  Time now = Time{} + std::chrono::hours(1);
+  std::uint64_t next_task = 1;
+  std::shared_ptr<const FunctionRef> function;
+};
+
+}  // namespace skyward::engine

@@ -1,0 +1,576 @@
+// Phases and nodes: opening, deadlines, losing, replacing, closing.
+
+#include <fmt/format.h>
+
+#include "skyward/engine/core_fixture.h"
+
+namespace skyward::engine {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Key;
+
+using CorePoolTest = CoreTest;
+
+constexpr NodeId kFirst{0};
+constexpr NodeId kSecond{1};
+
+const std::unexpected<Error> kRefused = fail(ErrorKind::denied, "the cloud says no");
+
+// ------------------------------------------------------------------------------------- opening
+
+TEST_F(CorePoolTest, OpensStepByStepAndTellsOfEach) {
+  make({.nodes = 2, .concurrency = 3});
+  on_open(state, effects, now);
+  effects.take_event<InfraCreating>();
+  effects.take<ListOffers>();
+  Offer cheap;
+  cheap.instance_type = "cheap";
+  Offer dear;
+  dear.instance_type = "dear";
+  on_offers(state, effects, now, std::vector{cheap, dear});
+  EXPECT_EQ(effects.take<Prepare>().offer.instance_type, "cheap");
+  Cluster cluster;
+  cluster.region = "north";
+  cluster.details = {{"head_port", "1234"}};
+  on_prepared(state, effects, now, cluster);
+  EXPECT_EQ(effects.take_event<InfraCreated>().region, "north");
+  EXPECT_EQ(effects.take_event<InstanceLaunching>().count, 2);
+  const auto provision = effects.take<Provision>();
+  EXPECT_EQ(provision.count, 2);
+  EXPECT_EQ(provision.first_node, kFirst);
+
+  now += 5s;
+  on_provisioned(state, effects, now, kFirst, 2, std::vector{machine(0), machine(1)});
+  EXPECT_EQ(effects.take_event<InstanceProvisioned>().instance_id, "i-0-1");
+  EXPECT_EQ(effects.take_event<InstanceProvisioned>().node, 1);
+  EXPECT_THAT(effects.take_event<ProvisioningCompleted>().instances, ElementsAre("i-0-1", "i-1-1"));
+  for (const NodeId node : {kFirst, kSecond}) {
+    effects.take_event<BootstrapStarting>();
+    EXPECT_EQ(effects.take<Connect>().node, node);
+  }
+
+  join(1);
+  const auto configure = effects.take_message<wire::Configure>(kSecond);
+  EXPECT_EQ(configure.concurrency, 3U);
+  ASSERT_EQ(configure.workers.size(), 1U);
+  const auto& [name, value] = configure.workers.front().environment.front();
+  EXPECT_EQ(name, "COMPUTE_POOL");
+  EXPECT_THAT(value, HasSubstr("10.0.1.0"));
+  EXPECT_THAT(value, HasSubstr("1234"));
+  join(0);
+  effects.take_message<wire::Configure>(kFirst);
+
+  receive(1, wire::BootstrapStep{"deps", 10});
+  for (const std::string step : {"uv", "apt", "deps"}) {
+    EXPECT_EQ(effects.take_event<BootstrapProgress>().step, step);
+  }
+  receive(1, wire::BootstrapStep{"deps", 10});  // told already
+  receive(1, wire::Ready{});
+  for (const std::string step : {"skyward", "server"}) {
+    EXPECT_EQ(effects.take_event<BootstrapProgress>().step, step);
+  }
+  EXPECT_EQ(effects.take_event<BootstrapCompleted>().instance_id, "i-1-1");
+  effects.expect_nothing_else();
+
+  now += 5s;
+  receive(0, wire::Ready{});
+  for (int i = 0; i < 5; ++i) effects.take_event<BootstrapProgress>();
+  effects.take_event<BootstrapCompleted>();
+  const auto completed = effects.take_event<TaskPoolInitCompleted>();
+  EXPECT_EQ(completed.tunnels, 2);
+  EXPECT_EQ(completed.connections, 6);
+  EXPECT_DOUBLE_EQ(completed.duration_seconds, 10);
+  effects.take_event<ClusterSetupCompleted>();
+  effects.take_event<PoolStarted>();
+  EXPECT_TRUE(effects.take<Opened>().status);
+}
+
+TEST_F(CorePoolTest, ClosesStepByStepAndTellsOfEach) {
+  open_to_running({.nodes = 2});
+  const TaskId task = submit_to(0);
+  now += 60s;
+  on_close(state, effects, now);
+  effects.take_event<PoolStopping>();
+  EXPECT_EQ(take_completion(task).error.kind, ErrorKind::cancelled);
+  for (const NodeId node : {kFirst, kSecond}) {
+    effects.take_event<InstanceStopping>();
+    effects.take_message<wire::Shutdown>(node);
+  }
+  EXPECT_EQ(next_deadline(state), std::min(next_deadline(state), now + kCloseTimeout));
+  answer(0, task);  // a last word, to nobody
+  on_close(state, effects, now);
+  lose(1);
+  effects.expect_nothing_else();
+  lose(0);
+  EXPECT_THAT(effects.take<Terminate>().instances, ElementsAre("i-0-1", "i-1-1"));
+  on_terminated(state, effects, {});
+  effects.take<Teardown>();
+  on_torn_down(state, effects, now, {});
+  const auto stopped = effects.take_event<PoolStopped>();
+  EXPECT_EQ(stopped.pool, "job");
+  EXPECT_DOUBLE_EQ(stopped.total_seconds, 60);
+  ASSERT_EQ(stopped.nodes.size(), 2U);
+  EXPECT_DOUBLE_EQ(stopped.nodes[0].up_seconds, 60);
+  effects.take<Closed>();
+  on_close(state, effects, now);
+}
+
+TEST_F(CorePoolTest, NodesThatDoNotEndAreCutOffAtTheDeadline) {
+  open_to_running({.nodes = 2});
+  on_close(state, effects, now);
+  effects.drop_all();
+  lose(0);
+  advance_to(now + kCloseTimeout);
+  EXPECT_EQ(effects.take<Disconnect>().node, kSecond);
+  finish_closing({"i-0-1", "i-1-1"});
+  effects.take<Closed>();
+}
+
+TEST_F(CorePoolTest, ClosingWhatWasNeverOpened) {
+  make();
+  on_close(state, effects, now);
+  effects.take_event<PoolStopped>();
+  EXPECT_FALSE(effects.take<Opened>().status);
+  effects.take<Closed>();
+}
+
+// Everything is given back, then opened(error) once, then closed().
+TEST_F(CorePoolTest, NoOffer) {
+  for (const bool refused : {true, false}) {
+    make();
+    on_open(state, effects, now);
+    effects.drop_all();
+    if (refused) {
+      on_offers(state, effects, now, kRefused);
+    } else {
+      on_offers(state, effects, now, std::vector<Offer>{});
+    }
+    effects.take_event<ErrorEvent>();
+    effects.take_event<PoolStopping>();
+    effects.take<Teardown>();
+    effects.expect_nothing_else();
+    on_torn_down(state, effects, now, {});
+    effects.take_event<PoolStopped>();
+    EXPECT_EQ(effects.take<Opened>().status.error().kind,
+              refused ? ErrorKind::denied : ErrorKind::exhausted);
+    effects.take<Closed>();
+  }
+}
+
+TEST_F(CorePoolTest, PrepareFails) {
+  make();
+  on_open(state, effects, now);
+  on_offers(state, effects, now, std::vector<Offer>(1));
+  effects.drop_all();
+  on_prepared(state, effects, now, kRefused);
+  effects.drop_events();
+  effects.take<Teardown>();
+  on_torn_down(state, effects, now, {});
+  effects.take_event<PoolStopped>();
+  EXPECT_EQ(effects.take<Opened>().status.error(), kRefused.error());
+  effects.take<Closed>();
+}
+
+TEST_F(CorePoolTest, ProvisionFails) {
+  open_to_provisioning({.nodes = 3});
+  on_provisioned(state, effects, now, kFirst, 3, kRefused);
+  effects.drop_events();
+  effects.take<Teardown>();
+  on_torn_down(state, effects, now, {});
+  effects.take_event<PoolStopped>();
+  EXPECT_EQ(effects.take<Opened>().status.error(), kRefused.error());
+  effects.take<Closed>();
+}
+
+TEST_F(CorePoolTest, NodeThatCannotBeReached) {
+  open_to_starting({.nodes = 2});
+  join(1);
+  effects.take_message<wire::Configure>(kSecond);
+  lose(0, "permission denied");
+  effects.drop_events();
+  effects.take_message<wire::Shutdown>(kSecond);
+  effects.expect_nothing_else();
+  lose(1);
+  finish_closing({"i-0-1", "i-1-1"});
+  const Error error = effects.take<Opened>().status.error();
+  EXPECT_THAT(error.message, HasSubstr("permission denied"));
+  EXPECT_THAT(error.message, HasSubstr("i-0-1"));
+  effects.take<Closed>();
+}
+
+TEST_F(CorePoolTest, BootstrapFails) {
+  open_to_bootstrapping();
+  receive(0, wire::Failed{"deps", "uv pip install nonsense", "exit code 1", {"no such package"}});
+  effects.take<Disconnect>();
+  effects.drop_events();
+  finish_closing({"i-0-1"});
+  const Error error = effects.take<Opened>().status.error();
+  for (const char* part : {"deps", "uv pip install nonsense", "exit code 1", "no such package"}) {
+    EXPECT_THAT(error.message, HasSubstr(part));
+  }
+  effects.take<Closed>();
+}
+
+TEST_F(CorePoolTest, AgentThatNeverGreets) {
+  open_to_starting();
+  advance();
+  EXPECT_EQ(effects.take<Disconnect>().node, kFirst);
+  effects.drop_events();
+  finish_closing({"i-0-1"});
+  EXPECT_THAT(effects.take<Opened>().status.error().message,
+              HasSubstr("did not greet within 30 s"));
+  effects.take<Closed>();
+}
+
+TEST_F(CorePoolTest, BootstrapThatNeverEnds) {
+  open_to_bootstrapping();
+  const Time began = now;
+  while (state.phase == Phase::starting) {
+    advance();
+  }
+  EXPECT_EQ(now, began + kBootstrapTimeout);
+  effects.take<Disconnect>();
+  effects.drop_events();
+  finish_closing({"i-0-1"});
+  EXPECT_THAT(effects.take<Opened>().status.error().message, HasSubstr("not ready within 600 s"));
+  effects.take<Closed>();
+}
+
+// ------------------------------------------------------------------------- closing in every phase
+
+TEST_F(CorePoolTest, ClosedWhileOffersAreListed) {
+  make();
+  on_open(state, effects, now);
+  effects.drop_all();
+  on_close(state, effects, now);
+  effects.take_event<PoolStopping>();
+  effects.take<Teardown>();
+  on_offers(state, effects, now, std::vector<Offer>(1));
+  effects.expect_nothing_else();
+  on_torn_down(state, effects, now, {});
+  effects.take_event<PoolStopped>();
+  EXPECT_EQ(effects.take<Opened>().status.error().kind, ErrorKind::cancelled);
+  effects.take<Closed>();
+}
+
+TEST_F(CorePoolTest, ClosedWhilePreparing) {
+  make();
+  on_open(state, effects, now);
+  on_offers(state, effects, now, std::vector<Offer>(1));
+  effects.drop_all();
+  on_close(state, effects, now);
+  effects.drop_events();
+  effects.take<Teardown>();  // runs after prepare(), and removes what that makes
+  on_prepared(state, effects, now, Cluster{});
+  effects.expect_nothing_else();
+  on_torn_down(state, effects, now, {});
+  effects.take_event<PoolStopped>();
+  EXPECT_FALSE(effects.take<Opened>().status);
+  effects.take<Closed>();
+}
+
+TEST_F(CorePoolTest, ClosedWhileProvisioning) {
+  open_to_provisioning({.nodes = 2});
+  on_close(state, effects, now);
+  effects.take_event<PoolStopping>();
+  effects.expect_nothing_else();  // what is being bought must be waited for
+  on_provisioned(state, effects, now, kFirst, 2, std::vector{machine(0), machine(1)});
+  finish_closing({"i-0-1", "i-1-1"});
+  EXPECT_FALSE(effects.take<Opened>().status);
+  effects.take<Closed>();
+}
+
+TEST_F(CorePoolTest, ClosedWhileProvisioningThatFails) {
+  open_to_provisioning({.nodes = 2});
+  on_close(state, effects, now);
+  effects.drop_events();
+  on_provisioned(state, effects, now, kFirst, 2, kRefused);
+  effects.take<Teardown>();
+  on_torn_down(state, effects, now, {});
+  effects.take_event<PoolStopped>();
+  EXPECT_FALSE(effects.take<Opened>().status);
+  effects.take<Closed>();
+}
+
+TEST_F(CorePoolTest, ClosedWhileStarting) {
+  open_to_starting({.nodes = 3});
+  join(1);
+  join(2);
+  receive(2, wire::Ready{});
+  effects.drop_all();
+  on_close(state, effects, now);
+  effects.drop_events();
+  EXPECT_EQ(effects.take<Disconnect>().node, kFirst);
+  effects.take_message<wire::Shutdown>(kSecond);
+  effects.take_message<wire::Shutdown>(NodeId{2});
+  join(0);                    // too late
+  receive(1, wire::Ready{});  // too late
+  effects.expect_nothing_else();
+  lose(1);
+  lose(2);
+  finish_closing({"i-0-1", "i-1-1", "i-2-1"});
+  EXPECT_FALSE(effects.take<Opened>().status);
+  effects.take<Closed>();
+}
+
+TEST_F(CorePoolTest, ClosedWhileANodeIsReplaced) {
+  open_to_running({.nodes = 2});
+  lose(0);
+  effects.drop_all();
+  on_close(state, effects, now);
+  effects.drop_events();
+  effects.take_message<wire::Shutdown>(kSecond);
+  lose(1);
+  effects.expect_nothing_else();
+  on_terminated(state, effects, {});  // of the lost one
+  effects.expect_nothing_else();
+  on_provisioned(state, effects, now, kFirst, 1, std::vector{machine(0, 2)});
+  finish_closing({"i-0-2", "i-1-1"});
+  effects.take<Closed>();
+}
+
+TEST_F(CorePoolTest, ClosedAfterAReplacementWasRefused) {
+  open_to_running({.nodes = 1});
+  lose(0);
+  effects.drop_all();
+  on_provisioned(state, effects, now, kFirst, 1, kRefused);
+  effects.drop_events();
+  on_close(state, effects, now);
+  effects.drop_events();
+  effects.expect_nothing_else();  // the lost one is being terminated
+  on_terminated(state, effects, {});
+  effects.take<Teardown>();
+  on_torn_down(state, effects, now, {});
+  effects.take_event<PoolStopped>();
+  effects.take<Closed>();
+}
+
+TEST_F(CorePoolTest, MachineThatWouldNotGoIsTriedAgain) {
+  open_to_running({.nodes = 1});
+  lose(0);
+  effects.drop_events();
+  EXPECT_THAT(effects.take<Terminate>().instances, ElementsAre("i-0-1"));
+  effects.take<Provision>();
+  on_terminated(state, effects, kRefused);
+  effects.take_event<ErrorEvent>();
+  replace(0, 2);
+  on_close(state, effects, now);
+  effects.drop_all();
+  lose(0);
+  EXPECT_THAT(effects.take<Terminate>().instances, ElementsAre("i-0-1", "i-0-2"));
+  on_terminated(state, effects, kRefused);
+  effects.take_event<ErrorEvent>();
+  finish_closing({"i-0-1", "i-0-2"});
+  effects.take<Closed>();
+}
+
+TEST_F(CorePoolTest, MachineThatNeverGoesIsNamedAndTheRestIsRemoved) {
+  open_to_running({.nodes = 1});
+  on_close(state, effects, now);
+  effects.drop_all();
+  lose(0);
+  int tries = 0;
+  while (state.phase == Phase::terminating && tries < 100) {
+    EXPECT_THAT(effects.take<Terminate>().instances, ElementsAre("i-0-1"));
+    ++tries;
+    on_terminated(state, effects, kRefused);
+    EXPECT_THAT(effects.take_event<ErrorEvent>().message, HasSubstr("i-0-1"));
+  }
+  EXPECT_EQ(tries, 3);
+  effects.take<Teardown>();
+  on_torn_down(state, effects, now, kRefused);
+  effects.take_event<ErrorEvent>();
+  effects.take_event<PoolStopped>();
+  effects.take<Closed>();
+}
+
+// -------------------------------------------------------------------------------------- deadlines
+
+TEST_F(CorePoolTest, LifetimeEndsARunningPool) {
+  open_to_running({.nodes = 1, .timeout = 100s});
+  const Time end = now + 100s;
+  while (state.phase == Phase::running) {
+    ASSERT_LE(next_deadline(state), end);
+    advance_alive();
+  }
+  EXPECT_EQ(now, end);
+  EXPECT_THAT(effects.take_event<ErrorEvent>().message, HasSubstr("timeout of 100 s"));
+  effects.take_event<PoolStopping>();
+  effects.take_event<InstanceStopping>();
+  effects.take_message<wire::Shutdown>(kFirst);
+  lose(0);
+  finish_closing({"i-0-1"});
+  effects.take<Closed>();
+}
+
+TEST_F(CorePoolTest, LifetimeEndsWhileThePoolOpens) {
+  open_to_provisioning({.nodes = 1, .timeout = 100s});
+  advance_to(now + 100s);
+  effects.drop_events();
+  on_provisioned(state, effects, now, kFirst, 1, std::vector{machine(0)});
+  finish_closing({"i-0-1"});
+  EXPECT_EQ(effects.take<Opened>().status.error().kind, ErrorKind::timeout);
+  effects.take<Closed>();
+}
+
+TEST_F(CorePoolTest, SilentNodeIsLost) {
+  open_to_running();
+  const Time heard = now + 3s;
+  now = heard;
+  receive(0, wire::Heartbeat{});
+  advance();
+  effects.expect_nothing_else();
+  advance();
+  EXPECT_EQ(now, heard + kHeartbeatTimeout);
+  effects.take<Disconnect>();
+  EXPECT_THAT(effects.take_event<ErrorEvent>().message, HasSubstr("nothing was heard of it"));
+  effects.take<Terminate>();
+  effects.take<Provision>();
+}
+
+// ------------------------------------------------------------------------------------ replacements
+
+TEST_F(CorePoolTest, LostNodeIsReplacedUnderItsRank) {
+  open_to_running({.nodes = 3});
+  lose(1);
+  EXPECT_THAT(effects.take_event<ErrorEvent>().message, HasSubstr("node 1 was lost"));
+  EXPECT_THAT(effects.take<Terminate>().instances, ElementsAre("i-1-1"));
+  const auto provision = effects.take<Provision>();
+  EXPECT_EQ(provision.count, 1);
+  EXPECT_EQ(provision.first_node, kSecond);
+  lose(1);  // told twice
+  effects.expect_nothing_else();
+  on_terminated(state, effects, {});
+
+  on_provisioned(state, effects, now, kSecond, 1, std::vector{machine(1, 2)});
+  effects.take_event<InstanceProvisioned>();
+  effects.take_event<BootstrapStarting>();
+  EXPECT_EQ(effects.take<Connect>().instance.id, "i-1-2");
+  join(1);
+  const auto configure = effects.take_message<wire::Configure>(kSecond);
+  EXPECT_THAT(configure.workers.front().environment.front().second, HasSubstr("10.0.2.1"));
+  receive(1, wire::Ready{});
+  for (int i = 0; i < 5; ++i) effects.take_event<BootstrapProgress>();
+  effects.take_event<BootstrapCompleted>();
+  const auto replaced = effects.take_event<InstanceReplaced>();
+  EXPECT_EQ(replaced.old_instance_id, "i-1-1");
+  EXPECT_EQ(replaced.new_instance_id, "i-1-2");
+  EXPECT_EQ(replaced.node, 1);
+  EXPECT_EQ(replaced.attempt, 1);
+}
+
+TEST_F(CorePoolTest, ReplacementThatFailsIsReplacedAndThenGivenUp) {
+  open_to_running({.nodes = 2});
+  lose(0);
+  for (int nth = 2; nth <= 1 + static_cast<int>(kMaxNodeReplacements); ++nth) {
+    effects.drop_events();
+    effects.take<Terminate>();
+    effects.take<Provision>();
+    on_terminated(state, effects, {});
+    on_provisioned(state, effects, now, kFirst, 1, std::vector{machine(0, nth)});
+    effects.drop_events();
+    effects.take<Connect>();
+    if (nth == 2) {
+      join(0);
+      effects.take_message<wire::Configure>(kFirst);
+      receive(0, wire::Failed{"deps", "uv", "exit code 1", {}});
+      effects.take<Disconnect>();
+    } else if (nth == 3) {
+      lose(0, "connection refused");
+    } else {
+      while (state.nodes[0].state == NodeState::connecting) advance_alive();
+      effects.take<Disconnect>();
+    }
+  }
+  effects.take_event<ErrorEvent>();
+  effects.take<Terminate>();
+  EXPECT_THAT(effects.take_event<ErrorEvent>().message, HasSubstr("given up"));
+  on_terminated(state, effects, {});
+  EXPECT_EQ(state.nodes[0].state, NodeState::gone);
+  submit_to(1);  // the other one works on
+}
+
+TEST_F(CorePoolTest, PoolWithoutNodesAnswersEverythingWithTheReason) {
+  open_to_running({.nodes = 2});
+  lose(0, "preempted");
+  lose(1, "preempted");
+  effects.drop_all();
+  TaskSpec pinned = task();
+  pinned.node = kFirst;
+  const TaskId first = submit(std::move(pinned));
+  const TaskId second = submit();
+  effects.expect_nothing_else();
+  on_provisioned(state, effects, now, kFirst, 1, kRefused);
+  EXPECT_THAT(effects.take_event<ErrorEvent>().message, HasSubstr("node 0 is given up"));
+  EXPECT_EQ(take_completion(first).error.kind, ErrorKind::lost);
+  effects.expect_nothing_else();
+  on_provisioned(state, effects, now, kSecond, 1, kRefused);
+  effects.take_event<ErrorEvent>();
+  const Completion completion = take_completion(second);
+  EXPECT_EQ(completion.error.kind, ErrorKind::lost);
+  EXPECT_THAT(completion.error.message, HasSubstr("the cloud says no"));
+  const TaskId third = submit();
+  EXPECT_EQ(take_completion(third).error.kind, ErrorKind::lost);
+}
+
+// ---------------------------------------------------------------------------- what nodes tell
+
+TEST_F(CorePoolTest, OutputAndMetricsBecomeEvents) {
+  open_to_running();
+  receive(0, wire::Output{{{.task = TaskId{5},
+                            .worker = 2,
+                            .stream = wire::OutputStream::err,
+                            .wall_us = 1'500'000,
+                            .text = "hello"},
+                           {.task = {}, .text = "idle"}}});
+  const auto line = effects.take_event<LogLine>();
+  EXPECT_EQ(line, (LogLine{.node = 0,
+                           .instance_id = "i-0-1",
+                           .line = "hello",
+                           .timestamp = 1.5,
+                           .worker = 2,
+                           .task = 5,
+                           .stream = "stderr"}));
+  EXPECT_EQ(effects.take_event<LogLine>().stream, "stdout");
+  wire::MetricsSample sample;
+  sample.cpu_percent = 12;
+  sample.gpu_utilization = 99;
+  receive(0, sample);
+  const auto metrics = effects.take_event<Metrics>();
+  EXPECT_EQ(metrics.instance_id, "i-0-1");
+  EXPECT_EQ(metrics.cpu_percent, 12);
+  EXPECT_EQ(metrics.gpu_utilization, 99);
+}
+
+TEST_F(CorePoolTest, WordsOfALostNodeAreNotHeard) {
+  open_to_running();
+  lose(0);
+  effects.drop_all();
+  receive(0, wire::Ready{});
+  receive(0, wire::Output{{{.task = {}, .text = "last words"}}});
+  receive(0, wire::Recalled{});
+}
+
+TEST_F(CorePoolTest, ReceiptsCountTasksAndTime) {
+  open_to_running();
+  const TaskId good = submit_to(0);
+  answer(0, good, 2s);
+  take_completion(good);
+  const TaskId bad = submit_to(0);
+  answer_with(0, bad, wire::TaskStatus::raised);
+  take_completion(bad);
+  on_close(state, effects, now);
+  lose(0);
+  on_terminated(state, effects, {});
+  on_torn_down(state, effects, now, {});
+  effects.drop_all();
+  EXPECT_EQ(state.nodes[0].receipt.tasks, 2U);
+  EXPECT_EQ(state.nodes[0].receipt.failed, 1U);
+  EXPECT_DOUBLE_EQ(state.nodes[0].receipt.busy_seconds, 2);
+}
+
+}  // namespace
+}  // namespace skyward::engine

@@ -1,0 +1,572 @@
+// Tasks: queueing, placing, recalling, answering, losing.
+
+#include <fmt/format.h>
+
+#include "skyward/engine/core_fixture.h"
+
+namespace skyward::engine {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+using CoreTaskTest = CoreTest;
+
+constexpr NodeId kFirst{0};
+constexpr NodeId kSecond{1};
+
+wire::Blob blob(std::uint64_t id) {
+  return {.id = BlobId{id}, .size = 100'000, .descriptor = -1, .storage = nullptr};
+}
+
+TaskSpec with_blobs(TaskSpec spec, std::initializer_list<std::uint64_t> ids) {
+  for (const std::uint64_t id : ids) {
+    spec.arguments.buffers.push_back(wire::blob_buffer(blob(id), 0, 100'000));
+  }
+  return spec;
+}
+
+TaskSpec pinned_to(TaskSpec spec, NodeId node, std::optional<std::uint32_t> worker = 0) {
+  spec.node = node;
+  spec.worker = worker;
+  return spec;
+}
+
+// ------------------------------------------------------------------------------------- placing
+
+TEST_F(CoreTaskTest, RunsAndAnswers) {
+  open_to_running({.nodes = 1, .concurrency = 1, .workers_per_node = 2});
+  TaskSpec spec = task("argument");
+  spec.timeout = 1500us;
+  spec.stream_window = 3;
+  const TaskId id = submit(spec);
+  const auto run = effects.take_message<wire::RunTask>(kFirst);
+  EXPECT_EQ(run.task, id);
+  EXPECT_EQ(run.attempt, 1U);
+  EXPECT_EQ(run.worker, std::nullopt);
+  EXPECT_EQ(run.arguments, spec.arguments);
+  EXPECT_EQ(run.timeout_ms, 2U);  // never earlier than asked
+  EXPECT_EQ(run.stream_window, 3U);
+
+  wire::TaskResult result;
+  result.task = id;
+  result.worker = 1;
+  result.payload = spec.arguments;
+  result.run_ns = 77;
+  result.tail = {"bye"};
+  receive(0, result);
+  const Completion completion = take_completion(id);
+  EXPECT_EQ(completion.status, Completion::Status::ok);
+  EXPECT_EQ(completion.payload, spec.arguments);
+  EXPECT_EQ(completion.node, 0);
+  EXPECT_EQ(completion.worker, 1);
+  EXPECT_EQ(completion.instance_id, "i-0-1");
+  EXPECT_EQ(completion.run_ns, 77U);
+  EXPECT_THAT(completion.tail, ElementsAre("bye"));
+}
+
+TEST_F(CoreTaskTest, EachVerdictHasItsError) {
+  open_to_running();
+  const auto verdict = [&](wire::TaskStatus status) {
+    const TaskId id = submit_to(0);
+    answer_with(0, id, status);
+    return take_completion(id);
+  };
+  EXPECT_EQ(verdict(wire::TaskStatus::raised).status, Completion::Status::raised);
+  const Completion died = verdict(wire::TaskStatus::worker_died);
+  EXPECT_EQ(died.status, Completion::Status::failed);
+  EXPECT_EQ(died.error.kind, ErrorKind::task);
+  EXPECT_THAT(died.error.message, HasSubstr("the detail"));
+  EXPECT_THAT(died.error.message, HasSubstr("train"));
+  EXPECT_EQ(verdict(wire::TaskStatus::cancelled).error.kind, ErrorKind::cancelled);
+  EXPECT_EQ(verdict(wire::TaskStatus::timed_out).error.kind, ErrorKind::timeout);
+}
+
+TEST_F(CoreTaskTest, SpreadsOverNodesBeforeItFillsThem) {
+  open_to_running({.nodes = 3, .concurrency = 2});
+  for (int round = 0; round < 2; ++round) {
+    for (std::uint32_t node = 0; node < 3; ++node) submit_to(node);
+  }
+  submit();  // all are full
+}
+
+TEST_F(CoreTaskTest, TheFirstFreeSlotTakesTheOldestTask) {
+  open_to_running({.nodes = 2});
+  const TaskId first = submit_to(0);
+  const TaskId second = submit_to(1);
+  const TaskId third = submit();
+  const TaskId fourth = submit();
+  effects.expect_nothing_else();
+  answer(1, second);
+  take_completion(second);
+  EXPECT_EQ(effects.take_message<wire::RunTask>(kSecond).task, third);
+  answer(0, first);
+  take_completion(first);
+  EXPECT_EQ(effects.take_message<wire::RunTask>(kFirst).task, fourth);
+}
+
+TEST_F(CoreTaskTest, FunctionBodyGoesOncePerMachine) {
+  open_to_running({.nodes = 2, .concurrency = 2});
+  const auto body_sent = [&](NodeId node) {
+    submit();
+    return !effects.take_message<wire::RunTask>(node).body.empty();
+  };
+  EXPECT_TRUE(body_sent(kFirst));
+  EXPECT_TRUE(body_sent(kSecond));
+  EXPECT_FALSE(body_sent(kFirst));
+  lose(0);
+  effects.drop_all();  // its two tasks: one is with node 1 now, one waits
+  on_terminated(state, effects, {});
+  on_provisioned(state, effects, now, kFirst, 1, std::vector{machine(0, 2)});
+  join(0);
+  effects.drop_all();
+  receive(0, wire::Ready{});
+  effects.drop_events();
+  const auto run = effects.take_message<wire::RunTask>(kFirst);
+  EXPECT_FALSE(run.body.empty());
+  EXPECT_EQ(run.attempt, 2U);
+}
+
+TEST_F(CoreTaskTest, NothingIsTakenByAClosedPool) {
+  open_to_running();
+  on_close(state, effects, now);
+  effects.drop_all();
+  const TaskId id = submit();
+  EXPECT_EQ(take_completion(id).error.kind, ErrorKind::cancelled);
+}
+
+// -------------------------------------------------------------------------------------- pinned
+
+TEST_F(CoreTaskTest, PinnedTaskGoesToItsNodeEvenWhenThatIsBusy) {
+  open_to_running({.nodes = 2});
+  submit_to(0);
+  submit(pinned_to(task(), kFirst, 0));
+  const auto run = effects.take_message<wire::RunTask>(kFirst);
+  EXPECT_EQ(run.worker, 0U);
+}
+
+TEST_F(CoreTaskTest, PinnedTaskWaitsForItsNode) {
+  open_to_running({.nodes = 2});
+  lose(1);
+  effects.drop_all();
+  const TaskId id = submit(pinned_to(task(), kSecond));
+  const TaskId dropped = submit(pinned_to(task(), kSecond));
+  effects.expect_nothing_else();
+  on_cancel(state, effects, now, dropped);
+  EXPECT_EQ(take_completion(dropped).error.kind, ErrorKind::cancelled);
+  on_terminated(state, effects, {});
+  replace(1, 2);
+  const auto run = effects.take_message<wire::RunTask>(kSecond);
+  EXPECT_EQ(run.task, id);
+  EXPECT_EQ(run.attempt, 1U);  // it never ran
+}
+
+TEST_F(CoreTaskTest, PinnedTaskReturnsToItsNode) {
+  open_to_running({.nodes = 2});
+  const TaskId id = submit_to(1, pinned_to(task(), kSecond));
+  lose(1);
+  effects.drop_all();
+  on_terminated(state, effects, {});
+  replace(1, 2);
+  const auto run = effects.take_message<wire::RunTask>(kSecond);
+  EXPECT_EQ(run.task, id);
+  EXPECT_EQ(run.attempt, 2U);
+}
+
+TEST_F(CoreTaskTest, PinnedTaskOfANodeThatIsGoneFails) {
+  open_to_running({.nodes = 2});
+  lose(1);
+  on_provisioned(state, effects, now, kSecond, 1, fail(ErrorKind::exhausted, "sold out"));
+  effects.drop_all();
+  const TaskId id = submit(pinned_to(task(), kSecond));
+  const Completion completion = take_completion(id);
+  EXPECT_EQ(completion.error.kind, ErrorKind::lost);
+  EXPECT_THAT(completion.error.message, HasSubstr("node 1"));
+}
+
+// A task pinned to a node and not to a worker is in the agent's common queue, and may be recalled.
+TEST_F(CoreTaskTest, PinnedTaskThatIsRecalledGoesBack) {
+  open_to_running({.nodes = 2});
+  const TaskId running = submit_to(0);
+  const TaskId id = submit_to(0, pinned_to(task(), kFirst, std::nullopt));
+  receive(0, wire::Recalled{{id}});
+  EXPECT_EQ(effects.take_message<wire::RunTask>(kFirst).task, id);
+  answer(0, running);
+  take_completion(running);
+}
+
+// -------------------------------------------------------------------------- prefetch and recall
+
+TEST_F(CoreTaskTest, LongTasksAreNotSentAhead) {
+  open_to_running();
+  const TaskId first = submit_to(0);
+  submit();
+  submit();
+  answer(0, first, 1s);
+  take_completion(first);
+  effects.take_message<wire::RunTask>(kFirst);
+}
+
+TEST_F(CoreTaskTest, ShortTasksAreSentAheadAsFarAsTheirWorkGoes) {
+  open_to_running();
+  const TaskId first = submit_to(0);
+  for (int i = 0; i < 10; ++i) submit();
+  answer(0, first, 1ms);
+  take_completion(first);
+  for (int i = 0; i < 1 + kPrefetchWork / 1ms; ++i) effects.take_message<wire::RunTask>(kFirst);
+}
+
+TEST_F(CoreTaskTest, PrefetchIsBounded) {
+  open_to_running();
+  const TaskId first = submit_to(0);
+  for (int i = 0; i < 1000; ++i) submit();
+  answer(0, first, 0ns);
+  take_completion(first);
+  for (std::uint32_t i = 0; i < 1 + kMaxPrefetchPerSlot; ++i) {
+    effects.take_message<wire::RunTask>(kFirst);
+  }
+}
+
+TEST_F(CoreTaskTest, OneLongTaskEndsTheSendingAhead) {
+  open_to_running();
+  for (int i = 0; i < 3; ++i) {
+    const TaskId quick = submit_to(0);
+    answer(0, quick, 1us);
+    take_completion(quick);
+  }
+  const TaskId slow = submit_to(0);
+  answer(0, slow, 1s);
+  take_completion(slow);
+  submit_to(0);
+  submit();
+}
+
+// How long a task would have run is not known when it was not let to its end.
+TEST_F(CoreTaskTest, TasksThatWereEndedSayNothingAboutRunTimes) {
+  open_to_running();
+  for (const wire::TaskStatus status :
+       {wire::TaskStatus::worker_died, wire::TaskStatus::cancelled, wire::TaskStatus::timed_out}) {
+    const TaskId id = submit_to(0);
+    answer_with(0, id, status);
+    take_completion(id);
+  }
+  submit_to(0);
+  submit();
+}
+
+TEST_F(CoreTaskTest, IdleNodeMakesAnotherGiveBack) {
+  open_to_running({.nodes = 2});
+  const TaskId quick = submit_to(0);
+  answer(0, quick, 2ms);  // two may be sent ahead
+  take_completion(quick);
+  const TaskId other = submit_to(1);
+  const TaskId running = submit_to(0);
+  const TaskId next = submit_to(1);
+  const TaskId ahead = submit_to(0);
+  submit_to(1);
+  const TaskId last = submit_to(0);
+  answer(1, other, 2ms);
+  take_completion(other);
+  EXPECT_EQ(state.steal_at, kNever);  // node 1 is busy still
+  answer(1, next, 2ms);
+  take_completion(next);
+  EXPECT_EQ(state.steal_at, kNever);
+  answer(1, TaskId{last.value - 1}, 2ms);
+  take_completion(TaskId{last.value - 1});
+  ASSERT_NE(state.steal_at, kNever);
+  advance();
+  EXPECT_EQ(effects.take_message<wire::RecallTasks>(kFirst).count, 2U);
+  submit_to(1);
+  receive(0, wire::Recalled{{last, ahead}});
+  const auto run = effects.take_message<wire::RunTask>(kSecond);
+  EXPECT_EQ(run.task, ahead);  // the older one first
+  EXPECT_EQ(run.attempt, 1U);  // nobody has seen it
+  EXPECT_EQ(effects.take_message<wire::RunTask>(kFirst).task, last);
+  answer(0, running, 2ms);
+  take_completion(running);
+}
+
+TEST_F(CoreTaskTest, NothingIsGivenToANodeWhileItGivesBack) {
+  open_to_running({.nodes = 2});
+  const TaskId quick = submit_to(0);
+  answer(0, quick, 4ms);
+  take_completion(quick);
+  const TaskId other = submit_to(1);
+  submit_to(0);
+  const TaskId next = submit_to(1);
+  const TaskId ahead = submit_to(0);
+  answer(1, other, 4ms);
+  take_completion(other);
+  answer(1, next, 4ms);
+  take_completion(next);
+  advance();
+  effects.take_message<wire::RecallTasks>(kFirst);
+  submit_to(1);
+  submit_to(1);
+  submit();  // node 0 would have had room
+  effects.expect_nothing_else();
+  receive(0, wire::Recalled{{ahead}});
+  EXPECT_EQ(effects.take_message<wire::RunTask>(kFirst).task, ahead);
+}
+
+// What was behind a long task in the worker's window comes back to the agent's queue later: it is
+// asked for again, but less and less often.
+TEST_F(CoreTaskTest, EmptyAnswersAreAskedForAgainMoreAndMoreSlowly) {
+  open_to_running({.nodes = 2});
+  const TaskId quick = submit_to(0);
+  answer(0, quick, 4ms);
+  take_completion(quick);
+  const TaskId other = submit_to(1);
+  submit_to(0);
+  const TaskId next = submit_to(1);
+  const TaskId ahead = submit_to(0);
+  answer(1, other, 4ms);
+  take_completion(other);
+  answer(1, next, 4ms);
+  take_completion(next);
+  const Time began = now;
+  int asked = 0;
+  while (now < began + 60s || !state.nodes[0].recalling) {
+    if (state.nodes[0].recalling) receive(0, wire::Recalled{});
+    effects.expect_nothing_else();
+    const Time steal = state.steal_at;
+    ASSERT_NE(steal, kNever);
+    advance_alive();
+    if (now < steal) continue;
+    effects.take_message<wire::RecallTasks>(kFirst);
+    ++asked;
+  }
+  EXPECT_GT(asked, 30);
+  EXPECT_LT(asked, 100);
+  receive(0, wire::Recalled{{ahead}});
+  EXPECT_EQ(effects.take_message<wire::RunTask>(kSecond).task, ahead);
+}
+
+// ------------------------------------------------------------------------------------ cancelling
+
+TEST_F(CoreTaskTest, WaitingTaskIsCancelledAtOnce) {
+  open_to_running();
+  const TaskId running = submit_to(0);
+  const TaskId waiting = submit();
+  const TaskId next = submit();
+  on_cancel(state, effects, now, waiting);
+  EXPECT_EQ(take_completion(waiting).error.kind, ErrorKind::cancelled);
+  on_cancel(state, effects, now, waiting);
+  answer(0, running);
+  take_completion(running);
+  EXPECT_EQ(effects.take_message<wire::RunTask>(kFirst).task, next);
+}
+
+TEST_F(CoreTaskTest, RunningTaskIsCancelledByItsNode) {
+  open_to_running();
+  const TaskId id = submit_to(0);
+  on_cancel(state, effects, now, id);
+  EXPECT_EQ(effects.take_message<wire::CancelTask>(kFirst).task, id);
+  on_cancel(state, effects, now, id);
+  effects.expect_nothing_else();
+  answer_with(0, id, wire::TaskStatus::cancelled);
+  EXPECT_EQ(take_completion(id).error.kind, ErrorKind::cancelled);
+}
+
+TEST_F(CoreTaskTest, TaskThatEndedBeforeTheCancelArrivedHasItsResult) {
+  open_to_running();
+  const TaskId id = submit_to(0);
+  on_cancel(state, effects, now, id);
+  effects.drop_all();
+  answer(0, id);
+  EXPECT_EQ(take_completion(id).status, Completion::Status::ok);
+}
+
+TEST_F(CoreTaskTest, CancelThatIsNeverConfirmedIsAnsweredByTheEngine) {
+  open_to_running();
+  const TaskId id = submit_to(0, with_blobs(task(), {9}));
+  on_cancel(state, effects, now, id);
+  effects.drop_all();
+  const Time end = now + kCancelBackstop;
+  now = end - 1s;
+  receive(0, wire::Heartbeat{});
+  advance_to(end);
+  EXPECT_EQ(effects.take<RetainBlob>().blob.id, BlobId{9});
+  effects.take_message<wire::DropBlobs>(kFirst);
+  EXPECT_THAT(take_completion(id).error.message, HasSubstr("has not confirmed"));
+  submit();  // the slot is not free yet
+  effects.expect_nothing_else();
+  answer(0, id);  // the late word frees it, and nobody is answered twice
+  effects.take_message<wire::RunTask>(kFirst);
+}
+
+TEST_F(CoreTaskTest, CancelledTaskThatIsRecalledHasEnded) {
+  open_to_running({.nodes = 2});
+  const TaskId id = submit_to(0, pinned_to(task(), kFirst, std::nullopt));
+  on_cancel(state, effects, now, id);
+  effects.drop_all();
+  receive(0, wire::Recalled{{id}});
+  EXPECT_EQ(take_completion(id).error.kind, ErrorKind::cancelled);
+}
+
+TEST_F(CoreTaskTest, CancelledTaskOfALostNodeHasEnded) {
+  open_to_running();
+  const TaskId id = submit_to(0);
+  on_cancel(state, effects, now, id);
+  effects.drop_all();
+  lose(0);
+  EXPECT_EQ(take_completion(id).error.kind, ErrorKind::cancelled);
+  effects.drop_all();
+}
+
+// ---------------------------------------------------------------------------------- lost nodes
+
+TEST_F(CoreTaskTest, TasksOfALostNodeRunElsewhereInTheirOrder) {
+  open_to_running({.nodes = 2, .concurrency = 2});
+  const TaskId first = submit_to(0);
+  const TaskId second = submit_to(1);
+  const TaskId third = submit_to(0);
+  const TaskId fourth = submit_to(1);
+  const TaskId waiting = submit();
+  lose(0);
+  effects.drop_all();
+  answer(1, second);
+  take_completion(second);
+  const auto again = effects.take_message<wire::RunTask>(kSecond);
+  EXPECT_EQ(again.task, first);
+  EXPECT_EQ(again.attempt, 2U);
+  answer(1, fourth);
+  take_completion(fourth);
+  EXPECT_EQ(effects.take_message<wire::RunTask>(kSecond).task, third);
+  answer(1, first);
+  take_completion(first);
+  EXPECT_EQ(effects.take_message<wire::RunTask>(kSecond).task, waiting);
+}
+
+TEST_F(CoreTaskTest, TaskIsTriedAFewTimesOnly) {
+  open_to_running({.nodes = 2});
+  const TaskId id = submit_to(0);
+  std::uint32_t node = 0;
+  for (std::uint32_t attempt = 1; attempt < kMaxAttempts; ++attempt) {
+    lose(node);
+    node = 1 - node;
+    EXPECT_EQ(effects.take_message<wire::RunTask>(NodeId{node}).attempt, attempt + 1);
+    effects.drop_events();
+    effects.take<Terminate>();
+    effects.take<Provision>();
+    effects.expect_nothing_else();
+    on_terminated(state, effects, {});
+    replace(1 - node, static_cast<int>(attempt) + 1);
+  }
+  lose(node, "power cut");
+  const Completion completion = take_completion(id);
+  EXPECT_EQ(completion.error.kind, ErrorKind::lost);
+  EXPECT_THAT(completion.error.message, HasSubstr("attempt 4 of 4"));
+  EXPECT_THAT(completion.error.message, HasSubstr("power cut"));
+  effects.drop_all();
+}
+
+// -------------------------------------------------------------------------------------- streams
+
+TEST_F(CoreTaskTest, StreamDeliversAndTakesCredits) {
+  open_to_running();
+  TaskSpec spec = task();
+  spec.stream_window = 4;
+  const TaskId id = submit_to(0, spec);
+  receive(0, wire::StreamItem{id, 1, spec.arguments});
+  const auto item = effects.take<DeliverItem>();
+  EXPECT_EQ(item.task, id);
+  EXPECT_EQ(item.item, spec.arguments);
+  on_item_taken(state, effects, id, 1);
+  EXPECT_EQ(effects.take_message<wire::StreamCredit>(kFirst), (wire::StreamCredit{id, 1}));
+  answer(0, id);
+  take_completion(id);
+  on_item_taken(state, effects, id, 1);  // after the end: nobody to tell
+}
+
+TEST_F(CoreTaskTest, StreamThatHasDeliveredIsNotStartedAgain) {
+  open_to_running({.nodes = 2});
+  const TaskId id = submit_to(0);
+  receive(0, wire::StreamItem{id, 1, {}});
+  effects.take<DeliverItem>();
+  lose(0);
+  const Completion completion = take_completion(id);
+  EXPECT_EQ(completion.error.kind, ErrorKind::lost);
+  EXPECT_THAT(completion.error.hint, HasSubstr("stream"));
+  effects.drop_all();
+}
+
+TEST_F(CoreTaskTest, StreamThatHasNotDeliveredIsStartedAgain) {
+  open_to_running({.nodes = 2});
+  const TaskId id = submit_to(0);
+  lose(0);
+  EXPECT_EQ(effects.take_message<wire::RunTask>(kSecond).task, id);
+  effects.drop_all();
+  receive(0, wire::StreamItem{id, 1, {}});  // of the lost attempt
+  receive(1, wire::StreamItem{id, 2, {}});
+  effects.take<DeliverItem>();
+}
+
+// --------------------------------------------------------------------------------------- blobs
+
+TEST_F(CoreTaskTest, BlobIsDroppedWhereverItIsWhenItsLastTaskHasEnded) {
+  open_to_running({.nodes = 2});
+  const TaskId first = submit_to(0, with_blobs(task(), {5, 5, 6}));
+  const TaskId second = submit_to(1, with_blobs(task(), {5}));
+  answer(0, first);
+  EXPECT_EQ(effects.take_message<wire::DropBlobs>(kFirst).blobs, std::vector{BlobId{6}});
+  take_completion(first);
+  answer(1, second);
+  EXPECT_EQ(effects.take_message<wire::DropBlobs>(kFirst).blobs, std::vector{BlobId{5}});
+  EXPECT_EQ(effects.take_message<wire::DropBlobs>(kSecond).blobs, std::vector{BlobId{5}});
+  take_completion(second);
+  EXPECT_TRUE(state.blobs.empty());
+}
+
+TEST_F(CoreTaskTest, BlobOfAWaitingTaskIsHeldByNobody) {
+  open_to_running();
+  submit_to(0);
+  const TaskId waiting = submit(with_blobs(task(), {5}));
+  on_cancel(state, effects, now, waiting);
+  take_completion(waiting);
+  EXPECT_TRUE(state.blobs.empty());
+}
+
+TEST_F(CoreTaskTest, LostNodeHoldsNoBlobs) {
+  open_to_running({.nodes = 2});
+  const TaskId id = submit_to(0, with_blobs(task(), {5}));
+  lose(0);
+  EXPECT_EQ(effects.take<RetainBlob>().blob.id, BlobId{5});
+  EXPECT_EQ(effects.take_message<wire::RunTask>(kSecond).task, id);
+  effects.drop_all();
+  answer(1, id);
+  effects.take_message<wire::DropBlobs>(kSecond);
+  take_completion(id);
+}
+
+TEST_F(CoreTaskTest, BlobsThatMayStillBeMappedAreRetained) {
+  open_to_running();
+  const TaskId died = submit_to(0, with_blobs(task(), {5, 6}));
+  answer_with(0, died, wire::TaskStatus::worker_died);
+  EXPECT_EQ(effects.take<RetainBlob>().blob.id, BlobId{5});
+  EXPECT_EQ(effects.take<RetainBlob>().blob.id, BlobId{6});
+  effects.take<Send>();
+  effects.take<Send>();
+  take_completion(died);
+  const TaskId kept = submit_to(0, with_blobs(task(), {7, 8}));
+  answer_with(0, kept, wire::TaskStatus::ok, {BlobId{8}, BlobId{99}});
+  EXPECT_EQ(effects.take<RetainBlob>().blob.id, BlobId{8});
+  effects.take<Send>();
+  effects.take<Send>();
+  take_completion(kept);
+}
+
+TEST_F(CoreTaskTest, BlobsOfRunningTasksAreRetainedWhenThePoolCloses) {
+  open_to_running();
+  submit_to(0, with_blobs(task(), {5}));
+  on_close(state, effects, now);
+  effects.drop_events();
+  EXPECT_EQ(effects.take<RetainBlob>().blob.id, BlobId{5});
+  effects.take_message<wire::DropBlobs>(kFirst);
+  effects.take<Complete>();
+  effects.take_message<wire::Shutdown>(kFirst);
+}
+
+}  // namespace
+}  // namespace skyward::engine

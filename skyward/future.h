@@ -1,0 +1,67 @@
+#pragma once
+
+// A call that has been sent: its result, some time.
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "skyward/archive.h"
+#include "skyward/base/time.h"
+#include "skyward/pending.h"
+#include "skyward/pool.h"
+#include "skyward/remote_error.h"
+
+namespace skyward {
+
+// The caller's end of one call. Movable. Letting go of it does not cancel the call.
+// Thread-compatible.
+template <typename R>
+class Future {
+ public:
+  // For ComputePool.
+  Future(Handle handle, std::string function)
+      : handle_(std::move(handle)), function_(std::move(function)) {}
+  Future(Future&&) noexcept = default;
+  Future& operator=(Future&&) noexcept = default;
+
+  // Waits without limit. Throws RemoteError when the function threw, otherwise TimeoutError,
+  // CancelledError or ExecutionError; all of them are SkywardErrors. The first call moves the
+  // result out: call once.
+  R get() {
+    handle_.wait(Duration{-1});
+    Outcome outcome = handle_.take();
+    throw_unless_ok(outcome, function_, handle_.task());
+    if constexpr (!std::is_void_v<R>) {
+      R result{};
+      ArchiveReader archive(outcome.payload, &map_buffer);
+      archive(result);
+      return result;
+    }
+  }
+  // get(), with std::monostate for void.
+  Value<R> get_value() {
+    if constexpr (std::is_void_v<R>) {
+      get();
+      return {};
+    } else {
+      return get();
+    }
+  }
+
+  bool done() const { return handle_.done(); }
+  // Waits until the call is done or the time is over; returns done().
+  bool wait(Duration limit) const { return handle_.wait(limit); }
+  // Asks the running task to stop (sky::cancelled() turns true there); it is ended by force after
+  // two seconds. get() then throws CancelledError, unless the result was on its way already.
+  void cancel() { handle_.cancel(); }
+  std::uint64_t task() const { return handle_.task(); }
+
+ private:
+  Handle handle_;
+  std::string function_;
+};
+
+}  // namespace skyward

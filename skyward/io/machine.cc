@@ -1,0 +1,73 @@
+#include "skyward/io/machine.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
+
+#include "skyward/base/check.h"
+#include "skyward/io/file_descriptor.h"
+
+namespace skyward::io {
+
+std::optional<std::string> environment_variable(const char* name) {
+  const char* value = std::getenv(name);
+  if (value == nullptr || *value == '\0') return std::nullopt;
+  return value;
+}
+
+int cpu_count() {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  if (::sched_getaffinity(0, sizeof allowed, &allowed) == 0) return CPU_COUNT(&allowed);
+  const long online = ::sysconf(_SC_NPROCESSORS_ONLN);  // more CPUs than a cpu_set_t holds
+  return online > 0 ? static_cast<int>(online) : 1;
+}
+
+double memory_gib() {
+  const double pages = static_cast<double>(::sysconf(_SC_PHYS_PAGES));
+  return pages * static_cast<double>(::sysconf(_SC_PAGESIZE)) / (1024.0 * 1024 * 1024);
+}
+
+Result<int> free_tcp_port() {
+  const FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  auto* generic = reinterpret_cast<sockaddr*>(&address);
+  if (!socket || ::bind(socket.get(), generic, size) != 0 ||
+      ::getsockname(socket.get(), generic, &size) != 0) {
+    return fail(ErrorKind::exhausted, "no free TCP port on 127.0.0.1: " + errno_text(errno),
+                "close programs that hold many connections or descriptors, then try again");
+  }
+  return ntohs(address.sin_port);
+}
+
+std::string random_hex(int digits) {
+  std::string out;
+  while (static_cast<int>(out.size()) < digits) {
+    std::uint8_t byte = 0;
+    const ssize_t got = ::getrandom(&byte, 1, 0);
+    SKYWARD_CHECK(got == 1 || errno == EINTR, "getrandom: {}", errno_text(errno));
+    if (got == 1) out += "0123456789abcdef"[byte & 15];
+  }
+  return out;
+}
+
+bool is_program(const std::string& path) {
+  std::error_code error;
+  return ::access(path.c_str(), X_OK) == 0 && std::filesystem::is_regular_file(path, error);
+}
+
+unsigned user_id() { return ::geteuid(); }
+
+}  // namespace skyward::io

@@ -1,0 +1,35 @@
+#pragma once
+
+// Facts about the machine and the process that are asked for once, at the edge, and then passed on
+// as values.
+
+#include <optional>
+#include <string>
+
+#include "skyward/base/error.h"
+
+namespace skyward::io {
+
+// A variable of this process's environment; empty values count as not set.
+std::optional<std::string> environment_variable(const char* name);
+
+// CPUs that this process may run on (its affinity, not the board's sockets). At least 1.
+int cpu_count();
+
+// Physical memory in GiB.
+double memory_gib();
+
+// A TCP port of 127.0.0.1 that nobody held a moment ago. Somebody else may take it before it is
+// used; the kernel hands out ports in turns, so that this is rare. Fails with `exhausted`.
+Result<int> free_tcp_port();
+
+// `digits` random lower-case hex digits, from the kernel.
+std::string random_hex(int digits);
+
+// True for a file, or a link to one, that this process may run.
+bool is_program(const std::string& path);
+
+// The number of the user that this process acts as.
+unsigned user_id();
+
+}  // namespace skyward::io

@@ -1,0 +1,53 @@
+#include "skyward/io/machine.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <set>
+
+namespace skyward::io {
+namespace {
+
+TEST(Machine, VariablesThatAreEmptyCountAsNotSet) {
+  ASSERT_EQ(::setenv("SKYWARD_MACHINE_TEST", "x y", 1), 0);
+  EXPECT_EQ(environment_variable("SKYWARD_MACHINE_TEST"), "x y");
+  ASSERT_EQ(::setenv("SKYWARD_MACHINE_TEST", "", 1), 0);
+  EXPECT_EQ(environment_variable("SKYWARD_MACHINE_TEST"), std::nullopt);
+  ASSERT_EQ(::unsetenv("SKYWARD_MACHINE_TEST"), 0);
+  EXPECT_EQ(environment_variable("SKYWARD_MACHINE_TEST"), std::nullopt);
+}
+
+TEST(Machine, HasProcessorsAndMemory) {
+  EXPECT_GE(cpu_count(), 1);
+  EXPECT_GT(memory_gib(), 0.01);
+}
+
+TEST(Machine, PortsAreOnesThatAProgramMayBind) {
+  const Result<int> port = free_tcp_port();
+  ASSERT_TRUE(port) << port.error().message;
+  EXPECT_GE(*port, 1024);
+  EXPECT_LE(*port, 65535);
+}
+
+TEST(Machine, RandomHexIsHexAndRandom) {
+  std::set<std::string> seen;
+  for (int i = 0; i < 100; ++i) {
+    const std::string text = random_hex(8);
+    EXPECT_EQ(text.size(), 8u);
+    EXPECT_EQ(text.find_first_not_of("0123456789abcdef"), std::string::npos) << text;
+    seen.insert(text);
+  }
+  EXPECT_GT(seen.size(), 95u);
+  EXPECT_EQ(random_hex(0), "");
+  EXPECT_EQ(random_hex(5).size(), 5u);
+}
+
+TEST(Machine, KnowsAProgramWhenItSeesOne) {
+  EXPECT_TRUE(is_program("/bin/sh"));
+  EXPECT_FALSE(is_program("/bin"));
+  EXPECT_FALSE(is_program("/etc/passwd"));
+  EXPECT_FALSE(is_program("/no/such/program"));
+}
+
+}  // namespace
+}  // namespace skyward::io

@@ -1,0 +1,101 @@
+#include "skyward/io/private_directory.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+namespace skyward::io {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// Gives the owner every right on the directories of a tree; a program may have taken them away
+// (package caches do).
+void make_removable(const fs::path& path) {
+  std::error_code error;
+  if (!fs::is_directory(fs::symlink_status(path, error))) return;
+  fs::permissions(path, fs::perms::owner_all, fs::perm_options::add, error);
+  for (auto entry = fs::directory_iterator(path, error);
+       !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    make_removable(entry->path());
+  }
+}
+
+}  // namespace
+
+Status make_private_directory(const std::string& path) {
+  if (::mkdir(path.c_str(), 0700) == 0) return {};
+  const int error = errno;
+  return fail(error == EEXIST ? ErrorKind::invalid : ErrorKind::denied,
+              "cannot create the directory " + path + ": " + errno_text(error),
+              "check the rights and the free space there, or choose another place with TMPDIR");
+}
+
+Status ensure_private_directory(const std::string& path) {
+  Status made = make_private_directory(path);
+  if (made || made.error().kind != ErrorKind::invalid) return made;
+  struct stat status{};
+  const bool seen = ::lstat(path.c_str(), &status) == 0;
+  if (!seen || !S_ISDIR(status.st_mode) || status.st_uid != ::geteuid() ||
+      (status.st_mode & 022) != 0) {
+    return fail(ErrorKind::denied,
+                path +
+                    " is not a directory that only this user can write to; somebody else may "
+                    "have put it there",
+                "remove it, or choose another place with TMPDIR");
+  }
+  if ((status.st_mode & 0777) != 0700 && ::chmod(path.c_str(), 0700) != 0) {
+    return fail(ErrorKind::denied, "cannot set the rights of " + path + ": " + errno_text(errno),
+                "remove it, or choose another place with TMPDIR");
+  }
+  return {};
+}
+
+bool is_directory(const std::string& path) {
+  std::error_code error;
+  return fs::is_directory(fs::symlink_status(path, error));
+}
+
+bool is_writable_directory(const std::string& path) {
+  std::error_code error;
+  return fs::is_directory(path, error) && ::access(path.c_str(), W_OK | X_OK) == 0;
+}
+
+std::vector<std::string> list_directory(const std::string& path) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (auto entry = fs::directory_iterator(path, error);
+       !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    names.push_back(entry->path().filename());
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+Status remove_tree(const std::string& path) {
+  std::error_code error;
+  fs::remove_all(path, error);
+  if (error) {
+    make_removable(path);
+    fs::remove_all(path, error);
+  }
+  if (!error) return {};
+  return fail(ErrorKind::unavailable, "cannot remove " + path + ": " + error.message(),
+              "remove it by hand");
+}
+
+std::optional<FileDescriptor> try_lock_file(const std::string& path) {
+  FileDescriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file || ::flock(file.get(), LOCK_EX | LOCK_NB) != 0) return std::nullopt;
+  return file;
+}
+
+}  // namespace skyward::io

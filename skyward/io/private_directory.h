@@ -1,0 +1,41 @@
+#pragma once
+
+// Directories that belong to this user alone, and their removal. Other users share /tmp: nothing
+// here trusts what it finds there, and nothing follows a symbolic link out of the tree that it
+// removes.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "skyward/base/error.h"
+#include "skyward/io/file_descriptor.h"
+
+namespace skyward::io {
+
+// Creates `path`, whose parent exists, with mode 0700. Fails with `invalid` when anything is there
+// already.
+Status make_private_directory(const std::string& path);
+
+// The same, or takes what is there if it is a directory of this user that others cannot write to
+// (its mode is made 0700). Fails with `denied` otherwise.
+Status ensure_private_directory(const std::string& path);
+
+// True for a directory itself, not for a link to one.
+bool is_directory(const std::string& path);
+
+// True for a directory, or a link to one, in which this process may create files.
+bool is_writable_directory(const std::string& path);
+
+// The names in a directory, sorted; none when it cannot be read.
+std::vector<std::string> list_directory(const std::string& path);
+
+// Removes `path` and all in it, also what a program made read-only. Links are removed, not
+// followed. Nothing there is no error.
+Status remove_tree(const std::string& path);
+
+// Creates the file and holds an exclusive lock on it until the descriptor is closed, by this
+// process or its death. Empty when another process holds it or it cannot be opened.
+std::optional<FileDescriptor> try_lock_file(const std::string& path);
+
+}  // namespace skyward::io

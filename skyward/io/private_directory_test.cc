@@ -1,0 +1,92 @@
+#include "skyward/io/private_directory.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "skyward/io/machine.h"
+
+namespace skyward::io {
+namespace {
+
+namespace fs = std::filesystem;
+
+class PrivateDirectory : public testing::Test {
+ protected:
+  PrivateDirectory() : root_(testing::TempDir() + "skyward-" + random_hex(8)) {
+    EXPECT_TRUE(make_private_directory(root_));
+  }
+  ~PrivateDirectory() override { EXPECT_TRUE(remove_tree(root_)); }
+
+  static mode_t mode(const std::string& path) {
+    struct stat status{};
+    EXPECT_EQ(::lstat(path.c_str(), &status), 0);
+    return status.st_mode & 0777;
+  }
+
+  const std::string root_;
+};
+
+TEST_F(PrivateDirectory, IsMadeForItsOwnerOnly) {
+  EXPECT_EQ(mode(root_), 0700u);
+  EXPECT_EQ(make_private_directory(root_).error().kind, ErrorKind::invalid);
+  EXPECT_EQ(make_private_directory(root_ + "/none/below").error().kind, ErrorKind::denied);
+  EXPECT_TRUE(is_directory(root_));
+  EXPECT_FALSE(is_directory(root_ + "/none"));
+}
+
+TEST_F(PrivateDirectory, TakesItsOwnAndNoOneElses) {
+  const std::string path = root_ + "/state";
+  EXPECT_TRUE(ensure_private_directory(path));
+  ASSERT_EQ(::chmod(path.c_str(), 0755), 0);
+  EXPECT_TRUE(ensure_private_directory(path));
+  EXPECT_EQ(mode(path), 0700u);
+  ASSERT_EQ(::chmod(path.c_str(), 0777), 0);
+  EXPECT_EQ(ensure_private_directory(path).error().kind, ErrorKind::denied);
+
+  fs::create_directory_symlink(root_, root_ + "/link");
+  EXPECT_EQ(ensure_private_directory(root_ + "/link").error().kind, ErrorKind::denied);
+  EXPECT_FALSE(is_directory(root_ + "/link"));
+  EXPECT_TRUE(is_writable_directory(root_ + "/link"));
+  EXPECT_FALSE(is_writable_directory(root_ + "/none"));
+  EXPECT_FALSE(is_writable_directory("/etc/passwd"));
+}
+
+TEST_F(PrivateDirectory, RemovalDoesNotFollowLinksAndOvercomesReadOnly) {
+  ASSERT_TRUE(make_private_directory(root_ + "/kept"));
+  std::ofstream(root_ + "/kept/file") << "x";
+  ASSERT_TRUE(make_private_directory(root_ + "/gone"));
+  ASSERT_TRUE(make_private_directory(root_ + "/gone/locked"));
+  std::ofstream(root_ + "/gone/locked/file") << "x";
+  fs::create_directory_symlink(root_ + "/kept", root_ + "/gone/locked/link");
+  ASSERT_EQ(::chmod((root_ + "/kept").c_str(), 0500), 0);
+  ASSERT_EQ(::chmod((root_ + "/gone/locked").c_str(), 0500), 0);
+
+  const Status removed = remove_tree(root_ + "/gone");
+  EXPECT_TRUE(removed) << removed.error().message;
+  EXPECT_FALSE(fs::exists(root_ + "/gone"));
+  EXPECT_TRUE(fs::exists(root_ + "/kept/file"));
+  EXPECT_EQ(mode(root_ + "/kept"), 0500u);
+
+  fs::create_directory_symlink(root_ + "/kept", root_ + "/link");
+  EXPECT_TRUE(remove_tree(root_ + "/link"));
+  EXPECT_TRUE(fs::exists(root_ + "/kept/file"));
+  EXPECT_TRUE(remove_tree(root_ + "/none"));
+}
+
+TEST_F(PrivateDirectory, ALockIsHeldByOneUntilItLetsGo) {
+  const std::string path = root_ + "/lock";
+  std::optional<FileDescriptor> first = try_lock_file(path);
+  ASSERT_TRUE(first);
+  EXPECT_FALSE(try_lock_file(path));
+  first.reset();
+  EXPECT_TRUE(try_lock_file(path));
+  EXPECT_EQ(list_directory(root_), std::vector<std::string>{"lock"});
+  EXPECT_TRUE(list_directory(root_ + "/none").empty());
+}
+
+}  // namespace
+}  // namespace skyward::io

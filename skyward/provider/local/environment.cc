@@ -1,0 +1,216 @@
+#include "skyward/provider/local/environment.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "skyward/base/bytes.h"
+#include "skyward/base/hash.h"
+#include "skyward/spec/image.h"
+
+namespace skyward::provider {
+
+namespace {
+
+// Everything to install, as requirements.
+std::vector<std::string> requirements(const EnvironmentRequest& request) {
+  std::vector<std::string> all;
+  if (!request.cloudpickle.empty()) all.push_back("cloudpickle==" + request.cloudpickle);
+  all.insert(all.end(), request.pip.begin(), request.pip.end());
+  return all;
+}
+
+// The value in the quotes that Python's repr() gave it.
+std::string unquoted(std::string_view text) {
+  if (text.size() < 2 || (text.front() != '\'' && text.front() != '"')) return std::string(text);
+  text = text.substr(1, text.size() - 2);
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '\\' || i + 1 == text.size()) {
+      out += text[i];
+      continue;
+    }
+    ++i;
+    out += text[i] == 'n' ? '\n' : text[i] == 't' ? '\t' : text[i];
+  }
+  return out;
+}
+
+// The words of a text, joined by `separator`.
+std::string joined_words(std::string_view text, std::string_view separator) {
+  constexpr std::string_view kBlank = " \t\r\n";
+  std::string out;
+  for (std::size_t begin = text.find_first_not_of(kBlank); begin != std::string_view::npos;) {
+    const std::size_t end = text.find_first_of(kBlank, begin);
+    if (!out.empty()) out += separator;
+    out += text.substr(begin, end == std::string_view::npos ? end : end - begin);
+    begin = end == std::string_view::npos ? end : text.find_first_not_of(kBlank, end);
+  }
+  return out;
+}
+
+// Follows the assignments that environment_script() writes. All that comes from outside is in
+// those, quoted.
+constexpr std::string_view kScript = R"bash(
+say() { printf 'skyward: %s\n' "$*" >&2; }
+
+mkdir -p -- "${environment%/*}"
+exec 9>"$environment.lock"
+flock 9
+
+if [[ -e $environment/skyward-ready ]] && "$environment/bin/python" -S -c '' </dev/null; then
+  printf '%s\n' uv apt deps skyward >&3
+  exit 0
+fi
+
+if ! command -v "$uv" >/dev/null; then
+  say "the program '$uv' was not found, and the packages of the image need it;" \
+    "install it, for example with 'pip install uv'"
+  exit 1
+fi
+echo uv >&3
+echo apt >&3 # the system packages were looked up before the pool was opened
+
+rm -rf -- "$environment"
+if ! "$uv" venv --quiet --no-project --python "$python" -- "$environment" </dev/null; then
+  say "no environment with Python '$python' could be made; uv says why above"
+  exit 1
+fi
+if [[ ${#requirements[@]} -gt 0 ]]; then
+  options+=(--quiet --python "$environment/bin/python" --requirement -)
+  if ! printf '%s\n' "${requirements[@]}" | "$uv" pip install "${options[@]}"; then
+    say "the packages of the image could not be installed; uv says why above"
+    exit 1
+  fi
+fi
+echo deps >&3
+
+"$environment/bin/python" -c "$check" </dev/null
+touch -- "$environment/skyward-ready"
+echo skyward >&3
+)bash";
+
+}  // namespace
+
+std::string environment_key(const EnvironmentRequest& request) {
+  std::vector<std::string> parts = requirements(request);
+  std::ranges::sort(parts);
+  std::string text = "1";  // the number of this recipe: a change in the script needs a new one
+  const auto add = [&](std::string_view part) {
+    text += fmt::format("\n{}:{}", part.size(), part);
+  };
+  add(request.python);
+  add(request.extra_index.value_or(""));
+  for (const auto& [name, value] : request.variables) {
+    add(name);
+    add(value);
+  }
+  for (const std::string& part : parts) add(part);
+  return to_hex(sha256(as_bytes(text))).substr(0, 16);
+}
+
+std::string environment_directory(const EnvironmentRequest& request) {
+  return request.root + "/" + environment_key(request);
+}
+
+std::string environment_python(const EnvironmentRequest& request) {
+  return environment_directory(request) + "/bin/python";
+}
+
+std::string environment_marker(const EnvironmentRequest& request) {
+  return environment_directory(request) + "/skyward-ready";
+}
+
+std::string environment_script(const EnvironmentRequest& request, bool no_index) {
+  std::string list;
+  for (const std::string& requirement : requirements(request)) {
+    if (!list.empty()) list += ' ';
+    list += shell_quote(requirement);
+  }
+  return fmt::format(
+      "#!/bin/bash\n"
+      "set -euo pipefail\n"
+      "environment={}\n"
+      "python={}\n"
+      "uv={}\n"
+      "requirements=({})\n"
+      "options=({})\n"
+      "check={}\n"
+      "{}",
+      shell_quote(environment_directory(request)), shell_quote(request.python),
+      shell_quote(request.uv), list, no_index ? "--no-index" : "",
+      request.cloudpickle.empty() ? "pass" : "'import cloudpickle'", kScript);
+}
+
+std::map<std::string, std::string> parse_pip_config(std::string_view text) {
+  constexpr std::array<std::string_view, 3> kSections = {"global.", "install.", ":env:."};
+  std::map<std::string, std::string> found;
+  for (const std::string_view section : kSections) {  // later ones overwrite
+    for (std::size_t begin = 0; begin < text.size();) {
+      std::size_t end = text.find('\n', begin);
+      if (end == std::string_view::npos) end = text.size();
+      const std::string_view line = text.substr(begin, end - begin);
+      begin = end + 1;
+      const std::size_t equals = line.find('=');
+      if (equals == std::string_view::npos || !line.starts_with(section)) continue;
+      found[std::string(line.substr(section.size(), equals - section.size()))] =
+          unquoted(line.substr(equals + 1));
+    }
+  }
+  return found;
+}
+
+UvSettings uv_settings(const std::map<std::string, std::string>& pip,
+                       const std::optional<std::string>& image_extra_index,
+                       const std::function<std::optional<std::string>(const char*)>& variable) {
+  UvSettings settings;
+  const auto set = [&](const char* name, std::string value) {
+    if (!value.empty()) settings.environment.emplace_back(name, std::move(value));
+  };
+  const auto from_pip = [&](const char* option) {
+    const auto found = pip.find(option);
+    return found == pip.end() ? std::string() : found->second;
+  };
+
+  std::string extra = variable("UV_EXTRA_INDEX_URL").value_or("");
+  bool several = false;
+  const bool own_index = variable("UV_INDEX_URL") || variable("UV_DEFAULT_INDEX") ||
+                         variable("UV_INDEX") || variable("UV_EXTRA_INDEX_URL");
+  if (!own_index) {
+    set("UV_INDEX_URL", joined_words(from_pip("index-url"), " "));
+    extra = joined_words(from_pip("extra-index-url"), " ");
+    several = !extra.empty();
+    const std::string no_index = from_pip("no-index");
+    settings.no_index = no_index == "true" || no_index == "1" || no_index == "yes";
+  }
+  if (image_extra_index) {
+    extra += (extra.empty() ? "" : " ") + *image_extra_index;
+    several = true;
+  }
+  if (several) {
+    set("UV_EXTRA_INDEX_URL", extra);
+    // pip takes the best version of all indexes; uv alone would stop at the first that knows a
+    // name.
+    if (!variable("UV_INDEX_STRATEGY")) set("UV_INDEX_STRATEGY", "unsafe-best-match");
+  }
+
+  struct Pair {
+    const char* uv;
+    const char* pip;
+    const char* separator;
+  };
+  constexpr std::array<Pair, 4> kPairs = {{{"UV_FIND_LINKS", "find-links", ","},
+                                           {"UV_INSECURE_HOST", "trusted-host", " "},
+                                           {"UV_HTTP_TIMEOUT", "default-timeout", " "},
+                                           {"SSL_CERT_FILE", "cert", " "}}};
+  for (const Pair& pair : kPairs) {
+    if (!variable(pair.uv)) set(pair.uv, joined_words(from_pip(pair.pip), pair.separator));
+  }
+  if (!variable("HTTPS_PROXY") && !variable("https_proxy") && !variable("ALL_PROXY")) {
+    set("ALL_PROXY", from_pip("proxy"));
+  }
+  return settings;
+}
+
+}  // namespace skyward::provider

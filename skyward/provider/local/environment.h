@@ -1,0 +1,58 @@
+#pragma once
+
+// The Python environment of an image on this machine: made once with uv, kept in the user's cache
+// under a key of all that goes into it, and used by every later pool that asks for the same. Pure:
+// text in, text out.
+//
+// To have packages resolved anew, remove the environment's directory.
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace skyward::provider {
+
+struct EnvironmentRequest {
+  std::string root;                // directory of all environments
+  std::string python;              // path of an interpreter, or a version for uv to find
+  std::string cloudpickle{};       // exact version; empty: not installed (C++ workers)
+  std::vector<std::string> pip{};  // requirements
+  std::optional<std::string> extra_index{};
+  std::string uv = "uv";                           // the program
+  std::map<std::string, std::string> variables{};  // of the pool that steer uv: UV_…, PIP_…
+};
+
+// 16 hex digits. The order of packages does not matter.
+std::string environment_key(const EnvironmentRequest& request);
+
+std::string environment_directory(const EnvironmentRequest& request);
+std::string environment_python(const EnvironmentRequest& request);
+
+// The file that says, by being there, that an environment is whole. A build that was killed never
+// writes it.
+std::string environment_marker(const EnvironmentRequest& request);
+
+// The bash script that makes the environment, or finds it made. Steps are written to descriptor 3
+// as they finish: uv, apt, deps, skyward. `no_index`: only packages of --find-links.
+std::string environment_script(const EnvironmentRequest& request, bool no_index);
+
+// What `pip config list` printed, as option → value: "extra-index-url" → "https://a https://b".
+// Variables of the environment win over [install], which wins over [global], as in pip.
+std::map<std::string, std::string> parse_pip_config(std::string_view text);
+
+// How to make uv look where pip looks.
+struct UvSettings {
+  std::vector<std::pair<std::string, std::string>> environment;
+  bool no_index = false;
+};
+// `pip`: from parse_pip_config. `variable` tells what is set already; uv's own variables are never
+// overruled, except that the image's extra index is added to those there are.
+UvSettings uv_settings(const std::map<std::string, std::string>& pip,
+                       const std::optional<std::string>& image_extra_index,
+                       const std::function<std::optional<std::string>(const char*)>& variable);
+
+}  // namespace skyward::provider

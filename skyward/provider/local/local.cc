@@ -1,0 +1,435 @@
+#include "skyward/provider/local/local.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "skyward/base/check.h"
+#include "skyward/io/event_loop.h"
+#include "skyward/io/machine.h"
+#include "skyward/io/private_directory.h"
+#include "skyward/io/process.h"
+#include "skyward/provider/local/environment.h"
+
+namespace skyward::provider {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr Duration kLookupTimeout = std::chrono::seconds(10);  // dpkg-query, pip config
+constexpr std::string_view kIdPrefix = "local-";
+constexpr std::size_t kIdDigits = 8;
+
+bool is_cluster_id(std::string_view id) {
+  return id.size() == kIdPrefix.size() + kIdDigits && id.starts_with(kIdPrefix) &&
+         id.find_first_not_of("0123456789abcdef", kIdPrefix.size()) == std::string_view::npos;
+}
+
+// True for "<cluster>-<rest>" that is one plain name.
+bool is_instance_of(std::string_view cluster, std::string_view id) {
+  return id.size() > cluster.size() + 1 && id.starts_with(cluster) && id[cluster.size()] == '-' &&
+         !id.contains('/') && !id.contains('\0');
+}
+
+// "3.11" of "3.11.7".
+std::string minor_version(std::string_view version) {
+  const std::size_t first = version.find('.');
+  const std::size_t second = first == std::string_view::npos ? first : version.find('.', first + 1);
+  return std::string(version.substr(0, second));
+}
+
+std::optional<std::string> find_program(
+    const std::string& name,
+    const std::function<std::optional<std::string>(const char*)>& variable) {
+  if (name.contains('/')) {
+    if (io::is_program(name)) return name;
+    return std::nullopt;
+  }
+  const std::string path = variable("PATH").value_or("/usr/bin:/bin");
+  for (std::size_t begin = 0; begin <= path.size();) {
+    const std::size_t end = std::min(path.find(':', begin), path.size());
+    const std::string candidate = fmt::format("{}/{}", path.substr(begin, end - begin), name);
+    if (io::is_program(candidate)) return candidate;
+    begin = end + 1;
+  }
+  return std::nullopt;
+}
+
+std::string lookup(const std::map<std::string, std::string>& map, const std::string& key) {
+  const auto found = map.find(key);
+  return found == map.end() ? std::string() : found->second;
+}
+
+class LocalProvider final : public Provider {
+ public:
+  LocalProvider(const ProviderSpec& spec, LocalSurroundings surroundings)
+      : settings_(spec.settings), surroundings_(std::move(surroundings)) {}
+
+  std::string_view name() const override { return "local"; }
+  Capabilities capabilities() const override {
+    return {.spot = false,
+            .private_network = true,
+            .descriptors = true,
+            .root = false,
+            .stop_ends_billing = true};
+  }
+
+  Status check(const PoolSpec& spec) override;
+  Result<std::vector<Offer>> offers(const PoolSpec& spec, Time deadline) override;
+  Result<Cluster> prepare(const PoolSpec& spec, const Offer& offer, Time deadline) override;
+  Result<std::vector<Instance>> provision(const Cluster& cluster, int count, int first_node,
+                                          Time deadline) override;
+  Result<std::optional<Instance>> get_instance(const Cluster& cluster, const std::string& id,
+                                               Time deadline) override;
+  Status terminate(const Cluster& cluster, const std::vector<std::string>& ids,
+                   Time deadline) override;
+  Status teardown(const Cluster& cluster, Time deadline) override;
+  Connection connection(const Cluster& cluster, const Instance& instance) override;
+  Bootstrap bootstrap(const Cluster& cluster, const Instance& instance) override;
+
+ private:
+  // What prepare() keeps of a spec for the verbs that come after it.
+  struct Plan {
+    std::string agent_path;
+    Bootstrap bootstrap;             // without its directory
+    io::FileDescriptor lock;         // says that this pool's driver lives
+    std::set<std::string> used_ids;  // an id never comes back for another instance
+  };
+
+  std::string interpreter(const PoolSpec& spec) const;
+  bool needs_environment(const PoolSpec& spec) const;
+  EnvironmentRequest environment_request(const PoolSpec& spec) const;
+  Bootstrap plan_bootstrap(const PoolSpec& spec) const;
+  std::map<std::string, std::string> pip_config(const std::string& python) const;
+  void remove_abandoned() const;
+  Result<std::string> directory_of(const Cluster& cluster) const;
+
+  const std::map<std::string, std::string> settings_;
+  const LocalSurroundings surroundings_;
+  std::map<std::string, Plan> plans_;  // by cluster id
+};
+
+Status check_python(const PoolSpec& spec) {
+  const std::string client = lookup(spec.runtime.environment, "SKYWARD_CLIENT_PYTHON");
+  const std::string& wanted = spec.image.python;
+  if (client.empty() || wanted.empty() || wanted == "auto") return {};
+  if (minor_version(wanted) == minor_version(client)) return {};
+  return fail(ErrorKind::invalid,
+              fmt::format("Image(python=\"{}\") does not fit this program, which runs Python {}: "
+                          "functions that one minor version pickled do not load in another",
+                          wanted, client),
+              fmt::format("leave python out, say python=\"{}\", or run this program with Python {}",
+                          minor_version(client), minor_version(wanted)));
+}
+
+// System packages are the user's own to install here; those that are there already are fine.
+Status check_apt(const std::vector<std::string>& packages) {
+  std::string missing;
+  for (const std::string& package : packages) {
+    const std::string name = package.substr(0, package.find_first_of("=/"));
+    io::SpawnOptions query;
+    query.command = {"dpkg-query", "-W", "-f", "${db:Status-Status}\n", name};
+    const Result<io::CommandResult> answer = io::run_command(query, kLookupTimeout);
+    if (answer && answer->status.code == 0 && answer->status.signal == 0 &&
+        answer->out.starts_with("installed")) {
+      continue;
+    }
+    missing += (missing.empty() ? "" : " ") + name;
+  }
+  if (missing.empty()) return {};
+  return fail(ErrorKind::unsupported,
+              fmt::format("Image(apt=…) needs system packages that are not installed on this "
+                          "machine, and the local provider cannot install them: {}",
+                          missing),
+              fmt::format("run 'sudo apt-get install {}' once, or leave them out", missing));
+}
+
+Status LocalProvider::check(const PoolSpec& spec) {
+  if (Status status = check_python(spec); !status) return status;
+  if (!io::is_program(spec.agent_path)) {
+    return fail(ErrorKind::invalid,
+                fmt::format("the agent program {} cannot be run", spec.agent_path),
+                "install skyward again, or give the path of a skyward-agent that you built");
+  }
+  if (needs_environment(spec)) {
+    const EnvironmentRequest request = environment_request(spec);
+    std::error_code error;
+    if (!fs::exists(environment_marker(request), error) &&
+        !find_program(request.uv, surroundings_.variable)) {
+      return fail(ErrorKind::unsupported,
+                  fmt::format("the image's packages are installed with uv, and there is no program "
+                              "'{}'",
+                              request.uv),
+                  "install uv ('pip install uv'), or use an image without packages");
+    }
+  }
+  return check_apt(spec.image.apt);
+}
+
+std::string LocalProvider::interpreter(const PoolSpec& spec) const {
+  const std::string given = lookup(settings_, "python");
+  return given.empty() ? spec.runtime.python : given;
+}
+
+// An image that adds nothing runs on the driver's own interpreter.
+bool LocalProvider::needs_environment(const PoolSpec& spec) const {
+  if (!spec.image.pip.empty()) return true;
+  if (spec.runtime.python.empty()) return false;  // no Python in it
+  const std::string& wanted = spec.image.python;
+  const std::string client = lookup(spec.runtime.environment, "SKYWARD_CLIENT_PYTHON");
+  return !(wanted.empty() || wanted == "auto" || client.empty() ||
+           wanted == minor_version(client) || wanted == client);
+}
+
+EnvironmentRequest LocalProvider::environment_request(const PoolSpec& spec) const {
+  EnvironmentRequest request;
+  request.root = surroundings_.environment_root;
+  request.cloudpickle = lookup(settings_, "cloudpickle");
+  request.pip = spec.image.pip;
+  request.extra_index = spec.image.pip_extra_index_url;
+  if (const std::string uv = lookup(settings_, "uv"); !uv.empty()) request.uv = uv;
+
+  // The driver's own interpreter, unless a patch release is asked for by name: nothing is
+  // downloaded for it.
+  const std::string& wanted = spec.image.python;
+  const bool by_name = !wanted.empty() && wanted != "auto" && wanted != minor_version(wanted);
+  request.python = interpreter(spec);
+  if (by_name || request.python.empty()) request.python = wanted;
+  if (request.python.empty() || request.python == "auto") request.python = std::string("3");
+
+  for (const auto* variables : {&spec.image.env, &spec.env}) {
+    for (const auto& [name, value] : *variables) {
+      if (name.starts_with("UV_") || name.starts_with("PIP_")) request.variables[name] = value;
+    }
+  }
+  return request;
+}
+
+// pip's settings as pip itself sees them; none without pip.
+std::map<std::string, std::string> LocalProvider::pip_config(const std::string& python) const {
+  if (!python.starts_with('/')) return {};
+  io::SpawnOptions query;
+  query.command = {python, "-m", "pip", "--disable-pip-version-check", "config", "list"};
+  const Result<io::CommandResult> answer = io::run_command(query, kLookupTimeout);
+  if (!answer || answer->status.code != 0 || answer->status.signal != 0) return {};
+  return parse_pip_config(answer->out);
+}
+
+Bootstrap LocalProvider::plan_bootstrap(const PoolSpec& spec) const {
+  Bootstrap bootstrap;
+  if (!needs_environment(spec)) {
+    bootstrap.python = interpreter(spec);
+    return bootstrap;
+  }
+  const EnvironmentRequest request = environment_request(spec);
+  bootstrap.python = environment_python(request);
+
+  UvSettings settings;
+  std::error_code error;
+  if (!fs::exists(environment_marker(request), error)) {
+    const auto variable = [&](const char* name) {
+      const std::string given = lookup(request.variables, name);
+      return given.empty() ? surroundings_.variable(name) : std::optional(given);
+    };
+    const bool uv_is_configured =
+        variable("UV_CONFIG_FILE") ||
+        fs::exists(
+            variable("XDG_CONFIG_HOME").value_or(variable("HOME").value_or("") + "/.config") +
+                "/uv/uv.toml",
+            error) ||
+        fs::exists("/etc/uv/uv.toml", error);
+    std::map<std::string, std::string> pip;
+    if (!uv_is_configured) pip = pip_config(interpreter(spec));
+    settings = uv_settings(pip, request.extra_index, variable);
+  }
+  bootstrap.script = environment_script(request, settings.no_index);
+  bootstrap.environment.assign(request.variables.begin(), request.variables.end());
+  bootstrap.environment.insert(bootstrap.environment.end(), settings.environment.begin(),
+                               settings.environment.end());
+  return bootstrap;
+}
+
+Result<std::vector<Offer>> LocalProvider::offers(const PoolSpec&, Time) {
+  return std::vector<Offer>{{.instance_type = "local",
+                             .region = "localhost",
+                             .cpus = io::cpu_count(),
+                             .memory_gb = io::memory_gib(),
+                             .price_on_demand = 0.0,
+                             .price_spot = std::nullopt,
+                             .billing_increment_minutes = 0}};
+}
+
+// A lock that can be had belongs to a driver that is gone, and so does its directory.
+void LocalProvider::remove_abandoned() const {
+  for (const std::string& name : io::list_directory(surroundings_.state_root)) {
+    const std::string path = surroundings_.state_root + "/" + name;
+    if (!is_cluster_id(name) || !io::is_directory(path)) continue;
+    if (io::try_lock_file(path + "/lock")) (void)io::remove_tree(path);  // tried again next time
+  }
+}
+
+Result<Cluster> LocalProvider::prepare(const PoolSpec& spec, const Offer& offer, Time) {
+  const std::string& root = surroundings_.state_root;
+  if (Status status = io::ensure_private_directory(root); !status) return fail(status);
+  remove_abandoned();
+  const Result<int> port = io::free_tcp_port();
+  if (!port) return fail(port);
+
+  // Made under another name first: nobody sees a pool's directory before its lock is held.
+  const std::string digits = io::random_hex(static_cast<int>(kIdDigits));
+  const std::string id = std::string(kIdPrefix) + digits;
+  const std::string directory = root + "/" + id;
+  const std::string unfinished = root + "/new-" + digits;
+  if (Status status = io::make_private_directory(unfinished); !status) return fail(status);
+  std::optional<io::FileDescriptor> lock = io::try_lock_file(unfinished + "/lock");
+  std::error_code error;
+  if (lock && !io::is_directory(directory)) fs::rename(unfinished, directory, error);
+  if (!lock || !io::is_directory(directory) || error) {
+    (void)io::remove_tree(unfinished);
+    return fail(ErrorKind::unavailable, "cannot make the directory " + directory,
+                "check the rights and the free space there, or choose another place with TMPDIR");
+  }
+
+  Plan plan{.agent_path = spec.agent_path,
+            .bootstrap = plan_bootstrap(spec),
+            .lock = std::move(*lock),
+            .used_ids = {}};
+  plans_.emplace(id, std::move(plan));
+  return Cluster{.id = id,
+                 .region = offer.region,
+                 .instance_type = offer.instance_type,
+                 .details = {{"directory", directory}, {"head_port", std::to_string(*port)}}};
+}
+
+// The cluster's directory, if its details name one that this provider may have made.
+Result<std::string> LocalProvider::directory_of(const Cluster& cluster) const {
+  for (const auto& [key, value] : cluster.details) {
+    if (key != "directory") continue;
+    if (is_cluster_id(cluster.id) && fs::path(value).is_absolute() &&
+        fs::path(value).filename() == cluster.id) {
+      return value;
+    }
+  }
+  return fail(ErrorKind::invalid,
+              fmt::format("\"{}\" is not a pool of the local provider", cluster.id),
+              "use the cluster as prepare() returned it");
+}
+
+Result<std::vector<Instance>> LocalProvider::provision(const Cluster& cluster, int count,
+                                                       int first_node, Time deadline) {
+  const Result<std::string> directory = directory_of(cluster);
+  if (!directory) return fail(directory);
+  const auto plan = plans_.find(cluster.id);
+  if (plan == plans_.end()) {
+    return fail(ErrorKind::invalid, fmt::format("the pool {} is not open here", cluster.id),
+                "call prepare() first");
+  }
+
+  std::vector<Instance> instances;
+  std::vector<std::string> made;
+  for (int node = first_node; node < first_node + count; ++node) {
+    const std::string base = fmt::format("{}-{}", cluster.id, node);
+    std::string id = base;
+    for (int time = 1; plan->second.used_ids.contains(id); ++time) {
+      id = fmt::format("{}-r{}", base, time);
+    }
+    if (Status status = io::make_private_directory(*directory + "/" + id); !status) {
+      (void)terminate(cluster, made, deadline);
+      return fail(status);
+    }
+    plan->second.used_ids.insert(id);
+    made.push_back(id);
+    instances.push_back(
+        {.id = id, .spot = false, .private_ip = "127.0.0.1", .public_ip = std::nullopt});
+  }
+  return instances;
+}
+
+Result<std::optional<Instance>> LocalProvider::get_instance(const Cluster& cluster,
+                                                            const std::string& id, Time) {
+  const Result<std::string> directory = directory_of(cluster);
+  if (!directory) return fail(directory);
+  if (!is_instance_of(cluster.id, id) || !io::is_directory(*directory + "/" + id)) {
+    return std::nullopt;
+  }
+  return Instance{.id = id, .spot = false, .private_ip = "127.0.0.1", .public_ip = std::nullopt};
+}
+
+Status LocalProvider::terminate(const Cluster& cluster, const std::vector<std::string>& ids, Time) {
+  const Result<std::string> directory = directory_of(cluster);
+  if (!directory) return fail(directory);
+  Status result;
+  for (const std::string& id : ids) {
+    if (!is_instance_of(cluster.id, id)) continue;
+    if (Status status = io::remove_tree(*directory + "/" + id); !status && result) result = status;
+  }
+  return result;
+}
+
+Status LocalProvider::teardown(const Cluster& cluster, Time) {
+  const Result<std::string> directory = directory_of(cluster);
+  if (!directory) return fail(directory);
+  if (Status status = io::remove_tree(*directory); !status) return status;
+  plans_.erase(cluster.id);
+  return {};
+}
+
+Connection LocalProvider::connection(const Cluster& cluster, const Instance& instance) {
+  const auto plan = plans_.find(cluster.id);
+  const Result<std::string> directory = directory_of(cluster);
+  SKYWARD_CHECK(plan != plans_.end() && directory, "{} was not prepared here", cluster.id);
+  return {.command = {plan->second.agent_path, "run"},
+          .environment = {},
+          .directory = *directory + "/" + instance.id};
+}
+
+Bootstrap LocalProvider::bootstrap(const Cluster& cluster, const Instance& instance) {
+  const auto plan = plans_.find(cluster.id);
+  const Result<std::string> directory = directory_of(cluster);
+  SKYWARD_CHECK(plan != plans_.end() && directory, "{} was not prepared here", cluster.id);
+  Bootstrap bootstrap = plan->second.bootstrap;
+  bootstrap.directory = *directory + "/" + instance.id;
+  return bootstrap;
+}
+
+}  // namespace
+
+LocalSurroundings surroundings_of_this_process() {
+  const auto directory = [](const char* name) -> std::optional<std::string> {
+    std::optional<std::string> value = io::environment_variable(name);
+    if (value && value->starts_with('/') && io::is_writable_directory(*value)) return value;
+    return std::nullopt;
+  };
+  LocalSurroundings surroundings;
+  surroundings.variable = [](const char* name) { return io::environment_variable(name); };
+  if (const auto runtime = directory("XDG_RUNTIME_DIR")) {
+    surroundings.state_root = *runtime + "/skyward";
+  } else {
+    surroundings.state_root =
+        fmt::format("{}/skyward-{}", directory("TMPDIR").value_or("/tmp"), io::user_id());
+  }
+  const auto cache = io::environment_variable("XDG_CACHE_HOME");
+  if (cache && cache->starts_with('/')) {
+    surroundings.environment_root = *cache + "/skyward/environments";
+  } else if (const auto home = directory("HOME")) {
+    surroundings.environment_root = *home + "/.cache/skyward/environments";
+  } else {
+    surroundings.environment_root = surroundings.state_root + "/environments";
+  }
+  return surroundings;
+}
+
+std::unique_ptr<Provider> make_local(const ProviderSpec& spec, LocalSurroundings surroundings) {
+  return std::make_unique<LocalProvider>(spec, std::move(surroundings));
+}
+
+Result<std::unique_ptr<Provider>> make_local(const ProviderSpec& spec) {
+  return make_local(spec, surroundings_of_this_process());
+}
+
+}  // namespace skyward::provider

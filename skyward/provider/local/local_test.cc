@@ -1,0 +1,429 @@
+#include "skyward/provider/local/local.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <charconv>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "skyward/io/event_loop.h"
+#include "skyward/io/machine.h"
+#include "skyward/io/private_directory.h"
+#include "skyward/io/process.h"
+
+namespace skyward::provider {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr Duration kLimit = std::chrono::seconds(60);
+
+Result<io::CommandResult> run_program(std::vector<std::string> command) {
+  io::SpawnOptions options;
+  options.command = std::move(command);
+  return io::run_command(options, kLimit);
+}
+
+class Local : public testing::Test {
+ protected:
+  Local() : root_(testing::TempDir() + "skyward-" + io::random_hex(8)) {
+    EXPECT_TRUE(io::make_private_directory(root_));
+    std::ofstream(root_ + "/agent") << "#!/bin/sh\n";
+    fs::permissions(root_ + "/agent", fs::perms::owner_all);
+    variables_["PATH"] = io::environment_variable("PATH").value_or("/usr/bin:/bin");
+    variables_["HOME"] = root_;
+  }
+  ~Local() override { EXPECT_TRUE(io::remove_tree(root_)); }
+
+  std::unique_ptr<Provider> make(std::map<std::string, std::string> settings = {}) {
+    return make_local({.name = "local", .settings = std::move(settings)},
+                      {.state_root = root_ + "/state",
+                       .environment_root = root_ + "/cache/environments",
+                       .variable = [this](const char* name) -> std::optional<std::string> {
+                         const auto found = variables_.find(name);
+                         if (found == variables_.end()) return std::nullopt;
+                         return found->second;
+                       }});
+  }
+
+  PoolSpec spec() const {
+    PoolSpec made;
+    made.image.python = "auto";
+    made.runtime.command = {"{python}"};
+    made.runtime.python = "/opt/python/bin/python3";
+    made.runtime.environment = {{"SKYWARD_CLIENT_PYTHON", "3.11"}};
+    made.agent_path = root_ + "/agent";
+    return made;
+  }
+
+  static Cluster prepared(Provider& provider, const PoolSpec& spec) {
+    const auto offers = provider.offers(spec, kNever);
+    EXPECT_TRUE(offers);
+    const auto cluster = provider.prepare(spec, offers->at(0), kNever);
+    EXPECT_TRUE(cluster) << cluster.error().message;
+    return *cluster;
+  }
+
+  static std::string detail(const Cluster& cluster, std::string_view key) {
+    for (const auto& [name, value] : cluster.details) {
+      if (name == key) return value;
+    }
+    return "";
+  }
+
+  const std::string root_;
+  std::map<std::string, std::string> variables_;
+};
+
+TEST_F(Local, OffersThisMachineForNothing) {
+  const auto offers = make()->offers(spec(), kNever);
+  ASSERT_TRUE(offers);
+  ASSERT_EQ(offers->size(), 1u);
+  EXPECT_EQ(offers->at(0).instance_type, "local");
+  EXPECT_EQ(offers->at(0).region, "localhost");
+  EXPECT_EQ(offers->at(0).price_on_demand, 0.0);
+  EXPECT_GE(offers->at(0).cpus, 1);
+  EXPECT_GT(offers->at(0).memory_gb, 0.0);
+}
+
+TEST_F(Local, APoolsLifeLeavesNothingBehind) {
+  const auto provider = make();
+  const Cluster cluster = prepared(*provider, spec());
+  EXPECT_THAT(cluster.id, testing::MatchesRegex("local-[0-9a-f]{8}"));
+  const std::string directory = detail(cluster, "directory");
+  EXPECT_EQ(directory, root_ + "/state/" + cluster.id);
+  EXPECT_EQ(fs::status(directory).permissions(), fs::perms::owner_all);
+  int port = 0;
+  const std::string port_text = detail(cluster, "head_port");
+  std::from_chars(port_text.data(), port_text.data() + port_text.size(), port);
+  EXPECT_GE(port, 1024);
+
+  const auto instances = provider->provision(cluster, 2, 0, kNever);
+  ASSERT_TRUE(instances) << instances.error().message;
+  ASSERT_EQ(instances->size(), 2u);
+  EXPECT_EQ(instances->at(0).id, cluster.id + "-0");
+  EXPECT_EQ(instances->at(1).id, cluster.id + "-1");
+  EXPECT_EQ(instances->at(1).private_ip, "127.0.0.1");
+  EXPECT_FALSE(instances->at(1).spot);
+
+  const Connection connection = provider->connection(cluster, instances->at(1));
+  EXPECT_THAT(connection.command, ElementsAre(root_ + "/agent", "run"));
+  EXPECT_EQ(connection.directory, directory + "/" + cluster.id + "-1");
+  EXPECT_TRUE(io::is_directory(connection.directory));
+
+  ASSERT_TRUE(provider->terminate(cluster, {cluster.id + "-0", "unknown"}, kNever));
+  EXPECT_FALSE(provider->get_instance(cluster, cluster.id + "-0", kNever)->has_value());
+  ASSERT_TRUE(provider->get_instance(cluster, cluster.id + "-1", kNever)->has_value());
+
+  // The instance that takes an ended one's place has a name of its own.
+  const auto replacement = provider->provision(cluster, 1, 0, kNever);
+  ASSERT_TRUE(replacement);
+  EXPECT_EQ(replacement->at(0).id, cluster.id + "-0-r1");
+
+  ASSERT_TRUE(provider->teardown(cluster, kNever));
+  EXPECT_TRUE(io::list_directory(root_ + "/state").empty());
+  EXPECT_TRUE(provider->teardown(cluster, kNever)) << "twice does no harm";
+}
+
+TEST_F(Local, RemovesOnlyWhatIsItsOwn) {
+  const auto provider = make();
+  const Cluster cluster = prepared(*provider, spec());
+  std::ofstream(root_ + "/precious") << "x";
+  fs::create_directory(root_ + "/state/" + cluster.id + "x");
+
+  ASSERT_TRUE(provider->terminate(
+      cluster, {"../../precious", cluster.id + "-/../../../precious", "", ".", cluster.id},
+      kNever));
+  Cluster forged = cluster;
+  forged.details = {{"directory", root_}};
+  EXPECT_EQ(provider->teardown(forged, kNever).error().kind, ErrorKind::invalid);
+  forged = {.id = "..", .details = {{"directory", root_ + "/state/.."}}};
+  EXPECT_EQ(provider->teardown(forged, kNever).error().kind, ErrorKind::invalid);
+  EXPECT_TRUE(fs::exists(root_ + "/precious"));
+  EXPECT_TRUE(fs::exists(root_ + "/state/" + cluster.id));
+
+  // A node that a task replaced by a link out of the pool.
+  const auto instances = provider->provision(cluster, 1, 0, kNever);
+  ASSERT_TRUE(instances);
+  const std::string node = provider->connection(cluster, instances->at(0)).directory;
+  fs::remove(node);
+  fs::create_directory_symlink(root_, node);
+  ASSERT_TRUE(provider->terminate(cluster, {instances->at(0).id}, kNever));
+  EXPECT_FALSE(fs::exists(fs::symlink_status(node)));
+  EXPECT_TRUE(fs::exists(root_ + "/precious"));
+}
+
+TEST_F(Local, CleansUpAfterADriverThatDiedAndNoOther) {
+  auto dead = make();
+  const Cluster abandoned = prepared(*dead, spec());
+  ASSERT_TRUE(dead->provision(abandoned, 1, 0, kNever));
+  const auto alive = make();
+  const Cluster kept = prepared(*alive, spec());
+  EXPECT_TRUE(io::is_directory(detail(abandoned, "directory")));
+
+  dead.reset();  // its lock goes, as at the death of a process
+  const auto next = make();
+  const Cluster cluster = prepared(*next, spec());
+  EXPECT_FALSE(io::is_directory(detail(abandoned, "directory")));
+  EXPECT_TRUE(io::is_directory(detail(kept, "directory")));
+  EXPECT_TRUE(io::is_directory(detail(cluster, "directory")));
+}
+
+TEST_F(Local, RefusesAStateDirectoryThatOthersCanWrite) {
+  fs::create_directory(root_ + "/state");
+  fs::permissions(root_ + "/state", fs::perms::all);
+  const auto provider = make();
+  const auto cluster = provider->prepare(spec(), Offer{}, kNever);
+  ASSERT_FALSE(cluster);
+  EXPECT_EQ(cluster.error().kind, ErrorKind::denied);
+}
+
+TEST_F(Local, CheckRefusesAnotherPython) {
+  PoolSpec other = spec();
+  for (const char* python : {"auto", "", "3.11", "3.11.4"}) {
+    other.image.python = python;
+    // A patch release needs an environment, and that needs uv: any program will do for the check.
+    EXPECT_TRUE(make({{"uv", root_ + "/agent"}})->check(other)) << python;
+  }
+  other.image.python = "3.12";
+  const Status refused = make()->check(other);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, ErrorKind::invalid);
+  EXPECT_THAT(refused.error().message, HasSubstr("Image(python=\"3.12\")"));
+  EXPECT_THAT(refused.error().message, HasSubstr("Python 3.11"));
+  EXPECT_THAT(refused.error().hint, HasSubstr("python=\"3.11\""));
+}
+
+TEST_F(Local, CheckRefusesSystemPackagesThatAreNotThere) {
+  PoolSpec with = spec();
+  with.image.apt = {"no-such-package-1", "no-such-package-2=1.0"};
+  const Status refused = make()->check(with);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, ErrorKind::unsupported);
+  EXPECT_THAT(refused.error().message, HasSubstr(": no-such-package-1 no-such-package-2"));
+  EXPECT_THAT(refused.error().hint,
+              HasSubstr("sudo apt-get install no-such-package-1 no-such-package-2"));
+
+  if (run_program({"dpkg-query", "-W", "dpkg"})) {
+    with.image.apt = {"dpkg"};
+    EXPECT_TRUE(make()->check(with));
+  }
+}
+
+TEST_F(Local, CheckMissesUvAndTheAgentBeforeAnythingStarts) {
+  PoolSpec with = spec();
+  with.image.pip = {"six"};
+  variables_["PATH"] = root_ + "/nowhere";
+  Status refused = make()->check(with);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, ErrorKind::unsupported);
+  EXPECT_THAT(refused.error().hint, HasSubstr("pip install uv"));
+
+  with = spec();
+  with.agent_path = root_ + "/none";
+  refused = make()->check(with);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr(root_ + "/none"));
+}
+
+TEST_F(Local, AnEmptyImageNeedsNoScript) {
+  const auto provider = make();
+  PoolSpec plain = spec();
+  for (const char* python : {"auto", "", "3.11"}) {
+    plain.image.python = python;
+    const Cluster cluster = prepared(*provider, plain);
+    const auto instances = provider->provision(cluster, 1, 0, kNever);
+    ASSERT_TRUE(instances);
+    const Bootstrap bootstrap = provider->bootstrap(cluster, instances->at(0));
+    EXPECT_EQ(bootstrap.script, "");
+    EXPECT_EQ(bootstrap.python, "/opt/python/bin/python3");
+    EXPECT_EQ(bootstrap.directory, detail(cluster, "directory") + "/" + cluster.id + "-0");
+  }
+  // C++ workers: the Python version means nothing.
+  plain.runtime.python.clear();
+  plain.runtime.environment.clear();
+  plain.image.python = "3.13";
+  const Cluster cluster = prepared(*provider, plain);
+  EXPECT_EQ(provider->bootstrap(cluster, Instance{.id = cluster.id + "-0"}).script, "");
+}
+
+// The script run for real. Packages come from a folder made here: nothing leaves this machine.
+class LocalEnvironment : public Local {
+ protected:
+  void SetUp() override {
+    const auto uv = run_program({"uv", "--version"});
+    if (!uv || uv->status.code != 0) GTEST_SKIP() << "uv is not on PATH";
+    const auto python =
+        run_program({"python3", "-c",
+                     "import sys; print(sys.executable); print('%d.%d' % sys.version_info[:2])"});
+    if (!python || python->status.code != 0) GTEST_SKIP() << "python3 is not on PATH";
+    std::istringstream(python->out) >> python_ >> minor_;
+
+    fs::create_directory(root_ + "/wheels");
+    fs::create_directory(root_ + "/index");
+    make_wheel("cloudpickle", "1.2.3");
+    make_wheel("skyward_test_package", "4.5");
+    variables_["UV_FIND_LINKS"] = root_ + "/wheels";
+  }
+
+  void make_wheel(const std::string& name, const std::string& version) {
+    constexpr const char* kMake = R"python(
+import sys, zipfile
+folder, name, version = sys.argv[1:]
+with zipfile.ZipFile(f"{folder}/{name}-{version}-py3-none-any.whl", "w") as wheel:
+    info = f"{name}-{version}.dist-info"
+    wheel.writestr(f"{name}.py", f"version = {version!r}\n")
+    facts = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+    wheel.writestr(f"{info}/METADATA", facts)
+    kind = "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    wheel.writestr(f"{info}/WHEEL", kind)
+    wheel.writestr(f"{info}/RECORD", "")
+)python";
+    const auto made = run_program({python_, "-c", kMake, root_ + "/wheels", name, version});
+    ASSERT_TRUE(made && made->status.code == 0) << made->err;
+  }
+
+  PoolSpec spec_with(std::vector<std::string> pip) const {
+    PoolSpec made = spec();
+    made.runtime.python = python_;
+    made.runtime.environment = {{"SKYWARD_CLIENT_PYTHON", minor_}};
+    made.image.pip = std::move(pip);
+    return made;
+  }
+
+  struct Run {
+    int code = 0;
+    std::string steps;
+    std::string err;
+    Duration took{};
+    Bootstrap bootstrap;
+  };
+  // Opens a pool far enough to have its script, and runs it as an agent does.
+  Run run(const PoolSpec& spec, const std::vector<std::pair<std::string, std::string>>& more = {}) {
+    Run result;
+    const auto provider = make({{"cloudpickle", "1.2.3"}});
+    const Status checked = provider->check(spec);
+    EXPECT_TRUE(checked) << checked.error().message;
+    const Cluster cluster = prepared(*provider, spec);
+    const auto instances = provider->provision(cluster, 1, 0, kNever);
+    result.bootstrap = provider->bootstrap(cluster, instances->at(0));
+
+    std::ofstream(root_ + "/script") << result.bootstrap.script;
+    io::SpawnOptions options;
+    options.command = {"bash", "-c", "exec bash \"$0/script\" 3>\"$0/steps\"", root_};
+    options.directory = result.bootstrap.directory;
+    options.environment = {{"UV_OFFLINE", "1"},
+                           {"UV_DEFAULT_INDEX", "file://" + root_ + "/index"},
+                           {"UV_FIND_LINKS", root_ + "/wheels"},
+                           {"UV_CACHE_DIR", root_ + "/uv-cache"}};
+    options.unset = {"UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_INDEX"};
+    for (const auto& pair : result.bootstrap.environment) {
+      // The test's own index wins over whatever this machine's pip is set to.
+      if (!pair.first.starts_with("UV_")) options.environment.push_back(pair);
+    }
+    options.environment.insert(options.environment.end(), more.begin(), more.end());
+    const auto start = io::EventLoop::now();
+    const auto ran = io::run_command(options, kLimit);
+    result.took = io::EventLoop::now() - start;
+    EXPECT_TRUE(ran) << ran.error().message;
+    result.code = ran->status.code;
+    result.err = ran->err;
+    std::ostringstream steps;
+    steps << std::ifstream(root_ + "/steps").rdbuf();
+    result.steps = steps.str();
+    EXPECT_TRUE(provider->teardown(cluster, kNever));
+    return result;
+  }
+
+  std::string evaluate(const std::string& python, const std::string& code) {
+    const auto ran = run_program({python, "-c", code});
+    EXPECT_TRUE(ran && ran->status.code == 0) << ran->err;
+    return ran->out;
+  }
+
+  std::string python_;
+  std::string minor_;
+};
+
+TEST_F(LocalEnvironment, IsBuiltOnceAndReused) {
+  const PoolSpec wanted = spec_with({"skyward-test-package>=4"});
+  const Run first = run(wanted);
+  ASSERT_EQ(first.code, 0) << first.err;
+  EXPECT_EQ(first.steps, "uv\napt\ndeps\nskyward\n");
+  EXPECT_EQ(evaluate(first.bootstrap.python,
+                     "import skyward_test_package as p, cloudpickle as c, sys;"
+                     "print(p.version, c.version, '%d.%d' % sys.version_info[:2])"),
+            "4.5 1.2.3 " + minor_ + "\n");
+
+  // A broken uv and no packages at all: nothing of them is needed any more.
+  ASSERT_TRUE(io::remove_tree(root_ + "/wheels"));
+  const Run second = run(wanted, {{"PATH", "/usr/bin:/bin"}});
+  ASSERT_EQ(second.code, 0) << second.err;
+  EXPECT_EQ(second.steps, first.steps);
+  EXPECT_EQ(second.bootstrap.python, first.bootstrap.python);
+  EXPECT_LT(second.took, std::chrono::seconds(1));
+}
+
+TEST_F(LocalEnvironment, ABuildThatWasCutShortIsDoneAgain) {
+  const PoolSpec wanted = spec_with({"skyward-test-package"});
+  const Run first = run(wanted);
+  ASSERT_EQ(first.code, 0) << first.err;
+  const fs::path environment = fs::path(first.bootstrap.python).parent_path().parent_path();
+  ASSERT_TRUE(fs::remove(environment / "skyward-ready"));
+  std::ofstream(environment / "leftover") << "x";
+
+  const Run second = run(wanted);
+  ASSERT_EQ(second.code, 0) << second.err;
+  EXPECT_FALSE(fs::exists(environment / "leftover"));
+  EXPECT_TRUE(fs::exists(environment / "skyward-ready"));
+}
+
+TEST_F(LocalEnvironment, AnInterpreterThatWentAwayIsReplaced) {
+  const PoolSpec wanted = spec_with({"skyward-test-package"});
+  const Run first = run(wanted);
+  ASSERT_EQ(first.code, 0) << first.err;
+  fs::remove(first.bootstrap.python);
+  fs::create_symlink("/nowhere/python", first.bootstrap.python);
+  const Run second = run(wanted);
+  ASSERT_EQ(second.code, 0) << second.err;
+  EXPECT_EQ(evaluate(second.bootstrap.python, "print(1)"), "1\n");
+}
+
+TEST_F(LocalEnvironment, APackageThatDoesNotExistFailsAndLeavesNoEnvironment) {
+  const PoolSpec wanted = spec_with({"skyward-test-package-that-is-not-there"});
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    const Run failed = run(wanted);
+    EXPECT_EQ(failed.code, 1);
+    EXPECT_EQ(failed.steps, "uv\napt\n");
+    EXPECT_THAT(failed.err, HasSubstr("skyward-test-package-that-is-not-there"));
+    EXPECT_THAT(failed.err, HasSubstr("skyward: the packages of the image could not be installed"));
+    const fs::path environment = fs::path(failed.bootstrap.python).parent_path().parent_path();
+    EXPECT_FALSE(fs::exists(environment / "skyward-ready"));
+  }
+}
+
+TEST_F(LocalEnvironment, AUvThatWentAwayIsNamed) {
+  if (fs::exists("/usr/bin/uv") || fs::exists("/bin/uv")) GTEST_SKIP() << "uv is a system program";
+  const PoolSpec wanted = spec_with({"skyward-test-package"});
+  const Run failed = run(wanted, {{"PATH", "/usr/bin:/bin"}});
+  EXPECT_EQ(failed.code, 1);
+  EXPECT_EQ(failed.steps, "");
+  EXPECT_THAT(failed.err, HasSubstr("the program 'uv' was not found"));
+}
+
+TEST_F(LocalEnvironment, ShellSyntaxInAPackageNameNeverReachesAShell) {
+  const std::string evil = "x; touch " + root_ + "/evil";
+  EXPECT_FALSE(validate(spec_with({evil})));
+  // Even unchecked it is one quoted word.
+  const Run failed = run(spec_with({evil, "$(touch " + root_ + "/evil)"}));
+  EXPECT_NE(failed.code, 0);
+  EXPECT_FALSE(fs::exists(root_ + "/evil"));
+}
+
+}  // namespace
+}  // namespace skyward::provider

@@ -1,0 +1,26 @@
+#include "skyward/provider/table.h"
+
+#include <gtest/gtest.h>
+
+namespace skyward::provider {
+namespace {
+
+TEST(Table, EveryRowMakesTheProviderItNames) {
+  ASSERT_FALSE(provider_table().empty());
+  for (const TableRow& row : provider_table()) {
+    const auto made = make_provider({.name = std::string(row.name)});
+    ASSERT_TRUE(made) << made.error().message;
+    EXPECT_EQ((*made)->name(), row.name);
+  }
+}
+
+TEST(Table, AnUnknownNameIsAnsweredWithTheKnownOnes) {
+  const auto made = make_provider({.name = "cloud9"});
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().kind, ErrorKind::invalid);
+  EXPECT_EQ(made.error().message, "there is no provider named \"cloud9\"");
+  EXPECT_TRUE(made.error().hint.contains("\"local\"")) << made.error().hint;
+}
+
+}  // namespace
+}  // namespace skyward::provider

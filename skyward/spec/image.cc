@@ -1,0 +1,174 @@
+#include "skyward/spec/image.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "skyward/spec/json_text.h"
+
+namespace skyward {
+
+namespace {
+
+constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
+constexpr bool is_lower(char c) { return c >= 'a' && c <= 'z'; }
+constexpr bool is_letter(char c) { return is_lower(c) || (c >= 'A' && c <= 'Z'); }
+constexpr bool is_alphanumeric(char c) { return is_letter(c) || is_digit(c); }
+
+bool only(std::string_view text, std::string_view also) {
+  return std::ranges::all_of(text, [&](char c) { return is_alphanumeric(c) || also.contains(c); });
+}
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
+  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
+  return text;
+}
+
+// The text as a person should see it in an error: control characters spelled out.
+std::string shown(std::string_view text) {
+  std::string out;
+  append_json_string(out, text);
+  return out;
+}
+
+bool is_url_or_path(std::string_view text) {
+  if (text.starts_with('/')) return true;
+  const std::size_t scheme = text.find("://");
+  return scheme != std::string_view::npos && scheme > 0 && is_letter(text.front()) &&
+         only(text.substr(0, scheme), "+.-");
+}
+
+// A URL or an absolute path holds no blank, nothing that a URL must escape, and no shell
+// substitution.
+bool is_clean_location(std::string_view text) {
+  return !text.empty() && text.size() < 4096 && only(text, "-._~:/?#[]@!&'()*+,=%");
+}
+
+// An environment marker starts with one of its variables or a quoted text and compares something.
+bool is_marker(std::string_view text) {
+  constexpr std::array<std::string_view, 12> kVariables = {
+      "python_version",      "python_full_version",    "os_name",
+      "sys_platform",        "platform_release",       "platform_system",
+      "platform_machine",    "platform_version",       "platform_python_implementation",
+      "implementation_name", "implementation_version", "extra"};
+  if (!only(text, " \"'<>=!~._-()+*,")) return false;
+  while (!text.empty() && (text.front() == ' ' || text.front() == '(')) text.remove_prefix(1);
+  const bool starts_well = text.starts_with('"') || text.starts_with('\'') ||
+                           std::ranges::any_of(kVariables, [&](std::string_view name) {
+                             return text.starts_with(name);
+                           });
+  return starts_well &&
+         (text.find_first_of("<>=") != std::string_view::npos || text.contains(" in "));
+}
+
+// A requirement as pip reads it: name[extras] version ; marker, or name @ URL, or a URL, or an
+// absolute path.
+bool is_requirement(std::string_view text) {
+  text = trimmed(text);
+  if (is_url_or_path(text) && is_clean_location(text)) return true;
+  std::size_t name = 0;
+  while (name < text.size() && (is_alphanumeric(text[name]) ||
+                                (name > 0 && std::string_view("._-").contains(text[name]))))
+    ++name;
+  if (name == 0) return false;
+  std::string_view rest = trimmed(text.substr(name));
+  if (rest.starts_with('[')) {
+    const std::size_t end = rest.find(']');
+    if (end == std::string_view::npos || !only(rest.substr(1, end - 1), "._-, ")) return false;
+    rest = trimmed(rest.substr(end + 1));
+  }
+  if (const std::size_t marker = rest.find(';'); marker != std::string_view::npos) {
+    if (!is_marker(rest.substr(marker + 1))) return false;
+    rest = trimmed(rest.substr(0, marker));
+  }
+  if (rest.starts_with('@')) return is_clean_location(trimmed(rest.substr(1)));
+  if (rest.empty()) return true;
+  return std::string_view("<>=!~(").contains(rest.front()) && only(rest, "<>=!~().,*+_- ");
+}
+
+// name, name:architecture, name=version or name/release, as apt-get reads it.
+bool is_apt_package(std::string_view text) {
+  return !text.empty() && (is_lower(text.front()) || is_digit(text.front())) &&
+         only(text, "+-.:~=/_") && text.back() != '-' && text.back() != '=';
+}
+
+// "3.13" or "3.13.1".
+bool is_python_version(std::string_view text) {
+  if (!text.starts_with("3.")) return false;
+  text.remove_prefix(2);
+  const std::size_t dot = text.find('.');
+  const auto number = [](std::string_view part) {
+    return !part.empty() && part.size() <= 3 && std::ranges::all_of(part, is_digit);
+  };
+  if (dot == std::string_view::npos) return number(text);
+  return number(text.substr(0, dot)) && number(text.substr(dot + 1));
+}
+
+}  // namespace
+
+Status validate_environment(const std::map<std::string, std::string>& env, std::string_view where) {
+  for (const auto& [name, value] : env) {
+    if (name.empty() || is_digit(name.front()) || !only(name, "_")) {
+      return fail(
+          ErrorKind::invalid,
+          fmt::format("{}: {} is not a name of an environment variable", where, shown(name)),
+          "use letters, digits and underscores, not starting with a digit");
+    }
+    if (value.contains('\0')) {
+      return fail(ErrorKind::invalid,
+                  fmt::format("{}: the value of {} holds a NUL character", where, name),
+                  "an environment variable cannot hold one; encode the value, for example as hex");
+    }
+  }
+  return {};
+}
+
+Status validate(const Image& image) {
+  if (!image.python.empty() && image.python != "auto" && !is_python_version(image.python)) {
+    return fail(ErrorKind::invalid,
+                fmt::format("Image(python={}) is not a Python version", shown(image.python)),
+                "write it as \"3.12\" or \"3.12.4\", or \"auto\" for the version of this program");
+  }
+  for (const std::string& package : image.pip) {
+    if (is_requirement(package)) continue;
+    return fail(ErrorKind::invalid,
+                fmt::format("Image(pip=[{}]) is not a package requirement", shown(package)),
+                package.starts_with('-')
+                    ? "options cannot be given as packages; use pip_extra_index_url for an index"
+                    : "write it as \"name\", \"name[extra]==1.2\", \"name @ URL\", a URL, or an "
+                      "absolute path");
+  }
+  for (const std::string& package : image.apt) {
+    if (is_apt_package(package)) continue;
+    return fail(ErrorKind::invalid,
+                fmt::format("Image(apt=[{}]) is not a name of a system package", shown(package)),
+                "write it as \"git\" or \"git=1:2.39\"; lower-case letters, digits, + - . only");
+  }
+  if (image.pip_extra_index_url && (!is_url_or_path(*image.pip_extra_index_url) ||
+                                    !is_clean_location(*image.pip_extra_index_url))) {
+    return fail(ErrorKind::invalid,
+                "Image(pip_extra_index_url=…) is not a URL: no scheme, or a character that a URL "
+                "has to escape (the value is not shown: it may hold a password)",
+                "write it as \"https://host/simple\"");
+  }
+  return validate_environment(image.env, "Image(env=…)");
+}
+
+std::string shell_quote(std::string_view text) {
+  if (!text.empty() && only(text, "@%+=:,./-_")) return std::string(text);
+  std::string out = "'";
+  for (const char c : text) {
+    if (c == '\'') {
+      out += "'\\''";
+    } else {
+      out += c;
+    }
+  }
+  out += '\'';
+  return out;
+}
+
+}  // namespace skyward

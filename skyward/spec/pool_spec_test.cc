@@ -1,0 +1,79 @@
+#include "skyward/spec/pool_spec.h"
+
+#include <gtest/gtest.h>
+
+#include "skyward/spec/limits.h"
+
+namespace skyward {
+namespace {
+
+PoolSpec good() {
+  PoolSpec spec;
+  spec.runtime.command = {"{python}", "-m", "skyward.worker"};
+  spec.agent_path = "/opt/skyward-agent";
+  return spec;
+}
+
+// The message of the one thing that is wrong.
+std::string refusal(const PoolSpec& spec) {
+  const Status status = validate(spec);
+  if (status) return "accepted";
+  EXPECT_EQ(status.error().kind, ErrorKind::invalid);
+  EXPECT_FALSE(status.error().hint.empty()) << status.error().message;
+  return status.error().message;
+}
+
+TEST(PoolSpec, TheBoundsThemselvesAreAllowed) {
+  PoolSpec spec = good();
+  EXPECT_TRUE(validate(spec));
+  spec.nodes = kMaxNodes;
+  spec.concurrency = kMaxConcurrency;
+  spec.timeout = 1h;
+  spec.env = {{"A_1", "x y"}};
+  EXPECT_TRUE(validate(spec));
+}
+
+TEST(PoolSpec, RefusalsNameTheValueAndWhatIsAllowed) {
+  PoolSpec spec = good();
+  spec.nodes = 0;
+  EXPECT_EQ(refusal(spec), "nodes=0 is out of range: allowed is 1 to 10000");
+  spec.nodes = kMaxNodes + 1;
+  EXPECT_EQ(refusal(spec), "nodes=10001 is out of range: allowed is 1 to 10000");
+
+  spec = good();
+  spec.concurrency = -2;
+  EXPECT_EQ(refusal(spec), "concurrency=-2 is out of range: allowed is 1 to 1024");
+  spec.concurrency = 1025;
+  EXPECT_EQ(refusal(spec), "concurrency=1025 is out of range: allowed is 1 to 1024");
+
+  spec = good();
+  spec.timeout = -1500ms;
+  EXPECT_EQ(refusal(spec), "timeout=-1.5 s is negative: it is the lifetime of the pool's machines");
+
+  spec = good();
+  spec.env = {{"1A", ""}};
+  EXPECT_EQ(refusal(spec), "env: \"1A\" is not a name of an environment variable");
+
+  spec = good();
+  spec.runtime.environment = {{"A=", ""}};
+  EXPECT_EQ(refusal(spec), "runtime.environment: \"A=\" is not a name of an environment variable");
+
+  spec = good();
+  spec.image.pip = {"-r"};
+  EXPECT_EQ(refusal(spec), "Image(pip=[\"-r\"]) is not a package requirement");
+
+  spec = good();
+  spec.provider.name.clear();
+  EXPECT_EQ(refusal(spec), "no provider is named");
+
+  spec = good();
+  spec.runtime.command.clear();
+  EXPECT_EQ(refusal(spec), "runtime.command is empty: nothing says how to start a worker");
+
+  spec = good();
+  spec.agent_path.clear();
+  EXPECT_EQ(refusal(spec), "agent_path is empty: the skyward-agent program was not found");
+}
+
+}  // namespace
+}  // namespace skyward

@@ -1,0 +1,42 @@
+#pragma once
+
+// The worker's end of its socket to the agent: blocking, one thread. Messages of
+// wire/worker_protocol.h, whole, with their descriptors.
+
+#include <cstddef>
+#include <deque>
+#include <optional>
+
+#include "skyward/base/bytes.h"
+#include "skyward/io/file_descriptor.h"
+#include "skyward/wire/worker_protocol.h"
+
+namespace skyward {
+
+class WorkerSocket {
+ public:
+  // Borrows the descriptor and makes it blocking.
+  explicit WorkerSocket(int descriptor);
+
+  // The next message, waiting for it; empty when the agent has closed. Throws SkywardError when the
+  // stream breaks.
+  std::optional<wire::WorkerMessage> receive();
+  // Throws SkywardError when the agent is gone.
+  void send(const wire::WorkerMessage& message);
+
+ private:
+  // Waits for bytes and reads them, with their descriptors; false at the end of the stream.
+  bool read_more();
+  // The length of the first message in `received_`, if all of it is there.
+  std::optional<std::size_t> whole_message() const;
+
+  int descriptor_;
+  Bytes received_;
+  std::size_t used_ = 0;  // bytes of received_ already handed out
+  std::deque<io::FileDescriptor> descriptors_;
+};
+
+// The memory of a buffer whose blob came with its descriptor, mapped privately.
+SharedBytes map_blob(const wire::Buffer& buffer);
+
+}  // namespace skyward

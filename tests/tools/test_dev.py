@@ -1,0 +1,107 @@
+"""./dev and .ci/run from outside: what they list, refuse, count and end with."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import check_docs
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+def dev(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["./dev", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_help_lists_every_verb() -> None:
+    listed = set(re.findall(r"^  ([a-z]+)\s", dev("help").stdout, re.MULTILINE))
+    assert listed == check_docs.known_verbs((ROOT / "dev").read_text())
+    assert {"setup", "build", "demo", "test", "check", "run", "sim", "wheel"} <= listed
+
+
+def test_unknown_verb_is_refused_with_a_pointer() -> None:
+    done = dev("nosuchverb")
+    assert done.returncode != 0
+    assert "no verb 'nosuchverb'" in done.stderr
+    assert "./dev help" in done.stderr
+
+
+def test_unknown_part_of_the_tests_is_refused() -> None:
+    assert "no part 'nosuchpart'" in dev("test", "nosuchpart").stderr
+
+
+def run_steps(tmp_path: Path, steps: str) -> subprocess.CompletedProcess[str]:
+    """./dev in an empty folder, with a verb of its own that holds the steps."""
+    text = (ROOT / "dev").read_text()
+    marker = "verb=${1:-help}"
+    assert marker in text
+    verb = f"verb_steps() {{\n{steps}\nclose_count\n}}\n\n"
+    script = tmp_path / "dev"
+    script.write_text(text.replace(marker, verb + marker))
+    script.chmod(0o755)
+    return subprocess.run(
+        ["./dev", "steps"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("steps", "closing", "good"),
+    [
+        ("step a true", "1 passed, 0 failed, 0 skipped", True),
+        ("step a echo '3 passed, 0 failed, 1 skipped'", "3 passed, 0 failed, 1 skipped", True),
+        ("step a echo '2 passed, 1 failed'", "2 passed, 1 failed, 0 skipped", False),
+        ("step a true\nstep b false", "1 passed, 1 failed, 0 skipped", False),
+        (
+            "step a bash -c \"echo '4 passed, 0 failed'; exit 3\"",
+            "4 passed, 1 failed, 0 skipped",
+            False,
+        ),
+        ("step a die 'no such thing'\nstep b true", "1 passed, 1 failed, 0 skipped", False),
+        ("true", "0 passed, 0 failed, 0 skipped", False),
+    ],
+)
+def test_steps_are_counted(tmp_path: Path, steps: str, closing: str, good: bool) -> None:
+    done = run_steps(tmp_path, steps)
+    assert done.stdout.splitlines()[-1] == closing
+    assert (done.returncode == 0) == good
+
+
+def test_failed_step_shows_its_output(tmp_path: Path) -> None:
+    done = run_steps(tmp_path, "step a bash -c 'echo the reason; exit 1'")
+    assert "the reason" in done.stdout
+
+
+def run_ci(tmp_path: Path, fake_dev: str) -> subprocess.CompletedProcess[str]:
+    (tmp_path / ".ci").mkdir()
+    shutil.copy(ROOT / ".ci" / "run", tmp_path / ".ci" / "run")
+    (tmp_path / "dev").write_text("#!/bin/bash\n" + fake_dev)
+    (tmp_path / "dev").chmod(0o755)
+    return subprocess.run(
+        ["bash", ".ci/run"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_ci_sums_its_stages_up(tmp_path: Path) -> None:
+    done = run_ci(
+        tmp_path, "case $1 in test) echo '40 passed, 0 failed, 2 skipped';; *) echo;; esac"
+    )
+    stages = done.stdout.count("\n== ") // 2 + 1
+    assert done.stdout.splitlines()[-1] == f"{40 + stages - 1} passed, 0 failed, 2 skipped"
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize("verb", ["setup", "test", "static", "tsan", "fuzz", "sim", "bench"])
+def test_ci_fails_when_a_stage_does(tmp_path: Path, verb: str) -> None:
+    done = run_ci(tmp_path, f"[[ $1 != {verb} ]]")
+    assert " 1 failed" in done.stdout.splitlines()[-1]
+    assert done.returncode == 1
+
+
+def test_ci_uses_only_verbs_that_exist() -> None:
+    used = re.findall(r"^stage \w+ \./dev (\w+)", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
+    assert used
+    assert set(used) <= check_docs.known_verbs((ROOT / "dev").read_text())
