@@ -29,6 +29,12 @@ class SharedMemory {
   SharedMemory(const SharedMemory&) = delete;
   SharedMemory& operator=(const SharedMemory&) = delete;
 
+  // Puts the bytes at the start. Memory that nobody has written yet is filled by the kernel, which
+  // neither clears nor faults its pages in: twice as fast as writing to it. Fails with `exhausted`.
+  // One caller at a time.
+  Status fill(ByteView from);
+
+  // nullptr when the size is 0.
   std::byte* data() const { return data_; }
   std::size_t size() const { return size_; }
   int descriptor() const { return descriptor_.get(); }
@@ -38,6 +44,7 @@ class SharedMemory {
   FileDescriptor descriptor_;
   std::byte* data_ = nullptr;
   std::size_t size_ = 0;
+  bool untouched_ = false;  // new, and fill() has not been called
 };
 
 // Segments for sending, recycled. Thread-safe. A segment comes back by itself when its last holder
@@ -45,28 +52,32 @@ class SharedMemory {
 // to it again would change data under their hands.
 class Arena : public std::enable_shared_from_this<Arena> {
  public:
-  // Idle segments are kept up to `keep_bytes` in all.
+  // Idle segments are kept up to `keep_bytes` in all; the longest idle go first.
   static std::shared_ptr<Arena> create(std::size_t keep_bytes);
 
   struct Segment {
     std::shared_ptr<SharedMemory> memory;  // at least the size asked for
     bool retained = false;                 // set by the holder before letting go
   };
-  // A segment of at least `size` bytes with undefined content. Fails with `exhausted`.
+  // A segment of at least `size` bytes with undefined content: the smallest idle one that fits and
+  // is not wastefully large, or a new one. Fails with `exhausted`.
   Result<std::shared_ptr<Segment>> acquire(std::size_t size);
 
   std::size_t idle_bytes() const;
 
  private:
   explicit Arena(std::size_t keep_bytes) : keep_bytes_(keep_bytes) {}
+  std::shared_ptr<SharedMemory> take_idle(std::size_t size);
   void give_back(std::unique_ptr<Segment> segment);
 
   const std::size_t keep_bytes_;
   mutable std::mutex mutex_;
-  std::vector<std::shared_ptr<SharedMemory>> idle_;
+  std::vector<std::shared_ptr<SharedMemory>> idle_;  // the longest idle first
+  std::size_t idle_bytes_ = 0;
 };
 
-// Copies with several threads when `bytes` is large: page faults and memory channels both profit.
+// Copies; with several threads when there is much and cores are many, since one core does not fill
+// the memory's channels.
 void copy_bytes(std::byte* to, ByteView from);
 
 }  // namespace skyward::io

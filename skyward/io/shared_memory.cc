@@ -1,0 +1,159 @@
+#include "skyward/io/shared_memory.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace skyward::io {
+
+namespace {
+
+// An idle segment serves requests down to a quarter of its size: faulting in fresh pages costs ten
+// times as much as copying, so some waste is cheap, but a small buffer must not sit on a huge one.
+constexpr std::size_t kLargestWaste = 4;
+constexpr std::size_t kPage = 4096;
+
+// Sizes in steps of an eighth, so that buffers of nearly the same size can follow each other. Pages
+// that are never touched cost nothing.
+std::size_t rounded(std::size_t size) {
+  const std::size_t step = std::max(kPage, std::bit_floor(size) / 8);
+  return (size + step - 1) / step * step;
+}
+
+std::unexpected<Error> no_memory(std::size_t size, int error) {
+  return fail(ErrorKind::exhausted,
+              fmt::format("no shared memory of {} bytes: {}", size, errno_text(error)),
+              "free memory, send less at once, or raise the limits of memory and open files");
+}
+
+}  // namespace
+
+SharedMemory::SharedMemory(FileDescriptor descriptor, std::byte* data, std::size_t size)
+    : descriptor_(std::move(descriptor)), data_(data), size_(size) {}
+
+SharedMemory::~SharedMemory() {
+  if (data_ != nullptr) ::munmap(data_, size_);
+}
+
+Result<std::shared_ptr<SharedMemory>> SharedMemory::create(std::size_t size) {
+  FileDescriptor descriptor(::memfd_create("skyward", MFD_CLOEXEC));
+  if (!descriptor || ::ftruncate(descriptor.get(), static_cast<off_t>(size)) != 0) {
+    return no_memory(size, errno);
+  }
+  void* data = nullptr;
+  if (size > 0) {
+    data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor.get(), 0);
+    if (data == MAP_FAILED) return no_memory(size, errno);
+  }
+  std::shared_ptr<SharedMemory> memory(
+      new SharedMemory(std::move(descriptor), static_cast<std::byte*>(data), size));
+  memory->untouched_ = true;
+  return memory;
+}
+
+Result<std::shared_ptr<SharedMemory>> SharedMemory::map_private(FileDescriptor descriptor,
+                                                                std::size_t size) {
+  struct stat facts{};
+  if (::fstat(descriptor.get(), &facts) != 0) {
+    return fail(ErrorKind::invalid,
+                fmt::format("cannot map descriptor {}: {}", descriptor.get(), errno_text(errno)));
+  }
+  const auto file_size = static_cast<std::size_t>(facts.st_size);
+  if (size == 0) size = file_size;
+  if (file_size < size) {
+    // Touching what is behind the end would be a SIGBUS.
+    return fail(
+        ErrorKind::invalid,
+        fmt::format("a shared buffer was announced with {} bytes and has {}", size, file_size));
+  }
+  void* data = nullptr;
+  if (size > 0) {
+    data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, descriptor.get(), 0);
+    if (data == MAP_FAILED) return no_memory(size, errno);
+  }
+  return std::shared_ptr<SharedMemory>(
+      new SharedMemory(std::move(descriptor), static_cast<std::byte*>(data), size));
+}
+
+Status SharedMemory::fill(ByteView from) {
+  if (from.size() > size_) {
+    return fail(ErrorKind::invalid,
+                fmt::format("{} bytes do not fit into shared memory of {}", from.size(), size_));
+  }
+  if (!std::exchange(untouched_, false)) {
+    copy_bytes(data_, from);
+    return {};
+  }
+  std::size_t done = 0;
+  while (done < from.size()) {
+    const ssize_t written = ::pwrite(descriptor_.get(), from.data() + done, from.size() - done,
+                                     static_cast<off_t>(done));
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return no_memory(from.size(), written < 0 ? errno : ENOSPC);
+    done += static_cast<std::size_t>(written);
+  }
+  return {};
+}
+
+std::shared_ptr<Arena> Arena::create(std::size_t keep_bytes) {
+  return std::shared_ptr<Arena>(new Arena(keep_bytes));
+}
+
+Result<std::shared_ptr<Arena::Segment>> Arena::acquire(std::size_t size) {
+  auto segment = std::make_unique<Segment>();
+  segment->memory = take_idle(size);
+  if (!segment->memory) {
+    auto memory = SharedMemory::create(rounded(size));
+    if (!memory) return fail(memory);
+    segment->memory = *std::move(memory);
+  }
+  // Shared by all who hold the segment; the last one gives it back, if the arena still exists.
+  return std::shared_ptr<Segment>(segment.release(), [arena = weak_from_this()](Segment* last) {
+    std::unique_ptr<Segment> returned(last);
+    if (const auto alive = arena.lock()) alive->give_back(std::move(returned));
+  });
+}
+
+std::shared_ptr<SharedMemory> Arena::take_idle(std::size_t size) {
+  const std::lock_guard lock(mutex_);
+  auto best = idle_.end();
+  for (auto memory = idle_.begin(); memory != idle_.end(); ++memory) {
+    const std::size_t has = (*memory)->size();
+    if (has < size || has / kLargestWaste > std::max(size, kPage)) continue;
+    if (best == idle_.end() || has < (*best)->size()) best = memory;
+  }
+  if (best == idle_.end()) return nullptr;
+  std::shared_ptr<SharedMemory> memory = std::move(*best);
+  idle_.erase(best);
+  idle_bytes_ -= memory->size();
+  return memory;
+}
+
+void Arena::give_back(std::unique_ptr<Segment> segment) {
+  // Somebody who took hold of the memory itself may still read it.
+  if (segment->retained || segment->memory.use_count() > 1) return;
+  std::vector<std::shared_ptr<SharedMemory>> dropped;  // unmapped after the lock: that takes time
+  const std::lock_guard lock(mutex_);
+  if (segment->memory->size() > keep_bytes_) return;
+  idle_bytes_ += segment->memory->size();
+  idle_.push_back(std::move(segment->memory));
+  while (idle_bytes_ > keep_bytes_) {
+    idle_bytes_ -= idle_.front()->size();
+    dropped.push_back(std::move(idle_.front()));
+    idle_.erase(idle_.begin());
+  }
+}
+
+std::size_t Arena::idle_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return idle_bytes_;
+}
+
+}  // namespace skyward::io

@@ -1,0 +1,178 @@
+#include "skyward/io/shared_memory.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+namespace skyward::io {
+namespace {
+
+constexpr std::size_t kMiB = std::size_t{1} << 20;
+
+Bytes pattern(std::size_t size) {
+  Bytes bytes(size);
+  for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::byte>(i * 31 + i / 4096);
+  return bytes;
+}
+
+FileDescriptor copy_of(int descriptor) {
+  return FileDescriptor(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
+}
+
+TEST(SharedMemory, IsZeroedAndCloseOnExec) {
+  const auto memory = SharedMemory::create(100'000).value();
+  EXPECT_EQ(memory->size(), 100'000U);
+  EXPECT_TRUE(std::all_of(memory->data(), memory->data() + memory->size(),
+                          [](std::byte byte) { return byte == std::byte{0}; }));
+  EXPECT_TRUE(::fcntl(memory->descriptor(), F_GETFD) & FD_CLOEXEC);
+}
+
+TEST(SharedMemory, AReceiverSeesItAndItsWritesStayItsOwn) {
+  const Bytes bytes = pattern(1'000'003);
+  const auto sent = SharedMemory::create(bytes.size()).value();
+  ASSERT_TRUE(sent->fill(bytes));
+  const auto received =
+      SharedMemory::map_private(copy_of(sent->descriptor()), bytes.size()).value();
+  EXPECT_EQ(std::memcmp(received->data(), bytes.data(), bytes.size()), 0);
+  received->data()[5] = std::byte{99};
+  EXPECT_EQ(sent->data()[5], bytes[5]);
+}
+
+TEST(SharedMemory, FillsFreshAndUsedMemoryAlike) {
+  const Bytes bytes = pattern(20 * kMiB + 5);
+  const auto memory = SharedMemory::create(bytes.size()).value();
+  for (int round = 0; round < 3; ++round) {
+    ASSERT_TRUE(memory->fill(bytes));
+    ASSERT_EQ(std::memcmp(memory->data(), bytes.data(), bytes.size()), 0) << round;
+    std::memset(memory->data(), 7, memory->size());
+  }
+  const Status too_much = memory->fill(pattern(bytes.size() + 1));
+  ASSERT_FALSE(too_much);
+  EXPECT_EQ(too_much.error().kind, ErrorKind::invalid);
+}
+
+TEST(SharedMemory, SizeZeroMeansTheWholeFile) {
+  const auto sent = SharedMemory::create(12'345).value();
+  EXPECT_EQ(SharedMemory::map_private(copy_of(sent->descriptor()), 0).value()->size(), 12'345U);
+}
+
+TEST(SharedMemory, NothingIsASizeToo) {
+  const auto sent = SharedMemory::create(0).value();
+  ASSERT_TRUE(sent->fill({}));
+  EXPECT_EQ(SharedMemory::map_private(copy_of(sent->descriptor()), 0).value()->size(), 0U);
+}
+
+TEST(SharedMemory, AFileThatIsTooShortIsRefused) {
+  const auto sent = SharedMemory::create(4096).value();
+  const auto received = SharedMemory::map_private(copy_of(sent->descriptor()), 4097);
+  ASSERT_FALSE(received);
+  EXPECT_EQ(received.error().kind, ErrorKind::invalid);
+  EXPECT_NE(received.error().message.find("4097 bytes and has 4096"), std::string::npos);
+  EXPECT_FALSE(SharedMemory::map_private(FileDescriptor(), 1));
+}
+
+TEST(SharedMemory, WhatCannotBeHadIsExhausted) {
+  const auto memory = SharedMemory::create(std::size_t{1} << 62);
+  ASSERT_FALSE(memory);
+  EXPECT_EQ(memory.error().kind, ErrorKind::exhausted);
+}
+
+TEST(Arena, ASegmentComesBackWhenTheLastHolderLetsGo) {
+  const auto arena = Arena::create(100 * kMiB);
+  auto first = arena->acquire(kMiB).value();
+  EXPECT_GE(first->memory->size(), kMiB);
+  const std::byte* const where = first->memory->data();
+  auto second_holder = first;
+  first.reset();
+  EXPECT_EQ(arena->idle_bytes(), 0U);
+  second_holder.reset();
+  EXPECT_EQ(arena->idle_bytes(), kMiB);
+  EXPECT_EQ(arena->acquire(kMiB - 1000).value()->memory->data(), where);
+}
+
+TEST(Arena, ARetainedSegmentIsNotUsedAgain) {
+  const auto arena = Arena::create(100 * kMiB);
+  auto segment = arena->acquire(kMiB).value();
+  segment->retained = true;
+  segment.reset();
+  EXPECT_EQ(arena->idle_bytes(), 0U);
+}
+
+TEST(Arena, MemoryThatSomebodyStillHoldsIsNotUsedAgain) {
+  const auto arena = Arena::create(100 * kMiB);
+  const auto memory = arena->acquire(kMiB).value()->memory;
+  EXPECT_EQ(arena->idle_bytes(), 0U);
+}
+
+TEST(Arena, TakesTheBestFitAndNoHugeOne) {
+  const auto arena = Arena::create(1000 * kMiB);
+  auto two = arena->acquire(2 * kMiB).value();
+  auto three = arena->acquire(3 * kMiB).value();
+  auto hundred = arena->acquire(100 * kMiB).value();
+  const std::byte* const three_data = three->memory->data();
+  const std::byte* const hundred_data = hundred->memory->data();
+  hundred.reset();
+  three.reset();
+  two.reset();
+  const auto asked_two_and_a_half = arena->acquire(5 * kMiB / 2).value();
+  EXPECT_EQ(asked_two_and_a_half->memory->data(), three_data);
+  const auto asked_ten = arena->acquire(10 * kMiB).value();
+  EXPECT_NE(asked_ten->memory->data(), hundred_data);
+  const auto asked_fifty = arena->acquire(50 * kMiB).value();
+  EXPECT_EQ(asked_fifty->memory->data(), hundred_data);
+}
+
+TEST(Arena, KeepsNoMoreThanItMayAndDropsTheLongestIdle) {
+  const auto arena = Arena::create(5 * kMiB);
+  std::vector<std::shared_ptr<Arena::Segment>> segments;
+  for (int i = 0; i < 4; ++i) segments.push_back(arena->acquire(2 * kMiB).value());
+  const std::byte* const last = segments[3]->memory->data();
+  for (auto& segment : segments) segment.reset();
+  EXPECT_EQ(arena->idle_bytes(), 4 * kMiB);
+  arena->acquire(6 * kMiB).value().reset();  // more than may be kept in all
+  EXPECT_EQ(arena->idle_bytes(), 4 * kMiB);
+  const auto first_again = arena->acquire(2 * kMiB).value();
+  const auto second_again = arena->acquire(2 * kMiB).value();
+  EXPECT_TRUE(first_again->memory->data() == last || second_again->memory->data() == last);
+}
+
+TEST(Arena, SegmentsMayOutliveTheArena) {
+  auto arena = Arena::create(100 * kMiB);
+  const auto segment = arena->acquire(kMiB).value();
+  arena.reset();
+  segment->memory->data()[0] = std::byte{1};
+}
+
+TEST(Arena, ServesManyThreads) {
+  const auto arena = Arena::create(8 * kMiB);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (std::size_t i = 0; i < 300; ++i) {
+        const auto segment = arena->acquire((i % 7 + 1) * 50'000).value();
+        std::memset(segment->memory->data(), t, 50'000);
+        ASSERT_EQ(segment->memory->data()[49'999], static_cast<std::byte>(t));
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_LE(arena->idle_bytes(), 8 * kMiB);
+}
+
+TEST(CopyBytes, CopiesAllOfAnySize) {
+  for (const std::size_t size :
+       {std::size_t{0}, std::size_t{1}, 8 * kMiB - 1, 8 * kMiB, 8 * kMiB + 1, 33 * kMiB + 12'345}) {
+    const Bytes from = pattern(size);
+    Bytes to(size);
+    copy_bytes(to.data(), from);
+    EXPECT_TRUE(to == from) << size;
+  }
+}
+
+}  // namespace
+}  // namespace skyward::io
