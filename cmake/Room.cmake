@@ -8,7 +8,7 @@ target_compile_features(skyward_flags INTERFACE cxx_std_23)
 target_include_directories(skyward_flags INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR}/generated)
 target_compile_definitions(skyward_flags INTERFACE FMT_HEADER_ONLY=1 SKYWARD_VERSION="${PROJECT_VERSION}")
 target_compile_options(skyward_flags INTERFACE
-  -Wall -Wextra -Wconversion -Wshadow -Wno-psabi $<$<NOT:$<BOOL:${SKYWARD_NO_WERROR}>>:-Werror>)
+  -Wall -Wextra -Wconversion -Wshadow -Wno-missing-field-initializers -Wno-psabi $<$<NOT:$<BOOL:${SKYWARD_NO_WERROR}>>:-Werror>)
 target_link_libraries(skyward_flags INTERFACE Threads::Threads)
 # g++ 12 warns of overlaps inside its own std::string when it inlines "text" + string (GCC bug 105651).
 target_compile_options(skyward_flags INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)

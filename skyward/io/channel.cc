@@ -310,9 +310,7 @@ struct Channel::Impl : std::enable_shared_from_this<Impl> {
     loop.post([weak = weak_from_this()] {
       const auto self = weak.lock();
       if (!self) return;
-      for (int turn = 0; turn < kLastTurns && self->open; ++turn) {
-        if (!self->read_turn()) break;
-      }
+      self->read_now();
       self->fail_with(std::move(self->write_error));
     });
   }
@@ -322,6 +320,13 @@ struct Channel::Impl : std::enable_shared_from_this<Impl> {
   void on_readable() {
     const auto self = shared_from_this();  // the owner may let go of the channel inside a callback
     read_turn();
+  }
+
+  void read_now() {
+    const auto self = shared_from_this();
+    for (int turn = 0; turn < kLastTurns && open; ++turn) {
+      if (!read_turn()) break;
+    }
   }
 
   // Reads and delivers up to the budget. Says whether more may be there.
@@ -547,6 +552,7 @@ Channel::~Channel() { impl_->close(); }
 
 void Channel::send(Outgoing message) { impl_->send(std::move(message)); }
 void Channel::flush() { impl_->flush(); }
+void Channel::read_now() { impl_->read_now(); }
 std::size_t Channel::queued_bytes() const { return impl_->queued; }
 bool Channel::is_open() const { return impl_->open; }
 void Channel::close() { impl_->close(); }

@@ -64,6 +64,9 @@ class Channel {
   void send(Outgoing message);
   // Writes what is queued now instead of at the end of the turn; for latency.
   void flush();
+  // Hands out what has already arrived, without waiting for more: the last words of a process that
+  // has ended, say. From the loop thread; callbacks run inside.
+  void read_now();
   // Bytes queued and not yet taken by the kernel: back-pressure for senders.
   std::size_t queued_bytes() const;
   bool is_open() const;

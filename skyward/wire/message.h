@@ -96,7 +96,7 @@ struct DropBlobs {
   bool operator==(const DropBlobs&) const = default;
 };
 
-// End all workers (SIGTERM, SIGKILL after `grace_ms`) and the agent itself.
+// End all workers (running tasks are interrupted; SIGKILL after `grace_ms`) and the agent itself.
 struct Shutdown {
   std::uint32_t grace_ms = 0;
   bool operator==(const Shutdown&) const = default;

@@ -88,7 +88,8 @@ void write_head(const WorkerMessage& message, EncodedWorkerMessage& encoded, std
   ByteWriter to(encoded.head.data());
   to.put(static_cast<std::uint32_t>(length));
   to.put(static_cast<std::uint8_t>(message.kind));
-  to.put(static_cast<std::uint8_t>(message.status));
+  to.put(message.kind == WorkerKind::run ? std::uint8_t{message.behind}
+                                         : static_cast<std::uint8_t>(message.status));
   to.put(static_cast<std::uint16_t>(encoded.descriptors.size()));
   to.put(message.task.value);
   write(to);
@@ -172,6 +173,8 @@ WorkerMessage Decoder::decode() {
   message.status = static_cast<WorkerStatus>(status);
   switch (message.kind) {
     case WorkerKind::run:
+      message.behind = status == 1;
+      message.status = WorkerStatus::ok;
       read_run(message);
       break;
     case WorkerKind::credit:

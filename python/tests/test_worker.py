@@ -1,0 +1,583 @@
+"""_worker.py alone: this file plays the agent, over the socket, the cancel pipe and the output pipes."""
+
+import array
+import collections
+import hashlib
+import mmap
+import os
+import pathlib
+import pickle
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+from typing import NamedTuple
+
+import cloudpickle
+import pytest
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # a worker cannot import this file
+WORKER = pathlib.Path(__file__).resolve().parents[1] / "skyward" / "_worker.py"
+RUN, CREDIT, STOP, HELLO, RESULT, ITEM = 1, 2, 3, 16, 17, 18
+OK, RAISED, CANCELLED = 0, 1, 2
+WITHDRAW = 1 << 63
+MARK = b"\xff1234567"
+
+
+class Answer(NamedTuple):
+    kind: int
+    status: int
+    task: int
+    run_ns: int
+    buffers: list
+    retained: list
+
+    def value(self):
+        return pickle.loads(self.buffers[0], buffers=self.buffers[1:])
+
+
+class Agent:
+    def __init__(self, **environment):
+        ours, theirs = socket.socketpair()
+        cancel_read, self.cancel = os.pipe()
+        out_read, out_write = os.pipe()
+        err_read, err_write = os.pipe()
+        os.set_blocking(cancel_read, False)
+        self.outputs = {1: out_read, 2: err_read}
+
+        def place():  # in the child: the descriptors at 3 and 4
+            first, second = os.dup(theirs.fileno()), os.dup(cancel_read)
+            high = [os.dup(first), os.dup(second)]
+            os.dup2(high[0], 3)
+            os.dup2(high[1], 4)
+
+        self.process = subprocess.Popen(
+            [sys.executable, str(WORKER)],
+            stdin=subprocess.DEVNULL,
+            stdout=out_write,
+            stderr=err_write,
+            pass_fds=sorted({3, 4, theirs.fileno(), cancel_read}),
+            preexec_fn=place,
+            env={**os.environ, "PYTHONUNBUFFERED": "", "SKYWARD_MARK": MARK.hex(), **environment},
+            start_new_session=True,
+        )
+        theirs.close()
+        for descriptor in (cancel_read, out_write, err_write):
+            os.close(descriptor)
+        for descriptor in self.outputs.values():
+            os.set_blocking(descriptor, False)
+        self.sock = ours
+        self.sock.settimeout(20)
+        self.data = b""
+        self.descriptors = collections.deque()
+        self.answers = collections.deque()
+        self.known = set()
+
+    def close(self):
+        self.sock.close()
+        os.close(self.cancel)
+        for descriptor in self.outputs.values():
+            os.close(descriptor)
+        self.process.kill()
+        self.process.wait()
+
+    def hello(self):
+        kind, body = self.message()
+        assert kind[0] == HELLO
+        return body.decode()
+
+    def encode(self, task, function, *args, window=0, behind=False, body=None, **kwargs):
+        body = cloudpickle.dumps(function) if body is None else body
+        identity = hashlib.sha256(body).digest()[:16]
+        if identity in self.known:
+            body = b""
+        self.known.add(identity)
+        arguments = pickle.dumps((args, kwargs), 5)
+        table = struct.pack("<QQQiI", len(arguments), 0, 0, -1, 0)
+        rest = identity + struct.pack("<III", len(body), window, 1) + table + body + arguments
+        return struct.pack("<IBBHQ", 12 + len(rest), RUN, int(behind), 0, task) + rest
+
+    def run(self, task, function, *args, **options):
+        self.sock.sendall(self.encode(task, function, *args, **options))
+
+    def run_with_blob(self, task, function, value, blob):
+        """One argument, its buffers in a memfd."""
+        views = []
+        body = cloudpickle.dumps(function)
+        stream = cloudpickle.dumps(((value,), {}), 5, buffer_callback=views.append)
+        descriptor = os.memfd_create("test")
+        table = struct.pack("<QQQiI", len(stream), 0, 0, -1, 0)
+        offset = 64
+        for view in views:
+            raw = view.raw()
+            os.pwrite(descriptor, raw, offset)
+            table += struct.pack("<QQQiI", raw.nbytes, offset, blob, 0, 0)
+            offset += raw.nbytes
+        rest = hashlib.sha256(body).digest()[:16] + struct.pack("<III", len(body), 0, 1 + len(views)) + table + body + stream
+        head = struct.pack("<IBBHQ", 12 + len(rest), RUN, 0, 1, task)
+        rights = array.array("i", [descriptor])
+        self.sock.sendmsg([head + rest], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+        return descriptor
+
+    def interrupt(self, *tasks):
+        os.write(self.cancel, struct.pack(f"<{len(tasks)}Q", *tasks))
+        os.kill(self.process.pid, signal.SIGINT)
+
+    def credit(self, task, count):
+        self.sock.sendall(struct.pack("<IBBHQI", 16, CREDIT, 0, 0, task, count))
+
+    def stop(self):
+        self.sock.sendall(struct.pack("<IBBHQ", 12, STOP, 0, 0, 0))
+
+    def more(self):
+        data, ancillary, _, _ = self.sock.recvmsg(1 << 20, 1024)
+        if not data:
+            raise EOFError("the worker is gone")
+        for _, _, payload in ancillary:
+            received = array.array("i")
+            received.frombytes(payload)
+            self.descriptors.extend(received)
+        self.data += data
+
+    def message(self):
+        while len(self.data) < 16:
+            self.more()
+        length, kind, status, count, task = struct.unpack_from("<IBBHQ", self.data)
+        while len(self.data) < 4 + length:
+            self.more()
+        body, self.data = self.data[16 : 4 + length], self.data[4 + length :]
+        return (kind, status, count, task), body
+
+    def answer(self):
+        (kind, status, count, task), body = self.message()
+        run_ns, buffers, retained = struct.unpack_from("<QII", body)
+        entries = [struct.unpack_from("<QQQiI", body, 16 + 32 * i) for i in range(buffers)]
+        position = 16 + 32 * buffers
+        kept = list(struct.unpack_from(f"<{retained}Q", body, position))
+        position += 8 * retained
+        descriptors = [self.descriptors.popleft() for _ in range(count)]
+        found = []
+        for size, offset, _, index, _ in entries:
+            if index < 0:
+                found.append(body[position : position + size])
+                position += size
+            else:
+                assert offset % 64 == 0
+                mapped = mmap.mmap(descriptors[index], 0, mmap.MAP_PRIVATE)
+                found.append(memoryview(mapped)[offset : offset + size])
+        assert position == len(body)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        return Answer(kind, status, task, run_ns, found, kept)
+
+    def output(self, stream=1):
+        try:
+            return os.read(self.outputs[stream], 1 << 16)
+        except BlockingIOError:
+            return b""
+
+    def wait_output(self, wanted, stream=1):
+        seen = b""
+        deadline = time.monotonic() + 20
+        while wanted not in seen:
+            assert time.monotonic() < deadline, seen
+            select.select([self.outputs[stream]], [], [], 1)
+            seen += self.output(stream)
+        return seen
+
+
+@pytest.fixture
+def agent():
+    made = Agent()
+    assert made.hello().startswith(f"python {sys.version.split()[0]} cloudpickle ")
+    yield made
+    made.close()
+
+
+def call(agent, function, *args, **kwargs):
+    call.task += 1
+    agent.run(call.task, function, *args, **kwargs)
+    answer = agent.answer()
+    assert (answer.kind, answer.task) == (RESULT, call.task)
+    return answer
+
+
+call.task = 0
+
+
+def test_runs_a_function_and_keeps_its_body(agent):
+    def add(a, b=1):
+        return a + b
+
+    assert call(agent, add, 2).value() == 3
+    assert call(agent, add, 2, b=5).value() == 7
+    assert call(agent, add, "x", b="y").status == OK
+
+
+def test_runs_tasks_in_order_and_answers_each_before_the_next(agent):
+    agent.sock.sendall(b"".join(agent.encode(n, lambda n: n * n, n, body=None) for n in range(1, 200)))
+    for n in range(1, 200):
+        answer = agent.answer()
+        assert (answer.task, answer.value()) == (n, n * n)
+
+
+def test_describes_an_exception(agent):
+    def fail():
+        def inner():
+            raise ValueError("bad value")
+
+        try:
+            {}["missing"]
+        except KeyError:
+            inner()
+
+    answer = call(agent, fail)
+    assert answer.status == RAISED
+    told = answer.value()
+    assert (told["type"], told["module"], told["message"]) == ("ValueError", "builtins", "bad value")
+    assert "KeyError: 'missing'" in told["traceback"] and "in inner" in told["traceback"]
+    assert "skyward/_worker.py" not in told["traceback"]
+    assert isinstance(pickle.loads(told["exception"]), ValueError)
+
+
+def test_an_exception_that_does_not_load_again_travels_as_text(agent):
+    def fail():
+        class Odd(Exception):
+            def __init__(self, one, two):
+                super().__init__(f"{one} and {two}")
+
+        raise Odd(1, 2)
+
+    told = call(agent, fail).value()
+    assert told["exception"] is None
+    assert told["type"].endswith("Odd")
+    assert told["message"] == "1 and 2"
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), GeneratorExit()])
+def test_no_exception_ends_the_worker(agent, error):
+    def fail():
+        raise error
+
+    assert call(agent, fail).value()["type"] == type(error).__name__
+    assert call(agent, lambda: 1).value() == 1
+
+
+def test_names_the_part_of_a_result_that_does_not_pickle(agent):
+    def fail():
+        import threading
+
+        class Model:
+            def __init__(self):
+                self.size = 3
+                self.lock = threading.Lock()
+
+        return {"fine": 1, "model": [0, Model()]}
+
+    told = call(agent, fail).value()
+    assert (told["module"], told["type"]) == ("skyward.exceptions", "SerializationError")
+    assert told["message"] == (
+        "the result cannot be sent back: result['model'][1].lock: cannot pickle '_thread.lock' object"
+    )
+
+
+def test_a_generator_is_not_a_value(agent):
+    told = call(agent, lambda: (n for n in range(3))).value()
+    assert told["type"] == "SerializationError"
+    assert "generator" in told["message"]
+
+
+def test_a_missing_module_says_what_to_install(agent):
+    told = call(agent, None, body=b"\x80\x05cno_such_package.part\nthing\n.").value()
+    assert told["type"] == "ModuleNotFoundError"
+    assert "Image(pip=['no_such_package'])" in told["notes"][0]
+    # The body is kept: the next call fails the same way instead of crashing.
+    again = call(agent, None, body=b"\x80\x05cno_such_package.part\nthing\n.").value()
+    assert again["type"] == "ModuleNotFoundError"
+
+
+def test_a_result_of_a_local_class_comes_back(agent):
+    class Point:
+        def __init__(self, x):
+            self.x = x
+
+    point = call(agent, lambda: Point(4)).value()
+    assert point.x == 4
+    assert type(point) is Point
+
+
+def test_main_is_a_clean_module(agent):
+    def names():
+        import __main__
+
+        return [name for name in vars(__main__) if not name.startswith("__")]
+
+    assert call(agent, names).value() == []
+
+
+def test_large_arguments_are_writable_and_do_not_change_the_senders(agent):
+    numpy = pytest.importorskip("numpy")
+    sent = numpy.arange(100_000, dtype="int64")
+
+    def scale(array):
+        array *= 2
+        return int(array.sum())
+
+    descriptor = agent.run_with_blob(1, scale, sent, blob=7)
+    answer = agent.answer()
+    assert answer.value() == 2 * int(sent.sum())
+    assert answer.retained == []
+    assert os.pread(descriptor, sent.nbytes, 64) == sent.tobytes()
+
+
+def test_tells_which_blobs_are_still_in_use(agent):
+    numpy = pytest.importorskip("numpy")
+    sent = numpy.arange(100_000, dtype="int64")
+
+    def keep(array):
+        import builtins
+
+        builtins.kept = array
+
+    agent.run_with_blob(1, keep, sent, blob=7)
+    assert agent.answer().retained == [7]
+
+    def fail(array):
+        raise ValueError(len(array))
+
+    agent.run_with_blob(2, fail, sent, blob=8)
+    answer = agent.answer()
+    assert (answer.status, answer.retained) == (RAISED, [])
+    agent.run_with_blob(3, lambda array: array, sent, blob=9)
+    answer = agent.answer()
+    assert answer.retained == []
+    assert (answer.value() == sent).all()
+
+    def leave_child(array):
+        import subprocess
+
+        return subprocess.Popen(["sleep", "30"]).pid
+
+    agent.run_with_blob(4, leave_child, sent, blob=10)
+    answer = agent.answer()
+    assert answer.retained == [10]
+    os.kill(answer.value(), signal.SIGKILL)
+
+
+def test_large_results_travel_in_shared_memory(agent):
+    numpy = pytest.importorskip("numpy")
+
+    def make():
+        import numpy
+
+        return {"a": numpy.arange(50_000), "small": numpy.arange(3), "b": numpy.ones((300, 300), order="F")}
+
+    answer = call(agent, make)
+    assert isinstance(answer.buffers[1], memoryview)
+    assert isinstance(answer.buffers[0], bytes)
+    value = answer.value()
+    assert (value["a"] == numpy.arange(50_000)).all()
+    assert value["b"].shape == (300, 300)
+    assert value["small"].tolist() == [0, 1, 2]
+    assert call(agent, lambda: b"x" * 10_000_000).value() == b"x" * 10_000_000
+
+
+def test_large_inline_messages_arrive_whole(agent):
+    text = "x" * 3_000_000
+    assert call(agent, len, text).value() == len(text)
+
+
+def test_output_is_there_before_the_result(agent):
+    def speak():
+        import ctypes
+        import os
+        import sys
+
+        print("python line")
+        sys.stdout.write("no newline")
+        sys.stdout.flush()
+        ctypes.CDLL(None).printf(b" from C")  # stays in C's buffer until the task ends
+        os.write(1, b" raw")
+        print("error", file=sys.stderr)
+
+    assert call(agent, speak).status == OK
+    assert agent.output(1) == b"python line\nno newline raw from C"
+    assert agent.output(2) == b"error\n"
+
+
+def test_a_task_behind_others_begins_with_a_mark(agent):
+    def speak(text):
+        print(text, end="")
+
+    agent.sock.sendall(
+        agent.encode(1, speak, "one") + agent.encode(2, speak, "two", behind=True)
+    )
+    agent.answer()
+    agent.answer()
+    assert agent.output(1) == b"one" + MARK + struct.pack("<Q", 2) + b"two"
+    assert agent.output(2) == MARK + struct.pack("<Q", 2)
+
+
+def nap():
+    import time
+
+    print("napping", flush=True)
+    time.sleep(30)
+
+
+def test_interrupts_the_running_task_only(agent):
+    agent.run(1, nap)
+    agent.wait_output(b"napping")
+    agent.interrupt(99)  # another one: nothing happens
+    agent.run(2, lambda: 5)
+    agent.interrupt(1)
+    answer = agent.answer()
+    assert (answer.task, answer.status) == (1, CANCELLED)
+    answer = agent.answer()
+    assert (answer.task, answer.status, answer.value()) == (2, OK, 5)
+
+
+def test_an_interrupted_task_may_clean_up_and_may_finish(agent):
+    def stubborn():
+        import time
+
+        try:
+            print("napping", flush=True)
+            time.sleep(30)
+        except KeyboardInterrupt:
+            return "saved"
+
+    agent.run(1, stubborn)
+    agent.wait_output(b"napping")
+    agent.interrupt(1)
+    answer = agent.answer()
+    assert (answer.status, answer.value()) == (OK, "saved")
+
+
+def test_gives_unstarted_tasks_back_while_another_runs(agent):
+    agent.run(1, nap)
+    agent.wait_output(b"napping")
+    for task in (2, 3, 4):
+        agent.run(task, lambda task: task, task, behind=True)
+    agent.interrupt(3, 2 | WITHDRAW, 1 | WITHDRAW)  # a withdrawal never interrupts
+    assert sorted(agent.answer()[1:3] for _ in range(2)) == [(CANCELLED, 2), (CANCELLED, 3)]
+    agent.interrupt(1)
+    assert agent.answer()[1:3] == (CANCELLED, 1)
+    answer = agent.answer()
+    assert (answer.task, answer.value()) == (4, 4)
+
+
+def test_skips_a_task_that_was_cancelled_before_it_came(agent):
+    agent.interrupt(5)
+    agent.run(5, lambda: 1)
+    assert agent.answer()[1:3] == (CANCELLED, 5)
+
+
+def count():
+    import itertools
+
+    try:
+        for n in itertools.count():
+            print(n, flush=True)
+            yield n
+    finally:
+        print("closed", flush=True)
+
+
+def test_a_stream_waits_for_its_reader(agent):
+    agent.run(1, count, window=2)
+    assert [agent.answer().value() for _ in range(2)] == [0, 1]
+    agent.wait_output(b"2\n")  # made, but not sent
+    agent.credit(1, 1)
+    answer = agent.answer()
+    assert (answer.kind, answer.value()) == (ITEM, 2)
+    agent.wait_output(b"3\n")
+    agent.interrupt(1)
+    assert agent.answer()[:3] == (RESULT, CANCELLED, 1)
+    agent.wait_output(b"closed\n")
+    assert call(agent, lambda: 1).value() == 1
+
+
+def test_a_stream_ends_with_a_result_or_an_exception(agent):
+    def short(fail):
+        yield 1
+        if fail:
+            raise ValueError("no more")
+
+    agent.run(1, short, False, window=5)
+    assert [agent.answer()[:3] for _ in range(2)] == [(ITEM, OK, 1), (RESULT, OK, 1)]
+    agent.run(2, short, True, window=5)
+    assert agent.answer().kind == ITEM
+    answer = agent.answer()
+    assert (answer.kind, answer.status, answer.value()["message"]) == (RESULT, RAISED, "no more")
+    agent.run(3, lambda: 5, window=5)
+    assert "not a generator or iterator" in agent.answer().value()["message"]
+
+
+def test_a_forked_child_does_not_answer(agent):
+    def fork():
+        import os
+
+        child = os.fork()
+        if child:
+            os.waitpid(child, 0)
+        return child
+
+    assert call(agent, fork).value() > 0
+    assert call(agent, lambda: 2).value() == 2
+
+
+def test_worker_processes_of_the_user_work(agent):
+    def pool():
+        import multiprocessing
+
+        with multiprocessing.get_context("fork").Pool(2) as workers:
+            return workers.map(abs, [-1, -2, -3])
+
+    assert call(agent, pool).value() == [1, 2, 3]
+
+
+def test_stops_in_order(agent):
+    def at_exit():
+        import atexit
+
+        atexit.register(print, "bye")
+
+    assert call(agent, at_exit).status == OK
+    agent.run(7, lambda: 1)
+    agent.stop()
+    assert agent.answer().task == 7
+    assert agent.process.wait(20) == 0
+    assert agent.output(1) == b"bye\n"
+
+
+def test_refuses_another_python():
+    agent = Agent(SKYWARD_CLIENT_PYTHON="3.99")
+    try:
+        assert agent.process.wait(20) == 1
+        text = agent.output(2).decode()
+        assert "the driver runs Python 3.99" in text
+        assert "Image(python='3.99')" in text
+    finally:
+        agent.close()
+
+
+def test_takes_the_drivers_import_path_and_hides_its_own_variables(tmp_path):
+    (tmp_path / "beside_the_script.py").write_text("answer = 42\n")
+    agent = Agent(SKYWARD_SYS_PATH=str(tmp_path), COMPUTE_POOL="{}")
+    try:
+        agent.hello()
+
+        def look():
+            import os
+
+            import beside_the_script
+
+            return beside_the_script.answer, sorted(k for k in os.environ if k.startswith("SKYWARD_")), os.environ["COMPUTE_POOL"]
+
+        assert call(agent, look).value() == (42, [], "{}")
+    finally:
+        agent.close()

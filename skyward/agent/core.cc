@@ -1,0 +1,511 @@
+#include "skyward/agent/core.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <utility>
+
+#include "skyward/agent/schedule.h"
+#include "skyward/base/check.h"
+#include "skyward/spec/limits.h"
+
+namespace skyward::agent {
+namespace {
+
+using wire::TaskStatus;
+
+constexpr std::size_t kMaxOutputBytes = std::size_t{1} << 20;  // of one Output message, roughly
+constexpr std::size_t kLineOverheadBytes = 64;
+
+std::uint64_t elapsed_ms(const State& state, Time now) {
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(now - state.configured_at).count());
+}
+
+void remember_line(std::deque<std::string>& tail, const std::string& line) {
+  tail.push_back(line);
+  if (tail.size() > kTailLines) tail.pop_front();
+}
+
+// What a script does next that does not say what it begins.
+std::string step_after(const std::string& step) {
+  if (step == "uv") return "apt";
+  if (step == "apt") return "deps";
+  return "skyward";
+}
+
+std::string size_text(std::int64_t bytes) {
+  const double mib = static_cast<double>(bytes) / (1024.0 * 1024.0);
+  return mib < 1024 ? fmt::format("{:.0f} MiB", mib) : fmt::format("{:.1f} GiB", mib / 1024);
+}
+
+// What the user reads when a task took its worker with it.
+std::string death_detail(const WorkerExit& end, const std::string& killed) {
+  const std::string peak =
+      end.peak_bytes > 0 ? fmt::format("; its peak memory was {}", size_text(end.peak_bytes)) : "";
+  if (!killed.empty()) return fmt::format("the worker process was killed: {}{}", killed, peak);
+  if (end.signal == 0)
+    return fmt::format(
+        "the worker process ended with exit code {} while it ran the task, as if the function had "
+        "called os._exit({}){}",
+        end.code, end.code, peak);
+  const std::string text =
+      fmt::format("the worker process was {} while it ran the task{}", end.text, peak);
+  if (end.signal != SIGKILL) return text;
+  return text +
+         ". Nobody here sent that signal; it is what the kernel does when memory runs out: use "
+         "less memory in the function, fewer slots, or a machine with more";
+}
+
+void fail_node(State& state, Effects& effects, wire::Failed failed) {
+  state.phase = Phase::failed;
+  const std::string detail =
+      fmt::format("the node failed in step {}: {}", failed.step, failed.reason);
+  effects.send(std::move(failed));
+  for (Slot& slot : state.slots)
+    if (slot.phase != SlotPhase::absent) kill_slot(slot, effects, detail);
+  state.queue.clear();
+  for (auto& queue : state.pinned) queue.clear();
+  std::vector<TaskId> waiting;
+  for (const auto& [id, task] : state.tasks) waiting.push_back(id);
+  std::sort(waiting.begin(), waiting.end());
+  for (const TaskId id : waiting)
+    answer_status(state, effects, id, TaskStatus::worker_died, 0, detail);
+}
+
+void start_workers(State& state, Effects& effects, Time now) {
+  state.phase = Phase::starting;
+  for (Slot& slot : state.slots)
+    if (slot.place == 0) start_slot(slot, effects, now);
+}
+
+void become_ready(State& state, Effects& effects, Time now) {
+  if (state.phase != Phase::starting || !state.accelerators) return;
+  for (const Slot& slot : state.slots)
+    if (slot.place == 0 && slot.phase != SlotPhase::ready) return;
+  state.phase = Phase::ready;
+  effects.send(
+      wire::Ready{.accelerators = *state.accelerators, .elapsed_ms = elapsed_ms(state, now)});
+  dispatch(state, effects, now);
+}
+
+void on_configure(State& state, Effects& effects, const wire::Configure& configure, Time now) {
+  if (state.phase != Phase::greeting) return;  // once, by contract
+  state.configure = configure;
+  state.configure.concurrency = std::max(1U, configure.concurrency);
+  state.configured_at = now;
+  const auto workers = static_cast<std::uint32_t>(configure.workers.size());
+  for (std::uint32_t worker = 0; worker < workers; ++worker) {
+    for (std::uint32_t place = 0; place < state.configure.concurrency; ++place) {
+      Slot& slot = state.slots.emplace_back();
+      slot.id = SlotId{worker * state.configure.concurrency + place};
+      slot.worker = worker;
+      slot.place = place;
+    }
+  }
+  state.pinned.resize(workers);
+  if (configure.bootstrap.empty()) return start_workers(state, effects, now);
+  state.phase = Phase::bootstrapping;
+  state.step = "uv";
+  state.bootstrap_deadline = now + kBootstrapTimeout;
+  effects.start_bootstrap(state.configure);
+}
+
+// A buffer whose blob came without a descriptor means the blob this node has. False when it has
+// not.
+bool resolve_blobs(State& state, wire::Payload& payload) {
+  for (wire::Buffer& buffer : payload.buffers) {
+    if (!buffer.in_blob()) continue;
+    if (buffer.blob.descriptor >= 0) {
+      if (buffer.blob.id.value != 0) state.blobs.try_emplace(buffer.blob.id, buffer.blob);
+      continue;
+    }
+    const auto found = state.blobs.find(buffer.blob.id);
+    if (found == state.blobs.end()) return false;
+    buffer.blob = found->second;
+  }
+  return true;
+}
+
+void on_run_task(State& state, Effects& effects, const wire::RunTask& run, Time now) {
+  if (state.phase == Phase::stopping || state.phase == Phase::ended) return;
+  const auto [place, is_new] = state.tasks.try_emplace(run.task);
+  if (!is_new) return;  // this attempt or another is here and will be answered
+  Task& task = place->second;
+  task.run = run;
+  task.run.body = {};
+  task.arrival = ++state.arrivals;
+  if (!run.body.empty()) state.bodies[run.function] = run.body;
+  const std::uint32_t worker = run.worker.value_or(0);
+  const auto refuse = [&](std::string why) {
+    answer_status(state, effects, run.task, TaskStatus::worker_died, worker, std::move(why));
+  };
+  if (!resolve_blobs(state, task.run.arguments))
+    return refuse("the agent does not have a buffer of the arguments; this is a bug in Skyward");
+  if (!state.bodies.contains(run.function))
+    return refuse("the agent does not have the function's body; this is a bug in Skyward");
+  if (state.phase == Phase::failed) return refuse("the node has failed");
+  if (state.phase != Phase::greeting && worker >= state.pinned.size())
+    return refuse(
+        fmt::format("worker {} was asked for, but the node has {}", worker, state.pinned.size()));
+  if (state.phase == Phase::greeting) return refuse("the node is not configured yet");
+  enqueue(state, run.task);
+  dispatch(state, effects, now);
+}
+
+void on_recall(State& state, Effects& effects, std::uint32_t count) {
+  wire::Recalled recalled;
+  while (recalled.tasks.size() < count && !state.queue.empty()) {
+    const TaskId id = state.queue.back();
+    state.queue.pop_back();
+    state.tasks.erase(id);
+    recalled.tasks.push_back(id);
+  }
+  effects.send(std::move(recalled));
+}
+
+void on_credit(State& state, Effects& effects, const wire::StreamCredit& credit) {
+  const auto found = state.tasks.find(credit.task);
+  if (found == state.tasks.end() || !found->second.slot) return;  // it ended meanwhile
+  effects.credit(*found->second.slot, credit.task, credit.count);
+}
+
+void finish(State& state, Effects& effects, int code) {
+  if (state.phase == Phase::ended) return;
+  state.phase = Phase::ended;
+  effects.exit(code);
+}
+
+bool all_ended(const State& state) {
+  return std::all_of(state.slots.begin(), state.slots.end(),
+                     [](const Slot& slot) { return slot.phase == SlotPhase::absent; });
+}
+
+void on_shutdown(State& state, Effects& effects, const wire::Shutdown& shutdown, Time now) {
+  if (state.phase == Phase::stopping || state.phase == Phase::ended) return;
+  if (state.phase == Phase::bootstrapping) effects.kill_bootstrap();
+  state.phase = Phase::stopping;
+  state.bootstrap_deadline = kNever;
+  state.shutdown_deadline = now + std::chrono::milliseconds(shutdown.grace_ms);
+  for (Slot& slot : state.slots) {
+    if (slot.phase == SlotPhase::absent || !slot.killed.empty()) continue;
+    slot.kill_at = kNever;
+    slot.start_deadline = kNever;
+    if (slot.phase == SlotPhase::starting) {  // it has nothing to save
+      kill_slot(slot, effects, "the pool was closed");
+      continue;
+    }
+    for (const TaskId id : slot.window) effects.interrupt(slot.id, id);
+    effects.stop_worker(slot.id);
+  }
+  if (all_ended(state)) finish(state, effects, 0);
+}
+
+void on_worker_result(State& state, Effects& effects, Slot& slot, wire::WorkerMessage message,
+                      Time now) {
+  const TaskId id = message.task;
+  Task& task = state.tasks.at(id);
+  const bool cancelled = message.status == wire::WorkerStatus::cancelled;
+  if (cancelled ? !task.ending && !task.withdrawn : slot.window.front() != id)
+    return on_worker_broken(state, effects, slot.id,
+                            fmt::format("it answered task {} out of turn", id.value));
+  const FunctionId function = task.run.function;
+  leave_window(state, effects, id, now);
+  if (cancelled && !task.ending) {
+    enqueue(state, id);
+    return dispatch(state, effects, now);
+  }
+  if (cancelled) {
+    wire::TaskResult result;
+    result.status = task.ending.value_or(TaskStatus::cancelled);
+    result.worker = slot.worker;
+    result.run_ns = message.run_ns;
+    result.detail = ending_detail(task);
+    result.retained = std::move(message.retained);
+    answer(state, effects, id, std::move(result));
+    return dispatch(state, effects, now);
+  }
+  const Duration took{static_cast<Duration::rep>(message.run_ns)};
+  Duration& estimate = state.run_times.try_emplace(function, took).first->second;
+  estimate = std::max(took, estimate - (estimate - took) / 4);
+  wire::TaskResult result;
+  result.status = message.status == wire::WorkerStatus::ok ? TaskStatus::ok : TaskStatus::raised;
+  result.worker = slot.worker;
+  result.payload = std::move(message.payload);
+  result.run_ns = message.run_ns;
+  result.retained = std::move(message.retained);
+  answer(state, effects, id, std::move(result));
+  dispatch(state, effects, now);
+}
+
+// The process is gone: its front task is answered, what it had not begun goes back to the queue.
+void release_window(State& state, Effects& effects, Slot& slot, const WorkerExit& end, Time now) {
+  bool front = true;
+  while (!slot.window.empty()) {
+    const TaskId id = slot.window.front();
+    Task& task = state.tasks.at(id);
+    slot.window.pop_front();
+    task.slot.reset();
+    if (task.ending) {
+      answer_status(state, effects, id, *task.ending, slot.worker, ending_detail(task));
+    } else if (front) {
+      answer_status(state, effects, id, TaskStatus::worker_died, slot.worker,
+                    death_detail(end, slot.killed));
+    } else {
+      enqueue(state, id);
+    }
+    front = false;
+  }
+  slot.expected = Duration{};
+  slot.front_since = now;
+  slot.kill_at = kNever;
+  slot.withdrew = false;
+}
+
+// No slot of these tasks will come: tell them why.
+void fail_waiting(State& state, Effects& effects, const Slot& broken, const std::string& reason) {
+  const auto fail_queue = [&](std::deque<TaskId>& queue) {
+    while (!queue.empty()) {
+      const TaskId id = queue.front();
+      queue.pop_front();
+      state.tasks.at(id).tail = broken.tail;
+      answer_status(state, effects, id, TaskStatus::worker_died, broken.worker, reason);
+    }
+  };
+  if (broken.place == 0) fail_queue(state.pinned[broken.worker]);
+  if (all_ended(state)) fail_queue(state.queue);
+}
+
+void on_start_failed(State& state, Effects& effects, Slot& slot, const WorkerExit& end, Time now) {
+  const std::string how = slot.killed.empty() ? end.text : slot.killed;
+  if (++slot.start_failures < kMaxWorkerStartFailures) return start_slot(slot, effects, now);
+  slot.phase = SlotPhase::absent;
+  slot.broken = true;
+  if (state.phase == Phase::starting) {
+    wire::Failed failed;
+    failed.step = "server";
+    failed.command = fmt::format("{}", fmt::join(state.configure.worker_command, " "));
+    failed.reason = how;
+    failed.lines.assign(slot.tail.begin(), slot.tail.end());
+    return fail_node(state, effects, std::move(failed));
+  }
+  fail_waiting(state, effects, slot,
+               fmt::format("the worker process did not start, {} times in a row: {}",
+                           slot.start_failures, how));
+  dispatch(state, effects, now);
+}
+
+}  // namespace
+
+void on_message(State& state, Effects& effects, const wire::Message& message, Time now) {
+  if (const auto* run = std::get_if<wire::RunTask>(&message)) {
+    on_run_task(state, effects, *run, now);
+  } else if (const auto* credit = std::get_if<wire::StreamCredit>(&message)) {
+    on_credit(state, effects, *credit);
+  } else if (const auto* drop = std::get_if<wire::DropBlobs>(&message)) {
+    for (const BlobId id : drop->blobs) state.blobs.erase(id);
+  } else if (const auto* cancel = std::get_if<wire::CancelTask>(&message)) {
+    if (state.phase == Phase::stopping || !state.tasks.contains(cancel->task)) return;
+    end_early(state, effects, cancel->task, TaskStatus::cancelled, now);
+    dispatch(state, effects, now);
+  } else if (const auto* recall = std::get_if<wire::RecallTasks>(&message)) {
+    on_recall(state, effects, recall->count);
+  } else if (const auto* configure = std::get_if<wire::Configure>(&message)) {
+    on_configure(state, effects, *configure, now);
+  } else if (const auto* shutdown = std::get_if<wire::Shutdown>(&message)) {
+    on_shutdown(state, effects, *shutdown, now);
+  }
+}
+
+void on_disconnected(State& state, Effects& effects) {
+  if (state.phase == Phase::ended) return;
+  if (state.phase == Phase::bootstrapping) effects.kill_bootstrap();
+  for (Slot& slot : state.slots)
+    if (slot.phase != SlotPhase::absent) kill_slot(slot, effects, "the driver is gone");
+  finish(state, effects, 0);
+}
+
+void on_bootstrap_step(State& state, Effects& effects, const std::string& line, Time now) {
+  if (state.phase != Phase::bootstrapping || line.empty()) return;
+  constexpr std::string_view kBegin = "begin ";
+  if (line.starts_with(kBegin)) {
+    state.step = line.substr(kBegin.size());
+    return;
+  }
+  state.step = step_after(line);
+  effects.send(wire::BootstrapStep{.step = line, .elapsed_ms = elapsed_ms(state, now)});
+}
+
+void on_bootstrap_end(State& state, Effects& effects, const BootstrapEnd& end, Time now) {
+  if (state.phase != Phase::bootstrapping) return;
+  state.bootstrap_deadline = kNever;
+  if (end.ok) return start_workers(state, effects, now);
+  const std::string reason = state.bootstrap_timed_out
+                                 ? fmt::format("timed out after {:g} s", seconds(kBootstrapTimeout))
+                                 : end.reason;
+  fail_node(state, effects,
+            {.step = state.step, .command = end.command, .reason = reason, .lines = end.lines});
+}
+
+void on_accelerators(State& state, Effects& effects, std::vector<std::string> names, Time now) {
+  state.accelerators = std::move(names);
+  become_ready(state, effects, now);
+}
+
+void on_worker_hello(State& state, Effects& effects, SlotId id, Time now) {
+  Slot& slot = state.slots[id.value];
+  if (slot.phase != SlotPhase::starting || !slot.killed.empty()) return;
+  slot.phase = SlotPhase::ready;
+  slot.start_failures = 0;
+  slot.start_deadline = kNever;
+  become_ready(state, effects, now);
+  dispatch(state, effects, now);
+}
+
+void on_worker_message(State& state, Effects& effects, SlotId id, wire::WorkerMessage message,
+                       Time now) {
+  if (state.phase == Phase::stopping || state.phase == Phase::ended)
+    return;  // nobody asks any more
+  Slot& slot = state.slots[id.value];
+  const auto found = state.tasks.find(message.task);
+  if (found == state.tasks.end() || found->second.slot != slot.id)
+    return on_worker_broken(
+        state, effects, id,
+        fmt::format("it spoke of task {}, which it was not given", message.task.value));
+  if (message.kind == wire::WorkerKind::result)
+    return on_worker_result(state, effects, slot, std::move(message), now);
+  if (message.kind != wire::WorkerKind::item)
+    return on_worker_broken(state, effects, id, "it sent a message out of order");
+  effects.send(wire::StreamItem{.task = message.task,
+                                .attempt = found->second.run.attempt,
+                                .payload = std::move(message.payload)});
+}
+
+void on_worker_broken(State& state, Effects& effects, SlotId id, std::string reason) {
+  Slot& slot = state.slots[id.value];
+  if (slot.phase != SlotPhase::absent) kill_slot(slot, effects, std::move(reason));
+}
+
+void on_worker_exit(State& state, Effects& effects, SlotId id, const WorkerExit& end, Time now) {
+  Slot& slot = state.slots[id.value];
+  const bool was_starting = slot.phase == SlotPhase::starting;
+  if (state.phase == Phase::stopping || state.phase == Phase::failed ||
+      state.phase == Phase::ended) {
+    slot.phase = SlotPhase::absent;
+    slot.killed.clear();
+    for (const TaskId task : slot.window) state.tasks.erase(task);
+    slot.window.clear();
+    slot.expected = Duration{};
+    if (state.phase == Phase::stopping && all_ended(state)) finish(state, effects, 0);
+    return;
+  }
+  if (was_starting) return on_start_failed(state, effects, slot, end, now);
+  release_window(state, effects, slot, end, now);
+  start_slot(slot, effects, now);
+  dispatch(state, effects, now);
+}
+
+void on_output(State& state, Effects& effects, SlotId id, std::vector<wire::OutputLine> lines) {
+  if (lines.empty()) return;
+  Slot& slot = state.slots[id.value];
+  for (const wire::OutputLine& line : lines) {
+    const auto found = state.tasks.find(line.task);
+    remember_line(found == state.tasks.end() ? slot.tail : found->second.tail, line.text);
+  }
+  // Each message well below what a frame takes.
+  wire::Output output;
+  std::size_t bytes = 0;
+  for (wire::OutputLine& line : lines) {
+    bytes += line.text.size() + kLineOverheadBytes;
+    output.lines.push_back(std::move(line));
+    if (bytes < kMaxOutputBytes) continue;
+    effects.send(std::exchange(output, {}));
+    bytes = 0;
+  }
+  if (!output.lines.empty()) effects.send(std::move(output));
+}
+
+void on_timer(State& state, Effects& effects, Time now) {
+  if (state.phase == Phase::stopping) {
+    if (now < state.shutdown_deadline) return;
+    state.shutdown_deadline = kNever;
+    for (Slot& slot : state.slots)
+      if (slot.phase != SlotPhase::absent) kill_slot(slot, effects, "the pool was closed");
+    return;
+  }
+  if (now >= state.bootstrap_deadline) {
+    state.bootstrap_deadline = kNever;
+    state.bootstrap_timed_out = true;
+    effects.kill_bootstrap();
+  }
+  for (Slot& slot : state.slots) {
+    if (now >= slot.start_deadline)
+      kill_slot(slot, effects,
+                fmt::format("it did not greet within {:g} s", seconds(kWorkerStartTimeout)));
+    if (now >= slot.kill_at) kill_slot(slot, effects, "the task did not end when interrupted");
+    if (now >= front_deadline(state, slot))
+      end_early(state, effects, slot.window.front(), TaskStatus::timed_out, now);
+    if (slot.window.size() > 1 && !slot.withdrew && slot.killed.empty() &&
+        now >= slot.front_since + kWindowPatience) {
+      slot.withdrew = true;
+      const std::vector<TaskId> behind(slot.window.begin() + 1, slot.window.end());
+      for (const TaskId id : behind) state.tasks.at(id).withdrawn = true;
+      effects.withdraw(slot.id, behind);
+    }
+  }
+}
+
+Time next_deadline(const State& state) {
+  if (state.phase == Phase::ended) return kNever;
+  if (state.phase == Phase::stopping) return state.shutdown_deadline;
+  Time next = state.bootstrap_deadline;
+  for (const Slot& slot : state.slots) {
+    next = std::min({next, slot.start_deadline, slot.kill_at, front_deadline(state, slot)});
+    if (slot.window.size() > 1 && !slot.withdrew && slot.killed.empty())
+      next = std::min(next, slot.front_since + kWindowPatience);
+  }
+  return next;
+}
+
+void sanity_check(const State& state) {
+  std::size_t placed = 0;
+  const auto check_queue = [&](const std::deque<TaskId>& queue,
+                               std::optional<std::uint32_t> worker) {
+    std::uint64_t last = 0;
+    for (const TaskId id : queue) {
+      const auto found = state.tasks.find(id);
+      SKYWARD_CHECK(found != state.tasks.end(), "queued task {} is unknown", id.value);
+      SKYWARD_CHECK(!found->second.slot, "task {} is queued and in a window", id.value);
+      SKYWARD_CHECK(found->second.run.worker == worker, "task {} in a wrong queue", id.value);
+      SKYWARD_CHECK(found->second.arrival > last, "task {} out of order", id.value);
+      last = found->second.arrival;
+      ++placed;
+    }
+  };
+  check_queue(state.queue, std::nullopt);
+  for (std::uint32_t worker = 0; worker < state.pinned.size(); ++worker)
+    check_queue(state.pinned[worker], worker);
+  for (const Slot& slot : state.slots) {
+    SKYWARD_CHECK(&slot == &state.slots[slot.id.value], "slot {}", slot.id.value);
+    SKYWARD_CHECK(slot.window.size() <= kMaxWorkerWindow, "slot {}", slot.id.value);
+    SKYWARD_CHECK(slot.window.empty() || slot.phase == SlotPhase::ready,
+                  "slot {} has tasks but no process", slot.id.value);
+    Duration expected{};
+    for (const TaskId id : slot.window) {
+      const auto found = state.tasks.find(id);
+      SKYWARD_CHECK(found != state.tasks.end() && found->second.slot == slot.id, "task {}",
+                    id.value);
+      SKYWARD_CHECK(state.bodies.contains(found->second.run.function), "task {}", id.value);
+      expected += found->second.expected;
+      ++placed;
+    }
+    SKYWARD_CHECK(expected == slot.expected, "slot {}", slot.id.value);
+  }
+  if (state.phase == Phase::failed) SKYWARD_CHECK(state.tasks.empty(), "{}", state.tasks.size());
+  SKYWARD_CHECK(placed == state.tasks.size(), "{} of {} tasks placed", placed, state.tasks.size());
+}
+
+}  // namespace skyward::agent

@@ -1,0 +1,140 @@
+#pragma once
+
+// What the agent decides, apart from doing it. A node has workers, a worker has slots, a slot is
+// one process that runs tasks one after another. Tasks wait in one queue (and one more per worker
+// for tasks pinned to it) until a slot is free.
+//
+// A slot's *window* is what its process has been sent and not yet answered. It holds one task,
+// unless tasks of the same function have proved short: then the next ones are sent ahead, so that
+// the process need not wait for us between two. The front of the window is the task that runs. When
+// it turns out to be slow after all, the others are withdrawn.
+//
+// Pure: plain state, synchronous calls, time as an argument. The loop calls these; sanity_check()
+// after any of them.
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "skyward/agent/effects.h"
+#include "skyward/base/time.h"
+#include "skyward/wire/message.h"
+#include "skyward/wire/worker_protocol.h"
+
+namespace skyward::agent {
+
+// A running task that makes others wait behind it in its window for this long loses them to other
+// slots.
+inline constexpr Duration kWindowPatience = std::chrono::milliseconds(20);
+
+// How a worker process ended, in this room's words (io has its own type, which cores must not
+// know).
+struct WorkerExit {
+  std::string text;  // "exit code 3", "killed by signal 9 (SIGKILL)"
+  int code = 0;
+  int signal = 0;  // 0: it exited by itself
+  std::int64_t peak_bytes = 0;
+};
+
+struct BootstrapEnd {
+  bool ok = false;
+  std::string command;  // the one that failed, as far as known
+  std::string reason;
+  std::vector<std::string> lines;
+};
+
+enum class Phase : std::uint8_t {
+  greeting,       // before Configure
+  bootstrapping,  // the script runs
+  starting,       // slot 0 of every worker starts
+  ready,
+  failed,    // Failed was sent
+  stopping,  // Shutdown came
+  ended,     // exit was asked for
+};
+
+struct Task {
+  wire::RunTask run;
+  std::uint64_t arrival = 0;               // order of queueing
+  std::optional<SlotId> slot;              // in whose window it is; empty: queued
+  Duration expected{};                     // run time it was sent ahead with
+  bool withdrawn = false;                  // its slot was asked to give it back unstarted
+  std::optional<wire::TaskStatus> ending;  // cancelled or timed_out was asked for
+  std::deque<std::string> tail;            // last lines of its output
+};
+
+enum class SlotPhase : std::uint8_t { absent, starting, ready };
+
+struct Slot {
+  SlotId id;
+  std::uint32_t worker = 0;
+  std::uint32_t place = 0;  // within its worker; pinned tasks run at place 0
+  SlotPhase phase = SlotPhase::absent;
+  bool broken = false;  // gave up starting; tried again when no other slot is there for a task
+  std::uint32_t start_failures = 0;
+  Time start_deadline = kNever;
+  std::deque<TaskId> window;
+  Duration expected{};                       // sum over the window
+  Time front_since{};                        // when the front became the front
+  Time kill_at = kNever;                     // the front was interrupted and has until then
+  bool withdrew = false;                     // the window behind this front was asked for
+  std::string killed;                        // why we killed the process, while we wait for its end
+  std::unordered_set<FunctionId> functions;  // bodies that the process has
+  std::deque<std::string> tail;              // last lines written outside of tasks
+};
+
+struct State {
+  Phase phase = Phase::greeting;
+  wire::Configure configure;
+  Time configured_at{};
+  Time bootstrap_deadline = kNever;
+  Time shutdown_deadline = kNever;
+  std::string step;  // of the bootstrap, the one that runs
+  bool bootstrap_timed_out = false;
+  std::optional<std::vector<std::string>> accelerators;
+  std::vector<Slot> slots;  // by SlotId
+  std::unordered_map<TaskId, Task> tasks;
+  std::deque<TaskId> queue;                // for any slot
+  std::vector<std::deque<TaskId>> pinned;  // by worker
+  std::uint64_t arrivals = 0;
+  std::unordered_map<FunctionId, SharedBytes> bodies;
+  std::unordered_map<FunctionId, Duration> run_times;  // rises at once, falls slowly
+  std::unordered_map<BlobId, wire::Blob> blobs;
+};
+
+// A message of the engine. Hello and Heartbeat are the loop's own.
+void on_message(State& state, Effects& effects, const wire::Message& message, Time now);
+// The engine's connection ended. A local node has no reason to go on: everything is killed.
+void on_disconnected(State& state, Effects& effects);
+
+// A line of the bootstrap script on its descriptor 3: "begin deps" or, when a step is done, "deps".
+void on_bootstrap_step(State& state, Effects& effects, const std::string& line, Time now);
+void on_bootstrap_end(State& state, Effects& effects, const BootstrapEnd& end, Time now);
+// The model names of the node's devices; Ready waits for them.
+void on_accelerators(State& state, Effects& effects, std::vector<std::string> names, Time now);
+
+void on_worker_hello(State& state, Effects& effects, SlotId slot, Time now);
+// A result or an item. All output that was written before it must have been given to on_output.
+void on_worker_message(State& state, Effects& effects, SlotId slot, wire::WorkerMessage message,
+                       Time now);
+// The process broke the protocol or closed its connection: it is killed, and its end will tell
+// `reason`.
+void on_worker_broken(State& state, Effects& effects, SlotId slot, std::string reason);
+void on_worker_exit(State& state, Effects& effects, SlotId slot, const WorkerExit& end, Time now);
+
+void on_output(State& state, Effects& effects, SlotId slot, std::vector<wire::OutputLine> lines);
+
+// Does what is due. Call at next_deadline() or any time.
+void on_timer(State& state, Effects& effects, Time now);
+Time next_deadline(const State& state);
+
+// Aborts the program when the state contradicts itself.
+void sanity_check(const State& state);
+
+}  // namespace skyward::agent

@@ -1,0 +1,640 @@
+#include "skyward/agent/core.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "skyward/spec/limits.h"
+
+namespace skyward::agent {
+namespace {
+
+using wire::TaskStatus;
+using wire::WorkerKind;
+using wire::WorkerStatus;
+
+// Writes down what the core asks for, as words, and messages to the engine apart.
+class Recorder final : public Effects {
+ public:
+  void send(wire::Message message) override { messages.push_back(std::move(message)); }
+  void start_bootstrap(const wire::Configure& configure) override {
+    deeds.push_back("bootstrap " + configure.bootstrap);
+  }
+  void kill_bootstrap() override { deeds.push_back("kill bootstrap"); }
+  void start_worker(SlotId slot) override { note("start", slot); }
+  void run(SlotId slot, const WorkerRun& run) override {
+    note("run", slot,
+         std::to_string(run.task.task.value) + (run.body.empty() ? "" : " with body") +
+             (run.behind ? " behind" : ""));
+  }
+  void interrupt(SlotId slot, TaskId task) override {
+    note("interrupt", slot, std::to_string(task.value));
+  }
+  void withdraw(SlotId slot, std::span<const TaskId> tasks) override {
+    std::string ids;
+    for (const TaskId id : tasks) ids += (ids.empty() ? "" : " ") + std::to_string(id.value);
+    note("withdraw", slot, ids);
+  }
+  void credit(SlotId slot, TaskId task, std::uint32_t count) override {
+    note("credit", slot, std::to_string(task.value) + " " + std::to_string(count));
+  }
+  void stop_worker(SlotId slot) override { note("stop", slot); }
+  void kill_worker(SlotId slot) override { note("kill", slot); }
+  void exit(int code) override { deeds.push_back("exit " + std::to_string(code)); }
+
+  std::deque<std::string> deeds;
+  std::deque<wire::Message> messages;
+
+ private:
+  void note(const char* verb, SlotId slot, const std::string& rest = "") {
+    deeds.push_back(std::string(verb) + " " + std::to_string(slot.value) +
+                    (rest.empty() ? "" : ": " + rest));
+  }
+};
+
+FunctionId function_id(std::uint8_t n) { return FunctionId{{n}}; }
+
+class CoreTest : public ::testing::Test {
+ protected:
+  void TearDown() override {
+    sanity_check(state);
+    expect_nothing_else();
+  }
+
+  void expect_nothing_else() {
+    EXPECT_TRUE(effects.messages.empty())
+        << effects.messages.size() << ", first of kind " << effects.messages.front().index();
+    for (const std::string& deed : effects.deeds) ADD_FAILURE() << "not expected: " << deed;
+    effects.deeds.clear();
+    effects.messages.clear();
+  }
+  void take(const std::string& deed) {
+    ASSERT_FALSE(effects.deeds.empty()) << "expected: " << deed;
+    EXPECT_EQ(effects.deeds.front(), deed);
+    effects.deeds.pop_front();
+  }
+  template <typename T>
+  T take_message() {
+    if (effects.messages.empty() || !std::holds_alternative<T>(effects.messages.front())) {
+      ADD_FAILURE() << "expected a message " << typeid(T).name();
+      return {};
+    }
+    T message = std::get<T>(std::move(effects.messages.front()));
+    effects.messages.pop_front();
+    return message;
+  }
+  wire::TaskResult take_result(std::uint64_t task, TaskStatus status) {
+    auto result = take_message<wire::TaskResult>();
+    EXPECT_EQ(result.task.value, task);
+    EXPECT_EQ(result.status, status);
+    return result;
+  }
+
+  void configure(std::uint32_t workers, std::uint32_t concurrency, std::string bootstrap = "") {
+    wire::Configure message;
+    message.worker_command = {"python", "worker.py"};
+    message.workers.resize(workers);
+    message.concurrency = concurrency;
+    message.bootstrap = std::move(bootstrap);
+    on_message(state, effects, message, now);
+  }
+  // A node whose slots 0 have greeted.
+  void make_ready(std::uint32_t workers, std::uint32_t concurrency) {
+    configure(workers, concurrency);
+    on_accelerators(state, effects, {}, now);
+    for (std::uint32_t worker = 0; worker < workers; ++worker) {
+      take("start " + std::to_string(worker * concurrency));
+      hello(worker * concurrency);
+    }
+    take_message<wire::Ready>();
+    expect_nothing_else();
+  }
+  void hello(std::uint32_t slot) { on_worker_hello(state, effects, SlotId{slot}, now); }
+
+  wire::RunTask run_task(std::uint64_t task, std::uint8_t function = 1) {
+    wire::RunTask run;
+    run.task = TaskId{task};
+    run.function = function_id(function);
+    if (!sent_bodies.contains(function)) run.body = SharedBytes(std::string("body"));
+    sent_bodies.insert(function);
+    return run;
+  }
+  void submit(const wire::RunTask& run) { on_message(state, effects, run, now); }
+  void submit(std::uint64_t task) { submit(run_task(task)); }
+
+  void worker_answers(std::uint32_t slot, std::uint64_t task, Duration took = 10ms,
+                      WorkerStatus status = WorkerStatus::ok) {
+    wire::WorkerMessage message;
+    message.kind = WorkerKind::result;
+    message.status = status;
+    message.task = TaskId{task};
+    message.run_ns = static_cast<std::uint64_t>(took.count());
+    on_worker_message(state, effects, SlotId{slot}, std::move(message), now);
+    sanity_check(state);
+  }
+  void worker_ends(std::uint32_t slot, WorkerExit end) {
+    on_worker_exit(state, effects, SlotId{slot}, end, now);
+    sanity_check(state);
+  }
+  void advance_to_next_deadline() {
+    const Time next = next_deadline(state);
+    ASSERT_NE(next, kNever);
+    now = std::max(now, next);
+    on_timer(state, effects, now);
+    sanity_check(state);
+  }
+  void advance(Duration by) {
+    now += by;
+    on_timer(state, effects, now);
+  }
+  // Makes the core know that function 1 takes 10 µs.
+  void teach_short() {
+    submit(9001);
+    take("run 0: 9001 with body");
+    worker_answers(0, 9001, 10us);
+    take_result(9001, TaskStatus::ok);
+  }
+
+  const WorkerExit killed{
+      .text = "killed by signal 9 (SIGKILL)", .signal = SIGKILL, .peak_bytes = 3LL << 30};
+  const WorkerExit exited{.text = "exit code 3", .code = 3, .peak_bytes = 40 << 20};
+
+  State state;
+  Recorder effects;
+  Time now{1000s};
+  std::set<std::uint8_t> sent_bodies;
+};
+
+TEST_F(CoreTest, StartsSlotZeroOfEveryWorkerAndIsReadyWhenAllGreeted) {
+  configure(2, 4);
+  take("start 0");
+  take("start 4");
+  now += 1500ms;
+  hello(4);
+  hello(0);
+  expect_nothing_else();  // the devices are not known yet
+  on_accelerators(state, effects, {"NVIDIA H200"}, now);
+  const auto ready = take_message<wire::Ready>();
+  EXPECT_EQ(ready.accelerators, std::vector<std::string>{"NVIDIA H200"});
+  EXPECT_EQ(ready.elapsed_ms, 1500U);
+}
+
+TEST_F(CoreTest, BootstrapsBeforeTheWorkersStart) {
+  configure(1, 1, "script");
+  take("bootstrap script");
+  now += 20ms;
+  on_bootstrap_step(state, effects, "begin uv", now);
+  on_bootstrap_step(state, effects, "uv", now);
+  EXPECT_EQ(take_message<wire::BootstrapStep>(),
+            (wire::BootstrapStep{.step = "uv", .elapsed_ms = 20}));
+  on_bootstrap_end(state, effects, {.ok = true}, now);
+  take("start 0");
+}
+
+TEST_F(CoreTest, ReportsAFailedBootstrap) {
+  configure(1, 1, "script");
+  take("bootstrap script");
+  on_bootstrap_step(state, effects, "begin deps", now);
+  on_bootstrap_end(
+      state, effects,
+      {.command = "uv pip install nope", .reason = "exit code 1", .lines = {"no such"}}, now);
+  EXPECT_EQ(take_message<wire::Failed>(), (wire::Failed{.step = "deps",
+                                                        .command = "uv pip install nope",
+                                                        .reason = "exit code 1",
+                                                        .lines = {"no such"}}));
+  submit(1);
+  EXPECT_EQ(take_result(1, TaskStatus::worker_died).detail, "the node has failed");
+}
+
+TEST_F(CoreTest, NamesTheFailedStepOfAScriptThatTellsOnlyFinishedOnes) {
+  configure(1, 1, "script");
+  take("bootstrap script");
+  on_bootstrap_step(state, effects, "uv", now);
+  on_bootstrap_step(state, effects, "apt", now);
+  EXPECT_EQ(take_message<wire::BootstrapStep>().step, "uv");
+  EXPECT_EQ(take_message<wire::BootstrapStep>().step, "apt");
+  on_bootstrap_end(state, effects, {.reason = "exit code 1"}, now);
+  EXPECT_EQ(take_message<wire::Failed>().step, "deps");
+}
+
+TEST_F(CoreTest, KillsABootstrapThatTakesTooLong) {
+  configure(1, 1, "script");
+  take("bootstrap script");
+  advance_to_next_deadline();
+  take("kill bootstrap");
+  on_bootstrap_end(state, effects, {.reason = "killed by signal 9 (SIGKILL)"}, now);
+  EXPECT_EQ(take_message<wire::Failed>().reason, "timed out after 600 s");
+}
+
+TEST_F(CoreTest, GivesUpANodeWhoseWorkersDoNotStart) {
+  configure(1, 1);
+  on_accelerators(state, effects, {}, now);
+  for (std::uint32_t i = 0; i < kMaxWorkerStartFailures; ++i) {
+    take("start 0");
+    on_output(state, effects, SlotId{0}, {{.text = "ImportError " + std::to_string(i)}});
+    take_message<wire::Output>();
+    worker_ends(0, exited);
+  }
+  EXPECT_EQ(take_message<wire::Failed>(), (wire::Failed{.step = "server",
+                                                        .command = "python worker.py",
+                                                        .reason = "exit code 3",
+                                                        .lines = {"ImportError 2"}}));
+}
+
+TEST_F(CoreTest, KillsAWorkerThatDoesNotGreet) {
+  configure(1, 1);
+  take("start 0");
+  advance_to_next_deadline();
+  take("kill 0");
+  worker_ends(0, killed);
+  take("start 0");
+}
+
+TEST_F(CoreTest, RunsTasksInOrderAndSendsABodyOnce) {
+  make_ready(1, 1);
+  submit(1);
+  take("run 0: 1 with body");
+  submit(2);
+  submit(3);
+  expect_nothing_else();  // nothing is known of this function: one at a time
+  worker_answers(0, 1);
+  take_result(1, TaskStatus::ok);
+  take("run 0: 2");
+  worker_answers(0, 2, 10ms, WorkerStatus::raised);
+  take_result(2, TaskStatus::raised);
+  take("run 0: 3");
+  worker_answers(0, 3);
+  EXPECT_EQ(take_result(3, TaskStatus::ok).run_ns, 10'000'000U);
+}
+
+TEST_F(CoreTest, StartsFurtherSlotsWhenTheyAreNeeded) {
+  make_ready(2, 2);  // slots 0, 1 of worker 0 and 2, 3 of worker 1
+  submit(1);
+  take("run 0: 1 with body");
+  submit(2);
+  take("run 2: 2 with body");
+  submit(3);
+  take("start 1");
+  submit(4);
+  take("start 3");
+  submit(5);
+  hello(3);
+  take("run 3: 3 with body");
+  worker_answers(2, 2);
+  take_result(2, TaskStatus::ok);
+  take("run 2: 4");
+  hello(1);
+  take("run 1: 5 with body");
+}
+
+TEST_F(CoreTest, SendsShortTasksAheadAndWithdrawsThemFromBehindASlowOne) {
+  make_ready(1, 2);
+  teach_short();
+  for (std::uint64_t task = 1; task <= 20; ++task) submit(task);
+  take("run 0: 1");
+  for (std::uint64_t task = 2; task <= kMaxWorkerWindow; ++task)
+    take("run 0: " + std::to_string(task) + " behind");
+  take("start 1");  // for those that have no room
+  worker_answers(0, 1, 10us);
+  take_result(1, TaskStatus::ok);
+  take("run 0: 17 behind");
+  advance_to_next_deadline();
+  take("withdraw 0: 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17");
+  worker_answers(0, 3, 0us, WorkerStatus::cancelled);
+  hello(1);
+  take("run 1: 3 with body");  // it is older than 18
+  for (std::uint64_t task = 18; task <= 20; ++task)
+    take("run 1: " + std::to_string(task) + " behind");
+  worker_answers(0, 4, 0us, WorkerStatus::cancelled);
+  take("run 1: 4 behind");
+  worker_answers(0, 2, 30ms);  // slow after all: no more ahead
+  take_result(2, TaskStatus::ok);
+  expect_nothing_else();
+  worker_answers(0, 5, 0us, WorkerStatus::cancelled);  // withdrawn, now the front
+  expect_nothing_else();
+  EXPECT_EQ(state.queue, std::deque<TaskId>{TaskId{5}});
+}
+
+TEST_F(CoreTest, DoesNotSendAheadBehindATaskThatHasTakenLong) {
+  make_ready(1, 1);
+  teach_short();
+  submit(1);
+  take("run 0: 1");
+  now += 2ms;
+  submit(2);
+  expect_nothing_else();
+}
+
+TEST_F(CoreTest, RunsPinnedTasksAtPlaceZeroOfTheirWorkerInTurn) {
+  make_ready(2, 2);
+  wire::RunTask pinned = run_task(2);
+  pinned.worker = 1;
+  submit(pinned);
+  take("run 2: 2 with body");
+  wire::RunTask second = run_task(3);
+  second.worker = 1;
+  submit(second);
+  expect_nothing_else();  // it waits for slot 2, no other will do
+  submit(4);
+  take("run 0: 4 with body");
+  worker_answers(2, 2);
+  take_result(2, TaskStatus::ok);
+  take("run 2: 3");
+  wire::RunTask wrong = run_task(5);
+  wrong.worker = 2;
+  submit(wrong);
+  EXPECT_EQ(take_result(5, TaskStatus::worker_died).detail,
+            "worker 2 was asked for, but the node has 2");
+}
+
+TEST_F(CoreTest, CancelsAQueuedTaskAtOnce) {
+  make_ready(1, 1);
+  submit(1);
+  take("run 0: 1 with body");
+  submit(2);
+  on_message(state, effects, wire::CancelTask{TaskId{2}}, now);
+  take_result(2, TaskStatus::cancelled);
+  on_message(state, effects, wire::CancelTask{TaskId{77}}, now);  // long answered
+}
+
+TEST_F(CoreTest, InterruptsARunningTaskAndKillsItAfterTheGrace) {
+  make_ready(1, 1);
+  submit(1);
+  take("run 0: 1 with body");
+  submit(2);
+  on_message(state, effects, wire::CancelTask{TaskId{1}}, now);
+  take("interrupt 0: 1");
+  on_message(state, effects, wire::CancelTask{TaskId{1}}, now);  // once is enough
+  EXPECT_EQ(next_deadline(state), now + kCancelGrace);
+  advance_to_next_deadline();
+  take("kill 0");
+  worker_ends(0, killed);
+  EXPECT_EQ(take_result(1, TaskStatus::cancelled).detail, "cancelled");
+  take("start 0");
+  hello(0);
+  take("run 0: 2 with body");
+}
+
+TEST_F(CoreTest, TakesTheAnswerOfAnInterruptedTask) {
+  make_ready(1, 1);
+  submit(1);
+  take("run 0: 1 with body");
+  on_message(state, effects, wire::CancelTask{TaskId{1}}, now);
+  take("interrupt 0: 1");
+  worker_answers(0, 1, 1s, WorkerStatus::cancelled);
+  take_result(1, TaskStatus::cancelled);
+  submit(2);
+  take("run 0: 2");
+  on_message(state, effects, wire::CancelTask{TaskId{2}}, now);
+  take("interrupt 0: 2");
+  worker_answers(0, 2);  // it was quicker
+  take_result(2, TaskStatus::ok);
+  EXPECT_EQ(next_deadline(state), kNever);
+}
+
+TEST_F(CoreTest, CancelsATaskThatWaitsInsideAProcess) {
+  make_ready(1, 1);
+  teach_short();
+  for (std::uint64_t task = 1; task <= 3; ++task) submit(task);
+  take("run 0: 1");
+  take("run 0: 2 behind");
+  take("run 0: 3 behind");
+  on_message(state, effects, wire::CancelTask{TaskId{2}}, now);
+  take("interrupt 0: 2");
+  worker_answers(0, 2, 0us, WorkerStatus::cancelled);
+  take_result(2, TaskStatus::cancelled);
+  on_message(state, effects, wire::CancelTask{TaskId{3}}, now);
+  take("interrupt 0: 3");
+  worker_answers(0, 1, 10us);
+  take_result(1, TaskStatus::ok);
+  take("interrupt 0: 3");  // it is the front now and may have begun
+  EXPECT_EQ(next_deadline(state), now + kCancelGrace);
+  worker_answers(0, 3, 10us);
+  take_result(3, TaskStatus::ok);
+}
+
+TEST_F(CoreTest, EndsATaskAtItsTimeLimitCountedFromItsBegin) {
+  make_ready(1, 1);
+  teach_short();
+  submit(1);
+  take("run 0: 1");
+  wire::RunTask limited = run_task(2);
+  limited.timeout_ms = 1500;
+  submit(limited);
+  take("run 0: 2 behind");
+  now += 15ms;
+  worker_answers(0, 1, 10us);
+  take_result(1, TaskStatus::ok);
+  EXPECT_EQ(next_deadline(state), now + 1500ms);
+  advance_to_next_deadline();
+  take("interrupt 0: 2");
+  on_output(state, effects, SlotId{0}, {{.task = TaskId{2}, .text = "working"}});
+  take_message<wire::Output>();
+  worker_answers(0, 2, 1500ms, WorkerStatus::cancelled);
+  const auto result = take_result(2, TaskStatus::timed_out);
+  EXPECT_EQ(result.detail, "ran longer than 1.5 s");
+  EXPECT_EQ(result.tail, std::vector<std::string>{"working"});
+}
+
+TEST_F(CoreTest, BlamesTheFirstTaskOfADeadWorkerAndRunsTheOthersAgain) {
+  make_ready(1, 1);
+  teach_short();
+  for (std::uint64_t task = 1; task <= 3; ++task) submit(task);
+  for (const char* deed : {"run 0: 1", "run 0: 2 behind", "run 0: 3 behind"}) take(deed);
+  on_message(state, effects, wire::CancelTask{TaskId{3}}, now);
+  take("interrupt 0: 3");
+  worker_ends(0, exited);
+  EXPECT_EQ(
+      take_result(1, TaskStatus::worker_died).detail,
+      "the worker process ended with exit code 3 while it ran the task, as if the function had "
+      "called os._exit(3); its peak memory was 40 MiB");
+  take_result(3, TaskStatus::cancelled);
+  take("start 0");
+  hello(0);
+  take("run 0: 2 with body");
+  worker_ends(0, killed);
+  EXPECT_THAT(
+      take_result(2, TaskStatus::worker_died).detail,
+      ::testing::HasSubstr("its peak memory was 3.0 GiB. Nobody here sent that signal; it is "
+                           "what the kernel does when memory runs out"));
+  take("start 0");
+}
+
+TEST_F(CoreTest, FailsTheWaitingTasksWhenAWorkerDoesNotStartAgain) {
+  make_ready(1, 1);
+  submit(1);
+  take("run 0: 1 with body");
+  submit(2);
+  worker_ends(0, killed);
+  take_result(1, TaskStatus::worker_died);
+  for (std::uint32_t i = 0; i < kMaxWorkerStartFailures; ++i) {
+    take("start 0");
+    on_output(state, effects, SlotId{0}, {{.text = "no space left"}});
+    take_message<wire::Output>();
+    worker_ends(0, exited);
+  }
+  const auto result = take_result(2, TaskStatus::worker_died);
+  EXPECT_EQ(result.detail, "the worker process did not start, 3 times in a row: exit code 3");
+  EXPECT_EQ(result.tail, std::vector<std::string>{"no space left"});
+  submit(3);  // a new task tries again
+  take("start 0");
+  hello(0);
+  take("run 0: 3 with body");
+}
+
+TEST_F(CoreTest, GoesOnWithTheOtherSlotsWhenOneDoesNotStart) {
+  make_ready(1, 2);
+  submit(1);
+  take("run 0: 1 with body");
+  submit(2);
+  for (std::uint32_t i = 0; i < kMaxWorkerStartFailures; ++i) {
+    take("start 1");
+    worker_ends(1, exited);
+  }
+  worker_answers(0, 1);
+  take_result(1, TaskStatus::ok);
+  take("run 0: 2");
+}
+
+TEST_F(CoreTest, KillsAWorkerThatBreaksTheProtocol) {
+  make_ready(1, 1);
+  submit(1);
+  take("run 0: 1 with body");
+  worker_answers(0, 55);
+  take("kill 0");
+  worker_ends(0, killed);
+  EXPECT_EQ(take_result(1, TaskStatus::worker_died).detail,
+            "the worker process was killed: it spoke of task 55, which it was not given; its peak "
+            "memory was 3.0 GiB");
+  take("start 0");
+}
+
+TEST_F(CoreTest, GivesBackTheNewestQueuedTasks) {
+  make_ready(1, 1);
+  for (std::uint64_t task = 1; task <= 4; ++task) submit(task);
+  take("run 0: 1 with body");
+  wire::RunTask pinned = run_task(5);
+  pinned.worker = 0;
+  submit(pinned);
+  on_message(state, effects, wire::RecallTasks{2}, now);
+  EXPECT_EQ(take_message<wire::Recalled>().tasks, (std::vector{TaskId{4}, TaskId{3}}));
+  on_message(state, effects, wire::RecallTasks{9}, now);
+  EXPECT_EQ(take_message<wire::Recalled>().tasks, std::vector{TaskId{2}});
+  on_message(state, effects, wire::RecallTasks{9}, now);
+  EXPECT_TRUE(take_message<wire::Recalled>().tasks.empty());
+}
+
+TEST_F(CoreTest, PassesStreamItemsAndCreditsOn) {
+  make_ready(1, 1);
+  wire::RunTask stream = run_task(1);
+  stream.stream_window = 2;
+  stream.attempt = 3;
+  submit(stream);
+  take("run 0: 1 with body");
+  on_worker_message(state, effects, SlotId{0}, {.kind = WorkerKind::item, .task = TaskId{1}}, now);
+  const auto item = take_message<wire::StreamItem>();
+  EXPECT_EQ(item.task, TaskId{1});
+  EXPECT_EQ(item.attempt, 3U);
+  on_message(state, effects, wire::StreamCredit{.task = TaskId{1}, .count = 1}, now);
+  take("credit 0: 1 1");
+  worker_answers(0, 1);
+  take_result(1, TaskStatus::ok);
+  on_message(state, effects, wire::StreamCredit{.task = TaskId{1}, .count = 1}, now);
+}
+
+TEST_F(CoreTest, KeepsBlobsUntilTheyAreDropped) {
+  make_ready(1, 1);
+  auto storage = std::make_shared<const int>(5);
+  const std::weak_ptr<const int> watch = storage;
+  wire::RunTask first = run_task(1);
+  first.arguments.buffers.push_back(wire::blob_buffer(
+      {.id = BlobId{8}, .size = 100, .descriptor = 42, .storage = std::move(storage)}, 0, 100));
+  submit(first);
+  take("run 0: 1 with body");
+  worker_answers(0, 1);
+  take_result(1, TaskStatus::ok);
+  first = {};
+  wire::RunTask second = run_task(2);
+  second.arguments.buffers.push_back(wire::blob_buffer({.id = BlobId{8}, .size = 100}, 0, 100));
+  submit(second);
+  take("run 0: 2");
+  EXPECT_EQ(state.tasks.at(TaskId{2}).run.arguments.buffers[0].blob.descriptor, 42);
+  worker_answers(0, 2);
+  take_result(2, TaskStatus::ok);
+  EXPECT_FALSE(watch.expired());
+  on_message(state, effects, wire::DropBlobs{{BlobId{8}}}, now);
+  EXPECT_TRUE(watch.expired());
+  second.task = TaskId{3};
+  submit(second);
+  take_result(3, TaskStatus::worker_died);
+}
+
+TEST_F(CoreTest, KeepsTheLastLinesOfATask) {
+  make_ready(1, 1);
+  submit(1);
+  take("run 0: 1 with body");
+  for (std::size_t i = 0; i < kTailLines + 5; ++i) {
+    on_output(state, effects, SlotId{0}, {{.task = TaskId{1}, .text = std::to_string(i)}});
+    take_message<wire::Output>();
+  }
+  worker_answers(0, 1, 1ms, WorkerStatus::raised);
+  const auto result = take_result(1, TaskStatus::raised);
+  EXPECT_EQ(result.tail.size(), kTailLines);
+  EXPECT_EQ(result.tail.front(), "5");
+}
+
+TEST_F(CoreTest, TellsAFloodOfOutputInSeveralMessages) {
+  make_ready(1, 1);
+  on_output(state, effects, SlotId{0}, std::vector<wire::OutputLine>(20000));
+  std::size_t lines = 0;
+  int messages = 0;
+  while (!effects.messages.empty()) {
+    lines += take_message<wire::Output>().lines.size();
+    ++messages;
+  }
+  EXPECT_EQ(lines, 20000U);
+  EXPECT_EQ(messages, 2);
+}
+
+TEST_F(CoreTest, StopsItsWorkersInOrderAndKillsWhatIsLeft) {
+  make_ready(2, 1);
+  submit(1);
+  take("run 0: 1 with body");
+  on_message(state, effects, wire::Shutdown{.grace_ms = 300}, now);
+  take("interrupt 0: 1");
+  take("stop 0");
+  take("stop 1");
+  worker_ends(1, {.text = "exit code 0"});
+  expect_nothing_else();
+  EXPECT_EQ(next_deadline(state), now + 300ms);
+  advance_to_next_deadline();
+  take("kill 0");
+  worker_ends(0, killed);
+  take("exit 0");
+  EXPECT_EQ(next_deadline(state), kNever);
+}
+
+TEST_F(CoreTest, ShutsDownDuringTheBootstrap) {
+  configure(1, 1, "script");
+  take("bootstrap script");
+  on_message(state, effects, wire::Shutdown{.grace_ms = 300}, now);
+  take("kill bootstrap");
+  take("exit 0");
+}
+
+TEST_F(CoreTest, EndsAtOnceWhenTheDriverIsGone) {
+  make_ready(1, 1);
+  submit(1);
+  take("run 0: 1 with body");
+  on_disconnected(state, effects);
+  take("kill 0");
+  take("exit 0");
+}
+
+}  // namespace
+}  // namespace skyward::agent

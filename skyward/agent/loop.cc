@@ -1,0 +1,213 @@
+#include "skyward/agent/loop.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "skyward/io/process.h"
+#include "skyward/spec/limits.h"
+
+namespace skyward::agent {
+namespace {
+
+constexpr Duration kReliefInterval = std::chrono::milliseconds(5);
+constexpr Duration kOrphanInterval = std::chrono::seconds(5);
+constexpr Duration kLastKillTimeout = std::chrono::seconds(2);
+
+Time now() { return io::EventLoop::now(); }
+
+}  // namespace
+
+Loop::Loop(io::FileDescriptor read, io::FileDescriptor write)
+    : link_(events_, std::move(read), std::move(write),
+            {.on_message = [this](const wire::Message& message) { receive(message); },
+             .on_closed =
+                 [this](const std::string& reason) {
+                   if (!reason.empty()) fmt::print(stderr, "skyward-agent: {}\n", reason);
+                   on_disconnected(state_, *this);
+                 }}),
+      metrics_(events_) {}
+
+Loop::~Loop() = default;
+
+int Loop::run() {
+  io::adopt_orphans();
+  collect_orphans();
+  events_.run();
+  link_.flush();
+  bootstrap_.reset();
+  workers_.clear();
+  ended_.clear();
+  io::kill_descendants(kLastKillTimeout);
+  return exit_code_;
+}
+
+void Loop::receive(const wire::Message& message) {
+  if (const auto* configure = std::get_if<wire::Configure>(&message)) prepare(*configure);
+  on_message(state_, *this, message, now());
+  settle();
+}
+
+// What a Configure means for the loop itself.
+void Loop::prepare(const wire::Configure& configure) {
+  if (state_.phase != Phase::greeting) return;
+  if (!configure.directory.empty()) {
+    std::error_code error;  // the workers' start will fail and say so
+    std::filesystem::create_directories(configure.directory, error);
+  }
+  workers_.resize(configure.workers.size() * std::max(1U, configure.concurrency));
+  if (configure.heartbeat_ms > 0)
+    link_.start_heartbeats(std::chrono::milliseconds(configure.heartbeat_ms));
+  metrics_.find_accelerators([this](std::vector<std::string> names) {
+    on_accelerators(state_, *this, std::move(names), now());
+    settle();
+  });
+  if (configure.metrics_ms > 0) sample_metrics();
+}
+
+void Loop::sample_metrics() {
+  // The first reading only serves the second one's difference.
+  metrics_.sample([this](const wire::MetricsSample& sample) {
+    if (state_.phase == Phase::ready) link_.send(sample);
+  });
+  events_.start_timer(now() + std::chrono::milliseconds(state_.configure.metrics_ms > 0
+                                                            ? state_.configure.metrics_ms
+                                                            : 2000),
+                      [this] { sample_metrics(); });
+}
+
+void Loop::collect_orphans() {
+  io::reap_orphans();
+  events_.start_timer(now() + kOrphanInterval, [this] { collect_orphans(); });
+}
+
+// Arms the timer for the core's next deadline. A timer that comes too early does no harm.
+void Loop::settle() {
+#ifndef NDEBUG
+  sanity_check(state_);
+#endif
+  ended_.clear();
+  const Time next = next_deadline(state_);
+  if (next >= armed_) return;
+  events_.cancel_timer(timer_);
+  armed_ = next;
+  timer_ = events_.start_timer(next, [this] {
+    timer_ = 0;
+    armed_ = kNever;
+    on_timer(state_, *this, now());
+    settle();
+  });
+}
+
+// Output is not read while the engine lags behind, so that the functions that write it wait, not our memory.
+void Loop::relieve() {
+  const bool backed_up = link_.is_backed_up();
+  if (backed_up != paused_) {
+    paused_ = backed_up;
+    for (auto& worker : workers_)
+      if (worker) worker->pause_output(paused_);
+  }
+  if (paused_) events_.start_timer(now() + kReliefInterval, [this] { relieve(); });
+}
+
+void Loop::start_bootstrap(const wire::Configure& configure) {
+  bootstrap_ = std::make_unique<Bootstrap>(
+      events_, configure,
+      Bootstrap::Events{.on_step =
+                            [this](const std::string& line) {
+                              on_bootstrap_step(state_, *this, line, now());
+                            },
+                        .on_end =
+                            [this](const BootstrapEnd& end) {
+                              on_bootstrap_end(state_, *this, end, now());
+                              settle();
+                            }});
+}
+
+void Loop::kill_bootstrap() { bootstrap_->kill(); }
+
+void Loop::start_worker(SlotId slot) {
+  const std::uint32_t worker = state_.slots[slot.value].worker;
+  const WorkerProcess::Options options{
+      .command = state_.configure.worker_command,
+      .environment = state_.configure.workers[worker].environment,
+      .directory = state_.configure.directory,
+      .worker = worker};
+  auto started = WorkerProcess::start(
+      events_, options,
+      {.on_hello =
+           [this, slot](const std::string&) {
+             on_worker_hello(state_, *this, slot, now());
+             settle();
+           },
+       .on_message =
+           [this, slot](wire::WorkerMessage message) {
+             on_worker_message(state_, *this, slot, std::move(message), now());
+             settle();
+           },
+       .on_output =
+           [this, slot](std::vector<wire::OutputLine> lines) {
+             on_output(state_, *this, slot, std::move(lines));
+             if (!paused_ && link_.is_backed_up()) relieve();
+           },
+       .on_broken =
+           [this, slot](std::string reason) {
+             on_worker_broken(state_, *this, slot, std::move(reason));
+             settle();
+           },
+       .on_exit =
+           [this, slot](const io::ExitStatus& status) {
+             end_worker(slot, {.text = status.describe(),
+                               .code = status.code,
+                               .signal = status.signal,
+                               .peak_bytes = status.max_rss_bytes});
+           }});
+  if (started) {
+    workers_[slot.value] = std::move(*started);
+    workers_[slot.value]->pause_output(paused_);
+    return;
+  }
+  events_.post([this, slot, reason = started.error().message] {
+    end_worker(slot, {.text = reason, .code = 127});
+  });
+}
+
+void Loop::end_worker(SlotId slot, const WorkerExit& end) {
+  if (workers_[slot.value]) ended_.push_back(std::move(workers_[slot.value]));
+  on_worker_exit(state_, *this, slot, end, now());
+  events_.post([this] { settle(); });
+}
+
+void Loop::run(SlotId slot, const WorkerRun& run) { workers_[slot.value]->run(run); }
+
+void Loop::interrupt(SlotId slot, TaskId task) {
+  workers_[slot.value]->interrupt(std::array{task.value});
+}
+
+void Loop::withdraw(SlotId slot, std::span<const TaskId> tasks) {
+  std::vector<std::uint64_t> ids;
+  for (const TaskId task : tasks) ids.push_back(task.value | wire::kWorkerWithdrawBit);
+  workers_[slot.value]->interrupt(ids);
+}
+
+void Loop::credit(SlotId slot, TaskId task, std::uint32_t count) {
+  workers_[slot.value]->credit(task, count);
+}
+
+void Loop::stop_worker(SlotId slot) { workers_[slot.value]->stop(); }
+
+void Loop::kill_worker(SlotId slot) {
+  // Nothing to kill when it could not be started: its end is on the way.
+  if (workers_[slot.value]) workers_[slot.value]->kill();
+}
+
+void Loop::exit(int code) {
+  exit_code_ = code;
+  events_.stop();
+}
+
+}  // namespace skyward::agent

@@ -1,0 +1,64 @@
+#pragma once
+
+// Does what the core decides: the link to the engine, the worker processes, the bootstrap, timers and metrics of one node.
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "skyward/agent/bootstrap.h"
+#include "skyward/agent/core.h"
+#include "skyward/agent/effects.h"
+#include "skyward/agent/link.h"
+#include "skyward/agent/metrics.h"
+#include "skyward/agent/worker_proc.h"
+#include "skyward/io/event_loop.h"
+#include "skyward/io/file_descriptor.h"
+
+namespace skyward::agent {
+
+class Loop final : public Effects {
+ public:
+  // `write` is empty when `read` is a socket. Both must be non-blocking.
+  Loop(io::FileDescriptor read, io::FileDescriptor write);
+  ~Loop() override;
+
+  // Serves the engine until it ends the conversation. Returns the exit code, after the last process of this node is gone.
+  int run();
+
+  void send(wire::Message message) override { link_.send(std::move(message)); }
+  void start_bootstrap(const wire::Configure& configure) override;
+  void kill_bootstrap() override;
+  void start_worker(SlotId slot) override;
+  void run(SlotId slot, const WorkerRun& run) override;
+  void interrupt(SlotId slot, TaskId task) override;
+  void withdraw(SlotId slot, std::span<const TaskId> tasks) override;
+  void credit(SlotId slot, TaskId task, std::uint32_t count) override;
+  void stop_worker(SlotId slot) override;
+  void kill_worker(SlotId slot) override;
+  void exit(int code) override;
+
+ private:
+  void receive(const wire::Message& message);
+  void prepare(const wire::Configure& configure);
+  void settle();
+  void sample_metrics();
+  void collect_orphans();
+  void relieve();
+  void end_worker(SlotId slot, const WorkerExit& end);
+
+  io::EventLoop events_;
+  State state_;
+  Link link_;
+  Metrics metrics_;
+  std::unique_ptr<Bootstrap> bootstrap_;
+  std::vector<std::unique_ptr<WorkerProcess>> workers_;  // by SlotId
+  std::vector<std::unique_ptr<WorkerProcess>> ended_;    // destroyed outside of their own calls
+  Time armed_ = kNever;
+  io::EventLoop::TimerId timer_ = 0;
+  bool paused_ = false;  // output waits for the engine
+  int exit_code_ = 0;
+};
+
+}  // namespace skyward::agent

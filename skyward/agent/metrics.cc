@@ -1,0 +1,173 @@
+#include "skyward/agent/metrics.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <chrono>
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+#include "skyward/io/process.h"
+
+namespace skyward::agent {
+namespace {
+
+constexpr Duration kQueryTimeout = std::chrono::seconds(5);
+constexpr std::string_view kBlank = " \t\r";
+
+std::string_view trim(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(kBlank);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
+}
+
+// Cuts the part before `separator` off `text`.
+std::string_view next_part(std::string_view& text, char separator) {
+  const std::size_t end = std::min(text.find(separator), text.size());
+  const std::string_view part = text.substr(0, end);
+  text.remove_prefix(std::min(end + 1, text.size()));
+  return trim(part);
+}
+
+template <typename Number>
+std::optional<Number> parse_number(std::string_view text) {
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::string read_file(const char* path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+// What a query of nvidia-smi printed; nothing when there is no such program or it failed. Blocks.
+std::optional<std::string> query_gpus(const std::string& fields, bool units) {
+  io::SpawnOptions options;
+  options.command = {"nvidia-smi", "--query-gpu=" + fields,
+                     units ? "--format=csv,noheader" : "--format=csv,noheader,nounits"};
+  auto result = io::run_command(options, kQueryTimeout);
+  if (!result || result->status.code != 0 || result->status.signal != 0) return std::nullopt;
+  return std::move(result->out);
+}
+
+}  // namespace
+
+std::optional<CpuTimes> parse_cpu_times(std::string_view text) {
+  std::string_view line = next_part(text, '\n');
+  if (next_part(line, ' ') != "cpu") return std::nullopt;
+  // user nice system idle iowait irq softirq steal; guest times are part of user and nice.
+  CpuTimes times;
+  int column = 0;
+  while (!line.empty() && column < 8) {
+    const std::string_view word = next_part(line, ' ');
+    if (word.empty()) continue;
+    const auto ticks = parse_number<std::uint64_t>(word);
+    if (!ticks) return std::nullopt;
+    times.total += *ticks;
+    if (column != 3 && column != 4) times.busy += *ticks;
+    ++column;
+  }
+  if (column < 4) return std::nullopt;
+  return times;
+}
+
+double cpu_percent(const CpuTimes& before, const CpuTimes& after) {
+  // iowait may run backwards on some kernels, so neither difference can be relied on.
+  if (after.total <= before.total || after.busy <= before.busy) return 0;
+  const double share = static_cast<double>(after.busy - before.busy) /
+                       static_cast<double>(after.total - before.total);
+  return std::min(100.0, 100.0 * share);
+}
+
+bool parse_memory(std::string_view text, wire::MetricsSample& sample) {
+  std::optional<double> total;
+  std::optional<double> available;
+  while (!text.empty() && !(total && available)) {
+    std::string_view line = next_part(text, '\n');
+    const std::string_view name = next_part(line, ':');
+    line = trim(line);
+    const auto kib = parse_number<std::uint64_t>(next_part(line, ' '));
+    if (!kib) continue;
+    if (name == "MemTotal") total = static_cast<double>(*kib) / 1024.0;
+    if (name == "MemAvailable") available = static_cast<double>(*kib) / 1024.0;
+  }
+  if (!total || !available || *total <= 0) return false;
+  sample.memory_total_mb = *total;
+  sample.memory_used_mb = std::max(0.0, *total - *available);
+  sample.memory_percent = 100.0 * sample.memory_used_mb / *total;
+  return true;
+}
+
+void parse_gpus(std::string_view text, wire::MetricsSample& sample) {
+  double utilization_sum = 0;
+  int utilization_count = 0;
+  while (!text.empty()) {
+    std::string_view line = next_part(text, '\n');
+    std::array<std::optional<double>, 4> values;
+    for (auto& value : values) value = parse_number<double>(next_part(line, ','));
+    const auto [utilization, used, total, temperature] = values;
+    if (utilization) {
+      utilization_sum += *utilization;
+      ++utilization_count;
+    }
+    if (used) sample.gpu_memory_used_mb = sample.gpu_memory_used_mb.value_or(0) + *used;
+    if (total) sample.gpu_memory_total_mb = sample.gpu_memory_total_mb.value_or(0) + *total;
+    if (temperature)
+      sample.gpu_temperature = std::max(sample.gpu_temperature.value_or(*temperature), *temperature);
+  }
+  if (utilization_count > 0) sample.gpu_utilization = utilization_sum / utilization_count;
+}
+
+std::vector<std::string> parse_gpu_names(std::string_view text) {
+  std::vector<std::string> names;
+  while (!text.empty()) {
+    const std::string_view name = next_part(text, '\n');
+    if (!name.empty()) names.emplace_back(name);
+  }
+  return names;
+}
+
+Metrics::Metrics(io::EventLoop& loop) : loop_(loop), alive_(std::make_shared<bool>(true)) {}
+
+Metrics::~Metrics() { *alive_ = false; }
+
+void Metrics::find_accelerators(std::function<void(std::vector<std::string>)> done) {
+  auto names = std::make_shared<std::vector<std::string>>();  // work and done share it
+  loop_.run_blocking(
+      [names] {
+        if (const auto text = query_gpus("name", true)) *names = parse_gpu_names(*text);
+      },
+      [this, alive = alive_, names, done = std::move(done)] {
+        if (!*alive) return;
+        has_gpus_ = !names->empty();
+        done(std::move(*names));
+      });
+}
+
+void Metrics::sample(std::function<void(wire::MetricsSample)> done) {
+  if (sampling_) return;
+  wire::MetricsSample sample;
+  const auto times = parse_cpu_times(read_file("/proc/stat"));
+  if (times && last_) sample.cpu_percent = cpu_percent(*last_, *times);
+  last_ = times;
+  parse_memory(read_file("/proc/meminfo"), sample);
+  if (!has_gpus_) return done(sample);
+  sampling_ = true;
+  auto shared = std::make_shared<wire::MetricsSample>(sample);  // work and done share it
+  loop_.run_blocking(
+      [shared] {
+        const auto text =
+            query_gpus("utilization.gpu,memory.used,memory.total,temperature.gpu", false);
+        if (text) parse_gpus(*text, *shared);
+      },
+      [this, alive = alive_, shared, done = std::move(done)] {
+        if (!*alive) return;
+        sampling_ = false;
+        done(*shared);
+      });
+}
+
+}  // namespace skyward::agent

@@ -1,0 +1,92 @@
+#include "skyward/agent/metrics.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace skyward::agent {
+namespace {
+
+TEST(Metrics, ReadsProcessorTimes) {
+  const auto times = parse_cpu_times(
+      "cpu  100 5 20 800 50 1 2 3 70 9\n"
+      "cpu0 50 5 10 400 25 1 1 1 35 4\n"
+      "intr 5\n");
+  ASSERT_TRUE(times);
+  EXPECT_EQ(times->total, 981U);
+  EXPECT_EQ(times->busy, 131U);
+  EXPECT_FALSE(parse_cpu_times(""));
+  EXPECT_FALSE(parse_cpu_times("cpu0 1 2 3 4\n"));
+  EXPECT_FALSE(parse_cpu_times("cpu 1 2 x 4\n"));
+  EXPECT_FALSE(parse_cpu_times("cpu 1 2\n"));
+}
+
+TEST(Metrics, ComputesTheProcessorShare) {
+  EXPECT_DOUBLE_EQ(cpu_percent({100, 1000}, {150, 1200}), 25.0);
+  EXPECT_DOUBLE_EQ(cpu_percent({100, 1000}, {100, 1000}), 0.0);
+  EXPECT_DOUBLE_EQ(cpu_percent({100, 1000}, {90, 1100}), 0.0);
+  EXPECT_DOUBLE_EQ(cpu_percent({100, 1000}, {300, 1100}), 100.0);
+}
+
+TEST(Metrics, ReadsMemoryInMebibytes) {
+  wire::MetricsSample sample;
+  ASSERT_TRUE(parse_memory(
+      "MemTotal:        2048000 kB\nMemFree:  1 kB\nMemAvailable:    1536000 kB\nBuffers: 5 kB\n",
+      sample));
+  EXPECT_DOUBLE_EQ(sample.memory_total_mb, 2000.0);
+  EXPECT_DOUBLE_EQ(sample.memory_used_mb, 500.0);
+  EXPECT_DOUBLE_EQ(sample.memory_percent, 25.0);
+  EXPECT_FALSE(parse_memory("MemTotal: 10 kB\n", sample));
+  EXPECT_FALSE(parse_memory("", sample));
+}
+
+TEST(Metrics, CombinesDevices) {
+  wire::MetricsSample sample;
+  parse_gpus("30, 1000, 81559, 41\n50, 500, 81559, 47\n", sample);
+  EXPECT_EQ(sample.gpu_utilization, 40.0);
+  EXPECT_EQ(sample.gpu_memory_used_mb, 1500.0);
+  EXPECT_EQ(sample.gpu_memory_total_mb, 163118.0);
+  EXPECT_EQ(sample.gpu_temperature, 47.0);
+}
+
+TEST(Metrics, LeavesOutWhatADeviceDoesNotTell) {
+  wire::MetricsSample sample;
+  parse_gpus("[N/A], [N/A], 81559, 41\n[Not Supported], 500, [N/A], [N/A]\n", sample);
+  EXPECT_EQ(sample.gpu_utilization, std::nullopt);
+  EXPECT_EQ(sample.gpu_memory_used_mb, 500.0);
+  EXPECT_EQ(sample.gpu_memory_total_mb, 81559.0);
+  EXPECT_EQ(sample.gpu_temperature, 41.0);
+  wire::MetricsSample none;
+  parse_gpus("Failed to initialize NVML\n", none);
+  EXPECT_EQ(none, wire::MetricsSample{});
+}
+
+TEST(Metrics, ReadsDeviceNames) {
+  EXPECT_EQ(parse_gpu_names("NVIDIA H100 80GB HBM3\r\nNVIDIA H100 80GB HBM3\n\n"),
+            (std::vector<std::string>{"NVIDIA H100 80GB HBM3", "NVIDIA H100 80GB HBM3"}));
+  EXPECT_TRUE(parse_gpu_names("").empty());
+}
+
+TEST(Metrics, SamplesThisMachine) {
+  io::EventLoop loop;
+  Metrics metrics(loop);
+  std::optional<wire::MetricsSample> sample;
+  const auto timeout = loop.start_timer(io::EventLoop::now() + std::chrono::seconds(20),
+                                        [&] { loop.stop(); });
+  metrics.sample([&](wire::MetricsSample taken) {
+    sample = taken;
+    loop.stop();
+  });
+  if (!sample) loop.run();
+  loop.cancel_timer(timeout);
+  ASSERT_TRUE(sample);
+  EXPECT_GT(sample->memory_total_mb, 0);
+  EXPECT_GT(sample->memory_used_mb, 0);
+  EXPECT_EQ(sample->cpu_percent, 0);  // the first reading has nothing to compare with
+}
+
+}  // namespace
+}  // namespace skyward::agent

@@ -1,0 +1,175 @@
+#include "skyward/agent/output.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "skyward/spec/limits.h"
+
+namespace skyward::agent {
+namespace {
+
+// Length of the valid UTF-8 sequence at the start of `text`, or 0; then `bad` is how many bytes one
+// U+FFFD stands for.
+std::size_t sequence_length(std::string_view text, std::size_t& bad) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char first = byte(0);
+  bad = 1;
+  if (first < 0x80) return 1;
+  if (first < 0xC2 || first > 0xF4) return 0;
+  const std::size_t length = first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
+  // The second byte's range is narrower where longer forms, surrogates or values past U+10FFFF
+  // would begin.
+  const unsigned char low = first == 0xE0 ? 0xA0 : first == 0xF0 ? 0x90 : 0x80;
+  const unsigned char high = first == 0xED ? 0x9F : first == 0xF4 ? 0x8F : 0xBF;
+  for (std::size_t i = 1; i < length; ++i) {
+    if (i >= text.size()) return 0;
+    const unsigned char next = byte(i);
+    if (next < (i == 1 ? low : 0x80) || next > (i == 1 ? high : 0xBF)) return 0;
+    bad = i + 1;
+  }
+  return length;
+}
+
+// Where to cut a line of too many bytes: not inside a UTF-8 sequence.
+std::size_t cut_length(std::string_view text, std::size_t limit) {
+  std::size_t cut = limit;
+  while (cut > limit - 4 && (static_cast<unsigned char>(text[cut]) & 0xC0) == 0x80) --cut;
+  return cut > limit - 4 ? cut : limit;
+}
+
+}  // namespace
+
+std::string to_utf8(std::string_view text) {
+  const auto is_ascii = [](char c) { return static_cast<unsigned char>(c) < 0x80; };
+  if (std::all_of(text.begin(), text.end(), is_ascii)) return std::string(text);
+  std::string result;
+  result.reserve(text.size());
+  while (!text.empty()) {
+    std::size_t bad = 1;
+    const std::size_t length = sequence_length(text, bad);
+    if (length > 0) {
+      result.append(text.substr(0, length));
+      text.remove_prefix(length);
+    } else {
+      result.append("\xEF\xBF\xBD");
+      text.remove_prefix(bad);
+    }
+  }
+  return result;
+}
+
+OutputSplitter::OutputSplitter(wire::OutputStream stream, std::uint32_t worker,
+                               const OutputMark& mark)
+    : stream_(stream), worker_(worker), mark_(mark) {}
+
+void OutputSplitter::feed(ByteView bytes, Stamp stamp, std::vector<wire::OutputLine>& lines) {
+  std::string joined;
+  std::string_view text = as_text(bytes);
+  if (!held_.empty()) {
+    joined = std::exchange(held_, {});
+    joined.append(text);
+    text = joined;
+  }
+  const std::string_view mark(mark_.data(), mark_.size());
+  while (!text.empty()) {
+    const std::size_t start = std::min(text.find(mark[0]), text.size());
+    append(text.substr(0, start), stamp, lines);
+    text.remove_prefix(start);
+    if (text.empty()) return;
+    const std::size_t known = std::min(mark.size(), text.size());
+    if (text.substr(0, known) != mark.substr(0, known)) {
+      append(text.substr(0, 1), stamp, lines);
+      text.remove_prefix(1);
+    } else if (text.size() < wire::kWorkerMarkBytes) {
+      held_ = text;
+      return;
+    } else {
+      flush(stamp, lines);
+      std::uint64_t id = 0;
+      std::memcpy(&id, text.data() + mark.size(), sizeof id);
+      task_ = TaskId{id};
+      text.remove_prefix(wire::kWorkerMarkBytes);
+    }
+  }
+}
+
+void OutputSplitter::end(TaskId task, Stamp stamp, std::vector<wire::OutputLine>& lines) {
+  if (task_ == task) finish(stamp, lines);
+}
+
+void OutputSplitter::finish(Stamp stamp, std::vector<wire::OutputLine>& lines) {
+  const std::string held = std::exchange(held_, {});
+  append(held, stamp, lines);
+  flush(stamp, lines);
+  task_ = TaskId{};
+}
+
+void OutputSplitter::append(std::string_view text, Stamp stamp,
+                            std::vector<wire::OutputLine>& lines) {
+  while (!text.empty()) {
+    if (text.front() == '\n') {
+      end_line(stamp, lines);
+      text.remove_prefix(1);
+      continue;
+    }
+    if (returned_) carriage_return(stamp, lines);
+    if (text.front() == '\r') {
+      returned_ = true;
+      text.remove_prefix(1);
+      continue;
+    }
+    const std::size_t stop = std::min(text.find_first_of("\r\n"), text.size());
+    line_.append(text.substr(0, stop));
+    text.remove_prefix(stop);
+    while (line_.size() > kMaxLineBytes) {
+      const std::size_t cut = cut_length(line_, kMaxLineBytes);
+      emit(std::string_view(line_).substr(0, cut), stamp, lines);
+      line_.erase(0, cut);
+    }
+  }
+}
+
+// What the line holds is one state of a progress bar; the next is about to be written over it.
+void OutputSplitter::carriage_return(Stamp stamp, std::vector<wire::OutputLine>& lines) {
+  returned_ = false;
+  if (line_.empty()) return;
+  progress_ = std::exchange(line_, {});
+  if (progress_since_ == kNever) progress_since_ = stamp.now;
+  if (stamp.now - progress_since_ < kProgressInterval) return;
+  emit(std::exchange(progress_, {}), stamp, lines);
+  progress_since_ = stamp.now;
+}
+
+void OutputSplitter::end_line(Stamp stamp, std::vector<wire::OutputLine>& lines) {
+  // "50%\r100%\r\n": the newline shows what the line holds; an empty one over a bar shows the bar's
+  // last state.
+  const bool after_bar = progress_since_ != kNever;
+  if (!line_.empty()) {
+    emit(line_, stamp, lines);
+  } else if (!progress_.empty()) {
+    emit(progress_, stamp, lines);
+  } else if (!after_bar) {
+    emit("", stamp, lines);
+  }
+  line_.clear();
+  progress_.clear();
+  progress_since_ = kNever;
+  returned_ = false;
+}
+
+void OutputSplitter::flush(Stamp stamp, std::vector<wire::OutputLine>& lines) {
+  if (!line_.empty() || !progress_.empty()) end_line(stamp, lines);
+  progress_since_ = kNever;
+  returned_ = false;
+}
+
+void OutputSplitter::emit(std::string_view text, Stamp stamp,
+                          std::vector<wire::OutputLine>& lines) const {
+  lines.push_back({.task = task_,
+                   .worker = worker_,
+                   .stream = stream_,
+                   .wall_us = stamp.wall_us,
+                   .text = to_utf8(text)});
+}
+
+}  // namespace skyward::agent

@@ -1,0 +1,227 @@
+#include "skyward/agent/schedule.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "skyward/base/check.h"
+#include "skyward/spec/limits.h"
+
+namespace skyward::agent {
+namespace {
+
+using wire::TaskStatus;
+
+std::deque<TaskId>& queue_of(State& state, const Task& task) {
+  return task.run.worker ? state.pinned[*task.run.worker] : state.queue;
+}
+
+Task& task_at(State& state, TaskId id) {
+  const auto found = state.tasks.find(id);
+  SKYWARD_CHECK(found != state.tasks.end(), "task {}", id.value);
+  return found->second;
+}
+
+// The queue that the slot takes from next, or nothing: whichever front came first.
+std::deque<TaskId>* next_queue(State& state, const Slot& slot) {
+  std::deque<TaskId>* own = slot.place == 0 ? &state.pinned[slot.worker] : nullptr;
+  std::deque<TaskId>* any = &state.queue;
+  const bool has_own = own != nullptr && !own->empty();
+  if (!has_own) return any->empty() ? nullptr : any;
+  if (any->empty()) return own;
+  return task_at(state, own->front()).arrival < task_at(state, any->front()).arrival ? own : any;
+}
+
+Duration expected_run_time(const State& state, FunctionId function) {
+  const auto found = state.run_times.find(function);
+  return found == state.run_times.end() ? kWorkerWindowWork : found->second;
+}
+
+// Whether a task of the function may wait inside the process behind what it has.
+bool has_room(const State& state, const Slot& slot, FunctionId function, Time now) {
+  if (slot.window.size() >= kMaxWorkerWindow || slot.withdrew || slot.kill_at != kNever)
+    return false;
+  const Duration ahead = std::max(slot.expected, now - slot.front_since);
+  return ahead + expected_run_time(state, function) <= kWorkerWindowWork;
+}
+
+void give(State& state, Effects& effects, Slot& slot, std::deque<TaskId>& queue, Time now) {
+  const TaskId id = queue.front();
+  queue.pop_front();
+  Task& task = task_at(state, id);
+  const bool behind = !slot.window.empty();
+  task.slot = slot.id;
+  task.expected = expected_run_time(state, task.run.function);
+  slot.expected += task.expected;
+  slot.window.push_back(id);
+  if (!behind) slot.front_since = now;
+  SharedBytes body;
+  if (slot.functions.insert(task.run.function).second) body = state.bodies[task.run.function];
+  effects.run(slot.id, {.task = task.run, .body = std::move(body), .behind = behind});
+}
+
+bool is_usable(const Slot& slot) { return slot.phase == SlotPhase::ready && slot.killed.empty(); }
+
+bool is_live(const Slot& slot) { return slot.phase != SlotPhase::absent; }
+
+// Starts processes for tasks that no slot could take: one more for each, the lowest places first.
+void start_needed(State& state, Effects& effects, Time now) {
+  std::size_t coming = 0;
+  bool any_live = false;
+  for (const Slot& slot : state.slots) {
+    if (slot.phase == SlotPhase::starting) ++coming;
+    any_live = any_live || is_live(slot);
+  }
+  for (std::uint32_t place = 0; place < state.configure.concurrency; ++place) {
+    for (std::size_t i = place; i < state.slots.size(); i += state.configure.concurrency) {
+      if (coming >= state.queue.size()) return;
+      Slot& slot = state.slots[i];
+      if (is_live(slot) || (slot.broken && any_live)) continue;
+      slot.start_failures = 0;
+      start_slot(slot, effects, now);
+      any_live = true;
+      ++coming;
+    }
+  }
+}
+
+}  // namespace
+
+void enqueue(State& state, TaskId id) {
+  Task& task = task_at(state, id);
+  task.withdrawn = false;
+  std::deque<TaskId>& queue = queue_of(state, task);
+  auto place = queue.end();
+  while (place != queue.begin() && task_at(state, *std::prev(place)).arrival > task.arrival)
+    --place;
+  queue.insert(place, id);
+}
+
+void unqueue(State& state, TaskId id) {
+  std::deque<TaskId>& queue = queue_of(state, task_at(state, id));
+  const auto found = std::find(queue.begin(), queue.end(), id);
+  SKYWARD_CHECK(found != queue.end(), "task {} is not queued", id.value);
+  queue.erase(found);
+}
+
+void dispatch(State& state, Effects& effects, Time now) {
+  if (state.phase != Phase::ready) return;
+  for (Slot& slot : state.slots) {
+    if (!is_usable(slot) || !slot.window.empty()) continue;
+    if (auto* queue = next_queue(state, slot)) give(state, effects, slot, *queue, now);
+  }
+  bool gave = true;
+  while (gave) {  // evenly: one task a slot and round
+    gave = false;
+    for (Slot& slot : state.slots) {
+      if (!is_usable(slot) || slot.window.empty()) continue;
+      auto* queue = next_queue(state, slot);
+      if (queue == nullptr) continue;
+      const FunctionId function = task_at(state, queue->front()).run.function;
+      if (!has_room(state, slot, function, now)) continue;
+      give(state, effects, slot, *queue, now);
+      gave = true;
+    }
+  }
+  if (!state.queue.empty()) start_needed(state, effects, now);
+  for (std::size_t worker = 0; worker < state.pinned.size(); ++worker) {
+    Slot& first = state.slots[worker * state.configure.concurrency];
+    if (state.pinned[worker].empty() || is_live(first)) continue;
+    first.start_failures = 0;
+    start_slot(first, effects, now);
+  }
+}
+
+void leave_window(State& state, Effects& effects, TaskId id, Time now) {
+  Task& task = task_at(state, id);
+  Slot& slot = state.slots[task.slot->value];
+  const auto found = std::find(slot.window.begin(), slot.window.end(), id);
+  SKYWARD_CHECK(found != slot.window.end(), "task {} is not in its window", id.value);
+  const bool front = found == slot.window.begin();
+  slot.window.erase(found);
+  slot.expected -= task.expected;
+  task.slot.reset();
+  if (!front) return;
+  slot.front_since = now;
+  slot.kill_at = kNever;
+  slot.withdrew = false;
+  if (slot.window.empty()) return;
+  // A cancelled task that the process began before it heard of it has its own grace; interrupting
+  // again does no harm.
+  const Task& next = task_at(state, slot.window.front());
+  if (next.ending) {
+    slot.kill_at = now + kCancelGrace;
+    if (slot.killed.empty()) effects.interrupt(slot.id, slot.window.front());
+  }
+}
+
+void answer(State& state, Effects& effects, TaskId id, wire::TaskResult result) {
+  const auto found = state.tasks.find(id);
+  SKYWARD_CHECK(found != state.tasks.end() && !found->second.slot, "task {}", id.value);
+  Task& task = found->second;
+  result.task = id;
+  result.attempt = task.run.attempt;
+  if (result.status != TaskStatus::ok)
+    result.tail.assign(std::move_iterator(task.tail.begin()), std::move_iterator(task.tail.end()));
+  state.tasks.erase(found);
+  effects.send(std::move(result));
+}
+
+void answer_status(State& state, Effects& effects, TaskId id, TaskStatus status,
+                   std::uint32_t worker, std::string detail) {
+  wire::TaskResult result;
+  result.status = status;
+  result.worker = worker;
+  result.detail = std::move(detail);
+  answer(state, effects, id, std::move(result));
+}
+
+std::string ending_detail(const Task& task) {
+  if (task.ending != TaskStatus::timed_out) return "cancelled";
+  return fmt::format("ran longer than {:g} s", static_cast<double>(task.run.timeout_ms) / 1000.0);
+}
+
+void end_early(State& state, Effects& effects, TaskId id, TaskStatus status, Time now) {
+  Task& task = task_at(state, id);
+  if (task.ending) return;
+  task.ending = status;
+  if (!task.slot) {
+    unqueue(state, id);
+    answer_status(state, effects, id, status, task.run.worker.value_or(0), ending_detail(task));
+    return;
+  }
+  Slot& slot = state.slots[task.slot->value];
+  if (!slot.killed.empty()) return;  // its end is near and answers the task
+  effects.interrupt(slot.id, id);
+  if (slot.window.front() == id) slot.kill_at = now + kCancelGrace;
+}
+
+void kill_slot(Slot& slot, Effects& effects, std::string reason) {
+  if (!slot.killed.empty()) return;
+  slot.killed = std::move(reason);
+  slot.kill_at = kNever;
+  slot.start_deadline = kNever;
+  effects.kill_worker(slot.id);
+}
+
+void start_slot(Slot& slot, Effects& effects, Time now) {
+  slot.phase = SlotPhase::starting;
+  slot.broken = false;
+  slot.start_deadline = now + kWorkerStartTimeout;
+  slot.killed.clear();
+  slot.functions.clear();
+  slot.tail.clear();
+  effects.start_worker(slot.id);
+}
+
+Time front_deadline(const State& state, const Slot& slot) {
+  if (slot.window.empty() || !slot.killed.empty()) return kNever;
+  const Task& task = state.tasks.at(slot.window.front());
+  if (task.run.timeout_ms == 0 || task.ending) return kNever;
+  const Duration limit = std::chrono::milliseconds(
+      std::min<std::uint64_t>(task.run.timeout_ms, std::uint64_t{1} << 40));
+  return slot.front_since + limit;
+}
+
+}  // namespace skyward::agent

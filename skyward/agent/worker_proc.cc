@@ -1,0 +1,283 @@
+#include "skyward/agent/worker_proc.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <random>
+#include <utility>
+
+#include "skyward/spec/limits.h"
+
+namespace skyward::agent {
+namespace {
+
+constexpr std::size_t kReadBytes = std::size_t{64} << 10;  // what a pipe holds
+constexpr int kMaxDrainReads = 64;                         // a flood must not hold up the loop
+// Between the end of the connection and the end of the process, before that counts as broken.
+constexpr Duration kExitGrace = std::chrono::seconds(1);
+
+OutputMark make_mark() {
+  std::random_device device;
+  OutputMark mark;
+  for (char& byte : mark) byte = static_cast<char>(device());
+  mark[0] = '\xFF';  // never in UTF-8, so text costs no second look
+  return mark;
+}
+
+std::string hex(const OutputMark& mark) {
+  std::string text;
+  for (const char byte : mark) text += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+  return text;
+}
+
+OutputSplitter::Stamp stamp() {
+  return {.now = io::EventLoop::now(), .wall_us = io::EventLoop::wall_us()};
+}
+
+io::Outgoing encode(const wire::WorkerMessage& message) {
+  wire::EncodedWorkerMessage encoded = wire::encode_worker_message(message);
+  return {.head = std::move(encoded.head),
+          .body = std::move(encoded.body),
+          .descriptors = std::move(encoded.descriptors),
+          .keep = std::move(encoded.keep)};
+}
+
+// A message's length, kind, status and number of descriptors tell where it ends.
+constexpr std::size_t kCutBytes = wire::kWorkerPrefixBytes + 4;
+
+Result<io::Cut> cut_message(ByteView prefix) {
+  std::uint32_t length = 0;
+  std::memcpy(&length, prefix.data(), sizeof length);
+  if (length < 4 || length > kMaxFrameBodyBytes + kMaxFrameHeaderBytes)
+    return fail(ErrorKind::invalid, fmt::format("it sent a message of {} bytes", length));
+  const auto descriptors = wire::worker_descriptor_count(prefix.subspan(wire::kWorkerPrefixBytes));
+  if (!descriptors) return fail(descriptors);
+  return io::Cut{.head_bytes = length - 4, .body_bytes = 0, .descriptors = *descriptors};
+}
+
+std::vector<wire::Blob> received_blobs(std::vector<io::FileDescriptor> descriptors) {
+  std::vector<wire::Blob> blobs;
+  for (io::FileDescriptor& descriptor : descriptors) {
+    // Shared by the message and the frame that carries it on.
+    auto storage = std::make_shared<io::FileDescriptor>(std::move(descriptor));
+    const int number = storage->get();
+    blobs.push_back({.descriptor = number, .storage = std::move(storage)});
+  }
+  return blobs;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<WorkerProcess>> WorkerProcess::start(io::EventLoop& loop,
+                                                            const Options& options, Events events) {
+  const OutputMark mark = make_mark();
+  std::unique_ptr<WorkerProcess> worker(
+      new WorkerProcess(loop, options.worker, mark, std::move(events)));
+  const Status spawned = worker->spawn(options, hex(mark));
+  if (!spawned) return fail(spawned);
+  return worker;
+}
+
+WorkerProcess::WorkerProcess(io::EventLoop& loop, std::uint32_t worker, const OutputMark& mark,
+                             Events events)
+    : loop_(loop),
+      events_(std::move(events)),
+      out_{.pipe = {}, .splitter = {wire::OutputStream::out, worker, mark}},
+      err_{.pipe = {}, .splitter = {wire::OutputStream::err, worker, mark}} {}
+
+WorkerProcess::~WorkerProcess() {
+  loop_.cancel_timer(lost_timer_);
+  unwatch(out_);
+  unwatch(err_);
+}
+
+Status WorkerProcess::spawn(const Options& options, const std::string& mark_text) {
+  auto sockets = io::make_socket_pair();
+  if (!sockets) return fail(sockets);
+  auto cancel = io::make_pipe();
+  if (!cancel) return fail(cancel);
+  auto out = io::make_pipe();
+  if (!out) return fail(out);
+  auto err = io::make_pipe();
+  if (!err) return fail(err);
+  // Only our ends may be non-blocking: programs expect to wait when they write.
+  for (const int descriptor : {out->write.get(), err->write.get(), sockets->theirs.get()}) {
+    const Status blocking = io::set_non_blocking(descriptor, false);
+    if (!blocking) return blocking;
+  }
+  io::SpawnOptions spawn;
+  spawn.command = options.command;
+  spawn.environment = options.environment;
+  spawn.environment.emplace_back("SKYWARD_MARK", mark_text);
+  spawn.directory = options.directory;
+  spawn.descriptors = {{out->write.get(), 1},
+                       {err->write.get(), 2},
+                       {sockets->theirs.get(), wire::kWorkerSocket},
+                       {cancel->read.get(), wire::kWorkerCancelPipe}};
+  spawn.new_session = true;
+  spawn.die_with_parent = true;
+  auto process = io::Process::spawn(
+      loop_, spawn, [this](const io::ExitStatus& status) { end(status); });
+  if (!process) return fail(process);
+  process_ = std::move(*process);
+  cancel_ = std::move(cancel->write);
+  out_.pipe = std::move(out->read);
+  err_.pipe = std::move(err->read);
+  watch(out_);
+  watch(err_);
+  channel_ = std::make_unique<io::Channel>(
+      loop_, std::move(sockets->ours), io::FileDescriptor(), kCutBytes, cut_message,
+      io::Channel::Handlers{
+          .on_message = [this](io::Incoming incoming) { receive(std::move(incoming)); },
+          .on_closed = [this](const Error& error) { lose_channel(error); }});
+  return {};
+}
+
+void WorkerProcess::run(const WorkerRun& run) {
+  if (!run.behind) {
+    std::vector<wire::OutputLine> lines;
+    drain(lines);
+    tell(std::move(lines));
+    out_.splitter.begin(run.task.task);
+    err_.splitter.begin(run.task.task);
+  }
+  wire::WorkerMessage message;
+  message.kind = wire::WorkerKind::run;
+  message.behind = run.behind;
+  message.task = run.task.task;
+  message.function = run.task.function;
+  message.body = run.body;
+  message.stream_window = run.task.stream_window;
+  message.payload = run.task.arguments;
+  channel_->send(encode(message));
+}
+
+void WorkerProcess::credit(TaskId task, std::uint32_t count) {
+  wire::WorkerMessage message;
+  message.kind = wire::WorkerKind::credit;
+  message.task = task;
+  message.count = count;
+  channel_->send(encode(message));
+}
+
+void WorkerProcess::stop() {
+  wire::WorkerMessage message;
+  message.kind = wire::WorkerKind::stop;
+  channel_->send(encode(message));
+}
+
+void WorkerProcess::interrupt(std::span<const std::uint64_t> ids) {
+  // A full pipe means that the process has not looked at 8192 ids: the grace ends that.
+  const ssize_t written = ::write(cancel_.get(), ids.data(), ids.size_bytes());
+  static_cast<void>(written);
+  channel_->flush();  // the process should know what the ids name
+  process_->signal(SIGINT);
+}
+
+void WorkerProcess::kill() { process_->signal_group(SIGKILL); }
+
+void WorkerProcess::pause_output(bool paused) {
+  if (paused == paused_) return;
+  paused_ = paused;
+  for (Source* source : {&out_, &err_}) {
+    if (paused) {
+      unwatch(*source);
+    } else {
+      watch(*source);
+    }
+  }
+}
+
+void WorkerProcess::watch(Source& source) {
+  if (source.watched || !source.pipe || paused_) return;
+  source.watched = true;
+  loop_.watch(source.pipe.get(), [this, &source] {
+    std::vector<wire::OutputLine> lines;
+    read(source, lines);
+    tell(std::move(lines));
+  });
+}
+
+void WorkerProcess::unwatch(Source& source) {
+  if (!std::exchange(source.watched, false)) return;
+  loop_.unwatch(source.pipe.get());
+}
+
+bool WorkerProcess::read(Source& source, std::vector<wire::OutputLine>& lines) {
+  if (!source.pipe) return false;
+  std::array<std::byte, kReadBytes> bytes;
+  const ssize_t count = ::read(source.pipe.get(), bytes.data(), bytes.size());
+  if (count > 0) {
+    const auto size = static_cast<std::size_t>(count);
+    source.splitter.feed(ByteView(bytes).first(size), stamp(), lines);
+    return size == bytes.size();
+  }
+  if (count == 0) {  // closed by the process and all its children
+    unwatch(source);
+    source.pipe.reset();
+  }
+  return false;
+}
+
+void WorkerProcess::drain(std::vector<wire::OutputLine>& lines) {
+  for (Source* source : {&out_, &err_})
+    for (int reads = 0; reads < kMaxDrainReads && read(*source, lines); ++reads) {
+    }
+}
+
+void WorkerProcess::tell(std::vector<wire::OutputLine> lines) {
+  if (!lines.empty()) events_.on_output(std::move(lines));
+}
+
+void WorkerProcess::receive(io::Incoming incoming) {
+  const SharedBytes whole(std::move(incoming.head));
+  auto message = wire::decode_worker_message(
+      {whole.owner, whole.view.subspan(wire::kWorkerPrefixBytes)},
+      received_blobs(std::move(incoming.descriptors)));
+  if (!message) return events_.on_broken(message.error().message);
+  if (message->kind == wire::WorkerKind::hello) {
+    if (std::exchange(greeted_, true)) return events_.on_broken("it greeted twice");
+    return events_.on_hello(message->text);
+  }
+  if (!greeted_ || (message->kind != wire::WorkerKind::result &&
+                    message->kind != wire::WorkerKind::item))
+    return events_.on_broken("it sent a message out of order");
+  std::vector<wire::OutputLine> lines;
+  drain(lines);
+  if (message->kind == wire::WorkerKind::result) {
+    out_.splitter.end(message->task, stamp(), lines);
+    err_.splitter.end(message->task, stamp(), lines);
+  }
+  tell(std::move(lines));
+  events_.on_message(std::move(*message));
+}
+
+void WorkerProcess::lose_channel(const Error& error) {
+  if (ended_) return;
+  if (error.kind == ErrorKind::invalid) return events_.on_broken(error.message);
+  // Mostly the process has just ended, and that says more.
+  lost_timer_ = loop_.start_timer(io::EventLoop::now() + kExitGrace, [this] {
+    lost_timer_ = 0;
+    events_.on_broken("it closed its connection to the agent");
+  });
+}
+
+void WorkerProcess::end(const io::ExitStatus& status) {
+  channel_->read_now();  // results that it sent before its end
+  ended_ = true;
+  channel_->close();
+  process_->signal_group(SIGKILL);  // what it started must not outlive it
+  std::vector<wire::OutputLine> lines;
+  drain(lines);
+  out_.splitter.finish(stamp(), lines);
+  err_.splitter.finish(stamp(), lines);
+  tell(std::move(lines));
+  unwatch(out_);
+  unwatch(err_);
+  events_.on_exit(status);
+}
+
+}  // namespace skyward::agent

@@ -1,0 +1,91 @@
+#pragma once
+
+// One worker process: its socket, its cancel pipe, its output, its end. Cuts the output into lines of tasks, and hands a result
+// on only after everything that was written before it. Everything happens on the loop thread.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "skyward/agent/effects.h"
+#include "skyward/agent/output.h"
+#include "skyward/base/error.h"
+#include "skyward/io/channel.h"
+#include "skyward/io/event_loop.h"
+#include "skyward/io/file_descriptor.h"
+#include "skyward/io/process.h"
+#include "skyward/wire/message.h"
+#include "skyward/wire/worker_protocol.h"
+
+namespace skyward::agent {
+
+class WorkerProcess {
+ public:
+  struct Options {
+    std::vector<std::string> command;
+    wire::KeyValues environment;
+    std::string directory;
+    std::uint32_t worker = 0;  // for the lines
+  };
+  // None is called from within a method of this class, but for on_output.
+  struct Events {
+    std::function<void(const std::string& greeting)> on_hello;
+    std::function<void(wire::WorkerMessage)> on_message;  // a result or an item
+    std::function<void(std::vector<wire::OutputLine>)> on_output;
+    // The process broke the protocol, or lives on without its connection: kill it.
+    std::function<void(std::string reason)> on_broken;
+    // The last call; all messages and output have been handed on.
+    std::function<void(const io::ExitStatus&)> on_exit;
+  };
+  static Result<std::unique_ptr<WorkerProcess>> start(io::EventLoop& loop, const Options& options,
+                                                      Events events);
+  ~WorkerProcess();
+  WorkerProcess(const WorkerProcess&) = delete;
+  WorkerProcess& operator=(const WorkerProcess&) = delete;
+
+  void run(const WorkerRun& run);
+  void credit(TaskId task, std::uint32_t count);
+  void stop();
+  // Writes the ids to the cancel pipe and sends SIGINT.
+  void interrupt(std::span<const std::uint64_t> ids);
+  void kill();
+  // While paused the process blocks when its pipes are full.
+  void pause_output(bool paused);
+
+ private:
+  struct Source {
+    io::FileDescriptor pipe;
+    OutputSplitter splitter;
+    bool watched = false;
+  };
+
+  WorkerProcess(io::EventLoop& loop, std::uint32_t worker, const OutputMark& mark, Events events);
+  Status spawn(const Options& options, const std::string& mark_text);
+  void watch(Source& source);
+  void unwatch(Source& source);
+  // Reads once; false when nothing more is there now.
+  bool read(Source& source, std::vector<wire::OutputLine>& lines);
+  void drain(std::vector<wire::OutputLine>& lines);
+  void tell(std::vector<wire::OutputLine> lines);
+  void receive(io::Incoming incoming);
+  void lose_channel(const Error& error);
+  void end(const io::ExitStatus& status);
+
+  io::EventLoop& loop_;
+  Events events_;
+  Source out_;
+  Source err_;
+  io::FileDescriptor cancel_;
+  std::unique_ptr<io::Channel> channel_;
+  std::unique_ptr<io::Process> process_;
+  io::EventLoop::TimerId lost_timer_ = 0;
+  bool paused_ = false;
+  bool greeted_ = false;
+  bool ended_ = false;
+};
+
+}  // namespace skyward::agent
