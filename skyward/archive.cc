@@ -23,26 +23,40 @@ constexpr std::size_t kMaxBlobs = kMaxFrameDescriptors - 1;
 
 }  // namespace
 
-ArchiveWriter::ArchiveWriter(BlobSink sink)
+ArchiveWriter::ArchiveWriter(BlobStore store)
     : cereal::OutputArchive<ArchiveWriter, cereal::AllowEmptyClassElision>(this),
-      sink_(std::move(sink)) {
+      store_(std::move(store)) {
   payload_.buffers.emplace_back();  // the stream's place
 }
 
-void ArchiveWriter::write_run(const void* data, std::size_t size) {
-  if (size < kBlobThresholdBytes) return write(data, size);
+bool ArchiveWriter::begin_blob(std::size_t size) {
+  if (size < kBlobThresholdBytes) return false;
   const std::uint8_t apart = payload_.buffers.size() <= kMaxBlobs ? 1 : 0;
   write(&apart, 1);
-  if (apart == 0) return write(data, size);
-  payload_.buffers.push_back(wire::blob_buffer(
-      sink_(ByteView(static_cast<const std::byte*>(data), size)), 0, std::uint64_t{size}));
+  return apart == 1;
+}
+
+void ArchiveWriter::write_run(const void* data, std::size_t size) {
+  if (!begin_blob(size)) return write(data, size);
+  const ByteView bytes(static_cast<const std::byte*>(data), size);
+  payload_.buffers.push_back(wire::blob_buffer(store_.put(bytes), 0, std::uint64_t{size}));
+}
+
+void ArchiveWriter::write_shared_run(const void* data, std::size_t size, StoredRun& stored) {
+  if (!begin_blob(size)) return write(data, size);
+  const std::lock_guard lock(stored.mutex);
+  if (store_.id == 0 || stored.store != store_.id) {
+    stored.blob = store_.put(ByteView(static_cast<const std::byte*>(data), size));
+    stored.store = store_.id;
+  }
+  payload_.buffers.push_back(wire::blob_buffer(stored.blob, 0, std::uint64_t{size}));
 }
 
 wire::Payload ArchiveWriter::finish() {
   if (stream_.size() < kBlobThresholdBytes) {
     payload_.buffers[0] = wire::small_buffer(SharedBytes(std::move(stream_)));
   } else {
-    payload_.buffers[0] = wire::blob_buffer(sink_(stream_), 0, std::uint64_t{stream_.size()});
+    payload_.buffers[0] = wire::blob_buffer(store_.put(stream_), 0, std::uint64_t{stream_.size()});
     stream_.clear();
   }
   return std::move(payload_);

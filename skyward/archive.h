@@ -4,9 +4,9 @@
 //
 // Everything small goes into one stream. A run of plain data from kBlobThresholdBytes on (the
 // elements of a std::vector<float>, the text of a long std::string, whatever a `save` passes as
-// cereal::binary_data) is handed to the BlobSink instead, straight from the object it lives in: one
-// copy into shared memory, none after. Driver and worker are the same executable, so the layout is
-// the machine's own.
+// cereal::binary_data) is handed to the BlobStore instead, straight from the object it lives in:
+// one copy into shared memory, none after. Driver and worker are the same executable, so the layout
+// is the machine's own.
 
 #include <cereal/cereal.hpp>
 #include <cereal/types/array.hpp>
@@ -19,6 +19,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <mutex>
 #include <type_traits>
 
 #include "skyward/base/bytes.h"
@@ -26,13 +27,24 @@
 
 namespace skyward {
 
-// Copies bytes into shared memory.
-using BlobSink = std::function<wire::Blob(ByteView)>;
+// Where large runs go: copies bytes into shared memory. `id` tells stores apart; 0 is one that
+// nothing is stored twice in.
+struct BlobStore {
+  std::function<wire::Blob(ByteView)> put;
+  std::uint64_t id = 0;
+};
+
+// What an array that is sent many times knows of its last journey.
+struct StoredRun {
+  std::mutex mutex;
+  std::uint64_t store = 0;
+  wire::Blob blob;
+};
 
 class ArchiveWriter final
     : public cereal::OutputArchive<ArchiveWriter, cereal::AllowEmptyClassElision> {
  public:
-  explicit ArchiveWriter(BlobSink sink);
+  explicit ArchiveWriter(BlobStore store);
 
   // Into the stream.
   void write(const void* data, std::size_t size) {
@@ -42,11 +54,17 @@ class ArchiveWriter final
   // Into the stream, or into a blob when large.
   void write_run(const void* data, std::size_t size);
 
+  // The same for bytes that never change, copied once per store.
+  void write_shared_run(const void* data, std::size_t size, StoredRun& stored);
+
   // All that was written. Call once.
   wire::Payload finish();
 
  private:
-  BlobSink sink_;
+  // Whether a run of this size gets a blob of its own; says so in the stream.
+  bool begin_blob(std::size_t size);
+
+  BlobStore store_;
   Bytes stream_;
   wire::Payload payload_;
 };

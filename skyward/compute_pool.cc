@@ -1,5 +1,6 @@
 #include "skyward/compute_pool.h"
 
+#include <atomic>
 #include <exception>
 #include <optional>
 
@@ -14,6 +15,12 @@ template <typename T>
 T value_or_throw(Result<T> result) {
   if (!result) throw_error(result.error());
   return *std::move(result);
+}
+
+// Blobs are known to one pool only.
+std::uint64_t next_store_id() {
+  static std::atomic<std::uint64_t> last{0};
+  return ++last;
 }
 
 PoolSpec to_spec(const PoolOptions& options) {
@@ -42,7 +49,10 @@ PoolSpec to_spec(const PoolOptions& options) {
 }  // namespace
 
 ComputePool::ComputePool(PoolOptions options)
-    : pool_(to_spec(options)), display_(options.display), on_event_(std::move(options.on_event)) {
+    : pool_(to_spec(options)),
+      store_id_(next_store_id()),
+      display_(options.display),
+      on_event_(std::move(options.on_event)) {
   // The pool has events from the moment it begins to open, which is when it first calls back.
   const auto start_events = [this] {
     if (!events_.joinable()) events_ = std::thread([this] { deliver_events(); });
@@ -64,8 +74,8 @@ void ComputePool::close() {
   if (events_.joinable()) events_.join();
 }
 
-BlobSink ComputePool::sink() {
-  return [this](ByteView bytes) { return pool_.store(bytes); };
+BlobStore ComputePool::store() {
+  return {.put = [this](ByteView bytes) { return pool_.store(bytes); }, .id = store_id_};
 }
 
 void ComputePool::deliver_events() {

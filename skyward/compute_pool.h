@@ -9,7 +9,7 @@
 //     pool.broadcast(report());   // once on every worker, in rank order
 //   }                                                 // closes, whatever happens
 
-#include <atomic>
+#include <cstdint>
 #include <functional>
 #include <initializer_list>
 #include <map>
@@ -67,7 +67,7 @@ class ComputePool {
   // Sends a call and returns at once.
   template <typename R>
   Future<R> submit(const Pending<R>& call) {
-    return {pool_.submit(call.to_call(sink())), call.name()};
+    return {pool_.submit(call.to_call(store())), call.name()};
   }
   // Sends a call and waits for its result.
   template <typename R>
@@ -91,12 +91,13 @@ class ComputePool {
   Pool& untyped() { return pool_; }
 
  private:
-  BlobSink sink();
+  BlobStore store();
   void deliver_events();
   template <typename R>
   static std::vector<Value<R>> collect(std::vector<Future<R>> futures);
 
   Pool pool_;
+  const std::uint64_t store_id_;
   const Display display_;
   const std::function<void(const Event&)> on_event_;
   std::thread events_;
@@ -147,7 +148,7 @@ template <typename R>
 std::vector<Value<R>> ComputePool::run(const Gathered<R>& calls) {
   std::vector<Call> sent;
   sent.reserve(calls.calls().size());
-  for (const auto& call : calls.calls()) sent.push_back(call.to_call(sink()));
+  for (const auto& call : calls.calls()) sent.push_back(call.to_call(store()));
   std::vector<Handle> handles = pool_.submit(std::move(sent));
   std::vector<Future<R>> futures;
   for (std::size_t i = 0; i < handles.size(); ++i) {
@@ -159,7 +160,7 @@ std::vector<Value<R>> ComputePool::run(const Gathered<R>& calls) {
 template <typename R>
 std::vector<Value<R>> ComputePool::broadcast(const Pending<R>& call) {
   std::vector<Future<R>> futures;
-  for (Handle& handle : pool_.broadcast(call.to_call(sink()))) {
+  for (Handle& handle : pool_.broadcast(call.to_call(store()))) {
     futures.emplace_back(std::move(handle), call.name());
   }
   return collect(std::move(futures));

@@ -106,12 +106,12 @@ struct Store {
 template <typename R>
 R carry_out(const Pending<R>& pending, int* argument_blobs = nullptr) {
   Store store;
-  const Call call = pending.to_call(std::ref(store));
+  const Call call = pending.to_call({.put = std::ref(store)});
   if (argument_blobs != nullptr) *argument_blobs = store.blobs;
   const RegisteredFunction* function = find_function(as_text(call.function->bytes.view));
   EXPECT_NE(function, nullptr);
   ArchiveReader arguments(call.arguments, &map_blob);
-  ArchiveWriter written(std::ref(store));
+  ArchiveWriter written({.put = std::ref(store)});
   function->invoke(arguments, written);
   const wire::Payload payload = written.finish();
   if constexpr (!std::is_void_v<R>) {
@@ -199,6 +199,30 @@ TEST(Function, ViewsReadWhatTheCallerGave) {
 }
 
 std::vector<std::vector<float>> echo(std::vector<std::vector<float>> rows) { return rows; }
+
+double sum_of(Array<double> values) { return std::accumulate(values.begin(), values.end(), 0.0); }
+
+TEST(Array, IsStoredOncePerPool) {
+  const Array<double> values(std::vector<double>(kBlobThresholdBytes, 1.0));
+  Store store;
+  const auto send = [&](std::uint64_t id) {
+    const Call call = compute<first_plus_last>(values).to_call({.put = std::ref(store), .id = id});
+    return call.arguments.buffers.at(1).blob.descriptor;
+  };
+  const int first = send(1);
+  EXPECT_EQ(send(1), first);
+  EXPECT_EQ(store.blobs, 1);
+  EXPECT_NE(send(2), first);
+  EXPECT_EQ(store.blobs, 2);
+}
+
+TEST(Array, IsParameterAndResult) {
+  EXPECT_EQ(carry_out(compute<sum_of>({1, 2, 3})), 6);
+  const std::vector<double> large(kBlobThresholdBytes, 2.0);
+  EXPECT_EQ(carry_out(compute<sum_of>(large)), 2.0 * static_cast<double>(large.size()));
+  constexpr auto echo_array = compute<[](Array<double> one) { return one; }>;
+  EXPECT_EQ(carry_out(echo_array(large)), Array<double>(large));
+}
 
 TEST(Function, MoreLargeVectorsThanDescriptorsFitAMessage) {
   std::vector<std::vector<float>> rows;

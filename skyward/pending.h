@@ -54,9 +54,9 @@ class Pending {
 
   const std::string& name() const { return function_->name(); }
 
-  // The call in the form that travels; `sink` stores large arguments.
-  Call to_call(BlobSink sink) const {
-    ArchiveWriter archive(std::move(sink));
+  // The call in the form that travels; `store` takes large arguments.
+  Call to_call(BlobStore store) const {
+    ArchiveWriter archive(std::move(store));
     write_(archive);
     return {.function = function_->body(), .arguments = archive.finish(), .options = options_};
   }

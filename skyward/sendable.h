@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "skyward/archive.h"
+#include "skyward/array.h"
 #include "skyward/plain_struct.h"
 
 namespace skyward {
@@ -105,7 +106,7 @@ class ReceivedRun {
 template <typename T>
   requires std::is_arithmetic_v<T> && (!std::is_same_v<T, bool>)
 struct Parameter<std::span<const T>> {
-  using Stored = std::vector<T>;
+  using Stored = Array<T>;
   struct Received : ReceivedRun<T> {
     std::span<const T> give() { return {this->data(), this->size()}; }
   };

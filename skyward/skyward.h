@@ -3,6 +3,7 @@
 // Skyward for C++ programs, in one include. Start reading at function.h (what can be called) and
 // compute_pool.h (where it runs); every program begins with sky::init of worker.h.
 
+#include "skyward/array.h"          // IWYU pragma: export
 #include "skyward/compute_pool.h"   // IWYU pragma: export
 #include "skyward/function.h"       // IWYU pragma: export
 #include "skyward/future.h"         // IWYU pragma: export

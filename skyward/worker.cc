@@ -225,7 +225,7 @@ class Worker {
   void call(const wire::WorkerMessage& message, wire::WorkerMessage& result) {
     try {
       ArchiveReader arguments(message.payload, &map_blob);
-      ArchiveWriter archive(&make_blob);
+      ArchiveWriter archive({.put = &make_blob});
       function_of(message).invoke(arguments, archive);
       result.payload = archive.finish();
     } catch (const std::exception& error) {
@@ -297,7 +297,6 @@ void init(int, char**) {
   // leaves now: only then does the C library look at the new mode.
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   std::fflush(stdout);
-  std::signal(SIGPIPE, SIG_IGN);
   main_thread = pthread_self();
   struct sigaction action{};
   action.sa_handler = on_interrupt;

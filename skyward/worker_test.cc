@@ -142,7 +142,7 @@ class WorkerTest : public ::testing::Test {
   };
   template <typename R>
   void send(std::uint64_t task, const Pending<R>& pending, Sending how = {}) {
-    const Call call = pending.to_call(&WorkerTest::store);
+    const Call call = pending.to_call({.put = &WorkerTest::store});
     wire::WorkerMessage run;
     run.kind = WorkerKind::run;
     run.task = {task};

@@ -151,10 +151,11 @@ int main(int argc, char** argv) {
     const auto [training, held_out] = split(data);
 
     sky::ComputePool pool({.nodes = 4});
+    const sky::Array<double> features = training.features;  // sent once, used in every round
+    const sky::Array<double> labels = training.labels;
     Weights weights(data.columns + 1, 0.0);
     for (int round = 0; round < 5; ++round) {
-      const auto learned =
-          sky::broadcast(learn(training.features, training.labels, weights, round), pool);
+      const auto learned = sky::broadcast(learn(features, labels, weights, round), pool);
       for (std::size_t i = 0; i < weights.size(); ++i) {
         weights[i] = 0;
         for (const Weights& one : learned)
