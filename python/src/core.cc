@@ -1,0 +1,15 @@
+// The module itself.
+
+#include "bindings.h"
+
+NB_MODULE(_core, module) {
+  using namespace skyward::python;
+  module.doc() = "The engine of skyward; use the package `skyward`, which stands on it.";
+  module.attr("__version__") = SKYWARD_VERSION;
+  bind_errors(module);
+  bind_spec(module);
+  bind_events(module);
+  bind_payload(module);
+  bind_pool(module);
+  bind_display(module);
+}
