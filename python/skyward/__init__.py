@@ -8,13 +8,14 @@
     with sky.ComputePool(provider=sky.Local(), nodes=2) as pool:
         model = train(data) >> pool
 
-Names are loaded when they are first used: ``import skyward`` costs a few milliseconds, loads neither the compiled
-extension nor numpy nor cloudpickle, and works on a node that has no extension at all.
-"""
-
-from typing import TYPE_CHECKING, Any
+Names are loaded when they are first used: ``import skyward`` costs a few milliseconds, loads
+neither the compiled extension nor numpy nor cloudpickle, and works on a node that has no extension
+at all."""
 
 __version__ = "0.1.0"
+
+# Type checkers take this for typing's; to import that would cost more than all else.
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from skyward.callback import Callback as Callback
@@ -80,15 +81,16 @@ _MODULE_OF = {
         "cluster": "InstanceInfo instance_info",
         "data": "DistributedSampler shard shard_iterator",
         "events": (
-            "BootstrapCompleted BootstrapProgress BootstrapStarting ClusterSetupCompleted CostFinal CostUpdate Error "
-            "InfraCreated InfraCreating InstanceLaunching InstancePreempted InstanceProvisioned InstanceReplaced "
-            "InstanceStopping LogLine Metrics NodeReceipt PoolStarted PoolStopped PoolStopping ProviderName "
-            "ProvisioningCompleted RegionAutoSelected SkywardEvent TaskPoolInitCompleted"
+            "BootstrapCompleted BootstrapProgress BootstrapStarting ClusterSetupCompleted CostFinal "
+            "CostUpdate Error InfraCreated InfraCreating InstanceLaunching InstancePreempted "
+            "InstanceProvisioned InstanceReplaced InstanceStopping LogLine Metrics NodeReceipt "
+            "PoolStarted PoolStopped PoolStopping ProviderName ProvisioningCompleted "
+            "RegionAutoSelected SkywardEvent TaskPoolInitCompleted"
         ),
         "exceptions": (
             "CancelledError ConfigurationError ConnectionError ConnectionLostError ExecutionError "
-            "InstanceTerminatedError NotProvisionedError ProvisioningError PythonVersionMismatchError "
-            "SerializationError SkywardError TimeoutError"
+            "InstanceTerminatedError NotProvisionedError ProvisioningError "
+            "PythonVersionMismatchError SerializationError SkywardError TimeoutError"
         ),
         "function": "ComputeFunction PendingBatch PendingCompute compute gather",
         "image": "Image",
@@ -99,20 +101,23 @@ _MODULE_OF = {
     for name in names.split()
 }
 
-# Not in __all__, so that `from skyward import *` leaves the builtins alone; `skyward.TimeoutError` works.
+# Not in __all__, so that `from skyward import *` leaves the builtins alone; `skyward.TimeoutError`
+# works.
 _SHADOWS_BUILTIN = {"ConnectionError", "TimeoutError"}
-__all__ = ["__version__", *sorted(_MODULE_OF.keys() - _SHADOWS_BUILTIN)]
+__all__ = ["__version__", *sorted(_MODULE_OF.keys() - _SHADOWS_BUILTIN)]  # noqa: PLE0604
 
 
-def __getattr__(name: str) -> Any:
-    module = _MODULE_OF.get(name)
-    if module is None:
-        raise AttributeError(f"module 'skyward' has no attribute {name!r}")
-    from importlib import import_module
+if not TYPE_CHECKING:
 
-    value = getattr(import_module(f"skyward.{module}"), name)
-    globals()[name] = value
-    return value
+    def __getattr__(name):
+        module = _MODULE_OF.get(name)
+        if module is None:
+            raise AttributeError(f"module 'skyward' has no attribute {name!r}")
+        from importlib import import_module
+
+        value = getattr(import_module(f"skyward.{module}"), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

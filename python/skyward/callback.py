@@ -1,22 +1,23 @@
 """Callbacks: functions that receive events, and the ambient one of the current context.
 
-A callback returns nothing, or an event (or a sequence of events) that follows from the one it received. Derived events
-are delivered to the same chain after the current event; the event itself always reaches every callback.
-"""
+A callback returns nothing, or an event (or a sequence of events) that follows from the one it
+received. Derived events are delivered to the same chain after the current event; the event itself
+always reaches every callback."""
 
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Union
+from typing import Any
 
 from skyward.events import EVENT_TYPES, SkywardEvent
 
-Callback = Callable[[SkywardEvent], Union[SkywardEvent, Sequence[SkywardEvent], None]]
+Callback = Callable[[SkywardEvent], SkywardEvent | Sequence[SkywardEvent] | None]
 
 MAX_DERIVED_DEPTH = 100
-"""An event derived from an event derived from … this often is dropped: some callback always answers."""
+"""An event derived from an event derived from … this often is dropped: some callback always
+answers."""
 
 _ambient: ContextVar[Callback | None] = ContextVar("skyward_callback", default=None)
 
@@ -27,10 +28,11 @@ def current_callback() -> Callback | None:
 
 
 def emit(event: SkywardEvent) -> None:
-    """Delivers an event to the ambient callback: the pool's inside a ``with pool``, else that of ``use_callback``.
+    """Delivers an event to the ambient callback: the pool's inside a ``with pool``, else that of
+    ``use_callback``.
 
-    Does nothing when there is none. Errors of callbacks registered with ``use_callback`` reach the caller.
-    """
+    Does nothing when there is none. Errors of callbacks registered with ``use_callback`` reach the
+    caller."""
     callback = _ambient.get()
     if isinstance(callback, Delivery):
         callback(event)
@@ -53,7 +55,8 @@ def compose(*callbacks: Callback) -> Callback:
 
 @contextmanager
 def use_callback(callback: Callback) -> Iterator[None]:
-    """Makes `callback` the ambient one for the block. A pool entered inside also delivers its events to it."""
+    """Makes `callback` the ambient one for the block. A pool entered inside also delivers its
+    events to it."""
     token = _ambient.set(callback)
     try:
         yield
@@ -62,8 +65,8 @@ def use_callback(callback: Callback) -> Iterator[None]:
 
 
 class Delivery:
-    """A pool's chain of callbacks. Delivers one event at a time, whatever the thread; a failing callback is
-    reported once and stops neither the others nor the pool."""
+    """A pool's chain of callbacks. Delivers one event at a time, whatever the thread; a failing
+    callback is reported once and stops neither the others nor the pool."""
 
     def __init__(self, callbacks: Iterable[Callback]) -> None:
         self._callbacks = list(callbacks)
@@ -77,7 +80,9 @@ class Delivery:
 
     def __call__(self, event: SkywardEvent) -> None:
         with self._lock:
-            if self._depth is not None:  # emitted by a callback of this chain: after the current event
+            if (
+                self._depth is not None
+            ):  # emitted by a callback of this chain: after the current event
                 self._queue.append((event, self._depth + 1))
                 return
             self._queue.append((event, 0))
@@ -96,7 +101,9 @@ class Delivery:
         import logging
 
         logging.getLogger("skyward").error(
-            "event callback %r failed; further failures of it are not shown", callback, exc_info=error
+            "event callback %r failed; further failures of it are not shown",
+            callback,
+            exc_info=error,
         )
 
 
@@ -111,7 +118,9 @@ def _drain(
         event, depth = queue.popleft()
         set_depth(depth)
         if depth > MAX_DERIVED_DEPTH:
-            too_deep = RecursionError(f"callbacks answered {type(event).__name__} with events without end; it is dropped")
+            too_deep = RecursionError(
+                f"callbacks answered {type(event).__name__} with events without end; it is dropped"
+            )
             report(_drain, too_deep)
             continue
         for callback in list(callbacks):
@@ -129,7 +138,8 @@ def _derived(answer: Any) -> Sequence[Any]:
         return (answer,)
     if isinstance(answer, (list, tuple)) and all(isinstance(item, EVENT_TYPES) for item in answer):
         return answer
-    # Lambdas return what their last call did ("print(...)" None, "seen.append" None, "seen.add" …): no event, no matter.
+    # Lambdas return what their last call did ("print(...)" None, "seen.append" None, "seen.add" …):
+    # no event, no matter.
     return ()
 
 

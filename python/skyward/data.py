@@ -1,4 +1,5 @@
-"""This worker's part of the data. Runs inside a task; outside a pool there is one part, everything."""
+"""This worker's part of the data. Runs inside a task; outside a pool there is one part,
+everything."""
 
 import random
 import sys
@@ -20,14 +21,13 @@ def shard(
 ) -> Any:
     """The elements of each array that belong to this worker, in the kind of the input.
 
-    Rank k of t gets the positions k, k + t, k + 2t, … of the (optionally shuffled) order: nothing is dropped, nothing
-    comes twice, and inputs of equal length stay aligned. With `drop_last` every rank gets a block of the same length and
-    the tail is dropped. All ranks must pass the same seed; None counts as 0. `node` and `total_nodes` override the
-    place of this worker.
+    Rank k of t gets the positions k, k + t, k + 2t, … of the (optionally shuffled) order: nothing
+    is dropped, nothing comes twice, and inputs of equal length stay aligned. With `drop_last` every
+    rank gets a block of the same length and the tail is dropped. All ranks must pass the same seed;
+    None counts as 0. `node` and `total_nodes` override the place of this worker.
 
-    Returns one array for one input, a tuple for several. Lists, tuples, numpy arrays and torch tensors keep their
-    kind; other sequences become lists.
-    """
+    Returns one array for one input, a tuple for several. Lists, tuples, numpy arrays and torch
+    tensors keep their kind; other sequences become lists."""
     if not arrays:
         raise ValueError("shard() needs at least one array")
     index, total = _place(node, total_nodes)
@@ -44,7 +44,8 @@ def shard(
 def shard_iterator(
     iterator: Iterable[T], *, node: int | None = None, total_nodes: int | None = None
 ) -> Iterator[T]:
-    """Every item whose running index belongs to this worker, one by one; the input may be endless."""
+    """Every item whose running index belongs to this worker, one by one; the input may be
+    endless."""
     index, total = _place(node, total_nodes)
     return (item for position, item in enumerate(iterator) if position % total == index)
 
@@ -52,8 +53,8 @@ def shard_iterator(
 class DistributedSampler(Sequence[int]):
     """The positions of a dataset that belong to this worker; usable as ``DataLoader(sampler=…)``.
 
-    Workers may differ by one in length (nothing is padded); pass ``drop_last=True`` where they must not.
-    """
+    Workers may differ by one in length (nothing is padded); pass ``drop_last=True`` where they must
+    not."""
 
     def __init__(
         self,
@@ -108,7 +109,9 @@ def _place(node: int | None, total_nodes: int | None) -> tuple[int, int]:
     index = node if node is not None else (info.global_worker_index if info else 0)
     total = total_nodes if total_nodes is not None else (info.total_workers if info else 1)
     if total < 1 or not 0 <= index < total:
-        raise ValueError(f"node {index} of total_nodes {total}: node must be from 0 to total_nodes - 1")
+        raise ValueError(
+            f"node {index} of total_nodes {total}: node must be from 0 to total_nodes - 1"
+        )
     return index, total
 
 
@@ -130,7 +133,8 @@ def _pick(array: Any, positions: Sequence[int]) -> Any:
         return [array[i] for i in positions]
     if type(array) is tuple:
         return tuple([array[i] for i in positions])
-    # Whoever passes an array of a library has loaded that library; nothing is imported for the others.
+    # Whoever passes an array of a library has loaded that library; nothing is imported for the
+    # others.
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(array, numpy.ndarray):
         return array[numpy.asarray(positions, dtype=numpy.intp)]

@@ -1,21 +1,18 @@
 """Everything that happens to a pool, as frozen values; the twin of skyward/spec/event.h.
 
-Fields stand in constructor order, so both ``LogLine(node, instance_id, line)`` and ``LogLine(line=line)`` match in a
-``case``. ``pool.on``, ``on_event`` and ``use_callback`` say who receives them.
-"""
+Fields stand in constructor order, so both ``LogLine(node, instance_id, line)`` and
+``LogLine(line=line)`` match in a ``case``. ``pool.on``, ``on_event`` and ``use_callback`` say who
+receives them."""
 
 from dataclasses import dataclass
-from enum import Enum
-from typing import Any, Union
+from enum import StrEnum
+from typing import Any, get_args
 
 
-class ProviderName(str, Enum):
+class ProviderName(StrEnum):
     """The providers, spelled as events spell them."""
 
     Local = "local"
-
-    def __str__(self) -> str:
-        return self.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,43 +228,46 @@ class Error:
     instance_id: str | None = None
 
 
-SkywardEvent = Union[
-    PoolStarted,
-    InfraCreating,
-    InfraCreated,
-    RegionAutoSelected,
-    InstanceLaunching,
-    InstanceProvisioned,
-    ProvisioningCompleted,
-    BootstrapStarting,
-    BootstrapProgress,
-    BootstrapCompleted,
-    TaskPoolInitCompleted,
-    ClusterSetupCompleted,
-    Metrics,
-    LogLine,
-    PoolStopping,
-    InstanceStopping,
-    InstancePreempted,
-    InstanceReplaced,
-    CostUpdate,
-    CostFinal,
-    PoolStopped,
-    Error,
-]
+SkywardEvent = (
+    PoolStarted
+    | InfraCreating
+    | InfraCreated
+    | RegionAutoSelected
+    | InstanceLaunching
+    | InstanceProvisioned
+    | ProvisioningCompleted
+    | BootstrapStarting
+    | BootstrapProgress
+    | BootstrapCompleted
+    | TaskPoolInitCompleted
+    | ClusterSetupCompleted
+    | Metrics
+    | LogLine
+    | PoolStopping
+    | InstanceStopping
+    | InstancePreempted
+    | InstanceReplaced
+    | CostUpdate
+    | CostFinal
+    | PoolStopped
+    | Error
+)
 
-EVENT_TYPES: tuple[type, ...] = SkywardEvent.__args__
+EVENT_TYPES: tuple[type, ...] = get_args(SkywardEvent)
 """Every event class."""
 
-_TYPE_OF = {cls.__name__: cls for cls in EVENT_TYPES}
+_TYPE_OF: dict[str, Any] = {cls.__name__: cls for cls in EVENT_TYPES}
 
 
 def event_from_fields(name: str, fields: tuple[Any, ...]) -> SkywardEvent:
     """An event as the engine tells it."""
     if name == "PoolStopped":
         *others, nodes = fields
-        return PoolStopped(*others, [NodeReceipt(*receipt) for receipt in nodes])
-    return _TYPE_OF[name](*fields)
+        pool, setup_seconds, total_seconds = others
+        receipts = [NodeReceipt(*receipt) for receipt in nodes]
+        return PoolStopped(pool, setup_seconds, total_seconds, receipts)
+    event: SkywardEvent = _TYPE_OF[name](*fields)
+    return event
 
 
 def fields_of_event(event: Any) -> tuple[str, tuple[Any, ...]]:

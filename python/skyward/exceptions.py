@@ -1,4 +1,5 @@
-"""What skyward raises. Each class says what the caller may do about it; the text says what failed, where and why."""
+"""What skyward raises. Each class says what the caller may do about it; the text says what failed,
+where and why."""
 
 import builtins
 
@@ -12,7 +13,8 @@ class ConfigurationError(SkywardError, ValueError):
 
 
 class PythonVersionMismatchError(ConfigurationError):
-    """The image asks for another Python minor version than the caller's: pickled code would not load there."""
+    """The image asks for another Python minor version than the caller's: pickled code would not
+    load there."""
 
 
 class NotProvisionedError(SkywardError):
@@ -66,10 +68,9 @@ class InstanceTerminatedError(SkywardError):
 class ExecutionError(SkywardError):
     """A task failed: its function raised, or its worker died.
 
-    When the function raised, the class of the error you catch is also the function's own exception class, so that both
-    ``except ValueError`` and ``except ExecutionError`` catch a remote ``ValueError``. ``__cause__`` prints the
-    traceback as it was on the node.
-    """
+    When the function raised, the class of the error you catch is also the function's own exception
+    class, so that both ``except ValueError`` and ``except ExecutionError`` catch a remote
+    ``ValueError``. ``__cause__`` prints the traceback as it was on the node."""
 
     node: int = -1
     """Node that ran the task; -1 when none did."""
@@ -84,7 +85,7 @@ class ExecutionError(SkywardError):
     """Last lines that the task wrote."""
 
 
-class RemoteTraceback(Exception):
+class RemoteTraceback(Exception):  # noqa: N818 (not an error of its own: a cause)
     """Carries the traceback text of a node, as the cause of the error raised here."""
 
     def __init__(self, text: str) -> None:

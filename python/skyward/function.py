@@ -1,10 +1,10 @@
 """Calls written down, not made: ``train(data)`` is a PendingCompute until it meets a pool.
 
-    train(data) >> pool                     one worker, the result
-    train(data) @ pool                      every worker, a tuple in rank order
-    (f() & g()) >> pool                     at the same time, a tuple in the order written
-    gather(*[f(x) for x in data]) >> pool   the same for any number
-    await train(data).on(pool)              from asyncio
+train(data) >> pool                     one worker, the result
+train(data) @ pool                      every worker, a tuple in rank order
+(f() & g()) >> pool                     at the same time, a tuple in the order written
+gather(*[f(x) for x in data]) >> pool   the same for any number
+await train(data).on(pool)              from asyncio
 """
 
 from collections.abc import Awaitable, Callable, Iterator
@@ -36,11 +36,12 @@ class ComputeFunction(Generic[P, R]):
     """A function that, when called, writes the call down. Made by ``@compute``; immutable."""
 
     __slots__ = ("__dict__", "__weakref__", "_fn", "_retries", "_timeout")
+    __name__: str
     _fn: Callable[P, R]
+    _timeout: float | None
+    _retries: int
 
-    def __init__(
-        self, fn: Callable[P, R], timeout: float | None = None, retries: int = 0
-    ) -> None:
+    def __init__(self, fn: Callable[P, R], timeout: float | None = None, retries: int = 0) -> None:
         _check_limits(timeout, retries)
         update_wrapper(self, fn, updated=())
         self.__dict__.setdefault("__name__", name_of(fn))
@@ -60,9 +61,7 @@ class ComputeFunction(Generic[P, R]):
         return self._fn
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> "PendingCompute[R]":
-        return PendingCompute(
-            self._fn, args, kwargs, self.__name__, self._timeout, self._retries
-        )
+        return PendingCompute(self._fn, args, kwargs, self.__name__, self._timeout, self._retries)
 
     def __repr__(self) -> str:
         return f"ComputeFunction({self.__name__})"
@@ -82,9 +81,9 @@ def compute(
 def compute(fn: Any = None, /, *, timeout: float | None = None, retries: int = 0) -> Any:
     """Makes a function lazy: a call returns a PendingCompute, to be sent to a pool.
 
-    `timeout` is the run time allowed, in seconds, from the moment a worker starts the call. `retries` is how often the
-    call is made again when the function raises or its worker dies. Works on any callable that can be pickled.
-    """
+    `timeout` is the run time allowed, in seconds, from the moment a worker starts the call.
+    `retries` is how often the call is made again when the function raises or its worker dies. Works
+    on any callable that can be pickled."""
     if fn is None:
         _check_limits(timeout, retries)
         return lambda function: compute_with(function, timeout, retries)
@@ -93,9 +92,14 @@ def compute(fn: Any = None, /, *, timeout: float | None = None, retries: int = 0
 
 def compute_with(fn: Any, timeout: float | None, retries: int) -> "ComputeFunction[Any, Any]":
     if isinstance(fn, ComputeFunction):
-        return ComputeFunction(fn.local, timeout if timeout is not None else fn._timeout, retries or fn._retries)
+        return ComputeFunction(
+            fn.local, timeout if timeout is not None else fn._timeout, retries or fn._retries
+        )
     if not callable(fn):
-        raise TypeError(f"@compute needs a function, not {type(fn).__name__}; options go by keyword: @compute(timeout=60)")
+        raise TypeError(
+            f"@compute needs a function, not {type(fn).__name__};"
+            " options go by keyword: @compute(timeout=60)"
+        )
     return ComputeFunction(fn, timeout, retries)
 
 
@@ -170,7 +174,9 @@ class PendingBatch(Generic[*Ts]):
     @overload
     def __and__(self, other: PendingCompute[S]) -> "PendingBatch[*Ts, S]": ...
     @overload
-    def __and__(self, other: "PendingBatch[*tuple[Any, ...]]") -> "PendingBatch[*tuple[Any, ...]]": ...
+    def __and__(
+        self, other: "PendingBatch[*tuple[Any, ...]]"
+    ) -> "PendingBatch[*tuple[Any, ...]]": ...
     def __and__(self, other: Any) -> "PendingBatch[*tuple[Any, ...]]":
         return _join(self, other)
 
@@ -183,8 +189,8 @@ class PendingBatch(Generic[*Ts]):
             raise TypeError("a batch cannot be broadcast; broadcast one call at a time: f() @ pool")
 
     def on(self, pool: "ComputePool") -> Awaitable[tuple[*Ts]]:
-        """The batch as an awaitable of the running asyncio loop; it is sent at once. All calls finish, then the
-        first failing one (in the order written) raises."""
+        """The batch as an awaitable of the running asyncio loop; it is sent at once. All calls
+        finish, then the first failing one (in the order written) raises."""
         import asyncio
 
         futures = [asyncio.wrap_future(future) for future in pool.submit_batch(self)]
@@ -197,7 +203,8 @@ class PendingBatch(Generic[*Ts]):
         return iter(self.items)
 
     def __repr__(self) -> str:
-        return f"PendingBatch({', '.join(item.name for item in self.items[:8])}{', …' * (len(self.items) > 8)})"
+        names = [item.name for item in self.items[:8]] + ["…"] * (len(self.items) > 8)
+        return f"PendingBatch({', '.join(names)})"
 
 
 T1 = TypeVar("T1")
@@ -226,32 +233,56 @@ def gather(
 ) -> PendingBatch[T1, T2, T3, T4]: ...
 @overload
 def gather(
-    a: PendingCompute[T1], b: PendingCompute[T2], c: PendingCompute[T3], d: PendingCompute[T4],
-    e: PendingCompute[T5], /,
+    a: PendingCompute[T1],
+    b: PendingCompute[T2],
+    c: PendingCompute[T3],
+    d: PendingCompute[T4],
+    e: PendingCompute[T5],
+    /,
 ) -> PendingBatch[T1, T2, T3, T4, T5]: ...
 @overload
 def gather(
-    a: PendingCompute[T1], b: PendingCompute[T2], c: PendingCompute[T3], d: PendingCompute[T4],
-    e: PendingCompute[T5], f: PendingCompute[T6], /,
+    a: PendingCompute[T1],
+    b: PendingCompute[T2],
+    c: PendingCompute[T3],
+    d: PendingCompute[T4],
+    e: PendingCompute[T5],
+    f: PendingCompute[T6],
+    /,
 ) -> PendingBatch[T1, T2, T3, T4, T5, T6]: ...
 @overload
 def gather(
-    a: PendingCompute[T1], b: PendingCompute[T2], c: PendingCompute[T3], d: PendingCompute[T4],
-    e: PendingCompute[T5], f: PendingCompute[T6], g: PendingCompute[T7], /,
+    a: PendingCompute[T1],
+    b: PendingCompute[T2],
+    c: PendingCompute[T3],
+    d: PendingCompute[T4],
+    e: PendingCompute[T5],
+    f: PendingCompute[T6],
+    g: PendingCompute[T7],
+    /,
 ) -> PendingBatch[T1, T2, T3, T4, T5, T6, T7]: ...
 @overload
 def gather(
-    a: PendingCompute[T1], b: PendingCompute[T2], c: PendingCompute[T3], d: PendingCompute[T4],
-    e: PendingCompute[T5], f: PendingCompute[T6], g: PendingCompute[T7], h: PendingCompute[T8], /,
+    a: PendingCompute[T1],
+    b: PendingCompute[T2],
+    c: PendingCompute[T3],
+    d: PendingCompute[T4],
+    e: PendingCompute[T5],
+    f: PendingCompute[T6],
+    g: PendingCompute[T7],
+    h: PendingCompute[T8],
+    /,
 ) -> PendingBatch[T1, T2, T3, T4, T5, T6, T7, T8]: ...
 @overload
 def gather(*computations: PendingCompute[S]) -> PendingBatch[*tuple[S, ...]]: ...
 def gather(*computations: Any) -> Any:
-    """Calls to be made at the same time: ``gather(*[f(x) for x in data]) >> pool`` is a tuple in this order."""
+    """Calls to be made at the same time: ``gather(*[f(x) for x in data]) >> pool`` is a tuple in
+    this order."""
     for position, item in enumerate(computations):
         if not isinstance(item, PendingCompute):
             raise TypeError(
-                f"gather() takes calls of @compute functions, but argument {position} is {_short(item)}"
+                f"gather() takes calls of @compute functions, but argument {position} is"
+                f" {_short(item)}"
                 f" ({type(item).__name__}); to pass a list, write gather(*calls)"
             )
     return PendingBatch(computations)
@@ -287,7 +318,8 @@ def _join(left: Any, right: Any) -> "PendingBatch[*tuple[Any, ...]]":
 
 def _not_pending(operand: Any) -> TypeError:
     return TypeError(
-        f"& joins calls of @compute functions, but one operand is {_short(operand)} ({type(operand).__name__});"
+        f"& joins calls of @compute functions, but one operand is {_short(operand)}"
+        f" ({type(operand).__name__});"
         " >> binds tighter than &, so parentheses are needed: (f() & g()) >> pool"
     )
 
@@ -315,8 +347,8 @@ def _check_limits(timeout: float | None, retries: int) -> None:
     if timeout is not None and (
         isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < 1e9
     ):
-        raise ConfigurationError(f"timeout={timeout!r}: a time limit is a positive number of seconds, or None")
+        raise ConfigurationError(
+            f"timeout={timeout!r}: a time limit is a positive number of seconds, or None"
+        )
     if isinstance(retries, bool) or not isinstance(retries, int) or not 0 <= retries <= 1000:
         raise ConfigurationError(f"retries={retries!r}: retries is a number from 0 to 1000")
-
-

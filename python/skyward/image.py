@@ -13,9 +13,9 @@ CLIENT_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 class Image:
     """What is installed on a node before the first task runs. Immutable.
 
-    `python` None means the minor version of the caller's own interpreter: functions travel as byte code, which only the
-    same minor version loads. A local pool with an empty image uses the caller's interpreter as it is.
-    """
+    `python` None means the minor version of the caller's own interpreter: functions travel as byte
+    code, which only the same minor version loads. A local pool with an empty image uses the
+    caller's interpreter as it is."""
 
     python: str | None = None
     pip: list[str] = field(default_factory=list)
@@ -32,14 +32,16 @@ class Image:
         return replace(self, pip=[*self.pip, *(p for p in packages if p not in self.pip)])
 
     def resolved_python(self) -> str:
-        """The Python version of the nodes. Raises PythonVersionMismatchError when functions could not be loaded there."""
+        """The Python version of the nodes. Raises PythonVersionMismatchError when functions could
+        not be loaded there."""
         if self.python in (None, "auto"):
             return CLIENT_PYTHON
         assert self.python is not None
         if ".".join(self.python.split(".")[:2]) != CLIENT_PYTHON:
             raise PythonVersionMismatchError(
-                f"Image(python={self.python!r}), but this program runs Python {CLIENT_PYTHON}: functions travel as byte"
-                f" code, which only the same minor version loads. Leave python out, or run the program with {self.python}"
+                f"Image(python={self.python!r}), but this program runs Python {CLIENT_PYTHON}:"
+                " functions travel as byte code, which only the same minor version loads."
+                f" Leave python out, or run the program with {self.python}"
             )
         return self.python
 
@@ -47,8 +49,8 @@ class Image:
         from skyward import _core
 
         image = _core.Image()
-        # The documented default is "3.13", so an image that names no version hashes as that one, although it runs the
-        # caller's version: the hash names what was declared.
+        # The documented default is "3.13", so an image that names no version hashes as that one,
+        # although it runs the caller's version: the hash names what was declared.
         image.python = (self.python or "3.13") if hashing else self.resolved_python()
         image.pip = list(self.pip)
         image.pip_extra_index_url = self.pip_extra_index_url

@@ -13,13 +13,15 @@ class MultiPool:
 
         with MultiPool(ComputePool(nodes=1), ComputePool(nodes=2)) as (small, large): ...
 
-    When one cannot be opened, none stays open, and its error is raised. Leaving closes all at the same time.
-    """
+    When one cannot be opened, none stays open, and its error is raised. Leaving closes all at the
+    same time."""
 
     def __init__(self, *pools: ComputePool) -> None:
         for position, pool in enumerate(pools):
             if not isinstance(pool, ComputePool):
-                raise TypeError(f"MultiPool() takes pools, but argument {position} is a {type(pool).__name__}")
+                raise TypeError(
+                    f"MultiPool() takes pools, but argument {position} is a {type(pool).__name__}"
+                )
         if len(set(map(id, pools))) != len(pools):
             raise ValueError("MultiPool() got the same pool twice; make two")
         self.pools = pools
@@ -30,7 +32,7 @@ class MultiPool:
 
         def check() -> None:
             if given_up.is_set():
-                raise _GivenUp
+                raise _GivenUpError
 
         def open_one(position: int) -> None:
             try:
@@ -47,13 +49,18 @@ class MultiPool:
         finally:
             if given_up.is_set():
                 self._close_all()
-        failures = [error for error in errors if error is not None and not isinstance(error, _GivenUp)]
+        failures = [
+            error for error in errors if error is not None and not isinstance(error, _GivenUpError)
+        ]
         if failures:
             raise failures[0]
         return self.pools
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         self._close_all()
 
@@ -61,12 +68,13 @@ class MultiPool:
         _in_parallel(lambda position: self.pools[position]._close(), len(self.pools))
 
 
-class _GivenUp(Exception):
+class _GivenUpError(Exception):
     """Stops the opening of a pool because another one failed."""
 
 
 def _in_parallel(work: Any, count: int) -> None:
-    """Calls work(0) … work(count − 1), each in a thread with this context's variables, and waits for all."""
+    """Calls work(0) … work(count − 1), each in a thread with this context's variables, and waits
+    for all."""
     threads = [
         threading.Thread(target=contextvars.copy_context().run, args=(work, position), daemon=True)
         for position in range(count)

@@ -1,4 +1,5 @@
-"""A pool while it is open: its engine, the calls in flight, and the threads that bring events and answers here."""
+"""A pool while it is open: its engine, the calls in flight, and the threads that bring events and
+answers here."""
 
 import atexit
 import threading
@@ -18,7 +19,8 @@ STREAM_WINDOW = 16
 """Items that a generator may be ahead of its reader."""
 MAP_AHEAD_CALLS = 1024
 MAP_AHEAD_BYTES = 64 << 20
-"""map() sends ahead of its reader up to this many calls or bytes of arguments, but always enough to fill the slots."""
+"""map() sends ahead of its reader up to this many calls or bytes of arguments, but always enough to
+fill the slots."""
 HANDLER_GRACE_SECONDS = 10.0
 """How long leaving a pool waits for event handlers that are still busy."""
 
@@ -31,7 +33,9 @@ class OpenPool:
         self._deliver = deliver
         self._functions: dict[bytes, Any] = {}
         self._closed = threading.Event()
-        self._events = threading.Thread(target=self._pump_events, name="skyward-events", daemon=True)
+        self._events = threading.Thread(
+            target=self._pump_events, name="skyward-events", daemon=True
+        )
         self._answers = _Answers(self)
 
     def open(self, check: Callable[[], None] | None) -> None:
@@ -45,7 +49,8 @@ class OpenPool:
         _open_pools.add(self)
 
     def close(self) -> None:
-        """Cancels what runs, gives all machines back, and returns when all events have been delivered."""
+        """Cancels what runs, gives all machines back, and returns when all events have been
+        delivered."""
         if not self.core.is_ours:  # a forked child: the pool is its parent's
             return
         _open_pools.discard(self)
@@ -70,7 +75,9 @@ class OpenPool:
     def broadcast(self, pending: PendingCompute[Any]) -> tuple[Any, ...]:
         call = self._calls([pending])[0]
         handles = self.core.broadcast(call)
-        return self._collect([pending] * len(handles), [call] * len(handles), handles, in_place=True)
+        return self._collect(
+            [pending] * len(handles), [call] * len(handles), handles, in_place=True
+        )
 
     def submit_all(self, items: Sequence[PendingCompute[Any]]) -> list["Future[Any]"]:
         calls = self._calls(items)
@@ -110,7 +117,9 @@ class OpenPool:
             for _, _, handle in window:
                 handle.cancel()
 
-    def _answer(self, item: PendingCompute[Any], call: Any, handle: Any, limit: float | None) -> Any:
+    def _answer(
+        self, item: PendingCompute[Any], call: Any, handle: Any, limit: float | None
+    ) -> Any:
         if not is_generator(item.fn) and not handle.wait(limit):
             raise TimeoutError(f"map(): no answer of {item.name}() in the time given to the whole")
         return self._collect([item], [call], [handle])[0]
@@ -148,7 +157,8 @@ class OpenPool:
         handles: list[Any],
         in_place: bool = False,
     ) -> tuple[Any, ...]:
-        """The answers, in order. `in_place`: a call that is made again goes to the worker that it was on."""
+        """The answers, in order. `in_place`: a call that is made again goes to the worker that it
+        was on."""
         handles = list(handles)
         answers: list[Any] = [None] * len(items)
         errors: dict[int, BaseException] = {}
@@ -199,7 +209,8 @@ class OpenPool:
 
 
 class Stream(Iterator[Any]):
-    """The items of a generator that runs on a worker, as they come. The generator stays at most some items ahead.
+    """The items of a generator that runs on a worker, as they come. The generator stays at most
+    some items ahead.
 
     ``close()`` (also leaving a ``with`` block, or dropping the object) cancels what is left of it.
     """
@@ -220,7 +231,7 @@ class Stream(Iterator[Any]):
             self.close()
             raise
         if item is not None:
-            return serialize.loads(*item, f"{self._name}()")
+            return serialize.loads(item, f"{self._name}()")
         handle, self._handle = self._handle, None
         outcome = handle.take()
         if outcome.status != "ok":
@@ -247,9 +258,9 @@ class Stream(Iterator[Any]):
 def answer_of(name: str, task: int, outcome: Any) -> Any:
     """The result of a task, or its exception."""
     if outcome.status == "ok":
-        return serialize.loads(*outcome.payload(), f"{name}()")
+        return serialize.loads(outcome.payload(), f"{name}()")
     if outcome.status == "raised":
-        report = serialize.loads(*outcome.payload(), f"the error report of {name}()")
+        report = serialize.loads(outcome.payload(), f"the error report of {name}()")
         raise remote_error.raised(report, task, outcome)
     raise remote_error.failed(task, outcome)
 
@@ -259,7 +270,8 @@ def _may_retry(outcome: Any) -> bool:
 
 
 class TaskFuture(Future[Any]):
-    """The answer of a task, later. ``cancel()`` works until the answer is here: it stops the task on its worker."""
+    """The answer of a task, later. ``cancel()`` works until the answer is here: it stops the task
+    on its worker."""
 
     def __init__(self, handle: Any) -> None:
         super().__init__()
@@ -318,7 +330,9 @@ class _Answers:
                     entry = self._watched.pop(token)
                 self._finish(*entry)
 
-    def _finish(self, item: PendingCompute[Any], call: Any, future: TaskFuture, retries: int) -> None:
+    def _finish(
+        self, item: PendingCompute[Any], call: Any, future: TaskFuture, retries: int
+    ) -> None:
         if future.cancelled():
             return
         outcome = future.handle.take()

@@ -24,7 +24,8 @@ H = TypeVar("H", bound=Callable[[Any], Any])
 
 
 class ComputePool:
-    """Machines, had at the start of a ``with`` block and given back at its end, whatever happens in between.
+    """Machines, had at the start of a ``with`` block and given back at its end, whatever happens in
+    between.
 
         with ComputePool(provider=Local(), nodes=2) as pool:
             result = train(data) >> pool
@@ -47,8 +48,8 @@ class ComputePool:
         collect_metrics: whether nodes report how busy they are.
         pip: packages, in addition to the image's.
 
-    A pool may be used from several threads, and entered again after it was left: that gets new machines.
-    """
+    A pool may be used from several threads, and entered again after it was left: that gets new
+    machines."""
 
     def __init__(
         self,
@@ -86,7 +87,9 @@ class ComputePool:
             raise ConfigurationError(f"display={display!r}: choose one of {', '.join(MODES)}")
         self.display = display
         if on_event is not None and not callable(on_event):
-            raise ConfigurationError(f"on_event={on_event!r}: a function that receives events is expected")
+            raise ConfigurationError(
+                f"on_event={on_event!r}: a function that receives events is expected"
+            )
         self.on_event = on_event
         self.collect_metrics = bool(collect_metrics)
         if memory is not None:
@@ -117,7 +120,9 @@ class ComputePool:
             if token is not None:
                 try:
                     _ambient.reset(token)
-                except ValueError:  # entered in another thread or asyncio task: its variables are its own
+                except (
+                    ValueError
+                ):  # entered in another thread or asyncio task: its variables are its own
                     pass
 
     def run(self, pending: PendingCompute[R]) -> R:
@@ -126,7 +131,8 @@ class ComputePool:
         return result
 
     def run_batch(self, batch: "PendingBatch[*tuple[Any, ...]]") -> tuple[Any, ...]:
-        """Makes the calls at the same time, and returns the answers in the order of the calls: ``batch >> pool``.
+        """Makes the calls at the same time, and returns the answers in the order of the calls:
+        ``batch >> pool``.
 
         All calls end before the error of the first failing one (in that order) is raised.
         """
@@ -137,27 +143,31 @@ class ComputePool:
         return self._engine().broadcast(_pending(pending))
 
     def submit(self, pending: PendingCompute[R]) -> "Future[R]":
-        """Sends the call and returns at once. ``cancel()`` of the future stops the task on its worker."""
+        """Sends the call and returns at once. ``cancel()`` of the future stops the task on its
+        worker."""
         return self._engine().submit_all([_pending(pending)])[0]
 
     def submit_batch(self, batch: "PendingBatch[*tuple[Any, ...]]") -> "list[Future[Any]]":
         """The same for each call of a batch."""
         return self._engine().submit_all(_batch(batch).items)
 
+    @overload
     def map(
-        self,
-        fn: "Callable[..., R] | ComputeFunction[..., R]",
-        *iterables: Iterable[Any],
-        timeout: float | None = None,
-    ) -> Iterator[R]:
-        """``fn(x, y)`` for each x, y of the iterables (as far as the shortest goes), in order, as they come.
+        self, fn: ComputeFunction[..., R], *iterables: Iterable[Any], timeout: float | None = None
+    ) -> Iterator[R]: ...
+    @overload
+    def map(
+        self, fn: Callable[..., R], *iterables: Iterable[Any], timeout: float | None = None
+    ) -> Iterator[R]: ...
+    def map(self, fn: Any, *iterables: Iterable[Any], timeout: float | None = None) -> Any:
+        """``fn(x, y)`` for each x, y of the iterables (as far as the shortest goes), in order, as
+        they come.
 
-        Calls are sent some way ahead of the reader, so inputs may be endless. `timeout` bounds the whole,
-        in seconds. Dropping the iterator cancels what is in flight.
-        """
+        Calls are sent some way ahead of the reader, so inputs may be endless. `timeout` bounds the
+        whole, in seconds. Dropping the iterator cancels what is in flight."""
         if not iterables:
             raise TypeError("map() needs at least one iterable")
-        function: ComputeFunction[..., R] = fn if isinstance(fn, ComputeFunction) else compute(fn)
+        function: ComputeFunction[..., Any] = fn if isinstance(fn, ComputeFunction) else compute(fn)
         answers = self._engine().map(function(*args) for args in zip(*iterables, strict=False))
         return _mapped(answers, timeout)
 
@@ -166,10 +176,11 @@ class ComputePool:
     @overload
     def on(self, *types: Any) -> Any: ...
     def on(self, *types: Any, handler: Any = None) -> Any:
-        """Registers a handler for events of these types (none: all), from now on and at each opening.
+        """Registers a handler for events of these types (none: all), from now on and at each
+        opening.
 
-        ``pool.on(LogLine, handler)``, ``pool.on(LogLine, Metrics, handler=handler)``, or as a decorator:
-        ``@pool.on(LogLine)``. Handlers run in a thread of the pool, one event at a time.
+        ``pool.on(LogLine, handler)``, ``pool.on(LogLine, Metrics, handler=handler)``, or as a
+        decorator: ``@pool.on(LogLine)``. Handlers run in a thread of the pool, one event at a time.
         """
         if handler is None and types and not isinstance(types[-1], type):
             *types, handler = types  # type: ignore[assignment]
@@ -208,7 +219,8 @@ class ComputePool:
     def __repr__(self) -> str:
         state = "active" if self.is_active else "inactive"
         return (
-            f"Pool(provider={self.provider.name}, nodes={self.nodes}, accelerator={self.accelerator}, {state})"
+            f"Pool(provider={self.provider.name}, nodes={self.nodes},"
+            f" accelerator={self.accelerator}, {state})"
         )
 
     def _open(self, check: Callable[[], None] | None = None) -> None:
@@ -216,7 +228,9 @@ class ComputePool:
 
         with self._lifecycle:
             if self._live is not None:
-                raise ConfigurationError("the pool is open already; use another ComputePool for more machines")
+                raise ConfigurationError(
+                    "the pool is open already; use another ComputePool for more machines"
+                )
             spec = self._spec()
             show = make_display(self.display)
             outer = current_callback()
@@ -336,7 +350,9 @@ def _spot(value: Any) -> str | float:
         return value
     if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1:
         return value
-    raise ConfigurationError(f'spot={value!r}: choose "always", "if-available", "never" or a share from 0 to 1')
+    raise ConfigurationError(
+        f'spot={value!r}: choose "always", "if-available", "never" or a share from 0 to 1'
+    )
 
 
 def _packages(value: Any) -> list[str]:

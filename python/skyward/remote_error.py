@@ -27,7 +27,9 @@ _FAILED = {
 
 def raised(report: dict[str, Any], task: int, outcome: Any) -> BaseException:
     """For a function that raised: `report` is what the worker says of the exception."""
-    if report.get("type") == "SerializationError" and report.get("module", "").startswith("skyward"):
+    if report.get("type") == "SerializationError" and report.get("module", "").startswith(
+        "skyward"
+    ):
         error: BaseException = SerializationError(report.get("message", ""))
     else:
         error = _rebuilt(report)
@@ -45,7 +47,11 @@ def raised(report: dict[str, Any], task: int, outcome: Any) -> BaseException:
 def failed(task: int, outcome: Any) -> BaseException:
     """For a task without an answer: its worker died, it ran too long, it was cancelled."""
     cls = _FAILED.get(outcome.error_kind, ExecutionError)
-    text = f"{outcome.error_message}. {outcome.error_hint}" if outcome.error_hint else outcome.error_message
+    text = (
+        f"{outcome.error_message}. {outcome.error_hint}"
+        if outcome.error_hint
+        else outcome.error_message
+    )
     error = cls(text)
     _mark(error, task, outcome, "")
     _add_notes(error, outcome)
@@ -116,9 +122,8 @@ def _combined(
 ) -> BaseException | None:
     """An exception that is both an ExecutionError and a `cls`; None when there is no such thing.
 
-    SystemExit, KeyboardInterrupt and GeneratorExit would end the caller's program, StopIteration its loop:
-    they become plain ExecutionErrors.
-    """
+    SystemExit, KeyboardInterrupt and GeneratorExit would end the caller's program, StopIteration
+    its loop: they become plain ExecutionErrors."""
     if not issubclass(cls, Exception) or issubclass(cls, (StopIteration, StopAsyncIteration)):
         return None
     try:
@@ -137,7 +142,11 @@ def _both(cls: type[BaseException]) -> type[ExecutionError]:
         return cls
     known = _classes.get(cls)
     if known is None:
-        body = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__reduce_ex__": _reduce}
+        body = {
+            "__module__": cls.__module__,
+            "__qualname__": cls.__qualname__,
+            "__reduce_ex__": _reduce,
+        }
         bases = (ExecutionError,) if cls in (Exception, SkywardError) else (ExecutionError, cls)
         known = type(cls.__name__, bases, {**body, "_original_class": cls, "__doc__": cls.__doc__})
         _classes[cls] = known
@@ -147,8 +156,8 @@ def _both(cls: type[BaseException]) -> type[ExecutionError]:
 def _instance(
     cls: type[ExecutionError], args: tuple[Any, ...], original: BaseException | None
 ) -> BaseException:
-    """Makes the object without the class's own __init__, whose arguments nobody knows, but with that of
-    the builtin class below it, which fills the fields that are not in __dict__."""
+    """Makes the object without the class's own __init__, whose arguments nobody knows, but with
+    that of the builtin class below it, which fills the fields that are not in __dict__."""
     if original is not None:
         reduced = original.__reduce__()
         if isinstance(reduced, tuple) and reduced[0] is type(original):
@@ -156,13 +165,18 @@ def _instance(
     error = cls.__new__(cls, *args)
     builtin = next(base for base in cls.__mro__ if not base.__flags__ & _HEAP_TYPE)
     try:
-        builtin.__init__(error, *args)
+        builtin.__init__(error, *args)  # type: ignore[misc]
     except TypeError:
         pass
     if original is not None:
         error.args = original.args
         error.__dict__.update(original.__dict__)
-        for name in ("name", "path", "obj", "name_from"):  # ImportError, NameError, AttributeError keep these apart
+        for name in (
+            "name",
+            "path",
+            "obj",
+            "name_from",
+        ):  # ImportError, NameError, AttributeError keep these apart
             if name not in error.__dict__ and hasattr(original, name):
                 try:
                     setattr(error, name, getattr(original, name))
@@ -176,7 +190,9 @@ def _reduce(self: BaseException, protocol: int) -> Any:
     return _restore, (type(self)._original_class, self.args, dict(self.__dict__))  # type: ignore[attr-defined]
 
 
-def _restore(cls: type[BaseException], args: tuple[Any, ...], state: dict[str, Any]) -> BaseException:
+def _restore(
+    cls: type[BaseException], args: tuple[Any, ...], state: dict[str, Any]
+) -> BaseException:
     error = _combined(cls, args, None) or ExecutionError(*args)
     error.__dict__.update(state)
     return error

@@ -10,8 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from skyward.exceptions import ConfigurationError
+from skyward.image import CLIENT_PYTHON
 
-PACKAGE = Path(__file__).absolute().parent  # not resolved: a build folder holds links to the sources
+PACKAGE = (
+    Path(__file__).absolute().parent
+)  # not resolved: a build folder holds links to the sources
 
 
 def worker_runtime(own_environment: bool) -> Any:
@@ -19,11 +22,12 @@ def worker_runtime(own_environment: bool) -> Any:
     from skyward import _core
 
     runtime = _core.WorkerRuntime()
-    # -P: the folder of the script holds modules called events, data, image …, which are not the user's.
+    # -P: the folder of the script holds modules called events, data, image …, which are not the
+    # user's.
     runtime.command = ["{python}", "-P", str(PACKAGE / "_worker.py")]
     runtime.python = sys.executable
     runtime.environment = {
-        "SKYWARD_CLIENT_PYTHON": sys.executable,
+        "SKYWARD_CLIENT_PYTHON": CLIENT_PYTHON,
         "SKYWARD_SYS_PATH": os.pathsep.join(importable_folders(own_environment)),
     }
     return runtime
@@ -34,7 +38,8 @@ def agent_path() -> str:
     path = os.environ.get("SKYWARD_AGENT") or str(PACKAGE / "bin" / "skyward-agent")
     if not os.access(path, os.X_OK):
         raise ConfigurationError(
-            f"the node program is not at {path}; reinstall skyward, or set SKYWARD_AGENT to where it is"
+            f"the node program is not at {path};"
+            " reinstall skyward, or set SKYWARD_AGENT to where it is"
         )
     return path
 
@@ -42,9 +47,8 @@ def agent_path() -> str:
 def importable_folders(own_environment: bool) -> list[str]:
     """Folders from which a worker imports what the caller imports.
 
-    With an environment of its own a worker gets the caller's own folders and skyward, but none of the packages that are
-    installed for the caller: those it declares in the image.
-    """
+    With an environment of its own a worker gets the caller's own folders and skyward, but none of
+    the packages that are installed for the caller: those it declares in the image."""
     entries = [os.path.abspath(entry or ".") for entry in sys.path]
     script = getattr(sys.modules.get("__main__"), "__file__", None)
     if script:
@@ -66,7 +70,8 @@ def _is_installed(entry: str) -> bool:
 
 
 def _folder_of_package_alone() -> str:
-    """A folder that holds this package and nothing else: the package's own folder may be a site-packages."""
+    """A folder that holds this package and nothing else: the package's own folder may be a
+    site-packages."""
     name = hashlib.sha256(os.fsencode(PACKAGE)).hexdigest()[:16]
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     for parent in (Path(cache), Path(tempfile.gettempdir()) / f"skyward-{os.getuid()}"):
@@ -81,4 +86,7 @@ def _folder_of_package_alone() -> str:
             return str(folder)
         except OSError:
             continue
-    raise ConfigurationError(f"cannot make a folder for the package under {cache}; set XDG_CACHE_HOME to a place to write")
+    raise ConfigurationError(
+        f"cannot make a folder for the package under {cache};"
+        " set XDG_CACHE_HOME to a place to write"
+    )

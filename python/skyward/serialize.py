@@ -1,9 +1,8 @@
 """What travels between the caller and a worker: functions by value, arguments, results, exceptions.
 
-A function goes as cloudpickle bytes, made once and used again as long as nothing that it refers to has changed.
-Arguments and results go as pickle protocol 5, with large buffers (arrays) beside the stream and not copied into it.
-cloudpickle is loaded when the first function is sent.
-"""
+A function goes as cloudpickle bytes, made once and used again as long as nothing that it refers to
+has changed. Arguments and results go as pickle protocol 5, with large buffers (arrays) beside the
+stream and not copied into it. cloudpickle is loaded when the first function is sent."""
 
 import pickle
 import sys
@@ -22,10 +21,9 @@ _reducing = threading.local()  # .by_value: inside cloudpickle, which can take f
 def reduce_by_value(make: Any, fields: tuple[Any, ...]) -> Any:
     """The ``__reduce__`` of objects that hold a decorated function.
 
-    Its module holds the wrapper under the function's name, so plain pickle would refuse to refer to it: under plain
-    pickle the fields become cloudpickle bytes of their own. Inside cloudpickle they go as they are, so that a
-    function that refers to itself ends.
-    """
+    Its module holds the wrapper under the function's name, so plain pickle would refuse to refer to
+    it: under plain pickle the fields become cloudpickle bytes of their own. Inside cloudpickle they
+    go as they are, so that a function that refers to itself ends."""
     if getattr(_reducing, "by_value", False):
         return make, fields
     return _load_by_value, (make, dumps_by_value(fields))
@@ -33,12 +31,13 @@ def reduce_by_value(make: Any, fields: tuple[Any, ...]) -> Any:
 
 def dumps_by_value(value: Any, buffer_callback: Any = None) -> bytes:
     """cloudpickle bytes of a value. Raises what cloudpickle raises."""
-    import cloudpickle
+    import cloudpickle  # type: ignore[import-untyped]
 
     outer = getattr(_reducing, "by_value", False)
     _reducing.by_value = True
     try:
-        return cloudpickle.dumps(value, protocol=5, buffer_callback=buffer_callback)
+        data: bytes = cloudpickle.dumps(value, protocol=5, buffer_callback=buffer_callback)
+        return data
     finally:
         _reducing.by_value = outer
 
@@ -81,7 +80,8 @@ def dumps_arguments(
     value = (args, kwargs)
     try:
         stream = pickle.dumps(value, protocol=5, buffer_callback=beside)
-        # Plain pickle refers to the classes of the program itself by name, but a worker has another __main__.
+        # Plain pickle refers to the classes of the program itself by name, but a worker has another
+        # __main__.
         if b"__main__" not in stream and not _registered_by_value():
             return stream, buffers
     except Exception:  # a lambda, a local class, a decorated function: cloudpickle can
@@ -95,13 +95,15 @@ def dumps_arguments(
         raise SerializationError(explain_arguments(fn, name, args, kwargs, error)) from error
 
 
-def loads(stream: Any, buffers: list[Any], name: str) -> Any:
-    """A result. Raises SerializationError when it cannot be rebuilt here."""
+def loads(payload: tuple[Any, list[Any]], name: str) -> Any:
+    """A result, from its (stream, buffers). SerializationError: it cannot be rebuilt here."""
+    stream, buffers = payload
     try:
         return pickle.loads(stream, buffers=buffers)
     except Exception as error:
         raise SerializationError(
-            f"{name} returned, but its result cannot be rebuilt here: {type(error).__name__}: {error}."
+            f"{name} returned, but its result cannot be rebuilt here: {type(error).__name__}:"
+            f" {error}."
             " The modules of its classes must be importable on this side too"
         ) from error
 
@@ -159,15 +161,15 @@ def _look_up(place: Any, key: Any) -> Any:
 def _note_references(fn: Any, seen: list[tuple[Any, Any, Any]], visited: set[int]) -> bool:
     """Notes every place that the pickle of `fn` depends on, with what is there now.
 
-    False when one of them holds something that could change without being replaced (a list, an object): such
-    a function is pickled for every call.
-    """
+    False when one of them holds something that could change without being replaced (a list, an
+    object): such a function is pickled for every call."""
     if id(fn) in visited:
         return True
     visited.add(id(fn))
     if type(fn) is not FunctionType or fn.__dict__.keys() - {"__wrapped__"} or len(visited) > 64:
         return False
-    # Annotations travel too, but are replaced as a whole by nobody; defaults and cells are what people change.
+    # Annotations travel too, but are replaced as a whole by nobody; defaults and cells are what
+    # people change.
     for attribute in _ATTRIBUTES:
         seen.append((fn, attribute, getattr(fn, attribute)))
     values = list(fn.__defaults__ or ())
@@ -187,7 +189,8 @@ def _note_references(fn: Any, seen: list[tuple[Any, Any, Any]], visited: set[int
 
 
 def names_in(code: CodeType) -> set[str]:
-    """Every global name (and, harmlessly, attribute name) that the code or a function inside it uses."""
+    """Every global name (and, harmlessly, attribute name) that the code or a function inside it
+    uses."""
     names = set(code.co_names)
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -198,7 +201,7 @@ def names_in(code: CodeType) -> set[str]:
 def _is_fixed(value: Any, seen: list[tuple[Any, Any, Any]], visited: set[int]) -> bool:
     if value is None or value is _MISSING or value is Ellipsis:
         return True
-    kind = type(value)
+    kind: Any = type(value)
     if kind in (bool, int, float, complex, str, bytes):
         return True
     if kind is tuple or kind is frozenset:

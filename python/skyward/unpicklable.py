@@ -1,4 +1,5 @@
-"""Finds the object that cannot travel, and names the way to it: ``argument 'data'['x'][3].lock``."""
+"""Finds the object that cannot travel, and names the way to it: ``argument
+'data'['x'][3].lock``."""
 
 import time
 from collections.abc import Iterator
@@ -27,13 +28,20 @@ def explain_arguments(
         failure = search.failure(value)
         if failure is not None:
             path, cause = search.find(f"argument {label}", value, failure)
-            return f"{path}: {_reason(cause)}. It cannot be sent to {name}(): make it there, or pass what it is made from"
+            return (
+                f"{path}: {_reason(cause)}. It cannot be sent to {name}():"
+                " make it there, or pass what it is made from"
+            )
     return f"the arguments of {name}() cannot be sent: {_reason(error)}"
 
 
 def _reason(error: Exception) -> str:
     text = str(error).strip()
-    return text if text.lower().startswith(("cannot pickle", "can't pickle")) else f"cannot pickle it: {text or type(error).__name__}"
+    return (
+        text
+        if text.lower().startswith(("cannot pickle", "can't pickle"))
+        else f"cannot pickle it: {text or type(error).__name__}"
+    )
 
 
 def _named(fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -44,7 +52,9 @@ def _named(fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[t
     except (TypeError, ValueError):
         parameters = []
     for position, value in enumerate(args):
-        known = position < len(parameters) and parameters[position].kind.name.startswith("POSITIONAL")
+        known = position < len(parameters) and parameters[position].kind.name.startswith(
+            "POSITIONAL"
+        )
         yield (repr(parameters[position].name) if known else str(position), value)
         if known and parameters[position].kind.name == "VAR_POSITIONAL":
             parameters = parameters[:position]
@@ -53,14 +63,16 @@ def _named(fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[t
 
 
 class _Search:
-    """Descends from a value that fails to its first part that fails by itself, until no part does."""
+    """Descends from a value that fails to its first part that fails by itself, until no part
+    does."""
 
     def __init__(self) -> None:
         self._tries = 0
         self._end = time.monotonic() + MAX_SECONDS
 
     def failure(self, value: Any) -> Exception | None:
-        """Why a value cannot be pickled; None when it can, or when the search has lasted too long."""
+        """Why a value cannot be pickled; None when it can, or when the search has lasted too
+        long."""
         if self._tries >= MAX_TRIES or time.monotonic() > self._end:
             return None
         self._tries += 1

@@ -306,6 +306,7 @@ void bind_pool(nb::module_& module) {
       .def("next_events", &next_events, nb::arg("timeout"),
            "[(name, fields), …] since the last call; None when the pool has closed and all were "
            "taken.")
+      .def_prop_ro("is_ours", &OwnedPool::is_ours, "False in a forked child.")
       .def_prop_ro("is_active",
                    [](const OwnedPool& owned) { return owned.is_ours() && owned.get().is_active(); })
       .def_prop_ro("instance_count",
