@@ -81,8 +81,8 @@ _MODULE_OF = {
         "cluster": "InstanceInfo instance_info",
         "data": "DistributedSampler shard shard_iterator",
         "events": (
-            "BootstrapCompleted BootstrapProgress BootstrapStarting ClusterSetupCompleted CostFinal "
-            "CostUpdate Error InfraCreated InfraCreating InstanceLaunching InstancePreempted "
+            "BootstrapCompleted BootstrapProgress BootstrapStarting ClusterSetupCompleted "
+            "CostFinal CostUpdate Error InfraCreated InfraCreating InstanceLaunching InstancePreempted "
             "InstanceProvisioned InstanceReplaced InstanceStopping LogLine Metrics NodeReceipt "
             "PoolStarted PoolStopped PoolStopping ProviderName ProvisioningCompleted "
             "RegionAutoSelected SkywardEvent TaskPoolInitCompleted"
