@@ -82,9 +82,9 @@ _MODULE_OF = {
         "data": "DistributedSampler shard shard_iterator",
         "events": (
             "BootstrapCompleted BootstrapProgress BootstrapStarting ClusterSetupCompleted "
-            "CostFinal CostUpdate Error InfraCreated InfraCreating InstanceLaunching InstancePreempted "
-            "InstanceProvisioned InstanceReplaced InstanceStopping LogLine Metrics NodeReceipt "
-            "PoolStarted PoolStopped PoolStopping ProviderName ProvisioningCompleted "
+            "CostFinal CostUpdate Error InfraCreated InfraCreating InstanceLaunching "
+            "InstancePreempted InstanceProvisioned InstanceReplaced InstanceStopping LogLine "
+            "Metrics NodeReceipt PoolStarted PoolStopped PoolStopping ProviderName ProvisioningCompleted "
             "RegionAutoSelected SkywardEvent TaskPoolInitCompleted"
         ),
         "exceptions": (

@@ -5,7 +5,7 @@ import atexit
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, InvalidStateError
 from typing import Any
 
@@ -32,6 +32,8 @@ class OpenPool:
         self.core = _core.Pool(spec)
         self._deliver = deliver
         self._functions: dict[bytes, Any] = {}
+        self._sent = 0
+        self._answered = 0
         self._closed = threading.Event()
         self._events = threading.Thread(
             target=self._pump_events, name="skyward-events", daemon=True
@@ -59,6 +61,10 @@ class OpenPool:
         self._closed.set()
         if self._events.is_alive() and self._events is not threading.current_thread():
             self._events.join(HANDLER_GRACE_SECONDS)
+
+    def counts(self) -> tuple[int, int]:
+        """Tasks that are done, and those on their way."""
+        return self._answered, max(0, self._sent - self._answered)
 
     def run(self, pending: PendingCompute[Any]) -> Any:
         return self.run_all([pending])[0]
@@ -128,7 +134,8 @@ class OpenPool:
         if not self.core.is_active:
             raise NotProvisionedError("the pool is closed")
 
-    def _calls(self, items: Iterable[PendingCompute[Any]]) -> list[Any]:
+    def _calls(self, items: Sequence[PendingCompute[Any]]) -> list[Any]:
+        self._sent += len(items)
         packer = self.core.packer()
         functions: dict[int, Any] = {}  # each distinct function once per batch
         calls = []
@@ -184,6 +191,7 @@ class OpenPool:
                             call = call.at(outcome.node, max(outcome.worker, 0))
                         handles[position] = self.core.submit(call)
                         continue
+                    self._answered += 1
                     try:
                         answers[position] = answer_of(items[position].name, handle.task, outcome)
                     except BaseException as error:
@@ -341,6 +349,7 @@ class _Answers:
                 future.handle = self._pool.core.submit(call)
                 self._add(item, call, future, retries - 1)
                 return
+            self._pool._answered += 1
             result = answer_of(item.name, future.handle.task, outcome)
         except BaseException as error:
             _settle(future.set_exception, error)

@@ -237,6 +237,8 @@ class ComputePool:
             chain = [show, self.on_event, *self._handlers, outer]
             delivery = Delivery(callback for callback in chain if callback is not None)
             live = OpenPool(spec, delivery)
+            if show is not None:
+                show.count_tasks(live.counts)
             self._delivery = delivery
             try:
                 live.open(check)
