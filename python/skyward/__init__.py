@@ -84,8 +84,8 @@ _MODULE_OF = {
             "BootstrapCompleted BootstrapProgress BootstrapStarting ClusterSetupCompleted "
             "CostFinal CostUpdate Error InfraCreated InfraCreating InstanceLaunching "
             "InstancePreempted InstanceProvisioned InstanceReplaced InstanceStopping LogLine "
-            "Metrics NodeReceipt PoolStarted PoolStopped PoolStopping ProviderName ProvisioningCompleted "
-            "RegionAutoSelected SkywardEvent TaskPoolInitCompleted"
+            "Metrics NodeReceipt PoolStarted PoolStopped PoolStopping ProviderName "
+            "ProvisioningCompleted RegionAutoSelected SkywardEvent TaskPoolInitCompleted"
         ),
         "exceptions": (
             "CancelledError ConfigurationError ConnectionError ConnectionLostError ExecutionError "

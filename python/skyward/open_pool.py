@@ -7,6 +7,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, InvalidStateError
+from functools import partial
 from typing import Any
 
 from skyward import _core, remote_error, serialize
@@ -116,7 +117,7 @@ class OpenPool:
                 if not window:
                     return
                 item, call, handle = window[0]
-                yield lambda limit: self._answer(item, call, handle, limit)  # noqa: B023 (used at once)
+                yield partial(self._answer, item, call, handle)
                 window.popleft()
                 ahead -= call.size()
         finally:

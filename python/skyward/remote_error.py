@@ -187,7 +187,8 @@ def _instance(
 
 def _reduce(self: BaseException, protocol: int) -> Any:
     """Made classes have no importable name: pickles refer to the class they were made from."""
-    return _restore, (type(self)._original_class, self.args, dict(self.__dict__))  # type: ignore[attr-defined]
+    original: Any = type(self)
+    return _restore, (original._original_class, self.args, dict(self.__dict__))
 
 
 def _restore(

@@ -1,7 +1,8 @@
 #pragma once
 
-// The extension skyward._core: one binding file for each header of the face. A binding holds no logic of its own: it
-// converts, drops the GIL around whatever waits or copies, and looks for signals while it waits.
+// The extension skyward._core: one binding file for each header of the face. A binding holds no
+// logic of its own: it converts, drops the GIL around whatever waits or copies, and looks for
+// signals while it waits.
 
 #include <nanobind/nanobind.h>
 
@@ -24,8 +25,9 @@ void bind_display(nb::module_& module);
 // How long the interpreter may be deaf to Ctrl-C.
 inline constexpr Duration kSignalInterval = std::chrono::milliseconds(100);
 
-// Calls `wait(step)` without the GIL until it returns true or `limit` is over (negative: no limit); returns its last
-// answer. Python's signal handlers run in between; what they raise leaves from here.
+// Calls `wait(step)` without the GIL until it returns true or `limit` is over (negative: no limit);
+// returns its last answer. Python's signal handlers run in between; what they raise leaves from
+// here.
 template <typename Wait>
 bool wait_interruptibly(Duration limit, Wait wait) {
   for (Duration waited{};;) {

@@ -30,23 +30,25 @@ Terminal terminal(bool is_tty, std::optional<std::string> no_color,
 
 void bind_display(nb::module_& module) {
   nb::class_<Terminal>(module, "Terminal", "Where text goes to, and what the environment says.")
-      .def("__init__",
-           [](Terminal* self, bool is_tty, std::optional<std::string> no_color,
-              std::optional<std::string> force_color, std::optional<std::string> term) {
-             new (self) Terminal(terminal(is_tty, std::move(no_color), std::move(force_color),
-                                          std::move(term)));
-           },
-           nb::arg("is_tty"), nb::arg("no_color").none() = nb::none(),
-           nb::arg("force_color").none() = nb::none(), nb::arg("term").none() = nb::none())
+      .def(
+          "__init__",
+          [](Terminal* self, bool is_tty, std::optional<std::string> no_color,
+             std::optional<std::string> force_color, std::optional<std::string> term) {
+            new (self) Terminal(
+                terminal(is_tty, std::move(no_color), std::move(force_color), std::move(term)));
+          },
+          nb::arg("is_tty"), nb::arg("no_color").none() = nb::none(),
+          nb::arg("force_color").none() = nb::none(), nb::arg("term").none() = nb::none())
       .def("wants_color", &wants_color)
       .def("can_redraw", &can_redraw);
 
   nb::class_<LogDisplay>(module, "LogDisplay", "Events as lines.")
-      .def("__init__",
-           [](LogDisplay* self, int width, bool color, int utc_offset_seconds) {
-             new (self) LogDisplay(options(width, color, utc_offset_seconds));
-           },
-           nb::arg("width"), nb::arg("color"), nb::arg("utc_offset_seconds"))
+      .def(
+          "__init__",
+          [](LogDisplay* self, int width, bool color, int utc_offset_seconds) {
+            new (self) LogDisplay(options(width, color, utc_offset_seconds));
+          },
+          nb::arg("width"), nb::arg("color"), nb::arg("utc_offset_seconds"))
       .def(
           "render",
           [](LogDisplay& self, const std::string& name, const nb::tuple& fields,
@@ -54,12 +56,12 @@ void bind_display(nb::module_& module) {
           nb::arg("name"), nb::arg("fields"), nb::arg("wall_us"));
 
   nb::class_<SpinnerDisplay>(module, "SpinnerDisplay", "A line that says how things stand.")
-      .def("__init__",
-           [](SpinnerDisplay* self, int width, bool color, int utc_offset_seconds, bool redraw) {
-             new (self) SpinnerDisplay(options(width, color, utc_offset_seconds), redraw);
-           },
-           nb::arg("width"), nb::arg("color"), nb::arg("utc_offset_seconds"),
-           nb::arg("can_redraw"))
+      .def(
+          "__init__",
+          [](SpinnerDisplay* self, int width, bool color, int utc_offset_seconds, bool redraw) {
+            new (self) SpinnerDisplay(options(width, color, utc_offset_seconds), redraw);
+          },
+          nb::arg("width"), nb::arg("color"), nb::arg("utc_offset_seconds"), nb::arg("can_redraw"))
       .def(
           "render",
           [](SpinnerDisplay& self, const std::string& name, const nb::tuple& fields,

@@ -27,15 +27,18 @@ constexpr auto kFields<RegionAutoSelected> =
     std::tuple{&RegionAutoSelected::requested_region, &RegionAutoSelected::selected_region,
                &RegionAutoSelected::instance_type, &RegionAutoSelected::provider};
 template <>
-constexpr auto kFields<InstanceLaunching> =
-    std::tuple{&InstanceLaunching::count, &InstanceLaunching::instance_type,
-               &InstanceLaunching::provider};
+constexpr auto kFields<InstanceLaunching> = std::tuple{
+    &InstanceLaunching::count, &InstanceLaunching::instance_type, &InstanceLaunching::provider};
 template <>
 constexpr auto kFields<InstanceProvisioned> =
-    std::tuple{&InstanceProvisioned::instance_id,     &InstanceProvisioned::node,
-               &InstanceProvisioned::spot,            &InstanceProvisioned::provider,
-               &InstanceProvisioned::ip,              &InstanceProvisioned::instance_type,
-               &InstanceProvisioned::price_on_demand, &InstanceProvisioned::price_spot,
+    std::tuple{&InstanceProvisioned::instance_id,
+               &InstanceProvisioned::node,
+               &InstanceProvisioned::spot,
+               &InstanceProvisioned::provider,
+               &InstanceProvisioned::ip,
+               &InstanceProvisioned::instance_type,
+               &InstanceProvisioned::price_on_demand,
+               &InstanceProvisioned::price_spot,
                &InstanceProvisioned::billing_increment_minutes};
 template <>
 constexpr auto kFields<ProvisioningCompleted> =
@@ -70,9 +73,8 @@ constexpr auto kFields<LogLine> =
 template <>
 constexpr auto kFields<InstanceStopping> = std::tuple{&InstanceStopping::instance_id};
 template <>
-constexpr auto kFields<InstancePreempted> =
-    std::tuple{&InstancePreempted::instance_id, &InstancePreempted::node,
-               &InstancePreempted::reason};
+constexpr auto kFields<InstancePreempted> = std::tuple{
+    &InstancePreempted::instance_id, &InstancePreempted::node, &InstancePreempted::reason};
 template <>
 constexpr auto kFields<InstanceReplaced> =
     std::tuple{&InstanceReplaced::old_instance_id, &InstanceReplaced::new_instance_id,
@@ -90,9 +92,8 @@ constexpr auto kFields<NodeReceipt> =
     std::tuple{&NodeReceipt::node,   &NodeReceipt::instance_id,  &NodeReceipt::tasks,
                &NodeReceipt::failed, &NodeReceipt::busy_seconds, &NodeReceipt::up_seconds};
 template <>
-constexpr auto kFields<PoolStopped> =
-    std::tuple{&PoolStopped::pool, &PoolStopped::setup_seconds, &PoolStopped::total_seconds,
-               &PoolStopped::nodes};
+constexpr auto kFields<PoolStopped> = std::tuple{&PoolStopped::pool, &PoolStopped::setup_seconds,
+                                                 &PoolStopped::total_seconds, &PoolStopped::nodes};
 template <>
 constexpr auto kFields<ErrorEvent> = std::tuple{&ErrorEvent::message, &ErrorEvent::instance_id};
 

@@ -1,6 +1,7 @@
 #pragma once
 
-// Events as (class name, fields): the package makes its own frozen classes of them, and the displays take those back.
+// Events as (class name, fields): the package makes its own frozen classes of them, and the
+// displays take those back.
 
 #include <string>
 
@@ -11,7 +12,8 @@ namespace skyward::python {
 
 // (name, (field, …)), fields in declaration order.
 nb::tuple to_python(const Event& event);
-// The way back. Throws nb::value_error on an unknown name, nb::cast_error on fields that do not fit.
+// The way back. Throws nb::value_error on an unknown name, nb::cast_error on fields that do not
+// fit.
 Event from_python(const std::string& name, const nb::tuple& fields);
 
 }  // namespace skyward::python

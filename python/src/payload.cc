@@ -63,8 +63,7 @@ wire::Payload Packer::pack(nb::handle stream, nb::handle buffers) {
 wire::Buffer Packer::add(nb::handle source) {
   Py_buffer view;
   if (PyObject_GetBuffer(source.ptr(), &view, PyBUF_SIMPLE) != 0) throw nb::python_error();
-  const ByteView bytes{static_cast<const std::byte*>(view.buf),
-                       static_cast<std::size_t>(view.len)};
+  const ByteView bytes{static_cast<const std::byte*>(view.buf), static_cast<std::size_t>(view.len)};
   if (bytes.size() < kBlobThresholdBytes) {
     // A copy of our own: the engine's thread lets go of it without the GIL.
     Bytes copy(bytes.begin(), bytes.end());

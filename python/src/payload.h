@@ -1,7 +1,8 @@
 #pragma once
 
-// Bytes across the border. Out: a stream and the caller's large buffers become a wire::Payload, large ones stored once in shared
-// memory. In: a payload becomes Python buffers; large ones are the received memory itself, writable.
+// Bytes across the border. Out: a stream and the caller's large buffers become a wire::Payload,
+// large ones stored once in shared memory. In: a payload becomes Python buffers; large ones are the
+// received memory itself, writable.
 
 #include <utility>
 #include <vector>
@@ -20,8 +21,8 @@ struct Memory {
 // (stream, [buffer, …]). Small buffers are copied (stream: bytes, others: bytearray).
 nb::tuple to_python(const wire::Payload& payload);
 
-// Packs the calls of one batch. A buffer that comes twice is stored once, so views stay open until the packer is gone:
-// an address alone would not tell a buffer from its successor.
+// Packs the calls of one batch. A buffer that comes twice is stored once, so views stay open until
+// the packer is gone: an address alone would not tell a buffer from its successor.
 class Packer {
  public:
   explicit Packer(Pool& pool) : pool_(pool) {}

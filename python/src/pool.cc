@@ -24,8 +24,8 @@
 namespace skyward::python {
 namespace {
 
-// A function body that the engine's thread may be the last to hold: its owner is C++ alone, so letting go of it needs
-// no GIL.
+// A function body that the engine's thread may be the last to hold: its owner is C++ alone, so
+// letting go of it needs no GIL.
 struct Function {
   std::shared_ptr<const FunctionBody> body;
 };
@@ -34,8 +34,9 @@ Duration limit_of(const std::optional<double>& value) {
   return value ? from_seconds(*value) : Duration(-1);
 }
 
-// A Pool that knows which process opened it. A forked child has the memory but not the engine's thread: closing
-// the pool there would wait for ever, and anything else would speak on the parent's connections.
+// A Pool that knows which process opened it. A forked child has the memory but not the engine's
+// thread: closing the pool there would wait for ever, and anything else would speak on the parent's
+// connections.
 class OwnedPool {
  public:
   explicit OwnedPool(PoolSpec spec)
@@ -66,8 +67,8 @@ class OwnedPool {
   pid_t owner_;
 };
 
-// Finished tasks, by the number under which they were watched. The engine's thread puts them in, one Python thread
-// takes them out: the engine never needs the GIL.
+// Finished tasks, by the number under which they were watched. The engine's thread puts them in,
+// one Python thread takes them out: the engine never needs the GIL.
 class Completions {
  public:
   void watch(Handle& handle, std::uint64_t token) {
@@ -167,9 +168,12 @@ std::optional<nb::tuple> next_item(Handle& handle) {
 
 std::string_view status_name(OutcomeStatus status) {
   switch (status) {
-    case OutcomeStatus::ok: return "ok";
-    case OutcomeStatus::raised: return "raised";
-    case OutcomeStatus::failed: return "failed";
+    case OutcomeStatus::ok:
+      return "ok";
+    case OutcomeStatus::raised:
+      return "raised";
+    case OutcomeStatus::failed:
+      return "failed";
   }
   return "failed";
 }
@@ -187,16 +191,16 @@ void bind_calls(nb::module_& module) {
       nb::arg("bytes"), nb::arg("name"));
 
   nb::class_<Call>(module, "Call", "A function with packed arguments; may be sent many times.")
-      .def("__init__",
-           [](Call* self, const Function& function,
-              const wire::Payload& arguments, std::optional<double> timeout,
-              std::uint32_t stream_window, std::optional<std::uint32_t> node,
-              std::optional<std::uint32_t> worker) {
-             new (self) Call(make_call(function, arguments, timeout, stream_window, node, worker));
-           },
-           nb::arg("function"), nb::arg("arguments"), nb::arg("timeout").none() = nb::none(),
-           nb::arg("stream_window") = 0, nb::arg("node").none() = nb::none(),
-           nb::arg("worker").none() = nb::none())
+      .def(
+          "__init__",
+          [](Call* self, const Function& function, const wire::Payload& arguments,
+             std::optional<double> timeout, std::uint32_t stream_window,
+             std::optional<std::uint32_t> node, std::optional<std::uint32_t> worker) {
+            new (self) Call(make_call(function, arguments, timeout, stream_window, node, worker));
+          },
+          nb::arg("function"), nb::arg("arguments"), nb::arg("timeout").none() = nb::none(),
+          nb::arg("stream_window") = 0, nb::arg("node").none() = nb::none(),
+          nb::arg("worker").none() = nb::none())
       .def(
           "at",
           [](const Call& call, std::uint32_t node, std::uint32_t worker) {
@@ -220,8 +224,9 @@ void bind_calls(nb::module_& module) {
 void bind_handle(nb::module_& module) {
   nb::class_<Outcome>(module, "Outcome", "How a task ended.")
       .def_prop_ro("status", [](const Outcome& outcome) { return status_name(outcome.status); })
-      .def("payload", [](const Outcome& outcome) { return to_python(outcome.payload); },
-           "(stream, [buffer, …])")
+      .def(
+          "payload", [](const Outcome& outcome) { return to_python(outcome.payload); },
+          "(stream, [buffer, …])")
       .def_prop_ro("error_kind",
                    [](const Outcome& outcome) { return to_string(outcome.error.kind); })
       .def_prop_ro("error_message", [](const Outcome& outcome) { return outcome.error.message; })
@@ -307,14 +312,13 @@ void bind_pool(nb::module_& module) {
            "[(name, fields), …] since the last call; None when the pool has closed and all were "
            "taken.")
       .def_prop_ro("is_ours", &OwnedPool::is_ours, "False in a forked child.")
-      .def_prop_ro("is_active",
-                   [](const OwnedPool& owned) { return owned.is_ours() && owned.get().is_active(); })
-      .def_prop_ro("instance_count",
-                   [](const OwnedPool& owned) {
-                     return owned.is_ours() ? owned.get().instance_count() : 0;
-                   })
-      .def_prop_ro("total_slots",
-                   [](const OwnedPool& owned) { return owned.get().total_slots(); })
+      .def_prop_ro(
+          "is_active",
+          [](const OwnedPool& owned) { return owned.is_ours() && owned.get().is_active(); })
+      .def_prop_ro(
+          "instance_count",
+          [](const OwnedPool& owned) { return owned.is_ours() ? owned.get().instance_count() : 0; })
+      .def_prop_ro("total_slots", [](const OwnedPool& owned) { return owned.get().total_slots(); })
       .def_prop_ro("job_id", [](const OwnedPool& owned) { return owned.get().job_id(); });
 }
 

@@ -12,8 +12,9 @@ def pytest_configure(config):
 
 def has_engine():
     try:
-        from skyward import _core  # noqa: F401
         from skyward.runtime import agent_path
+
+        from skyward import _core  # noqa: F401
 
         agent_path()
     except Exception:

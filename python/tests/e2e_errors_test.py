@@ -10,10 +10,9 @@ import time
 import traceback
 
 import pytest
+from waiting import DEADLINE, wait_until
 
 import skyward as sky
-
-DEADLINE = 30.0
 
 
 class NeedsTwoError(Exception):
@@ -134,7 +133,7 @@ def test_timeout_of_a_task_that_ignores_interrupts(pool):
     def stubborn():
         while True:
             try:
-                time.sleep(600)
+                time.sleep(600)  # on a worker
             except KeyboardInterrupt:
                 pass
 
@@ -148,7 +147,7 @@ def test_cancel_a_running_task(pool, tmp_path):
     def work(started, stopped):
         try:
             open(started, "w").close()
-            time.sleep(600)
+            time.sleep(600)  # on a worker
         except KeyboardInterrupt:
             open(stopped, "w").close()
             raise
@@ -164,7 +163,7 @@ def test_cancel_tasks_that_wait(pool, tmp_path):
 
     def wait_for(gate):
         while not os.path.exists(gate):
-            time.sleep(0.01)
+            time.sleep(0.01)  # on a worker
         return "ran"
 
     blockers = [pool.submit(call(wait_for, str(gate))) for _ in range(pool.total_slots)]
@@ -201,10 +200,3 @@ def test_a_module_that_is_missing_there(pool):
 
     with pytest.raises(ModuleNotFoundError, match="no_such_module_of_ours"):
         call(needs_it) >> pool
-
-
-def wait_until(condition):
-    end = time.monotonic() + DEADLINE
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)

@@ -5,13 +5,11 @@ import os
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
+from waiting import DEADLINE, wait_until
 
 import skyward as sky
-
-DEADLINE = 30.0
 
 
 @sky.compute
@@ -25,10 +23,7 @@ class Seen(list):
         return [event for event in self if isinstance(event, types)]
 
     def wait(self, condition):
-        end = time.monotonic() + DEADLINE
-        while not condition(self):
-            assert time.monotonic() < end, self
-            time.sleep(0.01)
+        wait_until(lambda: condition(self))
 
 
 def test_order_of_a_life():

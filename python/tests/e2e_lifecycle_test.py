@@ -9,11 +9,10 @@ import threading
 import time
 
 import pytest
+from skyward.image import CLIENT_PYTHON
+from waiting import DEADLINE, wait_until
 
 import skyward as sky
-from skyward.image import CLIENT_PYTHON
-
-DEADLINE = 30.0
 
 identity = sky.compute(lambda x=None: x)
 processes = sky.compute(lambda: (os.getpid(), os.getppid()))
@@ -25,13 +24,6 @@ def is_alive(pid):
             return file.read().rsplit(")", 1)[1].split()[0] != "Z"
     except FileNotFoundError:
         return False
-
-
-def wait_until(condition, seconds=DEADLINE):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def test_only_inside_its_block():
@@ -82,7 +74,7 @@ def test_leaving_cancels_what_runs(tmp_path):
 
     def work():
         started.touch()
-        time.sleep(600)
+        time.sleep(600)  # on a worker
 
     begin = time.monotonic()
     with sky.ComputePool(display="quiet") as pool:
@@ -204,7 +196,7 @@ def test_ctrl_c_stops_the_task_and_the_program(tmp_path):
         def work():
             try:
                 open({str(started)!r}, "w").write(f"{{os.getpid()}} {{os.getppid()}}")
-                time.sleep(600)
+                time.sleep(600)  # on a worker
             except KeyboardInterrupt:
                 open({str(stopped)!r}, "w").close()
                 raise
@@ -244,13 +236,13 @@ def test_ctrl_c_while_opening(tmp_path):
 
 def test_a_killed_driver_leaves_nothing():
     child = start("""
-        import os, time, skyward as sky
+        import os, signal, time, skyward as sky
         pids = sky.compute(lambda: (os.getpid(), os.getppid()))
         with sky.ComputePool(nodes=2, concurrency=2, display="quiet") as pool:
             found = {pid for pair in pids() @ pool for pid in pair}
             pool.submit(sky.compute(time.sleep)(600))
             print(*found, flush=True)
-            time.sleep(600)
+            signal.pause()
     """)
     pids = list(map(int, child.stdout.readline().split()))
     assert len(pids) == 4 and all(map(is_alive, pids))

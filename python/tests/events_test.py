@@ -5,10 +5,10 @@ import logging
 import threading
 
 import pytest
-
-import skyward as sky
 from skyward.callback import MAX_DERIVED_DEPTH, Delivery
 from skyward.events import EVENT_TYPES, event_from_fields, fields_of_event
+
+import skyward as sky
 
 LINE = sky.LogLine(0, "local-0", "hello", 1.0)
 METRICS = sky.Metrics("local-0", 0, 12.5, 40.0, 1000.0, 2000.0)

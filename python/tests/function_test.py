@@ -7,9 +7,9 @@ import pickle
 
 import cloudpickle
 import pytest
+from skyward.function import is_generator
 
 import skyward as sky
-from skyward.function import is_generator
 
 
 @sky.compute
