@@ -45,6 +45,10 @@ class Image:
             )
         return self.python
 
+    def needs_environment(self) -> bool:
+        """False when the caller's own interpreter is this image as it stands."""
+        return bool(self.pip) or self.resolved_python() != CLIENT_PYTHON
+
     def to_core(self, hashing: bool = False) -> Any:
         from skyward import _core
 

@@ -285,7 +285,7 @@ class ComputePool:
         spec.timeout = self.timeout
         spec.env = self.env
         spec.collect_metrics = self.collect_metrics
-        spec.runtime = worker_runtime(own_environment=bool(self.image.pip))
+        spec.runtime = worker_runtime(self.image.needs_environment())
         spec.agent_path = agent_path()
         return spec
 

@@ -23,7 +23,7 @@ class Local:
 
     def settings(self) -> dict[str, str]:
         """What the engine's provider needs to know of this side."""
-        import cloudpickle  # type: ignore[import-untyped]
+        import cloudpickle
 
         settings = {"python": sys.executable, "cloudpickle": cloudpickle.__version__}
         uv = _find_uv()

@@ -31,7 +31,7 @@ def reduce_by_value(make: Any, fields: tuple[Any, ...]) -> Any:
 
 def dumps_by_value(value: Any, buffer_callback: Any = None) -> bytes:
     """cloudpickle bytes of a value. Raises what cloudpickle raises."""
-    import cloudpickle  # type: ignore[import-untyped]
+    import cloudpickle
 
     outer = getattr(_reducing, "by_value", False)
     _reducing.by_value = True
