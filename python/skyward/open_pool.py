@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, InvalidStateError
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from skyward import _core, remote_error, serialize
@@ -95,25 +96,15 @@ class OpenPool:
         """One function per call, in order: it waits for the answer and returns it."""
         self._check_open()
         window: deque[tuple[PendingCompute[Any], Any, Any]] = deque()
-        slots = self.core.total_slots
         ahead = 0
-        exhausted = False
         try:
             while True:
-                if not exhausted and len(window) <= MAP_AHEAD_CALLS // 2:
-                    batch: list[tuple[PendingCompute[Any], Any]] = []
-                    while len(window) + len(batch) < 2 * slots or (
-                        len(window) + len(batch) < MAP_AHEAD_CALLS and ahead < MAP_AHEAD_BYTES
-                    ):
-                        item = next(items, None)
-                        if item is None:
-                            exhausted = True
-                            break
-                        call = self._calls([item])[0]
-                        ahead += call.size()
-                        batch.append((item, call))
-                    handles = self.core.submit_many([call for _, call in batch]) if batch else []
-                    window.extend((i, c, h) for (i, c), h in zip(batch, handles, strict=True))
+                batch = list(islice(items, self._room(len(window), ahead)))
+                if batch:
+                    calls = self._calls(batch)
+                    ahead += sum(call.size() for call in calls)
+                    handles = self.core.submit_many(calls)
+                    window.extend(zip(batch, calls, handles, strict=True))
                 if not window:
                     return
                 item, call, handle = window[0]
@@ -124,10 +115,20 @@ class OpenPool:
             for _, _, handle in window:
                 handle.cancel()
 
+    def _room(self, calls: int, size: int) -> int:
+        """How many more calls map() may send while `calls` with `size` bytes of arguments wait."""
+        if calls > MAP_AHEAD_CALLS // 2:  # wait until a good many can go together
+            return 0
+        fill_slots = 2 * self.core.total_slots - calls
+        if calls == 0:  # nothing is known of their size yet
+            return fill_slots
+        by_size = (MAP_AHEAD_BYTES - size) * calls // max(size, 1)
+        return max(fill_slots, min(MAP_AHEAD_CALLS - calls, by_size), 0)
+
     def _answer(
         self, item: PendingCompute[Any], call: Any, handle: Any, limit: float | None
     ) -> Any:
-        if not is_generator(item.fn) and not handle.wait(limit):
+        if not call.is_stream and not handle.wait(limit):
             raise TimeoutError(f"map(): no answer of {item.name}() in the time given to the whole")
         return self._collect([item], [call], [handle])[0]
 
@@ -138,14 +139,15 @@ class OpenPool:
     def _calls(self, items: Sequence[PendingCompute[Any]]) -> list[Any]:
         self._sent += len(items)
         packer = self.core.packer()
-        functions: dict[int, Any] = {}  # each distinct function once per batch
+        functions: dict[int, tuple[Any, int]] = {}  # each distinct function once per batch
         calls = []
         for item in items:
-            function = functions.get(id(item.fn))
-            if function is None:
-                function = functions[id(item.fn)] = self._function(item)
+            known = functions.get(id(item.fn))
+            if known is None:
+                window = STREAM_WINDOW if is_generator(item.fn) else 0
+                known = functions[id(item.fn)] = (self._function(item), window)
+            function, window = known
             stream, buffers = serialize.dumps_arguments(item.fn, item.name, item.args, item.kwargs)
-            window = STREAM_WINDOW if is_generator(item.fn) else 0
             calls.append(_core.Call(function, packer.pack(stream, buffers), item.timeout, window))
         return calls
 
@@ -173,7 +175,7 @@ class OpenPool:
         retries = [item.retries for item in items]
         waiting = []
         for position, item in enumerate(items):
-            if is_generator(item.fn):
+            if calls[position].is_stream:
                 answers[position] = Stream(handles[position], item.name)
             else:
                 waiting.append(position)
@@ -309,7 +311,7 @@ class _Answers:
 
     def watch(self, item: PendingCompute[Any], call: Any, handle: Any) -> "Future[Any]":
         future = TaskFuture(handle)
-        if is_generator(item.fn):
+        if call.is_stream:
             future.set_result(Stream(handle, item.name))
             return future
         self._add(item, call, future, item.retries)

@@ -206,7 +206,7 @@ def _is_fixed(value: Any, seen: list[tuple[Any, Any, Any]], visited: set[int]) -
         return True
     if kind is tuple or kind is frozenset:
         return all(_is_fixed(item, seen, visited) for item in value)
-    if kind is ModuleType:
+    if isinstance(value, ModuleType):
         return sys.modules.get(value.__name__) is value and value.__name__ != "__main__"
     if kind is BuiltinFunctionType or isinstance(value, type):
         return _travels_by_name(value)

@@ -210,6 +210,7 @@ void bind_calls(nb::module_& module) {
             return copy;
           },
           nb::arg("node"), nb::arg("worker"), "The same call for one worker only.")
+      .def_prop_ro("is_stream", [](const Call& call) { return call.options.stream_window > 0; })
       .def("size", [](const Call& call) { return call.arguments.size(); }, "Bytes of arguments.");
 
   nb::class_<PoolPacker>(module, "Packer", "Packs the arguments of one batch's calls.")
