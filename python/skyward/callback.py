@@ -1,0 +1,151 @@
+"""Callbacks: functions that receive events, and the ambient one of the current context.
+
+A callback returns nothing, or an event (or a sequence of events) that follows from the one it
+received. Derived events are delivered to the same chain after the current event; the event itself
+always reaches every callback."""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from skyward.events import EVENT_TYPES, SkywardEvent
+
+Callback = Callable[[SkywardEvent], SkywardEvent | Sequence[SkywardEvent] | None]
+
+MAX_DERIVED_DEPTH = 100
+"""An event derived from an event derived from … this often is dropped: some callback always
+answers."""
+
+_ambient: ContextVar[Callback | None] = ContextVar("skyward_callback", default=None)
+
+
+def current_callback() -> Callback | None:
+    """The ambient callback of this context."""
+    return _ambient.get()
+
+
+def emit(event: SkywardEvent) -> None:
+    """Delivers an event to the ambient callback: the pool's inside a ``with pool``, else that of
+    ``use_callback``.
+
+    Does nothing when there is none. Errors of callbacks registered with ``use_callback`` reach the
+    caller."""
+    callback = _ambient.get()
+    if isinstance(callback, Delivery):
+        callback(event)
+    elif callback is not None:
+        _drain(deque([(event, 0)]), [callback], _raise)
+
+
+def compose(*callbacks: Callback) -> Callback:
+    """One callback that gives each event to all of them, in order; what they return is joined."""
+    if not callbacks:
+        return _ignore
+    if len(callbacks) == 1:
+        return callbacks[0]
+
+    def composed(event: SkywardEvent) -> Sequence[SkywardEvent] | None:
+        return [derived for callback in callbacks for derived in _derived(callback(event))] or None
+
+    return composed
+
+
+@contextmanager
+def use_callback(callback: Callback) -> Iterator[None]:
+    """Makes `callback` the ambient one for the block. A pool entered inside also delivers its
+    events to it."""
+    token = _ambient.set(callback)
+    try:
+        yield
+    finally:
+        _ambient.reset(token)
+
+
+class Delivery:
+    """A pool's chain of callbacks. Delivers one event at a time, whatever the thread; a failing
+    callback is reported once and stops neither the others nor the pool."""
+
+    def __init__(self, callbacks: Iterable[Callback]) -> None:
+        self._callbacks = list(callbacks)
+        self._lock = threading.RLock()
+        self._queue: deque[tuple[SkywardEvent, int]] = deque()
+        self._depth: int | None = None  # of the event in delivery; None: nobody delivers
+        self._reported: set[int] = set()
+
+    def add(self, callback: Callback) -> None:
+        self._callbacks.append(callback)
+
+    def __call__(self, event: SkywardEvent) -> None:
+        with self._lock:
+            if (
+                self._depth is not None
+            ):  # emitted by a callback of this chain: after the current event
+                self._queue.append((event, self._depth + 1))
+                return
+            self._queue.append((event, 0))
+            try:
+                _drain(self._queue, self._callbacks, self._report, self._set_depth)
+            finally:
+                self._depth = None
+
+    def _set_depth(self, depth: int) -> None:
+        self._depth = depth
+
+    def _report(self, callback: object, error: Exception) -> None:
+        if id(callback) in self._reported:
+            return
+        self._reported.add(id(callback))
+        import logging
+
+        logging.getLogger("skyward").error(
+            "event callback %r failed; further failures of it are not shown",
+            callback,
+            exc_info=error,
+        )
+
+
+def _drain(
+    queue: "deque[tuple[SkywardEvent, int]]",
+    callbacks: list[Callback],
+    report: Callable[[object, Exception], None],
+    set_depth: Callable[[int], None] = lambda depth: None,
+) -> None:
+    """Delivers the queue breadth-first, derived events included, until it is empty."""
+    while queue:
+        event, depth = queue.popleft()
+        set_depth(depth)
+        if depth > MAX_DERIVED_DEPTH:
+            too_deep = RecursionError(
+                f"callbacks answered {type(event).__name__} with events without end; it is dropped"
+            )
+            report(_drain, too_deep)
+            continue
+        for callback in list(callbacks):
+            try:
+                queue.extend((derived, depth + 1) for derived in _derived(callback(event)))
+            except Exception as error:
+                report(callback, error)
+
+
+def _derived(answer: Any) -> Sequence[Any]:
+    """What a callback returned, as a sequence of events."""
+    if answer is None:
+        return ()
+    if isinstance(answer, EVENT_TYPES):
+        return (answer,)
+    if isinstance(answer, (list, tuple)) and all(isinstance(item, EVENT_TYPES) for item in answer):
+        return answer
+    # Lambdas return what their last call did ("print(...)" None, "seen.append" None, "seen.add" …):
+    # no event, no matter.
+    return ()
+
+
+def _raise(callback: object, error: Exception) -> None:
+    raise error
+
+
+def _ignore(event: SkywardEvent) -> None:
+    return None

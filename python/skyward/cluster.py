@@ -1,0 +1,75 @@
+"""Where a task stands among the others of its pool."""
+
+import os
+import socket
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class InstanceInfo:
+    """What ``instance_info()`` tells a task. Nodes and workers count from 0."""
+
+    node: int
+    total_nodes: int
+    accelerators: list[str] = field(default_factory=list)
+    """Model name of each accelerator of this node."""
+    head_addr: str = "127.0.0.1"
+    """Address of node 0, for frameworks that need a meeting point."""
+    head_port: int = 29500
+    job_id: str = ""
+    """8 hex digits, new at each opening of the pool."""
+    worker: int = 0
+    """Index within the node."""
+    workers_per_node: int = 1
+    total_accelerators: int = 0
+    peers: list[dict[str, Any]] = field(default_factory=list)
+    """{"node", "private_ip"} of every node, by node."""
+    accelerator: dict[str, Any] | None = None
+    """{"type", "count", "is_trainium"}, or None."""
+    network: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_head(self) -> bool:
+        """True for the first worker of node 0."""
+        return self.global_worker_index == 0
+
+    @property
+    def global_worker_index(self) -> int:
+        """This worker's rank, from 0 to total_workers − 1."""
+        return self.node * self.workers_per_node + self.worker
+
+    @property
+    def total_workers(self) -> int:
+        return self.total_nodes * self.workers_per_node
+
+    @property
+    def is_trainium(self) -> bool:
+        return bool(self.accelerator and self.accelerator.get("is_trainium"))
+
+    @property
+    def hostname(self) -> str:
+        return socket.gethostname()
+
+    @classmethod
+    def current(cls) -> "InstanceInfo | None":
+        """The same as ``instance_info()``."""
+        return instance_info()
+
+
+_parsed: tuple[str, InstanceInfo] | None = None
+
+
+def instance_info() -> InstanceInfo | None:
+    """The place of the running task in its pool; None outside a pool."""
+    global _parsed
+    text = os.environ.get("COMPUTE_POOL")
+    if not text:
+        return None
+    if _parsed is None or _parsed[0] != text:
+        import json
+
+        known = InstanceInfo.__dataclass_fields__
+        values = {name: value for name, value in json.loads(text).items() if name in known}
+        _parsed = (text, InstanceInfo(**values))
+    return _parsed[1]

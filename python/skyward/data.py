@@ -1,0 +1,146 @@
+"""This worker's part of the data. Runs inside a task; outside a pool there is one part,
+everything."""
+
+import random
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeVar, overload
+
+from skyward.cluster import instance_info
+
+T = TypeVar("T")
+
+
+def shard(
+    *arrays: Any,
+    shuffle: bool = False,
+    seed: int | None = None,
+    drop_last: bool = False,
+    node: int | None = None,
+    total_nodes: int | None = None,
+) -> Any:
+    """The elements of each array that belong to this worker, in the kind of the input.
+
+    Rank k of t gets the positions k, k + t, k + 2t, … of the (optionally shuffled) order: nothing
+    is dropped, nothing comes twice, and inputs of equal length stay aligned. With `drop_last` every
+    rank gets a block of the same length and the tail is dropped. All ranks must pass the same seed;
+    None counts as 0. `node` and `total_nodes` override the place of this worker.
+
+    Returns one array for one input, a tuple for several. Lists, tuples, numpy arrays and torch
+    tensors keep their kind; other sequences become lists."""
+    if not arrays:
+        raise ValueError("shard() needs at least one array")
+    index, total = _place(node, total_nodes)
+    positions_of: dict[int, Sequence[int]] = {}
+    parts = []
+    for array in arrays:
+        count = len(array)
+        if count not in positions_of:
+            positions_of[count] = _positions(count, index, total, shuffle, seed or 0, drop_last)
+        parts.append(_pick(array, positions_of[count]))
+    return parts[0] if len(parts) == 1 else tuple(parts)
+
+
+def shard_iterator(
+    iterator: Iterable[T], *, node: int | None = None, total_nodes: int | None = None
+) -> Iterator[T]:
+    """Every item whose running index belongs to this worker, one by one; the input may be
+    endless."""
+    index, total = _place(node, total_nodes)
+    return (item for position, item in enumerate(iterator) if position % total == index)
+
+
+class DistributedSampler(Sequence[int]):
+    """The positions of a dataset that belong to this worker; usable as ``DataLoader(sampler=…)``.
+
+    Workers may differ by one in length (nothing is padded); pass ``drop_last=True`` where they must
+    not."""
+
+    def __init__(
+        self,
+        dataset: Any,
+        *,
+        shuffle: bool = True,
+        seed: int = 0,
+        drop_last: bool = False,
+        node: int | None = None,
+        total_nodes: int | None = None,
+    ) -> None:
+        self.dataset = dataset
+        self.node, self.total_nodes = _place(node, total_nodes)
+        self.shuffle = shuffle
+        self.seed = seed
+        self.drop_last = drop_last
+        self.epoch = 0
+        self._indices: list[int] | None = None
+
+    def set_epoch(self, epoch: int) -> None:
+        """Chooses the order of this epoch; without it every epoch repeats the first one."""
+        self.epoch = epoch
+        self._indices = None
+
+    @property
+    def indices(self) -> list[int]:
+        if self._indices is None:
+            seed = (self.seed or 0) + self.epoch
+            count = len(self.dataset)
+            self._indices = list(
+                _positions(count, self.node, self.total_nodes, self.shuffle, seed, self.drop_last)
+            )
+        return self._indices
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    @overload
+    def __getitem__(self, item: int) -> int: ...
+    @overload
+    def __getitem__(self, item: slice) -> list[int]: ...
+    def __getitem__(self, item: int | slice) -> int | list[int]:
+        return self.indices[item]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.indices)
+
+
+def _place(node: int | None, total_nodes: int | None) -> tuple[int, int]:
+    """(rank, number of ranks) of this worker, or as the caller says."""
+    info = instance_info()
+    index = node if node is not None else (info.global_worker_index if info else 0)
+    total = total_nodes if total_nodes is not None else (info.total_workers if info else 1)
+    if total < 1 or not 0 <= index < total:
+        raise ValueError(
+            f"node {index} of total_nodes {total}: node must be from 0 to total_nodes - 1"
+        )
+    return index, total
+
+
+def _positions(
+    count: int, index: int, total: int, shuffle: bool, seed: int, drop_last: bool
+) -> Sequence[int]:
+    order: Sequence[int] = range(count)
+    if shuffle:
+        order = list(order)
+        random.Random(seed).shuffle(order)
+    if drop_last:
+        block = count // total
+        return order[index * block : (index + 1) * block]
+    return order[index::total]
+
+
+def _pick(array: Any, positions: Sequence[int]) -> Any:
+    if type(array) is list:
+        return [array[i] for i in positions]
+    if type(array) is tuple:
+        return tuple([array[i] for i in positions])
+    # Whoever passes an array of a library has loaded that library; nothing is imported for the
+    # others.
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(array, numpy.ndarray):
+        return array[numpy.asarray(positions, dtype=numpy.intp)]
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(array, torch.Tensor):
+        return array[torch.as_tensor(list(positions), dtype=torch.long, device=array.device)]
+    if hasattr(array, "iloc"):  # pandas: `array[i]` would look up labels
+        return [array.iloc[i] for i in positions]
+    return [array[i] for i in positions]

@@ -1,0 +1,279 @@
+"""Everything that happens to a pool, as frozen values; the twin of skyward/spec/event.h.
+
+Fields stand in constructor order, so both ``LogLine(node, instance_id, line)`` and
+``LogLine(line=line)`` match in a ``case``. ``pool.on``, ``on_event`` and ``use_callback`` say who
+receives them."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, get_args
+
+
+class ProviderName(StrEnum):
+    """The providers, spelled as events spell them."""
+
+    Local = "local"
+
+
+@dataclass(frozen=True, slots=True)
+class PoolStarted:
+    """The pool is ready for work."""
+
+
+@dataclass(frozen=True, slots=True)
+class InfraCreating:
+    """What the machines need around them is being made."""
+
+
+@dataclass(frozen=True, slots=True)
+class InfraCreated:
+    region: str
+
+
+@dataclass(frozen=True, slots=True)
+class RegionAutoSelected:
+    """The requested region does not have the instance type; another one is used."""
+
+    requested_region: str
+    selected_region: str
+    instance_type: str
+    provider: str
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceLaunching:
+    count: int
+    instance_type: str
+    provider: str
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceProvisioned:
+    """A machine exists. Prices in dollars an hour."""
+
+    instance_id: str
+    node: int
+    spot: bool
+    provider: str
+    ip: str | None = None
+    instance_type: str | None = None
+    price_on_demand: float | None = None
+    price_spot: float | None = None
+    billing_increment_minutes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProvisioningCompleted:
+    spot: int
+    on_demand: int
+    provider: str
+    region: str
+    instances: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class BootstrapStarting:
+    instance_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class BootstrapProgress:
+    """A step is done: uv, apt, deps, volumes, skyward or server."""
+
+    instance_id: str
+    step: str
+
+
+@dataclass(frozen=True, slots=True)
+class BootstrapCompleted:
+    instance_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPoolInitCompleted:
+    """All agents are connected: `tunnels` connections with `connections` slots behind them."""
+
+    tunnels: int
+    connections: int
+    duration_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSetupCompleted:
+    instance_count: int
+    duration_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics:
+    """How busy a node is. Memory in MiB; the GPU fields are None without a GPU."""
+
+    instance_id: str
+    node: int
+    cpu_percent: float
+    memory_percent: float
+    memory_used_mb: float
+    memory_total_mb: float
+    gpu_utilization: float | None = None
+    gpu_memory_used_mb: float | None = None
+    gpu_memory_total_mb: float | None = None
+    gpu_temperature: float | None = None
+
+    @property
+    def cpu(self) -> float:
+        """The same as cpu_percent."""
+        return self.cpu_percent
+
+    @property
+    def gpu(self) -> float | None:
+        """The same as gpu_utilization."""
+        return self.gpu_utilization
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """One line that a task wrote, without its newline."""
+
+    node: int
+    instance_id: str
+    line: str
+    timestamp: float
+    """Seconds since 1970."""
+    worker: int = 0
+    task: int = 0
+    """0: written while no task ran."""
+    stream: str = "stdout"
+    """"stdout" or "stderr"."""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolStopping:
+    """The pool is being closed."""
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceStopping:
+    instance_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class InstancePreempted:
+    """The machine of a node was taken away."""
+
+    instance_id: str
+    node: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceReplaced:
+    """A node has a new machine; it keeps its rank."""
+
+    old_instance_id: str
+    new_instance_id: str
+    node: int
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class CostUpdate:
+    """Money so far, in dollars."""
+
+    elapsed_seconds: float
+    accumulated_cost: float
+    hourly_rate: float
+    spot_count: int
+    ondemand_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class CostFinal:
+    total_cost: float
+    total_seconds: float
+    hourly_rate: float
+    spot_count: int
+    ondemand_count: int
+    savings_vs_ondemand: float
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReceipt:
+    """What one node did; part of PoolStopped."""
+
+    node: int
+    instance_id: str
+    tasks: int
+    failed: int
+    busy_seconds: float
+    """Time inside the functions, over all slots."""
+    up_seconds: float
+    """From ready to the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolStopped:
+    """The last event of a pool: what ran where, how long."""
+
+    pool: str
+    setup_seconds: float
+    total_seconds: float
+    nodes: list[NodeReceipt]
+
+
+@dataclass(frozen=True, slots=True)
+class Error:
+    """Something failed or deserves attention; the pool may go on."""
+
+    message: str
+    instance_id: str | None = None
+
+
+SkywardEvent = (
+    PoolStarted
+    | InfraCreating
+    | InfraCreated
+    | RegionAutoSelected
+    | InstanceLaunching
+    | InstanceProvisioned
+    | ProvisioningCompleted
+    | BootstrapStarting
+    | BootstrapProgress
+    | BootstrapCompleted
+    | TaskPoolInitCompleted
+    | ClusterSetupCompleted
+    | Metrics
+    | LogLine
+    | PoolStopping
+    | InstanceStopping
+    | InstancePreempted
+    | InstanceReplaced
+    | CostUpdate
+    | CostFinal
+    | PoolStopped
+    | Error
+)
+
+EVENT_TYPES: tuple[type, ...] = get_args(SkywardEvent)
+"""Every event class."""
+
+_TYPE_OF: dict[str, Any] = {cls.__name__: cls for cls in EVENT_TYPES}
+
+
+def event_from_fields(name: str, fields: tuple[Any, ...]) -> SkywardEvent:
+    """An event as the engine tells it."""
+    if name == "PoolStopped":
+        *others, nodes = fields
+        pool, setup_seconds, total_seconds = others
+        receipts = [NodeReceipt(*receipt) for receipt in nodes]
+        return PoolStopped(pool, setup_seconds, total_seconds, receipts)
+    event: SkywardEvent = _TYPE_OF[name](*fields)
+    return event
+
+
+def fields_of_event(event: Any) -> tuple[str, tuple[Any, ...]]:
+    """The way back, for what is drawn by the engine's displays."""
+    if isinstance(event, PoolStopped):
+        nodes = [fields_of_event(receipt)[1] for receipt in event.nodes]
+        return "PoolStopped", (event.pool, event.setup_seconds, event.total_seconds, nodes)
+    cls = type(event)
+    return cls.__name__, tuple(getattr(event, name) for name in cls.__dataclass_fields__)

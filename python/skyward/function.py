@@ -1,0 +1,354 @@
+"""Calls written down, not made: ``train(data)`` is a PendingCompute until it meets a pool.
+
+train(data) >> pool                     one worker, the result
+train(data) @ pool                      every worker, a tuple in rank order
+(f() & g()) >> pool                     at the same time, a tuple in the order written
+gather(*[f(x) for x in data]) >> pool   the same for any number
+await train(data).on(pool)              from asyncio
+"""
+
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial, update_wrapper
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    ParamSpec,
+    TypeVar,
+    TypeVarTuple,
+    cast,
+    overload,
+)
+
+from skyward.exceptions import ConfigurationError
+
+if TYPE_CHECKING:
+    from skyward.pool import ComputePool
+
+P = ParamSpec("P")
+R = TypeVar("R", covariant=True)
+S = TypeVar("S")
+Ts = TypeVarTuple("Ts")
+
+
+class ComputeFunction(Generic[P, R]):
+    """A function that, when called, writes the call down. Made by ``@compute``; immutable."""
+
+    __slots__ = ("__dict__", "__weakref__", "_fn", "_retries", "_timeout")
+    __name__: str
+    _fn: Callable[P, R]
+    _timeout: float | None
+    _retries: int
+
+    def __init__(self, fn: Callable[P, R], timeout: float | None = None, retries: int = 0) -> None:
+        _check_limits(timeout, retries)
+        update_wrapper(self, fn, updated=())
+        self.__dict__.setdefault("__name__", name_of(fn))
+        object.__setattr__(self, "_fn", fn)
+        object.__setattr__(self, "_timeout", timeout)
+        object.__setattr__(self, "_retries", retries)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name.startswith("__") or name not in ("_fn", "_timeout", "_retries"):
+            object.__setattr__(self, name, value)
+            return
+        raise AttributeError("a ComputeFunction is immutable; decorate the function again")
+
+    @property
+    def local(self) -> Callable[P, R]:
+        """The function itself: calling it runs it here, now."""
+        return self._fn
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> "PendingCompute[R]":
+        return PendingCompute(self._fn, args, kwargs, self.__name__, self._timeout, self._retries)
+
+    def __repr__(self) -> str:
+        return f"ComputeFunction({self.__name__})"
+
+    def __reduce__(self) -> Any:
+        from skyward.serialize import reduce_by_value
+
+        return reduce_by_value(ComputeFunction, (self._fn, self._timeout, self._retries))
+
+
+@overload
+def compute(fn: Callable[P, R], /) -> ComputeFunction[P, R]: ...
+@overload
+def compute(
+    *, timeout: float | None = None, retries: int = 0
+) -> Callable[[Callable[P, R]], ComputeFunction[P, R]]: ...
+def compute(fn: Any = None, /, *, timeout: float | None = None, retries: int = 0) -> Any:
+    """Makes a function lazy: a call returns a PendingCompute, to be sent to a pool.
+
+    `timeout` is the run time allowed, in seconds, from the moment a worker starts the call.
+    `retries` is how often the call is made again when the function raises or its worker dies. Works
+    on any callable that can be pickled."""
+    if fn is None:
+        _check_limits(timeout, retries)
+        return lambda function: compute_with(function, timeout, retries)
+    return compute_with(fn, timeout, retries)
+
+
+def compute_with(fn: Any, timeout: float | None, retries: int) -> "ComputeFunction[Any, Any]":
+    if isinstance(fn, ComputeFunction):
+        return ComputeFunction(
+            fn.local, timeout if timeout is not None else fn._timeout, retries or fn._retries
+        )
+    if not callable(fn):
+        raise TypeError(
+            f"@compute needs a function, not {type(fn).__name__};"
+            " options go by keyword: @compute(timeout=60)"
+        )
+    return ComputeFunction(fn, timeout, retries)
+
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class PendingCompute(Generic[R]):
+    """A call that has not been made. Immutable and picklable; sending it twice makes two calls."""
+
+    fn: Callable[..., R]
+    args: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    name: str = ""
+    timeout: float | None = None
+    """Run time allowed, in seconds; None: no limit."""
+    retries: int = 0
+
+    def with_timeout(self, seconds: float | None) -> "PendingCompute[R]":
+        """The same call with another time limit."""
+        _check_limits(seconds, self.retries)
+        return replace(self, timeout=seconds)
+
+    def __rshift__(self, pool: "ComputePool") -> R:
+        run = getattr(pool, "run", None)
+        return run(self) if run is not None else NotImplemented
+
+    def __matmul__(self, pool: "ComputePool") -> tuple[R, ...]:
+        broadcast = getattr(pool, "broadcast", None)
+        return broadcast(self) if broadcast is not None else NotImplemented
+
+    @overload
+    def __and__(self, other: "PendingCompute[S]") -> "PendingBatch[R, S]": ...
+    @overload
+    def __and__(self, other: "PendingBatch[*Ts]") -> "PendingBatch[R, *Ts]": ...
+    def __and__(self, other: Any) -> "PendingBatch[*tuple[Any, ...]]":
+        return _join(self, other)
+
+    if not TYPE_CHECKING:
+
+        def __rand__(self, other: Any) -> Any:
+            raise _not_pending(other)
+
+    def on(self, pool: "ComputePool") -> Awaitable[R]:
+        """The call as an awaitable of the running asyncio loop; it is sent at once."""
+        import asyncio
+
+        return asyncio.wrap_future(pool.submit(self))
+
+    def __repr__(self) -> str:
+        arguments = [*map(_short, self.args), *(f"{k}={_short(v)}" for k, v in self.kwargs.items())]
+        return f"PendingCompute({self.name}({', '.join(arguments)}))"
+
+    def __reduce__(self) -> Any:
+        from skyward.serialize import reduce_by_value
+
+        fields = (self.fn, self.args, self.kwargs, self.name, self.timeout, self.retries)
+        return reduce_by_value(PendingCompute, fields)
+
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class PendingBatch(Generic[*Ts]):
+    """Calls to be made at the same time; the answers come in the order of the calls."""
+
+    items: tuple[PendingCompute[Any], ...]
+
+    def with_timeout(self, seconds: float | None) -> "PendingBatch[*Ts]":
+        """The same calls, each with this time limit."""
+        return PendingBatch(tuple(item.with_timeout(seconds) for item in self.items))
+
+    def __rshift__(self, pool: "ComputePool") -> tuple[*Ts]:
+        run_batch = getattr(pool, "run_batch", None)
+        return run_batch(self) if run_batch is not None else NotImplemented
+
+    @overload
+    def __and__(self, other: PendingCompute[S]) -> "PendingBatch[*Ts, S]": ...
+    @overload
+    def __and__(
+        self, other: "PendingBatch[*tuple[Any, ...]]"
+    ) -> "PendingBatch[*tuple[Any, ...]]": ...
+    def __and__(self, other: Any) -> "PendingBatch[*tuple[Any, ...]]":
+        return _join(self, other)
+
+    if not TYPE_CHECKING:  # a type checker shall refuse both
+
+        def __rand__(self, other: Any) -> Any:
+            raise _not_pending(other)
+
+        def __matmul__(self, pool: Any) -> Any:
+            raise TypeError("a batch cannot be broadcast; broadcast one call at a time: f() @ pool")
+
+    def on(self, pool: "ComputePool") -> Awaitable[tuple[*Ts]]:
+        """The batch as an awaitable of the running asyncio loop; it is sent at once. All calls
+        finish, then the first failing one (in the order written) raises."""
+        import asyncio
+
+        futures = [asyncio.wrap_future(future) for future in pool.submit_batch(self)]
+        return cast("Awaitable[tuple[*Ts]]", _all_of(futures))
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __iter__(self) -> Iterator[PendingCompute[Any]]:
+        return iter(self.items)
+
+    def __repr__(self) -> str:
+        names = [item.name for item in self.items[:8]] + ["…"] * (len(self.items) > 8)
+        return f"PendingBatch({', '.join(names)})"
+
+
+T1 = TypeVar("T1")
+T2 = TypeVar("T2")
+T3 = TypeVar("T3")
+T4 = TypeVar("T4")
+T5 = TypeVar("T5")
+T6 = TypeVar("T6")
+T7 = TypeVar("T7")
+T8 = TypeVar("T8")
+
+
+@overload
+def gather() -> "PendingBatch[()]": ...
+@overload
+def gather(a: PendingCompute[T1], /) -> PendingBatch[T1]: ...
+@overload
+def gather(a: PendingCompute[T1], b: PendingCompute[T2], /) -> PendingBatch[T1, T2]: ...
+@overload
+def gather(
+    a: PendingCompute[T1], b: PendingCompute[T2], c: PendingCompute[T3], /
+) -> PendingBatch[T1, T2, T3]: ...
+@overload
+def gather(
+    a: PendingCompute[T1], b: PendingCompute[T2], c: PendingCompute[T3], d: PendingCompute[T4], /
+) -> PendingBatch[T1, T2, T3, T4]: ...
+@overload
+def gather(
+    a: PendingCompute[T1],
+    b: PendingCompute[T2],
+    c: PendingCompute[T3],
+    d: PendingCompute[T4],
+    e: PendingCompute[T5],
+    /,
+) -> PendingBatch[T1, T2, T3, T4, T5]: ...
+@overload
+def gather(
+    a: PendingCompute[T1],
+    b: PendingCompute[T2],
+    c: PendingCompute[T3],
+    d: PendingCompute[T4],
+    e: PendingCompute[T5],
+    f: PendingCompute[T6],
+    /,
+) -> PendingBatch[T1, T2, T3, T4, T5, T6]: ...
+@overload
+def gather(
+    a: PendingCompute[T1],
+    b: PendingCompute[T2],
+    c: PendingCompute[T3],
+    d: PendingCompute[T4],
+    e: PendingCompute[T5],
+    f: PendingCompute[T6],
+    g: PendingCompute[T7],
+    /,
+) -> PendingBatch[T1, T2, T3, T4, T5, T6, T7]: ...
+@overload
+def gather(
+    a: PendingCompute[T1],
+    b: PendingCompute[T2],
+    c: PendingCompute[T3],
+    d: PendingCompute[T4],
+    e: PendingCompute[T5],
+    f: PendingCompute[T6],
+    g: PendingCompute[T7],
+    h: PendingCompute[T8],
+    /,
+) -> PendingBatch[T1, T2, T3, T4, T5, T6, T7, T8]: ...
+@overload
+def gather(*computations: PendingCompute[S]) -> PendingBatch[*tuple[S, ...]]: ...
+def gather(*computations: Any) -> Any:
+    """Calls to be made at the same time: ``gather(*[f(x) for x in data]) >> pool`` is a tuple in
+    this order."""
+    for position, item in enumerate(computations):
+        if not isinstance(item, PendingCompute):
+            raise TypeError(
+                f"gather() takes calls of @compute functions, but argument {position} is"
+                f" {_short(item)}"
+                f" ({type(item).__name__}); to pass a list, write gather(*calls)"
+            )
+    return PendingBatch(computations)
+
+
+def name_of(fn: Any) -> str:
+    """The name that messages and events use for a callable."""
+    name = getattr(fn, "__name__", None)
+    if name is None and isinstance(fn, partial):
+        name = name_of(fn.func)
+    return name or type(fn).__name__
+
+
+def is_generator(fn: Any) -> bool:
+    """True when calling `fn` makes a generator."""
+    while isinstance(fn, partial):
+        fn = fn.func
+    code = getattr(getattr(fn, "__func__", fn), "__code__", None)
+    return code is not None and bool(code.co_flags & 0x20)  # inspect.CO_GENERATOR
+
+
+def _join(left: Any, right: Any) -> "PendingBatch[*tuple[Any, ...]]":
+    parts: list[PendingCompute[Any]] = []
+    for side in (left, right):
+        if isinstance(side, PendingCompute):
+            parts.append(side)
+        elif isinstance(side, PendingBatch):
+            parts.extend(side.items)
+        else:
+            raise _not_pending(side)
+    return PendingBatch(tuple(parts))
+
+
+def _not_pending(operand: Any) -> TypeError:
+    return TypeError(
+        f"& joins calls of @compute functions, but one operand is {_short(operand)}"
+        f" ({type(operand).__name__});"
+        " >> binds tighter than &, so parentheses are needed: (f() & g()) >> pool"
+    )
+
+
+async def _all_of(futures: list[Any]) -> tuple[Any, ...]:
+    import asyncio
+
+    answers = await asyncio.gather(*futures, return_exceptions=True)
+    for answer in answers:
+        if isinstance(answer, BaseException):
+            raise answer
+    return tuple(answers)
+
+
+def _short(value: Any) -> str:
+    """repr, unless it would be long or slow."""
+    if isinstance(value, (int, float, bool, type(None))):
+        return repr(value)
+    if isinstance(value, str):
+        return repr(value if len(value) <= 40 else value[:39] + "…")
+    return f"<{type(value).__name__}>"
+
+
+def _check_limits(timeout: float | None, retries: int) -> None:
+    if timeout is not None and (
+        isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < 1e9
+    ):
+        raise ConfigurationError(
+            f"timeout={timeout!r}: a time limit is a positive number of seconds, or None"
+        )
+    if isinstance(retries, bool) or not isinstance(retries, int) or not 0 <= retries <= 1000:
+        raise ConfigurationError(f"retries={retries!r}: retries is a number from 0 to 1000")

@@ -1,0 +1,63 @@
+"""The declared environment of a node."""
+
+import sys
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from skyward.exceptions import PythonVersionMismatchError
+
+CLIENT_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+@dataclass(frozen=True)
+class Image:
+    """What is installed on a node before the first task runs. Immutable.
+
+    `python` None means the minor version of the caller's own interpreter: functions travel as byte
+    code, which only the same minor version loads. A local pool with an empty image uses the
+    caller's interpreter as it is."""
+
+    python: str | None = None
+    pip: list[str] = field(default_factory=list)
+    pip_extra_index_url: str | None = None
+    apt: list[str] = field(default_factory=list)
+    env: dict[str, str] = field(default_factory=dict)
+
+    def content_hash(self) -> str:
+        """12 hex digits that name this environment; the order of packages does not matter."""
+        return str(self.to_core(hashing=True).content_hash())
+
+    def with_pip(self, packages: list[str]) -> "Image":
+        """The same image with more packages; those that it has already are not repeated."""
+        return replace(self, pip=[*self.pip, *(p for p in packages if p not in self.pip)])
+
+    def resolved_python(self) -> str:
+        """The Python version of the nodes. Raises PythonVersionMismatchError when functions could
+        not be loaded there."""
+        if self.python in (None, "auto"):
+            return CLIENT_PYTHON
+        assert self.python is not None
+        if ".".join(self.python.split(".")[:2]) != CLIENT_PYTHON:
+            raise PythonVersionMismatchError(
+                f"Image(python={self.python!r}), but this program runs Python {CLIENT_PYTHON}:"
+                " functions travel as byte code, which only the same minor version loads."
+                f" Leave python out, or run the program with {self.python}"
+            )
+        return self.python
+
+    def needs_environment(self) -> bool:
+        """False when the caller's own interpreter is this image as it stands."""
+        return bool(self.pip) or self.resolved_python() != CLIENT_PYTHON
+
+    def to_core(self, hashing: bool = False) -> Any:
+        from skyward import _core
+
+        image = _core.Image()
+        # The documented default is "3.13", so an image that names no version hashes as that one,
+        # although it runs the caller's version: the hash names what was declared.
+        image.python = (self.python or "3.13") if hashing else self.resolved_python()
+        image.pip = list(self.pip)
+        image.pip_extra_index_url = self.pip_extra_index_url
+        image.apt = list(self.apt)
+        image.env = dict(self.env)
+        return image

@@ -1,0 +1,86 @@
+"""Several pools at once."""
+
+import contextvars
+import threading
+from types import TracebackType
+from typing import Any
+
+from skyward.pool import ComputePool
+
+
+class MultiPool:
+    """Opens pools at the same time: the wait is that of the slowest, not the sum.
+
+        with MultiPool(ComputePool(nodes=1), ComputePool(nodes=2)) as (small, large): ...
+
+    When one cannot be opened, none stays open, and its error is raised. Leaving closes all at the
+    same time."""
+
+    def __init__(self, *pools: ComputePool) -> None:
+        for position, pool in enumerate(pools):
+            if not isinstance(pool, ComputePool):
+                raise TypeError(
+                    f"MultiPool() takes pools, but argument {position} is a {type(pool).__name__}"
+                )
+        if len(set(map(id, pools))) != len(pools):
+            raise ValueError("MultiPool() got the same pool twice; make two")
+        self.pools = pools
+
+    def __enter__(self) -> tuple[ComputePool, ...]:
+        given_up = threading.Event()
+        errors: list[BaseException | None] = [None] * len(self.pools)
+
+        def check() -> None:
+            if given_up.is_set():
+                raise _GivenUpError
+
+        def open_one(position: int) -> None:
+            try:
+                self.pools[position]._open(check)
+            except BaseException as error:
+                errors[position] = error
+                given_up.set()
+
+        try:
+            _in_parallel(open_one, len(self.pools))
+        except BaseException:  # Ctrl-C while waiting
+            given_up.set()
+            raise
+        finally:
+            if given_up.is_set():
+                self._close_all()
+        failures = [
+            error for error in errors if error is not None and not isinstance(error, _GivenUpError)
+        ]
+        if failures:
+            raise failures[0]
+        return self.pools
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._close_all()
+
+    def _close_all(self) -> None:
+        _in_parallel(lambda position: self.pools[position]._close(), len(self.pools))
+
+
+class _GivenUpError(Exception):
+    """Stops the opening of a pool because another one failed."""
+
+
+def _in_parallel(work: Any, count: int) -> None:
+    """Calls work(0) … work(count − 1), each in a thread with this context's variables, and waits
+    for all."""
+    threads = [
+        threading.Thread(target=contextvars.copy_context().run, args=(work, position), daemon=True)
+        for position in range(count)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        while thread.is_alive():
+            thread.join(0.1)  # in steps, so that Ctrl-C is seen

@@ -1,0 +1,377 @@
+"""A pool while it is open: its engine, the calls in flight, and the threads that bring events and
+answers here."""
+
+import atexit
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, InvalidStateError
+from functools import partial
+from itertools import islice
+from typing import Any
+
+from skyward import _core, remote_error, serialize
+from skyward.callback import Delivery
+from skyward.events import event_from_fields
+from skyward.exceptions import NotProvisionedError, TimeoutError
+from skyward.function import PendingCompute, is_generator
+
+STREAM_WINDOW = 16
+"""Items that a generator may be ahead of its reader."""
+MAP_AHEAD_CALLS = 1024
+MAP_AHEAD_BYTES = 64 << 20
+"""map() sends ahead of its reader up to this many calls or bytes of arguments, but always enough to
+fill the slots."""
+HANDLER_GRACE_SECONDS = 10.0
+"""How long leaving a pool waits for event handlers that are still busy."""
+
+_PASSING = {"task", "lost", "unavailable"}  # failures after which another try makes sense
+
+
+class OpenPool:
+    def __init__(self, spec: Any, deliver: Delivery) -> None:
+        self.core = _core.Pool(spec)
+        self._deliver = deliver
+        self._functions: dict[bytes, Any] = {}
+        self._sent = 0
+        self._answered = 0
+        self._closed = threading.Event()
+        self._events = threading.Thread(
+            target=self._pump_events, name="skyward-events", daemon=True
+        )
+        self._answers = _Answers(self)
+
+    def open(self, check: Callable[[], None] | None) -> None:
+        """Blocks until the nodes are ready. Raises after everything was given back."""
+        self._events.start()
+        try:
+            self.core.open(check)
+        except BaseException:
+            self.close()
+            raise
+        _open_pools.add(self)
+
+    def close(self) -> None:
+        """Cancels what runs, gives all machines back, and returns when all events have been
+        delivered."""
+        if not self.core.is_ours:  # a forked child: the pool is its parent's
+            return
+        _open_pools.discard(self)
+        self.core.close()
+        self._answers.close()
+        self._closed.set()
+        if self._events.is_alive() and self._events is not threading.current_thread():
+            self._events.join(HANDLER_GRACE_SECONDS)
+
+    def counts(self) -> tuple[int, int]:
+        """Tasks that are done, and those on their way."""
+        return self._answered, max(0, self._sent - self._answered)
+
+    def run(self, pending: PendingCompute[Any]) -> Any:
+        return self.run_all([pending])[0]
+
+    def run_all(self, items: Sequence[PendingCompute[Any]]) -> tuple[Any, ...]:
+        """Makes all calls; when all have ended, raises the error of the first one that failed."""
+        if not items:
+            self._check_open()
+            return ()
+        calls = self._calls(items)
+        handles = self.core.submit_many(calls) if len(calls) > 1 else [self.core.submit(calls[0])]
+        return self._collect(items, calls, handles)
+
+    def broadcast(self, pending: PendingCompute[Any]) -> tuple[Any, ...]:
+        call = self._calls([pending])[0]
+        handles = self.core.broadcast(call)
+        return self._collect(
+            [pending] * len(handles), [call] * len(handles), handles, in_place=True
+        )
+
+    def submit_all(self, items: Sequence[PendingCompute[Any]]) -> list["Future[Any]"]:
+        calls = self._calls(items)
+        handles = self.core.submit_many(calls)
+        return [self._answers.watch(*entry) for entry in zip(items, calls, handles, strict=True)]
+
+    def map(self, items: Iterator[PendingCompute[Any]]) -> Iterator[Callable[[float | None], Any]]:
+        """One function per call, in order: it waits for the answer and returns it."""
+        self._check_open()
+        window: deque[tuple[PendingCompute[Any], Any, Any]] = deque()
+        ahead = 0
+        try:
+            while True:
+                batch = list(islice(items, self._room(len(window), ahead)))
+                if batch:
+                    calls = self._calls(batch)
+                    ahead += sum(call.size() for call in calls)
+                    handles = self.core.submit_many(calls)
+                    window.extend(zip(batch, calls, handles, strict=True))
+                if not window:
+                    return
+                item, call, handle = window[0]
+                yield partial(self._answer, item, call, handle)
+                window.popleft()
+                ahead -= call.size()
+        finally:
+            for _, _, handle in window:
+                handle.cancel()
+
+    def _room(self, calls: int, size: int) -> int:
+        """How many more calls map() may send while `calls` with `size` bytes of arguments wait."""
+        if calls > MAP_AHEAD_CALLS // 2:  # wait until a good many can go together
+            return 0
+        fill_slots = 2 * self.core.total_slots - calls
+        if calls == 0:  # nothing is known of their size yet
+            return fill_slots
+        by_size = (MAP_AHEAD_BYTES - size) * calls // max(size, 1)
+        return max(fill_slots, min(MAP_AHEAD_CALLS - calls, by_size), 0)
+
+    def _answer(
+        self, item: PendingCompute[Any], call: Any, handle: Any, limit: float | None
+    ) -> Any:
+        if not call.is_stream and not handle.wait(limit):
+            raise TimeoutError(f"map(): no answer of {item.name}() in the time given to the whole")
+        return self._collect([item], [call], [handle])[0]
+
+    def _check_open(self) -> None:
+        if not self.core.is_active:
+            raise NotProvisionedError("the pool is closed")
+
+    def _calls(self, items: Sequence[PendingCompute[Any]]) -> list[Any]:
+        self._sent += len(items)
+        packer = self.core.packer()
+        functions: dict[int, tuple[Any, int]] = {}  # each distinct function once per batch
+        calls = []
+        for item in items:
+            known = functions.get(id(item.fn))
+            if known is None:
+                window = STREAM_WINDOW if is_generator(item.fn) else 0
+                known = functions[id(item.fn)] = (self._function(item), window)
+            function, window = known
+            stream, buffers = serialize.dumps_arguments(item.fn, item.name, item.args, item.kwargs)
+            calls.append(_core.Call(function, packer.pack(stream, buffers), item.timeout, window))
+        return calls
+
+    def _function(self, item: PendingCompute[Any]) -> Any:
+        body = serialize.dumps_function(item.fn, item.name)
+        function = self._functions.get(body)
+        if function is None:
+            if len(self._functions) >= 256:
+                self._functions.pop(next(iter(self._functions)), None)
+            function = self._functions[body] = _core.make_function(body, item.name)
+        return function
+
+    def _collect(
+        self,
+        items: Sequence[PendingCompute[Any]],
+        calls: list[Any],
+        handles: list[Any],
+        in_place: bool = False,
+    ) -> tuple[Any, ...]:
+        """The answers, in order. `in_place`: a call that is made again goes to the worker that it
+        was on."""
+        handles = list(handles)
+        answers: list[Any] = [None] * len(items)
+        errors: dict[int, BaseException] = {}
+        retries = [item.retries for item in items]
+        waiting = []
+        for position, item in enumerate(items):
+            if calls[position].is_stream:
+                answers[position] = Stream(handles[position], item.name)
+            else:
+                waiting.append(position)
+        try:
+            while waiting:
+                _core.wait_all([handles[position] for position in waiting])
+                again = []
+                for position in waiting:
+                    handle = handles[position]
+                    outcome = handle.take()
+                    if outcome.status != "ok" and retries[position] and _may_retry(outcome):
+                        retries[position] -= 1
+                        again.append(position)
+                        call = calls[position]
+                        if in_place and outcome.node >= 0:
+                            call = call.at(outcome.node, max(outcome.worker, 0))
+                        handles[position] = self.core.submit(call)
+                        continue
+                    self._answered += 1
+                    try:
+                        answers[position] = answer_of(items[position].name, handle.task, outcome)
+                    except BaseException as error:
+                        errors[position] = error
+                waiting = again
+        except BaseException:  # Ctrl-C: nobody will ask for the answers any more
+            for handle in handles:
+                handle.cancel()
+            raise
+        if errors:
+            raise errors[min(errors)]
+        return tuple(answers)
+
+    def _pump_events(self) -> None:
+        while True:
+            batch = self.core.next_events(0.5)
+            if batch is None:
+                if self._closed.wait(0.02):
+                    return
+                continue
+            for name, fields in batch:
+                self._deliver(event_from_fields(name, fields))
+
+
+class Stream(Iterator[Any]):
+    """The items of a generator that runs on a worker, as they come. The generator stays at most
+    some items ahead.
+
+    ``close()`` (also leaving a ``with`` block, or dropping the object) cancels what is left of it.
+    """
+
+    def __init__(self, handle: Any, name: str) -> None:
+        self._handle = handle
+        self._name = name
+
+    def __iter__(self) -> "Stream":
+        return self
+
+    def __next__(self) -> Any:
+        if self._handle is None:
+            raise StopIteration
+        try:
+            item = self._handle.next()
+        except BaseException:
+            self.close()
+            raise
+        if item is not None:
+            return serialize.loads(item, f"{self._name}()")
+        handle, self._handle = self._handle, None
+        outcome = handle.take()
+        if outcome.status != "ok":
+            answer_of(self._name, handle.task, outcome)
+        raise StopIteration
+
+    def close(self) -> None:
+        """Stops the generator; it runs its ``finally`` blocks."""
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+
+    def __enter__(self) -> "Stream":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_handle", None) is not None:
+            self.close()
+
+
+def answer_of(name: str, task: int, outcome: Any) -> Any:
+    """The result of a task, or its exception."""
+    if outcome.status == "ok":
+        return serialize.loads(outcome.payload(), f"{name}()")
+    if outcome.status == "raised":
+        report = serialize.loads(outcome.payload(), f"the error report of {name}()")
+        raise remote_error.raised(report, task, outcome)
+    raise remote_error.failed(task, outcome)
+
+
+def _may_retry(outcome: Any) -> bool:
+    return outcome.status == "raised" or outcome.error_kind in _PASSING
+
+
+class TaskFuture(Future[Any]):
+    """The answer of a task, later. ``cancel()`` works until the answer is here: it stops the task
+    on its worker."""
+
+    def __init__(self, handle: Any) -> None:
+        super().__init__()
+        self.handle = handle
+
+    def cancel(self) -> bool:
+        if self.cancelled():
+            return True
+        if not super().cancel():
+            return False
+        self.handle.cancel()
+        self.set_running_or_notify_cancel()
+        return True
+
+
+class _Answers:
+    """Gives answers to futures, from one thread, which starts with the first of them."""
+
+    def __init__(self, pool: OpenPool) -> None:
+        self._pool = pool
+        self._lock = threading.Lock()
+        self._completions = _core.Completions()
+        self._thread: threading.Thread | None = None
+        self._watched: dict[int, tuple[PendingCompute[Any], Any, TaskFuture, int]] = {}
+        self._last = 0
+
+    def watch(self, item: PendingCompute[Any], call: Any, handle: Any) -> "Future[Any]":
+        future = TaskFuture(handle)
+        if call.is_stream:
+            future.set_result(Stream(handle, item.name))
+            return future
+        self._add(item, call, future, item.retries)
+        return future
+
+    def close(self) -> None:
+        self._completions.close()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(HANDLER_GRACE_SECONDS)
+
+    def _add(self, item: PendingCompute[Any], call: Any, future: TaskFuture, retries: int) -> None:
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._work, name="skyward-answers", daemon=True
+                )
+                self._thread.start()
+            self._last += 1
+            self._watched[self._last] = (item, call, future, retries)
+            token = self._last
+        self._completions.watch(future.handle, token)
+
+    def _work(self) -> None:
+        while tokens := self._completions.next():
+            for token in tokens:
+                with self._lock:
+                    entry = self._watched.pop(token)
+                self._finish(*entry)
+
+    def _finish(
+        self, item: PendingCompute[Any], call: Any, future: TaskFuture, retries: int
+    ) -> None:
+        if future.cancelled():
+            return
+        outcome = future.handle.take()
+        try:
+            if outcome.status != "ok" and retries and _may_retry(outcome):
+                future.handle = self._pool.core.submit(call)
+                self._add(item, call, future, retries - 1)
+                return
+            self._pool._answered += 1
+            result = answer_of(item.name, future.handle.task, outcome)
+        except BaseException as error:
+            _settle(future.set_exception, error)
+        else:
+            _settle(future.set_result, result)
+
+
+def _settle(settle: Callable[[Any], None], value: Any) -> None:
+    try:
+        settle(value)
+    except InvalidStateError:  # cancelled at this very moment
+        pass
+
+
+_open_pools: "weakref.WeakSet[OpenPool]" = weakref.WeakSet()
+
+
+@atexit.register
+def _close_open_pools() -> None:
+    """For pools that were entered by hand and never left."""
+    for pool in list(_open_pools):
+        pool.close()

@@ -1,0 +1,199 @@
+"""Turns the answer of a failed task into the exception that the caller sees."""
+
+import pickle
+import sys
+from typing import Any
+
+from skyward.exceptions import (
+    CancelledError,
+    ConfigurationError,
+    ExecutionError,
+    RemoteTraceback,
+    SerializationError,
+    SkywardError,
+    TimeoutError,
+)
+
+SHOWN_LINES = 5
+"""Of the task's last output, in the traceback; ExecutionError.output has all that are known."""
+
+_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made by a class statement
+_FAILED = {
+    "timeout": TimeoutError,
+    "cancelled": CancelledError,
+    "invalid": ConfigurationError,
+}
+
+
+def raised(report: dict[str, Any], task: int, outcome: Any) -> BaseException:
+    """For a function that raised: `report` is what the worker says of the exception."""
+    if report.get("type") == "SerializationError" and report.get("module", "").startswith(
+        "skyward"
+    ):
+        error: BaseException = SerializationError(report.get("message", ""))
+    else:
+        error = _rebuilt(report)
+    text = report.get("traceback") or ""
+    _mark(error, task, outcome, text)
+    for note in report.get("notes") or ():
+        if note not in getattr(error, "__notes__", ()):
+            error.add_note(note)
+    _add_notes(error, outcome)
+    if text:
+        error.__cause__ = RemoteTraceback(text)
+    return error
+
+
+def failed(task: int, outcome: Any) -> BaseException:
+    """For a task without an answer: its worker died, it ran too long, it was cancelled."""
+    cls = _FAILED.get(outcome.error_kind, ExecutionError)
+    text = (
+        f"{outcome.error_message}. {outcome.error_hint}"
+        if outcome.error_hint
+        else outcome.error_message
+    )
+    error = cls(text)
+    _mark(error, task, outcome, "")
+    _add_notes(error, outcome)
+    return error
+
+
+def _mark(error: BaseException, task: int, outcome: Any, text: str) -> None:
+    facts = {
+        "node": outcome.node,
+        "worker": outcome.worker,
+        "instance_id": outcome.instance_id,
+        "task": task,
+        "remote_traceback": text,
+        "output": tuple(outcome.tail),
+    }
+    for name, value in facts.items():
+        try:
+            setattr(error, name, value)
+        except (AttributeError, TypeError):  # a class with a read-only attribute of this name
+            continue
+
+
+def _add_notes(error: BaseException, outcome: Any) -> None:
+    if outcome.node >= 0:
+        machine = f" ({outcome.instance_id})" if outcome.instance_id else ""
+        error.add_note(f"raised on node {outcome.node}, worker {outcome.worker}{machine}")
+    if outcome.tail:
+        lines = "\n".join(f"  | {line}" for line in outcome.tail[-SHOWN_LINES:])
+        error.add_note(f"last output of the task:\n{lines}")
+
+
+def _rebuilt(report: dict[str, Any]) -> BaseException:
+    original = _load(report.get("exception"))
+    if original is not None:
+        error = _combined(type(original), original.args, original)
+        if error is not None:
+            return error
+    name, message = report.get("type") or "Exception", report.get("message") or ""
+    if name == "SystemExit":
+        return ExecutionError(f"the task called sys.exit({message})")
+    cls = _find(report.get("module") or "", name)
+    if cls is not None:  # its pickle could not be read, but the class is known: its fields are lost
+        error = _combined(cls, (message,), None)
+        if error is not None:
+            return error
+    return ExecutionError(f"{name}: {message}" if message else name)
+
+
+def _load(data: bytes | None) -> BaseException | None:
+    if data is None:
+        return None
+    try:
+        error = pickle.loads(data)
+    except Exception:
+        return None
+    return error if isinstance(error, BaseException) else None
+
+
+def _find(module: str, name: str) -> type[BaseException] | None:
+    found: Any = sys.modules.get(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found if isinstance(found, type) and issubclass(found, BaseException) else None
+
+
+def _combined(
+    cls: type[BaseException], args: tuple[Any, ...], original: BaseException | None
+) -> BaseException | None:
+    """An exception that is both an ExecutionError and a `cls`; None when there is no such thing.
+
+    SystemExit, KeyboardInterrupt and GeneratorExit would end the caller's program, StopIteration
+    its loop: they become plain ExecutionErrors."""
+    if not issubclass(cls, Exception) or issubclass(cls, (StopIteration, StopAsyncIteration)):
+        return None
+    try:
+        error = _instance(_both(cls), args, original)
+        str(error)
+    except Exception:
+        return None
+    return error
+
+
+_classes: dict[type, type[ExecutionError]] = {}
+
+
+def _both(cls: type[BaseException]) -> type[ExecutionError]:
+    if issubclass(cls, ExecutionError):
+        return cls
+    known = _classes.get(cls)
+    if known is None:
+        body = {
+            "__module__": cls.__module__,
+            "__qualname__": cls.__qualname__,
+            "__reduce_ex__": _reduce,
+        }
+        bases = (ExecutionError,) if cls in (Exception, SkywardError) else (ExecutionError, cls)
+        known = type(cls.__name__, bases, {**body, "_original_class": cls, "__doc__": cls.__doc__})
+        _classes[cls] = known
+    return known
+
+
+def _instance(
+    cls: type[ExecutionError], args: tuple[Any, ...], original: BaseException | None
+) -> BaseException:
+    """Makes the object without the class's own __init__, whose arguments nobody knows, but with
+    that of the builtin class below it, which fills the fields that are not in __dict__."""
+    if original is not None:
+        reduced = original.__reduce__()
+        if isinstance(reduced, tuple) and reduced[0] is type(original):
+            args = reduced[1]  # OSError leaves its file name out of .args
+    error = cls.__new__(cls, *args)
+    builtin = next(base for base in cls.__mro__ if not base.__flags__ & _HEAP_TYPE)
+    try:
+        builtin.__init__(error, *args)  # type: ignore[misc]
+    except TypeError:
+        pass
+    if original is not None:
+        error.args = original.args
+        error.__dict__.update(original.__dict__)
+        for name in (
+            "name",
+            "path",
+            "obj",
+            "name_from",
+        ):  # ImportError, NameError, AttributeError keep these apart
+            if name not in error.__dict__ and hasattr(original, name):
+                try:
+                    setattr(error, name, getattr(original, name))
+                except (AttributeError, TypeError):
+                    continue
+    return error
+
+
+def _reduce(self: BaseException, protocol: int) -> Any:
+    """Made classes have no importable name: pickles refer to the class they were made from."""
+    original: Any = type(self)
+    return _restore, (original._original_class, self.args, dict(self.__dict__))
+
+
+def _restore(
+    cls: type[BaseException], args: tuple[Any, ...], state: dict[str, Any]
+) -> BaseException:
+    error = _combined(cls, args, None) or ExecutionError(*args)
+    error.__dict__.update(state)
+    return error

@@ -1,0 +1,92 @@
+"""How a node runs Python: the worker's command, and which of the caller's modules it may import."""
+
+import hashlib
+import os
+import site
+import sys
+import sysconfig
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from skyward.exceptions import ConfigurationError
+from skyward.image import CLIENT_PYTHON
+
+PACKAGE = (
+    Path(__file__).absolute().parent
+)  # not resolved: a build folder holds links to the sources
+
+
+def worker_runtime(own_environment: bool) -> Any:
+    """`own_environment`: the image has packages, so its interpreter is not the caller's."""
+    from skyward import _core
+
+    runtime = _core.WorkerRuntime()
+    # -P: the folder of the script holds modules called events, data, image …, which are not the
+    # user's.
+    runtime.command = ["{python}", "-P", str(PACKAGE / "_worker.py")]
+    runtime.python = sys.executable
+    runtime.environment = {
+        "SKYWARD_CLIENT_PYTHON": CLIENT_PYTHON,
+        "SKYWARD_SYS_PATH": os.pathsep.join(importable_folders(own_environment)),
+    }
+    return runtime
+
+
+def agent_path() -> str:
+    """The program that runs on a node."""
+    path = os.environ.get("SKYWARD_AGENT") or str(PACKAGE / "bin" / "skyward-agent")
+    if not os.access(path, os.X_OK):
+        raise ConfigurationError(
+            f"the node program is not at {path};"
+            " reinstall skyward, or set SKYWARD_AGENT to where it is"
+        )
+    return path
+
+
+def importable_folders(own_environment: bool) -> list[str]:
+    """Folders from which a worker imports what the caller imports.
+
+    With an environment of its own a worker gets the caller's own folders and skyward, but none of
+    the packages that are installed for the caller: those it declares in the image."""
+    entries = [os.path.abspath(entry or ".") for entry in sys.path]
+    script = getattr(sys.modules.get("__main__"), "__file__", None)
+    if script:
+        entries.insert(0, os.path.dirname(os.path.abspath(script)))
+    entries = [entry for entry in dict.fromkeys(entries) if os.path.exists(entry)]
+    if not own_environment:
+        return entries
+    return [*(entry for entry in entries if not _is_installed(entry)), _folder_of_package_alone()]
+
+
+def _is_installed(entry: str) -> bool:
+    """True for the folders of the interpreter: its library, site-packages, and what is inside."""
+    roots = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    roots.update(site.getsitepackages())
+    roots.add(site.getusersitepackages())
+    path = os.path.realpath(entry)
+    inside = any(root and Path(path).is_relative_to(os.path.realpath(root)) for root in roots)
+    return inside or path.endswith(".zip") or Path(path).name in ("site-packages", "dist-packages")
+
+
+def _folder_of_package_alone() -> str:
+    """A folder that holds this package and nothing else: the package's own folder may be a
+    site-packages."""
+    name = hashlib.sha256(os.fsencode(PACKAGE)).hexdigest()[:16]
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    for parent in (Path(cache), Path(tempfile.gettempdir()) / f"skyward-{os.getuid()}"):
+        folder = parent / "skyward" / "package" / name
+        link = folder / "skyward"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            if not link.exists():
+                link.symlink_to(PACKAGE, target_is_directory=True)
+            return str(folder)
+        except FileExistsError:  # another program made it just now
+            return str(folder)
+        except OSError:
+            continue
+    raise ConfigurationError(
+        f"cannot make a folder for the package under {cache};"
+        " set XDG_CACHE_HOME to a place to write"
+    )

@@ -1,0 +1,48 @@
+#pragma once
+
+// The extension skyward._core: one binding file for each header of the face. A binding holds no
+// logic of its own: it converts, drops the GIL around whatever waits or copies, and looks for
+// signals while it waits.
+
+#include <nanobind/nanobind.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "skyward/base/time.h"
+
+namespace skyward::python {
+
+namespace nb = nanobind;
+
+void bind_errors(nb::module_& module);
+void bind_spec(nb::module_& module);
+void bind_events(nb::module_& module);
+void bind_payload(nb::module_& module);
+void bind_pool(nb::module_& module);
+void bind_display(nb::module_& module);
+
+// How long the interpreter may be deaf to Ctrl-C.
+inline constexpr Duration kSignalInterval = std::chrono::milliseconds(100);
+
+// Calls `wait(step)` without the GIL until it returns true or `limit` is over (negative: no limit);
+// returns its last answer. Python's signal handlers run in between; what they raise leaves from
+// here.
+template <typename Wait>
+bool wait_interruptibly(Duration limit, Wait wait) {
+  for (Duration waited{};;) {
+    const Duration step =
+        limit < Duration::zero() ? kSignalInterval : std::min(kSignalInterval, limit - waited);
+    bool over = false;
+    {
+      const nb::gil_scoped_release released;
+      over = wait(step);
+    }
+    if (over) return true;
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    waited += step;
+    if (limit >= Duration::zero() && waited >= limit) return false;
+  }
+}
+
+}  // namespace skyward::python

@@ -1,0 +1,17 @@
+// The module itself.
+
+#include "bindings.h"
+
+NB_MODULE(_core, module) {
+  using namespace skyward::python;
+  // What a user's globals or an unfinished thread still hold at the interpreter's end is no news.
+  nanobind::set_leak_warnings(false);
+  module.doc() = "The engine of skyward; use the package `skyward`, which stands on it.";
+  module.attr("__version__") = SKYWARD_VERSION;
+  bind_errors(module);
+  bind_spec(module);
+  bind_events(module);
+  bind_payload(module);
+  bind_pool(module);
+  bind_display(module);
+}

@@ -1,0 +1,78 @@
+// skyward/display.h.
+
+#include "skyward/display.h"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+
+#include <optional>
+#include <string>
+
+#include "bindings.h"
+#include "event.h"
+
+namespace skyward::python {
+namespace {
+
+DisplayOptions options(int width, bool color, int utc_offset_seconds) {
+  return {.width = width, .color = color, .utc_offset_seconds = utc_offset_seconds};
+}
+
+Terminal terminal(bool is_tty, std::optional<std::string> no_color,
+                  std::optional<std::string> force_color, std::optional<std::string> term) {
+  return {.is_tty = is_tty,
+          .no_color = std::move(no_color),
+          .force_color = std::move(force_color),
+          .term = std::move(term)};
+}
+
+}  // namespace
+
+void bind_display(nb::module_& module) {
+  nb::class_<Terminal>(module, "Terminal", "Where text goes to, and what the environment says.")
+      .def(
+          "__init__",
+          [](Terminal* self, bool is_tty, std::optional<std::string> no_color,
+             std::optional<std::string> force_color, std::optional<std::string> term) {
+            new (self) Terminal(
+                terminal(is_tty, std::move(no_color), std::move(force_color), std::move(term)));
+          },
+          nb::arg("is_tty"), nb::arg("no_color").none() = nb::none(),
+          nb::arg("force_color").none() = nb::none(), nb::arg("term").none() = nb::none())
+      .def("wants_color", &wants_color)
+      .def("can_redraw", &can_redraw);
+
+  nb::class_<LogDisplay>(module, "LogDisplay", "Events as lines.")
+      .def(
+          "__init__",
+          [](LogDisplay* self, int width, bool color, int utc_offset_seconds) {
+            new (self) LogDisplay(options(width, color, utc_offset_seconds));
+          },
+          nb::arg("width"), nb::arg("color"), nb::arg("utc_offset_seconds"))
+      .def(
+          "render",
+          [](LogDisplay& self, const std::string& name, const nb::tuple& fields,
+             std::int64_t wall_us) { return self.render(from_python(name, fields), wall_us); },
+          nb::arg("name"), nb::arg("fields"), nb::arg("wall_us"));
+
+  nb::class_<SpinnerDisplay>(module, "SpinnerDisplay", "A line that says how things stand.")
+      .def(
+          "__init__",
+          [](SpinnerDisplay* self, int width, bool color, int utc_offset_seconds, bool redraw) {
+            new (self) SpinnerDisplay(options(width, color, utc_offset_seconds), redraw);
+          },
+          nb::arg("width"), nb::arg("color"), nb::arg("utc_offset_seconds"), nb::arg("can_redraw"))
+      .def(
+          "render",
+          [](SpinnerDisplay& self, const std::string& name, const nb::tuple& fields,
+             std::int64_t wall_us) { return self.render(from_python(name, fields), wall_us); },
+          nb::arg("name"), nb::arg("fields"), nb::arg("wall_us"))
+      .def("tick", &SpinnerDisplay::tick, nb::arg("wall_us"))
+      .def("set_tasks", &SpinnerDisplay::set_tasks, nb::arg("done"), nb::arg("running"))
+      .def("clear", &SpinnerDisplay::clear)
+      .def_prop_ro_static("frame_seconds", [](nb::handle) {
+        return static_cast<double>(SpinnerDisplay::kFrameMicroseconds) * 1e-6;
+      });
+}
+
+}  // namespace skyward::python

@@ -1,0 +1,326 @@
+// skyward/pool.h.
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+#include <unistd.h>
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bindings.h"
+#include "event.h"
+#include "payload.h"
+#include "skyward/error.h"
+#include "skyward/pool.h"
+
+namespace skyward::python {
+namespace {
+
+// A function body that the engine's thread may be the last to hold: its owner is C++ alone, so
+// letting go of it needs no GIL.
+struct Function {
+  std::shared_ptr<const FunctionBody> body;
+};
+
+Duration limit_of(const std::optional<double>& value) {
+  return value ? from_seconds(*value) : Duration(-1);
+}
+
+// A Pool that knows which process opened it. A forked child has the memory but not the engine's
+// thread: closing the pool there would wait for ever, and anything else would speak on the parent's
+// connections.
+class OwnedPool {
+ public:
+  explicit OwnedPool(PoolSpec spec)
+      : pool_(std::make_unique<Pool>(std::move(spec))), owner_(getpid()) {}
+  ~OwnedPool() {
+    if (getpid() != owner_) {
+      static_cast<void>(pool_.release());
+      return;
+    }
+    const nb::gil_scoped_release released;
+    pool_.reset();
+  }
+  OwnedPool(const OwnedPool&) = delete;
+  OwnedPool& operator=(const OwnedPool&) = delete;
+
+  bool is_ours() const { return getpid() == owner_; }
+  Pool& get() const {
+    if (!is_ours()) {
+      throw NotProvisionedError(
+          "the pool belongs to the process that this one was forked from; open a pool of its own "
+          "here");
+    }
+    return *pool_;
+  }
+
+ private:
+  std::unique_ptr<Pool> pool_;
+  pid_t owner_;
+};
+
+// Finished tasks, by the number under which they were watched. The engine's thread puts them in,
+// one Python thread takes them out: the engine never needs the GIL.
+class Completions {
+ public:
+  void watch(Handle& handle, std::uint64_t token) {
+    handle.on_done([state = state_, token] {
+      const std::lock_guard lock(state->mutex);
+      state->tokens.push_back(token);
+      state->changed.notify_one();
+    });
+  }
+  void close() {
+    const std::lock_guard lock(state_->mutex);
+    state_->closed = true;
+    state_->changed.notify_all();
+  }
+  // Empty when closed and all were taken.
+  std::vector<std::uint64_t> next() {
+    const nb::gil_scoped_release released;
+    std::unique_lock lock(state_->mutex);
+    state_->changed.wait(lock, [&] { return state_->closed || !state_->tokens.empty(); });
+    return {std::exchange(state_->tokens, {})};
+  }
+
+ private:
+  struct State {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::vector<std::uint64_t> tokens;
+    bool closed = false;
+  };
+  // Shared with the callbacks of tasks that outlive this object.
+  std::shared_ptr<State> state_ = std::make_shared<State>();
+};
+
+// A batch's packer, which needs its pool to stay.
+struct PoolPacker {
+  nb::object pool;
+  Packer packer;
+};
+
+Call make_call(const Function& function, const wire::Payload& arguments,
+               std::optional<double> timeout, std::uint32_t stream_window,
+               std::optional<std::uint32_t> node, std::optional<std::uint32_t> worker) {
+  CallOptions options;
+  if (timeout) options.timeout = from_seconds(*timeout);
+  options.node = node;
+  options.worker = worker;
+  options.stream_window = stream_window;
+  return {function.body, arguments, options};
+}
+
+void open(const OwnedPool& owned, const nb::object& check) {
+  Pool& pool = owned.get();
+  const nb::gil_scoped_release released;
+  pool.open([&check] {
+    const nb::gil_scoped_acquire acquired;
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    if (!check.is_none()) check();
+  });
+}
+
+std::optional<nb::list> next_events(const OwnedPool& owned, double timeout) {
+  std::vector<Event> events;
+  bool more = false;
+  {
+    Pool& pool = owned.get();
+    const nb::gil_scoped_release released;
+    more = pool.next_events(events, from_seconds(timeout));
+  }
+  if (!more && events.empty()) return std::nullopt;
+  nb::list list;
+  for (const Event& event : events) list.append(to_python(event));
+  return list;
+}
+
+void wait_all(const std::vector<Handle*>& handles) {
+  for (const Handle* handle : handles) {
+    wait_interruptibly(Duration(-1), [&](Duration step) { return handle->wait(step); });
+  }
+}
+
+// The next item of a stream; nothing when it has ended.
+std::optional<nb::tuple> next_item(Handle& handle) {
+  wire::Payload item;
+  bool got = false;
+  wait_interruptibly(Duration(-1), [&](Duration step) {
+    got = handle.next(item, step);
+    return got || handle.done();
+  });
+  // The end may have come together with the last items.
+  if (!got) {
+    const nb::gil_scoped_release released;
+    got = handle.next(item, Duration::zero());
+  }
+  if (!got) return std::nullopt;
+  return to_python(item);
+}
+
+std::string_view status_name(OutcomeStatus status) {
+  switch (status) {
+    case OutcomeStatus::ok:
+      return "ok";
+    case OutcomeStatus::raised:
+      return "raised";
+    case OutcomeStatus::failed:
+      return "failed";
+  }
+  return "failed";
+}
+
+void bind_calls(nb::module_& module) {
+  nb::class_<Function>(module, "Function", "A function in the form that travels.")
+      .def_prop_ro("name", [](const Function& function) { return function.body->name; });
+  module.def(
+      "make_function",
+      [](const nb::bytes& bytes, std::string name) {
+        std::string copy(bytes.c_str(), bytes.size());
+        return Function{std::make_shared<const FunctionBody>(
+            make_function(SharedBytes(std::move(copy)), std::move(name)))};
+      },
+      nb::arg("bytes"), nb::arg("name"));
+
+  nb::class_<Call>(module, "Call", "A function with packed arguments; may be sent many times.")
+      .def(
+          "__init__",
+          [](Call* self, const Function& function, const wire::Payload& arguments,
+             std::optional<double> timeout, std::uint32_t stream_window,
+             std::optional<std::uint32_t> node, std::optional<std::uint32_t> worker) {
+            new (self) Call(make_call(function, arguments, timeout, stream_window, node, worker));
+          },
+          nb::arg("function"), nb::arg("arguments"), nb::arg("timeout").none() = nb::none(),
+          nb::arg("stream_window") = 0, nb::arg("node").none() = nb::none(),
+          nb::arg("worker").none() = nb::none())
+      .def(
+          "at",
+          [](const Call& call, std::uint32_t node, std::uint32_t worker) {
+            Call copy = call;
+            copy.options.node = node;
+            copy.options.worker = worker;
+            return copy;
+          },
+          nb::arg("node"), nb::arg("worker"), "The same call for one worker only.")
+      .def_prop_ro("is_stream", [](const Call& call) { return call.options.stream_window > 0; })
+      .def("size", [](const Call& call) { return call.arguments.size(); }, "Bytes of arguments.");
+
+  nb::class_<PoolPacker>(module, "Packer", "Packs the arguments of one batch's calls.")
+      .def(
+          "pack",
+          [](PoolPacker& self, nb::handle stream, nb::handle buffers) {
+            return self.packer.pack(stream, buffers);
+          },
+          nb::arg("stream"), nb::arg("buffers"));
+}
+
+void bind_handle(nb::module_& module) {
+  nb::class_<Outcome>(module, "Outcome", "How a task ended.")
+      .def_prop_ro("status", [](const Outcome& outcome) { return status_name(outcome.status); })
+      .def(
+          "payload", [](const Outcome& outcome) { return to_python(outcome.payload); },
+          "(stream, [buffer, …])")
+      .def_prop_ro("error_kind",
+                   [](const Outcome& outcome) { return to_string(outcome.error.kind); })
+      .def_prop_ro("error_message", [](const Outcome& outcome) { return outcome.error.message; })
+      .def_prop_ro("error_hint", [](const Outcome& outcome) { return outcome.error.hint; })
+      .def_ro("node", &Outcome::node)
+      .def_ro("worker", &Outcome::worker)
+      .def_ro("instance_id", &Outcome::instance_id)
+      .def_ro("run_seconds", &Outcome::run_seconds)
+      .def_ro("tail", &Outcome::tail);
+
+  nb::class_<Handle>(module, "Handle", "The caller's end of a task in flight.")
+      .def_prop_ro("task", &Handle::task)
+      .def("done", &Handle::done)
+      .def(
+          "wait",
+          [](const Handle& handle, std::optional<double> timeout) {
+            return wait_interruptibly(limit_of(timeout),
+                                      [&](Duration step) { return handle.wait(step); });
+          },
+          nb::arg("timeout").none() = nb::none(), "Waits for the end; returns done().")
+      .def("take", &Handle::take, nb::call_guard<nb::gil_scoped_release>(),
+           "The outcome; once, when done.")
+      .def("cancel", &Handle::cancel, nb::call_guard<nb::gil_scoped_release>())
+      .def("next", &next_item, "The next (stream, buffers) of a generator; None: it has ended.");
+  module.def("wait_all", &wait_all, nb::arg("handles"), "Waits until all are done.");
+
+  nb::class_<Completions>(module, "Completions", "Finished tasks, by number.")
+      .def(nb::init<>())
+      .def("watch", &Completions::watch, nb::arg("handle"), nb::arg("token"))
+      .def("next", &Completions::next, "Waits; empty when closed.")
+      .def("close", &Completions::close);
+}
+
+}  // namespace
+
+void bind_pool(nb::module_& module) {
+  bind_calls(module);
+  bind_handle(module);
+
+  nb::class_<OwnedPool>(module, "Pool", "The engine's pool; see skyward.ComputePool.")
+      .def(nb::init<PoolSpec>(), nb::arg("spec"))
+      .def("open", &open, nb::arg("check").none() = nb::none(),
+           "Provisions; `check` is called about every 100 ms and may raise.")
+      .def("close",
+           [](const OwnedPool& owned) {
+             if (!owned.is_ours()) return;
+             const nb::gil_scoped_release released;
+             owned.get().close();
+           })
+      .def("packer",
+           [](nb::object self) {
+             Pool& pool = nb::cast<OwnedPool&>(self).get();
+             return std::unique_ptr<PoolPacker>(new PoolPacker{std::move(self), Packer(pool)});
+           })
+      .def(
+          "submit",
+          [](const OwnedPool& owned, const Call& call) {
+            Pool& pool = owned.get();
+            const nb::gil_scoped_release released;
+            return pool.submit(call);
+          },
+          nb::arg("call"))
+      .def(
+          "submit_many",
+          [](const OwnedPool& owned, const std::vector<Call*>& calls) {
+            std::vector<Call> copies;
+            copies.reserve(calls.size());
+            for (const Call* call : calls) copies.push_back(*call);
+            Pool& pool = owned.get();
+            const nb::gil_scoped_release released;
+            return pool.submit(std::move(copies));
+          },
+          nb::arg("calls"))
+      .def(
+          "broadcast",
+          [](const OwnedPool& owned, const Call& call) {
+            Pool& pool = owned.get();
+            const nb::gil_scoped_release released;
+            return pool.broadcast(call);
+          },
+          nb::arg("call"), "Once on every worker; handles in rank order.")
+      .def("next_events", &next_events, nb::arg("timeout"),
+           "[(name, fields), …] since the last call; None when the pool has closed and all were "
+           "taken.")
+      .def_prop_ro("is_ours", &OwnedPool::is_ours, "False in a forked child.")
+      .def_prop_ro(
+          "is_active",
+          [](const OwnedPool& owned) { return owned.is_ours() && owned.get().is_active(); })
+      .def_prop_ro(
+          "instance_count",
+          [](const OwnedPool& owned) { return owned.is_ours() ? owned.get().instance_count() : 0; })
+      .def_prop_ro("total_slots", [](const OwnedPool& owned) { return owned.get().total_slots(); })
+      .def_prop_ro("job_id", [](const OwnedPool& owned) { return owned.get().job_id(); });
+}
+
+}  // namespace skyward::python

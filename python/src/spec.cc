@@ -1,0 +1,65 @@
+// skyward/spec/image.h and skyward/spec/pool_spec.h.
+
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "bindings.h"
+#include "skyward/error.h"
+#include "skyward/spec/image.h"
+#include "skyward/spec/pool_spec.h"
+
+namespace skyward::python {
+
+void bind_spec(nb::module_& module) {
+  nb::class_<Image>(module, "Image")
+      .def(nb::init<>())
+      .def_rw("python", &Image::python)
+      .def_rw("pip", &Image::pip)
+      .def_rw("pip_extra_index_url", &Image::pip_extra_index_url, nb::arg().none())
+      .def_rw("apt", &Image::apt)
+      .def_rw("env", &Image::env)
+      .def("content_hash", &Image::content_hash);
+
+  nb::class_<ProviderSpec>(module, "ProviderSpec")
+      .def(nb::init<>())
+      .def_rw("name", &ProviderSpec::name)
+      .def_rw("settings", &ProviderSpec::settings);
+
+  nb::class_<WorkerRuntime>(module, "WorkerRuntime")
+      .def(nb::init<>())
+      .def_rw("command", &WorkerRuntime::command)
+      .def_rw("python", &WorkerRuntime::python)
+      .def_rw("environment", &WorkerRuntime::environment);
+
+  nb::class_<PoolSpec>(module, "PoolSpec")
+      .def(nb::init<>())
+      .def_rw("provider", &PoolSpec::provider)
+      .def_rw("image", &PoolSpec::image)
+      .def_rw("nodes", &PoolSpec::nodes)
+      .def_rw("concurrency", &PoolSpec::concurrency)
+      .def_prop_rw(
+          "timeout", [](const PoolSpec& spec) { return seconds(spec.timeout); },
+          [](PoolSpec& spec, double value) { spec.timeout = from_seconds(value); },
+          "Lifetime of the machines, in seconds.")
+      .def_rw("env", &PoolSpec::env)
+      .def_rw("collect_metrics", &PoolSpec::collect_metrics)
+      .def_rw("runtime", &PoolSpec::runtime)
+      .def_rw("agent_path", &PoolSpec::agent_path);
+
+  module.def(
+      "validate",
+      [](const PoolSpec& spec) {
+        if (const Status status = validate(spec); !status) throw_error(status.error());
+      },
+      nb::arg("spec"), "Raises ConfigurationError for what no provider could fulfil.");
+  module.def(
+      "validate_image",
+      [](const Image& image) {
+        if (const Status status = validate(image); !status) throw_error(status.error());
+      },
+      nb::arg("image"), "Raises ConfigurationError for what cannot be installed.");
+}
+
+}  // namespace skyward::python

@@ -1,0 +1,39 @@
+"""Shared by all tests: a pool of this machine, opened once."""
+
+import os
+import pathlib
+
+import pytest
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "e2e: opens real pools of this machine")
+
+
+def has_engine():
+    try:
+        from skyward.runtime import agent_path
+
+        from skyward import _core  # noqa: F401
+
+        agent_path()
+    except Exception:
+        return False
+    return True
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if "e2e" in pathlib.Path(item.fspath).name:
+            item.add_marker(pytest.mark.e2e)
+            if not has_engine() and not os.environ.get("SKYWARD_TEST_REQUIRE_ENGINE"):
+                item.add_marker(pytest.mark.skip(reason="no extension or no agent here"))
+
+
+@pytest.fixture(scope="session")
+def pool():
+    """Two nodes with two slots each; tests must leave it usable."""
+    import skyward as sky
+
+    with sky.ComputePool(nodes=2, concurrency=2, display="quiet") as opened:
+        yield opened

@@ -1,0 +1,102 @@
+"""Shards, samplers and the place of a worker."""
+
+import itertools
+import json
+
+import numpy
+import pytest
+
+import skyward as sky
+
+# (count, total, seed) -> strided shards, shards with drop_last
+VECTORS = [
+    (10, 3, 42, [[7, 8, 9, 1], [3, 5, 4], [2, 6, 0]], [[7, 3, 2], [8, 5, 6], [9, 4, 0]]),
+    (10, 3, 0, [[7, 5, 2, 6], [8, 3, 0], [1, 4, 9]], [[7, 8, 1], [5, 3, 4], [2, 0, 9]]),
+    (9, 3, 0, [[7, 3, 0], [5, 4, 8], [1, 2, 6]], [[7, 5, 1], [3, 4, 2], [0, 8, 6]]),
+    (7, 2, 7, [[5, 4, 3, 2], [6, 0, 1]], [[5, 6, 4], [0, 3, 1]]),
+    (5, 4, 1, [[2, 1], [3], [4], [0]], [[2], [3], [4], [0]]),
+    (3, 5, 0, [[0], [2], [1], [], []], [[], [], [], [], []]),
+    (10, 3, None, [[0, 3, 6, 9], [1, 4, 7], [2, 5, 8]], [[0, 1, 2], [3, 4, 5], [6, 7, 8]]),
+]
+
+
+@pytest.mark.parametrize(("count", "total", "seed", "strided", "blocks"), VECTORS)
+def test_vectors(count, total, seed, strided, blocks):
+    for node in range(total):
+        place = {"node": node, "total_nodes": total, "shuffle": seed is not None, "seed": seed}
+        assert sky.shard(list(range(count)), **place) == strided[node]
+        assert sky.shard(list(range(count)), drop_last=True, **place) == blocks[node]
+        sampler = sky.DistributedSampler(
+            range(count), shuffle=seed is not None, seed=seed or 0, node=node, total_nodes=total
+        )
+        assert list(sampler) == strided[node] and len(sampler) == len(strided[node])
+
+
+def test_kinds_are_kept():
+    place = {"node": 1, "total_nodes": 2}
+    assert sky.shard((1, 2, 3), **place) == (2,)
+    assert sky.shard("abc", **place) == ["b"]
+    array = numpy.arange(6, dtype="f4").reshape(3, 2)
+    part = sky.shard(array, **place)
+    assert part.dtype == array.dtype and part.tolist() == [[2.0, 3.0]]
+    empty = sky.shard(array[:1], **place)
+    assert empty.shape == (0, 2)
+
+
+def test_equal_lengths_stay_aligned():
+    x, y = list(range(50)), numpy.arange(50) * 10
+    for node in range(3):
+        a, b = sky.shard(x, y, shuffle=True, node=node, total_nodes=3)
+        assert [value * 10 for value in a] == b.tolist()
+
+
+def test_no_input_and_no_such_node():
+    with pytest.raises(ValueError, match="at least one"):
+        sky.shard()
+    with pytest.raises(ValueError, match="node 3 of total_nodes 3"):
+        sky.shard([1], node=3, total_nodes=3)
+
+
+def test_outside_a_pool_there_is_one_part(monkeypatch):
+    monkeypatch.delenv("COMPUTE_POOL", raising=False)
+    assert sky.instance_info() is None
+    assert sky.shard([1, 2, 3]) == [1, 2, 3]
+
+
+def test_iterators_may_be_endless():
+    part = sky.shard_iterator(itertools.count(), node=1, total_nodes=3)
+    assert list(itertools.islice(part, 3)) == [1, 4, 7]
+
+
+def test_epochs():
+    sampler = sky.DistributedSampler(range(20), node=0, total_nodes=2)
+    first = list(sampler)
+    assert list(sampler) == first
+    sampler.set_epoch(1)
+    assert list(sampler) != first
+    assert list(sampler) == sky.shard(list(range(20)), shuffle=True, seed=1, node=0, total_nodes=2)
+    assert sampler[0] == sampler.indices[0] and sampler[:2] == sampler.indices[:2]
+
+
+def test_the_place_comes_from_the_environment(monkeypatch):
+    info = {
+        "node": 1,
+        "worker": 1,
+        "total_nodes": 2,
+        "workers_per_node": 2,
+        "accelerators": ["T4"],
+        "total_accelerators": 2,
+        "head_addr": "10.0.0.5",
+        "head_port": 29500,
+        "job_id": "1a2b3c4d",
+        "peers": [{"node": 0, "private_ip": "10.0.0.5"}],
+        "accelerator": None,
+        "network": {},
+        "of_a_later_version": 1,
+    }
+    monkeypatch.setenv("COMPUTE_POOL", json.dumps(info))
+    seen = sky.instance_info()
+    assert isinstance(seen, sky.InstanceInfo) and sky.InstanceInfo.current() == seen
+    assert (seen.global_worker_index, seen.total_workers, seen.is_head) == (3, 4, False)
+    assert seen.accelerators == ["T4"] and seen.job_id == "1a2b3c4d"
+    assert sky.shard(list(range(8))) == [3, 7]

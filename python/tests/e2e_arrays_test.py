@@ -1,0 +1,96 @@
+"""Large data in both directions."""
+
+import gc
+import hashlib
+
+import numpy
+import pytest
+
+import skyward as sky
+
+
+@sky.compute
+def echo(*args):
+    return args if len(args) != 1 else args[0]
+
+
+@sky.compute
+def digest(data):
+    return hashlib.sha256(data).hexdigest()
+
+
+@pytest.mark.parametrize("count", [0, 1, 1000, 8191, 8192, 8193, 100_000, 5_000_000])
+def test_arrays_of_every_size_come_back_writable(pool, count):
+    array = numpy.arange(count, dtype="f8")
+    back = echo(array) >> pool
+    assert (back == array).all() and back.dtype == array.dtype
+    back[:] = 7
+    assert (array == numpy.arange(count)).all()
+
+
+def test_a_task_may_write_to_its_argument(pool):
+    @sky.compute
+    def fill(array):
+        array[:] = 1
+        return float(array.sum())
+
+    array = numpy.zeros(1_000_000)
+    assert fill(array) >> pool == 1_000_000
+    assert array.sum() == 0
+    assert fill(array) @ pool == (1_000_000.0, 1_000_000.0)
+
+
+def test_results_outlive_everything_else(pool):
+    parts = [echo(numpy.full(300_000, i)) >> pool for i in range(10)]
+    gc.collect()
+    for i, part in enumerate(parts):
+        assert (part == i).all()
+
+
+def test_slices_keep_their_memory(pool):
+    part = (echo(numpy.arange(1_000_000)) >> pool)[10:20]
+    gc.collect()
+    for _ in range(5):
+        echo(numpy.zeros(1_000_000)) >> pool
+    assert part.tolist() == list(range(10, 20))
+
+
+def test_a_task_may_keep_its_argument(pool):
+    @sky.compute
+    def keep(array):
+        import builtins
+
+        old = getattr(builtins, "kept", None)
+        builtins.kept = array
+        return None if old is None else float(old[0])
+
+    for i in range(6):
+        seen = keep(numpy.full(200_000, float(i))) @ pool
+        assert seen == ((None, None) if i == 0 else (i - 1.0, i - 1.0))
+
+
+def test_one_array_in_many_calls(pool):
+    array = numpy.random.default_rng(1).random(500_000)
+    expected = hashlib.sha256(array).hexdigest()
+    answers = sky.gather(*[digest(array) for _ in range(40)]) >> pool
+    assert set(answers) == {expected}
+
+
+def test_plain_bytes_and_long_texts(pool):
+    data = bytes(range(256)) * 10_000
+    assert echo(data) >> pool == data
+    text = "äöü" * 100_000
+    assert echo(text, [text]) >> pool == (text, [text])
+    assert bytes(echo(bytearray(data)) >> pool) == data
+
+
+def test_several_large_buffers_in_one_call(pool):
+    arrays = [numpy.full(n, n) for n in (10, 10_000, 100_000, 3)]
+    back = echo(*arrays) >> pool
+    assert all((a == b).all() for a, b in zip(arrays, back, strict=True))
+
+
+def test_a_hundred_megabytes(pool):
+    array = numpy.random.default_rng(2).integers(0, 255, 100 << 20, dtype="u1")
+    assert digest(array) >> pool == hashlib.sha256(array).hexdigest()
+    assert (echo(array) >> pool == array).all()

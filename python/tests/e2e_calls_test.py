@@ -1,0 +1,264 @@
+"""Calls of every kind through a real pool of this machine."""
+
+import asyncio
+import functools
+import itertools
+import os
+import threading
+import time
+
+import pytest
+from waiting import DEADLINE, wait_until
+
+import skyward as sky
+
+
+@sky.compute
+def add(a, b=0):
+    return a + b
+
+
+@sky.compute
+def place():
+    info = sky.instance_info()
+    return info.node, info.worker, os.getpid()
+
+
+@sky.compute
+def meet(folder, name, count):
+    """Waits until `count` tasks are here at the same time."""
+    open(os.path.join(folder, name), "w").close()
+    end = time.monotonic() + 30
+    while len(os.listdir(folder)) < count:
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.01)  # on a worker
+    return True
+
+
+@sky.compute
+def count_to(n):
+    yield from range(n)
+
+
+def test_one_call(pool):
+    assert add(1, b=2) >> pool == 3
+    assert pool.run(add([1], [2])) == [1, 2]
+
+
+def test_broadcast_runs_once_per_worker_in_rank_order(pool):
+    places = place() @ pool
+    assert isinstance(places, tuple)
+    assert [(node, worker) for node, worker, _ in places] == [(0, 0), (1, 0)]
+
+
+def test_chains_and_gather(pool):
+    assert (add(1) & add("a", "b") & add(2.5)) >> pool == (1, "ab", 2.5)
+    assert sky.gather() >> pool == ()
+    assert sky.gather(add(1)) >> pool == (1,)
+    assert sky.gather(*[add(i, i) for i in range(300)]) >> pool == tuple(2 * i for i in range(300))
+
+
+def test_different_functions_in_one_batch(pool):
+    functions = [sky.compute(lambda x, k=k: x + k) for k in range(5)]
+    assert sky.gather(*[f(10) for f in functions]) >> pool == (10, 11, 12, 13, 14)
+
+
+def test_all_slots_work_at_the_same_time(pool, tmp_path):
+    assert pool.total_slots == 4
+    calls = [meet(str(tmp_path), str(i), 4) for i in range(4)]
+    assert sky.gather(*calls) >> pool == (True,) * 4
+
+
+def test_any_callable(pool):
+    assert sky.compute(functools.partial(divmod, 7))(2) >> pool == (3, 1)
+    assert sky.compute(len)("four") >> pool == 4
+
+
+def test_many_threads_share_a_pool(pool):
+    wrong = []
+
+    def work(k):
+        for i in range(20):
+            if add(k, i) >> pool != k + i:
+                wrong.append((k, i))
+        if sky.gather(*[add(k, i) for i in range(20)]) >> pool != tuple(range(k, k + 20)):
+            wrong.append(k)
+
+    threads = [threading.Thread(target=work, args=(1000 * k,)) for k in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(DEADLINE)
+    assert not any(thread.is_alive() for thread in threads)
+    assert wrong == []
+
+
+def test_futures(pool):
+    futures = [pool.submit(add(i, 1)) for i in range(20)]
+    assert [future.result(DEADLINE) for future in futures] == list(range(1, 21))
+    done = threading.Event()
+    pool.submit(add(1)).add_done_callback(lambda future: done.set())
+    assert done.wait(DEADLINE)
+
+
+def test_map(pool):
+    assert list(pool.map(add, range(50), itertools.count())) == [2 * i for i in range(50)]
+    assert list(pool.map(lambda x: x * x, [1, 2, 3])) == [1, 4, 9]
+    assert list(pool.map(add, [])) == []
+    endless = pool.map(add, itertools.count())
+    assert list(itertools.islice(endless, 5)) == [0, 1, 2, 3, 4]
+    endless.close()
+    with pytest.raises(TypeError):
+        pool.map(add)
+
+
+def test_map_stays_a_bounded_way_ahead(pool):
+    taken = itertools.count()
+
+    def inputs():
+        while True:
+            next(taken)
+            yield bytes(1 << 20)
+
+    results = pool.map(len, inputs())
+    assert next(results) == 1 << 20
+    results.close()
+    assert next(taken) <= 64 + 2 * pool.total_slots + 1
+
+
+def test_map_raises_at_the_failing_item(pool):
+    results = pool.map(lambda x: 1 // x, [1, 0, 1])
+    assert next(results) == 1
+    with pytest.raises(ZeroDivisionError):
+        next(results)
+
+
+def test_map_timeout(pool):
+    with pytest.raises(sky.TimeoutError, match="map"):
+        list(pool.map(time.sleep, [60], timeout=0.2))
+    assert add(1) >> pool == 1
+
+
+def test_asyncio(pool):
+    async def main():
+        one = await add(1, 2).on(pool)
+        several = await asyncio.gather(*[add(i).on(pool) for i in range(5)])
+        batch = await (add(1) & add("a")).on(pool)
+        return one, several, batch
+
+    assert asyncio.run(main()) == (3, [0, 1, 2, 3, 4], (1, "a"))
+
+
+def test_asyncio_batch_error_comes_after_all_have_ended(pool, tmp_path):
+    @sky.compute
+    def fail_or_write(name):
+        if name is None:
+            raise ValueError("first")
+        open(name, "w").close()
+
+    async def main():
+        name = str(tmp_path / "written")
+        with pytest.raises(ValueError, match="first"):
+            await (fail_or_write(None) & fail_or_write(name)).on(pool)
+        assert os.path.exists(name)
+
+    asyncio.run(main())
+
+
+def test_asyncio_cancel_stops_the_task(pool, tmp_path):
+    started, stopped = tmp_path / "started", tmp_path / "stopped"
+
+    async def main():
+        task = asyncio.ensure_future(wait_for_interrupt(str(started), str(stopped)).on(pool))
+        await wait_until_async(started.exists)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await wait_until_async(stopped.exists)
+
+    asyncio.run(main())
+    assert add(1) >> pool == 1
+
+
+@sky.compute
+def wait_for_interrupt(started, stopped):
+    try:
+        open(started, "w").close()
+        time.sleep(600)  # on a worker
+    except KeyboardInterrupt:
+        open(stopped, "w").close()
+        raise
+
+
+async def wait_until_async(condition):
+    end = time.monotonic() + DEADLINE
+    while not condition():
+        assert time.monotonic() < end
+        await asyncio.sleep(0.01)
+
+
+def test_a_generator_is_an_iterator(pool):
+    items = count_to(5) >> pool
+    assert iter(items) is items
+    assert list(items) == [0, 1, 2, 3, 4]
+    assert list(items) == []
+    assert [list(part) for part in count_to(3) @ pool] == [[0, 1, 2], [0, 1, 2]]
+    first, second = (count_to(2) & count_to(3)) >> pool
+    assert (list(first), list(second)) == ([0, 1], [0, 1, 2])
+
+
+def test_a_generator_stays_a_bounded_way_ahead_and_stops(pool, tmp_path):
+    closed, made = tmp_path / "closed", tmp_path / "made"
+
+    @sky.compute
+    def endless(closed, made):
+        try:
+            for i in itertools.count():
+                with open(made, "w") as file:
+                    file.write(str(i))
+                yield i
+        finally:
+            open(closed, "w").close()
+
+    with endless(str(closed), str(made)) >> pool as items:
+        assert [next(items) for _ in range(3)] == [0, 1, 2]
+    wait_until(closed.exists)
+    assert int(made.read_text()) < 100
+    assert list(items) == []
+    assert add(1) >> pool == 1
+
+
+def test_a_generator_that_fails_gives_its_items_first(pool):
+    @sky.compute
+    def broken():
+        yield 1
+        raise ValueError("after one")
+
+    items = broken() >> pool
+    assert next(items) == 1
+    with pytest.raises(ValueError, match="after one"):
+        next(items)
+    assert list(items) == []
+
+
+def test_place_and_shards(pool):
+    @sky.compute
+    def part(data):
+        info = sky.instance_info()
+        return info.total_nodes, info.workers_per_node, info.job_id, sky.shard(data)
+
+    answers = part(list(range(11))) @ pool
+    assert [answer[:2] for answer in answers] == [(2, 1), (2, 1)]
+    assert len({answer[2] for answer in answers}) == 1 and len(answers[0][2]) == 8
+    assert sorted(answers[0][3] + answers[1][3]) == list(range(11))
+
+
+def test_environment():
+    image = sky.Image(env={"FROM_IMAGE": "image", "BOTH": "image"})
+    names = ["FROM_IMAGE", "BOTH", "FROM_POOL"]
+    with sky.ComputePool(
+        image=image, env={"BOTH": "pool", "FROM_POOL": "é x"}, display="quiet"
+    ) as pool:
+        values = sky.compute(lambda: [os.environ.get(name) for name in names])() >> pool
+    assert values == ["image", "pool", "é x"]

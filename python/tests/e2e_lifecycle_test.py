@@ -1,0 +1,331 @@
+"""Opening and closing, whatever happens."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import pytest
+from skyward.image import CLIENT_PYTHON
+from waiting import DEADLINE, wait_until
+
+import skyward as sky
+
+identity = sky.compute(lambda x=None: x)
+processes = sky.compute(lambda: (os.getpid(), os.getppid()))
+
+
+def is_alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_only_inside_its_block():
+    pool = sky.ComputePool(display="quiet")
+    uses = [
+        lambda: identity(1) >> pool,
+        lambda: identity(1) @ pool,
+        lambda: (identity(1) & identity(2)) >> pool,
+        lambda: sky.gather() >> pool,
+        lambda: pool.submit(identity(1)),
+        lambda: pool.map(identity, [1]),
+    ]
+    for use in uses:
+        with pytest.raises(sky.NotProvisionedError, match="not provisioned"):
+            use()
+    assert (pool.is_active, pool.instance_count, pool.total_slots) == (False, 0, 1)
+    with pool as entered:
+        assert entered is pool and pool.is_active and pool.instance_count == 1
+        assert repr(pool) == "Pool(provider=local, nodes=1, accelerator=None, active)"
+        pids = processes() >> pool
+    assert not pool.is_active and repr(pool).endswith("inactive)")
+    for use in uses:
+        with pytest.raises(sky.NotProvisionedError):
+            use()
+    assert not any(map(is_alive, pids))
+
+
+def test_the_users_exception_goes_through():
+    with pytest.raises(KeyError, match="mine"), sky.ComputePool(display="quiet") as pool:
+        pids = processes() >> pool
+        raise KeyError("mine")
+    assert not any(map(is_alive, pids))
+
+
+def test_entering_again_gets_new_machines():
+    pool = sky.ComputePool(display="quiet")
+    job = sky.compute(lambda: sky.instance_info().job_id)
+    with pool:
+        first = job() >> pool
+        with pytest.raises(sky.ConfigurationError, match="open already"):
+            pool.__enter__()
+    with pool:
+        assert job() >> pool != first
+
+
+def test_leaving_cancels_what_runs(tmp_path):
+    started = tmp_path / "started"
+
+    def work():
+        started.touch()
+        time.sleep(600)  # on a worker
+
+    begin = time.monotonic()
+    with sky.ComputePool(display="quiet") as pool:
+        running = pool.submit(sky.compute(work)())
+        waiting = pool.submit(identity(1))
+        wait_until(started.exists)
+    assert time.monotonic() - begin < DEADLINE
+    for future in (running, waiting):
+        with pytest.raises(sky.CancelledError):
+            future.result(0)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"nodes": 0}, "nodes=0"),
+        ({"nodes": "2"}, "nodes='2'"),
+        ({"concurrency": -1}, "concurrency=-1"),
+        ({"timeout": 0}, "timeout=0"),
+        ({"display": "panel"}, "panel"),
+        ({"spot": 1.5}, "1.5"),
+        ({"env": {"A": 1}}, "A"),
+        ({"pip": "torch"}, "torch"),
+        ({"memory": "much"}, "much"),
+        ({"cpu": 100_000}, "cpu=100000"),
+        ({"accelerator": "A100"}, "A100.*local"),
+        ({"volume": {"/data": "s3://b"}}, "volume"),
+        ({"on_event": 3}, "on_event"),
+    ],
+)
+def test_nonsense_is_refused_before_anything_starts(options, says):
+    with pytest.raises(sky.ConfigurationError, match=says):
+        sky.ComputePool(**options)
+
+
+@pytest.mark.parametrize(
+    ("image", "says"),
+    [
+        (sky.Image(python="3.4"), f"3.4.*{CLIENT_PYTHON}"),
+        (sky.Image(pip=["--index-url=http://evil"]), "index-url"),
+        (sky.Image(env={"A B": "1"}), "A B"),
+    ],
+)
+def test_an_image_that_cannot_be_made(image, says):
+    seen = []
+    pool = sky.ComputePool(image=image, display="quiet", on_event=seen.append)
+    with pytest.raises(sky.ConfigurationError, match=says), pool:
+        pytest.fail("entered")
+    assert not [event for event in seen if isinstance(event, sky.InstanceLaunching)]
+
+
+def test_a_missing_agent_is_named(monkeypatch):
+    monkeypatch.setenv("SKYWARD_AGENT", "/no/such/agent")
+    with (
+        pytest.raises(sky.ConfigurationError, match="/no/such/agent"),
+        sky.ComputePool(display="quiet"),
+    ):
+        pytest.fail("entered")
+
+
+def test_an_agent_that_dies_at_once(monkeypatch):
+    monkeypatch.setenv("SKYWARD_AGENT", "/bin/false")
+    with pytest.raises(sky.ProvisioningError), sky.ComputePool(display="quiet"):
+        pytest.fail("entered")
+
+
+def test_image_hashes():
+    assert sky.Image().content_hash() == "58316d12063e"
+    for pip in (["torch", "numpy"], ["numpy", "torch"]):
+        assert sky.Image(python="3.13", pip=pip).content_hash() == "23168a3db57d"
+    image = sky.Image(python="3.12", pip=["torch"], apt=["git"], env={"A": "1"})
+    assert image.content_hash() == "bc22483d0b0a"
+    assert sky.Image(pip=["torch", "é"]).content_hash() == "293b3ef5fe4e"
+
+
+def test_multi_pool():
+    seen = []
+    small, large = sky.ComputePool(display="quiet"), sky.ComputePool(nodes=2, display="quiet")
+    with sky.use_callback(seen.append), sky.MultiPool(small, large) as pools:
+        assert pools == (small, large)
+        assert (identity(1) >> small, identity(2) @ large) == (1, (2, 2))
+    assert not small.is_active and not large.is_active
+    assert sum(isinstance(event, sky.PoolStopped) for event in seen) == 2
+
+
+@pytest.mark.parametrize("broken_first", [True, False])
+def test_multi_pool_failure_leaves_nothing(broken_first):
+    started, seen = [], []
+    good = sky.ComputePool(nodes=2, display="quiet", on_event=seen.append)
+    broken = sky.ComputePool(image=sky.Image(python="3.4"), display="quiet")
+    pools = (broken, good) if broken_first else (good, broken)
+    with pytest.raises(sky.PythonVersionMismatchError), sky.MultiPool(*pools):
+        started.append(1)
+    assert not started and not good.is_active
+    launched = sum(isinstance(event, sky.InstanceProvisioned) for event in seen)
+    assert launched == sum(isinstance(event, sky.InstanceStopping) for event in seen)
+    with good:
+        assert identity(1) >> good == 1
+
+
+def test_multi_pool_refuses_the_same_pool_twice():
+    pool = sky.ComputePool(display="quiet")
+    with pytest.raises(ValueError, match="twice"):
+        sky.MultiPool(pool, pool)
+
+
+def start(program, **options):
+    return subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options,
+    )  # fmt: skip
+
+
+def test_ctrl_c_stops_the_task_and_the_program(tmp_path):
+    started, stopped = tmp_path / "started", tmp_path / "stopped"
+    child = start(f"""
+        import os, time, skyward as sky
+        @sky.compute
+        def work():
+            try:
+                open({str(started)!r}, "w").write(f"{{os.getpid()}} {{os.getppid()}}")
+                time.sleep(600)  # on a worker
+            except KeyboardInterrupt:
+                open({str(stopped)!r}, "w").close()
+                raise
+        with sky.ComputePool(display="quiet") as pool:
+            try:
+                work() >> pool
+            except KeyboardInterrupt:
+                print("interrupted", sky.compute(abs)(-1) >> pool, flush=True)
+                raise
+    """)
+    wait_until(lambda: started.exists() and started.read_text())
+    begin = time.monotonic()
+    child.send_signal(signal.SIGINT)
+    out, err = child.communicate(timeout=DEADLINE)
+    assert out == "interrupted 1\n", err
+    assert child.returncode == -signal.SIGINT or child.returncode == 130
+    assert "KeyboardInterrupt" in err
+    assert time.monotonic() - begin < 10
+    wait_until(stopped.exists, 1)
+    assert not any(map(is_alive, map(int, started.read_text().split())))
+
+
+def test_ctrl_c_while_opening(tmp_path):
+    # An agent that never speaks: the pool would wait for its greeting.
+    agent = tmp_path / "agent"
+    agent.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 600\n")
+    agent.chmod(0o755)
+    program = "import skyward as sky\nwith sky.ComputePool(display='quiet'): print('entered')"
+    child = start(program, env={**os.environ, "SKYWARD_AGENT": str(agent)})
+    pid = tmp_path / "pid"
+    wait_until(lambda: pid.exists() and pid.read_text().strip())
+    child.send_signal(signal.SIGINT)
+    out, err = child.communicate(timeout=DEADLINE)
+    assert out == "" and "KeyboardInterrupt" in err
+    assert not is_alive(int(pid.read_text()))
+
+
+def test_a_killed_driver_leaves_nothing():
+    child = start("""
+        import os, signal, time, skyward as sky
+        pids = sky.compute(lambda: (os.getpid(), os.getppid()))
+        with sky.ComputePool(nodes=2, concurrency=2, display="quiet") as pool:
+            found = {pid for pair in pids() @ pool for pid in pair}
+            pool.submit(sky.compute(time.sleep)(600))
+            print(*found, flush=True)
+            signal.pause()
+    """)
+    pids = list(map(int, child.stdout.readline().split()))
+    assert len(pids) == 4 and all(map(is_alive, pids))
+    child.kill()
+    child.communicate(timeout=DEADLINE)
+    wait_until(lambda: not any(map(is_alive, pids)), 10)
+
+
+def test_a_pool_entered_by_hand_is_closed_at_exit():
+    child = start("""
+        import os, skyward as sky
+        pool = sky.ComputePool(display="quiet").__enter__()
+        print(*(sky.compute(lambda: (os.getpid(), os.getppid()))() >> pool), flush=True)
+    """)
+    out, err = child.communicate(timeout=DEADLINE)
+    assert child.returncode == 0, err
+    assert not any(map(is_alive, map(int, out.split())))
+
+
+def test_a_forked_child_leaves_the_pool_alone():
+    child = start("""
+        import os, skyward as sky
+        with sky.ComputePool(display="quiet") as pool:
+            sky.compute(abs)(-1) >> pool
+            pool.submit(sky.compute(abs)(-1)).result()
+            for leave in ("exit", "block"):
+                pid = os.fork()
+                if pid == 0:
+                    try:
+                        pool.run(sky.compute(abs)(-1))
+                    except sky.NotProvisionedError as error:
+                        print("child:", "forked" in str(error), flush=True)
+                    if leave == "exit":
+                        import sys
+                        sys.exit(0)
+                    break
+                assert os.waitpid(pid, 0)[1] == 0
+            else:
+                print("parent:", sky.compute(abs)(-2) >> pool, flush=True)
+    """)
+    out, err = child.communicate(timeout=DEADLINE)
+    assert child.returncode == 0, err
+    assert out.splitlines() == ["child: True", "child: True", "parent: 2"]
+
+
+def test_pools_in_threads():
+    answers = {}
+
+    def work(k):
+        with sky.ComputePool(display="quiet") as pool:
+            answers[k] = identity(k) >> pool
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(DEADLINE)
+    assert answers == {0: 0, 1: 1, 2: 2}
+
+
+def test_local_modules_are_found(tmp_path):
+    (tmp_path / "own_module.py").write_text("def triple(x):\n    return 3 * x\n")
+    script = tmp_path / "main.py"
+    script.write_text(
+        textwrap.dedent("""
+        import skyward as sky
+        from own_module import triple
+
+        class Point:
+            def __init__(self, x):
+                self.x = x
+
+        @sky.compute
+        def f(point):
+            return Point(triple(point.x))
+
+        if __name__ == "__main__":
+            with sky.ComputePool(display="quiet") as pool:
+                answer = f(Point(2)) >> pool
+                print(answer.x, isinstance(answer, Point))
+    """)
+    )
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, timeout=60, cwd="/"
+    )
+    assert done.stdout == "6 True\n", done.stderr

@@ -1,0 +1,160 @@
+"""Events and callbacks, without an engine."""
+
+import dataclasses
+import logging
+import threading
+
+import pytest
+from skyward.callback import MAX_DERIVED_DEPTH, Delivery
+from skyward.events import EVENT_TYPES, event_from_fields, fields_of_event
+
+import skyward as sky
+
+LINE = sky.LogLine(0, "local-0", "hello", 1.0)
+METRICS = sky.Metrics("local-0", 0, 12.5, 40.0, 1000.0, 2000.0)
+
+
+def test_events_are_frozen_and_match_both_ways():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        LINE.line = "other"
+    match LINE:
+        case sky.LogLine(node, instance, line):
+            assert (node, instance, line) == (0, "local-0", "hello")
+    match METRICS:
+        case sky.Metrics(cpu=cpu, gpu=gpu):
+            assert (cpu, gpu) == (12.5, None)
+
+
+def test_every_event_is_exported():
+    for cls in EVENT_TYPES:
+        assert getattr(sky, cls.__name__) is cls
+
+
+def test_events_survive_the_border():
+    receipt = sky.NodeReceipt(0, "i", 1, 0, 0.5, 1.0)
+    for event in (LINE, METRICS, sky.PoolStarted(), sky.PoolStopped("p", 1.0, 2.0, [receipt])):
+        assert event_from_fields(*fields_of_event(event)) == event
+
+
+def test_the_engine_has_the_same_fields():
+    core = pytest.importorskip("skyward._core")
+    samples = {str: "x", int: 3, float: 0.5, bool: True, "list[str]": ["a"]}
+    for cls in EVENT_TYPES:
+        if cls is sky.PoolStopped:
+            event = sky.PoolStopped("p", 1.0, 2.0, [sky.NodeReceipt(0, "i", 1, 0, 0.5, 1.0)])
+        else:
+            values = [
+                samples.get(field.type) or samples.get(str(field.type))
+                for field in dataclasses.fields(cls)
+            ]
+            event = cls(*values)
+        name, fields = core.round_trip(*fields_of_event(event))
+        assert event_from_fields(name, fields) == event
+
+
+def test_emit_without_callback_is_silent():
+    sky.emit(LINE)
+
+
+def test_use_callback_replaces_and_restores():
+    outer, inner = [], []
+    with sky.use_callback(outer.append):
+        with sky.use_callback(inner.append):
+            sky.emit(LINE)
+        sky.emit(METRICS)
+    sky.emit(LINE)
+    assert (inner, outer) == ([LINE], [METRICS])
+
+
+def test_errors_reach_whoever_emitted():
+    def fail(event):
+        raise ValueError("no")
+
+    with sky.use_callback(fail), pytest.raises(ValueError):
+        sky.emit(LINE)
+
+
+def test_compose():
+    seen = []
+    assert sky.compose(seen.append) == seen.append
+    assert sky.compose()(LINE) is None
+    both = sky.compose(
+        lambda e: METRICS if e is LINE else None, lambda e: [LINE, METRICS] if e is LINE else None
+    )
+    assert both(LINE) == [METRICS, LINE, METRICS]
+    assert both(METRICS) is None
+
+
+def test_derived_events_follow_breadth_first():
+    seen = []
+
+    def derive(event):
+        seen.append(event)
+        if event == LINE:
+            return [METRICS, sky.PoolStarted()]
+        if event == METRICS:
+            return sky.PoolStopping()
+        return None
+
+    with sky.use_callback(derive):
+        sky.emit(LINE)
+    assert seen == [LINE, METRICS, sky.PoolStarted(), sky.PoolStopping()]
+    seen.clear()
+    Delivery([derive])(LINE)
+    assert seen == [LINE, METRICS, sky.PoolStarted(), sky.PoolStopping()]
+
+
+def test_endless_answers_are_cut(caplog):
+    count = []
+    chain = Delivery([lambda event: count.append(1) or event])
+    with caplog.at_level(logging.ERROR, "skyward"):
+        chain(LINE)
+    assert len(count) == MAX_DERIVED_DEPTH + 1
+    assert "without end" in caplog.text
+    with sky.use_callback(lambda event: event), pytest.raises(RecursionError):
+        sky.emit(LINE)
+
+
+def test_a_failing_callback_is_reported_once_and_stops_nothing(caplog):
+    seen = []
+
+    def fail(event):
+        raise ValueError("broken callback")
+
+    chain = Delivery([fail, seen.append])
+    with caplog.at_level(logging.ERROR, "skyward"):
+        chain(LINE)
+        chain(METRICS)
+    assert seen == [LINE, METRICS]
+    assert caplog.text.count("ValueError: broken callback") == 1
+
+
+def test_a_callback_may_emit():
+    seen = []
+
+    def echo(event):
+        seen.append(event)
+        if event == LINE:
+            chain(METRICS)
+            seen.append("after")
+
+    chain = Delivery([echo])
+    chain(LINE)
+    assert seen == [LINE, "after", METRICS]
+
+
+def test_one_event_at_a_time():
+    inside, worst = [0], [0]
+
+    def count(event):
+        inside[0] += 1
+        worst[0] = max(worst[0], inside[0])
+        inside[0] -= 1
+
+    chain = Delivery([count])
+    threads = [threading.Thread(target=lambda: [chain(LINE) for _ in range(200)]) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert worst == [1]

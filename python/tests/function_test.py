@@ -1,0 +1,149 @@
+"""Calls written down: no engine needed."""
+
+import dataclasses
+import functools
+import inspect
+import pickle
+
+import cloudpickle
+import pytest
+from skyward.function import is_generator
+
+import skyward as sky
+
+
+@sky.compute
+def add(a: int, b: int = 2) -> int:
+    """Adds."""
+    return a + b
+
+
+@sky.compute
+def factorial(n: int) -> int:
+    return 1 if n < 2 else n * factorial.local(n - 1)
+
+
+def test_calling_writes_down_and_does_not_run():
+    ran = []
+
+    @sky.compute
+    def f():
+        ran.append(1)
+
+    pending = f()
+    assert isinstance(pending, sky.PendingCompute)
+    assert ran == []
+
+
+def test_a_function_keeps_its_face():
+    assert add.__name__ == "add"
+    assert add.__doc__ == "Adds."
+    assert str(inspect.signature(add)) == "(a: int, b: int = 2) -> int"
+    assert repr(add) == "ComputeFunction(add)"
+    assert add.local(1) == 3
+
+
+def test_a_function_is_immutable():
+    with pytest.raises(AttributeError):
+        add._timeout = 3
+
+
+def test_fields_and_kwargs_that_do_not_hash():
+    pending = add(1, b=[2])
+    assert (pending.fn, pending.args, pending.kwargs) == (add.local, (1,), {"b": [2]})
+    assert (pending.name, pending.timeout) == ("add", None)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        pending.args = ()
+
+
+def test_options():
+    slow = sky.compute(timeout=5, retries=2)(add.local)
+    pending = slow(1)
+    assert (pending.timeout, pending.retries) == (5, 2)
+    changed = pending.with_timeout(7)
+    assert (changed.timeout, changed.retries, pending.timeout) == (7, 2, 5)
+    assert sky.compute(slow)(1).timeout == 5
+
+
+@pytest.mark.parametrize("options", [{"timeout": 0}, {"timeout": "3"}, {"retries": -1}])
+def test_nonsense_options_name_the_value(options):
+    with pytest.raises(sky.ConfigurationError, match=str(next(iter(options.values())))):
+        sky.compute(**options)
+
+
+def test_any_callable_can_be_decorated():
+    assert sky.compute(functools.partial(divmod, 7))(2).name == "divmod"
+    assert sky.compute(len)([1]).fn is len
+    with pytest.raises(TypeError, match="@compute needs a function"):
+        sky.compute(3)
+
+
+def test_a_pending_pickles_with_plain_pickle():
+    for dumps in (pickle.dumps, cloudpickle.dumps):
+        back = pickle.loads(dumps(add(1, b=5)))
+        assert back.fn(*back.args, **back.kwargs) == 6
+        assert back.name == "add"
+
+
+def test_a_function_that_refers_to_itself_pickles():
+    for dumps in (pickle.dumps, cloudpickle.dumps):
+        back = pickle.loads(dumps(factorial))
+        assert isinstance(back, sky.ComputeFunction)
+        assert back.local(5) == 120
+
+
+def test_chains_are_flat_whatever_the_side():
+    a, b, c, d = (add(i) for i in range(4))
+    for batch in (a & b & c & d, a & (b & (c & d)), (a & b) & (c & d), sky.gather(a, b) & c & d):
+        assert isinstance(batch, sky.PendingBatch)
+        assert batch.items == (a, b, c, d)
+    nine = functools.reduce(lambda left, right: left & right, (add(i) for i in range(9)))
+    assert len(nine) == 9
+
+
+def test_gather_takes_any_number():
+    assert len(sky.gather()) == 0
+    assert len(sky.gather(*(add(i) for i in range(20)))) == 20
+    with pytest.raises(TypeError, match="gather\\(\\*calls\\)"):
+        sky.gather([add(1)])
+
+
+@pytest.mark.parametrize(
+    "join", [lambda: add(1) & 3, lambda: 3 & add(1), lambda: (add(1) & add(2)) & 3]
+)
+def test_missing_parentheses_are_named(join):
+    with pytest.raises(TypeError, match=r"\(f\(\) & g\(\)\) >> pool"):
+        join()
+
+
+def test_a_batch_cannot_be_broadcast():
+    with pytest.raises(TypeError, match="broadcast one call"):
+        (add(1) & add(2)) @ object()
+
+
+def test_operators_refuse_what_is_no_pool():
+    for use in (lambda: add(1) >> 3, lambda: add(1) @ 3, lambda: sky.gather() >> 3):
+        with pytest.raises(TypeError, match="unsupported operand"):
+            use()
+
+
+def test_batch_timeout():
+    assert [item.timeout for item in (add(1) & add(2)).with_timeout(3)] == [3, 3]
+
+
+def test_generators_are_known():
+    def items():
+        yield 1
+
+    class Callable:
+        def items(self):
+            yield 1
+
+    assert is_generator(items) and is_generator(functools.partial(items))
+    assert is_generator(Callable().items)
+    assert not is_generator(len) and not is_generator(add.local)
+
+
+def test_repr_is_short():
+    assert repr(add(1, b="x" * 500)).startswith("PendingCompute(add(1, b='xxx")
+    assert len(repr(add([1] * 1000))) < 60

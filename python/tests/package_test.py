@@ -1,0 +1,112 @@
+"""The package as a whole: what it exports, what importing it costs, how it is typed."""
+
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+import skyward as sky
+
+
+def run(program, *flags):
+    done = subprocess.run(
+        [sys.executable, *flags, "-c", program], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_every_name_is_there():
+    for name in (*sky.__all__, "TimeoutError", "ConnectionError"):
+        assert getattr(sky, name) is not None
+    assert set(sky.__all__) <= set(dir(sky))
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = sky.nonsense
+
+
+def test_import_loads_nothing_heavy():
+    loaded = run("import sys, skyward; print(*sys.modules)").split()
+    assert not {"skyward._core", "cloudpickle", "numpy", "asyncio", "dataclasses"} & set(loaded)
+
+
+def test_a_node_needs_no_extension():
+    program = """
+import sys
+sys.modules["skyward._core"] = None
+import skyward as sky
+f = sky.compute(len)
+assert sky.shard([1, 2]) == [1, 2] and sky.instance_info() is None
+sky.emit(sky.PoolStarted()); sky.DistributedSampler([1]); sky.gather(f([1]), f([2]))
+sky.ComputePool(nodes=2); sky.Image(pip=["numpy"])
+"""
+    run(program)
+
+
+def test_import_is_quick():
+    program = "import time; t = time.perf_counter(); import skyward; print(time.perf_counter() - t)"
+    best = min(float(run(program)) for _ in range(5))
+    assert best < 0.040
+
+
+TYPED = """
+from collections.abc import Awaitable
+from typing import assert_type
+import skyward as sky
+
+@sky.compute
+def one(x: int) -> int:
+    return x
+@sky.compute(timeout=3)
+def two(x: str, *, flag: bool = False) -> float:
+    return 1.0
+
+def use(pool: sky.ComputePool) -> None:
+    assert_type(one(1), sky.PendingCompute[int])
+    assert_type(one(1) >> pool, int)
+    assert_type(two("a", flag=True) @ pool, tuple[float, ...])
+    assert_type((one(1) & two("a")) >> pool, tuple[int, float])
+    eight = one(1) & two("a") & one(1) & two("a") & one(1) & two("a") & one(1) & two("a")
+    assert_type(eight >> pool, tuple[int, float, int, float, int, float, int, float])
+    assert_type(sky.gather(one(1), two("a")) >> pool, tuple[int, float])
+    assert_type(sky.gather(*[one(i) for i in range(3)]) >> pool, tuple[int, ...])
+    assert_type(list(pool.map(one, [1])), list[int])
+    assert_type(one.local(1), int)
+
+async def later(pool: sky.ComputePool) -> None:
+    assert_type(await one(1).on(pool), int)
+    assert_type(await (one(1) & two("a")).on(pool), tuple[int, float])
+"""
+WRONG = """
+import skyward as sky
+@sky.compute
+def one(x: int) -> int:
+    return x
+one("text")
+one(1) & 3
+(one(1) & one(2)) @ sky.ComputePool()
+"""
+
+
+def test_types(tmp_path, monkeypatch):
+    api = pytest.importorskip("mypy.api")
+    root = pathlib.Path(sky.__file__).parent.parent
+
+    monkeypatch.setenv("MYPYPATH", str(root))
+
+    def check(text):
+        file = tmp_path / "program.py"
+        file.write_text(text)
+        out, _, _ = api.run(
+            [
+                "--strict",
+                "--no-error-summary",
+                "--follow-imports=silent",
+                f"--cache-dir={tmp_path}",
+                str(file),
+            ]
+        )
+        return [line for line in out.splitlines() if "error:" in line]
+
+    assert check(TYPED) == []
+    assert len(check(WRONG)) == 3

@@ -1,0 +1,171 @@
+"""Errors of a worker, as the caller sees them."""
+
+import asyncio
+import pickle
+import traceback
+import types
+
+import cloudpickle
+import pytest
+
+import skyward as sky
+from skyward import remote_error
+
+
+class FieldsError(Exception):
+    def __init__(self, code, *, detail):
+        super().__init__(f"code {code}")
+        self.code = code
+        self.detail = detail
+
+    def __reduce__(self):
+        return _make_fields, (self.code, self.detail)
+
+
+def _make_fields(code, detail):
+    return FieldsError(code, detail=detail)
+
+
+class NeedsTwoError(Exception):
+    def __init__(self, a, b):
+        super().__init__(f"{a}{b}")
+
+
+class FinalError(Exception):
+    def __init_subclass__(cls):
+        raise TypeError("final")
+
+
+def outcome(**changes):
+    values = {
+        "node": 1,
+        "worker": 0,
+        "instance_id": "i-1",
+        "tail": ["last words"],
+        "error_kind": "task",
+    }
+    return types.SimpleNamespace(**{**values, "error_message": "", "error_hint": "", **changes})
+
+
+def raised(error, **changes):
+    try:
+        pickled = cloudpickle.dumps(error)
+        pickle.loads(pickled)
+    except Exception:
+        pickled = None
+    report = {
+        "type": type(error).__qualname__,
+        "module": type(error).__module__,
+        "message": str(error),
+        "traceback": "Traceback (most recent call last):\n  on the node",
+        "exception": pickled,
+        "notes": list(getattr(error, "__notes__", ())),
+    }
+    return remote_error.raised({**report, **changes}, 7, outcome())
+
+
+ORIGINALS = [
+    ValueError("bad", 3),
+    KeyError("x"),
+    FileNotFoundError(2, "No such file", "/data"),
+    UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"),
+    ImportError("no", name="torch", path="/p"),
+    FieldsError(4, detail="d"),
+    ExceptionGroup("several", [ValueError("a"), TypeError("b")]),
+    ZeroDivisionError("division by zero"),
+]
+
+
+@pytest.mark.parametrize("original", ORIGINALS, ids=lambda error: type(error).__name__)
+def test_both_classes_catch_it(original):
+    error = raised(original)
+    assert isinstance(error, sky.ExecutionError) and isinstance(error, type(original))
+    assert str(error) == str(original) and repr(error.args) == repr(original.args)
+    for name in ("errno", "filename", "reason", "name", "path", "code", "detail", "exceptions"):
+        if hasattr(original, name):
+            seen, expected = getattr(error, name), getattr(original, name)
+            assert repr(seen) == repr(expected), name
+    assert type(error).__name__ == type(original).__name__
+
+
+def test_where_it_happened():
+    error = raised(ValueError("bad"))
+    assert (error.node, error.worker, error.instance_id, error.task) == (1, 0, "i-1", 7)
+    assert error.output == ("last words",)
+    assert "on the node" in error.remote_traceback
+    text = "".join(traceback.format_exception(error))
+    assert "on the node" in text and "node 1, worker 0" in text and "| last words" in text
+
+
+def test_notes_come_along_once():
+    original = ValueError("bad")
+    original.add_note("try again")
+    assert raised(original).__notes__.count("try again") == 1
+
+
+@pytest.mark.parametrize(
+    "original", [KeyboardInterrupt(), GeneratorExit(), StopIteration(3), asyncio.CancelledError()]
+)
+def test_what_would_steer_the_caller_becomes_plain(original):
+    error = raised(original)
+    assert type(error) is sky.ExecutionError
+    assert type(original).__name__ in str(error)
+
+
+def test_sys_exit():
+    assert str(raised(SystemExit(3))) == "the task called sys.exit(3)"
+    assert type(raised(SystemExit(3))) is sky.ExecutionError
+
+
+def test_a_class_whose_pickle_cannot_be_read():
+    error = raised(NeedsTwoError("a", "b"))
+    assert isinstance(error, NeedsTwoError) and isinstance(error, sky.ExecutionError)
+    assert str(error) == "ab"
+
+
+def test_a_class_that_nobody_knows_or_may_extend():
+    for error in (
+        raised(ValueError("v"), exception=None, module="nowhere", type="Odd"),
+        raised(FinalError("v")),
+    ):
+        assert type(error) is sky.ExecutionError
+        assert str(error) in ("Odd: v", "FinalError: v")
+
+
+def test_the_worker_cannot_send_its_result():
+    error = raised(
+        ValueError(), type="SerializationError", module="skyward.exceptions", message="result.lock"
+    )
+    assert type(error) is sky.SerializationError
+    assert error.node == 1
+
+
+def test_it_pickles_again():
+    error = pickle.loads(pickle.dumps(raised(ValueError("bad"))))
+    assert isinstance(error, ValueError) and isinstance(error, sky.ExecutionError)
+    assert error.node == 1 and str(error) == "bad"
+
+
+@pytest.mark.parametrize(
+    ("kind", "cls"),
+    [
+        ("timeout", sky.TimeoutError),
+        ("cancelled", sky.CancelledError),
+        ("lost", sky.ExecutionError),
+        ("task", sky.ExecutionError),
+    ],
+)
+def test_no_answer(kind, cls):
+    error = remote_error.failed(
+        7, outcome(error_kind=kind, error_message="worker died", error_hint="see the log")
+    )
+    assert type(error) is cls
+    assert str(error) == "worker died. see the log"
+    assert error.node == 1 and error.output == ("last words",)
+
+
+def test_names_of_builtins_are_inherited():
+    assert issubclass(sky.TimeoutError, TimeoutError) and issubclass(
+        sky.ConnectionError, ConnectionError
+    )
+    assert issubclass(sky.ConfigurationError, ValueError)

@@ -1,0 +1,158 @@
+"""What travels, and what does not."""
+
+import pickle
+import subprocess
+import sys
+import threading
+
+import numpy
+import pytest
+
+import skyward as sky
+from skyward import serialize
+
+FACTOR = 2
+TABLE = {"a": 1}
+
+
+class Thing:
+    def __init__(self, **parts):
+        self.__dict__.update(parts)
+
+
+def double(x):
+    return x * FACTOR
+
+
+def look_up(key):
+    return TABLE[key]
+
+
+def test_a_body_is_pickled_once(monkeypatch):
+    f = make_function(
+        "def f(x):\n    return math.sqrt(x) * SCALE", math=__import__("math"), SCALE=3
+    )
+    first = serialize.dumps_function(f, "f")
+    assert serialize.dumps_function(f, "f") is first
+    f.__globals__["SCALE"] = 4
+    second = serialize.dumps_function(f, "f")
+    assert second is not first
+    assert pickle.loads(second)(4) == 8
+
+
+def test_a_body_with_changeable_parts_is_pickled_each_time():
+    table = {"a": 1}
+    f = make_function("def f(key):\n    return table[key]", table=table)
+    first = serialize.dumps_function(f, "f")
+    table["a"] = 2
+    assert pickle.loads(serialize.dumps_function(f, "f"))("a") == 2
+    assert pickle.loads(first)("a") == 1
+
+
+def test_changed_closures_defaults_and_callees_are_seen():
+    step = 1
+
+    def increase(x, by=10):
+        return x + step + by
+
+    assert pickle.loads(serialize.dumps_function(increase, "f"))(0) == 11
+    step = 2
+    assert pickle.loads(serialize.dumps_function(increase, "f"))(0) == 12
+    increase.__defaults__ = (20,)
+    assert pickle.loads(serialize.dumps_function(increase, "f"))(0) == 22
+
+    outer = make_function(
+        "def outer(x):\n    return inner(x) + 1", inner=make_function("def inner(x):\n    return x")
+    )
+    assert pickle.loads(serialize.dumps_function(outer, "f"))(1) == 2
+    outer.__globals__["inner"] = make_function("def inner(x):\n    return -x")
+    assert pickle.loads(serialize.dumps_function(outer, "f"))(1) == 0
+
+
+def make_function(source, **names):
+    """A function that nobody can import, so that it goes by value."""
+    exec(source, names)
+    return names[source[4 : source.index("(")]]
+
+
+def test_arguments_go_beside_the_stream():
+    big, small = numpy.arange(100_000.0), numpy.arange(3)
+    stream, buffers = serialize.dumps_arguments(double, "double", (big,), {"s": small})
+    assert len(stream) < 1000
+    assert [view.nbytes for view in buffers] == [big.nbytes]
+    (args, kwargs) = pickle.loads(stream, buffers=[bytearray(view) for view in buffers])
+    assert (args[0] == big).all() and (kwargs["s"] == small).all()
+    assert args[0].flags.writeable and kwargs["s"].flags.writeable
+
+
+def test_arrays_of_any_layout():
+    fortran = numpy.asfortranarray(numpy.arange(200_000.0).reshape(400, 500))
+    strided = numpy.arange(200_000.0)[::3]
+    stream, buffers = serialize.dumps_arguments(double, "double", (fortran, strided), {})
+    (args, _) = pickle.loads(stream, buffers=[bytearray(view) for view in buffers])
+    assert (args[0] == fortran).all() and (args[1] == strided).all()
+
+
+def test_lambdas_and_decorated_functions_are_arguments():
+    stream, _ = serialize.dumps_arguments(
+        double, "double", (lambda x: x + 1, sky.compute(double)), {}
+    )
+    (args, _) = pickle.loads(stream)
+    assert args[0](1) == 2 and args[1].local(2) == 4
+
+
+def test_classes_of_the_program_itself_go_by_value(tmp_path):
+    out = tmp_path / "stream"
+    program = f"""
+from skyward import serialize
+class Point:
+    def __init__(self, x): self.x = x
+stream, _ = serialize.dumps_arguments(print, "print", (Point(3),), {{}})
+open({str(out)!r}, "wb").write(stream)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    ((point,), _) = pickle.loads(out.read_bytes())
+    assert point.x == 3 and type(point).__name__ == "Point"
+
+
+@pytest.mark.parametrize(
+    ("make", "path"),
+    [
+        (
+            lambda lock: {"x": [0, 1, 2, Thing(lock=lock)]},
+            r"argument 'data'\['x'\]\[3\]\.lock: cannot pickle",
+        ),
+        (lambda lock: lock, "argument 'data': cannot pickle '_thread.lock'"),
+        (lambda lock: lambda: lock, "argument 'data' variable 'lock': cannot pickle"),
+    ],
+)
+def test_the_way_to_what_does_not_pickle(make, path):
+    def train(epochs, data):
+        pass
+
+    with pytest.raises(sky.SerializationError, match=path) as caught:
+        serialize.dumps_arguments(train, "train", (1,), {"data": make(threading.Lock())})
+    assert "train()" in str(caught.value)
+    with pytest.raises(sky.SerializationError, match=path):
+        serialize.dumps_arguments(train, "train", (1, make(threading.Lock())), {})
+
+
+def test_the_way_through_a_function():
+    f = make_function("def f():\n    return guard", guard=threading.Lock())
+    with pytest.raises(sky.SerializationError, match="function 'f' global 'guard': cannot pickle"):
+        serialize.dumps_function(f, "f")
+
+
+def test_cycles_end():
+    ring = []
+    ring.append(ring)
+    ring.append(threading.Lock())
+    with pytest.raises(sky.SerializationError, match=r"argument 'x'\[1\]"):
+        serialize.dumps_arguments(double, "double", (ring,), {})
+
+
+def test_a_result_that_cannot_be_rebuilt_is_named():
+    with pytest.raises(
+        sky.SerializationError, match="f\\(\\) returned, but its result cannot be rebuilt"
+    ):
+        serialize.loads((b"cno_such_module\nName\n.", []), "f()")
