@@ -1,18 +1,21 @@
 """The process that runs the user's functions: one slot of a node.
 
-Started by the agent as a script, ``python _worker.py``, with a socket at descriptor 3 and a pipe at descriptor 4. It is
-the Python twin of ``skyward/wire/worker_protocol.h``; layouts and rules stand there. It needs the standard library and
-cloudpickle, nothing else of Skyward: user code may import ``skyward``, this file must not.
+Started by the agent as a script, ``python _worker.py``, with a socket at descriptor 3 and a pipe at
+descriptor 4. It is the Python twin of ``skyward/wire/worker_protocol.h``; layouts and rules stand
+there. It needs the standard library and cloudpickle, nothing else of Skyward: user code may import
+``skyward``, this file must not.
 
-Tasks run one after another on the main thread. ``running`` names the task whose user code (unpickling, call, pickling) is
-on the stack; only then may SIGINT raise KeyboardInterrupt, and only for that task. Everywhere else the interrupt handler
-just takes notes, so that no message is ever cut in two.
+Tasks run one after another on the main thread. ``running`` names the task whose user code
+(unpickling, call, pickling) is on the stack; only then may SIGINT raise KeyboardInterrupt, and only
+for that task. Everywhere else the interrupt handler just takes notes, so that no message is ever
+cut in two.
 """
 
 import sys
 
 if __name__ == "__main__" and sys.path and sys.path[0] == __file__.rpartition("/")[0]:
-    del sys.path[0]  # a script's own folder comes first there: nothing beside this file may shadow a module
+    # A script's own folder comes first there: nothing beside this file may shadow a module.
+    del sys.path[0]
 
 import array
 import collections
@@ -180,7 +183,8 @@ class Worker:
         running = self.running
         if not running:
             return
-        # User code is on the stack, so neither sending nor receiving is: unstarted tasks can be given back at once.
+        # User code is on the stack, so neither sending nor receiving is: unstarted tasks can be
+        # given back at once.
         if self.skipped:
             self.receive(socket.MSG_DONTWAIT)
             for run in [run for run in self.ready if run.task in self.skipped]:
@@ -286,7 +290,9 @@ class Worker:
         if run.descriptors:
             maps, views = [], []
             for descriptor in run.descriptors:
-                mapped = mmap.mmap(descriptor, 0, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE)
+                mapped = mmap.mmap(
+                    descriptor, 0, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE
+                )
                 os.close(descriptor)
                 maps.append(mapped)
             blobs = {}
@@ -348,8 +354,8 @@ class Worker:
         if not hasattr(result, "__next__"):
             if not hasattr(result, "__iter__"):
                 raise TypeError(
-                    f"the call was made as a stream, but the function returned {type(result).__name__!r}, "
-                    "which is not a generator or iterator"
+                    "the call was made as a stream, but the function returned "
+                    f"{type(result).__name__!r}, which is not a generator or iterator"
                 )
             result = iter(result)
         self.stream, self.credits = task, window
@@ -401,7 +407,9 @@ class Worker:
         count, table, tail, descriptor = packed
         if table is None and not retained:
             size = len(tail)
-            head = SMALL_ANSWER.pack(60 + size, kind, status, 0, task, run_ns, 1, 0, size, 0, 0, -1, 0)
+            head = SMALL_ANSWER.pack(
+                60 + size, kind, status, 0, task, run_ns, 1, 0, size, 0, 0, -1, 0
+            )
             self.sock.sendall(head + tail)
             return
         if table is None:
@@ -444,7 +452,7 @@ def size_of(buffer):
 
 
 def dump(value):
-    """Every buffer of the pickled value, the stream first. The plain pickler first: it is ten times as fast."""
+    """Every buffer of the pickled value, the stream first."""
     if type(value) in ATOMS:
         return [pickle.dumps(value, 5)]
     if type(value) is types.GeneratorType:
@@ -453,7 +461,7 @@ def dump(value):
             "stream, or return a list"
         )
     buffers = []
-    try:
+    try:  # the plain pickler first: it is ten times as fast
         stream = pickle.dumps(value, 5, buffer_callback=buffers.append)
     except Exception:
         buffers = []
@@ -462,7 +470,7 @@ def dump(value):
 
 
 def pack(pieces):
-    """(number of buffers, their table, the inline bytes, memfd or -1); no table for one small buffer."""
+    """(number of buffers, table, inline bytes, memfd or -1); no table for one small buffer."""
     if len(pieces) == 1 and len(pieces[0]) < BLOB_THRESHOLD:
         return 1, None, pieces[0], -1
     shared = []
@@ -493,7 +501,7 @@ def dump_by_value(value, buffers):
 
 
 def find_unpicklable(value, error):
-    """The innermost part of `value` that does not pickle, as a path ("result['model'].lock"), and why."""
+    """The innermost part of `value` that does not pickle, as "result['model'].lock", and why."""
     import cloudpickle
 
     def fails(part):
@@ -536,7 +544,7 @@ def parts_of(value):
 
 
 def store(pieces, positions):
-    """Copies the pieces into one new memfd, each at a multiple of 64. Returns it and the offsets by position."""
+    """Copies the pieces into one new memfd, at multiples of 64: it, and offsets by position."""
     descriptor = os.memfd_create("skyward-result", os.MFD_CLOEXEC)
     offsets, offset = {}, 0
     for position in positions:
@@ -557,8 +565,8 @@ def explain_missing_module(error, what):
     name = (error.name or "").partition(".")[0]
     if name:
         error.add_note(
-            f"{what} needs the module {name!r}, which is not installed on the worker: add its package to "
-            f"Image(pip=[{name!r}]), or define what it uses inside the function"
+            f"{what} needs the module {name!r}, which is not installed on the worker: add its "
+            f"package to Image(pip=[{name!r}]), or define what it uses inside the function"
         )
 
 
@@ -585,7 +593,8 @@ def describe(error):
     clear_frames(error)
     try:
         pickled = None if type(error) is SerializationError else cloudpickle.dumps(error, 5)
-        pickle.loads(pickled or NOTHING)  # exceptions with their own __init__ often pickle but do not load
+        # Exceptions with an __init__ of their own often pickle but do not load.
+        pickle.loads(pickled or NOTHING)
     except BaseException:
         pickled = None
     return {
@@ -617,7 +626,7 @@ libc_flush = ctypes.CDLL(None).fflush
 
 
 def flush_output():
-    """Everything the task wrote reaches the pipes before its result does: Python's buffers and C's."""
+    """All that the task wrote reaches the pipes before its result: Python's buffers and C's."""
     try:
         sys.stdout.flush()
         sys.stderr.flush()
@@ -639,8 +648,9 @@ def check_python(wanted):
     have = f"{sys.version_info.major}.{sys.version_info.minor}"
     if wanted and wanted != have:
         sys.stderr.write(
-            f"skyward: the worker runs Python {have} ({sys.executable}) but the driver runs Python {wanted}; pickled "
-            f"code needs the same minor version. Set Image(python={wanted!r}) or run the driver with Python {have}.\n"
+            f"skyward: the worker runs Python {have} ({sys.executable}) but the driver runs Python "
+            f"{wanted}; pickled code needs the same minor version. Set Image(python={wanted!r}) or "
+            f"run the driver with Python {have}.\n"
         )
         sys.exit(1)
 

@@ -1,4 +1,4 @@
-"""_worker.py alone: this file plays the agent, over the socket, the cancel pipe and the output pipes."""
+"""_worker.py alone: this file plays the agent, over the socket and the pipes."""
 
 import array
 import collections
@@ -116,7 +116,13 @@ class Agent:
             os.pwrite(descriptor, raw, offset)
             table += struct.pack("<QQQiI", raw.nbytes, offset, blob, 0, 0)
             offset += raw.nbytes
-        rest = hashlib.sha256(body).digest()[:16] + struct.pack("<III", len(body), 0, 1 + len(views)) + table + body + stream
+        rest = (
+            hashlib.sha256(body).digest()[:16]
+            + struct.pack("<III", len(body), 0, 1 + len(views))
+            + table
+            + body
+            + stream
+        )
         head = struct.pack("<IBBHQ", 12 + len(rest), RUN, 0, 1, task)
         rights = array.array("i", [descriptor])
         self.sock.sendmsg([head + rest], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
@@ -218,7 +224,9 @@ def test_runs_a_function_and_keeps_its_body(agent):
 
 
 def test_runs_tasks_in_order_and_answers_each_before_the_next(agent):
-    agent.sock.sendall(b"".join(agent.encode(n, lambda n: n * n, n, body=None) for n in range(1, 200)))
+    agent.sock.sendall(
+        b"".join(agent.encode(n, lambda n: n * n, n, body=None) for n in range(1, 200))
+    )
     for n in range(1, 200):
         answer = agent.answer()
         assert (answer.task, answer.value()) == (n, n * n)
@@ -237,7 +245,11 @@ def test_describes_an_exception(agent):
     answer = call(agent, fail)
     assert answer.status == RAISED
     told = answer.value()
-    assert (told["type"], told["module"], told["message"]) == ("ValueError", "builtins", "bad value")
+    assert (told["type"], told["module"], told["message"]) == (
+        "ValueError",
+        "builtins",
+        "bad value",
+    )
     assert "KeyError: 'missing'" in told["traceback"] and "in inner" in told["traceback"]
     assert "skyward/_worker.py" not in told["traceback"]
     assert isinstance(pickle.loads(told["exception"]), ValueError)
@@ -245,15 +257,15 @@ def test_describes_an_exception(agent):
 
 def test_an_exception_that_does_not_load_again_travels_as_text(agent):
     def fail():
-        class Odd(Exception):
+        class OddError(Exception):
             def __init__(self, one, two):
                 super().__init__(f"{one} and {two}")
 
-        raise Odd(1, 2)
+        raise OddError(1, 2)
 
     told = call(agent, fail).value()
     assert told["exception"] is None
-    assert told["type"].endswith("Odd")
+    assert told["type"].endswith("OddError")
     assert told["message"] == "1 and 2"
 
 
@@ -280,7 +292,8 @@ def test_names_the_part_of_a_result_that_does_not_pickle(agent):
     told = call(agent, fail).value()
     assert (told["module"], told["type"]) == ("skyward.exceptions", "SerializationError")
     assert told["message"] == (
-        "the result cannot be sent back: result['model'][1].lock: cannot pickle '_thread.lock' object"
+        "the result cannot be sent back: "
+        "result['model'][1].lock: cannot pickle '_thread.lock' object"
     )
 
 
@@ -373,7 +386,11 @@ def test_large_results_travel_in_shared_memory(agent):
     def make():
         import numpy
 
-        return {"a": numpy.arange(50_000), "small": numpy.arange(3), "b": numpy.ones((300, 300), order="F")}
+        return {
+            "a": numpy.arange(50_000),
+            "small": numpy.arange(3),
+            "b": numpy.ones((300, 300), order="F"),
+        }
 
     answer = call(agent, make)
     assert isinstance(answer.buffers[1], memoryview)
@@ -412,9 +429,7 @@ def test_a_task_behind_others_begins_with_a_mark(agent):
     def speak(text):
         print(text, end="")
 
-    agent.sock.sendall(
-        agent.encode(1, speak, "one") + agent.encode(2, speak, "two", behind=True)
-    )
+    agent.sock.sendall(agent.encode(1, speak, "one") + agent.encode(2, speak, "two", behind=True))
     agent.answer()
     agent.answer()
     assert agent.output(1) == b"one" + MARK + struct.pack("<Q", 2) + b"two"
@@ -425,7 +440,7 @@ def nap():
     import time
 
     print("napping", flush=True)
-    time.sleep(30)
+    time.sleep(30)  # on a worker
 
 
 def test_interrupts_the_running_task_only(agent):
@@ -446,7 +461,7 @@ def test_an_interrupted_task_may_clean_up_and_may_finish(agent):
 
         try:
             print("napping", flush=True)
-            time.sleep(30)
+            time.sleep(30)  # on a worker
         except KeyboardInterrupt:
             return "saved"
 
@@ -576,7 +591,8 @@ def test_takes_the_drivers_import_path_and_hides_its_own_variables(tmp_path):
 
             import beside_the_script
 
-            return beside_the_script.answer, sorted(k for k in os.environ if k.startswith("SKYWARD_")), os.environ["COMPUTE_POOL"]
+            ours = sorted(k for k in os.environ if k.startswith("SKYWARD_"))
+            return beside_the_script.answer, ours, os.environ["COMPUTE_POOL"]
 
         assert call(agent, look).value() == (42, [], "{}")
     finally:

@@ -1,9 +1,6 @@
 #include "skyward/agent/bootstrap.h"
 
-#include <unistd.h>
-
 #include <array>
-#include <csignal>
 #include <cstring>
 #include <utility>
 
@@ -35,9 +32,10 @@ bool feed(const io::FileDescriptor& from, OutputSplitter& splitter,
           std::vector<wire::OutputLine>& lines) {
   std::array<std::byte, 16384> bytes;
   for (int reads = 0; reads < 64; ++reads) {
-    const ssize_t count = ::read(from.get(), bytes.data(), bytes.size());
-    if (count <= 0) return count != 0;
-    splitter.feed(ByteView(bytes).first(static_cast<std::size_t>(count)), stamp(), lines);
+    const auto count = io::read_some(from.get(), bytes);
+    if (!count) return true;
+    if (*count == 0) return false;
+    splitter.feed(ByteView(bytes).first(*count), stamp(), lines);
   }
   return true;
 }
@@ -99,7 +97,7 @@ Status Bootstrap::start(const wire::Configure& configure) {
 }
 
 void Bootstrap::kill() {
-  if (process_) process_->signal_group(SIGKILL);
+  if (process_) process_->kill_group();
 }
 
 void Bootstrap::read_steps() {
@@ -136,7 +134,7 @@ void Bootstrap::remember(std::vector<wire::OutputLine> lines) {
 }
 
 void Bootstrap::end(const io::ExitStatus& status) {
-  process_->signal_group(SIGKILL);  // what it left in the background
+  process_->kill_group();  // what it left in the background
   read_steps();
   read_output();
   std::vector<wire::OutputLine> rest;

@@ -1,7 +1,8 @@
 #pragma once
 
-// Runs the bootstrap script of a node. The script is never in a file or on a command line: bash reads it from a memfd. It tells
-// its steps as lines on descriptor 3: "begin NAME" when one starts (optional) and "NAME" when it is done.
+// Runs the bootstrap script of a node. The script is never in a file or on a command line: bash
+// reads it from a memfd. It tells its steps as lines on descriptor 3: "begin NAME" when one starts
+// (optional) and "NAME" when it is done.
 
 #include <functional>
 #include <memory>

@@ -5,10 +5,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <utility>
 
-#include "skyward/agent/schedule.h"
+#include "skyward/agent/core_schedule.h"
 #include "skyward/base/check.h"
 #include "skyward/spec/limits.h"
 
@@ -47,14 +46,14 @@ std::string death_detail(const WorkerExit& end, const std::string& killed) {
   const std::string peak =
       end.peak_bytes > 0 ? fmt::format("; its peak memory was {}", size_text(end.peak_bytes)) : "";
   if (!killed.empty()) return fmt::format("the worker process was killed: {}{}", killed, peak);
-  if (end.signal == 0)
+  if (!end.by_signal)
     return fmt::format(
         "the worker process ended with exit code {} while it ran the task, as if the function had "
         "called os._exit({}){}",
         end.code, end.code, peak);
   const std::string text =
       fmt::format("the worker process was {} while it ran the task{}", end.text, peak);
-  if (end.signal != SIGKILL) return text;
+  if (!end.by_sigkill) return text;
   return text +
          ". Nobody here sent that signal; it is what the kernel does when memory runs out: use "
          "less memory in the function, fewer slots, or a machine with more";

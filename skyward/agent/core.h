@@ -38,7 +38,8 @@ inline constexpr Duration kWindowPatience = std::chrono::milliseconds(20);
 struct WorkerExit {
   std::string text;  // "exit code 3", "killed by signal 9 (SIGKILL)"
   int code = 0;
-  int signal = 0;  // 0: it exited by itself
+  bool by_signal = false;  // else it exited by itself
+  bool by_sigkill = false;
   std::int64_t peak_bytes = 0;
 };
 

@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <csignal>
 #include <string>
 #include <utility>
 #include <variant>
@@ -160,8 +159,10 @@ class CoreTest : public ::testing::Test {
     take_result(9001, TaskStatus::ok);
   }
 
-  const WorkerExit killed{
-      .text = "killed by signal 9 (SIGKILL)", .signal = SIGKILL, .peak_bytes = 3LL << 30};
+  const WorkerExit killed{.text = "killed by signal 9 (SIGKILL)",
+                          .by_signal = true,
+                          .by_sigkill = true,
+                          .peak_bytes = 3LL << 30};
   const WorkerExit exited{.text = "exit code 3", .code = 3, .peak_bytes = 40 << 20};
 
   State state;

@@ -1,13 +1,10 @@
 #include "skyward/agent/link.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <array>
-#include <cerrno>
 #include <utility>
 
+#include "skyward/io/own_process.h"
 #include "skyward/io/shared_memory.h"
 #include "skyward/spec/limits.h"
 #include "skyward/wire/codec.h"
@@ -37,24 +34,19 @@ std::vector<wire::Blob> received_blobs(std::vector<io::FileDescriptor> descripto
   return blobs;
 }
 
-std::string host_name() {
-  std::array<char, 256> name{};
-  if (::gethostname(name.data(), name.size() - 1) != 0) return "";
-  return name.data();
-}
+// A connection that carries no descriptors gets the bytes themselves.
 
-// A connection that carries no descriptors gets the bytes themselves. False when they cannot be mapped.
-bool put_inline(wire::Payload& payload) {
+Status put_inline(wire::Payload& payload) {
   for (wire::Buffer& buffer : payload.buffers) {
     if (!buffer.in_blob()) continue;
-    io::FileDescriptor copy(::fcntl(buffer.blob.descriptor, F_DUPFD_CLOEXEC, 3));
-    if (!copy) return false;
-    auto memory = io::SharedMemory::map_private(std::move(copy), buffer.blob.size);
-    if (!memory) return false;
+    auto copy = io::duplicate(buffer.blob.descriptor);
+    if (!copy) return fail(copy);
+    auto memory = io::SharedMemory::map_private(std::move(*copy), buffer.blob.size);
+    if (!memory) return fail(memory);
     const ByteView view((*memory)->data() + buffer.offset, buffer.size);
     buffer = wire::small_buffer({*memory, view});
   }
-  return true;
+  return {};
 }
 
 wire::Payload* payload_of(wire::Message& message) {
@@ -92,13 +84,13 @@ Link::~Link() { loop_.cancel_timer(timer_); }
 
 void Link::send(wire::Message message) {
   if (closed_) return;
-  if (wire::Payload* payload = payload_of(message); payload != nullptr && !payload->buffers.empty()) {
-    if (!descriptors_ && !put_inline(*payload)) {
-      replace_payload(message, "the agent could not map the result: " + io::errno_text(errno));
-    } else if (const Status fits = wire::check_limits(message); !fits) {
+  if (wire::Payload* payload = payload_of(message);
+      payload != nullptr && !payload->buffers.empty()) {
+    Status fits = descriptors_ ? Status{} : put_inline(*payload);
+    if (fits) fits = wire::check_limits(message);
+    if (!fits)
       replace_payload(message, fmt::format("the result cannot be sent: {}. {}",
                                            fits.error().message, fits.error().hint));
-    }
   }
   const wire::Envelope envelope = session_.number(message);
   write(message, envelope);
@@ -157,8 +149,8 @@ void Link::receive(io::Incoming incoming) {
 void Link::greet(const wire::Hello& hello) {
   wire::Welcome welcome{.protocol = kProtocolVersion,
                         .version = SKYWARD_VERSION,
-                        .process = static_cast<std::uint64_t>(::getpid()),
-                        .hostname = host_name(),
+                        .process = io::process_id(),
+                        .hostname = io::host_name(),
                         .last_received = session_.last_received()};
   if (hello.protocol != kProtocolVersion)
     welcome.refusal = fmt::format(

@@ -1,7 +1,7 @@
 #pragma once
 
-// The agent's end of the conversation with the engine: greeting, numbering, acknowledging, proof of life. It speaks over one
-// connection, and when that ends, the conversation does.
+// The agent's end of the conversation with the engine: greeting, numbering, acknowledging, proof of
+// life. It speaks over one connection, and when that ends, the conversation does.
 
 #include <cstddef>
 #include <functional>
@@ -52,7 +52,7 @@ class Link {
   bool greeted_ = false;
   bool descriptors_ = false;  // blobs go by descriptor
   bool closed_ = false;
-  bool spoke_ = false;        // since the last beat
+  bool spoke_ = false;  // since the last beat
   Duration interval_{};
   io::EventLoop::TimerId timer_ = 0;
 };

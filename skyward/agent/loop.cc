@@ -14,6 +14,7 @@
 namespace skyward::agent {
 namespace {
 
+constexpr int kSigkill = 9;  // on every Linux
 constexpr Duration kReliefInterval = std::chrono::milliseconds(5);
 constexpr Duration kOrphanInterval = std::chrono::seconds(5);
 constexpr Duration kLastKillTimeout = std::chrono::seconds(2);
@@ -103,7 +104,8 @@ void Loop::settle() {
   });
 }
 
-// Output is not read while the engine lags behind, so that the functions that write it wait, not our memory.
+// Output is not read while the engine lags behind, so that the functions that write it wait, not
+// our memory.
 void Loop::relieve() {
   const bool backed_up = link_.is_backed_up();
   if (backed_up != paused_) {
@@ -117,55 +119,54 @@ void Loop::relieve() {
 void Loop::start_bootstrap(const wire::Configure& configure) {
   bootstrap_ = std::make_unique<Bootstrap>(
       events_, configure,
-      Bootstrap::Events{.on_step =
-                            [this](const std::string& line) {
-                              on_bootstrap_step(state_, *this, line, now());
-                            },
-                        .on_end =
-                            [this](const BootstrapEnd& end) {
-                              on_bootstrap_end(state_, *this, end, now());
-                              settle();
-                            }});
+      Bootstrap::Events{
+          .on_step =
+              [this](const std::string& line) { on_bootstrap_step(state_, *this, line, now()); },
+          .on_end =
+              [this](const BootstrapEnd& end) {
+                on_bootstrap_end(state_, *this, end, now());
+                settle();
+              }});
 }
 
 void Loop::kill_bootstrap() { bootstrap_->kill(); }
 
 void Loop::start_worker(SlotId slot) {
   const std::uint32_t worker = state_.slots[slot.value].worker;
-  const WorkerProcess::Options options{
-      .command = state_.configure.worker_command,
-      .environment = state_.configure.workers[worker].environment,
-      .directory = state_.configure.directory,
-      .worker = worker};
-  auto started = WorkerProcess::start(
-      events_, options,
-      {.on_hello =
-           [this, slot](const std::string&) {
-             on_worker_hello(state_, *this, slot, now());
-             settle();
-           },
-       .on_message =
-           [this, slot](wire::WorkerMessage message) {
-             on_worker_message(state_, *this, slot, std::move(message), now());
-             settle();
-           },
-       .on_output =
-           [this, slot](std::vector<wire::OutputLine> lines) {
-             on_output(state_, *this, slot, std::move(lines));
-             if (!paused_ && link_.is_backed_up()) relieve();
-           },
-       .on_broken =
-           [this, slot](std::string reason) {
-             on_worker_broken(state_, *this, slot, std::move(reason));
-             settle();
-           },
-       .on_exit =
-           [this, slot](const io::ExitStatus& status) {
-             end_worker(slot, {.text = status.describe(),
-                               .code = status.code,
-                               .signal = status.signal,
-                               .peak_bytes = status.max_rss_bytes});
-           }});
+  const WorkerProcess::Options options{.command = state_.configure.worker_command,
+                                       .environment = state_.configure.workers[worker].environment,
+                                       .directory = state_.configure.directory,
+                                       .worker = worker};
+  auto started =
+      WorkerProcess::start(events_, options,
+                           {.on_hello =
+                                [this, slot](const std::string&) {
+                                  on_worker_hello(state_, *this, slot, now());
+                                  settle();
+                                },
+                            .on_message =
+                                [this, slot](wire::WorkerMessage message) {
+                                  on_worker_message(state_, *this, slot, std::move(message), now());
+                                  settle();
+                                },
+                            .on_output =
+                                [this, slot](std::vector<wire::OutputLine> lines) {
+                                  on_output(state_, *this, slot, std::move(lines));
+                                  if (!paused_ && link_.is_backed_up()) relieve();
+                                },
+                            .on_broken =
+                                [this, slot](std::string reason) {
+                                  on_worker_broken(state_, *this, slot, std::move(reason));
+                                  settle();
+                                },
+                            .on_exit =
+                                [this, slot](const io::ExitStatus& status) {
+                                  end_worker(slot, {.text = status.describe(),
+                                                    .code = status.code,
+                                                    .by_signal = status.signal != 0,
+                                                    .by_sigkill = status.signal == kSigkill,
+                                                    .peak_bytes = status.max_rss_bytes});
+                                }});
   if (started) {
     workers_[slot.value] = std::move(*started);
     workers_[slot.value]->pause_output(paused_);

@@ -1,6 +1,7 @@
 #pragma once
 
-// Does what the core decides: the link to the engine, the worker processes, the bootstrap, timers and metrics of one node.
+// Does what the core decides: the link to the engine, the worker processes, the bootstrap, timers
+// and metrics of one node.
 
 #include <memory>
 #include <span>
@@ -24,7 +25,8 @@ class Loop final : public Effects {
   Loop(io::FileDescriptor read, io::FileDescriptor write);
   ~Loop() override;
 
-  // Serves the engine until it ends the conversation. Returns the exit code, after the last process of this node is gone.
+  // Serves the engine until it ends the conversation. Returns the exit code, after the last process
+  // of this node is gone.
   int run();
 
   void send(wire::Message message) override { link_.send(std::move(message)); }

@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -20,6 +22,7 @@
 #include <thread>
 
 #include "skyward/io/channel.h"
+#include "skyward/io/machine.h"
 #include "skyward/io/process.h"
 #include "skyward/io/shared_memory.h"
 #include "skyward/spec/limits.h"
@@ -35,10 +38,7 @@ using wire::TaskStatus;
 
 constexpr Duration kPatience = 60s;
 
-std::string python() {
-  const char* chosen = std::getenv("SKYWARD_TEST_PYTHON");
-  return chosen != nullptr ? chosen : "python3";
-}
+std::string python() { return io::environment_variable("SKYWARD_TEST_PYTHON").value_or("python3"); }
 
 std::string run_python(const std::string& script, std::string_view input) {
   io::SpawnOptions options;
@@ -56,12 +56,12 @@ SharedBytes pickled(const std::string& source) {
   static std::map<std::string, SharedBytes> made;
   SharedBytes& bytes = made[source];
   if (bytes.empty()) {
-    bytes = SharedBytes(run_python(
-        "import sys, cloudpickle\n"
-        "space = {'__name__': '__main__'}\n"
-        "exec(sys.stdin.read(), space)\n"
-        "sys.stdout.buffer.write(cloudpickle.dumps(space['value'], 5))",
-        source));
+    bytes =
+        SharedBytes(run_python("import sys, cloudpickle\n"
+                               "space = {'__name__': '__main__'}\n"
+                               "exec(sys.stdin.read(), space)\n"
+                               "sys.stdout.buffer.write(cloudpickle.dumps(space['value'], 5))",
+                               source));
   }
   return bytes;
 }
@@ -76,6 +76,14 @@ std::string shown(const wire::Payload& payload) {
 }
 
 bool is_alive(pid_t pid) { return ::kill(pid, 0) == 0 || errno != ESRCH; }
+
+// Waits for the end of a process of anybody's.
+bool wait_for_end(pid_t pid) {
+  const io::FileDescriptor process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (!process) return errno == ESRCH;
+  pollfd ready{.fd = process.get(), .events = POLLIN};
+  return ::poll(&ready, 1, 60'000) == 1;
+}
 
 // An engine of a few lines. Its loop has a thread of its own; the test waits for messages.
 class FakeEngine {
@@ -256,8 +264,7 @@ class LoopTest : public ::testing::Test {
     run.body = pickled(source);
     const std::uint64_t hash = std::hash<std::string>()(source);
     std::memcpy(run.function.value.data(), &hash, sizeof hash);
-    run.arguments.buffers.push_back(
-        wire::small_buffer(pickled("value = (" + arguments + ", {})")));
+    run.arguments.buffers.push_back(wire::small_buffer(pickled("value = (" + arguments + ", {})")));
     return run;
   }
   wire::TaskResult run(const wire::RunTask& task) {
@@ -286,8 +293,9 @@ TEST_F(LoopTest, RunsAFunctionAndTellsItsException) {
 
 TEST_F(LoopTest, SurvivesFunctionsThatKillTheirWorker) {
   make_ready();
-  const auto exited = run(call("def value():\n  import os\n  print('last', end='', flush=True)\n"
-                               "  os._exit(3)"));
+  const auto exited =
+      run(call("def value():\n  import os\n  print('last', end='', flush=True)\n"
+               "  os._exit(3)"));
   EXPECT_EQ(exited.status, TaskStatus::worker_died);
   EXPECT_THAT(exited.detail, HasSubstr("os._exit(3)"));
   EXPECT_THAT(exited.tail, ElementsAre("last"));
@@ -302,18 +310,20 @@ TEST_F(LoopTest, SurvivesFunctionsThatKillTheirWorker) {
 
 TEST_F(LoopTest, DoesNotWaitForChildrenThatKeepThePipesOpen) {
   make_ready();
-  const auto died = run(call("def value():\n  import os, subprocess\n"
-                             "  print(subprocess.Popen(['sleep', '1000']).pid, flush=True)\n"
-                             "  os._exit(1)"));
+  const auto died =
+      run(call("def value():\n  import os, subprocess\n"
+               "  print(subprocess.Popen(['sleep', '1000']).pid, flush=True)\n"
+               "  os._exit(1)"));
   EXPECT_EQ(died.status, TaskStatus::worker_died);
   ASSERT_EQ(died.tail.size(), 1U);
   EXPECT_EQ(run(call("def value(): return 1")).status, TaskStatus::ok);
-  EXPECT_FALSE(is_alive(std::stoi(died.tail[0])));
+  EXPECT_TRUE(wait_for_end(std::stoi(died.tail[0])));
 }
 
 TEST_F(LoopTest, CancelsAndLimitsTasks) {
   make_ready();
-  const std::string nap = "def value():\n  import time\n  print('asleep', flush=True)\n  time.sleep(1000)";
+  const std::string nap =
+      "def value():\n  import time\n  print('asleep', flush=True)\n  time.sleep(1000)";
   const auto sleeper = call(nap);
   engine.send(sleeper);
   ASSERT_TRUE(engine.wait_for_line("asleep"));
@@ -324,8 +334,9 @@ TEST_F(LoopTest, CancelsAndLimitsTasks) {
   const auto late = run(limited);
   EXPECT_EQ(late.status, TaskStatus::timed_out);
   EXPECT_EQ(late.detail, "ran longer than 0.2 s");
-  auto stubborn = call("def value():\n  while True:\n    try:\n      import time; time.sleep(1000)\n"
-                       "    except KeyboardInterrupt: pass");
+  auto stubborn = call(
+      "def value():\n  while True:\n    try:\n      import time; time.sleep(1000)\n"
+      "    except KeyboardInterrupt: pass");
   stubborn.timeout_ms = 200;
   EXPECT_EQ(run(stubborn).status, TaskStatus::timed_out);
   EXPECT_EQ(run(call("def value(): return 1")).status, TaskStatus::ok);
@@ -354,7 +365,8 @@ TEST_F(LoopTest, AttributesTheOutputOfShortTasksSentAhead) {
     auto next = wanted;
     next.task = TaskId{100 + i};
     next.body = {};
-    next.arguments.buffers = {wire::small_buffer(pickled(fmt::format("value = (({},), {{}})", i % 7)))};
+    next.arguments.buffers = {
+        wire::small_buffer(pickled(fmt::format("value = (({},), {{}})", i % 7)))};
     engine.send(next);
   }
   for (std::uint64_t i = 0; i < kTasks; ++i) {
@@ -393,17 +405,20 @@ TEST_F(LoopTest, PassesLargeBuffersInSharedMemoryBothWays) {
   // A pickle whose one buffer is beside it, writable.
   const std::string script =
       "import pickle, sys\n"
-      "data = pickle.dumps(((pickle.PickleBuffer(bytearray(1)),), {}), 5, buffer_callback=lambda b: False)\n"
+      "data = pickle.dumps(((pickle.PickleBuffer(bytearray(1)),), {}), 5, buffer_callback=lambda "
+      "b: False)\n"
       "sys.stdout.buffer.write(data)";
   auto task = call(
       "def value(data):\n"
       "  data[0] = 98\n"
       "  import pickle\n"
       "  return pickle.PickleBuffer(bytearray(data) * 2)");
-  task.arguments.buffers = {
-      wire::small_buffer(SharedBytes(run_python(script, ""))),
-      wire::blob_buffer({.id = BlobId{5}, .size = kBytes, .descriptor = (*memory)->descriptor(), .storage = *memory},
-                        0, kBytes)};
+  task.arguments.buffers = {wire::small_buffer(SharedBytes(run_python(script, ""))),
+                            wire::blob_buffer({.id = BlobId{5},
+                                               .size = kBytes,
+                                               .descriptor = (*memory)->descriptor(),
+                                               .storage = *memory},
+                                              0, kBytes)};
   const auto result = run(task);
   ASSERT_EQ(result.status, TaskStatus::ok) << shown(result.payload);
   EXPECT_EQ((*memory)->data()[0], std::byte{'a'});
@@ -460,8 +475,9 @@ TEST_F(LoopTest, LeavesNoProcessAfterShutdown) {
 
 TEST_F(LoopTest, KillsAtShutdownWhatDoesNotEndInTime) {
   make_ready();
-  engine.send(call("def value():\n  import time\n  print('asleep', flush=True)\n  while True:\n"
-                   "    try: time.sleep(1000)\n    except KeyboardInterrupt: pass"));
+  engine.send(
+      call("def value():\n  import time\n  print('asleep', flush=True)\n  while True:\n"
+           "    try: time.sleep(1000)\n    except KeyboardInterrupt: pass"));
   ASSERT_TRUE(engine.wait_for_line("asleep"));
   engine.send(wire::Shutdown{.grace_ms = 100});
   EXPECT_EQ(engine.wait_for_exit().describe(), "exit code 0");
@@ -472,7 +488,8 @@ TEST_F(LoopTest, LeavesNoProcessWhenTheDriverIsGone) {
   const auto task = call(
       "def value():\n"
       "  import os, subprocess, time\n"
-      "  print(subprocess.Popen(['setsid', 'sleep', '1000']).pid); print(os.getpid()); print('asleep')\n"
+      "  print(subprocess.Popen(['setsid', 'sleep', '1000']).pid); print(os.getpid()); "
+      "print('asleep')\n"
       "  time.sleep(1000)");
   engine.send(task);
   ASSERT_TRUE(engine.wait_for_line("asleep"));
@@ -495,7 +512,8 @@ TEST_F(LoopTest, RunsTheBootstrapBeforeTheWorkers) {
 
 TEST_F(LoopTest, TellsWhyTheBootstrapFailed) {
   auto configure = configuration();
-  configure.bootstrap = "echo begin deps >&3\necho looking\nls --no-such-option\necho not reached\n";
+  configure.bootstrap =
+      "echo begin deps >&3\necho looking\nls --no-such-option\necho not reached\n";
   engine.send(configure);
   const auto failed = engine.take<wire::Failed>();
   EXPECT_EQ(failed.step, "deps");

@@ -1,53 +1,29 @@
-// skyward-agent: the daemon of one node. `skyward-agent run` speaks frames (wire/codec.h) on its standard input and output, which may
-// be one Unix socket or two pipes; `skyward-agent --version` says what it is.
+// skyward-agent: the daemon of one node. `skyward-agent run` speaks frames (wire/codec.h) on its
+// standard input and output, which may be one Unix socket or two pipes; `skyward-agent --version`
+// says what it is.
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include <csignal>
 #include <cstdio>
 #include <string_view>
+#include <utility>
 
 #include "skyward/agent/loop.h"
+#include "skyward/io/own_process.h"
 #include "skyward/spec/limits.h"
 
 namespace {
 
-using skyward::io::FileDescriptor;
-
-bool is_socket(int descriptor) {
-  struct stat status {};
-  return ::fstat(descriptor, &status) == 0 && S_ISSOCK(status.st_mode);
-}
-
-FileDescriptor move_away(int descriptor) {
-  return FileDescriptor(::fcntl(descriptor, F_DUPFD_CLOEXEC, 3));
-}
-
-// The standard streams carry frames, and nothing that anybody prints may get among them: they move to other numbers, and input
-// becomes empty, output goes where errors go.
 int run() {
-  const bool socket = is_socket(STDIN_FILENO);
-  FileDescriptor read = move_away(STDIN_FILENO);
-  FileDescriptor write = socket ? FileDescriptor() : move_away(STDOUT_FILENO);
-  const FileDescriptor nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
-  if (!read || (!socket && !write) || !nothing) {
-    fmt::print(stderr, "skyward-agent: standard input and output are not open\n");
+  auto streams = skyward::io::take_standard_streams();
+  if (!streams) {
+    fmt::print(stderr, "skyward-agent: {}\n", streams.error().message);
     return 2;
   }
-  ::dup2(nothing.get(), STDIN_FILENO);
-  ::dup2(STDERR_FILENO, STDOUT_FILENO);
-  for (const FileDescriptor* end : {&read, &write})
-    if (*end) skyward::io::set_non_blocking(end->get(), true);
-  ::signal(SIGPIPE, SIG_IGN);
+  skyward::io::ignore_broken_pipes();
   // A crashed function must not fill the disk; its stack is in the task's output.
-  const rlimit no_core{.rlim_cur = 0, .rlim_max = 0};
-  ::setrlimit(RLIMIT_CORE, &no_core);
-  return skyward::agent::Loop(std::move(read), std::move(write)).run();
+  skyward::io::forbid_core_files();
+  return skyward::agent::Loop(std::move(streams->read), std::move(streams->write)).run();
 }
 
 }  // namespace
@@ -59,8 +35,9 @@ int main(int count, char** arguments) {
     fmt::print("skyward-agent {} protocol {}\n", SKYWARD_VERSION, skyward::kProtocolVersion);
     return 0;
   }
-  fmt::print(stderr,
-             "usage: skyward-agent run | --version\n"
-             "Started by Skyward on each node; speaks its protocol on standard input and output.\n");
+  fmt::print(
+      stderr,
+      "usage: skyward-agent run | --version\n"
+      "Started by Skyward on each node; speaks its protocol on standard input and output.\n");
   return 2;
 }

@@ -116,7 +116,8 @@ void parse_gpus(std::string_view text, wire::MetricsSample& sample) {
     if (used) sample.gpu_memory_used_mb = sample.gpu_memory_used_mb.value_or(0) + *used;
     if (total) sample.gpu_memory_total_mb = sample.gpu_memory_total_mb.value_or(0) + *total;
     if (temperature)
-      sample.gpu_temperature = std::max(sample.gpu_temperature.value_or(*temperature), *temperature);
+      sample.gpu_temperature =
+          std::max(sample.gpu_temperature.value_or(*temperature), *temperature);
   }
   if (utilization_count > 0) sample.gpu_utilization = utilization_sum / utilization_count;
 }

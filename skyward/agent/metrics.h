@@ -1,7 +1,8 @@
 #pragma once
 
-// How busy the node is: processor and memory from /proc, GPUs from nvidia-smi where that is on PATH. The parsing is pure;
-// Metrics does the reading, and never lets the loop wait for nvidia-smi, which can take seconds.
+// How busy the node is: processor and memory from /proc, GPUs from nvidia-smi where that is on
+// PATH. The parsing is pure; Metrics does the reading, and never lets the loop wait for nvidia-smi,
+// which can take seconds.
 
 #include <cstdint>
 #include <functional>
@@ -27,11 +28,13 @@ std::optional<CpuTimes> parse_cpu_times(std::string_view text);
 // Share of the time between two readings, 0 … 100; 0 when no time went by.
 double cpu_percent(const CpuTimes& before, const CpuTimes& after);
 
-// From /proc/meminfo into the memory fields of a sample. What the kernel could free at once does not count as used.
+// From /proc/meminfo into the memory fields of a sample. What the kernel could free at once does
+// not count as used.
 bool parse_memory(std::string_view text, wire::MetricsSample& sample);
 
-// From the rows "utilization.gpu, memory.used, memory.total, temperature.gpu" of nvidia-smi into the GPU fields. A value that is
-// not a number ("[N/A]") is left out; a field without any value stays empty.
+// From the rows "utilization.gpu, memory.used, memory.total, temperature.gpu" of nvidia-smi into
+// the GPU fields. A value that is not a number ("[N/A]") is left out; a field without any value
+// stays empty.
 void parse_gpus(std::string_view text, wire::MetricsSample& sample);
 
 // One device a row.
@@ -44,10 +47,12 @@ class Metrics {
   Metrics(const Metrics&) = delete;
   Metrics& operator=(const Metrics&) = delete;
 
-  // The model names of the node's GPUs, none without nvidia-smi. `done` is called once, on the loop.
+  // The model names of the node's GPUs, none without nvidia-smi. `done` is called once, on the
+  // loop.
   void find_accelerators(std::function<void(std::vector<std::string>)> done);
 
-  // Takes a sample; `done` is called once on the loop, soon. Nothing happens while the last one is still being taken.
+  // Takes a sample; `done` is called once on the loop, soon. Nothing happens while the last one is
+  // still being taken.
   void sample(std::function<void(wire::MetricsSample)> done);
 
  private:

@@ -74,8 +74,8 @@ TEST(Metrics, SamplesThisMachine) {
   io::EventLoop loop;
   Metrics metrics(loop);
   std::optional<wire::MetricsSample> sample;
-  const auto timeout = loop.start_timer(io::EventLoop::now() + std::chrono::seconds(20),
-                                        [&] { loop.stop(); });
+  const auto timeout =
+      loop.start_timer(io::EventLoop::now() + std::chrono::seconds(20), [&] { loop.stop(); });
   metrics.sample([&](wire::MetricsSample taken) {
     sample = taken;
     loop.stop();

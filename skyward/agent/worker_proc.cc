@@ -1,14 +1,12 @@
 #include "skyward/agent/worker_proc.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <array>
 #include <chrono>
-#include <csignal>
-#include <random>
 #include <utility>
 
+#include "skyward/io/machine.h"
 #include "skyward/spec/limits.h"
 
 namespace skyward::agent {
@@ -19,18 +17,14 @@ constexpr int kMaxDrainReads = 64;                         // a flood must not h
 // Between the end of the connection and the end of the process, before that counts as broken.
 constexpr Duration kExitGrace = std::chrono::seconds(1);
 
-OutputMark make_mark() {
-  std::random_device device;
-  OutputMark mark;
-  for (char& byte : mark) byte = static_cast<char>(device());
-  mark[0] = '\xFF';  // never in UTF-8, so text costs no second look
-  return mark;
-}
+// Random, so that no output holds it. 0xFF is never in UTF-8: text costs no second look.
+std::string make_mark() { return "ff" + io::random_hex(14); }
 
-std::string hex(const OutputMark& mark) {
-  std::string text;
-  for (const char byte : mark) text += fmt::format("{:02x}", static_cast<unsigned char>(byte));
-  return text;
+OutputMark from_hex(const std::string& text) {
+  OutputMark mark{};
+  for (std::size_t i = 0; i < mark.size(); ++i)
+    mark[i] = static_cast<char>(std::stoi(text.substr(2 * i, 2), nullptr, 16));
+  return mark;
 }
 
 OutputSplitter::Stamp stamp() {
@@ -73,10 +67,10 @@ std::vector<wire::Blob> received_blobs(std::vector<io::FileDescriptor> descripto
 
 Result<std::unique_ptr<WorkerProcess>> WorkerProcess::start(io::EventLoop& loop,
                                                             const Options& options, Events events) {
-  const OutputMark mark = make_mark();
+  const std::string mark = make_mark();
   std::unique_ptr<WorkerProcess> worker(
-      new WorkerProcess(loop, options.worker, mark, std::move(events)));
-  const Status spawned = worker->spawn(options, hex(mark));
+      new WorkerProcess(loop, options.worker, from_hex(mark), std::move(events)));
+  const Status spawned = worker->spawn(options, mark);
   if (!spawned) return fail(spawned);
   return worker;
 }
@@ -119,8 +113,8 @@ Status WorkerProcess::spawn(const Options& options, const std::string& mark_text
                        {cancel->read.get(), wire::kWorkerCancelPipe}};
   spawn.new_session = true;
   spawn.die_with_parent = true;
-  auto process = io::Process::spawn(
-      loop_, spawn, [this](const io::ExitStatus& status) { end(status); });
+  auto process =
+      io::Process::spawn(loop_, spawn, [this](const io::ExitStatus& status) { end(status); });
   if (!process) return fail(process);
   process_ = std::move(*process);
   cancel_ = std::move(cancel->write);
@@ -171,13 +165,12 @@ void WorkerProcess::stop() {
 
 void WorkerProcess::interrupt(std::span<const std::uint64_t> ids) {
   // A full pipe means that the process has not looked at 8192 ids: the grace ends that.
-  const ssize_t written = ::write(cancel_.get(), ids.data(), ids.size_bytes());
-  static_cast<void>(written);
+  io::write_some(cancel_.get(), std::as_bytes(ids));
   channel_->flush();  // the process should know what the ids name
-  process_->signal(SIGINT);
+  process_->interrupt();
 }
 
-void WorkerProcess::kill() { process_->signal_group(SIGKILL); }
+void WorkerProcess::kill() { process_->kill_group(); }
 
 void WorkerProcess::pause_output(bool paused) {
   if (paused == paused_) return;
@@ -209,13 +202,12 @@ void WorkerProcess::unwatch(Source& source) {
 bool WorkerProcess::read(Source& source, std::vector<wire::OutputLine>& lines) {
   if (!source.pipe) return false;
   std::array<std::byte, kReadBytes> bytes;
-  const ssize_t count = ::read(source.pipe.get(), bytes.data(), bytes.size());
-  if (count > 0) {
-    const auto size = static_cast<std::size_t>(count);
-    source.splitter.feed(ByteView(bytes).first(size), stamp(), lines);
-    return size == bytes.size();
+  const auto count = io::read_some(source.pipe.get(), bytes);
+  if (count.value_or(0) > 0) {
+    source.splitter.feed(ByteView(bytes).first(*count), stamp(), lines);
+    return *count == bytes.size();
   }
-  if (count == 0) {  // closed by the process and all its children
+  if (count) {  // closed by the process and all its children
     unwatch(source);
     source.pipe.reset();
   }
@@ -234,16 +226,16 @@ void WorkerProcess::tell(std::vector<wire::OutputLine> lines) {
 
 void WorkerProcess::receive(io::Incoming incoming) {
   const SharedBytes whole(std::move(incoming.head));
-  auto message = wire::decode_worker_message(
-      {whole.owner, whole.view.subspan(wire::kWorkerPrefixBytes)},
-      received_blobs(std::move(incoming.descriptors)));
+  auto message =
+      wire::decode_worker_message({whole.owner, whole.view.subspan(wire::kWorkerPrefixBytes)},
+                                  received_blobs(std::move(incoming.descriptors)));
   if (!message) return events_.on_broken(message.error().message);
   if (message->kind == wire::WorkerKind::hello) {
     if (std::exchange(greeted_, true)) return events_.on_broken("it greeted twice");
     return events_.on_hello(message->text);
   }
-  if (!greeted_ || (message->kind != wire::WorkerKind::result &&
-                    message->kind != wire::WorkerKind::item))
+  if (!greeted_ ||
+      (message->kind != wire::WorkerKind::result && message->kind != wire::WorkerKind::item))
     return events_.on_broken("it sent a message out of order");
   std::vector<wire::OutputLine> lines;
   drain(lines);
@@ -269,7 +261,7 @@ void WorkerProcess::end(const io::ExitStatus& status) {
   channel_->read_now();  // results that it sent before its end
   ended_ = true;
   channel_->close();
-  process_->signal_group(SIGKILL);  // what it started must not outlive it
+  process_->kill_group();  // what it started must not outlive it
   std::vector<wire::OutputLine> lines;
   drain(lines);
   out_.splitter.finish(stamp(), lines);

@@ -1,7 +1,8 @@
 #pragma once
 
-// One worker process: its socket, its cancel pipe, its output, its end. Cuts the output into lines of tasks, and hands a result
-// on only after everything that was written before it. Everything happens on the loop thread.
+// One worker process: its socket, its cancel pipe, its output, its end. Cuts the output into lines
+// of tasks, and hands a result on only after everything that was written before it. Everything
+// happens on the loop thread.
 
 #include <cstdint>
 #include <functional>

@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "skyward/io/sigpipe_guard.h"
+
 namespace skyward::io {
 
 namespace {
@@ -52,6 +54,31 @@ Status set_non_blocking(int descriptor, bool on) {
                             on ? "non-blocking" : "blocking", errno_text(errno)));
   }
   return {};
+}
+
+Result<FileDescriptor> duplicate(int descriptor) {
+  FileDescriptor copy(::fcntl(descriptor, F_DUPFD_CLOEXEC, 3));
+  if (!copy) {
+    return fail(kind_of(errno),
+                fmt::format("cannot duplicate descriptor {}: {}", descriptor, errno_text(errno)),
+                "raise the limit of open files (ulimit -n)");
+  }
+  return copy;
+}
+
+std::optional<std::size_t> read_some(int descriptor, std::span<std::byte> to) {
+  while (true) {
+    const ssize_t count = ::read(descriptor, to.data(), to.size());
+    if (count >= 0) return static_cast<std::size_t>(count);
+    if (errno == EAGAIN || errno == EWOULDBLOCK) return std::nullopt;
+    if (errno != EINTR) return 0;
+  }
+}
+
+bool write_some(int descriptor, std::span<const std::byte> from) {
+  const SigpipeGuard guard;
+  const ssize_t count = ::write(descriptor, from.data(), from.size());
+  return count >= 0 && static_cast<std::size_t>(count) == from.size();
 }
 
 std::string errno_text(int error) {

@@ -2,6 +2,10 @@
 
 // An owned descriptor: closed when it goes.
 
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
 #include <utility>
 
 #include "skyward/base/error.h"
@@ -47,6 +51,15 @@ struct SocketPair {
 Result<SocketPair> make_socket_pair();
 
 Status set_non_blocking(int descriptor, bool on);
+
+// Another number, at least 3, for the same open file; close-on-exec.
+Result<FileDescriptor> duplicate(int descriptor);
+
+// Reads once, without waiting when the descriptor is non-blocking. 0: the end of the stream, also
+// when it broke. Nothing: nothing is there now.
+std::optional<std::size_t> read_some(int descriptor, std::span<std::byte> to);
+// Writes once. False when not all of it was taken.
+bool write_some(int descriptor, std::span<const std::byte> from);
 
 // "Connection refused (errno 111)" for an errno value.
 std::string errno_text(int error);

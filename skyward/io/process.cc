@@ -109,4 +109,8 @@ void Process::signal_group(int number) {
   if (!impl_->reaped && impl_->has_group) ::kill(-impl_->child.pid, number);
 }
 
+void Process::interrupt() { signal(SIGINT); }
+
+void Process::kill_group() { signal_group(SIGKILL); }
+
 }  // namespace skyward::io

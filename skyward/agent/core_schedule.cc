@@ -1,4 +1,4 @@
-#include "skyward/agent/schedule.h"
+#include "skyward/agent/core_schedule.h"
 
 #include <fmt/format.h>
 

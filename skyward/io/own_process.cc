@@ -1,0 +1,59 @@
+#include "skyward/io/own_process.h"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <utility>
+
+namespace skyward::io {
+
+namespace {
+
+bool is_socket(int descriptor) {
+  struct stat status{};
+  return ::fstat(descriptor, &status) == 0 && S_ISSOCK(status.st_mode);
+}
+
+}  // namespace
+
+Result<StandardStreams> take_standard_streams() {
+  StandardStreams streams;
+  auto read = duplicate(STDIN_FILENO);
+  if (!read) return fail(read);
+  streams.read = std::move(*read);
+  if (!is_socket(STDIN_FILENO)) {
+    auto write = duplicate(STDOUT_FILENO);
+    if (!write) return fail(write);
+    streams.write = std::move(*write);
+  }
+  for (const FileDescriptor* end : {&streams.read, &streams.write}) {
+    if (!*end) continue;
+    const Status changed = set_non_blocking(end->get(), true);
+    if (!changed) return fail(changed);
+  }
+  const FileDescriptor nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  if (nothing) ::dup2(nothing.get(), STDIN_FILENO);
+  ::dup2(STDERR_FILENO, STDOUT_FILENO);
+  return streams;
+}
+
+void ignore_broken_pipes() { ::signal(SIGPIPE, SIG_IGN); }
+
+void forbid_core_files() {
+  const rlimit none{.rlim_cur = 0, .rlim_max = 0};
+  ::setrlimit(RLIMIT_CORE, &none);
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  if (::gethostname(name.data(), name.size() - 1) != 0) return "";
+  return name.data();
+}
+
+std::uint64_t process_id() { return static_cast<std::uint64_t>(::getpid()); }
+
+}  // namespace skyward::io
