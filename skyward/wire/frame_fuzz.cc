@@ -3,7 +3,7 @@
 // again it is the same.
 //
 //   cmake --preset fuzz && ninja -C build/fuzz frame_fuzz
-//   build/fuzz/skyward/wire/frame_fuzz -max_len=4096 <folder to grow> skyward/wire/testdata/corpus
+//   build/fuzz/bin/frame_fuzz -max_len=4096 <folder to grow> skyward/wire/testdata/corpus
 
 #include <algorithm>
 #include <cstdint>

@@ -42,6 +42,7 @@ std::map<std::string, std::string> seeds() {
   WorkerMessage message;
   message.body = shared_text("body");
   message.payload = rich_payload();
+  message.behind = true;
   message.retained = {BlobId{3}};
   message.text = "c++";
   for (const WorkerKind kind : {WorkerKind::run, WorkerKind::credit, WorkerKind::stop,

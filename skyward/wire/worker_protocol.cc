@@ -77,6 +77,12 @@ class Buffers {
   std::size_t count_ = 0;
 };
 
+// The second byte: of a run, whether it was sent behind unfinished tasks.
+std::uint8_t status_byte(const WorkerMessage& message) {
+  if (message.kind == WorkerKind::run) return message.behind ? 1 : 0;
+  return static_cast<std::uint8_t>(message.status);
+}
+
 // Makes the head of prefix, fields and `bytes` more, which `write` fills.
 template <typename Write>
 void write_head(const WorkerMessage& message, EncodedWorkerMessage& encoded, std::size_t bytes,
@@ -88,8 +94,7 @@ void write_head(const WorkerMessage& message, EncodedWorkerMessage& encoded, std
   ByteWriter to(encoded.head.data());
   to.put(static_cast<std::uint32_t>(length));
   to.put(static_cast<std::uint8_t>(message.kind));
-  to.put(message.kind == WorkerKind::run ? std::uint8_t{message.behind}
-                                         : static_cast<std::uint8_t>(message.status));
+  to.put(status_byte(message));
   to.put(static_cast<std::uint16_t>(encoded.descriptors.size()));
   to.put(message.task.value);
   write(to);
@@ -167,14 +172,18 @@ WorkerMessage Decoder::decode() {
   const auto descriptors = reader_.take<std::uint16_t>();
   message.task = TaskId{reader_.take<std::uint64_t>()};
   if (descriptors != blobs_.size()) fail("it announces another number of blobs than it brings");
-  if (status > static_cast<std::uint8_t>(WorkerStatus::cancelled)) fail("its status is unknown");
-  if (!problem().empty()) return message;
   message.kind = static_cast<WorkerKind>(kind);
-  message.status = static_cast<WorkerStatus>(status);
+  const bool is_run = message.kind == WorkerKind::run;
+  const std::uint8_t last = is_run ? 1 : static_cast<std::uint8_t>(WorkerStatus::cancelled);
+  if (status > last) fail("its status is unknown");
+  if (!problem().empty()) return message;
+  if (is_run) {
+    message.behind = status == 1;
+  } else {
+    message.status = static_cast<WorkerStatus>(status);
+  }
   switch (message.kind) {
     case WorkerKind::run:
-      message.behind = status == 1;
-      message.status = WorkerStatus::ok;
       read_run(message);
       break;
     case WorkerKind::credit:

@@ -32,8 +32,8 @@
 //
 // To cancel, the agent writes the u64 task id to the pipe at the worker's descriptor 4 and then
 // sends SIGINT: the handler raises only if that very task is running. Unstarted tasks named there
-// are skipped. With kWorkerWithdrawBit set, the id means: give the task back (`cancelled`) if it has
-// not begun, best at once from within the handler; never interrupt it.
+// are skipped. With kWorkerWithdrawBit set, the id means: give the task back (`cancelled`) if it
+// has not begun, best at once from within the handler; never interrupt it.
 //
 // Output: descriptors 1 and 2 are pipes to the agent. A task that was sent behind unfinished ones
 // (run's status 1) begins with a mark: to both pipes the worker writes the 8 bytes of SKYWARD_MARK
@@ -54,8 +54,8 @@ namespace skyward::wire {
 
 inline constexpr int kWorkerSocket = 3;
 inline constexpr int kWorkerCancelPipe = 4;
-inline constexpr std::size_t kWorkerPrefixBytes = 4;  // the length
-inline constexpr std::size_t kWorkerMarkBytes = 16;   // mark and task id
+inline constexpr std::size_t kWorkerPrefixBytes = 4;                         // the length
+inline constexpr std::size_t kWorkerMarkBytes = 16;                          // mark and task id
 inline constexpr std::uint64_t kWorkerWithdrawBit = std::uint64_t{1} << 63;  // on the cancel pipe
 
 enum class WorkerKind : std::uint8_t {

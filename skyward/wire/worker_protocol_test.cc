@@ -50,6 +50,7 @@ std::map<std::string, WorkerMessage> golden_messages() {
   run_again.kind = WorkerKind::run;
   run_again.task = TaskId{2};
   run_again.function = function_id();
+  run_again.behind = true;
   run_again.payload.buffers = {text_buffer("x")};
 
   messages["credit"].kind = WorkerKind::credit;
@@ -128,6 +129,7 @@ void expect_same(const WorkerMessage& one, const WorkerMessage& other) {
   EXPECT_EQ(one.task, other.task);
   EXPECT_EQ(one.function, other.function);
   EXPECT_EQ(one.body, other.body);
+  EXPECT_EQ(one.behind, other.behind);
   EXPECT_EQ(one.stream_window, other.stream_window);
   EXPECT_EQ(one.count, other.count);
   EXPECT_EQ(one.run_ns, other.run_ns);
@@ -227,7 +229,7 @@ TEST(WorkerProtocol, RefusesWhatDoesNotFit) {
   };
   EXPECT_THAT(refusal(with(kKindAt, std::uint8_t{0}), blobs), HasSubstr("kind is unknown"));
   EXPECT_THAT(refusal(with(kKindAt, std::uint8_t{19}), blobs), HasSubstr("kind is unknown"));
-  EXPECT_THAT(refusal(with(kStatusAt, std::uint8_t{3}), blobs), HasSubstr("status is unknown"));
+  EXPECT_THAT(refusal(with(kStatusAt, std::uint8_t{2}), blobs), HasSubstr("status is unknown"));
   EXPECT_THAT(refusal(with(kDescriptorsAt, std::uint16_t{2}), blobs), HasSubstr("number of blobs"));
   EXPECT_THAT(refusal(run, {}), HasSubstr("number of blobs"));
   EXPECT_THAT(refusal(with(kRunBuffersAt, std::uint32_t{65'537}), blobs), HasSubstr("too many"));
@@ -244,6 +246,9 @@ TEST(WorkerProtocol, RefusesWhatDoesNotFit) {
   EXPECT_THAT(refusal(with(second + 24, std::uint32_t{1}), blobs), HasSubstr("is not there"));
   EXPECT_THAT(refusal(with(second + 28, std::uint32_t{1}), blobs), HasSubstr("later version"));
 
+  Bytes result = golden_bytes()["cancelled"];
+  store(&result[kStatusAt], std::uint8_t{3});
+  EXPECT_THAT(refusal(result, {}), HasSubstr("status is unknown"));
   Bytes longer = run;
   longer.emplace_back();
   EXPECT_THAT(refusal(longer, blobs), HasSubstr("longer than its parts"));
