@@ -144,10 +144,10 @@ def test_asyncio(pool):
     async def main():
         one = await add(1, 2).on(pool)
         several = await asyncio.gather(*[add(i).on(pool) for i in range(5)])
-        batch = await (add(1) & add("a")).on(pool)
+        batch = await (add(1) & add("a", "b")).on(pool)
         return one, several, batch
 
-    assert asyncio.run(main()) == (3, [0, 1, 2, 3, 4], (1, "a"))
+    assert asyncio.run(main()) == (3, [0, 1, 2, 3, 4], (1, "ab"))
 
 
 def test_asyncio_batch_error_comes_after_all_have_ended(pool, tmp_path):
@@ -215,8 +215,8 @@ def test_a_generator_stays_a_bounded_way_ahead_and_stops(pool, tmp_path):
     def endless(closed, made):
         try:
             for i in itertools.count():
-                with open(made, "w") as file:
-                    file.write(str(i))
+                with open(made, "a") as file:
+                    file.write(".")
                 yield i
         finally:
             open(closed, "w").close()
@@ -224,7 +224,7 @@ def test_a_generator_stays_a_bounded_way_ahead_and_stops(pool, tmp_path):
     with endless(str(closed), str(made)) >> pool as items:
         assert [next(items) for _ in range(3)] == [0, 1, 2]
     wait_until(closed.exists)
-    assert int(made.read_text()) < 100
+    assert len(made.read_text()) < 100
     assert list(items) == []
     assert add(1) >> pool == 1
 

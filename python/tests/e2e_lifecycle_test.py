@@ -1,6 +1,7 @@
 """Opening and closing, whatever happens."""
 
 import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -325,7 +326,9 @@ def test_local_modules_are_found(tmp_path):
                 print(answer.x, isinstance(answer, Point))
     """)
     )
+    environment = {**os.environ, "PYTHONPATH": str(pathlib.Path(sky.__file__).parent.parent)}
     done = subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, timeout=60, cwd="/"
-    )
+        [sys.executable, str(script)],
+        capture_output=True, text=True, timeout=60, cwd="/", env=environment,
+    )  # fmt: skip
     assert done.stdout == "6 True\n", done.stderr

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 
+import cloudpickle
 import numpy
 import pytest
 
@@ -13,6 +14,12 @@ from skyward import serialize
 
 FACTOR = 2
 TABLE = {"a": 1}
+
+
+@pytest.fixture(autouse=True)
+def no_module_goes_by_value(monkeypatch):
+    """Other tests of this process may have asked for it."""
+    monkeypatch.setattr(cloudpickle, "list_registry_pickle_by_value", set)
 
 
 class Thing:
@@ -28,7 +35,7 @@ def look_up(key):
     return TABLE[key]
 
 
-def test_a_body_is_pickled_once(monkeypatch):
+def test_a_body_is_pickled_once():
     f = make_function(
         "def f(x):\n    return math.sqrt(x) * SCALE", math=__import__("math"), SCALE=3
     )
@@ -38,6 +45,13 @@ def test_a_body_is_pickled_once(monkeypatch):
     second = serialize.dumps_function(f, "f")
     assert second is not first
     assert pickle.loads(second)(4) == 8
+
+
+def test_a_body_is_pickled_anew_when_modules_go_by_value(monkeypatch):
+    f = make_function("def f():\n    return 1")
+    first = serialize.dumps_function(f, "f")
+    monkeypatch.setattr(cloudpickle, "list_registry_pickle_by_value", lambda: {"a_module"})
+    assert serialize.dumps_function(f, "f") is not first
 
 
 def test_a_body_with_changeable_parts_is_pickled_each_time():
