@@ -1,7 +1,7 @@
 """Skyward beside its peers, in one run on one machine: `./dev bench [--quick] [--only NAME …]`.
 
-Rounds are interleaved (A, B, C, A, B, C …), figures are medians over the rounds; compare ratios, not figures. Writes
-bench/out/results.json and bench/out/chart.png.
+Rounds are interleaved (A, B, C, A, B, C …), figures are medians over the rounds; compare ratios,
+not figures. Writes bench/out/results.json and bench/out/chart.png.
 """
 
 from __future__ import annotations
@@ -86,7 +86,9 @@ def memcpy_gib_s(array: np.ndarray) -> float:
     return array.nbytes / (1 << 30) / best
 
 
-def measure(contender_class, workers: int, calls: int, tasks: int, array: np.ndarray) -> dict[str, float]:
+def measure(
+    contender_class, workers: int, calls: int, tasks: int, array: np.ndarray
+) -> dict[str, float]:
     contender = contender_class(workers)
     begin = time.perf_counter()
     contender.start()
@@ -121,7 +123,10 @@ def measure(contender_class, workers: int, calls: int, tasks: int, array: np.nda
 
 
 def broadcast_ratio(array: np.ndarray) -> float:
-    """Time of a broadcast to four local nodes over that of one: 1 when the bytes are stored once, 4 when copied for each."""
+    """Time of a broadcast to four local nodes over that of one.
+
+    About 1 when the bytes are stored once, 4 when they are copied for each.
+    """
     import skyward as sky
 
     times = {}
@@ -176,14 +181,20 @@ def draw_chart(summary: dict[str, dict[str, float]], path: Path) -> None:
         axis.invert_yaxis()
         axis.set_xscale("log")
         axis.margins(x=0.25)
-        axis.set_title(f"{workload} [{unit}], {'more' if more_is_better else 'less'} is better", fontsize=10)
-    figure.suptitle(f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, medians")
+        axis.set_title(
+            f"{workload} [{unit}], {'more' if more_is_better else 'less'} is better", fontsize=10
+        )
+    figure.suptitle(
+        f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, medians"
+    )
     figure.savefig(path, dpi=110)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="one small round, to see that everything runs")
+    parser.add_argument(
+        "--quick", action="store_true", help="one small round, to see that everything runs"
+    )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--only", nargs="*", help="names of contenders")
@@ -205,7 +216,11 @@ def main() -> int:
     summary = summarize(results)
     print_table(summary)
     report = {
-        "machine": {"cpus": os.cpu_count(), "python": platform.python_version(), "load": os.getloadavg()},
+        "machine": {
+            "cpus": os.cpu_count(),
+            "python": platform.python_version(),
+            "load": os.getloadavg(),
+        },
         "versions": {c.name: c.version() for c in chosen},
         "skipped": skipped,
         "workers": options.workers,
@@ -217,8 +232,10 @@ def main() -> int:
     }
     if "skyward" in results:
         report["broadcast_4_nodes_over_1"] = broadcast_ratio(array)
-        print(f"\nmemcpy {report['memcpy_gib_s']:.2f} GiB/s; broadcast to 4 nodes takes "
-              f"{report['broadcast_4_nodes_over_1']:.2f} x the time of 1")
+        print(
+            f"\nmemcpy {report['memcpy_gib_s']:.2f} GiB/s; broadcast to 4 nodes takes "
+            f"{report['broadcast_4_nodes_over_1']:.2f} x the time of 1"
+        )
     for name, why in skipped.items():
         print(f"skipped {name}: {why}")
     OUT.mkdir(exist_ok=True)

@@ -1,7 +1,7 @@
 """The systems that bench.py compares, each behind the same five verbs.
 
-A contender runs `workers` worker processes on this machine. Every verb uses the system's own recommended way: futures where
-it tracks tasks one by one, its object store where it has one.
+A contender runs `workers` worker processes on this machine. Every verb uses the system's own
+recommended way: futures where it tracks tasks one by one, its object store where it has one.
 """
 
 from __future__ import annotations
@@ -64,7 +64,9 @@ class Skyward(Contender):
 
         self.sky = sky
         self.echo, self.touch = sky.compute(echo), sky.compute(touch)
-        self.pool = sky.ComputePool(provider=sky.Local(), nodes=self.workers, display="quiet", collect_metrics=False)
+        self.pool = sky.ComputePool(
+            provider=sky.Local(), nodes=self.workers, display="quiet", collect_metrics=False
+        )
         self.pool.__enter__()
 
     def close(self):
@@ -159,7 +161,9 @@ class Dask(Contender):
         return self.client.submit(function, *args, pure=False).result()
 
     def many(self, function, items):
-        return self.client.gather([self.client.submit(function, item, pure=False) for item in items])
+        return self.client.gather(
+            [self.client.submit(function, item, pure=False) for item in items]
+        )
 
 
 class Ray(Contender):

@@ -1,6 +1,7 @@
 #pragma once
 
-// What the face throws. Each class says what the caller may do about it; what() says what failed, where, why and what to do next.
+// What the face throws. Each class says what the caller may do about it; what() says what failed,
+// where, why and what to do next.
 
 #include <stdexcept>
 #include <string>

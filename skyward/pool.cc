@@ -47,9 +47,15 @@ void wait_polling(std::unique_lock<std::mutex>& lock, std::condition_variable& c
 Outcome make_outcome(engine::Completion completion) {
   Outcome outcome;
   switch (completion.status) {
-    case engine::Completion::Status::ok: outcome.status = OutcomeStatus::ok; break;
-    case engine::Completion::Status::raised: outcome.status = OutcomeStatus::raised; break;
-    case engine::Completion::Status::failed: outcome.status = OutcomeStatus::failed; break;
+    case engine::Completion::Status::ok:
+      outcome.status = OutcomeStatus::ok;
+      break;
+    case engine::Completion::Status::raised:
+      outcome.status = OutcomeStatus::raised;
+      break;
+    case engine::Completion::Status::failed:
+      outcome.status = OutcomeStatus::failed;
+      break;
   }
   outcome.payload = std::move(completion.payload);
   outcome.error = std::move(completion.error);
@@ -329,8 +335,8 @@ void Pool::open(const std::function<void()>& poll) {
   options.job_id = impl_->job_id;
   options.heartbeat_timeout = kHeartbeatTimeout;
   options.workers_per_node = kWorkersPerNode;
-  impl_->loop = std::make_shared<engine::Loop>(impl_->spec, std::move(options),
-                                               *std::move(provider), *impl_);
+  impl_->loop =
+      std::make_shared<engine::Loop>(impl_->spec, std::move(options), *std::move(provider), *impl_);
   impl_->loop->open();
   Status status;
   try {
@@ -368,7 +374,9 @@ Handle Pool::submit(Call call) {
   return std::move(impl_->submit(std::move(calls)).front());
 }
 
-std::vector<Handle> Pool::submit(std::vector<Call> calls) { return impl_->submit(std::move(calls)); }
+std::vector<Handle> Pool::submit(std::vector<Call> calls) {
+  return impl_->submit(std::move(calls));
+}
 
 std::vector<Handle> Pool::broadcast(const Call& call) {
   std::vector<Call> calls;
@@ -396,8 +404,8 @@ wire::Blob Pool::store(ByteView bytes) {
 bool Pool::next_events(std::vector<Event>& events, Duration timeout) {
   events.clear();
   std::unique_lock lock(impl_->events_mutex);
-  impl_->events_changed.wait_for(
-      lock, timeout, [this] { return !impl_->events.empty() || impl_->events_ended; });
+  impl_->events_changed.wait_for(lock, timeout,
+                                 [this] { return !impl_->events.empty() || impl_->events_ended; });
   events.swap(impl_->events);
   if (const std::uint64_t dropped = std::exchange(impl_->events_dropped, 0); dropped > 0) {
     events.push_back(ErrorEvent{

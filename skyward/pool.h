@@ -2,8 +2,9 @@
 
 // A pool, from the caller's side: open it, submit calls, wait for their handles, close it.
 //
-// Everything here may be called from any thread. Calls are language-neutral: a function body (by id) and payload buffers; the typed C++ layer
-// (function.h) and the Python package stand on top. The engine runs on a thread of its own, which the Pool owns.
+// Everything here may be called from any thread. Calls are language-neutral: a function body (by
+// id) and payload buffers; the typed C++ layer (function.h) and the Python package stand on top.
+// The engine runs on a thread of its own, which the Pool owns.
 
 #include <cstddef>
 #include <cstdint>
@@ -31,10 +32,10 @@ struct FunctionBody {
 FunctionBody make_function(SharedBytes bytes, std::string name);
 
 struct CallOptions {
-  Duration timeout{};               // run time allowed; zero: none
+  Duration timeout{};                   // run time allowed; zero: none
   std::optional<std::uint32_t> node;    // this node only
   std::optional<std::uint32_t> worker;  // ... and this worker of it
-  std::uint32_t stream_window = 0;  // > 0: the function is a generator; items arrive one by one
+  std::uint32_t stream_window = 0;      // > 0: the function is a generator; items arrive one by one
 };
 
 struct Call {
@@ -44,9 +45,10 @@ struct Call {
 };
 
 enum class OutcomeStatus : std::uint8_t {
-  ok,        // payload: the result (of a stream: nothing, it ended)
-  raised,    // payload: the exception, in the worker language's own form
-  failed,    // no answer from the function: `error` says why (worker died, timeout, cancelled, node lost, pool closed)
+  ok,      // payload: the result (of a stream: nothing, it ended)
+  raised,  // payload: the exception, in the worker language's own form
+  failed,  // no answer from the function: `error` says why (worker died, timeout, cancelled, node
+           // lost, pool closed)
 };
 
 struct Outcome {
@@ -60,7 +62,8 @@ struct Outcome {
   std::vector<std::string> tail;  // last lines of the task's output, unless ok
 };
 
-// The caller's end of a task in flight. Copies refer to the same task. Dropping all handles does not cancel.
+// The caller's end of a task in flight. Copies refer to the same task. Dropping all handles does
+// not cancel.
 class Handle {
  public:
   Handle() = default;
@@ -71,13 +74,15 @@ class Handle {
   bool wait(Duration timeout) const;
   // The outcome, moved out; call once, when done.
   Outcome take();
-  // Asks for cancellation; the outcome will be `failed` with kind cancelled, unless it was already on its way.
+  // Asks for cancellation; the outcome will be `failed` with kind cancelled, unless it was already
+  // on its way.
   void cancel();
   // Calls `callback` on the engine's thread when done (at once when it is); it must not block.
   void on_done(std::function<void()> callback);
 
-  // For a stream: waits for the next item. Returns true with an item, false when the stream has ended (then done() and take()
-  // tell how) or the time is over (then not done()). Taking an item lets the generator go on.
+  // For a stream: waits for the next item. Returns true with an item, false when the stream has
+  // ended (then done() and take() tell how) or the time is over (then not done()). Taking an item
+  // lets the generator go on.
   bool next(wire::Payload& item, Duration timeout);
 
  private:
@@ -97,11 +102,12 @@ class Pool {
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
 
-  // Provisions the nodes and waits until they are ready; throws what went wrong after everything was given back. `poll` is called about every
-  // 100 ms while waiting and may throw, which aborts the opening (Python: signals).
+  // Provisions the nodes and waits until they are ready; throws what went wrong after everything
+  // was given back. `poll` is called about every 100 ms while waiting and may throw, which aborts
+  // the opening (Python: signals).
   void open(const std::function<void()>& poll = {});
-  // Cancels what runs, gives all machines back, delivers the last events. Does nothing on a closed pool. Never throws for what
-  // the cloud says; that becomes an Error event.
+  // Cancels what runs, gives all machines back, delivers the last events. Does nothing on a closed
+  // pool. Never throws for what the cloud says; that becomes an Error event.
   void close();
 
   // These throw NotProvisionedError when the pool is not open.
@@ -110,11 +116,12 @@ class Pool {
   // Once on every worker; handles in rank order.
   std::vector<Handle> broadcast(const Call& call);
 
-  // Stores large bytes for sending, once; the copy runs on the calling thread. The blob may be used in any number of calls.
+  // Stores large bytes for sending, once; the copy runs on the calling thread. The blob may be used
+  // in any number of calls.
   wire::Blob store(ByteView bytes);
 
-  // Events since the last call, in order. Waits until there is one, the time is over, or the pool has closed and all have been
-  // taken (then `false`).
+  // Events since the last call, in order. Waits until there is one, the time is over, or the pool
+  // has closed and all have been taken (then `false`).
   bool next_events(std::vector<Event>& events, Duration timeout);
 
   bool is_active() const;
@@ -127,7 +134,8 @@ class Pool {
   std::unique_ptr<struct PoolImpl> impl_;
 };
 
-// A received payload's buffer as memory: small ones as they are, blobs mapped (privately, writable). Throws on a mapping failure.
+// A received payload's buffer as memory: small ones as they are, blobs mapped (privately,
+// writable). Throws on a mapping failure.
 SharedBytes map_buffer(const wire::Buffer& buffer);
 
 }  // namespace skyward

@@ -1,7 +1,8 @@
 """Train a classifier for handwritten digits on four local nodes, then test it in parallel.
 
-Each round, every node trains the shared weights on its own shard of the training images (`@`), and the driver averages
-what comes back. At the end the test images are split and judged in parallel (`gather`).
+Each round, every node trains the shared weights on its own shard of the training images (`@`), and
+the driver averages what comes back. At the end the test images are split and judged in parallel
+(`gather`).
 """
 
 import sys
@@ -16,7 +17,7 @@ SPLIT = 1297  # of 1797 images: the first are for training, the last 500 for tes
 
 
 def load_images():
-    """8×8 images of digits, shuffled the same way everywhere, as rows of 64 values in 0…1 and a constant 1."""
+    """8×8 images of digits, shuffled alike everywhere: rows of 64 values in 0…1 and a 1."""
     from sklearn.datasets import load_digits
 
     digits = load_digits()
@@ -33,7 +34,10 @@ def probabilities(rows, weights):
 
 @sky.compute
 def train(weights, round_number, epochs=5, rate=0.5, batch=32):
-    """Softmax regression by mini-batch gradient descent on this worker's shard; returns the new weights."""
+    """Softmax regression by mini-batch gradient descent on this worker's shard.
+
+    Returns the new weights.
+    """
     rows, labels = load_images()
     rows, labels = sky.shard(rows[:SPLIT], labels[:SPLIT], shuffle=True, seed=round_number)
     weights = weights.copy()

@@ -27,8 +27,8 @@ inline Bytes to_bytes(std::string_view text) {
   return {view.begin(), view.end()};
 }
 
-// Immutable bytes that several may hold: `owner` keeps `view` alive, whatever it is (a vector, a Python object, a
-// mapped file). Copies are cheap and never copy the bytes.
+// Immutable bytes that several may hold: `owner` keeps `view` alive, whatever it is (a vector, a
+// Python object, a mapped file). Copies are cheap and never copy the bytes.
 struct SharedBytes {
   std::shared_ptr<const void> owner;
   ByteView view;

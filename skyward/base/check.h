@@ -15,9 +15,9 @@ namespace skyward {
 
 }  // namespace skyward
 
-#define SKYWARD_CHECK(condition, ...)                                                       \
-  do {                                                                                      \
-    if (!(condition)) [[unlikely]] {                                                        \
+#define SKYWARD_CHECK(condition, ...)                                                         \
+  do {                                                                                        \
+    if (!(condition)) [[unlikely]] {                                                          \
       ::skyward::check_failed(__FILE__, __LINE__, #condition, ::fmt::format("" __VA_ARGS__)); \
-    }                                                                                       \
+    }                                                                                         \
   } while (false)

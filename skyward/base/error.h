@@ -2,9 +2,10 @@
 
 // How failures travel below the face.
 //
-// A function that can fail returns Result<T>. The error says in its kind what the caller should do next; that is
-// the only thing code may branch on. The text is for people: `message` says what failed, where and why, `hint` says
-// what to do about it. Only the face (skyward/*.h, the Python package) throws.
+// A function that can fail returns Result<T>. The error says in its kind what the caller should do
+// next; that is the only thing code may branch on. The text is for people: `message` says what
+// failed, where and why, `hint` says what to do about it. Only the face (skyward/*.h, the Python
+// package) throws.
 
 #include <expected>
 #include <string>
@@ -41,7 +42,8 @@ using Result = std::expected<T, Error>;
 
 using Status = Result<void>;
 
-// Makes the failing value of any Result: `return fail(ErrorKind::invalid, "nodes must be at least 1")`.
+// Makes the failing value of any Result: `return fail(ErrorKind::invalid, "nodes must be at least
+// 1")`.
 inline std::unexpected<Error> fail(ErrorKind kind, std::string message, std::string hint = {}) {
   return std::unexpected(Error{kind, std::move(message), std::move(hint)});
 }

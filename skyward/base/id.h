@@ -1,6 +1,7 @@
 #pragma once
 
-// Ids are types: a NodeId is not a TaskId and neither is an int. The tag names the kind, `value` is the number.
+// Ids are types: a NodeId is not a TaskId and neither is an int. The tag names the kind, `value` is
+// the number.
 
 #include <compare>
 #include <cstddef>

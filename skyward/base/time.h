@@ -1,7 +1,7 @@
 #pragma once
 
-// Time as an argument. Cores never ask what time it is: they are told, in these types. The clock has no now() on
-// purpose; io/event_loop.h reads the real one, sim/ makes up its own.
+// Time as an argument. Cores never ask what time it is: they are told, in these types. The clock
+// has no now() on purpose; io/event_loop.h reads the real one, sim/ makes up its own.
 
 #include <chrono>
 

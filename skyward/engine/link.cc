@@ -15,7 +15,8 @@ namespace skyward::engine {
 namespace {
 
 constexpr std::size_t kStderrTailBytes = 4096;
-// Between the end of the stream and the end of the command, so that the loss can be told with its reason.
+// Between the end of the stream and the end of the command, so that the loss can be told with its
+// reason.
 constexpr Duration kExitGrace = 500ms;
 
 io::Outgoing outgoing(wire::EncodedFrame frame) {
@@ -109,8 +110,8 @@ Status Link::start(const provider::Connection& connection, bool socket) {
     options.descriptors.emplace_back(theirs_in.get(), 0);
     options.descriptors.emplace_back(theirs_out.get(), 1);
   }
-  auto process = io::Process::spawn(loop_, options,
-                                    [this](io::ExitStatus status) { exited(status); });
+  auto process =
+      io::Process::spawn(loop_, options, [this](io::ExitStatus status) { exited(status); });
   if (!process) return fail(process);
   process_ = *std::move(process);
   stderr_ = std::move(errors->read);
@@ -142,8 +143,8 @@ void Link::send(wire::Message message) {
 void Link::receive(io::Incoming incoming) {
   if (lost_told_) return;
   const ByteView head = ByteView(incoming.head).subspan(wire::kFramePrefixBytes);
-  auto frame = wire::decode(head, std::move(incoming.body),
-                            received_blobs(std::move(incoming.descriptors)));
+  auto frame =
+      wire::decode(head, std::move(incoming.body), received_blobs(std::move(incoming.descriptors)));
   if (!frame) {
     lose(ErrorKind::lost, "its agent sent a frame that cannot be read: " + frame.error().message);
     return;
@@ -158,8 +159,10 @@ void Link::receive(io::Incoming incoming) {
     return;
   }
   switch (session_.arrived(frame->envelope)) {
-    case wire::Session::Arrival::deliver: break;
-    case wire::Session::Arrival::duplicate: return;
+    case wire::Session::Arrival::deliver:
+      break;
+    case wire::Session::Arrival::duplicate:
+      return;
     case wire::Session::Arrival::gap:
       lose(ErrorKind::lost, "a message of its agent is missing");
       return;
@@ -224,7 +227,8 @@ void Link::exited(io::ExitStatus status) {
     schedule_gone();
     return;
   }
-  // What the agent wrote last may still be in the socket: its end is told by the channel, or by this timer.
+  // What the agent wrote last may still be in the socket: its end is told by the channel, or by
+  // this timer.
   loop_.cancel_timer(timer_);
   std::string why = fmt::format("its agent ended ({})", status.describe());
   timer_ = loop_.start_timer(io::EventLoop::now() + (channel_ && channel_->is_open() ? 20ms : 0ms),

@@ -1,7 +1,8 @@
 #pragma once
 
-// The engine's end of the connection to one node's agent: the command that reaches it (an agent of our own, ssh …), the channel of frames
-// over that command's stdio, and the session that survives the channel. Greets, checks versions, decodes; decides nothing else.
+// The engine's end of the connection to one node's agent: the command that reaches it (an agent of
+// our own, ssh …), the channel of frames over that command's stdio, and the session that survives
+// the channel. Greets, checks versions, decodes; decides nothing else.
 
 #include <deque>
 #include <functional>
@@ -33,15 +34,16 @@ class Link {
   };
 
   // Starts the command; a failure to start it comes as on_lost, too.
-  Link(io::EventLoop& loop, wire::Hello hello, const provider::Connection& connection,
-       bool socket, Events events);
+  Link(io::EventLoop& loop, wire::Hello hello, const provider::Connection& connection, bool socket,
+       Events events);
   ~Link();
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
 
   void send(wire::Message message);
 
-  // Ends the conversation: the agent sees the end of its input and has `grace` to clean up, then it is killed. on_lost is not called any more.
+  // Ends the conversation: the agent sees the end of its input and has `grace` to clean up, then it
+  // is killed. on_lost is not called any more.
   void close(Duration grace);
 
  private:

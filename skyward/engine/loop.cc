@@ -105,16 +105,17 @@ void Loop::next_verb() {
 }
 
 void Loop::list_offers() {
-  ask_provider(
-      [this] { return provider_->offers(state_.spec, deadline_in(kProvisionTimeout)); },
-      [this](Time now, Result<std::vector<Offer>> offers) {
-        on_offers(state_, *this, now, std::move(offers));
-      });
+  ask_provider([this] { return provider_->offers(state_.spec, deadline_in(kProvisionTimeout)); },
+               [this](Time now, Result<std::vector<Offer>> offers) {
+                 on_offers(state_, *this, now, std::move(offers));
+               });
 }
 
 void Loop::prepare(const Offer& offer) {
   ask_provider(
-      [this, offer] { return provider_->prepare(state_.spec, offer, deadline_in(kProvisionTimeout)); },
+      [this, offer] {
+        return provider_->prepare(state_.spec, offer, deadline_in(kProvisionTimeout));
+      },
       [this](Time now, Result<Cluster> cluster) {
         if (cluster) cluster_ = std::make_shared<const Cluster>(*cluster);
         on_prepared(state_, *this, now, std::move(cluster));

@@ -1,7 +1,8 @@
 #pragma once
 
-// Does what the core decides: one thread with an event loop, the links to the agents, the provider's verbs on a blocking thread. Calls from
-// the face come in through one inbox; answers go out through Caller.
+// Does what the core decides: one thread with an event loop, the links to the agents, the
+// provider's verbs on a blocking thread. Calls from the face come in through one inbox; answers go
+// out through Caller.
 
 #include <atomic>
 #include <deque>
@@ -35,7 +36,8 @@ class Caller {
 class Loop final : private Effects {
  public:
   // `caller` must outlive the loop.
-  Loop(PoolSpec spec, Options options, std::unique_ptr<provider::Provider> provider, Caller& caller);
+  Loop(PoolSpec spec, Options options, std::unique_ptr<provider::Provider> provider,
+       Caller& caller);
   // The pool must be closed, or never have been opened. Joins the thread.
   ~Loop() override;
   Loop(const Loop&) = delete;

@@ -1,4 +1,7 @@
-"""1,000 tasks on four nodes while workers are killed at random: every result right, every failure reported, no hang."""
+"""1,000 tasks on four nodes while workers are killed at random.
+
+Every result is right, every failure is reported, nothing hangs.
+"""
 
 import os
 import random
@@ -95,7 +98,9 @@ def test_killed_workers_cost_only_their_task(seed):
         # A killed worker fails the task that it ran, and no other one.
         assert failures <= len(killed)
         # The pool is whole again.
-        assert sorted(r[0] for r in sky.gather(*[work(n) for n in range(40)]) >> pool) == list(range(40))
+        assert sorted(r[0] for r in sky.gather(*[work(n) for n in range(40)]) >> pool) == list(
+            range(40)
+        )
     assert not workers()
 
 
