@@ -14,6 +14,10 @@
 namespace skyward::python {
 namespace {
 
+// Python's spelling of the fields of an event.
+constexpr auto kRenderSignature =
+    "def render(self, name: str, fields: tuple[object, ...], wall_us: int) -> str";
+
 DisplayOptions options(int width, bool color, int utc_offset_seconds) {
   return {.width = width, .color = color, .utc_offset_seconds = utc_offset_seconds};
 }
@@ -53,7 +57,7 @@ void bind_display(nb::module_& module) {
           "render",
           [](LogDisplay& self, const std::string& name, const nb::tuple& fields,
              std::int64_t wall_us) { return self.render(from_python(name, fields), wall_us); },
-          nb::arg("name"), nb::arg("fields"), nb::arg("wall_us"));
+          nb::arg("name"), nb::arg("fields"), nb::arg("wall_us"), nb::sig(kRenderSignature));
 
   nb::class_<SpinnerDisplay>(module, "SpinnerDisplay", "A line that says how things stand.")
       .def(
@@ -66,7 +70,7 @@ void bind_display(nb::module_& module) {
           "render",
           [](SpinnerDisplay& self, const std::string& name, const nb::tuple& fields,
              std::int64_t wall_us) { return self.render(from_python(name, fields), wall_us); },
-          nb::arg("name"), nb::arg("fields"), nb::arg("wall_us"))
+          nb::arg("name"), nb::arg("fields"), nb::arg("wall_us"), nb::sig(kRenderSignature))
       .def("tick", &SpinnerDisplay::tick, nb::arg("wall_us"))
       .def("set_tasks", &SpinnerDisplay::set_tasks, nb::arg("done"), nb::arg("running"))
       .def("clear", &SpinnerDisplay::clear)

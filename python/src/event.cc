@@ -168,6 +168,8 @@ void bind_events(nb::module_& module) {
         return to_python(from_python(name, fields));
       },
       nb::arg("name"), nb::arg("fields"),
+      nb::sig("def round_trip(name: str, fields: tuple[object, ...]) -> tuple[str, tuple[object, "
+              "...]]"),
       "An event through the engine's own type and back; holds the two definitions together in a "
       "test.");
 }

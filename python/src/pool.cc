@@ -227,7 +227,7 @@ void bind_handle(nb::module_& module) {
       .def_prop_ro("status", [](const Outcome& outcome) { return status_name(outcome.status); })
       .def(
           "payload", [](const Outcome& outcome) { return to_python(outcome.payload); },
-          "(stream, [buffer, …])")
+          nb::sig("def payload(self) -> tuple[object, list[object]]"), "(stream, [buffer, …])")
       .def_prop_ro("error_kind",
                    [](const Outcome& outcome) { return to_string(outcome.error.kind); })
       .def_prop_ro("error_message", [](const Outcome& outcome) { return outcome.error.message; })
@@ -251,7 +251,8 @@ void bind_handle(nb::module_& module) {
       .def("take", &Handle::take, nb::call_guard<nb::gil_scoped_release>(),
            "The outcome; once, when done.")
       .def("cancel", &Handle::cancel, nb::call_guard<nb::gil_scoped_release>())
-      .def("next", &next_item, "The next (stream, buffers) of a generator; None: it has ended.");
+      .def("next", &next_item, nb::sig("def next(self) -> tuple[object, list[object]] | None"),
+           "The next (stream, buffers) of a generator; None: it has ended.");
   module.def("wait_all", &wait_all, nb::arg("handles"), "Waits until all are done.");
 
   nb::class_<Completions>(module, "Completions", "Finished tasks, by number.")
@@ -310,6 +311,8 @@ void bind_pool(nb::module_& module) {
           },
           nb::arg("call"), "Once on every worker; handles in rank order.")
       .def("next_events", &next_events, nb::arg("timeout"),
+           nb::sig("def next_events(self, timeout: float) -> list[tuple[str, tuple[object, ...]]] "
+                   "| None"),
            "[(name, fields), …] since the last call; None when the pool has closed and all were "
            "taken.")
       .def_prop_ro("is_ours", &OwnedPool::is_ours, "False in a forked child.")

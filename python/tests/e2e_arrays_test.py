@@ -2,6 +2,7 @@
 
 import gc
 import hashlib
+import os
 
 import numpy
 import pytest
@@ -74,6 +75,29 @@ def test_one_array_in_many_calls(pool):
     expected = hashlib.sha256(array).hexdigest()
     answers = sky.gather(*[digest(array) for _ in range(40)]) >> pool
     assert set(answers) == {expected}
+
+
+def test_one_array_in_many_calls_is_stored_once():
+    def stored():
+        names = (os.readlink(entry.path) for entry in os.scandir("/proc/self/fd"))
+        return sum("memfd:" in name for name in names)
+
+    with sky.ComputePool(display="quiet") as pool:
+        before = stored()
+        array = numpy.ones(1_000_000)
+        calls = [digest(array) for _ in range(30)]
+        # The generator keeps its worker busy, so that the calls are all waiting when we count.
+        stream = sky.compute(endless)() >> pool
+        next(stream)
+        futures = pool.submit_batch(sky.gather(*calls))
+        assert stored() - before == 1
+        stream.close()
+        assert len({future.result(30) for future in futures}) == 1
+
+
+def endless():
+    while True:
+        yield 1
 
 
 def test_plain_bytes_and_long_texts(pool):

@@ -142,6 +142,21 @@ def test_an_agent_that_dies_at_once(monkeypatch):
         pytest.fail("entered")
 
 
+def test_an_image_with_packages_has_an_environment_of_its_own():
+    def look():
+        import importlib.util
+        import sys
+
+        import iniconfig
+
+        return iniconfig.__file__, sys.prefix, importlib.util.find_spec("numpy") is None
+
+    with sky.ComputePool(pip=["iniconfig"], display="quiet") as pool:
+        file, prefix, without_numpy = sky.compute(look)() >> pool
+    assert file.startswith(prefix) and prefix != sys.prefix
+    assert without_numpy
+
+
 def test_image_hashes():
     assert sky.Image().content_hash() == "58316d12063e"
     for pip in (["torch", "numpy"], ["numpy", "torch"]):
@@ -218,6 +233,21 @@ def test_ctrl_c_stops_the_task_and_the_program(tmp_path):
     assert time.monotonic() - begin < 10
     wait_until(stopped.exists, 1)
     assert not any(map(is_alive, map(int, started.read_text().split())))
+
+
+def test_ctrl_c_stops_a_whole_batch():
+    child = start("""
+        import os, signal, threading, time, skyward as sky
+        work = sky.compute(lambda: time.sleep(600))  # on a worker
+        with sky.ComputePool(nodes=2, display="quiet") as pool:
+            threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+            try:
+                sky.gather(*[work() for _ in range(50)]) >> pool
+            except KeyboardInterrupt:
+                print(sky.gather(*[sky.compute(abs)(-i) for i in range(4)]) >> pool, flush=True)
+    """)
+    out, err = child.communicate(timeout=DEADLINE)
+    assert out == "(0, 1, 2, 3)\n", err
 
 
 def test_ctrl_c_while_opening(tmp_path):
