@@ -28,6 +28,7 @@
 #include <utility>
 
 #include "skyward/archive.h"
+#include "skyward/base/bytes.h"
 #include "skyward/error.h"
 #include "skyward/io/event_loop.h"
 #include "skyward/io/shared_memory.h"
@@ -193,6 +194,7 @@ class Worker {
 
   void run_task(wire::WorkerMessage message) {
     const std::uint64_t task = message.task.value;
+    keep_body(message);
     wire::WorkerMessage result;
     result.kind = wire::WorkerKind::result;
     result.task = message.task;
@@ -238,18 +240,24 @@ class Worker {
     }
   }
 
-  const RegisteredFunction& function_of(const wire::WorkerMessage& message) {
-    const auto known = functions_.find(message.function);
-    if (known != functions_.end()) return *known->second;
-    const std::string symbol(as_text(message.body.view));
-    const RegisteredFunction* function = find_function(symbol);
-    if (function == nullptr) {
-      throw ConfigurationError("the worker's program has no compute function '" + symbol +
-                               "'\nhint: driver and worker must be the same executable; functions "
-                               "of a library opened at run "
-                               "time are not there when a worker starts");
+  // A body comes with the first call of its function only, which may be one that is never carried
+  // out.
+  void keep_body(const wire::WorkerMessage& message) {
+    if (!message.body.empty()) symbols_[message.function] = std::string(as_text(message.body.view));
+  }
+
+  const RegisteredFunction& function_of(const wire::WorkerMessage& message) const {
+    const auto symbol = symbols_.find(message.function);
+    if (symbol == symbols_.end()) {
+      throw SkywardError("the agent named a function whose body it has not sent");
     }
-    functions_.emplace(message.function, function);
+    const RegisteredFunction* function = find_function(symbol->second);
+    if (function == nullptr) {
+      throw ConfigurationError("the worker's program has no compute function '" + symbol->second +
+                               "'\nhint: driver and worker must be the same executable; functions "
+                               "of a library opened at "
+                               "run time are not there when a worker starts");
+    }
     return *function;
   }
 
@@ -273,7 +281,7 @@ class Worker {
   }
 
   WorkerSocket socket_;
-  std::unordered_map<FunctionId, const RegisteredFunction*> functions_;
+  std::unordered_map<FunctionId, std::string> symbols_;
   std::uint8_t mark_[8] = {};
   bool has_mark_ = false;
 };

@@ -307,6 +307,23 @@ TEST_F(WorkerTest, TasksThatHaveNotBegunAreGivenBackAtOnce) {
   EXPECT_EQ(value<std::vector<double>>(receive(3)), std::vector<double>{6});
 }
 
+TEST_F(WorkerTest, BodiesOfCancelledTasksAreKept) {
+  send(1, compute<waits>());
+  read_until(out_, "running\n");
+  send(2, compute<twice>({1}));
+  send(3, compute<fails>("x"));
+  cancel(2);
+  cancel(3 | wire::kWorkerWithdrawBit);
+  receive(3);
+  cancel(1);
+  receive(1);
+  receive(2);
+  send(4, compute<twice>({2}), {.with_body = false});
+  send(5, compute<fails>("y"), {.with_body = false});
+  EXPECT_EQ(value<std::vector<double>>(receive(4)), std::vector<double>{4});
+  EXPECT_EQ(exception(receive(5)).second, "y");
+}
+
 TEST_F(WorkerTest, ProgramsStartedByTasksAreNoWorkers) {
   send(1, compute<has_worker_variable>());
   EXPECT_FALSE(value<bool>(receive(1)));
