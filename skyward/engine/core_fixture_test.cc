@@ -145,6 +145,7 @@ void CoreTest::advance_alive() {
 void CoreTest::advance_to(Time time) {
   now = std::max(now, time);
   on_timer(state, effects, now);
+  EXPECT_GT(next_deadline(state), now) << "the timer goes round in circles";
 }
 
 Instance CoreTest::machine(std::uint32_t node, int nth) {

@@ -60,6 +60,7 @@ void give_back_when_idle(State& state, Effects& effects) {
     if (std::exchange(node.bought, false)) state.unreleased.push_back(node.instance.id);
   }
   state.phase = Phase::terminating;
+  state.close_deadline = kNever;
   remove_when_released(state, effects);
 }
 

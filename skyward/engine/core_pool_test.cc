@@ -129,6 +129,19 @@ TEST_F(CorePoolTest, NodesThatDoNotEndAreCutOffAtTheDeadline) {
   effects.take<Closed>();
 }
 
+TEST_F(CorePoolTest, MachinesMayTakeTheirTimeToEnd) {
+  open_to_running();
+  on_close(state, effects, now);
+  effects.drop_all();
+  lose(0);
+  effects.take<Terminate>();
+  advance_to(now + 2 * kCloseTimeout);
+  effects.expect_nothing_else();
+  on_terminated(state, effects, {});
+  effects.take<Teardown>();
+  advance_to(now + 2 * kCloseTimeout);
+}
+
 TEST_F(CorePoolTest, ClosingWhatWasNeverOpened) {
   make();
   on_close(state, effects, now);

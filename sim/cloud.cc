@@ -1,0 +1,131 @@
+#include "sim/cloud.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "skyward/base/check.h"
+
+namespace skyward::sim {
+
+Cloud::Cloud(World& world, Journal& journal, const Dials& dials)
+    : world_(world), journal_(journal), dials_(dials) {}
+
+void Cloud::verb(World::Event work) {
+  SKYWARD_CHECK(!torn_down_, "a verb after teardown()");
+  verbs_.push_back(std::move(work));
+  next_verb();
+}
+
+void Cloud::next_verb() {
+  if (busy_ || verbs_.empty()) return;
+  busy_ = true;
+  const Duration took = world_.random.between(dials_.cloud.verb_min, dials_.cloud.verb_max);
+  world_.after(took, [this, work = std::move(verbs_.front())]() mutable {
+    busy_ = false;
+    work();
+    next_verb();
+  });
+  verbs_.pop_front();
+}
+
+void Cloud::list_offers(Answer<std::vector<Offer>> answer) {
+  verb([this, answer = std::move(answer)] {
+    if (world_.random.chance(dials_.cloud.refuse)) {
+      if (world_.random.chance(0.5)) return answer(std::vector<Offer>{});
+      return answer(fail(ErrorKind::denied, "no offers for you"));
+    }
+    Offer offer;
+    offer.instance_type = "virtual";
+    answer(std::vector{offer});
+  });
+}
+
+void Cloud::prepare(const Offer& offer, Answer<Cluster> answer) {
+  SKYWARD_CHECK(offer.instance_type == "virtual" && !prepared_);
+  verb([this, answer = std::move(answer)] {
+    if (world_.random.chance(dials_.cloud.refuse)) {
+      return answer(fail(ErrorKind::denied, "cannot prepare"));
+    }
+    prepared_ = true;
+    Cluster cluster;
+    cluster.id = "virtual-1";
+    cluster.region = "nowhere";
+    answer(cluster);
+  });
+}
+
+void Cloud::provision(int count, Answer<std::vector<Instance>> answer) {
+  SKYWARD_CHECK(prepared_ && count > 0);
+  verb([this, count, answer = std::move(answer)] {
+    const double refuse = opened_ ? dials_.cloud.sold_out : dials_.cloud.refuse;
+    if (world_.random.chance(refuse)) return answer(fail(ErrorKind::exhausted, "sold out"));
+    opened_ = true;
+    std::vector<Instance> instances;
+    for (int i = 0; i < count; ++i) {
+      Instance instance;
+      instance.id = sell();
+      instance.private_ip = "10." + instance.id;
+      instances.push_back(std::move(instance));
+    }
+    answer(std::move(instances));
+  });
+}
+
+InstanceId Cloud::sell() {
+  const InstanceId id = fmt::format("i-{}", sold_.size());
+  Link::Door door = Link::Door::open;
+  if (world_.random.chance(dials_.cloud.never_greet)) door = Link::Door::silent;
+  if (world_.random.chance(dials_.cloud.unreachable)) door = Link::Door::refusing;
+  Sold& sold = sold_[id];
+  sold.machine = std::make_unique<Machine>(world_, journal_, dials_.node, id, door);
+  if (dials_.cloud.death_mean > Duration{}) {
+    world_.after(world_.random.about(dials_.cloud.death_mean), [this, id] {
+      if (sold_.at(id).machine->is_on()) world_.say("{} dies", id);
+      sold_.at(id).machine->power_off();
+    });
+  }
+  return id;
+}
+
+void Cloud::terminate(std::vector<InstanceId> instances, Answer<void> answer) {
+  SKYWARD_CHECK(!instances.empty());
+  verb([this, instances = std::move(instances), answer = std::move(answer)] {
+    const bool stick = world_.random.chance(dials_.cloud.stick);
+    for (const InstanceId& id : instances) {
+      const auto found = sold_.find(id);
+      SKYWARD_CHECK(found != sold_.end(), "{} was never sold", id);
+      SKYWARD_CHECK(!found->second.ended, "{} is terminated twice", id);
+      if (stick && found->second.stuck < 2) {
+        for (const InstanceId& each : instances) ++sold_.at(each).stuck;
+        return answer(fail(ErrorKind::unavailable, "try again later"));
+      }
+    }
+    for (const InstanceId& id : instances) {
+      Sold& sold = sold_.at(id);
+      world_.say("{} is terminated", id);
+      sold.ended = true;
+      sold.machine->power_off();
+    }
+    answer({});
+  });
+}
+
+void Cloud::teardown(Answer<void> answer) {
+  verb([this, answer = std::move(answer)] {
+    SKYWARD_CHECK(verbs_.empty(), "verbs behind teardown()");
+    torn_down_ = true;
+    answer({});
+  });
+}
+
+void Cloud::check_empty() const {
+  SKYWARD_CHECK(verbs_.empty() && !busy_);
+  SKYWARD_CHECK(torn_down_ || (!prepared_ && sold_.empty()), "not torn down");
+  for (const auto& [id, sold] : sold_) {
+    SKYWARD_CHECK(sold.ended, "{} is left", id);
+    SKYWARD_CHECK(sold.machine->processes() == 0, "processes on {} are left", id);
+  }
+}
+
+}  // namespace skyward::sim

@@ -1,0 +1,64 @@
+#pragma once
+
+// A cloud that forgives nothing: selling before prepare() or after teardown(), terminating what was
+// never sold or has ended already, are bugs of the engine, though a real cloud would let them pass.
+// As in the engine's loop, one verb runs at a time, in the order of the calls.
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sim/dials.h"
+#include "sim/machine.h"
+#include "sim/world.h"
+#include "skyward/base/error.h"
+#include "skyward/spec/id.h"
+#include "skyward/spec/offer.h"
+
+namespace skyward::sim {
+
+class Cloud {
+ public:
+  template <typename T>
+  using Answer = std::function<void(Result<T>)>;
+
+  Cloud(World& world, Journal& journal, const Dials& dials);
+
+  void list_offers(Answer<std::vector<Offer>> answer);
+  void prepare(const Offer& offer, Answer<Cluster> answer);
+  void provision(int count, Answer<std::vector<Instance>> answer);
+  void terminate(std::vector<InstanceId> instances, Answer<void> answer);
+  void teardown(Answer<void> answer);
+
+  Machine& machine(const InstanceId& id) { return *sold_.at(id).machine; }
+  std::size_t sold() const { return sold_.size(); }
+  // Everything was given back.
+  void check_empty() const;
+
+ private:
+  struct Sold {
+    std::unique_ptr<Machine> machine;
+    bool ended = false;
+    int stuck = 0;  // terminate() failed, so often
+  };
+
+  // Runs `work` when the verbs before it are done, after a while of its own.
+  void verb(World::Event work);
+  void next_verb();
+  InstanceId sell();
+
+  World& world_;
+  Journal& journal_;
+  Dials dials_;
+  std::deque<World::Event> verbs_;
+  bool busy_ = false;
+  bool prepared_ = false;
+  bool opened_ = false;  // the first machines were sold
+  bool torn_down_ = false;
+  std::map<InstanceId, Sold> sold_;
+};
+
+}  // namespace skyward::sim

@@ -1,0 +1,137 @@
+#include "sim/cost.h"
+
+#include <fmt/format.h>
+
+#include <ctime>
+#include <deque>
+#include <utility>
+#include <vector>
+
+#include "skyward/base/check.h"
+#include "skyward/engine/core.h"
+#include "skyward/engine/effects.h"
+#include "skyward/spec/limits.h"
+
+namespace skyward::sim {
+namespace {
+
+constexpr std::uint64_t kTasks = 300'000;
+constexpr std::uint64_t kRunTime = 1'000'000;  // ns, that the nodes say they took
+
+double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
+
+// Answers everything at once, on the next turn.
+class Echo final : public engine::Effects {
+ public:
+  explicit Echo(int nodes) : nodes_(nodes) {
+    PoolSpec spec;
+    spec.provider.name = "echo";
+    spec.nodes = nodes;
+    spec.collect_metrics = false;
+    state_ = engine::make_state(std::move(spec),
+                                {.job_id = "cost", .heartbeat_timeout = kHeartbeatTimeout});
+    engine::FunctionRef function;
+    function.name = "echo";
+    function.body = SharedBytes(std::string(500, 'x'));
+    function_ = std::make_shared<const engine::FunctionRef>(std::move(function));
+    arguments_.buffers.push_back(wire::small_buffer(SharedBytes(std::string(200, 'x'))));
+  }
+
+  void open() {
+    engine::on_open(state_, *this, now_);
+    engine::on_offers(state_, *this, now_, std::vector<Offer>(1));
+    engine::on_prepared(state_, *this, now_, Cluster{});
+    std::vector<Instance> instances(static_cast<std::size_t>(nodes_));
+    for (std::size_t i = 0; i < instances.size(); ++i) {
+      instances[i].id = fmt::format("i-{}", i);
+      instances[i].private_ip = fmt::format("10.{}.{}.1", i / 256, i % 256);
+    }
+    engine::on_provisioned(state_, *this, now_, NodeId{0}, nodes_, std::move(instances));
+    for (int i = 0; i < nodes_; ++i) {
+      const NodeId node{static_cast<std::uint32_t>(i)};
+      engine::on_joined(state_, *this, now_, node, {});
+      engine::on_message(state_, *this, now_, node, wire::Ready{});
+    }
+    SKYWARD_CHECK(state_.phase == engine::Phase::running);
+  }
+
+  // Keeps twice as many tasks in flight as there are nodes.
+  void run(std::uint64_t tasks) {
+    const std::size_t ahead = 2 * static_cast<std::size_t>(nodes_);
+    std::uint64_t submitted = 0;
+    answered_ = 0;
+    while (answered_ < tasks) {
+      while (submitted < tasks && submitted - answered_ < ahead) {
+        engine::TaskSpec task;
+        task.id = TaskId{++next_task_};
+        task.function = function_;
+        task.arguments = arguments_;
+        engine::on_submit(state_, *this, now_, std::move(task));
+        ++submitted;
+      }
+      SKYWARD_CHECK(!answers_.empty());
+      auto [node, result] = std::move(answers_.front());
+      answers_.pop_front();
+      engine::on_message(state_, *this, now_, node, std::move(result));
+    }
+  }
+
+  void list_offers() override {}
+  void prepare(const Offer&) override {}
+  void provision(int, NodeId) override {}
+  void terminate(std::vector<InstanceId>) override {}
+  void teardown() override {}
+  void connect(NodeId, const Instance&) override {}
+  void disconnect(NodeId) override {}
+  void send(NodeId node, wire::Message message) override {
+    const auto* run = std::get_if<wire::RunTask>(&message);
+    if (run == nullptr) return;
+    wire::TaskResult result;
+    result.task = run->task;
+    result.attempt = run->attempt;
+    result.run_ns = kRunTime;
+    answers_.emplace_back(node, std::move(result));
+  }
+  void complete(TaskId, engine::Completion completion) override {
+    SKYWARD_CHECK(completion.status == engine::Completion::Status::ok);
+    ++answered_;
+  }
+  void deliver_item(TaskId, wire::Payload) override {}
+  void retain_blob(const wire::Blob&) override {}
+  void emit(Event) override {}
+  void opened(Status) override {}
+  void closed() override {}
+
+ private:
+  int nodes_;
+  Time now_ = Time{} + std::chrono::hours(1);
+  engine::State state_;
+  std::shared_ptr<const engine::FunctionRef> function_;
+  wire::Payload arguments_;
+  std::deque<std::pair<NodeId, wire::TaskResult>> answers_;
+  std::uint64_t next_task_ = 0;
+  std::uint64_t answered_ = 0;
+};
+
+}  // namespace
+
+std::string cost_report() {
+  std::string text = "[";
+  for (const int nodes : {10, 100, 1'000, 10'000}) {
+    Echo echo(nodes);
+    const double start = cpu_seconds();
+    echo.open();
+    const double opened = cpu_seconds();
+    echo.run(kTasks / 10);  // warm
+    const double warm = cpu_seconds();
+    echo.run(kTasks);
+    const double end = cpu_seconds();
+    text += fmt::format(
+        "{}{{\"nodes\": {}, \"open_seconds\": {:.3f}, \"tasks\": {}, \"us_per_task\": {:.3f}}}",
+        text.size() == 1 ? "" : ",\n ", nodes, opened - start, kTasks,
+        (end - warm) / static_cast<double>(kTasks) * 1e6);
+  }
+  return text + "]";
+}
+
+}  // namespace skyward::sim

@@ -1,0 +1,93 @@
+#include "sim/dials.h"
+
+namespace skyward::sim {
+namespace {
+
+// Mostly 0, otherwise up to `most`.
+double rarely(Random& random, double probability, double most) {
+  return random.chance(probability) ? random.unit() * most : 0;
+}
+
+UserDials draw_user(Random& random) {
+  UserDials user;
+  user.quick = random.chance(0.3) ? 1.0 : random.unit();
+  user.slow = random.unit() * 0.1;
+  user.raises = rarely(random, 0.5, 0.2);
+  user.dies = rarely(random, 0.4, 0.1);
+  user.hangs = rarely(random, 0.4, 0.1);
+  user.streams = rarely(random, 0.4, 0.3);
+  user.cancels = rarely(random, 0.5, 0.3);
+  user.timeouts = rarely(random, 0.4, 0.3);
+  user.pinned = rarely(random, 0.4, 0.3);
+  user.broadcasts = rarely(random, 0.4, 0.1);
+  user.blobs = rarely(random, 0.5, 0.5);
+  user.pause = random.chance(0.5) ? random.between(Duration{}, Duration{10ms})
+                                  : random.between(Duration{}, Duration{2s});
+  user.burst = random.chance(0.3) ? 1 : random.between(1, 100);
+  if (random.chance(0.3)) {
+    user.close_after = random.chance(0.3) ? random.between(Duration{}, Duration{10s})
+                                          : random.between(Duration{}, Duration{60s});
+  }
+  if (random.chance(0.1)) user.lifetime = random.between(Duration{100ms}, Duration{60s});
+  return user;
+}
+
+NetworkDials draw_network(Random& random) {
+  NetworkDials network;
+  if (random.chance(0.5)) network.delay_max = random.between(Duration{20us}, Duration{300ms});
+  if (random.chance(0.5)) network.break_mean = random.between(Duration{500ms}, Duration{60s});
+  network.duplicate = rarely(random, 0.5, 0.1);
+  network.reorder = rarely(random, 0.4, 0.05);
+  return network;
+}
+
+CloudDials draw_cloud(Random& random) {
+  CloudDials cloud;
+  cloud.refuse = rarely(random, 0.2, 0.2);
+  cloud.sold_out = rarely(random, 0.3, 0.7);
+  cloud.stick = rarely(random, 0.3, 0.5);
+  cloud.never_greet = rarely(random, 0.3, 0.3);
+  cloud.unreachable = rarely(random, 0.3, 0.3);
+  if (random.chance(0.5)) cloud.death_mean = random.between(Duration{2s}, Duration{300s});
+  return cloud;
+}
+
+void draw_node_faults(Random& random, NodeDials& node) {
+  node.bootstrap_fail = rarely(random, 0.3, 0.2);
+  node.bootstrap_hang = rarely(random, 0.2, 0.1);
+  node.start_fail = rarely(random, 0.4, 0.4);
+  node.start_hang = rarely(random, 0.2, 0.1);
+  node.sudden_death = rarely(random, 0.4, 0.1);
+}
+
+}  // namespace
+
+Dials draw_dials(Random& random, int nodes, int tasks) {
+  Dials dials;
+  dials.nodes = nodes > 0 ? nodes : random.between(1, random.chance(0.2) ? 12 : 4);
+  dials.workers_per_node = random.chance(0.3) ? random.between(2, 3) : 1;
+  dials.concurrency = random.chance(0.5) ? random.between(2, 4) : 1;
+  dials.tasks = tasks > 0 ? tasks : random.between(1, random.chance(0.2) ? 600 : 120);
+  dials.user = draw_user(random);
+  dials.network.codec = random.chance(0.3);
+  dials.node.bootstrap = random.chance(0.5);
+  dials.node.keep_mapped = rarely(random, 0.3, 0.5);
+  if (random.chance(0.2)) return dials;
+  if (random.chance(0.6)) {
+    const bool codec = dials.network.codec;
+    dials.network = draw_network(random);
+    dials.network.codec = codec;
+    dials.calm = false;
+  }
+  if (random.chance(0.6)) {
+    dials.cloud = draw_cloud(random);
+    dials.calm = false;
+  }
+  if (random.chance(0.6)) {
+    draw_node_faults(random, dials.node);
+    dials.calm = false;
+  }
+  return dials;
+}
+
+}  // namespace skyward::sim

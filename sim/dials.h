@@ -1,0 +1,83 @@
+#pragma once
+
+// What can go wrong, and how often. Each is a named field; draw_dials() sets them from the seed, so
+// that every storm has a weather of its own: some calm, some with one kind of trouble, some with
+// all.
+
+#include <chrono>
+#include <optional>
+
+#include "sim/random.h"
+#include "skyward/base/time.h"
+
+namespace skyward::sim {
+
+using namespace std::chrono_literals;
+
+struct NetworkDials {
+  Duration delay_min = 20us;
+  Duration delay_max = 1ms;
+  Duration break_mean{};  // a connection lives this long on average; 0: for ever
+  double duplicate = 0;   // of a frame
+  double reorder = 0;
+  bool codec = false;  // frames travel as bytes
+};
+
+struct CloudDials {
+  Duration verb_min = 1ms;
+  Duration verb_max = 5s;
+  double refuse = 0;       // each verb that opens a pool
+  double sold_out = 0;     // provision() of a replacement
+  double stick = 0;        // terminate() fails; never more than twice for one instance
+  double never_greet = 0;  // of an instance
+  double unreachable = 0;  // of an instance: connections are refused
+  Duration death_mean{};   // an instance lives this long on average; 0: for ever
+};
+
+struct NodeDials {
+  bool bootstrap = false;
+  double bootstrap_fail = 0;
+  double bootstrap_hang = 0;
+  Duration start_min = 20ms;  // of a worker process
+  Duration start_max = 1s;
+  double start_fail = 0;
+  double start_hang = 0;
+  double sudden_death = 0;  // of a worker process, for each task
+  double keep_mapped = 0;   // a blob after the task that it came with
+};
+
+struct UserDials {
+  double quick = 0.5;  // of all tasks: microseconds to milliseconds
+  double slow = 0.05;  // seconds
+  double raises = 0;
+  double dies = 0;
+  double hangs = 0;
+  double streams = 0;
+  double cancels = 0;
+  double timeouts = 0;
+  double pinned = 0;
+  double broadcasts = 0;
+  double blobs = 0;
+  Duration pause = 100ms;  // between bursts
+  int burst = 20;
+  // The pool is closed when everything is answered, or after this time.
+  std::optional<Duration> close_after;
+  Duration lifetime{};
+};
+
+struct Dials {
+  NetworkDials network;
+  CloudDials cloud;
+  NodeDials node;
+  UserDials user;
+  int nodes = 1;
+  int workers_per_node = 1;
+  int concurrency = 1;
+  int tasks = 100;
+  bool calm = true;  // nothing but the tasks themselves can fail
+};
+
+// `nodes` and `tasks` of 0: drawn, too.
+Dials draw_dials(Random& random, int nodes, int tasks);
+
+}  // namespace skyward::sim

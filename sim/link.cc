@@ -1,0 +1,230 @@
+#include "sim/link.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "skyward/base/check.h"
+#include "skyward/spec/limits.h"
+#include "skyward/wire/codec.h"
+
+namespace skyward::sim {
+namespace {
+
+// Through the bytes of the real wire and back.
+wire::DecodedFrame travel(const World& world, const wire::Message& message,
+                          wire::Envelope envelope) {
+  const wire::EncodedFrame frame = wire::encode(message, envelope);
+  const ByteView head(frame.head);
+  const auto sizes = wire::decode_prefix(head.first(wire::kFramePrefixBytes));
+  SKYWARD_CHECK(sizes.has_value());
+  Bytes body;
+  for (const SharedBytes& piece : frame.body) {
+    body.insert(body.end(), piece.view.begin(), piece.view.end());
+  }
+  SKYWARD_CHECK(body.size() == sizes->body_bytes);
+  SKYWARD_CHECK(frame.descriptors.size() == sizes->descriptors);
+  std::vector<wire::Blob> blobs;
+  for (const int descriptor : frame.descriptors) {
+    blobs.push_back(
+        {.id = {}, .size = 0, .descriptor = descriptor, .storage = world.storage(descriptor)});
+  }
+  auto decoded = wire::decode(head.subspan(wire::kFramePrefixBytes), SharedBytes(std::move(body)),
+                              std::move(blobs));
+  SKYWARD_CHECK(decoded.has_value(), "{}", decoded ? "" : decoded.error().message);
+  SKYWARD_CHECK(decoded->message == message && decoded->envelope == envelope);
+  return *std::move(decoded);
+}
+
+}  // namespace
+
+Link::Link(World& world, const NetworkDials& dials, std::string name, Door door, Events events)
+    : world_(world),
+      dials_(dials),
+      name_(std::move(name)),
+      door_(door),
+      events_(std::move(events)) {
+  connect();
+}
+
+void Link::connect() {
+  if (!engine_open_) return;
+  if (!agent_open_ || door_ != Door::open) {
+    const bool refused = door_ == Door::open ? world_.random.chance(0.5) : door_ == Door::refusing;
+    world_.after(world_.random.between(dials_.delay_min, 2s), [this, refused] {
+      if (refused) return lose("connection refused");
+      reconnect_ =
+          world_.after(world_.random.between(Duration{}, Duration{4s}), [this] { connect(); });
+    });
+    return;
+  }
+  engine_.connection = ++connection_;
+  engine_.greeted = false;
+  wire::Hello hello;
+  hello.protocol = kProtocolVersion;
+  hello.last_received = engine_.session.last_received();
+  transmit(engine_, hello, engine_.session.control());
+  schedule_break();
+}
+
+void Link::schedule_break() {
+  if (dials_.break_mean == Duration{}) return;
+  world_.after(world_.random.about(dials_.break_mean), [this, connection = connection_] {
+    if (connection == connection_ && engine_open_ && agent_open_) break_connection();
+  });
+}
+
+void Link::break_connection() {
+  world_.say("{}: the connection breaks", name_);
+  ++breaks_;
+  const std::uint64_t broken = connection_++;
+  world_.after(world_.random.about(500ms), [this, broken] {
+    if (engine_.connection == broken) engine_notices();
+  });
+  world_.after(world_.random.about(500ms), [this, broken] {
+    if (agent_.connection == broken) agent_notices();
+  });
+}
+
+void Link::engine_notices() {
+  engine_.greeted = false;
+  if (!engine_open_ || reconnect_ != World::kNoTimer) return;
+  reconnect_ = world_.after(world_.random.about(1s), [this] {
+    reconnect_ = World::kNoTimer;
+    connect();
+  });
+}
+
+void Link::agent_notices() {
+  agent_.greeted = false;
+  if (!agent_open_ || cut_off_ != World::kNoTimer) return;
+  cut_off_ = world_.after(kReconnectTimeout, [this] {
+    cut_off_ = World::kNoTimer;
+    if (agent_open_) events_.on_cut_off();
+  });
+}
+
+void Link::send(End& end, wire::Message message) {
+  if (std::holds_alternative<wire::Heartbeat>(message)) {
+    if (end.greeted) transmit(end, std::move(message), end.session.control());
+    return;
+  }
+  const wire::Envelope envelope = end.session.number(message);
+  if (end.greeted) transmit(end, std::move(message), envelope);
+}
+
+void Link::resend(End& end, std::uint64_t last_received) {
+  auto kept = end.session.resume(last_received);
+  SKYWARD_CHECK(kept.has_value(), "{}", kept ? "" : kept.error().message);
+  for (auto& [sequence, message] : *kept) {
+    transmit(end, std::move(message),
+             {.sequence = sequence, .acknowledged = end.session.last_received()});
+  }
+}
+
+void Link::transmit(End& from, wire::Message message, wire::Envelope envelope) {
+  if (dials_.codec) {
+    wire::DecodedFrame frame = travel(world_, message, envelope);
+    message = std::move(frame.message);
+    envelope = frame.envelope;
+  }
+  End& to = &from == &engine_ ? agent_ : engine_;
+  if (world_.random.chance(dials_.duplicate)) {
+    schedule_arrival(to, from.connection, message, envelope);
+  }
+  schedule_arrival(to, from.connection, std::move(message), envelope);
+}
+
+void Link::schedule_arrival(End& to, std::uint64_t connection, wire::Message message,
+                            wire::Envelope envelope) {
+  Time arrival = world_.now() + world_.random.between(dials_.delay_min, dials_.delay_max);
+  if (world_.random.chance(dials_.reorder)) {
+    arrival += world_.random.between(Duration{}, Duration{50ms});  // others overtake it
+  } else {
+    arrival = to.last_arrival = std::max(arrival, to.last_arrival);
+  }
+  world_.at(arrival, [this, &to, connection, message = std::move(message), envelope]() mutable {
+    if (connection == connection_) arrive(to, connection, std::move(message), envelope);
+  });
+}
+
+void Link::arrive(End& end, std::uint64_t connection, wire::Message message,
+                  wire::Envelope envelope) {
+  const bool is_engine = &end == &engine_;
+  if (!(is_engine ? engine_open_ : agent_open_)) return;
+  if (const auto* hello = std::get_if<wire::Hello>(&message)) {
+    return hello_arrives(*hello, connection);
+  }
+  if (const auto* welcome = std::get_if<wire::Welcome>(&message)) return welcome_arrives(*welcome);
+  // A frame that has overtaken the greeting is as bad as a missing one.
+  const auto verdict = end.greeted && end.connection == connection ? end.session.arrived(envelope)
+                                                                   : wire::Session::Arrival::gap;
+  switch (verdict) {
+    case wire::Session::Arrival::duplicate:
+      return;
+    case wire::Session::Arrival::gap:
+      world_.say("{}: the {} misses a frame", name_, end.name);
+      break_connection();
+      is_engine ? engine_notices() : agent_notices();
+      return;
+    case wire::Session::Arrival::deliver:
+      break;
+  }
+  (is_engine ? events_.on_engine_message : events_.on_agent_message)(std::move(message));
+  if (end.greeted && end.session.should_acknowledge()) send(end, wire::Heartbeat{});
+}
+
+void Link::hello_arrives(const wire::Hello& hello, std::uint64_t connection) {
+  if (agent_.greeted && agent_.connection == connection) return;  // twice
+  agent_.connection = connection;
+  agent_.greeted = true;
+  world_.cancel(cut_off_);
+  wire::Welcome welcome;
+  welcome.protocol = kProtocolVersion;
+  welcome.last_received = agent_.session.last_received();
+  transmit(agent_, welcome, agent_.session.control());
+  resend(agent_, hello.last_received);
+}
+
+void Link::welcome_arrives(const wire::Welcome& welcome) {
+  if (engine_.greeted) return;  // twice
+  engine_.greeted = true;
+  if (!std::exchange(joined_, true)) return events_.on_joined();
+  world_.say("{}: connected again", name_);
+  resend(engine_, welcome.last_received);
+}
+
+void Link::engine_closes() {
+  if (!std::exchange(engine_open_, false)) return;
+  world_.cancel(reconnect_);
+  if (!agent_open_ || is_broken()) return;
+  world_.after(world_.random.between(dials_.delay_min, dials_.delay_max), [this] {
+    world_.cancel(cut_off_);
+    if (agent_open_) events_.on_cut_off();
+  });
+}
+
+void Link::agent_ended() {
+  if (!std::exchange(agent_open_, false)) return;
+  world_.cancel(cut_off_);
+  if (is_broken()) return;  // found out when the engine comes back
+  const Time end = std::max(world_.now() + dials_.delay_max, engine_.last_arrival);
+  world_.at(end, [this] { lose("its agent ended"); });
+}
+
+void Link::machine_died() {
+  if (!std::exchange(agent_open_, false)) return;
+  world_.cancel(cut_off_);
+  ++connection_;
+  if (world_.random.chance(0.5)) {
+    world_.after(world_.random.about(500ms), [this] { lose("connection reset by peer"); });
+  }
+}
+
+void Link::lose(std::string why) {
+  if (!std::exchange(engine_open_, false)) return;
+  world_.cancel(reconnect_);
+  events_.on_lost({ErrorKind::lost, std::move(why), {}});
+}
+
+}  // namespace skyward::sim

@@ -1,0 +1,95 @@
+#pragma once
+
+// Both ends of the conversation between the engine and one agent, and the network between them. The
+// sessions are the real ones; what io and the loops do around them is redone here as thinly as it
+// goes: greet, resume, acknowledge, make the connection anew when something is missing.
+//
+// A connection breaks at random: what is in flight is lost, each end notices in its own time and
+// sends into the void until then. The engine comes back after a while, an agent waits for it for
+// kReconnectTimeout.
+
+#include <functional>
+#include <string>
+
+#include "sim/dials.h"
+#include "sim/world.h"
+#include "skyward/base/error.h"
+#include "skyward/spec/id.h"
+#include "skyward/wire/message.h"
+#include "skyward/wire/session.h"
+
+namespace skyward::sim {
+
+class Link {
+ public:
+  struct Events {
+    // To the engine.
+    std::function<void()> on_joined;  // once
+    std::function<void(wire::Message)> on_engine_message;
+    std::function<void(Error)> on_lost;  // once, last
+    // To the agent.
+    std::function<void(wire::Message)> on_agent_message;
+    std::function<void()> on_cut_off;  // the engine is gone for good; once
+  };
+
+  // How the machine answers whoever calls.
+  enum class Door { open, silent, refusing };
+
+  Link(World& world, const NetworkDials& dials, std::string name, Door door, Events events);
+
+  void engine_sends(wire::Message message) { send(engine_, std::move(message)); }
+  void agent_sends(wire::Message message) { send(agent_, std::move(message)); }
+
+  // The engine ends the conversation: no more calls to it.
+  void engine_closes();
+  // The agent's process ended in order: what it sent arrives, then the loss is told.
+  void agent_ended();
+  // The machine is gone with everything on it. Nobody need notice at once.
+  void machine_died();
+
+  int breaks() const { return breaks_; }
+
+ private:
+  bool is_broken() const { return engine_.connection != connection_; }
+
+  struct End {
+    explicit End(const char* its_name) : name(its_name) {}
+    const char* name;
+    wire::Session session;
+    bool greeted = false;          // on this connection: may send
+    std::uint64_t connection = 0;  // the one that it believes in
+    Time last_arrival{};           // of frames sent by the other end
+  };
+
+  void connect();
+  void break_connection();
+  void schedule_break();
+  void engine_notices();
+  void agent_notices();
+  void send(End& end, wire::Message message);
+  void resend(End& end, std::uint64_t last_received);
+  void transmit(End& from, wire::Message message, wire::Envelope envelope);
+  void schedule_arrival(End& to, std::uint64_t connection, wire::Message message,
+                        wire::Envelope envelope);
+  void arrive(End& end, std::uint64_t connection, wire::Message message, wire::Envelope envelope);
+  void hello_arrives(const wire::Hello& hello, std::uint64_t connection);
+  void welcome_arrives(const wire::Welcome& welcome);
+  void lose(std::string why);
+
+  World& world_;
+  NetworkDials dials_;
+  std::string name_;
+  Door door_;
+  Events events_;
+  End engine_{"engine"};
+  End agent_{"agent"};
+  std::uint64_t connection_ = 0;  // the one that carries frames
+  int breaks_ = 0;
+  bool joined_ = false;
+  bool engine_open_ = true;
+  bool agent_open_ = true;
+  World::Timer reconnect_ = World::kNoTimer;
+  World::Timer cut_off_ = World::kNoTimer;
+};
+
+}  // namespace skyward::sim

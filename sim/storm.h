@@ -1,0 +1,87 @@
+#pragma once
+
+// One whole pool on virtual time, from one seed: the real engine core, a real agent core on each
+// machine, real sessions between them; cloud, network, processes and user are simulated and full of
+// faults. What must always be true is checked on the way, by SKYWARD_CHECK.
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sim/cloud.h"
+#include "sim/dials.h"
+#include "sim/link.h"
+#include "sim/user.h"
+#include "sim/world.h"
+#include "skyward/engine/core.h"
+#include "skyward/engine/effects.h"
+
+namespace skyward::sim {
+
+struct StormOptions {
+  std::uint64_t seed = 1;
+  int nodes = 0;  // 0: drawn from the seed
+  int tasks = 0;
+  bool verbose = false;
+};
+
+// What a run was like, for people.
+struct StormReport {
+  std::uint64_t steps = 0;
+  double virtual_seconds = 0;
+  std::size_t machines = 0;
+  int answered = 0;
+  std::size_t starts = 0;  // of tasks on workers
+  int retries = 0;         // attempts after the first
+  int recalls = 0;
+  int losses = 0;  // of nodes
+  int breaks = 0;  // of connections
+
+  StormReport& operator+=(const StormReport& other);
+};
+
+class Storm final : private engine::Effects {
+ public:
+  explicit Storm(const StormOptions& options);
+
+  // From open to the very end. Aborts the program when something is wrong.
+  StormReport run();
+
+ private:
+  void list_offers() override;
+  void prepare(const Offer& offer) override;
+  void provision(int count, NodeId first_node) override;
+  void terminate(std::vector<InstanceId> instances) override;
+  void teardown() override;
+  void connect(NodeId node, const Instance& instance) override;
+  void disconnect(NodeId node) override;
+  void send(NodeId node, wire::Message message) override;
+  void complete(TaskId task, engine::Completion completion) override;
+  void deliver_item(TaskId task, wire::Payload item) override;
+  void retain_blob(const wire::Blob& blob) override;
+  void emit(Event event) override;
+  void opened(Status status) override;
+  void closed() override;
+
+  // Runs `step` on the core with the time of now, then sees to the timer.
+  template <typename Step>
+  void turn(Step step);
+  void arm_timer();
+  void check(bool always);
+
+  World world_;
+  Dials dials_;
+  Journal journal_;
+  Cloud cloud_;
+  User user_;
+  engine::State state_;
+  std::map<NodeId, Link*> links_;
+  std::vector<std::unique_ptr<Link>> all_links_;
+  World::Timer timer_ = World::kNoTimer;
+  std::uint64_t turns_ = 0;
+  StormReport report_;
+};
+
+}  // namespace skyward::sim

@@ -1,0 +1,187 @@
+// A few dozen storms, fast enough for every build; seeds that once found something, by name; and
+// proof that the simulation notices when something is wrong.
+
+#include "sim/storm.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "sim/link.h"
+#include "sim/world.h"
+
+namespace skyward::sim {
+namespace {
+
+using namespace std::chrono_literals;
+
+StormReport storm(std::uint64_t seed, int nodes = 0, int tasks = 0) {
+  SCOPED_TRACE(seed);
+  return Storm({.seed = seed, .nodes = nodes, .tasks = tasks}).run();
+}
+
+TEST(StormTest, FewDozenSeeds) {
+  StormReport sum;
+  for (std::uint64_t seed = 1; seed <= 100; ++seed) sum += storm(seed);
+  // They were storms.
+  EXPECT_GT(sum.answered, 2000);
+  EXPECT_GT(sum.machines, 200U);
+  EXPECT_GT(sum.retries, 50);
+  EXPECT_GT(sum.recalls, 20);
+  EXPECT_GT(sum.losses, 100);
+  EXPECT_GT(sum.breaks, 100);
+}
+
+TEST(StormTest, TheSameSeedIsTheSameStorm) {
+  const StormReport once = storm(7, 3, 50);
+  const StormReport again = storm(7, 3, 50);
+  EXPECT_EQ(once.steps, again.steps);
+  EXPECT_EQ(once.virtual_seconds, again.virtual_seconds);
+  EXPECT_EQ(once.starts, again.starts);
+}
+
+// ------------------------------------------------------------------------------------- the world
+
+TEST(WorldTest, EventsHappenInOrderOfTimeAndThenOfTheirMaking) {
+  World world(1, false);
+  const Time began = world.now();
+  std::vector<std::string> happened;
+  world.after(2s, [&] { happened.push_back("late"); });
+  world.after(1s, [&] { happened.push_back("first"); });
+  world.after(1s, [&] {
+    happened.push_back("second");
+    world.after({}, [&] { happened.push_back("at once"); });
+  });
+  World::Timer dropped = world.after(1s, [&] { happened.push_back("never"); });
+  world.cancel(dropped);
+  EXPECT_EQ(dropped, World::kNoTimer);
+  world.cancel(dropped);
+  while (world.step()) {
+  }
+  EXPECT_EQ(happened, (std::vector<std::string>{"first", "second", "at once", "late"}));
+  EXPECT_EQ(world.now(), began + 2s);
+}
+
+TEST(WorldDeathTest, TimeThatStandsStillIsNoticed) {
+  World world(1, false);
+  std::function<void()> again = [&] { world.after({}, [&] { again(); }); };
+  again();
+  EXPECT_DEATH(while (world.step()){}, "time stands still");
+}
+
+// -------------------------------------------------------------------------------------- the link
+
+class LinkTest : public testing::TestWithParam<int> {
+ protected:
+  static wire::Message line(int number) {
+    return wire::Output{{{.task = TaskId{static_cast<std::uint64_t>(number)}}}};
+  }
+  static int number_of(const wire::Message& message) {
+    return static_cast<int>(std::get<wire::Output>(message).lines.at(0).task.value);
+  }
+};
+
+TEST_P(LinkTest, WhateverHappensToConnectionsMessagesArriveOnceAndInOrder) {
+  World world(static_cast<std::uint64_t>(GetParam()), false);
+  NetworkDials dials;
+  dials.break_mean = 2s;
+  dials.duplicate = 0.2;
+  dials.reorder = 0.1;
+  dials.codec = true;
+  int engine_got = 0;
+  int agent_got = 0;
+  Link::Events events;
+  events.on_joined = [] {};
+  events.on_engine_message = [&](const wire::Message& m) { EXPECT_EQ(number_of(m), engine_got++); };
+  events.on_agent_message = [&](const wire::Message& m) { EXPECT_EQ(number_of(m), agent_got++); };
+  events.on_lost = [](const Error& why) { FAIL() << why.message; };
+  events.on_cut_off = [] { FAIL() << "cut off"; };
+  Link link(world, dials, "link", Link::Door::open, std::move(events));
+  const int count = 1000;
+  for (int i = 0; i < count; ++i) {
+    world.after(i * 20ms, [&link, i] { link.engine_sends(line(i)); });
+    world.after(i * 20ms, [&link, i] { link.agent_sends(line(i)); });
+  }
+  const Time end = world.now() + 10min;
+  while (world.now() < end && (engine_got < count || agent_got < count)) ASSERT_TRUE(world.step());
+  EXPECT_EQ(engine_got, count);
+  EXPECT_EQ(agent_got, count);
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, LinkTest, testing::Range(1, 9));
+
+TEST(UserDeathTest, AnAnswerTwiceIsNoticed) {
+  World world(1, false);
+  Dials dials;
+  dials.tasks = 1;
+  TaskId asked;
+  User user(world, dials,
+            {.submit = [&](const engine::TaskSpec& task) { asked = task.id; },
+             .cancel = [](TaskId) {},
+             .item_taken = [](TaskId, std::uint32_t) {},
+             .close = [] {}});
+  user.opened({});
+  world.step();
+  ASSERT_EQ(asked, TaskId{1});
+  EXPECT_DEATH(user.complete(asked, {}), "task 1 failed");
+  EXPECT_DEATH(user.complete(TaskId{2}, {}), "answered twice");
+  EXPECT_DEATH(user.closed(), "1 tasks are not answered");
+}
+
+TEST(JournalDeathTest, ATaskThatBeginsTwiceIsNoticed) {
+  Journal journal;
+  journal.begun(TaskId{1}, 1);
+  journal.begun(TaskId{1}, 2);
+  EXPECT_DEATH(journal.begun(TaskId{1}, 2), "begins twice");
+}
+
+TEST(CloudDeathTest, NothingIsForgiven) {
+  World world(1, false);
+  Journal journal;
+  Cloud cloud(world, journal, Dials{});
+  const auto sold = [](const Result<std::vector<Instance>>&) {};
+  EXPECT_DEATH(cloud.provision(1, sold), "prepared_");
+  Offer offer;
+  offer.instance_type = "virtual";
+  cloud.prepare(offer, [](const Result<Cluster>&) {});
+  EXPECT_DEATH(
+      {
+        cloud.terminate({"i-7"}, [](const Status&) {});
+        while (world.step()) {
+        }
+      },
+      "i-7 was never sold");
+  while (world.step()) {
+  }
+  cloud.provision(1, sold);
+  while (world.step()) {
+  }
+  EXPECT_DEATH(cloud.check_empty(), "not torn down");
+  cloud.terminate({"i-0"}, [](const Status&) {});
+  while (world.step()) {
+  }
+  EXPECT_DEATH(
+      {
+        cloud.terminate({"i-0"}, [](const Status&) {});
+        while (world.step()) {
+        }
+      },
+      "terminated twice");
+  cloud.teardown([](const Status&) {});
+  EXPECT_DEATH(
+      {
+        while (world.step()) {
+        }
+        cloud.provision(1, sold);
+      },
+      "a verb after teardown");
+  while (world.step()) {
+  }
+  cloud.check_empty();
+}
+
+}  // namespace
+}  // namespace skyward::sim

@@ -1,0 +1,65 @@
+#pragma once
+
+// What a simulated function does, and what must come of it. The plan travels as the arguments of
+// the task, so that worker and user share nothing but the wire.
+
+#include <cstdint>
+#include <cstring>
+
+#include "skyward/base/bytes.h"
+#include "skyward/base/check.h"
+#include "skyward/wire/payload.h"
+
+namespace skyward::sim {
+
+enum class TaskKind : std::uint32_t {
+  returns,
+  raises,
+  dies,      // takes its process with it
+  hangs,     // until it is interrupted
+  stubborn,  // does not even hear interrupts
+  stream,
+};
+
+struct TaskPlan {
+  std::uint64_t key = 0;  // no two tasks have the same
+  std::uint64_t run_ns = 0;
+  TaskKind kind = TaskKind::returns;
+  std::uint32_t items = 0;  // of a stream
+  std::uint32_t lines = 0;  // of output
+  std::uint32_t blobs = 0;  // buffers behind the first
+};
+
+inline SharedBytes bytes_of(const TaskPlan& plan) {
+  return SharedBytes(
+      Bytes(std::as_bytes(std::span(&plan, 1)).begin(), std::as_bytes(std::span(&plan, 1)).end()));
+}
+
+inline TaskPlan plan_of(const wire::Payload& arguments) {
+  TaskPlan plan;
+  SKYWARD_CHECK(!arguments.buffers.empty() && arguments.buffers[0].bytes.size() == sizeof plan);
+  std::memcpy(&plan, arguments.buffers[0].bytes.view.data(), sizeof plan);
+  SKYWARD_CHECK(arguments.buffers.size() == 1 + plan.blobs, "buffers of task {}", plan.key);
+  return plan;
+}
+
+// What the nth item, the result (item 0) or the exception of a task is.
+inline std::uint64_t value_of(std::uint64_t key, std::uint64_t item = 0) {
+  return (key ^ (item << 32U)) * 0x9e3779b97f4a7c15U + 1;
+}
+
+inline wire::Payload payload_of(std::uint64_t value) {
+  wire::Payload payload;
+  payload.buffers.push_back(wire::small_buffer(SharedBytes(
+      to_bytes(std::string_view(reinterpret_cast<const char*>(&value), sizeof value)))));
+  return payload;
+}
+
+inline std::uint64_t value_in(const wire::Payload& payload) {
+  std::uint64_t value = 0;
+  SKYWARD_CHECK(payload.buffers.size() == 1 && payload.buffers[0].bytes.size() == sizeof value);
+  std::memcpy(&value, payload.buffers[0].bytes.view.data(), sizeof value);
+  return value;
+}
+
+}  // namespace skyward::sim

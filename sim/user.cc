@@ -1,0 +1,314 @@
+#include "sim/user.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "skyward/base/check.h"
+#include "skyward/spec/limits.h"
+
+namespace skyward::sim {
+namespace {
+
+constexpr std::size_t kArrays = 6;
+constexpr std::uint64_t kArrayBytes = 1'000'000;
+constexpr int kFunctions = 3;
+
+}  // namespace
+
+User::User(World& world, const Dials& dials, Pool pool)
+    : world_(world),
+      dials_(dials),
+      pool_(std::move(pool)),
+      left_(dials.tasks),
+      progress_(world.now()) {
+  for (int i = 0; i < kFunctions; ++i) {
+    engine::FunctionRef function;
+    function.id.value[0] = static_cast<std::uint8_t>(i + 1);
+    function.name = fmt::format("function{}", i);
+    function.body = SharedBytes(std::string("body of ") + function.name);
+    functions_.push_back(std::make_shared<const engine::FunctionRef>(std::move(function)));
+  }
+  arrays_.resize(kArrays);
+  for (Array& array : arrays_) {
+    array.segment = world_.make_segment();
+    renew(array);
+  }
+  if (dials_.user.close_after) world_.after(*dials_.user.close_after, [this] { close(); });
+}
+
+void User::opened(const Status& status) {
+  SKYWARD_CHECK(!std::exchange(opened_, true), "opened() twice");
+  progress_ = world_.now();
+  if (!status) {
+    SKYWARD_CHECK(!dials_.calm || closing_ || dials_.user.lifetime > Duration{}, "{}",
+                  status.error().message);
+    left_ = std::min(left_, 3);  // it is refused politely
+  }
+  world_.after({}, [this] { next_burst(); });
+}
+
+void User::next_burst() {
+  const int count = std::min(left_, world_.random.between(1, dials_.user.burst));
+  for (int i = 0; i < count; ++i) submit_one();
+  left_ -= count;
+  progress_ = world_.now();
+  if (left_ == 0) return close_when_done();
+  world_.after(world_.random.about(dials_.user.pause), [this] { next_burst(); });
+}
+
+void User::submit_one() {
+  if (world_.random.chance(dials_.user.broadcasts)) return broadcast();
+  std::optional<NodeId> node;
+  std::optional<std::uint32_t> worker;
+  if (world_.random.chance(dials_.user.pinned)) {
+    node = NodeId{
+        static_cast<std::uint32_t>(world_.random.below(static_cast<std::uint64_t>(dials_.nodes)))};
+    if (world_.random.chance(0.5)) {
+      worker = static_cast<std::uint32_t>(
+          world_.random.below(static_cast<std::uint64_t>(dials_.workers_per_node)));
+    }
+  }
+  submit(draw_plan(), node, worker);
+}
+
+void User::broadcast() {
+  for (int node = 0; node < dials_.nodes; ++node) {
+    for (int worker = 0; worker < dials_.workers_per_node; ++worker) {
+      submit(draw_plan(), NodeId{static_cast<std::uint32_t>(node)},
+             static_cast<std::uint32_t>(worker));
+    }
+  }
+}
+
+TaskPlan User::draw_plan() {
+  Random& random = world_.random;
+  const UserDials& user = dials_.user;
+  TaskPlan plan;
+  plan.key = random.next();
+  Duration run = random.between(1ms, 200ms);
+  if (random.chance(user.quick)) {
+    run = random.between(Duration{}, Duration{2ms});
+  } else if (random.chance(user.slow)) {
+    run = random.between(1s, 20s);
+  }
+  if (random.chance(user.raises)) {
+    plan.kind = TaskKind::raises;
+  } else if (random.chance(user.dies)) {
+    plan.kind = TaskKind::dies;
+  } else if (random.chance(user.hangs)) {
+    plan.kind = random.chance(0.5) ? TaskKind::hangs : TaskKind::stubborn;
+  } else if (random.chance(user.streams)) {
+    plan.kind = TaskKind::stream;
+    plan.items = static_cast<std::uint32_t>(random.below(40));
+    run /= 10;
+  }
+  plan.run_ns = static_cast<std::uint64_t>(run.count());
+  if (random.chance(0.3)) plan.lines = static_cast<std::uint32_t>(random.below(20));
+  if (random.chance(user.blobs)) plan.blobs = static_cast<std::uint32_t>(random.between(1, 3));
+  return plan;
+}
+
+void User::submit(TaskPlan plan, std::optional<NodeId> node, std::optional<std::uint32_t> worker) {
+  Random& random = world_.random;
+  engine::TaskSpec spec;
+  spec.id = TaskId{next_task_++};
+  spec.function = functions_[random.below(functions_.size())];
+  spec.node = node;
+  spec.worker = worker;
+  spec.arguments.buffers.push_back(wire::small_buffer(bytes_of(plan)));
+  Call call;
+  call.plan = plan;
+  for (std::uint32_t i = 0; i < plan.blobs; ++i) {
+    const std::size_t which = random.below(arrays_.size());
+    Array& array = arrays_[which];
+    ++array.uses;
+    call.arrays.push_back(which);
+    wire::Blob blob{.id = array.id,
+                    .size = kArrayBytes,
+                    .descriptor = array.segment,
+                    .storage = world_.storage(array.segment)};
+    spec.arguments.buffers.push_back(wire::blob_buffer(std::move(blob), 0, kArrayBytes));
+  }
+  const bool hangs = plan.kind == TaskKind::hangs || plan.kind == TaskKind::stubborn;
+  const bool cancels = random.chance(hangs ? 0.5 : dials_.user.cancels);
+  if ((hangs && !cancels) || random.chance(dials_.user.timeouts)) {
+    spec.timeout = call.timeout = random.between(1ms, 5s);
+  }
+  if (plan.kind == TaskKind::stream) {
+    spec.stream_window = call.window = static_cast<std::uint32_t>(random.between(1, 20));
+  }
+  const TaskId id = spec.id;
+  calls_.emplace(id, std::move(call));
+  pool_.submit(std::move(spec));
+  if (cancels) cancel_later(id);
+}
+
+void User::cancel_later(TaskId task) {
+  const Duration wait = world_.random.chance(0.3) ? Duration{} : world_.random.about(500ms);
+  world_.after(wait, [this, task] {
+    const auto found = calls_.find(task);
+    if (found == calls_.end()) return;
+    found->second.cancelled_at = world_.now();
+    pool_.cancel(task);
+  });
+}
+
+void User::complete(TaskId task, const engine::Completion& completion) {
+  const auto found = calls_.find(task);
+  SKYWARD_CHECK(found != calls_.end(), "task {} is answered twice", task.value);
+  const Call call = std::move(found->second);
+  calls_.erase(found);
+  check_result(task, call, completion);
+  if (call.cancelled_at) {
+    SKYWARD_CHECK(world_.now() - *call.cancelled_at <= kCancelBackstop, "task {} after {} s",
+                  task.value, seconds(world_.now() - *call.cancelled_at));
+  }
+  release_arrays(call);
+  ++answered_;
+  progress_ = world_.now();
+  close_when_done();
+}
+
+void User::check_result(TaskId task, const Call& call, const engine::Completion& completion) {
+  const TaskPlan& plan = call.plan;
+  switch (completion.status) {
+    case engine::Completion::Status::ok:
+      SKYWARD_CHECK(plan.kind == TaskKind::returns || plan.kind == TaskKind::stream);
+      SKYWARD_CHECK(value_in(completion.payload) == value_of(plan.key), "result of task {}",
+                    task.value);
+      if (plan.kind == TaskKind::stream) {
+        SKYWARD_CHECK(call.items == plan.items, "{} of {} items of task {}", call.items, plan.items,
+                      task.value);
+      }
+      break;
+    case engine::Completion::Status::raised:
+      SKYWARD_CHECK(plan.kind == TaskKind::raises);
+      SKYWARD_CHECK(value_in(completion.payload) == value_of(plan.key), "exception of task {}",
+                    task.value);
+      break;
+    case engine::Completion::Status::failed:
+      check_failure(task, call, completion.error);
+      return;
+  }
+  SKYWARD_CHECK(call.lines == plan.lines, "{} of {} lines of task {}", call.lines, plan.lines,
+                task.value);
+  done_in_order_.insert(task);
+}
+
+void User::check_failure(TaskId task, const Call& call, const Error& error) const {
+  const NodeDials& node = dials_.node;
+  bool allowed = false;
+  switch (error.kind) {
+    case ErrorKind::cancelled:
+      allowed = call.cancelled_at || stopping_ || closed_;
+      break;
+    case ErrorKind::timeout:
+      allowed = call.timeout > Duration{};
+      break;
+    case ErrorKind::task:
+      allowed = call.plan.kind == TaskKind::dies || node.sudden_death > 0 || node.start_fail > 0 ||
+                node.start_hang > 0;
+      break;
+    case ErrorKind::lost:
+      allowed = !dials_.calm;
+      break;
+    case ErrorKind::invalid:
+    case ErrorKind::denied:
+    case ErrorKind::exhausted:
+    case ErrorKind::unavailable:
+    case ErrorKind::unsupported:
+      break;
+  }
+  SKYWARD_CHECK(allowed, "task {} failed: {}", task.value, error.message);
+}
+
+void User::deliver_item(TaskId task, const wire::Payload& item) {
+  const auto found = calls_.find(task);
+  SKYWARD_CHECK(found != calls_.end(), "an item of task {} after its end", task.value);
+  Call& call = found->second;
+  ++call.items;
+  SKYWARD_CHECK(value_in(item) == value_of(call.plan.key, call.items), "item {} of task {}",
+                call.items, task.value);
+  SKYWARD_CHECK(call.items - call.taken <= call.window, "task {} is {} items ahead", task.value,
+                call.items - call.taken);
+  progress_ = world_.now();
+  world_.after(world_.random.between(Duration{}, Duration{20ms}),
+               [this, task] { take_item(task); });
+}
+
+void User::take_item(TaskId task) {
+  const auto found = calls_.find(task);
+  if (found == calls_.end()) return;
+  ++found->second.taken;
+  pool_.item_taken(task, 1);
+}
+
+void User::retain_blob(const wire::Blob& blob) { world_.segment(blob.descriptor).retained = true; }
+
+void User::release_arrays(const Call& call) {
+  for (const std::size_t which : call.arrays) {
+    Array& array = arrays_[which];
+    if (--array.uses > 0) continue;
+    const Segment& segment = world_.segment(array.segment);
+    if (segment.retained) {
+      array.segment = world_.make_segment();
+    } else {
+      SKYWARD_CHECK(segment.mapped == 0, "blob {} is written while {} tasks read it",
+                    array.id.value, segment.mapped);
+    }
+    renew(array);
+  }
+}
+
+void User::renew(Array& array) { array.id = BlobId{next_blob_++}; }
+
+void User::event(const Event& event) {
+  SKYWARD_CHECK(!closed_, "{} after the end", event_name(event));
+  if (std::holds_alternative<PoolStopping>(event)) stopping_ = true;
+  const auto* line = std::get_if<LogLine>(&event);
+  if (line == nullptr || line->task == 0) return;
+  SKYWARD_CHECK(!done_in_order_.contains(TaskId{line->task}), "a line of task {} after its end",
+                line->task);
+  const auto found = calls_.find(TaskId{line->task});
+  if (found == calls_.end()) return;  // given up before its node said so
+  Call& call = found->second;
+  const auto attempt = static_cast<std::uint32_t>(std::stoul(line->line));
+  if (attempt != call.attempt) call.lines = 0;
+  SKYWARD_CHECK(attempt >= call.attempt, "task {}", line->task);
+  call.attempt = attempt;
+  SKYWARD_CHECK(line->line == fmt::format("{} {}", attempt, call.lines), "'{}' of task {}",
+                line->line, line->task);
+  ++call.lines;
+}
+
+void User::close_when_done() {
+  if (left_ > 0 || !calls_.empty() || closing_) return;
+  world_.after(world_.random.between(Duration{}, Duration{2s}), [this] { close(); });
+}
+
+void User::close() {
+  if (std::exchange(closing_, true)) return;
+  world_.say("the user closes the pool");
+  progress_ = world_.now();
+  pool_.close();
+}
+
+void User::closed() {
+  SKYWARD_CHECK(opened_, "closed() before opened()");
+  SKYWARD_CHECK(!std::exchange(closed_, true), "closed() twice");
+  SKYWARD_CHECK(calls_.empty(), "{}", stuck_text());
+}
+
+std::string User::stuck_text() const {
+  std::string text = fmt::format("{} tasks are not answered", calls_.size());
+  for (const auto& [id, call] : calls_) {
+    text += fmt::format(", {} (kind {})", id.value, static_cast<int>(call.plan.kind));
+    if (text.size() > 500) break;
+  }
+  return text;
+}
+
+}  // namespace skyward::sim

@@ -1,0 +1,98 @@
+#pragma once
+
+// The user of a simulated pool: opens it, submits in bursts, cancels, reads streams, closes it.
+// Knows what must come of each task and checks each answer against it.
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <unordered_map>
+#include <vector>
+
+#include "sim/dials.h"
+#include "sim/task_plan.h"
+#include "sim/world.h"
+#include "skyward/engine/core.h"
+#include "skyward/spec/event.h"
+
+namespace skyward::sim {
+
+class User {
+ public:
+  struct Pool {
+    std::function<void(engine::TaskSpec)> submit;
+    std::function<void(TaskId)> cancel;
+    std::function<void(TaskId, std::uint32_t)> item_taken;
+    std::function<void()> close;
+  };
+
+  User(World& world, const Dials& dials, Pool pool);
+
+  // From the pool.
+  void opened(const Status& status);
+  void complete(TaskId task, const engine::Completion& completion);
+  void deliver_item(TaskId task, const wire::Payload& item);
+  void retain_blob(const wire::Blob& blob);
+  void event(const Event& event);
+  void closed();
+
+  bool is_closed() const { return closed_; }
+  // When the pool last did something for us.
+  Time progress() const { return progress_; }
+  std::string stuck_text() const;
+  int answered() const { return answered_; }
+
+ private:
+  // A large array that tasks share.
+  struct Array {
+    int segment = 0;
+    BlobId id;
+    int uses = 0;
+  };
+
+  struct Call {
+    TaskPlan plan;
+    Duration timeout{};
+    std::uint32_t window = 0;
+    std::optional<Time> cancelled_at;
+    std::uint32_t items = 0;
+    std::uint32_t taken = 0;
+    std::uint32_t attempt = 0;  // the one whose lines came last
+    std::uint32_t lines = 0;    // ... so many
+    std::vector<std::size_t> arrays;
+  };
+
+  void next_burst();
+  void submit_one();
+  void broadcast();
+  TaskPlan draw_plan();
+  void submit(TaskPlan plan, std::optional<NodeId> node, std::optional<std::uint32_t> worker);
+  void cancel_later(TaskId task);
+  void take_item(TaskId task);
+  void check_result(TaskId task, const Call& call, const engine::Completion& completion);
+  void check_failure(TaskId task, const Call& call, const Error& error) const;
+  void release_arrays(const Call& call);
+  void renew(Array& array);
+  void close_when_done();
+  void close();
+
+  World& world_;
+  Dials dials_;
+  Pool pool_;
+  std::vector<std::shared_ptr<const engine::FunctionRef>> functions_;
+  std::vector<Array> arrays_;
+  std::unordered_map<TaskId, Call> calls_;  // not answered yet
+  std::set<TaskId> done_in_order_;          // answered with all their output
+  std::uint64_t next_task_ = 1;
+  std::uint64_t next_blob_ = 1;
+  int left_;
+  int answered_ = 0;
+  Time progress_;
+  bool opened_ = false;
+  bool stopping_ = false;  // the pool said so
+  bool closing_ = false;   // we said so
+  bool closed_ = false;
+};
+
+}  // namespace skyward::sim

@@ -1,0 +1,254 @@
+#include "sim/worker_process.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "skyward/base/check.h"
+
+namespace skyward::sim {
+namespace {
+
+constexpr Duration kPipeMin = 2us;
+constexpr Duration kPipeMax = 200us;
+
+}  // namespace
+
+WorkerProcess::WorkerProcess(World& world, Journal& journal, const NodeDials& dials,
+                             std::uint32_t worker, Events events)
+    : world_(world), journal_(journal), dials_(dials), worker_(worker), events_(std::move(events)) {
+  if (world_.random.chance(dials_.start_hang)) return;
+  world_.after(world_.random.between(dials_.start_min, dials_.start_max), [this] {
+    if (!alive_) return;
+    if (world_.random.chance(dials_.start_fail)) {
+      tell([this] { events_.on_output({{.task = {}, .worker = worker_, .text = "no module"}}); });
+      return die({.text = "exit code 1", .code = 1});
+    }
+    tell([this] { events_.on_hello(); });
+  });
+}
+
+void WorkerProcess::deliver(World::Event event) {
+  last_in_ = std::max(last_in_, world_.now() + world_.random.between(kPipeMin, kPipeMax));
+  world_.at(last_in_, [this, event = std::move(event)]() mutable {
+    if (alive_) event();
+  });
+}
+
+void WorkerProcess::deliver_now(World::Event event) {
+  world_.after(world_.random.between(kPipeMin, kPipeMax),
+               [this, event = std::move(event)]() mutable {
+                 if (alive_) event();
+               });
+}
+
+void WorkerProcess::tell(World::Event event) {
+  last_out_ = std::max(last_out_, world_.now() + world_.random.between(kPipeMin, kPipeMax));
+  world_.at(last_out_, [this, event = std::move(event)]() mutable {
+    if (events_.on_exit) event();
+  });
+}
+
+void WorkerProcess::run(const agent::WorkerRun& run) {
+  deliver([this, task = run.task, has_body = !run.body.empty()] {
+    if (has_body) functions_.insert(task.function);
+    SKYWARD_CHECK(functions_.contains(task.function), "no body for task {}", task.task.value);
+    waiting_.push_back({.task = task, .plan = plan_of(task.arguments)});
+    if (!current_) begin_next();
+  });
+}
+
+void WorkerProcess::interrupt(TaskId task) {
+  deliver_now([this, task] { interrupted(task); });
+}
+
+void WorkerProcess::withdraw(std::span<const TaskId> tasks) {
+  deliver_now([this, tasks = std::vector<TaskId>(tasks.begin(), tasks.end())] {
+    for (const TaskId task : tasks) {
+      if (!current_ || current_->task.task != task) answer_cancelled(task);
+    }
+  });
+}
+
+// At once if it waits here, else when it comes.
+void WorkerProcess::answer_cancelled(TaskId task) {
+  const auto found =
+      std::ranges::find(waiting_, task, [](const Run& run) { return run.task.task; });
+  if (found == waiting_.end()) {
+    skipped_.insert(task);
+    return;
+  }
+  waiting_.erase(found);
+  tell([this, task] {
+    wire::WorkerMessage message;
+    message.kind = wire::WorkerKind::result;
+    message.status = wire::WorkerStatus::cancelled;
+    message.task = task;
+    events_.on_message(std::move(message));
+  });
+}
+
+void WorkerProcess::interrupted(TaskId task) {
+  if (!current_ || current_->task.task != task) return answer_cancelled(task);
+  if (current_->plan.kind == TaskKind::stubborn || std::exchange(current_->told_to_end, true))
+    return;
+  if (world_.random.chance(0.2)) return;  // it was about to end anyway, or takes its time
+  world_.after(world_.random.between(Duration{}, Duration{5ms}), [this, task] {
+    if (!alive_ || !current_ || current_->task.task != task) return;
+    finish(wire::WorkerStatus::cancelled, 0);
+  });
+}
+
+void WorkerProcess::credit(TaskId task, std::uint32_t count) {
+  deliver([this, task, count] {
+    if (!current_ || current_->task.task != task) return;
+    const bool stuck = current_->sent >= current_->task.stream_window + current_->credits;
+    current_->credits += count;
+    if (stuck && step_ == World::kNoTimer) next_item();
+  });
+}
+
+void WorkerProcess::stop() {
+  deliver([this] {
+    stopping_ = true;
+    if (!current_) begin_next();
+  });
+}
+
+void WorkerProcess::kill() {
+  if (!alive_) return;
+  die({.text = "killed by signal 9 (SIGKILL)", .by_signal = true, .by_sigkill = true});
+}
+
+void WorkerProcess::vanish() {
+  end_current();
+  alive_ = false;
+  events_.on_exit = nullptr;
+}
+
+void WorkerProcess::begin_next() {
+  while (!waiting_.empty()) {
+    if (skipped_.erase(waiting_.front().task.task) == 0) break;
+    const TaskId task = waiting_.front().task.task;
+    answer_cancelled(task);
+  }
+  if (waiting_.empty()) {
+    if (stopping_) die({.text = "exit code 0"});
+    return;
+  }
+  current_ = std::move(waiting_.front());
+  waiting_.pop_front();
+  current_->began = world_.now();
+  journal_.begun(current_->task.task, current_->task.attempt);
+  for (const wire::Buffer& buffer : current_->task.arguments.buffers) {
+    if (buffer.in_blob()) ++world_.segment(buffer.blob.descriptor).mapped;
+  }
+  if (world_.random.chance(dials_.sudden_death)) {
+    step_ = world_.after(
+        world_.random.about(Duration{static_cast<Duration::rep>(current_->plan.run_ns / 2)}),
+        [this] { die({.text = "exit code 139", .code = 139}); });
+    return;
+  }
+  proceed();
+}
+
+void WorkerProcess::proceed() {
+  const TaskPlan& plan = current_->plan;
+  const Duration run{static_cast<Duration::rep>(plan.run_ns)};
+  switch (plan.kind) {
+    case TaskKind::hangs:
+    case TaskKind::stubborn:
+      return;
+    case TaskKind::stream:
+      next_item();
+      return;
+    case TaskKind::dies:
+      step_ = world_.after(run, [this] {
+        print(current_->plan.lines);
+        die({.text = "killed by signal 11 (SIGSEGV)", .by_signal = true, .peak_bytes = 1 << 20});
+      });
+      return;
+    case TaskKind::returns:
+    case TaskKind::raises:
+      step_ = world_.after(run / 2, [this, run] {
+        print(current_->plan.lines / 2);
+        step_ = world_.after(run - run / 2, [this] {
+          const bool raises = current_->plan.kind == TaskKind::raises;
+          finish(raises ? wire::WorkerStatus::raised : wire::WorkerStatus::ok,
+                 value_of(current_->plan.key));
+        });
+      });
+      return;
+  }
+}
+
+void WorkerProcess::next_item() {
+  if (current_->sent == current_->plan.items) {
+    return finish(wire::WorkerStatus::ok, value_of(current_->plan.key));
+  }
+  if (current_->task.stream_window > 0 &&
+      current_->sent >= current_->task.stream_window + current_->credits) {
+    return;  // the reader is behind
+  }
+  const Duration pause{static_cast<Duration::rep>(current_->plan.run_ns)};
+  step_ = world_.after(pause, [this] {
+    step_ = World::kNoTimer;
+    ++current_->sent;
+    tell([this, task = current_->task.task, value = value_of(current_->plan.key, current_->sent)] {
+      wire::WorkerMessage message;
+      message.kind = wire::WorkerKind::item;
+      message.task = task;
+      message.payload = payload_of(value);
+      events_.on_message(std::move(message));
+    });
+    next_item();
+  });
+}
+
+void WorkerProcess::print(std::uint32_t until) {
+  std::vector<wire::OutputLine> lines;
+  for (; current_->lines < until; ++current_->lines) {
+    lines.push_back({.task = current_->task.task,
+                     .worker = worker_,
+                     .text = fmt::format("{} {}", current_->task.attempt, current_->lines)});
+  }
+  if (lines.empty()) return;
+  tell([this, lines = std::move(lines)] { events_.on_output(lines); });
+}
+
+void WorkerProcess::finish(wire::WorkerStatus status, std::uint64_t value) {
+  world_.cancel(step_);
+  if (status != wire::WorkerStatus::cancelled) print(current_->plan.lines);
+  wire::WorkerMessage message;
+  message.kind = wire::WorkerKind::result;
+  message.status = status;
+  message.task = current_->task.task;
+  message.run_ns = static_cast<std::uint64_t>((world_.now() - current_->began).count());
+  if (status != wire::WorkerStatus::cancelled) message.payload = payload_of(value);
+  for (const wire::Buffer& buffer : current_->task.arguments.buffers) {
+    if (!buffer.in_blob()) continue;
+    if (world_.random.chance(dials_.keep_mapped)) message.retained.push_back(buffer.blob.id);
+  }
+  end_current();
+  tell([this, message = std::move(message)] { events_.on_message(message); });
+  begin_next();
+}
+
+// The current task is over. What the process keeps of it, it has reported.
+void WorkerProcess::end_current() {
+  if (!current_) return;
+  for (const wire::Buffer& buffer : current_->task.arguments.buffers) {
+    if (buffer.in_blob()) --world_.segment(buffer.blob.descriptor).mapped;
+  }
+  current_.reset();
+}
+
+void WorkerProcess::die(agent::WorkerExit exit) {
+  alive_ = false;
+  end_current();
+  world_.cancel(step_);
+  tell([this, exit = std::move(exit)] { std::exchange(events_.on_exit, nullptr)(exit); });
+}
+
+}  // namespace skyward::sim

@@ -1,0 +1,109 @@
+#pragma once
+
+// A worker process that is none: runs the plans that it is sent, one after another, and says what a
+// real one would say, in the order in which a real one would.
+//
+// Messages of the agent's socket arrive in order; interrupts and withdrawals have a pipe of their
+// own and may overtake them. All that the process says (greeting, output, items, results, its end)
+// arrives in order, too.
+
+#include <deque>
+#include <functional>
+#include <optional>
+#include <set>
+#include <span>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "sim/dials.h"
+#include "sim/task_plan.h"
+#include "sim/world.h"
+#include "skyward/agent/core.h"
+#include "skyward/agent/effects.h"
+#include "skyward/wire/worker_protocol.h"
+
+namespace skyward::sim {
+
+// Written down for all processes of a run: which attempt of which task was begun.
+class Journal {
+ public:
+  void begun(TaskId task, std::uint32_t attempt) {
+    SKYWARD_CHECK(starts_.emplace(task, attempt).second, "attempt {} of task {} begins twice",
+                  attempt, task.value);
+  }
+  std::size_t size() const { return starts_.size(); }
+
+ private:
+  std::set<std::pair<TaskId, std::uint32_t>> starts_;
+};
+
+class WorkerProcess {
+ public:
+  struct Events {
+    std::function<void()> on_hello;
+    std::function<void(wire::WorkerMessage)> on_message;
+    std::function<void(std::vector<wire::OutputLine>)> on_output;
+    std::function<void(agent::WorkerExit)> on_exit;  // once, last
+  };
+
+  WorkerProcess(World& world, Journal& journal, const NodeDials& dials, std::uint32_t worker,
+                Events events);
+
+  // From the agent.
+  void run(const agent::WorkerRun& run);
+  void interrupt(TaskId task);
+  void withdraw(std::span<const TaskId> tasks);
+  void credit(TaskId task, std::uint32_t count);
+  void stop();
+  void kill();
+  // The machine is off: nothing is said any more.
+  void vanish();
+
+  bool alive() const { return alive_; }
+
+ private:
+  struct Run {
+    wire::RunTask task;
+    TaskPlan plan;
+    std::uint32_t sent = 0;  // items of a stream
+    std::uint32_t credits = 0;
+    std::uint32_t lines = 0;
+    bool told_to_end = false;
+    Time began{};
+  };
+
+  // Calls `event` when what was sent just now has arrived in the process.
+  void deliver(World::Event event);
+  void deliver_now(World::Event event);
+  // The other way.
+  void tell(World::Event event);
+
+  void start();
+  void begin_next();
+  void proceed();
+  void next_item();
+  void print(std::uint32_t until);
+  void finish(wire::WorkerStatus status, std::uint64_t value);
+  void answer_cancelled(TaskId task);
+  void interrupted(TaskId task);
+  void die(agent::WorkerExit exit);
+  void end_current();
+
+  World& world_;
+  Journal& journal_;
+  NodeDials dials_;
+  std::uint32_t worker_;
+  Events events_;
+  bool alive_ = true;
+  bool stopping_ = false;
+  Time last_in_{};
+  Time last_out_{};
+  std::deque<Run> waiting_;
+  std::optional<Run> current_;
+  std::unordered_set<TaskId> skipped_;  // named on the pipe before they began
+  std::unordered_set<FunctionId> functions_;
+  World::Timer step_ = World::kNoTimer;  // of the current task
+};
+
+}  // namespace skyward::sim
