@@ -70,6 +70,8 @@ inline constexpr Duration kWorkerStartTimeout = 60s;
 inline constexpr std::uint32_t kMaxWorkerStartFailures = 3;
 // Per rank.
 inline constexpr std::uint32_t kMaxNodeReplacements = 3;
+// An agent whose link dropped is awaited this long.
+inline constexpr Duration kReconnectTimeout = 30s;
 // Shutdown to the end of the agent, then SIGKILL.
 inline constexpr Duration kCloseTimeout = 10s;
 
