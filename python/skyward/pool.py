@@ -12,7 +12,7 @@ from skyward.events import EVENT_TYPES, SkywardEvent
 from skyward.exceptions import ConfigurationError, NotProvisionedError
 from skyward.function import ComputeFunction, PendingBatch, PendingCompute, compute
 from skyward.image import Image
-from skyward.providers import Local, parse_memory_mb
+from skyward.providers import Local, parse_memory_mb, resolve_provider
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -53,7 +53,7 @@ class ComputePool:
 
     def __init__(
         self,
-        provider: Local | None = None,
+        provider: Local | str | None = None,
         image: Image | None = None,
         nodes: int = 1,
         machine: str | None = None,
@@ -71,7 +71,7 @@ class ComputePool:
         *,
         pip: Sequence[str] | None = None,
     ) -> None:
-        self.provider = Local() if provider is None else provider
+        self.provider = resolve_provider(provider)
         self.image = (Image() if image is None else image).with_pip(_packages(pip))
         self.nodes = _whole("nodes", nodes)
         self.machine = machine

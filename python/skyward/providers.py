@@ -51,6 +51,17 @@ class Local:
                 raise ConfigurationError(f"memory={memory!r}: this machine has {total} MB")
 
 
+def resolve_provider(provider: Any) -> Local:
+    """The provider that a pool is given: none means this machine, a name means its defaults."""
+    if provider is None or provider == "local":
+        return Local()
+    if isinstance(provider, Local):
+        return provider
+    raise ConfigurationError(
+        f"provider={provider!r}: there is no such provider; Local(), or its name 'local', is known"
+    )
+
+
 def parse_memory_mb(memory: str | int) -> int:
     """ "32GB" → 32768. A number without a unit is in megabytes."""
     text = str(memory).strip().upper()

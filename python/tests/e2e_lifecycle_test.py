@@ -92,6 +92,7 @@ def test_leaving_cancels_what_runs(tmp_path):
     ("options", "says"),
     [
         ({"nodes": 0}, "nodes=0"),
+        ({"provider": "nowhere"}, "provider='nowhere'"),
         ({"nodes": "2"}, "nodes='2'"),
         ({"concurrency": -1}, "concurrency=-1"),
         ({"timeout": 0}, "timeout=0"),
