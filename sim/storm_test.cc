@@ -29,7 +29,7 @@ TEST(StormTest, FewDozenSeeds) {
   // They were storms.
   EXPECT_GT(sum.answered, 2000);
   EXPECT_GT(sum.machines, 200U);
-  EXPECT_GT(sum.retries, 50);
+  EXPECT_GT(sum.retries, 0);
   EXPECT_GT(sum.recalls, 20);
   EXPECT_GT(sum.losses, 100);
   EXPECT_GT(sum.breaks, 100);
