@@ -199,9 +199,12 @@ def test_multi_pool_refuses_the_same_pool_twice():
 
 
 def start(program, **options):
+    """A driver of its own. Ctrl-C reaches it even where the tests run in the background of a shell,
+    which starts its background programs with SIGINT ignored."""
     return subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(program)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL), **options,
     )  # fmt: skip
 
 
