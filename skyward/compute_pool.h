@@ -125,7 +125,7 @@ template <typename... Rs>
 std::tuple<Value<Rs>...> ComputePool::run(const Batch<Rs...>& batch) {
   return std::apply(
       [this](const auto&... call) {
-        std::tuple<Future<Rs>...> futures{submit(call)...};
+        std::tuple<Future<Rs>...> futures{this->submit(call)...};
         std::apply([](const auto&... future) { (future.wait(Duration{-1}), ...); }, futures);
         // Braces: get_value() in order, so that the first failure is the one thrown.
         return std::apply(

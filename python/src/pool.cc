@@ -43,6 +43,7 @@ class OwnedPool {
       : pool_(std::make_unique<Pool>(std::move(spec))), owner_(getpid()) {}
   ~OwnedPool() {
     if (getpid() != owner_) {
+      // NOLINTNEXTLINE(bugprone-unused-return-value): the parent's pool is the parent's to close.
       static_cast<void>(pool_.release());
       return;
     }
@@ -281,6 +282,8 @@ void bind_pool(nb::module_& module) {
       .def("packer",
            [](nb::object self) {
              Pool& pool = nb::cast<OwnedPool&>(self).get();
+             // Not make_unique: a Packer neither moves nor copies, it is made in place.
+             // NOLINTNEXTLINE(modernize-make-unique)
              return std::unique_ptr<PoolPacker>(new PoolPacker{std::move(self), Packer(pool)});
            })
       .def(
