@@ -185,8 +185,8 @@ TEST_F(ProcessTest, DescriptorNumbersMayOverlap) {
   const int b_number = b->write.get();
   SpawnOptions options = shell("echo a >&" + std::to_string(b_number) + "; echo b >&" +
                                std::to_string(a_number) + "; echo again >&1");
+  options.command[0] = "bash";  // sh takes numbers of one digit only
   options.descriptors = {{a_number, b_number}, {b_number, a_number}, {a_number, 1}};
-  if (a_number > 9 || b_number > 9) GTEST_SKIP() << "sh takes numbers of one digit";
   EXPECT_EQ(run(options).code, 0);
   a->write.reset();
   b->write.reset();
