@@ -85,6 +85,13 @@ InstanceId Cloud::sell() {
       sold_.at(id).machine->power_off();
     });
   }
+  if (dials_.cloud.agent_death_mean > Duration{}) {
+    world_.after(world_.random.about(dials_.cloud.agent_death_mean), [this, id] {
+      if (!sold_.at(id).machine->agent_runs()) return;
+      world_.say("the agent of {} is killed", id);
+      sold_.at(id).machine->kill_agent();
+    });
+  }
   return id;
 }
 

@@ -16,6 +16,7 @@ namespace skyward::sim {
 namespace {
 
 constexpr std::uint64_t kTasks = 300'000;
+constexpr std::size_t kTasksAhead = 20'000;    // twice the largest pool
 constexpr std::uint64_t kRunTime = 1'000'000;  // ns, that the nodes say they took
 
 double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
@@ -32,7 +33,7 @@ class Echo final : public engine::Effects {
                                 {.job_id = "cost", .heartbeat_timeout = kHeartbeatTimeout});
     engine::FunctionRef function;
     function.name = "echo";
-    function.body = SharedBytes(std::string(500, 'x'));
+    function.body = wire::small_buffer(SharedBytes(std::string(500, 'x')));
     function_ = std::make_shared<const engine::FunctionRef>(std::move(function));
     arguments_.buffers.push_back(wire::small_buffer(SharedBytes(std::string(200, 'x'))));
   }
@@ -55,9 +56,10 @@ class Echo final : public engine::Effects {
     SKYWARD_CHECK(state_.phase == engine::Phase::running);
   }
 
-  // Keeps twice as many tasks in flight as there are nodes.
+  // Keeps as many tasks in flight and waiting, whatever the number of nodes: what grows with them
+  // is then the cost of the nodes alone.
   void run(std::uint64_t tasks) {
-    const std::size_t ahead = 2 * static_cast<std::size_t>(nodes_);
+    constexpr std::size_t ahead = kTasksAhead;
     std::uint64_t submitted = 0;
     answered_ = 0;
     while (answered_ < tasks) {

@@ -32,12 +32,24 @@ UserDials draw_user(Random& random) {
   return user;
 }
 
+// Nodes that are never idle: whatever dies takes tasks along.
+void make_busy(Random& random, UserDials& user) {
+  user.quick = 0;
+  user.slow = random.between(1, 10) * 0.1;
+  user.burst = random.between(20, 100);
+  user.pause = random.between(Duration{}, Duration{50ms});
+  user.close_after.reset();
+  user.lifetime = {};
+}
+
 NetworkDials draw_network(Random& random) {
   NetworkDials network;
   if (random.chance(0.5)) network.delay_max = random.between(Duration{20us}, Duration{300ms});
   if (random.chance(0.5)) network.break_mean = random.between(Duration{500ms}, Duration{60s});
   network.duplicate = rarely(random, 0.5, 0.1);
   network.reorder = rarely(random, 0.4, 0.05);
+  network.outage = rarely(random, 0.5, 0.5);
+  network.outage_max = random.between(Duration{1s}, Duration{60s});
   return network;
 }
 
@@ -49,6 +61,7 @@ CloudDials draw_cloud(Random& random) {
   cloud.never_greet = rarely(random, 0.3, 0.3);
   cloud.unreachable = rarely(random, 0.3, 0.3);
   if (random.chance(0.5)) cloud.death_mean = random.between(Duration{2s}, Duration{300s});
+  if (random.chance(0.3)) cloud.agent_death_mean = random.between(Duration{2s}, Duration{120s});
   return cloud;
 }
 
@@ -69,14 +82,19 @@ Dials draw_dials(Random& random, int nodes, int tasks) {
   dials.concurrency = random.chance(0.5) ? random.between(2, 4) : 1;
   dials.tasks = tasks > 0 ? tasks : random.between(1, random.chance(0.2) ? 600 : 120);
   dials.user = draw_user(random);
+  if (random.chance(0.3)) make_busy(random, dials.user);
   dials.network.codec = random.chance(0.3);
+  dials.network.far = random.chance(0.6);
+  if (random.chance(0.5)) dials.network.blob_bytes = random.below(2'000'000);
   dials.node.bootstrap = random.chance(0.5);
   dials.node.keep_mapped = rarely(random, 0.3, 0.5);
   if (random.chance(0.2)) return dials;
   if (random.chance(0.6)) {
-    const bool codec = dials.network.codec;
+    const NetworkDials calm = dials.network;
     dials.network = draw_network(random);
-    dials.network.codec = codec;
+    dials.network.codec = calm.codec;
+    dials.network.far = calm.far;
+    dials.network.blob_bytes = calm.blob_bytes;
     dials.calm = false;
   }
   if (random.chance(0.6)) {

@@ -5,6 +5,7 @@
 // all.
 
 #include <chrono>
+#include <cstdint>
 #include <optional>
 
 #include "sim/random.h"
@@ -21,17 +22,23 @@ struct NetworkDials {
   double duplicate = 0;   // of a frame
   double reorder = 0;
   bool codec = false;  // frames travel as bytes
+  // As over a network: blobs go in parts, agents outlive connections, silence is noticed late.
+  bool far = false;
+  double outage = 0;             // of a break: nothing goes through for a while
+  Duration outage_max = 30s;     // ... so long at most
+  std::uint64_t blob_bytes = 0;  // that a node keeps without a task
 };
 
 struct CloudDials {
   Duration verb_min = 1ms;
   Duration verb_max = 5s;
-  double refuse = 0;       // each verb that opens a pool
-  double sold_out = 0;     // provision() of a replacement
-  double stick = 0;        // terminate() fails; never more than twice for one instance
-  double never_greet = 0;  // of an instance
-  double unreachable = 0;  // of an instance: connections are refused
-  Duration death_mean{};   // an instance lives this long on average; 0: for ever
+  double refuse = 0;            // each verb that opens a pool
+  double sold_out = 0;          // provision() of a replacement
+  double stick = 0;             // terminate() fails; never more than twice for one instance
+  double never_greet = 0;       // of an instance
+  double unreachable = 0;       // of an instance: connections are refused
+  Duration death_mean{};        // an instance lives this long on average; 0: for ever
+  Duration agent_death_mean{};  // the same for the agent alone, while its machine goes on
 };
 
 struct NodeDials {

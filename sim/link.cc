@@ -1,6 +1,7 @@
 #include "sim/link.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -10,6 +11,10 @@
 
 namespace skyward::sim {
 namespace {
+
+// As engine/link.h has them by default.
+constexpr Duration kSilence = 3s;
+constexpr Duration kPatience = 12s;
 
 // Through the bytes of the real wire and back.
 wire::DecodedFrame travel(const World& world, const wire::Message& message,
@@ -36,7 +41,19 @@ wire::DecodedFrame travel(const World& world, const wire::Message& message,
   return *std::move(decoded);
 }
 
+// The bytes do not matter, their number does.
+Result<SharedBytes> bytes_of(const wire::Blob& blob) {
+  static const auto kZeros = std::make_shared<const Bytes>(std::size_t{1} << 20);
+  SKYWARD_CHECK(blob.size <= kZeros->size());
+  return SharedBytes(kZeros, ByteView(*kZeros).first(blob.size));
+}
+
 }  // namespace
+
+Link::End::End(const char* its_name)
+    : name(its_name), outbox(bytes_of), inbox([](std::uint64_t) -> Result<wire::BlobInbox::Room> {
+        return fail(ErrorKind::invalid, "the agent's end is set up by the link");
+      }) {}
 
 Link::Link(World& world, const NetworkDials& dials, std::string name, Door door, Events events)
     : world_(world),
@@ -44,20 +61,30 @@ Link::Link(World& world, const NetworkDials& dials, std::string name, Door door,
       name_(std::move(name)),
       door_(door),
       events_(std::move(events)) {
+  agent_.inbox = wire::BlobInbox([this](std::uint64_t size) -> Result<wire::BlobInbox::Room> {
+    auto bytes = std::make_shared<Bytes>(size);
+    wire::BlobInbox::Room room;
+    room.bytes = *bytes;
+    room.blob.descriptor = world_.make_segment();
+    room.blob.storage = std::move(bytes);
+    return room;
+  });
+  trouble_since_ = world_.now();
   connect();
+  if (dials_.far) beat();
 }
 
 void Link::connect() {
   if (!engine_open_) return;
-  if (!agent_open_ || door_ != Door::open) {
-    const bool refused = door_ == Door::open ? world_.random.chance(0.5) : door_ == Door::refusing;
-    world_.after(world_.random.between(dials_.delay_min, 2s), [this, refused] {
-      if (refused) return lose("connection refused");
-      reconnect_ =
-          world_.after(world_.random.between(Duration{}, Duration{4s}), [this] { connect(); });
-    });
+  if (world_.now() < outage_ends_ || !machine_on_ || door_ == Door::silent) {
+    return try_later(false);
+  }
+  if (!agent_open_) {  // the machine says so
+    world_.after(world_.random.between(dials_.delay_min, 2s),
+                 [this] { lose("its agent is gone"); });
     return;
   }
+  if (door_ == Door::refusing) return try_later(true);
   engine_.connection = ++connection_;
   engine_.greeted = false;
   wire::Hello hello;
@@ -65,6 +92,30 @@ void Link::connect() {
   hello.last_received = engine_.session.last_received();
   transmit(engine_, hello, engine_.session.control());
   schedule_break();
+}
+
+void Link::try_later(bool refused) {
+  reconnect_ = world_.after(world_.random.between(dials_.delay_min, 2s), [this, refused] {
+    reconnect_ = World::kNoTimer;
+    if (!engine_open_) return;
+    if (refused && world_.random.chance(0.5)) return lose("connection refused");
+    if (joined_ && world_.now() - trouble_since_ > kPatience) {
+      return lose("nothing answers any more");
+    }
+    reconnect_ = world_.after(world_.random.between(Duration{}, Duration{2s}), [this] {
+      reconnect_ = World::kNoTimer;
+      connect();
+    });
+  });
+}
+
+// The engine's proof of life, for the lease.
+void Link::beat() {
+  world_.after(kHeartbeatInterval, [this] {
+    if (!engine_open_) return;
+    if (engine_.greeted) transmit(engine_, wire::Heartbeat{}, engine_.session.control());
+    beat();
+  });
 }
 
 void Link::schedule_break() {
@@ -78,6 +129,9 @@ void Link::break_connection() {
   world_.say("{}: the connection breaks", name_);
   ++breaks_;
   const std::uint64_t broken = connection_++;
+  if (dials_.far && world_.random.chance(dials_.outage)) {
+    outage_ends_ = world_.now() + world_.random.between(Duration{}, dials_.outage_max);
+  }
   world_.after(world_.random.about(500ms), [this, broken] {
     if (engine_.connection == broken) engine_notices();
   });
@@ -87,7 +141,7 @@ void Link::break_connection() {
 }
 
 void Link::engine_notices() {
-  engine_.greeted = false;
+  if (std::exchange(engine_.greeted, false)) trouble_since_ = world_.now();
   if (!engine_open_ || reconnect_ != World::kNoTimer) return;
   reconnect_ = world_.after(world_.random.about(1s), [this] {
     reconnect_ = World::kNoTimer;
@@ -95,22 +149,50 @@ void Link::engine_notices() {
   });
 }
 
-void Link::agent_notices() {
-  agent_.greeted = false;
-  if (!agent_open_ || cut_off_ != World::kNoTimer) return;
-  cut_off_ = world_.after(kReconnectTimeout, [this] {
-    cut_off_ = World::kNoTimer;
-    if (agent_open_) events_.on_cut_off();
-  });
-}
+void Link::agent_notices() { agent_.greeted = false; }
 
 void Link::send(End& end, wire::Message message) {
   if (std::holds_alternative<wire::Heartbeat>(message)) {
     if (end.greeted) transmit(end, std::move(message), end.session.control());
     return;
   }
+  if (dials_.far) return send_far(end, std::move(message));
+  send_numbered(end, std::move(message));
+}
+
+void Link::send_numbered(End& end, wire::Message message) {
   const wire::Envelope envelope = end.session.number(message);
   if (end.greeted) transmit(end, std::move(message), envelope);
+}
+
+void Link::send_far(End& end, wire::Message message) {
+  if (const auto* cancel = std::get_if<wire::CancelTask>(&message)) {
+    if (const auto run = end.outbox.withdraw(cancel->task)) {
+      world_.after({}, [this, task = run->task, attempt = run->attempt] {
+        if (!engine_open_) return;
+        events_.on_engine_message(wire::TaskResult{
+            .task = task, .attempt = attempt, .status = wire::TaskStatus::cancelled});
+      });
+      return;
+    }
+  }
+  const Status taken = end.outbox.push(message);
+  SKYWARD_CHECK(taken.has_value());
+  while (auto next = end.outbox.next_urgent()) send_numbered(end, *std::move(next));
+  pump(end);
+}
+
+// One part after another, each a while after the one before.
+void Link::pump(End& end) {
+  if (end.pumping || !end.greeted || end.outbox.empty()) return;
+  end.pumping = true;
+  world_.after(world_.random.between(Duration{}, Duration{20ms}), [this, &end] {
+    end.pumping = false;
+    if (!end.greeted) return;
+    while (auto next = end.outbox.next_urgent()) send_numbered(end, *std::move(next));
+    if (auto next = end.outbox.next_bulk()) send_numbered(end, *std::move(next));
+    pump(end);
+  });
 }
 
 void Link::resend(End& end, std::uint64_t last_received) {
@@ -120,6 +202,7 @@ void Link::resend(End& end, std::uint64_t last_received) {
     transmit(end, std::move(message),
              {.sequence = sequence, .acknowledged = end.session.last_received()});
   }
+  pump(end);
 }
 
 void Link::transmit(End& from, wire::Message message, wire::Envelope envelope) {
@@ -170,18 +253,33 @@ void Link::arrive(End& end, std::uint64_t connection, wire::Message message,
     case wire::Session::Arrival::deliver:
       break;
   }
-  (is_engine ? events_.on_engine_message : events_.on_agent_message)(std::move(message));
+  if (!is_engine) events_.on_agent_heard();
+  deliver(end, std::move(message));
   if (end.greeted && end.session.should_acknowledge()) send(end, wire::Heartbeat{});
+}
+
+void Link::deliver(End& end, wire::Message message) {
+  if (const auto* chunk = std::get_if<wire::BlobChunk>(&message)) {
+    SKYWARD_CHECK(end.inbox.take(*chunk).has_value(), "blob {}", chunk->blob.value);
+    return;
+  }
+  if (const auto* drop = std::get_if<wire::DropBlobs>(&message)) end.inbox.drop(drop->blobs);
+  if (dials_.far) {
+    const Status filled = end.inbox.fill_in(message);
+    SKYWARD_CHECK(filled.has_value(), "{}", filled ? "" : filled.error().message);
+  }
+  (&end == &engine_ ? events_.on_engine_message : events_.on_agent_message)(std::move(message));
 }
 
 void Link::hello_arrives(const wire::Hello& hello, std::uint64_t connection) {
   if (agent_.greeted && agent_.connection == connection) return;  // twice
   agent_.connection = connection;
   agent_.greeted = true;
-  world_.cancel(cut_off_);
+  events_.on_agent_heard();
   wire::Welcome welcome;
   welcome.protocol = kProtocolVersion;
   welcome.last_received = agent_.session.last_received();
+  welcome.blob_bytes = dials_.blob_bytes;
   transmit(agent_, welcome, agent_.session.control());
   resend(agent_, hello.last_received);
 }
@@ -189,7 +287,11 @@ void Link::hello_arrives(const wire::Hello& hello, std::uint64_t connection) {
 void Link::welcome_arrives(const wire::Welcome& welcome) {
   if (engine_.greeted) return;  // twice
   engine_.greeted = true;
-  if (!std::exchange(joined_, true)) return events_.on_joined();
+  engine_.outbox.set_budget(welcome.blob_bytes);
+  if (!std::exchange(joined_, true)) {
+    events_.on_joined();
+    return pump(engine_);
+  }
   world_.say("{}: connected again", name_);
   resend(engine_, welcome.last_received);
 }
@@ -199,26 +301,34 @@ void Link::engine_closes() {
   world_.cancel(reconnect_);
   if (!agent_open_ || is_broken()) return;
   world_.after(world_.random.between(dials_.delay_min, dials_.delay_max), [this] {
-    world_.cancel(cut_off_);
     if (agent_open_) events_.on_cut_off();
   });
 }
 
 void Link::agent_ended() {
   if (!std::exchange(agent_open_, false)) return;
-  world_.cancel(cut_off_);
   if (is_broken()) return;  // found out when the engine comes back
   const Time end = std::max(world_.now() + dials_.delay_max, engine_.last_arrival);
   world_.at(end, [this] { lose("its agent ended"); });
 }
 
+void Link::agent_killed() {
+  if (!std::exchange(agent_open_, false) || is_broken()) return;
+  // The kernel closes what it had open.
+  const std::uint64_t broken = connection_++;
+  world_.after(world_.random.between(dials_.delay_min, dials_.delay_max), [this, broken] {
+    if (engine_.connection == broken) engine_notices();
+  });
+}
+
 void Link::machine_died() {
-  if (!std::exchange(agent_open_, false)) return;
-  world_.cancel(cut_off_);
-  ++connection_;
-  if (world_.random.chance(0.5)) {
-    world_.after(world_.random.about(500ms), [this] { lose("connection reset by peer"); });
-  }
+  machine_on_ = false;
+  if (!std::exchange(agent_open_, false) || is_broken()) return;
+  const std::uint64_t broken = connection_++;
+  const bool told = world_.random.chance(0.5);
+  world_.after(told ? world_.random.about(500ms) : kSilence, [this, broken] {
+    if (engine_.connection == broken) engine_notices();
+  });
 }
 
 void Link::lose(std::string why) {

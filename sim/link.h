@@ -5,8 +5,8 @@
 // goes: greet, resume, acknowledge, make the connection anew when something is missing.
 //
 // A connection breaks at random: what is in flight is lost, each end notices in its own time and
-// sends into the void until then. The engine comes back after a while, an agent waits for it for
-// kReconnectTimeout.
+// sends into the void until then. The engine comes back after a while, or gives the node up when it
+// cannot for kPatience. An agent does not care; it ends when its lease does.
 
 #include <functional>
 #include <string>
@@ -15,7 +15,9 @@
 #include "sim/world.h"
 #include "skyward/base/error.h"
 #include "skyward/spec/id.h"
+#include "skyward/wire/blob_inbox.h"
 #include "skyward/wire/message.h"
+#include "skyward/wire/outbox.h"
 #include "skyward/wire/session.h"
 
 namespace skyward::sim {
@@ -29,7 +31,8 @@ class Link {
     std::function<void(Error)> on_lost;  // once, last
     // To the agent.
     std::function<void(wire::Message)> on_agent_message;
-    std::function<void()> on_cut_off;  // the engine is gone for good; once
+    std::function<void()> on_agent_heard;  // any frame has come
+    std::function<void()> on_cut_off;      // the engine has closed; once
   };
 
   // How the machine answers whoever calls.
@@ -44,6 +47,8 @@ class Link {
   void engine_closes();
   // The agent's process ended in order: what it sent arrives, then the loss is told.
   void agent_ended();
+  // The agent's process was killed; its machine goes on.
+  void agent_killed();
   // The machine is gone with everything on it. Nobody need notice at once.
   void machine_died();
 
@@ -53,9 +58,12 @@ class Link {
   bool is_broken() const { return engine_.connection != connection_; }
 
   struct End {
-    explicit End(const char* its_name) : name(its_name) {}
+    explicit End(const char* its_name);
     const char* name;
     wire::Session session;
+    wire::Outbox outbox;  // of far links
+    wire::BlobInbox inbox;
+    bool pumping = false;
     bool greeted = false;          // on this connection: may send
     std::uint64_t connection = 0;  // the one that it believes in
     Time last_arrival{};           // of frames sent by the other end
@@ -67,6 +75,12 @@ class Link {
   void engine_notices();
   void agent_notices();
   void send(End& end, wire::Message message);
+  void send_far(End& end, wire::Message message);
+  void send_numbered(End& end, wire::Message message);
+  void pump(End& end);
+  void deliver(End& end, wire::Message message);
+  void beat();
+  void try_later(bool refused);
   void resend(End& end, std::uint64_t last_received);
   void transmit(End& from, wire::Message message, wire::Envelope envelope);
   void schedule_arrival(End& to, std::uint64_t connection, wire::Message message,
@@ -88,8 +102,10 @@ class Link {
   bool joined_ = false;
   bool engine_open_ = true;
   bool agent_open_ = true;
+  bool machine_on_ = true;
+  Time trouble_since_{};  // for the engine: not greeted since
+  Time outage_ends_{};
   World::Timer reconnect_ = World::kNoTimer;
-  World::Timer cut_off_ = World::kNoTimer;
 };
 
 }  // namespace skyward::sim

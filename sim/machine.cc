@@ -41,7 +41,7 @@ void Machine::receive(const wire::Message& message) {
   if (configure->metrics_ms > 0) {
     tick(std::chrono::milliseconds(configure->metrics_ms), wire::MetricsSample{});
   }
-  world_.after(world_.random.between(Duration{}, Duration{2s}), [this] {
+  world_.after(world_.random.between(Duration{}, Duration{300ms}), [this] {
     turn([this] { agent::on_accelerators(state_, *this, {}, world_.now()); });
   });
 }
@@ -52,6 +52,18 @@ void Machine::tick(Duration interval, wire::Message message) {
     link_->agent_sends(message);
     tick(interval, std::move(message));
   });
+}
+
+void Machine::heard() {
+  turn([this] { agent::on_heard(state_, world_.now()); });
+}
+
+void Machine::kill_agent() {
+  if (!agent_runs()) return;
+  state_.phase = agent::Phase::ended;
+  world_.cancel(timer_);
+  for (auto& process : all_processes_) process->vanish();
+  if (link_ != nullptr) link_->agent_killed();
 }
 
 void Machine::cut_off() {
@@ -138,6 +150,8 @@ void Machine::credit(SlotId slot, TaskId task, std::uint32_t count) {
 void Machine::stop_worker(SlotId slot) { process(slot).stop(); }
 
 void Machine::kill_worker(SlotId slot) { process(slot).kill(); }
+
+void Machine::end_machine(std::vector<std::string>) {}
 
 // As the kernel does it: the agent's children die with it.
 void Machine::exit(int) {

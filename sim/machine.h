@@ -29,11 +29,14 @@ class Machine final : private agent::Effects {
 
   // From the network.
   void receive(const wire::Message& message);
+  void heard();
   void cut_off();
 
   // Power off, by us or by the cloud.
   void power_off();
   bool is_on() const { return on_; }
+  // The agent's process dies, and its children with it.
+  void kill_agent();
   bool agent_runs() const { return on_ && state_.phase != agent::Phase::ended; }
   std::size_t processes() const;
 
@@ -48,6 +51,7 @@ class Machine final : private agent::Effects {
   void credit(SlotId slot, TaskId task, std::uint32_t count) override;
   void stop_worker(SlotId slot) override;
   void kill_worker(SlotId slot) override;
+  void end_machine(std::vector<std::string> command) override;
   void exit(int code) override;
 
   // Runs `step` on the core if the agent still runs, then sees to the timer.

@@ -17,6 +17,8 @@ constexpr std::uint64_t kMaxStepsAfterClosing = 1'000'000;
 // In large runs the state is not walked after each event.
 constexpr std::size_t kSmallState = 200;
 constexpr std::uint64_t kCheckEvery = 64;
+constexpr Duration kFarTimeout = std::chrono::seconds(25);
+constexpr Duration kLease = std::chrono::seconds(60);
 
 }  // namespace
 
@@ -57,9 +59,11 @@ Storm::Storm(const StormOptions& options)
   spec.concurrency = dials_.concurrency;
   spec.timeout = dials_.user.lifetime;
   spec.collect_metrics = world_.random.chance(0.5);
+  // Far links decide themselves; the core only sees to it that somebody does.
   state_ = engine::make_state(
       std::move(spec), {.job_id = "storm",
-                        .heartbeat_timeout = kHeartbeatTimeout,
+                        .heartbeat_timeout = dials_.network.far ? kFarTimeout : kHeartbeatTimeout,
+                        .lease = dials_.network.far ? kLease : Duration{},
                         .workers_per_node = static_cast<std::uint32_t>(dials_.workers_per_node)});
 }
 
@@ -165,6 +169,7 @@ void Storm::connect(NodeId node, const Instance& instance) {
     turn([&](Time now) { on_node_lost(state_, *this, now, node, why); });
   };
   events.on_agent_message = [&machine](const wire::Message& message) { machine.receive(message); };
+  events.on_agent_heard = [&machine] { machine.heard(); };
   events.on_cut_off = [&machine] { machine.cut_off(); };
   all_links_.push_back(std::make_unique<Link>(world_, dials_.network,
                                               fmt::format("node {} ({})", node.value, instance.id),

@@ -98,6 +98,7 @@ TEST_P(LinkTest, WhateverHappensToConnectionsMessagesArriveOnceAndInOrder) {
   events.on_engine_message = [&](const wire::Message& m) { EXPECT_EQ(number_of(m), engine_got++); };
   events.on_agent_message = [&](const wire::Message& m) { EXPECT_EQ(number_of(m), agent_got++); };
   events.on_lost = [](const Error& why) { FAIL() << why.message; };
+  events.on_agent_heard = [] {};
   events.on_cut_off = [] { FAIL() << "cut off"; };
   Link link(world, dials, "link", Link::Door::open, std::move(events));
   const int count = 1000;

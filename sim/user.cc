@@ -13,7 +13,7 @@ namespace skyward::sim {
 namespace {
 
 constexpr std::size_t kArrays = 6;
-constexpr std::uint64_t kArrayBytes = 1'000'000;
+constexpr std::uint64_t kArrayBytes = 300'000;  // more than one part
 constexpr int kFunctions = 3;
 
 }  // namespace
@@ -28,7 +28,7 @@ User::User(World& world, const Dials& dials, Pool pool)
     engine::FunctionRef function;
     function.id.value[0] = static_cast<std::uint8_t>(i + 1);
     function.name = fmt::format("function{}", i);
-    function.body = SharedBytes(std::string("body of ") + function.name);
+    function.body = wire::small_buffer(SharedBytes(std::string("body of ") + function.name));
     functions_.push_back(std::make_shared<const engine::FunctionRef>(std::move(function)));
   }
   arrays_.resize(kArrays);

@@ -6,6 +6,7 @@
 
 #include "skyward/error.h"
 #include "skyward/executable.h"
+#include "skyward/spec/memory_size.h"
 #include "skyward/worker.h"
 
 namespace skyward {
@@ -36,6 +37,13 @@ PoolSpec to_spec(const PoolOptions& options) {
   spec.image = options.image;
   spec.image.python.clear();
   spec.nodes = options.nodes;
+  spec.machine = options.machine;
+  spec.accelerator = options.accelerator.get();
+  spec.cpus = options.cpu;
+  if (!options.memory.empty()) spec.memory_mb = value_or_throw(parse_memory_mb(options.memory));
+  spec.volumes = options.volume;
+  spec.spot = options.spot.get();
+  spec.max_hourly_cost = options.max_hourly_cost;
   spec.concurrency = options.concurrency;
   spec.timeout = options.timeout;
   spec.env = options.env;
@@ -43,10 +51,16 @@ PoolSpec to_spec(const PoolOptions& options) {
   spec.runtime.command = {value_or_throw(this_executable()), "--skyward-worker"};
   spec.runtime.environment = {{"SKYWARD_WORKER", "1"}};
   spec.agent_path = value_or_throw(find_agent());
+  spec.record_root = find_record_root();
   return spec;
 }
 
 }  // namespace
+
+AcceleratorRequest::AcceleratorRequest(const char* name)
+    : accelerator_(value_or_throw(checked({.name = name}))) {}
+
+SpotRequest::SpotRequest(const char* word) : spot_(value_or_throw(parse_spot(word))) {}
 
 ComputePool::ComputePool(PoolOptions options)
     : pool_(to_spec(options)),

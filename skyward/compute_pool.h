@@ -24,31 +24,11 @@
 #include "skyward/future.h"
 #include "skyward/pending.h"
 #include "skyward/pool.h"
+#include "skyward/pool_options.h"
 #include "skyward/spec/event.h"
-#include "skyward/spec/image.h"
-#include "skyward/spec/pool_spec.h"
 #include "skyward/terminal_view.h"
 
 namespace skyward {
-
-// The nodes are processes of this machine.
-struct Local {
-  operator ProviderSpec() const { return {.name = "local", .settings = {}}; }
-};
-
-struct PoolOptions {
-  ProviderSpec provider = Local{};
-  Image image = {};  // its env and apt; pip is for Python functions and refused here
-  int nodes = 1;
-  int concurrency = 1;                          // tasks that a node runs at the same time
-  Duration timeout = std::chrono::hours(1);     // lifetime of the pool's machines
-  std::map<std::string, std::string> env = {};  // for the workers, over image.env
-  Display display = Display::log;
-  // Every event, in order, on a thread of its own; see event.h and match.h. What it throws is
-  // reported once and dropped.
-  std::function<void(const Event&)> on_event = {};
-  bool collect_metrics = true;
-};
 
 // May be used from several threads, except close().
 class ComputePool {

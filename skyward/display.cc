@@ -151,7 +151,12 @@ struct LogDisplay::Renderer {
   void operator()(const BootstrapProgress& e) {
     line(node_of(e.instance_id), kInfo, "image: " + e.step);
   }
-  void operator()(const BootstrapCompleted& e) { line(node_of(e.instance_id), kInfo, "ready"); }
+  void operator()(const BootstrapCompleted& e) {
+    line(node_of(e.instance_id), kInfo,
+         fmt::format("ready: connect {}, environment {}, workers {}",
+                     duration_text(e.connect_seconds), duration_text(e.environment_seconds),
+                     duration_text(e.workers_seconds)));
+  }
   void operator()(const ClusterSetupCompleted& e) {
     line(kPool, kInfo,
          fmt::format("{} ready in {}",
@@ -197,9 +202,10 @@ struct LogDisplay::Renderer {
     line(kPool, kInfo, text);
   }
   void operator()(const PoolStopped& e) {
-    line(kPool, kInfo,
-         fmt::format("closed after {}, set-up {}", duration_text(e.total_seconds),
-                     duration_text(e.setup_seconds)));
+    std::string text = fmt::format("closed after {}, set-up {}", duration_text(e.total_seconds),
+                                   duration_text(e.setup_seconds));
+    if (e.first_call_seconds > 0) text += ", first call " + duration_text(e.first_call_seconds);
+    line(kPool, kInfo, text);
     if (e.nodes.empty()) return;
     out += receipt_text(e, display.rates_, display.total_cost_, display.options_.width);
   }

@@ -36,7 +36,7 @@ TEST_F(Log, ALocalPoolFromOpenToClose) {
   text += render(ProvisioningCompleted{0, 2, "local", "localhost", {}});
   text += render(BootstrapStarting{"local-1a2b3c4d-0"}, 1);
   text += render(BootstrapProgress{"local-1a2b3c4d-0", "deps"}, 1);
-  text += render(BootstrapCompleted{"local-1a2b3c4d-0"}, 1);
+  text += render(BootstrapCompleted{"local-1a2b3c4d-0", 0.31, 2.5, 0.12}, 1);
   text += render(ClusterSetupCompleted{2, 1.25}, 1);
   text += render(PoolStarted{}, 1);
   text += render(TaskPoolInitCompleted{2, 4, 0.1}, 1);
@@ -61,7 +61,7 @@ TEST_F(Log, ALocalPoolFromOpenToClose) {
             "12:00:00 pool     INFO    2 instances provisioned (2 on-demand) on local, localhost\n"
             "12:00:01 node 0   INFO    preparing the image\n"
             "12:00:01 node 0   INFO    image: deps\n"
-            "12:00:01 node 0   INFO    ready\n"
+            "12:00:01 node 0   INFO    ready: connect 0.31 s, environment 2.5 s, workers 0.12 s\n"
             "12:00:01 pool     INFO    2 nodes ready in 1.2 s\n"
             "12:00:02 node 1           epoch 1  loss 0.25\n"
             "12:00:02 node 0   stderr  careful\n"

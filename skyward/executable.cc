@@ -59,4 +59,13 @@ Result<std::string> find_agent() {
               "build the target skyward-agent, or set SKYWARD_AGENT to the binary");
 }
 
+std::string find_record_root() {
+  if (const char* state = std::getenv("XDG_STATE_HOME"); state != nullptr && *state == '/') {
+    return std::string(state) + "/skyward";
+  }
+  const char* home = std::getenv("HOME");
+  if (home == nullptr || *home != '/') return {};
+  return std::string(home) + "/.local/state/skyward";
+}
+
 }  // namespace skyward

@@ -44,4 +44,9 @@ const InstanceInfo& instance_info() {
   return info;
 }
 
+std::string current_accelerator() {
+  const std::vector<std::string>& models = instance_info().accelerators;
+  return models.empty() ? std::string() : models.front();
+}
+
 }  // namespace skyward

@@ -120,6 +120,14 @@ class Pool {
   // in any number of calls.
   wire::Blob store(ByteView bytes);
 
+  // The nodes that get a stored blob keep it between calls too, so that the next call that uses it
+  // sends nothing, until it is forgotten or the pool closes. As often forgotten as kept. Both do
+  // nothing on a closed pool.
+  void keep(const wire::Blob& blob);
+  void forget(const wire::Blob& blob);
+  // What store() has put into the blob.
+  static ByteView stored_bytes(const wire::Blob& blob);
+
   // Events since the last call, in order. Waits until there is one, the time is over, or the pool
   // has closed and all have been taken (then `false`).
   bool next_events(std::vector<Event>& events, Duration timeout);

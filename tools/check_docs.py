@@ -139,7 +139,7 @@ def programs_of(page: str, text: str) -> list[Program]:
 
 
 def known_verbs(dev: str) -> frozenset[str]:
-    return frozenset(re.findall(r"^verb_([a-z]+)\(\)", dev, re.MULTILINE))
+    return frozenset(re.findall(r"^verb_([a-z-]+)\(\)", dev, re.MULTILINE))
 
 
 def check_commands(block: Block, verbs: frozenset[str]) -> None:

@@ -208,7 +208,11 @@ def readme_lines(file: str, text: str) -> Iterator[Finding]:
 # ---- one door to the world ----------------------------------------------------------------------
 
 BANNED_CALLS = [
-    (r"(?<!EventLoop)::now\s*\(", "::now", "time is an argument, or io::EventLoop::now()"),
+    (
+        r"(?<!EventLoop)(?<!engine::Loop)::now\s*\(\s*\)",
+        "::now",
+        "time is an argument, or io::EventLoop::now()",
+    ),
     (r"\bsleep(?:_for|_until)?\s*\(", "sleep", "wait for an event with a deadline"),
     (r"\b(?:usleep|nanosleep)\s*\(", "sleep", "wait for an event with a deadline"),
     (

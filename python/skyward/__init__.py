@@ -18,12 +18,32 @@ __version__ = "0.1.0"
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
+    from skyward import accelerators as accelerators
+    from skyward import callback as callback
+    from skyward import conc as conc
+    from skyward import distributed as distributed
+    from skyward import events as events
+    from skyward import integrations as integrations
+    from skyward.accelerator import Accelerator as Accelerator
+    from skyward.accelerator import current_accelerator as current_accelerator
+    from skyward.accelerator import is_gpu as is_gpu
+    from skyward.accelerator import is_nvidia as is_nvidia
+    from skyward.accelerator import is_trainium as is_trainium
+    from skyward.accelerators import GPU as GPU
+    from skyward.accelerators import NVIDIA as NVIDIA
+    from skyward.accelerators import Trainium as Trainium
     from skyward.callback import Callback as Callback
     from skyward.callback import compose as compose
     from skyward.callback import emit as emit
     from skyward.callback import use_callback as use_callback
+    from skyward.clouds import AWS as AWS
+    from skyward.clouds import DigitalOcean as DigitalOcean
+    from skyward.clouds import RunPod as RunPod
+    from skyward.clouds import VastAI as VastAI
+    from skyward.clouds import Verda as Verda
     from skyward.cluster import InstanceInfo as InstanceInfo
     from skyward.cluster import instance_info as instance_info
+    from skyward.command import Command as Command
     from skyward.data import DistributedSampler as DistributedSampler
     from skyward.data import shard as shard
     from skyward.data import shard_iterator as shard_iterator
@@ -52,33 +72,64 @@ if TYPE_CHECKING:
     from skyward.events import RegionAutoSelected as RegionAutoSelected
     from skyward.events import SkywardEvent as SkywardEvent
     from skyward.events import TaskPoolInitCompleted as TaskPoolInitCompleted
+    from skyward.exceptions import BudgetExceededError as BudgetExceededError
     from skyward.exceptions import CancelledError as CancelledError
     from skyward.exceptions import ConfigurationError as ConfigurationError
+    from skyward.exceptions import ConfigurationTypeError as ConfigurationTypeError
     from skyward.exceptions import ConnectionError as ConnectionError
     from skyward.exceptions import ConnectionLostError as ConnectionLostError
     from skyward.exceptions import ExecutionError as ExecutionError
     from skyward.exceptions import InstanceTerminatedError as InstanceTerminatedError
+    from skyward.exceptions import NoAvailableRegionError as NoAvailableRegionError
+    from skyward.exceptions import NoMatchingInstanceError as NoMatchingInstanceError
     from skyward.exceptions import NotProvisionedError as NotProvisionedError
+    from skyward.exceptions import PreemptionError as PreemptionError
     from skyward.exceptions import ProvisioningError as ProvisioningError
     from skyward.exceptions import PythonVersionMismatchError as PythonVersionMismatchError
     from skyward.exceptions import SerializationError as SerializationError
     from skyward.exceptions import SkywardError as SkywardError
+    from skyward.exceptions import SpotCapacityError as SpotCapacityError
+    from skyward.exceptions import SpotMinimumNotMetError as SpotMinimumNotMetError
     from skyward.exceptions import TimeoutError as TimeoutError
+    from skyward.executor import Executor as Executor
     from skyward.function import ComputeFunction as ComputeFunction
     from skyward.function import PendingBatch as PendingBatch
     from skyward.function import PendingCompute as PendingCompute
     from skyward.function import compute as compute
     from skyward.function import gather as gather
+    from skyward.function import lazy as lazy
     from skyward.image import Image as Image
+    from skyward.instances import ComputeSpec as ComputeSpec
+    from skyward.instances import ExitedInstance as ExitedInstance
+    from skyward.instances import Instance as Instance
+    from skyward.instances import InstanceSpec as InstanceSpec
+    from skyward.instances import select_instance as select_instance
+    from skyward.instances import select_instances as select_instances
     from skyward.multi import MultiPool as MultiPool
+    from skyward.options import Worker as Worker
+    from skyward.output import is_head as is_head
+    from skyward.output import silent as silent
+    from skyward.output import stderr as stderr
+    from skyward.output import stdout as stdout
     from skyward.pool import ComputePool as ComputePool
+    from skyward.pool_block import pool as pool
     from skyward.providers import Local as Local
+    from skyward.providers import Provider as Provider
+    from skyward.spot import Spot as Spot
+    from skyward.spot import SpotLike as SpotLike
+    from skyward.ssh import SSH as SSH
+    from skyward.volume import S3Volume as S3Volume
+    from skyward.volume import Volume as Volume
 
 _MODULE_OF = {
     name: module
     for module, names in {
+        "accelerator": "Accelerator current_accelerator is_gpu is_nvidia is_trainium",
+        "accelerators": "GPU NVIDIA Trainium",
         "callback": "Callback compose emit use_callback",
+        "clouds": "AWS DigitalOcean RunPod VastAI Verda",
         "cluster": "InstanceInfo instance_info",
+        "command": "Command",
         "data": "DistributedSampler shard shard_iterator",
         "events": (
             "BootstrapCompleted BootstrapProgress BootstrapStarting ClusterSetupCompleted "
@@ -88,37 +139,60 @@ _MODULE_OF = {
             "ProvisioningCompleted RegionAutoSelected SkywardEvent TaskPoolInitCompleted"
         ),
         "exceptions": (
-            "CancelledError ConfigurationError ConnectionError ConnectionLostError ExecutionError "
-            "InstanceTerminatedError NotProvisionedError ProvisioningError "
-            "PythonVersionMismatchError SerializationError SkywardError TimeoutError"
+            "BudgetExceededError CancelledError ConfigurationError ConfigurationTypeError "
+            "ConnectionError ConnectionLostError ExecutionError InstanceTerminatedError "
+            "NoAvailableRegionError NoMatchingInstanceError NotProvisionedError "
+            "PreemptionError ProvisioningError PythonVersionMismatchError SerializationError "
+            "SkywardError SpotCapacityError SpotMinimumNotMetError TimeoutError"
         ),
-        "function": "ComputeFunction PendingBatch PendingCompute compute gather",
+        "executor": "Executor",
+        "function": "ComputeFunction PendingBatch PendingCompute compute gather lazy",
         "image": "Image",
+        "instances": (
+            "ComputeSpec ExitedInstance Instance InstanceSpec select_instance select_instances"
+        ),
         "multi": "MultiPool",
+        "options": "Worker",
+        "output": "is_head silent stderr stdout",
         "pool": "ComputePool",
-        "providers": "Local",
+        "providers": "Local Provider",
+        "spot": "Spot SpotLike",
+        "ssh": "SSH",
+        "volume": "S3Volume Volume",
     }.items()
     for name in names.split()
+}
+
+_SUBMODULES = {
+    "accelerators",
+    "callback",
+    "conc",
+    "distributed",
+    "events",
+    "integrations",
+    "pool",
 }
 
 # Not in __all__, so that `from skyward import *` leaves the builtins alone; `skyward.TimeoutError`
 # works.
 _SHADOWS_BUILTIN = {"ConnectionError", "TimeoutError"}
-__all__ = ["__version__", *sorted(_MODULE_OF.keys() - _SHADOWS_BUILTIN)]  # noqa: PLE0604
+__all__ = ["__version__", *sorted({*_MODULE_OF, *_SUBMODULES} - _SHADOWS_BUILTIN)]  # noqa: PLE0604
 
 
 if not TYPE_CHECKING:
 
     def __getattr__(name):
+        from importlib import import_module
+
+        if name in _SUBMODULES:
+            return import_module(f"skyward.{name}")
         module = _MODULE_OF.get(name)
         if module is None:
             raise AttributeError(f"module 'skyward' has no attribute {name!r}")
-        from importlib import import_module
-
         value = getattr(import_module(f"skyward.{module}"), name)
         globals()[name] = value
         return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULE_OF})
+    return sorted({*globals(), *_MODULE_OF, *_SUBMODULES})

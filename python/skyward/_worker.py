@@ -38,7 +38,7 @@ SOCKET, CANCEL_PIPE = 3, 4
 WITHDRAW_BIT = 1 << 63
 BLOB_THRESHOLD = 64 << 10  # kBlobThresholdBytes: results of this size travel in shared memory
 SMALL_BUFFER = 4 << 10  # buffers below stay inline even then
-RECEIVE_BYTES = 256 << 10
+RECEIVE_BYTES = 64 << 10  # malloc keeps memory of this size; more would be mapped anew each time
 MAX_DESCRIPTORS = 253  # kernel limit of one message
 
 HEAD = struct.Struct("<IBBHQ")  # length, kind, status, descriptors, task
@@ -565,8 +565,9 @@ def explain_missing_module(error, what):
     name = (error.name or "").partition(".")[0]
     if name:
         error.add_note(
-            f"{what} needs the module {name!r}, which is not installed on the worker: add its "
-            f"package to Image(pip=[{name!r}]), or define what it uses inside the function"
+            f"{what} needs the module {name!r}, which is not on the worker: add its package to "
+            f"Image(pip=[{name!r}]); if it is your own, import it before the pool opens or name it "
+            f"in Image(includes=[{name!r}])"
         )
 
 

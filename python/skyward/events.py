@@ -4,7 +4,7 @@ Fields stand in constructor order, so both ``LogLine(node, instance_id, line)`` 
 ``LogLine(line=line)`` match in a ``case``. ``pool.on``, ``on_event`` and ``use_callback`` say who
 receives them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, get_args
 
@@ -13,6 +13,11 @@ class ProviderName(StrEnum):
     """The providers, spelled as events spell them."""
 
     Local = "local"
+    AWS = "AWS"
+    DigitalOcean = "Digital Ocean"
+    Verda = "Verda"
+    VastAI = "Vast.ai"
+    RunPod = "RunPod"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +91,15 @@ class BootstrapProgress:
 
 @dataclass(frozen=True, slots=True)
 class BootstrapCompleted:
+    """The node is ready. The three times are what that took."""
+
     instance_id: str
+    connect_seconds: float = 0.0
+    """Reach it, bring the agent and its files, start it."""
+    environment_seconds: float = 0.0
+    """The image."""
+    workers_seconds: float = 0.0
+    """From there to the last worker's greeting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +231,8 @@ class PoolStopped:
     setup_seconds: float
     total_seconds: float
     nodes: list[NodeReceipt]
+    first_call_seconds: float = 0.0
+    """From the first call to its answer; 0 without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,19 +276,16 @@ _TYPE_OF: dict[str, Any] = {cls.__name__: cls for cls in EVENT_TYPES}
 
 def event_from_fields(name: str, fields: tuple[Any, ...]) -> SkywardEvent:
     """An event as the engine tells it."""
-    if name == "PoolStopped":
-        *others, nodes = fields
-        pool, setup_seconds, total_seconds = others
-        receipts = [NodeReceipt(*receipt) for receipt in nodes]
-        return PoolStopped(pool, setup_seconds, total_seconds, receipts)
     event: SkywardEvent = _TYPE_OF[name](*fields)
+    if isinstance(event, PoolStopped):
+        return replace(event, nodes=[NodeReceipt(*receipt) for receipt in fields[3]])
     return event
 
 
 def fields_of_event(event: Any) -> tuple[str, tuple[Any, ...]]:
     """The way back, for what is drawn by the engine's displays."""
-    if isinstance(event, PoolStopped):
-        nodes = [fields_of_event(receipt)[1] for receipt in event.nodes]
-        return "PoolStopped", (event.pool, event.setup_seconds, event.total_seconds, nodes)
     cls = type(event)
-    return cls.__name__, tuple(getattr(event, name) for name in cls.__dataclass_fields__)
+    fields = {name: getattr(event, name) for name in cls.__dataclass_fields__}
+    if isinstance(event, PoolStopped):
+        fields["nodes"] = [fields_of_event(receipt)[1] for receipt in event.nodes]
+    return cls.__name__, tuple(fields.values())

@@ -2,6 +2,7 @@
 where and why."""
 
 import builtins
+from collections.abc import Iterable
 
 
 class SkywardError(Exception):
@@ -10,6 +11,14 @@ class SkywardError(Exception):
 
 class ConfigurationError(SkywardError, ValueError):
     """The request is wrong; nothing was started. Fix the call."""
+
+
+class ConfigurationTypeError(ConfigurationError, TypeError):
+    """A value of a wrong type."""
+
+
+class NoMatchingInstanceError(ConfigurationError):
+    """No machine type has what is asked for; the text says what was near."""
 
 
 class PythonVersionMismatchError(ConfigurationError):
@@ -23,6 +32,43 @@ class NotProvisionedError(SkywardError):
 
 class ProvisioningError(SkywardError):
     """Machines could not be had or prepared; all of them were given back."""
+
+
+class SpotCapacityError(ProvisioningError):
+    """Spot machines could not be had, however often it was tried."""
+
+
+class SpotMinimumNotMetError(ProvisioningError):
+    """Fewer spot machines could be had than the least share asks for."""
+
+
+class BudgetExceededError(ProvisioningError):
+    """What fits costs more than max_hourly_cost."""
+
+
+class NoAvailableRegionError(ProvisioningError):
+    """The machine type is offered in none of the regions."""
+
+    def __init__(self, instance_type: str, regions_checked: Iterable[str]) -> None:
+        super().__init__(instance_type, tuple(regions_checked))
+        self.instance_type = instance_type
+        self.regions_checked = tuple(regions_checked)
+
+    def __str__(self) -> str:
+        return f"{self.instance_type} is offered in none of {', '.join(self.regions_checked)}"
+
+
+class PreemptionError(SkywardError):
+    """A spot machine was taken away, and no other came in its place."""
+
+    def __init__(self, instance_id: str, reason: str, attempts: int) -> None:
+        super().__init__(instance_id, reason, attempts)
+        self.instance_id = instance_id
+        self.reason = reason
+        self.attempts = attempts
+
+    def __str__(self) -> str:
+        return f"{self.instance_id} was taken away ({self.reason}) after {self.attempts} tries"
 
 
 class SerializationError(SkywardError):

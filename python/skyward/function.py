@@ -22,6 +22,7 @@ from typing import (
 )
 
 from skyward.exceptions import ConfigurationError
+from skyward.pool_block import resolve
 
 if TYPE_CHECKING:
     from skyward.pool import ComputePool
@@ -60,6 +61,10 @@ class ComputeFunction(Generic[P, R]):
         """The function itself: calling it runs it here, now."""
         return self._fn
 
+    def with_function(self, fn: Callable[P, S]) -> "ComputeFunction[P, S]":
+        """The same limits around another function; for decorators that stand above ``@compute``."""
+        return ComputeFunction(fn, self._timeout, self._retries)
+
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> "PendingCompute[R]":
         return PendingCompute(self._fn, args, kwargs, self.__name__, self._timeout, self._retries)
 
@@ -88,6 +93,10 @@ def compute(fn: Any = None, /, *, timeout: float | None = None, retries: int = 0
         _check_limits(timeout, retries)
         return lambda function: compute_with(function, timeout, retries)
     return compute_with(fn, timeout, retries)
+
+
+lazy = compute
+"""Another name of ``compute``."""
 
 
 def compute_with(fn: Any, timeout: float | None, retries: int) -> "ComputeFunction[Any, Any]":
@@ -121,11 +130,11 @@ class PendingCompute(Generic[R]):
         return replace(self, timeout=seconds)
 
     def __rshift__(self, pool: "ComputePool") -> R:
-        run = getattr(pool, "run", None)
+        run = getattr(resolve(pool), "run", None)
         return run(self) if run is not None else NotImplemented
 
     def __matmul__(self, pool: "ComputePool") -> tuple[R, ...]:
-        broadcast = getattr(pool, "broadcast", None)
+        broadcast = getattr(resolve(pool), "broadcast", None)
         return broadcast(self) if broadcast is not None else NotImplemented
 
     @overload
@@ -168,7 +177,7 @@ class PendingBatch(Generic[*Ts]):
         return PendingBatch(tuple(item.with_timeout(seconds) for item in self.items))
 
     def __rshift__(self, pool: "ComputePool") -> tuple[*Ts]:
-        run_batch = getattr(pool, "run_batch", None)
+        run_batch = getattr(resolve(pool), "run_batch", None)
         return run_batch(self) if run_batch is not None else NotImplemented
 
     @overload

@@ -4,7 +4,7 @@ import sys
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from skyward.exceptions import PythonVersionMismatchError
+from skyward.exceptions import ConfigurationError, PythonVersionMismatchError
 
 CLIENT_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
@@ -15,17 +15,34 @@ class Image:
 
     `python` None means the minor version of the caller's own interpreter: functions travel as byte
     code, which only the same minor version loads. A local pool with an empty image uses the
-    caller's interpreter as it is."""
+    caller's interpreter as it is.
+
+    Nodes elsewhere also get the program's own modules: what it has imported by the time the pool
+    opens, and what its sources import. `includes` names more modules, files or folders to send;
+    `excludes` patterns of names that stay here ("tests", "*.csv")."""
 
     python: str | None = None
     pip: list[str] = field(default_factory=list)
     pip_extra_index_url: str | None = None
     apt: list[str] = field(default_factory=list)
     env: dict[str, str] = field(default_factory=dict)
+    includes: list[str] = field(default_factory=list)
+    excludes: list[str] = field(default_factory=list)
 
     def content_hash(self) -> str:
         """12 hex digits that name this environment; the order of packages does not matter."""
         return str(self.to_core(hashing=True).content_hash())
+
+    def bootstrap(self, ttl: int = 0) -> str:
+        """A bash script that makes a bare Debian or Ubuntu machine into this image, in
+        /opt/skyward. Run again, it only looks whether all is there.
+
+        `ttl`: seconds after which the machine switches itself off; 0: never. Raises
+        ConfigurationError for an image that cannot be made."""
+        if isinstance(ttl, bool) or not isinstance(ttl, int) or not 0 <= ttl < 1 << 31:
+            raise ConfigurationError(f"ttl={ttl!r}: a whole number of seconds is expected")
+        python = CLIENT_PYTHON if self.python in (None, "auto") else str(self.python)
+        return str(self._filled(python).bootstrap(ttl))
 
     def with_pip(self, packages: list[str]) -> "Image":
         """The same image with more packages; those that it has already are not repeated."""
@@ -50,12 +67,15 @@ class Image:
         return bool(self.pip) or self.resolved_python() != CLIENT_PYTHON
 
     def to_core(self, hashing: bool = False) -> Any:
+        # The documented default is "3.13", so an image that names no version hashes as that one,
+        # although it runs the caller's version: the hash names what was declared.
+        return self._filled((self.python or "3.13") if hashing else self.resolved_python())
+
+    def _filled(self, python: str) -> Any:
         from skyward import _core
 
         image = _core.Image()
-        # The documented default is "3.13", so an image that names no version hashes as that one,
-        # although it runs the caller's version: the hash names what was declared.
-        image.python = (self.python or "3.13") if hashing else self.resolved_python()
+        image.python = python
         image.pip = list(self.pip)
         image.pip_extra_index_url = self.pip_extra_index_url
         image.apt = list(self.apt)

@@ -9,13 +9,16 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, InvalidStateError
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skyward import _core, remote_error, serialize
 from skyward.callback import Delivery
 from skyward.events import event_from_fields
-from skyward.exceptions import NotProvisionedError, TimeoutError
+from skyward.exceptions import ConfigurationError, NotProvisionedError, TimeoutError
 from skyward.function import PendingCompute, is_generator
+
+if TYPE_CHECKING:
+    from skyward.integrations.shared_arguments import SharedArguments
 
 STREAM_WINDOW = 16
 """Items that a generator may be ahead of its reader."""
@@ -33,6 +36,7 @@ class OpenPool:
     def __init__(self, spec: Any, deliver: Delivery) -> None:
         self.core = _core.Pool(spec)
         self._deliver = deliver
+        self._workers = self.core.total_slots // max(1, spec.concurrency)
         self._functions: dict[bytes, Any] = {}
         self._sent = 0
         self._answered = 0
@@ -81,14 +85,28 @@ class OpenPool:
         return self._collect(items, calls, handles)
 
     def broadcast(self, pending: PendingCompute[Any]) -> tuple[Any, ...]:
-        call = self._calls([pending])[0]
-        handles = self.core.broadcast(call)
+        if getattr(pending.fn, "__skyward_distributed__", None) is not None:
+            from skyward.together import run_together
+
+            return run_together(self, pending)
+        call, handles = self.send_everywhere(pending)
         return self._collect(
             [pending] * len(handles), [call] * len(handles), handles, in_place=True
         )
 
-    def submit_all(self, items: Sequence[PendingCompute[Any]]) -> list["Future[Any]"]:
-        calls = self._calls(items)
+    def send_everywhere(self, pending: PendingCompute[Any]) -> tuple[Any, list[Any]]:
+        """The call as sent, and its handles in rank order."""
+        call = self._calls([pending], everywhere=True)[0]
+        return call, self.core.broadcast(call)
+
+    def count_answers(self, count: int) -> None:
+        self._answered += count
+
+    def submit_all(
+        self, items: Sequence[PendingCompute[Any]], shared: "SharedArguments | None" = None
+    ) -> list["Future[Any]"]:
+        """`shared`: where large arguments are kept that other calls have as well."""
+        calls = self._calls(items, shared=shared)
         handles = self.core.submit_many(calls)
         return [self._answers.watch(*entry) for entry in zip(items, calls, handles, strict=True)]
 
@@ -136,20 +154,39 @@ class OpenPool:
         if not self.core.is_active:
             raise NotProvisionedError("the pool is closed")
 
-    def _calls(self, items: Sequence[PendingCompute[Any]]) -> list[Any]:
-        self._sent += len(items)
+    def _calls(
+        self,
+        items: Sequence[PendingCompute[Any]],
+        everywhere: bool = False,
+        shared: "SharedArguments | None" = None,
+    ) -> list[Any]:
         packer = self.core.packer()
         functions: dict[int, tuple[Any, int]] = {}  # each distinct function once per batch
         calls = []
         for item in items:
             known = functions.get(id(item.fn))
             if known is None:
+                if not everywhere:
+                    self._refuse_alone(item)
                 window = STREAM_WINDOW if is_generator(item.fn) else 0
                 known = functions[id(item.fn)] = (self._function(item), window)
             function, window = known
-            stream, buffers = serialize.dumps_arguments(item.fn, item.name, item.args, item.kwargs)
+            args = item.args if shared is None else shared.arguments(item.args)
+            stream, buffers = serialize.dumps_arguments(item.fn, item.name, args, item.kwargs)
+            if shared is not None:
+                buffers = shared.buffers(self.core, buffers)
             calls.append(_core.Call(function, packer.pack(stream, buffers), item.timeout, window))
+        self._sent += len(items)
         return calls
+
+    def _refuse_alone(self, item: PendingCompute[Any]) -> None:
+        """A distributed function on one worker of several would wait for the others in vain."""
+        framework = getattr(item.fn, "__skyward_distributed__", None)
+        if framework is not None and self._workers > 1:
+            raise ConfigurationError(
+                f"{item.name} is distributed ({framework}): it runs on all {self._workers} workers"
+                f" at the same time, and waits until they meet; write {item.name}(…) @ pool"
+            )
 
     def _function(self, item: PendingCompute[Any]) -> Any:
         body = serialize.dumps_function(item.fn, item.name)

@@ -1,18 +1,41 @@
 """ComputePool: machines for the length of a ``with`` block."""
 
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import Token
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
+from skyward.accelerator import Accelerator
 from skyward.callback import Callback, Delivery, _ambient, current_callback
 from skyward.display import MODES, make_display
 from skyward.events import EVENT_TYPES, SkywardEvent
 from skyward.exceptions import ConfigurationError, NotProvisionedError
 from skyward.function import ComputeFunction, PendingBatch, PendingCompute, compute
 from skyward.image import Image
-from skyward.providers import Local, parse_memory_mb, resolve_provider
+from skyward.options import (
+    STANDARD_CONCURRENCY,
+    STANDARD_SPOT,
+    STANDARD_TIMEOUT,
+    Worker,
+    concurrency_of,
+    dollars,
+    either,
+    lifetime,
+    memory_from_gb,
+    memory_mb,
+    one_of_architectures,
+    positive_seconds,
+    processors,
+    whole,
+)
+from skyward.pool_block import CallableModule, _innermost
+from skyward.providers import Provider, resolve_provider
+from skyward.spot import SpotLike, normalize_spot
+from skyward.spot import to_core as spot_to_core
+from skyward.volume import VolumeLike, normalize_volumes
+from skyward.volume import to_core as volume_to_core
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -31,80 +54,116 @@ class ComputePool:
             result = train(data) >> pool
 
     Parameters:
-        provider: where machines come from; None: this machine.
+        provider: where machines come from, as a value or a name ("aws"); None: this machine.
         image: what is installed on them.
         nodes: number of machines.
         machine: the provider's name of the machine type; None: chosen.
-        accelerator: accelerator that each machine must have.
-        cpu: CPU cores that each machine must have.
-        memory: memory that each machine must have, for example "32GB".
-        volume: storage to mount.
-        spot: "always", "if-available", "never", or the least share of spot machines (0.8).
+        accelerator: what each machine must have: a name ("A100") or an Accelerator.
+        cpu: CPU cores that each worker must have.
+        memory: memory that each worker must have, for example "32GB".
+        volume: storage to mount: volumes, or {"/data": "s3://bucket/prefix"}.
+        spot: "always", "if-available", "never", "cheapest", the least share of spot machines (0.8),
+            or a strategy of Spot. Providers without spot machines pay no heed to it.
         timeout: lifetime of the machines in seconds; they end by themselves then.
         env: environment variables of the tasks; win over the image's.
         concurrency: tasks that run on a node at the same time, each in a process of its own.
         display: "log", "spinner" or "quiet".
         on_event: receives every event of the pool.
         collect_metrics: whether nodes report how busy they are.
+        lease: seconds of silence of this program (killed, or cut off) after which machines end
+            themselves. Not for the local provider, whose nodes end with this program.
+        heartbeat_timeout: seconds of silence of a machine after which the connection to it is made
+            anew.
+        reconnect_timeout: seconds for that, before the machine counts as lost and is replaced.
         pip: packages, in addition to the image's.
+        max_hourly_cost: limit in dollars an hour for all machines together.
+        architecture: "x86_64" or "arm64"; None: the cheaper one.
+        allocation, ttl, vcpus, memory_gb, volumes, worker: other names of spot, timeout, cpu,
+            memory, volume and concurrency; see skyward.options.
 
     A pool may be used from several threads, and entered again after it was left: that gets new
     machines."""
 
     def __init__(
         self,
-        provider: Local | str | None = None,
+        provider: Provider | str | None = None,
         image: Image | None = None,
         nodes: int = 1,
         machine: str | None = None,
-        accelerator: Any = None,
-        cpu: int | None = None,
+        accelerator: str | Accelerator | None = None,
+        cpu: float | None = None,
         memory: str | None = None,
-        volume: Any = None,
-        spot: str | float = "always",
-        timeout: float = 3600,
+        volume: VolumeLike | None = None,
+        spot: SpotLike = STANDARD_SPOT,
+        timeout: float = STANDARD_TIMEOUT,
         env: Mapping[str, str] | None = None,
-        concurrency: int = 1,
+        concurrency: int = STANDARD_CONCURRENCY,
         display: str = "log",
         on_event: Callback | None = None,
         collect_metrics: bool = True,
         *,
+        lease: float = 600,
+        heartbeat_timeout: float = 3,
+        reconnect_timeout: float = 12,
         pip: Sequence[str] | None = None,
+        max_hourly_cost: float | None = None,
+        architecture: Literal["x86_64", "arm64"] | None = None,
+        allocation: SpotLike | None = None,
+        ttl: float | None = None,
+        vcpus: float | None = None,
+        memory_gb: float | None = None,
+        volumes: VolumeLike | None = None,
+        worker: Worker | None = None,
     ) -> None:
         self.provider = resolve_provider(provider)
         self.image = (Image() if image is None else image).with_pip(_packages(pip))
-        self.nodes = _whole("nodes", nodes)
+        self.nodes = whole("nodes", nodes)
         self.machine = machine
-        self.accelerator = accelerator
-        self.cpu = None if cpu is None else _whole("cpu", cpu)
-        self.memory = memory
-        self.volume = volume
-        self.spot = _spot(spot)
-        self.timeout = _seconds("timeout", timeout)
+        self.accelerator = Accelerator.from_value(accelerator)
+        self.cpu = processors(either("cpu", cpu, cpu is not None, "vcpus", vcpus))
+        self.memory = either(
+            "memory", memory, memory is not None, "memory_gb", memory_from_gb(memory_gb)
+        )
+        self.volume = normalize_volumes(
+            either("volume", volume, volume is not None, "volumes", volumes)
+        )
+        self.spot = normalize_spot(
+            either("spot", spot, spot is not STANDARD_SPOT, "allocation", allocation)
+        )
+        self.timeout = lifetime(
+            either("timeout", timeout, timeout is not STANDARD_TIMEOUT, "ttl", ttl),
+            "timeout" if ttl is None else "ttl",
+        )
+        self.lease = positive_seconds("lease", lease)
+        self.heartbeat_timeout = positive_seconds("heartbeat_timeout", heartbeat_timeout)
+        self.reconnect_timeout = positive_seconds("reconnect_timeout", reconnect_timeout)
+        self.max_hourly_cost = dollars("max_hourly_cost", max_hourly_cost)
+        self.architecture = one_of_architectures(architecture)
         self.env = _variables(env)
-        self.concurrency = _whole("concurrency", concurrency)
-        if display not in MODES:
-            raise ConfigurationError(f"display={display!r}: choose one of {', '.join(MODES)}")
-        self.display = display
-        if on_event is not None and not callable(on_event):
-            raise ConfigurationError(
-                f"on_event={on_event!r}: a function that receives events is expected"
-            )
-        self.on_event = on_event
+        given = concurrency is not STANDARD_CONCURRENCY
+        slots = either("concurrency", concurrency, given, "worker", concurrency_of(worker))
+        self.concurrency = whole("concurrency", slots)
+        self.display = _mode(display)
+        self.on_event = _callback(on_event)
         self.collect_metrics = bool(collect_metrics)
-        if memory is not None:
-            parse_memory_mb(memory)
-        self.provider.check(accelerator, self.cpu, memory, volume)
+        self._check_machines()
 
         self._handlers: list[Callback] = []
         self._lifecycle = threading.RLock()  # opening and closing exclude each other
         self._live: OpenPool | None = None
         self._delivery: Delivery | None = None
         self._token: Token[Callback | None] | None = None
+        self._outer: Token[ComputePool | None]
+
+    def _check_machines(self) -> None:
+        memory_mb(self.memory)
+        if check := getattr(self.provider, "check", None):
+            check(self.accelerator, self.cpu, self.memory, self.volume)
 
     def __enter__(self) -> "ComputePool":
         self._open()
         self._token = _ambient.set(self._delivery)
+        self._outer = _innermost.set(self)
         return self
 
     def __exit__(
@@ -119,6 +178,7 @@ class ComputePool:
             token, self._token = self._token, None
             if token is not None:
                 try:
+                    _innermost.reset(self._outer)
                     _ambient.reset(token)
                 except (
                     ValueError
@@ -209,7 +269,8 @@ class ComputePool:
 
     @property
     def workers_per_instance(self) -> int:
-        return 1
+        """Workers on each machine: one for each partition of its GPUs, else one."""
+        return 1 if self.accelerator is None else self.accelerator.workers_per_node
 
     @property
     def total_slots(self) -> int:
@@ -272,7 +333,7 @@ class ComputePool:
     def _spec(self) -> Any:
         """All that the engine needs to know."""
         from skyward import _core
-        from skyward.runtime import agent_path, worker_runtime
+        from skyward.runtime import agent_path, record_root, remote_runtime, worker_runtime
 
         spec = _core.PoolSpec()
         spec.image = self.image.to_core()
@@ -281,12 +342,28 @@ class ComputePool:
         provider.settings = self.provider.settings()
         spec.provider = provider
         spec.nodes = self.nodes
+        if self.accelerator is not None:
+            spec.accelerator = self.accelerator.to_core()
+        spec.cpus = float(self.cpu or 0)
+        spec.memory_mb = memory_mb(self.memory) or 0
+        spec.architecture = self.architecture or ""
+        spec.machine = self.machine or ""
+        spec.spot = spot_to_core(self.spot)
+        spec.max_hourly_cost = self.max_hourly_cost
+        spec.volumes = [volume_to_core(volume) for volume in self.volume]
         spec.concurrency = self.concurrency
         spec.timeout = self.timeout
+        spec.lease = self.lease
+        spec.heartbeat_timeout = self.heartbeat_timeout
+        spec.reconnect_timeout = self.reconnect_timeout
         spec.env = self.env
         spec.collect_metrics = self.collect_metrics
-        spec.runtime = worker_runtime(self.image.needs_environment())
+        if self.provider.remote:
+            spec.runtime = remote_runtime(self.image)
+        else:
+            spec.runtime = worker_runtime(self.image.needs_environment())
         spec.agent_path = agent_path()
+        spec.record_root = record_root()
         return spec
 
 
@@ -335,26 +412,16 @@ def _batch(value: Any) -> "PendingBatch[*tuple[Any, ...]]":
     raise TypeError(f"a batch (f() & g(), or gather(…)) is expected, not {type(value).__name__}")
 
 
-def _whole(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 100_000:
-        raise ConfigurationError(f"{name}={value!r}: a whole number of at least 1 is expected")
+def _mode(display: str) -> str:
+    if display not in MODES:
+        raise ConfigurationError(f"display={display!r}: choose one of {', '.join(MODES)}")
+    return display
+
+
+def _callback(value: Callback | None) -> Callback | None:
+    if value is not None and not callable(value):
+        raise ConfigurationError(f"on_event={value!r}: a function that receives events is expected")
     return value
-
-
-def _seconds(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1e9:
-        raise ConfigurationError(f"{name}={value!r}: a positive number of seconds is expected")
-    return float(value)
-
-
-def _spot(value: Any) -> str | float:
-    if value in ("always", "if-available", "never") and isinstance(value, str):
-        return value
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1:
-        return value
-    raise ConfigurationError(
-        f'spot={value!r}: choose "always", "if-available", "never" or a share from 0 to 1'
-    )
 
 
 def _packages(value: Any) -> list[str]:
@@ -370,3 +437,6 @@ def _variables(value: Mapping[str, str] | None) -> dict[str, str]:
         if not isinstance(name, str) or not isinstance(text, str):
             raise ConfigurationError(f"env={{{name!r}: {text!r}}}: names and values must be text")
     return variables
+
+
+sys.modules[__name__].__class__ = CallableModule  # `@sky.pool(…)`, see there

@@ -3,12 +3,14 @@
 import os
 import shutil
 import sys
+import threading
 from dataclasses import dataclass
-from typing import Any
+from difflib import get_close_matches
+from typing import Any, ClassVar, Protocol
 
+from skyward.clouds import CLOUDS
 from skyward.exceptions import ConfigurationError
-
-_MEMORY_UNITS = {"": 1, "M": 1, "MB": 1, "MIB": 1, "G": 1024, "GB": 1024, "GIB": 1024}
+from skyward.ssh import SSH
 
 
 @dataclass(frozen=True)
@@ -20,68 +22,76 @@ class Local:
     gets an environment of its own, made by uv and kept for the next time."""
 
     name: str = "local"
+    remote: ClassVar[bool] = False
 
     def settings(self) -> dict[str, str]:
         """What the engine's provider needs to know of this side."""
         import cloudpickle
 
         settings = {"python": sys.executable, "cloudpickle": cloudpickle.__version__}
-        uv = _find_uv()
+        uv = find_uv()
         if uv:
             settings["uv"] = uv
         return settings
 
-    def check(self, accelerator: Any, cpu: int | None, memory: str | None, volume: Any) -> None:
-        """Refuses what this machine cannot give."""
-        if accelerator is not None:
-            raise ConfigurationError(
-                f"accelerator={accelerator!r}: the local provider offers none;"
-                " leave accelerator out to use this machine"
-            )
-        if volume:
-            raise ConfigurationError(
-                "volume: the local provider mounts none; tasks see this machine's files as they are"
-            )
-        cores = len(os.sched_getaffinity(0))
-        if cpu is not None and cpu > cores:
-            raise ConfigurationError(f"cpu={cpu}: this machine has {cores}")
-        if memory is not None:
-            total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20
-            if parse_memory_mb(memory) > total:
-                raise ConfigurationError(f"memory={memory!r}: this machine has {total} MB")
+
+class Provider(Protocol):
+    """What a pool needs to know of a provider on this side. `sky.Local()`, `sky.AWS()` and the
+    other clouds are such values."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def remote(self) -> bool:
+        """Its nodes share no files with this machine."""
+
+    def settings(self) -> dict[str, str]:
+        """What the engine's half of the provider needs to know, as text."""
 
 
-def resolve_provider(provider: Any) -> Local:
-    """The provider that a pool is given: none means this machine, a name means its defaults."""
-    if provider is None or provider == "local":
+def resolve_provider(provider: Any) -> Any:
+    """The provider that a pool is given: none means this machine, a name means its defaults.
+
+    $SKYWARD_PROVIDER=local puts this machine in the place of whatever cloud a program names, to try
+    it out."""
+    known: dict[str, type[Any]] = {"local": Local, "ssh": SSH, **CLOUDS}
+    if os.environ.get("SKYWARD_PROVIDER") == "local" and (
+        provider in CLOUDS or type(provider) in CLOUDS.values()
+    ):
         return Local()
-    if isinstance(provider, Local):
+    if provider is None:
+        return Local()
+    if isinstance(provider, str):
+        if provider in known:
+            return known[provider]()
+        spelled = provider.lower().replace("-", "").replace("_", "").replace(".", "")
+        near = [name for name in known if name.replace("_", "") == spelled]
+        near = near or get_close_matches(provider, known, 1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ConfigurationError(
+            f"provider={provider!r}: there is no such provider{hint}"
+            f" Known are {', '.join(map(repr, known))}"
+        )
+    if not isinstance(provider, type) and all(
+        hasattr(provider, part) for part in ("name", "remote", "settings")
+    ):
         return provider
+    call = f"; make one: {provider.__name__}()" if isinstance(provider, type) else ""
     raise ConfigurationError(
-        f"provider={provider!r}: there is no such provider; Local(), or its name 'local', is known"
+        f"provider={provider!r}: this is no provider{call}. Known are Command(commands=[…]) and"
+        f" {', '.join(f'{cloud.__name__}()' for cloud in known.values())}, or the names of these"
     )
 
 
-def parse_memory_mb(memory: str | int) -> int:
-    """ "32GB" → 32768. A number without a unit is in megabytes."""
-    text = str(memory).strip().upper()
-    digits = text.rstrip("GMIB ")
-    unit = text[len(digits) :].strip()
-    try:
-        value = float(digits) * _MEMORY_UNITS[unit]
-    except (ValueError, KeyError):
-        value = 0
-    if not 0 < value < 1 << 40:
-        raise ConfigurationError(
-            f'memory={memory!r}: write a number with a unit, such as "32GB" or "512MB"'
-        )
-    return int(value)
+_sysconfig = threading.Lock()
 
 
-def _find_uv() -> str | None:
-    try:
-        import uv
+def find_uv() -> str | None:
+    # sysconfig, which uv asks, is not fit for its first use by two threads at once (MultiPool).
+    with _sysconfig:
+        try:
+            import uv
 
-        return str(uv.find_uv_bin())
-    except (ImportError, FileNotFoundError):
-        return shutil.which("uv")
+            return str(uv.find_uv_bin())
+        except (ImportError, FileNotFoundError):
+            return shutil.which("uv")

@@ -147,7 +147,11 @@ def _both(cls: type[BaseException]) -> type[ExecutionError]:
             "__qualname__": cls.__qualname__,
             "__reduce_ex__": _reduce,
         }
-        bases = (ExecutionError,) if cls in (Exception, SkywardError) else (ExecutionError, cls)
+        bases: tuple[type, ...] = (ExecutionError, cls)
+        if cls in (Exception, SkywardError):
+            bases = (ExecutionError,)
+        elif issubclass(cls, MemoryError):  # it insists on making its instances itself
+            bases = (cls, ExecutionError)
         known = type(cls.__name__, bases, {**body, "_original_class": cls, "__doc__": cls.__doc__})
         _classes[cls] = known
     return known

@@ -1,5 +1,6 @@
 """How a node runs Python: the worker's command, and which of the caller's modules it may import."""
 
+import functools
 import hashlib
 import os
 import site
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from skyward.exceptions import ConfigurationError
-from skyward.image import CLIENT_PYTHON
+from skyward.image import CLIENT_PYTHON, Image
 
 PACKAGE = (
     Path(__file__).absolute().parent
@@ -33,6 +34,22 @@ def worker_runtime(own_environment: bool) -> Any:
     return runtime
 
 
+def remote_runtime(image: Image) -> Any:
+    """The same for nodes that share no files with this machine: they are sent what they need."""
+    from skyward import _core
+    from skyward.providers import find_uv
+    from skyward.shipping import modules_archive, package_archive
+
+    runtime = _core.WorkerRuntime()
+    runtime.command = ["{python}", "-P", "{archive}/skyward/_worker.py"]
+    runtime.python = sys.executable
+    runtime.environment = {"SKYWARD_CLIENT_PYTHON": CLIENT_PYTHON}
+    modules = modules_archive(image.includes, image.excludes)
+    runtime.archives = [package_archive(), *([modules] if modules else [])]
+    runtime.uv = find_uv() or ""
+    return runtime
+
+
 def agent_path() -> str:
     """The program that runs on a node."""
     path = os.environ.get("SKYWARD_AGENT") or str(PACKAGE / "bin" / "skyward-agent")
@@ -42,6 +59,12 @@ def agent_path() -> str:
             " reinstall skyward, or set SKYWARD_AGENT to where it is"
         )
     return path
+
+
+def record_root() -> str:
+    """Where the log files of pools are kept: $XDG_STATE_HOME/skyward, ~/.local/state/skyward."""
+    state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    return os.path.join(os.path.abspath(state), "skyward")
 
 
 def importable_folders(own_environment: bool) -> list[str]:
@@ -56,17 +79,23 @@ def importable_folders(own_environment: bool) -> list[str]:
     entries = [entry for entry in dict.fromkeys(entries) if os.path.exists(entry)]
     if not own_environment:
         return entries
-    return [*(entry for entry in entries if not _is_installed(entry)), _folder_of_package_alone()]
+    return [*(entry for entry in entries if not is_installed(entry)), _folder_of_package_alone()]
 
 
-def _is_installed(entry: str) -> bool:
+@functools.cache
+def is_installed(entry: str) -> bool:
     """True for the folders of the interpreter: its library, site-packages, and what is inside."""
+    path = Path(os.path.realpath(entry))
+    inside = any(path.is_relative_to(root) for root in _installed_roots())
+    return inside or path.suffix == ".zip" or path.name in ("site-packages", "dist-packages")
+
+
+@functools.cache
+def _installed_roots() -> frozenset[str]:
     roots = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     roots.update(site.getsitepackages())
     roots.add(site.getusersitepackages())
-    path = os.path.realpath(entry)
-    inside = any(root and Path(path).is_relative_to(os.path.realpath(root)) for root in roots)
-    return inside or path.endswith(".zip") or Path(path).name in ("site-packages", "dist-packages")
+    return frozenset(os.path.realpath(root) for root in roots if root)
 
 
 def _folder_of_package_alone() -> str:

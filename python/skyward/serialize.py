@@ -144,6 +144,7 @@ class _Bodies:
 
 _bodies = _Bodies()
 _MISSING = object()
+_KNOWN = {"__wrapped__", "__skyward_distributed__"}  # attributes of functions that travel with them
 _ATTRIBUTES = ("__code__", "__defaults__", "__kwdefaults__", "__closure__")
 
 
@@ -166,7 +167,7 @@ def _note_references(fn: Any, seen: list[tuple[Any, Any, Any]], visited: set[int
     if id(fn) in visited:
         return True
     visited.add(id(fn))
-    if type(fn) is not FunctionType or fn.__dict__.keys() - {"__wrapped__"} or len(visited) > 64:
+    if type(fn) is not FunctionType or fn.__dict__.keys() - _KNOWN or len(visited) > 64:
         return False
     # Annotations travel too, but are replaced as a whole by nobody; defaults and cells are what
     # people change.

@@ -16,6 +16,8 @@ namespace skyward::python {
 namespace nb = nanobind;
 
 void bind_errors(nb::module_& module);
+void bind_accelerator(nb::module_& module);
+void bind_machine(nb::module_& module);
 void bind_spec(nb::module_& module);
 void bind_events(nb::module_& module);
 void bind_payload(nb::module_& module);

@@ -9,6 +9,8 @@ NB_MODULE(_core, module) {
   module.doc() = "The engine of skyward; use the package `skyward`, which stands on it.";
   module.attr("__version__") = SKYWARD_VERSION;
   bind_errors(module);
+  bind_accelerator(module);
+  bind_machine(module);
   bind_spec(module);
   bind_events(module);
   bind_payload(module);

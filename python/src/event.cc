@@ -51,7 +51,9 @@ template <>
 constexpr auto kFields<BootstrapProgress> =
     std::tuple{&BootstrapProgress::instance_id, &BootstrapProgress::step};
 template <>
-constexpr auto kFields<BootstrapCompleted> = std::tuple{&BootstrapCompleted::instance_id};
+constexpr auto kFields<BootstrapCompleted> =
+    std::tuple{&BootstrapCompleted::instance_id, &BootstrapCompleted::connect_seconds,
+               &BootstrapCompleted::environment_seconds, &BootstrapCompleted::workers_seconds};
 template <>
 constexpr auto kFields<TaskPoolInitCompleted> =
     std::tuple{&TaskPoolInitCompleted::tunnels, &TaskPoolInitCompleted::connections,
@@ -92,8 +94,9 @@ constexpr auto kFields<NodeReceipt> =
     std::tuple{&NodeReceipt::node,   &NodeReceipt::instance_id,  &NodeReceipt::tasks,
                &NodeReceipt::failed, &NodeReceipt::busy_seconds, &NodeReceipt::up_seconds};
 template <>
-constexpr auto kFields<PoolStopped> = std::tuple{&PoolStopped::pool, &PoolStopped::setup_seconds,
-                                                 &PoolStopped::total_seconds, &PoolStopped::nodes};
+constexpr auto kFields<PoolStopped> =
+    std::tuple{&PoolStopped::pool, &PoolStopped::setup_seconds, &PoolStopped::total_seconds,
+               &PoolStopped::nodes, &PoolStopped::first_call_seconds};
 template <>
 constexpr auto kFields<ErrorEvent> = std::tuple{&ErrorEvent::message, &ErrorEvent::instance_id};
 

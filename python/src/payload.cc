@@ -38,6 +38,18 @@ nb::object buffer_of(const wire::Buffer& buffer) {
   return nb::steal(copy);
 }
 
+bool holds(const Stored& stored, nb::handle buffer) {
+  Py_buffer view;
+  if (PyObject_GetBuffer(buffer.ptr(), &view, PyBUF_SIMPLE) != 0) throw nb::python_error();
+  bool same = static_cast<std::size_t>(view.len) == stored.blob.size;
+  if (same) {
+    const nb::gil_scoped_release released;
+    same = std::memcmp(Pool::stored_bytes(stored.blob).data(), view.buf, stored.blob.size) == 0;
+  }
+  PyBuffer_Release(&view);
+  return same;
+}
+
 }  // namespace
 
 nb::tuple to_python(const wire::Payload& payload) {
@@ -50,7 +62,7 @@ nb::tuple to_python(const wire::Payload& payload) {
 }
 
 Packer::~Packer() {
-  for (Stored& stored : stored_) PyBuffer_Release(&stored.view);
+  for (Seen& seen : seen_) PyBuffer_Release(&seen.view);
 }
 
 wire::Payload Packer::pack(nb::handle stream, nb::handle buffers) {
@@ -61,6 +73,9 @@ wire::Payload Packer::pack(nb::handle stream, nb::handle buffers) {
 }
 
 wire::Buffer Packer::add(nb::handle source) {
+  if (const Stored* stored = nullptr; nb::try_cast(source, stored)) {
+    return wire::blob_buffer(stored->blob, 0, stored->blob.size);
+  }
   Py_buffer view;
   if (PyObject_GetBuffer(source.ptr(), &view, PyBUF_SIMPLE) != 0) throw nb::python_error();
   const ByteView bytes{static_cast<const std::byte*>(view.buf), static_cast<std::size_t>(view.len)};
@@ -70,22 +85,25 @@ wire::Buffer Packer::add(nb::handle source) {
     PyBuffer_Release(&view);
     return wire::small_buffer(SharedBytes(std::move(copy)));
   }
-  for (const Stored& stored : stored_) {
-    if (stored.view.buf == view.buf && stored.view.len == view.len) {
+  for (const Seen& seen : seen_) {
+    if (seen.view.buf == view.buf && seen.view.len == view.len) {
       PyBuffer_Release(&view);
-      return wire::blob_buffer(stored.blob, 0, bytes.size());
+      return wire::blob_buffer(seen.blob, 0, bytes.size());
     }
   }
-  stored_.push_back({view, {}});
+  seen_.push_back({view, {}});
   const nb::gil_scoped_release released;
-  stored_.back().blob = pool_.store(bytes);
-  return wire::blob_buffer(stored_.back().blob, 0, bytes.size());
+  seen_.back().blob = pool_.store(bytes);
+  return wire::blob_buffer(seen_.back().blob, 0, bytes.size());
 }
 
 void bind_payload(nb::module_& module) {
   nb::class_<Memory>(module, "Memory", nb::type_slots(memory_slots),
                      "Received memory: a writable buffer.")
       .def("__len__", [](const Memory& memory) { return memory.bytes.size(); });
+  nb::class_<Stored>(module, "Stored", "A buffer that was stored once, for any number of calls.")
+      .def("holds", &holds, nb::arg("buffer"), "Whether a buffer has the very same bytes.")
+      .def("__len__", [](const Stored& stored) { return stored.blob.size; });
   nb::class_<wire::Payload>(module, "Payload", "A call's arguments, packed.")
       .def("size", &wire::Payload::size, "Bytes of all buffers together.");
 }

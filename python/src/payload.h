@@ -21,6 +21,11 @@ struct Memory {
 // (stream, [buffer, …]). Small buffers are copied (stream: bytes, others: bytearray).
 nb::tuple to_python(const wire::Payload& payload);
 
+// A caller's buffer that was stored for sending, and stays on the nodes for the calls that use it.
+struct Stored {
+  wire::Blob blob;
+};
+
 // Packs the calls of one batch. A buffer that comes twice is stored once, so views stay open until
 // the packer is gone: an address alone would not tell a buffer from its successor.
 class Packer {
@@ -35,12 +40,12 @@ class Packer {
  private:
   wire::Buffer add(nb::handle source);
 
-  struct Stored {
+  struct Seen {
     Py_buffer view;
     wire::Blob blob;
   };
   Pool& pool_;
-  std::vector<Stored> stored_;
+  std::vector<Seen> seen_;
 };
 
 }  // namespace skyward::python

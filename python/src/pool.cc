@@ -144,6 +144,30 @@ std::optional<nb::list> next_events(const OwnedPool& owned, double timeout) {
   return list;
 }
 
+Stored store(const OwnedPool& owned, nb::handle buffer) {
+  Py_buffer view;
+  if (PyObject_GetBuffer(buffer.ptr(), &view, PyBUF_SIMPLE) != 0) throw nb::python_error();
+  Stored stored;
+  try {
+    Pool& pool = owned.get();
+    const nb::gil_scoped_release released;
+    stored.blob =
+        pool.store({static_cast<const std::byte*>(view.buf), static_cast<std::size_t>(view.len)});
+    pool.keep(stored.blob);
+  } catch (...) {
+    PyBuffer_Release(&view);
+    throw;
+  }
+  PyBuffer_Release(&view);
+  return stored;
+}
+
+void forget(const OwnedPool& owned, const Stored& stored) {
+  if (!owned.is_ours()) return;
+  const nb::gil_scoped_release released;
+  owned.get().forget(stored.blob);
+}
+
 void wait_all(const std::vector<Handle*>& handles) {
   for (const Handle* handle : handles) {
     wait_interruptibly(Duration(-1), [&](Duration step) { return handle->wait(step); });
@@ -279,6 +303,9 @@ void bind_pool(nb::module_& module) {
              const nb::gil_scoped_release released;
              owned.get().close();
            })
+      .def("store", &store, nb::arg("buffer"),
+           "Stores a large buffer; the nodes keep it from the first call that uses it on.")
+      .def("forget", &forget, nb::arg("stored"), "The nodes need not keep it any longer.")
       .def("packer",
            [](nb::object self) {
              Pool& pool = nb::cast<OwnedPool&>(self).get();

@@ -12,7 +12,9 @@
 
 namespace skyward::python {
 
-void bind_spec(nb::module_& module) {
+namespace {
+
+void bind_image(nb::module_& module) {
   nb::class_<Image>(module, "Image")
       .def(nb::init<>())
       .def_rw("python", &Image::python)
@@ -20,8 +22,27 @@ void bind_spec(nb::module_& module) {
       .def_rw("pip_extra_index_url", &Image::pip_extra_index_url, nb::arg().none())
       .def_rw("apt", &Image::apt)
       .def_rw("env", &Image::env)
-      .def("content_hash", &Image::content_hash);
+      .def("content_hash", &Image::content_hash)
+      .def(
+          "bootstrap",
+          [](const Image& image, int ttl) {
+            if (const Status status = validate(image); !status) throw_error(status.error());
+            return image.bootstrap(ttl);
+          },
+          nb::arg("ttl"));
 
+  module.def(
+      "validate_image",
+      [](const Image& image) {
+        if (const Status status = validate(image); !status) throw_error(status.error());
+      },
+      nb::arg("image"), "Raises ConfigurationError for what cannot be installed.");
+}
+
+}  // namespace
+
+void bind_spec(nb::module_& module) {
+  bind_image(module);
   nb::class_<ProviderSpec>(module, "ProviderSpec")
       .def(nb::init<>())
       .def_rw("name", &ProviderSpec::name)
@@ -31,22 +52,45 @@ void bind_spec(nb::module_& module) {
       .def(nb::init<>())
       .def_rw("command", &WorkerRuntime::command)
       .def_rw("python", &WorkerRuntime::python)
-      .def_rw("environment", &WorkerRuntime::environment);
+      .def_rw("environment", &WorkerRuntime::environment)
+      .def_rw("archives", &WorkerRuntime::archives)
+      .def_rw("uv", &WorkerRuntime::uv);
 
   nb::class_<PoolSpec>(module, "PoolSpec")
       .def(nb::init<>())
       .def_rw("provider", &PoolSpec::provider)
       .def_rw("image", &PoolSpec::image)
       .def_rw("nodes", &PoolSpec::nodes)
+      .def_rw("accelerator", &PoolSpec::accelerator, nb::arg().none())
+      .def_rw("cpus", &PoolSpec::cpus)
+      .def_rw("memory_mb", &PoolSpec::memory_mb)
+      .def_rw("architecture", &PoolSpec::architecture)
+      .def_rw("machine", &PoolSpec::machine)
+      .def_rw("spot", &PoolSpec::spot)
+      .def_rw("max_hourly_cost", &PoolSpec::max_hourly_cost, nb::arg().none())
+      .def_rw("volumes", &PoolSpec::volumes)
       .def_rw("concurrency", &PoolSpec::concurrency)
       .def_prop_rw(
           "timeout", [](const PoolSpec& spec) { return seconds(spec.timeout); },
           [](PoolSpec& spec, double value) { spec.timeout = from_seconds(value); },
           "Lifetime of the machines, in seconds.")
+      .def_prop_rw(
+          "heartbeat_timeout", [](const PoolSpec& spec) { return seconds(spec.heartbeat_timeout); },
+          [](PoolSpec& spec, double value) { spec.heartbeat_timeout = from_seconds(value); },
+          "Silence of a node on another machine, in seconds, before it is called anew.")
+      .def_prop_rw(
+          "reconnect_timeout", [](const PoolSpec& spec) { return seconds(spec.reconnect_timeout); },
+          [](PoolSpec& spec, double value) { spec.reconnect_timeout = from_seconds(value); },
+          "Time for reaching it again, in seconds, before it is lost.")
+      .def_prop_rw(
+          "lease", [](const PoolSpec& spec) { return seconds(spec.lease); },
+          [](PoolSpec& spec, double value) { spec.lease = from_seconds(value); },
+          "Silence of this program, in seconds, after which a machine ends itself.")
       .def_rw("env", &PoolSpec::env)
       .def_rw("collect_metrics", &PoolSpec::collect_metrics)
       .def_rw("runtime", &PoolSpec::runtime)
-      .def_rw("agent_path", &PoolSpec::agent_path);
+      .def_rw("agent_path", &PoolSpec::agent_path)
+      .def_rw("record_root", &PoolSpec::record_root);
 
   module.def(
       "validate",
@@ -54,12 +98,6 @@ void bind_spec(nb::module_& module) {
         if (const Status status = validate(spec); !status) throw_error(status.error());
       },
       nb::arg("spec"), "Raises ConfigurationError for what no provider could fulfil.");
-  module.def(
-      "validate_image",
-      [](const Image& image) {
-        if (const Status status = validate(image); !status) throw_error(status.error());
-      },
-      nb::arg("image"), "Raises ConfigurationError for what cannot be installed.");
 }
 
 }  // namespace skyward::python

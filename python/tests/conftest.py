@@ -8,6 +8,8 @@ import pytest
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "e2e: opens real pools of this machine")
+    # A thread that dies of an exception fails the test it was in.
+    config.addinivalue_line("filterwarnings", "error::pytest.PytestUnhandledThreadExceptionWarning")
 
 
 def has_engine():

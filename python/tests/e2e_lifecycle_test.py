@@ -102,8 +102,8 @@ def test_leaving_cancels_what_runs(tmp_path):
         ({"pip": "torch"}, "torch"),
         ({"memory": "much"}, "much"),
         ({"cpu": 100_000}, "cpu=100000"),
-        ({"accelerator": "A100"}, "A100.*local"),
-        ({"volume": {"/data": "s3://b"}}, "volume"),
+        ({"accelerator": "A101"}, "A101.*\\n.*A100"),
+        ({"volume": {"/data": "gs://bucket"}}, "gs://bucket"),
         ({"on_event": 3}, "on_event"),
     ],
 )

@@ -39,6 +39,10 @@ f = sky.compute(len)
 assert sky.shard([1, 2]) == [1, 2] and sky.instance_info() is None
 sky.emit(sky.PoolStarted()); sky.DistributedSampler([1]); sky.gather(f([1]), f([2]))
 sky.ComputePool(nodes=2); sky.Image(pip=["numpy"])
+sky.Executor(nodes=2); sky.conc; sky.pool(nodes=2)
+sky.distributed.torch(backend="gloo")(f); sky.integrations.JoblibPool(nodes=2)
+from skyward.distributed import jax_session, keras_session, tensorflow_session, torch_session
+from skyward.integrations import joblib_parallel
 """
     run(program)
 
@@ -53,6 +57,7 @@ TYPED = """
 from collections.abc import Awaitable
 from typing import assert_type
 import skyward as sky
+from skyward import accelerators
 
 @sky.compute
 def one(x: int) -> int:
@@ -61,7 +66,19 @@ def one(x: int) -> int:
 def two(x: str, *, flag: bool = False) -> float:
     return 1.0
 
+@sky.compute
+@sky.distributed.torch(backend="gloo")
+def three(x: int) -> str:
+    return ""
+@sky.distributed.jax
+@sky.compute
+def four(x: int) -> bytes:
+    return b""
+
 def use(pool: sky.ComputePool) -> None:
+    assert_type(three(1) @ pool, tuple[str, ...])
+    assert_type(four(1) @ pool, tuple[bytes, ...])
+    assert_type(sky.Executor(pool=pool).submit(len, "a").result(), int)
     assert_type(one(1), sky.PendingCompute[int])
     assert_type(one(1) >> pool, int)
     assert_type(two("a", flag=True) @ pool, tuple[float, ...])
@@ -72,6 +89,15 @@ def use(pool: sky.ComputePool) -> None:
     assert_type(sky.gather(*[one(i) for i in range(3)]) >> pool, tuple[int, ...])
     assert_type(list(pool.map(one, [1])), list[int])
     assert_type(one.local(1), int)
+
+def asked(gpu: sky.NVIDIA, spec: sky.InstanceSpec) -> None:
+    assert_type(sky.accelerators.H100(count=4, mig="3g.40gb"), sky.Accelerator)
+    assert_type(sky.Accelerator.NVIDIA.A100(memory="40GB"), sky.Accelerator)
+    assert_type(sky.Accelerator.Google.TPUSlice("v5p-8"), sky.Accelerator)
+    assert_type(sky.select_instance([spec], accelerator="H100"), sky.InstanceSpec)
+    sky.ComputePool(provider=sky.AWS(use_ssm=True), accelerator=gpu, spot=sky.Spot.Never)
+    sky.ComputePool(provider="local", volume=[sky.S3Volume("/data", "bucket")], spot=0.8)
+    sky.ComputePool(allocation="spot", worker=sky.Worker(concurrency=2), ttl=600)
 
 async def later(pool: sky.ComputePool) -> None:
     assert_type(await one(1).on(pool), int)
@@ -84,6 +110,8 @@ def one(x: int) -> int:
     return x
 one("text")
 one(1) & 3
+sky.accelerators.A100(memory="64GB")
+sky.AWS(region=3)
 (one(1) & one(2)) @ sky.ComputePool()
 """
 
@@ -109,4 +137,14 @@ def test_types(tmp_path, monkeypatch):
         return [line for line in out.splitlines() if "error:" in line]
 
     assert check(TYPED) == []
-    assert len(check(WRONG)) == 3
+    assert len(check(WRONG)) == 5
+
+
+def test_the_package_itself_is_typed(tmp_path):
+    api = pytest.importorskip("mypy.api")
+    root = pathlib.Path(sky.__file__).parent
+    assert (root / "py.typed").exists() and (root / "_core.pyi").exists()
+    out, errors, status = api.run(
+        ["--strict", f"--cache-dir={tmp_path}", "--exclude=_worker", str(root)]
+    )
+    assert status == 0, out + errors

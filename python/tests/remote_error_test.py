@@ -65,6 +65,7 @@ def raised(error, **changes):
 
 
 ORIGINALS = [
+    MemoryError("no room"),
     ValueError("bad", 3),
     KeyError("x"),
     FileNotFoundError(2, "No such file", "/data"),

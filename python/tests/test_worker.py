@@ -19,7 +19,15 @@ from typing import NamedTuple
 import cloudpickle
 import pytest
 
-cloudpickle.register_pickle_by_value(sys.modules[__name__])  # a worker cannot import this file
+
+@pytest.fixture(scope="module", autouse=True)
+def by_value():
+    """A worker cannot import this file."""
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    yield
+    cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+
+
 WORKER = pathlib.Path(__file__).resolve().parents[1] / "skyward" / "_worker.py"
 RUN, CREDIT, STOP, HELLO, RESULT, ITEM = 1, 2, 3, 16, 17, 18
 OK, RAISED, CANCELLED = 0, 1, 2

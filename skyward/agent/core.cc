@@ -10,6 +10,7 @@
 #include "skyward/agent/core_schedule.h"
 #include "skyward/base/check.h"
 #include "skyward/spec/limits.h"
+#include "skyward/spec/topology.h"
 
 namespace skyward::agent {
 namespace {
@@ -18,6 +19,23 @@ using wire::TaskStatus;
 
 constexpr std::size_t kMaxOutputBytes = std::size_t{1} << 20;  // of one Output message, roughly
 constexpr std::size_t kLineOverheadBytes = 64;
+constexpr const char* kClosed = "the pool was closed";
+constexpr std::uint64_t kMaxLeaseMs = std::uint64_t{1} << 40;  // some decades
+// Before the end of the lifetime.
+constexpr Duration kEndWarning = std::chrono::seconds(60);
+
+// "0 NAME=VALUE" or "* NAME=VALUE"; the script is ours, so what does not fit is no variable.
+void set_variable(State& state, const std::string& line) {
+  const std::size_t blank = line.find(' ');
+  const std::size_t equals = line.find('=', std::min(blank, line.size()));
+  if (equals == std::string::npos) return;
+  const std::string which = line.substr(0, blank);
+  const std::string name = line.substr(blank + 1, equals - blank - 1);
+  for (std::size_t worker = 0; worker < state.told_environment.size(); ++worker) {
+    if (which == "*" || which == std::to_string(worker))
+      state.told_environment[worker].emplace_back(name, line.substr(equals + 1));
+  }
+}
 
 std::uint64_t elapsed_ms(const State& state, Time now) {
   return static_cast<std::uint64_t>(
@@ -75,14 +93,16 @@ void fail_node(State& state, Effects& effects, wire::Failed failed) {
     answer_status(state, effects, id, TaskStatus::worker_died, 0, detail);
 }
 
+// Once the bootstrap is through and the devices, which the workers are told of, are known.
 void start_workers(State& state, Effects& effects, Time now) {
+  if (state.phase != Phase::bootstrapping || !state.bootstrapped || !state.accelerators) return;
   state.phase = Phase::starting;
   for (Slot& slot : state.slots)
     if (slot.place == 0) start_slot(slot, effects, now);
 }
 
 void become_ready(State& state, Effects& effects, Time now) {
-  if (state.phase != Phase::starting || !state.accelerators) return;
+  if (state.phase != Phase::starting) return;
   for (const Slot& slot : state.slots)
     if (slot.place == 0 && slot.phase != SlotPhase::ready) return;
   state.phase = Phase::ready;
@@ -91,11 +111,23 @@ void become_ready(State& state, Effects& effects, Time now) {
   dispatch(state, effects, now);
 }
 
+void start_lease(State& state, Time now) {
+  const auto length = [](std::uint64_t ms) {
+    return std::chrono::milliseconds(std::min(ms, kMaxLeaseMs));
+  };
+  if (state.configure.lease_ms > 0) state.lease_ends = now + length(state.configure.lease_ms);
+  if (state.configure.lifetime_ms == 0) return;
+  const Duration lifetime = length(state.configure.lifetime_ms);
+  state.lifetime_ends = now + lifetime;
+  state.warn_at = state.lifetime_ends - std::min(kEndWarning, lifetime / 2);
+}
+
 void on_configure(State& state, Effects& effects, const wire::Configure& configure, Time now) {
   if (state.phase != Phase::greeting) return;  // once, by contract
   state.configure = configure;
   state.configure.concurrency = std::max(1U, configure.concurrency);
   state.configured_at = now;
+  start_lease(state, now);
   const auto workers = static_cast<std::uint32_t>(configure.workers.size());
   for (std::uint32_t worker = 0; worker < workers; ++worker) {
     for (std::uint32_t place = 0; place < state.configure.concurrency; ++place) {
@@ -106,8 +138,10 @@ void on_configure(State& state, Effects& effects, const wire::Configure& configu
     }
   }
   state.pinned.resize(workers);
-  if (configure.bootstrap.empty()) return start_workers(state, effects, now);
+  state.told_environment.resize(workers);
   state.phase = Phase::bootstrapping;
+  state.bootstrapped = configure.bootstrap.empty();
+  if (state.bootstrapped) return start_workers(state, effects, now);
   state.step = "uv";
   state.bootstrap_deadline = now + kBootstrapTimeout;
   effects.start_bootstrap(state.configure);
@@ -137,13 +171,13 @@ void on_run_task(State& state, Effects& effects, const wire::RunTask& run, Time 
   task.run = run;
   task.run.body = {};
   task.arrival = ++state.arrivals;
-  if (!run.body.empty()) state.bodies[run.function] = run.body;
+  if (!run.body.empty()) state.bodies[run.function] = run.body.bytes;
   const std::uint32_t worker = run.worker.value_or(0);
   const auto refuse = [&](std::string why) {
     answer_status(state, effects, run.task, TaskStatus::worker_died, worker, std::move(why));
   };
   if (!resolve_blobs(state, task.run.arguments))
-    return refuse("the agent does not have a buffer of the arguments; this is a bug in Skyward");
+    return refuse("the node could not store a large argument; its agent's log says why");
   if (!state.bodies.contains(run.function))
     return refuse("the agent does not have the function's body; this is a bug in Skyward");
   if (state.phase == Phase::failed) return refuse("the node has failed");
@@ -172,9 +206,10 @@ void on_credit(State& state, Effects& effects, const wire::StreamCredit& credit)
   effects.credit(*found->second.slot, credit.task, credit.count);
 }
 
-void finish(State& state, Effects& effects, int code) {
+void finish(State& state, Effects& effects, int code, std::string reason) {
   if (state.phase == Phase::ended) return;
   state.phase = Phase::ended;
+  state.end_reason = std::move(reason);
   effects.exit(code);
 }
 
@@ -185,7 +220,7 @@ bool all_ended(const State& state) {
 
 void on_shutdown(State& state, Effects& effects, const wire::Shutdown& shutdown, Time now) {
   if (state.phase == Phase::stopping || state.phase == Phase::ended) return;
-  if (state.phase == Phase::bootstrapping) effects.kill_bootstrap();
+  if (state.phase == Phase::bootstrapping && !state.bootstrapped) effects.kill_bootstrap();
   state.phase = Phase::stopping;
   state.bootstrap_deadline = kNever;
   state.shutdown_deadline = now + std::chrono::milliseconds(shutdown.grace_ms);
@@ -200,7 +235,42 @@ void on_shutdown(State& state, Effects& effects, const wire::Shutdown& shutdown,
     for (const TaskId id : slot.window) effects.interrupt(slot.id, id);
     effects.stop_worker(slot.id);
   }
-  if (all_ended(state)) finish(state, effects, 0);
+  if (all_ended(state)) finish(state, effects, 0, kClosed);
+}
+
+// Ends everything on this machine, and the machine where there is a command for that.
+void end_all(State& state, Effects& effects, std::string reason) {
+  if (state.phase == Phase::bootstrapping) effects.kill_bootstrap();
+  for (Slot& slot : state.slots)
+    if (slot.phase != SlotPhase::absent) kill_slot(slot, effects, reason);
+  if (!state.configure.end_command.empty()) effects.end_machine(state.configure.end_command);
+  finish(state, effects, 0, std::move(reason));
+}
+
+// The dead man's switch. True when it has ended the agent.
+bool check_lease(State& state, Effects& effects, Time now) {
+  if (now >= state.lifetime_ends) {
+    end_all(state, effects,
+            fmt::format("the pool's lifetime of {:g} s is over",
+                        static_cast<double>(state.configure.lifetime_ms) / 1000.0));
+    return true;
+  }
+  if (now >= state.lease_ends) {
+    end_all(state, effects,
+            fmt::format("nothing was heard of the driver for {:g} s",
+                        static_cast<double>(state.configure.lease_ms) / 1000.0));
+    return true;
+  }
+  if (now >= state.warn_at) {
+    state.warn_at = kNever;
+    wire::OutputLine line;
+    line.stream = wire::OutputStream::err;
+    line.text =
+        fmt::format("skyward: this node ends in {:g} s, as the pool's lifetime is over then",
+                    seconds(state.lifetime_ends - now));
+    effects.send(wire::Output{{std::move(line)}});
+  }
+  return false;
 }
 
 void on_worker_result(State& state, Effects& effects, Slot& slot, wire::WorkerMessage message,
@@ -319,17 +389,25 @@ void on_message(State& state, Effects& effects, const wire::Message& message, Ti
   }
 }
 
+void on_heard(State& state, Time now) {
+  if (state.lease_ends != kNever) {
+    state.lease_ends = now + std::chrono::milliseconds(state.configure.lease_ms);
+  }
+}
+
 void on_disconnected(State& state, Effects& effects) {
   if (state.phase == Phase::ended) return;
-  if (state.phase == Phase::bootstrapping) effects.kill_bootstrap();
+  if (state.phase == Phase::bootstrapping && !state.bootstrapped) effects.kill_bootstrap();
   for (Slot& slot : state.slots)
     if (slot.phase != SlotPhase::absent) kill_slot(slot, effects, "the driver is gone");
-  finish(state, effects, 0);
+  finish(state, effects, 0, "the driver is gone");
 }
 
 void on_bootstrap_step(State& state, Effects& effects, const std::string& line, Time now) {
   if (state.phase != Phase::bootstrapping || line.empty()) return;
   constexpr std::string_view kBegin = "begin ";
+  constexpr std::string_view kWorker = "worker ";
+  if (line.starts_with(kWorker)) return set_variable(state, line.substr(kWorker.size()));
   if (line.starts_with(kBegin)) {
     state.step = line.substr(kBegin.size());
     return;
@@ -339,9 +417,12 @@ void on_bootstrap_step(State& state, Effects& effects, const std::string& line, 
 }
 
 void on_bootstrap_end(State& state, Effects& effects, const BootstrapEnd& end, Time now) {
-  if (state.phase != Phase::bootstrapping) return;
+  if (state.phase != Phase::bootstrapping || state.bootstrapped) return;
   state.bootstrap_deadline = kNever;
-  if (end.ok) return start_workers(state, effects, now);
+  if (end.ok) {
+    state.bootstrapped = true;
+    return start_workers(state, effects, now);
+  }
   const std::string reason = state.bootstrap_timed_out
                                  ? fmt::format("timed out after {:g} s", seconds(kBootstrapTimeout))
                                  : end.reason;
@@ -351,7 +432,17 @@ void on_bootstrap_end(State& state, Effects& effects, const BootstrapEnd& end, T
 
 void on_accelerators(State& state, Effects& effects, std::vector<std::string> names, Time now) {
   state.accelerators = std::move(names);
-  become_ready(state, effects, now);
+  start_workers(state, effects, now);
+}
+
+wire::KeyValues worker_environment(const State& state, std::uint32_t worker) {
+  std::map<std::string, std::string> values;
+  for (const auto& [name, value] : state.configure.workers[worker].environment)
+    values[name] = value;
+  if (const auto place = values.find("COMPUTE_POOL"); place != values.end() && state.accelerators)
+    place->second = with_accelerators(std::move(place->second), *state.accelerators);
+  for (const auto& [name, value] : state.told_environment[worker]) values[name] = value;
+  return {values.begin(), values.end()};
 }
 
 void on_worker_hello(State& state, Effects& effects, SlotId id, Time now) {
@@ -398,7 +489,7 @@ void on_worker_exit(State& state, Effects& effects, SlotId id, const WorkerExit&
     for (const TaskId task : slot.window) state.tasks.erase(task);
     slot.window.clear();
     slot.expected = Duration{};
-    if (state.phase == Phase::stopping && all_ended(state)) finish(state, effects, 0);
+    if (state.phase == Phase::stopping && all_ended(state)) finish(state, effects, 0, kClosed);
     return;
   }
   if (was_starting) return on_start_failed(state, effects, slot, end, now);
@@ -428,6 +519,7 @@ void on_output(State& state, Effects& effects, SlotId id, std::vector<wire::Outp
 }
 
 void on_timer(State& state, Effects& effects, Time now) {
+  if (state.phase == Phase::ended || check_lease(state, effects, now)) return;
   if (state.phase == Phase::stopping) {
     if (now < state.shutdown_deadline) return;
     state.shutdown_deadline = kNever;
@@ -459,8 +551,9 @@ void on_timer(State& state, Effects& effects, Time now) {
 
 Time next_deadline(const State& state) {
   if (state.phase == Phase::ended) return kNever;
-  if (state.phase == Phase::stopping) return state.shutdown_deadline;
-  Time next = state.bootstrap_deadline;
+  const Time switch_off = std::min({state.lease_ends, state.lifetime_ends, state.warn_at});
+  if (state.phase == Phase::stopping) return std::min(state.shutdown_deadline, switch_off);
+  Time next = std::min(state.bootstrap_deadline, switch_off);
   for (const Slot& slot : state.slots) {
     next = std::min({next, slot.start_deadline, slot.kill_at, front_deadline(state, slot)});
     if (slot.window.size() > 1 && !slot.withdrew && slot.killed.empty())

@@ -53,7 +53,7 @@ struct BootstrapEnd {
 enum class Phase : std::uint8_t {
   greeting,       // before Configure
   bootstrapping,  // the script runs
-  starting,       // slot 0 of every worker starts
+  starting,       // the devices are known, and slot 0 of every worker starts
   ready,
   failed,    // Failed was sent
   stopping,  // Shutdown came
@@ -96,8 +96,15 @@ struct State {
   Time configured_at{};
   Time bootstrap_deadline = kNever;
   Time shutdown_deadline = kNever;
-  std::string step;  // of the bootstrap, the one that runs
+  Time lease_ends = kNever;     // unless the engine is heard before
+  Time lifetime_ends = kNever;  // in any case
+  Time warn_at = kNever;        // that the lifetime ends
+  std::string end_reason;       // once ended
+  std::string step;             // of the bootstrap, the one that runs
   bool bootstrap_timed_out = false;
+  bool bootstrapped = false;  // ... or there was nothing to do
+  // What the bootstrap script said that each worker shall see, over Configure's environment.
+  std::vector<wire::KeyValues> told_environment;  // by worker
   std::optional<std::vector<std::string>> accelerators;
   std::vector<Slot> slots;  // by SlotId
   std::unordered_map<TaskId, Task> tasks;
@@ -111,13 +118,16 @@ struct State {
 
 // A message of the engine. Hello and Heartbeat are the loop's own.
 void on_message(State& state, Effects& effects, const wire::Message& message, Time now);
-// The engine's connection ended. A local node has no reason to go on: everything is killed.
+// The engine is alive: any frame of it has come. Makes the lease last from now.
+void on_heard(State& state, Time now);
+// The conversation with the engine is over: everything is killed.
 void on_disconnected(State& state, Effects& effects);
 
-// A line of the bootstrap script on its descriptor 3: "begin deps" or, when a step is done, "deps".
+// A line of the bootstrap script on its descriptor 3: "begin deps" or, when a step is done, "deps";
+// "worker 0 NAME=VALUE" ("worker *": all) sets a variable of a worker's environment.
 void on_bootstrap_step(State& state, Effects& effects, const std::string& line, Time now);
 void on_bootstrap_end(State& state, Effects& effects, const BootstrapEnd& end, Time now);
-// The model names of the node's devices; Ready waits for them.
+// The model names of the node's devices; the workers wait for them.
 void on_accelerators(State& state, Effects& effects, std::vector<std::string> names, Time now);
 
 void on_worker_hello(State& state, Effects& effects, SlotId slot, Time now);
@@ -130,6 +140,9 @@ void on_worker_broken(State& state, Effects& effects, SlotId slot, std::string r
 void on_worker_exit(State& state, Effects& effects, SlotId slot, const WorkerExit& end, Time now);
 
 void on_output(State& state, Effects& effects, SlotId slot, std::vector<wire::OutputLine> lines);
+
+// The variables that a worker's processes get over the agent's own.
+wire::KeyValues worker_environment(const State& state, std::uint32_t worker);
 
 // Does what is due. Call at next_deadline() or any time.
 void on_timer(State& state, Effects& effects, Time now);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "skyward/spec/limits.h"
+#include "skyward/spec/topology.h"
 
 namespace skyward::agent {
 namespace {
@@ -44,6 +45,9 @@ class Recorder final : public Effects {
   }
   void stop_worker(SlotId slot) override { note("stop", slot); }
   void kill_worker(SlotId slot) override { note("kill", slot); }
+  void end_machine(std::vector<std::string> command) override {
+    deeds.push_back("end machine " + command.front());
+  }
   void exit(int code) override { deeds.push_back("exit " + std::to_string(code)); }
 
   std::deque<std::string> deeds;
@@ -119,7 +123,8 @@ class CoreTest : public ::testing::Test {
     wire::RunTask run;
     run.task = TaskId{task};
     run.function = function_id(function);
-    if (!sent_bodies.contains(function)) run.body = SharedBytes(std::string("body"));
+    if (!sent_bodies.contains(function))
+      run.body = wire::small_buffer(SharedBytes(std::string("body")));
     sent_bodies.insert(function);
     return run;
   }
@@ -173,15 +178,16 @@ class CoreTest : public ::testing::Test {
 
 TEST_F(CoreTest, StartsSlotZeroOfEveryWorkerAndIsReadyWhenAllGreeted) {
   configure(2, 4);
+  expect_nothing_else();  // the devices are not known yet
+  on_accelerators(state, effects, {"H200"}, now);
   take("start 0");
   take("start 4");
   now += 1500ms;
   hello(4);
+  expect_nothing_else();
   hello(0);
-  expect_nothing_else();  // the devices are not known yet
-  on_accelerators(state, effects, {"NVIDIA H200"}, now);
   const auto ready = take_message<wire::Ready>();
-  EXPECT_EQ(ready.accelerators, std::vector<std::string>{"NVIDIA H200"});
+  EXPECT_EQ(ready.accelerators, std::vector<std::string>{"H200"});
   EXPECT_EQ(ready.elapsed_ms, 1500U);
 }
 
@@ -194,7 +200,36 @@ TEST_F(CoreTest, BootstrapsBeforeTheWorkersStart) {
   EXPECT_EQ(take_message<wire::BootstrapStep>(),
             (wire::BootstrapStep{.step = "uv", .elapsed_ms = 20}));
   on_bootstrap_end(state, effects, {.ok = true}, now);
+  expect_nothing_else();
+  on_accelerators(state, effects, {}, now);
   take("start 0");
+}
+
+TEST_F(CoreTest, WorkersSeeTheDevicesAndWhatTheScriptSaysOfThem) {
+  wire::Configure message;
+  message.worker_command = {"python", "worker.py"};
+  InstanceInfo info{.total_nodes = 2, .workers_per_node = 2};
+  for (int worker = 0; worker < 2; ++worker) {
+    info.worker = worker;
+    message.workers.push_back({{{"COMPUTE_POOL", to_json(info)}, {"CUDA_VISIBLE_DEVICES", "9"}}});
+  }
+  message.bootstrap = "script";
+  on_message(state, effects, message, now);
+  take("bootstrap script");
+  for (const char* line : {"worker * A=1", "worker 0 CUDA_VISIBLE_DEVICES=MIG-a",
+                           "worker 1 CUDA_VISIBLE_DEVICES=MIG-b", "worker 7 A=2", "worker 1 A"})
+    on_bootstrap_step(state, effects, line, now);
+  on_accelerators(state, effects, {"H100-80GB"}, now);
+  expect_nothing_else();
+  on_bootstrap_end(state, effects, {.ok = true}, now);
+  take("start 0");
+  take("start 1");
+  info.accelerators = {"H100-80GB"};
+  info.total_accelerators = 2;
+  EXPECT_EQ(worker_environment(state, 1),
+            (wire::KeyValues{
+                {"A", "1"}, {"COMPUTE_POOL", to_json(info)}, {"CUDA_VISIBLE_DEVICES", "MIG-b"}}));
+  EXPECT_EQ(worker_environment(state, 0).back().second, "MIG-a");
 }
 
 TEST_F(CoreTest, ReportsAFailedBootstrap) {
@@ -249,6 +284,7 @@ TEST_F(CoreTest, GivesUpANodeWhoseWorkersDoNotStart) {
 
 TEST_F(CoreTest, KillsAWorkerThatDoesNotGreet) {
   configure(1, 1);
+  on_accelerators(state, effects, {}, now);
   take("start 0");
   advance_to_next_deadline();
   take("kill 0");
@@ -635,6 +671,93 @@ TEST_F(CoreTest, EndsAtOnceWhenTheDriverIsGone) {
   on_disconnected(state, effects);
   take("kill 0");
   take("exit 0");
+}
+
+// ---- the dead man's switch
+
+class LeaseTest : public CoreTest {
+ protected:
+  void configure_with(Duration lease, Duration lifetime, std::vector<std::string> end_command) {
+    wire::Configure message;
+    message.worker_command = {"python", "worker.py"};
+    message.workers.resize(1);
+    message.concurrency = 1;
+    message.lease_ms = static_cast<std::uint64_t>(lease / 1ms);
+    message.lifetime_ms = static_cast<std::uint64_t>(lifetime / 1ms);
+    message.end_command = std::move(end_command);
+    on_message(state, effects, message, now);
+    on_accelerators(state, effects, {}, now);
+    take("start 0");
+    hello(0);
+    take_message<wire::Ready>();
+  }
+  void run_until(Time time) {
+    while (next_deadline(state) <= time) {
+      now = next_deadline(state);
+      on_timer(state, effects, now);
+    }
+    now = time;
+  }
+};
+
+TEST_F(LeaseTest, ASilentEngineEndsEverythingAndTheMachine) {
+  configure_with(600s, Duration{}, {"shutdown", "-h", "now"});
+  const Time began = now;
+  run_until(began + 599s);
+  expect_nothing_else();
+  on_heard(state, now);
+  run_until(began + 599s + 599s);
+  expect_nothing_else();
+  run_until(began + 599s + 600s);
+  take("kill 0");
+  take("end machine shutdown");
+  take("exit 0");
+  EXPECT_EQ(state.end_reason, "nothing was heard of the driver for 600 s");
+  EXPECT_EQ(next_deadline(state), kNever);
+}
+
+TEST_F(LeaseTest, WithoutACommandTheAgentAloneEnds) {
+  configure_with(10s, Duration{}, {});
+  run_until(now + 10s);
+  take("kill 0");
+  take("exit 0");
+}
+
+TEST_F(LeaseTest, TheLifetimeEndsHoweverLoudTheEngineIsAndIsAnnounced) {
+  configure_with(600s, 300s, {"off"});
+  const Time began = now;
+  run_until(began + 239s);
+  on_heard(state, now);
+  expect_nothing_else();
+  run_until(began + 240s);
+  const auto output = take_message<wire::Output>();
+  ASSERT_EQ(output.lines.size(), 1U);
+  EXPECT_EQ(output.lines[0].text,
+            "skyward: this node ends in 60 s, as the pool's lifetime is over then");
+  on_heard(state, now);
+  run_until(began + 300s);
+  take("kill 0");
+  take("end machine off");
+  take("exit 0");
+  EXPECT_EQ(state.end_reason, "the pool's lifetime of 300 s is over");
+}
+
+TEST_F(LeaseTest, ItHoldsWhileTheNodeIsBeingClosed) {
+  configure_with(10s, Duration{}, {});
+  wire::Shutdown shutdown;
+  shutdown.grace_ms = 3'600'000;
+  on_message(state, effects, shutdown, now);
+  take("stop 0");
+  run_until(now + 10s);
+  take("kill 0");
+  take("exit 0");
+}
+
+TEST_F(LeaseTest, WithoutALeaseSilenceMeansNothing) {
+  configure_with(Duration{}, Duration{}, {});
+  EXPECT_EQ(next_deadline(state), kNever);
+  on_heard(state, now);
+  EXPECT_EQ(next_deadline(state), kNever);
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "skyward/wire/message.h"
 
@@ -46,6 +48,9 @@ class Effects {
   // SIGKILL to the process and its group.
   virtual void kill_worker(SlotId slot) = 0;
 
+  // After the agent has ended everything else: runs the command that ends the machine. Followed by
+  // exit().
+  virtual void end_machine(std::vector<std::string> command) = 0;
   // Ends the agent; nothing is asked for afterwards.
   virtual void exit(int code) = 0;
 };

@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdio>
 #include <utility>
 
+#include "skyward/io/machine.h"
 #include "skyward/io/own_process.h"
 #include "skyward/io/shared_memory.h"
 #include "skyward/spec/limits.h"
@@ -14,6 +17,8 @@ namespace {
 
 constexpr std::size_t kMaxQueuedBytes = std::size_t{8} << 20;
 constexpr std::size_t kMaxUnacknowledged = kMaxUnacknowledgedFrames / 4;
+// Kept while nobody is connected, before output has to wait.
+constexpr std::size_t kMaxKeptWithoutLine = 1024;
 
 Result<io::Cut> cut_frame(ByteView prefix) {
   const auto sizes = wire::decode_prefix(prefix);
@@ -34,19 +39,22 @@ std::vector<wire::Blob> received_blobs(std::vector<io::FileDescriptor> descripto
   return blobs;
 }
 
-// A connection that carries no descriptors gets the bytes themselves.
+Result<SharedBytes> bytes_of(const wire::Blob& blob) {
+  auto copy = io::duplicate(blob.descriptor);
+  if (!copy) return fail(copy);
+  auto memory = io::SharedMemory::map_private(std::move(*copy), blob.size);
+  if (!memory) return fail(memory);
+  return SharedBytes(*memory, ByteView((*memory)->data(), blob.size));
+}
 
-Status put_inline(wire::Payload& payload) {
-  for (wire::Buffer& buffer : payload.buffers) {
-    if (!buffer.in_blob()) continue;
-    auto copy = io::duplicate(buffer.blob.descriptor);
-    if (!copy) return fail(copy);
-    auto memory = io::SharedMemory::map_private(std::move(*copy), buffer.blob.size);
-    if (!memory) return fail(memory);
-    const ByteView view((*memory)->data() + buffer.offset, buffer.size);
-    buffer = wire::small_buffer({*memory, view});
-  }
-  return {};
+Result<wire::BlobInbox::Room> make_room(std::uint64_t size) {
+  auto memory = io::SharedMemory::create(size);
+  if (!memory) return fail(memory);
+  wire::BlobInbox::Room room;
+  room.bytes = {(*memory)->data(), (*memory)->size()};
+  room.blob.descriptor = (*memory)->descriptor();
+  room.blob.storage = *std::move(memory);
+  return room;
 }
 
 wire::Payload* payload_of(wire::Message& message) {
@@ -69,40 +77,90 @@ void replace_payload(wire::Message& message, std::string why) {
   }
 }
 
-}  // namespace
-
-Link::Link(io::EventLoop& loop, io::FileDescriptor read, io::FileDescriptor write, Events events)
-    : loop_(loop), events_(std::move(events)) {
-  channel_ = std::make_unique<io::Channel>(
-      loop_, std::move(read), std::move(write), wire::kFramePrefixBytes, cut_frame,
-      io::Channel::Handlers{
-          .on_message = [this](io::Incoming incoming) { receive(std::move(incoming)); },
-          .on_closed = [this](const Error& error) { close(error.message); }});
+// Blobs that no task uses may take so much of this machine.
+std::uint64_t blob_budget() {
+  const double quarter = io::memory_gib() * double{1 << 30} / 4;
+  return std::min(static_cast<std::uint64_t>(quarter), kMaxKeptBlobBytes);
 }
 
-Link::~Link() { loop_.cancel_timer(timer_); }
+}  // namespace
+
+Link::Link(io::EventLoop& loop, bool outlives, Events events)
+    : loop_(loop),
+      outlives_(outlives),
+      events_(std::move(events)),
+      outbox_(bytes_of),
+      inbox_(make_room) {}
+
+Link::~Link() {
+  loop_.cancel_timer(timer_);
+  for (const auto& line : lines_) loop_.cancel_timer(line->timer);
+}
+
+void Link::attach(io::FileDescriptor read, io::FileDescriptor write) {
+  if (ended_) return;
+  Line& line = *lines_.emplace_back(std::make_unique<Line>());
+  line.channel = std::make_unique<io::Channel>(
+      loop_, std::move(read), std::move(write), wire::kFramePrefixBytes, cut_frame,
+      io::Channel::Handlers{
+          .on_message = [this,
+                         &line](io::Incoming incoming) { receive(line, std::move(incoming)); },
+          .on_closed = [this, &line](const Error& error) { close(line, error.message); },
+          .on_idle = [this] { pump(); }});
+  if (!outlives_) return;
+  line.timer = loop_.start_timer(io::EventLoop::now() + kGreetTimeout, [this, &line] {
+    line.timer = 0;
+    close(line, "the engine did not greet in time");
+  });
+}
 
 void Link::send(wire::Message message) {
-  if (closed_) return;
-  if (wire::Payload* payload = payload_of(message);
-      payload != nullptr && !payload->buffers.empty()) {
-    Status fits = descriptors_ ? Status{} : put_inline(*payload);
-    if (fits) fits = wire::check_limits(message);
-    if (!fits)
+  if (ended_) return;
+  if (descriptors_) return send_beside(std::move(message));
+  Status taken = wire::check_limits(message);
+  if (taken) taken = outbox_.push(message);
+  if (!taken) {
+    replace_payload(message, fmt::format("the result cannot be sent: {}. {}", taken.error().message,
+                                         taken.error().hint));
+    (void)outbox_.push(message);  // it has no blobs left that could fail
+  }
+  pump();
+}
+
+// The message, and its blobs as descriptors beside it.
+void Link::send_beside(wire::Message message) {
+  if (const wire::Payload* payload = payload_of(message); payload && !payload->buffers.empty()) {
+    if (const Status fits = wire::check_limits(message); !fits) {
       replace_payload(message, fmt::format("the result cannot be sent: {}. {}",
                                            fits.error().message, fits.error().hint));
+    }
   }
   const wire::Envelope envelope = session_.number(message);
   write(message, envelope);
 }
 
+void Link::pump() {
+  if (ended_ || descriptors_) return;
+  while (auto message = outbox_.next_urgent()) {
+    const wire::Envelope envelope = session_.number(*message);
+    write(*message, envelope);
+  }
+  if (current_ == nullptr || current_->channel->queued_bytes() > 0) return;
+  if (auto message = outbox_.next_bulk()) {
+    const wire::Envelope envelope = session_.number(*message);
+    write(*message, envelope);
+  }
+}
+
+// Without a connection the session keeps it.
 void Link::write(const wire::Message& message, wire::Envelope envelope) {
+  if (current_ == nullptr) return;
   wire::EncodedFrame frame = wire::encode(message, envelope);
   spoke_ = true;
-  channel_->send({.head = std::move(frame.head),
-                  .body = std::move(frame.body),
-                  .descriptors = std::move(frame.descriptors),
-                  .keep = std::move(frame.keep)});
+  current_->channel->send({.head = std::move(frame.head),
+                           .body = std::move(frame.body),
+                           .descriptors = std::move(frame.descriptors),
+                           .keep = std::move(frame.keep)});
 }
 
 void Link::start_heartbeats(Duration interval) {
@@ -111,64 +169,160 @@ void Link::start_heartbeats(Duration interval) {
 }
 
 void Link::beat() {
-  if (closed_) return;
-  if (!std::exchange(spoke_, false)) write(wire::Heartbeat{}, session_.control());
+  if (ended_) return;
+  if (current_ != nullptr && !std::exchange(spoke_, false)) {
+    write(wire::Heartbeat{}, session_.control());
+  }
   spoke_ = false;
   timer_ = loop_.start_timer(io::EventLoop::now() + interval_, [this] { beat(); });
 }
 
+void Link::say_farewell(const std::string& reason) {
+  if (!outlives_ || ended_) return;
+  write(wire::Farewell{reason}, session_.control());
+}
+
+void Link::flush() {
+  if (current_ != nullptr) current_->channel->flush();
+}
+
 bool Link::is_backed_up() const {
-  return channel_->queued_bytes() > kMaxQueuedBytes ||
+  if (current_ == nullptr) return session_.unacknowledged() > kMaxKeptWithoutLine;
+  return current_->channel->queued_bytes() + outbox_.waiting_bytes() > kMaxQueuedBytes ||
          session_.unacknowledged() > kMaxUnacknowledged;
 }
 
-void Link::receive(io::Incoming incoming) {
-  if (closed_) return;
+void Link::receive(Line& line, io::Incoming incoming) {
+  if (ended_) return;
   const ByteView header = ByteView(incoming.head).subspan(wire::kFramePrefixBytes);
   auto frame = wire::decode(header, std::move(incoming.body),
                             received_blobs(std::move(incoming.descriptors)));
-  if (!frame) return close("the engine sent a frame that cannot be read: " + frame.error().message);
+  if (!frame)
+    return close(line, "the engine sent a frame that cannot be read: " + frame.error().message);
   const auto* hello = std::get_if<wire::Hello>(&frame->message);
-  if ((hello != nullptr) == greeted_)
-    return close(greeted_ ? "the engine greeted twice" : "the engine did not greet first");
-  if (hello != nullptr) return greet(*hello);
+  if ((hello != nullptr) == (&line == current_)) {
+    return close(line,
+                 hello != nullptr ? "the engine greeted twice" : "the engine did not greet first");
+  }
+  if (hello != nullptr) return greet(line, *hello);
+  if (events_.on_heard) events_.on_heard();
   switch (session_.arrived(frame->envelope)) {
     case wire::Session::Arrival::deliver:
       break;
     case wire::Session::Arrival::duplicate:
       return;
     case wire::Session::Arrival::gap:
-      return close("a message of the engine is missing");
+      return close(line, "a message of the engine is missing");
   }
   const bool owed = session_.should_acknowledge();
-  if (!std::holds_alternative<wire::Heartbeat>(frame->message)) events_.on_message(frame->message);
-  if (owed && !closed_ && session_.should_acknowledge())
+  if (!std::holds_alternative<wire::Heartbeat>(frame->message)) handle(std::move(frame->message));
+  if (owed && !ended_ && session_.should_acknowledge())
     write(wire::Heartbeat{}, session_.control());
 }
 
-void Link::greet(const wire::Hello& hello) {
+void Link::handle(wire::Message message) {
+  if (const auto* chunk = std::get_if<wire::BlobChunk>(&message)) {
+    if (const Status taken = inbox_.take(*chunk); !taken) {
+      if (current_ != nullptr) close(*current_, taken.error().message);
+    }
+    return;
+  }
+  if (const auto* drop = std::get_if<wire::DropBlobs>(&message)) inbox_.drop(drop->blobs);
+  if (auto* run = std::get_if<wire::RunTask>(&message)) {
+    // The core refuses a task that misses something; why stands in the agent's log.
+    const Status filled = descriptors_ ? Status{} : inbox_.fill_in(message);
+    if (!filled) fmt::print(stderr, "skyward-agent: {}\n", filled.error().message);
+    if (run->body.in_blob()) {
+      auto bytes = run->body.blob.descriptor >= 0 ? bytes_of(run->body.blob)
+                                                  : Result<SharedBytes>(SharedBytes());
+      const std::uint64_t offset = run->body.offset;
+      const std::uint64_t size = run->body.size;
+      run->body = {};
+      if (bytes && !bytes->empty()) {
+        run->body = wire::small_buffer({bytes->owner, bytes->view.subspan(offset, size)});
+      }
+    }
+  }
+  events_.on_message(message);
+}
+
+std::string Link::refusal(const wire::Hello& hello) const {
+  if (hello.protocol != kProtocolVersion) {
+    return fmt::format(
+        "this agent is version {} and speaks protocol {}, the driver is version {} and speaks "
+        "protocol {}; use the same version of Skyward on both sides",
+        SKYWARD_VERSION, kProtocolVersion, hello.version, hello.protocol);
+  }
+  if (greeted_ && (hello.pool != pool_ || hello.node != node_ || hello.token != token_)) {
+    return "this agent serves another pool";
+  }
+  return {};
+}
+
+void Link::greet(Line& line, const wire::Hello& hello) {
+  loop_.cancel_timer(std::exchange(line.timer, 0));
   wire::Welcome welcome{.protocol = kProtocolVersion,
                         .version = SKYWARD_VERSION,
                         .process = io::process_id(),
                         .hostname = io::host_name(),
-                        .last_received = session_.last_received()};
-  if (hello.protocol != kProtocolVersion)
-    welcome.refusal = fmt::format(
-        "this agent is version {} and speaks protocol {}, the driver is version {} and speaks "
-        "protocol {}; use the same version of Skyward on both sides",
-        SKYWARD_VERSION, kProtocolVersion, hello.version, hello.protocol);
-  write(welcome, session_.control());
-  if (!welcome.refusal.empty()) {
-    channel_->flush();
-    return close(welcome.refusal);
+                        .last_received = session_.last_received(),
+                        .refusal = refusal(hello),
+                        .blob_bytes = hello.descriptors ? 0 : blob_budget()};
+  if (welcome.refusal.empty()) {
+    if (const auto resumed = session_.resume(hello.last_received); !resumed) {
+      welcome.refusal = resumed.error().message;
+    }
   }
-  greeted_ = true;
-  descriptors_ = hello.descriptors;
+  if (!welcome.refusal.empty()) {
+    answer(line, welcome);
+    return close(line, welcome.refusal);
+  }
+  if (!std::exchange(greeted_, true)) {
+    descriptors_ = hello.descriptors;
+    pool_ = hello.pool;
+    node_ = hello.node;
+    token_ = hello.token;
+  }
+  Line* const former = std::exchange(current_, nullptr);
+  if (former != nullptr) close(*former, "the engine has connected anew");
+  current_ = &line;
+  answer(line, std::move(welcome));
+  if (events_.on_heard) events_.on_heard();
+  resume(hello.last_received);
+  pump();
 }
 
-void Link::close(std::string reason) {
-  if (std::exchange(closed_, true)) return;
-  channel_->close();
+// Not numbered, and before anything that is.
+void Link::answer(Line& line, wire::Welcome welcome) {
+  wire::EncodedFrame frame = wire::encode(std::move(welcome), session_.control());
+  line.channel->send({.head = std::move(frame.head), .body = std::move(frame.body)});
+  line.channel->flush();
+}
+
+void Link::resume(std::uint64_t last_received) {
+  const auto kept = session_.resume(last_received);
+  if (!kept) return;  // looked at before
+  for (const wire::Session::Kept& message : *kept) {
+    write(message.message,
+          {.sequence = message.sequence, .acknowledged = session_.last_received()});
+  }
+}
+
+void Link::close(Line& line, std::string reason) {
+  const auto place = std::ranges::find(lines_, &line, &std::unique_ptr<Line>::get);
+  if (place == lines_.end()) return;
+  const std::unique_ptr<Line> closing = std::move(*place);
+  lines_.erase(place);
+  loop_.cancel_timer(line.timer);
+  line.channel->close();
+  if (current_ == &line) current_ = nullptr;
+  if (!outlives_) return end(std::move(reason));
+  if (!reason.empty()) fmt::print(stderr, "skyward-agent: {}\n", reason);
+}
+
+void Link::end(std::string reason) {
+  if (std::exchange(ended_, true)) return;
+  for (const auto& line : lines_) line->channel->close();
   events_.on_closed(std::move(reason));
 }
 

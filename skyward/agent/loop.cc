@@ -1,6 +1,7 @@
 #include "skyward/agent/loop.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <chrono>
 #include <cstdio>
@@ -8,24 +9,43 @@
 #include <system_error>
 #include <utility>
 
+#include "skyward/io/daemon.h"
 #include "skyward/io/process.h"
+#include "skyward/io/unix_socket.h"
+#include "skyward/spec/accelerator_script.h"
 #include "skyward/spec/limits.h"
 
 namespace skyward::agent {
 namespace {
 
-constexpr int kSigkill = 9;  // on every Linux
 constexpr Duration kReliefInterval = std::chrono::milliseconds(5);
 constexpr Duration kOrphanInterval = std::chrono::seconds(5);
 constexpr Duration kLastKillTimeout = std::chrono::seconds(2);
 
+constexpr Duration kEndCommandTimeout = std::chrono::seconds(60);
+constexpr int kEndCommandTries = 3;
+
 Time now() { return io::EventLoop::now(); }
+
+// The machine costs money until this has worked.
+void run_end_command(const std::vector<std::string>& command) {
+  io::SpawnOptions options;
+  options.command = command;
+  for (int left = kEndCommandTries; left > 0; --left) {
+    const auto result = io::run_command(options, kEndCommandTimeout);
+    if (result && result->status.code == 0 && result->status.signal == 0) return;
+    fmt::print(stderr, "skyward-agent: '{}' did not end this machine: {}\n",
+               fmt::join(command, " "),
+               result ? result->status.describe() + ": " + result->err : result.error().message);
+  }
+}
 
 }  // namespace
 
-Loop::Loop(io::FileDescriptor read, io::FileDescriptor write)
-    : link_(events_, std::move(read), std::move(write),
+Loop::Loop(bool outlives)
+    : link_(events_, outlives,
             {.on_message = [this](const wire::Message& message) { receive(message); },
+             .on_heard = [this] { on_heard(state_, now()); },
              .on_closed =
                  [this](const std::string& reason) {
                    if (!reason.empty()) fmt::print(stderr, "skyward-agent: {}\n", reason);
@@ -33,17 +53,41 @@ Loop::Loop(io::FileDescriptor read, io::FileDescriptor write)
                  }}),
       metrics_(events_) {}
 
-Loop::~Loop() = default;
+Loop::Loop(io::FileDescriptor read, io::FileDescriptor write) : Loop(false) {
+  link_.attach(std::move(read), std::move(write));
+}
+
+Loop::Loop(io::FileDescriptor listener) : Loop(true) {
+  listener_ = std::move(listener);
+  events_.watch(listener_.get(), [this] { accept(); });
+  events_.watch_signal(io::kTerminate, [this] { on_disconnected(state_, *this); });
+  // Whoever started it has something to say to it.
+  events_.start_timer(now() + kGreetTimeout, [this] {
+    if (state_.phase == Phase::greeting) on_disconnected(state_, *this);
+  });
+}
+
+void Loop::accept() {
+  while (auto connection = io::accept_next(listener_.get())) {
+    link_.attach(*std::move(connection), io::FileDescriptor());
+  }
+}
+
+Loop::~Loop() {
+  if (listener_) events_.unwatch(listener_.get());
+}
 
 int Loop::run() {
   io::adopt_orphans();
   collect_orphans();
   events_.run();
+  link_.say_farewell(state_.end_reason);
   link_.flush();
   bootstrap_.reset();
   workers_.clear();
   ended_.clear();
   io::kill_descendants(kLastKillTimeout);
+  if (!end_command_.empty()) run_end_command(end_command_);
   return exit_code_;
 }
 
@@ -63,7 +107,10 @@ void Loop::prepare(const wire::Configure& configure) {
   workers_.resize(configure.workers.size() * std::max(1U, configure.concurrency));
   if (configure.heartbeat_ms > 0)
     link_.start_heartbeats(std::chrono::milliseconds(configure.heartbeat_ms));
-  metrics_.find_accelerators([this](std::vector<std::string> names) {
+  std::string gpus;
+  for (const auto& [name, value] : configure.bootstrap_environment)
+    if (name == kGpusVariable) gpus = value;
+  metrics_.find_accelerators(std::move(gpus), [this](std::vector<std::string> names) {
     on_accelerators(state_, *this, std::move(names), now());
     settle();
   });
@@ -134,7 +181,7 @@ void Loop::kill_bootstrap() { bootstrap_->kill(); }
 void Loop::start_worker(SlotId slot) {
   const std::uint32_t worker = state_.slots[slot.value].worker;
   const WorkerProcess::Options options{.command = state_.configure.worker_command,
-                                       .environment = state_.configure.workers[worker].environment,
+                                       .environment = worker_environment(state_, worker),
                                        .directory = state_.configure.directory,
                                        .worker = worker};
   auto started =
@@ -164,7 +211,7 @@ void Loop::start_worker(SlotId slot) {
                                   end_worker(slot, {.text = status.describe(),
                                                     .code = status.code,
                                                     .by_signal = status.signal != 0,
-                                                    .by_sigkill = status.signal == kSigkill,
+                                                    .by_sigkill = status.signal == io::kKill,
                                                     .peak_bytes = status.max_rss_bytes});
                                 }});
   if (started) {
@@ -205,6 +252,8 @@ void Loop::kill_worker(SlotId slot) {
   // Nothing to kill when it could not be started: its end is on the way.
   if (workers_[slot.value]) workers_[slot.value]->kill();
 }
+
+void Loop::end_machine(std::vector<std::string> command) { end_command_ = std::move(command); }
 
 void Loop::exit(int code) {
   exit_code_ = code;

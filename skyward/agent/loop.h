@@ -21,8 +21,12 @@ namespace skyward::agent {
 
 class Loop final : public Effects {
  public:
-  // `write` is empty when `read` is a socket. Both must be non-blocking.
+  // An agent that ends with its connection. `write` is empty when `read` is a socket. Both must be
+  // non-blocking.
   Loop(io::FileDescriptor read, io::FileDescriptor write);
+  // A daemon: engines connect to the listening socket, one after another, for as long as it lives.
+  // SIGTERM ends it in order.
+  explicit Loop(io::FileDescriptor listener);
   ~Loop() override;
 
   // Serves the engine until it ends the conversation. Returns the exit code, after the last process
@@ -39,9 +43,12 @@ class Loop final : public Effects {
   void credit(SlotId slot, TaskId task, std::uint32_t count) override;
   void stop_worker(SlotId slot) override;
   void kill_worker(SlotId slot) override;
+  void end_machine(std::vector<std::string> command) override;
   void exit(int code) override;
 
  private:
+  explicit Loop(bool outlives);
+  void accept();
   void receive(const wire::Message& message);
   void prepare(const wire::Configure& configure);
   void settle();
@@ -51,6 +58,7 @@ class Loop final : public Effects {
   void end_worker(SlotId slot, const WorkerExit& end);
 
   io::EventLoop events_;
+  io::FileDescriptor listener_;
   State state_;
   Link link_;
   Metrics metrics_;
@@ -61,6 +69,7 @@ class Loop final : public Effects {
   io::EventLoop::TimerId timer_ = 0;
   bool paused_ = false;  // output waits for the engine
   int exit_code_ = 0;
+  std::vector<std::string> end_command_;
 };
 
 }  // namespace skyward::agent

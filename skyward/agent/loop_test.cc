@@ -261,7 +261,7 @@ class LoopTest : public ::testing::Test {
   wire::RunTask call(const std::string& source, const std::string& arguments = "()") {
     wire::RunTask run;
     run.task = TaskId{++last_task};
-    run.body = pickled(source);
+    run.body = wire::small_buffer(pickled(source));
     const std::uint64_t hash = std::hash<std::string>()(source);
     std::memcpy(run.function.value.data(), &hash, sizeof hash);
     run.arguments.buffers.push_back(wire::small_buffer(pickled("value = (" + arguments + ", {})")));
@@ -369,11 +369,14 @@ TEST_F(LoopTest, AttributesTheOutputOfShortTasksSentAhead) {
         wire::small_buffer(pickled(fmt::format("value = (({},), {{}})", i % 7)))};
     engine.send(next);
   }
+  std::set<std::uint64_t>
+      answered;  // not in order when one took so long that the agent took others back
   for (std::uint64_t i = 0; i < kTasks; ++i) {
-    const auto result = engine.take<wire::TaskResult>();
-    EXPECT_EQ(result.task.value, 100 + i);
-    EXPECT_THAT(engine.lines_of(100 + i), ElementsAre(std::to_string(i % 7)));
+    const std::uint64_t task = engine.take<wire::TaskResult>().task.value;
+    EXPECT_TRUE(answered.insert(task).second);
+    EXPECT_THAT(engine.lines_of(task), ElementsAre(std::to_string((task - 100) % 7)));
   }
+  EXPECT_EQ(answered.size(), kTasks);
 }
 
 TEST_F(LoopTest, TakesTasksBackFromBehindOneThatTurnsOutSlow) {

@@ -1,18 +1,27 @@
 // skyward-agent: the daemon of one node. `skyward-agent run` speaks frames (wire/codec.h) on its
-// standard input and output, which may be one Unix socket or two pipes; `skyward-agent --version`
-// says what it is.
+// standard input and output, which may be one Unix socket or two pipes. `skyward-agent connect`
+// passes them on to a daemon that outlives it (agent/connect.h), `skyward-agent end` ends such
+// daemons. `skyward-agent --version` says what it is.
 
 #include <fmt/format.h>
 
+#include <charconv>
+#include <cstdint>
 #include <cstdio>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
+#include "skyward/agent/connect.h"
 #include "skyward/agent/loop.h"
 #include "skyward/io/own_process.h"
 #include "skyward/spec/limits.h"
 
 namespace {
+
+using Words = std::vector<std::string_view>;
 
 int run() {
   auto streams = skyward::io::take_standard_streams();
@@ -26,18 +35,67 @@ int run() {
   return skyward::agent::Loop(std::move(streams->read), std::move(streams->write)).run();
 }
 
+// The word after `name`.
+std::optional<std::string_view> value_of(const Words& words, std::string_view name) {
+  for (std::size_t i = 0; i + 1 < words.size(); ++i) {
+    if (words[i] == name) return words[i + 1];
+  }
+  return std::nullopt;
+}
+
+// It becomes part of a path.
+bool is_pool_name(std::string_view text) {
+  constexpr std::string_view kAllowed = "0123456789abcdefghijklmnopqrstuvwxyz";
+  return !text.empty() && text.size() <= 64 && text.find_first_not_of(kAllowed) == text.npos;
+}
+
+std::optional<std::uint32_t> number_of(std::optional<std::string_view> text) {
+  std::uint32_t number = 0;
+  if (!text) return std::nullopt;
+  const auto parsed = std::from_chars(text->data(), text->data() + text->size(), number);
+  if (parsed.ec != std::errc() || parsed.ptr != text->data() + text->size()) return std::nullopt;
+  return number;
+}
+
+std::optional<skyward::agent::Place> place_of(const Words& words) {
+  const auto pool = value_of(words, "--pool");
+  const auto node = number_of(value_of(words, "--node"));
+  const auto life = number_of(value_of(words, "--life"));
+  if (!pool || !node || !life || !is_pool_name(*pool)) return std::nullopt;
+  return skyward::agent::Place{std::string(*pool), skyward::NodeId{*node}, *life};
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
-  const std::string_view command = count == 2 ? arguments[1] : "";
-  if (command == "run") return run();
+  const Words words(arguments + 1, arguments + count);
+  const std::string_view command = words.empty() ? "" : words.front();
+  if (command == "run" && words.size() == 1) return run();
+  constexpr std::size_t kPlaceWords = 7;
+  const auto place = place_of(words);
+  if (command == "connect" && place) {
+    const bool start = words.back() != "--resume";
+    if (words.size() == kPlaceWords + (start ? 0 : 1)) {
+      return skyward::agent::connect(*place, start);
+    }
+  }
+  if (command == "end" && place && words.size() == kPlaceWords) {
+    return skyward::agent::end_daemons(place->name());
+  }
+  if (command == "end" && words.size() == 3) {
+    const auto pool = value_of(words, "--pool");
+    if (pool && is_pool_name(*pool)) return skyward::agent::end_daemons(std::string(*pool) + ".");
+  }
   if (command == "--version") {
     fmt::print("skyward-agent {} protocol {}\n", SKYWARD_VERSION, skyward::kProtocolVersion);
     return 0;
   }
   fmt::print(
       stderr,
-      "usage: skyward-agent run | --version\n"
+      "usage: skyward-agent run\n"
+      "       skyward-agent connect --pool ID --node NUMBER --life NUMBER [--resume]\n"
+      "       skyward-agent end --pool ID [--node NUMBER --life NUMBER]\n"
+      "       skyward-agent --version\n"
       "Started by Skyward on each node; speaks its protocol on standard input and output.\n");
   return 2;
 }

@@ -4,11 +4,13 @@
 #include <array>
 #include <charconv>
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <utility>
 
 #include "skyward/io/process.h"
+#include "skyward/spec/accelerator.h"
 
 namespace skyward::agent {
 namespace {
@@ -43,14 +45,53 @@ std::string read_file(const char* path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-// What a query of nvidia-smi printed; nothing when there is no such program or it failed. Blocks.
-std::optional<std::string> query_gpus(const std::string& fields, bool units) {
+// What a program printed; nothing when there is no such program or it failed. Blocks.
+std::optional<std::string> output_of(std::vector<std::string> command) {
   io::SpawnOptions options;
-  options.command = {"nvidia-smi", "--query-gpu=" + fields,
-                     units ? "--format=csv,noheader" : "--format=csv,noheader,nounits"};
+  options.command = std::move(command);
   auto result = io::run_command(options, kQueryTimeout);
   if (!result || result->status.code != 0 || result->status.signal != 0) return std::nullopt;
   return std::move(result->out);
+}
+
+std::optional<std::string> query_gpus(const std::string& gpus, const std::string& fields) {
+  std::vector<std::string> command = {"nvidia-smi", "--query-gpu=" + fields,
+                                      "--format=csv,noheader,nounits"};
+  if (!gpus.empty()) command.insert(command.end(), {"-i", gpus});
+  return output_of(std::move(command));
+}
+
+// AWS's driver has a folder for each device, and tells the machine type that they are of.
+std::vector<std::string> neuron_devices() {
+  namespace fs = std::filesystem;
+  const fs::path root = "/sys/devices/virtual/neuron_device";
+  std::error_code error;
+  std::size_t count = 0;
+  for (const auto& entry : fs::directory_iterator(root, error))
+    count += entry.path().filename().string().starts_with("neuron") ? 1 : 0;
+  const std::string model = read_file((root / "neuron0" / "model").c_str());
+  constexpr std::array<std::pair<std::string_view, const char*>, 4> kModels = {
+      {{"trn3", "Trainium3"},
+       {"trn2", "Trainium2"},
+       {"inf2", "Inferentia2"},
+       {"inf1", "Inferentia1"}}};
+  const char* name = "Trainium1";
+  for (const auto& [word, found] : kModels)
+    if (model.contains(word)) name = found;
+  return std::vector<std::string>(count, name);
+}
+
+// The first kind of device that is there.
+std::vector<std::string> find_devices(const std::string& gpus) {
+  std::vector<std::string> names;
+  if (const auto text = query_gpus(gpus, "name")) names = parse_gpu_names(*text);
+  if (names.empty()) names = neuron_devices();
+  if (!names.empty()) return names;
+  if (const auto text = output_of({"rocm-smi", "--showproductname"}))
+    names = parse_rocm_names(*text);
+  if (!names.empty()) return names;
+  if (const auto text = output_of({"hl-smi", "-L"})) names = parse_habana_names(*text);
+  return names;
 }
 
 }  // namespace
@@ -126,7 +167,35 @@ std::vector<std::string> parse_gpu_names(std::string_view text) {
   std::vector<std::string> names;
   while (!text.empty()) {
     const std::string_view name = next_part(text, '\n');
-    if (!name.empty()) names.emplace_back(name);
+    if (!name.empty()) names.push_back(device_model_name(name));
+  }
+  return names;
+}
+
+std::vector<std::string> parse_rocm_names(std::string_view text) {
+  std::vector<std::string> names;
+  while (!text.empty()) {
+    const std::string_view line = next_part(text, '\n');
+    const std::size_t at = line.find("Card series:");
+    const std::size_t end = line.find_last_of(':');
+    if (at == std::string_view::npos || !line.starts_with("GPU[")) continue;
+    names.push_back(device_model_name(trim(line.substr(end + 1))));
+  }
+  return names;
+}
+
+std::vector<std::string> parse_habana_names(std::string_view text) {
+  // Cards of the first, second and third kind, by the numbers on their boards.
+  constexpr std::array<std::pair<std::string_view, const char*>, 3> kBoards = {
+      {{"HL-3", "Gaudi3"}, {"HL-22", "Gaudi2"}, {"HL-20", "Gaudi"}}};
+  std::vector<std::string> names;
+  while (!text.empty()) {
+    const std::string_view line = next_part(text, '\n');
+    for (const auto& [board, name] : kBoards) {
+      if (!line.contains(board)) continue;
+      names.emplace_back(name);
+      break;
+    }
   }
   return names;
 }
@@ -135,17 +204,16 @@ Metrics::Metrics(io::EventLoop& loop) : loop_(loop), alive_(std::make_shared<boo
 
 Metrics::~Metrics() { *alive_ = false; }
 
-void Metrics::find_accelerators(std::function<void(std::vector<std::string>)> done) {
+void Metrics::find_accelerators(std::string gpus,
+                                std::function<void(std::vector<std::string>)> done) {
+  gpus_ = std::move(gpus);
   auto names = std::make_shared<std::vector<std::string>>();  // work and done share it
-  loop_.run_blocking(
-      [names] {
-        if (const auto text = query_gpus("name", true)) *names = parse_gpu_names(*text);
-      },
-      [this, alive = alive_, names, done = std::move(done)] {
-        if (!*alive) return;
-        has_gpus_ = !names->empty();
-        done(std::move(*names));
-      });
+  loop_.run_blocking([names, wanted = gpus_] { *names = find_devices(wanted); },
+                     [this, alive = alive_, names, done = std::move(done)] {
+                       if (!*alive) return;
+                       has_gpus_ = !names->empty() && is_nvidia(names->front());
+                       done(std::move(*names));
+                     });
 }
 
 void Metrics::sample(std::function<void(wire::MetricsSample)> done) {
@@ -159,9 +227,9 @@ void Metrics::sample(std::function<void(wire::MetricsSample)> done) {
   sampling_ = true;
   auto shared = std::make_shared<wire::MetricsSample>(sample);  // work and done share it
   loop_.run_blocking(
-      [shared] {
+      [shared, gpus = gpus_] {
         const auto text =
-            query_gpus("utilization.gpu,memory.used,memory.total,temperature.gpu", false);
+            query_gpus(gpus, "utilization.gpu,memory.used,memory.total,temperature.gpu");
         if (text) parse_gpus(*text, *shared);
       },
       [this, alive = alive_, shared, done = std::move(done)] {

@@ -37,8 +37,13 @@ bool parse_memory(std::string_view text, wire::MetricsSample& sample);
 // stays empty.
 void parse_gpus(std::string_view text, wire::MetricsSample& sample);
 
-// One device a row.
+// One device a row, by the catalogue's names where it has them.
 std::vector<std::string> parse_gpu_names(std::string_view text);
+
+// From `rocm-smi --showproductname`: one row "GPU[0] : Card series: AMD Instinct MI300X" a device.
+std::vector<std::string> parse_rocm_names(std::string_view text);
+// From `hl-smi -L`: a paragraph a device, with its model ("HL-225") or its name in it.
+std::vector<std::string> parse_habana_names(std::string_view text);
 
 class Metrics {
  public:
@@ -47,9 +52,10 @@ class Metrics {
   Metrics(const Metrics&) = delete;
   Metrics& operator=(const Metrics&) = delete;
 
-  // The model names of the node's GPUs, none without nvidia-smi. `done` is called once, on the
-  // loop.
-  void find_accelerators(std::function<void(std::vector<std::string>)> done);
+  // The model names of the node's devices: GPUs of NVIDIA (only those with these indices, joined by
+  // ',', when some are given), else AWS's Neuron devices, AMD's or Habana's. `done` is called once,
+  // on the loop. From then on samples tell of these GPUs.
+  void find_accelerators(std::string gpus, std::function<void(std::vector<std::string>)> done);
 
   // Takes a sample; `done` is called once on the loop, soon. Nothing happens while the last one is
   // still being taken.
@@ -60,6 +66,7 @@ class Metrics {
   std::shared_ptr<bool> alive_;  // shared with blocking work that may outlast this object
   std::optional<CpuTimes> last_;
   bool has_gpus_ = false;
+  std::string gpus_;
   bool sampling_ = false;
 };
 

@@ -66,8 +66,24 @@ TEST(Metrics, LeavesOutWhatADeviceDoesNotTell) {
 
 TEST(Metrics, ReadsDeviceNames) {
   EXPECT_EQ(parse_gpu_names("NVIDIA H100 80GB HBM3\r\nNVIDIA H100 80GB HBM3\n\n"),
-            (std::vector<std::string>{"NVIDIA H100 80GB HBM3", "NVIDIA H100 80GB HBM3"}));
+            (std::vector<std::string>{"H100-80GB", "H100-80GB"}));
   EXPECT_TRUE(parse_gpu_names("").empty());
+}
+
+TEST(Devices, OfOtherMakers) {
+  const std::string rocm =
+      "======================= ROCm System Management Interface =======================\n"
+      "GPU[0]\t\t: Card series: \t\tAMD Instinct MI300X OAM\n"
+      "GPU[0]\t\t: Card model: \t\t0x74a1\n"
+      "GPU[1]\t\t: Card series: \t\tAMD Instinct MI300X OAM\n"
+      "================================================================================\n";
+  EXPECT_EQ(parse_rocm_names(rocm), (std::vector<std::string>{"MI300X", "MI300X"}));
+  EXPECT_TRUE(parse_rocm_names("ERROR:root:Driver not initialized").empty());
+  EXPECT_EQ(parse_habana_names("AIP 0: HL-225B (UUID: 01P0-HL2080A0-15)\nAIP 1: HL-225B (U)\n"),
+            (std::vector<std::string>{"Gaudi2", "Gaudi2"}));
+  EXPECT_EQ(parse_habana_names("HL-205 (x)\nHL-325L\n"),
+            (std::vector<std::string>{"Gaudi", "Gaudi3"}));
+  EXPECT_TRUE(parse_habana_names("no device").empty());
 }
 
 TEST(Metrics, SamplesThisMachine) {

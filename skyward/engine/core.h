@@ -30,7 +30,9 @@
 #include "skyward/base/error.h"
 #include "skyward/base/time.h"
 #include "skyward/engine/effects.h"
+#include "skyward/engine/node_setup.h"
 #include "skyward/spec/id.h"
+#include "skyward/spec/limits.h"
 #include "skyward/spec/offer.h"
 #include "skyward/spec/pool_spec.h"
 #include "skyward/wire/message.h"
@@ -62,7 +64,7 @@ enum class NodeState : std::uint8_t {
 // A function as a node gets it: body once, then the id.
 struct FunctionRef {
   FunctionId id;
-  SharedBytes body;
+  wire::Buffer body;  // a large one is a blob
   std::string name;
 };
 
@@ -94,13 +96,12 @@ struct Node {
   int replacements = 0;
   InstanceId replaced;  // machine that stood here before, until the new one is ready
   Time last_heard{};
-  Time deadline = kNever;  // of the present state
-  Time ready_at{};
-  std::size_t steps = 0;  // bootstrap steps reported so far
+  Time deadline = kNever;                                        // of the present state
+  Time connecting_at{}, joined_at{}, prepared_at{}, ready_at{};  // each behind the one before
+  std::size_t steps = 0;                                         // bootstrap steps reported so far
   std::uint32_t slots = 0;
   std::uint32_t outstanding = 0;  // tasks given and not answered
-  bool listed_free = false;
-  bool listed_spare = false;
+  bool listed_free = false, listed_spare = false;
   bool recalling = false;
   std::unordered_set<TaskId> tasks;          // given and not answered
   std::deque<TaskId> pinned;                 // waiting for this very node
@@ -108,15 +109,18 @@ struct Node {
   NodeReceipt receipt;
 };
 
-// A blob that unfinished tasks refer to.
+// A blob that unfinished tasks refer to, or the caller, who keeps it for tasks to come.
 struct BlobUse {
-  std::uint32_t tasks = 0;
+  std::uint32_t users = 0;
   std::set<NodeId> holders;
 };
 
 struct Options {
   std::string job_id;
   Duration heartbeat_timeout;
+  Duration heartbeat_interval = kHeartbeatInterval;
+  Duration greet_timeout = kGreetTimeout;
+  Duration lease{};  // of a node's agent; zero: it ends with its connection
   std::uint32_t workers_per_node = 1;
   // Filled by on_prepared.
   int head_port = 29500;
@@ -149,6 +153,7 @@ struct State {
   Duration steal_pause{};  // grows while recalls bring nothing
 
   Time opened_at{};
+  Time first_call_at{}, first_answer_at{};
   Time ready_at{};
   Time lifetime_ends = kNever;
   Time close_deadline = kNever;
@@ -164,13 +169,13 @@ struct State {
 };
 
 State make_state(PoolSpec spec, Options options);
-
 // From the caller.
 void on_open(State& state, Effects& effects, Time now);
 void on_close(State& state, Effects& effects, Time now);
 void on_submit(State& state, Effects& effects, Time now, TaskSpec task);
 void on_cancel(State& state, Effects& effects, Time now, TaskId task);
 void on_item_taken(State& state, Effects& effects, TaskId task, std::uint32_t count);
+void on_keep_blob(State& state, Effects& effects, BlobId blob, bool keep);
 
 // From the provider.
 void on_offers(State& state, Effects& effects, Time now, Result<std::vector<Offer>> offers);
@@ -180,13 +185,7 @@ void on_provisioned(State& state, Effects& effects, Time now, NodeId first_node,
 void on_terminated(State& state, Effects& effects, Status status);
 void on_torn_down(State& state, Effects& effects, Time now, Status status);
 
-// From a node. What the loop knows of this node's environment comes with on_joined.
-struct NodeSetup {
-  std::vector<std::string> worker_command;
-  std::string directory;
-  std::string bootstrap;
-  wire::KeyValues bootstrap_environment;
-};
+// From a node.
 void on_joined(State& state, Effects& effects, Time now, NodeId node, NodeSetup setup);
 void on_message(State& state, Effects& effects, Time now, NodeId node, wire::Message message);
 // The connection ended and will not come back, the agent refused us, or it never answered.

@@ -85,7 +85,7 @@ void CoreTest::make(PoolShape shape) {
                                        .workers_per_node = shape.workers_per_node});
   FunctionRef body;
   body.id.value[0] = 7;
-  body.body = SharedBytes(std::string("body"));
+  body.body = wire::small_buffer(SharedBytes(std::string("body")));
   body.name = "train";
   function = std::make_shared<const FunctionRef>(std::move(body));
 }

@@ -11,7 +11,9 @@
 #include "skyward/base/check.h"
 #include "skyward/engine/core.h"
 #include "skyward/engine/core_parts.h"
+#include "skyward/spec/accelerator_script.h"
 #include "skyward/spec/limits.h"
+#include "skyward/spec/provider_settings.h"
 #include "skyward/spec/topology.h"
 
 namespace skyward::engine {
@@ -71,6 +73,9 @@ void say_closed(State& state, Effects& effects, Time now) {
   const Time ready = state.ready_at == Time{} ? now : state.ready_at;
   stopped.setup_seconds = seconds(ready - state.opened_at);
   stopped.total_seconds = seconds(now - state.opened_at);
+  if (state.first_answer_at != Time{}) {
+    stopped.first_call_seconds = seconds(state.first_answer_at - state.first_call_at);
+  }
   for (const Node& node : state.nodes) {
     if (!node.instance.id.empty()) stopped.nodes.push_back(node.receipt);
   }
@@ -123,7 +128,7 @@ void launch_instance(State& state, Effects& effects, Time now, Node& node, Insta
       .instance_id = node.instance.id,
       .node = static_cast<int>(node.id.value),
       .spot = node.instance.spot,
-      .provider = state.spec.provider.name,
+      .provider = provider_label(state.spec.provider.name),
       .ip = node.instance.private_ip,
       .instance_type = state.offer.instance_type,
       .price_on_demand = state.offer.price_on_demand,
@@ -132,12 +137,37 @@ void launch_instance(State& state, Effects& effects, Time now, Node& node, Insta
                                        ? std::optional(state.offer.billing_increment_minutes)
                                        : std::nullopt});
   node.state = NodeState::connecting;
-  set_deadline(state, node, now + kGreetTimeout);
+  node.connecting_at = now;
+  node.prepared_at = {};
+  set_deadline(state, node, now + state.options.greet_timeout);
 }
 
 void connect_node(Effects& effects, Node& node) {
   effects.emit(BootstrapStarting{node.instance.id});
   effects.connect(node.id, node.instance);
+}
+
+// The first offer within the budget.
+Result<Offer> affordable(const PoolSpec& spec, const std::vector<Offer>& offers) {
+  if (!spec.max_hourly_cost) return offers.front();
+  std::optional<double> least;
+  for (const Offer& offer : offers) {
+    const bool spot = spec.spot.kind != SpotKind::never && offer.price_spot.has_value();
+    const std::optional<double> price = spot ? offer.price_spot : offer.price_on_demand;
+    if (!price) continue;  // nobody knows what it costs
+    const double cost = *price * spec.nodes;
+    if (cost <= *spec.max_hourly_cost) return offer;
+    least = std::min(least.value_or(cost), cost);
+  }
+  return fail(ErrorKind::exhausted,
+              least ? fmt::format("the cheapest {} machines of {} that fit cost ${:.2f} an hour, "
+                                  "more than max_hourly_cost=${:.2f}",
+                                  spec.nodes, provider_label(spec.provider.name), *least,
+                                  *spec.max_hourly_cost)
+                    : fmt::format("{} does not tell what its machines cost, so that "
+                                  "max_hourly_cost=${:.2f} cannot be kept",
+                                  provider_label(spec.provider.name), *spec.max_hourly_cost),
+              "raise the limit, ask for fewer or smaller machines, or allow spot machines");
 }
 
 std::string head_address(const State& state) { return state.nodes.front().instance.private_ip; }
@@ -154,24 +184,36 @@ wire::KeyValues worker_environment(const State& state, const Node& node, std::ui
   info.head_addr = head_address(state);
   info.head_port = state.options.head_port;
   info.job_id = state.options.job_id;
-  for (const Node& peer : state.nodes) {
-    info.peers.push_back({static_cast<int>(peer.id.value), peer.instance.private_ip});
+  if (state.nodes.size() <= kMaxPeersTold) {
+    for (const Node& peer : state.nodes) {
+      info.peers.push_back({static_cast<int>(peer.id.value), peer.instance.private_ip});
+    }
   }
   values["COMPUTE_POOL"] = to_json(info);
   return {values.begin(), values.end()};
 }
 
-wire::Configure configuration(const State& state, const Node& node, NodeSetup setup) {
+wire::Configure configuration(const State& state, Time now, const Node& node, NodeSetup setup) {
   wire::Configure configure;
   configure.worker_command = std::move(setup.worker_command);
   configure.directory = std::move(setup.directory);
   configure.bootstrap = std::move(setup.bootstrap);
+  if (state.spec.accelerator) {
+    configure.bootstrap = accelerator_script(*state.spec.accelerator) + configure.bootstrap;
+  }
   configure.bootstrap_environment = std::move(setup.bootstrap_environment);
   for (std::uint32_t worker = 0; worker < state.options.workers_per_node; ++worker) {
     configure.workers.push_back({worker_environment(state, node, worker)});
   }
   configure.concurrency = static_cast<std::uint32_t>(state.spec.concurrency);
-  configure.heartbeat_ms = static_cast<std::uint32_t>(kHeartbeatInterval / 1ms);
+  configure.heartbeat_ms = static_cast<std::uint32_t>(state.options.heartbeat_interval / 1ms);
+  configure.end_command = std::move(setup.end_command);
+  configure.lease_ms = static_cast<std::uint64_t>(state.options.lease / 1ms);
+  // The engine ends the pool first; the agent does it where that has not worked.
+  if (state.options.lease > Duration{} && state.lifetime_ends != kNever) {
+    const Duration left = std::max(state.lifetime_ends - now, Duration{}) + kLifetimeGrace;
+    configure.lifetime_ms = static_cast<std::uint64_t>(left / 1ms);
+  }
   configure.metrics_ms =
       state.spec.collect_metrics ? static_cast<std::uint32_t>(kMetricsInterval / 1ms) : 0;
   return configure;
@@ -209,7 +251,9 @@ void all_ready(State& state, Effects& effects, Time now) {
 void on_ready(State& state, Effects& effects, Time now, Node& node) {
   if (node.state != NodeState::bootstrapping) return;
   report_steps(effects, node, "server");
-  effects.emit(BootstrapCompleted{node.instance.id});
+  const Time prepared = std::max(node.prepared_at, node.joined_at);
+  effects.emit(BootstrapCompleted{node.instance.id, seconds(node.joined_at - node.connecting_at),
+                                  seconds(prepared - node.joined_at), seconds(now - prepared)});
   node.state = NodeState::ready;
   node.ready_at = now;
   node.slots = state.options.workers_per_node * static_cast<std::uint32_t>(state.spec.concurrency);
@@ -228,9 +272,9 @@ void on_ready(State& state, Effects& effects, Time now, Node& node) {
 }
 
 Error bootstrap_error(const State& state, const Node& node, const wire::Failed& failed) {
-  std::string text =
-      fmt::format("node {} ({}, {}) failed in step '{}': {}", node.id.value,
-                  state.spec.provider.name, node.instance.id, failed.step, failed.reason);
+  std::string text = fmt::format("node {} ({}, {}) failed in step '{}': {}", node.id.value,
+                                 provider_label(state.spec.provider.name), node.instance.id,
+                                 failed.step, failed.reason);
   if (!failed.command.empty()) text += fmt::format("\n  command: {}", failed.command);
   if (!failed.lines.empty()) text += "\n  last lines:";
   for (const std::string& line : failed.lines) text += "\n    " + line;
@@ -288,7 +332,8 @@ void check_node(State& state, Effects& effects, Time now, Node& node, Time alarm
   std::string text;
   switch (node.state) {
     case NodeState::connecting:
-      text = fmt::format("its agent did not greet within {:.0f} s", seconds(kGreetTimeout));
+      text = fmt::format("its agent did not greet within {:.0f} s",
+                         seconds(state.options.greet_timeout));
       break;
     case NodeState::bootstrapping:
       text = fmt::format("it was not ready within {:.0f} s", seconds(kBootstrapTimeout));
@@ -347,13 +392,15 @@ void on_offers(State& state, Effects& effects, Time now, Result<std::vector<Offe
   if (!offers) {
     fail_open(state, effects, now, offers.error());
   } else if (offers->empty()) {
-    fail_open(
-        state, effects, now,
-        {ErrorKind::exhausted, fmt::format("{} has no machine that fits", state.spec.provider.name),
-         "ask for less, or for another region"});
+    fail_open(state, effects, now,
+              {ErrorKind::exhausted,
+               fmt::format("{} has no machine that fits", provider_label(state.spec.provider.name)),
+               "ask for less, or for another region"});
+  } else if (auto offer = affordable(state.spec, *offers); !offer) {
+    fail_open(state, effects, now, offer.error());
   } else {
     state.phase = Phase::preparing;
-    state.offer = std::move(offers->front());
+    state.offer = *std::move(offer);
     effects.prepare(state.offer);
   }
 }
@@ -376,7 +423,8 @@ void on_prepared(State& state, Effects& effects, Time now, Result<Cluster> clust
   state.phase = Phase::provisioning;
   const int count = static_cast<int>(state.nodes.size());
   effects.emit(InfraCreated{state.cluster.region});
-  effects.emit(InstanceLaunching{count, state.offer.instance_type, state.spec.provider.name});
+  effects.emit(InstanceLaunching{count, state.offer.instance_type,
+                                 provider_label(state.spec.provider.name)});
   ++state.provisioning;
   effects.provision(count, NodeId{0});
 }
@@ -398,7 +446,7 @@ void on_provisioned(State& state, Effects& effects, Time now, NodeId first_node,
   SKYWARD_CHECK(static_cast<int>(instances->size()) == count);
   ProvisioningCompleted completed{.spot = 0,
                                   .on_demand = 0,
-                                  .provider = state.spec.provider.name,
+                                  .provider = provider_label(state.spec.provider.name),
                                   .region = state.cluster.region,
                                   .instances = {}};
   for (std::size_t i = 0; i < instances->size(); ++i) {
@@ -429,9 +477,10 @@ void on_joined(State& state, Effects& effects, Time now, NodeId id, NodeSetup se
   Node& node = node_at(state, id);
   if (node.state != NodeState::connecting) return;
   node.state = NodeState::bootstrapping;
+  node.joined_at = now;
   node.last_heard = now;
   set_deadline(state, node, now + kBootstrapTimeout);
-  effects.send(id, configuration(state, node, std::move(setup)));
+  effects.send(id, configuration(state, now, node, std::move(setup)));
 }
 
 void on_message(State& state, Effects& effects, Time now, NodeId id, wire::Message message) {
@@ -443,6 +492,7 @@ void on_message(State& state, Effects& effects, Time now, NodeId id, wire::Messa
         using T = std::remove_cvref_t<M>;
         if constexpr (std::is_same_v<T, wire::BootstrapStep>) {
           report_steps(effects, node, body.step);
+          if (body.step != kSteps.back()) node.prepared_at = now;
         } else if constexpr (std::is_same_v<T, wire::Ready>) {
           on_ready(state, effects, now, node);
         } else if constexpr (std::is_same_v<T, wire::Failed>) {
@@ -503,8 +553,9 @@ void on_node_lost(State& state, Effects& effects, Time now, NodeId id, Error why
   }
   node.state = NodeState::gone;
   if (why.message.find(node.instance.id) == std::string::npos) {
-    why.message = fmt::format("node {} ({}, {}) did not start: {}", id.value,
-                              state.spec.provider.name, node.instance.id, why.message);
+    why.message =
+        fmt::format("node {} ({}, {}) did not start: {}", id.value,
+                    provider_label(state.spec.provider.name), node.instance.id, why.message);
   }
   fail_open(state, effects, now, std::move(why));
 }

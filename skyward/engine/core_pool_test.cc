@@ -52,6 +52,7 @@ TEST_F(CorePoolTest, OpensStepByStepAndTellsOfEach) {
     EXPECT_EQ(effects.take<Connect>().node, node);
   }
 
+  now += 1s;
   join(1);
   const auto configure = effects.take_message<wire::Configure>(kSecond);
   EXPECT_EQ(configure.concurrency, 3U);
@@ -63,16 +64,18 @@ TEST_F(CorePoolTest, OpensStepByStepAndTellsOfEach) {
   join(0);
   effects.take_message<wire::Configure>(kFirst);
 
+  now += 2s;
   receive(1, wire::BootstrapStep{"deps", 10});
   for (const std::string step : {"uv", "apt", "deps"}) {
     EXPECT_EQ(effects.take_event<BootstrapProgress>().step, step);
   }
   receive(1, wire::BootstrapStep{"deps", 10});  // told already
+  now += 3s;
   receive(1, wire::Ready{});
   for (const std::string step : {"skyward", "server"}) {
     EXPECT_EQ(effects.take_event<BootstrapProgress>().step, step);
   }
-  EXPECT_EQ(effects.take_event<BootstrapCompleted>().instance_id, "i-1-1");
+  EXPECT_EQ(effects.take_event<BootstrapCompleted>(), (BootstrapCompleted{"i-1-1", 1, 2, 3}));
   effects.expect_nothing_else();
 
   now += 5s;
@@ -82,10 +85,25 @@ TEST_F(CorePoolTest, OpensStepByStepAndTellsOfEach) {
   const auto completed = effects.take_event<TaskPoolInitCompleted>();
   EXPECT_EQ(completed.tunnels, 2);
   EXPECT_EQ(completed.connections, 6);
-  EXPECT_DOUBLE_EQ(completed.duration_seconds, 10);
+  EXPECT_DOUBLE_EQ(completed.duration_seconds, 16);
   effects.take_event<ClusterSetupCompleted>();
   effects.take_event<PoolStarted>();
   EXPECT_TRUE(effects.take<Opened>().status);
+}
+
+// The list of peers goes into an environment variable, which the kernel bounds.
+TEST_F(CorePoolTest, NodesOfALargePoolAreNotToldOfEachOther) {
+  for (const int nodes : {static_cast<int>(kMaxPeersTold), static_cast<int>(kMaxPeersTold) + 1}) {
+    const bool told = nodes == static_cast<int>(kMaxPeersTold);
+    open_to_starting({.nodes = nodes});
+    effects.drop_all();
+    join(1);
+    const auto configure = effects.take_message<wire::Configure>(kSecond);
+    const std::string& value = configure.workers.front().environment.front().second;
+    EXPECT_EQ(value.find("\"peers\":[]") == std::string::npos, told);
+    EXPECT_LT(value.size(), std::size_t{128} << 10);
+    effects.drop_all();
+  }
 }
 
 TEST_F(CorePoolTest, ClosesStepByStepAndTellsOfEach) {
@@ -171,6 +189,43 @@ TEST_F(CorePoolTest, NoOffer) {
               refused ? ErrorKind::denied : ErrorKind::exhausted);
     effects.take<Closed>();
   }
+}
+
+TEST_F(CorePoolTest, TheFirstOfferWithinTheBudgetIsTaken) {
+  Offer dear{.instance_type = "dear", .price_on_demand = 3.0};
+  Offer unknown{.instance_type = "unknown"};
+  Offer cheap{.instance_type = "cheap", .price_on_demand = 2.0, .price_spot = 1.0};
+  make({.nodes = 2});
+  state.spec.max_hourly_cost = 2.5;
+  on_open(state, effects, now);
+  effects.drop_all();
+  on_offers(state, effects, now, std::vector{unknown, dear, cheap});
+  EXPECT_EQ(effects.take<Prepare>().offer.instance_type, "cheap");
+
+  make({.nodes = 2});
+  state.spec.max_hourly_cost = 2.5;
+  state.spec.spot = Spot::Never();
+  on_open(state, effects, now);
+  effects.drop_all();
+  on_offers(state, effects, now, std::vector{unknown, dear, cheap});
+  EXPECT_THAT(effects.take_event<ErrorEvent>().message, HasSubstr("cost $4.00 an hour"));
+  effects.drop_all();
+  EXPECT_EQ(state.open_error->kind, ErrorKind::exhausted);
+}
+
+TEST_F(CorePoolTest, AcceleratorsArePreparedBeforeTheProvidersScript) {
+  make();
+  state.spec.accelerator = Accelerator{.name = "H100", .mig = "3g.40gb"};
+  on_open(state, effects, now);
+  on_offers(state, effects, now, std::vector<Offer>(1));
+  on_prepared(state, effects, now, Cluster{});
+  on_provisioned(state, effects, now, kFirst, 1, std::vector{machine(0)});
+  effects.drop_all();
+  on_joined(state, effects, now, kFirst, {.bootstrap = "echo provider"});
+  const auto configure = effects.take_message<wire::Configure>(kFirst);
+  EXPECT_THAT(configure.bootstrap, HasSubstr("wanted=(3g.40gb 3g.40gb)"));
+  EXPECT_TRUE(configure.bootstrap.ends_with("echo provider"));
+  effects.drop_all();
 }
 
 TEST_F(CorePoolTest, PrepareFails) {

@@ -38,10 +38,18 @@ bool has_spare_room(const State& state, const Node& node) {
          node.outstanding < node.slots + prefetch_depth(state, node);
 }
 
-// Puts the node where dispatch() looks for room, at most once in each list.
-void list_node(State& state, Node& node) {
+// Puts the node where dispatch() looks for room, at most once in each list. One that is `warm`,
+// idle since this moment, comes first: a caller that waits for each answer stays on the node whose
+// caches hold his function. A batch still spreads: a node that has taken a task queues behind the
+// others.
+void list_node(State& state, Node& node, bool warm = false) {
   if (has_free_slot(node)) {
-    if (!std::exchange(node.listed_free, true)) state.free_nodes.push_back(node.id);
+    if (std::exchange(node.listed_free, true)) return;
+    if (warm && node.outstanding == 0) {
+      state.free_nodes.push_front(node.id);
+    } else {
+      state.free_nodes.push_back(node.id);
+    }
   } else if (has_spare_room(state, node)) {
     if (!std::exchange(node.listed_spare, true)) state.spare_nodes.push_back(node.id);
   }
@@ -85,22 +93,28 @@ void for_each_blob(const wire::Payload& payload, Visit visit) {
 }
 
 void hold_blobs(State& state, const Task& task) {
-  for_each_blob(task.spec.arguments, [&](const wire::Blob& blob) { ++state.blobs[blob.id].tasks; });
+  for_each_blob(task.spec.arguments, [&](const wire::Blob& blob) { ++state.blobs[blob.id].users; });
 }
 
-// The task no longer needs its blobs; nodes forget those that nobody needs.
+// Nodes forget a blob that nobody needs any more.
+void drop_if_unused(State& state, Effects& effects, BlobId blob) {
+  const auto found = state.blobs.find(blob);
+  if (found->second.users > 0) return;
+  for (const NodeId holder : found->second.holders) {
+    if (node_at(state, holder).state == NodeState::ready) {
+      effects.send(holder, wire::DropBlobs{{blob}});
+    }
+  }
+  state.blobs.erase(found);
+}
+
+// The task no longer needs its blobs.
 void release_blobs(State& state, Effects& effects, const Task& task) {
   for_each_blob(task.spec.arguments, [&](const wire::Blob& blob) {
     const auto found = state.blobs.find(blob.id);
-    SKYWARD_CHECK(found != state.blobs.end() && found->second.tasks > 0);
-    if (--found->second.tasks > 0) return;
-    for (const NodeId holder : found->second.holders) {
-      const Node& node = node_at(state, holder);
-      if (node.state == NodeState::ready) {
-        effects.send(holder, wire::DropBlobs{{blob.id}});
-      }
-    }
-    state.blobs.erase(found);
+    SKYWARD_CHECK(found != state.blobs.end() && found->second.users > 0);
+    --found->second.users;
+    drop_if_unused(state, effects, blob.id);
   });
 }
 
@@ -257,6 +271,7 @@ void on_submit(State& state, Effects& effects, Time now, TaskSpec spec) {
     effects.complete(id, failure(*state.abandoned));
     return;
   }
+  if (state.first_call_at == Time{}) state.first_call_at = now;
   const auto [place, added] = state.tasks.try_emplace(id);
   SKYWARD_CHECK(added, "task {} twice", id.value);
   Task& task = place->second;
@@ -298,6 +313,18 @@ void on_cancel(State& state, Effects& effects, Time now, TaskId id) {
   state.alarms.push({now + kCancelBackstop, State::Alarm::Kind::cancel, id.value});
 }
 
+// The nodes that have the blob keep it between tasks too, until the caller no longer does.
+void on_keep_blob(State& state, Effects& effects, BlobId blob, bool keep) {
+  if (keep) {
+    ++state.blobs[blob].users;
+    return;
+  }
+  const auto found = state.blobs.find(blob);
+  SKYWARD_CHECK(found != state.blobs.end() && found->second.users > 0);
+  --found->second.users;
+  drop_if_unused(state, effects, blob);
+}
+
 void check_cancelled(State& state, Effects& effects, TaskId id) {
   const auto found = state.tasks.find(id);
   if (found == state.tasks.end() || !found->second.cancelled || !found->second.assigned) return;
@@ -334,6 +361,7 @@ void on_task_result(State& state, Effects& effects, Time now, Node& node, wire::
   SKYWARD_CHECK(node.outstanding > 0, "node {} answers task {}", node.id.value, result.task.value);
   const auto found = state.tasks.find(result.task);
   ++node.receipt.tasks;
+  if (state.first_answer_at == Time{}) state.first_answer_at = now;
   node.receipt.busy_seconds += static_cast<double>(result.run_ns) * 1e-9;
   if (result.status != wire::TaskStatus::ok) ++node.receipt.failed;
   if (found == state.tasks.end()) {  // answered already by check_cancelled
@@ -353,7 +381,7 @@ void on_task_result(State& state, Effects& effects, Time now, Node& node, wire::
     unassign(node, task);
     finish(state, effects, result.task, make_completion(task, node, result));
   }
-  list_node(state, node);
+  list_node(state, node, /*warm=*/true);
   dispatch(state, effects, now);
 }
 

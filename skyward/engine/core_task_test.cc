@@ -255,25 +255,38 @@ TEST_F(CoreTaskTest, TasksThatWereEndedSayNothingAboutRunTimes) {
   submit();
 }
 
+TEST_F(CoreTaskTest, ACallerThatWaitsStaysOnTheWarmNode) {
+  open_to_running({.nodes = 3});
+  const TaskId first = submit_to(0);
+  answer(0, first, 20ms);
+  take_completion(first);
+  const TaskId second = submit_to(0);
+  answer(0, second, 20ms);
+  take_completion(second);
+  submit_to(0);
+  submit_to(1);  // those that run together are spread
+  submit_to(2);
+}
+
 TEST_F(CoreTaskTest, IdleNodeMakesAnotherGiveBack) {
   open_to_running({.nodes = 2});
   const TaskId quick = submit_to(0);
   answer(0, quick, 2ms);  // two may be sent ahead
   take_completion(quick);
-  const TaskId other = submit_to(1);
   const TaskId running = submit_to(0);
-  const TaskId next = submit_to(1);
+  const TaskId other = submit_to(1);
   const TaskId ahead = submit_to(0);
-  submit_to(1);
+  const TaskId next = submit_to(1);
   const TaskId last = submit_to(0);
+  const TaskId final = submit_to(1);
   answer(1, other, 2ms);
   take_completion(other);
   EXPECT_EQ(state.steal_at, kNever);  // node 1 is busy still
   answer(1, next, 2ms);
   take_completion(next);
   EXPECT_EQ(state.steal_at, kNever);
-  answer(1, TaskId{last.value - 1}, 2ms);
-  take_completion(TaskId{last.value - 1});
+  answer(1, final, 2ms);
+  take_completion(final);
   ASSERT_NE(state.steal_at, kNever);
   advance();
   EXPECT_EQ(effects.take_message<wire::RecallTasks>(kFirst).count, 2U);
@@ -292,10 +305,10 @@ TEST_F(CoreTaskTest, NothingIsGivenToANodeWhileItGivesBack) {
   const TaskId quick = submit_to(0);
   answer(0, quick, 4ms);
   take_completion(quick);
-  const TaskId other = submit_to(1);
   submit_to(0);
-  const TaskId next = submit_to(1);
+  const TaskId other = submit_to(1);
   const TaskId ahead = submit_to(0);
+  const TaskId next = submit_to(1);
   answer(1, other, 4ms);
   take_completion(other);
   answer(1, next, 4ms);
@@ -317,10 +330,10 @@ TEST_F(CoreTaskTest, EmptyAnswersAreAskedForAgainMoreAndMoreSlowly) {
   const TaskId quick = submit_to(0);
   answer(0, quick, 4ms);
   take_completion(quick);
-  const TaskId other = submit_to(1);
   submit_to(0);
-  const TaskId next = submit_to(1);
+  const TaskId other = submit_to(1);
   const TaskId ahead = submit_to(0);
+  const TaskId next = submit_to(1);
   answer(1, other, 4ms);
   take_completion(other);
   answer(1, next, 4ms);
@@ -516,6 +529,34 @@ TEST_F(CoreTaskTest, BlobIsDroppedWhereverItIsWhenItsLastTaskHasEnded) {
   EXPECT_EQ(effects.take_message<wire::DropBlobs>(kFirst).blobs, std::vector{BlobId{5}});
   EXPECT_EQ(effects.take_message<wire::DropBlobs>(kSecond).blobs, std::vector{BlobId{5}});
   take_completion(second);
+  EXPECT_TRUE(state.blobs.empty());
+}
+
+TEST_F(CoreTaskTest, KeptBlobStaysBetweenTasks) {
+  open_to_running({.nodes = 2});
+  on_keep_blob(state, effects, BlobId{5}, true);
+  const TaskId first = submit_to(0, with_blobs(task(), {5}));
+  answer(0, first);
+  take_completion(first);
+  submit_to(0);
+  const TaskId second = submit_to(1, with_blobs(task(), {5}));
+  on_keep_blob(state, effects, BlobId{5}, false);
+  EXPECT_FALSE(state.blobs.empty());  // the second task needs it still
+  answer(1, second);
+  EXPECT_EQ(effects.take_message<wire::DropBlobs>(kFirst).blobs, std::vector{BlobId{5}});
+  EXPECT_EQ(effects.take_message<wire::DropBlobs>(kSecond).blobs, std::vector{BlobId{5}});
+  take_completion(second);
+  EXPECT_TRUE(state.blobs.empty());
+}
+
+TEST_F(CoreTaskTest, KeptBlobIsDroppedWhenItIsForgotten) {
+  open_to_running();
+  on_keep_blob(state, effects, BlobId{5}, true);
+  const TaskId id = submit_to(0, with_blobs(task(), {5}));
+  answer(0, id);
+  take_completion(id);
+  on_keep_blob(state, effects, BlobId{5}, false);
+  EXPECT_EQ(effects.take_message<wire::DropBlobs>(kFirst).blobs, std::vector{BlobId{5}});
   EXPECT_TRUE(state.blobs.empty());
 }
 

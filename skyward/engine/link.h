@@ -1,22 +1,29 @@
 #pragma once
 
-// The engine's end of the connection to one node's agent: the command that reaches it (an agent of
-// our own, ssh …), the channel of frames over that command's stdio, and the session that survives
-// the channel. Greets, checks versions, decodes; decides nothing else.
+// The engine's end of the conversation with one node's agent. Each connection is one run of a
+// command (link_attempt.h); the session survives it. Where the agent is a daemon behind a shell, a
+// connection that ends, or on which nothing moves, is made again with growing pauses, and both ends
+// send what the other has not got: the owner sees one welcome and, at the end, one loss.
+//
+// When it gives up is decided by what is known (docs/decisions/0005-lost-and-found.md): at once
+// when the node says that its agent is gone, or in a way that another attempt cannot change; after
+// `silence` when the machine answers and refuses; after `patience` when nothing answers at all.
 
-#include <deque>
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <random>
 #include <string>
+#include <vector>
 
 #include "skyward/base/error.h"
 #include "skyward/base/time.h"
-#include "skyward/io/channel.h"
+#include "skyward/engine/link_attempt.h"
 #include "skyward/io/event_loop.h"
-#include "skyward/io/process.h"
 #include "skyward/provider/provider.h"
-#include "skyward/spec/id.h"
+#include "skyward/wire/blob_inbox.h"
 #include "skyward/wire/message.h"
+#include "skyward/wire/outbox.h"
 #include "skyward/wire/session.h"
 
 namespace skyward::engine {
@@ -25,51 +32,91 @@ class Link {
  public:
   // All on the loop thread, never from inside a call of the owner's.
   struct Events {
-    std::function<void(wire::Welcome)> on_welcome;
+    std::function<void(wire::Welcome)> on_welcome;  // once
     std::function<void(wire::Message)> on_message;
-    // Once; the command has ended or the agent was refused. `on_gone` follows.
+    // The connection is being made again, and why; and that it is there again (empty).
+    std::function<void(std::string)> on_trouble{};
+    // Once; the agent is gone, cannot be reached or was refused. `on_gone` follows.
     std::function<void(Error)> on_lost;
-    // Once, last: the command was reaped. The link may be destroyed now.
+    // Once, last: no process of the link is left. It may be destroyed now.
     std::function<void()> on_gone;
+  };
+  struct Limits {
+    Duration greet{};     // from the start to the first Welcome
+    Duration silence{};   // without a byte, before a connection is given up
+    Duration patience{};  // from then on, before the node is
   };
 
   // Starts the command; a failure to start it comes as on_lost, too.
-  Link(io::EventLoop& loop, wire::Hello hello, const provider::Connection& connection, bool socket,
-       Events events);
+  // `life` counts the machines that have stood in the node's place.
+  Link(io::EventLoop& loop, wire::Hello hello, provider::Connection connection, bool socket,
+       std::uint32_t life, const Limits& limits, Events events);
   ~Link();
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
 
   void send(wire::Message message);
 
-  // Ends the conversation: the agent sees the end of its input and has `grace` to clean up, then it
-  // is killed. on_lost is not called any more.
+  // Ends the conversation: the agent is told, or sees the end of its input, and has `grace` to
+  // clean up; then the command is killed. on_lost is not called any more.
   void close(Duration grace);
 
  private:
-  Status start(const provider::Connection& connection, bool socket);
+  void inspect();
+  void attempt();
+  void sweep();
+  EntryFile agent_file() const;
+  EntryPlace place() const;
+  void opened();
   void receive(io::Incoming incoming);
+  void handle(wire::Message message);
   void handle_welcome(wire::Welcome welcome);
-  void channel_closed(const Error& why);
-  void read_stderr();
-  void exited(io::ExitStatus status);
-  void lose(ErrorKind kind, std::string why);
+  void send_beside(wire::Message message);
+  void refuse_task(const wire::Message& message, const Error& why);
+  void pump();
+  void write(const wire::Message& message, wire::Envelope envelope);
+  void check_pulse();
+  void drop_attempt(Attempt::End end);
+  void attempt_ended(Attempt::End end);
+  void try_again(Attempt::End end);
+  std::string tries_text(Duration tried) const;
+  void attempt_gone(const Attempt* attempt);
+  void lose(ErrorKind kind, std::string why, std::string hint = {});
   void schedule_gone();
+  void post(std::function<void()> callback);
 
   io::EventLoop& loop_;
   Events events_;
   wire::Hello hello_;
+  const provider::Connection connection_;
+  const std::uint32_t life_;
+  const Limits limits_;
+  AgentProgram agent_;  // with a shell
   wire::Session session_;
-  std::unique_ptr<io::Channel> channel_;
-  std::unique_ptr<io::Process> process_;
-  io::FileDescriptor stderr_;
-  std::string stderr_tail_;
-  std::string channel_error_;
-  bool welcomed_ = false;
-  bool lost_told_ = false;
-  bool exited_ = false;
-  io::EventLoop::TimerId timer_ = 0;
-  std::shared_ptr<bool> alive_;  // false once destroyed; posted callbacks share it
+  wire::Outbox outbox_;  // on connections without descriptors
+  wire::BlobInbox inbox_;
+  std::unique_ptr<Attempt> attempt_;              // the present one
+  std::vector<std::unique_ptr<Attempt>> ending_;  // until their processes are reaped
+  std::unique_ptr<io::Process> sweep_;
+  bool greeted_ = false;   // on the present attempt: frames flow
+  bool welcomed_ = false;  // ever
+  bool over_ = false;      // lost or closed
+  bool swept_ = false;
+  bool gone_told_ = false;
+  std::string farewell_;  // the agent said why it ends
+  Time trouble_since_{};  // of the present trouble; none: Time{}
+  bool only_refused_ = true;
+  int tries_ = 0;
+  std::minstd_rand random_;
+  // The pulse.
+  std::uint64_t moved_ = 0;
+  Time moved_at_{};
+  Time pulse_due_{};
+  bool spoke_ = false;  // since the last pulse
+  io::EventLoop::TimerId pulse_ = 0;
+  io::EventLoop::TimerId retry_ = 0;
+  io::EventLoop::TimerId closing_ = 0;  // of the end, and of the sweep
+  std::shared_ptr<bool> alive_;         // false once destroyed; posted callbacks share it
 };
 
 }  // namespace skyward::engine

@@ -1,5 +1,6 @@
 #include "skyward/engine/loop.h"
 
+#include <fmt/format.h>
 #include <pthread.h>
 #include <signal.h>
 
@@ -7,6 +8,7 @@
 #include <utility>
 
 #include "skyward/base/check.h"
+#include "skyward/io/machine.h"
 #include "skyward/spec/limits.h"
 
 namespace skyward::engine {
@@ -28,6 +30,7 @@ Loop::Loop(PoolSpec spec, Options options, std::unique_ptr<provider::Provider> p
     : caller_(caller),
       provider_(std::move(provider)),
       state_(make_state(std::move(spec), std::move(options))),
+      token_(io::random_hex(32)),
       thread_([this] {
         block_signals();
         pthread_setname_np(pthread_self(), "skyward");
@@ -62,6 +65,10 @@ void Loop::cancel(TaskId task) {
 
 void Loop::item_taken(TaskId task, std::uint32_t count) {
   loop_.post([this, task, count] { on_item_taken(state_, *this, task, count); });
+}
+
+void Loop::keep_blob(BlobId blob, bool keep) {
+  loop_.post([this, blob, keep] { on_keep_blob(state_, *this, blob, keep); });
 }
 
 template <typename Step>
@@ -153,20 +160,26 @@ void Loop::teardown() {
 
 void Loop::connect(NodeId node, const Instance& instance) {
   drop_link(node, Duration{});
-  const provider::Connection connection = provider_->connection(*cluster_, instance);
+  provider::Connection connection = provider_->connection(*cluster_, instance);
+  const provider::Capabilities capabilities = provider_->capabilities();
   wire::Hello hello;
   hello.protocol = kProtocolVersion;
   hello.version = SKYWARD_VERSION;
   hello.pool = state_.options.job_id;
   hello.node = node;
+  const std::uint32_t life = ++lives_[node];
+  hello.token = token_;
   Link::Events events;
   auto owner = std::make_shared<Link*>(nullptr);
   events.on_welcome = [this, node, instance](const wire::Welcome&) {
     provider::Bootstrap bootstrap = provider_->bootstrap(*cluster_, instance);
-    NodeSetup setup{.worker_command = state_.spec.runtime.command,
+    NodeSetup setup{.worker_command = bootstrap.worker_command.empty()
+                                          ? state_.spec.runtime.command
+                                          : std::move(bootstrap.worker_command),
                     .directory = std::move(bootstrap.directory),
                     .bootstrap = std::move(bootstrap.script),
-                    .bootstrap_environment = std::move(bootstrap.environment)};
+                    .bootstrap_environment = std::move(bootstrap.environment),
+                    .end_command = std::move(bootstrap.end_command)};
     for (std::string& word : setup.worker_command) {
       if (word == "{python}") word = bootstrap.python;
     }
@@ -175,12 +188,21 @@ void Loop::connect(NodeId node, const Instance& instance) {
   events.on_message = [this, node](wire::Message message) {
     turn([&](Time now) { on_message(state_, *this, now, node, std::move(message)); });
   };
-  events.on_lost = [this, node](Error why) {
+  events.on_trouble = [this, node, instance](const std::string& why) {
+    if (why.empty()) return;
+    caller_.emit(
+        ErrorEvent{fmt::format("node {}: {}; connecting again", node.value, why), instance.id});
+  };
+  events.on_lost = [this, node, instance](Error why) {
+    why = provider_->explain(instance, std::move(why));
     turn([&](Time now) { on_node_lost(state_, *this, now, node, std::move(why)); });
   };
   events.on_gone = [this, owner] { link_gone(*owner); };
-  auto link = std::make_unique<Link>(loop_, std::move(hello), connection,
-                                     provider_->capabilities().descriptors, std::move(events));
+  const Link::Limits limits{.greet = capabilities.greet_timeout,
+                            .silence = state_.spec.heartbeat_timeout,
+                            .patience = state_.spec.reconnect_timeout};
+  auto link = std::make_unique<Link>(loop_, std::move(hello), std::move(connection),
+                                     capabilities.descriptors, life, limits, std::move(events));
   *owner = link.get();
   links_[node] = std::move(link);
 }

@@ -43,12 +43,16 @@ class Loop final : private Effects {
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
 
+  // The clock that the pool lives by.
+  static Time now() { return io::EventLoop::now(); }
+
   // These may be called from any thread.
   void open();
   void close();
   void submit(std::vector<TaskSpec> tasks);
   void cancel(TaskId task);
   void item_taken(TaskId task, std::uint32_t count);
+  void keep_blob(BlobId blob, bool keep);
 
  private:
   // Effects.
@@ -85,7 +89,9 @@ class Loop final : private Effects {
   Caller& caller_;
   std::unique_ptr<provider::Provider> provider_;
   State state_;
-  std::shared_ptr<const Cluster> cluster_;  // shared with the verb that is running
+  std::shared_ptr<const Cluster> cluster_;           // shared with the verb that is running
+  const std::string token_;                          // the agents' proof that it is we who call
+  std::unordered_map<NodeId, std::uint32_t> lives_;  // machines that have stood for each node
   std::unordered_map<NodeId, std::unique_ptr<Link>> links_;
   std::vector<std::unique_ptr<Link>> ending_;
   std::deque<std::function<void()>> verbs_;

@@ -51,10 +51,9 @@ bool is_unix_socket(int descriptor) {
 std::shared_ptr<std::byte[]> body_memory(std::size_t size) {
   if (size < kHugeBodyBytes) return std::make_shared_for_overwrite<std::byte[]>(size);
   if (size > PTRDIFF_MAX) throw std::bad_alloc();
-  const std::align_val_t alignment{kHugePage};
-  std::shared_ptr<std::byte[]> memory(
-      static_cast<std::byte*>(::operator new(size, alignment)),
-      [alignment](std::byte* last) { ::operator delete(last, alignment); });
+  constexpr std::align_val_t kAlignment{kHugePage};
+  std::shared_ptr<std::byte[]> memory(static_cast<std::byte*>(::operator new(size, kAlignment)),
+                                      [](std::byte* last) { ::operator delete(last, kAlignment); });
   ::madvise(memory.get(), size / kHugePage * kHugePage, MADV_HUGEPAGE);
   return memory;
 }
@@ -99,6 +98,7 @@ struct Channel::Impl : std::enable_shared_from_this<Impl> {
   std::size_t written = 0;
   std::size_t descriptors_written = 0;
   bool flush_posted = false;
+  bool idle_posted = false;
   bool waiting = false;  // for the kernel to take more
   Error write_error;     // set once writing has failed; reading goes on to what is left
   bool write_failed = false;
@@ -118,6 +118,7 @@ struct Channel::Impl : std::enable_shared_from_this<Impl> {
   std::size_t body_read = 0;
   std::deque<FileDescriptor> arrived;  // in order, not claimed yet
   bool read_stopped_early = false;     // the kernel ends a read where descriptors are attached
+  std::uint64_t received = 0;
 
   int write_number() const { return write_end ? write_end.get() : read_end.get(); }
 
@@ -200,6 +201,18 @@ struct Channel::Impl : std::enable_shared_from_this<Impl> {
         return;
       }
     }
+    tell_idle();
+  }
+
+  void tell_idle() {
+    if (!handlers.on_idle || idle_posted || !open) return;
+    idle_posted = true;
+    loop.post([weak = weak_from_this()] {
+      const auto self = weak.lock();
+      if (!self) return;
+      self->idle_posted = false;
+      if (self->open && self->queue.empty()) self->handlers.on_idle();
+    });
   }
 
   void on_writable() {
@@ -336,21 +349,21 @@ struct Channel::Impl : std::enable_shared_from_this<Impl> {
       iovec room[2];
       const int rooms = make_room(room);
       const std::size_t wanted = room[0].iov_len + (rooms == 2 ? room[1].iov_len : 0);
-      const ssize_t received =
+      const ssize_t count =
           reads_unix_socket ? receive(room, rooms) : ::readv(read_end.get(), room, rooms);
       if (!open) return false;
-      if (received < 0) {
+      if (count < 0) {
         if (errno == EINTR) continue;
         if (errno == EAGAIN || errno == EWOULDBLOCK) return false;
         fail_with(
             {ErrorKind::lost, "cannot read from the other process: " + errno_text(errno), {}});
         return false;
       }
-      if (received == 0) {
+      if (count == 0) {
         end_of_stream();
         return false;
       }
-      const auto size = static_cast<std::size_t>(received);
+      const auto size = static_cast<std::size_t>(count);
       const bool may_be_more = size == wanted || reading_body || read_stopped_early || write_failed;
       take(size);
       deliver();
@@ -387,14 +400,14 @@ struct Channel::Impl : std::enable_shared_from_this<Impl> {
     message.msg_iovlen = static_cast<std::size_t>(rooms);
     message.msg_control = control;
     message.msg_controllen = sizeof control;
-    const ssize_t received = ::recvmsg(read_end.get(), &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-    if (received < 0) return received;
+    const ssize_t count = ::recvmsg(read_end.get(), &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    if (count < 0) return count;
     read_stopped_early = message.msg_controllen > 0;
     for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
          header = CMSG_NXTHDR(&message, header)) {
       if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
-      const std::size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-      for (std::size_t i = 0; i < count; ++i) {
+      const std::size_t attached = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+      for (std::size_t i = 0; i < attached; ++i) {
         int descriptor = -1;
         std::memcpy(&descriptor, CMSG_DATA(header) + i * sizeof(int), sizeof descriptor);
         arrived.emplace_back(descriptor);
@@ -411,10 +424,11 @@ struct Channel::Impl : std::enable_shared_from_this<Impl> {
                                         arrived.size()),
                  .hint = {}});
     }
-    return received;
+    return count;
   }
 
   void take(std::size_t size) {
+    received += size;
     if (reading_body) {
       const std::size_t into_body = std::min(size, cut.body_bytes - body_read);
       body_read += into_body;
@@ -554,6 +568,7 @@ void Channel::send(Outgoing message) { impl_->send(std::move(message)); }
 void Channel::flush() { impl_->flush(); }
 void Channel::read_now() { impl_->read_now(); }
 std::size_t Channel::queued_bytes() const { return impl_->queued; }
+std::uint64_t Channel::received_bytes() const { return impl_->received; }
 bool Channel::is_open() const { return impl_->open; }
 void Channel::close() { impl_->close(); }
 

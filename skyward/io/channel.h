@@ -50,6 +50,8 @@ class Channel {
     // Called once: the other end closed (an empty message) or the stream broke. The channel is dead
     // then. It may be destroyed inside this call, as inside on_message.
     std::function<void(Error)> on_closed;
+    // The kernel has taken all that was queued: room for more. Never from inside send() or flush().
+    std::function<void()> on_idle{};
   };
 
   // Takes ownership of non-blocking descriptors; for a socket both are the same one (`write`
@@ -69,6 +71,8 @@ class Channel {
   void read_now();
   // Bytes queued and not yet taken by the kernel: back-pressure for senders.
   std::size_t queued_bytes() const;
+  // Bytes read so far, whole messages or not: a slow peer is not a silent one.
+  std::uint64_t received_bytes() const;
   bool is_open() const;
   // Stops reading and forgets what is queued. on_closed is not called.
   void close();

@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <boost/asio/executor_work_guard.hpp>
@@ -12,6 +14,8 @@
 #include <boost/asio/steady_timer.hpp>
 #include <cerrno>
 #include <condition_variable>
+#include <cstdint>
+#include <cstring>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -113,17 +117,29 @@ class BlockingThreads {
 }  // namespace
 
 struct EventLoop::Impl {
-  explicit Impl(EventLoop* owner) : loop(owner) {}
+  explicit Impl(EventLoop* owner) : loop(owner), bell(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    SKYWARD_CHECK(bell.get() >= 0, "eventfd: {}", std::strerror(errno));
+    bell_side.assign(bell.get());
+    await_bell();
+  }
+  ~Impl() { bell_side.release(); }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
 
   EventLoop* loop;
   asio::io_context asio_loop{1};
   asio::steady_timer alarm{asio_loop};
   std::atomic<bool> stopped = false;
 
-  // Posting: one wake-up of the loop for all that arrives before it has looked.
+  // Posting: one wake-up of the loop for all that arrives before it has looked. Another thread
+  // rings the bell after it has let go of the mutex, so that the loop does not wake only to wait
+  // for it. (Asio's own post() wakes the loop with its lock held: two more switches of threads.)
   std::mutex inbox_mutex;
   std::vector<Callback> inbox;
   bool asked = false;  // run_inbox() is going to run, or running
+  FileDescriptor bell;
+  asio::posix::stream_descriptor bell_side{asio_loop};
+  std::atomic<std::thread::id> thread{};  // that is in a turn of the loop
 
   // Timers in order of their moment, then of their start. `alarm` rings at `alarm_at`, which may be
   // too early (the timer it was for may be cancelled), never too late.
@@ -138,13 +154,38 @@ struct EventLoop::Impl {
   std::map<int, Callback> signal_callbacks;
   std::unique_ptr<BlockingThreads> blocking = std::make_unique<BlockingThreads>();
 
+  // Everything the loop does happens in a turn: something has happened, and then what was posted
+  // meanwhile (the writes at the end of a turn) without asking the kernel between.
+  template <typename Step>
+  void turn(Step step) {
+    thread.store(std::this_thread::get_id(), std::memory_order_relaxed);
+    step();
+    run_inbox();
+    thread.store({}, std::memory_order_relaxed);
+  }
+
+  void await_bell() {
+    bell_side.async_wait(asio::posix::stream_descriptor::wait_read, [this](error_code error) {
+      if (error) return;
+      std::uint64_t rings = 0;
+      static_cast<void>(::read(bell.get(), &rings, sizeof rings));
+      turn([] {});
+      await_bell();
+    });
+  }
+
+  void ring() const {
+    const std::uint64_t once = 1;
+    static_cast<void>(::write(bell.get(), &once, sizeof once));
+  }
+
   void run_inbox() {
     std::vector<Callback> batch;
-    // The second round takes what the first has posted (the writes at the end of a turn), without
-    // asking the kernel between.
     for (int round = 0; round < 2; ++round) {
       {
         const std::lock_guard lock(inbox_mutex);
+        asked = !inbox.empty();
+        if (!asked) return;
         batch.swap(inbox);
       }
       for (std::size_t i = 0; i < batch.size(); ++i) {
@@ -173,7 +214,7 @@ struct EventLoop::Impl {
   }
 
   void ask_for_inbox() {
-    asio::post(asio_loop, [this] { run_inbox(); });
+    asio::post(asio_loop, [this] { turn([] {}); });
   }
 
   void set_alarm() {
@@ -185,7 +226,7 @@ struct EventLoop::Impl {
     alarm.async_wait([this](error_code error) {
       if (error == asio::error::operation_aborted) return;
       alarm_at = kNever;
-      run_timers();
+      turn([this] { run_timers(); });
       set_alarm();
     });
   }
@@ -209,14 +250,14 @@ struct EventLoop::Impl {
     }
   }
 
-  static void await_readable(const std::shared_ptr<Watch>& watch) {
+  void await_readable(const std::shared_ptr<Watch>& watch) {
     watch->read_side.async_wait(asio::posix::stream_descriptor::wait_read,
-                                [watch](error_code error) {
+                                [this, watch](error_code error) {
                                   if (!watch->watched || error == asio::error::operation_aborted) {
                                     return;
                                   }
                                   // Any other error: a file that never blocks. Reading it tells.
-                                  watch->on_readable();
+                                  turn([&] { watch->on_readable(); });
                                   if (watch->watched) await_readable(watch);
                                 });
   }
@@ -243,7 +284,7 @@ struct EventLoop::Impl {
 
   void writable(int descriptor, const std::shared_ptr<Watch>& watch) {
     if (!watch->watched || !watch->wants_write) return;
-    watch->on_writable();
+    turn([&] { watch->on_writable(); });
     if (watch->watched && watch->wants_write) await_writable(descriptor, watch);
   }
 
@@ -252,7 +293,7 @@ struct EventLoop::Impl {
       if (error) return;
       await_signal(signal);
       const Callback callback = signal_callbacks.at(signal);
-      callback();
+      turn([&] { callback(); });
     });
   }
 };
@@ -301,7 +342,8 @@ void EventLoop::post(Callback callback) {
     impl_->inbox.push_back(std::move(callback));
     if (std::exchange(impl_->asked, true)) return;
   }
-  impl_->ask_for_inbox();
+  // In a turn of the loop's own, the end of the turn looks into the inbox.
+  if (impl_->thread.load(std::memory_order_relaxed) != std::this_thread::get_id()) impl_->ring();
 }
 
 EventLoop::TimerId EventLoop::start_timer(Time deadline, Callback callback) {
@@ -329,7 +371,7 @@ void EventLoop::watch(int descriptor, Callback on_readable, Callback on_writable
   error_code error;
   watch->read_side.assign(descriptor, error);
   SKYWARD_CHECK(!error, "cannot watch descriptor {}: {}", descriptor, error.message());
-  Impl::await_readable(watch);
+  impl_->await_readable(watch);
 }
 
 void EventLoop::want_write(int descriptor, bool wanted) {

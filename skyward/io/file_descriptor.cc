@@ -81,6 +81,16 @@ bool write_some(int descriptor, std::span<const std::byte> from) {
   return count >= 0 && static_cast<std::size_t>(count) == from.size();
 }
 
+std::optional<std::size_t> write_part(int descriptor, std::span<const std::byte> from) {
+  const SigpipeGuard guard;
+  while (true) {
+    const ssize_t count = ::write(descriptor, from.data(), from.size());
+    if (count >= 0) return static_cast<std::size_t>(count);
+    if (errno == EAGAIN || errno == EWOULDBLOCK) return 0;
+    if (errno != EINTR) return std::nullopt;
+  }
+}
+
 std::string errno_text(int error) {
   char buffer[128];
   return fmt::format("{} (errno {})", ::strerror_r(error, buffer, sizeof buffer), error);

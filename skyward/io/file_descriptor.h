@@ -61,6 +61,10 @@ std::optional<std::size_t> read_some(int descriptor, std::span<std::byte> to);
 // Writes once. False when not all of it was taken.
 bool write_some(int descriptor, std::span<const std::byte> from);
 
+// Writes once, without waiting when the descriptor is non-blocking, and returns how much was taken.
+// Nothing when nobody will read it any more.
+std::optional<std::size_t> write_part(int descriptor, std::span<const std::byte> from);
+
 // "Connection refused (errno 111)" for an errno value.
 std::string errno_text(int error);
 

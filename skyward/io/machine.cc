@@ -1,6 +1,7 @@
 #include "skyward/io/machine.h"
 
 #include <arpa/inet.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <sched.h>
 #include <sys/random.h>
@@ -12,6 +13,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <system_error>
+#include <thread>
 
 #include "skyward/base/check.h"
 #include "skyward/io/file_descriptor.h"
@@ -51,6 +53,21 @@ Result<int> free_tcp_port() {
   }
   return ntohs(address.sin_port);
 }
+
+std::optional<std::string> address_of_name(const std::string& name) {
+  addrinfo wanted{};
+  wanted.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (::getaddrinfo(name.c_str(), nullptr, &wanted, &found) != 0) return std::nullopt;
+  char text[NI_MAXHOST];
+  const int failed = ::getnameinfo(found->ai_addr, found->ai_addrlen, text, sizeof text, nullptr, 0,
+                                   NI_NUMERICHOST);
+  ::freeaddrinfo(found);
+  if (failed != 0) return std::nullopt;
+  return text;
+}
+
+void pause_thread(Duration duration) { std::this_thread::sleep_for(duration); }
 
 std::string random_hex(int digits) {
   std::string out;

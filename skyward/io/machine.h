@@ -7,6 +7,7 @@
 #include <string>
 
 #include "skyward/base/error.h"
+#include "skyward/base/time.h"
 
 namespace skyward::io {
 
@@ -23,8 +24,15 @@ double memory_gib();
 // used; the kernel hands out ports in turns, so that this is rare. Fails with `exhausted`.
 Result<int> free_tcp_port();
 
+// The first address of a host name, as the system's resolver finds it; an address is its own.
+// Empty when it finds none. May block for as long as the resolver does.
+std::optional<std::string> address_of_name(const std::string& name);
+
 // `digits` random lower-case hex digits, from the kernel.
 std::string random_hex(int digits);
+
+// Holds the calling thread for so long. For blocking threads between two tries, never for a loop.
+void pause_thread(Duration duration);
 
 // True for a file, or a link to one, that this process may run.
 bool is_program(const std::string& path);

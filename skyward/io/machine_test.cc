@@ -29,6 +29,12 @@ TEST(Machine, PortsAreOnesThatAProgramMayBind) {
   EXPECT_LE(*port, 65535);
 }
 
+TEST(Machine, AnAddressIsItsOwnName) {
+  EXPECT_EQ(address_of_name("192.0.2.7"), "192.0.2.7");
+  EXPECT_EQ(address_of_name("::1"), "::1");
+  EXPECT_EQ(address_of_name("not a name"), std::nullopt);
+}
+
 TEST(Machine, RandomHexIsHexAndRandom) {
   std::set<std::string> seen;
   for (int i = 0; i < 100; ++i) {

@@ -59,6 +59,15 @@ Status ensure_private_directory(const std::string& path) {
   return {};
 }
 
+Status ensure_private_path(const std::string& path) {
+  const std::string parent = std::filesystem::path(path).parent_path();
+  std::error_code error;
+  if (!parent.empty() && !std::filesystem::is_directory(parent, error)) {
+    if (Status status = ensure_private_path(parent); !status) return status;
+  }
+  return ensure_private_directory(path);
+}
+
 bool is_directory(const std::string& path) {
   std::error_code error;
   return fs::is_directory(fs::symlink_status(path, error));

@@ -21,6 +21,10 @@ Status make_private_directory(const std::string& path);
 // (its mode is made 0700). Fails with `denied` otherwise.
 Status ensure_private_directory(const std::string& path);
 
+// The same for a whole path: directories that are missing are made, each with mode 0700; the ones
+// above that are there already may be anybody's. Fails with `denied`.
+Status ensure_private_path(const std::string& path);
+
 // True for a directory itself, not for a link to one.
 bool is_directory(const std::string& path);
 

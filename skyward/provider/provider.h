@@ -28,13 +28,38 @@ struct Capabilities {
                                 // passed by descriptor
   bool root = true;             // packages can be installed with apt
   bool stop_ends_billing = true;  // powering a machine off from inside ends its cost
+  // From the instance being told to the first word of its agent: boot, login, upload.
+  Duration greet_timeout = std::chrono::seconds(30);
+};
+
+// A file of this machine that a node gets before anything runs there, once: it is kept as
+// files/<sha256> in the node's cache, executable.
+struct Upload {
+  std::string path{};
+  std::string sha256{};  // 64 hex digits
+
+  bool operator==(const Upload&) const = default;
 };
 
 // How to reach an agent: a command with stdin and stdout, started by the engine.
+//
+// Two kinds. Where the agent is at hand, `command` is the agent itself and ends with its
+// connection. With `shell`, the command takes one more argument, a line that a shell on the node
+// shall run: {"ssh", "host"}, {"sh", "-c"}, {"podman", "exec", "-i", "c1", "sh", "-c"}. Through
+// it the engine uploads `agent` when the node does not have it, and reaches a daemon that outlives
+// the command: when the command ends or falls silent, the engine runs it again and nothing is
+// lost.
 struct Connection {
   std::vector<std::string> command{};
-  std::vector<std::pair<std::string, std::string>> environment{};
-  std::string directory{};
+  std::vector<std::pair<std::string, std::string>> environment{};  // of the command, here
+  std::string directory{};                                         // of the command, here
+  bool shell = false;
+  std::string agent{};            // with `shell`: the skyward-agent on this machine to upload
+  std::vector<Upload> uploads{};  // with `shell`: what its bootstrap and workers read
+  // With `shell`: words of the command's standard error after which trying again is useless
+  // ("Host key verification failed"). Everything else that ends the command is tried again until
+  // the node's time is over.
+  std::vector<std::string> permanent_errors{};
 };
 
 // What makes a bare instance into the image: a bash script that reports each finished step by a
@@ -43,7 +68,12 @@ struct Bootstrap {
   std::string script{};  // empty: nothing to do
   std::vector<std::pair<std::string, std::string>> environment{};
   std::string python{};
-  std::string directory{};  // working directory of the workers
+  // argv of a worker, where the program of the pool's spec is not on the node; empty: the spec's.
+  std::vector<std::string> worker_command{};
+  std::string directory{};  // working directory of the workers; made if missing
+  // argv that ends the machine's cost, run by the agent when the driver has been silent for its
+  // lease or the pool's lifetime is over: {"shutdown", "-h", "now"}. Empty: the agent only ends.
+  std::vector<std::string> end_command{};
 };
 
 class Provider {
@@ -73,6 +103,9 @@ class Provider {
 
   virtual Connection connection(const Cluster& cluster, const Instance& instance) = 0;
   virtual Bootstrap bootstrap(const Cluster& cluster, const Instance& instance) = 0;
+
+  // What made the connection to an instance fail, told as someone who knows this cloud would.
+  virtual Error explain(const Instance&, Error error) { return error; }
 };
 
 // Makes the provider that a spec names. Fails with `invalid` on an unknown name, listing the known

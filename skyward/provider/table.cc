@@ -2,13 +2,18 @@
 
 #include <fmt/format.h>
 
+#include "skyward/provider/command/command.h"
 #include "skyward/provider/local/local.h"
+#include "skyward/provider/ssh/ssh.h"
+#include "skyward/spec/provider_settings.h"
 
 namespace skyward::provider {
 
 const std::vector<TableRow>& provider_table() {
   static const std::vector<TableRow> kTable = {
       {"local", make_local},
+      {"ssh", make_ssh},
+      {"command", make_command},
   };
   return kTable;
 }
@@ -18,6 +23,13 @@ Result<std::unique_ptr<Provider>> make_provider(const ProviderSpec& spec) {
   for (const TableRow& row : provider_table()) {
     if (row.name == spec.name) return row.make(spec);
     known += fmt::format("{}\"{}\"", known.empty() ? "" : ", ", row.name);
+  }
+  if (const ProviderSheet* sheet = find_provider_sheet(spec.name)) {
+    return fail(ErrorKind::unsupported,
+                fmt::format("{} is not supported yet: this version of skyward cannot rent machines "
+                            "there; nothing was started",
+                            sheet->title),
+                "it knows " + known);
   }
   return fail(ErrorKind::invalid, fmt::format("there is no provider named \"{}\"", spec.name),
               "this build of skyward knows " + known);

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "skyward/spec/provider_settings.h"
+
 namespace skyward::provider {
 namespace {
 
@@ -20,6 +22,15 @@ TEST(Table, AnUnknownNameIsAnsweredWithTheKnownOnes) {
   EXPECT_EQ(made.error().kind, ErrorKind::invalid);
   EXPECT_EQ(made.error().message, "there is no provider named \"cloud9\"");
   EXPECT_TRUE(made.error().hint.contains("\"local\"")) << made.error().hint;
+}
+
+TEST(Table, CloudsThatAreOnlyDescribedAreUnsupported) {
+  for (const ProviderSheet& sheet : provider_sheets()) {
+    const auto made = make_provider({.name = std::string(sheet.name)});
+    if (made) continue;
+    EXPECT_EQ(made.error().kind, ErrorKind::unsupported);
+    EXPECT_TRUE(made.error().message.starts_with(std::string(sheet.title) + " is not supported"));
+  }
 }
 
 }  // namespace

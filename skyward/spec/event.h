@@ -65,8 +65,12 @@ struct BootstrapProgress {
   std::string step{};  // uv, apt, deps, volumes, skyward, server
   bool operator==(const BootstrapProgress&) const = default;
 };
+// The node is ready. What that took, in seconds:
 struct BootstrapCompleted {
   std::string instance_id{};
+  double connect_seconds = 0;      // reach it, bring the agent and its files, start it
+  double environment_seconds = 0;  // the image
+  double workers_seconds = 0;      // from there to the last worker's greeting
   bool operator==(const BootstrapCompleted&) const = default;
 };
 struct TaskPoolInitCompleted {
@@ -157,6 +161,7 @@ struct PoolStopped {
   double setup_seconds = 0;  // from open to ready
   double total_seconds = 0;
   std::vector<NodeReceipt> nodes{};
+  double first_call_seconds = 0;  // from the first call to its answer; 0 without one
   bool operator==(const PoolStopped&) const = default;
 };
 // Something failed or deserves attention; the pool may go on.

@@ -26,6 +26,12 @@ struct Image {
   // pip_extra_index_url, python; lists sorted; the separators ", " and ": "; non-ASCII as \uXXXX.
   // The order of packages does not matter.
   std::string content_hash() const;
+
+  // A bash script that makes a bare Debian or Ubuntu machine into this image, in /opt/skyward; run
+  // again, it only looks whether all is there. With a `ttl` (seconds, not negative) the machine is
+  // switched off after that time; the timer is armed first of all, so that a script that hangs is
+  // covered too. The image must be valid.
+  std::string bootstrap(int ttl = 0) const;
 };
 
 // Refuses what is no requirement as pip or apt reads it: empty or option-like package names

@@ -33,6 +33,13 @@ inline constexpr std::uint32_t kAcknowledgeEvery = 64;
 
 // Below this, bytes travel inside the frame; from here on they are stored once and shared.
 inline constexpr std::size_t kBlobThresholdBytes = std::size_t{64} << 10;
+// Parts in which they go where memory cannot be passed on: what a heartbeat may have to wait for.
+inline constexpr std::size_t kBlobChunkBytes = std::size_t{256} << 10;
+// Blobs without a task that a node keeps for the next one: at most this, and a quarter of its
+// memory.
+inline constexpr std::uint64_t kMaxKeptBlobBytes = std::uint64_t{16} << 30;
+// A function's body is written to each worker process in one piece.
+inline constexpr std::uint64_t kMaxFunctionBytes = std::uint64_t{2} << 30;
 
 // ---- Tasks
 
@@ -51,11 +58,18 @@ inline constexpr Duration kCancelGrace = 2s;
 // The engine gives up waiting for the agent's word.
 inline constexpr Duration kCancelBackstop = 10s;
 
+// A caller of quick functions waits awake for so long before it sleeps: several times what a warm
+// call takes.
+inline constexpr Duration kAwakeWait = 300us;
+
 // ---- Nodes
 
 // One pool's table of nodes stays small; each slot is a process.
 inline constexpr int kMaxNodes = 10000;
 inline constexpr int kMaxConcurrency = 1024;
+// Nodes of a larger pool are not told of each other one by one: the list goes into an environment
+// variable, which Linux keeps below 128 KiB, and is as long for each node as there are nodes.
+inline constexpr std::size_t kMaxPeersTold = 1024;
 inline constexpr Duration kHeartbeatInterval = 1s;
 // Silence after which a node counts as lost.
 inline constexpr Duration kHeartbeatTimeout = 10s;
@@ -72,6 +86,8 @@ inline constexpr std::uint32_t kMaxWorkerStartFailures = 3;
 inline constexpr std::uint32_t kMaxNodeReplacements = 3;
 // An agent whose link dropped is awaited this long.
 inline constexpr Duration kReconnectTimeout = 30s;
+// After the end of the pool's lifetime, before agents end by themselves.
+inline constexpr Duration kLifetimeGrace = 30s;
 // Shutdown to the end of the agent, then SIGKILL.
 inline constexpr Duration kCloseTimeout = 10s;
 

@@ -1,11 +1,17 @@
 #pragma once
 
-// What a cloud sells and what it sold: values that engine and providers exchange.
+// What a cloud sells and what it sold: values that engine and providers exchange, and the choice
+// among offers.
 
+#include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "skyward/base/error.h"
+#include "skyward/spec/accelerator.h"
 
 namespace skyward {
 
@@ -15,12 +21,33 @@ struct Offer {
   std::string region{};
   int cpus = 0;
   double memory_gb = 0;
+  std::string accelerator{};  // its devices' model; empty without
+  double accelerator_count = 0;
+  double accelerator_memory_gb = 0;  // of one device; 0: not told
+  std::string architecture{};        // "x86_64", "arm64"; empty: not told
   std::optional<double> price_on_demand{};
   std::optional<double> price_spot{};
   int billing_increment_minutes = 0;
 
   bool operator==(const Offer&) const = default;
 };
+
+// What a machine must have at least. A request without an accelerator takes a machine that has one
+// only when no other fits.
+struct OfferRequest {
+  std::optional<Accelerator> accelerator{};
+  double cpus = 1;
+  std::int64_t memory_mb = 1024;
+  std::string architecture{};  // empty: any
+  bool prefer_spot = false;    // order by spot price where one is known
+};
+
+// Positions of the offers that fit, the best first: by price (unknown ones last), then the fewest
+// devices, processors and memory, then by name. When none fits, the error names what was near.
+Result<std::vector<std::size_t>> rank_offers(std::span<const Offer> offers,
+                                             const OfferRequest& request);
+// The best of them.
+Result<Offer> select_instance(std::span<const Offer> offers, const OfferRequest& request);
 
 // What prepare() made for a pool, as data: enough to tear it down from another process.
 struct Cluster {

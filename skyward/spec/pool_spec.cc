@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include "skyward/spec/limits.h"
+#include "skyward/spec/provider_settings.h"
 
 namespace skyward {
 
 namespace {
+
+constexpr double kMostCpus = 10000;
 
 Status check_range(std::string_view name, int value, int largest, std::string_view advice) {
   if (value >= 1 && value <= largest) return {};
@@ -15,11 +18,46 @@ Status check_range(std::string_view name, int value, int largest, std::string_vi
               std::string(advice));
 }
 
+// What each machine must have, and what it may cost.
+Status check_machine(const PoolSpec& spec) {
+  if (spec.accelerator) {
+    const auto accelerator = checked(*spec.accelerator);
+    if (!accelerator) return fail(accelerator);
+  }
+  if (!(spec.cpus >= 0 && spec.cpus <= kMostCpus)) {
+    return fail(ErrorKind::invalid, fmt::format("cpu={:g} is out of range", spec.cpus),
+                "give the processors that each worker needs, for example 4");
+  }
+  if (spec.memory_mb < 0) {
+    return fail(ErrorKind::invalid, fmt::format("memory={} MB is negative", spec.memory_mb),
+                "give the memory that each worker needs, for example \"32GB\"");
+  }
+  if (!spec.architecture.empty() && spec.architecture != "x86_64" && spec.architecture != "arm64") {
+    return fail(ErrorKind::invalid,
+                fmt::format("architecture=\"{}\" is not known", spec.architecture),
+                "choose \"x86_64\" or \"arm64\", or leave it out for the cheaper one");
+  }
+  if (spec.max_hourly_cost && !(*spec.max_hourly_cost > 0)) {
+    return fail(ErrorKind::invalid,
+                fmt::format("max_hourly_cost={:g} is no amount", *spec.max_hourly_cost),
+                "give dollars an hour for all machines together, or leave it out");
+  }
+  if (Status status = validate(spec.spot); !status) return status;
+  return validate(spec.volumes);
+}
+
 }  // namespace
+
+int workers_per_node(const PoolSpec& spec) {
+  return spec.accelerator ? workers_per_node(*spec.accelerator) : 1;
+}
 
 Status validate(const PoolSpec& spec) {
   if (spec.provider.name.empty()) {
     return fail(ErrorKind::invalid, "no provider is named", "name one, for example \"local\"");
+  }
+  if (Status status = validate_settings(spec.provider.name, spec.provider.settings); !status) {
+    return status;
   }
   if (Status status = check_range("nodes", spec.nodes, kMaxNodes,
                                   "a pool has at least one node; for more, open several pools");
@@ -32,6 +70,7 @@ Status validate(const PoolSpec& spec) {
       !status) {
     return status;
   }
+  if (Status status = check_machine(spec); !status) return status;
   if (spec.timeout < Duration::zero()) {
     return fail(ErrorKind::invalid,
                 fmt::format("timeout={:g} s is negative: it is the lifetime of the pool's machines",

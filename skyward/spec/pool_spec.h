@@ -4,13 +4,17 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "skyward/base/error.h"
 #include "skyward/base/time.h"
+#include "skyward/spec/accelerator.h"
 #include "skyward/spec/image.h"
+#include "skyward/spec/spot.h"
+#include "skyward/spec/volume.h"
 
 namespace skyward {
 
@@ -29,6 +33,11 @@ struct WorkerRuntime {
   // Interpreter of an empty image on this machine (the driver's own); "" for C++ workers.
   std::string python{};
   std::map<std::string, std::string> environment{};
+  // For nodes that do not share this machine's files: tar files of modules, each named by its
+  // content, unpacked there and importable in this order. "{archive}" at the start of a word of
+  // `command` becomes the directory of the first.
+  std::vector<std::string> archives{};
+  std::string uv{};  // this machine's uv, for nodes that have none; empty: not brought along
   bool operator==(const WorkerRuntime&) const = default;
 };
 
@@ -36,15 +45,36 @@ struct PoolSpec {
   ProviderSpec provider{};
   Image image{};
   int nodes = 1;
+  // What each machine must have. `cpus` and `memory_mb` are for one worker: a machine whose GPUs
+  // are split needs as many times of it. 0: whatever there is.
+  std::optional<Accelerator> accelerator{};
+  double cpus = 0;
+  std::int64_t memory_mb = 0;
+  std::string architecture{};  // "x86_64" or "arm64"; empty: the cheaper one
+  std::string machine{};       // the provider's name of the type; empty: chosen by the above
+  Spot spot{};
+  std::optional<double> max_hourly_cost{};  // dollars an hour, of all machines together
+  std::vector<Volume> volumes{};
   int concurrency = 1;                       // slots per worker
   Duration timeout{};                        // lifetime of the pool's machines
   std::map<std::string, std::string> env{};  // merged over image.env
   bool collect_metrics = true;
   WorkerRuntime runtime{};
-  std::string agent_path{};  // the skyward-agent binary to run or to upload
+  std::string agent_path{};   // the skyward-agent binary to run or to upload
+  std::string record_root{};  // directory for the pool's log files (pool_record.h); empty: none
+
+  // Of nodes on other machines. A connection on which nothing comes for `heartbeat_timeout` is made
+  // again; a node that cannot be reached for `reconnect_timeout` more is lost. A machine ends
+  // itself when this program has been silent for `lease`.
+  Duration heartbeat_timeout = std::chrono::seconds(3);
+  Duration reconnect_timeout = std::chrono::seconds(12);
+  Duration lease = std::chrono::minutes(10);
 
   bool operator==(const PoolSpec&) const = default;
 };
+
+// Workers of each machine: one, or one for each partition of its GPUs.
+int workers_per_node(const PoolSpec& spec);
 
 // Everything that can be refused before anything is bought.
 Status validate(const PoolSpec& spec);

@@ -75,5 +75,42 @@ TEST(PoolSpec, RefusalsNameTheValueAndWhatIsAllowed) {
   EXPECT_EQ(refusal(spec), "agent_path is empty: the skyward-agent program was not found");
 }
 
+TEST(PoolSpec, WhatEachMachineMustHave) {
+  PoolSpec spec = good();
+  spec.accelerator = Accelerator{.name = "H100", .count = 2, .mig = "3g.40gb"};
+  spec.cpus = 4;
+  spec.memory_mb = 1024;
+  spec.architecture = "arm64";
+  spec.max_hourly_cost = 12.5;
+  spec.volumes = {{.mount_path = "/data", .bucket = "my-bucket"}};
+  EXPECT_TRUE(validate(spec));
+  EXPECT_EQ(workers_per_node(spec), 4);
+  EXPECT_EQ(workers_per_node(good()), 1);
+
+  spec.accelerator->name = "H1OO";
+  EXPECT_EQ(refusal(spec), "there is no accelerator named \"H1OO\"");
+  spec = good();
+  spec.cpus = -1;
+  EXPECT_EQ(refusal(spec), "cpu=-1 is out of range");
+  spec = good();
+  spec.memory_mb = -1;
+  EXPECT_EQ(refusal(spec), "memory=-1 MB is negative");
+  spec = good();
+  spec.architecture = "vax";
+  EXPECT_EQ(refusal(spec), "architecture=\"vax\" is not known");
+  spec = good();
+  spec.max_hourly_cost = 0;
+  EXPECT_EQ(refusal(spec), "max_hourly_cost=0 is no amount");
+  spec = good();
+  spec.spot = Spot::Percent(2);
+  EXPECT_EQ(refusal(spec), "spot=2 is no share: allowed is 0 to 1");
+  spec = good();
+  spec.volumes = {{.mount_path = "/", .bucket = "my-bucket"}};
+  EXPECT_EQ(refusal(spec), "volume: mount_path=\"/\" would hide a part of the system");
+  spec = good();
+  spec.provider = {.name = "aws", .settings = {{"use_ssm", "perhaps"}}};
+  EXPECT_EQ(refusal(spec), "AWS(use_ssm=\"perhaps\") does not fit");
+}
+
 }  // namespace
 }  // namespace skyward

@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <bit>
+#include <charconv>
 #include <iterator>
 #include <numeric>
 #include <random>
 #include <span>
 
 #include "skyward/base/check.h"
+#include "skyward/spec/accelerator.h"
 #include "skyward/spec/json_text.h"
 
 namespace skyward {
@@ -95,8 +97,27 @@ void shuffle(std::span<std::size_t> order, std::uint64_t seed) {
   }
 }
 
-// Accelerators made by AWS for its own frameworks; they need other libraries than GPUs.
-bool is_trainium(std::string_view model) { return model.starts_with("Trainium"); }
+// "accelerators":[…],"total_accelerators":n
+std::string devices_json(const std::vector<std::string>& names, int total) {
+  std::string out = "\"accelerators\":[";
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (i > 0) out += ',';
+    append_json_string(out, names[i]);
+  }
+  fmt::format_to(std::back_inserter(out), R"(],"total_accelerators":{})", total);
+  return out;
+}
+
+// "accelerator":{…}
+std::string device_json(const std::vector<std::string>& names) {
+  std::string out = "\"accelerator\":";
+  if (names.empty()) return out + "null";
+  out += "{\"type\":";
+  append_json_string(out, names[0]);
+  fmt::format_to(std::back_inserter(out), R"(,"count":{},"is_trainium":{}}})", names.size(),
+                 is_trainium(names[0]));
+  return out;
+}
 
 }  // namespace
 
@@ -105,12 +126,7 @@ std::string to_json(const InstanceInfo& info) {
   const auto append = std::back_inserter(out);
   fmt::format_to(append, R"({{"node":{},"worker":{},"total_nodes":{},"workers_per_node":{})",
                  info.node, info.worker, info.total_nodes, info.workers_per_node);
-  out += ",\"accelerators\":[";
-  for (std::size_t i = 0; i < info.accelerators.size(); ++i) {
-    if (i > 0) out += ',';
-    append_json_string(out, info.accelerators[i]);
-  }
-  fmt::format_to(append, R"(],"total_accelerators":{},"head_addr":)", info.total_accelerators);
+  out += ',' + devices_json(info.accelerators, info.total_accelerators) + ",\"head_addr\":";
   append_json_string(out, info.head_addr);
   fmt::format_to(append, R"(,"head_port":{},"job_id":)", info.head_port);
   append_json_string(out, info.job_id);
@@ -121,17 +137,26 @@ std::string to_json(const InstanceInfo& info) {
     append_json_string(out, info.peers[i].private_ip);
     out += '}';
   }
-  out += "],\"accelerator\":";
-  if (info.accelerators.empty()) {
-    out += "null";
-  } else {
-    out += "{\"type\":";
-    append_json_string(out, info.accelerators[0]);
-    fmt::format_to(append, R"(,"count":{},"is_trainium":{}}})", info.accelerators.size(),
-                   is_trainium(info.accelerators[0]));
-  }
+  out += "]," + device_json(info.accelerators);
   out += ",\"network\":{}}";
   return out;
+}
+
+std::string with_accelerators(std::string compute_pool, const std::vector<std::string>& names) {
+  // No text in it can look like these: a quote inside a JSON string is escaped.
+  constexpr std::string_view kNodes = "\"total_nodes\":";
+  int nodes = 0;
+  if (const std::size_t found = compute_pool.find(kNodes); found != std::string::npos) {
+    const char* begin = compute_pool.data() + found + kNodes.size();
+    std::from_chars(begin, compute_pool.data() + compute_pool.size(), nodes);
+  }
+  const auto replace = [&](const std::string& unknown, const std::string& known) {
+    const std::size_t found = compute_pool.find(unknown);
+    if (found != std::string::npos) compute_pool.replace(found, unknown.size(), known);
+  };
+  replace(devices_json({}, 0), devices_json(names, nodes * static_cast<int>(names.size())));
+  replace(device_json({}), device_json(names));
+  return compute_pool;
 }
 
 std::vector<std::size_t> shard_indices(std::size_t count, int index, int total,

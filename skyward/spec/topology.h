@@ -27,7 +27,7 @@ struct InstanceInfo {
   std::string head_addr{};
   int head_port = 29500;
   std::string job_id{};
-  std::vector<Peer> peers{};  // by node
+  std::vector<Peer> peers{};  // by node; empty in a pool of more than kMaxPeersTold
 
   bool operator==(const InstanceInfo&) const = default;
 
@@ -40,6 +40,11 @@ struct InstanceInfo {
 // worker, total_nodes, workers_per_node, accelerators, total_accelerators, head_addr, head_port,
 // job_id, peers, accelerator, network.
 std::string to_json(const InstanceInfo& info);
+
+// The same text for a node on which these devices were found: to_json() of the driver, which does
+// not know them yet, with `accelerators`, `total_accelerators` (nodes are alike) and `accelerator`
+// filled in.
+std::string with_accelerators(std::string compute_pool, const std::vector<std::string>& names);
 
 // The positions (0 … count−1) that rank `index` of `total` gets. Strided over the (optionally
 // shuffled) order, nothing dropped; with `drop_last` contiguous blocks of equal length, the tail

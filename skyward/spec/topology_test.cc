@@ -103,5 +103,17 @@ TEST(InstanceInfo, RanksCountWorkersNotNodes) {
   EXPECT_TRUE(InstanceInfo{}.is_head());
 }
 
+TEST(InstanceInfo, DevicesAreFilledInOnTheNode) {
+  InstanceInfo info{.node = 1, .total_nodes = 3, .head_addr = "\"accelerators\":[]", .job_id = "1"};
+  const std::string before = to_json(info);
+  EXPECT_EQ(with_accelerators(before, {}), before);
+  info.accelerators = {"H100-80GB", "H100-80GB"};
+  info.total_accelerators = 6;
+  EXPECT_EQ(with_accelerators(before, info.accelerators), to_json(info));
+  info.accelerators = {"Trainium2"};
+  info.total_accelerators = 3;
+  EXPECT_EQ(with_accelerators(before, info.accelerators), to_json(info));
+}
+
 }  // namespace
 }  // namespace skyward

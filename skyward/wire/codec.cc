@@ -21,14 +21,16 @@ constexpr std::array<std::uint8_t, 4> kMagic{'S', 'K', 'Y', '1'};
 constexpr std::size_t kKeepBuilderBytes = std::size_t{1} << 20;
 constexpr std::size_t kHeaderAlignment = 8;  // of the widest number in message.fbs
 
-Status check_payload(std::string_view what, const Payload& payload, std::uint64_t inline_bytes) {
+Status check_payload(std::string_view what, const Payload& payload, const Buffer& body) {
   if (payload.buffers.size() > kMaxBuffers) {
     return fail(
         ErrorKind::invalid,
         fmt::format("{} has {} buffers, more than {}", what, payload.buffers.size(), kMaxBuffers),
         "Join small arrays into larger ones.");
   }
+  std::uint64_t inline_bytes = body.in_blob() ? 0 : body.size;
   std::vector<std::pair<BlobId, int>> blobs;
+  if (body.in_blob()) blobs.emplace_back(body.blob.id, -1);
   for (const Buffer& buffer : payload.buffers) {
     if (!buffer.in_blob()) {
       inline_bytes += buffer.size;
@@ -63,16 +65,18 @@ std::size_t EncodedFrame::size() const {
 
 Status check_limits(const Message& message) {
   if (const auto* run = std::get_if<RunTask>(&message)) {
-    return check_payload("the call", run->arguments, run->body.size());
+    return check_payload("the call", run->arguments, run->body);
   }
   if (const auto* result = std::get_if<TaskResult>(&message)) {
-    return check_payload("the result", result->payload, 0);
+    return check_payload("the result", result->payload, {});
   }
   if (const auto* item = std::get_if<StreamItem>(&message)) {
-    return check_payload("the item", item->payload, 0);
+    return check_payload("the item", item->payload, {});
   }
   return {};
 }
+
+Status check_limits(const Payload& arguments) { return check_payload("the call", arguments, {}); }
 
 EncodedFrame encode(const Message& message, Envelope envelope) {
   // Kept from message to message: allocating anew would cost more than the encoding itself.

@@ -25,7 +25,7 @@ namespace skyward::wire {
 inline constexpr std::size_t kFramePrefixBytes = 24;
 
 // Numbers that wire/session.h puts on a frame. A sequence of 0 means: outside the numbered stream
-// (Hello, Welcome, Heartbeat).
+// (Hello, Welcome, Farewell, Heartbeat).
 struct Envelope {
   std::uint64_t sequence = 0;
   std::uint64_t acknowledged = 0;  // everything up to here has arrived
@@ -47,6 +47,8 @@ struct EncodedFrame {
 // blobs, bytes that are in no blob. To be asked where the data comes in, so that the one who made
 // it gets the error. Fails with `invalid`.
 Status check_limits(const Message& message);
+// The same for the arguments of a call that are no message yet.
+Status check_limits(const Payload& arguments);
 
 // A blob is carried once, however many buffers are windows into it. A message over the limits is a
 // bug of the caller (CHECK). Any thread.
@@ -70,7 +72,8 @@ struct DecodedFrame {
 
 // Decodes what follows the prefix. `body` is kept by the message's small buffers (no copy). `blobs`
 // are the blobs made of the received descriptors, in order; their ids and sizes are taken from the
-// header. Fails with `invalid` on anything malformed.
+// header. Blobs that the header lists and no descriptor came for are without a descriptor: the
+// receiver has them. Fails with `invalid` on anything malformed.
 Result<DecodedFrame> decode(ByteView header, SharedBytes body, std::vector<Blob> blobs);
 
 }  // namespace skyward::wire

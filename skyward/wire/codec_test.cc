@@ -185,7 +185,7 @@ TEST(Codec, ABigMessageDoesNotSpoilTheNext) {
 
 TEST(Codec, RefusesUsersDataThatFitsNoFrame) {
   RunTask run;
-  run.body = SharedBytes(std::string(1000, 'f'));
+  run.body = small_buffer(SharedBytes(std::string(1000, 'f')));
   EXPECT_TRUE(check_limits(run));
 
   const SharedBytes large{Bytes(kMaxFrameBodyBytes)};

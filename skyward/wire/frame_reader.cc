@@ -95,10 +95,12 @@ class Reader {
     result.buffers.reserve(buffers->size());
     for (const schema::Buffer* buffer : *buffers) {
       if (problem_ != nullptr) return {};
-      result.buffers.push_back(buffer->blob() < 0 ? small(*buffer) : window(*buffer));
+      result.buffers.push_back(this->buffer(*buffer));
     }
     return result;
   }
+
+  Buffer buffer(const schema::Buffer& from) { return from.blob() < 0 ? small(from) : window(from); }
 
   // The next bytes of the body.
   SharedBytes take(std::uint64_t size) {
@@ -114,6 +116,9 @@ class Reader {
 
   void take_blobs(const Items<const schema::Blob*>* listed) {
     const std::size_t count = listed == nullptr ? 0 : listed->size();
+    // Without any descriptor the receiver has the blobs already.
+    const bool known = blobs_.empty();
+    if (known) blobs_.resize(std::min(count, kMaxFrameDescriptors));
     if (count != blobs_.size()) {
       fail("it announces another number of blobs than it brings");
       return;
@@ -122,6 +127,7 @@ class Reader {
     for (std::size_t i = 0; i < count; ++i) {
       const schema::Blob* blob = listed->Get(static_cast<flatbuffers::uoffset_t>(i));
       if (blob->size() == 0) fail("it has a blob without bytes");
+      if (known && blob->id() == 0) fail("it lists a blob without a name");
       blobs_[i].id = BlobId{blob->id()};
       blobs_[i].size = blob->size();
     }
@@ -180,7 +186,8 @@ Hello read(Reader& reader, const schema::Hello& from) {
           .pool = reader.text(from.pool()),
           .node = NodeId{from.node()},
           .descriptors = from.descriptors(),
-          .last_received = from.last_received()};
+          .last_received = from.last_received(),
+          .token = reader.text(from.token())};
 }
 
 Configure read(Reader& reader, const schema::Configure& from) {
@@ -195,7 +202,10 @@ Configure read(Reader& reader, const schema::Configure& from) {
           .bootstrap = reader.text(from.bootstrap()),
           .bootstrap_environment = reader.key_values(from.bootstrap_environment()),
           .heartbeat_ms = from.heartbeat_ms(),
-          .metrics_ms = from.metrics_ms()};
+          .metrics_ms = from.metrics_ms(),
+          .lease_ms = from.lease_ms(),
+          .lifetime_ms = from.lifetime_ms(),
+          .end_command = reader.texts(from.end_command())};
 }
 
 RunTask read(Reader& reader, const schema::RunTask& from) {
@@ -208,7 +218,7 @@ RunTask read(Reader& reader, const schema::RunTask& from) {
   } else {
     std::memcpy(task.function.value.data(), from.function(), sizeof task.function.value);
   }
-  task.body = reader.take(from.body_bytes());
+  if (from.body() != nullptr) task.body = reader.buffer(*from.body());
   task.arguments = reader.payload(from.arguments());
   task.timeout_ms = from.timeout_ms();
   task.stream_window = from.stream_window();
@@ -235,7 +245,8 @@ Welcome read(Reader& reader, const schema::Welcome& from) {
           .process = from.process(),
           .hostname = reader.text(from.hostname()),
           .last_received = from.last_received(),
-          .refusal = reader.text(from.refusal())};
+          .refusal = reader.text(from.refusal()),
+          .blob_bytes = from.blob_bytes()};
 }
 
 BootstrapStep read(Reader& reader, const schema::BootstrapStep& from) {
@@ -301,6 +312,20 @@ MetricsSample read(Reader&, const schema::MetricsSample& from) {
           .gpu_temperature = optional(from.gpu_temperature())};
 }
 
+Farewell read(Reader& reader, const schema::Farewell& from) { return {reader.text(from.reason())}; }
+
+BlobChunk read(Reader& reader, const schema::BlobChunk& from) {
+  BlobChunk chunk{.blob = BlobId{from.blob()},
+                  .size = from.size(),
+                  .offset = from.offset(),
+                  .bytes = reader.take(from.bytes())};
+  if (chunk.bytes.empty()) reader.fail("a part of a blob is empty");
+  if (chunk.offset > chunk.size || chunk.bytes.size() > chunk.size - chunk.offset) {
+    reader.fail("a part of a blob is outside of it");
+  }
+  return chunk;
+}
+
 Heartbeat read(Reader&, const schema::Heartbeat&) { return {}; }
 
 Message read_body(Reader& reader, const schema::Frame& frame) {
@@ -339,6 +364,10 @@ Message read_body(Reader& reader, const schema::Frame& frame) {
       return read(reader, *frame.body_as_Recalled());
     case schema::Body::MetricsSample:
       return read(reader, *frame.body_as_MetricsSample());
+    case schema::Body::Farewell:
+      return read(reader, *frame.body_as_Farewell());
+    case schema::Body::BlobChunk:
+      return read(reader, *frame.body_as_BlobChunk());
     case schema::Body::Heartbeat:
       return read(reader, *frame.body_as_Heartbeat());
     case schema::Body::NONE:

@@ -78,12 +78,14 @@ class Writer {
     schema::Buffer* out = nullptr;
     const Offset<Items<const schema::Buffer*>> offset =
         builder_.CreateUninitializedVectorOfStructs<schema::Buffer>(payload.buffers.size(), &out);
-    for (const Buffer& buffer : payload.buffers) {
-      const std::int32_t blob = buffer.in_blob() ? position(buffer.blob) : -1;
-      *out++ = schema::Buffer(buffer.size, buffer.offset, blob, 0);
-      if (blob < 0) append(buffer.bytes);
-    }
+    for (const Buffer& next : payload.buffers) *out++ = buffer(next);
     return offset;
+  }
+
+  schema::Buffer buffer(const Buffer& from) {
+    const std::int32_t blob = from.in_blob() ? position(from.blob) : -1;
+    if (blob < 0) append(from.bytes);
+    return {from.size, from.offset, blob, 0};
   }
 
   void append(const SharedBytes& bytes) {
@@ -117,8 +119,10 @@ class Writer {
                   "a payload has more than {} blobs; its maker must put several buffers in one",
                   kMaxFrameDescriptors);
     blobs_[blob_count_] = &blob;
-    frame_.descriptors.push_back(blob.descriptor);
-    frame_.keep.push_back(blob.storage);
+    if (blob.descriptor >= 0) {
+      frame_.descriptors.push_back(blob.descriptor);
+      frame_.keep.push_back(blob.storage);
+    }
     return static_cast<std::int32_t>(blob_count_++);
   }
 
@@ -131,8 +135,9 @@ class Writer {
 auto write(Writer& to, const Hello& from) {
   const auto version = to.text(from.version);
   const auto pool = to.text(from.pool);
+  const auto token = to.text(from.token);
   return schema::CreateHello(to.builder(), from.protocol, version, pool, from.node.value,
-                             from.descriptors, from.last_received);
+                             from.descriptors, from.last_received, token);
 }
 
 auto write(Writer& to, const Configure& from) {
@@ -144,21 +149,23 @@ auto write(Writer& to, const Configure& from) {
   });
   const auto bootstrap = to.text(from.bootstrap);
   const auto bootstrap_environment = to.key_values(from.bootstrap_environment);
+  const auto end_command = to.texts(from.end_command);
   return schema::CreateConfigure(to.builder(), worker_command, directory, workers, from.concurrency,
                                  bootstrap, bootstrap_environment, from.heartbeat_ms,
-                                 from.metrics_ms);
+                                 from.metrics_ms, from.lease_ms, from.lifetime_ms, end_command);
 }
 
 auto write(Writer& to, const RunTask& from) {
   schema::FunctionId function;
   static_assert(sizeof function == sizeof from.function.value);
   std::memcpy(&function, from.function.value.data(), sizeof function);
-  to.append(from.body);
+  const schema::Buffer body = from.body.empty() ? schema::Buffer() : to.buffer(from.body);
   const auto arguments = to.payload(from.arguments);
   const auto worker =
       from.worker ? flatbuffers::Optional<std::uint32_t>(*from.worker) : flatbuffers::nullopt;
   return schema::CreateRunTask(to.builder(), from.task.value, from.attempt, worker, &function,
-                               from.body.size(), arguments, from.timeout_ms, from.stream_window);
+                               from.body.empty() ? nullptr : &body, arguments, from.timeout_ms,
+                               from.stream_window);
 }
 
 auto write(Writer& to, const CancelTask& from) {
@@ -187,7 +194,7 @@ auto write(Writer& to, const Welcome& from) {
   const auto hostname = to.text(from.hostname);
   const auto refusal = to.text(from.refusal);
   return schema::CreateWelcome(to.builder(), from.protocol, version, from.process, hostname,
-                               from.last_received, refusal);
+                               from.last_received, refusal, from.blob_bytes);
 }
 
 auto write(Writer& to, const BootstrapStep& from) {
@@ -246,6 +253,17 @@ auto write(Writer& to, const MetricsSample& from) {
       to.builder(), from.cpu_percent, from.memory_percent, from.memory_used_mb,
       from.memory_total_mb, optional(from.gpu_utilization), optional(from.gpu_memory_used_mb),
       optional(from.gpu_memory_total_mb), optional(from.gpu_temperature));
+}
+
+auto write(Writer& to, const Farewell& from) {
+  const auto reason = to.text(from.reason);
+  return schema::CreateFarewell(to.builder(), reason);
+}
+
+auto write(Writer& to, const BlobChunk& from) {
+  to.append(from.bytes);
+  return schema::CreateBlobChunk(to.builder(), from.blob.value, from.size, from.offset,
+                                 from.bytes.size());
 }
 
 auto write(Writer& to, const Heartbeat&) { return schema::CreateHeartbeat(to.builder()); }

@@ -6,6 +6,7 @@
 // shared memory, passed on by descriptor or by chunks, and referred to by id. Nothing in this room
 // looks into the bytes.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -16,10 +17,14 @@
 
 namespace skyward::wire {
 
+// The first bytes of a SHA-256.
+using ContentId = std::array<std::uint8_t, 16>;
+
 // One large run of bytes in shared memory. Copies share it.
 struct Blob {
   BlobId id;                            // 0 for a blob that only one message carries (a result)
   std::uint64_t size = 0;               // bytes
+  ContentId content{};                  // hash of the bytes; all zero: not known
   int descriptor = -1;                  // a memfd, owned by `storage`
   std::shared_ptr<const void> storage;  // keeps the descriptor (and any mapping) alive
 
@@ -34,6 +39,7 @@ struct Buffer {
   std::uint64_t size = 0;    // of the buffer, in both cases
 
   bool in_blob() const { return blob.size != 0; }
+  bool empty() const { return size == 0; }
   bool operator==(const Buffer&) const = default;
 };
 

@@ -11,7 +11,7 @@ namespace skyward::wire {
 
 bool is_numbered(const Message& message) {
   return !std::holds_alternative<Hello>(message) && !std::holds_alternative<Welcome>(message) &&
-         !std::holds_alternative<Heartbeat>(message);
+         !std::holds_alternative<Farewell>(message) && !std::holds_alternative<Heartbeat>(message);
 }
 
 Envelope Session::number(Message message) {

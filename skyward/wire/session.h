@@ -17,13 +17,13 @@
 
 namespace skyward::wire {
 
-// Everything but Hello, Welcome and Heartbeat.
+// Everything but Hello, Welcome, Farewell and Heartbeat.
 bool is_numbered(const Message& message);
 
 class Session {
  public:
   // Numbers a message and keeps it for re-sending. Returns the envelope to send it under.
-  // Hello, Welcome and Heartbeat are not numbered: use control().
+  // Hello, Welcome, Farewell and Heartbeat are not numbered: use control().
   Envelope number(Message message);
 
   // Envelope for a message outside the numbered stream; carries the acknowledgement.

@@ -32,7 +32,7 @@ inline RunTask rich_run_task() {
   for (std::size_t i = 0; i < run.function.value.size(); ++i) {
     run.function.value[i] = static_cast<std::uint8_t>(0xa0 + i);
   }
-  run.body = shared_text("the function");
+  run.body = small_buffer(shared_text("the function"));
   run.arguments = rich_payload();
   run.timeout_ms = 60'000;
   run.stream_window = 16;
@@ -60,7 +60,8 @@ inline std::vector<Message> every_kind() {
             .pool = "job-1",
             .node = NodeId{4},
             .descriptors = true,
-            .last_received = 99},
+            .last_received = 99,
+            .token = "sesame"},
       Configure{.worker_command = {"python", "-m", "skyward._worker", ""},
                 .directory = "work",
                 .workers = {{{{"RANK", "0"}, {"EMPTY", ""}}}, {}, {{{"RANK", "2"}}}},
@@ -68,7 +69,10 @@ inline std::vector<Message> every_kind() {
                 .bootstrap = "set -e\necho hello\n",
                 .bootstrap_environment = {{"TOKEN", "secret"}},
                 .heartbeat_ms = 500,
-                .metrics_ms = 0},
+                .metrics_ms = 0,
+                .lease_ms = 600'000,
+                .lifetime_ms = 86'400'000,
+                .end_command = {"shutdown", "-h", "now"}},
       rich_run_task(),
       RunTask{},
       CancelTask{TaskId{5}},
@@ -82,7 +86,8 @@ inline std::vector<Message> every_kind() {
               .process = 4321,
               .hostname = "node-4",
               .last_received = 17,
-              .refusal = "protocol 2 is not mine"},
+              .refusal = "protocol 2 is not mine",
+              .blob_bytes = 1 << 30},
       BootstrapStep{"uv", 1500},
       Ready{{"A100", "A100"}, 9000},
       Failed{.step = "deps",
@@ -104,6 +109,8 @@ inline std::vector<Message> every_kind() {
                     .gpu_memory_total_mb = 80'000,
                     .gpu_temperature = 71},
       MetricsSample{},
+      Farewell{"the pool was closed"},
+      BlobChunk{BlobId{9}, 20, 6, shared_text("part")},
       Heartbeat{},
   };
 }

@@ -72,7 +72,7 @@ def test_forbidden_include_is_found(file: str, header: str) -> None:
         ("skyward/agent/loop.cc", "skyward/io/channel.h"),
         ("skyward/agent/loop.cc", "skyward/agent/core.h"),
         ("skyward/engine/loop.cc", "skyward/provider/provider.h"),
-        ("skyward/engine/ledger.cc", "sqlite3.h"),
+        ("skyward/provider/ledger.cc", "sqlite3.h"),
         ("skyward/pool.cc", "skyward/io/shared_memory.h"),
         ("skyward/pool.cc", "skyward/engine/loop.h"),
         ("python/src/pool.cc", "skyward/wire/payload.h"),

@@ -18,7 +18,7 @@ def dev(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_help_lists_every_verb() -> None:
-    listed = set(re.findall(r"^  ([a-z]+)\s", dev("help").stdout, re.MULTILINE))
+    listed = set(re.findall(r"^  ([a-z-]+)\s", dev("help").stdout, re.MULTILINE))
     assert listed == check_docs.known_verbs((ROOT / "dev").read_text())
     assert {"setup", "build", "demo", "test", "check", "run", "sim", "wheel"} <= listed
 
@@ -95,7 +95,9 @@ def test_ci_sums_its_stages_up(tmp_path: Path) -> None:
 
 
 def ci_verbs() -> list[str]:
-    return re.findall(r"^stage \w+ \./dev (\w+)", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
+    return re.findall(
+        r"^stage \w+ \./dev ([\w-]+)", (ROOT / ".ci" / "run").read_text(), re.MULTILINE
+    )
 
 
 @pytest.mark.parametrize("verb", ci_verbs())

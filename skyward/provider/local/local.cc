@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
-#include <set>
 #include <utility>
 
 #include "skyward/base/check.h"
@@ -13,7 +12,9 @@
 #include "skyward/io/machine.h"
 #include "skyward/io/private_directory.h"
 #include "skyward/io/process.h"
+#include "skyward/provider/local/devices.h"
 #include "skyward/provider/local/environment.h"
+#include "skyward/spec/accelerator_script.h"
 
 namespace skyward::provider {
 
@@ -22,6 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr Duration kLookupTimeout = std::chrono::seconds(10);  // dpkg-query, pip config
+constexpr std::string_view kMachine = "local";
 constexpr std::string_view kIdPrefix = "local-";
 constexpr std::size_t kIdDigits = 8;
 
@@ -96,9 +98,11 @@ class LocalProvider final : public Provider {
   // What prepare() keeps of a spec for the verbs that come after it.
   struct Plan {
     std::string agent_path;
-    Bootstrap bootstrap;             // without its directory
-    io::FileDescriptor lock;         // says that this pool's driver lives
-    std::set<std::string> used_ids;  // an id never comes back for another instance
+    Bootstrap bootstrap;                  // without its directory
+    io::FileDescriptor lock;              // says that this pool's driver lives
+    std::map<std::string, int> used_ids;  // of each instance its node; an id never comes back
+    std::vector<int> devices;             // of all nodes
+    double devices_per_node = 0;
   };
 
   std::string interpreter(const PoolSpec& spec) const;
@@ -106,6 +110,8 @@ class LocalProvider final : public Provider {
   EnvironmentRequest environment_request(const PoolSpec& spec) const;
   Bootstrap plan_bootstrap(const PoolSpec& spec) const;
   std::map<std::string, std::string> pip_config(const std::string& python) const;
+  Status check_machine(const PoolSpec& spec) const;
+  Result<std::vector<int>> devices_for(const PoolSpec& spec) const;
   void remove_abandoned() const;
   Result<std::string> directory_of(const Cluster& cluster) const;
 
@@ -168,7 +174,53 @@ Status LocalProvider::check(const PoolSpec& spec) {
                   "install uv ('pip install uv'), or use an image without packages");
     }
   }
+  if (Status status = check_machine(spec); !status) return status;
   return check_apt(spec.image.apt);
+}
+
+// What is asked of each machine; all nodes of a pool stand on this one.
+Status LocalProvider::check_machine(const PoolSpec& spec) const {
+  const int workers = workers_per_node(spec);
+  if (spec.cpus * workers > io::cpu_count()) {
+    return fail(ErrorKind::invalid,
+                fmt::format("cpu={:g} for each of {} workers: this machine has {}", spec.cpus,
+                            workers, io::cpu_count()),
+                "ask for less, or leave cpu out to use what there is");
+  }
+  if (static_cast<double>(spec.memory_mb) * workers > io::memory_gib() * 1024) {
+    return fail(ErrorKind::invalid,
+                fmt::format("memory={} MB for each of {} workers: this machine has {:.0f}",
+                            spec.memory_mb, workers, io::memory_gib() * 1024),
+                "ask for less, or leave memory out to use what there is");
+  }
+  if (!spec.machine.empty() && spec.machine != kMachine) {
+    return fail(
+        ErrorKind::invalid,
+        fmt::format("machine=\"{}\": the local provider has this machine only", spec.machine),
+        "leave machine out, or take a provider that rents such machines");
+  }
+  if (!spec.volumes.empty()) {
+    return fail(ErrorKind::unsupported,
+                fmt::format("volume: the local provider mounts none, so {} would stay empty",
+                            spec.volumes.front().mount_path),
+                "tasks see this machine's files as they are; leave volume out");
+  }
+  if (const auto devices = devices_for(spec); !devices) return fail(devices);
+  return {};
+}
+
+Result<std::vector<int>> LocalProvider::devices_for(const PoolSpec& spec) const {
+  if (!spec.accelerator) return std::vector<int>();
+  std::vector<Device> devices;
+  if (const auto program = find_program("nvidia-smi", surroundings_.variable)) {
+    io::SpawnOptions query;
+    query.command = device_query(*program);
+    const Result<io::CommandResult> answer = io::run_command(query, kLookupTimeout);
+    if (answer && answer->status.code == 0 && answer->status.signal == 0) {
+      devices = parse_devices(answer->out);
+    }
+  }
+  return choose_devices(devices, *spec.accelerator, spec.nodes);
 }
 
 std::string LocalProvider::interpreter(const PoolSpec& spec) const {
@@ -255,7 +307,7 @@ Bootstrap LocalProvider::plan_bootstrap(const PoolSpec& spec) const {
 }
 
 Result<std::vector<Offer>> LocalProvider::offers(const PoolSpec&, Time) {
-  return std::vector<Offer>{{.instance_type = "local",
+  return std::vector<Offer>{{.instance_type = std::string(kMachine),
                              .region = "localhost",
                              .cpus = io::cpu_count(),
                              .memory_gb = io::memory_gib(),
@@ -277,6 +329,8 @@ Result<Cluster> LocalProvider::prepare(const PoolSpec& spec, const Offer& offer,
   const std::string& root = surroundings_.state_root;
   if (Status status = io::ensure_private_directory(root); !status) return fail(status);
   remove_abandoned();
+  Result<std::vector<int>> devices = devices_for(spec);
+  if (!devices) return fail(devices);
   const Result<int> port = io::free_tcp_port();
   if (!port) return fail(port);
 
@@ -298,7 +352,9 @@ Result<Cluster> LocalProvider::prepare(const PoolSpec& spec, const Offer& offer,
   Plan plan{.agent_path = spec.agent_path,
             .bootstrap = plan_bootstrap(spec),
             .lock = std::move(*lock),
-            .used_ids = {}};
+            .used_ids = {},
+            .devices = *std::move(devices),
+            .devices_per_node = spec.accelerator ? spec.accelerator->count : 0};
   plans_.emplace(id, std::move(plan));
   return Cluster{.id = id,
                  .region = offer.region,
@@ -342,7 +398,7 @@ Result<std::vector<Instance>> LocalProvider::provision(const Cluster& cluster, i
       (void)terminate(cluster, made, deadline);
       return fail(status);
     }
-    plan->second.used_ids.insert(id);
+    plan->second.used_ids.emplace(id, node);
     made.push_back(id);
     instances.push_back(
         {.id = id, .spot = false, .private_ip = "127.0.0.1", .public_ip = std::nullopt});
@@ -394,6 +450,12 @@ Bootstrap LocalProvider::bootstrap(const Cluster& cluster, const Instance& insta
   SKYWARD_CHECK(plan != plans_.end() && directory, "{} was not prepared here", cluster.id);
   Bootstrap bootstrap = plan->second.bootstrap;
   bootstrap.directory = *directory + "/" + instance.id;
+  const auto node = plan->second.used_ids.find(instance.id);
+  if (node != plan->second.used_ids.end() && !plan->second.devices.empty()) {
+    bootstrap.environment.emplace_back(
+        kGpusVariable,
+        devices_of_node(plan->second.devices, plan->second.devices_per_node, node->second));
+  }
   return bootstrap;
 }
 

@@ -253,6 +253,58 @@ TEST_F(Local, AnEmptyImageNeedsNoScript) {
 }
 
 // The script run for real. Packages come from a folder made here: nothing leaves this machine.
+TEST_F(Local, GpusAreGivenToTheNodesOneByOne) {
+  fs::create_directory(root_ + "/bin");
+  std::ofstream(root_ + "/bin/nvidia-smi")
+      << "#!/bin/sh\necho '0, Tesla T4, 15360'\necho '1, Tesla T4, 15360'\n";
+  fs::permissions(root_ + "/bin/nvidia-smi", fs::perms::owner_all);
+  PoolSpec wanted = spec();
+  wanted.nodes = 2;
+  wanted.accelerator = Accelerator{.name = "T4"};
+  const auto provider = make();
+  EXPECT_THAT(provider->check(wanted).error().message, HasSubstr("which has none"));
+
+  variables_["PATH"] = root_ + "/bin:" + variables_["PATH"];
+  ASSERT_TRUE(provider->check(wanted));
+  const Cluster cluster = prepared(*provider, wanted);
+  const auto instances = provider->provision(cluster, 2, 0, kNever);
+  ASSERT_TRUE(instances);
+  for (const int node : {0, 1}) {
+    const auto bootstrap =
+        provider->bootstrap(cluster, instances->at(static_cast<std::size_t>(node)));
+    EXPECT_THAT(bootstrap.environment,
+                testing::Contains(testing::Pair("SKYWARD_GPUS", std::to_string(node))));
+  }
+  const auto again = provider->provision(cluster, 1, 1, kNever);
+  EXPECT_THAT(provider->bootstrap(cluster, again->front()).environment,
+              testing::Contains(testing::Pair("SKYWARD_GPUS", "1")));
+  EXPECT_TRUE(provider->teardown(cluster, kNever));
+
+  wanted.nodes = 3;
+  EXPECT_THAT(provider->check(wanted).error().message, HasSubstr("which has 2 T4"));
+}
+
+TEST_F(Local, WhatThisMachineDoesNotHaveIsRefused) {
+  const auto provider = make();
+  PoolSpec wanted = spec();
+  wanted.cpus = 100000;
+  EXPECT_THAT(provider->check(wanted).error().message, HasSubstr("cpu=100000"));
+  wanted = spec();
+  wanted.memory_mb = std::int64_t{1} << 40;
+  EXPECT_THAT(provider->check(wanted).error().message, HasSubstr("this machine has"));
+  wanted = spec();
+  wanted.machine = "p5.48xlarge";
+  EXPECT_THAT(provider->check(wanted).error().message, HasSubstr("p5.48xlarge"));
+  wanted = spec();
+  wanted.volumes = {{.mount_path = "/data", .bucket = "abc"}};
+  EXPECT_THAT(provider->check(wanted).error().message, HasSubstr("/data"));
+  wanted = spec();
+  wanted.cpus = 1;
+  wanted.memory_mb = 1;
+  wanted.machine = "local";
+  EXPECT_TRUE(provider->check(wanted));
+}
+
 class LocalEnvironment : public Local {
  protected:
   void SetUp() override {

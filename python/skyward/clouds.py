@@ -1,0 +1,150 @@
+"""The clouds as values: where machines are rented, and how. Making one asks nobody anything; what
+its account may do is found out when a pool opens."""
+
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Literal
+
+from skyward.extension import compiled
+
+
+@dataclass(frozen=True)
+class _Cloud:
+    """What the clouds have in common: their settings as text, checked against one table."""
+
+    name: ClassVar[str]
+    remote: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        for setting in fields(self):
+            value = getattr(self, setting.name)
+            if isinstance(value, list):
+                object.__setattr__(self, setting.name, tuple(value))
+        if core := compiled():
+            core.validate_settings(self.name, self.settings())
+
+    def settings(self) -> dict[str, str]:
+        """What is not None, as the engine's provider reads it."""
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        return {name: _text(value) for name, value in values.items() if value is not None}
+
+
+@dataclass(frozen=True)
+class AWS(_Cloud):
+    """Amazon EC2. Credentials are found as Amazon's own tools find them."""
+
+    name: ClassVar[str] = "aws"
+
+    region: str = "us-east-1"
+    use_ssm: bool = False
+    """Reach machines through Session Manager instead of port 22."""
+    ami: str | None = None
+    """Machine image; None: the newest that fits."""
+    ubuntu_version: str = "24.04"
+    subnet_id: str | None = None
+    security_group_id: str | None = None
+    instance_profile_arn: str | None = None
+    username: str | None = None
+    instance_timeout: int = 300
+    """Seconds that a machine lives when the pool sets no timeout."""
+    request_timeout: int = 30
+    allocation_strategy: Literal[
+        "price-capacity-optimized", "capacity-optimized", "lowest-price"
+    ] = "price-capacity-optimized"
+    exclude_burstable: bool = False
+
+
+@dataclass(frozen=True)
+class DigitalOcean(_Cloud):
+    """DigitalOcean's droplets. `token` None: $DIGITALOCEAN_TOKEN."""
+
+    name: ClassVar[str] = "digital_ocean"
+
+    region: str = "nyc1"
+    """nyc1, nyc3, sfo2, sfo3, ams3, sgp1, lon1, fra1 or tor1."""
+    token: str | None = field(default=None, repr=False)
+    ssh_key_fingerprint: str | None = None
+    instance_timeout: int = 300
+
+
+@dataclass(frozen=True)
+class Verda(_Cloud):
+    """Verda. `client_id` and `client_secret` None: $VERDA_CLIENT_ID and $VERDA_CLIENT_SECRET."""
+
+    name: ClassVar[str] = "verda"
+
+    region: str | None = None
+    """None: wherever the machine type is to be had."""
+    client_id: str | None = None
+    client_secret: str | None = field(default=None, repr=False)
+    ssh_key_id: str | None = None
+    instance_timeout: int = 300
+    request_timeout: int = 30
+
+
+@dataclass(frozen=True)
+class VastAI(_Cloud):
+    """Vast.ai's market. `api_key` None: $VAST_API_KEY, else the file that its own tool keeps."""
+
+    name: ClassVar[str] = "vastai"
+
+    api_key: str | None = field(default=None, repr=False)
+    min_reliability: float = 0.95
+    verified_only: bool = True
+    min_cuda: float = 12.0
+    geolocation: str | None = None
+    bid_multiplier: float = 1.2
+    """A bid is this many times the least one."""
+    instance_timeout: int = 300
+    request_timeout: int = 30
+    docker_image: str | None = None
+    disk_gb: int = 100
+    use_overlay: bool = True
+    """A private network among the nodes."""
+    overlay_timeout: int = 120
+    require_direct_port: bool = False
+
+    @staticmethod
+    def ubuntu(version: str = "24.04", cuda: str = "12.9.1", cuda_dist: str = "runtime") -> str:
+        """The name of NVIDIA's container image with these versions, for `docker_image`."""
+        return f"nvcr.io/nvidia/cuda:{cuda}-{cuda_dist}-ubuntu{version}"
+
+
+@dataclass(frozen=True)
+class RunPod(_Cloud):
+    """RunPod. `api_key` None: $RUNPOD_API_KEY, else the file that its own tool keeps."""
+
+    name: ClassVar[str] = "runpod"
+
+    api_key: str | None = field(default=None, repr=False)
+    cluster_mode: Literal["individual", "instant"] = "individual"
+    global_networking: bool | None = None
+    """None: when several nodes with GPUs need it."""
+    cloud_type: Literal["secure", "community"] = "secure"
+    ubuntu: str = "newest"
+    container_disk_gb: int = 50
+    volume_gb: int = 20
+    volume_mount_path: str = "/workspace"
+    registry_auth: str | None = "docker hub"
+    """Name of the stored credential for images; None: none."""
+    data_center_ids: str | tuple[str, ...] = "global"
+    ports: tuple[str, ...] = ("22/tcp",)
+    provision_timeout: int = 300
+    bootstrap_timeout: int = 600
+    instance_timeout: int = 300
+    request_timeout: int = 30
+    cpu_clock: Literal["3c", "5c"] = "3c"
+    bid_multiplier: float = 1
+
+
+CLOUDS: dict[str, type[Any]] = {
+    cloud.name: cloud for cloud in (AWS, DigitalOcean, Verda, VastAI, RunPod)
+}
+"""The classes by the names that ``provider="aws"`` takes."""
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (tuple, list)):
+        return ",".join(map(str, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)

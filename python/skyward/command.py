@@ -1,0 +1,71 @@
+"""Machines that a command reaches."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from skyward.exceptions import ConfigurationError
+
+
+@dataclass(frozen=True)
+class Command:
+    """Nodes that are reached by commands: whatever takes one more argument and runs it in a shell.
+
+        Command(commands=[["podman", "exec", "-i", "c1", "sh", "-c"],
+                          ["podman", "exec", "-i", "c2", "sh", "-c"]])
+
+    ``["kubectl", "exec", "-i", "pod", "--", "sh", "-c"]``, ``["sudo", "-u", "me", "sh", "-c"]`` and
+    ``["sh", "-c"]`` are others. Each command is one node. Skyward brings its agent there and ends
+    it with the pool; machines are neither started nor stopped.
+
+    Parameters:
+        commands: one for each node, each a list of words. More than `nodes`: the others stand in
+            for machines that are lost.
+        python: for nodes that see this machine's files: the interpreter to use there, with this
+            side's version of cloudpickle (``sys.executable``, say). None: each node gets an
+            environment of its own, and this program's modules, as any remote machine does."""
+
+    commands: Sequence[Sequence[str]]
+    python: str | None = None
+    name: str = "command"
+
+    def __post_init__(self) -> None:
+        lists = isinstance(self.commands, (list, tuple))
+        if not lists or not all(_is_command(command) for command in self.commands):
+            raise ConfigurationError(
+                f"commands={self.commands!r}: give a list of commands, each a list of words:"
+                ' [["podman", "exec", "-i", "c1", "sh", "-c"]]'
+            )
+
+    @property
+    def remote(self) -> bool:
+        """Its nodes share no files with this machine."""
+        return self.python is None
+
+    def settings(self) -> dict[str, str]:
+        """What the engine's provider needs to know of this side."""
+        commands = json.dumps([list(command) for command in self.commands])
+        return {"commands": commands, "python": self.python or ""}
+
+    def check(self, accelerator: Any, cpu: int | None, memory: str | None, volume: Any) -> None:
+        """Refuses what cannot be chosen: the machines are there already."""
+        for name, value in (("cpu", cpu), ("memory", memory), ("volume", volume)):
+            if value:
+                raise ConfigurationError(
+                    f"{name}={value!r}: the machines that commands reach are as they are;"
+                    f" leave {name} out"
+                )
+        if accelerator is not None:
+            raise ConfigurationError(
+                f"accelerator={accelerator!r}: the machines that commands reach are as they are;"
+                " leave accelerator out, tasks see what is there"
+            )
+
+
+def _is_command(command: Any) -> bool:
+    return (
+        isinstance(command, (list, tuple))
+        and len(command) > 0
+        and all(isinstance(word, str) for word in command)
+    )

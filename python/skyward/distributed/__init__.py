@@ -1,0 +1,91 @@
+"""Training over all workers of a pool, with the framework's own way to do it.
+
+    @sky.compute
+    @sky.distributed.torch(backend="gloo")
+    def train(rows):
+        model = torch.nn.parallel.DistributedDataParallel(make_model())
+        ...
+
+    with sky.ComputePool(nodes=4) as pool:
+        losses = train(rows) @ pool
+
+A decorator may stand above or below ``@compute``. A call of such a function runs on every worker at
+the same time (``@``): the workers meet, the framework is told who they are and connected, the
+function runs, and all of it is taken down again, so that the next call begins afresh. Outside a
+pool the function just runs.
+
+Every decorator takes `timeout`: how long, in seconds, the workers wait for each other at the start
+of a call."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar, overload
+
+from skyward.distributed.decorate import MEETING_SECONDS, decorator
+from skyward.distributed.detect import detect_framework
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+__all__ = ["detect_framework", "jax", "keras", "tensorflow", "torch", "transformers"]
+
+
+@overload
+def torch(function: F, /) -> F: ...
+@overload
+def torch(backend: str | None = None, *, timeout: float = MEETING_SECONDS) -> Callable[[F], F]: ...
+def torch(backend: Any = None, *, timeout: float = MEETING_SECONDS) -> Any:
+    """PyTorch: inside, ``torch.distributed`` is initialised over all workers.
+
+    `backend`: "nccl" (GPUs) or "gloo" (CPUs); None: nccl where CUDA is, else gloo. Variables that
+    are set: MASTER_ADDR, MASTER_PORT, WORLD_SIZE, RANK, LOCAL_RANK, LOCAL_WORLD_SIZE, NODE_RANK,
+    and with several nodes NCCL_SOCKET_IFNAME and NCCL_DEBUG unless you set them yourself."""
+    return decorator("torch", backend, ("nccl", "gloo", "mpi", "ucc"), timeout)
+
+
+@overload
+def transformers(function: F, /) -> F: ...
+@overload
+def transformers(
+    backend: str | None = None, *, timeout: float = MEETING_SECONDS
+) -> Callable[[F], F]: ...
+def transformers(backend: Any = None, *, timeout: float = MEETING_SECONDS) -> Any:
+    """Hugging Face: as ``torch``; ``transformers.Trainer`` finds the workers by itself."""
+    return decorator("transformers", backend, ("nccl", "gloo", "mpi", "ucc"), timeout)
+
+
+@overload
+def jax(function: F, /) -> F: ...
+@overload
+def jax(*, timeout: float = MEETING_SECONDS) -> Callable[[F], F]: ...
+def jax(function: Any = None, *, timeout: float = MEETING_SECONDS) -> Any:
+    """JAX: inside, ``jax.distributed`` is initialised; ``jax.devices()`` are those of all workers.
+
+    Variables that are set: JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES, JAX_PROCESS_ID, and
+    JAX_LOCAL_DEVICE_COUNT where there are accelerators. Arrays that were made before the call, or
+    in an earlier one, are gone: the devices are new."""
+    return decorator("jax", function, (), timeout)
+
+
+@overload
+def tensorflow(function: F, /) -> F: ...
+@overload
+def tensorflow(*, timeout: float = MEETING_SECONDS) -> Callable[[F], F]: ...
+def tensorflow(function: Any = None, *, timeout: float = MEETING_SECONDS) -> Any:
+    """TensorFlow: inside, TF_CONFIG names all workers, as ``MultiWorkerMirroredStrategy`` needs.
+
+    TensorFlow is reset at the end of the call: tensors and variables do not outlive it."""
+    return decorator("tensorflow", function, (), timeout)
+
+
+@overload
+def keras(function: F, /) -> F: ...
+@overload
+def keras(backend: str | None = None, *, timeout: float = MEETING_SECONDS) -> Callable[[F], F]: ...
+def keras(backend: Any = None, *, timeout: float = MEETING_SECONDS) -> Any:
+    """Keras 3 on "jax" (the default), "tensorflow" or "torch": KERAS_BACKEND is set and the backend
+    initialised before the function imports keras.
+
+    With several workers all begin with the same seed (42). On jax and tensorflow ``model.fit`` is
+    data-parallel: give each worker its own part of the data (``sky.shard``). On torch the process
+    group is there, but Keras does not average gradients: wrap the model in
+    ``DistributedDataParallel`` in a training loop of your own."""
+    return decorator("keras", backend, ("jax", "tensorflow", "torch"), timeout)

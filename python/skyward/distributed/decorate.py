@@ -1,0 +1,91 @@
+"""Puts a framework's session around a function.
+
+The function that a decorator returns travels by value, its session by name: a node looks it up in
+its own package, and imports the framework only when the call begins."""
+
+import contextlib
+from collections.abc import Callable, Generator, Iterator
+from functools import wraps
+from importlib import import_module
+from typing import Any
+
+from skyward.cluster import instance_info
+from skyward.exceptions import ConfigurationError
+from skyward.function import ComputeFunction, is_generator, name_of
+
+MEETING_SECONDS = 300.0
+"""How long workers wait for each other at the start of a call, unless the decorator says."""
+
+_SESSIONS = {
+    "torch": "torch_session",
+    "transformers": "torch_session",
+    "jax": "jax_session",
+    "tensorflow": "tensorflow_session",
+    "keras": "keras_session",
+}
+
+
+def decorator(framework: str, backend: Any, backends: tuple[str, ...], timeout: float) -> Any:
+    """What ``@distributed.NAME(…)`` evaluates to. `backend` is the function itself where the
+    decorator stands bare: ``@distributed.torch``."""
+    bare = callable(backend) or isinstance(backend, ComputeFunction)
+    chosen = None if bare else backend
+    if chosen is not None and chosen not in backends:
+        known = ", ".join(repr(name) for name in backends)
+        raise ConfigurationError(
+            f"distributed.{framework}(backend={chosen!r}): choose one of {known}, or None"
+            if backends
+            else f"distributed.{framework}() takes no {chosen!r}; it stands above a function"
+        )
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < 1e9:
+        raise ConfigurationError(
+            f"distributed.{framework}(timeout={timeout!r}): a positive number of seconds is"
+            " expected"
+        )
+
+    def decorate(target: Any) -> Any:
+        return _surrounded(target, framework, chosen, float(timeout))
+
+    return decorate(backend) if bare else decorate
+
+
+def _surrounded(target: Any, framework: str, backend: str | None, timeout: float) -> Any:
+    if isinstance(target, ComputeFunction):
+        inner = _surrounded(target.local, framework, backend, timeout)
+        return ComputeFunction(inner, target._timeout, target._retries)
+    if not callable(target):
+        raise TypeError(
+            f"@distributed.{framework} needs a function, not {type(target).__name__};"
+            f" options go in parentheses: @distributed.{framework}(timeout=60)"
+        )
+    name = name_of(target)
+    call: Callable[..., Any]
+    if is_generator(target):
+
+        @wraps(target)
+        def call(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+            with session(framework, backend, timeout, name):
+                return (yield from target(*args, **kwargs))
+
+    else:
+
+        @wraps(target)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with session(framework, backend, timeout, name):
+                return target(*args, **kwargs)
+
+    call.__skyward_distributed__ = framework  # type: ignore[attr-defined]
+    return call
+
+
+@contextlib.contextmanager
+def session(framework: str, backend: str | None, timeout: float, name: str) -> Iterator[None]:
+    """The framework, connected over all workers, for the length of the block; nothing outside a
+    pool."""
+    info = instance_info()
+    if info is None:
+        yield
+        return
+    module = import_module(f"skyward.distributed.{_SESSIONS[framework]}")
+    with module.session(info, backend, timeout, name):
+        yield

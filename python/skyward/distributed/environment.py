@@ -1,0 +1,87 @@
+"""The variables by which each framework learns who its workers are: plain functions of the place in
+the pool, and the block that sets them."""
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+
+from skyward.cluster import InstanceInfo
+
+
+def for_torch(info: InstanceInfo) -> dict[str, str]:
+    """MASTER_ADDR, WORLD_SIZE, RANK and their like."""
+    return {
+        "MASTER_ADDR": info.head_addr,
+        "MASTER_PORT": str(info.head_port),
+        "WORLD_SIZE": str(info.total_workers),
+        "RANK": str(info.global_worker_index),
+        "LOCAL_RANK": str(info.worker),
+        "LOCAL_WORLD_SIZE": str(info.workers_per_node),
+        "NODE_RANK": str(info.node),
+    }
+
+
+def torch_defaults(info: InstanceInfo) -> dict[str, str]:
+    """What NCCL should do unless the user says otherwise."""
+    if info.total_nodes < 2:
+        return {}
+    interface = info.network.get("interface")
+    if not interface:  # nodes of one machine meet on its loopback
+        interface = "lo" if info.head_addr.startswith("127.") else "^lo,docker"
+    return {"NCCL_SOCKET_IFNAME": interface, "NCCL_DEBUG": "WARN"}
+
+
+def for_jax(info: InstanceInfo) -> dict[str, str]:
+    """JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES, JAX_PROCESS_ID; the device count if there are."""
+    values = {
+        "JAX_COORDINATOR_ADDRESS": f"{info.head_addr}:{info.head_port}",
+        "JAX_NUM_PROCESSES": str(info.total_workers),
+        "JAX_PROCESS_ID": str(info.global_worker_index),
+    }
+    if info.accelerators:
+        values["JAX_LOCAL_DEVICE_COUNT"] = str(len(info.accelerators))
+    return values
+
+
+def for_tensorflow(info: InstanceInfo, addresses: Sequence[str]) -> dict[str, str]:
+    """TF_CONFIG. `addresses`: "host:port" of every worker, by rank."""
+    config = {
+        "cluster": {"worker": list(addresses)},
+        "task": {"type": "worker", "index": info.global_worker_index},
+    }
+    return {"TF_CONFIG": json.dumps(config)}
+
+
+def own_address(info: InstanceInfo) -> str:
+    """The address at which the other nodes reach this one."""
+    for peer in info.peers:
+        if peer.get("node") == info.node and peer.get("private_ip"):
+            return str(peer["private_ip"])
+    return info.head_addr
+
+
+def nodes_share_an_address(info: InstanceInfo) -> bool:
+    """True where nodes are processes of one machine, so that each needs ports of its own."""
+    addresses = [peer.get("private_ip") for peer in info.peers]
+    return len(set(addresses)) < max(len(addresses), info.total_nodes)
+
+
+@contextlib.contextmanager
+def variables(
+    values: Mapping[str, str], defaults: Mapping[str, str] | None = None
+) -> Iterator[None]:
+    """Sets variables for the length of the block, and puts back what was there. `defaults` give way
+    to what is set already."""
+    wanted = {name: text for name, text in (defaults or {}).items() if name not in os.environ}
+    wanted.update(values)
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for name, text in before.items():
+            if text is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = text

@@ -1,0 +1,53 @@
+"""JAX's coordination service for the length of a call."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from skyward.cluster import InstanceInfo
+from skyward.distributed.environment import for_jax, variables
+from skyward.distributed.meeting import meet
+
+
+@contextlib.contextmanager
+def session(info: InstanceInfo, backend: str | None, timeout: float, name: str) -> Iterator[None]:
+    """A service that the program started itself is left alone, during and after the call."""
+    with variables(for_jax(info)):
+        import jax
+
+        if jax.distributed.is_initialized():
+            yield
+            return
+        meet(info, f"{name}() of jax", timeout)
+        # Devices that an earlier call looked at know nothing of the other processes.
+        _forget_devices()
+        jax.distributed.initialize(
+            coordinator_address=f"{info.head_addr}:{info.head_port}",
+            num_processes=info.total_workers,
+            process_id=info.global_worker_index,
+            initialization_timeout=max(1, int(timeout)),
+        )
+        try:
+            yield
+        finally:
+            if jax.distributed.is_initialized():
+                jax.distributed.shutdown()
+            _forget_devices()
+            _forget_place()
+
+
+def _forget_place() -> None:
+    """jax goes on numbering its devices as those of the process that this was."""
+    from jax._src import distributed
+
+    state: Any = distributed.global_state
+    for name, value in (("process_id", 0), ("num_processes", 1), ("coordinator_address", None)):
+        if hasattr(state, name):
+            setattr(state, name, value)
+
+
+def _forget_devices() -> None:
+    import jax.extend.backend
+
+    clear: Any = jax.extend.backend.clear_backends
+    clear()

@@ -1,0 +1,55 @@
+"""PyTorch's process group for the length of a call; Hugging Face's accelerate stands on it."""
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+from skyward.cluster import InstanceInfo
+from skyward.distributed.environment import for_torch, torch_defaults, variables
+from skyward.distributed.meeting import free_port, meet
+
+
+@contextlib.contextmanager
+def session(info: InstanceInfo, backend: str | None, timeout: float, name: str) -> Iterator[None]:
+    """A group that the program made itself is left alone, during and after the call."""
+    with variables(for_torch(info), torch_defaults(info)):
+        import torch
+        import torch.distributed as dist
+
+        if dist.is_initialized():
+            yield
+            return
+        chosen = backend or ("nccl" if torch.cuda.is_available() else "gloo")
+        # Not MASTER_PORT: torch never lets go of the store of a group that DistributedDataParallel
+        # has used, so its port is lost, and each call takes another one. The time limit is that of
+        # the others' coming; the one of each exchange between them stays as torch has it.
+        head = info.global_worker_index == 0
+        brought = free_port(info.head_addr, info.head_port + 1) if head else None
+        port = meet(info, f"{name}() of torch", timeout, brought)[0]
+        store = dist.TCPStore(
+            info.head_addr,
+            port,
+            world_size=info.total_workers,
+            is_master=head,
+            timeout=timedelta(seconds=timeout),
+        )
+        dist.init_process_group(
+            chosen, store=store, rank=info.global_worker_index, world_size=info.total_workers
+        )
+        try:
+            yield
+        finally:
+            del store
+            _release(dist)
+
+
+def _release(dist: Any) -> None:
+    """The next call begins with nothing: accelerate remembers the group in its classes."""
+    if dist.is_initialized():  # not destroyed by the function itself
+        dist.destroy_process_group()
+    accelerate = sys.modules.get("accelerate.state")
+    if accelerate is not None:
+        accelerate.AcceleratorState._reset_state(reset_partial_state=True)
+        accelerate.GradientState._reset_state()

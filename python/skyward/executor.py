@@ -1,0 +1,175 @@
+"""A pool behind the interface of ``concurrent.futures``."""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent import futures
+from functools import partial
+from itertools import chain, islice
+from typing import Any, TypeVar
+
+from skyward.function import ComputeFunction, PendingCompute, compute
+from skyward.pool import ComputePool
+
+T = TypeVar("T")
+
+
+class Executor(futures.Executor):
+    """A drop-in for ``ProcessPoolExecutor`` whose workers are those of a pool.
+
+        with Executor(nodes=4, concurrency=2) as executor:
+            future = executor.submit(f, 1)
+            results = list(executor.map(f, range(100), chunksize=10))
+
+    Takes the parameters of ComputePool and opens a pool of its own, on entering or at the first
+    submit, whichever comes first; ``shutdown()`` gives it back. With `pool`, an open ComputePool,
+    it uses that one and leaves it open. Functions need no decorator; one of ``@compute`` keeps its
+    time limit and retries.
+
+    As with any executor, a call that has been handed to the pool cannot be cancelled any more:
+    that holds for the next calls of each slot."""
+
+    def __init__(
+        self, provider: Any = None, *args: Any, pool: ComputePool | None = None, **options: Any
+    ) -> None:
+        if pool is not None and (provider is not None or args or options):
+            raise TypeError("Executor() takes the parameters of a pool, or a pool, not both")
+        self._owned = pool is None
+        self._pool = pool if pool is not None else ComputePool(provider, *args, **options)
+        self._opening = threading.Lock()
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        self._waiting: deque[tuple[futures.Future[Any], PendingCompute[Any]]] = deque()
+        self._sent = 0
+        self._shut = False
+
+    @property
+    def total_slots(self) -> int:
+        """Calls that can run at the same time."""
+        return self._pool.total_slots
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> "futures.Future[T]":
+        """Sends ``fn(*args, **kwargs)``, as soon as a slot is near; its answer comes later."""
+        function = fn if isinstance(fn, ComputeFunction) else compute(fn)
+        self._open()
+        future: futures.Future[T] = futures.Future()
+        with self._lock:
+            if self._shut:
+                raise RuntimeError("cannot schedule new futures after shutdown")
+            self._waiting.append((future, function(*args, **kwargs)))
+        self._send()
+        return future
+
+    def map(
+        self,
+        fn: Callable[..., T],
+        *iterables: Iterable[Any],
+        timeout: float | None = None,
+        chunksize: int = 1,
+    ) -> Iterator[T]:
+        """``fn(x, y)`` for each x, y of the iterables, in order. All calls are sent at once,
+        `chunksize` of them together; `timeout` bounds the whole, in seconds."""
+        if chunksize < 1:
+            raise ValueError("chunksize must be >= 1.")
+        if chunksize == 1:
+            return super().map(fn, *iterables, timeout=timeout)
+        plain = fn.local if isinstance(fn, ComputeFunction) else fn
+        chunks = _chunks(zip(*iterables, strict=False), chunksize)
+        answers = super().map(partial(_run_chunk, plain), chunks, timeout=timeout)
+        return _one_by_one(answers)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Takes no more calls, and gives a pool of its own back when those it has are done.
+
+        `wait`: returns only then. `cancel_futures`: calls that have not been sent never will be."""
+        with self._lock:
+            first, self._shut = not self._shut, True
+            dropped = list(self._waiting) if cancel_futures else []
+            if cancel_futures:
+                self._waiting.clear()
+            self._changed.notify_all()
+        for future, _ in dropped:
+            if future.cancel():
+                future.set_running_or_notify_cancel()
+        if wait:
+            self._finish()
+        elif first:
+            # Not a daemon: the program's end waits for the calls, as with any executor.
+            threading.Thread(target=self._finish, name="skyward-executor").start()
+
+    def __enter__(self) -> "Executor":
+        self._open()
+        return self
+
+    def _open(self) -> None:
+        with self._opening:
+            if self._owned and not self._shut and not self._pool.is_active:
+                self._pool._open()
+
+    def _finish(self) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: not self._waiting and self._sent == 0)
+        with self._opening:
+            if self._owned:
+                self._pool._close()
+
+    def _send(self) -> None:
+        """Keeps every slot busy, and one call ready behind each."""
+        while True:
+            batch = []
+            with self._lock:
+                while self._waiting and self._sent < 2 * self._pool.total_slots:
+                    future, call = self._waiting.popleft()
+                    if future.set_running_or_notify_cancel():
+                        self._sent += 1
+                        batch.append((future, call))
+                self._changed.notify_all()
+            if not batch:
+                return
+            self._submit(batch)
+
+    def _submit(self, batch: list[tuple["futures.Future[Any]", PendingCompute[Any]]]) -> None:
+        try:
+            answers = self._pool._engine().submit_all([call for _, call in batch])
+        except Exception as error:
+            if len(batch) > 1:  # one of them cannot travel
+                for entry in batch:
+                    self._submit([entry])
+                return
+            self._settle(batch[0][0], None, error)
+            return
+        for (future, _), answer in zip(batch, answers, strict=True):
+            answer.add_done_callback(partial(self._answered, future))
+
+    def _answered(self, future: "futures.Future[Any]", answer: "futures.Future[Any]") -> None:
+        error = answer.exception()
+        self._settle(future, None if error else answer.result(), error)
+        self._send()
+
+    def _settle(
+        self, future: "futures.Future[Any]", result: Any, error: BaseException | None
+    ) -> None:
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(result)
+        with self._lock:
+            self._sent -= 1
+            self._changed.notify_all()
+
+
+def _chunks(rows: Iterator[T], size: int) -> Iterator[tuple[T, ...]]:
+    while chunk := tuple(islice(rows, size)):
+        yield chunk
+
+
+def _run_chunk(fn: Callable[..., Any], rows: tuple[tuple[Any, ...], ...]) -> list[Any]:
+    """On the worker."""
+    return [fn(*row) for row in rows]
+
+
+def _one_by_one(chunks: Iterator[list[T]]) -> Iterator[T]:
+    try:
+        yield from chain.from_iterable(chunks)
+    finally:
+        chunks.close()  # type: ignore[attr-defined]

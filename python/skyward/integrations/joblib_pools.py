@@ -1,0 +1,106 @@
+"""Pools whose block is also a joblib backend, and that backend for a pool that is open already."""
+
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from types import TracebackType
+from typing import Any
+
+from skyward.exceptions import ConfigurationError
+from skyward.image import Image
+from skyward.pool import ComputePool
+
+
+@contextmanager
+def joblib_backend(pool: ComputePool) -> Iterator[ComputePool]:
+    """Inside the block, ``joblib.Parallel(n_jobs=-1)`` and whatever is built on it (scikit-learn)
+    runs its tasks on `pool`, an open pool. The tasks' packages must be there.
+
+    `n_jobs` 1 stays in this process; any other number, and none at all, means all slots of the
+    pool. Parallel calls inside a task run one after another, on its worker. Arrays and other large
+    arguments that many tasks share travel once to each node."""
+    try:
+        import joblib
+    except ImportError as error:
+        raise ConfigurationError(
+            "joblib is not installed here, where its Parallel calls are made: pip install joblib"
+        ) from error
+    from skyward.integrations.joblib_parallel import SkywardBackend, use
+
+    if not isinstance(pool, ComputePool):
+        raise TypeError(f"joblib_backend() takes an open pool, not {type(pool).__name__}")
+    backend = SkywardBackend(pool=pool)
+    try:
+        with use(pool), joblib.parallel_config(backend=backend):
+            yield pool
+    finally:
+        backend.close()
+
+
+sklearn_backend = joblib_backend
+
+
+class JoblibPool(ComputePool):
+    """A ComputePool whose block is a ``joblib_backend``; takes the same parameters, and
+    `joblib_version`: the version of joblib on the nodes (None: any). joblib is added to the image.
+
+    with JoblibPool(nodes=4, concurrency=4):
+        results = Parallel(n_jobs=-1)(delayed(f)(x) for x in data)
+    """
+
+    def __init__(self, *args: Any, joblib_version: str | None = None, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.image = _with_package(self.image, "joblib", joblib_version)
+        self._block: ExitStack | None = None
+
+    def __enter__(self) -> "JoblibPool":
+        with ExitStack() as block:
+            super().__enter__()
+            block.push(super().__exit__)
+            block.enter_context(joblib_backend(self))
+            self._block = block.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        block, self._block = self._block, None
+        if block is not None:
+            block.__exit__(kind, error, traceback)
+
+
+class ScikitLearnPool(JoblibPool):
+    """The same for scikit-learn: estimators and searches with ``n_jobs=-1`` run on the pool.
+    `sklearn_version` is the version of scikit-learn on the nodes (None: any); scikit-learn, which
+    brings joblib, is added to the image."""
+
+    def __init__(self, *args: Any, sklearn_version: str | None = None, **options: Any) -> None:
+        ComputePool.__init__(self, *args, **options)
+        self.image = _with_package(self.image, "scikit-learn", sklearn_version)
+        self._block = None
+
+
+def _with_package(image: Image, package: str, version: str | None) -> Image:
+    """The image and the package; one that it names already stays as it is, unless a version is
+    asked for."""
+    named = [item for item in image.pip if _name(item) == package]
+    if version is None:
+        return image if named else image.with_pip([package])
+    wanted = f"{package}=={version}"
+    clash = [item for item in named if item not in (package, wanted)]
+    if clash:
+        raise ConfigurationError(
+            f"the image asks for {clash[0]!r}, but {wanted!r} is wanted as well; say it once"
+        )
+    kept = [item for item in image.pip if _name(item) != package]
+    from dataclasses import replace
+
+    return replace(image, pip=kept).with_pip([wanted])
+
+
+def _name(package: str) -> str:
+    name = re.split(r"[\s\[<>=!~;@(]", package.strip().lower(), maxsplit=1)[0].replace("_", "-")
+    return "scikit-learn" if name == "sklearn" else name

@@ -1,0 +1,167 @@
+"""Large arguments that many calls have in common, stored for the nodes once.
+
+What is large is compared byte by byte with what was sent before: equal bytes are sent as a
+reference to the copy that the nodes have. Nothing is taken for granted because it is the same
+object: a program may write into an array between two calls. Arrays are compared where they lie;
+lists, texts and other objects in their pickled form."""
+
+import os
+import pickle
+import threading
+import zlib
+from typing import Any
+
+LARGE_BYTES = 64 << 10
+"""Smaller buffers travel inside the call."""
+MANY_ITEMS = 512
+"""Containers below this are not looked at."""
+_SAMPLES, _SAMPLE_BYTES = 16, 256
+
+
+class SharedArguments:
+    """Of one pool, as long as it is open. Any thread may use it."""
+
+    def __init__(self, pool: Any, limit: int | None = None) -> None:
+        self._pool = pool
+        self._limit = limit if limit is not None else _default_limit()
+        self._lock = threading.Lock()
+        self._kept: dict[tuple[int, int], list[_Kept]] = {}
+        self._core: Any = None
+        self._clock = 0
+        self.stored_bytes = 0
+        """Bytes that were stored for the nodes, over all calls."""
+        self.kept_bytes = 0
+
+    def arguments(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The arguments, those of joblib's batches with their large objects wrapped."""
+        for batch in args:
+            items = getattr(batch, "items", None)
+            if isinstance(items, list):
+                batch.items = [
+                    (function, tuple(map(_packed, values)), _packed_values(named))
+                    for function, values, named in items
+                ]
+        return args
+
+    def buffers(self, core: Any, views: list[memoryview]) -> list[Any]:
+        """The buffers of one call; large ones as what is stored already, or is from now on."""
+        if not any(view.nbytes >= LARGE_BYTES for view in views):
+            return list(views)
+        with self._lock:
+            if core is not self._core:  # the pool was left and entered again
+                self._kept.clear()
+                self._core, self.kept_bytes = core, 0
+            self._clock += 1
+            return [self._find(view) if view.nbytes >= LARGE_BYTES else view for view in views]
+
+    def close(self) -> None:
+        """Lets go of everything; calls in flight keep what they need."""
+        with self._lock:
+            for entries in self._kept.values():
+                for kept in entries:
+                    self._core.forget(kept.stored)
+            self._kept.clear()
+            self._core, self.kept_bytes = None, 0
+
+    def _find(self, view: memoryview) -> Any:
+        key = _fingerprint(view)
+        for kept in self._kept.get(key, ()):
+            if kept.stored.holds(view):
+                kept.uses += 1
+                kept.last = self._clock
+                return kept.stored
+        self._make_room(view.nbytes)
+        kept = _Kept(self._core.store(view), view.nbytes, self._clock)
+        self._kept.setdefault(key, []).append(kept)
+        self.stored_bytes += view.nbytes
+        self.kept_bytes += view.nbytes
+        return kept.stored
+
+    def _make_room(self, size: int) -> None:
+        """Drops what was used once and longest ago, then what was used longest ago; never what this
+        very call uses."""
+        if self.kept_bytes + size <= self._limit:
+            return
+        old = [
+            (kept.uses > 1, kept.last, key, kept)
+            for key, entries in self._kept.items()
+            for kept in entries
+            if kept.last < self._clock
+        ]
+        for _, _, key, kept in sorted(old, key=lambda entry: entry[:2]):
+            if self.kept_bytes + size <= self._limit:
+                return
+            self._kept[key].remove(kept)
+            if not self._kept[key]:
+                del self._kept[key]
+            self.kept_bytes -= kept.size
+            self._core.forget(kept.stored)
+
+
+class _Kept:
+    """One stored buffer."""
+
+    __slots__ = ("last", "size", "stored", "uses")
+
+    def __init__(self, stored: Any, size: int, clock: int) -> None:
+        self.stored = stored
+        self.size = size
+        self.uses = 1
+        self.last = clock
+
+
+class _Packed:
+    """An object in its pickled form, which travels beside the call; a worker unpickles it to the
+    object itself."""
+
+    __slots__ = ("_data",)
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return pickle.loads, (pickle.PickleBuffer(self._data),)
+
+
+def _packed(value: Any) -> Any:
+    """`value`, or a _Packed of it when it is large and pickles as one lump."""
+    if not _is_candidate(value):
+        return value
+    lumps: list[Any] = []
+    try:
+        data = pickle.dumps(value, protocol=5, buffer_callback=lumps.append)
+    except Exception:  # cloudpickle may know how
+        return value
+    if len(data) < LARGE_BYTES or lumps or b"__main__" in data:
+        return value
+    return _Packed(data)
+
+
+def _packed_values(named: dict[str, Any]) -> dict[str, Any]:
+    return {name: _packed(value) for name, value in named.items()}
+
+
+def _is_candidate(value: Any) -> bool:
+    kind = type(value)
+    if kind in (list, tuple, dict, set, frozenset, str, bytes):
+        return len(value) >= MANY_ITEMS
+    # Numbers travel as buffers anyway; arrays and tables of objects and texts do not.
+    flags: Any = getattr(value, "flags", None)
+    if hasattr(flags, "c_contiguous"):
+        loose = not (flags.c_contiguous or flags.f_contiguous)
+        return (value.dtype == object or loose) and value.size >= MANY_ITEMS
+    return hasattr(value, "iloc") and len(value) >= MANY_ITEMS
+
+
+def _fingerprint(view: memoryview) -> tuple[int, int]:
+    """(size, checksum of some places): equal for equal bytes, rarely for others."""
+    size, step = view.nbytes, max(1, view.nbytes // _SAMPLES)
+    checksum = zlib.crc32(view[-_SAMPLE_BYTES:])
+    for at in range(0, size, step):
+        checksum = zlib.crc32(view[at : at + _SAMPLE_BYTES], checksum)
+    return size, checksum
+
+
+def _default_limit() -> int:
+    """An eighth of this machine's memory."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 8

@@ -1,0 +1,129 @@
+"""What a pool is asked for, in either of the two vocabularies that it understands.
+
+Some parameters have a second name: ``allocation`` (spot), ``ttl`` (timeout), ``vcpus`` (cpu),
+``memory_gb`` (memory), ``volumes`` (volume) and ``worker`` (concurrency). To give both is an error,
+also when they say the same."""
+
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+from skyward.exceptions import ConfigurationError
+from skyward.extension import compiled
+
+T = TypeVar("T")
+
+
+class _StandardText(str):
+    """A default that is told apart from the same text given by the caller."""
+
+    __slots__ = ()
+
+
+class _StandardNumber(int):
+    __slots__ = ()
+
+
+STANDARD_SPOT: str = _StandardText("always")
+STANDARD_TIMEOUT: int = _StandardNumber(3600)
+STANDARD_CONCURRENCY: int = _StandardNumber(1)
+
+
+@dataclass(frozen=True)
+class Worker:
+    """How a node runs tasks: ``worker=Worker(concurrency=4)``.
+
+    Each of the `concurrency` tasks runs in a process of its own, which is what `executor` "auto"
+    and "process" say."""
+
+    concurrency: int = 1
+    executor: Literal["auto", "process"] = "auto"
+
+    def __post_init__(self) -> None:
+        if self.executor not in ("auto", "process"):
+            raise ConfigurationError(
+                f"Worker(executor={self.executor!r}): tasks run in processes of their own, so that"
+                " one that crashes takes no other with it; choose 'auto' or 'process'"
+            )
+
+
+def either(name: str, value: T, given: bool, synonym: str, other: Any) -> T | Any:
+    """The value of a parameter that has two names."""
+    if other is None:
+        return value
+    if given:
+        raise ConfigurationError(
+            f"{name}={value!r} and {synonym}={other!r} mean the same; give one of them"
+        )
+    return other
+
+
+def concurrency_of(worker: Any) -> int | None:
+    if worker is None:
+        return None
+    if not isinstance(worker, Worker):
+        raise ConfigurationError(f"worker={worker!r}: Worker(concurrency=…) is expected")
+    return worker.concurrency
+
+
+def processors(value: Any) -> float | None:
+    """The `cpu` of a pool: a positive number, or None."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= 10_000:
+        raise ConfigurationError(f"cpu={value!r}: a positive number of processors is expected")
+    return value
+
+
+def memory_mb(value: Any) -> int | None:
+    """The `memory` of a pool in MB."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (str, int)):
+        raise ConfigurationError(f"memory={value!r}: text such as '32GB' is expected")
+    core = compiled()
+    return None if core is None else int(core.parse_memory_mb(str(value)))
+
+
+def memory_from_gb(value: Any) -> str | None:
+    """The `memory_gb` of a pool as its `memory`."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1e9:
+        raise ConfigurationError(f"memory_gb={value!r}: a positive number is expected")
+    return f"{value:g}GB"
+
+
+def dollars(name: str, value: Any) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1e9:
+        raise ConfigurationError(f"{name}={value!r}: a positive number of dollars is expected")
+    return float(value)
+
+
+def one_of_architectures(value: Any) -> Any:
+    if value not in (None, "x86_64", "arm64"):
+        raise ConfigurationError(
+            f"architecture={value!r}: choose 'x86_64' or 'arm64', or leave it out"
+        )
+    return value
+
+
+def whole(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 100_000:
+        raise ConfigurationError(f"{name}={value!r}: a whole number of at least 1 is expected")
+    return int(value)
+
+
+def positive_seconds(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1e9:
+        raise ConfigurationError(f"{name}={value!r}: a positive number of seconds is expected")
+    return float(value)
+
+
+def lifetime(value: Any, name: str = "timeout") -> float:
+    """The `timeout` of a pool. As `ttl`, 0 means no limit."""
+    least = 0 if name == "ttl" else 1e-9
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value < 1e9:
+        raise ConfigurationError(f"{name}={value!r}: a positive number of seconds is expected")
+    return float(value)

@@ -1,0 +1,73 @@
+"""A whole function as the block of a pool: ``@sky.pool(nodes=4)``, and ``>> sky`` inside it.
+
+    @sky.pool(nodes=4)
+    def main():
+        print(train(data) @ sky)
+
+``skyward.pool`` is also the module of ComputePool, and becomes an attribute of the package as soon
+as that is imported; so that the decorator is there all the same, that module can be called."""
+
+import sys
+from collections.abc import Callable
+from contextvars import ContextVar
+from functools import wraps
+from inspect import iscoroutinefunction
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from skyward.pool import ComputePool
+
+_innermost: "ContextVar[ComputePool | None]" = ContextVar("skyward_pool", default=None)
+
+
+def pool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+    """Opens a pool for each call of the function, and gives it back when the call ends.
+
+    `options` are those of ComputePool. Inside, ``f(x) >> sky`` and ``f(x) @ sky`` mean that pool,
+    where ``sky`` is this package, as imported."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        if not callable(function):
+            raise TypeError(
+                f"@pool needs a function, not {type(function).__name__};"
+                " options go by keyword: @pool(nodes=2)"
+            )
+
+        @wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            from skyward.pool import ComputePool
+
+            with ComputePool(**options):
+                return function(*args, **kwargs)
+
+        @wraps(function)
+        async def call_later(*args: Any, **kwargs: Any) -> Any:
+            from skyward.pool import ComputePool
+
+            with ComputePool(**options):
+                return await function(*args, **kwargs)
+
+        return call_later if iscoroutinefunction(function) else call
+
+    return decorate if function is None else decorate(function)
+
+
+def resolve(target: Any) -> Any:
+    """The pool that the right side of an operator means: itself, or the innermost open one."""
+    if target is not sys.modules.get("skyward"):
+        return target
+    current = _innermost.get()
+    if current is None:
+        raise RuntimeError(
+            "`>> sky` means the pool around it, and there is none: write it inside a function of"
+            " @sky.pool(…), or inside a `with` block of a pool"
+        )
+    return current
+
+
+class CallableModule(ModuleType):
+    """The class of the module skyward.pool."""
+
+    def __call__(self, function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+        return pool(function, **options)

@@ -1,0 +1,205 @@
+"""What a remote node gets of this side: tar files with modules, each named by its content.
+
+The first archive holds this package and cloudpickle as they are here. The second holds the
+program's own modules: those that it has imported, and those that its sources import anywhere, also
+inside functions. What is installed (site-packages) is not sent: it is named in ``Image(pip=…)``."""
+
+import ast
+import hashlib
+import importlib.util
+import io
+import os
+import sys
+import tarfile
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+from skyward.exceptions import ConfigurationError
+from skyward.runtime import PACKAGE, is_installed
+
+MAX_ARCHIVE_BYTES = 256 << 20
+"""More than this is data, and belongs into arguments or a volume."""
+_KEPT_SECONDS = 30 * 24 * 3600
+_NEVER = ("__pycache__", "*.pyc", ".git", ".hg", ".venv", "node_modules", ".mypy_cache")
+
+
+def package_archive() -> str:
+    """Path of a tar file with this package (its part for nodes) and cloudpickle."""
+    import cloudpickle
+
+    files = {}
+    for folder in (PACKAGE, Path(cloudpickle.__file__).parent):
+        for path in sorted(folder.rglob("*.py")):
+            files[f"{folder.name}/{path.relative_to(folder).as_posix()}"] = path
+    return _store(files)
+
+
+def modules_archive(includes: Sequence[str], excludes: Sequence[str]) -> str | None:
+    """Path of a tar file with the program's own modules; None when it has none.
+
+    `includes`: more modules or paths. `excludes`: patterns of paths in the archive, or of any part
+    of them, that stay here ("tests", "*.csv", "mypkg/secret.py")."""
+    files: dict[str, Path] = {}
+    for origin in [*local_modules(), *(_included(name) for name in includes)]:
+        for name, path in _files_of(origin):
+            if not _is_left_out(name, excludes):
+                files[name] = path
+    return _store(files) if files else None
+
+
+def local_modules() -> list[Path]:
+    """The files and package folders of the top-level modules that are the program's own."""
+    found: dict[str, Path] = {}
+    queue: list[Path] = []
+
+    def take(name: str, places: Iterable[Path]) -> None:
+        for place in places:
+            if name not in found and not _is_installed(place):
+                found[name] = place
+                queue.extend(sorted(place.rglob("*.py")) if place.is_dir() else [place])
+
+    main = getattr(sys.modules.get("__main__"), "__file__", None)
+    if main and os.path.isfile(main):
+        queue.append(Path(main).absolute())
+    for name in [name for name in sys.modules if "." not in name]:
+        if name in sys.stdlib_module_names:
+            continue
+        take(name, _places(getattr(sys.modules.get(name), "__spec__", None)))
+    while queue:
+        for name in _imports_of(queue.pop()):
+            if name not in found and name not in sys.stdlib_module_names:
+                take(name, _places(_spec_of(name)))
+    return [found[name] for name in sorted(found)]
+
+
+def _spec_of(name: str) -> Any:
+    try:
+        return importlib.util.find_spec(name)
+    except (ImportError, ValueError, AttributeError):
+        return None
+
+
+def _places(spec: Any) -> list[Path]:
+    """Where a top-level module is: its file, or the folders of a package."""
+    if spec is None or spec.name in ("__main__", "skyward", "cloudpickle"):
+        return []
+    if spec.submodule_search_locations is not None:
+        return [Path(place).absolute() for place in spec.submodule_search_locations]
+    if spec.has_location and spec.origin and not spec.origin.endswith(".pyc"):
+        return [Path(spec.origin).absolute()]
+    return []
+
+
+def _is_installed(place: Path) -> bool:
+    return is_installed(str(place.parent)) or not place.exists()
+
+
+def _imports_of(path: Path) -> set[str]:
+    """The top-level names that a source file imports, anywhere in it."""
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return set()
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names.update(alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names.add(node.module.partition(".")[0])
+    return names
+
+
+def _included(name: str) -> Path:
+    """A module or a path that the user named."""
+    path = Path(name).expanduser()
+    if path.exists():
+        return path.absolute()
+    places = _places(_spec_of(name)) if name.isidentifier() else []
+    if not places:
+        raise ConfigurationError(
+            f"Image(includes=[{name!r}]): there is neither such a file or folder nor such a module;"
+            f" paths are relative to {os.getcwd()}"
+        )
+    return places[0]
+
+
+def _files_of(origin: Path) -> Iterator[tuple[str, Path]]:
+    """Name in the archive and path, of a module's file or of all files of a folder."""
+    if not origin.is_dir():
+        yield origin.name, origin
+        return
+    for folder, folders, names in os.walk(origin, followlinks=True):
+        folders[:] = sorted(name for name in folders if not _matches(name, _NEVER))
+        for name in sorted(names):
+            path = Path(folder, name)
+            if not _matches(name, _NEVER) and path.is_file():
+                yield f"{origin.name}/{path.relative_to(origin).as_posix()}", path
+
+
+def _matches(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatch(name, pattern) for pattern in patterns)
+
+
+def _is_left_out(name: str, patterns: Sequence[str]) -> bool:
+    parts = name.split("/")
+    paths = ["/".join(parts[:end]) for end in range(1, len(parts) + 1)]
+    return any(_matches(text, patterns) for text in [*parts, *paths])
+
+
+def _store(files: dict[str, Path]) -> str:
+    """A tar file with these names and contents, in the user's cache. The same content is the same
+    file."""
+    total = sum(path.stat().st_size for path in files.values())
+    if total > MAX_ARCHIVE_BYTES:
+        largest = max(files, key=lambda name: files[name].stat().st_size)
+        raise ConfigurationError(
+            f"the program's own modules hold {total >> 20} MiB, more than"
+            f" {MAX_ARCHIVE_BYTES >> 20}; the largest file is {largest}."
+            " Leave data out with Image(excludes=[…])"
+        )
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for name in sorted(files):
+            data = files[name].read_bytes()
+            entry = tarfile.TarInfo(name)
+            entry.size = len(data)
+            entry.mode = 0o755 if os.access(files[name], os.X_OK) else 0o644
+            archive.addfile(entry, io.BytesIO(data))
+    data = buffer.getvalue()
+    folder = _folder()
+    target = folder / f"{hashlib.sha256(data).hexdigest()}.tar"
+    if target.exists():
+        os.utime(target)
+        return str(target)
+    with tempfile.NamedTemporaryFile(dir=folder, delete=False) as unfinished:
+        unfinished.write(data)
+    os.replace(unfinished.name, target)
+    _forget_old(folder)
+    return str(target)
+
+
+def _folder() -> Path:
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    folder = Path(cache) / "skyward" / "archives"
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise ConfigurationError(
+            f"cannot make {folder} for what nodes are sent: {error};"
+            " set XDG_CACHE_HOME to a place to write"
+        ) from None
+    return folder
+
+
+def _forget_old(folder: Path) -> None:
+    limit = time.time() - _KEPT_SECONDS
+    for path in folder.iterdir():
+        try:
+            if path.stat().st_mtime < limit:
+                path.unlink()
+        except OSError:  # another program was faster
+            pass

@@ -1,0 +1,152 @@
+"""How far a pool relies on spot machines, which are cheaper and can be taken away."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from skyward.exceptions import ConfigurationError
+from skyward.extension import compiled
+
+
+@dataclass(frozen=True)
+class _Always:
+    """Only spot machines; an error when they cannot be had after `retries` tries, `interval`
+    seconds apart."""
+
+    retries: int = 10
+    interval: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+
+@dataclass(frozen=True)
+class _IfAvailable:
+    """Spot machines, and others when they cannot be had."""
+
+    retries: int = 10
+    interval: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+
+@dataclass(frozen=True)
+class _Percent:
+    """At least this share of the machines are spot ones, 0 to 1."""
+
+    percentage: float
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+
+@dataclass(frozen=True)
+class _Cheapest:
+    """Whatever costs least."""
+
+
+class _Never:
+    """No spot machines. There is one of it, and it is not called."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "Spot.Never"
+
+    def __reduce__(self) -> str:
+        return "_NEVER"
+
+
+_NEVER = _Never()
+for _kind, _name in (
+    (_Always, "Always"),
+    (_IfAvailable, "IfAvailable"),
+    (_Percent, "Percent"),
+    (_Cheapest, "Cheapest"),
+):
+    _kind.__name__, _kind.__qualname__ = _name, f"Spot.{_name}"
+
+
+class Spot:
+    """The strategies: ``Spot.Always(retries=10, interval=1.0)``, ``Spot.IfAvailable()``,
+    ``Spot.Never``, ``Spot.Percent(0.8)``, ``Spot.Cheapest()``."""
+
+    Always: ClassVar[type[_Always]] = _Always
+    IfAvailable: ClassVar[type[_IfAvailable]] = _IfAvailable
+    Percent: ClassVar[type[_Percent]] = _Percent
+    Cheapest: ClassVar[type[_Cheapest]] = _Cheapest
+    Never: ClassVar[_Never] = _NEVER
+
+
+SpotStrategy = _Always | _IfAvailable | _Percent | _Cheapest | _Never
+SpotLike = (
+    Literal[
+        "always",
+        "if-available",
+        "never",
+        "cheapest",
+        "spot",
+        "always-spot",
+        "spot-if-available",
+        "on-demand",
+    ]
+    | str
+    | float
+    | SpotStrategy
+)
+"""A word, the least share of spot machines (0 to 1), or a strategy."""
+
+_WORDS: dict[str, type] = {
+    **dict.fromkeys(("always", "always-spot", "spot"), _Always),
+    **dict.fromkeys(("if-available", "spot-if-available"), _IfAvailable),
+    **dict.fromkeys(("never", "on-demand"), _Never),
+    "cheapest": _Cheapest,
+}
+_KINDS: dict[str, type] = {
+    "always": _Always,
+    "if-available": _IfAvailable,
+    "percent": _Percent,
+    "cheapest": _Cheapest,
+    "never": _Never,
+}
+
+
+def normalize_spot(value: SpotLike) -> SpotStrategy:
+    """The strategy that a word or a share stands for. Raises ConfigurationError, a ValueError, for
+    anything else."""
+    if isinstance(value, SpotStrategy):
+        return value
+    if isinstance(value, str):
+        if kind := _WORDS.get(value):
+            strategy: SpotStrategy = _NEVER if kind is _Never else kind()
+            return strategy
+        if core := compiled():
+            core.parse_spot(value)  # says what is known
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return _Percent(float(value))
+    raise ConfigurationError(
+        f"spot={value!r}: choose 'always', 'if-available', 'never' or 'cheapest', the least share"
+        " of spot machines from 0 to 1, or a strategy such as Spot.Always(retries=3)"
+    )
+
+
+def to_core(strategy: SpotStrategy) -> Any:
+    from skyward import _core
+
+    spot = _core.Spot()
+    spot.kind = next(kind for kind, cls in _KINDS.items() if isinstance(strategy, cls))
+    for name in ("percentage", "retries", "interval"):
+        if hasattr(strategy, name):
+            setattr(spot, name, getattr(strategy, name))
+    return spot
+
+
+def _check(strategy: Any) -> None:
+    for name in ("percentage", "retries", "interval"):
+        value = getattr(strategy, name, 0)
+        if isinstance(value, bool) or not isinstance(
+            value, int if name == "retries" else (int, float)
+        ):
+            raise ConfigurationError(f"Spot: {name}={value!r} is no number")
+    if core := compiled():
+        core.validate_spot(to_core(strategy))

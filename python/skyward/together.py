@@ -1,0 +1,88 @@
+"""A call that all workers make together, and of which none can end without the others.
+
+When one of them fails, the others wait for it in some exchange of their framework, perhaps for a
+very long time: they get a moment to notice, and then are stopped. What is raised is the failure
+that came first, not that of the lowest rank: the later ones only say that somebody went away."""
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from skyward.exceptions import CancelledError, ExecutionError
+from skyward.function import PendingCompute
+from skyward.open_pool import Stream, answer_of
+
+if TYPE_CHECKING:
+    from skyward.open_pool import OpenPool
+
+GRACE_SECONDS = 15.0
+"""How long the others may go on when one has failed."""
+OTHERS_SHOWN = 4
+"""Of the other workers' errors, in the notes of the one that is raised."""
+_STEP_SECONDS = 0.2
+
+
+def run_together(pool: "OpenPool", pending: PendingCompute[Any]) -> tuple[Any, ...]:
+    """The answers by rank. `retries` of the call are of all workers together."""
+    for _ in range(pending.retries):
+        try:
+            return _run_once(pool, replace(pending, retries=0))
+        except ExecutionError:
+            continue
+    return _run_once(pool, replace(pending, retries=0))
+
+
+def _run_once(pool: "OpenPool", pending: PendingCompute[Any]) -> tuple[Any, ...]:
+    call, handles = pool.send_everywhere(pending)
+    if call.is_stream:
+        return tuple(Stream(handle, pending.name) for handle in handles)
+    try:
+        outcomes = _wait(handles)
+    except BaseException:  # Ctrl-C: nobody will ask for the answers any more
+        for handle in handles:
+            handle.cancel()
+        raise
+    pool.count_answers(len(handles))
+    answers: list[Any] = []
+    errors: dict[int, BaseException] = {}
+    for rank, (handle, outcome) in enumerate(zip(handles, outcomes, strict=True)):
+        try:
+            answers.append(answer_of(pending.name, handle.task, outcome))
+        except BaseException as error:
+            errors[rank] = error
+    if errors:
+        first = min(
+            errors,
+            key=lambda rank: (isinstance(errors[rank], CancelledError), outcomes[rank].run_seconds),
+        )
+        raise with_the_others(errors[first], errors)
+    return tuple(answers)
+
+
+def _wait(handles: list[Any]) -> list[Any]:
+    outcomes: dict[int, Any] = {}
+    deadline: float | None = None
+    while len(outcomes) < len(handles):
+        waiting = [rank for rank in range(len(handles)) if rank not in outcomes]
+        handles[waiting[0]].wait(_STEP_SECONDS)
+        for rank in waiting:
+            if handles[rank].done():
+                outcomes[rank] = handles[rank].take()
+                if outcomes[rank].status != "ok" and deadline is None:
+                    deadline = time.monotonic() + GRACE_SECONDS
+        if deadline is not None and time.monotonic() > deadline:
+            deadline = float("inf")
+            for rank in waiting:
+                handles[rank].cancel()
+    return [outcomes[rank] for rank in range(len(handles))]
+
+
+def with_the_others(error: BaseException, errors: dict[int, BaseException]) -> BaseException:
+    """The error, with notes of what the other workers raised."""
+    others = [(rank, other) for rank, other in sorted(errors.items()) if other is not error]
+    for rank, other in others[:OTHERS_SHOWN]:
+        text = str(other).partition("\n")[0]
+        error.add_note(f"worker {rank} failed too: {type(other).__name__}: {text}")
+    if len(others) > OTHERS_SHOWN:
+        error.add_note(f"… and {len(others) - OTHERS_SHOWN} more workers")
+    return error

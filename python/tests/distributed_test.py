@@ -1,0 +1,270 @@
+"""Decorators, variables and the meeting of distributed calls, without any framework."""
+
+import functools
+import json
+import os
+import socket
+import threading
+
+import pytest
+from skyward.distributed import decorate, environment, meeting
+from skyward.serialize import dumps_function
+
+import skyward as sky
+from skyward import distributed
+
+
+def place(rank=0, nodes=2, port=29500, workers_per_node=1, address="127.0.0.1", **others):
+    peers = [{"node": n, "private_ip": address.format(n)} for n in range(nodes)]
+    return sky.InstanceInfo(
+        node=rank // workers_per_node,
+        worker=rank % workers_per_node,
+        total_nodes=nodes,
+        workers_per_node=workers_per_node,
+        head_addr=peers[0]["private_ip"],
+        head_port=port,
+        job_id="1a2b3c4d",
+        peers=peers,
+        **others,
+    )
+
+
+def test_variables_of_torch():
+    info = place(rank=3, nodes=2, workers_per_node=2, address="10.0.0.{}")
+    assert environment.for_torch(info) == {
+        "MASTER_ADDR": "10.0.0.0",
+        "MASTER_PORT": "29500",
+        "WORLD_SIZE": "4",
+        "RANK": "3",
+        "LOCAL_RANK": "1",
+        "LOCAL_WORLD_SIZE": "2",
+        "NODE_RANK": "1",
+    }
+    assert environment.torch_defaults(info) == {
+        "NCCL_SOCKET_IFNAME": "^lo,docker",
+        "NCCL_DEBUG": "WARN",
+    }
+    assert environment.torch_defaults(place(nodes=1)) == {}
+    assert environment.torch_defaults(place())["NCCL_SOCKET_IFNAME"] == "lo"
+    overlay = place(address="10.0.0.{}", network={"interface": "wg0"})
+    assert environment.torch_defaults(overlay)["NCCL_SOCKET_IFNAME"] == "wg0"
+
+
+def test_variables_of_jax():
+    assert environment.for_jax(place(rank=1, address="10.0.0.{}")) == {
+        "JAX_COORDINATOR_ADDRESS": "10.0.0.0:29500",
+        "JAX_NUM_PROCESSES": "2",
+        "JAX_PROCESS_ID": "1",
+    }
+    info = place(accelerators=["T4", "T4"])
+    assert environment.for_jax(info)["JAX_LOCAL_DEVICE_COUNT"] == "2"
+
+
+def test_variables_of_tensorflow():
+    from skyward.distributed.tensorflow_session import _cluster
+
+    info = place(rank=2, nodes=2, workers_per_node=2, address="10.0.0.{}")
+    addresses, _ = _cluster(info, "f", 1.0)
+    assert addresses == [f"10.0.0.{node}:{29500 + worker}" for node in (0, 1) for worker in (0, 1)]
+    assert json.loads(environment.for_tensorflow(info, addresses)["TF_CONFIG"]) == {
+        "cluster": {"worker": addresses},
+        "task": {"type": "worker", "index": 2},
+    }
+    assert environment.nodes_share_an_address(place())
+    assert not environment.nodes_share_an_address(info)
+
+
+def test_variables_are_put_back(monkeypatch):
+    monkeypatch.setenv("NCCL_DEBUG", "INFO")
+    monkeypatch.setenv("RANK", "7")
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    values = {"RANK": "1", "WORLD_SIZE": "2"}
+    with pytest.raises(KeyError), environment.variables(values, {"NCCL_DEBUG": "WARN"}):
+        assert [os.environ[name] for name in ("RANK", "WORLD_SIZE", "NCCL_DEBUG")] == [
+            "1",
+            "2",
+            "INFO",
+        ]
+        raise KeyError
+    assert os.environ["RANK"] == "7" and "WORLD_SIZE" not in os.environ
+
+
+@pytest.mark.parametrize(
+    ("pip", "env", "expected"),
+    [
+        (["torch"], {}, ("torch", None)),
+        (["Torch[extra]>=2.1", "numpy"], {}, ("torch", None)),
+        (["torch", "transformers==4.40"], {}, ("transformers", None)),
+        (["tensorflow ; python_version > '3.8'", "jax"], None, ("jax", None)),
+        (["keras", "torch", "jax"], {}, ("keras", "jax")),
+        (["keras==3.0", "tensorflow", "torch"], {}, ("keras", "torch")),
+        (["keras"], {"KERAS_BACKEND": "tensorflow"}, ("keras", "tensorflow")),
+        (["keras"], {}, ("keras", None)),
+        (["torchvision"], {}, (None, None)),
+    ],
+)
+def test_detect_framework(pip, env, expected):
+    assert distributed.detect_framework(pip, env) == expected
+
+
+def add(a, b=1):
+    """Adds."""
+    return a + b
+
+
+FRAMEWORKS = ["torch", "jax", "tensorflow", "keras", "transformers"]
+
+
+@pytest.mark.parametrize("name", FRAMEWORKS)
+def test_outside_a_pool_the_function_just_runs(name, monkeypatch):
+    monkeypatch.delenv("COMPUTE_POOL", raising=False)
+    make = getattr(distributed, name)
+    for decorated in (make(add), make()(add), make(timeout=5)(add)):
+        assert decorated(2) == 3 and decorated(2, b=5) == 7
+        assert decorated.__name__ == "add" and decorated.__doc__ == "Adds."
+    below, above = sky.compute(make()(add)), make()(sky.compute(timeout=9, retries=2)(add))
+    for function in (below, above):
+        assert isinstance(function, sky.ComputeFunction) and function.local(1) == 2
+    assert above(1).timeout == 9 and above(1).retries == 2
+    assert above(1).name == below(1).name == "add"
+
+
+def test_generators_stay_generators(monkeypatch):
+    monkeypatch.delenv("COMPUTE_POOL", raising=False)
+
+    @distributed.torch
+    def count(n):
+        yield from range(n)
+
+    from skyward.function import is_generator
+
+    assert is_generator(count) and list(count(3)) == [0, 1, 2]
+
+
+def test_wrong_use_is_named():
+    with pytest.raises(sky.ConfigurationError, match="'nccl', 'gloo'"):
+        distributed.torch(backend="smoke")
+    with pytest.raises(sky.ConfigurationError, match="'jax', 'tensorflow', 'torch'"):
+        distributed.keras(backend="theano")
+    with pytest.raises(sky.ConfigurationError, match="takes no 'gloo'"):
+        distributed.jax("gloo")
+    with pytest.raises(sky.ConfigurationError, match="positive number"):
+        distributed.torch(timeout=0)
+    with pytest.raises(TypeError, match="needs a function, not int"):
+        distributed.torch()(3)
+
+
+def test_the_body_is_pickled_once():
+    function = sky.compute(distributed.torch(backend="gloo")(add)).local
+    assert dumps_function(function, "add") is dumps_function(function, "add")
+
+
+def together(count, visit, port=None):
+    """What `visit(info)` returns or raises at each of `count` ranks, in threads of this process."""
+    port = port or meeting.free_port("127.0.0.1")
+    answers = [None] * count
+
+    def at(rank):
+        try:
+            answers[rank] = visit(place(rank=rank, nodes=count, port=port))
+        except Exception as error:
+            answers[rank] = error
+
+    threads = [threading.Thread(target=functools.partial(at, rank)) for rank in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+        assert not thread.is_alive()
+    return answers
+
+
+def test_all_learn_what_each_brought():
+    port = meeting.free_port("127.0.0.1")
+    for round_ in range(3):  # the port is free again at once
+        visit = functools.partial(meeting.meet, call=f"{round_}", timeout=20, brought=round_)
+        seen = together(4, visit, port)
+        assert seen == [[round_] * 4] * 4
+    seen = together(4, lambda info: meeting.meet(info, "last", 20, [info.node]), port)
+    assert seen == [[[0], [1], [2], [3]]] * 4
+
+
+def test_one_worker_needs_no_meeting():
+    assert meeting.meet(place(nodes=1, port=1), "f()", 1, "x") == ["x"]
+
+
+def test_missing_workers_are_named():
+    def visit(info):
+        return None if info.node in (1, 3) else meeting.meet(info, "train() of torch", 0.5)
+
+    seen = together(4, visit)
+    for rank in (0, 2):
+        assert isinstance(seen[rank], sky.TimeoutError)
+        assert "train() of torch: workers 1, 3 of 4 did not come" in str(seen[rank])
+        assert "`@`" in str(seen[rank])
+
+
+def test_without_worker_0_the_others_give_up():
+    seen = together(2, lambda info: info.node and meeting.meet(info, "train()", 0.2))
+    assert isinstance(seen[1], sky.TimeoutError)
+    assert "worker 0 was not at 127.0.0.1" in str(seen[1])
+
+
+def test_two_calls_at_once_are_told_apart():
+    seen = together(2, lambda info: meeting.meet(info, f"call {info.node}()", 10))
+    for error in seen:
+        assert isinstance(error, sky.ConfigurationError)
+        assert "worker 0 is in call 0(), but worker 1 is in call 1()" in str(error)
+
+
+def test_strangers_are_sent_away():
+    def visit(info):
+        if info.node == 1:
+            for noise in (b"", b"GET / HTTP/1.0\r\n\r\n\n", b'{"job": "another"}\n', b"[1]\n"):
+                with socket.create_connection((info.head_addr, info.head_port), 10) as stranger:
+                    stranger.sendall(noise)
+        return meeting.meet(info, "f()", 20, info.node)
+
+    port = meeting.free_port("127.0.0.1")
+    late = threading.Event()
+
+    def delayed(info):
+        if info.node == 1:
+            assert late.wait(10)
+            return visit(info)
+        # Worker 0 listens before the noise comes.
+        original = meeting._listener
+
+        def listening(*args):
+            listener = original(*args)
+            late.set()
+            return listener
+
+        meeting._listener = listening
+        try:
+            return meeting.meet(info, "f()", 20, info.node)
+        finally:
+            meeting._listener = original
+
+    assert together(2, delayed, port) == [[0, 1], [0, 1]]
+
+
+def test_a_port_in_use_is_named(monkeypatch):
+    monkeypatch.setattr(meeting, "_PORT_SECONDS", 0.2)
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        with pytest.raises(sky.TimeoutError, match=f"cannot listen at 127.0.0.1:{port}"):
+            meeting.meet(place(port=port), "f()", 10)
+
+
+def test_free_ports_are_near_the_first():
+    first = meeting.free_port("127.0.0.1")
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", first))
+        assert first < meeting.free_port("127.0.0.1", first) <= first + 100
+
+
+def test_every_framework_has_a_session():
+    assert set(decorate._SESSIONS) == set(FRAMEWORKS)

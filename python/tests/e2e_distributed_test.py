@@ -1,0 +1,87 @@
+"""Distributed functions in a pool, as far as that needs no framework."""
+
+import time
+
+import pytest
+
+import skyward as sky
+
+
+@sky.compute
+@sky.distributed.torch(backend="gloo", timeout=20)
+def train(_=0):
+    return sky.instance_info().node
+
+
+def test_one_worker_of_several_is_refused_before_anything_starts(pool):
+    for send in (
+        lambda: train() >> pool,
+        lambda: pool.submit(train()),
+        lambda: sky.gather(train(), train()) >> pool,
+        lambda: pool.map(train, [1]),
+    ):
+        with pytest.raises(sky.ConfigurationError, match="train\\(…\\) @ pool"):
+            send()
+
+
+def together(function, **options):
+    """What a decorator of sky.distributed makes of it, without a framework."""
+    function.__skyward_distributed__ = "test"
+    return sky.compute(**options)(function)
+
+
+def test_the_failure_that_came_first_is_raised(pool):
+    def fails():
+        import threading
+
+        if sky.instance_info().node == 1:
+            raise LookupError("no such row")
+        threading.Event().wait(1.0)
+        raise ConnectionResetError("peer is gone")
+
+    with pytest.raises(LookupError, match="no such row") as caught:
+        together(fails)() @ pool
+    assert "worker 0 failed too: ConnectionResetError: peer is gone" in caught.value.__notes__
+
+
+def test_those_who_wait_for_one_that_failed_are_stopped(pool, monkeypatch):
+    from skyward import together as module
+
+    monkeypatch.setattr(module, "GRACE_SECONDS", 0.5)
+
+    def fails(seconds):
+        import threading
+
+        if sky.instance_info().node == 1:
+            raise LookupError("no such row")
+        threading.Event().wait(seconds)
+
+    started = time.monotonic()
+    with pytest.raises(LookupError, match="no such row") as caught:
+        together(fails)(120) @ pool
+    assert time.monotonic() - started < 60
+    assert any("worker 0 failed too: CancelledError" in note for note in caught.value.__notes__)
+    assert together(lambda: 1)() @ pool == (1, 1), "the workers are free again"
+
+
+def test_all_workers_try_again(pool, tmp_path):
+    def once_more(path):
+        import os
+
+        info = sky.instance_info()
+        with open(f"{path}/{info.node}", "a") as file:
+            file.write("x")
+        if info.node == 1 and os.path.getsize(f"{path}/1") < 3:
+            raise LookupError("not yet")
+        return info.node
+
+    assert together(once_more, retries=2)(str(tmp_path)) @ pool == (0, 1)
+    assert [(tmp_path / name).read_text() for name in "01"] == ["xxx", "xxx"]
+
+
+def test_generators_of_all_workers(pool):
+    def count(n):
+        yield from range(n)
+
+    first, second = together(count)(3) @ pool
+    assert list(first) == list(second) == [0, 1, 2]

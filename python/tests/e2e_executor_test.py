@@ -1,0 +1,208 @@
+"""sky.Executor is an executor as concurrent.futures has them."""
+
+import threading
+import time
+from concurrent import futures
+
+import pytest
+from waiting import wait_until
+
+import skyward as sky
+from skyward import conc
+
+
+@pytest.fixture
+def executor(pool):
+    with sky.Executor(pool=pool) as opened:
+        yield opened
+
+
+def wait_for(path):
+    import os
+    import threading
+
+    while not os.path.exists(path):
+        threading.Event().wait(0.01)
+    return path
+
+
+def fail(x):
+    raise LookupError(x)
+
+
+@sky.compute
+def double(x, plus=0):
+    return 2 * x + plus
+
+
+def test_submit(executor, pool):
+    assert executor.submit(pow, 2, 8).result(30) == 256
+    assert executor.submit(int, "ff", base=16).result(30) == 255
+    assert executor.submit(double, 4, plus=1).result(30) == 9
+    assert executor.submit(lambda: sky.instance_info().total_nodes).result(30) == 2
+    assert isinstance(executor, futures.Executor) and executor.total_slots == pool.total_slots
+    with pytest.raises(TypeError):
+        executor.submit()
+
+
+def test_the_error_of_a_call(executor):
+    future = executor.submit(fail, "row 7")
+    assert isinstance(future.exception(30), LookupError)
+    with pytest.raises(LookupError, match="row 7"):
+        future.result()
+
+
+def test_what_cannot_travel_fails_alone(executor):
+    tasks = [executor.submit(len, [1]), executor.submit(id, threading.Lock())]
+    assert tasks[0].result(30) == 1
+    assert isinstance(tasks[1].exception(30), sky.SerializationError)
+
+
+def test_map(executor):
+    assert list(executor.map(pow, range(10), range(10))) == [n**n for n in range(10)]
+    for size in (1, 3, 6, 50):
+        assert list(executor.map(double, range(20), chunksize=size)) == list(range(0, 40, 2))
+    assert list(executor.map(pow, [], [])) == []
+    with pytest.raises(ValueError, match="chunksize"):
+        executor.map(pow, [1], [1], chunksize=0)
+
+
+def test_map_raises_where_the_call_stands(executor):
+    answers = executor.map(divmod, [1, 1, 1, 1], [2, 3, 0, 5])
+    assert next(answers) == (0, 1) and next(answers) == (0, 1)
+    with pytest.raises(ZeroDivisionError):
+        next(answers)
+
+
+def test_map_timeout(executor, tmp_path):
+    started = time.monotonic()
+    answers = executor.map(wait_for, [str(tmp_path), str(tmp_path / "never")], timeout=1)
+    assert next(answers) == str(tmp_path)
+    with pytest.raises(futures.TimeoutError):
+        next(answers)
+    assert time.monotonic() - started < 20
+    (tmp_path / "never").touch()
+
+
+def test_calls_begin_before_the_answers_are_asked_for(executor, tmp_path):
+    def touch(path):
+        open(path, "w").close()
+
+    executor.map(touch, [str(tmp_path / str(n)) for n in range(30)])
+    wait_until(lambda: len(list(tmp_path.iterdir())) == 30)
+
+
+def test_wait_and_as_completed(executor, tmp_path):
+    slow = executor.submit(wait_for, str(tmp_path / "go"))
+    quick = executor.submit(len, "abc")
+    done, open_ = futures.wait([slow, quick], timeout=30, return_when=futures.FIRST_COMPLETED)
+    assert done == {quick} and open_ == {slow}
+    assert slow.running() and not slow.cancel()
+    (tmp_path / "go").touch()
+    assert set(futures.as_completed([slow, quick], timeout=30)) == {slow, quick}
+
+
+def test_callbacks(executor):
+    seen, called = [], threading.Event()
+
+    def callback(future):
+        seen.append(future.result())
+        called.set()
+
+    executor.submit(len, "four").add_done_callback(callback)
+    assert called.wait(30) and seen == [4]
+
+
+def test_calls_that_wait_can_be_cancelled(pool, tmp_path):
+    executor = sky.Executor(pool=pool)
+    gate = str(tmp_path / "gate")
+    calls = [executor.submit(wait_for, gate) for _ in range(50)]
+    assert calls[-1].cancel() and calls[-1].cancelled() and not calls[0].cancel()
+    (tmp_path / "gate").touch()
+    executor.shutdown(cancel_futures=True)
+    cancelled = [call for call in calls if call.cancelled()]
+    others = [call for call in calls if not call.cancelled()]
+    assert len(cancelled) > 20 and others
+    for call in others:
+        assert call.done() and call.result() == gate
+    assert set(futures.as_completed(calls, timeout=5)) == set(calls)
+
+
+def test_shutdown_refuses_new_calls_and_finishes_old_ones(pool):
+    executor = sky.Executor(pool=pool)
+    calls = [executor.submit(pow, n, 2) for n in range(30)]
+    executor.shutdown()
+    assert all(call.done() for call in calls) and calls[5].result() == 25
+    with pytest.raises(RuntimeError, match="after shutdown"):
+        executor.submit(pow, 1, 1)
+    with pytest.raises(RuntimeError, match="after shutdown"):
+        executor.map(pow, [1], [1])
+    executor.shutdown()
+    assert pool.is_active, "a pool of the caller's stays open"
+
+
+def test_shutdown_without_waiting(pool, tmp_path):
+    executor = sky.Executor(pool=pool)
+    calls = [executor.submit(wait_for, str(tmp_path / "go")) for _ in range(3)]
+    executor.shutdown(wait=False)
+    assert not any(call.done() for call in calls)
+    (tmp_path / "go").touch()
+    assert [call.result(30) for call in calls] == [str(tmp_path / "go")] * 3
+
+
+def test_a_pool_of_its_own():
+    executor = sky.Executor(sky.Local(), nodes=1, concurrency=3, display="quiet")
+    assert executor.total_slots == 3 and not executor._pool.is_active
+    with executor:
+        assert executor._pool.is_active
+        assert executor.submit(len, "ab").result(30) == 2
+    assert not executor._pool.is_active
+    lazy = sky.Executor(nodes=1, display="quiet")
+    assert lazy.submit(len, "abc").result(60) == 3
+    lazy.shutdown()
+    assert not lazy._pool.is_active
+    with pytest.raises(RuntimeError, match="after shutdown"):
+        lazy.submit(len, "")
+    never = sky.Executor(nodes=1)
+    never.shutdown()
+    with pytest.raises(TypeError, match="not both"):
+        sky.Executor(sky.Local(), pool=executor._pool)
+
+
+def test_a_pool_that_closes_under_it_fails_the_calls():
+    with sky.ComputePool(nodes=1, display="quiet") as pool:
+        executor = sky.Executor(pool=pool)
+        calls = [executor.submit(wait_for, "/no/such/file") for _ in range(10)]
+    for call in calls:
+        assert isinstance(call.exception(30), sky.SkywardError)
+    executor.shutdown()
+
+
+def test_blocking_calls_in_threads(pool):
+    assert list(conc.map_async(lambda x: double(x) >> pool, range(20))) == list(range(0, 40, 2))
+    assert list(conc.map_async(lambda x: x, [])) == []
+    seen = []
+    conc.for_each_async(seen.append, range(5), concurrency=2)
+    assert sorted(seen) == [0, 1, 2, 3, 4]
+    pairs = conc.map_async_indexed(lambda i, x: (double(x) >> pool) + i, [5, 6], with_index=True)
+    assert list(pairs) == [(0, 10), (1, 13)]
+
+
+def test_the_first_failing_item_raises():
+    def check(x):
+        if x % 2:
+            raise LookupError(x)
+        return x
+
+    answers = conc.map_async(check, range(4), concurrency=1)
+    assert next(answers) == 0
+    with pytest.raises(LookupError, match="1"):
+        next(answers)
+
+
+def test_context_variables_are_those_of_the_caller():
+    from contextvars import ContextVar
+
+    name = ContextVar("name", default="")
+    name.set("here")
+    assert list(conc.map_async(lambda _: name.get(), range(3))) == ["here"] * 3

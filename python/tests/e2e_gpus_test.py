@@ -1,0 +1,179 @@
+"""Accelerators on the local provider, with GPUs that a program in nvidia-smi's place plays."""
+
+import json
+import os
+import pathlib
+
+import pytest
+
+import skyward as sky
+from skyward import accelerators
+
+H100 = {"name": "NVIDIA H100 80GB HBM3", "mib": 81559, "mig": None, "busy": False}
+A100 = {"name": "NVIDIA A100-SXM4-40GB", "mib": 40960, "mig": None, "busy": False}
+T4 = {"name": "Tesla T4", "mib": 15360, "mig": None, "busy": False}
+
+
+@pytest.fixture
+def gpus(tmp_path, monkeypatch):
+    """Gives this machine GPUs; returns a function that tells how they stand now."""
+    file = tmp_path / "gpus.json"
+    here = pathlib.Path(__file__).parent / "gpus"
+    monkeypatch.setenv("PATH", f"{here}:{os.environ['PATH']}")
+    monkeypatch.setenv("FAKE_GPUS", str(file))
+
+    def stand(*devices):
+        if devices:
+            file.write_text(json.dumps(devices))
+        return json.loads(file.read_text())
+
+    return stand
+
+
+@sky.compute
+def seen():
+    info = sky.instance_info()
+    names = (
+        "CUDA_VISIBLE_DEVICES",
+        "SKYWARD_WORKER_ID",
+        "SKYWARD_MIG_GPU",
+        "SKYWARD_MIG_PARTITION",
+    )
+    return info, [os.environ.get(name) for name in names]
+
+
+def open_pool(**options):
+    return sky.ComputePool(provider=sky.Local(), display="quiet", **options)
+
+
+def test_nodes_get_gpus_of_their_own_and_tasks_know_their_names(gpus):
+    gpus(T4, H100, H100, H100, H100)
+    with open_pool(nodes=2, accelerator=accelerators.H100(count=2)) as pool:
+        answers = seen() @ pool
+        model = sky.compute(sky.current_accelerator)() >> pool
+    assert [environment[0] for _, environment in answers] == ["1,2", "3,4"]
+    for info, _ in answers:
+        assert info.accelerators == ["H100-80GB"] * 2 and info.total_accelerators == 4
+        assert info.accelerator == {"type": "H100-80GB", "count": 2, "is_trainium": False}
+        assert (info.workers_per_node, info.worker) == (1, 0)
+    assert model == "H100-80GB"
+
+
+def test_a_pool_that_asks_for_nothing_sees_all(gpus):
+    gpus(T4, T4)
+    with open_pool() as pool:
+        info, environment = seen() >> pool
+    assert info.accelerators == ["T4", "T4"] and environment[0] is None
+
+
+def test_half_a_gpu_is_shared(gpus):
+    gpus(T4)
+    with open_pool(nodes=2, accelerator=accelerators.T4(count=0.5)) as pool:
+        assert [environment[0] for _, environment in seen() @ pool] == ["0", "0"]
+
+
+def test_each_partition_is_a_worker(gpus):
+    gpus(H100, T4, H100)
+    with open_pool(nodes=2, accelerator=accelerators.H100(mig="3g.40gb"), concurrency=2) as pool:
+        assert (pool.workers_per_instance, pool.total_slots) == (2, 8)
+        answers = seen() @ pool
+        parts = sky.compute(lambda data: list(sky.shard(data)))(list(range(10))) @ pool
+        devices = {environment[0] for _, environment in sky.gather(*[seen()] * 30) >> pool}
+    assert [info.global_worker_index for info, _ in answers] == [0, 1, 2, 3]
+    assert [(info.node, info.worker) for info, _ in answers] == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    assert {(info.workers_per_node, info.total_workers) for info, _ in answers} == {(2, 4)}
+    assert [info.is_head for info, _ in answers] == [True, False, False, False]
+    partitions = [uuid for gpu in (gpus()[0], gpus()[2]) for _, uuid in gpu["mig"]]
+    assert len(set(partitions)) == 4
+    assert [environment for _, environment in answers] == [
+        [partitions[0], "0", "0", "0"],
+        [partitions[1], "1", "0", "1"],
+        [partitions[2], "0", "2", "0"],
+        [partitions[3], "1", "2", "1"],
+    ]
+    assert parts == ([0, 4, 8], [1, 5, 9], [2, 6], [3, 7])
+    assert devices <= set(partitions)
+
+
+def test_partitions_of_different_sizes_and_several_gpus(gpus):
+    gpus(A100, A100)
+    wanted = accelerators.A100(count=2, memory="40GB", mig=["3g.20gb", "1g.5gb"])
+    with open_pool(accelerator=wanted) as pool:
+        answers = seen() @ pool
+    assert [profile for gpu in gpus() for profile, _ in gpu["mig"]] == ["3g.20gb", "1g.5gb"] * 2
+    assert [environment[1:] for _, environment in answers] == [
+        ["0", "0", "0"],
+        ["1", "0", "1"],
+        ["2", "1", "0"],
+        ["3", "1", "1"],
+    ]
+    assert answers[0][0].accelerators == ["A100-40"] * 2
+
+
+def test_partitions_are_made_anew_only_when_they_are_others(gpus):
+    gpus(H100)
+    half, third = accelerators.H100(mig="3g.40gb"), accelerators.H100(mig="2g.20gb")
+    stands = []
+    for wanted in (half, half, third):
+        with open_pool(accelerator=wanted) as pool:
+            assert len(seen() @ pool) == wanted.workers_per_node
+        stands.append(gpus())
+    assert stands[0] == stands[1] != stands[2]
+    assert [profile for profile, _ in stands[2][0]["mig"]] == ["2g.20gb"] * 3
+
+
+def test_a_partition_wins_over_the_images_variable(gpus):
+    gpus(H100)
+    image = sky.Image(env={"CUDA_VISIBLE_DEVICES": "0"})
+    with open_pool(accelerator=accelerators.H100(mig="7g.80gb"), image=image) as pool:
+        _, environment = seen() >> pool
+    assert environment[0] == gpus()[0]["mig"][0][1]
+
+
+@pytest.mark.parametrize(
+    ("devices", "options", "says"),
+    [
+        ([T4], {"accelerator": "H100"}, "1 H100 needs 1 on this machine, which has 1 T4"),
+        (
+            [H100],
+            {"accelerator": accelerators.H100(count=2), "nodes": 2},
+            "need 4.*which has 1 H100-80GB",
+        ),
+        ([A100], {"accelerator": accelerators.A100(memory="80GB")}, "of 80GB.*1 A100-40"),
+        ([T4], {"accelerator": accelerators.Trainium2()}, "Trainium2.*which has 1 T4"),
+    ],
+)
+def test_what_is_not_there_is_refused_before_anything_starts(gpus, devices, options, says):
+    gpus(*devices)
+    seen_events = []
+    pool = open_pool(on_event=seen_events.append, **options)
+    with pytest.raises(sky.ConfigurationError, match=says), pool:
+        pytest.fail("entered")
+    assert not [event for event in seen_events if isinstance(event, sky.InstanceLaunching)]
+    assert gpus() == list(devices)
+
+
+def test_without_nvidia_smi_there_is_nothing(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    with (
+        pytest.raises(sky.ConfigurationError, match="which has none"),
+        open_pool(accelerator="A100"),
+    ):
+        pytest.fail("entered")
+
+
+def test_a_gpu_in_use_is_named_with_the_drivers_words(gpus):
+    gpus({**H100, "busy": True})
+    with (
+        pytest.raises(sky.ProvisioningError) as caught,
+        open_pool(accelerator=accelerators.H100(mig="3g.40gb")),
+    ):
+        pytest.fail("entered")
+    assert "accelerators" in str(caught.value)
+    assert "In use by another client" in str(caught.value)
+    assert "MIG mode is 'Disabled' after it was enabled" in str(caught.value)
+
+
+def test_a_pool_of_cpus_pays_no_heed_to_spot_machines():
+    with open_pool(spot="never", max_hourly_cost=0.01) as pool:
+        assert sky.compute(abs)(-3) >> pool == 3

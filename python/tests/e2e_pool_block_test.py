@@ -1,0 +1,79 @@
+"""@sky.pool: a function as the block of a pool."""
+
+import asyncio
+import contextvars
+import subprocess
+import sys
+
+import pytest
+
+import skyward as sky
+
+
+@sky.compute
+def where():
+    info = sky.instance_info()
+    return info.node, info.total_nodes
+
+
+def test_a_function_is_the_block_of_a_pool():
+    seen = []
+
+    @sky.pool(nodes=2, display="quiet")
+    def main(x, y=0):
+        """Doc."""
+        seen.append(where() @ sky)
+        return where() >> sky, (where() & where()) >> sky, x + y
+
+    one, both, total = main(1, y=2)
+    assert seen == [((0, 2), (1, 2))] and one[1] == 2 and len(both) == 2 and total == 3
+    assert main.__name__ == "main" and main.__doc__ == "Doc."
+    with pytest.raises(RuntimeError, match="there is none"):
+        contextvars.Context().run(lambda: where() >> sky)
+
+
+def test_an_error_leaves_no_pool_behind():
+    @sky.pool(nodes=1, display="quiet")
+    def main():
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        main()
+    with pytest.raises(RuntimeError, match="there is none"):
+        contextvars.Context().run(lambda: where() @ sky)
+
+
+def test_bare_and_asynchronous():
+    @sky.pool
+    def bare():
+        return where() >> sky
+
+    @sky.pool(nodes=1, display="quiet")
+    async def later():
+        return await asyncio.to_thread(lambda: where() >> sky)
+
+    assert bare() == (0, 1) and asyncio.run(later()) == (0, 1)
+
+
+def test_the_innermost_pool_is_meant(pool):
+    with sky.ComputePool(nodes=1, display="quiet") as outer:
+        assert where() >> sky == (0, 1)
+        with sky.ComputePool(nodes=3, display="quiet"):
+            assert len(where() @ sky) == 3
+        assert where() @ sky == where() @ outer
+
+
+def test_the_decorator_is_there_before_and_after_the_module():
+    program = """
+import skyward as sky
+assert callable(sky.pool)
+sky.ComputePool
+assert callable(sky.pool) and sky.pool(nodes=1)(print) is not print
+import skyward.pool
+assert skyward.pool.ComputePool is sky.ComputePool
+try:
+    sky.pool(3)
+except TypeError as error:
+    assert "needs a function" in str(error)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

@@ -1,0 +1,183 @@
+"""What a pool may be asked for: both vocabularies, spot strategies, volumes, clouds."""
+
+import dataclasses
+import pickle
+
+import pytest
+from skyward.clouds import CLOUDS
+from skyward.spot import normalize_spot
+
+import skyward as sky
+from skyward import ComputePool, ConfigurationError, Spot, _core
+
+
+@pytest.mark.parametrize(
+    ("given", "strategy"),
+    [
+        ("always", Spot.Always()),
+        ("always-spot", Spot.Always()),
+        ("spot", Spot.Always()),
+        ("if-available", Spot.IfAvailable()),
+        ("spot-if-available", Spot.IfAvailable()),
+        ("never", Spot.Never),
+        ("on-demand", Spot.Never),
+        ("cheapest", Spot.Cheapest()),
+        (0.8, Spot.Percent(0.8)),
+        (1, Spot.Percent(1.0)),
+        (Spot.Always(retries=3, interval=0.5), Spot.Always(3, 0.5)),
+    ],
+)
+def test_spot_strategies(given, strategy):
+    assert ComputePool(spot=given).spot == strategy
+    if isinstance(given, str):
+        assert _core.parse_spot(given).kind == {
+            "Always": "always",
+            "IfAvailable": "if-available",
+            "_Never": "never",
+            "Cheapest": "cheapest",
+        }.get(type(strategy).__name__)
+
+
+def test_spot_values():
+    assert ComputePool().spot == Spot.Always(retries=10, interval=1.0)
+    assert repr(Spot.Always()) == "Spot.Always(retries=10, interval=1.0)"
+    assert repr(Spot.Never) == "Spot.Never" and not callable(Spot.Never)
+    for value in (Spot.Always(2), Spot.IfAvailable(), Spot.Percent(0.5), Spot.Cheapest()):
+        assert pickle.loads(pickle.dumps(value)) == value
+    assert pickle.loads(pickle.dumps(Spot.Never)) is Spot.Never
+    match normalize_spot("if-available"):
+        case Spot.IfAvailable(retries=retries):
+            assert retries == 10
+
+
+@pytest.mark.parametrize("bad", ["sometimes", 1.5, -0.1, True, None, [0.5]])
+def test_other_spot_values_are_refused(bad):
+    with pytest.raises(ValueError, match="spot"):
+        ComputePool(spot=bad)
+
+
+def test_the_second_names_mean_the_same():
+    one = ComputePool(spot="never", timeout=60, cpu=2, memory="1GB", concurrency=3)
+    other = ComputePool(
+        allocation="on-demand", ttl=60, vcpus=2, memory_gb=1, worker=sky.Worker(concurrency=3)
+    )
+    for name in ("spot", "timeout", "cpu", "memory", "concurrency"):
+        assert getattr(one, name) == getattr(other, name), name
+    assert ComputePool(volumes=[sky.S3Volume("/data", "bucket")]).volume == (
+        sky.S3Volume("/data", "bucket"),
+    )
+    assert ComputePool(ttl=0).timeout == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"spot": "never", "allocation": "spot"}, "spot='never' and allocation='spot'"),
+        ({"spot": "always", "allocation": "always-spot"}, "mean the same"),
+        ({"timeout": 3600, "ttl": 600}, "timeout=3600 and ttl=600"),
+        ({"cpu": 1, "vcpus": 1}, "cpu=1 and vcpus=1"),
+        ({"memory": "1GB", "memory_gb": 1}, "memory='1GB'"),
+        ({"volume": {"/a": "s3://abc"}, "volumes": {"/b": "s3://abc"}}, "volume="),
+        ({"concurrency": 1, "worker": sky.Worker()}, "concurrency=1"),
+        ({"worker": 3}, "worker=3"),
+        ({"allocation": "perhaps"}, "perhaps"),
+        ({"ttl": -1}, "ttl=-1"),
+        ({"cpu": 0}, "cpu=0"),
+        ({"memory_gb": "1"}, "memory_gb='1'"),
+        ({"max_hourly_cost": 0}, "max_hourly_cost=0"),
+        ({"architecture": "vax"}, "architecture='vax'"),
+        ({"nodes": -1}, "nodes=-1"),
+        ({"memory": "12 parsecs"}, "12 parsecs"),
+        ({"provider": "aws2"}, "aws2.*did you mean 'aws'"),
+        ({"provider": sky.AWS}, r"make one: AWS\(\)"),
+        ({"provider": 3}, "provider=3"),
+    ],
+)
+def test_conflicts_and_nonsense(options, says):
+    with pytest.raises(ConfigurationError, match=says):
+        ComputePool(**options)
+
+
+def test_tasks_are_always_in_processes():
+    assert sky.Worker(executor="process").concurrency == 1
+    with pytest.raises(ConfigurationError, match="processes of their own"):
+        sky.Worker(executor="thread")
+
+
+def test_volumes():
+    pool = ComputePool(volume={"/data": "s3://bucket/some/prefix", "/out": "s3://other"})
+    assert pool.volume == (
+        sky.S3Volume("/data", "bucket", "some/prefix"),
+        sky.S3Volume("/out", "other"),
+    )
+    assert sky.S3Volume("/data", "bucket").read_only is True
+
+    class Own:
+        mount_path = "/own"
+
+        def install_commands(self):
+            return ["true"]
+
+        def mount_commands(self):
+            return ["mkdir -p /own"]
+
+    assert isinstance(Own(), sky.Volume)
+    assert len(ComputePool(volume=[Own()]).volume) == 1
+    for bad in ("s3://bucket", 3, [3], {"/a": 3}):
+        with pytest.raises(TypeError, match="volume"):
+            ComputePool(volume=bad)
+    for bad in ({"/": "s3://bucket"}, {"/a": "gs://bucket"}, {"relative": "s3://bucket"}):
+        with pytest.raises(ConfigurationError, match="volume"):
+            ComputePool(volume=bad)
+
+
+def test_clouds_are_values():
+    assert sky.AWS() == sky.AWS(region="us-east-1", use_ssm=False)
+    assert sky.DigitalOcean().region == "nyc1" and sky.Verda().region is None
+    assert pickle.loads(pickle.dumps(sky.VastAI(disk_gb=5))) == sky.VastAI(disk_gb=5)
+    assert sky.VastAI.ubuntu(cuda="12.8.0").endswith("cuda:12.8.0-runtime-ubuntu24.04")
+    assert "hush" not in repr(sky.RunPod(api_key="hush"))
+    match sky.AWS(region="eu-west-1"):
+        case sky.AWS(region=region):
+            assert region == "eu-west-1"
+    for name, cloud in CLOUDS.items():
+        assert ComputePool(provider=name).provider == cloud()
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            cloud().region = "x"
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: sky.AWS(region=""), "region"),
+        (lambda: sky.AWS(use_ssm="perhaps"), "True or False"),
+        (lambda: sky.AWS(allocation_strategy="best"), "lowest-price"),
+        (lambda: sky.DigitalOcean(region="mars1"), "nyc1, nyc3"),
+        (lambda: sky.VastAI(disk_gb=-1), "disk_gb"),
+        (lambda: sky.RunPod(cluster_mode="both"), "individual, instant"),
+    ],
+)
+def test_settings_of_clouds_are_checked(make, says):
+    with pytest.raises(ConfigurationError, match=says):
+        make()
+
+
+def test_a_cloud_that_is_not_built_is_refused_before_anything_starts():
+    seen = []
+    pool = ComputePool(provider=sky.RunPod(api_key="x"), display="quiet", on_event=seen.append)
+    with pytest.raises(sky.SkywardError, match="RunPod is not supported yet"), pool:
+        pytest.fail("entered")
+    assert not [event for event in seen if isinstance(event, sky.InstanceLaunching)]
+
+
+def test_this_machine_in_the_place_of_a_cloud(monkeypatch):
+    monkeypatch.setenv("SKYWARD_PROVIDER", "local")
+    assert ComputePool(provider=sky.AWS()).provider == sky.Local()
+    assert ComputePool(provider="runpod").provider == sky.Local()
+    with pytest.raises(ConfigurationError):
+        ComputePool(provider="nonsense")
+
+
+def test_what_is_left_out_is_the_same_in_both_faces():
+    for cloud in CLOUDS.values():
+        assert cloud().settings() == _core.standard_settings(cloud.name), cloud

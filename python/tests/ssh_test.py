@@ -1,0 +1,193 @@
+"""The SSH provider's face: settings, inventories, and what is sent to nodes. No connection."""
+
+import subprocess
+import sys
+import tarfile
+
+import pytest
+from skyward.providers import resolve_provider
+
+import skyward as sky
+from skyward import shipping
+
+
+def test_settings_are_text_and_paths_are_absolute(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    provider = sky.SSH(
+        hosts=["10.0.0.5", "me@box:2222"],
+        user="ubuntu",
+        port=22,
+        identity_file="id",
+        jump=["a", "b:2200"],
+        host_keys="known",
+    )
+    assert provider.settings() == {
+        "hosts": "10.0.0.5\nme@box:2222",
+        "jump": "a,b:2200",
+        "user": "ubuntu",
+        "port": "22",
+        "identity_file": str(tmp_path / "id"),
+        "known_hosts": str(tmp_path / "known"),
+    }
+    assert resolve_provider(provider) is provider
+    assert provider == sky.SSH(
+        ["10.0.0.5", "me@box:2222"], "ubuntu", 22, "id", ["a", "b:2200"], "known"
+    )
+
+
+def test_pinned_keys_go_by_the_names_of_the_hosts():
+    keys = {"Me@Box:2222": "ssh-ed25519 AAA", "10.0.0.5": "ssh-ed25519 BBB"}
+    settings = sky.SSH(hosts=["Me@Box:2222", "10.0.0.5"], port=2201, host_keys=keys).settings()
+    assert settings["pinned"] == "1"
+    assert settings["host_keys"].splitlines() == [
+        "box:2222 ssh-ed25519 AAA",
+        "10.0.0.5:2201 ssh-ed25519 BBB",
+    ]
+    with pytest.raises(sky.ConfigurationError, match=r"no key for gate"):
+        sky.SSH(hosts=["10.0.0.5"], jump="gate", host_keys=keys).settings()
+
+
+def test_lines_of_a_known_hosts_file_are_taken_as_they_are():
+    lines = ["10.0.0.5 ssh-ed25519 AAA", "box ssh-ed25519 BBB"]
+    assert sky.SSH(["x"], host_keys=lines).settings()["host_keys"] == "\n".join(lines)
+    assert sky.SSH(["x"], host_keys=lines[0]).settings()["host_keys"] == lines[0]
+
+
+def test_the_inventory_is_the_nearest_skyward_toml(tmp_path, monkeypatch):
+    folder = tmp_path / "project" / "part"
+    folder.mkdir(parents=True)
+    monkeypatch.chdir(folder)
+    with pytest.raises(sky.ConfigurationError, match=r"give hosts="):
+        sky.SSH().settings()
+    (tmp_path / "project" / "skyward.toml").write_text(
+        '[providers.ssh]\nhosts = ["w1", "w2"]\nuser = "u"\nhost_keys = "keys"\n'
+    )
+    settings = resolve_provider("ssh").settings()
+    assert settings["hosts"] == "w1\nw2"
+    assert settings["known_hosts"] == str(tmp_path / "project" / "keys")
+    assert sky.SSH(user="me").settings()["user"] == "me"
+    (folder / "skyward.toml").write_text('[providers.ssh]\nhosts = ["w1"]\nkeys = "x"\n')
+    with pytest.raises(sky.ConfigurationError, match=r"no setting 'keys'"):
+        sky.SSH().settings()
+    (folder / "skyward.toml").write_text("[providers]\n")
+    with pytest.raises(sky.ConfigurationError, match=r"no hosts in a table"):
+        sky.SSH().settings()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"accelerator": "H100"}, "as they are"),
+        ({"cpu": 1}, "as they are"),
+        ({"memory": "1GB"}, "as they are"),
+        ({"volume": [sky.S3Volume("/data", "bucket")]}, "mounts none"),
+    ],
+)
+def test_what_nobody_can_promise_is_refused(arguments, words):
+    with pytest.raises(sky.ConfigurationError, match=words):
+        sky.ComputePool(sky.SSH(["w1"]), **arguments)
+
+
+def test_more_nodes_than_hosts_are_refused_before_anything_starts():
+    with pytest.raises(sky.ConfigurationError, match=r"nodes=2, but the SSH provider has 1 host"):
+        with sky.ComputePool(sky.SSH(["192.0.2.1"]), nodes=2, display="quiet"):
+            pass
+
+
+# ---- what is sent ----
+
+
+def names_in(path):
+    with tarfile.open(path) as archive:
+        return set(archive.getnames())
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A program with modules of its own, in a folder of its own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    folder = tmp_path / "project"
+    (folder / "mypkg" / "tests").mkdir(parents=True)
+    (folder / "mypkg" / "__init__.py").write_text("import lazy\n")
+    (folder / "mypkg" / "data.csv").write_text("1,2\n")
+    (folder / "mypkg" / "tests" / "test_it.py").write_text("")
+    (folder / "lazy.py").write_text("def f():\n    import deep\n    return deep.x\n")
+    (folder / "deep.py").write_text("x = 1\n")
+    (folder / "unused.py").write_text("")
+    return folder
+
+
+def modules_of(folder, program, includes=(), excludes=()):
+    """Runs a program in a process of its own that prints where its archive is."""
+    (folder / "main.py").write_text(
+        f"{program}\nfrom skyward.shipping import modules_archive\n"
+        f"print(modules_archive({list(includes)!r}, {list(excludes)!r}))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, str(folder / "main.py")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_own_modules_are_found_from_imports_also_inside_functions(project):
+    path = modules_of(project, "import json\ndef f():\n    import mypkg\n")
+    assert names_in(path) == {
+        "mypkg/__init__.py",
+        "mypkg/data.csv",
+        "mypkg/tests/test_it.py",
+        "lazy.py",
+        "deep.py",
+    }
+    assert modules_of(project, "import json") == "None"
+
+
+def test_includes_and_excludes_steer(project):
+    (project / "extra").mkdir()
+    (project / "extra" / "table.bin").write_bytes(b"x")
+    path = modules_of(
+        project, "import mypkg", [str(project / "extra"), "unused"], ["tests", "*.csv", "deep.py"]
+    )
+    assert names_in(path) == {"mypkg/__init__.py", "lazy.py", "unused.py", "extra/table.bin"}
+
+
+def test_the_same_content_is_the_same_archive(project):
+    first = modules_of(project, "import lazy")
+    (project / "lazy.py").touch()
+    assert modules_of(project, "import lazy") == first
+    (project / "deep.py").write_text("x = 2\n")
+    assert modules_of(project, "import lazy") != first
+
+
+def test_an_include_that_is_not_there_is_named():
+    with pytest.raises(sky.ConfigurationError, match=r"includes=\['no_such_module'\]"):
+        shipping.modules_archive(["no_such_module"], [])
+
+
+def test_data_is_not_sent_by_accident(project, monkeypatch):
+    monkeypatch.setattr(shipping, "MAX_ARCHIVE_BYTES", 3)
+    with pytest.raises(sky.ConfigurationError, match=r"largest file is mypkg/data\.csv"):
+        shipping.modules_archive([str(project / "mypkg")], ["*.py"])
+
+
+def test_the_package_runs_a_worker_without_its_extension(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    path = shipping.package_archive()
+    names = names_in(path)
+    assert {"skyward/_worker.py", "skyward/cluster.py", "cloudpickle/__init__.py"} <= names
+    assert not [name for name in names if not name.endswith(".py")]
+    with tarfile.open(path) as archive:
+        archive.extractall(tmp_path / "node", filter="data")
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", "import skyward, cloudpickle; print(skyward.shard)"],
+        env={"PYTHONPATH": str(tmp_path / "node")},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert "function shard" in done.stdout, done.stderr

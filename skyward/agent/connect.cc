@@ -1,0 +1,180 @@
+#include "skyward/agent/connect.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdio>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "skyward/agent/loop.h"
+#include "skyward/base/error.h"
+#include "skyward/io/daemon.h"
+#include "skyward/io/file_descriptor.h"
+#include "skyward/io/machine.h"
+#include "skyward/io/own_process.h"
+#include "skyward/io/private_directory.h"
+#include "skyward/io/relay.h"
+#include "skyward/io/unix_socket.h"
+#include "skyward/spec/limits.h"
+
+namespace skyward::agent {
+namespace {
+
+constexpr const char* kVariable = "SKYWARD_NODE";  // of every process below a daemon
+// Others who start daemons here need milliseconds.
+constexpr Duration kStartPatience = std::chrono::seconds(10);
+// A daemon that ends kills its processes first.
+constexpr Duration kFormerPatience = std::chrono::seconds(5);
+constexpr Duration kLastWordsPatience = std::chrono::seconds(5);
+// Together less than the engine waits for a sweep.
+constexpr Duration kEndPatience = std::chrono::seconds(3);
+constexpr Duration kKillPatience = std::chrono::seconds(2);
+
+std::string user_root() { return fmt::format("/tmp/skyward-{}", io::user_id()); }
+std::string nodes_root() { return user_root() + "/nodes"; }
+std::string directory_of(const Place& place) {
+  return fmt::format("{}/{}", nodes_root(), place.name());
+}
+
+void say(std::string_view words) {
+  fmt::print(stdout, "{}{}\n", kEntryWord, words);
+  std::fflush(stdout);
+}
+
+// A line of its own for the reader of the lines, the whole for people.
+int say_error(const Error& error) {
+  const bool passing = error.kind == ErrorKind::unavailable || error.kind == ErrorKind::exhausted;
+  say((passing ? "busy " : "error ") + error.message +
+      (error.hint.empty() ? "" : " (" + error.hint + ")"));
+  return 1;
+}
+
+Status make_roots() {
+  if (Status made = io::ensure_private_directory(user_root()); !made) return made;
+  return io::ensure_private_directory(nodes_root());
+}
+
+// Whose lock can be had is dead. Under the lock of all starts, so that nobody is between making the
+// directory and locking it.
+void remove_abandoned(const std::string& except) {
+  for (const std::string& name : io::list_directory(nodes_root())) {
+    const std::string path = nodes_root() + "/" + name;
+    if (path == except || !io::is_directory(path)) continue;
+    if (io::try_lock_file(path + "/lock")) (void)io::remove_tree(path);
+  }
+}
+
+// What a new daemon takes over from the one who starts it.
+struct Nest {
+  std::string directory;
+  io::FileDescriptor lock;
+  io::FileDescriptor listener;
+};
+
+Result<Nest> make_nest(const Place& place) {
+  Nest nest;
+  nest.directory = directory_of(place);
+  remove_abandoned(nest.directory);
+  if (const Status made = io::ensure_private_directory(nest.directory); !made) return fail(made);
+  auto lock = io::lock_file(nest.directory + "/lock", kFormerPatience);
+  if (!lock) {
+    return fail(ErrorKind::unavailable, "the former agent of this node is still ending",
+                "it is tried again");
+  }
+  nest.lock = *std::move(lock);
+  auto listener = io::listen_at(nest.directory + "/socket");
+  if (!listener) return fail(listener);
+  nest.listener = *std::move(listener);
+  return nest;
+}
+
+int serve(const Place& place, Nest nest) {
+  io::note_holder(nest.lock.get());
+  io::set_variable(kVariable, place.name());
+  io::ignore_broken_pipes();
+  io::forbid_core_files();
+  const int code = Loop(std::move(nest.listener)).run();
+  (void)io::remove_tree(nest.directory);
+  return code;
+}
+
+int pass_on(io::FileDescriptor socket) {
+  say("connected");
+  auto streams = io::take_standard_streams();
+  if (!streams) return 2;
+  io::ignore_broken_pipes();
+  if (!streams->write) {  // one socket for both ways
+    auto write = io::duplicate(streams->read.get());
+    if (!write) return 2;
+    streams->write = *std::move(write);
+  }
+  io::relay(std::move(streams->read), std::move(streams->write), std::move(socket),
+            kLastWordsPatience);
+  return 0;
+}
+
+std::optional<io::FileDescriptor> find_daemon(const Place& place) {
+  return io::connect_to(directory_of(place) + "/socket");
+}
+
+}  // namespace
+
+std::string Place::name() const { return fmt::format("{}.{}.{}.", pool, node.value, life); }
+
+int connect(const Place& place, bool start) {
+  if (auto socket = find_daemon(place)) return pass_on(*std::move(socket));
+  if (!start) {
+    say("gone");
+    return 1;
+  }
+  if (const Status made = make_roots(); !made) return say_error(made.error());
+  std::optional<io::FileDescriptor> starting =
+      io::lock_file(user_root() + "/start", kStartPatience);
+  if (!starting) {
+    return say_error({ErrorKind::unavailable,
+                      "somebody holds " + user_root() + "/start and does not let go",
+                      {}});
+  }
+  if (auto socket = find_daemon(place)) {  // another connect was faster
+    starting.reset();
+    return pass_on(*std::move(socket));
+  }
+  auto nest = make_nest(place);
+  if (!nest) return say_error(nest.error());
+  const auto split = io::split_daemon(nest->directory, {nest->lock.get(), nest->listener.get()});
+  if (!split) return say_error(split.error());
+  if (*split) {
+    starting->release();  // closed with all others
+    return serve(place, *std::move(nest));
+  }
+  nest->lock.reset();
+  nest->listener.reset();
+  starting.reset();
+  auto socket = find_daemon(place);
+  if (!socket) {
+    return say_error({ErrorKind::unavailable,
+                      "the agent was started and ended at once; see " + nest->directory + "/log",
+                      {}});
+  }
+  return pass_on(*std::move(socket));
+}
+
+int end_daemons(const std::string& prefix) {
+  bool all = true;
+  for (const std::string& name : io::list_directory(nodes_root())) {
+    if (!name.starts_with(prefix)) continue;
+    const std::string path = nodes_root() + "/" + name;
+    if (const auto daemon = io::holder_of(path + "/lock")) {
+      all = (io::end_process(*daemon, io::kTerminate, kEndPatience) ||
+             io::end_process(*daemon, io::kKill, kKillPatience)) &&
+            all;
+    }
+    (void)io::remove_tree(path);
+  }
+  io::kill_marked(kVariable, prefix, kKillPatience);
+  return all ? 0 : 1;
+}
+
+}  // namespace skyward::agent

@@ -1,0 +1,40 @@
+#pragma once
+
+// How an engine's command finds the daemon of its node: `skyward-agent connect` stands between the
+// command's standard streams and the daemon's socket, and starts the daemon when there is none. The
+// daemon lives on when the command ends.
+//
+// Each daemon of a user has a directory of its own, /tmp/skyward-<uid>/nodes/<pool>.<node>.<life>.,
+// that only this user can read: `socket`, `log`, and `lock`, which is held for as long as the
+// daemon lives. What a killed daemon left behind is removed by whoever comes next.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "skyward/spec/id.h"
+
+namespace skyward::agent {
+
+struct Place {
+  std::string pool;  // job id
+  NodeId node;
+  std::uint32_t life = 1;  // counts the machines that have stood in this node's place
+
+  std::string name() const;  // "<pool>.<node>.<life>."
+};
+
+// Before the first frame, the command's standard output carries lines that begin with this word:
+// "connected" (frames follow), "gone" (no daemon, and none was to be started), "busy" and a text
+// (worth another try), "error" and a text (not worth it).
+inline constexpr const char* kEntryWord = "skyward-agent: ";
+
+// Connects and relays until one side ends. Without `start`, only to a daemon that is there.
+// Returns the exit code. In the daemon that it has started, it returns that one's.
+int connect(const Place& place, bool start);
+
+// Ends the daemons whose names begin so, on this machine, and every process that was started below
+// them, also where the daemon itself was killed. Returns the exit code: 0 also when there was none.
+int end_daemons(const std::string& prefix);
+
+}  // namespace skyward::agent

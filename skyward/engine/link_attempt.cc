@@ -1,0 +1,339 @@
+#include "skyward/engine/link_attempt.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <utility>
+
+#include "skyward/base/check.h"
+#include "skyward/spec/limits.h"
+#include "skyward/wire/codec.h"
+
+namespace skyward::engine {
+namespace {
+
+constexpr std::size_t kStderrTailBytes = 4096;
+// Between the end of the stream and the end of the command, so that the loss can be told with its
+// reason.
+constexpr Duration kExitGrace = 500ms;
+constexpr std::size_t kUploadPieceBytes = std::size_t{64} << 10;
+constexpr std::string_view kRefused = "onnection refused";
+
+Result<io::Cut> cut_frame(ByteView prefix) {
+  const auto sizes = wire::decode_prefix(prefix);
+  if (!sizes) return fail(sizes);
+  return io::Cut{.head_bytes = sizes->header_bytes,
+                 .body_bytes = sizes->body_bytes,
+                 .descriptors = sizes->descriptors};
+}
+
+std::string trimmed(std::string text) {
+  while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
+  return text;
+}
+
+}  // namespace
+
+Attempt::Attempt(io::EventLoop& loop, const provider::Connection& connection, bool socket,
+                 Entry entry, Events events)
+    : loop_(loop),
+      events_(std::move(events)),
+      connection_(connection),
+      entry_(std::move(entry)),
+      alive_(std::make_shared<bool>(true)) {
+  const Status started = start(socket);
+  loop_.post([this, alive = alive_, started] {
+    if (!*alive) return;
+    if (!started) {
+      exited_ = true;
+      finish({.error = started.error(), .permanent = true});
+    } else if (!over_ && entry_.line.empty()) {
+      events_.on_open();
+    }
+  });
+}
+
+Attempt::~Attempt() {
+  *alive_ = false;
+  loop_.cancel_timer(timer_);
+  if (stderr_) loop_.unwatch(stderr_.get());
+  if (read_) loop_.unwatch(read_.get());
+  if (write_) loop_.unwatch(write_.get());
+}
+
+Status Attempt::start(bool socket) {
+  auto errors = io::make_pipe();
+  if (!errors) return fail(errors);
+  io::SpawnOptions options{.command = connection_.command,
+                           .environment = connection_.environment,
+                           .unset = {},
+                           .directory = connection_.directory,
+                           .descriptors = {{errors->write.get(), 2}},
+                           .new_session = true,
+                           .die_with_parent = false};
+  if (!entry_.line.empty()) options.command.push_back(entry_.line);
+  io::FileDescriptor theirs_in;
+  io::FileDescriptor theirs_out;
+  if (socket) {
+    auto pair = io::make_socket_pair();
+    if (!pair) return fail(pair);
+    read_ = std::move(pair->ours);
+    theirs_in = std::move(pair->theirs);
+    options.descriptors.emplace_back(theirs_in.get(), 0);
+    options.descriptors.emplace_back(theirs_in.get(), 1);
+  } else {
+    auto in = io::make_pipe();
+    if (!in) return fail(in);
+    auto out = io::make_pipe();
+    if (!out) return fail(out);
+    write_ = std::move(in->write);
+    theirs_in = std::move(in->read);
+    read_ = std::move(out->read);
+    theirs_out = std::move(out->write);
+    // A command such as ssh expects blocking descriptors.
+    for (const int descriptor : {theirs_in.get(), theirs_out.get(), errors->write.get()}) {
+      const Status blocking = io::set_non_blocking(descriptor, false);
+      if (!blocking) return blocking;
+    }
+    options.descriptors.emplace_back(theirs_in.get(), 0);
+    options.descriptors.emplace_back(theirs_out.get(), 1);
+  }
+  auto process =
+      io::Process::spawn(loop_, options, [this](io::ExitStatus status) { exited(status); });
+  if (!process) {
+    read_.reset();
+    write_.reset();
+    return fail(process);
+  }
+  process_ = *std::move(process);
+  stderr_ = std::move(errors->read);
+  loop_.watch(stderr_.get(), [this] { read_stderr(); });
+  if (entry_.line.empty()) {
+    open_channel();
+  } else {
+    loop_.watch(read_.get(), [this] { read_entry(); });
+    loop_.watch(write_.get(), {}, [this] { write_upload(); });
+  }
+  return {};
+}
+
+void Attempt::open_channel() {
+  channel_ = std::make_unique<io::Channel>(
+      loop_, std::move(read_), std::move(write_), wire::kFramePrefixBytes, cut_frame,
+      io::Channel::Handlers{.on_message =
+                                [this](io::Incoming incoming) {
+                                  if (!over_) events_.on_frame(std::move(incoming));
+                                },
+                            .on_closed = [this](const Error& error) { channel_closed(error); },
+                            .on_idle =
+                                [this] {
+                                  if (!over_ && events_.on_idle) events_.on_idle();
+                                }});
+}
+
+// ---- before the first frame
+
+void Attempt::read_entry() {
+  std::array<std::byte, 4096> chunk;
+  const auto count = io::read_some(read_.get(), chunk);
+  if (!count) return;
+  if (*count == 0) {
+    loop_.unwatch(read_.get());
+    read_.reset();
+    return channel_closed({ErrorKind::lost, {}, {}});
+  }
+  moved_ += *count;
+  reader_.feed(ByteView(chunk).first(*count));
+  while (!over_ && !channel_) {
+    auto word = reader_.next();
+    if (!word) return finish({.error = word.error(), .permanent = true});
+    if (!*word) return;
+    handle_word(**word);
+  }
+}
+
+void Attempt::handle_word(const EntryReader::Word& word) {
+  using Kind = EntryReader::Word::Kind;
+  switch (word.kind) {
+    case Kind::machine:
+      if (word.text != entry_.machine) refuse_machine(word.text);
+      return;
+    case Kind::need:
+      return load(word);
+    case Kind::gone:
+      return finish({.error = {ErrorKind::lost, "its agent is no more", {}}, .gone = true});
+    case Kind::busy:
+      return finish({.error = {ErrorKind::unavailable, word.text, {}}});
+    case Kind::error:
+      return finish({.error = {ErrorKind::unavailable, word.text, {}}, .permanent = true});
+    case Kind::connected:
+      break;
+  }
+  if (reader_.left() > 0 || !upload_.empty()) {
+    return finish({.error = {ErrorKind::lost, "something wrote between its agent's words", {}}});
+  }
+  loop_.unwatch(read_.get());
+  loop_.unwatch(write_.get());
+  open_channel();
+  events_.on_open();
+}
+
+void Attempt::refuse_machine(const std::string& machine) {
+  finish({.error = {ErrorKind::unsupported,
+                    fmt::format("it is a {} machine, and the agent of this installation is built "
+                                "for {}",
+                                machine, entry_.machine),
+                    fmt::format("use {} machines, or give the path of an agent for {}",
+                                entry_.machine, machine)},
+          .permanent = true});
+}
+
+void Attempt::load(const EntryReader::Word& need) {
+  const auto file = std::ranges::find(entry_.files, need.text, &EntryFile::hash);
+  if (file == entry_.files.end()) {
+    return finish({.error = {ErrorKind::lost, "it asks for a file that nobody offered", {}}});
+  }
+  auto bytes = std::make_shared<Result<SharedBytes>>();
+  loop_.run_blocking(
+      [bytes, path = file->path, packed = need.packed] { *bytes = load_upload(path, packed); },
+      [this, alive = alive_, bytes] {
+        if (!*alive || over_) return;
+        if (!*bytes) return finish({.error = bytes->error(), .permanent = true});
+        std::string whole = fmt::format("{}\n", (*bytes)->size());
+        whole += as_text((*bytes)->view);
+        upload_ = SharedBytes(std::move(whole));
+        write_upload();
+      });
+}
+
+// As much as the command takes now; the rest when it takes more.
+void Attempt::write_upload() {
+  while (!upload_.empty()) {
+    const std::size_t piece = std::min(upload_.size(), kUploadPieceBytes);
+    const auto taken = io::write_part(write_.get(), upload_.view.first(piece));
+    if (!taken) {  // it has closed: its words or its end say why
+      upload_ = {};
+      break;
+    }
+    if (*taken == 0) {
+      loop_.want_write(write_.get(), true);
+      return;
+    }
+    moved_ += *taken;
+    upload_.view = upload_.view.subspan(*taken);
+  }
+  loop_.want_write(write_.get(), false);
+}
+
+// ---- while it runs
+
+void Attempt::send(io::Outgoing message) {
+  if (is_open()) channel_->send(std::move(message));
+}
+
+void Attempt::flush() {
+  if (is_open()) channel_->flush();
+}
+
+std::size_t Attempt::queued_bytes() const { return channel_ ? channel_->queued_bytes() : 0; }
+
+std::uint64_t Attempt::moved_bytes() const {
+  return moved_ + (channel_ ? channel_->received_bytes() : 0);
+}
+
+void Attempt::read_stderr() {
+  std::array<std::byte, 4096> chunk;
+  while (const auto count = io::read_some(stderr_.get(), chunk)) {
+    if (*count == 0) {
+      loop_.unwatch(stderr_.get());
+      stderr_.reset();
+      return;
+    }
+    stderr_tail_ += as_text(ByteView(chunk).first(*count));
+    if (stderr_tail_.size() > kStderrTailBytes) {
+      stderr_tail_.erase(0, stderr_tail_.size() - kStderrTailBytes);
+    }
+  }
+}
+
+// ---- the end
+
+void Attempt::channel_closed(const Error& why) {
+  channel_error_ = why.message.empty() ? "the connection to its agent was closed" : why.message;
+  if (over_ || exited_ || timer_ != 0) return;
+  timer_ = loop_.start_timer(io::EventLoop::now() + kExitGrace, [this] {
+    timer_ = 0;
+    finish({.error = {ErrorKind::lost, channel_error_, {}}});
+  });
+}
+
+void Attempt::exited(io::ExitStatus status) {
+  if (stderr_) read_stderr();
+  exited_ = true;
+  if (over_) {
+    schedule_gone();
+    return;
+  }
+  // What was written last may still be in the pipe: its end is told by the channel, or by this
+  // timer.
+  loop_.cancel_timer(timer_);
+  std::string why = fmt::format("{} ended ({})",
+                                entry_.line.empty() ? "its agent" : "the command that reaches it",
+                                status.describe());
+  const bool more = is_open() || read_;
+  timer_ =
+      loop_.start_timer(io::EventLoop::now() + (more ? 20ms : 0ms), [this, why = std::move(why)] {
+        timer_ = 0;
+        if (read_) read_entry();
+        finish({.error = {ErrorKind::lost, why, {}}});
+      });
+}
+
+void Attempt::finish(End end) {
+  if (std::exchange(over_, true)) return;
+  loop_.cancel_timer(std::exchange(timer_, 0));
+  const std::string words = trimmed(reader_.noise() + stderr_tail_);
+  if (!words.empty() && !end.gone) end.error.message += "; it wrote: " + words;
+  for (const std::string& sign : connection_.permanent_errors) {
+    if (!words.contains(sign)) continue;
+    end.permanent = true;
+    end.error.kind = ErrorKind::denied;
+  }
+  end.refused = words.contains(kRefused);
+  let_go(kExitGrace);
+  events_.on_end(std::move(end));
+}
+
+void Attempt::stop(Duration grace) {
+  if (!std::exchange(over_, true)) let_go(grace);
+}
+
+void Attempt::let_go(Duration grace) {
+  loop_.cancel_timer(std::exchange(timer_, 0));
+  if (channel_) channel_->close();
+  for (io::FileDescriptor* end : {&read_, &write_}) {
+    if (!*end) continue;
+    loop_.unwatch(end->get());
+    end->reset();
+  }
+  upload_ = {};
+  if (!process_ || exited_) {
+    schedule_gone();
+    return;
+  }
+  timer_ = loop_.start_timer(io::EventLoop::now() + grace, [this] {
+    timer_ = 0;
+    process_->kill_group();
+  });
+}
+
+// Later, so that the owner may destroy the attempt in the callback.
+void Attempt::schedule_gone() {
+  loop_.post([this, alive = alive_] {
+    if (*alive) events_.on_gone();
+  });
+}
+
+}  // namespace skyward::engine

@@ -1,0 +1,99 @@
+#pragma once
+
+// One run of the command that reaches a node: the process, the words before the first frame where a
+// shell is between, the channel of frames, the end and the reason for it. engine/link.h makes one
+// after another.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "skyward/base/error.h"
+#include "skyward/base/time.h"
+#include "skyward/engine/link_entry.h"
+#include "skyward/io/channel.h"
+#include "skyward/io/event_loop.h"
+#include "skyward/io/process.h"
+#include "skyward/provider/provider.h"
+
+namespace skyward::engine {
+
+class Attempt {
+ public:
+  // Why an attempt is over, and what that means for the next one.
+  struct End {
+    Error error;
+    bool permanent = false;  // another would end the same way
+    bool gone = false;       // the node was reached, and its agent is no more
+    bool refused = false;    // the machine was reached, and nobody answers there
+  };
+  // All on the loop thread, never from inside a call of the owner's but send() and flush().
+  struct Events {
+    std::function<void()> on_open;  // frames may be sent
+    std::function<void(io::Incoming)> on_frame;
+    std::function<void()> on_idle;    // room for more
+    std::function<void(End)> on_end;  // once; not after stop()
+    std::function<void()> on_gone;    // once, last: the process was reaped
+  };
+
+  // What goes before the first frame, where a shell is between.
+  struct Entry {
+    std::string line;              // the command's last argument; empty: there is no shell
+    std::string machine;           // that the agent is built for
+    std::vector<EntryFile> files;  // that the node may ask for
+  };
+
+  // A failure to start comes as on_end, too.
+  Attempt(io::EventLoop& loop, const provider::Connection& connection, bool socket, Entry entry,
+          Events events);
+  ~Attempt();
+  Attempt(const Attempt&) = delete;
+  Attempt& operator=(const Attempt&) = delete;
+
+  bool is_open() const { return channel_ && channel_->is_open(); }
+  void send(io::Outgoing message);
+  void flush();
+  std::size_t queued_bytes() const;
+  // Grows while anything moves in either direction: a slow way is not a dead one.
+  std::uint64_t moved_bytes() const;
+
+  // Ends it; on_end is not called any more. The process sees the end of its input and has `grace`,
+  // then it is killed.
+  void stop(Duration grace);
+
+ private:
+  Status start(bool socket);
+  void open_channel();
+  void read_entry();
+  void handle_word(const EntryReader::Word& word);
+  void refuse_machine(const std::string& machine);
+  void load(const EntryReader::Word& need);
+  void write_upload();
+  void channel_closed(const Error& why);
+  void read_stderr();
+  void exited(io::ExitStatus status);
+  void finish(End end);
+  void let_go(Duration grace);
+  void schedule_gone();
+
+  io::EventLoop& loop_;
+  Events events_;
+  const provider::Connection connection_;
+  const Entry entry_;
+  std::unique_ptr<io::Channel> channel_;
+  std::unique_ptr<io::Process> process_;
+  io::FileDescriptor read_;  // until the channel has them
+  io::FileDescriptor write_;
+  io::FileDescriptor stderr_;
+  EntryReader reader_;
+  SharedBytes upload_;  // what is still to be sent
+  std::uint64_t moved_ = 0;
+  std::string stderr_tail_;
+  std::string channel_error_;
+  bool over_ = false;
+  bool exited_ = false;
+  io::EventLoop::TimerId timer_ = 0;
+  std::shared_ptr<bool> alive_;  // false once destroyed; posted callbacks share it
+};
+
+}  // namespace skyward::engine

@@ -1,0 +1,204 @@
+#include "skyward/engine/link_entry.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <system_error>
+#include <utility>
+
+#include "skyward/base/check.h"
+#include "skyward/base/hash.h"
+#include "skyward/io/process.h"
+
+namespace skyward::engine {
+namespace {
+
+constexpr std::string_view kMark = "skyward-agent: ";
+// A long message of the day and some more.
+constexpr std::size_t kMaxNoiseBytes = std::size_t{256} << 10;
+constexpr std::size_t kNoiseTailBytes = 2048;
+constexpr Duration kPackTimeout = std::chrono::seconds(60);
+
+// Bytes 18 and 19 of an ELF file name the processor.
+struct Processor {
+  unsigned number;
+  std::string_view name;
+};
+constexpr std::array<Processor, 5> kProcessors = {
+    {{62, "x86_64"}, {183, "aarch64"}, {243, "riscv64"}, {21, "ppc64le"}, {22, "s390x"}}};
+
+std::string machine_of(ByteView program) {
+  constexpr std::string_view kElf =
+      "\x7f"
+      "ELF";
+  if (program.size() < 20 || !as_text(program).starts_with(kElf)) return {};
+  const unsigned low = std::to_integer<unsigned>(program[18]);
+  const unsigned number = low | std::to_integer<unsigned>(program[19]) << 8;
+  const auto* found = std::ranges::find(kProcessors, number, &Processor::number);
+  return found == kProcessors.end() ? fmt::format("machine {}", number) : std::string(found->name);
+}
+
+Result<std::string> read_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  if (file && !bytes.empty()) return bytes;
+  return fail(ErrorKind::invalid, fmt::format("the file {} cannot be read", path),
+              "install skyward again, or give the path of a skyward-agent that you built");
+}
+
+Result<SharedBytes> pack(const std::string& path) {
+  io::SpawnOptions gzip;
+  gzip.command = {"gzip", "-6", "-c", "--", path};
+  auto packed = io::run_command(gzip, kPackTimeout);
+  if (!packed) return fail(packed);
+  if (packed->status.code == 0 && packed->status.signal == 0 && !packed->out.empty()) {
+    return SharedBytes(std::move(packed->out));
+  }
+  return fail(ErrorKind::invalid, fmt::format("{} cannot be packed: {}", path, packed->err));
+}
+
+// What was made of a file, for as long as the file is the same.
+template <typename Value>
+class Cache {
+ public:
+  template <typename Make>
+  Result<Value> get(const std::string& path, Make make) {
+    const std::scoped_lock lock(mutex_);  // the others mostly want the same
+    std::error_code error;
+    const auto time = std::filesystem::last_write_time(path, error);
+    const auto found = known_.find(path);
+    if (!error && found != known_.end() && found->second.first == time) {
+      return found->second.second;
+    }
+    Result<Value> value = make();
+    if (value) known_.insert_or_assign(path, std::pair(time, *value));
+    return value;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::pair<std::filesystem::file_time_type, Value>> known_;
+};
+
+constexpr std::string_view kCache =
+    "c=\"${XDG_CACHE_HOME:-${HOME:-/tmp/skyward-$(id -u)}/.cache}/skyward\"";
+
+std::string options(const EntryPlace& place) {
+  return fmt::format(" --pool {} --node {} --life {}", place.pool, place.node.value, place.life);
+}
+
+// A quoted word must not hold what some shell finds special in it.
+bool is_safe(std::string_view script) {
+  return script.find_first_of("'!\\\n") == std::string_view::npos;
+}
+
+}  // namespace
+
+Result<AgentProgram> inspect_agent(const std::string& path) {
+  static Cache<AgentProgram> cache;
+  return cache.get(path, [&]() -> Result<AgentProgram> {
+    const auto bytes = read_file(path);
+    if (!bytes) return fail(bytes);
+    AgentProgram program{.hash = to_hex(sha256(as_bytes(*bytes))),
+                         .machine = machine_of(as_bytes(*bytes))};
+    if (!program.machine.empty()) return program;
+    return fail(ErrorKind::invalid, fmt::format("the agent {} is no program for Linux", path),
+                "install skyward again, or give the path of a skyward-agent that you built");
+  });
+}
+
+Result<SharedBytes> load_upload(const std::string& path, bool packed) {
+  static Cache<SharedBytes> packed_files;
+  static Cache<SharedBytes> plain_files;
+  if (packed) return packed_files.get(path, [&] { return pack(path); });
+  return plain_files.get(path, [&]() -> Result<SharedBytes> {
+    auto bytes = read_file(path);
+    if (!bytes) return fail(bytes);
+    return SharedBytes(*std::move(bytes));
+  });
+}
+
+std::string entry_line(std::span<const EntryFile> files, const EntryPlace& place, bool resume) {
+  std::string script = fmt::format(
+      "set -f; umask 077; "
+      "{2}; "
+      "echo \"skyward-agent: machine $(uname -sm)\"; "
+      "w=packed; z=\"gzip -dc\"; "
+      "command -v gzip >/dev/null 2>&1 || {{ w=plain; z=cat; }}; "
+      "f() {{ rm -f \"$t\"; echo skyward-agent: error \"$c/$1\" $2; exit 1; }}; "
+      "g() {{ [ -x \"$c/$1\" ] && return; "
+      "echo \"skyward-agent: need $2 $w\"; read n || exit 1; "
+      "d=\"$c/${{1%/*}}\"; t=\"$d/new.{0}-{1}.$$\"; "
+      "e=$({{ mkdir -p \"$d\" && head -c $n | $z >\"$t\" && chmod 700 \"$t\"; }} 2>&1) "
+      "|| f \"$1\" \"cannot be stored: $e\"; "
+      "if command -v sha256sum >/dev/null 2>&1; then "
+      "case $(sha256sum <\"$t\") in \"$2\"*) ;; "
+      "*) f \"$1\" \"arrived damaged or cut off\";; esac; fi; "
+      "e=$(mv -f \"$t\" \"$c/$1\" 2>&1) || f \"$1\" \"cannot be stored: $e\"; }}; ",
+      place.pool, place.node.value, kCache);
+  for (const EntryFile& file : files) script += fmt::format("g {} {}; ", file.place, file.hash);
+  script += fmt::format("exec \"$c/{}\" connect{}{}", files.front().place, options(place),
+                        resume ? " --resume" : "");
+  SKYWARD_CHECK(is_safe(script), "{}", script);
+  return fmt::format("exec sh -c '{}'", script);
+}
+
+std::string sweep_line(const EntryFile& agent, const EntryPlace& place) {
+  const std::string script = fmt::format("{0}; [ -x \"$c/{1}\" ] && exec \"$c/{1}\" end{2}", kCache,
+                                         agent.place, options(place));
+  SKYWARD_CHECK(is_safe(script), "{}", script);
+  return fmt::format("exec sh -c '{}'", script);
+}
+
+Result<std::optional<EntryReader::Word>> EntryReader::next() {
+  while (true) {
+    const std::size_t end = pending_.find('\n');
+    if (end == std::string::npos) {
+      if (pending_.size() + passed_over_ <= kMaxNoiseBytes) return std::nullopt;
+      return fail(ErrorKind::invalid,
+                  "the command writes too much before the agent's first word: " + noise_,
+                  "make the login shell of the node silent, or see what the command does");
+    }
+    std::string line = pending_.substr(0, end);
+    pending_.erase(0, end + 1);
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    const std::size_t mark = line.find(kMark);
+    const std::string_view said = mark == std::string::npos
+                                      ? std::string_view()
+                                      : std::string_view(line).substr(mark + kMark.size());
+    const auto starts = [&](std::string_view word) {
+      return said == word || said.starts_with(fmt::format("{} ", word));
+    };
+    const auto rest = [&](std::string_view word) {
+      return std::string(said.substr(std::min(said.size(), word.size() + 1)));
+    };
+    using Kind = Word::Kind;
+    if (starts("machine")) {  // "Linux x86_64"
+      const std::string text = rest("machine");
+      return Word{.kind = Kind::machine, .text = text.substr(text.find(' ') + 1)};
+    }
+    if (starts("need")) {
+      const std::string text = rest("need");
+      return Word{.kind = Kind::need,
+                  .text = text.substr(0, text.find(' ')),
+                  .packed = text.ends_with(" packed")};
+    }
+    if (said == "connected") return Word{.kind = Kind::connected};
+    if (said == "gone") return Word{.kind = Kind::gone};
+    if (starts("busy")) return Word{.kind = Kind::busy, .text = rest("busy")};
+    if (starts("error")) return Word{.kind = Kind::error, .text = rest("error")};
+    passed_over_ += line.size() + 1;
+    noise_ += line + "\n";
+    if (noise_.size() > kNoiseTailBytes) noise_.erase(0, noise_.size() - kNoiseTailBytes);
+  }
+}
+
+}  // namespace skyward::engine

@@ -1,0 +1,172 @@
+// The words with a node before the first frame: what the line does in real shells, and what the
+// reader makes of what they say.
+
+#include "skyward/engine/link_entry.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <vector>
+
+#include "skyward/base/hash.h"
+#include "skyward/io/machine.h"
+#include "skyward/io/process.h"
+
+namespace skyward::engine {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using Kind = EntryReader::Word::Kind;
+
+constexpr Duration kPatience = std::chrono::seconds(60);
+
+// A "node": a home directory of its own, and a stand-in for the agent that says how it was called.
+class EntryTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    home = fs::temp_directory_path() / ("entry-" + io::random_hex(12));
+    fs::create_directories(home);
+    const std::string script = "#!/bin/sh\necho \"skyward-agent: connected\"\necho \"$@\"\n";
+    agent = {.path = home / "agent", .hash = to_hex(sha256(as_bytes(script)))};
+    std::ofstream(agent.path) << script;
+    agent.place = fmt::format("agents/{}/skyward-agent", agent.hash);
+  }
+  void TearDown() override { fs::remove_all(home); }
+
+  // The line under the shell, with all the answers that it may want waiting on its input.
+  std::string run(const std::vector<std::string>& shell, std::string_view input,
+                  bool resume = false) {
+    io::SpawnOptions options;
+    options.command = shell;
+    options.command.push_back(entry_line(files(), place, resume));
+    options.environment = {{"HOME", home}, {"XDG_CACHE_HOME", ""}};
+    const auto result = io::run_command(options, kPatience, input);
+    if (!result) return result.error().message;
+    return result->out + result->err;
+  }
+  std::vector<EntryFile> files() const { return {agent}; }
+  std::string upload(bool packed) {
+    const auto bytes = load_upload(agent.path, packed);
+    EXPECT_TRUE(bytes);
+    return fmt::format("{}\n{}", bytes->size(), as_text(bytes->view));
+  }
+  fs::path stored() const { return home / ".cache/skyward" / agent.place; }
+
+  fs::path home;
+  EntryFile agent;
+  EntryPlace place{.pool = "deadbeef", .node = NodeId{3}, .life = 2};
+};
+
+TEST_F(EntryTest, TheFileIsBroughtOnceAndBecomesTheCommand) {
+  const std::string first = run({"sh", "-c"}, upload(true));
+  EXPECT_THAT(first, HasSubstr("skyward-agent: need " + agent.hash + " packed"));
+  EXPECT_THAT(first, HasSubstr("connect --pool deadbeef --node 3 --life 2\n"));
+  const std::string second = run({"sh", "-c"}, "", true);
+  EXPECT_THAT(second, testing::Not(HasSubstr("need")));
+  EXPECT_THAT(second, HasSubstr("connect --pool deadbeef --node 3 --life 2 --resume\n"));
+  EXPECT_EQ(fs::status(stored()).permissions() & fs::perms::all, fs::perms::owner_all);
+}
+
+TEST_F(EntryTest, TheLineGoesThroughAnotherShellUnharmed) {
+  // ssh hands the line to the login shell; that one may be any.
+  const std::string said = run({"bash", "-c"}, upload(true));
+  EXPECT_THAT(said, HasSubstr("connect --pool deadbeef"));
+  EXPECT_EQ(entry_line(files(), place, false).find('\n'), std::string::npos);
+}
+
+TEST_F(EntryTest, ADamagedUploadIsNotKept) {
+  std::string bytes = upload(true);
+  bytes[bytes.size() / 2] ^= 0x55;
+  EXPECT_THAT(run({"sh", "-c"}, bytes), HasSubstr("skyward-agent: error "));
+  EXPECT_FALSE(fs::exists(stored()));
+  for (const auto& entry : fs::directory_iterator(stored().parent_path())) {
+    ADD_FAILURE() << entry.path() << " was left behind";
+  }
+}
+
+TEST_F(EntryTest, AnUploadThatBreaksOffIsNotKept) {
+  std::string bytes = upload(true);
+  bytes.resize(bytes.size() - 5);
+  EXPECT_THAT(run({"sh", "-c"}, bytes), HasSubstr("skyward-agent: error "));
+  EXPECT_FALSE(fs::exists(stored()));
+}
+
+TEST_F(EntryTest, WhereNothingCanBeStoredTheNodeSaysWhy) {
+  fs::create_directories(home / ".cache");
+  std::ofstream(home / ".cache/skyward") << "in the way";
+  const std::string said = run({"sh", "-c"}, upload(true));
+  EXPECT_THAT(said, HasSubstr("skyward-agent: error "));
+  EXPECT_THAT(said, HasSubstr("mkdir"));
+}
+
+TEST_F(EntryTest, ASweepCallsTheAgentThatIsThereAndDoesNothingElsewhere) {
+  io::SpawnOptions options;
+  options.command = {"sh", "-c", sweep_line(agent, place)};
+  options.environment = {{"HOME", home}, {"XDG_CACHE_HOME", ""}};
+  auto result = io::run_command(options, kPatience);
+  ASSERT_TRUE(result);
+  EXPECT_EQ(result->out, "");
+  run({"sh", "-c"}, upload(true));
+  result = io::run_command(options, kPatience);
+  ASSERT_TRUE(result);
+  EXPECT_THAT(result->out, HasSubstr("end --pool deadbeef --node 3 --life 2\n"));
+}
+
+TEST(EntryReader, PassesOverWhatIsNoAnswer) {
+  EntryReader reader;
+  reader.feed(
+      as_bytes("Welcome to the machine\r\n\nprompt> skyward-agent: machine Linux x86_64\n"
+               "skyward-agent: need 00ff packed\nskyward-agent: conn"));
+  auto word = reader.next();
+  ASSERT_TRUE(word && *word);
+  EXPECT_EQ((*word)->kind, Kind::machine);
+  EXPECT_EQ((*word)->text, "x86_64");
+  word = reader.next();
+  ASSERT_TRUE(word && *word);
+  EXPECT_EQ((*word)->kind, Kind::need);
+  EXPECT_EQ((*word)->text, "00ff");
+  EXPECT_TRUE((*word)->packed);
+  word = reader.next();
+  ASSERT_TRUE(word);
+  EXPECT_FALSE(*word) << "half a line";
+  reader.feed(as_bytes("ected\nframes"));
+  word = reader.next();
+  ASSERT_TRUE(word && *word);
+  EXPECT_EQ((*word)->kind, Kind::connected);
+  EXPECT_EQ(reader.left(), 6U);
+  EXPECT_THAT(reader.noise(), HasSubstr("Welcome to the machine"));
+}
+
+TEST(EntryReader, TellsErrorsInTheNodesWords) {
+  EntryReader reader;
+  reader.feed(as_bytes("skyward-agent: error gzip: stdout: No space left on device\n"));
+  const auto word = reader.next();
+  ASSERT_TRUE(word && *word);
+  EXPECT_EQ((*word)->kind, Kind::error);
+  EXPECT_EQ((*word)->text, "gzip: stdout: No space left on device");
+}
+
+TEST(EntryReader, GivesUpOnAFlood) {
+  EntryReader reader;
+  const std::string line(1000, 'x');
+  for (int i = 0; i < 1000; ++i) reader.feed(as_bytes(line + "\n"));
+  EXPECT_FALSE(reader.next());
+}
+
+TEST(Agent, IsLookedAtOnceAndMustBeAProgram) {
+  const auto program = inspect_agent("/proc/self/exe");
+  ASSERT_TRUE(program) << program.error().message;
+  EXPECT_EQ(program->hash.size(), 64U);
+  EXPECT_FALSE(program->machine.empty());
+  const auto text = inspect_agent("/etc/passwd");
+  ASSERT_FALSE(text);
+  EXPECT_EQ(text.error().kind, ErrorKind::invalid);
+}
+
+}  // namespace
+}  // namespace skyward::engine

@@ -1,0 +1,21 @@
+#pragma once
+
+// What the loop knows of a node's environment and the core does not: it comes with on_joined, and
+// goes to the agent in Configure.
+
+#include <string>
+#include <vector>
+
+#include "skyward/wire/message.h"
+
+namespace skyward::engine {
+
+struct NodeSetup {
+  std::vector<std::string> worker_command;
+  std::string directory;
+  std::string bootstrap;
+  wire::KeyValues bootstrap_environment;
+  std::vector<std::string> end_command;  // ends the machine's cost, from inside
+};
+
+}  // namespace skyward::engine

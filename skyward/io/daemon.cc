@@ -1,0 +1,187 @@
+#include "skyward/io/daemon.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/file.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "skyward/io/event_loop.h"
+
+namespace skyward::io {
+
+namespace {
+
+constexpr Duration kLookAgain = std::chrono::milliseconds(20);
+constexpr std::size_t kMaxDigits = 20;
+
+void close_others(std::vector<int> keep) {
+  std::ranges::sort(keep);
+  unsigned first = 3;
+  for (const int number : keep) {
+    const auto next = static_cast<unsigned>(number);
+    if (next > first) ::syscall(SYS_close_range, first, next - 1, 0U);
+    first = std::max(first, next + 1);
+  }
+  ::syscall(SYS_close_range, first, ~0U, 0U);
+}
+
+void leave(const std::string& directory, const FileDescriptor& log, const std::vector<int>& keep) {
+  const FileDescriptor nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  ::dup2(nothing.get(), STDIN_FILENO);
+  ::dup2(log.get(), STDOUT_FILENO);
+  ::dup2(log.get(), STDERR_FILENO);
+  if (::chdir(directory.c_str()) != 0) ::_exit(1);
+  close_others(keep);
+}
+
+std::optional<pid_t> parent_of(pid_t process) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const std::size_t name_end = text.rfind(')');
+  if (name_end == std::string::npos || name_end + 4 >= text.size()) return std::nullopt;
+  pid_t parent = 0;
+  std::from_chars(text.data() + name_end + 4, text.data() + text.size(), parent);
+  return parent;
+}
+
+std::vector<pid_t> family_above() {
+  std::vector<pid_t> family;
+  for (std::optional<pid_t> process = ::getpid(); process && *process > 0;
+       process = parent_of(*process)) {
+    family.push_back(*process);
+  }
+  return family;
+}
+
+// Processes whose environment at their start held what begins so. A process that has ended has
+// none.
+std::vector<pid_t> marked_processes(const std::string& prefix) {
+  std::vector<pid_t> found;
+  std::error_code error;
+  for (std::filesystem::directory_iterator at("/proc", error), end; !error && at != end;
+       at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    pid_t process = 0;
+    const auto parsed = std::from_chars(name.data(), name.data() + name.size(), process);
+    if (parsed.ec != std::errc() || parsed.ptr != name.data() + name.size()) continue;
+    std::ifstream file(at->path() / "environ", std::ios::binary);
+    for (std::string variable; std::getline(file, variable, '\0');) {
+      if (!variable.starts_with(prefix)) continue;
+      found.push_back(process);
+      break;
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+Result<bool> split_daemon(const std::string& directory, const std::vector<int>& keep) {
+  const std::string log = directory + "/log";
+  const FileDescriptor file(
+      ::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file) {
+    return fail(ErrorKind::unavailable, "cannot write " + log + ": " + errno_text(errno),
+                "check the rights and the free space there");
+  }
+  const pid_t child = ::fork();
+  if (child < 0) {
+    return fail(ErrorKind::exhausted, "cannot start a process: " + errno_text(errno),
+                "end other programs, or raise the limit of processes (ulimit -u)");
+  }
+  if (child > 0) {
+    while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
+    }
+    return false;
+  }
+  // The one in between leads a session and goes; its child can never get a terminal.
+  ::setsid();
+  const pid_t daemon = ::fork();
+  if (daemon != 0) ::_exit(daemon < 0 ? 1 : 0);
+  ::signal(SIGHUP, SIG_IGN);
+  leave(directory, file, keep);
+  return true;
+}
+
+std::optional<FileDescriptor> lock_file(const std::string& path, Duration patience) {
+  const Time deadline = EventLoop::now() + patience;
+  FileDescriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  while (file && ::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EINTR && EventLoop::now() >= deadline) return std::nullopt;
+    std::this_thread::sleep_for(kLookAgain);  // the kernel tells nobody of a lock let go
+  }
+  if (!file) return std::nullopt;
+  return file;
+}
+
+void note_holder(int lock) {
+  const std::string text = std::to_string(::getpid()) + "\n";
+  if (::ftruncate(lock, 0) != 0) return;  // an empty note means: unknown
+  (void)!::pwrite(lock, text.data(), text.size(), 0);
+}
+
+std::optional<pid_t> holder_of(const std::string& path) {
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (!file) return std::nullopt;
+  if (::flock(file.get(), LOCK_SH | LOCK_NB) == 0) return std::nullopt;
+  char text[kMaxDigits] = {};
+  const ssize_t size = ::pread(file.get(), text, sizeof text, 0);
+  pid_t process = 0;
+  if (size > 0) std::from_chars(text, text + size, process);
+  if (process <= 1) return std::nullopt;
+  return process;
+}
+
+bool end_process(pid_t process, int signal, Duration patience) {
+  const FileDescriptor handle(static_cast<int>(::syscall(SYS_pidfd_open, process, 0)));
+  if (!handle) return errno == ESRCH;
+  ::syscall(SYS_pidfd_send_signal, handle.get(), signal, nullptr, 0);
+  const Time deadline = EventLoop::now() + patience;
+  while (true) {
+    const Duration left = std::max(deadline - EventLoop::now(), Duration{});
+    pollfd ended{.fd = handle.get(), .events = POLLIN, .revents = 0};
+    const int ready = ::poll(
+        &ended, 1, static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(left).count()));
+    if (ready > 0) return true;
+    if (ready == 0 || errno != EINTR) return false;
+  }
+}
+
+int kill_marked(const std::string& name, const std::string& prefix, Duration timeout) {
+  const std::string entry = name + "=" + prefix;
+  const std::vector<pid_t> spared = family_above();
+  const Time deadline = EventLoop::now() + timeout;
+  int killed = 0;
+  while (true) {
+    bool any = false;
+    for (const pid_t process : marked_processes(entry)) {
+      if (std::ranges::find(spared, process) != spared.end()) continue;
+      any = true;
+      if (end_process(process, SIGKILL, std::max(deadline - EventLoop::now(), Duration{}))) {
+        ++killed;
+      }
+    }
+    if (!any || EventLoop::now() >= deadline) return killed;
+  }
+}
+
+void set_variable(const std::string& name, const std::string& value) {
+  ::setenv(name.c_str(), value.c_str(), 1);
+}
+
+}  // namespace skyward::io

@@ -1,0 +1,102 @@
+#include "skyward/io/daemon.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "skyward/io/machine.h"
+#include "skyward/io/process.h"
+
+namespace skyward::io {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr Duration kPatience = std::chrono::seconds(30);
+
+class DaemonTest : public testing::Test {
+ protected:
+  void SetUp() override { fs::create_directories(directory); }
+  void TearDown() override { fs::remove_all(directory); }
+  std::string text_of(const std::string& name) {
+    std::ifstream file(fs::path(directory) / name);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+  const std::string directory = fs::temp_directory_path() / ("daemon-" + random_hex(12));
+};
+
+TEST_F(DaemonTest, LivesOnInItsDirectoryWithItsLock) {
+  // A child of ours splits and ends; what it left behind is nobody's child.
+  const pid_t child = ::fork();
+  if (child == 0) {
+    auto lock = lock_file(directory + "/lock", Duration{});
+    const auto split = split_daemon(directory, {lock->get()});
+    if (!split || !*split) ::_exit(0);
+    note_holder(lock->get());
+    const std::string words = "here: " + fs::current_path().string() + "\n";
+    (void)!::write(STDOUT_FILENO, words.data(), words.size());
+    while (true) ::pause();
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  const Time limit = std::chrono::steady_clock::now().time_since_epoch() + Time{} + kPatience;
+  std::optional<pid_t> daemon;
+  while ((!daemon || text_of("log").empty()) &&
+         Time{} + std::chrono::steady_clock::now().time_since_epoch() < limit) {
+    daemon = holder_of(directory + "/lock");
+  }
+  ASSERT_TRUE(daemon);
+  EXPECT_NE(*daemon, child);
+  EXPECT_EQ(text_of("log"), "here: " + fs::canonical(directory).string() + "\n");
+  EXPECT_FALSE(lock_file(directory + "/lock", Duration{})) << "the daemon holds it";
+  EXPECT_TRUE(end_process(*daemon, kKill, kPatience));
+  EXPECT_FALSE(holder_of(directory + "/lock"));
+  EXPECT_TRUE(lock_file(directory + "/lock", Duration{}));
+}
+
+TEST_F(DaemonTest, AnEndedProcessNeedsNoPatience) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(0);
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  EXPECT_TRUE(end_process(child, kTerminate, Duration{}));
+}
+
+TEST_F(DaemonTest, KillsWhatCarriesTheMarkAndNothingElse) {
+  const std::string mark = random_hex(16);
+  const auto start = [&](const std::string& value) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      set_variable("SKYWARD_TEST_MARK", value);
+      // The environment that counts is that of the program's start.
+      ::execl("/bin/sleep", "sleep", "600", nullptr);
+      ::_exit(127);
+    }
+    return child;
+  };
+  const pid_t marked = start(mark + ".1.");
+  const pid_t other = start("x" + mark);
+  EXPECT_FALSE(end_process(marked, 0, Duration{}));
+  int killed = 0;
+  // Until the program has started it is this one.
+  const auto limit = std::chrono::steady_clock::now() + kPatience;
+  while (killed == 0 && std::chrono::steady_clock::now() < limit) {
+    killed = kill_marked("SKYWARD_TEST_MARK", mark + ".", kPatience);
+  }
+  EXPECT_EQ(killed, 1);
+  int status = 0;
+  ASSERT_EQ(::waitpid(marked, &status, 0), marked);
+  EXPECT_EQ(WTERMSIG(status), SIGKILL);
+  EXPECT_EQ(::waitpid(other, &status, WNOHANG), 0) << "still there";
+  ::kill(other, SIGKILL);
+  ::waitpid(other, &status, 0);
+}
+
+}  // namespace
+}  // namespace skyward::io

@@ -1,0 +1,263 @@
+#include "skyward/io/http.h"
+
+#define CURL_DISABLE_TYPECHECK
+#include <curl/curl.h>
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <chrono>
+
+#include "skyward/io/event_loop.h"
+#include "skyward/io/sigpipe_guard.h"
+
+namespace skyward::io {
+
+namespace {
+
+bool same_name(std::string_view left, std::string_view right) {
+  return std::ranges::equal(left, right, [](unsigned char a, unsigned char b) {
+    return std::tolower(a) == std::tolower(b);
+  });
+}
+
+// The functions of libcurl that are used here.
+struct Curl {
+  decltype(&curl_global_init) global_init = nullptr;
+  decltype(&curl_easy_init) easy_init = nullptr;
+  decltype(&curl_easy_reset) easy_reset = nullptr;
+  decltype(&curl_easy_cleanup) easy_cleanup = nullptr;
+  decltype(&curl_easy_setopt) easy_setopt = nullptr;
+  decltype(&curl_easy_getinfo) easy_getinfo = nullptr;
+  decltype(&curl_easy_perform) easy_perform = nullptr;
+  decltype(&curl_easy_strerror) easy_strerror = nullptr;
+  decltype(&curl_slist_append) slist_append = nullptr;
+  decltype(&curl_slist_free_all) slist_free_all = nullptr;
+  bool ready = false;
+};
+
+template <typename Function>
+bool find(void* library, const char* name, Function& function) {
+  function = reinterpret_cast<Function>(::dlsym(library, name));
+  return function != nullptr;
+}
+
+// The library stays loaded until the process ends: it may have threads and at-exit code of its own.
+Curl load_curl() {
+  Curl curl;
+  void* library = nullptr;
+  for (const char* name : {"libcurl.so.4", "libcurl-gnutls.so.4"}) {
+    library = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    if (library != nullptr) break;
+  }
+  if (library == nullptr) return curl;
+  curl.ready = find(library, "curl_global_init", curl.global_init) &&
+               find(library, "curl_easy_init", curl.easy_init) &&
+               find(library, "curl_easy_reset", curl.easy_reset) &&
+               find(library, "curl_easy_cleanup", curl.easy_cleanup) &&
+               find(library, "curl_easy_setopt", curl.easy_setopt) &&
+               find(library, "curl_easy_getinfo", curl.easy_getinfo) &&
+               find(library, "curl_easy_perform", curl.easy_perform) &&
+               find(library, "curl_easy_strerror", curl.easy_strerror) &&
+               find(library, "curl_slist_append", curl.slist_append) &&
+               find(library, "curl_slist_free_all", curl.slist_free_all) &&
+               curl.global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
+  return curl;
+}
+
+const Curl& libcurl() {
+  static const Curl kCurl = load_curl();
+  return kCurl;
+}
+
+// What the callbacks fill.
+struct Arriving {
+  HttpReply reply;
+  std::size_t max_bytes = 0;
+  bool too_large = false;
+};
+
+std::size_t take_body(const char* data, std::size_t size, std::size_t count, void* user) {
+  auto& arriving = *static_cast<Arriving*>(user);
+  const std::size_t bytes = size * count;
+  if (arriving.reply.body.size() + bytes > arriving.max_bytes) {
+    arriving.too_large = true;
+    return 0;
+  }
+  arriving.reply.body.append(data, bytes);
+  return bytes;
+}
+
+std::size_t take_header(const char* data, std::size_t size, std::size_t count, void* user) {
+  constexpr std::size_t kMaxHeaders = 1000;
+  auto& headers = static_cast<Arriving*>(user)->reply.headers;
+  std::string_view line(data, size * count);
+  while (!line.empty() && (line.back() == '\n' || line.back() == '\r')) line.remove_suffix(1);
+  if (line.starts_with("HTTP/")) headers.clear();  // a reply before this one was provisional
+  const std::size_t colon = line.find(':');
+  if (colon != std::string_view::npos && headers.size() < kMaxHeaders) {
+    std::string_view value = line.substr(colon + 1);
+    while (!value.empty() && (value.front() == ' ' || value.front() == '\t'))
+      value.remove_prefix(1);
+    headers.emplace_back(line.substr(0, colon), value);
+  }
+  return size * count;
+}
+
+// "https://host:port" of an address: what people may see of it. The rest can hold secrets.
+std::string_view site_of(std::string_view url) {
+  const std::size_t scheme = url.find("://");
+  const std::size_t begin = scheme == std::string_view::npos ? 0 : scheme + 3;
+  return url.substr(0, std::min(url.find_first_of("/?#", begin), url.size()));
+}
+
+std::unexpected<Error> explain(CURLcode code, const char* detail, const HttpRequest& request,
+                               const Arriving& arriving) {
+  const std::string_view site = site_of(request.url);
+  const std::string why = *detail != '\0' ? detail : libcurl().easy_strerror(code);
+  switch (code) {
+    case CURLE_URL_MALFORMAT:
+    case CURLE_UNSUPPORTED_PROTOCOL:
+      return fail(ErrorKind::invalid, fmt::format("\"{}\" is no web address: {}", site, why),
+                  "give one that starts with http:// or https://");
+    case CURLE_OPERATION_TIMEDOUT:
+      return fail(ErrorKind::timeout, fmt::format("{} did not answer in time: {}", site, why),
+                  "check the network and the proxy settings, or allow more time");
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CACERT_BADFILE:
+      return fail(ErrorKind::denied, fmt::format("{} cannot be trusted: {}", site, why),
+                  "install the certificates of your network's proxy or of your distribution "
+                  "(package ca-certificates)");
+    case CURLE_WRITE_ERROR:
+      if (arriving.too_large) {
+        return fail(ErrorKind::exhausted, fmt::format("the reply of {} is larger than {} bytes",
+                                                      site, arriving.max_bytes));
+      }
+      [[fallthrough]];
+    default:
+      return fail(ErrorKind::unavailable, fmt::format("{} cannot be reached: {}", site, why),
+                  "check the network, the name and the proxy settings");
+  }
+}
+
+class CurlHttp final : public Http {
+ public:
+  CurlHttp() = default;
+  CurlHttp(const CurlHttp&) = delete;
+  CurlHttp& operator=(const CurlHttp&) = delete;
+  ~CurlHttp() override {
+    const SigpipeGuard guard;  // closing a connection may write
+    if (easy_ != nullptr) libcurl().easy_cleanup(easy_);
+  }
+
+  Result<HttpReply> send(const HttpRequest& request, Time deadline) override;
+
+ private:
+  // A fresh set of options on the handle, which keeps its open connections.
+  void prepare(const HttpRequest& request, Duration left, Arriving& arriving, curl_slist* headers);
+
+  CURL* easy_ = nullptr;
+  std::array<char, CURL_ERROR_SIZE> detail_{};
+};
+
+void CurlHttp::prepare(const HttpRequest& request, Duration left, Arriving& arriving,
+                       curl_slist* headers) {
+  const auto set = libcurl().easy_setopt;
+  const auto milliseconds = [](Duration duration) {
+    const auto count = std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
+    return static_cast<long>(std::clamp<std::int64_t>(count, 1, 86'400'000));
+  };
+  libcurl().easy_reset(easy_);
+  detail_[0] = '\0';
+  set(easy_, CURLOPT_ERRORBUFFER, detail_.data());
+  set(easy_, CURLOPT_NOSIGNAL, 1L);
+  set(easy_, CURLOPT_PROTOCOLS_STR, "http,https");
+  set(easy_, CURLOPT_URL, request.url.c_str());
+  set(easy_, CURLOPT_PATH_AS_IS, 1L);  // what was signed is what is sent
+  set(easy_, CURLOPT_HTTPHEADER, headers);
+  set(easy_, CURLOPT_TIMEOUT_MS, milliseconds(left));
+  set(easy_, CURLOPT_CONNECTTIMEOUT_MS, milliseconds(std::min(left, request.connect_timeout)));
+  set(easy_, CURLOPT_WRITEFUNCTION, &take_body);
+  set(easy_, CURLOPT_WRITEDATA, &arriving);
+  set(easy_, CURLOPT_HEADERFUNCTION, &take_header);
+  set(easy_, CURLOPT_HEADERDATA, &arriving);
+  if (request.direct) set(easy_, CURLOPT_NOPROXY, "*");
+  if (!request.ca_file.empty()) set(easy_, CURLOPT_CAINFO, request.ca_file.c_str());
+  if (request.method == "HEAD") {
+    set(easy_, CURLOPT_NOBODY, 1L);
+  } else if (request.method != "GET" || !request.body.empty()) {
+    set(easy_, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.body.size()));
+    set(easy_, CURLOPT_POSTFIELDS, request.body.data());
+    set(easy_, CURLOPT_CUSTOMREQUEST, request.method.c_str());
+  }
+}
+
+Result<HttpReply> CurlHttp::send(const HttpRequest& request, Time deadline) {
+  const Curl& curl = libcurl();
+  if (!curl.ready) {
+    return fail(ErrorKind::unsupported,
+                "clouds are spoken to with libcurl, and this machine has no libcurl.so.4",
+                "install it, for example with 'apt-get install libcurl4'");
+  }
+  const Duration left = deadline == kNever ? Duration::max() : deadline - EventLoop::now();
+  if (left <= Duration::zero()) {
+    return fail(ErrorKind::timeout,
+                fmt::format("no time was left to ask {}", site_of(request.url)));
+  }
+  const SigpipeGuard guard;
+  if (easy_ == nullptr) easy_ = curl.easy_init();
+  if (easy_ == nullptr) return fail(ErrorKind::unavailable, "libcurl has no memory left");
+
+  Arriving arriving;
+  arriving.max_bytes = request.max_reply_bytes;
+  // No "100-continue" (it costs a second where the other side does not know it) and no form type
+  // that nobody asked for.
+  std::vector<std::string> lines = {"Expect:"};
+  bool has_type = false;
+  for (const auto& [name, value] : request.headers) {
+    has_type = has_type || same_name(name, "content-type");
+    lines.push_back(value.empty() ? name + ";" : name + ": " + value);
+  }
+  if (!has_type) lines.emplace_back("Content-Type:");
+  curl_slist* headers = nullptr;
+  for (const std::string& line : lines) headers = curl.slist_append(headers, line.c_str());
+
+  prepare(request, left, arriving, headers);
+  const CURLcode code = curl.easy_perform(easy_);
+  long status = 0;
+  curl.easy_getinfo(easy_, CURLINFO_RESPONSE_CODE, &status);
+  curl.slist_free_all(headers);
+  if (code != CURLE_OK) return explain(code, detail_.data(), request, arriving);
+  arriving.reply.status = static_cast<int>(status);
+  return std::move(arriving.reply);
+}
+
+}  // namespace
+
+std::string_view HttpReply::header(std::string_view name) const {
+  for (const auto& [key, value] : headers) {
+    if (same_name(key, name)) return value;
+  }
+  return {};
+}
+
+std::unique_ptr<Http> make_http() { return std::make_unique<CurlHttp>(); }
+
+std::string percent_encode(std::string_view text, std::string_view keep) {
+  std::string out;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       std::string_view("-._~").contains(c) || keep.contains(c);
+    if (plain) {
+      out += c;
+    } else {
+      out += fmt::format("%{:02X}", byte);
+    }
+  }
+  return out;
+}
+
+}  // namespace skyward::io

@@ -1,0 +1,71 @@
+#pragma once
+
+// What ComputePool is asked for.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "skyward/base/time.h"
+#include "skyward/providers.h"
+#include "skyward/spec/accelerator.h"
+#include "skyward/spec/event.h"
+#include "skyward/spec/image.h"
+#include "skyward/spec/pool_spec.h"
+#include "skyward/terminal_view.h"
+
+namespace skyward {
+
+// An accelerator by name ("A100", "H100-NVL"), as made by accelerators.h, or none. An unknown name
+// throws ConfigurationError.
+class AcceleratorRequest {
+ public:
+  AcceleratorRequest() = default;
+  AcceleratorRequest(const char* name);
+  AcceleratorRequest(Accelerator accelerator) : accelerator_(std::move(accelerator)) {}
+  const std::optional<Accelerator>& get() const { return accelerator_; }
+
+ private:
+  std::optional<Accelerator> accelerator_;
+};
+
+// How far spot machines are relied on: a word of spot.h, the least share of them, or a Spot.
+class SpotRequest {
+ public:
+  SpotRequest() = default;
+  SpotRequest(const char* word);
+  SpotRequest(double least_share) : spot_(Spot::Percent(least_share)) {}
+  SpotRequest(Spot spot) : spot_(std::move(spot)) {}
+  const Spot& get() const { return spot_; }
+
+ private:
+  Spot spot_{};
+};
+
+struct PoolOptions {
+  ProviderSpec provider = Local{};
+  Image image = {};  // its env and apt; pip is for Python functions and refused here
+  int nodes = 1;
+  std::string machine = {};  // the provider's name of the type; empty: chosen by the next three
+  AcceleratorRequest accelerator = {};
+  double cpu = 0;                   // processors that each worker needs; 0: whatever there is
+  std::string memory = {};          // memory that each worker needs, for example "32GB"
+  std::vector<Volume> volume = {};  // storage to mount
+  SpotRequest spot = {};
+  std::optional<double> max_hourly_cost = {};   // dollars an hour, of all machines together
+  int concurrency = 1;                          // tasks that a worker runs at the same time
+  Duration timeout = std::chrono::hours(1);     // lifetime of the pool's machines
+  std::map<std::string, std::string> env = {};  // for the workers, over image.env
+  Display display = Display::log;
+  // Every event, in order, on a thread of its own; see event.h and match.h. What it throws is
+  // reported once and dropped.
+  std::function<void(const Event&)> on_event = {};
+  bool collect_metrics = true;
+};
+
+}  // namespace skyward

@@ -1,0 +1,96 @@
+#include "skyward/provider/aws/client.h"
+
+#include <array>
+#include <utility>
+
+namespace skyward::provider::aws {
+
+namespace {
+
+// Credentials that end sooner are renewed first.
+constexpr std::int64_t kRenewBefore_s = 300;
+
+std::string_view version_of(std::string_view service) {
+  if (service == "ec2") return "2016-11-15";
+  if (service == "iam") return "2010-05-08";
+  return "2011-06-15";
+}
+
+std::string_view target_of(std::string_view service) {
+  if (service == "ssm") return "AmazonSSM.";
+  if (service == "pricing") return "AWSPriceListService.";
+  return "ServiceQuotasV20190624.";
+}
+
+bool credentials_are_over(std::string_view code) {
+  constexpr std::array<std::string_view, 3> kCodes = {"ExpiredToken", "ExpiredTokenException",
+                                                      "TokenRefreshRequired"};
+  for (const std::string_view one : kCodes) {
+    if (code == one) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Client Client::in_region(const std::string& region) const {
+  Client other = *this;
+  other.region_ = region;
+  return other;
+}
+
+Result<Credentials> Client::credentials(Time deadline) {
+  const bool ends_soon = credentials_ && credentials_->expires_s &&
+                         *credentials_->expires_s - kRenewBefore_s <= world_.wall_s();
+  if (credentials_ && !ends_soon) return *credentials_;
+  Result<Credentials> found = find_credentials(world_, configuration_, region_, deadline);
+  if (found) credentials_ = *found;
+  return found;
+}
+
+ApiResult<io::HttpReply> Client::send(Call call, std::string_view service, Time deadline) {
+  call.endpoint = find_endpoint(world_, configuration_, service, region_);
+  call.region = service == "iam" || service == "pricing" ? "us-east-1" : region_;
+  if (service == "pricing") {
+    // The region of the signature is the one in the service's address.
+    for (const char* region : {"ap-south-1", "eu-central-1", "cn-northwest-1"}) {
+      if (call.endpoint.contains(region)) call.region = region;
+    }
+  }
+  call.signing_name = service;
+  call.ca_file = setting(world_, configuration_, "AWS_CA_BUNDLE", "ca_bundle");
+  for (bool renewed = false;; renewed = true) {
+    const Result<Credentials> credentials = this->credentials(deadline);
+    if (!credentials) return std::unexpected(no_answer(credentials.error()));
+    auto reply = send_call(world_, call, &credentials->keys, clock_, {}, deadline);
+    if (reply || renewed || !credentials_are_over(reply.error().code)) return reply;
+    credentials_.reset();
+  }
+}
+
+ApiResult<XmlElement> Client::query(std::string_view service, std::string_view action,
+                                    Parameters parameters, Time deadline) {
+  parameters.insert(parameters.begin(), {{"Action", std::string(action)},
+                                         {"Version", std::string(version_of(service))}});
+  Call call;
+  call.headers = {{"Content-Type", "application/x-www-form-urlencoded; charset=utf-8"}};
+  call.body = form_encode(parameters);
+  const auto reply = send(std::move(call), service, deadline);
+  if (!reply) return std::unexpected(reply.error());
+  Result<XmlElement> root = parse_xml(reply->body);
+  if (!root) return std::unexpected(no_answer(root.error()));
+  return *std::move(root);
+}
+
+ApiResult<std::string> Client::json(std::string_view service, std::string_view action,
+                                    std::string body, Time deadline) {
+  Call call;
+  call.headers = {{"Content-Type", "application/x-amz-json-1.1"},
+                  {"X-Amz-Target", std::string(target_of(service)) + std::string(action)}};
+  call.body = std::move(body);
+  auto reply = send(std::move(call), service, deadline);
+  if (!reply) return std::unexpected(reply.error());
+  return std::move(reply->body);
+}
+
+}  // namespace skyward::provider::aws

@@ -1,0 +1,51 @@
+#pragma once
+
+// A user's account in one region: finds the credentials when they are first needed, renews them
+// before they end, and speaks the two forms that Amazon's services have, query with XML and JSON.
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "skyward/provider/aws/api_error.h"
+#include "skyward/provider/aws/call.h"
+#include "skyward/provider/aws/configuration.h"
+#include "skyward/provider/aws/credentials.h"
+#include "skyward/provider/aws/xml.h"
+#include "skyward/provider/world.h"
+
+namespace skyward::provider::aws {
+
+class Client {
+ public:
+  Client(World world, Configuration configuration, std::string region)
+      : world_(std::move(world)),
+        configuration_(std::move(configuration)),
+        region_(std::move(region)) {}
+
+  const World& world() const { return world_; }
+  const Configuration& configuration() const { return configuration_; }
+  const std::string& region() const { return region_; }
+  // The same account in another region.
+  Client in_region(const std::string& region) const;
+
+  // "ec2", "sts" or "iam"; the version of the service's interface is added.
+  ApiResult<XmlElement> query(std::string_view service, std::string_view action,
+                              Parameters parameters, Time deadline);
+  // "ssm" or "pricing": the reply's JSON text.
+  ApiResult<std::string> json(std::string_view service, std::string_view action, std::string body,
+                              Time deadline);
+
+  Result<Credentials> credentials(Time deadline);
+
+ private:
+  ApiResult<io::HttpReply> send(Call call, std::string_view service, Time deadline);
+
+  World world_;
+  Configuration configuration_;
+  std::string region_;
+  std::optional<Credentials> credentials_;
+  ClockOffset clock_;
+};
+
+}  // namespace skyward::provider::aws

@@ -1,0 +1,109 @@
+#include "skyward/provider/aws/configuration.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "skyward/provider/aws/published_data_fixture.h"
+#include "skyward/provider/world_fixture.h"
+
+namespace skyward::provider::aws {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(Configuration, AmazonsPublishedParserCases) {
+  const std::string data = published_data();
+  if (data.empty()) GTEST_SKIP() << "Amazon's parser cases are not on this machine";
+  const auto cases =
+      nlohmann::json::parse(slurp(data + "/test-data/credential-chain/profile-parser-tests.json"));
+  int count = 0;
+  for (const auto& one : cases.at("tests")) {
+    SCOPED_TRACE(one.at("name").get<std::string>());
+    const auto& input = one.at("input");
+    const auto parsed =
+        parse_profiles(input.value("configFile", ""), input.value("credentialsFile", ""));
+    const auto& output = one.at("output");
+    ++count;
+    if (output.contains("errorContaining")) {
+      ASSERT_FALSE(parsed);
+      EXPECT_THAT(parsed.error().message, HasSubstr(output["errorContaining"].get<std::string>()));
+      EXPECT_THAT(parsed.error().message, HasSubstr("line "));
+      continue;
+    }
+    ASSERT_TRUE(parsed) << parsed.error().message;
+    EXPECT_EQ(nlohmann::json(parsed->profiles), output.at("config").at("profiles"));
+    EXPECT_EQ(nlohmann::json(parsed->sso_sessions),
+              output.at("config").value("sso_sessions", nlohmann::json::object()));
+  }
+  EXPECT_GT(count, 50);
+}
+
+TEST(Configuration, AmazonsPublishedLocations) {
+  const std::string data = published_data();
+  if (data.empty()) GTEST_SKIP() << "Amazon's location cases are not on this machine";
+  const auto cases =
+      nlohmann::json::parse(slurp(data + "/test-data/credential-chain/file-location-tests.json"));
+  for (const auto& one : cases.at("tests")) {
+    if (one.at("platform") != "linux") continue;
+    SCOPED_TRACE(one.at("name").get<std::string>());
+    WorldFixture fixture;
+    fixture.variables = one.at("environment").get<std::map<std::string, std::string>>();
+    const FileLocations locations = file_locations(fixture.world);
+    EXPECT_EQ(locations.config, one.at("configLocation"));
+    EXPECT_EQ(locations.credentials, one.at("credentialsLocation"));
+  }
+}
+
+TEST(Configuration, TheChosenProfileMustExist) {
+  WorldFixture fixture;
+  fixture.files["/home/.aws/config"] = "[default]\nregion = r1\n[profile work]\nregion = r2\n";
+  EXPECT_EQ(load_configuration(fixture.world, "")->property("region"), "r1");
+  EXPECT_EQ(load_configuration(fixture.world, "work")->property("region"), "r2");
+  fixture.variables["AWS_PROFILE"] = "werk";
+  const auto wrong = load_configuration(fixture.world, "");
+  ASSERT_FALSE(wrong);
+  EXPECT_EQ(wrong.error().kind, ErrorKind::invalid);
+  EXPECT_THAT(wrong.error().message, HasSubstr("\"werk\""));
+  EXPECT_THAT(wrong.error().hint, HasSubstr("default, work"));
+  EXPECT_TRUE(load_configuration(fixture.world, "work")) << "code outranks the variable";
+}
+
+TEST(Configuration, RegionFromCodeThenVariablesThenProfile) {
+  WorldFixture fixture;
+  fixture.files["/home/.aws/config"] = "[default]\nregion = of-profile\n";
+  const auto region = [&](const char* given) {
+    return find_region(fixture.world, *load_configuration(fixture.world, ""), given);
+  };
+  EXPECT_EQ(region(""), "of-profile");
+  fixture.variables["AWS_DEFAULT_REGION"] = "of-default";
+  EXPECT_EQ(region(""), "of-default");
+  fixture.variables["AWS_REGION"] = "of-variable";
+  EXPECT_EQ(region(""), "of-variable");
+  EXPECT_EQ(region("of-code"), "of-code");
+}
+
+TEST(Configuration, EndpointsOfServices) {
+  WorldFixture fixture;
+  const auto endpoint = [&](const char* service, const char* place) {
+    return find_endpoint(fixture.world, *load_configuration(fixture.world, ""), service, place);
+  };
+  EXPECT_EQ(endpoint("ec2", "eu-west-1"), "https://ec2.eu-west-1.amazonaws.com");
+  EXPECT_EQ(endpoint("ec2", "cn-north-1"), "https://ec2.cn-north-1.amazonaws.com.cn");
+  EXPECT_EQ(endpoint("iam", "eu-west-1"), "https://iam.amazonaws.com");
+  EXPECT_EQ(endpoint("pricing", "eu-west-1"), "https://api.pricing.eu-central-1.amazonaws.com");
+  EXPECT_EQ(endpoint("pricing", "sa-east-1"), "https://api.pricing.us-east-1.amazonaws.com");
+  fixture.variables["AWS_USE_DUALSTACK_ENDPOINT"] = "true";
+  EXPECT_EQ(endpoint("ec2", "us-east-2"), "https://ec2.us-east-2.api.aws");
+  fixture.variables["AWS_ENDPOINT_URL"] = "http://127.0.0.1:5000/";
+  EXPECT_EQ(endpoint("ssm", "us-east-2"), "http://127.0.0.1:5000");
+  fixture.variables["AWS_ENDPOINT_URL_SSM"] = "http://127.0.0.1:5001";
+  EXPECT_EQ(endpoint("ssm", "us-east-2"), "http://127.0.0.1:5001");
+  fixture.variables["AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"] = "true";
+  EXPECT_EQ(endpoint("ssm", "us-east-2"), "https://ssm.us-east-2.api.aws");
+}
+
+}  // namespace
+}  // namespace skyward::provider::aws

@@ -1,0 +1,307 @@
+// Credentials that a service hands out: single sign-on, the container's, the machine's.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "skyward/base/bytes.h"
+#include "skyward/base/hash.h"
+#include "skyward/provider/aws/call.h"
+#include "skyward/provider/aws/credentials_sources.h"
+
+namespace skyward::provider::aws {
+
+namespace {
+
+// The machine's own services answer at once or not at all.
+constexpr Duration kMachineConnectTimeout = std::chrono::seconds(1);
+constexpr Duration kMachineTimeout = std::chrono::seconds(5);
+constexpr int kMachineAttempts = 4;
+
+std::string text_at(const nlohmann::json& json, const char* name) {
+  const auto found = json.find(name);
+  return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+// SHA-1, by which Amazon's tools name the files of a session. Nothing is protected by it.
+std::string sha1_hex(std::string_view text) {
+  std::array<std::uint32_t, 5> h = {0x67452301, 0xefcdab89, 0x98badcfe, 0x10325476, 0xc3d2e1f0};
+  std::string padded(text);
+  padded += '\x80';
+  while (padded.size() % 64 != 56) padded += '\0';
+  const std::uint64_t bits = text.size() * 8;
+  for (int shift = 56; shift >= 0; shift -= 8) padded += static_cast<char>(bits >> shift);
+  for (std::size_t block = 0; block < padded.size(); block += 64) {
+    std::array<std::uint32_t, 80> w{};
+    for (std::size_t i = 0; i < 64; ++i) {
+      w[i / 4] = w[i / 4] << 8 | static_cast<unsigned char>(padded[block + i]);
+    }
+    for (std::size_t i = 16; i < 80; ++i) {
+      w[i] = std::rotl(w[i - 3] ^ w[i - 8] ^ w[i - 14] ^ w[i - 16], 1);
+    }
+    auto [a, b, c, d, e] = h;
+    for (std::size_t i = 0; i < 80; ++i) {
+      const std::uint32_t mixed = i < 20   ? ((b & c) | (~b & d)) + 0x5a827999
+                                  : i < 40 ? (b ^ c ^ d) + 0x6ed9eba1
+                                  : i < 60 ? ((b & c) | (b & d) | (c & d)) + 0x8f1bbcdc
+                                           : (b ^ c ^ d) + 0xca62c1d6;
+      const std::uint32_t next = std::rotl(a, 5) + mixed + e + w[i];
+      e = d;
+      d = c;
+      c = std::rotl(b, 30);
+      b = a;
+      a = next;
+    }
+    h[0] += a;
+    h[1] += b;
+    h[2] += c;
+    h[3] += d;
+    h[4] += e;
+  }
+  std::string out;
+  for (const std::uint32_t word : h) out += fmt::format("{:08x}", word);
+  return out;
+}
+
+std::unexpected<Error> no_session(const std::string& why) {
+  return fail(ErrorKind::denied, "the single sign-on session of AWS cannot be used: " + why,
+              "run 'aws sso login'");
+}
+
+// Renews a session's token with its refresh token, and keeps it where Amazon's tools keep it.
+Result<std::string> renew_token(const Search& search, const std::string& path,
+                                nlohmann::json cached, const std::string& region) {
+  const auto registration = parse_iso_time(text_at(cached, "registrationExpiresAt"));
+  const std::string refresh = text_at(cached, "refreshToken");
+  if (refresh.empty() || (registration && *registration <= search.world.wall_s())) {
+    return no_session("it is over");
+  }
+  Call call;
+  call.endpoint = find_endpoint(search.world, search.configuration, "oidc", region);
+  call.path = "/token";
+  call.headers = {{"Content-Type", "application/json"}};
+  call.body = nlohmann::json{
+      {"clientId", text_at(cached, "clientId")},
+      {"clientSecret", text_at(cached, "clientSecret")},
+      {"grantType", "refresh_token"},
+      {"refreshToken",
+       refresh}}.dump();
+  ClockOffset clock;
+  const auto reply =
+      send_call(search.world, call, nullptr, clock, {.attempts = 4}, search.deadline);
+  if (!reply) return no_session("it could not be renewed: " + reply.error().message);
+  const auto fresh = nlohmann::json::parse(reply->body, nullptr, false);
+  const std::string token = fresh.is_object() ? text_at(fresh, "accessToken") : std::string();
+  if (token.empty()) return no_session("its renewal gave no token");
+  const auto lasts = fresh.find("expiresIn");
+  const std::int64_t seconds =
+      lasts != fresh.end() && lasts->is_number() ? lasts->get<std::int64_t>() : 3600;
+  const std::chrono::sys_seconds until{std::chrono::seconds(search.world.wall_s() + seconds)};
+  const std::chrono::year_month_day date(std::chrono::floor<std::chrono::days>(until));
+  const std::chrono::hh_mm_ss clock_time(until - std::chrono::floor<std::chrono::days>(until));
+  cached["accessToken"] = token;
+  cached["expiresAt"] = fmt::format(
+      "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z", static_cast<int>(date.year()),
+      static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
+      clock_time.hours().count(), clock_time.minutes().count(), clock_time.seconds().count());
+  if (const std::string next = text_at(fresh, "refreshToken"); !next.empty()) {
+    cached["refreshToken"] = next;
+  }
+  (void)search.world.write_file(path, cached.dump(2));  // else it is renewed again next time
+  return token;
+}
+
+// The session's token out of the cache that 'aws sso login' fills.
+Result<std::string> session_token(const Search& search, const std::string& key,
+                                  const std::string& region) {
+  const std::string path =
+      home_directory(search.world) + "/.aws/sso/cache/" + sha1_hex(key) + ".json";
+  const Result<std::string> text = search.world.read_file(path);
+  if (!text) return no_session(text.error().message);
+  const auto cached = nlohmann::json::parse(*text, nullptr, false);
+  if (!cached.is_object()) return no_session(path + " holds no JSON object");
+  const auto expires = parse_iso_time(text_at(cached, "expiresAt"));
+  const std::string token = text_at(cached, "accessToken");
+  if (token.empty() || !expires) return no_session(path + " holds no token");
+  constexpr std::int64_t kSpare_s = 60;
+  if (*expires - kSpare_s > search.world.wall_s()) return token;
+  return renew_token(search, path, cached, region);
+}
+
+// One request to a service of this machine, past every proxy.
+Result<io::HttpReply> ask_machine(const Search& search, io::HttpRequest request) {
+  request.direct = true;
+  request.connect_timeout = kMachineConnectTimeout;
+  const Time deadline = std::min(search.deadline, search.world.now() + kMachineTimeout);
+  Retries retries(search.world, {.attempts = kMachineAttempts}, deadline);
+  while (true) {
+    Result<io::HttpReply> reply = search.world.http->send(request, deadline);
+    if (!reply || reply->status < 500 || !retries.again()) return reply;
+  }
+}
+
+bool is_own_address(std::string_view url) {
+  constexpr std::array<std::string_view, 8> kOwn = {
+      "http://127.",          "http://localhost:",     "http://localhost/",     "http://[::1]",
+      "http://169.254.170.2", "http://169.254.170.23", "http://[fd00:ec2::23]", "https://"};
+  return std::ranges::any_of(kOwn, [&](std::string_view start) { return url.starts_with(start); });
+}
+
+}  // namespace
+
+Found from_single_sign_on(const Search& search, const Section& section) {
+  const std::string account = property_of(section, "sso_account_id");
+  const std::string role = property_of(section, "sso_role_name");
+  const std::string name = property_of(section, "sso_session");
+  Section session = section;
+  std::string key = property_of(section, "sso_start_url");
+  if (!name.empty()) {
+    const auto found = search.configuration.files.sso_sessions.find(name);
+    if (found == search.configuration.files.sso_sessions.end()) {
+      return no_session(fmt::format("there is no [sso-session {}]", name));
+    }
+    session = found->second;
+    key = name;
+  }
+  if (account.empty() || role.empty()) {
+    return no_session("the profile needs both sso_account_id and sso_role_name");
+  }
+  const std::string region = property_of(session, "sso_region");
+  if (region.empty() || key.empty()) return no_session("it has no sso_region or no sso_start_url");
+  const Result<std::string> token = session_token(search, key, region);
+  if (!token) return fail(token);
+
+  Call call;
+  call.endpoint = find_endpoint(search.world, search.configuration, "sso", region);
+  call.method = "GET";
+  call.path = "/federation/credentials";
+  call.query =
+      "role_name=" + io::percent_encode(role) + "&account_id=" + io::percent_encode(account);
+  call.headers = {{"x-amz-sso_bearer_token", *token}};
+  ClockOffset clock;
+  const auto reply =
+      send_call(search.world, call, nullptr, clock, {.attempts = 4}, search.deadline);
+  if (!reply) return no_session(reply.error().message);
+  const auto parsed = nlohmann::json::parse(reply->body, nullptr, false);
+  const auto keys = parsed.is_object() ? parsed.find("roleCredentials") : parsed.end();
+  if (!parsed.is_object() || keys == parsed.end() || !keys->is_object()) {
+    return no_session("the reply has no credentials in it");
+  }
+  Credentials credentials{.keys = {.access_key_id = text_at(*keys, "accessKeyId"),
+                                   .secret_access_key = text_at(*keys, "secretAccessKey"),
+                                   .session_token = text_at(*keys, "sessionToken")},
+                          .account_id = account,
+                          .expires_s = std::nullopt,
+                          .source = fmt::format("single sign-on, role {} of {}", role, account)};
+  const auto expires = keys->find("expiration");
+  if (expires != keys->end() && expires->is_number()) {
+    credentials.expires_s = expires->get<std::int64_t>() / 1000;
+  }
+  return credentials;
+}
+
+Result<std::string> container_endpoint(const World& world) {
+  const std::string relative = variable_of(world, "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
+  if (!relative.empty()) return "http://169.254.170.2" + relative;
+  const std::string full = variable_of(world, "AWS_CONTAINER_CREDENTIALS_FULL_URI");
+  if (full.empty() || is_own_address(full)) return full;
+  return fail(ErrorKind::invalid,
+              "AWS_CONTAINER_CREDENTIALS_FULL_URI is neither an https address nor one of this "
+              "machine: " +
+                  full,
+              "unset it, unless the container sets it");
+}
+
+Found from_container(const Search& search) {
+  const Result<std::string> url = container_endpoint(search.world);
+  if (!url) return fail(url);
+  if (url->empty()) return std::nullopt;
+  io::HttpRequest request;
+  request.url = *url;
+  request.headers = {{"Accept", "application/json"}};
+  std::string token = variable_of(search.world, "AWS_CONTAINER_AUTHORIZATION_TOKEN");
+  const std::string file = variable_of(search.world, "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
+  if (!file.empty()) {
+    const Result<std::string> text = search.world.read_file(file);
+    if (!text) return fail(ErrorKind::denied, "the container's token: " + text.error().message);
+    token = *text;
+    while (token.ends_with('\n') || token.ends_with('\r')) token.pop_back();
+  }
+  if (token.find_first_of("\r\n") != std::string::npos) {
+    return fail(ErrorKind::denied, "the container's token has a line break in it");
+  }
+  if (!token.empty()) request.headers.emplace_back("Authorization", token);
+  const Result<io::HttpReply> reply = ask_machine(search, request);
+  if (!reply) return fail(reply);
+  if (reply->status != 200) {
+    return fail(ErrorKind::denied,
+                fmt::format("the container's credential service answered with status {}: {}",
+                            reply->status, reply->body.substr(0, 200)));
+  }
+  return read_keys(reply->body, "the container's service");
+}
+
+Result<std::string> metadata_endpoint(const World& world, const Configuration& configuration) {
+  std::string url = setting(world, configuration, "AWS_EC2_METADATA_SERVICE_ENDPOINT",
+                            "ec2_metadata_service_endpoint");
+  while (url.ends_with('/')) url.pop_back();
+  if (!url.empty()) {
+    if ((url.starts_with("http://") || url.starts_with("https://")) && !url.contains(' '))
+      return url;
+    return fail(ErrorKind::invalid, "the address of the metadata service is no web address: " + url,
+                "correct AWS_EC2_METADATA_SERVICE_ENDPOINT");
+  }
+  std::string mode = setting(world, configuration, "AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE",
+                             "ec2_metadata_service_endpoint_mode");
+  std::ranges::transform(mode, mode.begin(), [](char c) {
+    return c == 'i' ? 'I' : c == 'P' ? 'p' : c == 'V' ? 'v' : c;
+  });
+  if (mode.empty() || mode == "Ipv4") return "http://169.254.169.254";
+  if (mode == "Ipv6") return "http://[fd00:ec2::254]";
+  return fail(ErrorKind::invalid,
+              "the endpoint mode of the metadata service is neither IPv4 nor IPv6");
+}
+
+Found from_metadata(const Search& search) {
+  std::string disabled = variable_of(search.world, "AWS_EC2_METADATA_DISABLED");
+  std::ranges::transform(disabled, disabled.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+  });
+  if (disabled == "true") return std::nullopt;
+  const Result<std::string> endpoint = metadata_endpoint(search.world, search.configuration);
+  if (!endpoint) return fail(endpoint);
+
+  io::HttpRequest request;
+  request.method = "PUT";
+  request.url = *endpoint + "/latest/api/token";
+  request.headers = {{"X-aws-ec2-metadata-token-ttl-seconds", "21600"}};
+  const Result<io::HttpReply> token = ask_machine(search, request);
+  if (!token) return std::nullopt;  // nobody is there: not a machine of Amazon's
+  if (token->status == 403) {
+    return fail(ErrorKind::denied, "the metadata service of this machine is switched off",
+                "enable it for the instance, or give credentials another way");
+  }
+  if (token->status != 200) return std::nullopt;
+
+  request.method = "GET";
+  request.headers = {{"X-aws-ec2-metadata-token", token->body}};
+  request.url = *endpoint + "/latest/meta-data/iam/security-credentials/";
+  const Result<io::HttpReply> role = ask_machine(search, request);
+  if (!role || role->status != 200) return std::nullopt;  // the machine has no role
+  const std::string name = role->body.substr(0, role->body.find('\n'));
+  request.url += io::percent_encode(name);
+  const Result<io::HttpReply> keys = ask_machine(search, request);
+  if (!keys) return fail(keys);
+  if (keys->status != 200) {
+    return fail(ErrorKind::denied, fmt::format("the metadata service gave no keys for role {}: "
+                                               "status {}",
+                                               name, keys->status));
+  }
+  return read_keys(keys->body, "this machine's role " + name);
+}
+
+}  // namespace skyward::provider::aws

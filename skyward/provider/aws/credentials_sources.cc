@@ -1,0 +1,215 @@
+#include "skyward/provider/aws/credentials_sources.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <charconv>
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "skyward/base/bytes.h"
+#include "skyward/base/hash.h"
+#include "skyward/provider/aws/call.h"
+#include "skyward/provider/aws/xml.h"
+
+namespace skyward::provider::aws {
+
+namespace {
+
+constexpr Duration kProgramTimeout = std::chrono::seconds(60);
+
+std::string text_at(const nlohmann::json& json, const char* name) {
+  const auto found = json.find(name);
+  if (found == json.end()) return {};
+  return found->is_string() ? found->get<std::string>() : "";
+}
+
+// "arn:aws:sts::123456789012:assumed-role/…" says 123456789012.
+std::string account_of(const std::string& arn) {
+  std::size_t begin = 0;
+  for (int field = 0; field < 4; ++field) {
+    begin = arn.find(':', begin);
+    if (begin == std::string::npos) return {};
+    ++begin;
+  }
+  return arn.substr(begin, arn.find(':', begin) - begin);
+}
+
+// Asks STS for a role's temporary keys.
+Result<Credentials> ask_sts(const Search& search, const Parameters& parameters, const Keys* base) {
+  Call call;
+  call.endpoint = find_endpoint(search.world, search.configuration, "sts", search.region);
+  call.region = search.region;
+  call.signing_name = base == nullptr ? "" : "sts";
+  call.headers = {{"Content-Type", "application/x-www-form-urlencoded; charset=utf-8"}};
+  call.body = form_encode(parameters);
+  ClockOffset clock;
+  const auto reply = send_call(search.world, call, base, clock, {.attempts = 4}, search.deadline);
+  const std::string action = parameters.front().second;
+  if (!reply) {
+    Error error = to_error(reply.error(), "STS " + action);
+    if (error.kind == ErrorKind::invalid) error.kind = ErrorKind::denied;
+    return std::unexpected(std::move(error));
+  }
+  const Result<XmlElement> root = parse_xml(reply->body);
+  if (!root) return fail(root);
+  const XmlElement* result = root->find(action + "Result");
+  if (result == nullptr || result->value("Credentials/SecretAccessKey").empty()) {
+    return fail(ErrorKind::unavailable, "STS " + action + ": the reply has no credentials in it");
+  }
+  return Credentials{.keys = {.access_key_id = result->value("Credentials/AccessKeyId"),
+                              .secret_access_key = result->value("Credentials/SecretAccessKey"),
+                              .session_token = result->value("Credentials/SessionToken")},
+                     .account_id = account_of(result->value("AssumedRoleUser/Arn")),
+                     .expires_s = parse_iso_time(result->value("Credentials/Expiration")),
+                     .source = {}};
+}
+
+}  // namespace
+
+std::optional<std::int64_t> parse_iso_time(std::string_view text) {
+  if (text.size() < 20 || text[4] != '-' || text[10] != 'T') return std::nullopt;
+  const auto number = [&](std::size_t begin, std::size_t size) {
+    int value = -1;
+    std::from_chars(text.data() + begin, text.data() + begin + size, value);
+    return value;
+  };
+  using namespace std::chrono;
+  const int month_number = number(5, 2);
+  const int day_number = number(8, 2);
+  if (month_number < 1 || day_number < 1) return std::nullopt;
+  const year_month_day date{year(number(0, 4)), month(static_cast<unsigned>(month_number)),
+                            day(static_cast<unsigned>(day_number))};
+  if (!date.ok()) return std::nullopt;
+  std::int64_t at = sys_days(date).time_since_epoch().count() * 86400LL + number(11, 2) * 3600 +
+                    number(14, 2) * 60 + number(17, 2);
+  const std::size_t zone = text.find_first_of("Z+-", 19);
+  if (zone == std::string_view::npos) return std::nullopt;
+  if (text[zone] != 'Z') {
+    if (text.size() < zone + 6) return std::nullopt;
+    const int offset = number(zone + 1, 2) * 3600 + number(zone + 4, 2) * 60;
+    at -= text[zone] == '+' ? offset : -offset;
+  }
+  return at;
+}
+
+Found read_keys(const std::string& json, const std::string& source) {
+  const auto parsed = nlohmann::json::parse(json, nullptr, false);
+  if (!parsed.is_object()) {
+    return fail(ErrorKind::denied, source + " gave no credentials: what it says is no JSON object");
+  }
+  std::string token = text_at(parsed, "SessionToken");
+  if (token.empty()) token = text_at(parsed, "Token");
+  Credentials credentials{.keys = {.access_key_id = text_at(parsed, "AccessKeyId"),
+                                   .secret_access_key = text_at(parsed, "SecretAccessKey"),
+                                   .session_token = token},
+                          .account_id = text_at(parsed, "AccountId"),
+                          .expires_s = parse_iso_time(text_at(parsed, "Expiration")),
+                          .source = source};
+  if (credentials.keys.access_key_id.empty() || credentials.keys.secret_access_key.empty()) {
+    const std::string why = text_at(parsed, "Message");
+    return fail(ErrorKind::denied,
+                source + " gave no credentials: " +
+                    (why.empty() ? "AccessKeyId or SecretAccessKey is missing" : why));
+  }
+  return credentials;
+}
+
+Found from_environment(const Search& search) {
+  const std::string id = variable_of(search.world, "AWS_ACCESS_KEY_ID");
+  const std::string secret = variable_of(search.world, "AWS_SECRET_ACCESS_KEY");
+  if (id.empty() || secret.empty()) return std::nullopt;
+  return Credentials{.keys = {.access_key_id = id,
+                              .secret_access_key = secret,
+                              .session_token = variable_of(search.world, "AWS_SESSION_TOKEN")},
+                     .account_id = variable_of(search.world, "AWS_ACCOUNT_ID"),
+                     .expires_s = std::nullopt,
+                     .source = "the environment (AWS_ACCESS_KEY_ID)"};
+}
+
+Found from_web_identity(const Search& search, const std::string& role, const std::string& file,
+                        const std::string& session_name) {
+  Result<std::string> token = search.world.read_file(file);
+  if (!token) {
+    return fail(ErrorKind::denied, "the web identity of AWS: " + token.error().message,
+                "AWS_WEB_IDENTITY_TOKEN_FILE or web_identity_token_file names that file");
+  }
+  while (token->ends_with('\n')) token->pop_back();
+  const std::string name =
+      session_name.empty() ? "skyward-" + search.world.random_hex(8) : session_name;
+  Result<Credentials> taken = ask_sts(search,
+                                      {{"Action", "AssumeRoleWithWebIdentity"},
+                                       {"Version", "2011-06-15"},
+                                       {"RoleArn", role},
+                                       {"RoleSessionName", name},
+                                       {"WebIdentityToken", *token}},
+                                      nullptr);
+  if (!taken) return fail(taken);
+  taken->source = fmt::format("web identity {}, role {}", file, role);
+  return *std::move(taken);
+}
+
+Result<Credentials> assume_role(const Search& search, const Credentials& base,
+                                const Section& section) {
+  if (!property_of(section, "mfa_serial").empty()) {
+    return fail(ErrorKind::unsupported,
+                "the AWS profile asks for a code of a multi-factor device, and there is nobody to "
+                "type one",
+                "take the role once with 'aws sts assume-role' and export its keys, or use "
+                "'aws sso login'");
+  }
+  const std::string session = property_of(section, "role_session_name");
+  Parameters parameters = {
+      {"Action", "AssumeRole"},
+      {"Version", "2011-06-15"},
+      {"RoleArn", property_of(section, "role_arn")},
+      {"RoleSessionName", session.empty() ? "skyward-" + search.world.random_hex(8) : session}};
+  if (const std::string id = property_of(section, "external_id"); !id.empty()) {
+    parameters.emplace_back("ExternalId", id);
+  }
+  if (const std::string s = property_of(section, "duration_seconds"); !s.empty()) {
+    parameters.emplace_back("DurationSeconds", s);
+  }
+  return ask_sts(search, parameters, &base.keys);
+}
+
+Found from_program(const Search& search, const std::string& command) {
+  io::SpawnOptions options;
+  options.command = {"sh", "-c", command};
+  const auto ran = search.world.run(options, kProgramTimeout);
+  if (!ran) return fail(ran);
+  if (ran->status.code != 0 || ran->status.signal != 0) {
+    return fail(ErrorKind::denied,
+                fmt::format("the credential_process of the AWS profile failed ({}): {}",
+                            ran->status.describe(), ran->err.substr(0, 500)),
+                "run that program by hand to see why");
+  }
+  return read_keys(ran->out, "credential_process");
+}
+
+Found from_login(const Search& search, const std::string& login_session) {
+  const std::string directory = search.world.variable("AWS_LOGIN_CACHE_DIRECTORY")
+                                    .value_or(home_directory(search.world) + "/.aws/login/cache");
+  const Result<std::string> text =
+      search.world.read_file(directory + "/" + to_hex(sha256(as_bytes(login_session))) + ".json");
+  constexpr std::string_view kHint = "run 'aws login'";
+  if (!text)
+    return fail(ErrorKind::denied, "aws login: " + text.error().message, std::string(kHint));
+  const auto parsed = nlohmann::json::parse(*text, nullptr, false);
+  const auto token = parsed.is_object() ? parsed.find("accessToken") : parsed.end();
+  if (!parsed.is_object() || token == parsed.end() || !token->is_object()) {
+    return fail(ErrorKind::denied, "aws login: the cached session has no keys", std::string(kHint));
+  }
+  const auto expires = parse_iso_time(text_at(*token, "expiresAt"));
+  if (!expires || *expires <= search.world.wall_s()) {
+    return fail(ErrorKind::denied, "the session of 'aws login' is over", std::string(kHint));
+  }
+  return Credentials{.keys = {.access_key_id = text_at(*token, "accessKeyId"),
+                              .secret_access_key = text_at(*token, "secretAccessKey"),
+                              .session_token = text_at(*token, "sessionToken")},
+                     .account_id = text_at(*token, "accountId"),
+                     .expires_s = expires,
+                     .source = "aws login"};
+}
+
+}  // namespace skyward::provider::aws

@@ -1,0 +1,321 @@
+#include "skyward/provider/aws/credentials.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <deque>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "skyward/provider/aws/credentials_sources.h"
+#include "skyward/provider/aws/published_data_fixture.h"
+#include "skyward/provider/world_fixture.h"
+
+namespace skyward::provider::aws {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// A request that a published case expects, and what it answers.
+struct Exchange {
+  std::string method;
+  std::string url;
+  std::string action;  // of a form: "AssumeRole"
+  io::HttpReply reply;
+};
+
+std::deque<Exchange> read_traffic(const fs::path& path) {
+  std::deque<Exchange> exchanges;
+  if (!fs::exists(path)) return exchanges;
+  const json traffic = json::parse(slurp(path));
+  for (const auto& event : traffic.at("events")) {
+    const auto& action = event.at("action");
+    if (action.contains("Request")) {
+      const auto& request = action["Request"].at("request");
+      exchanges.push_back(
+          {.method = request.at("method"), .url = request.at("uri"), .action = {}, .reply = {}});
+    } else if (action.contains("Response")) {
+      exchanges.back().reply.status = action["Response"].at("response").at("Ok").at("status");
+    } else if (action.contains("Data")) {
+      const std::string text = action["Data"].at("data").value("Utf8", "");
+      if (action["Data"].at("direction") == "Response") {
+        exchanges.back().reply.body += text;
+      } else if (text.starts_with("Action=")) {
+        exchanges.back().action = text.substr(0, text.find('&'));
+      }
+    }
+  }
+  return exchanges;
+}
+
+// The parameters of a query in one order.
+std::string sorted_query(const std::string& url) {
+  const std::size_t question = url.find('?');
+  std::vector<std::string> parts;
+  std::istringstream query(question == std::string::npos ? "" : url.substr(question + 1));
+  for (std::string part; std::getline(query, part, '&');) parts.push_back(part);
+  std::ranges::sort(parts);
+  std::string out = url.substr(0, question);
+  if (out.ends_with('/')) out.pop_back();
+  for (const std::string& part : parts) out += "&" + part;
+  return out;
+}
+
+class PublishedCase {
+ public:
+  explicit PublishedCase(const fs::path& folder)
+      : expected_(json::parse(slurp(folder / "test-case.json")).at("result")),
+        traffic_(read_traffic(folder / "http-traffic.json")) {
+    fixture_.variables =
+        json::parse(slurp(folder / "env.json")).get<std::map<std::string, std::string>>();
+    if (fs::is_directory(folder / "fs")) {
+      for (const auto& entry : fs::recursive_directory_iterator(folder / "fs")) {
+        if (!entry.is_regular_file()) continue;
+        fixture_.files["/" + fs::relative(entry.path(), folder / "fs").string()] =
+            slurp(entry.path());
+      }
+    }
+    fixture_.wall_s = 1'632'197'000;
+    fixture_.http->answer = [this](const io::HttpRequest& request) -> Result<io::HttpReply> {
+      if (traffic_.empty()) {
+        ADD_FAILURE() << "unexpected request: " << request.method << " " << request.url;
+        return fail(ErrorKind::unavailable, "no traffic left");
+      }
+      const Exchange exchange = traffic_.front();
+      // The last reply of a case stands for all that follow: how often to try is up to each tool.
+      if (traffic_.size() > 1 || exchange.reply.status < 500) traffic_.pop_front();
+      EXPECT_EQ(request.method, exchange.method);
+      EXPECT_EQ(sorted_query(request.url), sorted_query(exchange.url));
+      EXPECT_THAT(request.body, ::testing::StartsWith(exchange.action));
+      return exchange.reply;
+    };
+  }
+
+  void run() {
+    const auto configuration = load_configuration(fixture_.world, "");
+    Result<Credentials> found =
+        !configuration ? fail(configuration)
+                       : find_credentials(fixture_.world, *configuration,
+                                          find_region(fixture_.world, *configuration, ""), kNever);
+    if (expected_.contains("ErrorContains")) {
+      ASSERT_FALSE(found) << found->source;
+      EXPECT_NE(found.error().message, "");
+      return;
+    }
+    ASSERT_TRUE(found) << found.error().message;
+    const json& want = expected_.at("Ok");
+    EXPECT_EQ(found->keys.access_key_id, want.at("access_key_id"));
+    EXPECT_EQ(found->keys.secret_access_key, want.at("secret_access_key"));
+    EXPECT_EQ(found->keys.session_token, want.value("session_token", ""));
+    EXPECT_EQ(found->account_id, want.value("account_id", ""));
+    EXPECT_EQ(found->expires_s.value_or(0), want.value("expiry", 0));
+    EXPECT_THAT(found->source, Not(HasSubstr(found->keys.secret_access_key)));
+    EXPECT_TRUE(traffic_.empty()) << traffic_.size() << " expected requests were not made";
+  }
+
+  WorldFixture fixture_;
+
+ private:
+  json expected_;
+  std::deque<Exchange> traffic_;
+};
+
+TEST(Credentials, AmazonsPublishedChain) {
+  const std::string data = published_data();
+  if (data.empty()) GTEST_SKIP() << "Amazon's credential cases are not on this machine";
+  int count = 0;
+  for (const char* part : {"default-credential-provider-chain", "profile-provider"}) {
+    for (const auto& entry : fs::directory_iterator(data + "/test-data/credential-chain/" + part)) {
+      SCOPED_TRACE(entry.path().filename().string());
+      PublishedCase one(entry.path());
+      // Those cases are about the profile alone.
+      if (part == std::string("profile-provider")) {
+        one.fixture_.variables["AWS_EC2_METADATA_DISABLED"] = "true";
+        one.fixture_.variables.erase("AWS_ACCESS_KEY_ID");
+      }
+      one.run();
+      ++count;
+    }
+  }
+  EXPECT_EQ(count, 47);
+}
+
+TEST(Credentials, AmazonsPublishedRoles) {
+  const std::string data = published_data();
+  if (data.empty()) GTEST_SKIP() << "Amazon's role cases are not on this machine";
+  const json cases =
+      json::parse(slurp(data + "/test-data/credential-chain/assume-role-tests.json"));
+  for (const auto& one : cases) {
+    SCOPED_TRACE(one.at("docs").get<std::string>());
+    const auto& input = one.at("input");
+    WorldFixture fixture;
+    fixture.variables = {{"HOME", "/home"}, {"AWS_EC2_METADATA_DISABLED", "true"}};
+    fixture.files["/var/token.jwt"] = "token";
+    Configuration configuration;
+    configuration.files.profiles = input.at("profiles").get<std::map<std::string, Section>>();
+    if (input.contains("sso_sessions")) {
+      configuration.files.sso_sessions =
+          input["sso_sessions"].get<std::map<std::string, Section>>();
+    }
+    configuration.profile = input.at("selected_profile");
+    std::vector<std::string> roles;
+    fixture.http->answer = [&](const io::HttpRequest& request) -> Result<io::HttpReply> {
+      if (request.url.contains("sts")) {
+        const std::size_t at = request.body.find("RoleArn=") + 8;
+        roles.push_back(request.body.substr(at, request.body.find('&', at) - at));
+        const std::string action = request.body.substr(7, request.body.find('&') - 7);
+        return io::HttpReply{.status = 200,
+                             .headers = {},
+                             .body = "<R><" + action +
+                                     "Result><Credentials><AccessKeyId>ROLE</AccessKeyId>"
+                                     "<SecretAccessKey>S</SecretAccessKey></Credentials></" +
+                                     action + "Result></R>"};
+      }
+      return io::HttpReply{.status = 404, .headers = {}, .body = "none"};
+    };
+    const auto found = find_credentials(fixture.world, configuration, "us-east-1", kNever);
+    const auto& output = one.at("output");
+    if (output.contains("Error")) {
+      ASSERT_FALSE(found);
+      continue;
+    }
+    // Named sources and single sign-on fail here for want of a service; roles are what counts.
+    std::vector<std::string> wanted;
+    bool offline = false;
+    for (const auto& step : output.at("ProfileChain")) {
+      offline = offline || step.contains("NamedSource") || step.contains("Sso");
+      for (const char* kind : {"AssumeRole", "WebIdentityToken"}) {
+        if (step.contains(kind)) {
+          wanted.push_back(io::percent_encode(step[kind].at("role_arn").get<std::string>()));
+        }
+      }
+    }
+    if (offline) continue;
+    ASSERT_TRUE(found) << found.error().message;
+    EXPECT_EQ(roles, wanted);
+  }
+}
+
+TEST(Credentials, AmazonsPublishedContainerAndMetadataAddresses) {
+  const std::string data = published_data();
+  if (data.empty()) GTEST_SKIP() << "Amazon's address cases are not on this machine";
+  const json addresses = json::parse(slurp(data + "/test-data/credential-chain/ecs-tests.json"));
+  for (const auto& one : addresses.at("tests")) {
+    SCOPED_TRACE(one.at("docs").get<std::string>());
+    WorldFixture fixture;
+    fixture.variables = one.at("env").get<std::map<std::string, std::string>>();
+    const auto found = container_endpoint(fixture.world);
+    if (one.at("result").contains("Ok")) {
+      EXPECT_EQ(found.value_or("failed"), one["result"]["Ok"]);
+    } else {
+      EXPECT_TRUE(!found || found->empty());
+    }
+  }
+  const auto cases =
+      json::parse(slurp(data + "/test-data/credential-chain/imds-config/imds-endpoint-tests.json"));
+  for (const auto& one : cases.at("tests")) {
+    if (one.contains("endpoint_override") || one.contains("mode_override")) continue;
+    SCOPED_TRACE(one.at("docs").get<std::string>());
+    WorldFixture fixture;
+    fixture.variables = one.at("env").get<std::map<std::string, std::string>>();
+    fixture.files = one.at("fs").get<std::map<std::string, std::string>>();
+    const auto found =
+        metadata_endpoint(fixture.world, load_configuration(fixture.world, "").value());
+    if (one.at("result").contains("Ok")) {
+      ASSERT_TRUE(found) << found.error().message;
+      EXPECT_EQ(*found + "/latest/api/token", one["result"]["Ok"]);
+    } else {
+      EXPECT_FALSE(found);
+    }
+  }
+}
+
+class Chain : public ::testing::Test {
+ protected:
+  Result<Credentials> find(const std::string& profile = "") {
+    const auto configuration = load_configuration(fixture_.world, profile);
+    if (!configuration) return fail(configuration);
+    return find_credentials(fixture_.world, *configuration, "eu-west-1", kNever);
+  }
+  WorldFixture fixture_;
+};
+
+TEST_F(Chain, TheMetadataServiceIsNeverAskedWhenSwitchedOff) {
+  fixture_.variables["AWS_EC2_METADATA_DISABLED"] = "TRUE";
+  const auto none = find();
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().kind, ErrorKind::denied);
+  EXPECT_THAT(none.error().hint, HasSubstr("aws configure"));
+  EXPECT_TRUE(fixture_.http->requests.empty());
+}
+
+TEST_F(Chain, TheMetadataServiceIsAskedDirectlyAndWithAShortLimit) {
+  EXPECT_FALSE(find());
+  ASSERT_FALSE(fixture_.http->requests.empty());
+  for (const io::HttpRequest& request : fixture_.http->requests) {
+    EXPECT_EQ(request.url, "http://169.254.169.254/latest/api/token");
+    EXPECT_TRUE(request.direct);
+    EXPECT_LE(request.connect_timeout, std::chrono::seconds(1));
+  }
+}
+
+TEST_F(Chain, AProfileNamedInCodeOutranksTheEnvironment) {
+  fixture_.variables["AWS_ACCESS_KEY_ID"] = "ENV";
+  fixture_.variables["AWS_SECRET_ACCESS_KEY"] = "s";
+  fixture_.files["/home/.aws/credentials"] =
+      "[work]\naws_access_key_id = WORK\naws_secret_access_key = s\n";
+  EXPECT_EQ(find()->keys.access_key_id, "ENV");
+  const auto named = find("work");
+  ASSERT_TRUE(named) << named.error().message;
+  EXPECT_EQ(named->keys.access_key_id, "WORK");
+  EXPECT_EQ(named->source, "profile \"work\"");
+}
+
+TEST_F(Chain, ASessionThatIsOverIsRenewedAndKept) {
+  fixture_.files["/home/.aws/config"] =
+      "[default]\nsso_session = dev\nsso_account_id = 1\nsso_role_name = R\n"
+      "[sso-session dev]\nsso_region = eu-west-1\nsso_start_url = https://x\n";
+  // printf dev | sha1sum
+  const std::string path = "/home/.aws/sso/cache/34c6fceca75e456f25e7e99531e2425c6c1de443.json";
+  fixture_.files[path] =
+      R"({"accessToken":"old","expiresAt":"2020-01-01T00:00:00Z","refreshToken":"r",)"
+      R"("clientId":"c","clientSecret":"s","registrationExpiresAt":"2099-01-01T00:00:00Z"})";
+  fixture_.http->answer = [](const io::HttpRequest& request) -> Result<io::HttpReply> {
+    if (request.url == "https://oidc.eu-west-1.amazonaws.com/token") {
+      EXPECT_EQ(json::parse(request.body).at("refreshToken"), "r");
+      return io::HttpReply{
+          .status = 200, .headers = {}, .body = R"({"accessToken":"new","expiresIn":600})"};
+    }
+    EXPECT_THAT(request.headers, ::testing::Contains(std::pair<std::string, std::string>(
+                                     "x-amz-sso_bearer_token", "new")));
+    return io::HttpReply{.status = 200,
+                         .headers = {},
+                         .body = R"({"roleCredentials":{"accessKeyId":"A","secretAccessKey":"S",)"
+                                 R"("sessionToken":"T","expiration":1700000000000}})"};
+  };
+  const auto found = find();
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_EQ(found->keys.access_key_id, "A");
+  const json kept = json::parse(fixture_.files[path]);
+  EXPECT_EQ(kept.at("accessToken"), "new");
+  EXPECT_EQ(kept.at("expiresAt"), "2023-11-14T22:23:20Z");
+  EXPECT_EQ(kept.at("refreshToken"), "r");
+}
+
+TEST_F(Chain, TimesWithZonesAndFractions) {
+  EXPECT_EQ(parse_iso_time("2023-11-14T22:13:20Z"), 1'700'000'000);
+  EXPECT_EQ(parse_iso_time("2023-11-14T22:13:20.123Z"), 1'700'000'000);
+  EXPECT_EQ(parse_iso_time("2023-11-15T00:13:20+02:00"), 1'700'000'000);
+  EXPECT_EQ(parse_iso_time("2023-11-14T21:43:20-00:30"), 1'700'000'000);
+  for (const char* text : {"", "tomorrow", "2023-13-14T22:13:20Z", "2023-11-14T22:13:20"}) {
+    EXPECT_EQ(parse_iso_time(text), std::nullopt) << text;
+  }
+}
+
+}  // namespace
+}  // namespace skyward::provider::aws

@@ -1,0 +1,506 @@
+#include "skyward/provider/aws/ec2_api.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "skyward/base/bytes.h"
+#include "skyward/base/hash.h"
+
+namespace skyward::provider::aws {
+
+namespace {
+
+// A list that never ends is a fault of the other side.
+constexpr int kMaxPages = 1000;
+constexpr std::string_view kPageSize = "100";
+
+double number(const std::string& text) {
+  double value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+int whole(const std::string& text) { return static_cast<int>(number(text)); }
+
+Tags read_tags(const XmlElement& element) {
+  Tags tags;
+  for (const XmlElement* tag : element.items("tagSet")) {
+    tags.emplace_back(tag->value("key"), tag->value("value"));
+  }
+  return tags;
+}
+
+void add_filters(Parameters& parameters, const std::vector<Filter>& filters) {
+  for (std::size_t i = 0; i < filters.size(); ++i) {
+    const std::string prefix = fmt::format("Filter.{}.", i + 1);
+    parameters.emplace_back(prefix + "Name", filters[i].name);
+    for (std::size_t j = 0; j < filters[i].values.size(); ++j) {
+      parameters.emplace_back(fmt::format("{}Value.{}", prefix, j + 1), filters[i].values[j]);
+    }
+  }
+}
+
+void add_list(Parameters& parameters, std::string_view name,
+              const std::vector<std::string>& values) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    parameters.emplace_back(fmt::format("{}.{}", name, i + 1), values[i]);
+  }
+}
+
+// The same tags on everything that a request makes.
+void add_tags(Parameters& parameters, const std::vector<std::string_view>& resources,
+              const Tags& tags) {
+  if (tags.empty()) return;
+  for (std::size_t i = 0; i < resources.size(); ++i) {
+    const std::string prefix = fmt::format("TagSpecification.{}.", i + 1);
+    parameters.emplace_back(prefix + "ResourceType", std::string(resources[i]));
+    for (std::size_t j = 0; j < tags.size(); ++j) {
+      parameters.emplace_back(fmt::format("{}Tag.{}.Key", prefix, j + 1), tags[j].first);
+      parameters.emplace_back(fmt::format("{}Tag.{}.Value", prefix, j + 1), tags[j].second);
+    }
+  }
+}
+
+// Slices of a device are told as "gpuPartitionSize" (a share) with a count of 0.
+void read_devices(const XmlElement& element, InstanceType& type) {
+  for (const XmlElement* gpu : element.items("gpuInfo/gpus")) {
+    Device device{.name = gpu->value("name"),
+                  .manufacturer = gpu->value("manufacturer"),
+                  .count = number(gpu->value("count")),
+                  .memory_mib = number(gpu->value("memoryInfo/sizeInMiB"))};
+    const double share = number(gpu->value("gpuPartitionSize"));
+    if (device.count == 0 && share > 0) device.count = share;
+    type.devices.push_back(std::move(device));
+  }
+  for (const XmlElement* neuron : element.items("neuronInfo/neuronDevices")) {
+    type.devices.push_back({.name = neuron->value("name"),
+                            .manufacturer = "AWS",
+                            .count = number(neuron->value("count")),
+                            .memory_mib = number(neuron->value("memoryInfo/sizeInMiB"))});
+  }
+  // Inferentia machines are told a second time there.
+  if (!type.devices.empty()) return;
+  for (const XmlElement* device : element.items("inferenceAcceleratorInfo/accelerators")) {
+    type.devices.push_back({.name = device->value("name"),
+                            .manufacturer = device->value("manufacturer"),
+                            .count = number(device->value("count")),
+                            .memory_mib = number(device->value("memoryInfo/sizeInMiB"))});
+  }
+}
+
+InstanceType read_instance_type(const XmlElement& element) {
+  InstanceType type{.name = element.value("instanceType"),
+                    .cpus = whole(element.value("vCpuInfo/defaultVCpus")),
+                    .memory_mib = number(element.value("memoryInfo/sizeInMiB"))};
+  for (const XmlElement* one : element.items("processorInfo/supportedArchitectures")) {
+    type.architectures.push_back(one->text);
+  }
+  for (const XmlElement* one : element.items("supportedUsageClasses")) {
+    type.spot = type.spot || one->text == "spot";
+    type.on_demand = type.on_demand || one->text == "on-demand";
+  }
+  type.current_generation = element.value("currentGeneration") == "true";
+  type.bare_metal = element.value("bareMetal") == "true";
+  type.burstable = element.value("burstablePerformanceSupported") == "true";
+  read_devices(element, type);
+  return type;
+}
+
+Ec2Instance read_instance(const XmlElement& element) {
+  return {.id = element.value("instanceId"),
+          .type = element.value("instanceType"),
+          .state = element.value("instanceState/name"),
+          .state_reason = element.value("stateReason/code"),
+          .zone = element.value("placement/availabilityZone"),
+          .private_ip = element.value("privateIpAddress"),
+          .public_ip = element.value("ipAddress"),
+          .launch_time = element.value("launchTime"),
+          .spot = element.value("instanceLifecycle") == "spot",
+          .tags = read_tags(element)};
+}
+
+std::string base64(std::string_view text) {
+  constexpr std::string_view kDigits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); i += 3) {
+    std::uint32_t bits = 0;
+    const std::size_t have = std::min<std::size_t>(3, text.size() - i);
+    for (std::size_t j = 0; j < 3; ++j) {
+      bits = bits << 8 | (j < have ? static_cast<unsigned char>(text[i + j]) : 0U);
+    }
+    for (std::size_t j = 0; j < 4; ++j) {
+      out += j <= have ? kDigits[bits >> (18 - 6 * j) & 63] : '=';
+    }
+  }
+  return out;
+}
+
+std::string iso_time(std::int64_t time_s) {
+  const std::chrono::sys_seconds moment{std::chrono::seconds(time_s)};
+  const auto day = std::chrono::floor<std::chrono::days>(moment);
+  const std::chrono::year_month_day date(day);
+  const std::chrono::hh_mm_ss clock(moment - day);
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z", static_cast<int>(date.year()),
+                     static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
+                     clock.hours().count(), clock.minutes().count(), clock.seconds().count());
+}
+
+Parameters launch_parameters(const LaunchRequest& request) {
+  Parameters parameters = {{"ClientToken", request.client_token},
+                           {"ImageId", request.image},
+                           {"InstanceType", request.type},
+                           {"MinCount", std::to_string(request.count)},
+                           {"MaxCount", std::to_string(request.count)},
+                           {"InstanceInitiatedShutdownBehavior", "terminate"},
+                           {"MetadataOptions.HttpTokens", "required"},
+                           {"MetadataOptions.HttpEndpoint", "enabled"},
+                           {"UserData", base64(request.user_data)}};
+  const auto add = [&](std::string name, std::string value) {
+    if (!value.empty()) parameters.emplace_back(std::move(name), std::move(value));
+  };
+  add("KeyName", request.key_name);
+  add("IamInstanceProfile.Arn", request.instance_profile_arn);
+  add("NetworkInterface.1.DeviceIndex", "0");
+  add("NetworkInterface.1.AssociatePublicIpAddress", "true");
+  add("NetworkInterface.1.DeleteOnTermination", "true");
+  add("NetworkInterface.1.SubnetId", request.subnet);
+  add("NetworkInterface.1.SecurityGroupId.1", request.security_group);
+  if (request.root_gb > 0) {
+    add("BlockDeviceMapping.1.DeviceName", request.root_device);
+    add("BlockDeviceMapping.1.Ebs.VolumeSize", std::to_string(request.root_gb));
+    add("BlockDeviceMapping.1.Ebs.VolumeType", "gp3");
+    add("BlockDeviceMapping.1.Ebs.DeleteOnTermination", "true");
+  }
+  if (request.spot) {
+    add("InstanceMarketOptions.MarketType", "spot");
+    add("InstanceMarketOptions.SpotOptions.SpotInstanceType", "one-time");
+    add("InstanceMarketOptions.SpotOptions.InstanceInterruptionBehavior", "terminate");
+    if (request.max_spot_price) {
+      add("InstanceMarketOptions.SpotOptions.MaxPrice",
+          fmt::format("{:.6f}", *request.max_spot_price));
+    }
+  }
+  std::vector<std::string_view> resources = {"instance", "volume", "network-interface"};
+  if (request.spot) resources.emplace_back("spot-instances-request");
+  add_tags(parameters, resources, request.tags);
+  return parameters;
+}
+
+ApiResult<void> nothing(const ApiResult<XmlElement>& reply) {
+  if (!reply) return std::unexpected(reply.error());
+  return {};
+}
+
+ApiError broken_reply(std::string message) {
+  return {.code = "",
+          .message = std::move(message),
+          .request_id = "",
+          .status = 200,
+          .kind = ErrorKind::unavailable,
+          .hint = "try again"};
+}
+
+// The dollars an hour of one product of the price list; 0 when it has none.
+double product_price(const nlohmann::json& product) {
+  const auto terms = product.value("/terms/OnDemand"_json_pointer, nlohmann::json::object());
+  for (const auto& term : terms) {
+    for (const auto& dimension : term.value("priceDimensions", nlohmann::json::object())) {
+      const auto dollars = dimension.value("/pricePerUnit/USD"_json_pointer, std::string());
+      if (number(dollars) > 0) return number(dollars);
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
+template <typename Item, typename Read>
+ApiResult<std::vector<Item>> Ec2Api::list(std::string_view action, Parameters parameters,
+                                          std::string_view path, Time deadline, Read read) {
+  std::vector<Item> out;
+  std::string next;
+  for (int page = 0; page < kMaxPages; ++page) {
+    Parameters asked = parameters;
+    if (!next.empty()) asked.emplace_back("NextToken", next);
+    const auto reply = client_.query("ec2", action, std::move(asked), deadline);
+    if (!reply) return std::unexpected(reply.error());
+    for (const XmlElement* item : reply->items(path)) read(*item, out);
+    next = reply->value("nextToken");
+    if (next.empty()) return out;
+  }
+  return std::unexpected(broken_reply(fmt::format("EC2 {} has no last page", action)));
+}
+
+ApiResult<std::vector<InstanceType>> Ec2Api::describe_instance_types(Time deadline) {
+  return list<InstanceType>(
+      "DescribeInstanceTypes", {{"MaxResults", std::string(kPageSize)}}, "instanceTypeSet",
+      deadline, [](const XmlElement& item, auto& out) { out.push_back(read_instance_type(item)); });
+}
+
+ApiResult<std::vector<TypeZone>> Ec2Api::describe_type_zones(const std::vector<std::string>& types,
+                                                             Time deadline) {
+  Parameters parameters = {{"LocationType", "availability-zone"}};
+  if (!types.empty()) add_filters(parameters, {{"instance-type", types}});
+  return list<TypeZone>("DescribeInstanceTypeOfferings", parameters, "instanceTypeOfferingSet",
+                        deadline, [](const XmlElement& item, auto& out) {
+                          out.push_back({item.value("instanceType"), item.value("location")});
+                        });
+}
+
+ApiResult<std::vector<SpotPrice>> Ec2Api::describe_spot_prices(
+    const std::vector<std::string>& types, Time deadline) {
+  // From now on: exactly the price that holds, of each type and zone.
+  Parameters parameters = {{"StartTime", iso_time(client_.world().wall_s())},
+                           {"ProductDescription.1", "Linux/UNIX"}};
+  add_list(parameters, "InstanceType", types);
+  return list<SpotPrice>(
+      "DescribeSpotPriceHistory", parameters, "spotPriceHistorySet", deadline,
+      [](const XmlElement& item, auto& out) {
+        out.push_back({item.value("instanceType"), item.value("availabilityZone"),
+                       number(item.value("spotPrice"))});
+      });
+}
+
+ApiResult<std::vector<std::string>> Ec2Api::describe_regions(Time deadline) {
+  return list<std::string>(
+      "DescribeRegions", {}, "regionInfo", deadline,
+      [](const XmlElement& item, auto& out) { out.push_back(item.value("regionName")); });
+}
+
+ApiResult<MachineImage> Ec2Api::describe_image(const std::string& id, Time deadline) {
+  const auto reply = client_.query("ec2", "DescribeImages", {{"ImageId.1", id}}, deadline);
+  if (!reply) return std::unexpected(reply.error());
+  for (const XmlElement* item : reply->items("imagesSet")) {
+    MachineImage image{.id = item->value("imageId"),
+                       .name = item->value("name"),
+                       .root_device = item->value("rootDeviceName")};
+    for (const XmlElement* device : item->items("blockDeviceMapping")) {
+      if (device->value("deviceName") == image.root_device) {
+        image.size_gb = whole(device->value("ebs/volumeSize"));
+      }
+    }
+    return image;
+  }
+  const CodeMeaning meaning = meaning_of("InvalidAMIID.NotFound", 400);
+  return std::unexpected(ApiError{.code = "InvalidAMIID.NotFound",
+                                  .message = "there is no image " + id,
+                                  .request_id = "",
+                                  .status = 400,
+                                  .kind = meaning.kind,
+                                  .hint = std::string(meaning.hint)});
+}
+
+ApiResult<std::string> Ec2Api::default_vpc(Time deadline) {
+  Parameters parameters;
+  add_filters(parameters, {{"is-default", {"true"}}});
+  const auto reply = client_.query("ec2", "DescribeVpcs", parameters, deadline);
+  if (!reply) return std::unexpected(reply.error());
+  return reply->value("vpcSet/item/vpcId");
+}
+
+ApiResult<std::vector<Subnet>> Ec2Api::describe_subnets(const std::vector<Filter>& filters,
+                                                        Time deadline) {
+  Parameters parameters;
+  add_filters(parameters, filters);
+  return list<Subnet>(
+      "DescribeSubnets", parameters, "subnetSet", deadline, [](const XmlElement& item, auto& out) {
+        out.push_back(
+            {item.value("subnetId"), item.value("availabilityZone"), item.value("vpcId")});
+      });
+}
+
+ApiResult<std::vector<SecurityGroup>> Ec2Api::describe_security_groups(
+    const std::vector<Filter>& filters, Time deadline) {
+  Parameters parameters;
+  add_filters(parameters, filters);
+  return list<SecurityGroup>("DescribeSecurityGroups", parameters, "securityGroupInfo", deadline,
+                             [](const XmlElement& item, auto& out) {
+                               out.push_back({item.value("groupId"), item.value("groupName"),
+                                              item.value("vpcId"), read_tags(item)});
+                             });
+}
+
+ApiResult<std::string> Ec2Api::create_security_group(const std::string& name,
+                                                     const std::string& vpc,
+                                                     const std::string& description,
+                                                     const Tags& tags, Time deadline) {
+  Parameters parameters = {{"GroupName", name}, {"GroupDescription", description}, {"VpcId", vpc}};
+  add_tags(parameters, {"security-group"}, tags);
+  const auto reply = client_.query("ec2", "CreateSecurityGroup", parameters, deadline);
+  if (!reply) return std::unexpected(reply.error());
+  return reply->value("groupId");
+}
+
+ApiResult<void> Ec2Api::admit(const std::string& group, const std::string& cidr, int port,
+                              Time deadline) {
+  const bool six = cidr.contains(':');
+  return nothing(client_.query(
+      "ec2", "AuthorizeSecurityGroupIngress",
+      {{"GroupId", group},
+       {"IpPermissions.1.IpProtocol", "tcp"},
+       {"IpPermissions.1.FromPort", std::to_string(port)},
+       {"IpPermissions.1.ToPort", std::to_string(port)},
+       {six ? "IpPermissions.1.Ipv6Ranges.1.CidrIpv6" : "IpPermissions.1.IpRanges.1.CidrIp", cidr}},
+      deadline));
+}
+
+ApiResult<void> Ec2Api::admit_group(const std::string& group, Time deadline) {
+  return nothing(client_.query("ec2", "AuthorizeSecurityGroupIngress",
+                               {{"GroupId", group},
+                                {"IpPermissions.1.IpProtocol", "-1"},
+                                {"IpPermissions.1.Groups.1.GroupId", group}},
+                               deadline));
+}
+
+ApiResult<void> Ec2Api::delete_security_group(const std::string& id, Time deadline) {
+  return nothing(client_.query("ec2", "DeleteSecurityGroup", {{"GroupId", id}}, deadline));
+}
+
+ApiResult<void> Ec2Api::import_key_pair(const std::string& name, const std::string& public_key,
+                                        const Tags& tags, Time deadline) {
+  Parameters parameters = {{"KeyName", name}, {"PublicKeyMaterial", base64(public_key)}};
+  add_tags(parameters, {"key-pair"}, tags);
+  return nothing(client_.query("ec2", "ImportKeyPair", parameters, deadline));
+}
+
+ApiResult<std::vector<std::string>> Ec2Api::describe_key_pairs(const std::vector<Filter>& filters,
+                                                               Time deadline) {
+  Parameters parameters;
+  add_filters(parameters, filters);
+  return list<std::string>(
+      "DescribeKeyPairs", parameters, "keySet", deadline,
+      [](const XmlElement& item, auto& out) { out.push_back(item.value("keyName")); });
+}
+
+ApiResult<void> Ec2Api::delete_key_pair(const std::string& name, Time deadline) {
+  return nothing(client_.query("ec2", "DeleteKeyPair", {{"KeyName", name}}, deadline));
+}
+
+ApiResult<std::vector<Ec2Instance>> Ec2Api::run_instances(const LaunchRequest& request,
+                                                          Time deadline) {
+  const auto reply = client_.query("ec2", "RunInstances", launch_parameters(request), deadline);
+  if (!reply) return std::unexpected(reply.error());
+  std::vector<Ec2Instance> out;
+  for (const XmlElement* item : reply->items("instancesSet")) out.push_back(read_instance(*item));
+  return out;
+}
+
+ApiError Ec2Api::dry_run(std::string_view action, Parameters parameters, Time deadline) {
+  parameters.emplace_back("DryRun", "true");
+  const auto reply = client_.query("ec2", action, std::move(parameters), deadline);
+  if (!reply) return reply.error();
+  return {.code = "DryRunOperation",
+          .message = "",
+          .request_id = "",
+          .status = 200,
+          .kind = ErrorKind::invalid,
+          .hint = ""};
+}
+
+ApiResult<std::vector<Ec2Instance>> Ec2Api::describe_instances(const std::vector<std::string>& ids,
+                                                               const std::vector<Filter>& filters,
+                                                               Time deadline) {
+  Parameters parameters;
+  if (ids.empty()) parameters.emplace_back("MaxResults", "1000");
+  add_list(parameters, "InstanceId", ids);
+  add_filters(parameters, filters);
+  return list<Ec2Instance>("DescribeInstances", parameters, "reservationSet", deadline,
+                           [](const XmlElement& item, auto& out) {
+                             for (const XmlElement* one : item.items("instancesSet")) {
+                               out.push_back(read_instance(*one));
+                             }
+                           });
+}
+
+ApiResult<void> Ec2Api::terminate_instances(const std::vector<std::string>& ids, Time deadline) {
+  constexpr std::size_t kMost = 500;  // in one request
+  for (std::size_t begin = 0; begin < ids.size(); begin += kMost) {
+    const std::size_t end = std::min(ids.size(), begin + kMost);
+    Parameters parameters;
+    add_list(parameters, "InstanceId",
+             {ids.begin() + static_cast<std::ptrdiff_t>(begin),
+              ids.begin() + static_cast<std::ptrdiff_t>(end)});
+    const auto reply = client_.query("ec2", "TerminateInstances", parameters, deadline);
+    if (!reply) return std::unexpected(reply.error());
+  }
+  return {};
+}
+
+ApiResult<std::vector<Volume>> Ec2Api::describe_volumes(const std::vector<Filter>& filters,
+                                                        Time deadline) {
+  Parameters parameters;
+  add_filters(parameters, filters);
+  return list<Volume>(
+      "DescribeVolumes", parameters, "volumeSet", deadline, [](const XmlElement& item, auto& out) {
+        out.push_back({item.value("volumeId"), item.value("status"), read_tags(item)});
+      });
+}
+
+ApiResult<void> Ec2Api::delete_volume(const std::string& id, Time deadline) {
+  return nothing(client_.query("ec2", "DeleteVolume", {{"VolumeId", id}}, deadline));
+}
+
+ApiResult<std::string> Ec2Api::get_parameter(const std::string& name, Time deadline) {
+  const auto reply =
+      client_.json("ssm", "GetParameter", nlohmann::json{{"Name", name}}.dump(), deadline);
+  if (!reply) return std::unexpected(reply.error());
+  const auto parsed = nlohmann::json::parse(*reply, nullptr, false);
+  const auto value = parsed.is_object()
+                         ? parsed.value("/Parameter/Value"_json_pointer, std::string())
+                         : std::string();
+  if (value.empty()) return std::unexpected(broken_reply("SSM's parameter " + name + " is empty"));
+  return value;
+}
+
+ApiResult<std::vector<std::pair<std::string, double>>> Ec2Api::on_demand_prices(Time deadline) {
+  constexpr std::array<std::pair<const char*, const char*>, 6> kFilters = {{
+      {"tenancy", "Shared"},
+      {"productFamily", "Compute Instance"},
+      {"preInstalledSw", "NA"},
+      {"operatingSystem", "Linux"},
+      {"capacitystatus", "Used"},
+      {"marketoption", "OnDemand"},
+  }};
+  nlohmann::json filters = nlohmann::json::array();
+  const auto add = [&](const std::string& field, const std::string& value) {
+    filters.push_back({{"Type", "TERM_MATCH"}, {"Field", field}, {"Value", value}});
+  };
+  add("regionCode", client_.region());
+  for (const auto& [field, value] : kFilters) add(field, value);
+
+  std::vector<std::pair<std::string, double>> out;
+  std::string next;
+  for (int page = 0; page < kMaxPages; ++page) {
+    nlohmann::json body = {{"ServiceCode", "AmazonEC2"}, {"Filters", filters}, {"MaxResults", 100}};
+    if (!next.empty()) body["NextToken"] = next;
+    const auto reply = client_.json("pricing", "GetProducts", body.dump(), deadline);
+    if (!reply) return std::unexpected(reply.error());
+    const auto parsed = nlohmann::json::parse(*reply, nullptr, false);
+    if (!parsed.is_object()) return std::unexpected(broken_reply("the price list is no JSON"));
+    for (const auto& text : parsed.value("PriceList", nlohmann::json::array())) {
+      const auto product = nlohmann::json::parse(
+          text.is_string() ? text.get<std::string>() : std::string(), nullptr, false);
+      if (!product.is_object()) continue;
+      const auto type =
+          product.value("/product/attributes/instanceType"_json_pointer, std::string());
+      const double price = product_price(product);
+      if (!type.empty() && price > 0) out.emplace_back(type, price);
+    }
+    next = parsed.value("NextToken", std::string());
+    if (next.empty()) return out;
+  }
+  return std::unexpected(broken_reply("the price list has no last page"));
+}
+
+ApiResult<std::string> Ec2Api::caller(Time deadline) {
+  const auto reply = client_.query("sts", "GetCallerIdentity", {}, deadline);
+  if (!reply) return std::unexpected(reply.error());
+  return reply->value("GetCallerIdentityResult/Arn");
+}
+
+}  // namespace skyward::provider::aws

@@ -1,0 +1,173 @@
+#pragma once
+
+// EC2 and what a pool needs beside it (parameters, prices), as Amazon has them: plain structs in,
+// plain structs out, no ideas of ours. Lists are read to their end, page by page.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "skyward/provider/aws/client.h"
+
+namespace skyward::provider::aws {
+
+using Tags = std::vector<std::pair<std::string, std::string>>;
+
+// A filter of EC2: a name and the values that pass.
+struct Filter {
+  std::string name{};
+  std::vector<std::string> values{};
+};
+
+struct Device {
+  std::string name{};          // "A100", "T4", "Trainium2"
+  std::string manufacturer{};  // "NVIDIA"
+  double count = 0;            // below 1: a slice of one
+  double memory_mib = 0;       // of one device
+};
+
+struct InstanceType {
+  std::string name{};
+  int cpus = 0;
+  double memory_mib = 0;
+  std::vector<std::string> architectures{};
+  std::vector<Device> devices{};
+  bool spot = false;
+  bool on_demand = false;
+  bool current_generation = false;
+  bool bare_metal = false;
+  bool burstable = false;
+};
+
+struct TypeZone {
+  std::string type{};
+  std::string zone{};
+};
+
+struct SpotPrice {
+  std::string type{};
+  std::string zone{};
+  double dollars = 0;  // an hour
+};
+
+struct MachineImage {
+  std::string id{};
+  std::string name{};
+  std::string root_device{};
+  int size_gb = 0;  // of the root volume's snapshot
+};
+
+struct Subnet {
+  std::string id{};
+  std::string zone{};
+  std::string vpc{};
+};
+
+struct SecurityGroup {
+  std::string id{};
+  std::string name{};
+  std::string vpc{};
+  Tags tags{};
+};
+
+// One machine or more of one type in one zone: all of them or an error.
+struct LaunchRequest {
+  std::string client_token{};
+  int count = 1;
+  std::string type{};
+  std::string image{};
+  std::string subnet{};
+  std::string security_group{};
+  std::string key_name{};
+  std::string user_data{};  // plain
+  std::string instance_profile_arn{};
+  std::string root_device{};
+  int root_gb = 0;
+  bool spot = false;
+  std::optional<double> max_spot_price{};  // dollars an hour; empty: the on-demand price
+  Tags tags{};
+};
+
+struct Ec2Instance {
+  std::string id{};
+  std::string type{};
+  std::string state{};         // "pending", "running", "shutting-down", "terminated", "stopp…"
+  std::string state_reason{};  // code: "Server.SpotInstanceTermination"
+  std::string zone{};
+  std::string private_ip{};
+  std::string public_ip{};
+  std::string launch_time{};
+  bool spot = false;
+  Tags tags{};
+};
+
+struct Volume {
+  std::string id{};
+  std::string state{};
+  Tags tags{};
+};
+
+class Ec2Api {
+ public:
+  explicit Ec2Api(Client& client) : client_(client) {}
+
+  ApiResult<std::vector<InstanceType>> describe_instance_types(Time deadline);
+  ApiResult<std::vector<TypeZone>> describe_type_zones(const std::vector<std::string>& types,
+                                                       Time deadline);
+  // The current prices of Linux machines, by zone.
+  ApiResult<std::vector<SpotPrice>> describe_spot_prices(const std::vector<std::string>& types,
+                                                         Time deadline);
+  ApiResult<std::vector<std::string>> describe_regions(Time deadline);
+  ApiResult<MachineImage> describe_image(const std::string& id, Time deadline);
+  // Empty when the region has no default network.
+  ApiResult<std::string> default_vpc(Time deadline);
+  ApiResult<std::vector<Subnet>> describe_subnets(const std::vector<Filter>& filters,
+                                                  Time deadline);
+
+  ApiResult<std::vector<SecurityGroup>> describe_security_groups(const std::vector<Filter>& filters,
+                                                                 Time deadline);
+  ApiResult<std::string> create_security_group(const std::string& name, const std::string& vpc,
+                                               const std::string& description, const Tags& tags,
+                                               Time deadline);
+  // Lets TCP to `port` in from `cidr`. "InvalidPermission.Duplicate" when that is so already.
+  ApiResult<void> admit(const std::string& group, const std::string& cidr, int port, Time deadline);
+  // Lets everything in that comes from the group itself.
+  ApiResult<void> admit_group(const std::string& group, Time deadline);
+  ApiResult<void> delete_security_group(const std::string& id, Time deadline);
+
+  ApiResult<void> import_key_pair(const std::string& name, const std::string& public_key,
+                                  const Tags& tags, Time deadline);
+  ApiResult<std::vector<std::string>> describe_key_pairs(const std::vector<Filter>& filters,
+                                                         Time deadline);
+  ApiResult<void> delete_key_pair(const std::string& name, Time deadline);
+
+  ApiResult<std::vector<Ec2Instance>> run_instances(const LaunchRequest& request, Time deadline);
+  // Would it be allowed? "DryRunOperation" is the code for yes.
+  ApiError dry_run(std::string_view action, Parameters parameters, Time deadline);
+  ApiResult<std::vector<Ec2Instance>> describe_instances(const std::vector<std::string>& ids,
+                                                         const std::vector<Filter>& filters,
+                                                         Time deadline);
+  ApiResult<void> terminate_instances(const std::vector<std::string>& ids, Time deadline);
+  ApiResult<std::vector<Volume>> describe_volumes(const std::vector<Filter>& filters,
+                                                  Time deadline);
+  ApiResult<void> delete_volume(const std::string& id, Time deadline);
+
+  // A parameter of SSM: the id of an image.
+  ApiResult<std::string> get_parameter(const std::string& name, Time deadline);
+  // On-demand prices of all Linux types of the region, as (type, dollars an hour).
+  ApiResult<std::vector<std::pair<std::string, double>>> on_demand_prices(Time deadline);
+  // The ARN of whoever the credentials belong to.
+  ApiResult<std::string> caller(Time deadline);
+
+ private:
+  // All items of a list, page by page.
+  template <typename Item, typename Read>
+  ApiResult<std::vector<Item>> list(std::string_view action, Parameters parameters,
+                                    std::string_view path, Time deadline, Read read);
+
+  Client& client_;  // outlives this
+};
+
+}  // namespace skyward::provider::aws

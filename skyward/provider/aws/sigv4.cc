@@ -1,0 +1,198 @@
+#include "skyward/provider/aws/sigv4.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <map>
+
+#include "skyward/base/bytes.h"
+#include "skyward/base/hash.h"
+
+namespace skyward::provider::aws {
+
+namespace {
+
+std::string_view text_of(const Sha256& digest) {
+  return {reinterpret_cast<const char*>(digest.data()), digest.size()};
+}
+
+Sha256 hmac(std::string_view key, std::string_view text) {
+  constexpr std::size_t kBlock = 64;
+  Sha256 short_key{};
+  if (key.size() > kBlock) {
+    short_key = sha256(as_bytes(key));
+    key = text_of(short_key);
+  }
+  std::string inner(kBlock, '\x36');
+  std::string outer(kBlock, '\x5c');
+  for (std::size_t i = 0; i < key.size(); ++i) {
+    inner[i] = static_cast<char>(inner[i] ^ key[i]);
+    outer[i] = static_cast<char>(outer[i] ^ key[i]);
+  }
+  inner += text;
+  outer += text_of(sha256(as_bytes(inner)));
+  return sha256(as_bytes(outer));
+}
+
+// "20150830T123600Z"
+std::string timestamp(std::int64_t time_s) {
+  using namespace std::chrono;
+  const sys_seconds moment{std::chrono::seconds(time_s)};
+  const auto day = floor<days>(moment);
+  const year_month_day date(day);
+  const hh_mm_ss clock(moment - day);
+  return fmt::format("{:04}{:02}{:02}T{:02}{:02}{:02}Z", static_cast<int>(date.year()),
+                     static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
+                     clock.hours().count(), clock.minutes().count(), clock.seconds().count());
+}
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return out;
+}
+
+// Without blanks at its ends, and one blank for each run of them inside.
+std::string tidy_value(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    const bool blank = c == ' ' || c == '\t' || c == '\r' || c == '\n';
+    if (!blank) {
+      out += c;
+    } else if (!out.empty() && out.back() != ' ') {
+      out += ' ';
+    }
+  }
+  while (out.ends_with(' ')) out.pop_back();
+  return out;
+}
+
+// RFC 3986, 5.2.4, without empty segments.
+std::string normalized(std::string_view path) {
+  std::vector<std::string_view> kept;
+  for (std::size_t begin = 0; begin <= path.size();) {
+    const std::size_t end = std::min(path.find('/', begin), path.size());
+    const std::string_view part = path.substr(begin, end - begin);
+    if (part == "..") {
+      if (!kept.empty()) kept.pop_back();
+    } else if (!part.empty() && part != ".") {
+      kept.push_back(part);
+    }
+    begin = end + 1;
+  }
+  std::string out;
+  for (const std::string_view part : kept) {
+    out += '/';
+    out += part;
+  }
+  const bool ends_open = path.ends_with('/') || path.ends_with("/.");
+  if (out.empty() || (ends_open && !out.ends_with('/'))) out += '/';
+  return out;
+}
+
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+std::string percent_decode(std::string_view text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '%' && i + 2 < text.size() && hex_digit(text[i + 1]) >= 0 &&
+        hex_digit(text[i + 2]) >= 0) {
+      out += static_cast<char>(hex_digit(text[i + 1]) * 16 + hex_digit(text[i + 2]));
+      i += 2;
+    } else {
+      out += text[i];
+    }
+  }
+  return out;
+}
+
+std::string canonical_query(std::string_view query) {
+  std::vector<std::pair<std::string, std::string>> pairs;
+  for (std::size_t begin = 0; begin < query.size();) {
+    const std::size_t end = std::min(query.find('&', begin), query.size());
+    const std::string_view pair = query.substr(begin, end - begin);
+    const std::size_t equals = std::min(pair.find('='), pair.size());
+    const std::string_view value = equals < pair.size() ? pair.substr(equals + 1) : "";
+    pairs.emplace_back(io::percent_encode(percent_decode(pair.substr(0, equals))),
+                       io::percent_encode(percent_decode(value)));
+    begin = end + 1;
+  }
+  std::ranges::sort(pairs);
+  std::string out;
+  for (const auto& [name, value] : pairs) {
+    out += fmt::format("{}{}={}", out.empty() ? "" : "&", name, value);
+  }
+  return out;
+}
+
+bool is_signed(std::string_view name) {
+  // What a proxy or the library below may change.
+  constexpr std::array<std::string_view, 5> kLeftOut = {"authorization", "connection", "expect",
+                                                        "user-agent", "x-amzn-trace-id"};
+  return std::ranges::find(kLeftOut, name) == kLeftOut.end();
+}
+
+}  // namespace
+
+Signature sign(const Signable& request, const Keys& keys, const SigningScope& scope,
+               const SigningOptions& options) {
+  Signature result;
+  result.headers = request.headers;
+  const std::string time = timestamp(scope.time_s);
+  const std::string body_hash = to_hex(sha256(as_bytes(request.body)));
+  const auto add = [&](std::string name, std::string value) {
+    std::erase_if(result.headers,
+                  [&](const auto& header) { return lower(header.first) == lower(name); });
+    result.headers.emplace_back(std::move(name), std::move(value));
+  };
+  add("X-Amz-Date", time);
+  if (options.sign_body) add("x-amz-content-sha256", body_hash);
+  const bool token = !keys.session_token.empty();
+  if (token && options.sign_session_token) add("X-Amz-Security-Token", keys.session_token);
+
+  std::map<std::string, std::string> canonical;  // values of one name are joined in their order
+  for (const auto& [name, value] : result.headers) {
+    const std::string key = lower(name);
+    if (!is_signed(key)) continue;
+    const auto [place, fresh] = canonical.emplace(key, tidy_value(value));
+    if (!fresh) place->second += "," + tidy_value(value);
+  }
+  std::string lines;
+  std::string names;
+  for (const auto& [name, value] : canonical) {
+    lines += name + ":" + value + "\n";
+    names += (names.empty() ? "" : ";") + name;
+  }
+  const std::string path = options.normalize_path ? normalized(request.path) : request.path;
+  result.canonical_request =
+      fmt::format("{}\n{}\n{}\n{}\n{}\n{}", request.method, io::percent_encode(path, "/"),
+                  canonical_query(request.query), lines, names, body_hash);
+
+  const std::string date = time.substr(0, 8);
+  const std::string place = fmt::format("{}/{}/{}/aws4_request", date, scope.region, scope.service);
+  result.string_to_sign = fmt::format("AWS4-HMAC-SHA256\n{}\n{}\n{}", time, place,
+                                      to_hex(sha256(as_bytes(result.canonical_request))));
+  Sha256 key = hmac("AWS4" + keys.secret_access_key, date);
+  for (const std::string_view step :
+       {std::string_view(scope.region), std::string_view(scope.service),
+        std::string_view("aws4_request")}) {
+    key = hmac(text_of(key), step);
+  }
+  result.signature = to_hex(hmac(text_of(key), result.string_to_sign));
+  add("Authorization",
+      fmt::format("AWS4-HMAC-SHA256 Credential={}/{}, SignedHeaders={}, Signature={}",
+                  keys.access_key_id, place, names, result.signature));
+  if (token && !options.sign_session_token) add("X-Amz-Security-Token", keys.session_token);
+  return result;
+}
+
+}  // namespace skyward::provider::aws

@@ -1,0 +1,97 @@
+#include "skyward/provider/command/command.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "skyward/base/time.h"
+
+namespace skyward::provider {
+namespace {
+
+using ::testing::HasSubstr;
+
+ProviderSpec spec_with(std::string commands) {
+  return {.name = "command",
+          .settings = {{"commands", std::move(commands)}, {"python", "/usr/bin/python3"}}};
+}
+
+class CommandTest : public testing::Test {
+ protected:
+  void open(std::string commands) {
+    auto made = make_command(spec_with(std::move(commands)));
+    ASSERT_TRUE(made) << made.error().message;
+    provider = *std::move(made);
+    pool.agent_path = "/bin/sh";  // some program
+    const auto offers = provider->offers(pool, kNever);
+    ASSERT_TRUE(offers);
+    auto prepared = provider->prepare(pool, offers->front(), kNever);
+    ASSERT_TRUE(prepared) << prepared.error().message;
+    cluster = *std::move(prepared);
+  }
+  std::vector<std::string> words_of(const Instance& instance) {
+    return provider->connection(cluster, instance).command;
+  }
+
+  std::unique_ptr<Provider> provider;
+  PoolSpec pool;
+  Cluster cluster;
+};
+
+TEST_F(CommandTest, EachNodeHasACommandOfItsOwn) {
+  open(R"([["a", "one"], ["b"], ["c"]])");
+  const auto instances = provider->provision(cluster, 2, 0, kNever);
+  ASSERT_TRUE(instances);
+  EXPECT_THAT(words_of((*instances)[0]), testing::ElementsAre("a", "one"));
+  EXPECT_THAT(words_of((*instances)[1]), testing::ElementsAre("b"));
+  const Connection connection = provider->connection(cluster, (*instances)[0]);
+  EXPECT_TRUE(connection.shell);
+  EXPECT_EQ(connection.agent, "/bin/sh");
+  EXPECT_EQ(provider->bootstrap(cluster, (*instances)[0]).python, "/usr/bin/python3");
+}
+
+TEST_F(CommandTest, AReplacementTakesTheCommandThatWasUsedLeast) {
+  open(R"([["a"], ["b"]])");
+  const auto first = provider->provision(cluster, 1, 0, kNever);
+  ASSERT_TRUE(first);
+  ASSERT_TRUE(provider->terminate(cluster, {first->front().id}, kNever));
+  const auto second = provider->provision(cluster, 1, 0, kNever);
+  ASSERT_TRUE(second);
+  EXPECT_THAT(words_of(second->front()), testing::ElementsAre("b"));
+  ASSERT_TRUE(provider->terminate(cluster, {second->front().id}, kNever));
+  const auto third = provider->provision(cluster, 1, 0, kNever);
+  ASSERT_TRUE(third);
+  EXPECT_THAT(words_of(third->front()), testing::ElementsAre("a"));
+  EXPECT_NE(third->front().id, first->front().id) << "an id never comes back";
+  EXPECT_FALSE(*provider->get_instance(cluster, first->front().id, kNever));
+  EXPECT_TRUE(*provider->get_instance(cluster, third->front().id, kNever));
+}
+
+TEST_F(CommandTest, GivesAllOrNothing) {
+  open(R"([["a"], ["b"]])");
+  const auto many = provider->provision(cluster, 3, 0, kNever);
+  ASSERT_FALSE(many);
+  EXPECT_EQ(many.error().kind, ErrorKind::exhausted);
+  EXPECT_TRUE(provider->provision(cluster, 2, 0, kNever)) << "nothing was taken";
+}
+
+TEST_F(CommandTest, RefusesWhatCanNeverWork) {
+  open(R"([["a"]])");
+  pool.nodes = 2;
+  EXPECT_THAT(provider->check(pool).error().message, HasSubstr("nodes=2, but commands reach 1"));
+  pool.nodes = 1;
+  EXPECT_TRUE(provider->check(pool));
+  pool.image.pip = {"numpy"};
+  EXPECT_THAT(provider->check(pool).error().hint, HasSubstr("leave python out"));
+}
+
+TEST(Command, RefusesWhatIsNoListOfCommands) {
+  for (const char* text : {"a", "[1]", "[[]]", "[[1]]", "{}", "[[\"a\"], \"b\"]", "[[\"a\"]"}) {
+    const auto made = make_command(spec_with(text));
+    ASSERT_FALSE(made) << text;
+    EXPECT_EQ(made.error().kind, ErrorKind::invalid);
+    EXPECT_THAT(made.error().hint, HasSubstr("podman")) << text;
+  }
+}
+
+}  // namespace
+}  // namespace skyward::provider

@@ -1,0 +1,64 @@
+#include "skyward/provider/local/devices.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace skyward::provider {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+const std::string kAnswer =
+    "0, Tesla T4, 15360\n"
+    "1, NVIDIA H100 80GB HBM3, 81559\n"
+    "2, NVIDIA H100 80GB HBM3, 81559\r\n"
+    "3, NVIDIA H100 80GB HBM3, [N/A]\n"
+    "\nNo devices were found\n";
+
+TEST(Devices, AreReadFromRows) {
+  const auto devices = parse_devices(kAnswer);
+  ASSERT_EQ(devices.size(), 4U);
+  EXPECT_EQ(devices[0], (Device{0, "T4", 15}));
+  EXPECT_EQ(devices[2].name, "H100-80GB");
+  EXPECT_NEAR(devices[2].memory_gb, 79.6, 0.1);
+  EXPECT_EQ(devices[3].memory_gb, 0);
+  EXPECT_TRUE(parse_devices("").empty());
+}
+
+TEST(Devices, EveryNodeGetsItsOwn) {
+  const auto devices = parse_devices(kAnswer);
+  const Accelerator one{.name = "H100"};
+  const auto chosen = choose_devices(devices, one, 3);
+  ASSERT_TRUE(chosen);
+  EXPECT_THAT(*chosen, ElementsAre(1, 2, 3));
+  EXPECT_EQ(devices_of_node(*chosen, 1, 0), "1");
+  EXPECT_EQ(devices_of_node(*chosen, 1, 2), "3");
+  EXPECT_EQ(devices_of_node(*chosen, 2, 0), "1,2");
+  EXPECT_EQ(devices_of_node(*choose_devices(devices, {.name = "T4"}, 1), 1, 0), "0");
+}
+
+TEST(Devices, SharesOfOneAreSharedByNodes) {
+  const auto devices = parse_devices(kAnswer);
+  const Accelerator half{.name = "H100", .count = 0.5};
+  const auto chosen = choose_devices(devices, half, 3);
+  ASSERT_TRUE(chosen);
+  EXPECT_THAT(*chosen, ElementsAre(1, 2));
+  EXPECT_EQ(devices_of_node(*chosen, 0.5, 0), "1");
+  EXPECT_EQ(devices_of_node(*chosen, 0.5, 1), "1");
+  EXPECT_EQ(devices_of_node(*chosen, 0.5, 2), "2");
+  EXPECT_EQ(choose_devices(devices, {.name = "T4", .count = 0.1}, 10)->size(), 1U);
+}
+
+TEST(Devices, TooFewAreNamed) {
+  const auto devices = parse_devices(kAnswer);
+  const Error error = choose_devices(devices, {.name = "H100", .count = 2}, 2).error();
+  EXPECT_EQ(error.kind, ErrorKind::invalid);
+  EXPECT_EQ(error.message,
+            "accelerator: 2 nodes with 2 H100 need 4 on this machine, which has 3 H100-80GB, 1 T4");
+  EXPECT_THAT(choose_devices({}, {.name = "A100"}, 1).error().message,
+              HasSubstr("1 node with 1 A100 needs 1 on this machine, which has none"));
+}
+
+}  // namespace
+}  // namespace skyward::provider

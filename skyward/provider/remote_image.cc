@@ -1,0 +1,305 @@
+#include "skyward/provider/remote_image.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <map>
+
+#include "skyward/base/bytes.h"
+#include "skyward/base/hash.h"
+#include "skyward/io/process.h"
+#include "skyward/provider/local/environment.h"
+#include "skyward/spec/image.h"
+
+namespace skyward::provider {
+
+namespace {
+
+constexpr Duration kLookupTimeout = std::chrono::seconds(10);
+
+// Where everything is kept on a node, for bash and for sh.
+constexpr std::string_view kRoot = "root=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/skyward\n";
+
+// Follows the assignments that script_of() writes. All that comes from outside is in those, quoted,
+// or in the environment.
+constexpr std::string_view kScript = R"bash(
+say() { printf 'skyward: %s\n' "$*" >&2; }
+step() { printf '%s\n' "$1" >&3; }
+version_of() {
+  "$1" -S -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null </dev/null || true
+}
+
+mkdir -p -- "$root/environments" "$root/archives"
+environment=$root/environments/$key
+exec 9>"$environment.lock"
+flock 9
+
+ready=
+if [[ -z $python ]] ||
+  [[ -e $environment/skyward-ready && -n $(version_of "$environment/bin/python") ]]; then
+  ready=yes
+fi
+
+# uv: brought along, the node's own, or installed with pip. A Python that fits is enough where
+# nothing is to be installed.
+uv=
+base=
+find_uv() {
+  local candidate
+  for candidate in ${uv_file:+"$root/files/$uv_file"} "$(command -v uv || true)" \
+    "${HOME:-/root}/.local/bin/uv" "$root/uv/bin/uv"; do
+    if [[ -x $candidate ]] && "$candidate" --version >/dev/null 2>&1; then uv=$candidate; return; fi
+  done
+}
+if [[ ! $ready ]]; then
+  find_uv
+  if [[ ! $uv && ${#requirements[@]} -eq 0 ]]; then
+    for candidate in "python$minor" python3 python; do
+      if [[ $(version_of "$candidate") == "$python" ]]; then base=$candidate; break; fi
+    done
+  fi
+  if [[ ! $uv && ! $base ]]; then
+    say "there is no uv on this machine; trying pip"
+    if ! python3 -m pip install --quiet --disable-pip-version-check --target "$root/uv" uv \
+      </dev/null; then
+      say "no uv and no Python $python were found here, and pip could not install uv (see above);" \
+        "install uv on this machine, or Python $python, or uv on the machine that opens the pool"
+      exit 1
+    fi
+    find_uv
+  fi
+fi
+step uv
+
+if [[ ${#packages[@]} -gt 0 ]]; then
+  missing=()
+  for package in "${packages[@]}"; do
+    status=$(dpkg-query -W -f '${db:Status-Status}' "${package%%[=/]*}" 2>/dev/null || true)
+    [[ $status == installed ]] || missing+=("$package")
+  done
+  if [[ ${#missing[@]} -gt 0 ]]; then
+    as_root=()
+    if [[ $(id -u) != 0 ]]; then
+      if ! sudo -n true; then
+        say "the system packages ${missing[*]} are missing, and only root can install them:" \
+          "log in as root, allow sudo without a password, or install them yourself"
+        exit 1
+      fi
+      as_root=(sudo -n --preserve-env=http_proxy,https_proxy,no_proxy)
+    fi
+    export DEBIAN_FRONTEND=noninteractive
+    options=(-q -o DPkg::Lock::Timeout=300)
+    "${as_root[@]}" apt-get "${options[@]}" update </dev/null
+    "${as_root[@]}" apt-get "${options[@]}" install -y --no-install-recommends -- "${missing[@]}" \
+      </dev/null
+  fi
+fi
+step apt
+
+if [[ ! $ready ]]; then
+  rm -rf -- "$environment"
+  if [[ $base ]]; then
+    "$base" -m venv --without-pip -- "$environment" </dev/null
+  elif ! "$uv" venv --quiet --no-project --python "$python" -- "$environment" </dev/null; then
+    say "no environment with Python $python could be made; uv says why above"
+    exit 1
+  fi
+  if [[ ${#requirements[@]} -gt 0 ]]; then
+    if ! printf '%s\n' "${requirements[@]}" |
+      "$uv" pip install --quiet --python "$environment/bin/python" --requirement -; then
+      say "the packages of the image could not be installed; uv says why above"
+      exit 1
+    fi
+  fi
+fi
+step deps
+
+for name in "${archives[@]}"; do
+  if [[ ! -d $root/archives/$name ]]; then
+    unpacked=$(mktemp -d "$root/archives/new-XXXXXXXX")
+    tar -xf "$root/files/$name" -C "$unpacked"
+    chmod 755 "$unpacked"
+    mv -T -- "$unpacked" "$root/archives/$name" 2>/dev/null || rm -rf -- "$unpacked"
+  fi
+done
+if [[ ! $ready ]]; then
+  PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$root/archives/${archives[0]:-none} \
+    "$environment/bin/python" -c 'import cloudpickle' </dev/null
+  touch -- "$environment/skyward-ready"
+fi
+step skyward
+)bash";
+
+// Variables of the client that mean the same on a node.
+constexpr std::array kForwarded = {
+    "UV_INDEX_URL",
+    "UV_DEFAULT_INDEX",
+    "UV_INDEX",
+    "UV_EXTRA_INDEX_URL",
+    "UV_INDEX_STRATEGY",
+    "UV_INSECURE_HOST",
+    "UV_HTTP_TIMEOUT",
+    "UV_PYTHON_INSTALL_MIRROR",
+    "UV_PYTHON_PREFERENCE",
+    "PIP_INDEX_URL",
+    "PIP_EXTRA_INDEX_URL",
+    "PIP_TRUSTED_HOST",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "NO_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+    "no_proxy",
+};
+
+bool is_address(std::string_view value) { return value.contains("://"); }
+
+std::string list_of(const std::vector<std::string>& words) {
+  std::string list;
+  for (const std::string& word : words) list += (list.empty() ? "" : " ") + shell_quote(word);
+  return list;
+}
+
+Result<Upload> upload_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  if (!file || bytes.empty()) {
+    return fail(ErrorKind::invalid, fmt::format("the file {} cannot be read", path),
+                "nodes need it: check that it is there and not empty, or install skyward again");
+  }
+  return Upload{.path = path, .sha256 = to_hex(sha256(as_bytes(bytes)))};
+}
+
+// pip's settings as pip itself sees them; none without pip.
+std::map<std::string, std::string> pip_config(const std::string& python) {
+  if (!python.starts_with('/')) return {};
+  io::SpawnOptions query;
+  query.command = {python, "-m", "pip", "--disable-pip-version-check", "config", "list"};
+  const Result<io::CommandResult> answer = io::run_command(query, kLookupTimeout);
+  if (!answer || answer->status.code != 0 || answer->status.signal != 0) return {};
+  return parse_pip_config(answer->out);
+}
+
+EnvironmentRequest request_of(const PoolSpec& spec) {
+  EnvironmentRequest request;
+  request.pip = spec.image.pip;
+  request.extra_index = spec.image.pip_extra_index_url;
+  request.python = spec.image.python;
+  const auto client = spec.runtime.environment.find("SKYWARD_CLIENT_PYTHON");
+  if (client != spec.runtime.environment.end() &&
+      (request.python.empty() || request.python == "auto")) {
+    request.python = client->second;
+  }
+  for (const auto* variables : {&spec.image.env, &spec.env}) {
+    for (const auto& [name, value] : *variables) {
+      if (name.starts_with("UV_") || name.starts_with("PIP_")) request.variables[name] = value;
+    }
+  }
+  return request;
+}
+
+// A worker is started by sh, which knows where things are on its machine.
+std::vector<std::string> worker_command(const PoolSpec& spec, const std::string& key,
+                                        const std::vector<std::string>& archives,
+                                        const std::string& program) {
+  std::string line(kRoot);
+  std::string path;
+  for (const std::string& archive : archives) {
+    path += (path.empty() ? "" : ":") + fmt::format("$root/archives/{}", archive);
+  }
+  if (!path.empty()) line += fmt::format("export SKYWARD_SYS_PATH=\"{}\"\n", path);
+  line += "exec";
+  constexpr std::string_view kArchive = "{archive}";
+  for (std::size_t i = 0; i < spec.runtime.command.size(); ++i) {
+    const std::string& word = spec.runtime.command[i];
+    if (i == 0 && !program.empty()) {
+      line += fmt::format(" \"$root/files/{}\"", program);
+    } else if (word == "{python}") {
+      line += fmt::format(" \"$root/environments/{}/bin/python\"", key);
+    } else if (word.starts_with(kArchive) && !archives.empty()) {
+      line += fmt::format(" \"$root/archives/{}\"{}", archives[0],
+                          shell_quote(word.substr(kArchive.size())));
+    } else {
+      line += " " + shell_quote(word);
+    }
+  }
+  return {"/bin/sh", "-c", line};
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, std::string>> index_environment(
+    const std::map<std::string, std::string>& pip,
+    const std::optional<std::string>& image_extra_index, const Variable& variable) {
+  std::map<std::string, std::string> found;
+  for (const char* name : kForwarded) {
+    if (const auto value = variable(name)) found[name] = *value;
+  }
+  for (const auto& [name, value] : uv_settings(pip, image_extra_index, variable).environment) {
+    const bool names_files = name == "SSL_CERT_FILE" || name == "UV_FIND_LINKS";
+    if (!names_files || is_address(value)) found[name] = value;
+  }
+  return {found.begin(), found.end()};
+}
+
+Result<RemoteImage> plan_remote_image(const PoolSpec& spec, const Variable& variable) {
+  const EnvironmentRequest request = request_of(spec);
+  const bool has_python = !spec.runtime.python.empty();
+  RemoteImage image;
+  std::vector<std::string> archives;
+  std::string uv_file;
+  std::string program;
+  const auto send = [&](const std::string& path) -> Result<std::string> {
+    Result<Upload> upload = upload_of(path);
+    if (!upload) return fail(upload);
+    image.uploads.push_back(*upload);
+    return upload->sha256;
+  };
+  for (const std::string& path : spec.runtime.archives) {
+    const Result<std::string> name = send(path);
+    if (!name) return fail(name);
+    archives.push_back(*name);
+  }
+  if (has_python && !spec.runtime.uv.empty() && !spec.image.pip.empty()) {
+    const Result<std::string> name = send(spec.runtime.uv);
+    if (!name) return fail(name);
+    uv_file = *name;
+  }
+  if (!has_python) {  // a C++ worker is the program itself
+    const Result<std::string> name = send(spec.runtime.command[0]);
+    if (!name) return fail(name);
+    program = *name;
+  }
+
+  const std::string key = environment_key(request);
+  const std::string& python = request.python;
+  const std::size_t dot = python.find('.');
+  const std::string minor =
+      python.substr(0, dot == std::string::npos ? dot : python.find('.', dot + 1));
+  image.bootstrap.script = fmt::format(
+      "set -euo pipefail\n{}key={}\npython={}\nminor={}\nuv_file={}\nrequirements=({})\n"
+      "packages=({})\narchives=({})\n{}",
+      kRoot, key, has_python ? shell_quote(python) : "", shell_quote(minor), uv_file,
+      list_of(spec.image.pip), list_of(spec.image.apt), list_of(archives), kScript);
+  const auto own = [&](const char* name) {
+    const auto given = request.variables.find(name);
+    return given != request.variables.end() ? std::optional(given->second) : variable(name);
+  };
+  std::map<std::string, std::string> pip;
+  if (has_python && !spec.image.pip.empty()) pip = pip_config(spec.runtime.python);
+  image.bootstrap.environment = index_environment(pip, request.extra_index, own);
+  for (const auto& [name, value] : request.variables) {
+    const auto same = [&](const auto& pair) { return pair.first == name; };
+    if (std::ranges::none_of(image.bootstrap.environment, same)) {
+      image.bootstrap.environment.emplace_back(name, value);
+    }
+  }
+  image.bootstrap.worker_command = worker_command(spec, key, archives, program);
+  return image;
+}
+
+}  // namespace skyward::provider

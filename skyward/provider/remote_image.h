@@ -1,0 +1,40 @@
+#pragma once
+
+// The image on a machine that shares nothing with this one: which files it gets, the script that
+// prepares it, and how a worker starts there. Every provider of remote machines uses this. Pure but
+// for reading the files that are sent.
+//
+// On the node, below ${XDG_CACHE_HOME:-~/.cache}/skyward: files/<sha256> as uploaded,
+// archives/<sha256>/ unpacked modules, environments/<key>/ the Python environment, made once and
+// used by every later pool that asks for the same. Nothing there holds a secret.
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "skyward/provider/provider.h"
+#include "skyward/spec/pool_spec.h"
+
+namespace skyward::provider {
+
+using Variable = std::function<std::optional<std::string>(const char*)>;
+
+struct RemoteImage {
+  std::vector<Upload> uploads;
+  Bootstrap bootstrap;  // directory and end_command are the provider's to set
+};
+
+// Fails with `invalid` when a file to send cannot be read. `variable` is the client's environment:
+// its package indexes and proxies are used on the node, too.
+Result<RemoteImage> plan_remote_image(const PoolSpec& spec, const Variable& variable);
+
+// The variables of the client, as name → value, that make uv and apt on a node look where this
+// machine looks: indexes, mirrors, proxies. What only means something on this machine (files) stays
+// here. `pip`: from parse_pip_config().
+std::vector<std::pair<std::string, std::string>> index_environment(
+    const std::map<std::string, std::string>& pip,
+    const std::optional<std::string>& image_extra_index, const Variable& variable);
+
+}  // namespace skyward::provider

@@ -1,0 +1,231 @@
+#include "skyward/provider/remote_image.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "skyward/io/event_loop.h"
+#include "skyward/io/machine.h"
+#include "skyward/io/private_directory.h"
+#include "skyward/io/process.h"
+
+namespace skyward::provider {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::Pair;
+
+constexpr Duration kLimit = std::chrono::seconds(60);
+
+std::string content(const std::string& path) {
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+// Runs the scripts for real, in a folder that stands for a node's home.
+class RemoteImageTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    root_ = ::testing::TempDir() + "skyward-image-" + io::random_hex(8);
+    fs::create_directories(root_ + "/home");
+    fs::create_directories(root_ + "/modules/skyward");
+    fs::create_directories(root_ + "/modules/cloudpickle");
+    std::ofstream(root_ + "/modules/cloudpickle/__init__.py") << "";
+    std::ofstream(root_ + "/modules/skyward/_worker.py")
+        << "import sys, os\npath = os.environ['SKYWARD_SYS_PATH']\nsys.path[:0] = path.split(':')\n"
+           "import cloudpickle\nprint(sys.argv[1], path)\n";
+    output({"tar", "-cf", root_ + "/package.tar", "-C", root_ + "/modules", "."});
+    version_ = output({"/usr/bin/env", "python3", "-c",
+                       "import sys; print('%d.%d' % sys.version_info[:2], end='')"});
+  }
+  void TearDown() override { (void)io::remove_tree(root_); }
+
+  PoolSpec spec() const {
+    PoolSpec spec;
+    spec.image.python = version_;
+    spec.runtime.command = {"{python}", "-P", "{archive}/skyward/_worker.py", "it's me"};
+    spec.runtime.python = "python3";
+    spec.runtime.archives = {root_ + "/package.tar"};
+    return spec;
+  }
+
+  RemoteImage plan(const PoolSpec& spec) const {
+    auto planned = plan_remote_image(spec, [this](const char* name) {
+      const auto found = variables_.find(name);
+      return found == variables_.end() ? std::nullopt : std::optional(found->second);
+    });
+    EXPECT_TRUE(planned) << planned.error().message;
+    return planned.value_or(RemoteImage{});
+  }
+
+  struct Run {
+    int code = -1;
+    std::string steps;
+    std::string err;
+    Duration took{};
+  };
+  // As the agent does, after the uploads.
+  Run run(const RemoteImage& image, const std::string& path = "/usr/local/bin:/usr/bin:/bin") {
+    const std::string files = root_ + "/home/.cache/skyward/files";
+    fs::create_directories(files);
+    for (const Upload& upload : image.uploads) {
+      fs::copy_file(upload.path, files + "/" + upload.sha256, fs::copy_options::overwrite_existing);
+      fs::permissions(files + "/" + upload.sha256, fs::perms::owner_all);
+    }
+    std::ofstream(root_ + "/script") << image.bootstrap.script;
+    io::SpawnOptions options;
+    options.command = {"/bin/bash", "-c", "exec /bin/bash \"$0/script\" 3>\"$0/steps\"", root_};
+    options.environment = image.bootstrap.environment;
+    options.environment.insert(
+        options.environment.end(),
+        {{"HOME", root_ + "/home"}, {"PATH", path}, {"UV_OFFLINE", "1"}, {"PIP_NO_INDEX", "1"}});
+    options.unset = {"XDG_CACHE_HOME", "PYTHONPATH"};
+    const Time start = io::EventLoop::now();
+    const auto ran = io::run_command(options, kLimit);
+    EXPECT_TRUE(ran) << ran.error().message;
+    if (!ran) return {};
+    return {.code = ran->status.code,
+            .steps = content(root_ + "/steps"),
+            .err = ran->err,
+            .took = io::EventLoop::now() - start};
+  }
+
+  std::string output(std::vector<std::string> command) {
+    io::SpawnOptions options;
+    options.command = std::move(command);
+    options.environment = {{"HOME", root_ + "/home"}};
+    options.unset = {"XDG_CACHE_HOME"};
+    const auto ran = io::run_command(options, kLimit);
+    EXPECT_TRUE(ran && ran->status.code == 0) << (ran ? ran->err : ran.error().message);
+    return ran ? ran->out : "";
+  }
+
+  std::string root_;
+  std::string version_;
+  const std::string path_ = io::environment_variable("PATH").value_or("/usr/bin:/bin");
+  std::map<std::string, std::string> variables_;
+};
+
+TEST_F(RemoteImageTest, IsPreparedOnceAndAWorkerRunsInIt) {
+  const RemoteImage image = plan(spec());
+  ASSERT_EQ(image.uploads.size(), 1u);
+  EXPECT_EQ(image.uploads[0].sha256.size(), 64u);
+  const Run first = run(image, path_);
+  ASSERT_EQ(first.code, 0) << first.err;
+  EXPECT_EQ(first.steps, "uv\napt\ndeps\nskyward\n");
+  const std::string archives = root_ + "/home/.cache/skyward/archives/" + image.uploads[0].sha256;
+  EXPECT_EQ(output(image.bootstrap.worker_command), "it's me " + archives + "\n");
+
+  // A second pool needs neither uv nor an interpreter on PATH, and the packed files no more.
+  (void)io::remove_tree(root_ + "/home/.cache/skyward/files");
+  const Run second = run({.uploads = {}, .bootstrap = image.bootstrap}, "/usr/bin:/bin");
+  ASSERT_EQ(second.code, 0) << second.err;
+  EXPECT_EQ(second.steps, first.steps);
+  EXPECT_LT(second.took, std::chrono::seconds(1));
+}
+
+TEST_F(RemoteImageTest, AnInterruptedStartIsMadeAgain) {
+  const RemoteImage image = plan(spec());
+  ASSERT_EQ(run(image, path_).code, 0);
+  const fs::path environments = root_ + "/home/.cache/skyward/environments";
+  for (const auto& entry : fs::directory_iterator(environments)) {
+    if (entry.is_directory()) fs::remove(entry.path() / "skyward-ready");
+  }
+  EXPECT_EQ(run(image, path_).code, 0);
+}
+
+TEST_F(RemoteImageTest, APackageThatCannotBeHadSaysSo) {
+  io::SpawnOptions uv;
+  uv.command = {"uv", "--version"};
+  if (!io::run_command(uv, kLimit)) GTEST_SKIP() << "uv is not on PATH";
+  PoolSpec wanted = spec();
+  wanted.image.pip = {"skyward-no-such-package==1.0"};
+  variables_["UV_INDEX_URL"] = "file:///nowhere";
+  const Run failed = run(plan(wanted), path_);
+  EXPECT_NE(failed.code, 0);
+  EXPECT_EQ(failed.steps, "uv\napt\n");
+  EXPECT_THAT(failed.err, HasSubstr("skyward-no-such-package"));
+  EXPECT_THAT(failed.err, HasSubstr("could not be installed"));
+}
+
+TEST_F(RemoteImageTest, AnotherPythonWithoutUvIsNamed) {
+  PoolSpec wanted = spec();
+  wanted.image.python = "3.99";
+  wanted.runtime.environment = {{"SKYWARD_CLIENT_PYTHON", "3.99"}};
+  fs::create_directory(root_ + "/bin");
+  for (const char* program : {"mkdir", "flock", "dirname", "rm", "id"}) {
+    const fs::path place = fs::exists(fs::path("/usr/bin") / program) ? "/usr/bin" : "/bin";
+    fs::create_symlink(place / program, root_ + "/bin/" + program);
+  }
+  const Run failed = run(plan(wanted), root_ + "/bin");
+  EXPECT_EQ(failed.code, 1);
+  EXPECT_THAT(failed.err, HasSubstr("no uv and no Python 3.99 were found here"));
+}
+
+TEST_F(RemoteImageTest, UvComesAlongOnlyWhenPackagesNeedIt) {
+  PoolSpec wanted = spec();
+  std::ofstream(root_ + "/uv") << "#!/bin/sh\n";
+  wanted.runtime.uv = root_ + "/uv";
+  EXPECT_EQ(plan(wanted).uploads.size(), 1u);
+  wanted.image.pip = {"six"};
+  EXPECT_EQ(plan(wanted).uploads.size(), 2u);
+  wanted.runtime.archives.push_back(root_ + "/none");
+  const auto refused = plan_remote_image(wanted, [](const char*) { return std::nullopt; });
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr(root_ + "/none"));
+}
+
+TEST_F(RemoteImageTest, ACppWorkerIsTheProgramItself) {
+  PoolSpec wanted;
+  std::ofstream(root_ + "/program") << "#!/bin/sh\necho \"$1\"\n";
+  wanted.runtime.command = {root_ + "/program", "--skyward worker"};
+  const RemoteImage image = plan(wanted);
+  const Run ran = run(image);
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  EXPECT_EQ(output(image.bootstrap.worker_command), "--skyward worker\n");
+}
+
+TEST_F(RemoteImageTest, SecretsAreInTheEnvironmentAlone) {
+  PoolSpec wanted = spec();
+  wanted.image.pip = {"six"};
+  wanted.image.pip_extra_index_url = "https://me:canary-1@extra.example/simple";
+  wanted.image.env = {{"UV_INDEX_PRIVATE_PASSWORD", "canary-2"}, {"TOKEN", "canary-3"}};
+  variables_["PIP_INDEX_URL"] = "https://me:canary-4@mirror.example/simple";
+  variables_["HTTPS_PROXY"] = "http://me:canary-5@proxy.example:3128";
+  const RemoteImage image = plan(wanted);
+  EXPECT_THAT(image.bootstrap.script, Not(HasSubstr("canary")));
+  for (const std::string& word : image.bootstrap.worker_command) {
+    EXPECT_THAT(word, Not(HasSubstr("canary")));
+  }
+  EXPECT_THAT(image.bootstrap.environment, Contains(Pair("UV_INDEX_PRIVATE_PASSWORD", "canary-2")));
+}
+
+TEST(IndexEnvironment, TakesIndexesAndProxiesAndLeavesFilesHere) {
+  const std::map<std::string, std::string> variables = {
+      {"UV_INDEX_URL", "https://mirror.example/simple"},
+      {"http_proxy", "http://proxy.example:3128"},
+      {"UV_CACHE_DIR", "/srv/me/cache"}};
+  const auto found =
+      index_environment({{"find-links", "/srv/me/wheels"}, {"cert", "/srv/me/ca.pem"}},
+                        "https://extra.example", [&](const char* name) {
+                          const auto it = variables.find(name);
+                          return it == variables.end() ? std::nullopt : std::optional(it->second);
+                        });
+  EXPECT_THAT(found, Contains(Pair("UV_INDEX_URL", "https://mirror.example/simple")));
+  EXPECT_THAT(found, Contains(Pair("http_proxy", "http://proxy.example:3128")));
+  EXPECT_THAT(found, Contains(Pair("UV_EXTRA_INDEX_URL", "https://extra.example")));
+  for (const auto& [name, value] : found) {
+    EXPECT_THAT(value, Not(HasSubstr("/srv/me"))) << name;
+  }
+}
+
+}  // namespace
+}  // namespace skyward::provider

@@ -1,0 +1,29 @@
+#include "skyward/provider/retry.h"
+
+#include <algorithm>
+#include <charconv>
+#include <string>
+
+namespace skyward::provider {
+
+Duration retry_pause(const RetryRules& rules, int attempt, std::uint64_t random) {
+  const int doublings = std::clamp(attempt - 1, 0, 20);
+  const std::int64_t factor = std::int64_t{1} << doublings;
+  const Duration limit = std::min(rules.longest_pause, rules.first_pause * factor);
+  const double share = static_cast<double>(random >> 11) * 0x1p-53;
+  return std::chrono::duration_cast<Duration>(limit * share);
+}
+
+bool Retries::again(Duration asked) {
+  ++attempts_;
+  if (attempts_ >= rules_.attempts) return false;
+  const std::string digits = world_.random_hex(16);
+  std::uint64_t random = 0;
+  std::from_chars(digits.data(), digits.data() + digits.size(), random, 16);
+  const Duration pause = std::max(asked, retry_pause(rules_, attempts_, random));
+  if (deadline_ != kNever && deadline_ - world_.now() <= pause) return false;
+  world_.pause(pause);
+  return true;
+}
+
+}  // namespace skyward::provider

@@ -1,0 +1,40 @@
+#pragma once
+
+// When to try again: how often and after which pause. Pauses double, and each is drawn from the
+// whole span below its limit, so that many clients that failed together do not come back together.
+
+#include <cstdint>
+
+#include "skyward/base/time.h"
+#include "skyward/provider/world.h"
+
+namespace skyward::provider {
+
+struct RetryRules {
+  int attempts = 8;
+  Duration first_pause = std::chrono::milliseconds(200);
+  Duration longest_pause = std::chrono::seconds(20);
+};
+
+// The pause after failed attempt number `attempt` (from 1); `random` is any number.
+Duration retry_pause(const RetryRules& rules, int attempt, std::uint64_t random);
+
+// Counts the attempts of one piece of work.
+class Retries {
+ public:
+  Retries(const World& world, const RetryRules& rules, Time deadline)
+      : world_(world), rules_(rules), deadline_(deadline) {}
+
+  // Pauses, at least for what the other side asked, and says true; or says false at once: attempts
+  // or time are used up.
+  bool again(Duration asked = {});
+  int attempts() const { return attempts_; }
+
+ private:
+  const World& world_;  // outlives this
+  const RetryRules rules_;
+  const Time deadline_;
+  int attempts_ = 0;
+};
+
+}  // namespace skyward::provider

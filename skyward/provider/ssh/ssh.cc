@@ -1,0 +1,359 @@
+#include "skyward/provider/ssh/ssh.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "skyward/base/bytes.h"
+#include "skyward/base/check.h"
+#include "skyward/base/hash.h"
+#include "skyward/io/machine.h"
+#include "skyward/io/private_directory.h"
+#include "skyward/io/process.h"
+#include "skyward/provider/local/local.h"
+#include "skyward/provider/ssh/command.h"
+
+namespace skyward::provider {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kIdPrefix = "ssh-";
+constexpr int kIdDigits = 8;
+constexpr Duration kLookupTimeout = std::chrono::seconds(5);
+// Login, upload of the agent and of uv over a slow line.
+constexpr Duration kGreetTimeout = std::chrono::seconds(90);
+
+std::string setting(const ProviderSpec& spec, const char* name) {
+  const auto found = spec.settings.find(name);
+  return found == spec.settings.end() ? std::string() : found->second;
+}
+
+std::vector<std::string> split(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(separator, begin), text.size());
+    if (end > begin) parts.emplace_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+class SshProvider final : public Provider {
+ public:
+  SshProvider(std::vector<SshTarget> hosts, SshOptions options, std::string host_keys,
+              Variable variable, std::string state_root)
+      : hosts_(std::move(hosts)),
+        options_(std::move(options)),
+        host_keys_(std::move(host_keys)),
+        variable_(std::move(variable)),
+        state_root_(std::move(state_root)) {}
+
+  std::string_view name() const override { return "ssh"; }
+  Capabilities capabilities() const override {
+    return {.spot = false,
+            .private_network = true,
+            .descriptors = false,
+            .root = true,
+            .stop_ends_billing = false,
+            .greet_timeout = kGreetTimeout};
+  }
+
+  Status check(const PoolSpec& spec) override;
+  Result<std::vector<Offer>> offers(const PoolSpec& spec, Time deadline) override;
+  Result<Cluster> prepare(const PoolSpec& spec, const Offer& offer, Time deadline) override;
+  Result<std::vector<Instance>> provision(const Cluster& cluster, int count, int first_node,
+                                          Time deadline) override;
+  Result<std::optional<Instance>> get_instance(const Cluster& cluster, const std::string& id,
+                                               Time deadline) override;
+  Status terminate(const Cluster& cluster, const std::vector<std::string>& ids,
+                   Time deadline) override;
+  Status teardown(const Cluster& cluster, Time deadline) override;
+  Connection connection(const Cluster& cluster, const Instance& instance) override;
+  Bootstrap bootstrap(const Cluster& cluster, const Instance& instance) override;
+  Error explain(const Instance& instance, Error error) override;
+
+ private:
+  // A host of the list, for one pool.
+  struct Seat {
+    std::string address{};
+    int uses = 0;  // instances that it has been
+    bool taken = false;
+  };
+  struct Plan {
+    std::string agent_path;
+    RemoteImage image;
+    std::vector<Seat> seats;  // as hosts_
+  };
+
+  std::size_t host_of(const std::string& id) const;
+  std::string address_of(const SshTarget& host) const;
+  Status write_host_keys();
+
+  const std::vector<SshTarget> hosts_;
+  SshOptions options_;
+  const std::string host_keys_;
+  const Variable variable_;
+  const std::string state_root_;
+  std::map<std::string, Plan> plans_;  // by cluster id
+};
+
+Status check_file(const std::string& what, const std::string& path) {
+  std::error_code error;
+  if (path.empty() || (fs::exists(path, error) && !fs::is_directory(path, error))) return {};
+  return fail(ErrorKind::invalid, fmt::format("{}: there is no file {}", what, path),
+              "check the path; it is read on the machine that opens the pool");
+}
+
+Status SshProvider::check(const PoolSpec& spec) {
+  if (hosts_.empty()) {
+    return fail(ErrorKind::invalid, "the SSH provider has no hosts",
+                "name them: hosts=[\"10.0.0.5\", \"me@gpu-box:2222\"]");
+  }
+  if (static_cast<std::size_t>(spec.nodes) > hosts_.size()) {
+    return fail(ErrorKind::invalid,
+                fmt::format("nodes={}, but the SSH provider has {} host{}", spec.nodes,
+                            hosts_.size(), hosts_.size() == 1 ? "" : "s"),
+                "each host is one node: ask for fewer nodes, or name more hosts");
+  }
+  if (!io::is_program(spec.agent_path)) {
+    return fail(ErrorKind::invalid,
+                fmt::format("the agent program {} cannot be run", spec.agent_path),
+                "install skyward again, or give the path of a skyward-agent that you built");
+  }
+  for (const auto& [what, path] : {std::pair("identity_file", options_.identity_file),
+                                   std::pair("host_keys", options_.known_hosts_file),
+                                   std::pair("config", options_.configuration_file)}) {
+    if (Status status = check_file(what, path); !status) return status;
+  }
+  io::SpawnOptions version;
+  version.command = {options_.program, "-V"};
+  if (const auto ran = io::run_command(version, kLookupTimeout); !ran) {
+    return fail(ErrorKind::unsupported,
+                fmt::format("the OpenSSH client does not run: {}", ran.error().message),
+                "install it, for example with 'apt-get install openssh-client'");
+  }
+  return {};
+}
+
+Result<std::vector<Offer>> SshProvider::offers(const PoolSpec&, Time) {
+  return std::vector<Offer>{{.instance_type = "ssh",
+                             .region = "ssh",
+                             .price_on_demand = 0.0,
+                             .billing_increment_minutes = 0}};
+}
+
+// Named by their content, so that any number of pools may share the file and none removes it.
+Status SshProvider::write_host_keys() {
+  if (host_keys_.empty()) return {};
+  if (Status status = io::ensure_private_directory(state_root_); !status) return status;
+  const std::string folder = state_root_ + "/host-keys";
+  if (Status status = io::ensure_private_directory(folder); !status) return status;
+  const std::string path = folder + "/" + to_hex(sha256(as_bytes(host_keys_))).substr(0, 32);
+  const std::string unfinished = path + "." + io::random_hex(8);
+  std::ofstream file(unfinished, std::ios::binary);
+  file << host_keys_;
+  file.close();
+  std::error_code error;
+  if (file) fs::rename(unfinished, path, error);
+  if (!file || error) {
+    fs::remove(unfinished, error);
+    return fail(ErrorKind::unavailable, "cannot write the host keys to " + path,
+                "check the rights and the free space there");
+  }
+  options_.known_hosts_file = path;
+  return {};
+}
+
+// Where other nodes reach it: what the user's ssh configuration makes of its name, as an address
+// where this machine can tell.
+std::string SshProvider::address_of(const SshTarget& host) const {
+  std::string name = host.host;
+  io::SpawnOptions query;
+  query.command = ssh_command(host, options_);
+  query.command.insert(query.command.begin() + 1, "-G");
+  if (const auto answer = io::run_command(query, kLookupTimeout); answer) {
+    for (const std::string& line : split(answer->out, '\n')) {
+      if (line.starts_with("hostname ")) name = line.substr(9);
+    }
+  }
+  if (!options_.jumps.empty()) return name;
+  return io::address_of_name(name).value_or(name);
+}
+
+Result<Cluster> SshProvider::prepare(const PoolSpec& spec, const Offer& offer, Time) {
+  if (Status status = write_host_keys(); !status) return fail(status);
+  Result<RemoteImage> image = plan_remote_image(spec, variable_);
+  if (!image) return fail(image);
+  const std::string digits = io::random_hex(kIdDigits);
+  const std::string id = std::string(kIdPrefix) + digits;
+  Plan plan{.agent_path = spec.agent_path, .image = std::move(*image), .seats = {}};
+  for (const SshTarget& host : hosts_) plan.seats.push_back({.address = address_of(host)});
+  plans_.emplace(id, std::move(plan));
+  // Below the ports that kernels hand out; two pools on the same hosts seldom meet.
+  unsigned number = 0;
+  std::from_chars(digits.data(), digits.data() + digits.size(), number, 16);
+  const unsigned port = 20000 + number % 12000;
+  return Cluster{.id = id,
+                 .region = offer.region,
+                 .instance_type = offer.instance_type,
+                 .details = {{"head_port", std::to_string(port)}}};
+}
+
+// The host of "ssh-1a2b3c4d-7" or "ssh-1a2b3c4d-7-r2"; past the end for anything else.
+std::size_t SshProvider::host_of(const std::string& id) const {
+  const std::size_t begin = kIdPrefix.size() + kIdDigits + 1;
+  std::size_t host = hosts_.size();
+  if (id.size() <= begin || !id.starts_with(kIdPrefix)) return host;
+  const auto [end, error] = std::from_chars(id.data() + begin, id.data() + id.size(), host);
+  const bool whole = end == id.data() + id.size() || *end == '-';
+  return error == std::errc{} && whole ? std::min(host, hosts_.size()) : hosts_.size();
+}
+
+Result<std::vector<Instance>> SshProvider::provision(const Cluster& cluster, int count, int, Time) {
+  const auto plan = plans_.find(cluster.id);
+  if (plan == plans_.end()) {
+    return fail(ErrorKind::invalid, fmt::format("the pool {} is not open here", cluster.id),
+                "call prepare() first");
+  }
+  std::vector<Seat>& seats = plan->second.seats;
+  // The one that failed least often first, then in the order of the list.
+  std::vector<std::size_t> free;
+  for (std::size_t i = 0; i < seats.size(); ++i) {
+    if (!seats[i].taken) free.push_back(i);
+  }
+  if (free.size() < static_cast<std::size_t>(count)) {
+    return fail(ErrorKind::exhausted,
+                fmt::format("{} more hosts are needed and {} are free", count, free.size()),
+                "name more hosts than nodes, so that one that fails can be replaced");
+  }
+  std::ranges::stable_sort(free, {}, [&](std::size_t i) { return seats[i].uses; });
+  std::vector<Instance> instances;
+  for (const std::size_t i : std::span(free).first(static_cast<std::size_t>(count))) {
+    Seat& seat = seats[i];
+    std::string id = fmt::format("{}-{}", cluster.id, i);
+    if (seat.uses > 0) id += fmt::format("-r{}", seat.uses);
+    ++seat.uses;
+    seat.taken = true;
+    instances.push_back(
+        {.id = id, .spot = false, .private_ip = seat.address, .public_ip = std::nullopt});
+  }
+  return instances;
+}
+
+Result<std::optional<Instance>> SshProvider::get_instance(const Cluster& cluster,
+                                                          const std::string& id, Time) {
+  const auto plan = plans_.find(cluster.id);
+  const std::size_t host = host_of(id);
+  if (plan == plans_.end() || host >= hosts_.size() || !id.starts_with(cluster.id + "-")) {
+    return std::nullopt;
+  }
+  const Seat& seat = plan->second.seats[host];
+  if (!seat.taken) return std::nullopt;
+  return Instance{.id = id, .spot = false, .private_ip = seat.address, .public_ip = std::nullopt};
+}
+
+// The machines are not ours to switch off; the agent ends with the pool or its lease.
+Status SshProvider::terminate(const Cluster& cluster, const std::vector<std::string>& ids, Time) {
+  const auto plan = plans_.find(cluster.id);
+  if (plan == plans_.end()) return {};
+  for (const std::string& id : ids) {
+    const std::size_t host = host_of(id);
+    if (host < hosts_.size() && id.starts_with(cluster.id + "-")) {
+      plan->second.seats[host].taken = false;
+    }
+  }
+  return {};
+}
+
+Status SshProvider::teardown(const Cluster& cluster, Time) {
+  plans_.erase(cluster.id);
+  return {};
+}
+
+Connection SshProvider::connection(const Cluster& cluster, const Instance& instance) {
+  const auto plan = plans_.find(cluster.id);
+  const std::size_t host = host_of(instance.id);
+  SKYWARD_CHECK(plan != plans_.end() && host < hosts_.size(), "{} was not prepared here",
+                instance.id);
+  return {.command = ssh_command(hosts_[host], options_),
+          .environment = {{"SSH_ASKPASS_REQUIRE", "never"}},
+          .shell = true,
+          .agent = plan->second.agent_path,
+          .uploads = plan->second.image.uploads,
+          .permanent_errors = permanent_ssh_errors()};
+}
+
+Bootstrap SshProvider::bootstrap(const Cluster& cluster, const Instance&) {
+  const auto plan = plans_.find(cluster.id);
+  SKYWARD_CHECK(plan != plans_.end(), "{} was not prepared here", cluster.id);
+  return plan->second.image.bootstrap;
+}
+
+Error SshProvider::explain(const Instance& instance, Error error) {
+  const std::size_t host = host_of(instance.id);
+  if (host >= hosts_.size()) return error;
+  return explain_ssh_error(hosts_[host], options_, std::move(error));
+}
+
+Result<std::vector<SshTarget>> read_targets(const std::vector<std::string>& texts) {
+  std::vector<SshTarget> targets;
+  for (const std::string& text : texts) {
+    const Result<SshTarget> target = parse_ssh_target(text);
+    if (!target) return fail(target);
+    targets.push_back(*target);
+  }
+  return targets;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Provider>> make_ssh(const ProviderSpec& spec, Variable variable,
+                                           std::string state_root) {
+  Result<std::vector<SshTarget>> hosts = read_targets(split(setting(spec, "hosts"), '\n'));
+  if (!hosts) return fail(hosts);
+  SshTarget defaults{.host = "x", .user = setting(spec, "user")};
+  if (const std::string port = setting(spec, "port"); !port.empty()) {
+    const Result<SshTarget> with_port = parse_ssh_target("x:" + port);
+    if (!with_port) return fail(with_port);
+    defaults.port = with_port->port;
+  }
+  if (!defaults.user.empty()) {
+    const Result<SshTarget> with_user = parse_ssh_target(defaults.user + "@x");
+    if (!with_user) return fail(with_user);
+  }
+  std::set<std::string> seen;
+  for (SshTarget& host : *hosts) {
+    if (host.user.empty()) host.user = defaults.user;
+    if (host.port == 0) host.port = defaults.port;
+    if (!seen.insert(host.text()).second) {
+      return fail(ErrorKind::invalid, fmt::format("the host {} is named twice", host.text()),
+                  "each host is one node; use concurrency= for more tasks at a time on it");
+    }
+  }
+  Result<std::vector<SshTarget>> jumps = read_targets(split(setting(spec, "jump"), ','));
+  if (!jumps) return fail(jumps);
+  SshOptions options{.identity_file = setting(spec, "identity_file"),
+                     .jumps = std::move(*jumps),
+                     .known_hosts_file = setting(spec, "known_hosts"),
+                     .pinned = !setting(spec, "pinned").empty(),
+                     .configuration_file = setting(spec, "config")};
+  std::string keys = setting(spec, "host_keys");
+  if (!keys.empty() && !keys.ends_with('\n')) keys += '\n';
+  return std::make_unique<SshProvider>(std::move(*hosts), std::move(options), std::move(keys),
+                                       std::move(variable), std::move(state_root));
+}
+
+Result<std::unique_ptr<Provider>> make_ssh(const ProviderSpec& spec) {
+  LocalSurroundings surroundings = surroundings_of_this_process();
+  return make_ssh(spec, std::move(surroundings.variable), std::move(surroundings.state_root));
+}
+
+}  // namespace skyward::provider

@@ -1,0 +1,145 @@
+#include "skyward/provider/ssh/ssh.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "skyward/io/machine.h"
+#include "skyward/io/private_directory.h"
+
+namespace skyward::provider {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+
+class Ssh : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    root_ = ::testing::TempDir() + "skyward-ssh-" + io::random_hex(8);
+    fs::create_directory(root_);
+    std::ofstream(root_ + "/agent") << "#!/bin/sh\n";
+    fs::permissions(root_ + "/agent", fs::perms::owner_all);
+    std::ofstream(root_ + "/package.tar") << "modules";
+  }
+  void TearDown() override { (void)io::remove_tree(root_); }
+
+  std::unique_ptr<Provider> make(std::map<std::string, std::string> settings) {
+    auto made = make_ssh(
+        {.name = "ssh", .settings = std::move(settings)},
+        [](const char*) { return std::optional<std::string>(); }, root_ + "/state");
+    EXPECT_TRUE(made) << made.error().message;
+    return made ? *std::move(made) : nullptr;
+  }
+
+  PoolSpec spec(int nodes) const {
+    PoolSpec spec;
+    spec.nodes = nodes;
+    spec.agent_path = root_ + "/agent";
+    spec.runtime.command = {"{python}", "{archive}/skyward/_worker.py"};
+    spec.runtime.python = "python3";
+    spec.runtime.environment = {{"SKYWARD_CLIENT_PYTHON", "3.11"}};
+    spec.runtime.archives = {root_ + "/package.tar"};
+    return spec;
+  }
+
+  std::string root_;
+};
+
+TEST_F(Ssh, EachHostIsOneNodeAndASpareReplacesOneThatFailed) {
+  const auto provider = make({{"hosts", "192.0.2.1\n192.0.2.2\nme@192.0.2.3:2222"}});
+  ASSERT_TRUE(provider->check(spec(3)));
+  const auto offers = provider->offers(spec(2), kNever);
+  ASSERT_TRUE(offers && offers->size() == 1);
+  const auto cluster = provider->prepare(spec(2), offers->at(0), kNever);
+  ASSERT_TRUE(cluster) << cluster.error().message;
+  EXPECT_THAT(cluster->id, MatchesRegex("ssh-[0-9a-f]{8}"));
+
+  const auto instances = provider->provision(*cluster, 2, 0, kNever);
+  ASSERT_TRUE(instances && instances->size() == 2);
+  EXPECT_EQ(instances->at(0).id, cluster->id + "-0");
+  EXPECT_EQ(instances->at(1).private_ip, "192.0.2.2");
+  EXPECT_TRUE(provider->get_instance(*cluster, cluster->id + "-1", kNever)->has_value());
+
+  ASSERT_TRUE(provider->terminate(*cluster, {cluster->id + "-1", "unknown", ""}, kNever));
+  EXPECT_FALSE(provider->get_instance(*cluster, cluster->id + "-1", kNever)->has_value());
+  const auto spare = provider->provision(*cluster, 1, 1, kNever);
+  ASSERT_TRUE(spare);
+  EXPECT_EQ(spare->at(0).private_ip, "192.0.2.3");
+  EXPECT_THAT(provider->connection(*cluster, spare->at(0)).command, Contains("2222"));
+  // Without another spare it is the same machine's turn again, under another id.
+  const auto again = provider->provision(*cluster, 1, 1, kNever);
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->at(0).id, cluster->id + "-1-r1");
+  EXPECT_EQ(provider->provision(*cluster, 1, 1, kNever).error().kind, ErrorKind::exhausted);
+  ASSERT_TRUE(provider->teardown(*cluster, kNever));
+  EXPECT_TRUE(provider->teardown(*cluster, kNever)) << "twice does no harm";
+}
+
+TEST_F(Ssh, MoreNodesThanHostsAreRefusedBeforeAnythingStarts) {
+  const Status refused = make({{"hosts", "w1"}})->check(spec(2));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message, "nodes=2, but the SSH provider has 1 host");
+  EXPECT_FALSE(make({})->check(spec(1))) << "no hosts at all";
+}
+
+TEST_F(Ssh, MissingFilesAreNamed) {
+  for (const char* name : {"identity_file", "known_hosts", "config"}) {
+    const Status refused = make({{"hosts", "w1"}, {name, "/nowhere/x"}})->check(spec(1));
+    ASSERT_FALSE(refused) << name;
+    EXPECT_THAT(refused.error().message, HasSubstr("/nowhere/x"));
+  }
+}
+
+TEST_F(Ssh, AListThatMakesNoSenseIsRefused) {
+  for (const auto& [hosts, words] :
+       {std::pair("w1\nw1", "named twice"), std::pair("me@w1\nw1", "named twice"),
+        std::pair("-oProxyCommand=x", "is no host")}) {
+    const auto made = make_ssh({.settings = {{"hosts", hosts}, {"user", "me"}}}, {}, root_);
+    ASSERT_FALSE(made) << hosts;
+    EXPECT_EQ(made.error().kind, ErrorKind::invalid);
+    EXPECT_THAT(made.error().message, HasSubstr(words));
+  }
+  EXPECT_FALSE(make_ssh({.settings = {{"hosts", "w1"}, {"port", "x"}}}, {}, root_));
+  EXPECT_FALSE(make_ssh({.settings = {{"hosts", "w1"}, {"user", "-x"}}}, {}, root_));
+  EXPECT_FALSE(make_ssh({.settings = {{"hosts", "w1"}, {"jump", "-x"}}}, {}, root_));
+}
+
+TEST_F(Ssh, GivenKeysAreTheOnlyOnesThatCount) {
+  const std::string keys = "192.0.2.1 ssh-ed25519 AAAA";
+  const auto provider = make({{"hosts", "192.0.2.1"}, {"host_keys", keys}, {"pinned", "1"}});
+  const auto cluster = provider->prepare(spec(1), {}, kNever);
+  ASSERT_TRUE(cluster) << cluster.error().message;
+  const auto instances = provider->provision(*cluster, 1, 0, kNever);
+  const Connection connection = provider->connection(*cluster, instances->at(0));
+  EXPECT_TRUE(connection.shell);
+  EXPECT_EQ(connection.agent, root_ + "/agent");
+  EXPECT_THAT(connection.command, Contains("HostKeyAlias=192.0.2.1"));
+  std::string path;
+  for (const std::string& word : connection.command) {
+    if (word.starts_with("UserKnownHostsFile=\"")) path = word.substr(20, word.size() - 21);
+  }
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  EXPECT_EQ(text.str(), keys + "\n");
+  EXPECT_EQ(fs::status(fs::path(path).parent_path()).permissions(), fs::perms::owner_all);
+}
+
+TEST_F(Ssh, FailuresOfTheConnectionAreExplained) {
+  const auto provider = make({{"hosts", "192.0.2.1"}});
+  const auto cluster = provider->prepare(spec(1), {}, kNever);
+  const auto instances = provider->provision(*cluster, 1, 0, kNever);
+  const Error told = provider->explain(
+      instances->at(0),
+      {.kind = ErrorKind::lost, .message = "me@w1: Permission denied (publickey)."});
+  EXPECT_EQ(told.kind, ErrorKind::denied);
+  EXPECT_THAT(told.message, HasSubstr("192.0.2.1 lets nobody in"));
+}
+
+}  // namespace
+}  // namespace skyward::provider

@@ -1,0 +1,36 @@
+#include "skyward/provider/world.h"
+
+#include "skyward/io/event_loop.h"
+#include "skyward/io/file.h"
+#include "skyward/io/machine.h"
+
+namespace skyward::provider {
+
+World world_of_this_process() {
+  World world;
+  world.variable = [](const char* name) { return io::environment_variable(name); };
+  world.read_file = [](const std::string& path) { return io::read_file(path); };
+  world.write_file = [](const std::string& path, std::string_view text) {
+    return io::write_private_file(path, text);
+  };
+  world.run = [](const io::SpawnOptions& options, Duration timeout) {
+    return io::run_command(options, timeout);
+  };
+  world.http = io::make_http();
+  world.now = [] { return io::EventLoop::now(); };
+  world.wall_s = [] { return io::EventLoop::wall_us() / 1'000'000; };
+  world.pause = [](Duration duration) { io::pause_thread(duration); };
+  world.random_hex = [](int digits) { return io::random_hex(digits); };
+  return world;
+}
+
+std::string home_directory(const World& world) { return world.variable("HOME").value_or(""); }
+
+std::string cache_directory(const World& world) {
+  const auto cache = world.variable("XDG_CACHE_HOME");
+  if (cache && cache->starts_with('/')) return *cache + "/skyward";
+  const std::string home = home_directory(world);
+  return home.starts_with('/') ? home + "/.cache/skyward" : std::string();
+}
+
+}  // namespace skyward::provider

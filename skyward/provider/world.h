@@ -1,0 +1,45 @@
+#pragma once
+
+// All that a cloud's adapter takes from the machine it runs on: clock, variables, files, programs,
+// the network. A test gives its own, so that credentials are found, requests signed and retries
+// timed without a machine, a file or a second of waiting.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "skyward/base/error.h"
+#include "skyward/base/time.h"
+#include "skyward/io/http.h"
+#include "skyward/io/process.h"
+
+namespace skyward::provider {
+
+struct World {
+  // A variable of the environment; empty values count as not set.
+  std::function<std::optional<std::string>(const char*)> variable;
+  std::function<Result<std::string>(const std::string& path)> read_file;
+  // Replaces a file, readable for this user alone.
+  std::function<Status(const std::string& path, std::string_view text)> write_file;
+  std::function<Result<io::CommandResult>(const io::SpawnOptions&, Duration timeout)> run;
+  // Shared by the parts of one provider, which run on one thread at a time.
+  std::shared_ptr<io::Http> http;
+  std::function<Time()> now;
+  std::function<std::int64_t()> wall_s;  // seconds since 1970
+  std::function<void(Duration)> pause;
+  std::function<std::string(int digits)> random_hex;
+};
+
+World world_of_this_process();
+
+// $HOME, or empty.
+std::string home_directory(const World& world);
+
+// Where Skyward keeps what can be had again: "$XDG_CACHE_HOME/skyward" or "~/.cache/skyward". Empty
+// when there is no home.
+std::string cache_directory(const World& world);
+
+}  // namespace skyward::provider

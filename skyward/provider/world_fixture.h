@@ -1,0 +1,84 @@
+#pragma once
+
+// A world for tests: variables and files in maps, a clock that only pauses move, replies written
+// down beforehand. Nothing of the machine is touched.
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "skyward/provider/world.h"
+
+namespace skyward::provider {
+
+// Answers with a function and remembers what it was asked.
+class ScriptedHttp final : public io::Http {
+ public:
+  using Answer = std::function<Result<io::HttpReply>(const io::HttpRequest&)>;
+
+  Result<io::HttpReply> send(const io::HttpRequest& request, Time) override {
+    requests.push_back(request);
+    if (answer) return answer(request);
+    return fail(ErrorKind::unavailable, "the test has no answer for " + request.url);
+  }
+
+  Answer answer;
+  std::vector<io::HttpRequest> requests;
+};
+
+class WorldFixture {
+ public:
+  WorldFixture() {
+    world.variable = [this](const char* name) -> std::optional<std::string> {
+      const auto found = variables.find(name);
+      if (found == variables.end() || found->second.empty()) return std::nullopt;
+      return found->second;
+    };
+    world.read_file = [this](const std::string& path) -> Result<std::string> {
+      const auto found = files.find(path);
+      if (found == files.end()) return fail(ErrorKind::invalid, "cannot read " + path + ": none");
+      return found->second;
+    };
+    world.write_file = [this](const std::string& path, std::string_view text) -> Status {
+      files[path] = text;
+      return {};
+    };
+    world.run = [](const io::SpawnOptions& options, Duration timeout) {
+      return io::run_command(options, timeout);
+    };
+    world.http = http;
+    world.now = [this] { return now; };
+    world.wall_s = [this] { return wall_s; };
+    world.pause = [this](Duration duration) {
+      pauses.push_back(duration);
+      now += duration;
+    };
+    world.random_hex = [this](int digits) {
+      std::string out = std::to_string(++random_count_);
+      out.insert(0, static_cast<std::size_t>(digits) - out.size(), '8');
+      return out;
+    };
+  }
+  WorldFixture(const WorldFixture&) = delete;
+  WorldFixture& operator=(const WorldFixture&) = delete;
+
+  World world;
+  std::map<std::string, std::string> variables{{"HOME", "/home"}};
+  std::map<std::string, std::string> files;
+  std::shared_ptr<ScriptedHttp> http = std::make_shared<ScriptedHttp>();
+  Time now = Time{} + std::chrono::hours(1);
+  std::int64_t wall_s = 1'700'000'000;
+  std::vector<Duration> pauses;
+
+ private:
+  int random_count_ = 0;
+};
+
+}  // namespace skyward::provider

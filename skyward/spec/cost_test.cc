@@ -1,0 +1,144 @@
+#include "skyward/spec/cost.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cmath>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace skyward {
+namespace {
+
+using namespace std::chrono_literals;
+
+const Time kStart = Time{} + 1h;
+
+MachinePrice spot_price(double dollars, double on_demand) {
+  return {.hourly = to_micro_dollars(dollars),
+          .on_demand_hourly = to_micro_dollars(on_demand),
+          .spot = true};
+}
+MachinePrice plain_price(double dollars) {
+  return {.hourly = to_micro_dollars(dollars), .on_demand_hourly = {}, .spot = false};
+}
+
+TEST(Cost, FromLaunchToTheEndByTheSecond) {
+  CostBook book;
+  EXPECT_EQ(book.now(kStart).total, 0);
+  book.on_launched("a", kStart, plain_price(3.6));  // a tenth of a cent a second
+  book.on_ready("a", kStart + 2min);
+  EXPECT_EQ(book.now(kStart + 10min).total, 600'000);
+  EXPECT_EQ(book.now(kStart + 10min + 1ms).total, 601'000) << "a begun second counts";
+  EXPECT_EQ(book.now(kStart + 10min).elapsed, 10min);
+  EXPECT_EQ(book.now(kStart + 10min).hourly, 3'600'000);
+  book.on_gone("a", kStart + 20min);
+  EXPECT_EQ(book.now(kStart + 5h).total, 1'200'000);
+  EXPECT_EQ(book.now(kStart + 5h).hourly, 0);
+  EXPECT_EQ(book.now(kStart + 5h).elapsed, 20min);
+}
+
+TEST(Cost, MinimumAndQuantumOfACloud) {
+  CostBook seconds;
+  seconds.on_launched("a", kStart, plain_price(3.6));
+  seconds.on_gone("a", kStart + 1s);
+  EXPECT_EQ(seconds.now(kStart + 1h).total, 60'000) << "a minute at least";
+  CostBook tens({.quantum = 10min, .minimum = 10min});
+  tens.on_launched("a", kStart, plain_price(3.6));
+  tens.on_gone("a", kStart + 10min + 1s);
+  EXPECT_EQ(tens.now(kStart + 1h).total, 1'200'000);
+}
+
+TEST(Cost, SpotPricesChangeAndAreComparedWithOnDemand) {
+  CostBook book;
+  book.on_launched("a", kStart, spot_price(0.36, 3.6));
+  book.on_launched("b", kStart, plain_price(3.6));
+  book.on_price("a", kStart + 10min, to_micro_dollars(0.72));
+  const CostNow now = book.now(kStart + 20min);
+  EXPECT_EQ(now.total, 60'000 + 120'000 + 1'200'000);
+  EXPECT_EQ(now.on_demand, 2'400'000);
+  EXPECT_EQ(now.spot_count, 1);
+  EXPECT_EQ(now.on_demand_count, 1);
+  EXPECT_TRUE(now.complete);
+}
+
+TEST(Cost, AnUnknownPriceIsSaidToBeSo) {
+  CostBook book;
+  book.on_launched("a", kStart, std::nullopt);
+  EXPECT_FALSE(book.now(kStart + 1h).complete);
+  EXPECT_EQ(book.now(kStart + 1h).total, 0);
+}
+
+TEST(Cost, TheReceiptSplitsAndAddsUp) {
+  CostBook book;
+  book.on_launched("a", kStart, plain_price(3.6));
+  book.on_ready("a", kStart + 100s);
+  book.on_tasks("a", kStart + 100s, 2);
+  book.on_tasks("a", kStart + 150s, 1);
+  book.on_tasks("a", kStart + 400s, 0);
+  book.on_gone("a", kStart + 1000s);
+  book.on_launched("lost", kStart, plain_price(3.6));
+  book.on_ready("lost", kStart + 100s);
+  book.on_tasks("lost", kStart + 100s, 1);
+  book.on_preempted("lost");
+  book.on_gone("lost", kStart + 300s);
+  book.on_launched("never ready", kStart, plain_price(3.6));
+  book.on_gone("never ready", kStart + 100s);
+  const CostSplit split = book.split(kStart + 2h);
+  EXPECT_EQ(split, (CostSplit{.total = 1'400'000,
+                              .setup = 100'000 + 100'000 + 100'000,
+                              .useful = 300'000,
+                              .idle = 600'000,
+                              .lost = 200'000}));
+}
+
+TEST(Cost, TellsWhenABudgetIsReached) {
+  CostBook book;
+  EXPECT_EQ(book.reaches(1, kStart), kNever);
+  book.on_launched("a", kStart, plain_price(3.6));
+  const Time at = book.reaches(to_micro_dollars(1), kStart + 1min);
+  EXPECT_GE(book.now(at).total, to_micro_dollars(1));
+  EXPECT_LT(book.now(at - 1s).total, to_micro_dollars(1));
+  EXPECT_EQ(book.reaches(1000, kStart + 1min), kStart + 1min) << "it is reached already";
+  book.on_gone("a", kStart + 2min);
+  EXPECT_EQ(book.reaches(to_micro_dollars(1), kStart + 2min), kNever);
+}
+
+// Ten thousand pools with machines that come, change price and go; the bill of a cloud that counts
+// each second for itself.
+TEST(Cost, AgreesWithABillThatIsCountedSecondBySecond) {
+  std::mt19937_64 random(20261121);
+  const auto draw = [&](int below) {
+    return static_cast<int>(random() % static_cast<unsigned>(below));
+  };
+  for (int pool = 0; pool < 10'000; ++pool) {
+    CostBook book;
+    double bill = 0;
+    const int machines = 1 + draw(4);
+    for (int i = 0; i < machines; ++i) {
+      const std::string name = std::to_string(i);
+      const int launched = draw(100);
+      const int lived = 1 + draw(400);
+      double price = 0.001 + draw(40'000) * 1e-3;
+      book.on_launched(name, kStart + std::chrono::seconds(launched), plain_price(price));
+      if (draw(2) == 0) book.on_ready(name, kStart + std::chrono::seconds(launched + lived / 2));
+      for (int second = 0; second < std::max(lived, 60); ++second) {
+        if (second > 0 && second < lived && draw(100) == 0) {
+          price = 0.001 + draw(40'000) * 1e-3;
+          book.on_price(name, kStart + std::chrono::seconds(launched + second),
+                        to_micro_dollars(price));
+        }
+        bill += price / 3600;
+      }
+      book.on_gone(name, kStart + std::chrono::seconds(launched + lived));
+    }
+    const double ours = to_dollars(book.now(kStart + 10h).total);
+    ASSERT_NEAR(ours, bill, bill * 0.001 + 1e-4) << "pool " << pool;
+    const CostSplit split = book.split(kStart + 10h);
+    ASSERT_EQ(split.setup + split.useful + split.idle + split.lost, split.total);
+  }
+}
+
+}  // namespace
+}  // namespace skyward

@@ -1,0 +1,54 @@
+#include "skyward/spec/memory_size.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "skyward/spec/json_text.h"
+
+namespace skyward {
+
+namespace {
+
+constexpr double kLargestMb = 1024.0 * 1024 * 1024 * 64;  // 64 PiB
+
+char upper(char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; }
+
+}  // namespace
+
+Result<std::int64_t> parse_memory_mb(std::string_view text, std::string_view where) {
+  constexpr std::array<std::pair<std::string_view, double>, 10> kUnits = {{{"", 1},
+                                                                           {"M", 1},
+                                                                           {"MB", 1},
+                                                                           {"MIB", 1},
+                                                                           {"G", 1024},
+                                                                           {"GB", 1024},
+                                                                           {"GIB", 1024},
+                                                                           {"T", 1048576},
+                                                                           {"TB", 1048576},
+                                                                           {"TIB", 1048576}}};
+  std::string plain;
+  for (const char c : text) {
+    if (c != ' ') plain += upper(c);
+  }
+  double value = 0;
+  const auto [end, error] =
+      std::from_chars(plain.data(), plain.data() + plain.size(), value, std::chars_format::fixed);
+  const std::string_view unit(end, static_cast<std::size_t>(plain.data() + plain.size() - end));
+  const auto found = std::ranges::find(kUnits, unit, &std::pair<std::string_view, double>::first);
+  if (error == std::errc() && found != kUnits.end() && std::isfinite(value)) {
+    const double mb = value * found->second;
+    if (mb >= 1 && mb < kLargestMb) return static_cast<std::int64_t>(mb);
+  }
+  std::string shown;
+  append_json_string(shown, text);
+  return fail(ErrorKind::invalid, fmt::format("{}={} is not an amount of memory", where, shown),
+              "write a number with a unit, such as \"32GB\" or \"512MB\"");
+}
+
+}  // namespace skyward

@@ -1,0 +1,122 @@
+#include "skyward/spec/offer.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <set>
+#include <tuple>
+
+namespace skyward {
+
+namespace {
+
+constexpr std::size_t kNamesShown = 8;
+constexpr double kMibPerGib = 1024;
+
+double price_of(const Offer& offer, bool prefer_spot) {
+  constexpr double kUnknown = std::numeric_limits<double>::infinity();
+  if (prefer_spot && offer.price_spot) return *offer.price_spot;
+  return offer.price_on_demand.value_or(kUnknown);
+}
+
+bool has_room(const Offer& offer, const OfferRequest& request) {
+  return offer.cpus >= request.cpus &&
+         offer.memory_gb * kMibPerGib >= static_cast<double>(request.memory_mb) &&
+         (request.architecture.empty() || offer.architecture.empty() ||
+          offer.architecture == request.architecture);
+}
+
+bool has_model(const Offer& offer, const Accelerator& wanted) {
+  return !offer.accelerator.empty() &&
+         matches(wanted, offer.accelerator, offer.accelerator_memory_gb);
+}
+
+bool has_devices(const Offer& offer, const Accelerator& wanted) {
+  return has_model(offer, wanted) && offer.accelerator_count >= wanted.count;
+}
+
+std::string request_text(const OfferRequest& request) {
+  std::string text = fmt::format("{:g} CPUs and {:g} GB of memory", request.cpus,
+                                 static_cast<double>(request.memory_mb) / kMibPerGib);
+  if (!request.architecture.empty()) text += fmt::format(" of {}", request.architecture);
+  if (!request.accelerator) return text;
+  const Accelerator& wanted = *request.accelerator;
+  return fmt::format("{} {}{} with {}", wanted.count, wanted.name,
+                     wanted.memory_required ? " of " + wanted.memory : std::string(), text);
+}
+
+std::string joined(const std::set<std::string>& names) {
+  std::vector<std::string> shown(names.begin(), names.end());
+  const bool more = shown.size() > kNamesShown;
+  if (more) shown.resize(kNamesShown);
+  return fmt::format("{}{}", fmt::join(shown, ", "), more ? ", …" : "");
+}
+
+// What there is that comes near to the request.
+std::string nearest(std::span<const Offer> offers, const OfferRequest& request) {
+  if (offers.empty()) return "nothing is offered at all";
+  if (request.accelerator) {
+    const Accelerator& wanted = *request.accelerator;
+    std::set<double> counts;
+    std::set<std::string> models;
+    bool enough_devices = false;
+    for (const Offer& offer : offers) {
+      if (!offer.accelerator.empty()) models.insert(offer.accelerator);
+      if (has_model(offer, wanted)) counts.insert(offer.accelerator_count);
+      enough_devices = enough_devices || has_devices(offer, wanted);
+    }
+    if (models.empty()) return "no machine with an accelerator is offered";
+    if (counts.empty()) return "offered are machines with " + joined(models);
+    if (!enough_devices)
+      return fmt::format("{} is offered with {:g} devices", wanted.name, fmt::join(counts, ", "));
+  }
+  double cpus = 0;
+  double memory = 0;
+  for (const Offer& offer : offers) {
+    if (request.accelerator && !has_devices(offer, *request.accelerator)) continue;
+    cpus = std::max<double>(cpus, offer.cpus);
+    memory = std::max(memory, offer.memory_gb);
+  }
+  return fmt::format("the most offered{} is {:g} CPUs and {:g} GB of memory",
+                     request.accelerator ? " with it" : "", cpus, memory);
+}
+
+}  // namespace
+
+Result<std::vector<std::size_t>> rank_offers(std::span<const Offer> offers,
+                                             const OfferRequest& request) {
+  std::vector<std::size_t> fitting;
+  std::vector<std::size_t> with_device;  // no use was asked for its device
+  for (std::size_t i = 0; i < offers.size(); ++i) {
+    if (!has_room(offers[i], request)) continue;
+    if (request.accelerator) {
+      if (has_devices(offers[i], *request.accelerator)) fitting.push_back(i);
+    } else {
+      (offers[i].accelerator.empty() ? fitting : with_device).push_back(i);
+    }
+  }
+  if (fitting.empty()) fitting = std::move(with_device);
+  if (fitting.empty()) {
+    return fail(ErrorKind::invalid, fmt::format("no machine has {}", request_text(request)),
+                nearest(offers, request));
+  }
+  const auto order = [&](std::size_t i) {
+    const Offer& offer = offers[i];
+    return std::tuple(price_of(offer, request.prefer_spot), offer.accelerator_count, offer.cpus,
+                      offer.memory_gb, std::string_view(offer.instance_type));
+  };
+  std::ranges::stable_sort(fitting,
+                           [&](std::size_t a, std::size_t b) { return order(a) < order(b); });
+  return fitting;
+}
+
+Result<Offer> select_instance(std::span<const Offer> offers, const OfferRequest& request) {
+  const auto ranked = rank_offers(offers, request);
+  if (!ranked) return fail(ranked);
+  return offers[ranked->front()];
+}
+
+}  // namespace skyward

@@ -1,0 +1,103 @@
+#include "skyward/spec/offer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace skyward {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+Accelerator wanted(std::string_view name, const AcceleratorOptions& options = {}) {
+  return catalogue_accelerator(name, options).value();
+}
+
+std::vector<Offer> market() {
+  return {
+      {.instance_type = "big", .cpus = 64, .memory_gb = 256, .price_on_demand = 3.0},
+      {.instance_type = "small",
+       .cpus = 2,
+       .memory_gb = 4,
+       .price_on_demand = 0.1,
+       .price_spot = 0.09},
+      {.instance_type = "mid",
+       .cpus = 8,
+       .memory_gb = 32,
+       .price_on_demand = 0.4,
+       .price_spot = 0.05},
+      {.instance_type = "a100x8",
+       .cpus = 96,
+       .memory_gb = 1152,
+       .accelerator = "A100-40",
+       .accelerator_count = 8,
+       .accelerator_memory_gb = 40,
+       .price_on_demand = 32.0},
+      {.instance_type = "a100x8-80",
+       .cpus = 96,
+       .memory_gb = 1152,
+       .accelerator = "A100-80",
+       .accelerator_count = 8,
+       .accelerator_memory_gb = 80,
+       .price_on_demand = 40.0},
+      {.instance_type = "t4",
+       .cpus = 4,
+       .memory_gb = 16,
+       .accelerator = "T4",
+       .accelerator_count = 1,
+       .accelerator_memory_gb = 16,
+       .price_on_demand = 0.5},
+      {.instance_type = "t4-unpriced",
+       .cpus = 4,
+       .memory_gb = 16,
+       .accelerator = "T4",
+       .accelerator_count = 1,
+       .accelerator_memory_gb = 16},
+  };
+}
+
+std::string chosen(const OfferRequest& request) {
+  const auto offer = select_instance(market(), request);
+  return offer ? offer->instance_type : offer.error().message + " | " + offer.error().hint;
+}
+
+TEST(SelectInstance, TheCheapestThatFits) {
+  EXPECT_EQ(chosen({}), "small");
+  EXPECT_EQ(chosen({.cpus = 4}), "mid");
+  EXPECT_EQ(chosen({.memory_mb = 8192, .prefer_spot = true}), "mid");
+  EXPECT_EQ(chosen({.prefer_spot = true}), "mid");
+  EXPECT_EQ(chosen({.accelerator = wanted("A100")}), "a100x8");
+  EXPECT_EQ(chosen({.accelerator = wanted("A100", {.memory = "80GB"})}), "a100x8-80");
+  EXPECT_EQ(chosen({.accelerator = wanted("T4")}), "t4");
+}
+
+TEST(SelectInstance, WithoutPricesTheSmallest) {
+  const std::vector<Offer> offers = {{.instance_type = "c", .cpus = 32, .memory_gb = 64},
+                                     {.instance_type = "b", .cpus = 8, .memory_gb = 64},
+                                     {.instance_type = "a", .cpus = 8, .memory_gb = 64}};
+  EXPECT_THAT(rank_offers(offers, {.cpus = 4}).value(), ElementsAre(2, 1, 0));
+}
+
+TEST(SelectInstance, DevicesNobodyAskedForComeLast) { EXPECT_EQ(chosen({.cpus = 80}), "a100x8"); }
+
+TEST(SelectInstance, ErrorsSayWhatWasNear) {
+  EXPECT_EQ(chosen({.accelerator = wanted("H100")}),
+            "no machine has 1 H100 with 1 CPUs and 1 GB of memory | offered are machines with "
+            "A100-40, A100-80, T4");
+  EXPECT_THAT(chosen({.accelerator = wanted("T4", {.count = 4})}),
+              HasSubstr("T4 is offered with 1 devices"));
+  EXPECT_THAT(chosen({.accelerator = wanted("T4"), .cpus = 16}),
+              HasSubstr("the most offered with it is 4 CPUs and 16 GB"));
+  EXPECT_THAT(chosen({.cpus = 1000}), HasSubstr("the most offered is 96 CPUs and 1152 GB"));
+  EXPECT_EQ(select_instance({}, {}).error().hint, "nothing is offered at all");
+}
+
+TEST(SelectInstance, Architecture) {
+  std::vector<Offer> offers = market();
+  offers[1].architecture = "arm64";
+  EXPECT_EQ(select_instance(offers, {.architecture = "x86_64"})->instance_type, "mid");
+  EXPECT_EQ(select_instance(offers, {.architecture = "arm64"})->instance_type, "small");
+}
+
+}  // namespace
+}  // namespace skyward

@@ -1,0 +1,179 @@
+#include "skyward/spec/provider_settings.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <vector>
+
+#include "skyward/spec/json_text.h"
+
+namespace skyward {
+
+namespace {
+
+using enum SettingKind;
+
+constexpr std::array<ProviderSetting, 12> kAws = {{
+    {"region", text, "us-east-1", ""},
+    {"use_ssm", flag, "false", ""},
+    {"ami", text, "", ""},
+    {"ubuntu_version", text, "24.04", ""},
+    {"subnet_id", text, "", ""},
+    {"security_group_id", text, "", ""},
+    {"instance_profile_arn", text, "", ""},
+    {"username", text, "", ""},
+    {"instance_timeout", whole, "300", ""},
+    {"request_timeout", whole, "30", ""},
+    {"allocation_strategy", choice, "price-capacity-optimized",
+     "price-capacity-optimized|capacity-optimized|lowest-price"},
+    {"exclude_burstable", flag, "false", ""},
+}};
+
+constexpr std::array<ProviderSetting, 4> kDigitalOcean = {{
+    {"region", choice, "nyc1", "nyc1|nyc3|sfo2|sfo3|ams3|sgp1|lon1|fra1|tor1"},
+    {"token", text, "", ""},
+    {"ssh_key_fingerprint", text, "", ""},
+    {"instance_timeout", whole, "300", ""},
+}};
+
+constexpr std::array<ProviderSetting, 6> kVerda = {{
+    {"region", text, "", ""},
+    {"client_id", text, "", ""},
+    {"client_secret", text, "", ""},
+    {"ssh_key_id", text, "", ""},
+    {"instance_timeout", whole, "300", ""},
+    {"request_timeout", whole, "30", ""},
+}};
+
+constexpr std::array<ProviderSetting, 13> kVastAi = {{
+    {"api_key", text, "", ""},
+    {"min_reliability", number, "0.95", ""},
+    {"verified_only", flag, "true", ""},
+    {"min_cuda", number, "12", ""},
+    {"geolocation", text, "", ""},
+    {"bid_multiplier", number, "1.2", ""},
+    {"instance_timeout", whole, "300", ""},
+    {"request_timeout", whole, "30", ""},
+    {"docker_image", text, "", ""},
+    {"disk_gb", whole, "100", ""},
+    {"use_overlay", flag, "true", ""},
+    {"overlay_timeout", whole, "120", ""},
+    {"require_direct_port", flag, "false", ""},
+}};
+
+constexpr std::array<ProviderSetting, 17> kRunPod = {{
+    {"api_key", text, "", ""},
+    {"cluster_mode", choice, "individual", "individual|instant"},
+    {"global_networking", flag, "", ""},
+    {"cloud_type", choice, "secure", "secure|community"},
+    {"ubuntu", text, "newest", ""},
+    {"container_disk_gb", whole, "50", ""},
+    {"volume_gb", whole, "20", ""},
+    {"volume_mount_path", text, "/workspace", ""},
+    {"registry_auth", text, "docker hub", ""},
+    {"data_center_ids", list, "global", ""},
+    {"ports", list, "22/tcp", ""},
+    {"provision_timeout", whole, "300", ""},
+    {"bootstrap_timeout", whole, "600", ""},
+    {"instance_timeout", whole, "300", ""},
+    {"request_timeout", whole, "30", ""},
+    {"cpu_clock", choice, "3c", "3c|5c"},
+    {"bid_multiplier", number, "1", ""},
+}};
+
+constexpr std::array<ProviderSheet, 5> kSheets = {{
+    {"aws", "AWS", "AWS", kAws},
+    {"digital_ocean", "DigitalOcean", "Digital Ocean", kDigitalOcean},
+    {"verda", "Verda", "Verda", kVerda},
+    {"vastai", "VastAI", "Vast.ai", kVastAi},
+    {"runpod", "RunPod", "RunPod", kRunPod},
+}};
+
+std::vector<std::string_view> choices_of(const ProviderSetting& setting) {
+  std::vector<std::string_view> choices;
+  for (std::string_view rest = setting.choices; !rest.empty();) {
+    const std::size_t bar = std::min(rest.find('|'), rest.size());
+    choices.push_back(rest.substr(0, bar));
+    rest.remove_prefix(std::min(bar + 1, rest.size()));
+  }
+  return choices;
+}
+
+bool is_number(std::string_view text, bool whole) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() && std::isfinite(value) &&
+         value >= 0 && (!whole || value == std::floor(value));
+}
+
+// What is expected instead; empty when the value fits.
+std::string expected(const ProviderSetting& setting, const std::string& value) {
+  if (value.contains('\0') || value.contains('\n')) return "text on one line";
+  switch (setting.kind) {
+    case text:
+    case list:
+      return value.empty() ? "text that is not empty" : "";
+    case flag:
+      return value == "true" || value == "false" ? "" : "True or False";
+    case whole:
+      return is_number(value, true) ? "" : "a whole number, not negative";
+    case number:
+      return is_number(value, false) ? "" : "a number, not negative";
+    case choice: {
+      const auto choices = choices_of(setting);
+      if (std::ranges::find(choices, value) != choices.end()) return "";
+      return fmt::format("one of {}", fmt::join(choices, ", "));
+    }
+  }
+  return "";
+}
+
+bool is_secret(std::string_view name) {
+  return name.contains("key") || name.contains("secret") || name.contains("token");
+}
+
+}  // namespace
+
+std::span<const ProviderSheet> provider_sheets() { return kSheets; }
+
+const ProviderSheet* find_provider_sheet(std::string_view name) {
+  const auto found = std::ranges::find(kSheets, name, &ProviderSheet::name);
+  return found == kSheets.end() ? nullptr : &*found;
+}
+
+std::string provider_label(const std::string& name) {
+  const ProviderSheet* sheet = find_provider_sheet(name);
+  return sheet == nullptr ? name : std::string(sheet->label);
+}
+
+Status validate_settings(std::string_view provider,
+                         const std::map<std::string, std::string>& settings) {
+  const ProviderSheet* sheet = find_provider_sheet(provider);
+  if (sheet == nullptr) return {};
+  for (const auto& [name, value] : settings) {
+    const auto setting = std::ranges::find(sheet->settings, name, &ProviderSetting::name);
+    if (setting == sheet->settings.end()) {
+      std::vector<std::string_view> names;
+      for (const ProviderSetting& one : sheet->settings) names.push_back(one.name);
+      return fail(ErrorKind::invalid, fmt::format("{}() has no setting {}", sheet->title, name),
+                  fmt::format("it has {}", fmt::join(names, ", ")));
+    }
+    const std::string wanted = expected(*setting, value);
+    if (wanted.empty()) continue;
+    std::string shown = "…";
+    if (!is_secret(name)) {
+      shown.clear();
+      append_json_string(shown, value);
+    }
+    return fail(ErrorKind::invalid,
+                fmt::format("{}({}={}) does not fit", sheet->title, name, shown),
+                fmt::format("expected is {}", wanted));
+  }
+  return {};
+}
+
+}  // namespace skyward

@@ -1,0 +1,95 @@
+#include "skyward/spec/volume.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <utility>
+
+#include "skyward/spec/json_text.h"
+
+namespace skyward {
+
+namespace {
+
+constexpr std::string_view kScheme = "s3://";
+constexpr std::size_t kLongestBucket = 63;  // as S3 has it
+
+std::string quoted(std::string_view text) {
+  std::string out;
+  append_json_string(out, text);
+  return out;
+}
+
+bool is_bucket(std::string_view name) {
+  return name.size() >= 3 && name.size() <= kLongestBucket && std::ranges::all_of(name, [](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.';
+         });
+}
+
+Status check_path(std::string_view path) {
+  constexpr std::array<std::string_view, 12> kTaken = {"/",    "/opt", "/opt/skyward", "/root",
+                                                       "/tmp", "/usr", "/etc",         "/bin",
+                                                       "/lib", "/dev", "/proc",        "/sys"};
+  std::string_view plain = path;
+  while (plain.size() > 1 && plain.ends_with('/')) plain.remove_suffix(1);
+  const bool dotted = plain.contains("/../") || plain.ends_with("/..") || plain.contains("/./");
+  const bool odd = std::ranges::any_of(plain, [](char c) { return c >= 0 && c < ' '; });
+  if (!plain.starts_with('/') || dotted || odd) {
+    return fail(ErrorKind::invalid,
+                fmt::format("volume: mount_path={} is not an absolute path", quoted(path)),
+                "write it as \"/data\"");
+  }
+  if (std::ranges::find(kTaken, plain) != kTaken.end()) {
+    return fail(ErrorKind::invalid,
+                fmt::format("volume: mount_path={} would hide a part of the system", quoted(path)),
+                "choose a directory of its own, for example \"/data\"");
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Volume> parse_volume(std::string mount_path, std::string_view uri) {
+  if (!uri.starts_with(kScheme)) {
+    return fail(ErrorKind::invalid,
+                fmt::format("volume: {} is not the address of a bucket", quoted(uri)),
+                "write it as \"s3://bucket/prefix\"");
+  }
+  const std::string_view rest = uri.substr(kScheme.size());
+  const std::size_t slash = std::min(rest.find('/'), rest.size());
+  Volume volume;
+  volume.mount_path = std::move(mount_path);
+  volume.bucket = std::string(rest.substr(0, slash));
+  if (slash < rest.size()) volume.prefix = std::string(rest.substr(slash + 1));
+  if (const Status status = validate(std::vector{volume}); !status) return fail(status);
+  return volume;
+}
+
+Status validate(const std::vector<Volume>& volumes) {
+  std::set<std::string_view> paths;
+  for (const Volume& volume : volumes) {
+    if (Status status = check_path(volume.mount_path); !status) return status;
+    std::string_view path = volume.mount_path;
+    while (path.ends_with('/')) path.remove_suffix(1);
+    if (!paths.insert(path).second) {
+      return fail(ErrorKind::invalid, fmt::format("volume: two are mounted at {}", quoted(path)),
+                  "give each a path of its own");
+    }
+    if (!volume.mount_commands.empty()) continue;  // the user's own kind
+    if (!is_bucket(volume.bucket)) {
+      return fail(ErrorKind::invalid,
+                  fmt::format("volume: bucket={} is not a name of a bucket", quoted(volume.bucket)),
+                  "3 to 63 lower-case letters, digits, '-' and '.'");
+    }
+    if (volume.prefix.starts_with('/')) {
+      return fail(ErrorKind::invalid,
+                  fmt::format("volume: prefix={} starts with a slash", quoted(volume.prefix)),
+                  "names of objects do not; write it as \"datasets/\"");
+    }
+  }
+  return {};
+}
+
+}  // namespace skyward

@@ -1,0 +1,254 @@
+#include "skyward/wire/outbox.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "skyward/base/check.h"
+#include "skyward/spec/limits.h"
+
+namespace skyward::wire {
+namespace {
+
+// The buffers of a message that may be in blobs.
+std::vector<Buffer*> buffers_of(Message& message) {
+  std::vector<Buffer*> buffers;
+  const auto add = [&](Payload& payload) {
+    for (Buffer& buffer : payload.buffers) buffers.push_back(&buffer);
+  };
+  if (auto* run = std::get_if<RunTask>(&message)) {
+    buffers.push_back(&run->body);
+    add(run->arguments);
+  } else if (auto* result = std::get_if<TaskResult>(&message)) {
+    add(result->payload);
+  } else if (auto* item = std::get_if<StreamItem>(&message)) {
+    add(item->payload);
+  }
+  std::erase_if(buffers, [](const Buffer* buffer) { return !buffer->in_blob(); });
+  return buffers;
+}
+
+std::optional<TaskId> task_of(const Message& message) {
+  if (const auto* run = std::get_if<RunTask>(&message)) return run->task;
+  if (const auto* cancel = std::get_if<CancelTask>(&message)) return cancel->task;
+  if (const auto* credit = std::get_if<StreamCredit>(&message)) return credit->task;
+  if (const auto* result = std::get_if<TaskResult>(&message)) return result->task;
+  if (const auto* item = std::get_if<StreamItem>(&message)) return item->task;
+  return std::nullopt;
+}
+
+constexpr ContentId kUnknown{};
+
+}  // namespace
+
+Status Outbox::push(Message& message) {
+  if (const auto* drop = std::get_if<DropBlobs>(&message)) {
+    for (const BlobId blob : drop->blobs) release(blob);
+    keep_within_budget();
+    return {};
+  }
+  auto* run = std::get_if<RunTask>(&message);
+  if (run != nullptr) attach_body(*run);  // before anything can fail
+  std::vector<BlobId> needs;
+  const std::vector<Buffer*> buffers = buffers_of(message);
+  if (!buffers.empty()) {
+    auto named = name_blobs(buffers, run == nullptr);
+    if (!named) return fail(named);
+    needs = *std::move(named);
+  }
+  const std::optional<TaskId> task = task_of(message);
+  const bool follows = task && held_tasks_.contains(*task);
+  if (needs.empty() && !follows) {
+    note_sent(message);
+    urgent_.push_back(std::move(message));
+    return {};
+  }
+  for (const BlobId blob : needs) ++contents_.at(blob).waiting;
+  if (task) ++held_tasks_[*task];
+  held_.push_back({std::move(message), std::move(needs), task});
+  return {};
+}
+
+// The first task of a function brings its body. That may be held up or withdrawn: whichever goes
+// first takes it along.
+void Outbox::attach_body(RunTask& run) {
+  if (!run.body.empty()) {
+    bodies_.try_emplace(run.function, run.body);
+    return;
+  }
+  const auto found = bodies_.find(run.function);
+  if (found != bodies_.end()) run.body = found->second;
+}
+
+void Outbox::note_sent(const Message& message) {
+  if (const auto* run = std::get_if<RunTask>(&message); run != nullptr && !run->body.empty()) {
+    bodies_.erase(run->function);
+  }
+}
+
+// Gives the blobs the names that the other end knows. Returns those that are not all sent.
+Result<std::vector<BlobId>> Outbox::name_blobs(std::span<Buffer* const> buffers, bool once) {
+  std::vector<BlobId> needs;
+  std::vector<std::pair<int, BlobId>> named;  // blobs without an id are told apart by descriptor
+  for (Buffer* const buffer : buffers) {
+    Blob& blob = buffer->blob;
+    const auto same = std::ranges::find(named, blob.descriptor, &std::pair<int, BlobId>::first);
+    if (same == named.end()) {
+      auto name = name_blob(blob, once);
+      if (!name) {
+        for (const auto& [descriptor, made] : named) {
+          const auto content = contents_.find(made);
+          if (content != contents_.end() && content->second.once) forget(content, false);
+        }
+        return fail(name);
+      }
+      named.emplace_back(blob.descriptor, *name);
+    }
+  }
+  for (Buffer* const buffer : buffers) {
+    Blob& blob = buffer->blob;
+    const auto same = std::ranges::find(named, blob.descriptor, &std::pair<int, BlobId>::first);
+    blob = {.id = same->second, .size = blob.size, .content = blob.content};
+    const bool listed = std::ranges::find(needs, blob.id) != needs.end();
+    if (!listed && !contents_.at(blob.id).whole()) needs.push_back(blob.id);
+  }
+  return needs;
+}
+
+Result<BlobId> Outbox::name_blob(const Blob& blob, bool once) {
+  const auto use = [&](BlobId name) {
+    if (once) return;
+    Content& content = contents_.at(name);
+    if (content.users.empty()) {
+      unused_.erase(content.unused);
+      unused_bytes_ -= content.blob.size;
+    }
+    content.users.insert(blob.id);
+    names_[blob.id] = name;
+  };
+  if (!once) {
+    if (const auto found = names_.find(blob.id); found != names_.end()) return found->second;
+    if (blob.content != kUnknown) {
+      const auto found = by_content_.find(blob.content);
+      if (found != by_content_.end() && contents_.at(found->second).blob.size == blob.size) {
+        use(found->second);
+        return found->second;
+      }
+    }
+  }
+  auto bytes = read_(blob);
+  if (!bytes) return fail(bytes);
+  SKYWARD_CHECK(bytes->size() == blob.size, "{} of {} bytes", bytes->size(), blob.size);
+  const BlobId name{next_name_++};
+  Content content;
+  content.blob = {.id = name, .size = blob.size, .content = blob.content};
+  content.bytes = *std::move(bytes);
+  content.once = once;
+  if (!once) {
+    content.users.insert(blob.id);
+    names_[blob.id] = name;
+    if (blob.content != kUnknown) by_content_.try_emplace(blob.content, name);
+  }
+  contents_.emplace(name, std::move(content));
+  return name;
+}
+
+void Outbox::set_budget(std::uint64_t bytes) {
+  budget_ = bytes;
+  keep_within_budget();
+}
+
+// No task of this end refers to the blob by this name any more.
+void Outbox::release(BlobId user) {
+  const auto name = names_.find(user);
+  if (name == names_.end()) return;
+  const auto found = contents_.find(name->second);
+  names_.erase(name);
+  Content& content = found->second;
+  content.users.erase(user);
+  if (!content.users.empty()) return;
+  if (!content.whole() && content.waiting == 0) return forget(found, true);
+  content.unused = unused_.insert(unused_.end(), found->first);
+  unused_bytes_ += content.blob.size;
+}
+
+void Outbox::keep_within_budget() {
+  for (auto next = unused_.begin(); next != unused_.end() && unused_bytes_ > budget_;) {
+    const auto found = contents_.find(*next++);
+    if (found->second.waiting > 0) continue;  // a held message that nobody asks for any more
+    unused_bytes_ -= found->second.blob.size;
+    unused_.erase(found->second.unused);
+    forget(found, true);
+  }
+}
+
+void Outbox::forget(std::unordered_map<BlobId, Content>::iterator content, bool tell) {
+  const BlobId name = content->first;
+  const auto known = by_content_.find(content->second.blob.content);
+  if (known != by_content_.end() && known->second == name) by_content_.erase(known);
+  if (tell && content->second.sent > 0) urgent_.emplace_back(DropBlobs{{name}});
+  contents_.erase(content);
+}
+
+std::optional<Message> Outbox::next_urgent() {
+  if (urgent_.empty()) return std::nullopt;
+  Message message = std::move(urgent_.front());
+  urgent_.pop_front();
+  return message;
+}
+
+std::optional<Message> Outbox::next_bulk() {
+  if (held_.empty()) return std::nullopt;
+  Held& first = held_.front();
+  for (const BlobId name : first.needs) {
+    Content& content = contents_.at(name);
+    if (content.whole()) continue;
+    const std::size_t size =
+        std::min<std::size_t>(kBlobChunkBytes, content.blob.size - content.sent);
+    BlobChunk chunk{.blob = name,
+                    .size = content.blob.size,
+                    .offset = content.sent,
+                    .bytes = {content.bytes.owner, content.bytes.view.subspan(content.sent, size)}};
+    content.sent += size;
+    if (content.whole()) content.bytes = {};
+    return chunk;
+  }
+  Held whole = std::move(first);
+  held_.pop_front();
+  let_go(whole.needs);
+  if (whole.task && --held_tasks_.at(*whole.task) == 0) held_tasks_.erase(*whole.task);
+  note_sent(whole.message);
+  return std::move(whole.message);
+}
+
+// A held message no longer waits for these.
+void Outbox::let_go(const std::vector<BlobId>& needs) {
+  for (const BlobId name : needs) {
+    const auto found = contents_.find(name);
+    --found->second.waiting;
+    if (found->second.once) forget(found, false);
+  }
+  keep_within_budget();
+}
+
+std::optional<RunTask> Outbox::withdraw(TaskId task) {
+  const auto place = std::ranges::find_if(held_, [&](const Held& held) {
+    const auto* run = std::get_if<RunTask>(&held.message);
+    return run != nullptr && run->task == task;
+  });
+  if (place == held_.end()) return std::nullopt;
+  Held held = std::move(*place);
+  held_.erase(place);
+  // What follows it (credits) has lost its meaning.
+  std::erase_if(held_, [&](const Held& other) { return other.task == task; });
+  held_tasks_.erase(task);
+  let_go(held.needs);
+  return std::get<RunTask>(std::move(held.message));
+}
+
+std::uint64_t Outbox::waiting_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const auto& [name, content] : contents_) bytes += content.blob.size - content.sent;
+  return bytes;
+}
+
+}  // namespace skyward::wire

@@ -1,0 +1,98 @@
+#pragma once
+
+// What one end of a connection that carries no descriptors still has to say. Large buffers travel
+// as a row of BlobChunk messages, and everything that needs none of them goes past: a small task, a
+// cancellation, a heartbeat never waits behind a gigabyte.
+//
+// Order is kept where it means something: a message follows the last part of each blob that it
+// uses, and the messages of one task stay in order. The same bytes go only once: a blob with a
+// known ContentId that the other end has is referred to; what no task uses any more stays there up
+// to a budget, the longest unused goes first.
+//
+// Pure: the owner numbers and writes what next_urgent() and next_bulk() give.
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <list>
+#include <map>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "skyward/base/error.h"
+#include "skyward/wire/message.h"
+
+namespace skyward::wire {
+
+class Outbox {
+ public:
+  // The bytes of a blob, for reading. May fail with `exhausted`.
+  using Read = std::function<Result<SharedBytes>(const Blob&)>;
+  explicit Outbox(Read read) : read_(std::move(read)) {}
+
+  // Takes a message; on failure (a blob cannot be read) it is untouched. DropBlobs is taken apart:
+  // what it names may stay at the other end for a while.
+  Status push(Message& message);
+
+  // Bytes of unused blobs that may stay at the other end.
+  void set_budget(std::uint64_t bytes);
+
+  // The next message that waits for no blob. All of them go before anything of next_bulk().
+  std::optional<Message> next_urgent();
+  // The next part of a blob, or the message that waited for it. To be asked whenever the connection
+  // has nothing to write.
+  std::optional<Message> next_bulk();
+
+  // Takes a task back that still waits for its blobs. Nothing when it has gone or never came.
+  std::optional<RunTask> withdraw(TaskId task);
+
+  // Bytes that wait in blobs.
+  std::uint64_t waiting_bytes() const;
+  bool empty() const { return urgent_.empty() && held_.empty(); }
+
+ private:
+  // A blob as the other end knows it.
+  struct Content {
+    Blob blob;          // under the name that it has there
+    SharedBytes bytes;  // until all are sent
+    std::uint64_t sent = 0;
+    std::unordered_set<BlobId> users;      // names by which tasks of this end refer to it
+    std::uint32_t waiting = 0;             // held messages that need it
+    bool once = false;                     // for one message only, which takes it along
+    std::list<BlobId>::iterator unused{};  // place among the unused, if users is empty
+
+    bool whole() const { return sent == blob.size; }
+  };
+  struct Held {
+    Message message;
+    std::vector<BlobId> needs;
+    std::optional<TaskId> task;
+  };
+
+  Result<std::vector<BlobId>> name_blobs(std::span<Buffer* const> buffers, bool once);
+  Result<BlobId> name_blob(const Blob& blob, bool once);
+  void attach_body(RunTask& run);
+  void release(BlobId user);
+  void forget(std::unordered_map<BlobId, Content>::iterator content, bool tell);
+  void let_go(const std::vector<BlobId>& needs);
+  void note_sent(const Message& message);
+  void keep_within_budget();
+
+  Read read_;
+  std::deque<Message> urgent_;
+  std::deque<Held> held_;
+  std::unordered_map<TaskId, std::uint32_t> held_tasks_;  // messages held of each task
+  std::unordered_map<FunctionId, Buffer> bodies_;         // not sent yet
+  std::unordered_map<BlobId, Content> contents_;
+  std::unordered_map<BlobId, BlobId> names_;  // ours → the other end's
+  std::map<ContentId, BlobId> by_content_;
+  std::list<BlobId> unused_;  // the longest unused first
+  std::uint64_t unused_bytes_ = 0;
+  std::uint64_t budget_ = 0;
+  std::uint64_t next_name_ = 1;
+};
+
+}  // namespace skyward::wire

@@ -1,0 +1,280 @@
+// Both ends of blobs in parts: what leaves an Outbox arrives in a BlobInbox as it was.
+
+#include "skyward/wire/outbox.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include "skyward/spec/limits.h"
+#include "skyward/wire/blob_inbox.h"
+
+namespace skyward::wire {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr std::size_t kBig = 3 * kBlobChunkBytes + 17;
+
+// Blobs whose memory is a string; the descriptor only names it.
+class Store {
+ public:
+  Blob make(std::uint64_t id, std::size_t size, char fill) {
+    auto bytes = std::make_shared<std::string>(size, fill);
+    for (std::size_t i = 0; i < size; i += 1000) (*bytes)[i] = static_cast<char>(i / 1000);
+    Blob blob{.id = BlobId{id}, .size = size, .descriptor = ++last_, .storage = bytes};
+    kept_[last_] = bytes;
+    return blob;
+  }
+  Blob named(Blob blob, std::uint8_t content) {
+    blob.content[0] = content;
+    return blob;
+  }
+  Result<SharedBytes> read(const Blob& blob) {
+    ++reads;
+    if (broken) return fail(ErrorKind::exhausted, "no memory to read");
+    const auto& bytes = kept_.at(blob.descriptor);
+    return SharedBytes(bytes, as_bytes(*bytes));
+  }
+  std::string text(int descriptor) { return *kept_.at(descriptor); }
+
+  int reads = 0;
+  bool broken = false;
+
+ private:
+  int last_ = 10;
+  std::map<int, std::shared_ptr<std::string>> kept_;
+};
+
+class OutboxTest : public testing::Test {
+ protected:
+  RunTask call(std::uint64_t task, const std::vector<Blob>& blobs, const std::string& body = {}) {
+    RunTask run;
+    run.task = TaskId{task};
+    run.arguments.buffers.push_back(small_buffer(SharedBytes(std::string("pickle"))));
+    for (const Blob& blob : blobs) run.arguments.buffers.push_back(blob_buffer(blob, 0, blob.size));
+    if (!body.empty()) run.body = small_buffer(SharedBytes(std::string(body)));
+    return run;
+  }
+  void push(Message message) {
+    const Status taken = outbox.push(message);
+    ASSERT_TRUE(taken) << taken.error().message;
+  }
+  // What leaves while nothing else is on the wire, as words: "chunk 1", "run 7", "drop 1".
+  std::vector<std::string> drain() {
+    std::vector<std::string> words;
+    while (true) {
+      auto message = outbox.next_urgent();
+      if (!message) message = outbox.next_bulk();
+      if (!message) return words;
+      words.push_back(carry(*message));
+    }
+  }
+  std::string carry(Message& message) {
+    if (const auto* chunk = std::get_if<BlobChunk>(&message)) {
+      EXPECT_LE(chunk->bytes.size(), kBlobChunkBytes);
+      EXPECT_TRUE(inbox.take(*chunk));
+      return "chunk " + std::to_string(chunk->blob.value);
+    }
+    if (const auto* drop = std::get_if<DropBlobs>(&message)) {
+      inbox.drop(drop->blobs);
+      return "drop " + std::to_string(drop->blobs.front().value);
+    }
+    if (std::holds_alternative<CancelTask>(message)) return "cancel";
+    const Status filled = inbox.fill_in(message);
+    EXPECT_TRUE(filled) << filled.error().message;
+    arrived.push_back(message);
+    if (const auto* run = std::get_if<RunTask>(&message)) {
+      return "run " + std::to_string(run->task.value) + (run->body.empty() ? "" : " with body");
+    }
+    inbox.drop_those_of(message);
+    return "answer " + std::to_string(std::get_if<TaskResult>(&message) != nullptr
+                                          ? std::get<TaskResult>(message).task.value
+                                          : std::get<StreamItem>(message).task.value);
+  }
+
+  Store theirs;
+  Store ours;
+  Outbox outbox{[this](const Blob& blob) { return ours.read(blob); }};
+  BlobInbox inbox{[this](std::uint64_t size) -> Result<BlobInbox::Room> {
+    if (theirs.broken) return fail(ErrorKind::exhausted, "no memory to store");
+    BlobInbox::Room room;
+    room.blob = theirs.make(0, size, '?');
+    const auto bytes = std::static_pointer_cast<const std::string>(room.blob.storage);
+    room.bytes = std::as_writable_bytes(std::span(const_cast<std::string&>(*bytes)));
+    return room;
+  }};
+  std::vector<Message> arrived;
+};
+
+TEST_F(OutboxTest, ABlobArrivesInPartsBeforeItsMessage) {
+  const Blob blob = ours.make(5, kBig, 'x');
+  push(call(1, {blob}));
+  EXPECT_THAT(drain(), testing::ElementsAre("chunk 1", "chunk 1", "chunk 1", "chunk 1", "run 1"));
+  const auto& run = std::get<RunTask>(arrived.at(0));
+  EXPECT_EQ(theirs.text(run.arguments.buffers.at(1).blob.descriptor), ours.text(blob.descriptor));
+  EXPECT_TRUE(outbox.empty());
+}
+
+TEST_F(OutboxTest, SmallTasksPassABigOne) {
+  push(call(1, {ours.make(5, kBig, 'x')}));
+  auto part = outbox.next_bulk();
+  ASSERT_TRUE(part);
+  carry(*part);
+  push(call(2, {}));
+  push(CancelTask{TaskId{9}});
+  EXPECT_THAT(drain(),
+              testing::ElementsAre("run 2", "cancel", "chunk 1", "chunk 1", "chunk 1", "run 1"));
+}
+
+TEST_F(OutboxTest, TheSameBlobAndTheSameContentGoOnce) {
+  const Blob blob = ours.named(ours.make(5, kBig, 'x'), 1);
+  const Blob twin = ours.named(ours.make(6, kBig, 'x'), 1);
+  push(call(1, {blob}));
+  push(call(2, {blob}));
+  push(call(3, {twin, blob}));
+  EXPECT_THAT(drain(), testing::ElementsAre("chunk 1", "chunk 1", "chunk 1", "chunk 1", "run 1",
+                                            "run 2", "run 3"));
+  EXPECT_EQ(ours.reads, 1);
+  push(call(4, {twin}));
+  EXPECT_THAT(drain(), testing::ElementsAre("run 4"));
+}
+
+TEST_F(OutboxTest, WhatNobodyUsesStaysUpToTheBudget) {
+  outbox.set_budget(kBig + 1);
+  const Blob first = ours.named(ours.make(5, kBig, 'x'), 1);
+  const Blob second = ours.named(ours.make(6, kBig, 'y'), 2);
+  push(call(1, {first}));
+  push(call(2, {second}));
+  drain();
+  push(DropBlobs{{BlobId{5}}});
+  EXPECT_THAT(drain(), testing::IsEmpty());
+  push(call(3, {ours.named(ours.make(7, kBig, 'x'), 1)}));
+  EXPECT_THAT(drain(), testing::ElementsAre("run 3"));
+  push(DropBlobs{{BlobId{6}}});
+  push(DropBlobs{{BlobId{7}}});  // the other has been unused for longer
+  EXPECT_THAT(drain(), testing::ElementsAre("drop 2"));
+  push(call(4, {second}));
+  EXPECT_THAT(drain(), testing::Contains("chunk 3").Times(4));
+}
+
+TEST_F(OutboxTest, WithoutABudgetNothingStays) {
+  push(call(1, {ours.make(5, kBig, 'x')}));
+  drain();
+  push(DropBlobs{{BlobId{5}}});
+  EXPECT_THAT(drain(), testing::ElementsAre("drop 1"));
+  EXPECT_EQ(inbox.count(), 0U);
+}
+
+TEST_F(OutboxTest, AWithdrawnTaskGivesTheWayFree) {
+  push(call(1, {ours.make(5, kBig, 'x')}));
+  auto part = outbox.next_bulk();
+  ASSERT_TRUE(part);
+  carry(*part);
+  push(call(2, {ours.make(6, 10, 'y')}));
+  const auto run = outbox.withdraw(TaskId{1});
+  ASSERT_TRUE(run);
+  EXPECT_EQ(run->task.value, 1U);
+  push(DropBlobs{{BlobId{5}}});  // the engine's answer to the end of the task
+  EXPECT_THAT(drain(), testing::ElementsAre("drop 1", "chunk 2", "run 2"));
+  EXPECT_EQ(inbox.count(), 1U);
+  EXPECT_FALSE(outbox.withdraw(TaskId{2})) << "it has gone";
+}
+
+TEST_F(OutboxTest, TheBodyGoesWithWhicheverTaskGoesFirst) {
+  push(call(1, {ours.make(5, kBig, 'x')}, "body"));
+  push(call(2, {}));  // the core counts on the first to bring the body
+  auto message = outbox.next_urgent();
+  ASSERT_TRUE(message);
+  EXPECT_EQ(carry(*message), "run 2 with body");
+  push(call(3, {}));
+  EXPECT_THAT(drain(), testing::ElementsAre("run 3", "chunk 1", "chunk 1", "chunk 1", "chunk 1",
+                                            "run 1 with body"));
+}
+
+TEST_F(OutboxTest, TheBodyOfAWithdrawnTaskIsNotLost) {
+  push(call(1, {ours.make(5, kBig, 'x')}, "body"));
+  ASSERT_TRUE(outbox.withdraw(TaskId{1}));
+  push(call(2, {}));
+  EXPECT_THAT(drain(), testing::ElementsAre("run 2 with body"));
+}
+
+TEST_F(OutboxTest, ALargeBodyIsABlobForAllItsTasks) {
+  RunTask first = call(1, {});
+  first.body = blob_buffer(ours.make(5, kBig, 'f'), 0, kBig);
+  push(first);
+  push(call(2, {}));
+  EXPECT_THAT(drain(), testing::ElementsAre("chunk 1", "chunk 1", "chunk 1", "chunk 1",
+                                            "run 1 with body", "run 2 with body"));
+}
+
+TEST_F(OutboxTest, AnswersOfOneTaskStayInOrder) {
+  StreamItem item{.task = TaskId{4}};
+  item.payload.buffers.push_back(blob_buffer(ours.make(0, kBig, 'i'), 0, kBig));
+  push(item);
+  push(StreamItem{.task = TaskId{4}});
+  push(TaskResult{.task = TaskId{8}});
+  push(TaskResult{.task = TaskId{4}});
+  EXPECT_THAT(drain(), testing::ElementsAre("answer 8", "chunk 1", "chunk 1", "chunk 1", "chunk 1",
+                                            "answer 4", "answer 4", "answer 4"));
+  EXPECT_EQ(inbox.count(), 0U) << "a result takes its blobs along";
+}
+
+TEST_F(OutboxTest, OneAnswerMayHaveSeveralBlobs) {
+  const Blob one = ours.make(0, 100, 'a');
+  const Blob two = ours.make(0, 200, 'b');
+  TaskResult result{.task = TaskId{4}};
+  result.payload.buffers = {blob_buffer(one, 0, 50), blob_buffer(two, 10, 20),
+                            blob_buffer(one, 50, 50)};
+  push(result);
+  EXPECT_THAT(drain(), testing::ElementsAre("chunk 1", "chunk 2", "answer 4"));
+  const auto& buffers = std::get<TaskResult>(arrived.at(0)).payload.buffers;
+  EXPECT_EQ(theirs.text(buffers[0].blob.descriptor), ours.text(one.descriptor));
+  EXPECT_EQ(theirs.text(buffers[1].blob.descriptor), ours.text(two.descriptor));
+  EXPECT_EQ(buffers[2].blob.descriptor, buffers[0].blob.descriptor);
+  EXPECT_EQ(buffers[1].offset, 10U);
+}
+
+TEST_F(OutboxTest, ABlobThatCannotBeReadFailsItsMessageAlone) {
+  ours.broken = true;
+  Message message = call(1, {ours.make(5, kBig, 'x')}, "body");
+  const Status taken = outbox.push(message);
+  ASSERT_FALSE(taken);
+  EXPECT_THAT(taken.error().message, HasSubstr("no memory to read"));
+  EXPECT_EQ(std::get<RunTask>(message).task.value, 1U);
+  push(call(2, {}));
+  EXPECT_THAT(drain(), testing::ElementsAre("run 2 with body"));
+}
+
+TEST_F(OutboxTest, WithoutRoomTheReceiverKnowsWhy) {
+  theirs.broken = true;
+  push(call(1, {ours.make(5, kBig, 'x')}));
+  while (auto part = outbox.next_bulk()) {
+    if (const auto* chunk = std::get_if<BlobChunk>(&*part)) {
+      EXPECT_TRUE(inbox.take(*chunk));
+      continue;
+    }
+    const Status filled = inbox.fill_in(*part);
+    ASSERT_FALSE(filled);
+    EXPECT_EQ(filled.error().kind, ErrorKind::exhausted);
+    EXPECT_THAT(filled.error().message, HasSubstr("no memory to store"));
+  }
+}
+
+TEST_F(OutboxTest, PartsOutOfPlaceAreRefused) {
+  const SharedBytes ten(std::string(10, 'x'));
+  EXPECT_FALSE(inbox.take({BlobId{1}, 20, 5, ten}));
+  ASSERT_TRUE(inbox.take({BlobId{2}, 20, 0, ten}));
+  EXPECT_FALSE(inbox.take({BlobId{2}, 20, 0, ten})) << "twice";
+  EXPECT_FALSE(inbox.take({BlobId{2}, 15, 10, ten})) << "another size";
+  Message early = call(1, {});
+  std::get<RunTask>(early).arguments.buffers.push_back(
+      blob_buffer({.id = BlobId{2}, .size = 20}, 0, 20));
+  EXPECT_EQ(inbox.fill_in(early).error().kind, ErrorKind::invalid) << "half of it has come";
+}
+
+}  // namespace
+}  // namespace skyward::wire

@@ -1,0 +1,102 @@
+#pragma once
+
+// What the engine says to an agent. See message.h.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "skyward/spec/id.h"
+#include "skyward/wire/payload.h"
+
+namespace skyward::wire {
+
+using KeyValues = std::vector<std::pair<std::string, std::string>>;
+
+// First word on every connection. `last_received` is the sequence number up to which the engine has
+// the agent's messages (0 on the first connection), so that the agent re-sends from there.
+struct Hello {
+  std::uint32_t protocol = 0;
+  std::string version;  // of the program, for the message when protocols differ
+  std::string pool;     // job id
+  NodeId node;
+  bool descriptors = false;  // the connection is a Unix socket: blobs go by descriptor
+  std::uint64_t last_received = 0;
+  std::string token;  // this pool's secret; an agent serves no other than that of its first
+  bool operator==(const Hello&) const = default;
+};
+
+// How to run one worker: `environment` is set over the agent's own (COMPUTE_POOL, rank variables,
+// user's env).
+struct WorkerSpec {
+  KeyValues environment;
+  bool operator==(const WorkerSpec&) const = default;
+};
+
+// What this node is. Sent once, after Welcome; the agent bootstraps, starts the workers and answers
+// Ready or Failed.
+struct Configure {
+  // argv of a worker process; it speaks worker_protocol.h on descriptor 3.
+  std::vector<std::string> worker_command;
+  std::string directory;            // working directory of the workers; made if missing
+  std::vector<WorkerSpec> workers;  // one per worker (MIG partition), by index
+  std::uint32_t concurrency = 1;    // slots per worker; each slot is a process of its own
+  std::string bootstrap;            // bash script run before the workers; empty: nothing to do
+  KeyValues bootstrap_environment;  // values that must not stand in the script (indexes, tokens)
+  std::uint32_t heartbeat_ms = 1000;
+  std::uint32_t metrics_ms = 2000;  // 0: no metrics
+  // The dead man's switch; both need no driver and no network. 0: none.
+  std::uint64_t lease_ms = 0;     // the engine may be silent for so long
+  std::uint64_t lifetime_ms = 0;  // the node ends so long after this message, whatever happens
+  std::vector<std::string> end_command;  // argv that ends the machine then; empty: the agent ends
+  bool operator==(const Configure&) const = default;
+};
+
+struct RunTask {
+  TaskId task;
+  std::uint32_t attempt = 1;
+  std::optional<std::uint32_t> worker;  // this worker only (broadcast); else any free slot
+  FunctionId function;
+  Buffer body;  // the function, when this node does not have it yet; else empty
+  Payload arguments;
+  std::uint64_t timeout_ms = 0;     // run time allowed on the worker; 0: none
+  std::uint32_t stream_window = 0;  // > 0: send a generator's items one by one, this many ahead
+  bool operator==(const RunTask&) const = default;
+};
+
+// Interrupt the task (SIGINT in its worker, SIGKILL after kCancelGrace) or take it from the queue.
+// Answered by its TaskResult.
+struct CancelTask {
+  TaskId task;
+  bool operator==(const CancelTask&) const = default;
+};
+
+// Give back up to `count` tasks that no worker has seen, newest first: another node is idle.
+// Answered by Recalled.
+struct RecallTasks {
+  std::uint32_t count = 0;
+  bool operator==(const RecallTasks&) const = default;
+};
+
+// The reader has taken `count` items of a stream.
+struct StreamCredit {
+  TaskId task;
+  std::uint32_t count = 0;
+  bool operator==(const StreamCredit&) const = default;
+};
+
+// No task refers to these any more: close the descriptors. Also ends a blob that is half sent.
+struct DropBlobs {
+  std::vector<BlobId> blobs;
+  bool operator==(const DropBlobs&) const = default;
+};
+
+// End all workers (running tasks are interrupted; SIGKILL after `grace_ms`) and the agent itself.
+struct Shutdown {
+  std::uint32_t grace_ms = 0;
+  bool operator==(const Shutdown&) const = default;
+};
+
+}  // namespace skyward::wire

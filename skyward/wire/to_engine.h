@@ -1,0 +1,122 @@
+#pragma once
+
+// What an agent says to the engine. See message.h.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "skyward/spec/id.h"
+#include "skyward/wire/payload.h"
+
+namespace skyward::wire {
+
+// Answer to Hello, or the refusal of another protocol (`refusal` says why, and the connection
+// ends).
+struct Welcome {
+  std::uint32_t protocol = 0;
+  std::string version;
+  std::uint64_t process = 0;  // pid, for people
+  std::string hostname;
+  std::uint64_t last_received = 0;
+  std::string refusal;
+  std::uint64_t blob_bytes = 0;  // blobs that no task uses may stay here up to so many bytes
+  bool operator==(const Welcome&) const = default;
+};
+
+// A step of the bootstrap is done: "uv", "apt", "deps", "volumes", "skyward", "server".
+struct BootstrapStep {
+  std::string step;
+  std::uint64_t elapsed_ms = 0;  // since Configure
+  bool operator==(const BootstrapStep&) const = default;
+};
+
+// All workers have greeted. `accelerators`: model name of each device found, empty without.
+struct Ready {
+  std::vector<std::string> accelerators;
+  std::uint64_t elapsed_ms = 0;
+  bool operator==(const Ready&) const = default;
+};
+
+// This node cannot work: the failed step ("server" when the workers do not start), the command, how
+// it ended, its last lines.
+struct Failed {
+  std::string step;
+  std::string command;
+  std::string reason;  // "exit code 1", "killed by signal 9 (SIGKILL)", "timed out after 600 s"
+  std::vector<std::string> lines;
+  bool operator==(const Failed&) const = default;
+};
+
+enum class TaskStatus : std::uint8_t {
+  ok,           // the payload is the result; for a stream: it ended
+  raised,       // the payload describes the function's own exception
+  worker_died,  // `detail` says how: signal, exit code, memory
+  cancelled,    // by CancelTask
+  timed_out,    // ran longer than RunTask.timeout_ms
+};
+
+struct TaskResult {
+  TaskId task;
+  std::uint32_t attempt = 1;
+  TaskStatus status = TaskStatus::ok;
+  std::uint32_t worker = 0;
+  Payload payload;
+  std::uint64_t run_ns = 0;       // time inside the worker
+  std::string detail;             // for worker_died and timed_out
+  std::vector<std::string> tail;  // last lines of output, unless status is ok
+  std::vector<BlobId> retained;  // argument blobs the worker still has mapped: never to be recycled
+  bool operator==(const TaskResult&) const = default;
+};
+
+struct StreamItem {
+  TaskId task;
+  std::uint32_t attempt = 1;
+  Payload payload;
+  bool operator==(const StreamItem&) const = default;
+};
+
+enum class OutputStream : std::uint8_t { out = 1, err = 2 };
+
+// One line of a task's output, without its newline. task 0: written while no task ran.
+struct OutputLine {
+  TaskId task;
+  std::uint32_t worker = 0;
+  OutputStream stream = OutputStream::out;
+  std::int64_t wall_us = 0;  // microseconds since 1970, node's clock
+  std::string text;
+  bool operator==(const OutputLine&) const = default;
+};
+
+struct Output {
+  std::vector<OutputLine> lines;
+  bool operator==(const Output&) const = default;
+};
+
+struct Recalled {
+  std::vector<TaskId> tasks;
+  bool operator==(const Recalled&) const = default;
+};
+
+// Memory in MiB. GPU values: utilization averaged over devices, memory summed, temperature maximum;
+// nothing without a GPU.
+struct MetricsSample {
+  double cpu_percent = 0;
+  double memory_percent = 0;
+  double memory_used_mb = 0;
+  double memory_total_mb = 0;
+  std::optional<double> gpu_utilization;
+  std::optional<double> gpu_memory_used_mb;
+  std::optional<double> gpu_memory_total_mb;
+  std::optional<double> gpu_temperature;
+  bool operator==(const MetricsSample&) const = default;
+};
+
+// The last word of an agent that ends; it will not answer another connection.
+struct Farewell {
+  std::string reason;
+  bool operator==(const Farewell&) const = default;
+};
+
+}  // namespace skyward::wire

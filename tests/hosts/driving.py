@@ -1,0 +1,119 @@
+"""Programs that open pools, run at the driver's desk of a bed."""
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bed import Bed, Host, end_with_parent, until
+
+LIMIT_SECONDS = 120.0
+
+START = """\
+import json, os, sys, time
+import skyward as sky
+BED = json.loads(os.environ["BED"])
+
+def provider(**changes):
+    settings = {"hosts": BED["hosts"], "user": "root", "identity_file": BED["key"],
+                "host_keys": BED["known_hosts"], "config": BED["config"]}
+    return sky.SSH(**{**settings, **changes})
+
+def tell(**facts):
+    print("FACTS " + json.dumps(facts), flush=True)
+
+def pool(nodes, **options):
+    changes = options.pop("provider", {})
+    options.setdefault("display", "quiet")
+    return sky.ComputePool(provider(**changes), nodes=nodes, **options)
+"""
+
+
+@dataclass
+class Told:
+    """What a program left: its facts, all that it printed, and how it ended."""
+
+    facts: dict[str, Any]
+    out: str
+    err: str
+    code: int
+
+
+def begin(
+    bed: Bed,
+    program: str,
+    hosts: Sequence[Host],
+    folder: Path,
+    env: Mapping[str, str] | None = None,
+    known: str | None = None,
+) -> "subprocess.Popen[str]":
+    """Starts a program at the desk. Its ssh knows the keys of all hosts, or `known` lines."""
+    (folder / "ssh_config").write_text("")  # whatever this machine's user has set for ssh
+    known_hosts = folder / "known_hosts"
+    known_hosts.write_text(bed.known_hosts() if known is None else known)
+    script = folder / "program.py"
+    script.write_text(START + textwrap.dedent(program))
+    told = {
+        "hosts": [host.address for host in hosts],
+        "key": str(bed.key),
+        "known_hosts": str(known_hosts),
+        "config": str(folder / "ssh_config"),
+    }
+    state = bed.directory / "driver"
+    variables = {
+        **{k: v for k, v in os.environ.items() if not k.startswith(("PIP_", "UV_", "XDG_"))},
+        "HOME": str(bed.desk_home),
+        "XDG_CACHE_HOME": str(state / "cache"),
+        "XDG_STATE_HOME": str(state / "state"),
+        "BED": json.dumps(told),
+        **(env or {}),
+    }
+    return subprocess.Popen(
+        bed.desk([sys.executable, str(script)]),
+        env=variables,
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=end_with_parent,
+    )
+
+
+def finish(driver: "subprocess.Popen[str]", limit: float = LIMIT_SECONDS) -> Told:
+    """Waits for a program, whatever becomes of it; a hang fails."""
+    try:
+        out, err = driver.communicate(timeout=limit)
+    except subprocess.TimeoutExpired:
+        driver.kill()
+        out, err = driver.communicate()
+        raise AssertionError(f"the program hung for {limit} s; it printed:\n{out}\n{err}") from None
+    facts: dict[str, Any] = {}
+    for line in out.splitlines():
+        if line.startswith("FACTS "):
+            facts.update(json.loads(line[6:]))
+    return Told(facts, out, err, driver.returncode)
+
+
+def drive(bed: Bed, program: str, hosts: Sequence[Host], folder: Path, **options: Any) -> Told:
+    """Runs a program that must end well; its facts."""
+    limit = options.pop("limit", LIMIT_SECONDS)
+    told = finish(begin(bed, program, hosts, folder, **options), limit)
+    assert told.code == 0, f"exit code {told.code}\n{told.out}\n{told.err}"
+    return told
+
+
+def nothing_is_left_on(hosts: Sequence[Host], seconds: float = 15.0) -> None:
+    """Fails when a process of ours outlives its pool for so long."""
+    for host in hosts:
+        if host.first:
+            until(
+                lambda host=host: not host.processes(),  # type: ignore[misc]
+                seconds,
+                f"processes left on {host.name}: {host.processes()}",
+            )

@@ -1,0 +1,270 @@
+"""500 tasks run while something breaks. After each fault: every result is right or clearly failed,
+none is delivered twice, nothing hangs, and nothing is left on any host."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bed import HERE, POLL, Bed, Host, run, until
+from driving import Told, begin, finish, nothing_is_left_on
+
+TASKS = 500
+NODES = 4
+LEASE_SECONDS = 8
+
+PROGRAM = f"""
+import collections, threading
+
+@sky.compute
+def work(i):
+    with open("/tmp/ran", "a") as file:
+        file.write(f"{{i}}\\n")
+    time.sleep(0.03)  # on a worker
+    return i * i
+
+answered = collections.Counter()
+began = time.monotonic()
+with pool({NODES}, concurrency=2, lease={LEASE_SECONDS}) as p:
+    work(-1) @ p
+    tell(ready=time.monotonic() - began)
+    began = time.monotonic()
+    futures = []
+    for i in range({TASKS}):
+        future = p.submit(work(i))
+        future.add_done_callback(lambda _, i=i: answered.update([i]))
+        futures.append(future)
+    print("GO", flush=True)
+    good, wrong, failed = 0, 0, collections.Counter()
+    for i, future in enumerate(futures):
+        try:
+            result = future.result(timeout=100)
+            good, wrong = good + (result == i * i), wrong + (result != i * i)
+        except Exception as error:
+            failed[type(error).__name__ + ": " + str(error)[:200]] += 1
+    tell(good=good, wrong=wrong, failed=dict(failed), seconds=time.monotonic() - began,
+         answered=len(answered), most=max(answered.values()))
+tell(closed=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def hosts(bed: Bed) -> list[Host]:
+    return bed.add(*(f"f{i}" for i in range(NODES + 2)))
+
+
+@pytest.fixture(autouse=True)
+def whole_hosts(hosts: list[Host]) -> Iterator[None]:
+    """Every test begins and ends with all hosts on, reachable and idle."""
+    for host in hosts:
+        host.run("rm -f /tmp/ran")
+    yield
+    for host in hosts:
+        host.heal()
+        if not host.first:
+            host.start()
+    nothing_is_left_on(hosts, seconds=2 * LEASE_SECONDS + 20)
+
+
+def run_while(
+    bed: Bed,
+    hosts: list[Host],
+    folder: Path,
+    fault: Callable[[], Any],
+    env: Mapping[str, str] | None = None,
+) -> Told:
+    """The program, with the fault as soon as tasks run."""
+    driver = begin(bed, PROGRAM, hosts, folder, env=env)
+    assert driver.stdout is not None
+    seen = []
+    for line in driver.stdout:
+        seen.append(line)
+        if line == "GO\n":
+            break
+    else:
+        told = finish(driver)
+        raise AssertionError(f"no pool: {''.join(seen)}\n{told.err}")
+    fault()
+    told = finish(driver)
+    assert told.code == 0, told.err
+    facts = told.facts
+    assert facts["closed"], told.err
+    assert facts["wrong"] == 0
+    assert facts["answered"] == TASKS and facts["most"] == 1, "each was answered once"
+    assert facts["good"] + sum(facts["failed"].values()) == TASKS
+    return told
+
+
+def ran(hosts: list[Host]) -> Counter[int]:
+    """How often each task began, on all hosts."""
+    counts: Counter[int] = Counter()
+    for host in hosts:
+        if host.first:
+            counts.update(int(line) for line in host.run("cat /tmp/ran").stdout.split())
+    del counts[-1]
+    return counts
+
+
+def all_good_once(told: Told, hosts: list[Host]) -> None:
+    assert told.facts["good"] == TASKS, told.facts
+    counts = ran(hosts)
+    assert len(counts) == TASKS and set(counts.values()) == {1}, "no task ran twice"
+
+
+def agent_of(host: Host) -> int:
+    """The daemon, not the relay of the connection to it."""
+    processes = host.processes()
+
+    def is_daemon(pid: int) -> bool:  # a relay may lead its session too, but is a child of sshd's
+        parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        return os.getsid(pid) == pid and "sshd" not in processes.get(parent, "")
+
+    (agent,) = [
+        pid for pid, line in processes.items() if "skyward-agent connect" in line and is_daemon(pid)
+    ]
+    return agent
+
+
+def test_without_a_fault(bed: Bed, hosts: list[Host], tmp_path: Path) -> None:
+    all_good_once(run_while(bed, hosts, tmp_path, lambda: None), hosts)
+
+
+def test_the_agent_is_killed(bed: Bed, hosts: list[Host], tmp_path: Path) -> None:
+    told = run_while(bed, hosts, tmp_path, lambda: os.kill(agent_of(hosts[1]), signal.SIGKILL))
+    assert told.facts["good"] == TASKS, told.facts
+
+
+def test_the_connection_is_killed(bed: Bed, hosts: list[Host], tmp_path: Path) -> None:
+    """sshd's processes of two connections: the agents live on, and nothing runs twice."""
+
+    def kill() -> None:
+        for host in hosts[:2]:
+            for pid in host.sessions():
+                os.kill(pid, signal.SIGKILL)
+
+    all_good_once(run_while(bed, hosts, tmp_path, kill), hosts)
+
+
+def test_a_host_dies(bed: Bed, hosts: list[Host], tmp_path: Path) -> None:
+    told = run_while(bed, hosts, tmp_path, hosts[2].kill)
+    assert told.facts["good"] == TASKS, told.facts
+
+
+def test_a_host_loses_power_and_boots_again(bed: Bed, hosts: list[Host], tmp_path: Path) -> None:
+    """The wire is dead first, so that no goodbye gets out; then another life answers there."""
+
+    def reboot() -> None:
+        hosts[0].cut()
+        hosts[0].kill()
+        hosts[0].start()
+        hosts[0].heal()
+
+    told = run_while(bed, hosts, tmp_path, reboot)
+    assert told.facts["good"] == TASKS, told.facts
+
+
+def test_the_driver_is_killed(bed: Bed, hosts: list[Host], tmp_path: Path) -> None:
+    driver = begin(bed, PROGRAM, hosts, tmp_path)
+    assert driver.stdout is not None
+    assert any(line == "GO\n" for line in driver.stdout)
+    assert sum(len(host.processes()) for host in hosts) > NODES
+    driver.send_signal(signal.SIGKILL)
+    driver.communicate(timeout=10)
+    nothing_is_left_on(hosts, seconds=2 * LEASE_SECONDS + 10)
+
+
+def test_a_link_is_down_for_five_seconds(bed: Bed, hosts: list[Host], tmp_path: Path) -> None:
+    def pause() -> None:
+        hosts[0].cut()
+        hosts[1].cut_answers()
+        wait_seconds(5)
+        hosts[0].heal()
+        hosts[1].heal()
+
+    all_good_once(run_while(bed, hosts, tmp_path, pause), hosts)
+
+
+def test_a_link_is_down_for_ever(bed: Bed, hosts: list[Host], tmp_path: Path) -> None:
+    told = run_while(bed, hosts, tmp_path, hosts[3].cut)
+    assert told.facts["good"] == TASKS, told.facts
+    assert told.facts["seconds"] < 60
+
+
+def test_answers_vanish(bed: Bed, hosts: list[Host], tmp_path: Path) -> None:
+    """A half-open connection: what is sent arrives, and nothing comes back, for ever."""
+    told = run_while(bed, hosts, tmp_path, hosts[3].cut_answers)
+    assert told.facts["good"] == TASKS, told.facts
+    assert told.facts["seconds"] < 60
+
+
+def test_a_slow_line_that_loses_packets(bed: Bed, hosts: list[Host], tmp_path: Path) -> None:
+    """100 ms each way between the desk and all hosts, and 2 % of all packets lost."""
+    if not Path("/dev/net/tun").exists():
+        pytest.skip("this machine has no /dev/net/tun")
+    devices = ["p-desk", *(f"p-{host.name}" for host in hosts)]
+    line = subprocess.Popen(
+        ["nsenter", f"--net=/run/netns/{bed.namespace('r')}", sys.executable]
+        + [str(HERE / "slow_line.py"), "100", "2", *devices],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert line.stdout is not None and line.stdout.readline() == "ready\n"
+        all_good_once(run_while(bed, hosts, tmp_path, lambda: None), hosts)
+    finally:
+        line.kill()
+        line.wait(10)
+        for device in devices:
+            bed.router("rule", "del", "iif", device, "lookup", "77", "priority", "50")
+
+
+def test_a_disk_is_full(bed: Bed, hosts: list[Host], tmp_path: Path) -> None:
+    """First under a running pool, then before a pool: a clear error that names the place."""
+    host = hosts[0]
+    host.run("mkdir -p $HOME/.cache && mount -t tmpfs -o size=24m full $HOME/.cache")
+    fill = "dd if=/dev/zero of=$HOME/.cache/filler bs=64k; cat $HOME/.cache/filler >/dev/null"
+    try:
+        told = run_while(bed, hosts, tmp_path, lambda: host.run(fill))
+        assert told.facts["good"] == TASKS, told.facts
+        host.run("rm -rf $HOME/.cache/skyward; " + fill)
+        told = finish(begin(bed, PROGRAM, [host, *hosts[1:NODES]], tmp_path))
+        assert told.code != 0
+        assert "No space left on device" in told.err, told.err
+        assert host.name in told.err or host.address in told.err or "node 0" in told.err
+    finally:
+        nothing_is_left_on(hosts)
+        host.run("umount $HOME/.cache")
+
+
+def test_clocks_jump(bed: Bed, hosts: list[Host], tmp_path: Path) -> None:
+    """The driver's wall clock goes ten days ahead, then a year back. (The hosts' clocks are this
+    machine's, which nobody may set.)"""
+    if shutil.which("cc") is None:
+        pytest.skip("needs a C compiler")
+    library, jump = tmp_path / "clock.so", tmp_path / "jump"
+    run("cc", "-shared", "-fPIC", "-O1", "-o", str(library), str(HERE / "jumping_clock.c"))
+    preloading = {"LD_PRELOAD": str(library), "JUMPING_CLOCK": str(jump)}
+
+    def jumps() -> None:
+        for seconds in (10 * 86400, -365 * 86400, 0):
+            jump.write_text(str(seconds))
+            wait_seconds(0.5)
+
+    jump.write_text("0")
+    all_good_once(run_while(bed, hosts, tmp_path, jumps, env=preloading), hosts)
+
+
+def wait_seconds(seconds: float) -> None:
+    """For faults that last."""
+    POLL.wait(seconds)
+
+
+def test_until_fails_in_time() -> None:
+    with pytest.raises(AssertionError, match="never true"):
+        until(lambda: False, 0.1, "never true")

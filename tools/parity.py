@@ -1,0 +1,159 @@
+"""docs/names.md: each public name of the Python package beside its name in C++; `--check` only
+compares. A Python name without a C++ twin needs a reason here."""
+
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs/names.md"
+PACKAGE = ROOT / "python/skyward"
+HEADERS = (ROOT / "skyward", ROOT / "skyward/spec")
+
+# Names that are spelled in another way in C++, because the languages differ.
+TWINS = {
+    "Callback": "PoolOptions::on_event",
+    "Error": "ErrorEvent",
+    "GPU": "is_gpu",
+    "InstanceSpec": "Offer",
+    "NVIDIA": "accelerators",
+    "PendingBatch": "Batch",
+    "PendingCompute": "Pending",
+    "Provider": "ProviderSpec",
+    "S3Volume": "Volume",
+    "SkywardEvent": "Event",
+    "SpotLike": "SpotRequest",
+    "Trainium": "is_trainium",
+    "accelerators": "accelerators",
+    "callback": "PoolOptions::on_event",
+    "compute": "compute",
+    "events": "Event",
+    "is_head": "InstanceInfo::is_head",
+    "lazy": "compute",
+    "select_instances": "rank_offers",
+    "DistributedSampler": "shard_indices",
+    "Worker": "PoolOptions::concurrency",
+}
+# Names that exist in Python alone, and why.
+ONLY_PYTHON = {
+    "__version__": "the version of the package",
+    "emit": "events of one's own are for Python's callbacks",
+    "compose": "a C++ callback is one function, which may call others",
+    "use_callback": "a C++ pool has one callback, given when it is made",
+    "shard_iterator": "loops in C++ over `my_shard_indices`",
+    "stdout": "C++ functions write where they like",
+    "stderr": "C++ functions write where they like",
+    "silent": "C++ functions write where they like",
+    "ProviderName": "C++ events carry the text",
+    "ComputeSpec": "`PoolSpec` is what a provider is given",
+    "ExitedInstance": "told by `InstanceStopping` and `PoolStopped`",
+    "PythonVersionMismatchError": "concerns Python's byte code",
+    "ConfigurationTypeError": "the compiler refuses wrong types",
+    "executor": "a class of Python's standard library",
+    "Executor": "implements an interface of Python's standard library",
+    "conc": "C++ programs call `submit` and wait for futures",
+    "distributed": "prepares frameworks of Python",
+    "integrations": "connects libraries of Python",
+    "pool": "a decorator; C++ programs open a pool in a scope",
+}
+# Errors that C++ does not tell apart by class.
+ERRORS = {
+    "NoMatchingInstanceError": "ConfigurationError",
+    "BudgetExceededError": "ProvisioningError",
+    "ConnectionError": "ProvisioningError",
+    "ConnectionLostError": "ProvisioningError",
+    "InstanceTerminatedError": "ProvisioningError",
+    "NoAvailableRegionError": "ProvisioningError",
+    "PreemptionError": "ProvisioningError",
+    "SpotCapacityError": "ProvisioningError",
+    "SpotMinimumNotMetError": "ProvisioningError",
+}
+PROVIDERS_TO_COME = re.compile(r"^(SSH|Command)$")
+
+
+def python_names() -> dict[str, str]:
+    """Each public name and the module that defines it, as the package itself lists them."""
+    text = (PACKAGE / "__init__.py").read_text()
+    listed = re.findall(r"^    from skyward(?:\.(\w+))? import (\w+) as \2$", text, re.MULTILINE)
+    return {name: module or name for module, name in listed} | {"__version__": "skyward"}
+
+
+def cpp_text() -> str:
+    parts = [file.read_text() for folder in HEADERS for file in sorted(folder.glob("*.h"))]
+    return "\n".join(parts)
+
+
+def cpp_name(name: str, text: str) -> str | None:
+    """The C++ name, without its namespace; None when there is none."""
+    if name in TWINS:
+        return TWINS[name]
+    if name in ERRORS:
+        return ERRORS[name]
+    patterns = (rf"\b(?:struct|class|using) {name}\b", rf"\b{name}\(")
+    return name if any(re.search(pattern, text) for pattern in patterns) else None
+
+
+def rows() -> list[tuple[str, str, str]]:
+    """Python name, C++ name or "", remark."""
+    text = cpp_text()
+    found = []
+    for name, module in sorted(python_names().items(), key=lambda item: item[0].lower()):
+        twin = None if name in ONLY_PYTHON else cpp_name(name, text)
+        if twin is None and PROVIDERS_TO_COME.match(name):
+            found.append((name, "", "a provider; not in C++ yet"))
+            continue
+        if twin is None and name not in ONLY_PYTHON:
+            raise SystemExit(
+                f"tools/parity.py: {name} (skyward.{module}) has no twin in the C++ headers;"
+                " name it in TWINS, or say in ONLY_PYTHON why there is none"
+            )
+        found.append((name, twin or "", ONLY_PYTHON.get(name, "")))
+    return found
+
+
+def page() -> str:
+    lines = [
+        "# Names in Python and in C++",
+        "",
+        "Everything that `skyward` exports, and where the same is in C++ (namespace `skyward`,",
+        "short `sky`). Made by `tools/parity.py`; a test compiles the C++ column.",
+        "",
+        "| Python | C++ | |",
+        "|---|---|---|",
+    ]
+    for name, twin, remark in rows():
+        shown = f"`sky::{twin}`" if twin else "—"
+        lines.append(f"| `sky.{name}` | {shown} | {remark} |")
+    return "\n".join(lines) + "\n"
+
+
+def probe() -> str:
+    """A C++ program that names the whole column, for the compiler to look at."""
+    lines = ['#include "skyward/skyward.h"']
+    for number, twin in enumerate(sorted({twin for _, twin, _ in rows() if twin})):
+        if "::" in twin:
+            lines.append(f"constexpr auto member{number} = &skyward::{twin};")
+        elif twin == "accelerators":
+            lines.append(f"namespace space{number} = skyward::{twin};")
+        else:
+            lines.append(f"using skyward::{twin};")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> int:
+    if "--probe" in sys.argv[1:]:
+        print(probe(), end="")
+        return 0
+    text = page()
+    if PAGE.exists() and PAGE.read_text() == text:
+        return 0
+    if "--check" in sys.argv[1:]:
+        print("docs/names.md is stale; run tools/parity.py")
+        return 1
+    PAGE.write_text(text)
+    print("docs/names.md written")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
