@@ -14,6 +14,7 @@ namespace skyward {
 namespace {
 
 constexpr std::int64_t kMetricsEveryMicroseconds = 30'000'000;
+constexpr std::int64_t kTellStepAfterMicroseconds = 500'000;
 constexpr std::string_view kInfo = "INFO";
 constexpr std::string_view kWarning = "WARNING";
 constexpr std::string_view kError = "ERROR";
@@ -146,12 +147,13 @@ struct LogDisplay::Renderer {
                      kinds_text(e.spot, e.on_demand), e.provider, e.region));
   }
   void operator()(const BootstrapStarting& e) {
-    line(node_of(e.instance_id), kInfo, "preparing the image");
+    display.steps_[e.instance_id] = {"preparing the image", wall_us};
   }
   void operator()(const BootstrapProgress& e) {
-    line(node_of(e.instance_id), kInfo, "image: " + e.step);
+    display.steps_[e.instance_id] = {"image: " + e.step, wall_us};
   }
   void operator()(const BootstrapCompleted& e) {
+    display.steps_.erase(e.instance_id);
     line(node_of(e.instance_id), kInfo,
          fmt::format("ready: connect {}, environment {}, workers {}",
                      duration_text(e.connect_seconds), duration_text(e.environment_seconds),
@@ -174,9 +176,11 @@ struct LogDisplay::Renderer {
     if (!text.empty()) line(e.node, e.stream == "stderr" ? "stderr" : "", text);
   }
   void operator()(const InstanceStopping& e) {
+    display.steps_.erase(e.instance_id);
     line(node_of(e.instance_id), kInfo, e.instance_id + " stopping");
   }
   void operator()(const InstancePreempted& e) {
+    display.steps_.erase(e.instance_id);
     line(e.node, kWarning, fmt::format("{} was taken away: {}", e.instance_id, e.reason));
   }
   void operator()(const InstanceReplaced& e) {
@@ -219,9 +223,25 @@ struct LogDisplay::Renderer {
 };
 
 std::string LogDisplay::render(const Event& event, std::int64_t wall_us) {
-  Renderer renderer{*this, wall_us, {}};
+  Renderer renderer{*this, wall_us, tick(wall_us)};
   std::visit(renderer, event);
   return std::move(renderer.out);
+}
+
+std::string LogDisplay::tick(std::int64_t wall_us) {
+  std::string out;
+  for (auto step = steps_.begin(); step != steps_.end();) {
+    const auto& [instance, what] = *step;
+    if (wall_us - what.since_us < kTellStepAfterMicroseconds) {
+      ++step;
+      continue;
+    }
+    Renderer renderer{*this, what.since_us, {}};
+    renderer.line(renderer.node_of(instance), kInfo, what.text);
+    out += renderer.out;
+    step = steps_.erase(step);
+  }
+  return out;
 }
 
 void SpinnerDisplay::follow(const Event& event, std::int64_t wall_us) {
@@ -295,7 +315,8 @@ std::string SpinnerDisplay::final_line(const PoolStopped& event) const {
 }
 
 std::string SpinnerDisplay::tick(std::int64_t wall_us) {
-  if (!can_redraw_ || !active_) return "";
+  if (!can_redraw_) return log_.tick(wall_us);
+  if (!active_) return "";
   constexpr std::array<std::string_view, 10> kFrames = {"⠋", "⠙", "⠹", "⠸", "⠼",
                                                         "⠴", "⠦", "⠧", "⠇", "⠏"};
   const std::int64_t elapsed = std::max<std::int64_t>(wall_us - started_us_, 0);

@@ -6,7 +6,8 @@
 // A line is "HH:MM:SS source level message", where the source is "pool" or "node 2". What tasks
 // print is shown whole and as it is; its level is empty for stdout and "stderr" for stderr. Metrics
 // are a line per node every 30 seconds, the first one after 30 seconds: often enough to see a stuck
-// GPU, too rare to drown the output. A pool that costs nothing says nothing of money.
+// GPU, too rare to drown the output. A step of an image is told once it has taken half a second. A
+// pool that costs nothing says nothing of money.
 
 #include <cstdint>
 #include <map>
@@ -45,13 +46,24 @@ class LogDisplay {
   // `wall_us`: microseconds since 1970, when the event happened.
   std::string render(const Event& event, std::int64_t wall_us);
 
+  // The steps that have taken long enough by now. Call about every kTickMicroseconds while
+  // is_waiting(); render() tells them too, if later.
+  std::string tick(std::int64_t wall_us);
+  bool is_waiting() const { return !steps_.empty(); }
+  static constexpr std::int64_t kTickMicroseconds = 250'000;
+
  private:
   struct Renderer;
+  struct Step {
+    std::string text;
+    std::int64_t since_us = 0;
+  };
 
   DisplayOptions options_;
   std::map<std::string, int> nodes_;           // by instance id
   std::map<std::string, double> rates_;        // dollars an hour, by instance id
   std::map<int, std::int64_t> metrics_since_;  // by node: when the last line or first sample was
+  std::map<std::string, Step> steps_;          // by instance id: under way and not told yet
   double total_cost_ = 0;
 };
 

@@ -36,7 +36,9 @@ TEST_F(Log, ALocalPoolFromOpenToClose) {
   text += render(ProvisioningCompleted{0, 2, "local", "localhost", {}});
   text += render(BootstrapStarting{"local-1a2b3c4d-0"}, 1);
   text += render(BootstrapProgress{"local-1a2b3c4d-0", "deps"}, 1);
-  text += render(BootstrapCompleted{"local-1a2b3c4d-0", 0.31, 2.5, 0.12}, 1);
+  text += render(BootstrapStarting{"local-1a2b3c4d-1"}, 2);
+  text += render(BootstrapCompleted{"local-1a2b3c4d-1", 0.31, 0.01, 0.12}, 2);
+  text += render(BootstrapCompleted{"local-1a2b3c4d-0", 0.31, 2.5, 0.12}, 4);
   text += render(ClusterSetupCompleted{2, 1.25}, 1);
   text += render(PoolStarted{}, 1);
   text += render(TaskPoolInitCompleted{2, 4, 0.1}, 1);
@@ -59,9 +61,9 @@ TEST_F(Log, ALocalPoolFromOpenToClose) {
             "12:00:00 node 0   INFO    local-1a2b3c4d-0 on local\n"
             "12:00:00 node 1   INFO    local-1a2b3c4d-1 on local\n"
             "12:00:00 pool     INFO    2 instances provisioned (2 on-demand) on local, localhost\n"
-            "12:00:01 node 0   INFO    preparing the image\n"
             "12:00:01 node 0   INFO    image: deps\n"
-            "12:00:01 node 0   INFO    ready: connect 0.31 s, environment 2.5 s, workers 0.12 s\n"
+            "12:00:02 node 1   INFO    ready: connect 0.31 s, environment 0.01 s, workers 0.12 s\n"
+            "12:00:04 node 0   INFO    ready: connect 0.31 s, environment 2.5 s, workers 0.12 s\n"
             "12:00:01 pool     INFO    2 nodes ready in 1.2 s\n"
             "12:00:02 node 1           epoch 1  loss 0.25\n"
             "12:00:02 node 0   stderr  careful\n"
@@ -71,6 +73,22 @@ TEST_F(Log, ALocalPoolFromOpenToClose) {
             "      0  local-1a2b3c4d-0      12       0    10.2 s    59.8 s\n"
             "      1  local-1a2b3c4d-1      11       1     1m40s    59.5 s\n"
             "  total                        23       1     1m50s\n");
+}
+
+TEST_F(Log, AStepIsToldOnceItHasTakenHalfASecond) {
+  const auto at = [](double seconds) { return kNoon + static_cast<std::int64_t>(seconds * 1e6); };
+  render(provisioned(0, "i-0"));
+  EXPECT_FALSE(display_.is_waiting());
+  EXPECT_EQ(display_.render(BootstrapProgress{"i-0", "pip"}, at(1)), "");
+  EXPECT_TRUE(display_.is_waiting());
+  EXPECT_EQ(display_.tick(at(1.4)), "");
+  EXPECT_EQ(display_.tick(at(1.5)), "12:00:01 node 0   INFO    image: pip\n");
+  EXPECT_FALSE(display_.is_waiting());
+  EXPECT_EQ(display_.tick(at(9)), "");
+  EXPECT_EQ(display_.render(BootstrapProgress{"i-0", "worker"}, at(10)), "");
+  EXPECT_EQ(display_.render(InstancePreempted{"i-0", 0, "capacity"}, at(10.1)),
+            "12:00:10 node 0   WARNING i-0 was taken away: capacity\n");
+  EXPECT_FALSE(display_.is_waiting());
 }
 
 TEST_F(Log, ACloudPoolThatCosts) {

@@ -72,15 +72,20 @@ void TerminalView::show(const Event& event) {
 }
 
 void TerminalView::tick() {
-  auto* spinner = std::get_if<SpinnerDisplay>(&impl_->display);
-  if (spinner == nullptr) return;
-  const std::string text = spinner->tick(io::EventLoop::wall_us());
+  const std::int64_t now = io::EventLoop::wall_us();
+  std::string text;
+  if (auto* log = std::get_if<LogDisplay>(&impl_->display)) text = log->tick(now);
+  if (auto* spinner = std::get_if<SpinnerDisplay>(&impl_->display)) text = spinner->tick(now);
   std::fwrite(text.data(), 1, text.size(), stderr);
 }
 
 Duration TerminalView::pause() const {
-  if (!std::holds_alternative<SpinnerDisplay>(impl_->display)) return std::chrono::hours(1);
-  return std::chrono::microseconds(SpinnerDisplay::kFrameMicroseconds);
+  if (std::holds_alternative<SpinnerDisplay>(impl_->display)) {
+    return std::chrono::microseconds(SpinnerDisplay::kFrameMicroseconds);
+  }
+  const auto* log = std::get_if<LogDisplay>(&impl_->display);
+  if (log == nullptr || !log->is_waiting()) return std::chrono::hours(1);
+  return std::chrono::microseconds(LogDisplay::kTickMicroseconds);
 }
 
 }  // namespace skyward

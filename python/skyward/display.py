@@ -32,13 +32,12 @@ class Display:
         self._closed = threading.Event()
         self._count: Callable[[], tuple[int, int]] = lambda: (0, 0)
         self._spinner: Any = None
-        if mode == "log":
-            self._core: Any = _core.LogDisplay(*look)
-            return
-        self._core = _core.SpinnerDisplay(*look, terminal.can_redraw())
-        if terminal.can_redraw():
+        if mode == "spinner" and terminal.can_redraw():
+            self._core: Any = _core.SpinnerDisplay(*look, True)
             self._spinner = self._core
-            threading.Thread(target=self._draw, name="skyward-spinner", daemon=True).start()
+        else:
+            self._core = _core.LogDisplay(*look)
+        threading.Thread(target=self._draw, name="skyward-display", daemon=True).start()
 
     def __call__(self, event: SkywardEvent) -> None:
         with self._lock:
@@ -56,11 +55,12 @@ class Display:
                 self._write(self._spinner.clear())
 
     def _draw(self) -> None:
-        while not self._closed.wait(self._spinner.frame_seconds):
+        while not self._closed.wait(self._core.frame_seconds):
             with self._lock:
                 if not self._closed.is_set():
-                    self._spinner.set_tasks(*self._count())
-                    self._write(self._spinner.tick(_wall_us()))
+                    if self._spinner is not None:
+                        self._spinner.set_tasks(*self._count())
+                    self._write(self._core.tick(_wall_us()))
 
     def _write(self, text: str) -> None:
         if not text or self._stream is None:

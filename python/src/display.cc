@@ -57,7 +57,11 @@ void bind_display(nb::module_& module) {
           "render",
           [](LogDisplay& self, const std::string& name, const nb::tuple& fields,
              std::int64_t wall_us) { return self.render(from_python(name, fields), wall_us); },
-          nb::arg("name"), nb::arg("fields"), nb::arg("wall_us"), nb::sig(kRenderSignature));
+          nb::arg("name"), nb::arg("fields"), nb::arg("wall_us"), nb::sig(kRenderSignature))
+      .def("tick", &LogDisplay::tick, nb::arg("wall_us"))
+      .def_prop_ro_static("frame_seconds", [](nb::handle) {
+        return static_cast<double>(LogDisplay::kTickMicroseconds) * 1e-6;
+      });
 
   nb::class_<SpinnerDisplay>(module, "SpinnerDisplay", "A line that says how things stand.")
       .def(

@@ -1,0 +1,38 @@
+#pragma once
+
+// Whether a caller of this pool had better wait awake: a sleeping thread costs two switches and, on
+// most machines, the wake-up of an idle core (docs/decisions/0006). Worth it while the functions
+// are quick and few calls are under way; a batch needs the cores itself. Any thread.
+
+#include <atomic>
+#include <cstdint>
+
+#include "skyward/base/time.h"
+#include "skyward/spec/limits.h"
+
+namespace skyward {
+
+class Pace {
+ public:
+  // `cores`: that this process may run on.
+  explicit Pace(int cores) : callers_awake_(cores / 2) {}
+
+  void began(int calls) { under_way_.fetch_add(calls, std::memory_order_relaxed); }
+  // `running`: how long the function itself took on its worker.
+  void ended(Duration running) {
+    under_way_.fetch_sub(1, std::memory_order_relaxed);
+    const std::int64_t latest = recent_.load(std::memory_order_relaxed);
+    recent_.store(latest + (running.count() - latest) / 8, std::memory_order_relaxed);
+  }
+  bool is_quick() const {
+    return under_way_.load(std::memory_order_relaxed) <= callers_awake_ &&
+           recent_.load(std::memory_order_relaxed) < Duration(kAwakeWait).count();
+  }
+
+ private:
+  const int callers_awake_;
+  std::atomic<int> under_way_{0};
+  std::atomic<std::int64_t> recent_{0};  // a mean that forgets, in nanoseconds
+};
+
+}  // namespace skyward
