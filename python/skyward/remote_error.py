@@ -39,6 +39,12 @@ def raised(report: dict[str, Any], task: int, outcome: Any) -> BaseException:
         if note not in getattr(error, "__notes__", ()):
             error.add_note(note)
     _add_notes(error, outcome)
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        package = error.name.partition(".")[0]
+        error.add_note(
+            f"hint: the nodes' environment has no {package!r}; Image(pip=[…]) installs the package "
+            "that contains it"
+        )
     if text:
         error.__cause__ = RemoteTraceback(text)
     return error

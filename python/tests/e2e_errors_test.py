@@ -198,5 +198,6 @@ def test_a_module_that_is_missing_there(pool):
     def needs_it():
         import no_such_module_of_ours  # noqa: F401
 
-    with pytest.raises(ModuleNotFoundError, match="no_such_module_of_ours"):
+    with pytest.raises(ModuleNotFoundError, match="no_such_module_of_ours") as raised:
         call(needs_it) >> pool
+    assert any("Image(pip=" in note for note in raised.value.__notes__)
