@@ -71,6 +71,7 @@ void draw_node_faults(Random& random, NodeDials& node) {
   node.start_fail = rarely(random, 0.4, 0.4);
   node.start_hang = rarely(random, 0.2, 0.1);
   node.sudden_death = rarely(random, 0.4, 0.1);
+  node.idle_death = rarely(random, 0.4, 0.05);
 }
 
 }  // namespace

@@ -50,6 +50,7 @@ struct NodeDials {
   double start_fail = 0;
   double start_hang = 0;
   double sudden_death = 0;  // of a worker process, for each task
+  double idle_death = 0;    // of a worker process, after each task
   double keep_mapped = 0;   // a blob after the task that it came with
 };
 

@@ -51,9 +51,11 @@ void WorkerProcess::tell(World::Event event) {
 }
 
 void WorkerProcess::run(const agent::WorkerRun& run) {
+  unread_ = run.task.task;
   deliver([this, task = run.task, has_body = !run.body.empty()] {
     if (has_body) functions_.insert(task.function);
     SKYWARD_CHECK(functions_.contains(task.function), "no body for task {}", task.task.value);
+    if (unread_ == task.task) unread_.reset();
     waiting_.push_back({.task = task, .plan = plan_of(task.arguments)});
     if (!current_) begin_next();
   });
@@ -101,6 +103,7 @@ void WorkerProcess::interrupted(TaskId task) {
 }
 
 void WorkerProcess::credit(TaskId task, std::uint32_t count) {
+  unread_.reset();
   deliver([this, task, count] {
     if (!current_ || current_->task.task != task) return;
     const bool stuck = current_->sent >= current_->task.stream_window + current_->credits;
@@ -110,6 +113,7 @@ void WorkerProcess::credit(TaskId task, std::uint32_t count) {
 }
 
 void WorkerProcess::stop() {
+  unread_.reset();
   deliver([this] {
     stopping_ = true;
     if (!current_) begin_next();
@@ -232,6 +236,9 @@ void WorkerProcess::finish(wire::WorkerStatus status, std::uint64_t value) {
   }
   end_current();
   tell([this, message = std::move(message)] { events_.on_message(message); });
+  if (waiting_.empty() && world_.random.chance(dials_.idle_death)) {
+    return die({.text = "killed by signal 9 (SIGKILL)", .by_signal = true, .by_sigkill = true});
+  }
   begin_next();
 }
 
@@ -248,7 +255,10 @@ void WorkerProcess::die(agent::WorkerExit exit) {
   alive_ = false;
   end_current();
   world_.cancel(step_);
-  tell([this, exit = std::move(exit)] { std::exchange(events_.on_exit, nullptr)(exit); });
+  tell([this, exit = std::move(exit)]() mutable {
+    exit.unread = unread_;
+    std::exchange(events_.on_exit, nullptr)(exit);
+  });
 }
 
 }  // namespace skyward::sim

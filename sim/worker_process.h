@@ -96,6 +96,7 @@ class WorkerProcess {
   std::uint32_t worker_;
   Events events_;
   bool alive_ = true;
+  std::optional<TaskId> unread_;  // the last thing sent to it, and not there yet
   bool stopping_ = false;
   Time last_in_{};
   Time last_out_{};

@@ -311,6 +311,7 @@ void on_worker_result(State& state, Effects& effects, Slot& slot, wire::WorkerMe
 }
 
 // The process is gone: its front task is answered, what it had not begun goes back to the queue.
+// The first task ran, unless the process ended before it had read it; the others did not begin.
 void release_window(State& state, Effects& effects, Slot& slot, const WorkerExit& end, Time now) {
   bool front = true;
   while (!slot.window.empty()) {
@@ -320,7 +321,7 @@ void release_window(State& state, Effects& effects, Slot& slot, const WorkerExit
     task.slot.reset();
     if (task.ending) {
       answer_status(state, effects, id, *task.ending, slot.worker, ending_detail(task));
-    } else if (front) {
+    } else if (front && (end.unread != id || ++task.unread > kMaxUnreadTries)) {
       answer_status(state, effects, id, TaskStatus::worker_died, slot.worker,
                     death_detail(end, slot.killed));
     } else {

@@ -33,6 +33,10 @@ namespace skyward::agent {
 // slots.
 inline constexpr Duration kWindowPatience = std::chrono::milliseconds(20);
 
+// A task goes to another worker process when one has ended without reading it; a node on which that
+// keeps happening must not keep the task for ever.
+inline constexpr std::uint32_t kMaxUnreadTries = 5;
+
 // How a worker process ended, in this room's words (io has its own type, which cores must not
 // know).
 struct WorkerExit {
@@ -41,6 +45,7 @@ struct WorkerExit {
   bool by_signal = false;  // else it exited by itself
   bool by_sigkill = false;
   std::int64_t peak_bytes = 0;
+  std::optional<TaskId> unread{};  // the last task it was given, when it has not even read it
 };
 
 struct BootstrapEnd {
@@ -66,6 +71,7 @@ struct Task {
   std::optional<SlotId> slot;              // in whose window it is; empty: queued
   Duration expected{};                     // run time it was sent ahead with
   bool withdrawn = false;                  // its slot was asked to give it back unstarted
+  std::uint32_t unread = 0;                // worker processes that ended without having read it
   std::optional<wire::TaskStatus> ending;  // cancelled or timed_out was asked for
   std::deque<std::string> tail;            // last lines of its output
 };

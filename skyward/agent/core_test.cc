@@ -502,6 +502,30 @@ TEST_F(CoreTest, BlamesTheFirstTaskOfADeadWorkerAndRunsTheOthersAgain) {
   take("start 0");
 }
 
+TEST_F(CoreTest, RunsATaskAgainThatItsDeadWorkerHadNotRead) {
+  make_ready(1, 1);
+  submit(1);
+  take("run 0: 1 with body");
+  WorkerExit unread = killed;
+  unread.unread = TaskId{1};
+  for (std::uint32_t i = 0; i < kMaxUnreadTries; ++i) {
+    worker_ends(0, unread);
+    take("start 0");
+    hello(0);
+    take("run 0: 1 with body");
+  }
+  worker_ends(0, unread);
+  take_result(1, TaskStatus::worker_died);
+  take("start 0");
+  hello(0);
+  submit(2);
+  take("run 0: 2 with body");
+  unread.unread = TaskId{1};  // not the one that is at work
+  worker_ends(0, unread);
+  take_result(2, TaskStatus::worker_died);
+  take("start 0");
+}
+
 TEST_F(CoreTest, FailsTheWaitingTasksWhenAWorkerDoesNotStartAgain) {
   make_ready(1, 1);
   submit(1);

@@ -184,36 +184,37 @@ void Loop::start_worker(SlotId slot) {
                                        .environment = worker_environment(state_, worker),
                                        .directory = state_.configure.directory,
                                        .worker = worker};
-  auto started =
-      WorkerProcess::start(events_, options,
-                           {.on_hello =
-                                [this, slot](const std::string&) {
-                                  on_worker_hello(state_, *this, slot, now());
-                                  settle();
-                                },
-                            .on_message =
-                                [this, slot](wire::WorkerMessage message) {
-                                  on_worker_message(state_, *this, slot, std::move(message), now());
-                                  settle();
-                                },
-                            .on_output =
-                                [this, slot](std::vector<wire::OutputLine> lines) {
-                                  on_output(state_, *this, slot, std::move(lines));
-                                  if (!paused_ && link_.is_backed_up()) relieve();
-                                },
-                            .on_broken =
-                                [this, slot](std::string reason) {
-                                  on_worker_broken(state_, *this, slot, std::move(reason));
-                                  settle();
-                                },
-                            .on_exit =
-                                [this, slot](const io::ExitStatus& status) {
-                                  end_worker(slot, {.text = status.describe(),
-                                                    .code = status.code,
-                                                    .by_signal = status.signal != 0,
-                                                    .by_sigkill = status.signal == io::kKill,
-                                                    .peak_bytes = status.max_rss_bytes});
-                                }});
+  auto started = WorkerProcess::start(
+      events_, options,
+      {.on_hello =
+           [this, slot](const std::string&) {
+             on_worker_hello(state_, *this, slot, now());
+             settle();
+           },
+       .on_message =
+           [this, slot](wire::WorkerMessage message) {
+             on_worker_message(state_, *this, slot, std::move(message), now());
+             settle();
+           },
+       .on_output =
+           [this, slot](std::vector<wire::OutputLine> lines) {
+             on_output(state_, *this, slot, std::move(lines));
+             if (!paused_ && link_.is_backed_up()) relieve();
+           },
+       .on_broken =
+           [this, slot](std::string reason) {
+             on_worker_broken(state_, *this, slot, std::move(reason));
+             settle();
+           },
+       .on_exit =
+           [this, slot](const io::ExitStatus& status, std::optional<TaskId> unread) {
+             end_worker(slot, {.text = status.describe(),
+                               .code = status.code,
+                               .by_signal = status.signal != 0,
+                               .by_sigkill = status.signal == io::kKill,
+                               .peak_bytes = status.max_rss_bytes,
+                               .unread = unread});
+           }});
   if (started) {
     workers_[slot.value] = std::move(*started);
     workers_[slot.value]->pause_output(paused_);

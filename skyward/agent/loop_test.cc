@@ -308,6 +308,22 @@ TEST_F(LoopTest, SurvivesFunctionsThatKillTheirWorker) {
   EXPECT_EQ(shown(run(call("def value(): return 'fine'")).payload), "'fine'");
 }
 
+TEST_F(LoopTest, ATaskThatItsDeadWorkerHadNotReadRunsInTheNextOne) {
+  make_ready();
+  const auto pid_of_worker = [&] {
+    return std::stoi(shown(run(call("import os\ndef value(): return os.getpid()")).payload));
+  };
+  const pid_t worker = pid_of_worker();
+  ASSERT_EQ(::kill(worker, SIGSTOP), 0);
+  engine.send(call("def value(): return 'ran'"));
+  engine.send(wire::RecallTasks{1});
+  EXPECT_TRUE(engine.take<wire::Recalled>().tasks.empty()) << "the worker has it";
+  ASSERT_EQ(::kill(worker, SIGKILL), 0);
+  const auto result = engine.take<wire::TaskResult>();
+  EXPECT_EQ(result.status, wire::TaskStatus::ok) << result.detail;
+  EXPECT_EQ(shown(result.payload), "'ran'");
+}
+
 TEST_F(LoopTest, DoesNotWaitForChildrenThatKeepThePipesOpen) {
   make_ready();
   const auto died =

@@ -146,6 +146,7 @@ void WorkerProcess::run(const WorkerRun& run) {
   message.body = run.body;
   message.stream_window = run.task.stream_window;
   message.payload = run.task.arguments;
+  last_said_ = run.task.task;
   channel_->send(encode(message));
 }
 
@@ -154,12 +155,14 @@ void WorkerProcess::credit(TaskId task, std::uint32_t count) {
   message.kind = wire::WorkerKind::credit;
   message.task = task;
   message.count = count;
+  last_said_.reset();
   channel_->send(encode(message));
 }
 
 void WorkerProcess::stop() {
   wire::WorkerMessage message;
   message.kind = wire::WorkerKind::stop;
+  last_said_.reset();
   channel_->send(encode(message));
 }
 
@@ -260,6 +263,7 @@ void WorkerProcess::lose_channel(const Error& error) {
 void WorkerProcess::end(const io::ExitStatus& status) {
   channel_->read_now();  // results that it sent before its end
   ended_ = true;
+  if (!channel_->left_unread()) last_said_.reset();
   channel_->close();
   process_->kill_group();  // what it started must not outlive it
   std::vector<wire::OutputLine> lines;
@@ -269,7 +273,7 @@ void WorkerProcess::end(const io::ExitStatus& status) {
   tell(std::move(lines));
   unwatch(out_);
   unwatch(err_);
-  events_.on_exit(status);
+  events_.on_exit(status, last_said_);
 }
 
 }  // namespace skyward::agent

@@ -39,8 +39,9 @@ class WorkerProcess {
     std::function<void(std::vector<wire::OutputLine>)> on_output;
     // The process broke the protocol, or lives on without its connection: kill it.
     std::function<void(std::string reason)> on_broken;
-    // The last call; all messages and output have been handed on.
-    std::function<void(const io::ExitStatus&)> on_exit;
+    // The last call; all messages and output have been handed on. `unread`: the task, if any, that
+    // was the last thing said to the process and that it has not read.
+    std::function<void(const io::ExitStatus&, std::optional<TaskId> unread)> on_exit;
   };
   static Result<std::unique_ptr<WorkerProcess>> start(io::EventLoop& loop, const Options& options,
                                                       Events events);
@@ -84,6 +85,7 @@ class WorkerProcess {
   std::unique_ptr<io::Channel> channel_;
   std::unique_ptr<io::Process> process_;
   io::EventLoop::TimerId lost_timer_ = 0;
+  std::optional<TaskId> last_said_;  // the last message was this task's run
   bool paused_ = false;
   bool greeted_ = false;
   bool ended_ = false;

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstring>
 #include <optional>
 #include <string>
@@ -404,6 +405,30 @@ TEST_F(ChannelTest, AnnouncedDescriptorsThatDidNotComeAreAnError) {
   EXPECT_EQ(error.kind, ErrorKind::invalid);
   EXPECT_NE(error.message.find("announced 2 descriptors and 0 came"), std::string::npos)
       << error.message;
+}
+
+TEST_F(ChannelTest, TellsThatThePeerHadNotReadEverything) {
+  FileDescriptor peer = connect_by_hand();
+  loop_.post([&] {
+    right_->send(frame("x"));
+    right_->flush();
+    peer.reset();
+  });
+  EXPECT_EQ(run_to_close().kind, ErrorKind::lost);
+  EXPECT_TRUE(right_->left_unread());
+}
+
+TEST_F(ChannelTest, TellsThatThePeerHadReadEverything) {
+  FileDescriptor peer = connect_by_hand();
+  loop_.post([&] {
+    right_->send(frame("x"));
+    right_->flush();
+    std::array<char, 64> bytes{};
+    EXPECT_GT(::read(peer.get(), bytes.data(), bytes.size()), 0);
+    peer.reset();
+  });
+  EXPECT_EQ(run_to_close().kind, ErrorKind::lost);
+  EXPECT_FALSE(right_->left_unread());
 }
 
 TEST_F(ChannelTest, APeerThatClosesInsideAHeadIsNotAQuietEnd) {

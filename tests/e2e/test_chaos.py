@@ -56,6 +56,16 @@ def workers():
     return found
 
 
+def state_of(pid):
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError as error:
+        return f"{pid}: {error}"
+    return f"{pid}: " + ", ".join(
+        line for line in lines if line.startswith(("Name", "State", "PPid"))
+    )
+
+
 def kill_at_random(stop, killed, seed):
     choose = random.Random(seed)
     while not stop.wait(choose.uniform(0.01, 0.06)):
@@ -101,7 +111,7 @@ def test_killed_workers_cost_only_their_task(seed):
         assert sorted(r[0] for r in sky.gather(*[work(n) for n in range(40)]) >> pool) == list(
             range(40)
         )
-    assert not workers()
+    assert not [state_of(pid) for pid in workers()]
 
 
 def test_lost_agents_are_replaced_and_their_tasks_run_again():
