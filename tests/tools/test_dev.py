@@ -75,6 +75,17 @@ def test_failed_step_shows_its_output(tmp_path: Path) -> None:
     assert "the reason" in done.stdout
 
 
+def test_frameworks_are_skipped_without_their_python(tmp_path: Path) -> None:
+    python = tmp_path / ".venv/bin/python"
+    python.parent.mkdir(parents=True)
+    python.write_text('#!/bin/sh\n[ "$1" = --version ] && echo Python 3.13.7 || exit 1\n')
+    python.chmod(0o755)
+    done = run_steps(tmp_path, "setup() { :; }\nverb_frameworks\nexit")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "0 passed, 0 failed, 1 skipped"
+    assert "SKIPPED" in done.stdout and "this is Python 3.13.7" in done.stdout
+
+
 def run_ci(tmp_path: Path, fake_dev: str) -> subprocess.CompletedProcess[str]:
     (tmp_path / ".ci").mkdir()
     shutil.copy(ROOT / ".ci" / "run", tmp_path / ".ci" / "run")
