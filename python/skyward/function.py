@@ -4,17 +4,21 @@ train(data) >> pool                     one worker, the result
 train(data) @ pool                      every worker, a tuple in rank order
 (f() & g()) >> pool                     at the same time, a tuple in the order written
 gather(*[f(x) for x in data]) >> pool   the same for any number
+gather(*calls, stream=True) >> pool     an iterator: each answer as it comes
 await train(data).on(pool)              from asyncio
 """
 
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial, update_wrapper
+from types import ModuleType
 from typing import (
     TYPE_CHECKING,
     Any,
     Generic,
+    Literal,
     ParamSpec,
+    TypeAlias,
     TypeVar,
     TypeVarTuple,
     cast,
@@ -31,6 +35,8 @@ P = ParamSpec("P")
 R = TypeVar("R", covariant=True)
 S = TypeVar("S")
 Ts = TypeVarTuple("Ts")
+Target: TypeAlias = "ComputePool | ModuleType"
+"""The right side of an operator: a pool, or the package (``>> sky``) for the pool around."""
 
 
 class ComputeFunction(Generic[P, R]):
@@ -67,6 +73,20 @@ class ComputeFunction(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> "PendingCompute[R]":
         return PendingCompute(self._fn, args, kwargs, self.__name__, self._timeout, self._retries)
+
+    if not TYPE_CHECKING:  # a type checker shall refuse these
+
+        def __rshift__(self, other: Any) -> Any:
+            raise self._not_called(f"{self.__name__}(…) >> pool")
+
+        def __matmul__(self, other: Any) -> Any:
+            raise self._not_called(f"{self.__name__}(…) @ pool")
+
+        def __and__(self, other: Any) -> Any:
+            raise self._not_called(f"({self.__name__}(…) & …) >> pool")
+
+    def _not_called(self, right: str) -> TypeError:
+        return TypeError(f"{self.__name__} has not been called; write {right}")
 
     def __repr__(self) -> str:
         return f"ComputeFunction({self.__name__})"
@@ -129,11 +149,24 @@ class PendingCompute(Generic[R]):
         _check_limits(seconds, self.retries)
         return replace(self, timeout=seconds)
 
-    def __rshift__(self, pool: "ComputePool") -> R:
+    def __eq__(self, other: object) -> bool:
+        """The same function with equal arguments. Values that do not compare as a whole (arrays)
+        are equal when they are the same object."""
+        if not isinstance(other, PendingCompute):
+            return NotImplemented
+        try:
+            return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
+        except Exception:
+            return False
+
+    def __hash__(self) -> int:
+        return hash((self.fn, self.name))
+
+    def __rshift__(self, pool: Target) -> R:
         run = getattr(resolve(pool), "run", None)
         return run(self) if run is not None else NotImplemented
 
-    def __matmul__(self, pool: "ComputePool") -> tuple[R, ...]:
+    def __matmul__(self, pool: Target) -> tuple[R, ...]:
         broadcast = getattr(resolve(pool), "broadcast", None)
         return broadcast(self) if broadcast is not None else NotImplemented
 
@@ -176,7 +209,13 @@ class PendingBatch(Generic[*Ts]):
         """The same calls, each with this time limit."""
         return PendingBatch(tuple(item.with_timeout(seconds) for item in self.items))
 
-    def __rshift__(self, pool: "ComputePool") -> tuple[*Ts]:
+    def __eq__(self, other: object) -> bool:
+        return self.items == other.items if isinstance(other, PendingBatch) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.items)
+
+    def __rshift__(self, pool: Target) -> tuple[*Ts]:
         run_batch = getattr(resolve(pool), "run_batch", None)
         return run_batch(self) if run_batch is not None else NotImplemented
 
@@ -214,6 +253,35 @@ class PendingBatch(Generic[*Ts]):
     def __repr__(self) -> str:
         names = [item.name for item in self.items[:8]] + ["…"] * (len(self.items) > 8)
         return f"PendingBatch({', '.join(names)})"
+
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class PendingStream(Generic[S]):
+    """Calls to be made at the same time, whose answers are given one by one."""
+
+    items: tuple[PendingCompute[S], ...]
+    ordered: bool = True
+
+    def with_timeout(self, seconds: float | None) -> "PendingStream[S]":
+        """The same calls, each with this time limit."""
+        return replace(self, items=tuple(item.with_timeout(seconds) for item in self.items))
+
+    def __rshift__(self, pool: Target) -> Iterator[S]:
+        submit = getattr(resolve(pool), "submit_batch", None)
+        if submit is None:
+            return NotImplemented
+        answers = _as_they_come(submit(PendingBatch(self.items)), self.ordered)
+        next(answers)  # from here on, dropping it cancels what is left
+        return answers
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __iter__(self) -> Iterator[PendingCompute[S]]:
+        return iter(self.items)
+
+    def __repr__(self) -> str:
+        return f"PendingStream{repr(PendingBatch(self.items)).removeprefix('PendingBatch')}"
 
 
 T1 = TypeVar("T1")
@@ -283,17 +351,34 @@ def gather(
     /,
 ) -> PendingBatch[T1, T2, T3, T4, T5, T6, T7, T8]: ...
 @overload
+def gather(
+    *computations: PendingCompute[S], stream: Literal[True], ordered: bool = True
+) -> PendingStream[S]: ...
+@overload
 def gather(*computations: PendingCompute[S]) -> PendingBatch[*tuple[S, ...]]: ...
-def gather(*computations: Any) -> Any:
+def gather(*computations: Any, stream: bool = False, ordered: bool = True) -> Any:
     """Calls to be made at the same time: ``gather(*[f(x) for x in data]) >> pool`` is a tuple in
-    this order."""
+    this order.
+
+    With `stream` it is an iterator, which gives each answer as it comes: in this order, or, if not
+    `ordered`, the first one that is ready first. All calls are sent at once. One that fails raises
+    at its place; what is not done then, or when the iterator is dropped, is cancelled."""
     for position, item in enumerate(computations):
         if not isinstance(item, PendingCompute):
+            fix = (
+                f"call it: {item.__name__}(…)"
+                if isinstance(item, ComputeFunction)
+                else "to pass a list, write gather(*calls)"
+            )
             raise TypeError(
                 f"gather() takes calls of @compute functions, but argument {position} is"
                 f" {_short(item)}"
-                f" ({type(item).__name__}); to pass a list, write gather(*calls)"
+                f" ({type(item).__name__}); {fix}"
             )
+    if stream:
+        return PendingStream(computations, ordered)
+    if not ordered:
+        raise ConfigurationError("gather(ordered=False): a tuple has an order; add stream=True")
     return PendingBatch(computations)
 
 
@@ -331,6 +416,18 @@ def _not_pending(operand: Any) -> TypeError:
         f" ({type(operand).__name__});"
         " >> binds tighter than &, so parentheses are needed: (f() & g()) >> pool"
     )
+
+
+def _as_they_come(futures: list[Any], ordered: bool) -> Iterator[Any]:
+    from concurrent.futures import as_completed
+
+    try:
+        yield
+        for future in futures if ordered else as_completed(futures):
+            yield future.result()
+    finally:
+        for future in futures:
+            future.cancel()
 
 
 async def _all_of(futures: list[Any]) -> tuple[Any, ...]:

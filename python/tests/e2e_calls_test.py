@@ -59,6 +59,45 @@ def test_chains_and_gather(pool):
     assert sky.gather(*[add(i, i) for i in range(300)]) >> pool == tuple(2 * i for i in range(300))
 
 
+@sky.compute
+def wait_for(file):
+    """Returns the file's name when it is there."""
+    end = time.monotonic() + 30
+    while not os.path.exists(file) and time.monotonic() < end:
+        time.sleep(0.01)  # on a worker
+    return os.path.basename(file)
+
+
+def test_answers_one_by_one(pool, tmp_path):
+    calls = [wait_for(str(tmp_path / name)) for name in "abc"]
+    late = sky.gather(*calls, stream=True) >> pool
+    early = sky.gather(*calls[:1], add(1), stream=True, ordered=False) >> pool
+    assert next(early) == 1
+    for name in "abc":
+        (tmp_path / name).touch()
+    assert list(late) == ["a", "b", "c"] and list(early) == ["a"]
+    assert list(sky.gather(stream=True) >> pool) == []
+
+
+def test_a_stream_of_answers_that_is_dropped_cancels_the_rest(pool, tmp_path):
+    endless = [wait_for(str(tmp_path / "never")) for _ in range(pool.total_slots)]
+    stream = sky.gather(add(1), *endless, stream=True) >> pool
+    assert next(stream) == 1
+    stream.close()
+    assert add(2) >> pool == 2
+    never_read = sky.gather(*endless, stream=True) >> pool
+    del never_read
+    assert add(3) >> pool == 3
+
+
+def test_a_stream_of_answers_raises_in_its_place(pool):
+    stream = sky.gather(*[sky.compute(lambda x: 1 // x)(x) for x in (1, 0, 1)], stream=True) >> pool
+    assert next(stream) == 1
+    with pytest.raises(ZeroDivisionError):
+        next(stream)
+    assert list(stream) == []
+
+
 def test_different_functions_in_one_batch(pool):
     functions = [sky.compute(lambda x, k=k: x + k) for k in range(5)]
     assert sky.gather(*[f(10) for f in functions]) >> pool == (10, 11, 12, 13, 14)

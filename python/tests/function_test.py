@@ -108,6 +108,45 @@ def test_gather_takes_any_number():
         sky.gather([add(1)])
 
 
+def test_a_stream_of_answers_is_written_down():
+    stream = sky.gather(add(1), add(2), stream=True, ordered=False)
+    assert (list(stream), len(stream), stream.ordered) == ([add(1), add(2)], 2, False)
+    assert [item.timeout for item in stream.with_timeout(3)] == [3, 3]
+    assert repr(stream) == "PendingStream(add, add)"
+    with pytest.raises(sky.ConfigurationError, match="stream=True"):
+        sky.gather(add(1), ordered=False)
+    with pytest.raises(TypeError, match="unsupported operand"):
+        stream >> 3
+
+
+@pytest.mark.parametrize(
+    ("use", "says"),
+    [
+        (lambda: add >> 3, r"add has not been called; write add\(…\) >> pool"),
+        (lambda: add @ 3, r"write add\(…\) @ pool"),
+        (lambda: add & add(1), r"write \(add\(…\) & …\) >> pool"),
+        (lambda: sky.gather(add), r"argument 0 .*call it: add\(…\)"),
+    ],
+)
+def test_a_forgotten_call_is_named(use, says):
+    with pytest.raises(TypeError, match=says):
+        use()
+
+
+def test_calls_are_values():
+    assert add(1, b=2) == add(1, b=2) and hash(add(1)) == hash(add(1))
+    assert add(1) != add(2) and add(1) != add(1).with_timeout(3) and add(1) != 3
+    assert (add(1) & add(2)) == sky.gather(add(1), add(2)) != sky.gather(add(1))
+    numpy = pytest.importorskip("numpy")
+    array = numpy.zeros(3)
+    assert add(array) == add(array) and add(array) != add(numpy.zeros(3))
+    match add(1, b=2):
+        case sky.PendingCompute(name="add", args=(a,), kwargs={"b": b}):
+            assert (a, b) == (1, 2)
+        case _:
+            pytest.fail("no match")
+
+
 @pytest.mark.parametrize(
     "join", [lambda: add(1) & 3, lambda: 3 & add(1), lambda: (add(1) & add(2)) & 3]
 )
