@@ -158,7 +158,17 @@ class Accelerator:
         if value is None or isinstance(value, Accelerator):
             return value
         if isinstance(value, str):
+            count, times, name = value.partition("x")
+            if times and count.isdecimal() and name:
+                raise ConfigurationError(
+                    f"accelerator={value!r}: a count is given by itself:"
+                    f" Accelerator({name!r}, count={int(count)})"
+                )
             return Accelerator(str(value))
+        if callable(value) and getattr(value, "__module__", "") == "skyward.accelerators":
+            raise ConfigurationError(
+                f"accelerator={value.__name__}: call it: sky.accelerators.{value.__name__}()"
+            )
         raise ConfigurationError(
             f"accelerator={value!r}: a name such as 'A100' is expected,"
             " or an Accelerator such as sky.accelerators.A100()"

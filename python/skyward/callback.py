@@ -12,6 +12,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from skyward.events import EVENT_TYPES, SkywardEvent
+from skyward.exceptions import ConfigurationTypeError
 
 Callback = Callable[[SkywardEvent], SkywardEvent | Sequence[SkywardEvent] | None]
 
@@ -33,6 +34,8 @@ def emit(event: SkywardEvent) -> None:
 
     Does nothing when there is none. Errors of callbacks registered with ``use_callback`` reach the
     caller."""
+    if not isinstance(event, EVENT_TYPES):
+        raise ConfigurationTypeError(f"emit({event!r:.80}): an event of skyward.events is expected")
     callback = _ambient.get()
     if isinstance(callback, Delivery):
         callback(event)
@@ -42,6 +45,8 @@ def emit(event: SkywardEvent) -> None:
 
 def compose(*callbacks: Callback) -> Callback:
     """One callback that gives each event to all of them, in order; what they return is joined."""
+    for callback in callbacks:
+        _check_callable("compose", callback)
     if not callbacks:
         return _ignore
     if len(callbacks) == 1:
@@ -57,6 +62,7 @@ def compose(*callbacks: Callback) -> Callback:
 def use_callback(callback: Callback) -> Iterator[None]:
     """Makes `callback` the ambient one for the block. A pool entered inside also delivers its
     events to it."""
+    _check_callable("use_callback", callback)
     token = _ambient.set(callback)
     try:
         yield
@@ -141,6 +147,13 @@ def _derived(answer: Any) -> Sequence[Any]:
     # Lambdas return what their last call did ("print(...)" None, "seen.append" None, "seen.add" …):
     # no event, no matter.
     return ()
+
+
+def _check_callable(what: str, callback: Any) -> None:
+    if not callable(callback):
+        raise ConfigurationTypeError(
+            f"{what}({callback!r:.80}): a function that receives events is expected"
+        )
 
 
 def _raise(callback: object, error: Exception) -> None:

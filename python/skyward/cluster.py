@@ -12,7 +12,7 @@ class InstanceInfo:
 
     node: int
     total_nodes: int
-    accelerators: list[str] = field(default_factory=list)
+    accelerators: list[str] = field(default_factory=list, hash=False)
     """Model name of each accelerator of this node."""
     head_addr: str = "127.0.0.1"
     """Address of node 0, for frameworks that need a meeting point."""
@@ -23,11 +23,11 @@ class InstanceInfo:
     """Index within the node."""
     workers_per_node: int = 1
     total_accelerators: int = 0
-    peers: list[dict[str, Any]] = field(default_factory=list)
+    peers: list[dict[str, Any]] = field(default_factory=list, hash=False)
     """{"node", "private_ip"} of every node, by node."""
-    accelerator: dict[str, Any] | None = None
+    accelerator: dict[str, Any] | None = field(default=None, hash=False)
     """{"type", "count", "is_trainium"}, or None."""
-    network: dict[str, Any] = field(default_factory=dict)
+    network: dict[str, Any] = field(default_factory=dict, hash=False)
 
     @property
     def is_head(self) -> bool:

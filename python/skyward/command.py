@@ -31,12 +31,13 @@ class Command:
     name: str = "command"
 
     def __post_init__(self) -> None:
-        lists = isinstance(self.commands, (list, tuple))
+        lists = isinstance(self.commands, (list, tuple)) and len(self.commands) > 0
         if not lists or not all(_is_command(command) for command in self.commands):
             raise ConfigurationError(
                 f"commands={self.commands!r}: give a list of commands, each a list of words:"
                 ' [["podman", "exec", "-i", "c1", "sh", "-c"]]'
             )
+        object.__setattr__(self, "commands", tuple(map(tuple, self.commands)))
 
     @property
     def remote(self) -> bool:

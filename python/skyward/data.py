@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeVar, overload
 
 from skyward.cluster import instance_info
+from skyward.exceptions import ConfigurationError, ConfigurationTypeError
 
 T = TypeVar("T")
 
@@ -29,12 +30,12 @@ def shard(
     Returns one array for one input, a tuple for several. Lists, tuples, numpy arrays and torch
     tensors keep their kind; other sequences become lists."""
     if not arrays:
-        raise ValueError("shard() needs at least one array")
+        raise ConfigurationError("shard() needs at least one array")
     index, total = _place(node, total_nodes)
     positions_of: dict[int, Sequence[int]] = {}
     parts = []
     for array in arrays:
-        count = len(array)
+        count = _length("shard()", array)
         if count not in positions_of:
             positions_of[count] = _positions(count, index, total, shuffle, seed or 0, drop_last)
         parts.append(_pick(array, positions_of[count]))
@@ -66,6 +67,7 @@ class DistributedSampler(Sequence[int]):
         node: int | None = None,
         total_nodes: int | None = None,
     ) -> None:
+        _length("DistributedSampler()", dataset)
         self.dataset = dataset
         self.node, self.total_nodes = _place(node, total_nodes)
         self.shuffle = shuffle
@@ -103,13 +105,23 @@ class DistributedSampler(Sequence[int]):
         return iter(self.indices)
 
 
+def _length(what: str, array: Any) -> int:
+    try:
+        return len(array)
+    except TypeError:
+        raise ConfigurationTypeError(
+            f"{what} needs data with a length, not {type(array).__name__};"
+            " for iterators there is shard_iterator()"
+        ) from None
+
+
 def _place(node: int | None, total_nodes: int | None) -> tuple[int, int]:
     """(rank, number of ranks) of this worker, or as the caller says."""
     info = instance_info()
     index = node if node is not None else (info.global_worker_index if info else 0)
     total = total_nodes if total_nodes is not None else (info.total_workers if info else 1)
     if total < 1 or not 0 <= index < total:
-        raise ValueError(
+        raise ConfigurationError(
             f"node {index} of total_nodes {total}: node must be from 0 to total_nodes - 1"
         )
     return index, total

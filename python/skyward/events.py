@@ -4,7 +4,7 @@ Fields stand in constructor order, so both ``LogLine(node, instance_id, line)`` 
 ``LogLine(line=line)`` match in a ``case``. ``pool.on``, ``on_event`` and ``use_callback`` say who
 receives them."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, get_args
 
@@ -73,7 +73,7 @@ class ProvisioningCompleted:
     on_demand: int
     provider: str
     region: str
-    instances: list[str]
+    instances: list[str] = field(hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +230,7 @@ class PoolStopped:
     pool: str
     setup_seconds: float
     total_seconds: float
-    nodes: list[NodeReceipt]
+    nodes: list[NodeReceipt] = field(hash=False)
     first_call_seconds: float = 0.0
     """From the first call to its answer; 0 without one."""
 

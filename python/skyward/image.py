@@ -1,10 +1,16 @@
 """The declared environment of a node."""
 
+import re
 import sys
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from skyward.exceptions import ConfigurationError, PythonVersionMismatchError
+from skyward.exceptions import (
+    ConfigurationError,
+    ConfigurationTypeError,
+    PythonVersionMismatchError,
+)
+from skyward.options import text_or_none, texts, variables
 
 CLIENT_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
@@ -28,6 +34,26 @@ class Image:
     env: dict[str, str] = field(default_factory=dict)
     includes: list[str] = field(default_factory=list)
     excludes: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Copies what it is given. Names of packages and variables are looked at when a pool
+        opens."""
+        if isinstance(self.python, float):
+            raise ConfigurationTypeError(
+                f'Image(python={self.python!r}): write it as text, python="{self.python}"'
+            )
+        for name in ("python", "pip_extra_index_url"):
+            text_or_none(f"Image: {name}", getattr(self, name))
+        if not re.fullmatch(r"auto|\d+\.\d+(\.\d+)?", self.python or "auto"):
+            raise ConfigurationError(
+                f"Image(python={self.python!r}): a version such as {CLIENT_PYTHON!r} is expected"
+            )
+        for name in ("pip", "apt", "includes", "excludes"):
+            object.__setattr__(self, name, texts(f"Image: {name}", getattr(self, name)))
+        object.__setattr__(self, "env", variables("Image: env", self.env))
+
+    def __hash__(self) -> int:
+        return hash((self.python, *self.pip, *self.apt, self.pip_extra_index_url))
 
     def content_hash(self) -> str:
         """12 hex digits that name this environment; the order of packages does not matter."""

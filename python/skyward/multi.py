@@ -5,6 +5,7 @@ import threading
 from types import TracebackType
 from typing import Any
 
+from skyward.exceptions import ConfigurationError, ConfigurationTypeError
 from skyward.pool import ComputePool
 
 
@@ -19,11 +20,12 @@ class MultiPool:
     def __init__(self, *pools: ComputePool) -> None:
         for position, pool in enumerate(pools):
             if not isinstance(pool, ComputePool):
-                raise TypeError(
-                    f"MultiPool() takes pools, but argument {position} is a {type(pool).__name__}"
+                fix = "; write MultiPool(*pools)" if isinstance(pool, (list, tuple)) else ""
+                raise ConfigurationTypeError(
+                    f"MultiPool() takes pools, but argument {position} is {pool!r:.80}{fix}"
                 )
         if len(set(map(id, pools))) != len(pools):
-            raise ValueError("MultiPool() got the same pool twice; make two")
+            raise ConfigurationError("MultiPool() got the same pool twice; make two")
         self.pools = pools
 
     def __enter__(self) -> tuple[ComputePool, ...]:

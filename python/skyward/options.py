@@ -4,10 +4,11 @@ Some parameters have a second name: ``allocation`` (spot), ``ttl`` (timeout), ``
 ``memory_gb`` (memory), ``volumes`` (volume) and ``worker`` (concurrency). To give both is an error,
 also when they say the same."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-from skyward.exceptions import ConfigurationError
+from skyward.exceptions import ConfigurationError, ConfigurationTypeError
 from skyward.extension import compiled
 
 T = TypeVar("T")
@@ -39,6 +40,7 @@ class Worker:
     executor: Literal["auto", "process"] = "auto"
 
     def __post_init__(self) -> None:
+        whole("concurrency", self.concurrency)
         if self.executor not in ("auto", "process"):
             raise ConfigurationError(
                 f"Worker(executor={self.executor!r}): tasks run in processes of their own, so that"
@@ -111,8 +113,48 @@ def one_of_architectures(value: Any) -> Any:
 
 def whole(name: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 100_000:
-        raise ConfigurationError(f"{name}={value!r}: a whole number of at least 1 is expected")
+        raise ConfigurationError(f"{name}={value!r}: a whole number is expected, from 1 to 100000")
     return int(value)
+
+
+def truth(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ConfigurationTypeError(f"{name}={value!r}: True or False is expected")
+    return value
+
+
+def text_or_none(name: str, value: Any) -> str | None:
+    if value is not None and (not isinstance(value, str) or not value):
+        raise ConfigurationTypeError(f"{name}={value!r}: text is expected, or None")
+    return value
+
+
+def texts(name: str, value: Any) -> list[str]:
+    """A list of the caller's texts, which he may go on changing. A single text is no list."""
+    if not isinstance(value, (list, tuple)) or not all(isinstance(item, str) for item in value):
+        fix = f": write [{value!r}]" if isinstance(value, str) else ""
+        raise ConfigurationTypeError(f"{name}={value!r}: a list of texts is expected{fix}")
+    return list(value)
+
+
+def variables(name: str, value: Any) -> dict[str, str]:
+    """Environment variables, copied."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise ConfigurationTypeError(
+            f'{name}={value!r}: a mapping is expected, such as {{"NAME": "value"}}'
+        )
+    for key, text in value.items():
+        if not isinstance(key, str) or not isinstance(text, str):
+            raise ConfigurationTypeError(
+                f"{name}={{{key!r}: {text!r}}}: names and values must be text"
+            )
+        if key == "COMPUTE_POOL":
+            raise ConfigurationError(
+                f"{name}: COMPUTE_POOL tells tasks where they are, and is set by the pool"
+            )
+    return dict(value)
 
 
 def positive_seconds(name: str, value: Any) -> float:

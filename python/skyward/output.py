@@ -11,9 +11,10 @@ import os
 from collections.abc import Callable
 from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from functools import wraps
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, overload
 
 from skyward.cluster import InstanceInfo, instance_info
+from skyward.exceptions import ConfigurationError, ConfigurationTypeError
 from skyward.function import ComputeFunction
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -27,14 +28,24 @@ def is_head(info: InstanceInfo | None = None) -> bool:
     return info is None or info.is_head
 
 
-def stdout(*, only: Only = "head") -> Callable[[F], F]:
+@overload
+def stdout(fn: F, /) -> F: ...
+@overload
+def stdout(*, only: Only = "head") -> Callable[[F], F]: ...
+def stdout(fn: Any = None, /, *, only: Only = "head") -> Any:
     """Keeps what the function prints only on some workers."""
-    return _quieted(only, (redirect_stdout,))
+    quieted = _quieted(only, (redirect_stdout,))
+    return quieted if fn is None else quieted(fn)
 
 
-def stderr(*, only: Only = "head") -> Callable[[F], F]:
+@overload
+def stderr(fn: F, /) -> F: ...
+@overload
+def stderr(*, only: Only = "head") -> Callable[[F], F]: ...
+def stderr(fn: Any = None, /, *, only: Only = "head") -> Any:
     """Keeps what the function writes to sys.stderr only on some workers."""
-    return _quieted(only, (redirect_stderr,))
+    quieted = _quieted(only, (redirect_stderr,))
+    return quieted if fn is None else quieted(fn)
 
 
 def silent(fn: F) -> F:
@@ -48,11 +59,16 @@ def _nobody(info: InstanceInfo) -> bool:
 
 def _quieted(only: Only, redirects: tuple[Any, ...]) -> Callable[[F], F]:
     if only != "head" and not callable(only):
-        raise ValueError(f"only={only!r}: 'head' or a function of InstanceInfo is expected")
+        raise ConfigurationError(f"only={only!r}: 'head' or a function of InstanceInfo is expected")
 
     def decorate(fn: Any) -> Any:
         if isinstance(fn, ComputeFunction):
             return fn.with_function(decorate(fn.local))
+
+        if not callable(fn):
+            raise ConfigurationTypeError(
+                f"a function is expected, not {fn!r:.80}; options go by keyword: only=…"
+            )
 
         @wraps(fn)
         def quiet(*args: Any, **kwargs: Any) -> Any:

@@ -11,7 +11,7 @@ from skyward.accelerator import Accelerator
 from skyward.callback import Callback, Delivery, _ambient, current_callback
 from skyward.display import MODES, make_display
 from skyward.events import EVENT_TYPES, SkywardEvent
-from skyward.exceptions import ConfigurationError, NotProvisionedError
+from skyward.exceptions import ConfigurationError, ConfigurationTypeError, NotProvisionedError
 from skyward.function import ComputeFunction, PendingBatch, PendingCompute, compute
 from skyward.image import Image
 from skyward.options import (
@@ -28,6 +28,10 @@ from skyward.options import (
     one_of_architectures,
     positive_seconds,
     processors,
+    text_or_none,
+    texts,
+    truth,
+    variables,
     whole,
 )
 from skyward.pool_block import CallableModule, _innermost
@@ -116,9 +120,9 @@ class ComputePool:
         worker: Worker | None = None,
     ) -> None:
         self.provider = resolve_provider(provider)
-        self.image = (Image() if image is None else image).with_pip(_packages(pip))
+        self.image = _image(image).with_pip([] if pip is None else texts("pip", pip))
         self.nodes = whole("nodes", nodes)
-        self.machine = machine
+        self.machine = text_or_none("machine", machine)
         self.accelerator = Accelerator.from_value(accelerator)
         self.cpu = processors(either("cpu", cpu, cpu is not None, "vcpus", vcpus))
         self.memory = either(
@@ -139,13 +143,13 @@ class ComputePool:
         self.reconnect_timeout = positive_seconds("reconnect_timeout", reconnect_timeout)
         self.max_hourly_cost = dollars("max_hourly_cost", max_hourly_cost)
         self.architecture = one_of_architectures(architecture)
-        self.env = _variables(env)
+        self.env = variables("env", env)
         given = concurrency is not STANDARD_CONCURRENCY
         slots = either("concurrency", concurrency, given, "worker", concurrency_of(worker))
         self.concurrency = whole("concurrency", slots)
         self.display = _mode(display)
         self.on_event = _callback(on_event)
-        self.collect_metrics = bool(collect_metrics)
+        self.collect_metrics = truth("collect_metrics", collect_metrics)
         self._check_machines()
 
         self._handlers: list[Callback] = []
@@ -424,19 +428,14 @@ def _callback(value: Callback | None) -> Callback | None:
     return value
 
 
-def _packages(value: Any) -> list[str]:
-    packages = [] if value is None else value
-    if isinstance(packages, str) or not all(isinstance(package, str) for package in packages):
-        raise ConfigurationError(f"pip={value!r}: a list of package names is expected")
-    return list(packages)
-
-
-def _variables(value: Mapping[str, str] | None) -> dict[str, str]:
-    variables = dict(value or {})
-    for name, text in variables.items():
-        if not isinstance(name, str) or not isinstance(text, str):
-            raise ConfigurationError(f"env={{{name!r}: {text!r}}}: names and values must be text")
-    return variables
+def _image(value: Image | None) -> Image:
+    if value is None:
+        return Image()
+    if not isinstance(value, Image):
+        raise ConfigurationTypeError(
+            f'image={value!r}: an Image is expected, such as Image(pip=["numpy"])'
+        )
+    return value
 
 
 sys.modules[__name__].__class__ = CallableModule  # `@sky.pool(…)`, see there

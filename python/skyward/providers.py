@@ -67,7 +67,7 @@ def resolve_provider(provider: Any) -> Any:
         spelled = provider.lower().replace("-", "").replace("_", "").replace(".", "")
         near = [name for name in known if name.replace("_", "") == spelled]
         near = near or get_close_matches(provider, known, 1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        hint = f"; did you mean {near[0]!r}?" if near else "."
         raise ConfigurationError(
             f"provider={provider!r}: there is no such provider{hint}"
             f" Known are {', '.join(map(repr, known))}"
@@ -77,6 +77,8 @@ def resolve_provider(provider: Any) -> Any:
     ):
         return provider
     call = f"; make one: {provider.__name__}()" if isinstance(provider, type) else ""
+    if isinstance(provider, (list, tuple)):
+        call = "; a pool has one, so give one of them"
     raise ConfigurationError(
         f"provider={provider!r}: this is no provider{call}. Known are Command(commands=[…]) and"
         f" {', '.join(f'{cloud.__name__}()' for cloud in known.values())}, or the names of these"

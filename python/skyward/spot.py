@@ -124,6 +124,8 @@ def normalize_spot(value: SpotLike) -> SpotStrategy:
             core.parse_spot(value)  # says what is known
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return _Percent(float(value))
+    if isinstance(value, type) and value in _KINDS.values():
+        raise ConfigurationError(f"spot={value.__qualname__}: call it: {value.__qualname__}(…)")
     raise ConfigurationError(
         f"spot={value!r}: choose 'always', 'if-available', 'never' or 'cheapest', the least share"
         " of spot machines from 0 to 1, or a strategy such as Spot.Always(retries=3)"

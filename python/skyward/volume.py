@@ -56,14 +56,15 @@ def normalize_volumes(value: VolumeLike | None) -> tuple[Any, ...]:
     elif isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
         volumes = list(value)
     else:
+        fix = ": write volume=[…]" if isinstance(value, (S3Volume, Volume)) else ""
         raise ConfigurationTypeError(
             f"volume={value!r}: a list of volumes is expected, or a mapping such as"
-            ' {"/data": "s3://bucket/prefix"}'
+            f' {{"/data": "s3://bucket/prefix"}}{fix}'
         )
     for volume in volumes:
         if not isinstance(volume, (S3Volume, Volume)):
             raise ConfigurationTypeError(
-                f"volume: {volume!r} is a {type(volume).__name__} and no volume;"
+                f"volume: {volume!r} ({type(volume).__name__}) is no volume;"
                 " S3Volume(mount_path, bucket) is one"
             )
     _check(volumes)
@@ -73,6 +74,10 @@ def normalize_volumes(value: VolumeLike | None) -> tuple[Any, ...]:
 def to_core(volume: Any) -> Any:
     from skyward import _core
 
+    for name in ("mount_path", "bucket", "prefix"):
+        value = getattr(volume, name, "")
+        if not isinstance(value, str):
+            raise ConfigurationTypeError(f"volume: {name}={value!r}: text is expected")
     core = _core.Volume()
     core.mount_path = volume.mount_path
     if isinstance(volume, S3Volume):

@@ -91,6 +91,30 @@ def test_the_second_names_mean_the_same():
         ({"provider": "aws2"}, "aws2.*did you mean 'aws'"),
         ({"provider": sky.AWS}, r"make one: AWS\(\)"),
         ({"provider": 3}, "provider=3"),
+        ({"provider": ""}, r"no such provider\. Known are 'local'"),
+        ({"provider": ["aws", "verda"]}, "give one of them"),
+        ({"nodes": (1, 4)}, r"nodes=\(1, 4\).*from 1 to 100000"),
+        ({"nodes": 10**9}, "from 1 to 100000"),
+        ({"nodes": True}, "nodes=True"),
+        ({"memory": 1.5}, "memory=1.5"),
+        ({"memory": ""}, "not an amount of memory"),
+        ({"cpu": "4"}, "cpu='4'"),
+        ({"timeout": "1h"}, "timeout='1h'.*seconds"),
+        ({"timeout": float("nan")}, "timeout=nan"),
+        ({"spot": Spot.Always}, r"spot=Spot.Always: call it: Spot.Always\("),
+        ({"volume": sky.S3Volume("/a", "bucket")}, r"write volume=\[…\]"),
+        ({"image": "torch"}, r"an Image is expected, such as Image\(pip="),
+        ({"pip": "torch"}, r"pip='torch': .*write \['torch'\]"),
+        ({"env": "A=1"}, "env='A=1': a mapping"),
+        ({"env": {"A": 1}}, "env={'A': 1}"),
+        ({"env": {"COMPUTE_POOL": "{}"}}, "COMPUTE_POOL"),
+        ({"machine": 3}, "machine=3"),
+        ({"machine": ""}, "machine=''"),
+        ({"collect_metrics": "no"}, "True or False"),
+        ({"accelerator": 3}, "accelerator=3"),
+        ({"accelerator": "4xA100"}, r"Accelerator\('A100', count=4\)"),
+        ({"accelerator": sky.accelerators.H100}, r"call it: sky.accelerators.H100\(\)"),
+        ({"display": None}, "log, spinner, quiet"),
     ],
 )
 def test_conflicts_and_nonsense(options, says):
@@ -98,10 +122,89 @@ def test_conflicts_and_nonsense(options, says):
         ComputePool(**options)
 
 
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"pip": "torch"}, r"pip='torch': .*write \['torch'\]"),
+        ({"pip": [3]}, r"pip=\[3\]"),
+        ({"apt": "git"}, "apt='git'"),
+        ({"includes": "folder"}, "includes='folder'"),
+        ({"env": [("A", "1")]}, "env=.*mapping"),
+        ({"env": {"A": 1}}, "names and values must be text"),
+        ({"python": 3.11}, 'write it as text, python="3.11"'),
+        ({"python": "three"}, "python='three'.*version"),
+        ({"pip_extra_index_url": 3}, "pip_extra_index_url=3"),
+    ],
+)
+def test_an_image_of_wrong_values_cannot_be_made(options, says):
+    with pytest.raises(ConfigurationError, match=says):
+        sky.Image(**options)
+
+
+def test_images_are_values():
+    packages = ["numpy"]
+    image = sky.Image(pip=packages, env={"A": "1"})
+    packages.append("torch")
+    assert image.pip == ["numpy"] and image == sky.Image(pip=["numpy"], env={"A": "1"})
+    assert {image: 1}[pickle.loads(pickle.dumps(image))] == 1
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        image.pip = []
+    match image:
+        case sky.Image(pip=[first, *_], env={"A": a}):
+            assert (first, a) == ("numpy", "1")
+
+
 def test_tasks_are_always_in_processes():
     assert sky.Worker(executor="process").concurrency == 1
     with pytest.raises(ConfigurationError, match="processes of their own"):
         sky.Worker(executor="thread")
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: sky.Worker(concurrency=0), "concurrency=0"),
+        (lambda: sky.S3Volume("/a", 3), "bucket=3: text"),
+        (lambda: sky.S3Volume(3, "bucket"), "mount_path=3"),
+        (lambda: sky.Command([]), r"commands=\[\]"),
+        (lambda: sky.MultiPool([ComputePool()]), r"write MultiPool\(\*pools\)"),
+        (lambda: sky.MultiPool(3), "argument 0 is 3"),
+        (lambda: sky.stdout(only="worker"), "only='worker'"),
+        (lambda: sky.silent(3), "a function is expected, not 3"),
+        (lambda: sky.compose(print, 3), r"compose\(3\)"),
+        (lambda: sky.use_callback(3).__enter__(), r"use_callback\(3\)"),
+        (lambda: sky.emit("hello"), r"emit\('hello'\)"),
+        (lambda: sky.shard(iter([1])), "a length.*shard_iterator"),
+        (lambda: sky.DistributedSampler(3), "a length"),
+    ],
+)
+def test_other_nonsense(make, says):
+    with pytest.raises(ConfigurationError, match=says):
+        make()
+
+
+def test_values_of_all_kinds_can_be_kept_apart_and_put_into_sets():
+    values = [
+        sky.Command([["sh", "-c"]]),
+        sky.AWS(),
+        sky.Local(),
+        Spot.Percent(0.5),
+        sky.S3Volume("/a", "bucket"),
+        sky.Worker(2),
+        sky.accelerators.H100(mig="3g.40gb"),
+        sky.InstanceSpec("small", 2, 4),
+        sky.Image(pip=["a"]),
+        sky.PoolStarted(),
+        sky.LogLine(0, "i", "line", 1.0),
+        sky.InstanceInfo(0, 1, accelerators=["T4"], peers=[{"node": 0}]),
+        sky.ProvisioningCompleted(1, 0, "local", "here", ["i"]),
+        sky.PoolStopped("p", 1.0, 2.0, [sky.NodeReceipt(0, "i", 1, 0, 0.5, 1.0)]),
+    ]
+    for value in values:
+        again = pickle.loads(pickle.dumps(value))
+        assert again == value and again != "other", value
+        assert len({value, again}) == 1, value
+        assert type(value).__name__.strip("_") in repr(value)
 
 
 def test_volumes():
