@@ -1,36 +1,70 @@
-"""Every program of examples/python runs. Those that need a framework do in ./dev frameworks."""
+"""Every program of examples/python and examples/guides runs on this machine, also those that name a
+cloud. Those that need a framework do in ./dev frameworks."""
 
+import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-FOLDER = Path(__file__).resolve().parent.parent.parent / "examples" / "python"
-FRAMEWORKS = {"10_pytorch_distributed", "11_keras_training", "12_huggingface_finetuning"}
-PROGRAMS = sorted(path.stem for path in FOLDER.glob("*.py"))
+ROOT = Path(__file__).resolve().parent.parent.parent
+PROGRAMS = {
+    f"{folder}/{file.stem}": file
+    for folder in ("python", "guides")
+    for file in sorted((ROOT / "examples" / folder).glob("*.py"))
+}
+FRAMEWORKS = {
+    "python/10_pytorch_distributed",
+    "python/11_keras_training",
+    "python/12_huggingface_finetuning",
+    "python/22_vastai_overlay",
+    "guides/04_gpu_accelerators",
+    "guides/06_pytorch_distributed",
+    "guides/07_keras_training",
+    "guides/08_huggingface_finetuning",
+    "guides/15_torch_model_roundtrip",
+}
+H100 = {"name": "NVIDIA H100 80GB HBM3", "mib": 81559, "mig": None, "busy": False}
 
 
-@pytest.mark.parametrize("name", sorted(set(PROGRAMS) - FRAMEWORKS))
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if name not in FRAMEWORKS])
 def test_example(name: str, tmp_path: Path) -> None:
+    played = {}
+    if name == "guides/18_nvidia_mig":  # this machine may have no H100
+        (tmp_path / "gpus.json").write_text(json.dumps([H100]))
+        played["PATH"] = f"{ROOT / 'python/tests/gpus'}:{os.environ['PATH']}"
+        played["FAKE_GPUS"] = str(tmp_path / "gpus.json")
     done = subprocess.run(
-        [sys.executable, str(FOLDER / f"{name}.py")],
+        [sys.executable, str(PROGRAMS[name])],
         cwd=tmp_path,
-        env={**os.environ, "AWS_EC2_METADATA_DISABLED": "true"},
+        env={**os.environ, "SKYWARD_PROVIDER": "local", **played},
         capture_output=True,
         text=True,
         timeout=150,
         check=False,
     )
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    assert done.stdout, "an example shows something"
 
 
-def test_examples_say_what_they_show() -> None:
-    for name in PROGRAMS:
-        first = (FOLDER / f"{name}.py").read_text().partition("\n")[0]
+def test_the_documented_examples_are_there() -> None:
+    numbered = {int(name[7:9]) for name in PROGRAMS if re.match(r"python/\d\d_", name)}
+    assert numbered == set(range(1, 23))
+
+
+def test_examples_say_what_they_show_and_are_listed() -> None:
+    listed = (ROOT / "examples/README.md").read_text()
+    for name, file in PROGRAMS.items():
+        first = file.read_text().partition("\n")[0]
         assert first.startswith('"""') and len(first) > 30, name
+        assert f"({name}.py)" in listed, f"{name} is not in examples/README.md"
+    assert set(re.findall(r"\(((?:python|guides)/\w+)\.py\)", listed)) == set(PROGRAMS)
 
 
-def test_framework_examples_are_there() -> None:
+def test_the_others_run_with_the_frameworks() -> None:
+    there = (ROOT / "python/frameworks_tests/examples_test.py").read_text()
     assert set(PROGRAMS) >= FRAMEWORKS
+    assert set(re.findall(r'"((?:python|guides)/\w+)"', there)) == FRAMEWORKS

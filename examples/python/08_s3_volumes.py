@@ -1,0 +1,71 @@
+"""Volumes: tasks list, read and write the files of a bucket; it stays mounted between them.
+
+With SKYWARD_PROVIDER=local a folder of your machine takes the place of the bucket."""
+
+import os
+import tempfile
+
+import skyward as sky
+
+LOCAL = os.environ.get("SKYWARD_PROVIDER") == "local"
+BUCKET = os.environ.get("BUCKET", "my-bucket")
+
+
+@sky.compute
+def files(folder):
+    return sorted(os.listdir(folder))
+
+
+@sky.compute
+def mean_of(file):
+    with open(file) as lines:
+        numbers = [float(line) for line in lines]
+    return sum(numbers) / len(numbers)
+
+
+@sky.compute
+def train(folder, steps):
+    """Goes on where the last checkpoint ends; a checkpoint is a file with the number of steps."""
+    file = os.path.join(folder, "step.txt")
+    done = int(open(file).read()) if os.path.exists(file) else 0
+    with open(file, "w") as checkpoint:
+        checkpoint.write(str(done + steps))
+    return done + steps
+
+
+def write_samples(folder):
+    for name in ("a", "b"):
+        with open(os.path.join(folder, f"{name}.txt"), "w") as file:
+            file.writelines(f"{ord(name) + i}\n" for i in range(10))
+
+
+def work(pool, data, checkpoints):
+    names = files(data) >> pool
+    means = sky.gather(*[mean_of(os.path.join(data, name)) for name in names]) >> pool
+    print(dict(zip(names, means, strict=True)))
+    train(checkpoints, 10) >> pool
+    return train(checkpoints, 10) >> pool
+
+
+def main():
+    if LOCAL:
+        with (
+            tempfile.TemporaryDirectory() as data,
+            tempfile.TemporaryDirectory() as checkpoints,
+            sky.ComputePool(provider=sky.AWS()) as pool,
+        ):
+            write_samples(data)
+            steps = work(pool, data, checkpoints)
+            assert steps == 20
+    else:
+        volumes = [
+            sky.S3Volume("/data", BUCKET, prefix="datasets/"),  # read-only, unless said otherwise
+            sky.S3Volume("/checkpoints", BUCKET, prefix="models/", read_only=False),
+        ]
+        with sky.ComputePool(provider=sky.AWS(), volume=volumes) as pool:
+            steps = work(pool, "/data", "/checkpoints")
+    print(f"trained for {steps} steps")
+
+
+if __name__ == "__main__":
+    main()

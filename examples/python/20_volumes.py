@@ -1,0 +1,53 @@
+"""Volumes, in short: ``{path: address}``; and input that cannot be written beside output that can.
+
+With SKYWARD_PROVIDER=local folders of your machine take the place of the bucket."""
+
+import os
+import tempfile
+from pathlib import Path
+
+import skyward as sky
+
+LOCAL = os.environ.get("SKYWARD_PROVIDER") == "local"
+BUCKET = os.environ.get("BUCKET", "my-bucket")
+TEXTS = {"one.txt": "to be or not to be", "two.txt": "that is the question"}
+
+
+@sky.compute
+def count_words(source, target):
+    """Each worker takes its part of the files; one result file for each."""
+    names = sky.shard(sorted(os.listdir(source)))
+    for name in names:
+        words = Path(source, name).read_text().split()
+        Path(target, f"{name}.count").write_text(str(len(words)))
+    return names
+
+
+def work(pool, source, target):
+    parts = count_words(source, target) @ pool
+    print(f"files by worker: {parts}")
+    return sky.compute(lambda: sorted(os.listdir(target)))() >> pool
+
+
+def main():
+    # Read-only volumes can be written down as a mapping; both forms mean the same.
+    source = sky.S3Volume("/input", BUCKET, "texts/")
+    assert sky.ComputePool(volume={"/input": f"s3://{BUCKET}/texts/"}).volume == (source,)
+    if not LOCAL:
+        target = sky.S3Volume("/output", BUCKET, "counts/", read_only=False)
+        with sky.ComputePool(provider=sky.AWS(), nodes=2, volume=[source, target]) as pool:
+            print(work(pool, "/input", "/output"))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        texts, counts = Path(folder, "texts"), Path(folder, "counts")
+        texts.mkdir(), counts.mkdir()
+        for name, text in TEXTS.items():
+            (texts / name).write_text(text)
+        with sky.ComputePool(provider=sky.AWS(), nodes=2) as pool:
+            made = work(pool, str(texts), str(counts))
+        print({file.name: int(file.read_text()) for file in sorted(counts.iterdir())})
+    assert made == ["one.txt.count", "two.txt.count"]
+
+
+if __name__ == "__main__":
+    main()
