@@ -99,18 +99,6 @@ class ConnectionLostError(ConnectionError):
         return f"lost the connection to {self.instance_id}: {self.reason}"
 
 
-class InstanceTerminatedError(SkywardError):
-    """An instance vanished while it was being prepared."""
-
-    def __init__(self, instance_id: str, reason: str) -> None:
-        super().__init__(instance_id, reason)
-        self.instance_id = instance_id
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"instance {self.instance_id} is gone: {self.reason}"
-
-
 class ExecutionError(SkywardError):
     """A task failed: its function raised, or its worker died.
 
@@ -129,6 +117,22 @@ class ExecutionError(SkywardError):
     """Traceback text from the node; empty when the worker died."""
     output: tuple[str, ...] = ()
     """Last lines that the task wrote."""
+
+
+class InstanceTerminatedError(ExecutionError):
+    """A machine vanished under a task, and so did those that were tried after it."""
+
+    def __init__(self, instance_id: str, reason: str) -> None:
+        super().__init__(instance_id, reason)
+        self.instance_id = instance_id
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return (
+            f"instance {self.instance_id} is gone: {self.reason}"
+            if self.instance_id
+            else self.reason
+        )
 
 
 class RemoteTraceback(Exception):  # noqa: N818 (not an error of its own: a cause)

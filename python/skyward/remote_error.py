@@ -8,6 +8,7 @@ from skyward.exceptions import (
     CancelledError,
     ConfigurationError,
     ExecutionError,
+    InstanceTerminatedError,
     RemoteTraceback,
     SerializationError,
     SkywardError,
@@ -52,13 +53,16 @@ def raised(report: dict[str, Any], task: int, outcome: Any) -> BaseException:
 
 def failed(task: int, outcome: Any) -> BaseException:
     """For a task without an answer: its worker died, it ran too long, it was cancelled."""
-    cls = _FAILED.get(outcome.error_kind, ExecutionError)
     text = (
         f"{outcome.error_message}. {outcome.error_hint}"
         if outcome.error_hint
         else outcome.error_message
     )
-    error = cls(text)
+    error: SkywardError
+    if outcome.error_kind == "lost":
+        error = InstanceTerminatedError(outcome.instance_id, text)
+    else:
+        error = _FAILED.get(outcome.error_kind, ExecutionError)(text)
     _mark(error, task, outcome, "")
     _add_notes(error, outcome)
     return error

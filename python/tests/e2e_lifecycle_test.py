@@ -167,6 +167,20 @@ def test_image_hashes():
     assert sky.Image(pip=["torch", "é"]).content_hash() == "293b3ef5fe4e"
 
 
+def test_a_task_that_takes_its_machine_along_is_given_up():
+    def fell():
+        os.kill(os.getppid(), signal.SIGKILL)  # the agent; a task's way to lose the machine
+        time.sleep(600)  # on a worker
+
+    with sky.ComputePool(nodes=2, display="quiet") as pool:
+        with pytest.raises(sky.InstanceTerminatedError, match="attempt 4 of 4") as caught:
+            sky.compute(fell)() >> pool
+        assert identity(1) >> pool == 1
+    error = caught.value
+    assert isinstance(error, sky.ExecutionError)
+    assert error.instance_id in str(error) and "killed by signal 9" in error.reason
+
+
 def test_multi_pool():
     seen = []
     small, large = sky.ComputePool(display="quiet"), sky.ComputePool(nodes=2, display="quiet")
