@@ -24,6 +24,9 @@ class _StandardNumber(int):
     __slots__ = ()
 
 
+MAX_NODES = 10_000
+MAX_CONCURRENCY = 1024
+"""As in skyward/spec/limits.h."""
 STANDARD_SPOT: str = _StandardText("always")
 STANDARD_TIMEOUT: int = _StandardNumber(3600)
 STANDARD_CONCURRENCY: int = _StandardNumber(1)
@@ -40,7 +43,7 @@ class Worker:
     executor: Literal["auto", "process"] = "auto"
 
     def __post_init__(self) -> None:
-        whole("concurrency", self.concurrency)
+        whole("concurrency", self.concurrency, MAX_CONCURRENCY)
         if self.executor not in ("auto", "process"):
             raise ConfigurationError(
                 f"Worker(executor={self.executor!r}): tasks run in processes of their own, so that"
@@ -111,9 +114,9 @@ def one_of_architectures(value: Any) -> Any:
     return value
 
 
-def whole(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 100_000:
-        raise ConfigurationError(f"{name}={value!r}: a whole number is expected, from 1 to 100000")
+def whole(name: str, value: Any, most: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+        raise ConfigurationError(f"{name}={value!r}: a whole number is expected, from 1 to {most}")
     return int(value)
 
 

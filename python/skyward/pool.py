@@ -15,6 +15,8 @@ from skyward.exceptions import ConfigurationError, ConfigurationTypeError, NotPr
 from skyward.function import ComputeFunction, PendingBatch, PendingCompute, compute
 from skyward.image import Image
 from skyward.options import (
+    MAX_CONCURRENCY,
+    MAX_NODES,
     STANDARD_CONCURRENCY,
     STANDARD_SPOT,
     STANDARD_TIMEOUT,
@@ -121,7 +123,7 @@ class ComputePool:
     ) -> None:
         self.provider = resolve_provider(provider)
         self.image = _image(image).with_pip([] if pip is None else texts("pip", pip))
-        self.nodes = whole("nodes", nodes)
+        self.nodes = whole("nodes", nodes, MAX_NODES)
         self.machine = text_or_none("machine", machine)
         self.accelerator = Accelerator.from_value(accelerator)
         self.cpu = processors(either("cpu", cpu, cpu is not None, "vcpus", vcpus))
@@ -146,7 +148,7 @@ class ComputePool:
         self.env = variables("env", env)
         given = concurrency is not STANDARD_CONCURRENCY
         slots = either("concurrency", concurrency, given, "worker", concurrency_of(worker))
-        self.concurrency = whole("concurrency", slots)
+        self.concurrency = whole("concurrency", slots, MAX_CONCURRENCY)
         self.display = _mode(display)
         self.on_event = _callback(on_event)
         self.collect_metrics = truth("collect_metrics", collect_metrics)
@@ -161,8 +163,16 @@ class ComputePool:
 
     def _check_machines(self) -> None:
         memory_mb(self.memory)
-        if check := getattr(self.provider, "check", None):
-            check(self.accelerator, self.cpu, self.memory, self.volume)
+        check = getattr(self.provider, "check", None)
+        if check is None:
+            return
+        check(self.accelerator, self.cpu, self.memory, self.volume)
+        for name in ("machine", "architecture"):
+            if (value := getattr(self, name)) is not None:
+                raise ConfigurationError(
+                    f"{name}={value!r}: the {self.provider.name} provider takes machines as they"
+                    f" are; leave {name} out"
+                )
 
     def __enter__(self) -> "ComputePool":
         self._open()
