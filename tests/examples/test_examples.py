@@ -1,5 +1,5 @@
-"""Every program of examples/python and examples/guides runs on this machine, also those that name a
-cloud. Those that need a framework do in ./dev frameworks."""
+"""Every program of examples/ runs on this machine, also those that name a cloud. Those that need a
+framework do in ./dev frameworks."""
 
 import json
 import os
@@ -45,6 +45,18 @@ def test_example(name: str, tmp_path: Path) -> None:
         text=True,
         timeout=150,
         check=False,
+    )
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    assert done.stdout, "an example shows something"
+
+
+@pytest.mark.parametrize(
+    "source", sorted((ROOT / "examples/cpp").glob("*.cc")), ids=lambda p: p.stem
+)
+def test_cpp_example(source: Path, tmp_path: Path) -> None:
+    program = ROOT / "build/release/bin" / source.stem
+    done = subprocess.run(
+        [str(program)], cwd=tmp_path, capture_output=True, text=True, timeout=150, check=False
     )
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     assert done.stdout, "an example shows something"
