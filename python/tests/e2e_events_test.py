@@ -141,6 +141,13 @@ def test_a_failing_callback_stops_nothing(caplog):
     assert caplog.text.count("ValueError: broken callback") == 1
 
 
+def test_a_callback_that_always_answers_stops_nothing(caplog):
+    with caplog.at_level(logging.ERROR, "skyward"):
+        with sky.ComputePool(display="quiet", on_event=lambda event: event) as pool:
+            assert sky.compute(abs)(-1) >> pool == 1
+    assert "events without end" in caplog.text
+
+
 def test_a_handler_may_use_the_pool():
     answers = []
     done = threading.Event()
