@@ -2,7 +2,7 @@
 
 import skyward as sky
 
-seen = []
+seen: list[str] = []
 
 
 def watch(event):

@@ -40,7 +40,8 @@ def main():
         return
     with tempfile.TemporaryDirectory() as folder:
         texts, counts = Path(folder, "texts"), Path(folder, "counts")
-        texts.mkdir(), counts.mkdir()
+        texts.mkdir()
+        counts.mkdir()
         for name, text in TEXTS.items():
             (texts / name).write_text(text)
         with sky.ComputePool(provider=sky.AWS(), nodes=2) as pool:

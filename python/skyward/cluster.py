@@ -52,7 +52,7 @@ class InstanceInfo:
         return socket.gethostname()
 
     @classmethod
-    def current(cls) -> "InstanceInfo | None":
+    def current(cls) -> "InstanceInfo | Any":
         """The same as ``instance_info()``."""
         return instance_info()
 
@@ -60,8 +60,9 @@ class InstanceInfo:
 _parsed: tuple[str, InstanceInfo] | None = None
 
 
-def instance_info() -> InstanceInfo | None:
-    """The place of the running task in its pool; None outside a pool."""
+def instance_info() -> InstanceInfo | Any:
+    """The place of the running task in its pool; None outside a pool. (The type lets tasks, which
+    are inside, use it without a check.)"""
     global _parsed
     text = os.environ.get("COMPUTE_POOL")
     if not text:

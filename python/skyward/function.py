@@ -8,7 +8,7 @@ gather(*calls, stream=True) >> pool     an iterator: each answer as it comes
 await train(data).on(pool)              from asyncio
 """
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial, update_wrapper
 from types import ModuleType
@@ -266,7 +266,7 @@ class PendingStream(Generic[S]):
         """The same calls, each with this time limit."""
         return replace(self, items=tuple(item.with_timeout(seconds) for item in self.items))
 
-    def __rshift__(self, pool: Target) -> Iterator[S]:
+    def __rshift__(self, pool: Target) -> Generator[S, None, None]:
         submit = getattr(resolve(pool), "submit_batch", None)
         if submit is None:
             return NotImplemented
@@ -418,7 +418,7 @@ def _not_pending(operand: Any) -> TypeError:
     )
 
 
-def _as_they_come(futures: list[Any], ordered: bool) -> Iterator[Any]:
+def _as_they_come(futures: list[Any], ordered: bool) -> Generator[Any, None, None]:
     from concurrent.futures import as_completed
 
     try:

@@ -2,7 +2,7 @@
 
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextvars import Token
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
@@ -228,17 +228,17 @@ class ComputePool:
     @overload
     def map(
         self, fn: ComputeFunction[..., R], *iterables: Iterable[Any], timeout: float | None = None
-    ) -> Iterator[R]: ...
+    ) -> Generator[R, None, None]: ...
     @overload
     def map(
         self, fn: Callable[..., R], *iterables: Iterable[Any], timeout: float | None = None
-    ) -> Iterator[R]: ...
+    ) -> Generator[R, None, None]: ...
     def map(self, fn: Any, *iterables: Iterable[Any], timeout: float | None = None) -> Any:
         """``fn(x, y)`` for each x, y of the iterables (as far as the shortest goes), in order, as
         they come.
 
         Calls are sent some way ahead of the reader, so inputs may be endless. `timeout` bounds the
-        whole, in seconds. Dropping the iterator cancels what is in flight."""
+        whole, in seconds. Dropping the iterator, or its ``close()``, cancels what is in flight."""
         if not iterables:
             raise TypeError("map() needs at least one iterable")
         function: ComputeFunction[..., Any] = fn if isinstance(fn, ComputeFunction) else compute(fn)
@@ -395,7 +395,9 @@ class _Filtered:
         return repr(self._handler)
 
 
-def _mapped(answers: Iterator[Callable[[float | None], R]], timeout: float | None) -> Iterator[R]:
+def _mapped(
+    answers: Iterator[Callable[[float | None], R]], timeout: float | None
+) -> Generator[R, None, None]:
     """Starts the calls now; the iterator that it returns waits for them."""
     import itertools
     import time
@@ -403,7 +405,7 @@ def _mapped(answers: Iterator[Callable[[float | None], R]], timeout: float | Non
     end = None if timeout is None else time.monotonic() + timeout
     first = next(answers, None)
 
-    def results() -> Iterator[R]:
+    def results() -> Generator[R, None, None]:
         try:
             for answer in itertools.chain(() if first is None else (first,), answers):
                 yield answer(None if end is None else max(0.0, end - time.monotonic()))

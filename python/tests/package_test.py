@@ -54,7 +54,7 @@ def test_import_is_quick():
 
 
 TYPED = """
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Generator
 from typing import assert_type
 import skyward as sky
 from skyward import accelerators
@@ -88,7 +88,10 @@ def use(pool: sky.ComputePool) -> None:
     assert_type(eight >> pool, tuple[int, float, int, float, int, float, int, float])
     assert_type(sky.gather(one(1), two("a")) >> pool, tuple[int, float])
     assert_type(sky.gather(*[one(i) for i in range(3)]) >> pool, tuple[int, ...])
-    assert_type(sky.gather(one(1), one(2), stream=True, ordered=False) >> pool, Iterator[int])
+    stream = sky.gather(one(1), one(2), stream=True, ordered=False)
+    assert_type(stream >> pool, Generator[int, None, None])
+    assert_type(pool.map(one, [1]), Generator[int, None, None])
+    info: sky.InstanceInfo = sky.instance_info()
     assert_type(one(1) >> sky, int)
     assert_type(two("a") @ sky, tuple[float, ...])
     assert_type((one(1) & two("a")) >> sky, tuple[int, float])
