@@ -1,11 +1,13 @@
 """A pool behind the interface of ``concurrent.futures``."""
 
+import atexit
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent import futures
 from functools import partial
-from itertools import chain, islice
+from itertools import islice
 from typing import Any, TypeVar
 
 from skyward.function import ComputeFunction, PendingCompute, compute
@@ -22,7 +24,8 @@ class Executor(futures.Executor):
             results = list(executor.map(f, range(100), chunksize=10))
 
     Takes the parameters of ComputePool and opens a pool of its own, on entering or at the first
-    submit, whichever comes first; ``shutdown()`` gives it back. With `pool`, an open ComputePool,
+    submit, whichever comes first; ``shutdown()`` gives it back, and so does dropping the executor.
+    At the end of the program its calls are waited for. With `pool`, an open ComputePool,
     it uses that one and leaves it open. Functions need no decorator; one of ``@compute`` keeps its
     time limit and retries.
 
@@ -42,6 +45,10 @@ class Executor(futures.Executor):
         self._waiting: deque[tuple[futures.Future[Any], PendingCompute[Any]]] = deque()
         self._sent = 0
         self._shut = False
+        if self._owned:
+            # A pool that nobody can reach any more. Not from here: this may be any thread.
+            closing = weakref.finalize(self, _in_thread, self._pool._close)
+            closing.atexit = False
 
     @property
     def total_slots(self) -> int:
@@ -94,8 +101,7 @@ class Executor(futures.Executor):
         if wait:
             self._finish()
         elif first:
-            # Not a daemon: the program's end waits for the calls, as with any executor.
-            threading.Thread(target=self._finish, name="skyward-executor").start()
+            _in_thread(self._finish)
 
     def __enter__(self) -> "Executor":
         self._open()
@@ -105,6 +111,7 @@ class Executor(futures.Executor):
         with self._opening:
             if self._owned and not self._shut and not self._pool.is_active:
                 self._pool._open()
+                _finish_at_exit(self)
 
     def _finish(self) -> None:
         with self._changed:
@@ -143,7 +150,7 @@ class Executor(futures.Executor):
 
     def _answered(self, future: "futures.Future[Any]", answer: "futures.Future[Any]") -> None:
         error = answer.exception()
-        self._settle(future, None if error else answer.result(), error)
+        self._settle(future, answer.result() if error is None else None, error)
         self._send()
 
     def _settle(
@@ -158,6 +165,29 @@ class Executor(futures.Executor):
             self._changed.notify_all()
 
 
+def _in_thread(work: Callable[[], None]) -> None:
+    """Not a daemon: the program's end waits for it."""
+    threading.Thread(target=work, name="skyward-executor").start()
+
+
+_with_pools: "weakref.WeakSet[Executor]" = weakref.WeakSet()
+_registered = threading.Event()
+
+
+def _finish_at_exit(executor: Executor) -> None:
+    """For executors that nobody shuts down. Registered after a pool was opened, this runs before
+    open pools are closed."""
+    _with_pools.add(executor)
+    if not _registered.is_set():
+        _registered.set()
+        atexit.register(_finish_all)
+
+
+def _finish_all() -> None:
+    for executor in list(_with_pools):
+        executor.shutdown()
+
+
 def _chunks(rows: Iterator[T], size: int) -> Iterator[tuple[T, ...]]:
     while chunk := tuple(islice(rows, size)):
         yield chunk
@@ -170,6 +200,9 @@ def _run_chunk(fn: Callable[..., Any], rows: tuple[tuple[Any, ...], ...]) -> lis
 
 def _one_by_one(chunks: Iterator[list[T]]) -> Iterator[T]:
     try:
-        yield from chain.from_iterable(chunks)
+        for chunk in chunks:
+            chunk.reverse()
+            while chunk:
+                yield chunk.pop()  # nothing of it is kept here
     finally:
         chunks.close()  # type: ignore[attr-defined]

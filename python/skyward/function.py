@@ -71,7 +71,7 @@ class ComputeFunction(Generic[P, R]):
         """The same limits around another function; for decorators that stand above ``@compute``."""
         return ComputeFunction(fn, self._timeout, self._retries)
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> "PendingCompute[R]":
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> "PendingCompute[R]":
         return PendingCompute(self._fn, args, kwargs, self.__name__, self._timeout, self._retries)
 
     if not TYPE_CHECKING:  # a type checker shall refuse these

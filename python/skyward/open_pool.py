@@ -374,9 +374,11 @@ class _Answers:
     def _work(self) -> None:
         while tokens := self._completions.next():
             for token in tokens:
-                with self._lock:
-                    entry = self._watched.pop(token)
-                self._finish(*entry)
+                self._finish(*self._take(token))  # in no name of this frame, which may wait long
+
+    def _take(self, token: int) -> tuple[PendingCompute[Any], Any, TaskFuture, int]:
+        with self._lock:
+            return self._watched.pop(token)
 
     def _finish(
         self, item: PendingCompute[Any], call: Any, future: TaskFuture, retries: int

@@ -1,7 +1,11 @@
 """sky.Executor is an executor as concurrent.futures has them."""
 
+import gc
+import subprocess
+import sys
 import threading
 import time
+import weakref
 from concurrent import futures
 
 import pytest
@@ -30,6 +34,18 @@ def fail(x):
     raise LookupError(x)
 
 
+def capture(*args, **kwargs):
+    return args, kwargs
+
+
+class Thing:
+    def __init__(self, number=0):
+        self.number = number
+
+    def method(self):
+        return self.number
+
+
 @sky.compute
 def double(x, plus=0):
     return 2 * x + plus
@@ -41,8 +57,10 @@ def test_submit(executor, pool):
     assert executor.submit(double, 4, plus=1).result(30) == 9
     assert executor.submit(lambda: sky.instance_info().total_nodes).result(30) == 2
     assert isinstance(executor, futures.Executor) and executor.total_slots == pool.total_slots
-    with pytest.raises(TypeError):
-        executor.submit()
+    assert executor.submit(capture, 1, self=2, fn=3).result(30) == ((1,), {"self": 2, "fn": 3})
+    for nothing in ({}, {"arg": 1}, {"fn": capture, "arg": 1}):
+        with pytest.raises(TypeError):
+            executor.submit(**nothing)
 
 
 def test_the_error_of_a_call(executor):
@@ -167,6 +185,46 @@ def test_a_pool_of_its_own():
     never.shutdown()
     with pytest.raises(TypeError, match="not both"):
         sky.Executor(sky.Local(), pool=executor._pool)
+
+
+@pytest.mark.parametrize("chunksize", [1, 3])
+def test_results_are_not_kept(executor, chunksize):
+    for thing in executor.map(Thing, range(10), chunksize=chunksize):
+        seen = weakref.ref(thing)
+        del thing
+        wait_until(lambda seen=seen: seen() is None)
+
+
+def test_arguments_are_not_kept(executor):
+    thing = Thing()
+    seen = weakref.ref(thing)
+    assert executor.submit(thing.method).result(30) == 0
+    del thing
+    wait_until(lambda: seen() is None)
+
+
+def test_an_executor_that_is_dropped_gives_its_pool_back():
+    executor = sky.Executor(nodes=1, display="quiet")
+    future, pool = executor.submit(len, "ab"), executor._pool
+    del executor
+    assert future.result(30) == 2
+    wait_until(lambda: gc.collect() >= 0 and not pool.is_active)
+
+
+AT_THE_END = """
+import time, skyward as sky
+executor = sky.Executor(nodes=1, display="quiet")
+first, second = executor.submit(time.sleep, 0.5), executor.submit(abs, -3)
+first.add_done_callback(lambda future: print("ended", future.exception()))
+second.add_done_callback(lambda future: print("then", future.result()))
+"""
+
+
+def test_the_end_of_the_program_waits_for_the_calls():
+    done = subprocess.run(
+        [sys.executable, "-c", AT_THE_END], capture_output=True, text=True, timeout=60
+    )
+    assert (done.stdout, done.stderr) == ("ended None\nthen 3\n", "")
 
 
 def test_a_pool_that_closes_under_it_fails_the_calls():
