@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from skyward.exceptions import ConfigurationError
 
@@ -28,7 +28,7 @@ class Command:
 
     commands: Sequence[Sequence[str]]
     python: str | None = None
-    name: str = "command"
+    name: ClassVar[str] = "command"
 
     def __post_init__(self) -> None:
         lists = isinstance(self.commands, (list, tuple)) and len(self.commands) > 0

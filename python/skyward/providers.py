@@ -21,7 +21,7 @@ class Local:
     An empty image runs the caller's own interpreter with all its packages; an image with packages
     gets an environment of its own, made by uv and kept for the next time."""
 
-    name: str = "local"
+    name: ClassVar[str] = "local"
     remote: ClassVar[bool] = False
 
     def settings(self) -> dict[str, str]:

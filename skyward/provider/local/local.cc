@@ -26,6 +26,12 @@ constexpr Duration kLookupTimeout = std::chrono::seconds(10);  // dpkg-query, pi
 constexpr std::string_view kMachine = "local";
 constexpr std::string_view kIdPrefix = "local-";
 constexpr std::size_t kIdDigits = 8;
+constexpr double kProcessGib = 16.0 / 1024;  // of an interpreter that has loaded nothing yet
+#if defined(__aarch64__)
+constexpr std::string_view kArchitecture = "arm64";
+#else
+constexpr std::string_view kArchitecture = "x86_64";
+#endif
 
 bool is_cluster_id(std::string_view id) {
   return id.size() == kIdPrefix.size() + kIdDigits && id.starts_with(kIdPrefix) &&
@@ -181,17 +187,33 @@ Status LocalProvider::check(const PoolSpec& spec) {
 // What is asked of each machine; all nodes of a pool stand on this one.
 Status LocalProvider::check_machine(const PoolSpec& spec) const {
   const int workers = workers_per_node(spec);
+  const std::string each = workers == 1 ? "" : fmt::format(" for each of {} workers", workers);
   if (spec.cpus * workers > io::cpu_count()) {
     return fail(ErrorKind::invalid,
-                fmt::format("cpu={:g} for each of {} workers: this machine has {}", spec.cpus,
-                            workers, io::cpu_count()),
+                fmt::format("cpu={:g}{}: this machine has {}", spec.cpus, each, io::cpu_count()),
                 "ask for less, or leave cpu out to use what there is");
   }
-  if (static_cast<double>(spec.memory_mb) * workers > io::memory_gib() * 1024) {
+  const double memory_gib = static_cast<double>(spec.memory_mb) / 1024;
+  if (memory_gib * workers > io::memory_gib()) {
     return fail(ErrorKind::invalid,
-                fmt::format("memory={} MB for each of {} workers: this machine has {:.0f}",
-                            spec.memory_mb, workers, io::memory_gib() * 1024),
+                fmt::format("memory=\"{:g}GB\"{}: this machine has {:.1f} GB", memory_gib, each,
+                            io::memory_gib()),
                 "ask for less, or leave memory out to use what there is");
+  }
+  const std::int64_t processes = std::int64_t{spec.nodes} * workers * spec.concurrency;
+  if (static_cast<double>(processes) * kProcessGib > io::memory_gib()) {
+    return fail(
+        ErrorKind::invalid,
+        fmt::format("nodes={} with {} tasks at a time each are {} processes, for which this "
+                    "machine has too little memory ({:.1f} GB)",
+                    spec.nodes, workers * spec.concurrency, processes, io::memory_gib()),
+        "ask for fewer: calls beyond them wait for their turn");
+  }
+  if (!spec.architecture.empty() && spec.architecture != kArchitecture) {
+    return fail(
+        ErrorKind::invalid,
+        fmt::format("architecture=\"{}\": this machine is {}", spec.architecture, kArchitecture),
+        "leave architecture out, or take a provider that rents such machines");
   }
   if (!spec.machine.empty() && spec.machine != kMachine) {
     return fail(

@@ -296,6 +296,15 @@ TEST_F(Local, WhatThisMachineDoesNotHaveIsRefused) {
   wanted.machine = "p5.48xlarge";
   EXPECT_THAT(provider->check(wanted).error().message, HasSubstr("p5.48xlarge"));
   wanted = spec();
+  wanted.nodes = 10000;
+  wanted.concurrency = 1000;
+  EXPECT_THAT(provider->check(wanted).error().message, HasSubstr("are 10000000 processes"));
+  wanted = spec();
+  wanted.architecture = "x86_64";
+  const bool is_x86 = provider->check(wanted).has_value();
+  wanted.architecture = "arm64";
+  EXPECT_NE(provider->check(wanted).has_value(), is_x86);
+  wanted = spec();
   wanted.volumes = {{.mount_path = "/data", .bucket = "abc"}};
   EXPECT_THAT(provider->check(wanted).error().message, HasSubstr("/data"));
   wanted = spec();
