@@ -6,8 +6,9 @@ address, route or rule. A host is an unshare(1) with mount, PID, UTS and IPC nam
 and /etc are this machine's, copy on write, the rest is empty and its own. sshd is its first
 process, so that killing one process from outside is a power cut.
 
-All names carry the id of the testing process, so that several beds can stand side by side. Needs
-root, iproute2, util-linux and OpenSSH: why_not() tells what is missing.
+All names carry the id of the testing process, so that several beds can stand side by side. A guard
+beside each bed removes it when the testing process ends, however it ends. Needs root, iproute2,
+util-linux and OpenSSH: why_not() tells what is missing.
 """
 
 import ctypes
@@ -231,6 +232,12 @@ class Bed:
         self.directory = Path(tempfile.mkdtemp(prefix="skyward-bed-", dir=place_for_disks()))
         Bed._made += 1
         self.prefix = f"sky{os.getpid()}.{Bed._made}"
+        self.guard = subprocess.Popen(
+            ["sh", str(HERE / "bed_guard.sh"), self.prefix, str(self.directory)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,  # a Ctrl-C is not for it
+        )
         self.hosts: dict[str, Host] = {}
         self._places: dict[str, str] = {}  # name → address
         run("ip", "netns", "add", self.namespace("r"))
@@ -287,19 +294,9 @@ class Bed:
         """Ends all hosts and removes every trace."""
         for host in self.hosts.values():
             host.kill()
-        for name in [*self._places, "r"]:
-            for pid in self._pids(name):
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            with suppress(RuntimeError):
-                run("ip", "netns", "del", self.namespace(name))
-        shutil.rmtree(self.directory, ignore_errors=True)
-
-    def _pids(self, name: str) -> list[int]:
-        try:
-            return [int(pid) for pid in run("ip", "netns", "pids", self.namespace(name)).split()]
-        except RuntimeError:
-            return []
+        assert self.guard.stdin is not None
+        self.guard.stdin.close()
+        self.guard.wait(30)
 
     def _furnish(self, host: Host) -> None:
         etc = host.home / "upper/etc"

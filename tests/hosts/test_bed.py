@@ -1,10 +1,11 @@
 """The bed itself: its hosts are as separate as machines are, and leave nothing."""
 
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from bed import Bed, Host, run, until
+from bed import HERE, Bed, Host, run, until
 
 
 @pytest.fixture(scope="module")
@@ -102,3 +103,25 @@ def test_closing_leaves_nothing() -> None:
     assert not Path(f"/proc/{first}").exists()
     assert f"{bed.prefix}-gone" not in run("ip", "netns", "list")
     assert str(bed.directory) not in Path("/proc/mounts").read_text()
+
+
+def test_a_killed_test_leaves_nothing() -> None:
+    program = (
+        "from bed import Bed; bed = Bed(); host, = bed.add('x'); print(bed.prefix, host.first)"
+    )
+    test = subprocess.Popen(
+        [sys.executable, "-c", program + "; print(bed.directory, flush=True); input()"],
+        cwd=HERE,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert test.stdout is not None
+    prefix, first = test.stdout.readline().split()
+    directory = Path(test.stdout.readline().strip())
+    assert directory.exists() and Path(f"/proc/{first}").exists()
+    test.kill()
+    test.communicate(timeout=10)
+    until(lambda: not directory.exists(), 20, "the directory of the bed is gone")
+    until(lambda: not Path(f"/proc/{first}").exists(), 5, "the host is gone")
+    assert prefix not in run("ip", "netns", "list")

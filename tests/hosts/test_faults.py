@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bed import HERE, POLL, Bed, Host, run, until
+from bed import HERE, POLL, Bed, Host, end_with_parent, run, until
 from driving import Told, begin, finish, nothing_is_left_on
 
 TASKS = 500
@@ -30,8 +30,12 @@ def work(i):
     return i * i
 
 answered = collections.Counter()
+lost = []
+def note(event):
+    if isinstance(event, sky.Error) and " was lost: " in event.message:
+        lost.append(int(event.message.split()[1]))
 began = time.monotonic()
-with pool({NODES}, concurrency=2, lease={LEASE_SECONDS}) as p:
+with pool({NODES}, concurrency=2, lease={LEASE_SECONDS}, on_event=note) as p:
     work(-1) @ p
     tell(ready=time.monotonic() - began)
     began = time.monotonic()
@@ -50,7 +54,7 @@ with pool({NODES}, concurrency=2, lease={LEASE_SECONDS}) as p:
             failed[type(error).__name__ + ": " + str(error)[:200]] += 1
     tell(good=good, wrong=wrong, failed=dict(failed), seconds=time.monotonic() - began,
          answered=len(answered), most=max(answered.values()))
-tell(closed=True)
+tell(closed=True, lost=lost)
 """
 
 
@@ -115,20 +119,25 @@ def all_good_once(told: Told, hosts: list[Host]) -> None:
     assert told.facts["good"] == TASKS, told.facts
     counts = ran(hosts)
     assert len(counts) == TASKS and set(counts.values()) == {1}, "no task ran twice"
+    assert told.facts["lost"] == []
 
 
 def agent_of(host: Host) -> int:
-    """The daemon, not the relay of the connection to it."""
-    processes = host.processes()
+    """The daemon, not the relay of the connection to it: a daemon's parent is the first process."""
 
-    def is_daemon(pid: int) -> bool:  # a relay may lead its session too, but is a child of sshd's
-        parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-        return os.getsid(pid) == pid and "sshd" not in processes.get(parent, "")
+    def parent_of(pid: int) -> int:
+        try:
+            return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:  # a session that has just ended
+            return 0
 
-    (agent,) = [
-        pid for pid, line in processes.items() if "skyward-agent connect" in line and is_daemon(pid)
+    agents = [
+        pid
+        for pid, line in host.processes().items()
+        if " connect --pool " in line and parent_of(pid) == host.first
     ]
-    return agent
+    assert len(agents) == 1, (agents, host.processes())
+    return agents[0]
 
 
 def test_without_a_fault(bed: Bed, hosts: list[Host], tmp_path: Path) -> None:
@@ -138,6 +147,7 @@ def test_without_a_fault(bed: Bed, hosts: list[Host], tmp_path: Path) -> None:
 def test_the_agent_is_killed(bed: Bed, hosts: list[Host], tmp_path: Path) -> None:
     told = run_while(bed, hosts, tmp_path, lambda: os.kill(agent_of(hosts[1]), signal.SIGKILL))
     assert told.facts["good"] == TASKS, told.facts
+    assert told.facts["lost"] == [1]
 
 
 def test_the_connection_is_killed(bed: Bed, hosts: list[Host], tmp_path: Path) -> None:
@@ -154,6 +164,7 @@ def test_the_connection_is_killed(bed: Bed, hosts: list[Host], tmp_path: Path) -
 def test_a_host_dies(bed: Bed, hosts: list[Host], tmp_path: Path) -> None:
     told = run_while(bed, hosts, tmp_path, hosts[2].kill)
     assert told.facts["good"] == TASKS, told.facts
+    assert told.facts["lost"] == [2]
 
 
 def test_a_host_loses_power_and_boots_again(bed: Bed, hosts: list[Host], tmp_path: Path) -> None:
@@ -167,6 +178,7 @@ def test_a_host_loses_power_and_boots_again(bed: Bed, hosts: list[Host], tmp_pat
 
     told = run_while(bed, hosts, tmp_path, reboot)
     assert told.facts["good"] == TASKS, told.facts
+    assert told.facts["lost"] == [0]
 
 
 def test_the_driver_is_killed(bed: Bed, hosts: list[Host], tmp_path: Path) -> None:
@@ -193,6 +205,7 @@ def test_a_link_is_down_for_five_seconds(bed: Bed, hosts: list[Host], tmp_path: 
 def test_a_link_is_down_for_ever(bed: Bed, hosts: list[Host], tmp_path: Path) -> None:
     told = run_while(bed, hosts, tmp_path, hosts[3].cut)
     assert told.facts["good"] == TASKS, told.facts
+    assert told.facts["lost"] == [3]
     assert told.facts["seconds"] < 60
 
 
@@ -200,6 +213,7 @@ def test_answers_vanish(bed: Bed, hosts: list[Host], tmp_path: Path) -> None:
     """A half-open connection: what is sent arrives, and nothing comes back, for ever."""
     told = run_while(bed, hosts, tmp_path, hosts[3].cut_answers)
     assert told.facts["good"] == TASKS, told.facts
+    assert told.facts["lost"] == [3]
     assert told.facts["seconds"] < 60
 
 
@@ -213,6 +227,7 @@ def test_a_slow_line_that_loses_packets(bed: Bed, hosts: list[Host], tmp_path: P
         + [str(HERE / "slow_line.py"), "100", "2", *devices],
         stdout=subprocess.PIPE,
         text=True,
+        preexec_fn=end_with_parent,
     )
     try:
         assert line.stdout is not None and line.stdout.readline() == "ready\n"

@@ -2,11 +2,13 @@
 
 import re
 import subprocess
+import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from bed import Bed, Host, until
+from bed import HERE, Bed, Host, end_with_parent, until
 from driving import Told, drive, nothing_is_left_on
 
 HOSTS = 8
@@ -232,6 +234,55 @@ def test_a_package_that_is_not_there_names_step_command_and_node(
     assert "deps" in text and "exit code 1" in text and "node 0" in text, text
     assert "no-such-package-anywhere" in text, text
     nothing_is_left_on(hosts[3:4])
+
+
+@pytest.fixture
+def mirror(bed: Bed) -> "Iterator[subprocess.Popen[str]]":
+    """A package index at the desk. Hosts reach it, and nothing beyond the bed."""
+    server = subprocess.Popen(
+        bed.desk([sys.executable, str(HERE / "package_mirror.py"), "10.77.0.1"]),
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=end_with_parent,
+    )
+    yield server
+    server.kill()
+    server.communicate(timeout=10)
+
+
+@pytest.mark.parametrize("way", ["PIP_INDEX_URL", "UV_INDEX_URL", "HTTP_PROXY"])
+def test_nodes_that_reach_only_a_mirror(
+    bed: Bed, hosts: list[Host], tmp_path: Path, mirror: "subprocess.Popen[str]", way: str
+) -> None:
+    """Index and proxy are the client's own settings; nothing else is said to the pool."""
+    assert mirror.stdout is not None
+    address = f"http://10.77.0.1:{int(mirror.stdout.readline())}"
+    env = {way: f"{address}/simple"}
+    if way == "HTTP_PROXY":
+        env = {way: address, "PIP_INDEX_URL": "http://packages.invalid/simple"}
+    host = hosts[4]
+    host.run("rm -rf $HOME/.cache/skyward/environments $HOME/.cache/uv")
+    told = drive(
+        bed,
+        """
+        @sky.compute
+        def version():
+            import skyward_bed_marker
+            return skyward_bed_marker.VERSION
+
+        with pool(1, image=sky.Image(pip=["skyward-bed-marker"])) as p:
+            tell(version=version() >> p)
+        """,
+        [host],
+        tmp_path,
+        env=env,
+    )
+    assert told.facts["version"] == "1.4"
+    mirror.kill()
+    asked = mirror.communicate(timeout=10)[0].splitlines()
+    start = "http://packages.invalid" if way == "HTTP_PROXY" else ""
+    assert f"{start}/simple/skyward-bed-marker/" in asked, asked
+    nothing_is_left_on([host])
 
 
 def test_times_of_a_bare_and_of_a_warm_host(bed: Bed, tmp_path: Path) -> None:
