@@ -13,14 +13,20 @@ from contextvars import ContextVar
 from functools import wraps
 from inspect import iscoroutinefunction
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 if TYPE_CHECKING:
     from skyward.pool import ComputePool
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 _innermost: "ContextVar[ComputePool | None]" = ContextVar("skyward_pool", default=None)
 
 
+@overload
+def pool(function: F, /) -> F: ...
+@overload
+def pool(**options: Any) -> Callable[[F], F]: ...
 def pool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Opens a pool for each call of the function, and gives it back when the call ends.
 
@@ -70,4 +76,4 @@ class CallableModule(ModuleType):
     """The class of the module skyward.pool."""
 
     def __call__(self, function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
-        return pool(function, **options)
+        return pool(**options) if function is None else pool(**options)(function)

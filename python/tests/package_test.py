@@ -76,6 +76,10 @@ def three(x: int) -> str:
 def four(x: int) -> bytes:
     return b""
 
+@sky.pool(nodes=2)
+def main(x: int) -> int:
+    return one(x) >> sky
+
 def use(pool: sky.ComputePool) -> None:
     assert_type(three(1) @ pool, tuple[str, ...])
     assert_type(four(1) @ pool, tuple[bytes, ...])
@@ -93,6 +97,7 @@ def use(pool: sky.ComputePool) -> None:
     assert_type(pool.map(one, [1]), Generator[int, None, None])
     info: sky.InstanceInfo = sky.instance_info()
     assert_type(one(1) >> sky, int)
+    assert_type(main(3), int)
     assert_type(two("a") @ sky, tuple[float, ...])
     assert_type((one(1) & two("a")) >> sky, tuple[int, float])
     assert_type(list(pool.map(one, [1])), list[int])
