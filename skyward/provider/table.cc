@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "skyward/provider/aws/aws.h"
+#include "skyward/provider/aws/diagnose.h"
+#include "skyward/provider/aws/sweep.h"
 #include "skyward/provider/command/command.h"
 #include "skyward/provider/local/local.h"
 #include "skyward/provider/ssh/ssh.h"
@@ -14,8 +17,16 @@ const std::vector<TableRow>& provider_table() {
       {"local", make_local},
       {"ssh", make_ssh},
       {"command", make_command},
+      {"aws", make_aws, aws::sweep, aws::diagnose, aws::settings_here},
   };
   return kTable;
+}
+
+const TableRow* find_row(std::string_view name) {
+  for (const TableRow& row : provider_table()) {
+    if (row.name == name) return &row;
+  }
+  return nullptr;
 }
 
 Result<std::unique_ptr<Provider>> make_provider(const ProviderSpec& spec) {

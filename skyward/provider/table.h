@@ -2,19 +2,47 @@
 
 // The clouds that this build knows: one row each.
 
+#include <functional>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "skyward/provider/provider.h"
+#include "skyward/provider/sweep.h"
+#include "skyward/provider/world.h"
 
 namespace skyward::provider {
+
+// One thing that was looked into when a provider is checked.
+struct Finding {
+  std::string what{};  // "credentials", "ec2:RunInstances"
+  bool good = false;
+  std::string detail{};  // never a secret
+  std::string hint{};
+};
+// Whether pools can be opened there with what is set up on this computer. Fails when it cannot even
+// be looked into.
+using Diagnose = Status (*)(const World& world, const std::string& region,
+                            const std::function<void(const Finding&)>& tell, Time deadline);
+
+// A setting that comes from this computer's environment or files.
+struct SettingOrigin {
+  std::string name{};
+  std::string value{};
+  std::string origin{};
+};
 
 struct TableRow {
   std::string_view name;  // as in ProviderSpec::name
   Result<std::unique_ptr<Provider>> (*make)(const ProviderSpec&);
+  Sweep sweep = nullptr;        // null: nothing can be left behind
+  Diagnose diagnose = nullptr;  // null: there is nothing to set up
+  std::vector<SettingOrigin> (*settings)(const World&) = nullptr;
 };
 
 const std::vector<TableRow>& provider_table();
+// Null when there is none of that name.
+const TableRow* find_row(std::string_view name);
 
 }  // namespace skyward::provider

@@ -33,4 +33,11 @@ std::string cache_directory(const World& world) {
   return home.starts_with('/') ? home + "/.cache/skyward" : std::string();
 }
 
+std::string state_directory(const World& world) {
+  const auto state = world.variable("XDG_STATE_HOME");
+  if (state && state->starts_with('/')) return *state + "/skyward";
+  const std::string home = home_directory(world);
+  return home.starts_with('/') ? home + "/.local/state/skyward" : std::string();
+}
+
 }  // namespace skyward::provider

@@ -42,4 +42,8 @@ std::string home_directory(const World& world);
 // when there is no home.
 std::string cache_directory(const World& world);
 
+// Where Skyward keeps what must not be lost: "$XDG_STATE_HOME/skyward" or "~/.local/state/skyward".
+// Empty when there is no home.
+std::string state_directory(const World& world);
+
 }  // namespace skyward::provider

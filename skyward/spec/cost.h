@@ -106,7 +106,7 @@ class CostBook {
   Duration billed(const Machine& machine, Time now) const;
   MicroDollars cost(const Machine& machine, Time now) const;
 
-  const BillingRules rules_;
+  BillingRules rules_;
   std::map<std::string, Machine> machines_;
 };
 

@@ -65,6 +65,10 @@ struct Instance {
   bool spot = false;
   std::string private_ip{};
   std::optional<std::string> public_ip{};
+  // What it is and costs an hour, where that is not as its offer says.
+  std::string instance_type{};
+  std::optional<double> price_on_demand{};
+  std::optional<double> price_spot{};
 
   bool operator==(const Instance&) const = default;
 };

@@ -174,6 +174,11 @@ bool is_capacity(std::string_view code) {
   return row != kCodes.end() && row->kind == ErrorKind::exhausted && row->hint != kQuota;
 }
 
+bool is_refusal(const ApiError& error) {
+  if (error.code.empty()) return false;
+  return error.status < 500 || is_capacity(error.code) || is_throttling(error.code, error.status);
+}
+
 CodeMeaning meaning_of(std::string_view code, int status) {
   if (is_throttling(code, status)) {
     return {ErrorKind::unavailable, "Amazon asks for fewer requests a second: try again later"};

@@ -37,6 +37,10 @@ bool is_throttling(std::string_view code, int status);
 // True where another zone, type or region may have what this one has not.
 bool is_capacity(std::string_view code);
 
+// True for an answer that says for certain that nothing was made. Any other failure may have been
+// heard.
+bool is_refusal(const ApiError& error);
+
 // The refusal in a reply of EC2's, the query services' or the JSON services' form.
 ApiError read_error(const io::HttpReply& reply);
 // A failure to reach the service at all.

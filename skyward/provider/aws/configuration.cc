@@ -183,7 +183,7 @@ struct EndpointNames {
   std::string_view section;
   std::string_view host;
 };
-constexpr std::array<EndpointNames, 8> kServices = {{
+constexpr std::array<EndpointNames, 9> kServices = {{
     {"ec2", "AWS_ENDPOINT_URL_EC2", "ec2", "ec2"},
     {"sts", "AWS_ENDPOINT_URL_STS", "sts", "sts"},
     {"ssm", "AWS_ENDPOINT_URL_SSM", "ssm", "ssm"},
@@ -192,6 +192,7 @@ constexpr std::array<EndpointNames, 8> kServices = {{
     {"servicequotas", "AWS_ENDPOINT_URL_SERVICE_QUOTAS", "service_quotas", "servicequotas"},
     {"sso", "AWS_ENDPOINT_URL_SSO", "sso", "portal.sso"},
     {"oidc", "AWS_ENDPOINT_URL_SSO_OIDC", "sso_oidc", "oidc"},
+    {"checkip", "AWS_ENDPOINT_URL_CHECKIP", "checkip", "checkip"},
 }};
 
 std::string configured_endpoint(const World& world, const Configuration& configuration,
@@ -299,6 +300,7 @@ std::string find_endpoint(const World& world, const Configuration& configuration
                                       ? (dual ? "api.amazonwebservices.com.cn" : "amazonaws.com.cn")
                                       : (dual ? "api.aws" : "amazonaws.com");
   if (service == "iam") return fmt::format("https://iam.{}", domain);
+  if (service == "checkip") return "https://checkip.amazonaws.com";
   if (service == "pricing") {
     // Three regions answer for all.
     region = region.starts_with("ap-")   ? "ap-south-1"

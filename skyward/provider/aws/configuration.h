@@ -55,8 +55,8 @@ std::string setting(const World& world, const Configuration& configuration, cons
 std::string find_region(const World& world, const Configuration& configuration,
                         const std::string& given);
 
-// The address of a service ("ec2", "sts", "ssm", "pricing", "sso", "oidc"), without '/' at its end:
-// a configured one, else Amazon's.
+// The address of a service ("ec2", "sts", "ssm", "pricing", "sso", "oidc", or "checkip", which
+// tells the caller's own address), without '/' at its end: a configured one, else Amazon's.
 std::string find_endpoint(const World& world, const Configuration& configuration,
                           std::string_view service, std::string_view region);
 

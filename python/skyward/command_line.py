@@ -1,0 +1,13 @@
+"""The console script `skyward`: the compiled program of that name, which the package brings."""
+
+import os
+import sys
+from pathlib import Path
+
+
+def main() -> None:
+    program = str(Path(__file__).parent / "bin" / "skyward")
+    try:
+        os.execv(program, [program, *sys.argv[1:]])
+    except OSError as error:
+        sys.exit(f"skyward: cannot run {program}: {error.strerror}\n  hint: install skyward again")

@@ -1,0 +1,74 @@
+#pragma once
+
+// The commands of the program `skyward`: options in, exit code out. Data goes to `out`; what went
+// wrong, and what is worth knowing beside the data, goes to `err`.
+//
+// Exit codes: 0 well · 1 it failed · 2 the request is wrong · 69 the provider does not answer · 75
+// no capacity, try later · 77 credentials or rights · 124 the time was over · 130 interrupted.
+
+#include <iosfwd>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "skyward/base/error.h"
+#include "skyward/base/time.h"
+#include "skyward/provider/world.h"
+
+namespace skyward::cli {
+
+struct Streams {
+  std::ostream& out;
+  std::ostream& err;
+  bool json = false;
+};
+
+int exit_code(ErrorKind kind);
+// Tells what went wrong; gives the exit code.
+int complain(const Streams& streams, const Error& error);
+
+// Rows of words below their heads, in columns as wide as they must be.
+void print_table(std::ostream& out, const std::vector<std::string>& heads,
+                 const std::vector<std::vector<std::string>>& rows);
+
+struct OffersOptions {
+  std::string provider = "aws";
+  std::string region{};
+  std::string accelerator{};
+  double count = 1;
+  double cpus = 0;
+  std::string memory{};
+  std::string machine{};
+  bool spot = false;
+  std::size_t limit = 20;  // 0: all
+  Duration timeout{};
+};
+int list_offers(const Streams& streams, const OffersOptions& options);
+
+int list_providers(const Streams& streams);
+// Which credentials are used, and what they may do.
+int check_provider(const Streams& streams, const std::string& name, const std::string& region,
+                   Duration timeout);
+
+// What this computer has opened at clouds, and the log files of all its pools.
+int list_pools(const Streams& streams, bool all);
+int show_pool(const Streams& streams, const std::string& id);
+// The log files of a pool: its own, or one node's.
+int show_logs(const Streams& streams, const std::string& id, std::optional<int> node);
+
+struct GcOptions {
+  std::string provider = "aws";
+  std::vector<std::string> regions{};
+  bool dry_run = false;
+  std::string pool{};  // this one only
+  Duration timeout{};
+};
+int collect_garbage(const Streams& streams, const GcOptions& options);
+
+// What the pools in the ledger have cost until now.
+int show_cost(const Streams& streams, const std::string& pool);
+
+// Settings, and with `origin` where each comes from.
+int show_settings(const Streams& streams, bool origin);
+
+}  // namespace skyward::cli

@@ -1,0 +1,147 @@
+// The program `skyward`: reads the command line and calls one command.
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+
+#include "skyward/cli/commands.h"
+
+namespace {
+
+namespace cli = skyward::cli;
+
+constexpr double kTimeout_s = 300;
+
+// One run of the program: CLI11 fills the fields and says which command was named.
+struct CommandLine {
+  CLI::App app{"Machines that exist only as long as they are needed.", "skyward"};
+  bool json = false;
+  bool all = false;
+  bool origin = false;
+  double timeout = kTimeout_s;
+  std::string name;
+  std::string region;
+  std::string pool;
+  int node = -1;
+  cli::OffersOptions offers;
+  cli::GcOptions gc;
+  std::function<int(const cli::Streams&)> command;
+
+  CommandLine();
+
+  skyward::Duration time() const { return skyward::from_seconds(timeout); }
+  CLI::App* verb(CLI::App* noun, const char* word, const char* what,
+                 std::function<int(const cli::Streams&)> run);
+  void add_offers();
+  void add_providers();
+  void add_pools();
+  void add_rest();
+};
+
+CLI::App* CommandLine::verb(CLI::App* noun, const char* word, const char* what,
+                            std::function<int(const cli::Streams&)> run) {
+  CLI::App* made = noun->add_subcommand(word, what);
+  made->add_flag("--json", json, "one JSON object a line");
+  made->add_option("--timeout", timeout, "seconds after which to give up")
+      ->check(CLI::PositiveNumber);
+  made->callback([this, run = std::move(run)] { command = run; });
+  return made;
+}
+
+void CommandLine::add_offers() {
+  CLI::App* noun = app.add_subcommand("offers", "what can be rented")->require_subcommand(1);
+  CLI::App* list = verb(noun, "list", "the machines that fit, the cheapest first",
+                        [this](const cli::Streams& streams) {
+                          offers.timeout = time();
+                          return cli::list_offers(streams, offers);
+                        });
+  list->add_option("--provider", offers.provider, "whose machines (aws)");
+  list->add_option("--region", offers.region, "where");
+  list->add_option("--accelerator", offers.accelerator, "a model, for example A100 or H100-80GB");
+  list->add_option("--count", offers.count, "devices of each machine (1)");
+  list->add_option("--cpu", offers.cpus, "processors of each machine, at least");
+  list->add_option("--memory", offers.memory, "memory of each machine, at least: 32GB");
+  list->add_option("--machine", offers.machine, "this very type");
+  list->add_flag("--spot", offers.spot, "spot machines, by their price");
+  list->add_option("--limit", offers.limit, "how many to show (20; 0: all)");
+}
+
+void CommandLine::add_providers() {
+  CLI::App* noun = app.add_subcommand("providers", "where machines come from");
+  noun->require_subcommand(1);
+  verb(noun, "list", "the providers of this version",
+       [](const cli::Streams& streams) { return cli::list_providers(streams); });
+  CLI::App* check = verb(noun, "check", "which credentials are used, and what they may do",
+                         [this](const cli::Streams& streams) {
+                           return cli::check_provider(streams, name, region, time());
+                         });
+  check->add_option("provider", name, "for example aws")->required();
+  check->add_option("--region", region, "where");
+}
+
+void CommandLine::add_pools() {
+  CLI::App* noun = app.add_subcommand("pool", "pools that this computer has opened");
+  noun->require_subcommand(1);
+  verb(noun, "list", "the ones that are open at a cloud", [this](const cli::Streams& streams) {
+    return cli::list_pools(streams, all);
+  })->add_flag("--all", all, "closed ones, too, and every pool that left log files");
+  verb(noun, "get", "what was bought for one",
+       [this](const cli::Streams& streams) { return cli::show_pool(streams, pool); })
+      ->add_option("pool", pool, "its id")
+      ->required();
+  CLI::App* logs = verb(noun, "logs", "its log files", [this](const cli::Streams& streams) {
+    return cli::show_logs(streams, pool, node < 0 ? std::nullopt : std::optional(node));
+  });
+  logs->add_option("pool", pool, "the id of its job, or the name of its directory")->required();
+  logs->add_option("--node", node, "what the tasks on this node printed");
+  CLI::App* remove = verb(noun, "delete", "end all machines of one whose program is gone",
+                          [this](const cli::Streams& streams) {
+                            gc.pool = pool;
+                            gc.timeout = time();
+                            return cli::collect_garbage(streams, gc);
+                          });
+  remove->add_option("pool", pool, "its id")->required();
+  remove->add_flag("--dry-run", gc.dry_run, "only say what would be removed");
+  remove->add_option("--region", gc.regions, "look there only");
+}
+
+void CommandLine::add_rest() {
+  CLI::App* collect = verb(&app, "gc", "find and remove what pools have left behind",
+                           [this](const cli::Streams& streams) {
+                             gc.timeout = time();
+                             return cli::collect_garbage(streams, gc);
+                           });
+  collect->add_flag("--dry-run", gc.dry_run, "only say what would be removed");
+  collect->add_option("--provider", gc.provider, "at this provider (aws)");
+  collect->add_option("--region", gc.regions, "look there only; may be given several times");
+  verb(&app, "cost", "what pools have cost until now", [this](const cli::Streams& streams) {
+    return cli::show_cost(streams, pool);
+  })->add_option("pool", pool, "this one only");
+  CLI::App* config = app.add_subcommand("config", "settings")->require_subcommand(1);
+  verb(config, "show", "what holds when a program says nothing", [this](const cli::Streams& s) {
+    return cli::show_settings(s, origin);
+  })->add_flag("--origin", origin, "where each value comes from");
+}
+
+CommandLine::CommandLine() {
+  app.require_subcommand(1);
+  app.set_version_flag("--version", "skyward " SKYWARD_VERSION);
+  add_offers();
+  add_providers();
+  add_pools();
+  add_rest();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CommandLine line;
+  try {
+    line.app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    const int code = line.app.exit(error, std::cout, std::cerr);
+    return code == 0 ? 0 : 2;
+  }
+  const int code = line.command({std::cout, std::cerr, line.json});
+  std::cout.flush();
+  return std::cout.good() ? code : 1;
+}

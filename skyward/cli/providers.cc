@@ -1,0 +1,69 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+#include "skyward/cli/commands.h"
+#include "skyward/io/event_loop.h"
+#include "skyward/provider/table.h"
+#include "skyward/spec/provider_settings.h"
+
+namespace skyward::cli {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+}  // namespace
+
+int list_providers(const Streams& streams) {
+  std::vector<std::vector<std::string>> rows;
+  const auto add = [&](std::string_view name, bool supported) {
+    if (streams.json) {
+      streams.out << ordered_json{{"name", name}, {"supported", supported}}.dump() << '\n';
+    }
+    rows.push_back({std::string(name), supported ? "yes" : "not yet"});
+  };
+  for (const provider::TableRow& row : provider::provider_table()) add(row.name, true);
+  for (const ProviderSheet& sheet : provider_sheets()) {
+    if (provider::find_row(sheet.name) == nullptr) add(sheet.name, false);
+  }
+  if (!streams.json) print_table(streams.out, {"PROVIDER", "SUPPORTED"}, rows);
+  return 0;
+}
+
+int check_provider(const Streams& streams, const std::string& name, const std::string& region,
+                   Duration timeout) {
+  const provider::TableRow* row = provider::find_row(name);
+  if (row == nullptr || row->diagnose == nullptr) {
+    const auto made = provider::make_provider({.name = name});
+    if (!made) return complain(streams, made.error());
+    streams.err << fmt::format("{} needs no credentials\n", name);
+    return 0;
+  }
+  bool good = true;
+  const Status status = row->diagnose(
+      provider::world_of_this_process(), region,
+      [&](const provider::Finding& finding) {
+        good = good && finding.good;
+        if (streams.json) {
+          streams.out << ordered_json{{"what", finding.what},
+                                      {"good", finding.good},
+                                      {"detail", finding.detail},
+                                      {"hint", finding.hint}}
+                             .dump()
+                      << '\n';
+          return;
+        }
+        streams.out << fmt::format("{}  {}: {}\n", finding.good ? "ok     " : "MISSING",
+                                   finding.what, finding.detail);
+        if (!finding.good && !finding.hint.empty()) {
+          streams.out << fmt::format("         hint: {}\n", finding.hint);
+        }
+      },
+      io::EventLoop::now() + timeout);
+  if (!status) return complain(streams, status.error());
+  return good ? 0 : exit_code(ErrorKind::denied);
+}
+
+}  // namespace skyward::cli

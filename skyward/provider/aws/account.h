@@ -1,0 +1,27 @@
+#pragma once
+
+// Whose account at Amazon a pool is in, and the way there.
+
+#include <map>
+#include <string>
+
+#include "skyward/provider/aws/client.h"
+
+namespace skyward::provider::aws {
+
+struct Caller {
+  std::string arn{};
+  std::string owner{};    // the mark on what it makes
+  std::string account{};  // its number
+
+  bool operator==(const Caller&) const = default;
+};
+
+// Asks Amazon who the credentials belong to; that needs no permission.
+Result<Caller> find_caller(Client& client, Time deadline);
+
+// What another process needs to know to come back to the same account, and the name of this
+// computer. No secrets.
+std::map<std::string, std::string> way_back(const Client& client, const Caller& caller);
+
+}  // namespace skyward::provider::aws

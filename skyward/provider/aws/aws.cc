@@ -1,0 +1,529 @@
+#include "skyward/provider/aws/aws.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <mutex>
+#include <utility>
+
+#include "skyward/base/check.h"
+#include "skyward/io/machine.h"
+#include "skyward/provider/aws/account.h"
+#include "skyward/provider/aws/catalogue.h"
+#include "skyward/provider/aws/fleet.h"
+#include "skyward/provider/aws/groups.h"
+#include "skyward/provider/aws/images.h"
+#include "skyward/provider/aws/market.h"
+#include "skyward/provider/aws/network.h"
+#include "skyward/provider/aws/tags.h"
+#include "skyward/provider/aws/user_data.h"
+#include "skyward/provider/open_pools.h"
+#include "skyward/provider/remote_image.h"
+#include "skyward/provider/ssh/command.h"
+
+namespace skyward::provider {
+
+namespace {
+
+using namespace aws;
+using namespace std::chrono_literals;
+
+constexpr int kIdDigits = 8;
+// From the launch to the agent's first word: boot, login, upload over a slow line.
+constexpr Duration kGreetTimeout = 600s;
+// A machine that no agent has begun to use by then ends itself.
+constexpr Duration kUnclaimed = 900s;
+// A machine lives so much longer than its pool may: boot and teardown.
+constexpr Duration kBootGrace = 900s;
+constexpr Duration kKeyTimeout = 10s;
+constexpr Duration kCleanUpTime = 120s;
+// Offers of so many types get their spot prices: the cheapest on demand.
+constexpr std::size_t kMostSpotTypes = 100;
+
+std::string setting_of(const ProviderSpec& spec, const char* name) {
+  const auto found = spec.settings.find(name);
+  return found == spec.settings.end() ? std::string() : found->second;
+}
+
+class AwsProvider final : public Provider {
+ public:
+  AwsProvider(World world, Configuration configuration, ProviderSpec spec, std::string region)
+      : world_(std::move(world)),
+        spec_(std::move(spec)),
+        client_(world_, std::move(configuration), std::move(region)) {}
+
+  std::string_view name() const override { return "aws"; }
+  Capabilities capabilities() const override {
+    return {.spot = true,
+            .private_network = true,
+            .descriptors = false,
+            .root = true,
+            .stop_ends_billing = true,
+            .greet_timeout = kGreetTimeout};
+  }
+
+  Status check(const PoolSpec& spec) override;
+  Result<std::vector<Offer>> offers(const PoolSpec& spec, Time deadline) override;
+  Result<Cluster> prepare(const PoolSpec& spec, const Offer& offer, Time deadline) override;
+  Result<std::vector<Instance>> provision(const Cluster& cluster, int count, int first_node,
+                                          Time deadline) override;
+  Result<std::optional<Instance>> get_instance(const Cluster& cluster, const std::string& id,
+                                               Time deadline) override;
+  Status terminate(const Cluster& cluster, const std::vector<std::string>& ids,
+                   Time deadline) override;
+  Status teardown(const Cluster& cluster, Time deadline) override;
+  Connection connection(const Cluster& cluster, const Instance& instance) override;
+  Bootstrap bootstrap(const Cluster& cluster, const Instance& instance) override;
+  Error explain(const Instance& instance, Error error) override;
+
+ private:
+  // A pool that this process has open.
+  struct Plan {
+    PoolSpec spec{};
+    RemoteImage image{};
+    BootImage boot{};
+    std::vector<Placement> places{};
+    std::string pinned_zone{};  // where its machines stand already
+    std::string group{};
+    Mark mark{};
+    std::string login_key{};  // public
+    PoolDirectory directory{};
+    int launches = 0;
+    std::map<std::string, std::string> known_hosts{};  // instance → file
+  };
+
+  Result<std::vector<Offer>> offers_in(Client& client, const PoolSpec& spec, Time deadline);
+  Result<std::vector<Offer>> offers_elsewhere(const PoolSpec& spec, Error here, Time deadline);
+  Result<std::vector<Placement>> find_places(Client& client, const PoolSpec& spec,
+                                             const Offer& offer, const std::vector<Subnet>& subnets,
+                                             Time deadline);
+  Result<std::string> make_key(const std::string& path) const;
+  Status buy_group(Client& client, Ledger& ledger, const Cluster& cluster, Plan& plan,
+                   const std::string& vpc, Time deadline);
+  Result<LaunchOrder> order_of(Plan& plan, const std::string& pool, int count, int first_node,
+                               std::string& known_hosts);
+  SshOptions ssh_options(const Plan& plan, const std::string& id) const;
+  Client& client_in(const std::string& region);
+
+  const World world_;
+  const ProviderSpec spec_;
+  Client client_;
+  std::optional<Client> other_region_;
+  std::vector<Offer> ranked_;  // of the last offers()
+  Prices prices_;
+  // connection() is asked while a verb runs.
+  std::mutex mutex_;
+  std::map<std::string, Plan> plans_;  // by cluster id
+};
+
+Client& AwsProvider::client_in(const std::string& region) {
+  if (region == client_.region()) return client_;
+  if (!other_region_ || other_region_->region() != region) {
+    other_region_.emplace(client_.in_region(region));
+  }
+  return *other_region_;
+}
+
+// ---- Offers
+
+Status AwsProvider::check(const PoolSpec& spec) {
+  if (!io::is_program(spec.agent_path)) {
+    return fail(ErrorKind::invalid,
+                fmt::format("the agent program {} cannot be run", spec.agent_path),
+                "install skyward again, or give the path of a skyward-agent that you built");
+  }
+  if (!spec.architecture.empty() && spec.architecture != agent_architecture()) {
+    return fail(ErrorKind::unsupported,
+                fmt::format("this installation brings an agent for {} machines, not for {}",
+                            agent_architecture(), spec.architecture),
+                "leave architecture out, or open the pool from a machine of that kind");
+  }
+  if (!spec.volumes.empty()) {
+    return fail(ErrorKind::unsupported,
+                fmt::format("volumes (here {}) cannot be mounted on AWS machines yet",
+                            spec.volumes.front().mount_path),
+                "leave them out; tasks can read the bucket itself");
+  }
+  if (setting_of(spec_, "use_ssm") == "true") {
+    return fail(ErrorKind::unsupported,
+                "use_ssm=True: reaching machines through Session Manager is not supported yet",
+                "leave it out: machines are reached by SSH, from this computer's address alone");
+  }
+  if (spec.accelerator && spec.machine.empty() && !is_nvidia(spec.accelerator->name) &&
+      (is_trainium(spec.accelerator->name) || spec.accelerator->name.starts_with("Inferentia")) &&
+      setting_of(spec_, "ami").empty()) {
+    return fail(
+        ErrorKind::invalid,
+        fmt::format("machines with {} need an image with Neuron's driver", spec.accelerator->name),
+        "give ami= of a Deep Learning image for Neuron in that region");
+  }
+  return {};
+}
+
+Result<std::vector<Offer>> AwsProvider::offers_in(Client& client, const PoolSpec& spec,
+                                                  Time deadline) {
+  Catalogue catalogue(client);
+  const auto types = catalogue.types(deadline);
+  if (!types) return fail(types);
+  // What fits at all is known without prices.
+  const auto fitting = fitting_offers(to_offers(*types, {}, client.region(), spec), spec);
+  if (!fitting) return fitting;
+  prices_ = {};
+  prices_.on_demand = catalogue.prices(deadline);
+  auto ranked = fitting_offers(to_offers(*types, prices_, client.region(), spec), spec);
+  if (!ranked || spec.spot.kind == SpotKind::never) return ranked;
+  std::vector<std::string> names;
+  for (const Offer& offer : *ranked) {
+    if (names.size() < kMostSpotTypes) names.push_back(offer.instance_type);
+  }
+  if (const auto added = catalogue.add_spot_prices(names, prices_, deadline); !added) {
+    return fail(added);
+  }
+  return fitting_offers(to_offers(*types, prices_, client.region(), spec), spec);
+}
+
+// Regions with the same beginning ("us", "eu") first.
+Result<std::vector<Offer>> AwsProvider::offers_elsewhere(const PoolSpec& spec, Error here,
+                                                         Time deadline) {
+  for (const char* bound : {"subnet_id", "security_group_id", "ami"}) {
+    if (!setting_of(spec_, bound).empty()) return std::unexpected(here);
+  }
+  const auto regions = Ec2Api(client_).describe_regions(deadline);
+  if (!regions) return std::unexpected(here);
+  const std::string home = client_.region();
+  std::vector<std::string> order;
+  for (const bool near : {true, false}) {
+    for (const std::string& region : *regions) {
+      if (region != home && region.starts_with(home.substr(0, 3)) == near) order.push_back(region);
+    }
+  }
+  for (const std::string& region : order) {
+    auto found = offers_in(client_in(region), spec, deadline);
+    if (found) return found;
+  }
+  here.hint += fmt::format("; no other of the account's {} regions has it", regions->size());
+  return std::unexpected(here);
+}
+
+Result<std::vector<Offer>> AwsProvider::offers(const PoolSpec& spec, Time deadline) {
+  auto found = offers_in(client_, spec, deadline);
+  if (!found && found.error().kind == ErrorKind::invalid) {
+    found = offers_elsewhere(spec, found.error(), deadline);
+  }
+  if (found) ranked_ = *found;
+  return found;
+}
+
+// ---- A pool's own things
+
+// The offer's type first, then others that cost little more; of each, the cheapest zone first.
+Result<std::vector<Placement>> AwsProvider::find_places(Client& client, const PoolSpec& spec,
+                                                        const Offer& offer,
+                                                        const std::vector<Subnet>& subnets,
+                                                        Time deadline) {
+  const std::vector<Offer> offers = with_alternatives(ranked_, offer, spec);
+  std::vector<std::string> types;
+  for (const Offer& one : offers) types.push_back(one.instance_type);
+  const auto sold = Ec2Api(client).describe_type_zones(types, deadline);
+  if (!sold) {
+    return std::unexpected(to_error(
+        sold.error(), fmt::format("EC2 DescribeInstanceTypeOfferings in {}", client.region())));
+  }
+  std::vector<Placement> places;
+  for (const Offer& one : offers) {
+    std::vector<Placement> of_type;
+    for (const Subnet& subnet : subnets) {
+      const auto here = [&](const TypeZone& at) {
+        return at.type == one.instance_type && at.zone == subnet.zone;
+      };
+      const auto same = [&](const Placement& at) { return at.zone == subnet.zone; };
+      if (std::ranges::none_of(*sold, here) || std::ranges::any_of(of_type, same)) continue;
+      Placement place{.type = one.instance_type, .zone = subnet.zone, .subnet = subnet.id};
+      place.on_demand_price = one.price_on_demand;
+      const auto spot = prices_.spot.find({one.instance_type, subnet.zone});
+      if (spot != prices_.spot.end()) place.spot_price = spot->second;
+      place.spot = prices_.spot.empty() || prices_.least_spot(one.instance_type).has_value();
+      of_type.push_back(std::move(place));
+    }
+    std::ranges::stable_sort(of_type, {},
+                             [](const Placement& place) { return place.spot_price.value_or(1e9); });
+    std::ranges::move(of_type, std::back_inserter(places));
+  }
+  if (places.empty()) {
+    return fail(ErrorKind::exhausted,
+                fmt::format("{} is not sold in a zone of {} where there is a subnet",
+                            offer.instance_type, client.region()),
+                "choose another type or region, or give subnet_id= of a zone that has it");
+  }
+  return places;
+}
+
+// Makes a pair of keys at `path`; gives the public one.
+Result<std::string> AwsProvider::make_key(const std::string& path) const {
+  io::SpawnOptions options;
+  options.command = {"ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "skyward", "-f", path};
+  const auto made = world_.run(options, kKeyTimeout);
+  if (!made || made->status.code != 0 || made->status.signal != 0) {
+    return fail(
+        ErrorKind::unsupported,
+        fmt::format("ssh-keygen cannot make a key: {}", made ? made->err : made.error().message),
+        "install OpenSSH's client, for example with 'apt-get install openssh-client'");
+  }
+  Result<std::string> text = world_.read_file(path + ".pub");
+  while (text && text->ends_with('\n')) text->pop_back();
+  return text;
+}
+
+Status AwsProvider::buy_group(Client& client, Ledger& ledger, const Cluster& cluster, Plan& plan,
+                              const std::string& vpc, Time deadline) {
+  plan.group = setting_of(spec_, "security_group_id");
+  if (!plan.group.empty()) return {};
+  const auto caller = caller_address(client, deadline);
+  if (!caller) return fail(caller);
+  const auto group = make_group(client, ledger, cluster.id, vpc, to_tags(plan.mark), deadline);
+  if (!group) return fail(group);
+  plan.group = *group;
+  return admit_caller(client, plan.group, *caller, deadline);
+}
+
+Result<Cluster> AwsProvider::prepare(const PoolSpec& spec, const Offer& offer, Time deadline) {
+  Client& client = client_in(offer.region.empty() ? client_.region() : offer.region);
+  const auto caller = find_caller(client, deadline);
+  if (!caller) return fail(caller);
+  const auto subnets = find_subnets(client, setting_of(spec_, "subnet_id"), deadline);
+  if (!subnets) return fail(subnets);
+  auto places = find_places(client, spec, offer, *subnets, deadline);
+  if (!places) return fail(places);
+  auto boot = find_image(client, spec, offer, deadline);
+  if (!boot) return fail(boot);
+  auto image = plan_remote_image(spec, world_.variable);
+  if (!image) return fail(image);
+
+  const std::string digits = world_.random_hex(kIdDigits);
+  unsigned number = 0;
+  std::from_chars(digits.data(), digits.data() + digits.size(), number, 16);
+  const Cluster cluster{.id = "aws-" + digits,
+                        .region = client.region(),
+                        .instance_type = offer.instance_type,
+                        .details = {{"head_port", std::to_string(20000 + number % 12000)}}};
+  // 0: no limit of the pool's; then the machines have one of their own.
+  const std::string own = setting_of(spec_, "instance_timeout");
+  const Duration lifetime =
+      (spec.timeout > Duration{} ? spec.timeout
+                                 : from_seconds(own.empty() ? 300 : std::stod(own))) +
+      kBootGrace;
+  Plan plan{.spec = spec, .image = *std::move(image), .boot = *std::move(boot)};
+  plan.places = *std::move(places);
+  plan.mark = {.pool = cluster.id,
+               .owner = caller->owner,
+               .expires_s = world_.wall_s() +
+                            std::chrono::duration_cast<std::chrono::seconds>(lifetime).count()};
+  auto ledger = open_ledger(world_);
+  if (!ledger) return fail(ledger);
+  auto directory = make_pool_directory(world_, cluster.id);
+  if (!directory) return fail(directory);
+  plan.directory = *std::move(directory);
+  const auto login = make_key(plan.directory.path + "/login");
+  if (!login) return fail(login);
+  plan.login_key = *login;
+  Status status = (*ledger)->open_pool({.id = cluster.id,
+                                        .provider = "aws",
+                                        .region = cluster.region,
+                                        .settings = way_back(client, *caller),
+                                        .opened_s = world_.wall_s()});
+  if (!status) return fail(status);
+  status = buy_group(client, **ledger, cluster, plan, subnets->front().vpc, deadline);
+  if (!status) {
+    if (const Status cleaned = teardown(cluster, world_.now() + kCleanUpTime); !cleaned) {
+      status.error().message += "; " + cleaned.error().message;
+    }
+    return fail(status);
+  }
+  const std::scoped_lock lock(mutex_);
+  plans_.emplace(cluster.id, std::move(plan));
+  return cluster;
+}
+
+// ---- Machines
+
+Result<LaunchOrder> AwsProvider::order_of(Plan& plan, const std::string& pool, int count,
+                                          int first_node, std::string& known_hosts) {
+  // A host key for this launch alone. Its private half is on the machines only.
+  const std::string path = fmt::format("{}/host-{}", plan.directory.path, ++plan.launches);
+  const auto host_key = make_key(path);
+  if (!host_key) return fail(host_key);
+  auto secret = world_.read_file(path);
+  if (!secret) return fail(secret);
+  (void)world_.write_file(path, "");
+  known_hosts = path + ".known";
+  if (Status status = world_.write_file(known_hosts, "* " + *host_key + "\n"); !status) {
+    return fail(status);
+  }
+  LaunchOrder order{.count = count, .spot = plan.spec.spot};
+  order.places = plan.places;
+  std::ranges::stable_partition(
+      order.places, [&](const Placement& place) { return place.zone == plan.pinned_zone; });
+  if (plan.spec.max_hourly_cost) order.most_dollars = *plan.spec.max_hourly_cost / plan.spec.nodes;
+  const std::int64_t left_s = std::max<std::int64_t>(plan.mark.expires_s - world_.wall_s(), 60);
+  FirstBoot boot;
+  boot.dead_man.expires_s = plan.mark.expires_s;
+  boot.dead_man.lifetime = std::chrono::seconds(left_s);
+  boot.dead_man.unclaimed = kUnclaimed;
+  boot.host_key = *std::move(secret);
+  boot.host_key_public = *host_key;
+  boot.login_key = plan.login_key;
+  LaunchRequest& request = order.request;
+  request.image = plan.boot.image.id;
+  request.security_group = plan.group;
+  request.user_data = user_data(boot);
+  request.instance_profile_arn = setting_of(spec_, "instance_profile_arn");
+  request.root_device = plan.boot.image.root_device;
+  request.root_gb = request.root_device.empty() ? 0 : plan.boot.root_gb;
+  request.tags = to_tags(plan.mark);
+  request.tags.emplace_back(kNodesTag,
+                            count == 1 ? std::to_string(first_node)
+                                       : fmt::format("{}-{}", first_node, first_node + count - 1));
+  SKYWARD_CHECK(plan.mark.pool == pool);
+  return order;
+}
+
+Instance to_instance(const Launched& machine) {
+  const Ec2Instance& told = machine.instance;
+  Instance out{.id = told.id, .spot = told.spot, .private_ip = told.private_ip};
+  if (!told.public_ip.empty()) out.public_ip = told.public_ip;
+  out.instance_type = told.type;
+  out.price_on_demand = machine.place.on_demand_price;
+  out.price_spot = machine.place.spot_price;
+  return out;
+}
+
+Result<std::vector<Instance>> AwsProvider::provision(const Cluster& cluster, int count,
+                                                     int first_node, Time deadline) {
+  const auto found = plans_.find(cluster.id);
+  if (found == plans_.end()) {
+    return fail(ErrorKind::invalid, fmt::format("the pool {} is not open here", cluster.id),
+                "call prepare() first");
+  }
+  Plan& plan = found->second;
+  auto ledger = open_ledger(world_);
+  if (!ledger) return fail(ledger);
+  std::string known_hosts;
+  const auto order = order_of(plan, cluster.id, count, first_node, known_hosts);
+  if (!order) return fail(order);
+  Fleet fleet(client_in(cluster.region), **ledger, cluster.id);
+  const auto machines = fleet.launch(*order, deadline);
+  if (!machines) return fail(machines);
+  std::vector<Instance> out;
+  const std::scoped_lock lock(mutex_);
+  plan.pinned_zone = machines->front().place.zone;
+  for (const Launched& machine : *machines) {
+    plan.known_hosts[machine.instance.id] = known_hosts;
+    out.push_back(to_instance(machine));
+  }
+  return out;
+}
+
+Result<std::optional<Instance>> AwsProvider::get_instance(const Cluster& cluster,
+                                                          const std::string& id, Time deadline) {
+  auto ledger = open_ledger(world_);
+  if (!ledger) return fail(ledger);
+  Fleet fleet(client_in(cluster.region), **ledger, cluster.id);
+  const auto found = fleet.look_up({id}, deadline);
+  if (!found) return fail(found);
+  for (const Ec2Instance& one : *found) {
+    if (one.id == id && (one.state == "pending" || one.state == "running")) {
+      return to_instance({one, {}});
+    }
+  }
+  return std::nullopt;
+}
+
+Status AwsProvider::terminate(const Cluster& cluster, const std::vector<std::string>& ids,
+                              Time deadline) {
+  auto ledger = open_ledger(world_);
+  if (!ledger) return fail(ledger);
+  return Fleet(client_in(cluster.region), **ledger, cluster.id).end(ids, deadline);
+}
+
+Status AwsProvider::teardown(const Cluster& cluster, Time deadline) {
+  auto ledger = open_ledger(world_);
+  if (!ledger) return fail(ledger);
+  Client& client = client_in(cluster.region);
+  if (Status status = Fleet(client, **ledger, cluster.id).end_all(deadline); !status) return status;
+  if (Status status = remove_groups(client, **ledger, cluster.id, deadline); !status) return status;
+  {
+    const std::scoped_lock lock(mutex_);
+    plans_.erase(cluster.id);
+  }
+  remove_pool_directory(world_, cluster.id);
+  return close_when_clear(world_, **ledger, cluster.id);
+}
+
+// ---- The way to them
+
+SshOptions AwsProvider::ssh_options(const Plan& plan, const std::string& id) const {
+  SshOptions options{.identity_file = plan.directory.path + "/login"};
+  const auto known = plan.known_hosts.find(id);
+  SKYWARD_CHECK(known != plan.known_hosts.end(), "{} was not launched here", id);
+  options.known_hosts_file = known->second;
+  options.pinned = true;
+  return options;
+}
+
+SshTarget target_of(const Instance& instance, const std::string& user) {
+  return {.host = instance.public_ip.value_or(instance.private_ip), .user = user, .port = 0};
+}
+
+Connection AwsProvider::connection(const Cluster& cluster, const Instance& instance) {
+  const std::scoped_lock lock(mutex_);
+  const auto plan = plans_.find(cluster.id);
+  SKYWARD_CHECK(plan != plans_.end(), "{} was not prepared here", cluster.id);
+  // While a machine boots, it refuses connections and keys: all of that is tried again.
+  return {.command = ssh_command(target_of(instance, plan->second.boot.user),
+                                 ssh_options(plan->second, instance.id)),
+          .environment = {{"SSH_ASKPASS_REQUIRE", "never"}},
+          .shell = true,
+          .agent = plan->second.spec.agent_path,
+          .uploads = plan->second.image.uploads,
+          .permanent_errors = {"Bad configuration option", "Bad owner or permissions on"}};
+}
+
+Bootstrap AwsProvider::bootstrap(const Cluster& cluster, const Instance&) {
+  const std::scoped_lock lock(mutex_);
+  const auto plan = plans_.find(cluster.id);
+  SKYWARD_CHECK(plan != plans_.end(), "{} was not prepared here", cluster.id);
+  Bootstrap bootstrap = plan->second.image.bootstrap;
+  bootstrap.script = fmt::format("touch {} 2>/dev/null || true\n{}", kClaimFile, bootstrap.script);
+  if (plan->second.boot.user != "root") bootstrap.end_command = {"sudo", "-n"};
+  bootstrap.end_command.emplace_back(kEndProgram);
+  return bootstrap;
+}
+
+Error AwsProvider::explain(const Instance& instance, Error error) {
+  const std::scoped_lock lock(mutex_);
+  for (const auto& [id, plan] : plans_) {
+    if (!plan.known_hosts.contains(instance.id)) continue;
+    return explain_ssh_error(target_of(instance, plan.boot.user), ssh_options(plan, instance.id),
+                             std::move(error));
+  }
+  return error;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Provider>> make_aws(const ProviderSpec& spec, World world) {
+  auto configuration = load_configuration(world, "");
+  if (!configuration) return fail(configuration);
+  std::string region = find_region(world, *configuration, setting_of(spec, "region"));
+  if (region.empty()) region = "us-east-1";
+  return std::make_unique<AwsProvider>(std::move(world), *std::move(configuration), spec,
+                                       std::move(region));
+}
+
+Result<std::unique_ptr<Provider>> make_aws(const ProviderSpec& spec) {
+  return make_aws(spec, world_of_this_process());
+}
+
+}  // namespace skyward::provider

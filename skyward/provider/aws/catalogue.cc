@@ -1,0 +1,174 @@
+#include "skyward/provider/aws/catalogue.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "skyward/base/bytes.h"
+#include "skyward/base/hash.h"
+#include "skyward/provider/aws/list_prices.h"
+
+namespace skyward::provider::aws {
+
+namespace {
+
+using nlohmann::json;
+using namespace std::chrono_literals;
+
+constexpr std::int64_t kDay_s = 86400;
+constexpr std::int64_t kSpotPrices_s = 900;
+// Prices are good to have; nobody waits longer for them.
+constexpr Duration kPriceTime = 20s;
+constexpr std::size_t kTypesAtOnce = 100;
+
+}  // namespace
+
+std::string to_text(const std::vector<InstanceType>& types) {
+  json out = json::array();
+  for (const InstanceType& type : types) {
+    json devices = json::array();
+    for (const Device& device : type.devices) {
+      devices.push_back({device.name, device.manufacturer, device.count, device.memory_mib});
+    }
+    out.push_back({type.name, type.cpus, type.memory_mib, type.architectures, devices, type.spot,
+                   type.on_demand, type.current_generation, type.bare_metal, type.burstable});
+  }
+  return out.dump();
+}
+
+std::vector<InstanceType> types_of_text(const std::string& text) {
+  std::vector<InstanceType> out;
+  const json parsed = json::parse(text, nullptr, false);
+  if (!parsed.is_array()) return out;
+  try {
+    for (const json& row : parsed) {
+      InstanceType type{.name = row.at(0), .cpus = row.at(1), .memory_mib = row.at(2)};
+      type.architectures = row.at(3).get<std::vector<std::string>>();
+      for (const json& one : row.at(4)) {
+        type.devices.push_back({.name = one.at(0),
+                                .manufacturer = one.at(1),
+                                .count = one.at(2),
+                                .memory_mib = one.at(3)});
+      }
+      type.spot = row.at(5);
+      type.on_demand = row.at(6);
+      type.current_generation = row.at(7);
+      type.bare_metal = row.at(8);
+      type.burstable = row.at(9);
+      out.push_back(std::move(type));
+    }
+  } catch (const json::exception&) {  // another version's file
+    out.clear();
+  }
+  return out;
+}
+
+// One file for each service address, region and kind of fact.
+std::string Catalogue::path_of(const std::string& what) const {
+  const std::string root = cache_directory(client_.world());
+  if (root.empty()) return {};
+  const std::string endpoint =
+      find_endpoint(client_.world(), client_.configuration(), "ec2", client_.region());
+  const std::string name = to_hex(sha256(as_bytes(endpoint))).substr(0, 8);
+  return fmt::format("{}/aws/{}-{}/{}.json", root, client_.region(), name, what);
+}
+
+// The first line says until when it holds.
+std::string Catalogue::cached(const std::string& what) const {
+  const std::string path = path_of(what);
+  if (path.empty()) return {};
+  const Result<std::string> text = client_.world().read_file(path);
+  if (!text) return {};
+  const std::size_t end = text->find('\n');
+  const std::int64_t until = std::atoll(text->c_str());
+  const std::int64_t now = client_.world().wall_s();
+  if (end == std::string::npos || now >= until || until - now > kDay_s) return {};
+  return text->substr(end + 1);
+}
+
+void Catalogue::keep(const std::string& what, std::int64_t seconds, const std::string& text) const {
+  const std::string path = path_of(what);
+  if (path.empty()) return;
+  const World& world = client_.world();
+  // Without it, it is asked for again next time.
+  (void)world.write_file(path, fmt::format("{}\n{}", world.wall_s() + seconds, text));
+}
+
+Result<std::vector<InstanceType>> Catalogue::types(Time deadline) {
+  std::vector<InstanceType> types = types_of_text(cached("types"));
+  if (!types.empty()) return types;
+  auto told = Ec2Api(client_).describe_instance_types(deadline);
+  if (!told) {
+    return std::unexpected(
+        to_error(told.error(), fmt::format("EC2 DescribeInstanceTypes in {}", client_.region())));
+  }
+  keep("types", kDay_s, to_text(*told));
+  return *std::move(told);
+}
+
+std::map<std::string, double> Catalogue::prices(Time deadline) {
+  std::map<std::string, double> out;
+  const json kept = json::parse(cached("prices"), nullptr, false);
+  if (kept.is_object() && !kept.empty()) {
+    for (const auto& [type, price] : kept.items()) {
+      if (price.is_number()) out[type] = price;
+    }
+    return out;
+  }
+  const Time until = std::min(deadline, client_.world().now() + kPriceTime);
+  const auto told = Ec2Api(client_).on_demand_prices(until);
+  if (told) {
+    for (const auto& [type, price] : *told) out[type] = price;
+    if (!out.empty()) keep("prices", kDay_s, json(out).dump());
+    return out;
+  }
+  const std::string why = told.error().code.empty() ? told.error().message : told.error().code;
+  const bool here = client_.region() == kListPricesRegion;
+  price_note_ =
+      here ? fmt::format("Amazon's price list cannot be asked ({}): list prices of {} are shown",
+                         why, kListPricesDate)
+           : fmt::format("Amazon's price list cannot be asked ({}): prices on demand are not known",
+                         why);
+  return here ? list_prices() : out;
+}
+
+Result<void> Catalogue::add_spot_prices(const std::vector<std::string>& types, Prices& prices,
+                                        Time deadline) {
+  json kept = json::parse(cached("spot"), nullptr, false);
+  std::set<std::string> known;
+  json rows = json::array();
+  if (kept.is_object() && kept["types"].is_array() && kept["rows"].is_array()) {
+    for (const json& type : kept["types"]) known.insert(type.get<std::string>());
+    rows = kept["rows"];
+  }
+  std::vector<std::string> unknown;
+  std::ranges::copy_if(types, std::back_inserter(unknown),
+                       [&](const std::string& type) { return !known.contains(type); });
+  if (!unknown.empty()) {
+    known.clear();
+    rows = json::array();
+    for (std::size_t begin = 0; begin < types.size(); begin += kTypesAtOnce) {
+      const std::vector<std::string> some(types.begin() + static_cast<std::ptrdiff_t>(begin),
+                                          types.begin() + static_cast<std::ptrdiff_t>(std::min(
+                                                              types.size(), begin + kTypesAtOnce)));
+      const auto told = Ec2Api(client_).describe_spot_prices(some, deadline);
+      if (!told) {
+        return std::unexpected(to_error(
+            told.error(), fmt::format("EC2 DescribeSpotPriceHistory in {}", client_.region())));
+      }
+      for (const SpotPrice& one : *told) rows.push_back({one.type, one.zone, one.dollars});
+    }
+    keep("spot", kSpotPrices_s, json{{"types", types}, {"rows", rows}}.dump());
+  }
+  for (const json& row : rows) {
+    if (row.is_array() && row.size() == 3 && row[2].is_number() && row[2] > 0) {
+      prices.spot[{row[0], row[1]}] = row[2];
+    }
+  }
+  return {};
+}
+
+}  // namespace skyward::provider::aws

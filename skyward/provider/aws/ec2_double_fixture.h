@@ -1,0 +1,83 @@
+#pragma once
+
+// Amazon on virtual time, as far as a pool needs it: stricter than the real one, with dials for
+// what goes wrong. Machines end themselves as their user data says; what was made is not listed at
+// once; a group cannot go while a machine of it is there; a client token makes a thing once.
+
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "skyward/provider/world_fixture.h"
+
+namespace skyward::provider::aws {
+
+struct DoubleInstance {
+  std::string id{};
+  std::string token{};
+  std::string type{};
+  std::string zone{};
+  std::string group{};
+  bool spot = false;
+  std::map<std::string, std::string> tags{};
+  Time launched{};
+  bool claimed = false;  // an agent has begun
+  Time ended = kNever;   // told to end, or by itself
+};
+
+struct DoubleGroup {
+  std::string id{};
+  std::string name{};
+  std::map<std::string, std::string> tags{};
+  Time made{};
+  std::vector<std::string> rules{};
+};
+
+// The driver is killed: nothing of ours runs after this.
+struct DriverDied {};
+
+class Ec2Double {
+ public:
+  using Form = std::map<std::string, std::string>;
+
+  // Dials.
+  Duration listing_lag{};
+  std::function<std::pair<int, std::string>(const std::string& action, const Form& form)> refuse;
+  std::function<bool(const std::string& action)> lose_reply;
+  std::function<void(io::HttpReply& reply)> mangle;  // on its way back
+  int die_before = -1;                               // the number of a request
+  int die_after = -1;
+
+  explicit Ec2Double(WorldFixture& fixture) : fixture_(fixture) {
+    fixture.http->answer = [this](const io::HttpRequest& request) { return answer(request); };
+  }
+
+  int requests = 0;
+  std::vector<std::string> actions;
+  std::vector<DoubleInstance> instances;
+  std::vector<DoubleGroup> groups;
+
+  // Machines that cost something now.
+  int standing();
+  void claim_all();
+
+ private:
+  std::string state_of(DoubleInstance& one) const;
+  bool is_listed(Time made) const { return fixture_.now - made >= listing_lag; }
+  Result<io::HttpReply> answer(const io::HttpRequest& request);
+  io::HttpReply perform(const std::string& action, const Form& form);
+  io::HttpReply run(const Form& form);
+  io::HttpReply describe_instances(const Form& form);
+  io::HttpReply terminate(const Form& form);
+  io::HttpReply create_group(const Form& form);
+  io::HttpReply describe_groups(const Form& form);
+  io::HttpReply delete_group(const Form& form);
+  std::string text_of(DoubleInstance& one) const;
+
+  WorldFixture& fixture_;
+  int made_ = 0;
+};
+
+}  // namespace skyward::provider::aws

@@ -1,0 +1,294 @@
+#include "skyward/provider/aws/ec2_double_fixture.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace skyward::provider::aws {
+
+namespace {
+
+using Form = Ec2Double::Form;
+
+constexpr Duration kBoot = std::chrono::seconds(5);
+
+constexpr Duration kShutDown = std::chrono::seconds(20);
+
+constexpr Duration kUnclaimed = std::chrono::seconds(900);
+
+Form read_form(const std::string& body) {
+  Form form;
+  std::string rest = body;
+  const auto plain = [](const std::string& text) {
+    std::string out;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      if (text[i] == '%' && i + 2 < text.size()) {
+        out += static_cast<char>(std::stoi(text.substr(i + 1, 2), nullptr, 16));
+        i += 2;
+      } else {
+        out += text[i];
+      }
+    }
+    return out;
+  };
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find('&'), rest.size());
+    const std::size_t equals = rest.find('=');
+    form[plain(rest.substr(0, equals))] = plain(rest.substr(equals + 1, end - equals - 1));
+    rest.erase(0, end + 1);
+  }
+  return form;
+}
+
+io::HttpReply refused(int status, const std::string& code) {
+  return {.status = status,
+          .headers = {},
+          .body = fmt::format("<Response><Errors><Error><Code>{0}</Code><Message>{0}</Message>"
+                              "</Error></Errors><RequestID>r</RequestID></Response>",
+                              code)};
+}
+
+io::HttpReply good(const std::string& body) {
+  return {.status = 200, .headers = {}, .body = "<R>" + body + "</R>"};
+}
+
+// What never changes.
+io::HttpReply facts(const std::string& action) {
+  if (action == "GetParameter") {
+    return {.status = 200, .headers = {}, .body = R"({"Parameter":{"Value":"ami-1"}})"};
+  }
+  if (action == "GetProducts") return {.status = 200, .headers = {}, .body = R"({"PriceList":[]})"};
+  static const std::map<std::string, std::string> kReplies = {
+      {"GetCallerIdentity",
+       "<GetCallerIdentityResult><Arn>arn:aws:iam::1:user/me</Arn></GetCallerIdentityResult>"},
+      {"DescribeImages",
+       "<imagesSet><item><imageId>ami-1</imageId><name>ubuntu</name><rootDeviceName>/dev/sda1"
+       "</rootDeviceName></item></imagesSet>"},
+      {"DescribeVpcs", "<vpcSet><item><vpcId>vpc-1</vpcId></item></vpcSet>"},
+      {"DescribeRegions",
+       "<regionInfo><item><regionName>eu-west-1</regionName></item></regionInfo>"},
+      {"DescribeSubnets",
+       "<subnetSet><item><subnetId>s1</subnetId><availabilityZone>z1</availabilityZone>"
+       "<vpcId>vpc-1</vpcId></item><item><subnetId>s2</subnetId><availabilityZone>z2"
+       "</availabilityZone><vpcId>vpc-1</vpcId></item></subnetSet>"},
+      {"DescribeInstanceTypeOfferings",
+       "<instanceTypeOfferingSet><item><instanceType>m5.large</instanceType><location>z1"
+       "</location></item><item><instanceType>m5.large</instanceType><location>z2</location>"
+       "</item></instanceTypeOfferingSet>"},
+      {"DescribeSpotPriceHistory",
+       "<spotPriceHistorySet><item><instanceType>m5.large</instanceType><availabilityZone>z1"
+       "</availabilityZone><spotPrice>0.03</spotPrice></item></spotPriceHistorySet>"},
+      {"DescribeInstanceTypes",
+       "<instanceTypeSet><item><instanceType>m5.large</instanceType><vCpuInfo><defaultVCpus>2"
+       "</defaultVCpus></vCpuInfo><memoryInfo><sizeInMiB>8192</sizeInMiB></memoryInfo>"
+       "<supportedUsageClasses><item>on-demand</item><item>spot</item></supportedUsageClasses>"
+       "<currentGeneration>true</currentGeneration><processorInfo><supportedArchitectures><item>"
+       "x86_64</item><item>arm64</item></supportedArchitectures></processorInfo></item>"
+       "</instanceTypeSet>"},
+  };
+  const auto found = kReplies.find(action);
+  return good(found == kReplies.end() ? "" : found->second);
+}
+
+std::map<std::string, std::string> tags_of(const Form& form) {
+  std::map<std::string, std::string> tags;
+  for (int i = 1;; ++i) {
+    const std::string prefix = fmt::format("TagSpecification.1.Tag.{}.", i);
+    const auto key = form.find(prefix + "Key");
+    if (key == form.end()) return tags;
+    tags[key->second] = form.at(prefix + "Value");
+  }
+}
+
+std::string tag_set(const std::map<std::string, std::string>& tags) {
+  std::string out = "<tagSet>";
+  for (const auto& [key, value] : tags) {
+    out += fmt::format("<item><key>{}</key><value>{}</value></item>", key, value);
+  }
+  return out + "</tagSet>";
+}
+
+// Whether a thing passes all filters of the request.
+bool passes(const Form& form, const std::map<std::string, std::string>& facts) {
+  for (int i = 1;; ++i) {
+    const auto name = form.find(fmt::format("Filter.{}.Name", i));
+    if (name == form.end()) return true;
+    bool any = false;
+    for (int j = 1;; ++j) {
+      const auto value = form.find(fmt::format("Filter.{}.Value.{}", i, j));
+      if (value == form.end()) break;
+      const auto fact = facts.find(name->second);
+      any = any || (fact != facts.end() && fact->second == value->second);
+    }
+    if (!any) return false;
+  }
+}
+
+std::map<std::string, std::string> facts_of(const std::map<std::string, std::string>& tags) {
+  std::map<std::string, std::string> out;
+  for (const auto& [key, value] : tags) out["tag:" + key] = value;
+  return out;
+}
+
+}  // namespace
+
+// Machines that cost something now.
+int Ec2Double::standing() {
+  int count = 0;
+  for (DoubleInstance& one : instances)
+    count += state_of(one) != "terminated" && state_of(one) != "shutting-down";
+  return count;
+}
+
+void Ec2Double::claim_all() {
+  for (DoubleInstance& one : instances) one.claimed = true;
+}
+
+std::string Ec2Double::state_of(DoubleInstance& one) const {
+  const Time now = fixture_.now;
+  // The timer of the user data.
+  if (!one.claimed && one.ended == kNever && now - one.launched >= kUnclaimed) {
+    one.ended = one.launched + kUnclaimed;
+  }
+  if (one.ended != kNever) return now - one.ended < kShutDown ? "shutting-down" : "terminated";
+  return now - one.launched < kBoot ? "pending" : "running";
+}
+
+Result<io::HttpReply> Ec2Double::answer(const io::HttpRequest& request) {
+  if (request.url.contains("checkip")) {
+    return io::HttpReply{.status = 200, .headers = {}, .body = "203.0.113.5\n"};
+  }
+  std::string action;
+  Form form;
+  for (const auto& [name, value] : request.headers) {
+    if (name == "X-Amz-Target") action = value.substr(value.find('.') + 1);
+  }
+  if (action.empty()) {
+    form = read_form(request.body);
+    action = form["Action"];
+  }
+  const int number = ++requests;
+  actions.push_back(action);
+  if (number == die_before) throw DriverDied();
+  if (refuse) {
+    const auto [status, code] = refuse(action, form);
+    if (status != 0 && number == die_after) throw DriverDied();
+    if (status != 0) return refused(status, code);
+  }
+  const bool lost = lose_reply && lose_reply(action);
+  io::HttpReply reply = perform(action, form);
+  if (number == die_after) throw DriverDied();
+  if (mangle) mangle(reply);
+  if (lost) return fail(ErrorKind::unavailable, "the connection broke");
+  return reply;
+}
+
+io::HttpReply Ec2Double::perform(const std::string& action, const Form& form) {
+  if (action == "RunInstances") return run(form);
+  if (action == "DescribeInstances") return describe_instances(form);
+  if (action == "TerminateInstances") return terminate(form);
+  if (action == "CreateSecurityGroup") return create_group(form);
+  if (action == "DescribeSecurityGroups") return describe_groups(form);
+  if (action == "DeleteSecurityGroup") return delete_group(form);
+  if (action == "AuthorizeSecurityGroupIngress") {
+    for (DoubleGroup& group : groups) {
+      if (group.id == form.at("GroupId")) group.rules.push_back(form.begin()->first);
+    }
+    return good("");
+  }
+  return facts(action);
+}
+
+io::HttpReply Ec2Double::run(const Form& form) {
+  const std::string token = form.at("ClientToken");
+  bool known = false;
+  for (const DoubleInstance& one : instances) known = known || one.token == token;
+  const int count = std::stoi(form.at("MaxCount"));
+  EXPECT_EQ(form.at("MinCount"), form.at("MaxCount"));
+  EXPECT_EQ(form.at("InstanceInitiatedShutdownBehavior"), "terminate");
+  for (int i = 0; i < count && !known; ++i) {
+    instances.push_back({.id = fmt::format("i-{:04}", ++made_),
+                         .token = token,
+                         .type = form.at("InstanceType"),
+                         .zone = form.at("NetworkInterface.1.SubnetId") == "s1" ? "z1" : "z2",
+                         .group = form.at("NetworkInterface.1.SecurityGroupId.1"),
+                         .spot = form.contains("InstanceMarketOptions.MarketType"),
+                         .tags = tags_of(form),
+                         .launched = fixture_.now});
+  }
+  std::string out = "<instancesSet>";
+  for (DoubleInstance& one : instances) {
+    if (one.token == token) out += text_of(one);
+  }
+  return good(out + "</instancesSet>");
+}
+
+std::string Ec2Double::text_of(DoubleInstance& one) const {
+  return fmt::format(
+      "<item><instanceId>{}</instanceId><instanceType>{}</instanceType><instanceState><name>{}"
+      "</name></instanceState><placement><availabilityZone>{}</availabilityZone></placement>"
+      "<privateIpAddress>10.0.0.1</privateIpAddress><ipAddress>203.0.113.9</ipAddress>"
+      "<instanceLifecycle>{}</instanceLifecycle>{}</item>",
+      one.id, one.type, state_of(one), one.zone, one.spot ? "spot" : "", tag_set(one.tags));
+}
+
+io::HttpReply Ec2Double::describe_instances(const Form& form) {
+  std::string out = "<reservationSet><item><instancesSet>";
+  for (DoubleInstance& one : instances) {
+    std::map<std::string, std::string> facts = facts_of(one.tags);
+    facts["instance-id"] = one.id;
+    if (is_listed(one.launched) && passes(form, facts)) out += text_of(one);
+  }
+  return good(out + "</instancesSet></item></reservationSet>");
+}
+
+io::HttpReply Ec2Double::terminate(const Form& form) {
+  for (int i = 1;; ++i) {
+    const auto id = form.find(fmt::format("InstanceId.{}", i));
+    if (id == form.end()) return good("");
+    bool found = false;
+    for (DoubleInstance& one : instances) {
+      if (one.id != id->second || !is_listed(one.launched)) continue;
+      found = true;
+      if (state_of(one) == "pending" || state_of(one) == "running") one.ended = fixture_.now;
+    }
+    if (!found) return refused(400, "InvalidInstanceID.NotFound");
+  }
+}
+
+io::HttpReply Ec2Double::create_group(const Form& form) {
+  for (const DoubleGroup& group : groups) {
+    if (group.name == form.at("GroupName")) return refused(400, "InvalidGroup.Duplicate");
+  }
+  groups.push_back({.id = fmt::format("sg-{}", ++made_),
+                    .name = form.at("GroupName"),
+                    .tags = tags_of(form),
+                    .made = fixture_.now});
+  return good("<groupId>" + groups.back().id + "</groupId>");
+}
+
+io::HttpReply Ec2Double::describe_groups(const Form& form) {
+  std::string out = "<securityGroupInfo>";
+  for (const DoubleGroup& group : groups) {
+    std::map<std::string, std::string> facts = facts_of(group.tags);
+    facts["group-name"] = group.name;
+    if (!is_listed(group.made) || !passes(form, facts)) continue;
+    out += fmt::format("<item><groupId>{}</groupId><groupName>{}</groupName>{}</item>", group.id,
+                       group.name, tag_set(group.tags));
+  }
+  return good(out + "</securityGroupInfo>");
+}
+
+io::HttpReply Ec2Double::delete_group(const Form& form) {
+  const std::string id = form.at("GroupId");
+  for (DoubleInstance& one : instances) {
+    if (one.group == id && state_of(one) != "terminated") {
+      return refused(400, "DependencyViolation");
+    }
+  }
+  const auto erased = std::erase_if(groups, [&](const auto& group) { return group.id == id; });
+  return erased == 0 ? refused(400, "InvalidGroup.NotFound") : good("");
+}
+
+}  // namespace skyward::provider::aws

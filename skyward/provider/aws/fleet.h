@@ -1,0 +1,82 @@
+#pragma once
+
+// The machines of one pool: launched all or not at all, ended until Amazon says so. Each request
+// that makes something stands in the ledger before it is sent.
+//
+// A machine counts as gone from "shutting-down" on: there is no way back from there, and its price
+// ends there.
+
+#include <expected>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "skyward/provider/aws/ec2_api.h"
+#include "skyward/provider/aws/launch_plan.h"
+#include "skyward/provider/ledger.h"
+
+namespace skyward::provider::aws {
+
+// What the machines of one launch have in common.
+struct LaunchOrder {
+  int count = 1;
+  Spot spot{};
+  std::vector<Placement> places{};       // in the order in which they are tried
+  std::optional<double> most_dollars{};  // for a spot machine an hour; empty: the on-demand price
+  LaunchRequest request{};               // without token, count, type, subnet, market
+};
+
+struct Launched {
+  Ec2Instance instance{};
+  Placement place{};
+};
+
+class Fleet {
+ public:
+  // All outlive this. `pool` is open in the ledger.
+  Fleet(Client& client, Ledger& ledger, std::string pool)
+      : client_(client), ledger_(ledger), pool_(std::move(pool)) {}
+
+  // Running machines, in the order of their ids. Fails with `exhausted` when nobody has them.
+  // Leaves nothing behind that the ledger does not have as open.
+  Result<std::vector<Launched>> launch(const LaunchOrder& order, Time deadline);
+
+  // Ends them and sees them go; strikes them off the ledger.
+  Status end(const std::vector<std::string>& ids, Time deadline);
+  // Everything that bears the pool's mark or stands in the ledger.
+  Status end_all(Time deadline);
+
+  // As Amazon sees them; unknown ids are left out.
+  Result<std::vector<Ec2Instance>> look_up(const std::vector<std::string>& ids, Time deadline);
+
+ private:
+  struct Refusal {
+    Error error{};
+    bool capacity = false;  // another place may have them
+    bool quota = false;     // no place of this market has
+  };
+
+  std::expected<std::vector<Launched>, Refusal> attempt(const LaunchOrder& order,
+                                                        const Attempt& attempt, Time deadline);
+  std::expected<std::vector<Ec2Instance>, Refusal> await_running(
+      const std::vector<std::string>& ids, Time deadline);
+  std::expected<std::vector<Ec2Instance>, Refusal> settle(
+      const LaunchRequest& request, const ApiResult<std::vector<Ec2Instance>>& made,
+      const std::vector<std::string>& ids, Time deadline);
+  Refusal withdraw(const LaunchRequest& request, std::vector<std::string> ids, Refusal why);
+  Result<std::vector<Ec2Instance>> find(const std::vector<Filter>& filters, Time deadline);
+  Status still_there(const std::vector<std::string>& ids) const;
+  Error no_machines(Outcome outcome, const LaunchOrder& order) const;
+  Error explained(const ApiError& error, std::string_view action) const;
+
+  Client& client_;
+  Ledger& ledger_;
+  const std::string pool_;
+  std::vector<std::string> refusals_;  // of the present launch, in words
+  std::string quota_hint_;             // what to do about a quota that was met
+};
+
+bool is_gone(const Ec2Instance& instance);
+
+}  // namespace skyward::provider::aws

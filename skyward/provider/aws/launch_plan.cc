@@ -1,0 +1,127 @@
+#include "skyward/provider/aws/launch_plan.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "skyward/base/check.h"
+
+namespace skyward::provider::aws {
+
+LaunchPlan::LaunchPlan(const Spot& spot, int count, const std::vector<Placement>& places)
+    : places_(places), interval_(spot.interval) {
+  const int rounds = std::max(1, spot.retries);
+  switch (spot.kind) {
+    case SpotKind::always:
+      stages_.push_back({options_of(true), count, 0, rounds});
+      break;
+    case SpotKind::if_available:
+      stages_.push_back({options_of(true), count, 0, rounds});
+      stages_.push_back({options_of(false), count, 0, 1});
+      break;
+    case SpotKind::never:
+      stages_.push_back({options_of(false), count, 0, 1});
+      break;
+    case SpotKind::percent: {
+      const int least = least_spot_count(spot, count);
+      stages_.push_back({options_of(true), count, 0, least == count ? rounds : 1});
+      if (least == 0) stages_.push_back({options_of(false), count, 0, 1});
+      if (least > 0 && least < count) {
+        stages_.push_back({options_of(true), least, count - least, rounds});
+      }
+      minimum_ = least > 0;
+      break;
+    }
+    case SpotKind::cheapest: {
+      std::vector<Option> options = options_of(true);
+      std::ranges::copy(options_of(false), std::back_inserter(options));
+      const auto price = [this](const Option& option) {
+        const Placement& place = places_[option.placement];
+        return (option.spot ? place.spot_price : place.on_demand_price)
+            .value_or(std::numeric_limits<double>::infinity());
+      };
+      std::ranges::stable_sort(options, {}, price);
+      stages_.push_back({std::move(options), count, 0, rounds});
+      break;
+    }
+  }
+}
+
+std::vector<LaunchPlan::Option> LaunchPlan::options_of(bool spot) const {
+  std::vector<Option> options;
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    if (!spot || places_[i].spot) options.push_back({i, spot});
+  }
+  return options;
+}
+
+Step LaunchPlan::next() {
+  if (complete_) return Outcome::complete;
+  if (std::exchange(give_back_, false)) return GiveBack{};
+  if (std::exchange(waiting_, false)) return Wait{interval_};
+  while (stage_ < stages_.size() && stages_[stage_].options.empty()) ++stage_;
+  if (stage_ >= stages_.size()) {
+    return minimum_ ? Outcome::spot_minimum_not_met : Outcome::no_capacity;
+  }
+  const Stage& stage = stages_[stage_];
+  if (!launched_) {
+    const Option& option = stage.options[option_];
+    return Attempt{option.placement, stage.count, option.spot};
+  }
+  return Attempt{rest_at_, stage.rest, false};
+}
+
+void LaunchPlan::on_launched() {
+  SKYWARD_CHECK(stage_ < stages_.size(), "no attempt was under way");
+  const Stage& stage = stages_[stage_];
+  if (launched_ || stage.rest == 0) {
+    complete_ = true;
+    return;
+  }
+  launched_ = true;
+  minimum_ = false;
+  rest_at_ = stage.options[option_].placement;  // the same type first
+}
+
+void LaunchPlan::on_refused(bool quota) {
+  SKYWARD_CHECK(stage_ < stages_.size(), "no attempt was under way");
+  Stage& stage = stages_[stage_];
+  if (launched_) {  // the rest is not to be had there: another type of that zone, else give up
+                    // there
+    const std::size_t main = stage.options[option_].placement;
+    const auto fits = [&](std::size_t i) {
+      return i != main && places_[i].zone == places_[main].zone;
+    };
+    std::size_t at = rest_at_ == main ? 0 : rest_at_ + 1;
+    while (at < places_.size() && !fits(at)) ++at;
+    if (at < places_.size() && !quota) {
+      rest_at_ = at;
+      return;
+    }
+    launched_ = false;
+    give_back_ = true;
+  }
+  if (quota) {  // of this market; a mixed stage goes on with the other one
+    const bool spot = stage.options[option_].spot;
+    const bool rest = stage.rest > 0;
+    std::erase_if(stage.options, [&](const Option& option) { return rest || option.spot == spot; });
+    option_ = 0;
+    round_ = 0;
+    return;
+  }
+  next_option();
+}
+
+void LaunchPlan::next_option() {
+  const Stage& stage = stages_[stage_];
+  if (++option_ < stage.options.size()) return;
+  option_ = 0;
+  if (++round_ < stage.rounds) {
+    waiting_ = true;
+    return;
+  }
+  round_ = 0;
+  ++stage_;
+}
+
+}  // namespace skyward::provider::aws

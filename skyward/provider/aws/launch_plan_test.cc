@@ -1,0 +1,178 @@
+#include "skyward/provider/aws/launch_plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <string>
+
+namespace skyward::provider::aws {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::ElementsAre;
+
+// Two types in two zones; the cheaper type first.
+std::vector<Placement> places() {
+  return {{.type = "a", .zone = "z1", .subnet = "s1", .spot_price = 1.0, .on_demand_price = 3.0},
+          {.type = "a", .zone = "z2", .subnet = "s2", .spot_price = 2.0, .on_demand_price = 3.0},
+          {.type = "b", .zone = "z1", .subnet = "s1", .spot_price = 1.5, .on_demand_price = 4.0}};
+}
+
+enum class Answer { yes, capacity, quota };
+
+// Plays a plan against a market; what was done, in words: "3 spot a/z1".
+struct Play {
+  std::vector<std::string> steps;
+  Outcome outcome{};
+};
+Play play(const Spot& spot, int count, const std::function<Answer(const Attempt&)>& market) {
+  const std::vector<Placement> where = places();
+  LaunchPlan plan(spot, count, where);
+  Play out;
+  for (int i = 0; i < 1000; ++i) {
+    const Step step = plan.next();
+    if (const auto* outcome = std::get_if<Outcome>(&step)) {
+      out.outcome = *outcome;
+      return out;
+    }
+    if (const auto* wait = std::get_if<Wait>(&step)) {
+      out.steps.push_back("wait " + std::to_string(wait->duration / 1s));
+    } else if (std::holds_alternative<GiveBack>(step)) {
+      out.steps.emplace_back("give back");
+    } else {
+      const auto& attempt = std::get<Attempt>(step);
+      const Placement& place = where[attempt.placement];
+      out.steps.push_back(std::to_string(attempt.count) + (attempt.spot ? " spot " : " ") +
+                          place.type + "/" + place.zone);
+      const Answer answer = market(attempt);
+      if (answer == Answer::yes) {
+        plan.on_launched();
+      } else {
+        plan.on_refused(answer == Answer::quota);
+      }
+    }
+  }
+  ADD_FAILURE() << "the plan never ends";
+  return out;
+}
+
+Answer never(const Attempt&) { return Answer::capacity; }
+Answer always(const Attempt&) { return Answer::yes; }
+
+TEST(LaunchPlan, TheFirstPlaceThatHasThemIsTaken) {
+  const Play played = play(Spot::Always(), 3, always);
+  EXPECT_THAT(played.steps, ElementsAre("3 spot a/z1"));
+  EXPECT_EQ(played.outcome, Outcome::complete);
+}
+
+TEST(LaunchPlan, AlwaysTriesEveryPlaceInEveryRound) {
+  const Play played = play(Spot::Always(2, 5s), 2, never);
+  EXPECT_THAT(played.steps, ElementsAre("2 spot a/z1", "2 spot a/z2", "2 spot b/z1", "wait 5",
+                                        "2 spot a/z1", "2 spot a/z2", "2 spot b/z1"));
+  EXPECT_EQ(played.outcome, Outcome::no_capacity);
+}
+
+TEST(LaunchPlan, NeverAsksForSpotMachines) {
+  const Play played = play(Spot::Never(), 2, never);
+  EXPECT_THAT(played.steps, ElementsAre("2 a/z1", "2 a/z2", "2 b/z1"));
+  EXPECT_EQ(played.outcome, Outcome::no_capacity);
+}
+
+TEST(LaunchPlan, IfAvailableDoesNotMix) {
+  const Play played = play(Spot::IfAvailable(1), 4, [](const Attempt& attempt) {
+    return attempt.spot ? Answer::capacity : Answer::yes;
+  });
+  EXPECT_THAT(played.steps, ElementsAre("4 spot a/z1", "4 spot a/z2", "4 spot b/z1", "4 a/z1"));
+  EXPECT_EQ(played.outcome, Outcome::complete);
+}
+
+TEST(LaunchPlan, AShareIsFilledUpInTheSameZone) {
+  const Play played = play(Spot::Percent(0.5), 5, [](const Attempt& attempt) {
+    return attempt.spot && attempt.count == 5 ? Answer::capacity : Answer::yes;
+  });
+  EXPECT_THAT(played.steps,
+              ElementsAre("5 spot a/z1", "5 spot a/z2", "5 spot b/z1", "3 spot a/z1", "2 a/z1"));
+  EXPECT_EQ(played.outcome, Outcome::complete);
+}
+
+TEST(LaunchPlan, WhereTheRestIsMissingTheSpotPartIsGivenBack) {
+  const Play played = play(Spot::Percent(0.5), 4, [](const Attempt& attempt) {
+    if (attempt.spot) return attempt.count == 4 ? Answer::capacity : Answer::yes;
+    return attempt.placement == 1 ? Answer::yes : Answer::capacity;  // on demand in z2 alone
+  });
+  EXPECT_THAT(played.steps, ElementsAre("4 spot a/z1", "4 spot a/z2", "4 spot b/z1", "2 spot a/z1",
+                                        "2 a/z1", "2 b/z1", "give back", "2 spot a/z2", "2 a/z2"));
+  EXPECT_EQ(played.outcome, Outcome::complete);
+}
+
+TEST(LaunchPlan, AShareThatIsNotMetIsSaidSo) {
+  EXPECT_EQ(play(Spot::Percent(0.5), 4, never).outcome, Outcome::spot_minimum_not_met);
+  // The share was there; what is missing is the rest.
+  const Play played = play(Spot::Percent(0.5), 4, [](const Attempt& attempt) {
+    return attempt.spot && attempt.count == 2 ? Answer::yes : Answer::capacity;
+  });
+  EXPECT_EQ(played.outcome, Outcome::no_capacity);
+  EXPECT_EQ(std::ranges::count(played.steps, "2 spot a/z1"),
+            std::ranges::count(played.steps, "2 spot a/z2"));
+}
+
+TEST(LaunchPlan, CheapestMixesTheMarketsByPrice) {
+  const Play played = play(Spot::Cheapest(), 1, [](const Attempt& attempt) {
+    return attempt.spot ? Answer::capacity : Answer::yes;
+  });
+  EXPECT_THAT(played.steps, ElementsAre("1 spot a/z1", "1 spot b/z1", "1 spot a/z2", "1 a/z1"));
+}
+
+TEST(LaunchPlan, AQuotaIsNotAskedTwice) {
+  const Play played = play(Spot::IfAvailable(5), 2, [](const Attempt& attempt) {
+    return attempt.spot ? Answer::quota : Answer::yes;
+  });
+  EXPECT_THAT(played.steps, ElementsAre("2 spot a/z1", "2 a/z1"));
+  EXPECT_EQ(play(Spot::Never(), 2, [](const Attempt&) { return Answer::quota; }).steps.size(), 1U);
+}
+
+// Whatever the market does, the plan ends; and what it says is so stands in one zone.
+TEST(LaunchPlan, EveryMarketEndsIt) {
+  const std::vector<Placement> where = places();
+  for (const Spot& spot : {Spot::Always(3), Spot::IfAvailable(2), Spot::Never(), Spot::Cheapest(),
+                           Spot::Percent(0), Spot::Percent(0.3), Spot::Percent(1)}) {
+    for (unsigned seed = 0; seed < 500; ++seed) {
+      unsigned random = seed * 2654435761U + 1;
+      int spot_count = 0;
+      int count = 0;
+      std::string zone;
+      LaunchPlan plan(spot, 5, where);
+      for (int i = 0;; ++i) {
+        ASSERT_LT(i, 200);
+        const Step step = plan.next();
+        if (const auto* outcome = std::get_if<Outcome>(&step)) {
+          EXPECT_EQ(*outcome == Outcome::complete, count == 5);
+          if (*outcome == Outcome::complete) {
+            EXPECT_GE(spot_count, least_spot_count(spot, 5));
+          }
+          break;
+        }
+        if (std::holds_alternative<GiveBack>(step)) count = spot_count = 0;
+        const auto* attempt = std::get_if<Attempt>(&step);
+        if (attempt == nullptr) continue;
+        random = random * 1664525U + 1013904223U;
+        if ((random >> 28) < 3) {
+          if (count > 0) {
+            EXPECT_EQ(zone, where[attempt->placement].zone);
+          }
+          zone = where[attempt->placement].zone;
+          count += attempt->count;
+          spot_count += attempt->spot ? attempt->count : 0;
+          plan.on_launched();
+        } else {
+          plan.on_refused((random >> 28) == 3);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace skyward::provider::aws

@@ -1,0 +1,50 @@
+#pragma once
+
+// What Amazon sells, as offers, and the choice among them. Pure: no question to Amazon here.
+
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "skyward/provider/aws/ec2_api.h"
+#include "skyward/spec/offer.h"
+#include "skyward/spec/pool_spec.h"
+
+namespace skyward::provider::aws {
+
+// Dollars an hour.
+struct Prices {
+  std::map<std::string, double> on_demand{};                     // by type
+  std::map<std::pair<std::string, std::string>, double> spot{};  // by type and zone
+
+  // The least of all zones.
+  std::optional<double> least_spot(const std::string& type) const;
+};
+
+// The architecture that the agent of this build runs on: "x86_64" or "arm64".
+std::string_view agent_architecture();
+
+// Whether a pool may be put on machines of a type: its market, its kind, its architecture. Says
+// nothing of size and devices.
+bool may_use(const InstanceType& type, const PoolSpec& spec);
+
+// The types that may be used, as offers, in no order.
+std::vector<Offer> to_offers(std::span<const InstanceType> types, const Prices& prices,
+                             const std::string& region, const PoolSpec& spec);
+
+// What a machine of the pool must have at least.
+OfferRequest request_of(const PoolSpec& spec);
+
+// Those that fit, the best first. Fails with `invalid` when none does, naming what is near.
+Result<std::vector<Offer>> fitting_offers(std::span<const Offer> offers, const PoolSpec& spec);
+
+// The types to try for an offer, it first: the ones after it in `ranked` while they cost little
+// more, and no more than the pool's limit for an hour.
+std::vector<Offer> with_alternatives(std::span<const Offer> ranked, const Offer& offer,
+                                     const PoolSpec& spec);
+
+}  // namespace skyward::provider::aws

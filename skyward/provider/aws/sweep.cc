@@ -1,0 +1,255 @@
+#include "skyward/provider/aws/sweep.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <set>
+
+#include "skyward/io/own_process.h"
+#include "skyward/provider/aws/account.h"
+#include "skyward/provider/aws/fleet.h"
+#include "skyward/provider/aws/groups.h"
+#include "skyward/provider/aws/tags.h"
+#include "skyward/provider/open_pools.h"
+
+namespace skyward::provider::aws {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+// Listings lag behind what was done: each region is looked at twice.
+constexpr int kPasses = 2;
+constexpr Duration kBetweenPasses = 3s;
+// What the ledger has and Amazon does not list by then is gone.
+constexpr std::int64_t kListingLag_s = 120;
+
+class Sweeping {
+ public:
+  Sweeping(const World& world, const SweepOptions& options,
+           const std::function<void(const Swept&)>& tell, Time deadline)
+      : world_(world), options_(options), tell_(tell), deadline_(deadline) {}
+
+  Status run();
+
+ private:
+  Status sweep_region(const std::string& region);
+  Result<std::vector<Thing>> find(Client& client);
+  Verdict verdict(const Thing& thing) const;
+  void tell(const Thing& thing, SweepAction action, std::string why);
+  Status remove(Client& client, const std::string& pool, const std::vector<Thing>& things);
+  Status strike_off(Client& client, const LedgerPool& pool, const std::vector<Thing>& listed);
+  bool concerns(const LedgerPool& pool) const;
+
+  const World& world_;
+  const SweepOptions& options_;
+  const std::function<void(const Swept&)>& tell_;
+  const Time deadline_;
+  std::unique_ptr<Ledger> ledger_;
+  std::map<std::string, LedgerPool> pools_;  // of this computer, in the account, not yet closed
+  std::optional<Client> home_;
+  Caller caller_;
+  std::set<std::pair<std::string, std::string>> told_;  // id, action
+};
+
+bool Sweeping::concerns(const LedgerPool& pool) const {
+  const auto setting = [&](const char* name) {
+    const auto found = pool.settings.find(name);
+    return found == pool.settings.end() ? std::string() : found->second;
+  };
+  return pool.provider == "aws" && setting("account") == caller_.account &&
+         setting("host") == io::host_name() && (!options_.pool || *options_.pool == pool.id);
+}
+
+Verdict Sweeping::verdict(const Thing& thing) const {
+  const bool opened_here = pools_.contains(thing.pool);
+  const PoolFacts facts{opened_here, opened_here && is_open_here(world_, thing.pool)};
+  return judge(thing, facts, caller_.owner, options_.pool == thing.pool, world_.wall_s());
+}
+
+void Sweeping::tell(const Thing& thing, SweepAction action, std::string why) {
+  if (told_.emplace(thing.id, to_string(action)).second) tell_({thing, action, std::move(why)});
+}
+
+Result<std::vector<Thing>> Sweeping::find(Client& client) {
+  Ec2Api api(client);
+  std::vector<Filter> filters = {{fmt::format("tag:{}", kManagedTag), {"true"}}};
+  if (options_.pool) filters.push_back({fmt::format("tag:{}", kPoolTag), {*options_.pool}});
+  std::vector<Thing> out;
+  const auto add = [&](const char* kind, const std::string& id, const Tags& tags,
+                       const std::string& type) {
+    const auto mark = read_mark(tags);
+    if (!mark) return;  // somebody else's, whatever it is called
+    out.push_back({.kind = kind,
+                   .id = id,
+                   .region = client.region(),
+                   .pool = mark->pool,
+                   .owner = mark->owner,
+                   .expires_s = mark->expires_s,
+                   .type = type});
+  };
+  const auto failed = [&](const ApiError& error, const char* action) {
+    return std::unexpected(to_error(error, fmt::format("EC2 {} in {}", action, client.region())));
+  };
+  const auto instances = api.describe_instances({}, filters, deadline_);
+  if (!instances) return failed(instances.error(), "DescribeInstances");
+  for (const Ec2Instance& one : *instances) {
+    if (!is_gone(one)) add("instance", one.id, one.tags, one.type);
+  }
+  const auto volumes = api.describe_volumes(filters, deadline_);
+  if (!volumes) return failed(volumes.error(), "DescribeVolumes");
+  for (const Volume& volume : *volumes) {
+    // The ones in use go with their machines.
+    if (volume.state == "available") add("volume", volume.id, volume.tags, "");
+  }
+  const auto groups = api.describe_security_groups(filters, deadline_);
+  if (!groups) return failed(groups.error(), "DescribeSecurityGroups");
+  for (const SecurityGroup& group : *groups) add("security_group", group.id, group.tags, "");
+  return out;
+}
+
+// The things of one pool: machines, then what they use.
+Status Sweeping::remove(Client& client, const std::string& pool, const std::vector<Thing>& things) {
+  const auto of_kind = [&](std::string_view kind) {
+    std::vector<std::string> ids;
+    for (const Thing& thing : things) {
+      if (thing.kind == kind) ids.push_back(thing.id);
+    }
+    return ids;
+  };
+  const auto tell_all = [&](std::string_view kind, const Status& status) {
+    for (const Thing& thing : things) {
+      if (thing.kind != kind) continue;
+      if (status) {
+        tell(thing, SweepAction::removed, verdict(thing).why);
+      } else {
+        tell(thing, SweepAction::failed, status.error().message);
+      }
+    }
+  };
+  Status first;
+  const auto note = [&](std::string_view kind, const Status& status) {
+    tell_all(kind, status);
+    if (!status && first) first = status;
+  };
+  note("instance", Fleet(client, *ledger_, pool).end(of_kind("instance"), deadline_));
+  for (const std::string& id : of_kind("volume")) {
+    const auto done = Ec2Api(client).delete_volume(id, deadline_);
+    const bool gone = done || done.error().code == "InvalidVolume.NotFound";
+    Status status;
+    if (!gone) status = std::unexpected(to_error(done.error(), "EC2 DeleteVolume " + id));
+    for (const Thing& thing : things) {
+      if (thing.id != id) continue;
+      tell(thing, gone ? SweepAction::removed : SweepAction::failed,
+           gone ? verdict(thing).why : status.error().message);
+    }
+    if (!gone && first) first = status;
+  }
+  if (!of_kind("security_group").empty()) {
+    note("security_group", remove_groups(client, *ledger_, pool, deadline_));
+  }
+  return first;
+}
+
+// What the ledger still has of a pool whose driver is gone, and Amazon does not list any more.
+Status Sweeping::strike_off(Client& client, const LedgerPool& pool,
+                            const std::vector<Thing>& listed) {
+  const auto entries = ledger_->entries(pool.id, true);
+  if (!entries) return fail(entries);
+  bool left = false;
+  for (const LedgerEntry& entry : *entries) {
+    const bool there = std::ranges::find(listed, entry.id, &Thing::id) != listed.end();
+    const bool old = world_.wall_s() - entry.asked_s >= kListingLag_s;
+    if (!entry.id.empty() && !there && old) {
+      if (Status status = ledger_->gone(pool.id, entry.id, world_.wall_s()); !status) return status;
+    } else if (!entry.id.empty()) {
+      left = true;
+    }
+  }
+  if (left) return {};
+  if (Status status = remove_groups(client, *ledger_, pool.id, deadline_); !status) return status;
+  remove_pool_directory(world_, pool.id);
+  return close_when_clear(world_, *ledger_, pool.id);
+}
+
+Status Sweeping::sweep_region(const std::string& region) {
+  Client client = home_->in_region(region);
+  for (int pass = 0; pass < kPasses; ++pass) {
+    const auto listed = find(client);
+    if (!listed) return fail(listed);
+    std::map<std::string, std::vector<Thing>> condemned;
+    for (const Thing& thing : *listed) {
+      const Verdict judged = verdict(thing);
+      if (!judged.remove) {
+        tell(thing, SweepAction::kept, judged.why);
+      } else if (options_.dry_run) {
+        tell(thing, SweepAction::would_remove, judged.why);
+      } else {
+        condemned[thing.pool].push_back(thing);
+      }
+    }
+    if (options_.dry_run) return {};
+    Status first;
+    for (const auto& [pool, things] : condemned) {
+      const Status status = remove(client, pool, things);
+      if (!status && first) first = status;
+    }
+    if (!first) return first;
+    const bool last = pass + 1 == kPasses;
+    bool any = !condemned.empty();
+    for (const auto& [id, pool] : pools_) {
+      if (pool.region != region || is_open_here(world_, id)) continue;
+      any = true;
+      if (!last) continue;
+      if (Status status = strike_off(client, pool, *listed); !status) return status;
+    }
+    if (!any) return {};
+    if (!last) world_.pause(kBetweenPasses);
+  }
+  return {};
+}
+
+Status Sweeping::run() {
+  auto configuration = load_configuration(world_, "");
+  if (!configuration) return fail(configuration);
+  std::string region = find_region(world_, *configuration, "");
+  if (!options_.regions.empty()) region = options_.regions.front();
+  if (region.empty()) region = "us-east-1";
+  home_.emplace(world_, *std::move(configuration), region);
+  auto caller = find_caller(*home_, deadline_);
+  if (!caller) return fail(caller);
+  caller_ = *std::move(caller);
+  auto ledger = open_ledger(world_);
+  if (!ledger) return fail(ledger);
+  ledger_ = *std::move(ledger);
+  const auto pools = ledger_->pools(true);
+  if (!pools) return fail(pools);
+  std::set<std::string> regions(options_.regions.begin(), options_.regions.end());
+  for (const LedgerPool& pool : *pools) {
+    if (!concerns(pool)) continue;
+    pools_.emplace(pool.id, pool);
+    if (options_.regions.empty()) regions.insert(pool.region);
+  }
+  if (options_.regions.empty()) {
+    const auto all = Ec2Api(*home_).describe_regions(deadline_);
+    if (!all) return std::unexpected(to_error(all.error(), "EC2 DescribeRegions"));
+    regions.insert(all->begin(), all->end());
+  }
+  Status first;
+  for (const std::string& one : regions) {
+    const Status status = sweep_region(one);
+    if (!status && first) first = status;
+  }
+  return first;
+}
+
+}  // namespace
+
+Status sweep(const World& world, const SweepOptions& options,
+             const std::function<void(const Swept&)>& tell, Time deadline) {
+  return Sweeping(world, options, tell, deadline).run();
+}
+
+}  // namespace skyward::provider::aws

@@ -1,0 +1,46 @@
+#include "skyward/provider/aws/tags.h"
+
+#include <charconv>
+
+namespace skyward::provider::aws {
+
+Tags to_tags(const Mark& mark) {
+  return {{"Name", "skyward-" + mark.pool},
+          {kManagedTag, "true"},
+          {kPoolTag, mark.pool},
+          {kOwnerTag, mark.owner},
+          {kExpiresTag, std::to_string(mark.expires_s)}};
+}
+
+std::optional<Mark> read_mark(const Tags& tags) {
+  Mark mark;
+  bool managed = false;
+  for (const auto& [name, value] : tags) {
+    if (name == kManagedTag) managed = value == "true";
+    if (name == kPoolTag) mark.pool = value;
+    if (name == kOwnerTag) mark.owner = value;
+    if (name == kExpiresTag) {
+      std::from_chars(value.data(), value.data() + value.size(), mark.expires_s);
+    }
+  }
+  if (!managed || mark.pool.empty() || mark.owner.empty() || mark.expires_s <= 0) {
+    return std::nullopt;
+  }
+  return mark;
+}
+
+std::string owner_of(std::string_view arn) {
+  if (arn.contains(":assumed-role/")) arn = arn.substr(0, arn.rfind('/'));
+  return std::string(arn);
+}
+
+std::string account_of(std::string_view arn) {
+  for (int colon = 0; colon < 4; ++colon) {
+    const std::size_t at = arn.find(':');
+    if (at == std::string_view::npos) return {};
+    arn.remove_prefix(at + 1);
+  }
+  return std::string(arn.substr(0, arn.find(':')));
+}
+
+}  // namespace skyward::provider::aws

@@ -1,0 +1,71 @@
+#include "skyward/provider/aws/user_data.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+namespace skyward::provider::aws {
+
+namespace {
+
+// $root, $expires, $lifetime, $unclaimed and $look are set before it.
+constexpr const char* kScript = R"sh(
+end=$root/usr/local/sbin/skyward-end
+watch=$root/usr/local/sbin/skyward-watch
+mkdir -p "$root/usr/local/sbin" "$root/run/skyward"
+chmod 1777 "$root/run/skyward"
+cat >"$end" <<'END'
+#!/bin/sh
+# Ends this machine, and with it what it costs.
+shutdown -P now || systemctl poweroff --force || poweroff -f
+END
+cat >"$watch" <<WATCH
+#!/bin/sh
+# Ends this machine when its time is over, or when nobody has begun to use it.
+while [ -d "$root/" ]; do
+  read -r up rest </proc/uptime
+  up=\$((\${up%%.*} - $booted))
+  if [ "\$(date +%s)" -ge $expires ] || [ "\$up" -ge $lifetime ]; then exec "$end"; fi
+  if [ ! -e "$root/run/skyward/claimed" ] && [ "\$up" -ge $unclaimed ]; then exec "$end"; fi
+  sleep $look
+done
+WATCH
+chmod 755 "$end" "$watch"
+# This early in the boot, a unit must not wait for others: they wait for us.
+if [ -n "$root" ] || ! systemd-run --quiet --no-block --unit=skyward-watch \
+    --property=DefaultDependencies=no --property=Restart=always "$watch"; then
+  setsid "$watch" </dev/null >/dev/null 2>&1 &
+fi
+)sh";
+
+std::int64_t whole_seconds(Duration duration) {
+  return std::chrono::duration_cast<std::chrono::seconds>(duration).count();
+}
+
+}  // namespace
+
+std::string dead_man_script(const DeadMan& dead_man) {
+  // Under test the machine booted long ago.
+  const char* booted = dead_man.root.empty()
+                           ? "booted=0"
+                           : "read -r booted rest </proc/uptime; booted=${booted%%.*}";
+  return fmt::format("root='{}'\nexpires={}\nlifetime={}\nunclaimed={}\nlook={}\n{}\n{}",
+                     dead_man.root, dead_man.expires_s, whole_seconds(dead_man.lifetime),
+                     whole_seconds(dead_man.unclaimed), seconds(dead_man.look_every), booted,
+                     kScript + 1);
+}
+
+std::string user_data(const FirstBoot& boot) {
+  // JSON is YAML, too.
+  const nlohmann::ordered_json document = {
+      {"bootcmd", {{"/bin/sh", "-c", dead_man_script(boot.dead_man)}}},
+      {"ssh_deletekeys", true},
+      {"ssh_keys", {{"ed25519_private", boot.host_key}, {"ed25519_public", boot.host_key_public}}},
+      {"ssh_authorized_keys", nlohmann::ordered_json::array({boot.login_key})},
+      {"ssh_pwauth", false},
+      {"package_update", false},
+  };
+  return "#cloud-config\n" + document.dump(1) + "\n";
+}
+
+}  // namespace skyward::provider::aws

@@ -1,0 +1,131 @@
+#include "skyward/provider/aws/user_data.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "skyward/io/event_loop.h"
+#include "skyward/io/machine.h"
+#include "skyward/io/process.h"
+
+namespace skyward::provider::aws {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+FirstBoot boot() {
+  FirstBoot made;
+  made.dead_man.expires_s = 2'000'000'000;
+  made.dead_man.lifetime = 1h;
+  made.dead_man.unclaimed = 900s;
+  made.host_key =
+      "-----BEGIN OPENSSH PRIVATE KEY-----\nsecret\n-----END OPENSSH PRIVATE KEY-----\n";
+  made.host_key_public = "ssh-ed25519 AAAA host";
+  made.login_key = "ssh-ed25519 BBBB login";
+  return made;
+}
+
+TEST(UserData, TheTimerComesFirstAndNothingElseIsTold) {
+  const std::string text = user_data(boot());
+  ASSERT_TRUE(text.starts_with("#cloud-config\n"));
+  const auto document = nlohmann::ordered_json::parse(text.substr(text.find('\n')));
+  EXPECT_EQ(document.begin().key(), "bootcmd");
+  EXPECT_EQ(document["bootcmd"][0][2], dead_man_script(boot().dead_man));
+  EXPECT_EQ(document["ssh_keys"]["ed25519_private"], boot().host_key);
+  EXPECT_EQ(document["ssh_authorized_keys"][0], boot().login_key);
+  EXPECT_EQ(document["ssh_deletekeys"], true);
+  EXPECT_LT(text.size(), 16384U) << "Amazon takes no more";
+  EXPECT_THAT(text, Not(HasSubstr("AKIA")));
+}
+
+// The timer itself, in a directory that stands for a machine, with a program for `shutdown`.
+class DeadManTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::filesystem::create_directories(root_ + "/bin");
+    std::ofstream(root_ + "/bin/shutdown") << "#!/bin/sh\necho \"$@\" >>" + root_ + "/ended\n";
+    std::filesystem::permissions(root_ + "/bin/shutdown", std::filesystem::perms::owner_all);
+  }
+  void TearDown() override {
+    // The watch ends itself when its machine ends.
+    std::ofstream(root_ + "/bin/shutdown") << "#!/bin/sh\n";
+    std::filesystem::remove_all(root_);
+  }
+
+  DeadMan dead_man() {
+    DeadMan made;
+    made.expires_s = io::EventLoop::wall_us() / 1'000'000 + 3600;
+    made.lifetime = 1h;
+    made.unclaimed = 1h;
+    made.look_every = 20ms;
+    made.root = root_;
+    return made;
+  }
+  void arm(const DeadMan& how) {
+    io::SpawnOptions options;
+    options.command = {"/bin/sh", "-c", dead_man_script(how)};
+    options.environment = {{"PATH", root_ + "/bin:/usr/bin:/bin"}};
+    const auto ran = io::run_command(options, 10s);
+    ASSERT_TRUE(ran);
+    ASSERT_EQ(ran->status.code, 0) << ran->err;
+  }
+  bool ended(Duration within) {
+    const Time until = io::EventLoop::now() + within;
+    while (io::EventLoop::now() < until) {
+      if (std::filesystem::exists(root_ + "/ended")) return true;
+      io::pause_thread(10ms);
+    }
+    return false;
+  }
+
+  const std::string root_ = ::testing::TempDir() + "dead-man-" + io::random_hex(8);
+};
+
+TEST_F(DeadManTest, EndsTheMachineWhenItsTimeIsOver) {
+  DeadMan how = dead_man();
+  how.expires_s = 1;
+  arm(how);
+  EXPECT_TRUE(ended(10s));
+}
+
+TEST_F(DeadManTest, EndsAMachineWhoseClockIsWrong) {
+  DeadMan how = dead_man();
+  how.lifetime = 0s;
+  arm(how);
+  EXPECT_TRUE(ended(10s));
+}
+
+TEST_F(DeadManTest, EndsAMachineThatNobodyBeganToUse) {
+  DeadMan how = dead_man();
+  how.unclaimed = 0s;
+  arm(how);
+  EXPECT_TRUE(ended(10s));
+}
+
+TEST_F(DeadManTest, LeavesAMachineInUseAlone) {
+  DeadMan how = dead_man();
+  how.unclaimed = 1s;
+  std::filesystem::create_directories(root_ + "/run/skyward");
+  std::ofstream(root_ + "/run/skyward/claimed") << "";
+  arm(how);
+  EXPECT_FALSE(ended(2s));
+  // And its end still comes.
+  how.lifetime = 0s;
+  arm(how);
+  EXPECT_TRUE(ended(10s));
+}
+
+TEST_F(DeadManTest, TheEndProgramIsWhereTheAgentLooksForIt) {
+  arm(dead_man());
+  EXPECT_TRUE(std::filesystem::exists(root_ + kEndProgram));
+  EXPECT_TRUE(
+      std::filesystem::is_directory(std::filesystem::path(root_ + kClaimFile).parent_path()));
+}
+
+}  // namespace
+}  // namespace skyward::provider::aws

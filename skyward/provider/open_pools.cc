@@ -1,0 +1,55 @@
+#include "skyward/provider/open_pools.h"
+
+#include <fmt/format.h>
+
+#include "skyward/io/private_directory.h"
+
+namespace skyward::provider {
+
+namespace {
+
+Result<std::string> state_of(const World& world) {
+  std::string state = state_directory(world);
+  if (!state.empty()) return state;
+  return fail(ErrorKind::invalid, "there is no place to write down what is bought",
+              "set XDG_STATE_HOME or HOME to a directory of yours");
+}
+
+std::string path_of(const std::string& state, const std::string& pool) {
+  return state + "/clouds/" + pool;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Ledger>> open_ledger(const World& world) {
+  const Result<std::string> state = state_of(world);
+  if (!state) return fail(state);
+  return Ledger::open(*state + "/ledger.db");
+}
+
+Result<PoolDirectory> make_pool_directory(const World& world, const std::string& pool) {
+  const Result<std::string> state = state_of(world);
+  if (!state) return fail(state);
+  const std::string path = path_of(*state, pool);
+  if (Status status = io::ensure_private_path(path); !status) return fail(status);
+  auto lock = io::try_lock_file(path + "/lock");
+  if (!lock) {
+    return fail(ErrorKind::unavailable, fmt::format("the pool {} is open already", pool),
+                "close it first");
+  }
+  return PoolDirectory{path, *std::move(lock)};
+}
+
+void remove_pool_directory(const World& world, const std::string& pool) {
+  const Result<std::string> state = state_of(world);
+  if (state) (void)io::remove_tree(path_of(*state, pool));  // keys of machines that are gone
+}
+
+bool is_open_here(const World& world, const std::string& pool) {
+  const Result<std::string> state = state_of(world);
+  if (!state) return false;
+  const std::string path = path_of(*state, pool);
+  return io::is_directory(path) && !io::try_lock_file(path + "/lock");
+}
+
+}  // namespace skyward::provider

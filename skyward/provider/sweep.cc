@@ -1,0 +1,40 @@
+#include "skyward/provider/sweep.h"
+
+#include <fmt/format.h>
+
+namespace skyward::provider {
+
+namespace {
+
+// Clocks differ, and a machine ends itself in its own time first.
+constexpr std::int64_t kGrace_s = 120;
+
+}  // namespace
+
+Verdict judge(const Thing& thing, const PoolFacts& facts, const std::string& owner, bool asked_for,
+              std::int64_t now_s) {
+  if (thing.owner != owner) return {false, "it belongs to " + thing.owner};
+  if (facts.at_work) return {false, "its pool is open on this computer"};
+  if (facts.opened_here) return {true, "the program that opened its pool is gone"};
+  const std::int64_t left_s = thing.expires_s + kGrace_s - now_s;
+  if (left_s <= 0) return {true, "the time of its pool is over"};
+  if (asked_for) return {true, "it was asked for"};
+  return {false, fmt::format("it may be at work for another computer; it ends itself within {} min",
+                             left_s / 60 + 1)};
+}
+
+std::string_view to_string(SweepAction action) {
+  switch (action) {
+    case SweepAction::removed:
+      return "removed";
+    case SweepAction::would_remove:
+      return "would remove";
+    case SweepAction::kept:
+      return "kept";
+    case SweepAction::failed:
+      return "failed";
+  }
+  return "kept";
+}
+
+}  // namespace skyward::provider

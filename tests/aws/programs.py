@@ -1,0 +1,89 @@
+"""Programs that see the emulated cloud: the command line tool, and drivers of pools."""
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cloud import Cloud
+
+ROOT = Path(__file__).resolve().parents[2]
+SKYWARD = os.environ.get("SKYWARD_CLI", str(ROOT / "build/release/bin/skyward"))
+PYTHON = os.environ.get("SKYWARD_TEST_PYTHON", sys.executable)
+LIMIT_SECONDS = 120.0
+
+START = """\
+import json, os, sys, time
+import skyward as sky
+
+def tell(**facts):
+    print("FACTS " + json.dumps(facts), flush=True)
+
+def pool(**options):
+    settings = {"region": "us-east-1", "username": "root", **options.pop("provider", {})}
+    options.setdefault("display", "quiet")
+    options.setdefault("spot", "never")
+    return sky.ComputePool(provider=sky.AWS(**settings), **options)
+"""
+
+
+@dataclass
+class Told:
+    """What a program left."""
+
+    out: str
+    err: str
+    code: int
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.out.splitlines()]
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        facts: dict[str, Any] = {}
+        for line in self.out.splitlines():
+            if line.startswith("FACTS "):
+                facts.update(json.loads(line[6:]))
+        assert facts, f"the program told nothing (status {self.code})\n{self.out}\n{self.err}"
+        return facts
+
+
+def skyward(cloud: Cloud, home: Path, *arguments: str, env: dict[str, str] | None = None) -> Told:
+    """Runs the command line tool."""
+    done = subprocess.run(
+        [SKYWARD, *arguments],
+        env={**cloud.environment(home), **(env or {})},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_SECONDS,
+        check=False,
+    )
+    return Told(done.stdout, done.stderr, done.returncode)
+
+
+def begin(cloud: Cloud, home: Path, program: str) -> "subprocess.Popen[str]":
+    """Starts a driver."""
+    script = home / "program.py"
+    script.write_text(START + textwrap.dedent(program))
+    return subprocess.Popen(
+        [PYTHON, str(script)],
+        env=cloud.environment(home),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def drive(cloud: Cloud, home: Path, program: str) -> Told:
+    """Runs a driver to its end."""
+    driver = begin(cloud, home, program)
+    try:
+        out, err = driver.communicate(timeout=LIMIT_SECONDS)
+    finally:
+        driver.kill()
+    return Told(out, err, driver.returncode)

@@ -1,0 +1,206 @@
+"""Whole pools: launch, boot, SSH, tasks, teardown; and what is left when something goes wrong."""
+
+import time
+from pathlib import Path
+
+import pytest
+from cloud import Cloud, Faults, Request
+from machines import read_user_data, why_not
+from programs import Told, begin, drive, skyward
+
+pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+
+NOTHING = {"instances": 0, "groups": 0, "volumes": 0}
+
+WORK = """
+@sky.compute
+def square(x):
+    return x * x
+
+with pool(nodes=2, machine="m5.large") as p:
+    tell(answers=list(sky.gather(square(2), square(3)) >> p))
+"""
+
+
+@pytest.fixture
+def real(cloud: Cloud) -> Cloud:
+    """Machines that run something."""
+    cloud.machines.running = True
+    return cloud
+
+
+def test_a_pool_lives_and_leaves_nothing(real: Cloud, tmp_path: Path) -> None:
+    told = drive(real, tmp_path, WORK)
+    assert told.facts["answers"] == [4, 9], told.err
+    assert real.leftovers() == NOTHING
+    assert skyward(real, tmp_path, "pool", "list", "--json").out == ""
+    cost = skyward(real, tmp_path, "cost", "--json").rows()
+    assert len(cost) == 1 and cost[0]["machines"] == 2 and cost[0]["complete"]
+    assert cost[0]["dollars"] == pytest.approx(2 * 0.096 / 60, rel=0.5)
+
+
+def test_the_launch_says_what_keeps_machines_from_leaking(real: Cloud, tmp_path: Path) -> None:
+    drive(real, tmp_path, WORK)
+    (launch,) = [one.parameters for one in real.requests if one.action == "RunInstances"]
+    assert launch["MinCount"] == launch["MaxCount"] == "2"
+    assert launch["InstanceInitiatedShutdownBehavior"] == "terminate"
+    assert launch["MetadataOptions.HttpTokens"] == "required"
+    assert launch["BlockDeviceMapping.1.Ebs.DeleteOnTermination"] == "true"
+    assert launch["ClientToken"].startswith("aws-")
+    tags = {
+        launch[name]: launch[name.replace(".Key", ".Value")]
+        for name in launch
+        if name.startswith("TagSpecification.1.Tag.") and name.endswith(".Key")
+    }
+    assert tags["skyward:managed"] == "true"
+    assert tags["skyward:pool"].startswith("aws-")
+    assert tags["skyward:owner"].endswith(":user/skyward-test")
+    assert tags["skyward:nodes"] == "0-1"
+    assert int(tags["skyward:expires"]) - time.time() < 2 * 3600
+    boot = read_user_data(launch["UserData"])
+    assert list(boot)[0] == "bootcmd", "the timer is armed before anything else"
+    assert "skyward-watch" in boot["bootcmd"][0][2]
+    assert real.keys["AWS_SECRET_ACCESS_KEY"] not in str(boot)
+
+
+def test_only_the_caller_is_let_in(real: Cloud, tmp_path: Path) -> None:
+    drive(real, tmp_path, WORK)
+    rules = [
+        one.parameters for one in real.requests if one.action == "AuthorizeSecurityGroupIngress"
+    ]
+    assert [rule.get("IpPermissions.1.IpRanges.1.CidrIp") for rule in rules] == [
+        "127.0.0.1/32",
+        None,
+    ]
+    assert rules[0]["IpPermissions.1.ToPort"] == "22"
+    assert rules[1]["IpPermissions.1.Groups.1.GroupId"] == rules[1]["GroupId"]
+
+
+def failing(cloud: Cloud, home: Path, options: str) -> Told:
+    return drive(
+        cloud,
+        home,
+        f"""
+        try:
+            with pool({options}) as p:
+                tell(opened=True)
+        except sky.SkywardError as error:
+            tell(opened=False, error=type(error).__name__, text=str(error))
+        """,
+    )
+
+
+@pytest.mark.parametrize(
+    ("action", "code", "words"),
+    [
+        ("RunInstances", "VcpuLimitExceeded", "Service Quotas"),
+        ("RunInstances", "UnauthorizedOperation", "providers check aws"),
+        ("CreateSecurityGroup", "SecurityGroupLimitExceeded", "Service Quotas"),
+        ("AuthorizeSecurityGroupIngress", "UnauthorizedOperation", "providers check aws"),
+        ("GetCallerIdentity", "ExpiredToken", "renew the credentials"),
+        ("DescribeVpcs", "OptInRequired", "AWS console"),
+    ],
+)
+def test_a_refusal_leaves_nothing(
+    real: Cloud, tmp_path: Path, action: str, code: str, words: str
+) -> None:
+    real.faults = Faults(refuse=lambda one: (code, 400) if one.action == action else None)
+    told = failing(real, tmp_path, 'nodes=2, machine="m5.large"')
+    assert not told.facts["opened"]
+    assert code in told.facts["text"] and words in told.facts["text"], told.facts["text"]
+    assert real.leftovers() == NOTHING
+    assert skyward(real, tmp_path, "pool", "list", "--json").out == ""
+
+
+def test_without_capacity_the_next_zone_is_asked(real: Cloud, tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def refuse(one: Request) -> tuple[str, int] | None:
+        if one.action != "RunInstances":
+            return None
+        asked.append(one.parameters["NetworkInterface.1.SubnetId"])
+        return ("InsufficientInstanceCapacity", 500) if len(asked) < 3 else None
+
+    real.faults = Faults(refuse=refuse)
+    told = drive(real, tmp_path, WORK)
+    assert told.facts["answers"] == [4, 9], told.err
+    assert len(asked) == len(set(asked)) == 3
+    assert real.leftovers() == NOTHING
+
+
+def test_spot_machines_that_are_not_to_be_had(real: Cloud, tmp_path: Path) -> None:
+    def refuse(one: Request) -> tuple[str, int] | None:
+        spot = "InstanceMarketOptions.MarketType" in one.parameters
+        return ("InsufficientInstanceCapacity", 500) if spot else None
+
+    real.faults = Faults(refuse=refuse)
+    told = failing(
+        real, tmp_path, 'machine="m5.large", spot=sky.Spot.Always(retries=2, interval=0.1)'
+    )
+    assert not told.facts["opened"]
+    assert "1 spot machine cannot be had" in told.facts["text"]
+    assert "InsufficientInstanceCapacity" in told.facts["text"]
+    asked = [
+        one.parameters["NetworkInterface.1.SubnetId"]
+        for one in real.requests
+        if one.action == "RunInstances"
+    ]
+    assert len(set(asked)) > 1 and len(asked) == 2 * len(set(asked)), "two rounds over all zones"
+
+    real.requests.clear()
+    told = failing(
+        real, tmp_path, 'machine="m5.large", spot=sky.Spot.IfAvailable(retries=1, interval=0.1)'
+    )
+    assert told.facts["opened"]
+    assert real.leftovers() == NOTHING
+
+
+@pytest.mark.parametrize("action", ["CreateSecurityGroup", "RunInstances", "TerminateInstances"])
+def test_a_lost_reply_buys_nothing_twice(real: Cloud, tmp_path: Path, action: str) -> None:
+    lost: list[Request] = []
+
+    def lose(one: Request) -> bool:
+        if one.action != action or lost:
+            return False
+        lost.append(one)
+        return True
+
+    real.faults = Faults(lose_reply=lose)
+    told = drive(real, tmp_path, WORK)
+    assert told.facts["answers"] == [4, 9], told.err
+    assert lost
+    assert real.leftovers() == NOTHING
+
+
+def test_gc_leaves_a_pool_at_work_alone(real: Cloud, tmp_path: Path) -> None:
+    driver = begin(
+        real,
+        tmp_path,
+        """
+        with pool(machine="m5.large") as p:
+            tell(ready=True)
+            time.sleep(60)  # on a worker
+        """,
+    )
+    try:
+        assert driver.stdout is not None
+        assert "ready" in driver.stdout.readline()
+        told = skyward(real, tmp_path, "gc", "--region", "us-east-1", "--json")
+        assert told.code == 0, told.err
+        assert {row["action"] for row in told.rows()} == {"kept"}
+        assert len(real.standing()) == 1
+        pools = skyward(real, tmp_path, "pool", "list", "--json").rows()
+        assert [(one["state"], one["machines"]) for one in pools] == [("open", 1)]
+        told = skyward(real, tmp_path, "pool", "delete", pools[0]["pool"])
+        assert told.code == 1 and len(real.standing()) == 1
+        driver.kill()
+        driver.wait(10)
+        pools = skyward(real, tmp_path, "pool", "list", "--json").rows()
+        assert [one["state"] for one in pools] == ["left behind"]
+        told = skyward(real, tmp_path, "gc", "--region", "us-east-1", "--json")
+        assert told.code == 0, told.err
+        assert real.leftovers() == NOTHING
+        assert skyward(real, tmp_path, "pool", "list", "--json").out == ""
+    finally:
+        driver.kill()
+        driver.wait(10)
