@@ -45,10 +45,11 @@ class Executor(futures.Executor):
         self._waiting: deque[tuple[futures.Future[Any], PendingCompute[Any]]] = deque()
         self._sent = 0
         self._shut = False
-        if self._owned:
-            # A pool that nobody can reach any more. Not from here: this may be any thread.
-            closing = weakref.finalize(self, _in_thread, self._pool._close)
-            closing.atexit = False
+        # For a pool that nobody can reach any more. In a thread, as this may be any.
+        self._dropped = weakref.finalize(self, _in_thread, self._pool._close)
+        self._dropped.atexit = False
+        if not self._owned:
+            self._dropped.detach()
 
     @property
     def total_slots(self) -> int:
@@ -119,6 +120,7 @@ class Executor(futures.Executor):
         with self._opening:
             if self._owned:
                 self._pool._close()
+                self._dropped.detach()
 
     def _send(self) -> None:
         """Keeps every slot busy, and one call ready behind each."""
