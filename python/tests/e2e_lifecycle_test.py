@@ -128,6 +128,37 @@ def test_an_image_that_cannot_be_made(image, says):
     assert not [event for event in seen if isinstance(event, sky.InstanceLaunching)]
 
 
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"volume": {"/data": "s3://bucket"}}, "local provider mounts none.*leave volume out"),
+        ({"image": sky.Image(apt=["no-such-package-x"])}, "cannot install them: no-such-package-x"),
+        ({"machine": "p5.48xlarge"}, "this machine only"),
+        ({"nodes": 10_000, "concurrency": 1000}, "10000000 processes.*too little memory"),
+        ({"cpu": 9999}, "cpu=9999: this machine has"),
+        ({"memory": "9000TB"}, 'memory="[0-9.e+]+GB": this machine has'),
+        ({"accelerator": sky.accelerators.GB300(count=64)}, "leave accelerator out"),
+    ],
+)
+def test_what_this_machine_has_not_is_refused_before_anything_starts(options, says):
+    seen = []
+    pool = sky.ComputePool(provider="local", display="quiet", on_event=seen.append, **options)
+    with pytest.raises(sky.ConfigurationError, match=f"(?s){says}"), pool:
+        pytest.fail("entered")
+    assert not [event for event in seen if not isinstance(event, sky.Error)]
+
+
+def test_one_architecture_is_that_of_this_machine():
+    opened = []
+    for architecture in ("x86_64", "arm64"):
+        try:
+            with sky.ComputePool(architecture=architecture, display="quiet"):
+                opened.append(architecture)
+        except sky.ConfigurationError as error:
+            assert f'architecture="{architecture}": this machine is' in str(error)
+    assert len(opened) == 1
+
+
 def test_a_missing_agent_is_named(monkeypatch):
     monkeypatch.setenv("SKYWARD_AGENT", "/no/such/agent")
     with (

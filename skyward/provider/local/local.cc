@@ -154,7 +154,7 @@ Status check_apt(const std::vector<std::string>& packages) {
     missing += (missing.empty() ? "" : " ") + name;
   }
   if (missing.empty()) return {};
-  return fail(ErrorKind::unsupported,
+  return fail(ErrorKind::invalid,
               fmt::format("Image(apt=…) needs system packages that are not installed on this "
                           "machine, and the local provider cannot install them: {}",
                           missing),
@@ -173,7 +173,7 @@ Status LocalProvider::check(const PoolSpec& spec) {
     std::error_code error;
     if (!fs::exists(environment_marker(request), error) &&
         !find_program(request.uv, surroundings_.variable)) {
-      return fail(ErrorKind::unsupported,
+      return fail(ErrorKind::invalid,
                   fmt::format("the image's packages are installed with uv, and there is no program "
                               "'{}'",
                               request.uv),
@@ -222,7 +222,7 @@ Status LocalProvider::check_machine(const PoolSpec& spec) const {
         "leave machine out, or take a provider that rents such machines");
   }
   if (!spec.volumes.empty()) {
-    return fail(ErrorKind::unsupported,
+    return fail(ErrorKind::invalid,
                 fmt::format("volume: the local provider mounts none, so {} would stay empty",
                             spec.volumes.front().mount_path),
                 "tasks see this machine's files as they are; leave volume out");

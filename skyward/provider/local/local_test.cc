@@ -204,7 +204,7 @@ TEST_F(Local, CheckRefusesSystemPackagesThatAreNotThere) {
   with.image.apt = {"no-such-package-1", "no-such-package-2=1.0"};
   const Status refused = make()->check(with);
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().kind, ErrorKind::unsupported);
+  EXPECT_EQ(refused.error().kind, ErrorKind::invalid);
   EXPECT_THAT(refused.error().message, HasSubstr(": no-such-package-1 no-such-package-2"));
   EXPECT_THAT(refused.error().hint,
               HasSubstr("sudo apt-get install no-such-package-1 no-such-package-2"));
@@ -221,7 +221,7 @@ TEST_F(Local, CheckMissesUvAndTheAgentBeforeAnythingStarts) {
   variables_["PATH"] = root_ + "/nowhere";
   Status refused = make()->check(with);
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().kind, ErrorKind::unsupported);
+  EXPECT_EQ(refused.error().kind, ErrorKind::invalid);
   EXPECT_THAT(refused.error().hint, HasSubstr("pip install uv"));
 
   with = spec();
