@@ -11,6 +11,7 @@
 #include <random>
 #include <unordered_map>
 #include <utility>
+#include <variant>
 
 #include "skyward/base/check.h"
 #include "skyward/base/hash.h"
@@ -20,6 +21,7 @@
 #include "skyward/io/shared_memory.h"
 #include "skyward/pace.h"
 #include "skyward/pool_record.h"
+#include "skyward/spec/cost_events.h"
 #include "skyward/spec/limits.h"
 #include "skyward/wire/codec.h"
 
@@ -207,6 +209,7 @@ struct PoolImpl final : engine::Caller {
   std::condition_variable events_changed;
   std::vector<Event> events;
   std::uint64_t events_dropped = 0;
+  CostEvents costs;  // of the loop thread, while the pool is open
   bool events_ended = true;
 
   std::mutex record_mutex;
@@ -246,6 +249,14 @@ struct PoolImpl final : engine::Caller {
   }
 
   void emit(Event event) override {
+    std::optional<Event> cost = costs.on_event(event, engine::Loop::now());
+    const bool last = std::holds_alternative<PoolStopped>(event);
+    if (cost && last) keep_event(std::exchange(cost, std::nullopt).value());
+    keep_event(std::move(event));
+    if (cost) keep_event(*std::move(cost));
+  }
+
+  void keep_event(Event event) {
     const std::scoped_lock lock(events_mutex);
     if (events.size() >= kMaxPendingEvents) {
       ++events_dropped;
@@ -423,6 +434,7 @@ void Pool::open(const std::function<void()>& poll) {
     const std::scoped_lock lock(impl_->events_mutex);
     impl_->events.clear();
     impl_->events_ended = false;
+    impl_->costs = {};
   }
   if (const std::string& root = impl_->spec.record_root; !root.empty()) {
     const std::scoped_lock lock(impl_->record_mutex);

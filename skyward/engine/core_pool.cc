@@ -130,9 +130,11 @@ void launch_instance(State& state, Effects& effects, Time now, Node& node, Insta
       .spot = node.instance.spot,
       .provider = provider_label(state.spec.provider.name),
       .ip = node.instance.private_ip,
-      .instance_type = state.offer.instance_type,
-      .price_on_demand = state.offer.price_on_demand,
-      .price_spot = state.offer.price_spot,
+      .instance_type = node.instance.instance_type.empty() ? state.offer.instance_type
+                                                           : node.instance.instance_type,
+      .price_on_demand = node.instance.price_on_demand ? node.instance.price_on_demand
+                                                       : state.offer.price_on_demand,
+      .price_spot = node.instance.price_spot ? node.instance.price_spot : state.offer.price_spot,
       .billing_increment_minutes = state.offer.billing_increment_minutes > 0
                                        ? std::optional(state.offer.billing_increment_minutes)
                                        : std::nullopt});
@@ -145,6 +147,19 @@ void launch_instance(State& state, Effects& effects, Time now, Node& node, Insta
 void connect_node(Effects& effects, Node& node) {
   effects.emit(BootstrapStarting{node.instance.id});
   effects.connect(node.id, node.instance);
+}
+
+// The region that was asked for does not have the machines.
+void tell_other_region(const State& state, Effects& effects) {
+  const auto& settings = state.spec.provider.settings;
+  const auto asked = settings.find("region");
+  if (asked == settings.end() || asked->second.empty() || asked->second == state.offer.region) {
+    return;
+  }
+  effects.emit(RegionAutoSelected{.requested_region = asked->second,
+                                  .selected_region = state.offer.region,
+                                  .instance_type = state.offer.instance_type,
+                                  .provider = provider_label(state.spec.provider.name)});
 }
 
 // The first offer within the budget.
@@ -423,6 +438,7 @@ void on_prepared(State& state, Effects& effects, Time now, Result<Cluster> clust
   state.phase = Phase::provisioning;
   const int count = static_cast<int>(state.nodes.size());
   effects.emit(InfraCreated{state.cluster.region});
+  tell_other_region(state, effects);
   effects.emit(InstanceLaunching{count, state.offer.instance_type,
                                  provider_label(state.spec.provider.name)});
   ++state.provisioning;

@@ -8,7 +8,8 @@ from programs import skyward
 
 
 def test_offers_are_the_cheapest_first(cloud: Cloud, tmp_path: Path) -> None:
-    told = skyward(cloud, tmp_path, "offers", "list", "--region", REGION, "--json")
+    own = {"XDG_CACHE_HOME": str(tmp_path)}
+    told = skyward(cloud, tmp_path, "offers", "list", "--region", REGION, "--json", env=own)
     assert told.code == 0, told.err
     rows = told.rows()
     assert rows[0]["instance_type"] == "t3.small" and rows[0]["price_on_demand"] == 0.0208
@@ -18,9 +19,11 @@ def test_offers_are_the_cheapest_first(cloud: Cloud, tmp_path: Path) -> None:
 
 
 def test_offers_come_from_the_cache_the_second_time(cloud: Cloud, tmp_path: Path) -> None:
-    first = skyward(cloud, tmp_path, "offers", "list", "--json")
+    own = {"XDG_CACHE_HOME": str(tmp_path)}
+    first = skyward(cloud, tmp_path, "offers", "list", "--json", env=own)
     before = len(cloud.requests)
-    assert skyward(cloud, tmp_path, "offers", "list", "--json").out == first.out
+    assert before > 0
+    assert skyward(cloud, tmp_path, "offers", "list", "--json", env=own).out == first.out
     assert len(cloud.requests) == before
 
 
@@ -49,7 +52,8 @@ def test_the_shipped_prices_stand_in_for_a_price_list_that_refuses(
             ("AccessDeniedException", 403) if request.service == "pricing" else None
         )
     )
-    told = skyward(cloud, tmp_path, "offers", "list", "--machine", "c5.large", "--json")
+    own = {"XDG_CACHE_HOME": str(tmp_path)}
+    told = skyward(cloud, tmp_path, "offers", "list", "--machine", "c5.large", "--json", env=own)
     assert told.rows()[0]["price_on_demand"] == 0.085
 
 

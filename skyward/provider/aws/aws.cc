@@ -113,6 +113,7 @@ class AwsProvider final : public Provider {
   std::optional<Client> other_region_;
   std::vector<Offer> ranked_;  // of the last offers()
   Prices prices_;
+  bool known_there_ = false;  // in the region that was asked last: see is_known()
   // connection() is asked while a verb runs.
   std::mutex mutex_;
   std::map<std::string, Plan> plans_;  // by cluster id
@@ -167,6 +168,7 @@ Result<std::vector<Offer>> AwsProvider::offers_in(Client& client, const PoolSpec
   Catalogue catalogue(client);
   const auto types = catalogue.types(deadline);
   if (!types) return fail(types);
+  known_there_ = is_known(*types, spec);
   // What fits at all is known without prices.
   const auto fitting = fitting_offers(to_offers(*types, {}, client.region(), spec), spec);
   if (!fitting) return fitting;
@@ -209,7 +211,7 @@ Result<std::vector<Offer>> AwsProvider::offers_elsewhere(const PoolSpec& spec, E
 
 Result<std::vector<Offer>> AwsProvider::offers(const PoolSpec& spec, Time deadline) {
   auto found = offers_in(client_, spec, deadline);
-  if (!found && found.error().kind == ErrorKind::invalid) {
+  if (!found && found.error().kind == ErrorKind::invalid && !known_there_) {
     found = offers_elsewhere(spec, found.error(), deadline);
   }
   if (found) ranked_ = *found;

@@ -95,6 +95,17 @@ std::vector<Offer> to_offers(std::span<const InstanceType> types, const Prices& 
   return out;
 }
 
+bool is_known(std::span<const InstanceType> types, const PoolSpec& spec) {
+  return std::ranges::any_of(types, [&](const InstanceType& type) {
+    if (!spec.machine.empty()) return type.name == spec.machine;
+    if (!spec.accelerator) return true;
+    Offer offer;
+    add_devices(type, offer);
+    return !offer.accelerator.empty() &&
+           matches(*spec.accelerator, offer.accelerator, offer.accelerator_memory_gb);
+  });
+}
+
 OfferRequest request_of(const PoolSpec& spec) {
   OfferRequest request;
   request.prefer_spot = spec.spot.kind != SpotKind::never;

@@ -36,6 +36,10 @@ bool may_use(const InstanceType& type, const PoolSpec& spec);
 std::vector<Offer> to_offers(std::span<const InstanceType> types, const Prices& prices,
                              const std::string& region, const PoolSpec& spec);
 
+// Whether the machine or the accelerator that a pool names is among the types at all. Where it is,
+// another region has no larger ones.
+bool is_known(std::span<const InstanceType> types, const PoolSpec& spec);
+
 // What a machine of the pool must have at least.
 OfferRequest request_of(const PoolSpec& spec);
 

@@ -121,6 +121,17 @@ TEST(Market, WhatIsNearIsNamedWhenNothingFits) {
   EXPECT_THAT(fitting(spec).front(), HasSubstr("the most offered is 96 CPUs"));
 }
 
+TEST(Market, OtherRegionsAreOnlyAskedForWhatIsNotSoldHere) {
+  const std::vector<InstanceType> types = some_types();
+  EXPECT_TRUE(is_known(types, with("A100", 64)));
+  EXPECT_FALSE(is_known(types, with("H100")));
+  PoolSpec spec = on_demand();
+  spec.cpus = 500;
+  EXPECT_TRUE(is_known(types, spec));
+  spec.machine = "m5.mega";
+  EXPECT_FALSE(is_known(types, spec));
+}
+
 TEST(Market, OtherTypesAreTriedWhileTheyCostLittleMore) {
   const std::vector<InstanceType> types = some_types();
   const auto names = [&](PoolSpec spec) {
