@@ -39,6 +39,50 @@ def test_a_pool_lives_and_leaves_nothing(real: Cloud, tmp_path: Path) -> None:
     assert cost[0]["dollars"] == pytest.approx(2 * 0.096 / 60, rel=0.5)
 
 
+def test_a_life_is_told_in_order(real: Cloud, tmp_path: Path) -> None:
+    told = drive(
+        real,
+        tmp_path,
+        """
+        events = []
+        with pool(nodes=2, machine="m5.large", on_event=events.append) as p:
+            while not any(isinstance(event, sky.CostUpdate) for event in events):
+                sky.compute(abs)(-1) >> p
+        names = [type(event).__name__ for event in events]
+        bought = [event for event in events if isinstance(event, sky.InstanceProvisioned)]
+        total = next(event for event in events if isinstance(event, sky.CostFinal))
+        tell(names=names, types=[event.instance_type for event in bought], total=total.total_cost,
+             prices=[event.price_on_demand for event in bought], machines=total.ondemand_count)
+        """,
+    )
+    names = told.facts["names"]
+    milestones = [
+        "InfraCreating",
+        "InfraCreated",
+        "InstanceLaunching",
+        "InstanceProvisioned",
+        "ProvisioningCompleted",
+        "BootstrapStarting",
+        "BootstrapCompleted",
+        "TaskPoolInitCompleted",
+        "ClusterSetupCompleted",
+        "PoolStarted",
+        "CostUpdate",
+        "PoolStopping",
+        "InstanceStopping",
+        "CostFinal",
+        "PoolStopped",
+    ]
+    places = [names.index(name) for name in milestones]
+    assert places == sorted(places), names
+    assert names.count("InstanceProvisioned") == names.count("InstanceStopping") == 2
+    assert names[-2:] == ["CostFinal", "PoolStopped"]
+    assert told.facts["types"] == ["m5.large"] * 2 and told.facts["prices"] == [0.096] * 2
+    # A minute each, at least.
+    assert told.facts["total"] == pytest.approx(2 * 0.096 / 60, rel=0.5)
+    assert told.facts["machines"] == 2
+
+
 def test_the_launch_says_what_keeps_machines_from_leaking(real: Cloud, tmp_path: Path) -> None:
     drive(real, tmp_path, WORK)
     (launch,) = [one.parameters for one in real.requests if one.action == "RunInstances"]
