@@ -12,6 +12,7 @@
 
 #include "skyward/io/file.h"
 #include "skyward/io/machine.h"
+#include "skyward/io/private_directory.h"
 #include "skyward/provider/aws/api_model_fixture.h"
 #include "skyward/provider/aws/ec2_double_fixture.h"
 #include "skyward/provider/aws/sweep.h"
