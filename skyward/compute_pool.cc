@@ -48,6 +48,9 @@ PoolSpec to_spec(const PoolOptions& options) {
   spec.timeout = options.timeout;
   spec.env = options.env;
   spec.collect_metrics = options.collect_metrics;
+  spec.lease = options.lease;
+  spec.heartbeat_timeout = options.heartbeat_timeout;
+  spec.reconnect_timeout = options.reconnect_timeout;
   spec.runtime.command = {value_or_throw(this_executable()), "--skyward-worker"};
   spec.runtime.environment = {{"SKYWARD_WORKER", "1"}};
   spec.agent_path = value_or_throw(find_agent());

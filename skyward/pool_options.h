@@ -66,6 +66,12 @@ struct PoolOptions {
   // reported once and dropped.
   std::function<void(const Event&)> on_event = {};
   bool collect_metrics = true;
+  // Of nodes on other machines. A connection on which nothing comes for `heartbeat_timeout` is made
+  // anew; a machine that cannot be reached for `reconnect_timeout` more is lost and replaced; one
+  // that hears nothing of this program for `lease` ends itself.
+  Duration lease = std::chrono::minutes(10);
+  Duration heartbeat_timeout = std::chrono::seconds(3);
+  Duration reconnect_timeout = std::chrono::seconds(12);
 };
 
 }  // namespace skyward

@@ -47,6 +47,9 @@ TEST(Providers, FitTheirTable) {
   }
   EXPECT_EQ(ProviderSpec(AWS{.region = "eu-west-1"}).settings.at("region"), "eu-west-1");
   EXPECT_EQ(ProviderSpec(Local{}).name, "local");
+  const ProviderSpec command = Command{.commands = {{"podman", "exec", "-i", "c1", "sh", "-c"}}};
+  EXPECT_EQ(command.name, "command");
+  EXPECT_EQ(command.settings.at("commands"), R"([["podman","exec","-i","c1","sh","-c"]])");
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "skyward/spec/json_text.h"
+
 namespace skyward {
 
 namespace {
@@ -36,6 +38,20 @@ SSH::operator ProviderSpec() const {
   put(spec, "known_hosts", known_hosts);
   put(spec, "config", config);
   return spec;
+}
+
+Command::operator ProviderSpec() const {
+  std::string text;
+  for (const std::vector<std::string>& words : commands) {
+    text += text.empty() ? "[" : ",";
+    std::string list;
+    for (const std::string& word : words) {
+      list += list.empty() ? "" : ",";
+      append_json_string(list, word);
+    }
+    text += "[" + list + "]";
+  }
+  return {.name = "command", .settings = {{"commands", text.empty() ? "[]" : text + "]"}}};
 }
 
 AWS::operator ProviderSpec() const {

@@ -29,6 +29,14 @@ struct SSH {
   operator ProviderSpec() const;
 };
 
+// Nodes that are reached by commands: whatever takes one more word and runs it in a shell there,
+// {"podman", "exec", "-i", "c1", "sh", "-c"}. Each command is one node; those beyond `nodes` stand
+// in for nodes that are lost. This program is brought there and is the worker: it must run there.
+struct Command {
+  std::vector<std::vector<std::string>> commands;
+  operator ProviderSpec() const;
+};
+
 struct AWS {
   std::string region = "us-east-1";
   bool use_ssm = false;  // reach machines through Session Manager instead of port 22

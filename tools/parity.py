@@ -68,7 +68,6 @@ ERRORS = {
     "SpotCapacityError": "ProvisioningError",
     "SpotMinimumNotMetError": "ProvisioningError",
 }
-PROVIDERS_TO_COME = re.compile(r"^(SSH|Command)$")
 
 
 def python_names() -> dict[str, str]:
@@ -99,9 +98,6 @@ def rows() -> list[tuple[str, str, str]]:
     found = []
     for name, module in sorted(python_names().items(), key=lambda item: item[0].lower()):
         twin = None if name in ONLY_PYTHON else cpp_name(name, text)
-        if twin is None and PROVIDERS_TO_COME.match(name):
-            found.append((name, "", "a provider; not in C++ yet"))
-            continue
         if twin is None and name not in ONLY_PYTHON:
             raise SystemExit(
                 f"tools/parity.py: {name} (skyward.{module}) has no twin in the C++ headers;"

@@ -10,12 +10,28 @@ namespace skyward {
 namespace {
 
 constexpr double kMostCpus = 10000;
+constexpr Duration kLeastSilence = std::chrono::milliseconds(10);
+constexpr Duration kMostSilence = std::chrono::seconds(1'000'000'000);
 
 Status check_range(std::string_view name, int value, int largest, std::string_view advice) {
   if (value >= 1 && value <= largest) return {};
   return fail(ErrorKind::invalid,
               fmt::format("{}={} is out of range: allowed is 1 to {}", name, value, largest),
               std::string(advice));
+}
+
+// The limits of silence: they are told to agents in whole milliseconds.
+Status check_silence(const PoolSpec& spec) {
+  for (const auto& [name, value] :
+       {std::pair("heartbeat_timeout", spec.heartbeat_timeout),
+        std::pair("reconnect_timeout", spec.reconnect_timeout), std::pair("lease", spec.lease)}) {
+    if (value >= kLeastSilence && value <= kMostSilence) continue;
+    return fail(ErrorKind::invalid,
+                fmt::format("{}={:g} s is out of range: allowed is {:g} to {:g} s", name,
+                            seconds(value), seconds(kLeastSilence), seconds(kMostSilence)),
+                "leave it out for a value that suits most networks");
+  }
+  return {};
 }
 
 // What each machine must have, and what it may cost.
@@ -77,6 +93,7 @@ Status validate(const PoolSpec& spec) {
                             seconds(spec.timeout)),
                 "give a number of seconds, or 0 for no limit");
   }
+  if (Status status = check_silence(spec); !status) return status;
   if (Status status = validate(spec.image); !status) return status;
   if (Status status = validate_environment(spec.env, "env"); !status) return status;
   if (Status status = validate_environment(spec.runtime.environment, "runtime.environment");

@@ -73,6 +73,13 @@ TEST(PoolSpec, RefusalsNameTheValueAndWhatIsAllowed) {
   spec = good();
   spec.agent_path.clear();
   EXPECT_EQ(refusal(spec), "agent_path is empty: the skyward-agent program was not found");
+
+  spec = good();
+  spec.heartbeat_timeout = {};
+  EXPECT_EQ(refusal(spec), "heartbeat_timeout=0 s is out of range: allowed is 0.01 to 1e+09 s");
+  spec = good();
+  spec.lease = -std::chrono::seconds(1);
+  EXPECT_EQ(refusal(spec), "lease=-1 s is out of range: allowed is 0.01 to 1e+09 s");
 }
 
 TEST(PoolSpec, WhatEachMachineMustHave) {

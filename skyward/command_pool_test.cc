@@ -1,0 +1,112 @@
+// C++ pools over nodes that a command reaches: this program is brought there, and its workers
+// outlive the connection.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "skyward/skyward.h"
+
+namespace skyward {
+namespace {
+
+using namespace std::chrono_literals;
+namespace fs = std::filesystem;
+
+int triple_there(int x) { return 3 * x; }
+constexpr auto triple = compute<triple_there>;
+
+// What is brought to a node goes to a directory of the test's own.
+class CommandPool : public testing::Test {
+ protected:
+  CommandPool() {
+    int number = 0;
+    do {
+      folder_ = fs::path(testing::TempDir()) / ("skyward-command-" + std::to_string(++number));
+    } while (!fs::create_directory(folder_));
+  }
+  ~CommandPool() override { fs::remove_all(folder_); }
+
+  // A node of this machine, reached through `more` words.
+  std::vector<std::string> shell(std::vector<std::string> more = {"sh", "-c"}) const {
+    std::vector<std::string> command = {"env", "XDG_CACHE_HOME=" + folder_.string()};
+    std::ranges::move(more, std::back_inserter(command));
+    return command;
+  }
+
+  fs::path folder_;
+};
+
+PoolOptions over(std::vector<std::vector<std::string>> commands) {
+  const int nodes = static_cast<int>(commands.size());
+  return {.provider = Command{std::move(commands)}, .nodes = nodes, .display = Display::quiet};
+}
+
+TEST_F(CommandPool, TheProgramIsBroughtThereOnce) {
+  {
+    ComputePool pool(over({shell(), shell()}));
+    EXPECT_THAT(broadcast(triple(5), pool), testing::ElementsAre(15, 15));
+  }
+  const auto files = [this] {
+    return std::distance(fs::directory_iterator(folder_ / "skyward/files"),
+                         fs::directory_iterator());
+  };
+  const auto stored = files();
+  EXPECT_GE(stored, 1);
+  ComputePool pool(over({shell()}));
+  EXPECT_EQ(triple(2) >> pool, 6);
+  EXPECT_EQ(files(), stored);
+}
+
+// The first connection is killed after two seconds, whatever it does then.
+TEST_F(CommandPool, AConnectionThatEndsIsMadeAnew) {
+  {
+    ComputePool warm(over({shell()}));
+  }
+  std::ofstream(folder_ / "way.sh") << "if mkdir $(dirname $0)/first 2>/dev/null; then\n"
+                                       "  exec timeout -s KILL 2 sh -c \"$1\"\n"
+                                       "fi\n"
+                                       "exec sh -c \"$1\"\n";
+  PoolOptions options = over({shell({"sh", folder_ / "way.sh"})});
+  options.heartbeat_timeout = 1s;
+  options.lease = 30s;
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::string troubles;
+  options.on_event = [&](const Event& event) {
+    const std::scoped_lock lock(mutex);
+    match(event, [&](const ErrorEvent& error) { troubles += error.message + "\n"; });
+    changed.notify_all();
+  };
+  ComputePool pool(options);
+  EXPECT_EQ(triple(4) >> pool, 12);
+  {
+    std::unique_lock lock(mutex);
+    ASSERT_TRUE(changed.wait_for(lock, 60s, [&] { return !troubles.empty(); }));
+  }
+  EXPECT_EQ(triple(5) >> pool, 15);
+  const std::scoped_lock lock(mutex);
+  EXPECT_THAT(troubles, testing::HasSubstr("connecting again"));
+  EXPECT_THAT(troubles, testing::Not(testing::HasSubstr("was lost")));
+}
+
+TEST_F(CommandPool, SenselessLimitsOfSilenceAreRefused) {
+  for (Duration PoolOptions::* limit :
+       {&PoolOptions::lease, &PoolOptions::heartbeat_timeout, &PoolOptions::reconnect_timeout}) {
+    PoolOptions options = over({shell()});
+    options.*limit = 0s;
+    EXPECT_THROW(ComputePool{options}, ConfigurationError);
+  }
+}
+
+}  // namespace
+}  // namespace skyward
