@@ -92,7 +92,23 @@ InstanceId Cloud::sell() {
       sold_.at(id).machine->kill_agent();
     });
   }
+  if (dials_.cloud.recall_mean > Duration{}) {
+    world_.after(world_.random.about(dials_.cloud.recall_mean), [this, id] { take_back(id); });
+  }
   return id;
+}
+
+void Cloud::take_back(const InstanceId& id) {
+  Machine& machine = *sold_.at(id).machine;
+  if (!machine.is_on()) return;
+  const Duration left = world_.random.between(Duration{}, dials_.cloud.notice_max);
+  world_.say("{} is taken back in {:.1f} s", id, seconds(left));
+  machine.announce_end(left);
+  // Some clouds are late.
+  world_.after(left + world_.random.between(Duration{}, Duration{60s}), [this, id] {
+    if (sold_.at(id).machine->is_on()) world_.say("{} is gone", id);
+    sold_.at(id).machine->power_off();
+  });
 }
 
 void Cloud::terminate(std::vector<InstanceId> instances, Answer<void> answer) {

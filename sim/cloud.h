@@ -49,6 +49,7 @@ class Cloud {
   void verb(World::Event work);
   void next_verb();
   InstanceId sell();
+  void take_back(const InstanceId& id);
 
   World& world_;
   Journal& journal_;

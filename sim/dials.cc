@@ -62,6 +62,10 @@ CloudDials draw_cloud(Random& random) {
   cloud.unreachable = rarely(random, 0.3, 0.3);
   if (random.chance(0.5)) cloud.death_mean = random.between(Duration{2s}, Duration{300s});
   if (random.chance(0.3)) cloud.agent_death_mean = random.between(Duration{2s}, Duration{120s});
+  if (random.chance(0.3)) {
+    cloud.recall_mean = random.between(Duration{1s}, Duration{120s});
+    cloud.notice_max = random.between(Duration{}, Duration{120s});
+  }
   return cloud;
 }
 

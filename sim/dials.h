@@ -39,6 +39,8 @@ struct CloudDials {
   double unreachable = 0;       // of an instance: connections are refused
   Duration death_mean{};        // an instance lives this long on average; 0: for ever
   Duration agent_death_mean{};  // the same for the agent alone, while its machine goes on
+  Duration recall_mean{};       // the cloud takes an instance back after so long; 0: never
+  Duration notice_max = 120s;   // ... and says so up to this long before
 };
 
 struct NodeDials {

@@ -70,6 +70,13 @@ void Machine::cut_off() {
   turn([this] { agent::on_disconnected(state_, *this); });
 }
 
+void Machine::announce_end(Duration left) {
+  turn([&] {
+    if (state_.phase == agent::Phase::greeting) return;  // nobody listens yet
+    agent::on_preempted(state_, *this, world_.now() + left, "taken back", world_.now());
+  });
+}
+
 void Machine::power_off() {
   if (!std::exchange(on_, false)) return;
   world_.cancel(timer_);
@@ -141,6 +148,10 @@ void Machine::interrupt(SlotId slot, TaskId task) { process(slot).interrupt(task
 
 void Machine::withdraw(SlotId slot, std::span<const TaskId> tasks) {
   process(slot).withdraw(tasks);
+}
+
+void Machine::warn(SlotId slot, Duration left) {
+  SKYWARD_CHECK(process(slot).alive() && left >= Duration{}, "slot {} of {}", slot.value, name_);
 }
 
 void Machine::credit(SlotId slot, TaskId task, std::uint32_t count) {

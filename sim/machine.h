@@ -32,6 +32,8 @@ class Machine final : private agent::Effects {
   void heard();
   void cut_off();
 
+  // The cloud's word that it takes the machine back.
+  void announce_end(Duration left);
   // Power off, by us or by the cloud.
   void power_off();
   bool is_on() const { return on_; }
@@ -48,6 +50,7 @@ class Machine final : private agent::Effects {
   void run(SlotId slot, const agent::WorkerRun& run) override;
   void interrupt(SlotId slot, TaskId task) override;
   void withdraw(SlotId slot, std::span<const TaskId> tasks) override;
+  void warn(SlotId slot, Duration left) override;
   void credit(SlotId slot, TaskId task, std::uint32_t count) override;
   void stop_worker(SlotId slot) override;
   void kill_worker(SlotId slot) override;

@@ -89,7 +89,8 @@ int main(int argc, char** argv) {
   }
   fmt::print(
       "{} storms, {} events in {:.0f} virtual seconds: {} tasks answered, {} attempts begun ({} "
-      "again), {} recalls, {} machines, {} nodes lost, {} connections broken; nothing wrong\n",
+      "again), {} recalls, {} machines, {} nodes lost, {} announced, {} connections broken; "
+      "nothing wrong\n",
       runs, sum.steps, sum.virtual_seconds, sum.answered, sum.starts, sum.retries, sum.recalls,
-      sum.machines, sum.losses, sum.breaks);
+      sum.machines, sum.losses, sum.notices, sum.breaks);
 }

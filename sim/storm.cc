@@ -32,6 +32,7 @@ StormReport& StormReport::operator+=(const StormReport& other) {
   recalls += other.recalls;
   losses += other.losses;
   breaks += other.breaks;
+  notices += other.notices;
   return *this;
 }
 
@@ -151,6 +152,7 @@ void Storm::teardown() {
 
 void Storm::connect(NodeId node, const Instance& instance) {
   disconnect(node);
+  taken_back_.erase(node);
   Machine& machine = cloud_.machine(instance.id);
   Link::Events events;
   events.on_joined = [this, node] {
@@ -193,6 +195,8 @@ void Storm::send(NodeId node, wire::Message message) {
   if (std::holds_alternative<wire::RecallTasks>(message)) ++report_.recalls;
   const auto* run = std::get_if<wire::RunTask>(&message);
   if (run != nullptr && run->attempt > 1) ++report_.retries;
+  SKYWARD_CHECK(run == nullptr || !taken_back_.contains(node), "task {} goes to node {}",
+                run->task.value, node.value);
   found->second->engine_sends(std::move(message));
 }
 
@@ -206,6 +210,10 @@ void Storm::retain_blob(const wire::Blob& blob) { user_.retain_blob(blob); }
 
 void Storm::emit(Event event) {
   if (const auto* error = std::get_if<ErrorEvent>(&event)) world_.say("error: {}", error->message);
+  if (const auto* notice = std::get_if<InstancePreempted>(&event)) {
+    ++report_.notices;
+    taken_back_.insert(NodeId{static_cast<std::uint32_t>(notice->node)});
+  }
   user_.event(event);
 }
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -36,8 +37,9 @@ struct StormReport {
   std::size_t starts = 0;  // of tasks on workers
   int retries = 0;         // attempts after the first
   int recalls = 0;
-  int losses = 0;  // of nodes
-  int breaks = 0;  // of connections
+  int losses = 0;   // of nodes
+  int breaks = 0;   // of connections
+  int notices = 0;  // of machines that are taken back
 
   StormReport& operator+=(const StormReport& other);
 };
@@ -78,6 +80,7 @@ class Storm final : private engine::Effects {
   User user_;
   engine::State state_;
   std::map<NodeId, Link*> links_;
+  std::set<NodeId> taken_back_;  // their machine of now is announced to go
   std::vector<std::unique_ptr<Link>> all_links_;
   World::Timer timer_ = World::kNoTimer;
   std::uint64_t turns_ = 0;

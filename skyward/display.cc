@@ -181,7 +181,8 @@ struct LogDisplay::Renderer {
   }
   void operator()(const InstancePreempted& e) {
     display.steps_.erase(e.instance_id);
-    line(e.node, kWarning, fmt::format("{} was taken away: {}", e.instance_id, e.reason));
+    line(e.node, kWarning,
+         fmt::format("{} is taken away in {:.0f} s: {}", e.instance_id, e.seconds_left, e.reason));
   }
   void operator()(const InstanceReplaced& e) {
     display.nodes_[e.new_instance_id] = e.node;

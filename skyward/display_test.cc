@@ -108,7 +108,7 @@ TEST_F(Log, ACloudPoolThatCosts) {
                                      .price_on_demand = 1.206});
   text += render(ProvisioningCompleted{1, 1, "aws", "us-east-1", {}});
   text += render(CostUpdate{65, 0.0231, 1.608, 1, 1}, 65);
-  text += render(InstancePreempted{"i-0123456789abcdef0", 0, "capacity"}, 66);
+  text += render(InstancePreempted{"i-0123456789abcdef0", 0, "capacity", 120}, 66);
   text += render(InstanceReplaced{"i-0123456789abcdef0", "i-2", 0, 1}, 70);
   text += render(ErrorEvent{"first\nsecond\n", "i-0123456789abcdef1"}, 71);
   text += render(ErrorEvent{"of the pool", std::nullopt}, 71);

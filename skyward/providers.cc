@@ -37,6 +37,7 @@ SSH::operator ProviderSpec() const {
   put(spec, "jump", jump);
   put(spec, "known_hosts", known_hosts);
   put(spec, "config", config);
+  put(spec, "preemption", preemption);
   return spec;
 }
 

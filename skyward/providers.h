@@ -26,6 +26,8 @@ struct SSH {
   std::vector<std::string> jump{};             // by way of these, in order
   std::optional<std::string> known_hosts{};    // path; empty: the user's own files
   std::optional<std::string> config{};         // instead of ~/.ssh/config
+  // "ec2": they are spot machines of EC2, whose notice before they are taken back is listened for.
+  std::optional<std::string> preemption{};
   operator ProviderSpec() const;
 };
 

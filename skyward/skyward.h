@@ -11,6 +11,7 @@
 #include "skyward/instance_info.h"  // IWYU pragma: export
 #include "skyward/match.h"          // IWYU pragma: export
 #include "skyward/pending.h"        // IWYU pragma: export
+#include "skyward/preemption.h"     // IWYU pragma: export
 #include "skyward/remote_error.h"   // IWYU pragma: export
 #include "skyward/shard.h"          // IWYU pragma: export
 #include "skyward/spec/offer.h"     // IWYU pragma: export

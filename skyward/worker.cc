@@ -36,6 +36,7 @@
 #include "skyward/remote_error.h"
 #include "skyward/spec/limits.h"
 #include "skyward/wire/worker_protocol.h"
+#include "skyward/worker_notice.h"
 #include "skyward/worker_socket.h"
 
 namespace skyward {
@@ -100,7 +101,7 @@ bool give_back(std::uint64_t task) {
          sizeof message;
 }
 
-// Only async-signal-safe calls: poll, read, send, pthread_kill.
+// Only async-signal-safe calls: poll, read, send, pthread_kill, sem_post.
 void on_interrupt(int) {
   const int saved = errno;
   if (pthread_equal(pthread_self(), main_thread) == 0) {
@@ -112,6 +113,10 @@ void on_interrupt(int) {
   while (poll(&waiting, 1, 0) == 1 && (waiting.revents & POLLIN) != 0) {
     std::uint64_t word = 0;
     if (read(wire::kWorkerCancelPipe, &word, sizeof word) != sizeof word) break;
+    if ((word & wire::kWorkerNoticeBit) != 0) {
+      note_preemption(word & ~wire::kWorkerNoticeBit);
+      continue;
+    }
     const std::uint64_t task = word & ~wire::kWorkerWithdrawBit;
     const bool begun = task == running_task.load() || finished.has(task);
     if ((word & wire::kWorkerWithdrawBit) == 0) {
@@ -219,6 +224,7 @@ class Worker {
       result.payload = {};
     }
     running_task.store(0);
+    forget_preemption_callbacks();
     flush_output();
     message = {};  // its descriptors go before the agent hears of the end
     send(result);

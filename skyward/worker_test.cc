@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -32,6 +33,7 @@
 #include "skyward/instance_info.h"
 #include "skyward/io/file_descriptor.h"
 #include "skyward/io/shared_memory.h"
+#include "skyward/preemption.h"
 #include "skyward/remote_error.h"
 #include "skyward/spec/limits.h"
 #include "skyward/worker_socket.h"
@@ -69,6 +71,21 @@ int waits() {
 int waits_and_throws() {
   std::puts("running");
   while (true) throw_if_cancelled();
+}
+// Says that it runs, then waits for the notice of its machine's end.
+int hears() {
+  std::atomic<int> heard{-1};
+  on_preemption([&](Duration left) {
+    heard.store(static_cast<int>(seconds(left)));
+    if (left < std::chrono::seconds(30)) throw std::runtime_error("no time to save");
+  });
+  std::puts("running");
+  while (heard.load() < 0) std::this_thread::yield();
+  return heard.load();
+}
+int only_registers() {
+  on_preemption([](Duration) { std::puts("called though its task is over"); });
+  return 1;
 }
 int rank() { return instance_info().global_worker_index(); }
 bool has_worker_variable() { return std::getenv("SKYWARD_WORKER") != nullptr; }
@@ -305,6 +322,25 @@ TEST_F(WorkerTest, TasksThatHaveNotBegunAreGivenBackAtOnce) {
   EXPECT_EQ(value<std::vector<double>>(receive(4)), std::vector<double>{8});
   send(3, compute<twice>({3}));  // it found no better place
   EXPECT_EQ(value<std::vector<double>>(receive(3)), std::vector<double>{6});
+}
+
+TEST_F(WorkerTest, ARunningTaskHearsOfItsMachinesEnd) {
+  send(1, compute<hears>());
+  read_until(out_, "running\n");
+  cancel(wire::kWorkerNoticeBit | 90'000);
+  const int left = value<int>(receive(1));
+  EXPECT_TRUE(left > 60 && left <= 90) << left;
+}
+
+TEST_F(WorkerTest, WhoAsksAfterTheNoticeHearsAtOnceAndOthersNever) {
+  send(1, compute<only_registers>());
+  receive(1);
+  cancel(wire::kWorkerNoticeBit | 2'000);
+  send(2, compute<hears>());
+  const int left = value<int>(receive(2));
+  EXPECT_LE(left, 2);
+  EXPECT_THAT(read_until(err_, "no time to save"), HasSubstr("on_preemption threw"));
+  EXPECT_THAT(read_until(out_, "running\n"), ::testing::Not(HasSubstr("called though")));
 }
 
 TEST_F(WorkerTest, BodiesOfCancelledTasksAreKept) {

@@ -29,6 +29,7 @@ ARROWS: list[tuple[str, str, frozenset[str]]] = [
     ("engine", "skyward/engine/received_blob*", frozenset({"base", "spec", "wire", "io"})),
     ("engine", "skyward/engine/*", frozenset({"base", "spec", "wire"})),
     ("face", "skyward/worker.cc", frozenset({"base", "spec", "wire", "io", "engine"})),
+    ("face", "skyward/worker_notice*", frozenset({"base", "spec", "wire", "io", "engine"})),
     ("face", "skyward/worker_socket*", frozenset({"base", "spec", "wire", "io", "engine"})),
     ("face", "skyward/terminal_view.cc", frozenset({"base", "spec", "wire", "io", "engine"})),
     ("face", "skyward/worker_test.cc", frozenset({"base", "spec", "wire", "io", "engine"})),

@@ -113,6 +113,7 @@ if TYPE_CHECKING:
     from skyward.output import stdout as stdout
     from skyward.pool import ComputePool as ComputePool
     from skyward.pool_block import pool as pool
+    from skyward.preemption import on_preemption as on_preemption
     from skyward.providers import Local as Local
     from skyward.providers import Provider as Provider
     from skyward.spot import Spot as Spot
@@ -155,6 +156,7 @@ _MODULE_OF = {
         "options": "Worker",
         "output": "is_head silent stderr stdout",
         "pool": "ComputePool",
+        "preemption": "on_preemption",
         "providers": "Local Provider",
         "spot": "Spot SpotLike",
         "ssh": "SSH",

@@ -17,6 +17,7 @@ if __name__ == "__main__" and sys.path and sys.path[0] == __file__.rpartition("/
     # A script's own folder comes first there: nothing beside this file may shadow a module.
     del sys.path[0]
 
+import _thread
 import array
 import collections
 import ctypes
@@ -35,7 +36,7 @@ import types
 RUN, CREDIT, STOP, HELLO, RESULT, ITEM = 1, 2, 3, 16, 17, 18
 OK, RAISED, CANCELLED = 0, 1, 2
 SOCKET, CANCEL_PIPE = 3, 4
-WITHDRAW_BIT = 1 << 63
+WITHDRAW_BIT, NOTICE_BIT = 1 << 63, 1 << 62
 BLOB_THRESHOLD = 64 << 10  # kBlobThresholdBytes: results of this size travel in shared memory
 SMALL_BUFFER = 4 << 10  # buffers below stay inline even then
 RECEIVE_BYTES = 64 << 10  # malloc keeps memory of this size; more would be mapped anew each time
@@ -78,6 +79,8 @@ class Worker:
         self.stream = 0
         self.credits = 0
         self.maps = []  # (mmap, blob id) of the running task's arguments
+        self.callbacks = []  # of the running task, for the machine's end
+        self.gone_at = None  # when that is, by the clock below
         self.mark = bytes.fromhex(os.environ.get("SKYWARD_MARK", ""))
         self.forked = False
         os.register_at_fork(after_in_child=self.on_fork)
@@ -202,10 +205,26 @@ class Worker:
         except BlockingIOError:
             return
         for (task,) in U64.iter_unpack(data[: len(data) & ~7]):
-            if not task & WITHDRAW_BIT:
+            if task & NOTICE_BIT:
+                self.gone_at = clock() + (task ^ NOTICE_BIT) * 1_000_000
+                self.call_back()
+            elif not task & WITHDRAW_BIT:
                 self.skipped.add(task)
             elif task ^ WITHDRAW_BIT != self.running:
                 self.skipped.add(task ^ WITHDRAW_BIT)
+
+    def on_preemption(self, callback):
+        """Of the running task: calls it, once, when the cloud takes the machine back."""
+        self.callbacks.append(callback)
+        if self.gone_at is not None:
+            self.call_back()
+
+    def call_back(self):
+        # On threads of their own: the main thread may hold any lock just now. They are started
+        # without a lock, too.
+        left = max(0.0, (self.gone_at - clock()) / 1e9)
+        while self.callbacks:
+            _thread.start_new_thread(warn, (self.callbacks.pop(0), left))
 
     def answer_cancelled(self, run):
         self.skipped.discard(run.task)
@@ -265,6 +284,8 @@ class Worker:
             arguments = result = None
         if self.forked:  # os.fork() in the function, and this is the child
             os._exit(0)
+        if self.callbacks:
+            self.callbacks.clear()
         flush_output()
         if self.maps:
             # Copied first: a result that looks into an argument must not make it seem kept.
@@ -431,6 +452,18 @@ class Worker:
 
 clock = time.perf_counter_ns
 ANCILLARY_BYTES = socket.CMSG_LEN(MAX_DESCRIPTORS * 4)
+
+
+worker = None  # of this process; for skyward.preemption
+
+
+def warn(callback, left):
+    try:
+        callback(left)
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
 
 
 def write_all(descriptor, data):
@@ -677,6 +710,7 @@ def main():
     os.set_blocking(CANCEL_PIPE, False)
     sock = socket.socket(fileno=SOCKET)
     sock.setblocking(True)
+    global worker
     worker = Worker(sock)
     os.environ.pop("SKYWARD_MARK", None)
     signal.signal(signal.SIGINT, worker.on_interrupt)

@@ -171,11 +171,13 @@ class InstanceStopping:
 
 @dataclass(frozen=True, slots=True)
 class InstancePreempted:
-    """The machine of a node was taken away."""
+    """The cloud takes the machine of a node back, in so many seconds. The node gets no new tasks
+    until another machine stands in its place."""
 
     instance_id: str
     node: int
     reason: str
+    seconds_left: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

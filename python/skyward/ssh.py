@@ -33,6 +33,8 @@ class SSH:
             or a mapping from each host (as in `hosts`, and of each `jump`) to its key,
             "ssh-ed25519 AAAA…".
         config: path of an ssh configuration to use instead of ~/.ssh/config.
+        preemption: "ec2" when the hosts are spot machines of EC2: the notice that comes before they
+            are taken back is listened for (see sky.on_preemption).
 
     More nodes than hosts are refused; hosts beyond the nodes replace those that fail. What a pool
     installs is kept in ~/.cache/skyward on the machine, for the next time."""
@@ -44,6 +46,7 @@ class SSH:
     jump: str | Sequence[str] | None = None
     host_keys: _Path | Sequence[str] | Mapping[str, str] | None = None
     config: _Path | None = None
+    preemption: str | None = None
 
     name: ClassVar[str] = "ssh"
     remote: ClassVar[bool] = True
@@ -60,6 +63,8 @@ class SSH:
         for name, path in (("identity_file", full.identity_file), ("config", full.config)):
             if path is not None:
                 settings[name] = os.path.abspath(os.path.expanduser(path))
+        if full.preemption is not None:
+            settings["preemption"] = full.preemption
         settings.update(_host_keys(full.host_keys, hosts, jumps, full.port))
         return settings
 

@@ -75,8 +75,9 @@ constexpr auto kFields<LogLine> =
 template <>
 constexpr auto kFields<InstanceStopping> = std::tuple{&InstanceStopping::instance_id};
 template <>
-constexpr auto kFields<InstancePreempted> = std::tuple{
-    &InstancePreempted::instance_id, &InstancePreempted::node, &InstancePreempted::reason};
+constexpr auto kFields<InstancePreempted> =
+    std::tuple{&InstancePreempted::instance_id, &InstancePreempted::node,
+               &InstancePreempted::reason, &InstancePreempted::seconds_left};
 template <>
 constexpr auto kFields<InstanceReplaced> =
     std::tuple{&InstanceReplaced::old_instance_id, &InstanceReplaced::new_instance_id,

@@ -404,6 +404,17 @@ void on_disconnected(State& state, Effects& effects) {
   finish(state, effects, 0, "the driver is gone");
 }
 
+void on_preempted(State& state, Effects& effects, Time gone_at, std::string reason, Time now) {
+  if (state.gone_at != kNever || state.phase == Phase::stopping || state.phase == Phase::failed ||
+      state.phase == Phase::ended)
+    return;
+  state.gone_at = std::max(gone_at, now);
+  effects.send(wire::Preempted{.left_ms = static_cast<std::uint64_t>((state.gone_at - now) / 1ms),
+                               .reason = std::move(reason)});
+  for (const Slot& slot : state.slots)
+    if (slot.phase == SlotPhase::ready) effects.warn(slot.id, state.gone_at - now);
+}
+
 void on_bootstrap_step(State& state, Effects& effects, const std::string& line, Time now) {
   if (state.phase != Phase::bootstrapping || line.empty()) return;
   constexpr std::string_view kBegin = "begin ";
@@ -452,6 +463,7 @@ void on_worker_hello(State& state, Effects& effects, SlotId id, Time now) {
   slot.phase = SlotPhase::ready;
   slot.start_failures = 0;
   slot.start_deadline = kNever;
+  if (state.gone_at != kNever) effects.warn(id, std::max(state.gone_at - now, Duration{}));
   become_ready(state, effects, now);
   dispatch(state, effects, now);
 }

@@ -105,6 +105,7 @@ struct State {
   Time lease_ends = kNever;     // unless the engine is heard before
   Time lifetime_ends = kNever;  // in any case
   Time warn_at = kNever;        // that the lifetime ends
+  Time gone_at = kNever;        // the cloud has said that it takes the machine back then
   std::string end_reason;       // once ended
   std::string step;             // of the bootstrap, the one that runs
   bool bootstrap_timed_out = false;
@@ -128,6 +129,10 @@ void on_message(State& state, Effects& effects, const wire::Message& message, Ti
 void on_heard(State& state, Time now);
 // The conversation with the engine is over: everything is killed.
 void on_disconnected(State& state, Effects& effects);
+
+// The cloud takes the machine back at about `gone_at`; `reason` is what it said. Only the first
+// word of it counts.
+void on_preempted(State& state, Effects& effects, Time gone_at, std::string reason, Time now);
 
 // A line of the bootstrap script on its descriptor 3: "begin deps" or, when a step is done, "deps";
 // "worker 0 NAME=VALUE" ("worker *": all) sets a variable of a worker's environment.

@@ -40,6 +40,9 @@ class Recorder final : public Effects {
     for (const TaskId id : tasks) ids += (ids.empty() ? "" : " ") + std::to_string(id.value);
     note("withdraw", slot, ids);
   }
+  void warn(SlotId slot, Duration left) override {
+    note("warn", slot, std::to_string(left / std::chrono::seconds(1)) + " s");
+  }
   void credit(SlotId slot, TaskId task, std::uint32_t count) override {
     note("credit", slot, std::to_string(task.value) + " " + std::to_string(count));
   }
@@ -782,6 +785,39 @@ TEST_F(LeaseTest, WithoutALeaseSilenceMeansNothing) {
   EXPECT_EQ(next_deadline(state), kNever);
   on_heard(state, now);
   EXPECT_EQ(next_deadline(state), kNever);
+}
+
+// --------------------------------------------------------------------------- machines taken back
+
+TEST_F(CoreTest, ANoticeGoesToTheEngineAndToEveryWorkerOnce) {
+  make_ready(2, 1);
+  on_preempted(state, effects, now + 120s, "EC2 will terminate this machine", now);
+  const auto notice = take_message<wire::Preempted>();
+  EXPECT_EQ(notice.left_ms, 120'000U);
+  EXPECT_EQ(notice.reason, "EC2 will terminate this machine");
+  take("warn 0: 120 s");
+  take("warn 1: 120 s");
+  on_preempted(state, effects, now + 100s, "again", now);
+}
+
+TEST_F(CoreTest, AWorkerThatStartsAfterTheNoticeHearsOfItToo) {
+  configure(1, 1);
+  on_preempted(state, effects, now + 120s, "soon", now);
+  take_message<wire::Preempted>();
+  on_accelerators(state, effects, {}, now);
+  take("start 0");
+  now += 20s;
+  hello(0);
+  take("warn 0: 100 s");
+  take_message<wire::Ready>();
+}
+
+TEST_F(CoreTest, AfterTheEndNobodyIsTold) {
+  make_ready(1, 1);
+  on_disconnected(state, effects);
+  take("kill 0");
+  take("exit 0");
+  on_preempted(state, effects, now, "too late", now);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "skyward/base/time.h"
 #include "skyward/wire/message.h"
 
 namespace skyward::agent {
@@ -42,6 +43,8 @@ class Effects {
   // Asks the process to give tasks back that it has not begun; answered by a result `cancelled` for
   // each.
   virtual void withdraw(SlotId slot, std::span<const TaskId> tasks) = 0;
+  // Tells the process that the machine is gone after so long.
+  virtual void warn(SlotId slot, Duration left) = 0;
   virtual void credit(SlotId slot, TaskId task, std::uint32_t count) = 0;
   // Asks the process to end after what it has in hand.
   virtual void stop_worker(SlotId slot) = 0;

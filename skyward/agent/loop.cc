@@ -24,6 +24,7 @@ constexpr Duration kLastKillTimeout = std::chrono::seconds(2);
 
 constexpr Duration kEndCommandTimeout = std::chrono::seconds(60);
 constexpr int kEndCommandTries = 3;
+constexpr Duration kEndScriptTimeout = std::chrono::seconds(30);
 
 Time now() { return io::EventLoop::now(); }
 
@@ -38,6 +39,15 @@ void run_end_command(const std::vector<std::string>& command) {
                fmt::join(command, " "),
                result ? result->status.describe() + ": " + result->err : result.error().message);
   }
+}
+
+void run_end_script(const std::string& script) {
+  io::SpawnOptions options;
+  options.command = {"bash", "-c", script};
+  const auto result = io::run_command(options, kEndScriptTimeout);
+  if (result && result->status.code == 0 && result->status.signal == 0) return;
+  fmt::print(stderr, "skyward-agent: the script of the end failed: {}\n",
+             result ? result->status.describe() + ": " + result->err : result.error().message);
 }
 
 }  // namespace
@@ -83,9 +93,11 @@ int Loop::run() {
   events_.run();
   link_.say_farewell(state_.end_reason);
   link_.flush();
+  notice_.reset();
   bootstrap_.reset();
   workers_.clear();
   ended_.clear();
+  if (!state_.configure.end_script.empty()) run_end_script(state_.configure.end_script);
   io::kill_descendants(kLastKillTimeout);
   if (!end_command_.empty()) run_end_command(end_command_);
   return exit_code_;
@@ -115,6 +127,13 @@ void Loop::prepare(const wire::Configure& configure) {
     settle();
   });
   if (configure.metrics_ms > 0) sample_metrics();
+  if (configure.preemption == kEc2Notice && may_ask_ec2()) {
+    notice_ = std::make_unique<Notice>(
+        events_, Notice::Source{}, [this](Duration left, std::string reason) {
+          on_preempted(state_, *this, now() + left, std::move(reason), now());
+          settle();
+        });
+  }
 }
 
 void Loop::sample_metrics() {
@@ -241,6 +260,11 @@ void Loop::withdraw(SlotId slot, std::span<const TaskId> tasks) {
   std::vector<std::uint64_t> ids;
   for (const TaskId task : tasks) ids.push_back(task.value | wire::kWorkerWithdrawBit);
   workers_[slot.value]->interrupt(ids);
+}
+
+void Loop::warn(SlotId slot, Duration left) {
+  const auto ms = static_cast<std::uint64_t>(left / std::chrono::milliseconds(1));
+  workers_[slot.value]->interrupt(std::array{ms | wire::kWorkerNoticeBit});
 }
 
 void Loop::credit(SlotId slot, TaskId task, std::uint32_t count) {

@@ -13,6 +13,7 @@
 #include "skyward/agent/effects.h"
 #include "skyward/agent/link.h"
 #include "skyward/agent/metrics.h"
+#include "skyward/agent/notice.h"
 #include "skyward/agent/worker_proc.h"
 #include "skyward/io/event_loop.h"
 #include "skyward/io/file_descriptor.h"
@@ -40,6 +41,7 @@ class Loop final : public Effects {
   void run(SlotId slot, const WorkerRun& run) override;
   void interrupt(SlotId slot, TaskId task) override;
   void withdraw(SlotId slot, std::span<const TaskId> tasks) override;
+  void warn(SlotId slot, Duration left) override;
   void credit(SlotId slot, TaskId task, std::uint32_t count) override;
   void stop_worker(SlotId slot) override;
   void kill_worker(SlotId slot) override;
@@ -63,6 +65,7 @@ class Loop final : public Effects {
   Link link_;
   Metrics metrics_;
   std::unique_ptr<Bootstrap> bootstrap_;
+  std::unique_ptr<Notice> notice_;
   std::vector<std::unique_ptr<WorkerProcess>> workers_;  // by SlotId
   std::vector<std::unique_ptr<WorkerProcess>> ended_;    // destroyed outside of their own calls
   Time armed_ = kNever;

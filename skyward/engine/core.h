@@ -13,7 +13,8 @@
 // Nodes keep their rank when their machine is replaced. Tasks wait in one queue; a node gets a task
 // for each free slot, and a little more than that while tasks are short (State::mean_run), so that
 // the wire is never empty. What was given too early is recalled when another node falls idle.
-// core_pool.cc decides about phases and nodes, core_task.cc about tasks.
+// core_pool.cc decides about phases and nodes, core_preempt.cc about nodes that their cloud takes
+// back, core_task.cc about tasks.
 
 #include <cstdint>
 #include <deque>
@@ -100,9 +101,10 @@ struct Node {
   Time connecting_at{}, joined_at{}, prepared_at{}, ready_at{};  // each behind the one before
   std::size_t steps = 0;                                         // bootstrap steps reported so far
   std::uint32_t slots = 0;
-  std::uint32_t outstanding = 0;  // tasks given and not answered
-  bool listed_free = false, listed_spare = false;
-  bool recalling = false;
+  std::uint32_t outstanding = 0;      // tasks given and not answered
+  Time gone_at = kNever;              // by then its cloud takes the machine back: no new tasks
+  std::optional<Instance> successor;  // bought: stands here when the present one is done
+  bool listed_free = false, listed_spare = false, recalling = false, buying_successor = false;
   std::unordered_set<TaskId> tasks;          // given and not answered
   std::deque<TaskId> pinned;                 // waiting for this very node
   std::unordered_set<FunctionId> functions;  // bodies it has
@@ -152,9 +154,7 @@ struct State {
   Time steal_at = kNever;
   Duration steal_pause{};  // grows while recalls bring nothing
 
-  Time opened_at{};
-  Time first_call_at{}, first_answer_at{};
-  Time ready_at{};
+  Time opened_at{}, ready_at{}, first_call_at{}, first_answer_at{};
   Time lifetime_ends = kNever;
   Time close_deadline = kNever;
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// What core_pool.cc and core_task.cc ask of each other. Not for anybody else.
+// What core_pool.cc, core_preempt.cc and core_task.cc ask of each other. Not for anybody else.
 
 #include "skyward/engine/core.h"
 
@@ -28,5 +28,27 @@ void check_steal(State& state, Effects& effects, Time now);
 void check_cancelled(State& state, Effects& effects, TaskId task);
 
 Node& node_at(State& state, NodeId id);
+
+// core_pool.cc
+void set_deadline(State& state, Node& node, Time deadline);
+void release(State& state, Effects& effects, std::vector<InstanceId> instances);
+// Tells of a machine that was bought for the node.
+void announce_instance(State& state, Effects& effects, const Node& node, const Instance& instance);
+// It stands in the node's place from now on, and is dialled by connect_node().
+void launch_instance(State& state, Node& node, Instance instance, Time now);
+void connect_node(Effects& effects, Node& node);
+
+// core_preempt.cc
+void on_preempted(State& state, Effects& effects, Time now, Node& node,
+                  const wire::Preempted& notice);
+// A node that was told of its end before it was ready is ready now.
+void prepare_successor(State& state, Effects& effects, Node& node);
+// The machine that was bought for it has come.
+void on_successor(State& state, Effects& effects, Time now, Node& node, Instance instance);
+void on_no_successor(State& state, Effects& effects, Node& node, const Error& why);
+// The recall may have been one for fewer tasks, sent before.
+void call_back_more(Effects& effects, Node& node, const wire::Recalled& recalled);
+// The present machine has answered something: when it has nothing left to do, it goes.
+void retire_when_done(State& state, Effects& effects, Time now, Node& node);
 
 }  // namespace skyward::engine

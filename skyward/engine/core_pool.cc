@@ -25,21 +25,9 @@ constexpr std::array<std::string_view, 5> kSteps = {"uv", "apt", "deps", "skywar
 // How often closing asks for the end of a machine.
 constexpr int kReleaseTries = 3;
 
-void set_deadline(State& state, Node& node, Time deadline) {
-  node.deadline = deadline;
-  if (deadline != kNever) {
-    state.alarms.push({deadline, State::Alarm::Kind::node, node.id.value});
-  }
-}
-
 bool is_alive(const Node& node) {
   return node.state == NodeState::connecting || node.state == NodeState::bootstrapping ||
          node.state == NodeState::ready || node.state == NodeState::draining;
-}
-
-void release(State& state, Effects& effects, std::vector<InstanceId> instances) {
-  state.terminating.push_back(instances);
-  effects.terminate(std::move(instances));
 }
 
 // Gives back what would not go before, and goes on when there is nothing more to wait for.
@@ -60,6 +48,7 @@ void give_back_when_idle(State& state, Effects& effects) {
   if (std::ranges::any_of(state.nodes, is_alive)) return;
   for (Node& node : state.nodes) {
     if (std::exchange(node.bought, false)) state.unreleased.push_back(node.instance.id);
+    if (node.successor) state.unreleased.push_back(std::exchange(node.successor, {})->id);
   }
   state.phase = Phase::terminating;
   state.close_deadline = kNever;
@@ -94,6 +83,7 @@ void start_closing(State& state, Effects& effects, Time now) {
   state.close_deadline = now + kCloseTimeout;
   for (Node& node : state.nodes) {
     if (node.bought) effects.emit(InstanceStopping{node.instance.id});
+    if (node.successor) effects.emit(InstanceStopping{node.successor->id});
     if (node.state == NodeState::ready) {
       node.receipt.up_seconds += seconds(now - node.ready_at);
     }
@@ -116,37 +106,6 @@ void fail_open(State& state, Effects& effects, Time now, Error why) {
   effects.emit(ErrorEvent{why.message, std::nullopt});
   state.open_error = std::move(why);
   start_closing(state, effects, now);
-}
-
-void launch_instance(State& state, Effects& effects, Time now, Node& node, Instance instance) {
-  node.instance = std::move(instance);
-  node.bought = true;
-  node.steps = 0;
-  node.receipt.node = static_cast<int>(node.id.value);
-  node.receipt.instance_id = node.instance.id;
-  effects.emit(InstanceProvisioned{
-      .instance_id = node.instance.id,
-      .node = static_cast<int>(node.id.value),
-      .spot = node.instance.spot,
-      .provider = provider_label(state.spec.provider.name),
-      .ip = node.instance.private_ip,
-      .instance_type = node.instance.instance_type.empty() ? state.offer.instance_type
-                                                           : node.instance.instance_type,
-      .price_on_demand = node.instance.price_on_demand ? node.instance.price_on_demand
-                                                       : state.offer.price_on_demand,
-      .price_spot = node.instance.price_spot ? node.instance.price_spot : state.offer.price_spot,
-      .billing_increment_minutes = state.offer.billing_increment_minutes > 0
-                                       ? std::optional(state.offer.billing_increment_minutes)
-                                       : std::nullopt});
-  node.state = NodeState::connecting;
-  node.connecting_at = now;
-  node.prepared_at = {};
-  set_deadline(state, node, now + state.options.greet_timeout);
-}
-
-void connect_node(Effects& effects, Node& node) {
-  effects.emit(BootstrapStarting{node.instance.id});
-  effects.connect(node.id, node.instance);
 }
 
 // The region that was asked for does not have the machines.
@@ -223,6 +182,8 @@ wire::Configure configuration(const State& state, Time now, const Node& node, No
   configure.concurrency = static_cast<std::uint32_t>(state.spec.concurrency);
   configure.heartbeat_ms = static_cast<std::uint32_t>(state.options.heartbeat_interval / 1ms);
   configure.end_command = std::move(setup.end_command);
+  configure.end_script = std::move(setup.end_script);
+  configure.preemption = std::move(setup.preemption);
   configure.lease_ms = static_cast<std::uint64_t>(state.options.lease / 1ms);
   // The engine ends the pool first; the agent does it where that has not worked.
   if (state.options.lease > Duration{} && state.lifetime_ends != kNever) {
@@ -260,7 +221,10 @@ void all_ready(State& state, Effects& effects, Time now) {
   effects.emit(PoolStarted{});
   state.ready_told = true;
   effects.opened({});
-  for (Node& node : state.nodes) node_opened(state, effects, now, node);
+  for (Node& node : state.nodes) {
+    node_opened(state, effects, now, node);
+    prepare_successor(state, effects, node);
+  }
 }
 
 void on_ready(State& state, Effects& effects, Time now, Node& node) {
@@ -280,6 +244,7 @@ void on_ready(State& state, Effects& effects, Time now, Node& node) {
   }
   if (state.phase == Phase::running) {
     node_opened(state, effects, now, node);
+    prepare_successor(state, effects, node);
   } else if (std::ranges::all_of(state.nodes,
                                  [](const Node& n) { return n.state == NodeState::ready; })) {
     all_ready(state, effects, now);
@@ -317,7 +282,7 @@ void give_up_node(State& state, Effects& effects, Node& node, const Error& why) 
   }
 }
 
-void replace_node(State& state, Effects& effects, Node& node, const Error& why) {
+void replace_node(State& state, Effects& effects, Time now, Node& node, const Error& why) {
   effects.emit(
       ErrorEvent{fmt::format("node {} was lost: {}; replacing it", node.id.value, why.message),
                  node.instance.id});
@@ -326,6 +291,12 @@ void replace_node(State& state, Effects& effects, Node& node, const Error& why) 
   release(state, effects, {node.instance.id});
   node.state = NodeState::absent;
   node.deadline = kNever;
+  if (node.buying_successor) return;  // it is on its way
+  if (node.successor) {
+    launch_instance(state, node, *std::exchange(node.successor, {}), now);
+    connect_node(effects, node);
+    return;
+  }
   if (node.replacements >= static_cast<int>(kMaxNodeReplacements)) {
     give_up_node(state, effects, node, why);
     return;
@@ -338,9 +309,9 @@ void replace_node(State& state, Effects& effects, Node& node, const Error& why) 
 void check_node(State& state, Effects& effects, Time now, Node& node, Time alarm) {
   if (node.deadline != alarm) return;  // an alarm of an earlier state
   if (node.state == NodeState::ready) {
-    const Time silent_until = node.last_heard + state.options.heartbeat_timeout;
-    if (silent_until > now) {
-      set_deadline(state, node, silent_until);
+    const Time end = std::min(node.last_heard + state.options.heartbeat_timeout, node.gone_at);
+    if (end > now) {
+      set_deadline(state, node, end);
       return;
     }
   }
@@ -354,8 +325,9 @@ void check_node(State& state, Effects& effects, Time now, Node& node, Time alarm
       text = fmt::format("it was not ready within {:.0f} s", seconds(kBootstrapTimeout));
       break;
     case NodeState::ready:
-      text = fmt::format("nothing was heard of it for {:.1f} s",
-                         seconds(state.options.heartbeat_timeout));
+      text = node.gone_at <= now ? std::string("its cloud has taken the machine back")
+                                 : fmt::format("nothing was heard of it for {:.1f} s",
+                                               seconds(state.options.heartbeat_timeout));
       break;
     case NodeState::absent:
     case NodeState::draining:
@@ -378,6 +350,53 @@ void check_close(State& state, Effects& effects, Time now) {
 }
 
 }  // namespace
+
+void set_deadline(State& state, Node& node, Time deadline) {
+  node.deadline = deadline;
+  if (deadline != kNever) {
+    state.alarms.push({deadline, State::Alarm::Kind::node, node.id.value});
+  }
+}
+
+void release(State& state, Effects& effects, std::vector<InstanceId> instances) {
+  state.terminating.push_back(instances);
+  effects.terminate(std::move(instances));
+}
+
+void announce_instance(State& state, Effects& effects, const Node& node, const Instance& instance) {
+  effects.emit(InstanceProvisioned{
+      .instance_id = instance.id,
+      .node = static_cast<int>(node.id.value),
+      .spot = instance.spot,
+      .provider = provider_label(state.spec.provider.name),
+      .ip = instance.private_ip,
+      .instance_type =
+          instance.instance_type.empty() ? state.offer.instance_type : instance.instance_type,
+      .price_on_demand =
+          instance.price_on_demand ? instance.price_on_demand : state.offer.price_on_demand,
+      .price_spot = instance.price_spot ? instance.price_spot : state.offer.price_spot,
+      .billing_increment_minutes = state.offer.billing_increment_minutes > 0
+                                       ? std::optional(state.offer.billing_increment_minutes)
+                                       : std::nullopt});
+}
+
+void launch_instance(State& state, Node& node, Instance instance, Time now) {
+  node.instance = std::move(instance);
+  node.bought = true;
+  node.steps = 0;
+  node.gone_at = kNever;
+  node.receipt.node = static_cast<int>(node.id.value);
+  node.receipt.instance_id = node.instance.id;
+  node.state = NodeState::connecting;
+  node.connecting_at = now;
+  node.prepared_at = {};
+  set_deadline(state, node, now + state.options.greet_timeout);
+}
+
+void connect_node(Effects& effects, Node& node) {
+  effects.emit(BootstrapStarting{node.instance.id});
+  effects.connect(node.id, node.instance);
+}
 
 State make_state(PoolSpec spec, Options options) {
   State state;
@@ -453,7 +472,13 @@ void on_provisioned(State& state, Effects& effects, Time now, NodeId first_node,
     if (state.phase == Phase::provisioning) {
       fail_open(state, effects, now, instances.error());
     } else if (state.phase == Phase::running) {
-      give_up_node(state, effects, node_at(state, first_node), instances.error());
+      Node& node = node_at(state, first_node);
+      const bool lost = !std::exchange(node.buying_successor, false) || !is_alive(node);
+      if (lost) {
+        give_up_node(state, effects, node, instances.error());
+      } else {
+        on_no_successor(state, effects, node, instances.error());
+      }
     } else {
       give_back_when_idle(state, effects);
     }
@@ -465,15 +490,23 @@ void on_provisioned(State& state, Effects& effects, Time now, NodeId first_node,
                                   .provider = provider_label(state.spec.provider.name),
                                   .region = state.cluster.region,
                                   .instances = {}};
+  std::vector<NodeId> launched;
   for (std::size_t i = 0; i < instances->size(); ++i) {
     Node& node = node_at(state, NodeId{first_node.value + static_cast<std::uint32_t>(i)});
     completed.instances.push_back((*instances)[i].id);
     ++((*instances)[i].spot ? completed.spot : completed.on_demand);
-    if (wanted) {
-      launch_instance(state, effects, now, node, std::move((*instances)[i]));
+    node.buying_successor = false;
+    if (wanted) announce_instance(state, effects, node, (*instances)[i]);
+    if (wanted && is_alive(node)) {
+      on_successor(state, effects, now, node, std::move((*instances)[i]));
+    } else if (wanted) {
+      launch_instance(state, node, std::move((*instances)[i]), now);
+      launched.push_back(node.id);
+    } else if (node.bought) {  // too late: give_back_when_idle ends it
+      node.successor = std::move((*instances)[i]);
     } else {
       node.instance = std::move((*instances)[i]);
-      node.bought = true;  // too late: give_back_when_idle ends it
+      node.bought = true;
     }
   }
   if (!wanted) {
@@ -484,9 +517,7 @@ void on_provisioned(State& state, Effects& effects, Time now, NodeId first_node,
     state.phase = Phase::starting;
     effects.emit(std::move(completed));
   }
-  for (int i = 0; i < count; ++i) {
-    connect_node(effects, node_at(state, NodeId{first_node.value + static_cast<std::uint32_t>(i)}));
-  }
+  for (const NodeId node : launched) connect_node(effects, node_at(state, node));
 }
 
 void on_joined(State& state, Effects& effects, Time now, NodeId id, NodeSetup setup) {
@@ -522,6 +553,8 @@ void on_message(State& state, Effects& effects, Time now, NodeId id, wire::Messa
           on_stream_item(state, effects, node, std::forward<M>(body));
         } else if constexpr (std::is_same_v<T, wire::Recalled>) {
           if (node.state == NodeState::ready) on_recalled(state, effects, now, node, body);
+        } else if constexpr (std::is_same_v<T, wire::Preempted>) {
+          on_preempted(state, effects, now, node, body);
         } else if constexpr (std::is_same_v<T, wire::Output>) {
           for (wire::OutputLine& line : body.lines) {
             effects.emit(
@@ -564,7 +597,7 @@ void on_node_lost(State& state, Effects& effects, Time now, NodeId id, Error why
   node.state = NodeState::absent;
   if (state.phase == Phase::running) {
     return_tasks(state, effects, now, node, why);
-    replace_node(state, effects, node, why);
+    replace_node(state, effects, now, node, why);
     return;
   }
   node.state = NodeState::gone;
@@ -668,11 +701,13 @@ void sanity_check(const State& state) {
     }
     const bool waits = node.state == NodeState::connecting ||
                        node.state == NodeState::bootstrapping || node.state == NodeState::ready;
+    SKYWARD_CHECK(!node.successor || node.bought, "node {}", node.id.value);
     if (waits) SKYWARD_CHECK(node.deadline != kNever, "node {} waits for ever", node.id.value);
   }
   if (state.phase == Phase::running && !state.queue.empty()) {
     for (const Node& node : state.nodes) {
-      SKYWARD_CHECK(node.state != NodeState::ready || node.outstanding >= node.slots,
+      SKYWARD_CHECK(node.state != NodeState::ready || node.outstanding >= node.slots ||
+                        node.gone_at != kNever,
                     "node {} is idle while tasks wait", node.id.value);
     }
   }

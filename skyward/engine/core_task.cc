@@ -29,12 +29,13 @@ std::uint32_t prefetch_depth(const State& state, const Node& node) {
   return static_cast<std::uint32_t>(std::min(tasks, limit)) * node.slots;
 }
 
-bool has_free_slot(const Node& node) {
-  return node.state == NodeState::ready && node.outstanding < node.slots;
-}
+// ... for new tasks. A machine that its cloud takes back gets none.
+bool is_open(const Node& node) { return node.state == NodeState::ready && node.gone_at == kNever; }
+
+bool has_free_slot(const Node& node) { return is_open(node) && node.outstanding < node.slots; }
 
 bool has_spare_room(const State& state, const Node& node) {
-  return node.state == NodeState::ready && !node.recalling &&
+  return is_open(node) && !node.recalling &&
          node.outstanding < node.slots + prefetch_depth(state, node);
 }
 
@@ -283,7 +284,7 @@ void on_submit(State& state, Effects& effects, Time now, TaskSpec spec) {
     return;
   }
   Node& node = node_at(state, *task.spec.node);
-  if (node.state == NodeState::ready) {
+  if (is_open(node)) {
     assign(state, effects, node, task);
     list_node(state, node);
   } else if (node.state == NodeState::gone) {
@@ -383,6 +384,7 @@ void on_task_result(State& state, Effects& effects, Time now, Node& node, wire::
   }
   list_node(state, node, /*warm=*/true);
   dispatch(state, effects, now);
+  if (!is_open(node)) retire_when_done(state, effects, now, node);
 }
 
 void on_recalled(State& state, Effects& effects, Time now, Node& node,
@@ -403,7 +405,7 @@ void on_recalled(State& state, Effects& effects, Time now, Node& node,
              failure({ErrorKind::cancelled,
                       fmt::format("{} was cancelled", task.spec.function->name),
                       {}}));
-    } else if (task.spec.node) {
+    } else if (task.spec.node && is_open(node)) {
       assign(state, effects, node, task);  // it can run nowhere else
     } else {
       enqueue_first(state, task);
@@ -417,6 +419,9 @@ void on_recalled(State& state, Effects& effects, Time now, Node& node,
                           ? kStealDelay
                           : std::min(2 * std::max(state.steal_pause, kStealDelay), kMaxStealDelay);
   dispatch(state, effects, now);
+  if (is_open(node)) return;
+  call_back_more(effects, node, recalled);
+  retire_when_done(state, effects, now, node);
 }
 
 void check_steal(State& state, Effects& effects, Time now) {
@@ -437,6 +442,7 @@ void check_steal(State& state, Effects& effects, Time now) {
 }
 
 void node_opened(State& state, Effects& effects, Time now, Node& node) {
+  if (!is_open(node)) return;
   std::deque<TaskId> pinned;
   pinned.swap(node.pinned);
   for (const TaskId id : pinned) {

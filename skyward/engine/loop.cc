@@ -179,7 +179,9 @@ void Loop::connect(NodeId node, const Instance& instance) {
                     .directory = std::move(bootstrap.directory),
                     .bootstrap = std::move(bootstrap.script),
                     .bootstrap_environment = std::move(bootstrap.environment),
-                    .end_command = std::move(bootstrap.end_command)};
+                    .end_command = std::move(bootstrap.end_command),
+                    .end_script = std::move(bootstrap.end_script),
+                    .preemption = provider_->capabilities().preemption};
     for (std::string& word : setup.worker_command) {
       if (word == "{python}") word = bootstrap.python;
     }

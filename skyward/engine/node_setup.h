@@ -16,6 +16,8 @@ struct NodeSetup {
   std::string bootstrap;
   wire::KeyValues bootstrap_environment;
   std::vector<std::string> end_command;  // ends the machine's cost, from inside
+  std::string end_script;                // run when the workers are gone
+  std::string preemption;                // where the cloud announces that it takes it back
 };
 
 }  // namespace skyward::engine

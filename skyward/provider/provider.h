@@ -28,6 +28,9 @@ struct Capabilities {
                                 // passed by descriptor
   bool root = true;             // packages can be installed with apt
   bool stop_ends_billing = true;  // powering a machine off from inside ends its cost
+  // How machines are told that they will be taken back, so that the agent listens for it: "ec2"
+  // (the metadata service of the machine). Empty: they are not.
+  std::string preemption{};
   // From the instance being told to the first word of its agent: boot, login, upload.
   Duration greet_timeout = std::chrono::seconds(30);
 };
@@ -71,6 +74,8 @@ struct Bootstrap {
   // argv of a worker, where the program of the pool's spec is not on the node; empty: the spec's.
   std::vector<std::string> worker_command{};
   std::string directory{};  // working directory of the workers; made if missing
+  // A bash script that the agent runs at its end, when the workers are gone: unmounting, say.
+  std::string end_script{};
   // argv that ends the machine's cost, run by the agent when the driver has been silent for its
   // lease or the pool's lifetime is over: {"shutdown", "-h", "now"}. Empty: the agent only ends.
   std::vector<std::string> end_command{};

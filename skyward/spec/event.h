@@ -115,10 +115,12 @@ struct InstanceStopping {
   std::string instance_id{};
   bool operator==(const InstanceStopping&) const = default;
 };
+// The cloud takes the machine of a node back. The node gets no new tasks, and another machine.
 struct InstancePreempted {
   std::string instance_id{};
   int node = 0;
   std::string reason{};
+  double seconds_left = 0;
   bool operator==(const InstancePreempted&) const = default;
 };
 struct InstanceReplaced {

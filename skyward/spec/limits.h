@@ -91,6 +91,13 @@ inline constexpr Duration kLifetimeGrace = 30s;
 // Shutdown to the end of the agent, then SIGKILL.
 inline constexpr Duration kCloseTimeout = 10s;
 
+// ---- Machines that are taken back
+
+// Clouds end a machine at the announced time or a little later.
+inline constexpr Duration kPreemptionGrace = 30s;
+// No cloud announces it longer than some minutes before; a wrong clock may seem to.
+inline constexpr std::uint64_t kMaxNoticeMs = 3'600'000;
+
 // ---- Memory of the driver
 
 // Idle segments kept for the next big argument.

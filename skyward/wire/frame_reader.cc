@@ -205,7 +205,9 @@ Configure read(Reader& reader, const schema::Configure& from) {
           .metrics_ms = from.metrics_ms(),
           .lease_ms = from.lease_ms(),
           .lifetime_ms = from.lifetime_ms(),
-          .end_command = reader.texts(from.end_command())};
+          .end_command = reader.texts(from.end_command()),
+          .end_script = reader.text(from.end_script()),
+          .preemption = reader.text(from.preemption())};
 }
 
 RunTask read(Reader& reader, const schema::RunTask& from) {
@@ -312,6 +314,10 @@ MetricsSample read(Reader&, const schema::MetricsSample& from) {
           .gpu_temperature = optional(from.gpu_temperature())};
 }
 
+Preempted read(Reader& reader, const schema::Preempted& from) {
+  return {.left_ms = from.left_ms(), .reason = reader.text(from.reason())};
+}
+
 Farewell read(Reader& reader, const schema::Farewell& from) { return {reader.text(from.reason())}; }
 
 BlobChunk read(Reader& reader, const schema::BlobChunk& from) {
@@ -370,6 +376,8 @@ Message read_body(Reader& reader, const schema::Frame& frame) {
       return read(reader, *frame.body_as_BlobChunk());
     case schema::Body::Heartbeat:
       return read(reader, *frame.body_as_Heartbeat());
+    case schema::Body::Preempted:
+      return read(reader, *frame.body_as_Preempted());
     case schema::Body::NONE:
       break;
   }

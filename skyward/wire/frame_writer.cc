@@ -150,9 +150,12 @@ auto write(Writer& to, const Configure& from) {
   const auto bootstrap = to.text(from.bootstrap);
   const auto bootstrap_environment = to.key_values(from.bootstrap_environment);
   const auto end_command = to.texts(from.end_command);
+  const auto preemption = to.text(from.preemption);
+  const auto end_script = to.text(from.end_script);
   return schema::CreateConfigure(to.builder(), worker_command, directory, workers, from.concurrency,
                                  bootstrap, bootstrap_environment, from.heartbeat_ms,
-                                 from.metrics_ms, from.lease_ms, from.lifetime_ms, end_command);
+                                 from.metrics_ms, from.lease_ms, from.lifetime_ms, end_command,
+                                 preemption, end_script);
 }
 
 auto write(Writer& to, const RunTask& from) {
@@ -258,6 +261,11 @@ auto write(Writer& to, const MetricsSample& from) {
 auto write(Writer& to, const Farewell& from) {
   const auto reason = to.text(from.reason);
   return schema::CreateFarewell(to.builder(), reason);
+}
+
+auto write(Writer& to, const Preempted& from) {
+  const auto reason = to.text(from.reason);
+  return schema::CreatePreempted(to.builder(), from.left_ms, reason);
 }
 
 auto write(Writer& to, const BlobChunk& from) {

@@ -38,6 +38,6 @@ using Message = std::variant<Hello, Configure, RunTask, CancelTask, RecallTasks,
                              DropBlobs, Shutdown,  //
                              Welcome, BootstrapStep, Ready, Failed, TaskResult, StreamItem, Output,
                              Recalled, MetricsSample, Farewell,  //
-                             BlobChunk, Heartbeat>;
+                             BlobChunk, Heartbeat, Preempted>;
 
 }  // namespace skyward::wire

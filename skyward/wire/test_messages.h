@@ -72,7 +72,9 @@ inline std::vector<Message> every_kind() {
                 .metrics_ms = 0,
                 .lease_ms = 600'000,
                 .lifetime_ms = 86'400'000,
-                .end_command = {"shutdown", "-h", "now"}},
+                .end_command = {"shutdown", "-h", "now"},
+                .end_script = "umount /data\n",
+                .preemption = "ec2"},
       rich_run_task(),
       RunTask{},
       CancelTask{TaskId{5}},
@@ -112,6 +114,7 @@ inline std::vector<Message> every_kind() {
       Farewell{"the pool was closed"},
       BlobChunk{BlobId{9}, 20, 6, shared_text("part")},
       Heartbeat{},
+      Preempted{.left_ms = 119'000, .reason = "terminate"},
   };
 }
 

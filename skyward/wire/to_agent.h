@@ -51,6 +51,8 @@ struct Configure {
   std::uint64_t lease_ms = 0;     // the engine may be silent for so long
   std::uint64_t lifetime_ms = 0;  // the node ends so long after this message, whatever happens
   std::vector<std::string> end_command;  // argv that ends the machine then; empty: the agent ends
+  std::string end_script;  // bash script run at the end, when the workers are gone; empty: none
+  std::string preemption;  // where the cloud announces that it takes the machine back: "ec2"
   bool operator==(const Configure&) const = default;
 };
 

@@ -113,6 +113,14 @@ struct MetricsSample {
   bool operator==(const MetricsSample&) const = default;
 };
 
+// The cloud has told the machine that it takes it back: about `left_ms` from now it is gone. Said
+// once.
+struct Preempted {
+  std::uint64_t left_ms = 0;
+  std::string reason;  // what the cloud said, for people
+  bool operator==(const Preempted&) const = default;
+};
+
 // The last word of an agent that ends; it will not answer another connection.
 struct Farewell {
   std::string reason;

@@ -33,7 +33,8 @@
 // To cancel, the agent writes the u64 task id to the pipe at the worker's descriptor 4 and then
 // sends SIGINT: the handler raises only if that very task is running. Unstarted tasks named there
 // are skipped. With kWorkerWithdrawBit set, the id means: give the task back (`cancelled`) if it
-// has not begun, best at once from within the handler; never interrupt it.
+// has not begun, best at once from within the handler; never interrupt it. With kWorkerNoticeBit
+// set, the rest is no task but the milliseconds after which the machine is gone.
 //
 // Output: descriptors 1 and 2 are pipes to the agent. A task that was sent behind unfinished ones
 // (run's status 1) begins with a mark: to both pipes the worker writes the 8 bytes of SKYWARD_MARK
@@ -57,6 +58,7 @@ inline constexpr int kWorkerCancelPipe = 4;
 inline constexpr std::size_t kWorkerPrefixBytes = 4;                         // the length
 inline constexpr std::size_t kWorkerMarkBytes = 16;                          // mark and task id
 inline constexpr std::uint64_t kWorkerWithdrawBit = std::uint64_t{1} << 63;  // on the cancel pipe
+inline constexpr std::uint64_t kWorkerNoticeBit = std::uint64_t{1} << 62;    // on the cancel pipe
 
 enum class WorkerKind : std::uint8_t {
   run = 1,

@@ -49,10 +49,11 @@ std::vector<std::string> split(std::string_view text, char separator) {
 class SshProvider final : public Provider {
  public:
   SshProvider(std::vector<SshTarget> hosts, SshOptions options, std::string host_keys,
-              Variable variable, std::string state_root)
+              std::string preemption, Variable variable, std::string state_root)
       : hosts_(std::move(hosts)),
         options_(std::move(options)),
         host_keys_(std::move(host_keys)),
+        preemption_(std::move(preemption)),
         variable_(std::move(variable)),
         state_root_(std::move(state_root)) {}
 
@@ -63,6 +64,7 @@ class SshProvider final : public Provider {
             .descriptors = false,
             .root = true,
             .stop_ends_billing = false,
+            .preemption = preemption_,
             .greet_timeout = kGreetTimeout};
   }
 
@@ -100,6 +102,7 @@ class SshProvider final : public Provider {
   const std::vector<SshTarget> hosts_;
   SshOptions options_;
   const std::string host_keys_;
+  const std::string preemption_;
   const Variable variable_;
   const std::string state_root_;
   std::map<std::string, Plan> plans_;  // by cluster id
@@ -347,8 +350,16 @@ Result<std::unique_ptr<Provider>> make_ssh(const ProviderSpec& spec, Variable va
                      .configuration_file = setting(spec, "config")};
   std::string keys = setting(spec, "host_keys");
   if (!keys.empty() && !keys.ends_with('\n')) keys += '\n';
+  const std::string preemption = setting(spec, "preemption");
+  if (!preemption.empty() && preemption != "ec2") {
+    return fail(ErrorKind::invalid,
+                fmt::format("preemption=\"{}\": it is not known how these machines are told that "
+                            "they will be taken back",
+                            preemption),
+                "choose \"ec2\", or leave it out");
+  }
   return std::make_unique<SshProvider>(std::move(*hosts), std::move(options), std::move(keys),
-                                       std::move(variable), std::move(state_root));
+                                       preemption, std::move(variable), std::move(state_root));
 }
 
 Result<std::unique_ptr<Provider>> make_ssh(const ProviderSpec& spec) {

@@ -1,0 +1,24 @@
+"""The notice that a cloud gives before it takes a machine back."""
+
+import sys
+from collections.abc import Callable
+
+
+def on_preemption(callback: Callable[[float], object]) -> None:
+    """Inside a compute function: have `callback` called when the cloud takes the machine back.
+
+        @sky.compute
+        def train():
+            stop = threading.Event()
+            sky.on_preemption(lambda seconds_left: stop.set())
+            while not stop.is_set():
+                ...
+
+    It is called once, with the seconds that are left (two minutes at most on EC2), on a thread of
+    its own beside the function; at once when the notice has come already. It is forgotten at the
+    end of the call. What it raises is printed. Outside a compute function it is never called."""
+    if not callable(callback):
+        raise TypeError(f"on_preemption() takes a function, not {type(callback).__name__}")
+    process = sys.modules.get("_skyward_worker")
+    if process is not None and process.worker is not None:
+        process.worker.on_preemption(callback)

@@ -1,0 +1,151 @@
+#include "skyward/agent/notice.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <chrono>
+#include <utility>
+
+#include "skyward/io/machine.h"
+
+namespace skyward::agent {
+namespace {
+
+constexpr std::string_view kTokenPath = "/latest/api/token";
+constexpr std::string_view kActionPath = "/latest/meta-data/spot/instance-action";
+constexpr Duration kTokenLife = std::chrono::hours(6);
+constexpr Duration kTokenMargin = std::chrono::minutes(1);
+constexpr Duration kUsualNotice = std::chrono::minutes(2);
+constexpr Duration kAnswerTimeout = std::chrono::seconds(2);
+constexpr std::int64_t kMicroseconds = 1'000'000;
+
+constexpr int kOk = 200;
+constexpr int kUnauthorized = 401;
+
+// The text behind "name": in a flat JSON object of strings, as EC2 sends it.
+std::optional<std::string> text_field(std::string_view json, std::string_view name) {
+  const std::string quoted = fmt::format("\"{}\"", name);
+  const std::size_t key = json.find(quoted);
+  if (key == json.npos) return std::nullopt;
+  const std::size_t colon = json.find_first_not_of(" \t\r\n", key + quoted.size());
+  if (colon == json.npos || json[colon] != ':') return std::nullopt;
+  const std::size_t open = json.find_first_not_of(" \t\r\n", colon + 1);
+  if (open == json.npos || json[open] != '"') return std::nullopt;
+  const std::size_t close = json.find('"', open + 1);
+  if (close == json.npos) return std::nullopt;
+  return std::string(json.substr(open + 1, close - open - 1));
+}
+
+// Seconds since 1970 of "2030-01-31T08:22:00Z".
+std::optional<std::int64_t> parse_utc(std::string_view text) {
+  constexpr std::string_view kShape = "dddd-dd-ddTdd:dd:ddZ";
+  if (text.size() != kShape.size()) return std::nullopt;
+  std::array<int, 6> numbers{};
+  std::size_t number = 0;
+  for (std::size_t i = 0; i < kShape.size(); ++i) {
+    const bool digit = text[i] >= '0' && text[i] <= '9';
+    if (kShape[i] == 'd' ? !digit : text[i] != kShape[i]) return std::nullopt;
+    if (digit) {
+      numbers[number] = 10 * numbers[number] + (text[i] - '0');
+    } else {
+      number = std::min(number + 1, numbers.size() - 1);
+    }
+  }
+  const auto [year, month, day, hour, minute, second] = numbers;
+  const std::chrono::year_month_day date{std::chrono::year(year),
+                                         std::chrono::month(static_cast<unsigned>(month)),
+                                         std::chrono::day(static_cast<unsigned>(day))};
+  if (!date.ok() || hour > 23 || minute > 59 || second > 60) return std::nullopt;
+  const auto days = std::chrono::sys_days(date).time_since_epoch().count();
+  return ((std::int64_t{days} * 24 + hour) * 60 + minute) * 60 + second;
+}
+
+}  // namespace
+
+bool may_ask_ec2() {
+  const auto disabled = io::environment_variable("AWS_EC2_METADATA_DISABLED");
+  return !disabled || (*disabled != "true" && *disabled != "True" && *disabled != "TRUE");
+}
+
+io::PlainRequest next_request(const Ec2Watch& watch, Time now) {
+  io::PlainRequest request;
+  if (watch.token.empty() || now + kTokenMargin >= watch.token_ends) {
+    request.method = "PUT";
+    request.path = kTokenPath;
+    request.headers = {{"X-aws-ec2-metadata-token-ttl-seconds",
+                        std::to_string(kTokenLife / std::chrono::seconds(1))}};
+  } else {
+    request.path = kActionPath;
+    request.headers = {{"X-aws-ec2-metadata-token", watch.token}};
+  }
+  return request;
+}
+
+Heard on_reply(Ec2Watch& watch, const Result<io::PlainReply>& reply, Time now,
+               std::int64_t wall_s) {
+  if (!reply) return {};
+  if (reply->request_path == kTokenPath) {
+    const bool clean = reply->body.find_first_of("\r\n") == std::string::npos;
+    if (reply->status != kOk || reply->body.empty() || !clean) return {};
+    watch.token = reply->body;
+    watch.token_ends = now + kTokenLife;
+    return {.ask_again = true};
+  }
+  if (reply->status == kUnauthorized) {
+    watch.token.clear();
+    return {};
+  }
+  if (reply->status != kOk) return {};
+  return {.announcement = parse_instance_action(reply->body, wall_s)};
+}
+
+std::optional<Announcement> parse_instance_action(std::string_view json, std::int64_t wall_s) {
+  const auto action = text_field(json, "action");
+  if (!action || action->empty()) return std::nullopt;
+  Announcement found{.left = kUsualNotice, .action = *action};
+  if (const auto time = parse_utc(text_field(json, "time").value_or(""))) {
+    found.left = std::chrono::seconds(std::max<std::int64_t>(*time - wall_s, 0));
+  }
+  return found;
+}
+
+Notice::Notice(io::EventLoop& loop, Source source, OnNotice on_notice)
+    : loop_(loop),
+      source_(std::move(source)),
+      on_notice_(std::move(on_notice)),
+      alive_(std::make_shared<bool>(true)) {
+  ask();
+}
+
+Notice::~Notice() {
+  *alive_ = false;
+  loop_.cancel_timer(timer_);
+}
+
+void Notice::ask() {
+  timer_ = 0;
+  io::PlainRequest request = next_request(watch_, io::EventLoop::now());
+  request.address = source_.address;
+  request.port = source_.port;
+  auto reply = std::make_shared<std::optional<Result<io::PlainReply>>>();
+  loop_.run_blocking(
+      [request = std::move(request), reply] { *reply = io::ask_plainly(request, kAnswerTimeout); },
+      [this, reply, alive = alive_] {
+        if (*alive) hear(**reply);
+      });
+}
+
+void Notice::hear(const Result<io::PlainReply>& reply) {
+  const Heard heard =
+      on_reply(watch_, reply, io::EventLoop::now(), io::EventLoop::wall_us() / kMicroseconds);
+  if (heard.announcement) {
+    return on_notice_(heard.announcement->left,
+                      fmt::format("EC2 will {} this machine", heard.announcement->action));
+  }
+  if (heard.ask_again) return ask();
+  timer_ = loop_.start_timer(io::EventLoop::now() + source_.pause, [this] { ask(); });
+}
+
+}  // namespace skyward::agent

@@ -1,0 +1,80 @@
+#pragma once
+
+// Watches for the cloud's word that it takes this machine back. EC2 says it through the metadata
+// service of the machine's own link: a token is asked for, then with it, every few seconds, the
+// "instance action". 404 means: nothing is planned.
+//
+// What to ask next and what an answer means is decided by pure functions; Notice asks.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "skyward/base/error.h"
+#include "skyward/base/time.h"
+#include "skyward/io/event_loop.h"
+#include "skyward/io/plain_http.h"
+
+namespace skyward::agent {
+
+inline constexpr const char* kEc2Notice = "ec2";  // Configure::preemption
+
+// Whether this machine's user allows it: AWS_EC2_METADATA_DISABLED, as in AWS's own tools.
+bool may_ask_ec2();
+
+// The conversation with EC2's metadata service.
+struct Ec2Watch {
+  std::string token;
+  Time token_ends{};
+};
+
+struct Announcement {
+  Duration left{};
+  std::string action;  // "terminate", "stop", "hibernate"
+  bool operator==(const Announcement&) const = default;
+};
+
+io::PlainRequest next_request(const Ec2Watch& watch, Time now);
+
+// What became of next_request(). `ask_again`: at once, not after a pause.
+struct Heard {
+  bool ask_again = false;
+  std::optional<Announcement> announcement;
+};
+Heard on_reply(Ec2Watch& watch, const Result<io::PlainReply>& reply, Time now, std::int64_t wall_s);
+
+// From {"action": "terminate", "time": "2030-01-31T08:22:00Z"}; without a readable time, EC2's two
+// minutes are assumed. Empty when there is no action. `wall_s`: seconds since 1970, now.
+std::optional<Announcement> parse_instance_action(std::string_view json, std::int64_t wall_s);
+
+class Notice {
+ public:
+  struct Source {
+    std::string address = "169.254.169.254";
+    int port = 80;
+    Duration pause = std::chrono::seconds(5);  // EC2 asks to look so often
+  };
+  // `on_notice` is called once, on the loop.
+  using OnNotice = std::function<void(Duration left, std::string reason)>;
+
+  Notice(io::EventLoop& loop, Source source, OnNotice on_notice);
+  ~Notice();
+  Notice(const Notice&) = delete;
+  Notice& operator=(const Notice&) = delete;
+
+ private:
+  void ask();
+  void hear(const Result<io::PlainReply>& reply);
+
+  io::EventLoop& loop_;
+  const Source source_;
+  OnNotice on_notice_;
+  Ec2Watch watch_;
+  std::shared_ptr<bool> alive_;  // shared with a request that may outlast this object
+  io::EventLoop::TimerId timer_ = 0;
+};
+
+}  // namespace skyward::agent

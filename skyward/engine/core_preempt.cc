@@ -1,0 +1,83 @@
+// Machines that their cloud takes back: nothing new goes to them, what waits there is called back,
+// and another machine is bought while the present one still works. The other takes the place, with
+// its rank, when the present one has nothing left to do or is gone, whichever is first.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "skyward/engine/core.h"
+#include "skyward/engine/core_parts.h"
+#include "skyward/spec/limits.h"
+
+namespace skyward::engine {
+
+namespace {
+
+// Everything that no worker has begun comes back.
+void recall_all(Effects& effects, Node& node) {
+  if (node.outstanding == 0 || std::exchange(node.recalling, true)) return;
+  effects.send(node.id, wire::RecallTasks{node.outstanding});
+}
+
+}  // namespace
+
+void on_preempted(State& state, Effects& effects, Time now, Node& node,
+                  const wire::Preempted& notice) {
+  if (node.gone_at != kNever) return;
+  const Duration left = std::chrono::milliseconds(std::min(notice.left_ms, kMaxNoticeMs));
+  effects.emit(InstancePreempted{.instance_id = node.instance.id,
+                                 .node = static_cast<int>(node.id.value),
+                                 .reason = notice.reason,
+                                 .seconds_left = seconds(left)});
+  if (node.state == NodeState::draining) return;
+  node.gone_at = now + left + kPreemptionGrace;
+  if (node.state != NodeState::ready) return;
+  set_deadline(state, node, std::min(node.deadline, node.gone_at));
+  if (state.phase == Phase::running) prepare_successor(state, effects, node);
+}
+
+void prepare_successor(State& state, Effects& effects, Node& node) {
+  if (node.gone_at == kNever) return;
+  recall_all(effects, node);
+  if (node.buying_successor || node.successor) return;
+  // Without one, the end of the machine is a loss like any other.
+  if (node.replacements >= static_cast<int>(kMaxNodeReplacements)) return;
+  ++node.replacements;
+  ++state.provisioning;
+  node.buying_successor = true;
+  effects.provision(1, node.id);
+}
+
+void on_successor(State& state, Effects& effects, Time now, Node& node, Instance instance) {
+  node.successor = std::move(instance);
+  retire_when_done(state, effects, now, node);
+}
+
+void on_no_successor(State&, Effects& effects, Node& node, const Error& why) {
+  --node.replacements;  // tried again when the machine is gone
+  effects.emit(ErrorEvent{fmt::format("node {} gets no other machine yet: {}; it is tried again "
+                                      "when the present one is gone",
+                                      node.id.value, why.message),
+                          node.instance.id});
+}
+
+void call_back_more(Effects& effects, Node& node, const wire::Recalled& recalled) {
+  if (!recalled.tasks.empty()) recall_all(effects, node);
+}
+
+void retire_when_done(State& state, Effects& effects, Time now, Node& node) {
+  if (state.phase != Phase::running || node.state != NodeState::ready) return;
+  if (node.outstanding > 0 || !node.successor) return;
+  node.receipt.up_seconds += seconds(now - node.ready_at);
+  node.state = NodeState::absent;
+  return_tasks(state, effects, now, node, {ErrorKind::lost, "its cloud takes it back", {}});
+  effects.disconnect(node.id);
+  if (node.replaced.empty()) node.replaced = node.instance.id;
+  release(state, effects, {node.instance.id});
+  launch_instance(state, node, *std::exchange(node.successor, {}), now);
+  connect_node(effects, node);
+}
+
+}  // namespace skyward::engine

@@ -1,0 +1,207 @@
+// Machines that their cloud takes back while the pool works.
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+#include <utility>
+
+#include "skyward/engine/core_fixture.h"
+
+namespace skyward::engine {
+namespace {
+
+using namespace std::chrono_literals;
+using CorePreemptTest = CoreTest;
+
+const wire::Preempted kNotice{.left_ms = 120'000, .reason = "EC2 will terminate this machine"};
+
+TEST_F(CorePreemptTest, ANoticeIsToldAndAnotherMachineBoughtAtOnce) {
+  open_to_running({.nodes = 2});
+  receive(1, kNotice);
+  EXPECT_EQ(effects.take_event<InstancePreempted>(),
+            (InstancePreempted{"i-1-1", 1, "EC2 will terminate this machine", 120}));
+  const auto bought = effects.take<Provision>();
+  EXPECT_EQ(bought.count, 1);
+  EXPECT_EQ(bought.first_node, NodeId{1});
+  receive(1, kNotice);  // said again: nothing
+}
+
+TEST_F(CorePreemptTest, NoNewTasksGoThereAndWaitingOnesComeBack) {
+  open_to_running({.nodes = 2});
+  TaskSpec pinned = task();
+  pinned.node = NodeId{1};
+  const TaskId running = submit_to(1, pinned);
+  receive(1, kNotice);
+  effects.take_event<InstancePreempted>();
+  EXPECT_EQ(effects.take_message<wire::RecallTasks>(NodeId{1}).count, 1U);
+  effects.take<Provision>();
+  receive(1, wire::Recalled{});  // it has begun
+  const TaskId first = submit_to(0);
+  TaskSpec also_pinned = task();
+  also_pinned.node = NodeId{1};
+  submit(std::move(also_pinned));  // waits for the next machine of the node
+  submit();                        // waits for node 0
+  answer(0, first);
+  take_completion(first);
+  effects.take_message<wire::RunTask>(NodeId{0});
+  answer(1, running);
+  take_completion(running);
+}
+
+TEST_F(CorePreemptTest, TasksThatHaveNotBegunRunElsewhere) {
+  open_to_running({.nodes = 2});
+  const TaskId here = submit_to(0);
+  const TaskId there = submit_to(1);
+  receive(1, kNotice);
+  effects.take_event<InstancePreempted>();
+  effects.take_message<wire::RecallTasks>(NodeId{1});
+  effects.take<Provision>();
+  receive(1, wire::Recalled{{there}});
+  answer(0, here);
+  take_completion(here);
+  const auto run = effects.take_message<wire::RunTask>(NodeId{0});
+  EXPECT_EQ(run.task, there);
+  EXPECT_EQ(run.attempt, 1U) << "it had not begun";
+}
+
+TEST_F(CorePreemptTest, TheNextMachineTakesTheRankWhenTheTaskIsDone) {
+  open_to_running({.nodes = 2});
+  TaskSpec spec = task();
+  spec.node = NodeId{1};
+  const TaskId running = submit_to(1, std::move(spec));
+  receive(1, kNotice);
+  effects.drop_all();
+  receive(1, wire::Recalled{});
+  on_provisioned(state, effects, now, NodeId{1}, 1, std::vector{machine(1, 2)});
+  EXPECT_EQ(effects.take_event<InstanceProvisioned>().instance_id, "i-1-2");
+  effects.expect_nothing_else();  // the present one still works
+  TaskSpec waiting = task();
+  waiting.node = NodeId{1};
+  const TaskId next = submit(std::move(waiting));
+  answer(1, running);
+  take_completion(running);
+  EXPECT_EQ(effects.take<Disconnect>().node, NodeId{1});
+  EXPECT_EQ(effects.take<Terminate>().instances, std::vector<InstanceId>{"i-1-1"});
+  effects.take_event<BootstrapStarting>();
+  EXPECT_EQ(effects.take<Connect>().instance.id, "i-1-2");
+  on_terminated(state, effects, {});
+  join(1);
+  effects.take_message<wire::Configure>(NodeId{1});
+  receive(1, wire::Ready{});
+  for (int steps = 0; steps < 5; ++steps) effects.take_event<BootstrapProgress>();
+  effects.take_event<BootstrapCompleted>();
+  EXPECT_EQ(effects.take_event<InstanceReplaced>(), (InstanceReplaced{"i-1-1", "i-1-2", 1, 1}));
+  EXPECT_EQ(effects.take_message<wire::RunTask>(NodeId{1}).task, next);
+}
+
+TEST_F(CorePreemptTest, AnIdleMachineGoesAsSoonAsTheNextOneIsThere) {
+  open_to_running({.nodes = 1});
+  receive(0, kNotice);
+  effects.drop_all();
+  on_provisioned(state, effects, now, NodeId{0}, 1, std::vector{machine(0, 2)});
+  effects.drop_events();
+  effects.take<Disconnect>();
+  effects.take<Terminate>();
+  effects.drop_events();
+  EXPECT_EQ(effects.take<Connect>().instance.id, "i-0-2");
+}
+
+TEST_F(CorePreemptTest, AMachineThatIsGoneFirstIsReplacedByTheOneThatWasBought) {
+  open_to_running({.nodes = 2});
+  const TaskId here = submit_to(0);
+  const TaskId there = submit_to(1);
+  receive(1, kNotice);
+  effects.drop_all();
+  on_provisioned(state, effects, now, NodeId{1}, 1, std::vector{machine(1, 2)});
+  effects.drop_events();
+  lose(1);
+  effects.drop_events();
+  EXPECT_EQ(effects.take<Terminate>().instances, std::vector<InstanceId>{"i-1-1"});
+  effects.drop_events();
+  EXPECT_EQ(effects.take<Connect>().instance.id, "i-1-2");
+  answer(0, here);
+  take_completion(here);
+  EXPECT_EQ(effects.take_message<wire::RunTask>(NodeId{0}).task, there);
+}
+
+TEST_F(CorePreemptTest, AMachineThatIsGoneFirstWaitsForTheOneThatIsBeingBought) {
+  open_to_running({.nodes = 1});
+  receive(0, kNotice);
+  effects.drop_all();
+  lose(0);
+  effects.drop_events();
+  effects.take<Terminate>();
+  effects.expect_nothing_else();  // not a second one
+  replace(0, 2);
+}
+
+TEST_F(CorePreemptTest, AMachineThatStaysBeyondItsTimeCountsAsGone) {
+  open_to_running({.nodes = 1});
+  submit_to(0);
+  const Time told = now;
+  receive(0, {kNotice});
+  effects.drop_all();
+  on_provisioned(state, effects, now, NodeId{0}, 1, std::vector{machine(0, 2)});
+  effects.drop_events();
+  while (now < told + 2min + kPreemptionGrace) advance_alive();
+  EXPECT_EQ(effects.take<Disconnect>().node, NodeId{0});
+  EXPECT_NE(effects.take_event<ErrorEvent>().message.find("taken the machine back"),
+            std::string::npos);
+  effects.take<Terminate>();
+  effects.drop_events();
+  effects.take<Connect>();
+}
+
+TEST_F(CorePreemptTest, WhatCannotBeBoughtIsTriedAgainWhenTheMachineIsGone) {
+  open_to_running({.nodes = 1});
+  receive(0, kNotice);
+  effects.drop_all();
+  on_provisioned(state, effects, now, NodeId{0}, 1, fail(ErrorKind::exhausted, "sold out"));
+  EXPECT_NE(effects.take_event<ErrorEvent>().message.find("sold out"), std::string::npos);
+  lose(0);
+  effects.drop_events();
+  effects.take<Terminate>();
+  effects.take<Provision>();
+}
+
+TEST_F(CorePreemptTest, ANoticeBeforeTheNodeIsReadyCountsWhenItIs) {
+  open_to_bootstrapping({.nodes = 1});
+  receive(0, kNotice);
+  effects.take_event<InstancePreempted>();
+  receive(0, wire::Ready{});
+  effects.drop_events();
+  effects.take<Opened>();
+  EXPECT_EQ(effects.take<Provision>().first_node, NodeId{0});
+  submit();  // waits for the next machine
+}
+
+TEST_F(CorePreemptTest, ClosingGivesBothMachinesBack) {
+  open_to_running({.nodes = 1});
+  submit_to(0);
+  receive(0, kNotice);
+  effects.drop_all();
+  on_provisioned(state, effects, now, NodeId{0}, 1, std::vector{machine(0, 2)});
+  effects.drop_all();
+  on_close(state, effects, now);
+  effects.drop_all();
+  lose(0);
+  finish_closing({"i-0-1", "i-0-2"});
+  effects.take<Closed>();
+}
+
+TEST_F(CorePreemptTest, ClosingWaitsForTheOneThatIsBeingBought) {
+  open_to_running({.nodes = 1});
+  receive(0, kNotice);
+  effects.drop_all();
+  on_close(state, effects, now);
+  effects.drop_all();
+  lose(0);
+  effects.expect_nothing_else();
+  on_provisioned(state, effects, now, NodeId{0}, 1, std::vector{machine(0, 2)});
+  finish_closing({"i-0-1", "i-0-2"});
+  effects.take<Closed>();
+}
+
+}  // namespace
+}  // namespace skyward::engine

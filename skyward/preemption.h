@@ -1,0 +1,18 @@
+#pragma once
+
+// The notice that a cloud gives before it takes a spot machine back, for functions that want to
+// save their work.
+
+#include <functional>
+
+#include "skyward/base/time.h"
+
+namespace skyward {
+
+// Inside a task: `callback` is called, once, when it becomes known that the machine is taken away
+// while this task runs, at once when it is known already. It gets the time that is left, two
+// minutes at most on EC2. It runs on a thread of its own, beside the task; what it throws is
+// printed and dropped. Forgotten at the end of the task. Outside a task it is never called.
+void on_preemption(std::function<void(Duration left)> callback);
+
+}  // namespace skyward
