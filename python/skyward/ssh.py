@@ -76,8 +76,6 @@ class SSH:
                     f"{name}={value!r}: SSH takes the machines that you name as they are; leave"
                     f" {name} out and name machines that have it"
                 )
-        if volume:
-            raise ConfigurationError("volume: the SSH provider mounts none yet; leave it out")
 
 
 def _host_keys(

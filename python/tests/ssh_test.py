@@ -80,7 +80,6 @@ def test_the_inventory_is_the_nearest_skyward_toml(tmp_path, monkeypatch):
         ({"accelerator": "H100"}, "as they are"),
         ({"cpu": 1}, "as they are"),
         ({"memory": "1GB"}, "as they are"),
-        ({"volume": [sky.S3Volume("/data", "bucket")]}, "mounts none"),
     ],
 )
 def test_what_nobody_can_promise_is_refused(arguments, words):

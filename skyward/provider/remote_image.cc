@@ -11,6 +11,7 @@
 #include "skyward/base/hash.h"
 #include "skyward/io/process.h"
 #include "skyward/provider/local/environment.h"
+#include "skyward/provider/volume_script.h"
 #include "skyward/spec/image.h"
 
 namespace skyward::provider {
@@ -24,7 +25,7 @@ constexpr std::string_view kRoot = "root=${XDG_CACHE_HOME:-${HOME:-/root}/.cache
 
 // Follows the assignments that script_of() writes. All that comes from outside is in those, quoted,
 // or in the environment.
-constexpr std::string_view kScript = R"bash(
+constexpr std::string_view kUntilPackages = R"bash(
 say() { printf 'skyward: %s\n' "$*" >&2; }
 step() { printf '%s\n' "$1" >&3; }
 version_of() {
@@ -73,6 +74,9 @@ if [[ ! $ready ]]; then
 fi
 step uv
 
+for package in "${programs[@]}"; do
+  command -v "$package" >/dev/null || packages+=("$package")
+done
 if [[ ${#packages[@]} -gt 0 ]]; then
   missing=()
   for package in "${packages[@]}"; do
@@ -115,7 +119,9 @@ if [[ ! $ready ]]; then
   fi
 fi
 step deps
+)bash";
 
+constexpr std::string_view kModules = R"bash(
 for name in "${archives[@]}"; do
   if [[ ! -d $root/archives/$name ]]; then
     unpacked=$(mktemp -d "$root/archives/new-XXXXXXXX")
@@ -280,11 +286,14 @@ Result<RemoteImage> plan_remote_image(const PoolSpec& spec, const Variable& vari
   const std::size_t dot = python.find('.');
   const std::string minor =
       python.substr(0, dot == std::string::npos ? dot : python.find('.', dot + 1));
+  const VolumeScripts volumes = volume_scripts(spec, variable);
   image.bootstrap.script = fmt::format(
       "set -euo pipefail\n{}key={}\npython={}\nminor={}\nuv_file={}\nrequirements=({})\n"
-      "packages=({})\narchives=({})\n{}",
+      "packages=({})\nprograms=({})\narchives=({})\n{}{}{}",
       kRoot, key, has_python ? shell_quote(python) : "", shell_quote(minor), uv_file,
-      list_of(spec.image.pip), list_of(spec.image.apt), list_of(archives), kScript);
+      list_of(spec.image.pip), list_of(spec.image.apt), list_of(volumes.packages),
+      list_of(archives), kUntilPackages, volumes.mount, kModules);
+  image.bootstrap.end_script = volumes.unmount;
   const auto own = [&](const char* name) {
     const auto given = request.variables.find(name);
     return given != request.variables.end() ? std::optional(given->second) : variable(name);
@@ -297,6 +306,9 @@ Result<RemoteImage> plan_remote_image(const PoolSpec& spec, const Variable& vari
     if (std::ranges::none_of(image.bootstrap.environment, same)) {
       image.bootstrap.environment.emplace_back(name, value);
     }
+  }
+  for (const auto& credential : volumes.environment) {
+    image.bootstrap.environment.push_back(credential);
   }
   image.bootstrap.worker_command = worker_command(spec, key, archives, program);
   return image;

@@ -117,3 +117,21 @@ def nothing_is_left_on(hosts: Sequence[Host], seconds: float = 15.0) -> None:
                 seconds,
                 f"processes left on {host.name}: {host.processes()}",
             )
+
+
+def agent_of(host: Host) -> int:
+    """The daemon, not the relay of the connection to it: a daemon's parent is the first process."""
+
+    def parent_of(pid: int) -> int:
+        try:
+            return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:  # a session that has just ended
+            return 0
+
+    agents = [
+        pid
+        for pid, line in host.processes().items()
+        if " connect --pool " in line and parent_of(pid) == host.first
+    ]
+    assert len(agents) == 1, (agents, host.processes())
+    return agents[0]

@@ -21,7 +21,8 @@ mount -t proc proc "$root/proc"
 mount -t sysfs -o ro sysfs "$root/sys"
 mount -t tmpfs -o mode=755,size=64k tmpfs "$root/dev"
 mkdir "$root/dev/pts" "$root/dev/shm"
-for node in null zero full random urandom tty; do
+for node in null zero full random urandom tty fuse; do
+  [ -e "/dev/$node" ] || continue
   touch "$root/dev/$node"
   mount --bind "/dev/$node" "$root/dev/$node"
 done

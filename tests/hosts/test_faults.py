@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from bed import HERE, POLL, Bed, Host, end_with_parent, run, until
-from driving import Told, begin, finish, nothing_is_left_on
+from driving import Told, agent_of, begin, finish, nothing_is_left_on
 
 TASKS = 500
 NODES = 4
@@ -120,24 +120,6 @@ def all_good_once(told: Told, hosts: list[Host]) -> None:
     counts = ran(hosts)
     assert len(counts) == TASKS and set(counts.values()) == {1}, "no task ran twice"
     assert told.facts["lost"] == []
-
-
-def agent_of(host: Host) -> int:
-    """The daemon, not the relay of the connection to it: a daemon's parent is the first process."""
-
-    def parent_of(pid: int) -> int:
-        try:
-            return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-        except OSError:  # a session that has just ended
-            return 0
-
-    agents = [
-        pid
-        for pid, line in host.processes().items()
-        if " connect --pool " in line and parent_of(pid) == host.first
-    ]
-    assert len(agents) == 1, (agents, host.processes())
-    return agents[0]
 
 
 def test_without_a_fault(bed: Bed, hosts: list[Host], tmp_path: Path) -> None:

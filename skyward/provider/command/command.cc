@@ -108,6 +108,12 @@ Status CommandProvider::check(const PoolSpec& spec) {
                 fmt::format("the agent program {} cannot be run", spec.agent_path),
                 "install skyward again, or give the path of a skyward-agent that you built");
   }
+  if (!python_.empty() && !spec.volumes.empty()) {
+    return fail(ErrorKind::invalid,
+                fmt::format("volume: nodes that share this machine's files see {} as it is here",
+                            spec.volumes.front().mount_path),
+                "mount it here, or leave python out");
+  }
   if (!python_.empty() && (!spec.image.pip.empty() || !spec.image.apt.empty())) {
     return fail(ErrorKind::invalid,
                 fmt::format("the image's packages are not installed where python=\"{}\" names the "

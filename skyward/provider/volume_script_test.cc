@@ -1,0 +1,82 @@
+#include "skyward/provider/volume_script.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+namespace skyward::provider {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::Pair;
+
+using Variables = std::map<std::string, std::string>;
+
+VolumeScripts scripts_of(const PoolSpec& spec, const Variables& variables = {}) {
+  return volume_scripts(spec, [&](const char* name) -> std::optional<std::string> {
+    const auto found = variables.find(name);
+    if (found == variables.end()) return std::nullopt;
+    return found->second;
+  });
+}
+
+PoolSpec with(std::vector<Volume> volumes) {
+  PoolSpec spec;
+  spec.volumes = std::move(volumes);
+  return spec;
+}
+
+TEST(VolumeScripts, NothingWithoutVolumes) {
+  const VolumeScripts scripts = scripts_of(PoolSpec{}, {{"AWS_ACCESS_KEY_ID", "id"}});
+  EXPECT_TRUE(scripts.mount.empty() && scripts.unmount.empty());
+  EXPECT_THAT(scripts.packages, IsEmpty());
+  EXPECT_THAT(scripts.environment, IsEmpty()) << "keys go nowhere without need";
+}
+
+TEST(VolumeScripts, ABucketAtAmazonWithKeys) {
+  const VolumeScripts scripts =
+      scripts_of(with({{.mount_path = "/my data", .bucket = "models", .prefix = "a/b/"},
+                       {.mount_path = "/out", .bucket = "results", .read_only = false}}),
+                 {{"AWS_ACCESS_KEY_ID", "CANARY-1"},
+                  {"AWS_SECRET_ACCESS_KEY", "CANARY-2"},
+                  {"AWS_REGION", "eu-west-1"}});
+  EXPECT_THAT(scripts.mount,
+              AllOf(HasSubstr("mount_bucket '/my data' models:/a/b "
+                              "url=https://s3.eu-west-1.amazonaws.com,endpoint=eu-west-1,"),
+                    HasSubstr("connect_timeout=5,ro\n"), HasSubstr("connect_timeout=5\n"),
+                    Not(HasSubstr("CANARY")), Not(HasSubstr("public_bucket"))));
+  EXPECT_THAT(scripts.unmount, HasSubstr("release /out\nrelease '/my data'\n"));
+  EXPECT_THAT(scripts.packages, ElementsAre("s3fs"));
+  EXPECT_THAT(scripts.environment, ElementsAre(Pair("AWS_ACCESS_KEY_ID", "CANARY-1"),
+                                               Pair("AWS_SECRET_ACCESS_KEY", "CANARY-2")));
+}
+
+TEST(VolumeScripts, AnotherStoreAndNoKeys) {
+  PoolSpec spec = with({{.mount_path = "/data", .bucket = "models"}});
+  const Variables own{{"AWS_ENDPOINT_URL", "http://10.0.0.1:9000"}};
+  EXPECT_THAT(scripts_of(spec, own).mount,
+              HasSubstr("url=http://10.0.0.1:9000,endpoint=us-east-1,allow_other,umask=022,"
+                        "mp_umask=022,retries=3,connect_timeout=5,use_path_request_style,"
+                        "public_bucket=1,ro\n"));
+  spec.provider.settings["instance_profile_arn"] = "arn";
+  EXPECT_THAT(scripts_of(spec).mount, HasSubstr(",iam_role=auto,ro\n"));
+}
+
+TEST(VolumeScripts, AKindOfTheUsersOwn) {
+  const VolumeScripts scripts =
+      scripts_of(with({{.mount_path = "/own",
+                        .install_commands = {"apt-get install -y nfs-common"},
+                        .mount_commands = {"mount -t nfs 'host:/x' /own"}}}));
+  EXPECT_THAT(scripts.mount, HasSubstr("mount_own /own 'apt-get install -y nfs-common' "
+                                       "'mount -t nfs '\\''host:/x'\\'' /own'\n"));
+  EXPECT_THAT(scripts.packages, IsEmpty());
+}
+
+}  // namespace
+}  // namespace skyward::provider

@@ -1,0 +1,216 @@
+"""Buckets as directories of the nodes, from a real S3 server that only the bed knows."""
+
+import importlib.util
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from bed import Bed, Host, end_with_parent, until
+from driving import agent_of, begin, drive, finish, nothing_is_left_on
+
+MISSING = [
+    what
+    for what, there in (
+        ("s3fs", shutil.which("s3fs")),
+        ("/dev/fuse", os.path.exists("/dev/fuse")),
+        ("the package moto[server]", importlib.util.find_spec("moto")),
+    )
+    if not there
+]
+pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"needs {', '.join(MISSING)}")
+
+PORT = 9000
+ENDPOINT = f"http://10.77.0.1:{PORT}"
+KEYS = {
+    "AWS_ACCESS_KEY_ID": "CANARY-id",
+    "AWS_SECRET_ACCESS_KEY": "CANARY-secret",
+    "AWS_ENDPOINT_URL_S3": ENDPOINT,
+}
+STORE = """
+import boto3, json, sys
+s3 = boto3.client("s3", endpoint_url=sys.argv[1], region_name="us-east-1",
+                  aws_access_key_id="a", aws_secret_access_key="b")
+for bucket, objects in json.loads(sys.argv[2]).items():
+    s3.create_bucket(Bucket=bucket)
+    for key, text in objects.items():
+        s3.put_object(Bucket=bucket, Key=key, Body=text.encode())
+found = {}
+for bucket in s3.list_buckets()["Buckets"]:
+    for entry in s3.list_objects_v2(Bucket=bucket["Name"]).get("Contents", []):
+        body = s3.get_object(Bucket=bucket["Name"], Key=entry["Key"])["Body"].read()
+        found[f"{bucket['Name']}/{entry['Key']}"] = body.decode()
+print(json.dumps(found))
+"""
+
+
+class Store:
+    """The S3 server at the desk."""
+
+    def __init__(self, bed: Bed, folder: Path) -> None:
+        self.bed = bed
+        self.env = {k: v for k, v in os.environ.items() if not k.startswith("AWS_")}
+        self.env |= {"RES_OPTIONS": "timeout:1 attempts:1", "AWS_EC2_METADATA_DISABLED": "true"}
+        self.log = folder / "store.log"
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                bed.desk([sys.executable, "-m", "moto.server", "-H", "10.77.0.1", "-p", str(PORT)]),
+                env=self.env,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                preexec_fn=end_with_parent,
+            )
+        until(lambda: b"Running on" in self.log.read_bytes(), 60, "the S3 server is up")
+
+    def exchange(self, buckets: dict[str, dict[str, str]] | None = None) -> dict[str, str]:
+        """Makes buckets with objects; all objects that there are then, by "bucket/key"."""
+        done = subprocess.run(
+            self.bed.desk([sys.executable, "-c", STORE, ENDPOINT, json.dumps(buckets or {})]),
+            env=self.env,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        found: dict[str, str] = json.loads(done.stdout)
+        return found
+
+
+@pytest.fixture(scope="module")
+def store(bed: Bed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    store = Store(bed, tmp_path_factory.mktemp("store"))
+    store.exchange({"models": {"small/a.txt": "hello", "large/b.txt": "world"}, "results": {}})
+    yield store
+    store.process.kill()
+    store.process.wait(10)
+
+
+@pytest.fixture(scope="module")
+def hosts(bed: Bed) -> list[Host]:
+    return bed.add("v0", "v1", "v2")
+
+
+def mounts(host: Host) -> str:
+    return host.run("grep -E ' fuse\\.| /own ' /proc/mounts").stdout
+
+
+PROGRAM = """
+class Own:
+    mount_path = "/own"
+    def install_commands(self):
+        return ["true"]
+    def mount_commands(self):
+        return ["mount -t tmpfs own /own", "echo mine >/own/file"]
+
+@sky.compute
+def look():
+    try:
+        open("/data/new.txt", "w")
+        writing = "allowed"
+    except OSError as error:
+        writing = error.strerror
+    seen = [open(f"/proc/{pid}/cmdline").read() for pid in os.listdir("/proc") if pid.isdigit()]
+    return (os.listdir("/data"), open("/data/a.txt").read(), writing, open("/own/file").read(),
+            [line for line in seen if "CANARY" in line])
+
+@sky.compute
+def save(text):
+    with open(f"/out/{sky.instance_info().node}.txt", "w") as file:
+        file.write(text)
+
+steps = []
+def note(event):
+    if isinstance(event, sky.BootstrapProgress):
+        steps.append(event.step)
+
+volumes = [sky.S3Volume("/data", "models", "small/"),
+           sky.S3Volume("/out", "results", read_only=False), Own()]
+with pool(2, volume=volumes, on_event=note) as p:
+    tell(first=look() @ p)
+    save("saved") @ p
+    tell(later=look() @ p, steps=steps)
+"""
+
+
+def test_buckets_are_directories_for_the_life_of_the_pool(
+    bed: Bed, hosts: list[Host], store: Store, tmp_path: Path
+) -> None:
+    facts = drive(bed, PROGRAM, hosts[:2], tmp_path, env=KEYS).facts
+    seen = [["a.txt"], "hello", "Read-only file system", "mine\n", []]
+    assert facts["first"] == [seen, seen]
+    assert facts["later"] == [seen, seen]
+    assert facts["steps"].count("volumes") == 2
+    nothing_is_left_on(hosts)
+    assert [mounts(host) for host in hosts] == ["", "", ""]
+    found = store.exchange()
+    assert found["results/0.txt"] == found["results/1.txt"] == "saved"
+    assert "models/small/new.txt" not in found
+    for host in hosts:
+        for root in (host.home / "root", host.home / "upper"):
+            for path in root.rglob("*"):
+                if path.is_file() and not path.is_symlink():
+                    assert b"CANARY" not in path.read_bytes(), path
+
+
+def test_a_bucket_that_is_not_there_is_named_with_its_endpoint(
+    bed: Bed, hosts: list[Host], store: Store, tmp_path: Path
+) -> None:
+    told = drive(
+        bed,
+        """
+        try:
+            with pool(1, volume={"/data": "s3://no-such-bucket/part"}) as p:
+                tell(text="opened")
+        except sky.ProvisioningError as error:
+            tell(text=str(error))
+        """,
+        hosts[:1],
+        tmp_path,
+        env=KEYS,
+    )
+    text = told.facts["text"]
+    assert "failed in step 'volumes'" in text, text
+    assert f"the bucket no-such-bucket:/part at {ENDPOINT} cannot be mounted at /data" in text, text
+    assert "not found" in text, "s3fs's own words"
+    nothing_is_left_on(hosts[:1])
+    assert mounts(hosts[0]) == ""
+
+
+def test_a_mount_whose_agent_was_killed_is_no_obstacle(
+    bed: Bed, hosts: list[Host], store: Store, tmp_path: Path
+) -> None:
+    program = """
+        import threading
+
+        @sky.compute
+        def read():
+            return open("/data/a.txt").read()
+
+        with pool(1, volume={"/data": "s3://models/small"}) as p:
+            tell(first=read() >> p)
+            print("GO", flush=True)
+            while not os.path.exists("go"):
+                threading.Event().wait(0.05)
+            tell(second=read() >> p)
+        """
+    for kill in (True, False):
+        driver = begin(bed, program, [hosts[2], hosts[1]], tmp_path, env=KEYS)
+        assert driver.stdout is not None
+        for line in driver.stdout:
+            if line == "GO\n":
+                break
+        if kill:
+            os.kill(agent_of(hosts[2]), signal.SIGKILL)
+        (tmp_path / "go").touch()
+        told = finish(driver)
+        assert told.code == 0, told.err
+        assert told.facts["second"] == "hello"
+        nothing_is_left_on(hosts)
+    assert [mounts(host) for host in hosts] == ["", "", ""]
