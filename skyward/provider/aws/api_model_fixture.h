@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -139,13 +138,6 @@ class ApiModel {
       if (required == name) return true;
     }
     return false;
-  }
-
-  // Digits where the pattern has a 0, elsewhere the same.
-  static bool looks_like(const std::string& value, std::string_view pattern) {
-    return std::ranges::equal(value, pattern, [](char is, char wanted) {
-      return wanted == '0' ? is >= '0' && is <= '9' : is == wanted;
-    });
   }
 
   void judge_text(const std::string& value, const nlohmann::json& shape, const std::string& path) {
