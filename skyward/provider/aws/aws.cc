@@ -47,12 +47,17 @@ std::string setting_of(const ProviderSpec& spec, const char* name) {
   return found == spec.settings.end() ? std::string() : found->second;
 }
 
+Duration request_timeout(const ProviderSpec& spec) {
+  const std::string given = setting_of(spec, "request_timeout");
+  return given.empty() ? Duration(30s) : from_seconds(std::max(1.0, std::stod(given)));
+}
+
 class AwsProvider final : public Provider {
  public:
   AwsProvider(World world, Configuration configuration, ProviderSpec spec, std::string region)
       : world_(std::move(world)),
         spec_(std::move(spec)),
-        client_(world_, std::move(configuration), std::move(region)) {}
+        client_(world_, std::move(configuration), std::move(region), request_timeout(spec_)) {}
 
   std::string_view name() const override { return "aws"; }
   Capabilities capabilities() const override {
@@ -507,8 +512,14 @@ Error AwsProvider::explain(const Instance& instance, Error error) {
   const std::scoped_lock lock(mutex_);
   for (const auto& [id, plan] : plans_) {
     if (!plan.known_hosts.contains(instance.id)) continue;
-    return explain_ssh_error(target_of(instance, plan.boot.user), ssh_options(plan, instance.id),
-                             std::move(error));
+    Error told = explain_ssh_error(target_of(instance, plan.boot.user),
+                                   ssh_options(plan, instance.id), std::move(error));
+    if (told.message.contains("does not answer")) {
+      told.hint +=
+          "; the pool's security group admits this computer by the address that it had when the "
+          "pool opened";
+    }
+    return told;
   }
   return error;
 }

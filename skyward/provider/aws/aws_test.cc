@@ -191,6 +191,11 @@ TEST_F(AwsTest, TheWayToAMachineIsPinnedToItsKey) {
   EXPECT_THAT(bootstrap.script, HasSubstr("touch /run/skyward/claimed"));
   EXPECT_THAT(bootstrap.end_command,
               ::testing::ElementsAre("sudo", "-n", "/usr/local/sbin/skyward-end"));
+  const Error error = aws->explain(
+      instances->front(),
+      {ErrorKind::lost, "ssh: connect to host 203.0.113.9 port 22: Connection timed out", ""});
+  EXPECT_THAT(error.message, HasSubstr("ubuntu@203.0.113.9 does not answer"));
+  EXPECT_THAT(error.hint, HasSubstr("the address that it had when the pool opened"));
   // What stays on this disk has no host key: whoever has one can pretend to be the machine.
   for (const auto& file : std::filesystem::recursive_directory_iterator(home_ + "/state")) {
     if (!file.is_regular_file() || file.path().filename() == "login") continue;

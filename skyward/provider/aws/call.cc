@@ -1,5 +1,6 @@
 #include "skyward/provider/aws/call.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <chrono>
@@ -10,6 +11,8 @@
 namespace skyward::provider::aws {
 
 namespace {
+
+constexpr int kMostLateAnswers = 3;
 
 // Seconds since 1970 of "Tue, 14 Nov 2023 22:13:20 GMT".
 std::optional<std::int64_t> parse_http_date(std::string_view text) {
@@ -85,10 +88,15 @@ ApiResult<io::HttpReply> send_call(const World& world, const Call& call, const K
                                    ClockOffset& clock, const RetryRules& rules, Time deadline) {
   Retries retries(world, rules, deadline);
   bool clock_was_set = false;
+  int late_answers = 0;
   while (true) {
-    Result<io::HttpReply> reply = world.http->send(to_request(world, call, keys, clock), deadline);
+    const Time until = std::min(deadline, world.now() + call.time_limit);
+    Result<io::HttpReply> reply = world.http->send(to_request(world, call, keys, clock), until);
     if (!reply) {
-      const bool passing = reply.error().kind == ErrorKind::unavailable;
+      // An answer that did not come in its time may come to the next try.
+      const bool late = reply.error().kind == ErrorKind::timeout && world.now() < deadline &&
+                        ++late_answers < kMostLateAnswers;
+      const bool passing = reply.error().kind == ErrorKind::unavailable || late;
       if (passing && retries.again()) continue;
       return std::unexpected(no_answer(reply.error()));
     }

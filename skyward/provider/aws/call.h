@@ -26,6 +26,7 @@ struct Call {
   std::string body{};
   bool direct = false;  // past every proxy
   std::string ca_file{};
+  Duration time_limit = std::chrono::seconds(30);  // of one try
 };
 
 // How far Amazon's clock is ahead of ours, as learnt from a refusal.

@@ -58,6 +58,7 @@ ApiResult<io::HttpReply> Client::send(Call call, std::string_view service, Time 
     }
   }
   call.signing_name = service;
+  call.time_limit = request_timeout_;
   call.ca_file = setting(world_, configuration_, "AWS_CA_BUNDLE", "ca_bundle");
   for (bool renewed = false;; renewed = true) {
     const Result<Credentials> credentials = this->credentials(deadline);

@@ -18,10 +18,12 @@ namespace skyward::provider::aws {
 
 class Client {
  public:
-  Client(World world, Configuration configuration, std::string region)
+  Client(World world, Configuration configuration, std::string region,
+         Duration request_timeout = std::chrono::seconds(30))
       : world_(std::move(world)),
         configuration_(std::move(configuration)),
-        region_(std::move(region)) {}
+        region_(std::move(region)),
+        request_timeout_(request_timeout) {}
 
   const World& world() const { return world_; }
   const Configuration& configuration() const { return configuration_; }
@@ -44,6 +46,7 @@ class Client {
   World world_;
   Configuration configuration_;
   std::string region_;
+  Duration request_timeout_;  // of one try
   std::optional<Credentials> credentials_;
   ClockOffset clock_;
 };

@@ -70,12 +70,11 @@ void look_into_launching(Client& client, const Tell& tell, Time deadline) {
                    {"MaxCount", "1"}},
                   deadline)));
   if (vpc && !vpc->empty()) {
-    tell(judge_dry_run("CreateSecurityGroup",
-                       api.dry_run("CreateSecurityGroup",
-                                   {{"GroupName", "skyward-check"},
-                                    {"GroupDescription", "Only asks whether it would be allowed"},
-                                    {"VpcId", *vpc}},
-                                   deadline)));
+    tell(judge_dry_run("CreateSecurityGroup", api.dry_run("CreateSecurityGroup",
+                                                          {{"GroupName", "skyward-check"},
+                                                           {"GroupDescription", "skyward-check"},
+                                                           {"VpcId", *vpc}},
+                                                          deadline)));
   }
 }
 

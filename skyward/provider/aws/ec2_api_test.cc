@@ -158,6 +158,24 @@ TEST_F(Ec2, AListIsReadToItsLastPage) {
   EXPECT_THAT(last().body, HasSubstr("StartTime=2023-11-14T22%3A13%3A20Z"));
 }
 
+TEST_F(Ec2, AnAnswerThatIsLateIsAskedForAgain) {
+  int tries = 0;
+  int late = 2;
+  fixture_.http->answer = [&](const io::HttpRequest&) -> Result<io::HttpReply> {
+    fixture_.now += std::chrono::seconds(30);
+    if (++tries <= late) return fail(ErrorKind::timeout, "no answer in time");
+    return io::HttpReply{.status = 200, .headers = {}, .body = "<R/>"};
+  };
+  EXPECT_TRUE(api_.describe_regions(fixture_.now + std::chrono::seconds(300)));
+  EXPECT_EQ(tries, 3);
+  late = 100;
+  tries = 0;
+  const auto never = api_.describe_regions(fixture_.now + std::chrono::seconds(300));
+  ASSERT_FALSE(never);
+  EXPECT_EQ(never.error().kind, ErrorKind::timeout);
+  EXPECT_EQ(tries, 3);
+}
+
 TEST_F(Ec2, DevicesOfTypes) {
   reply("DescribeInstanceTypes", 200, R"(<R><instanceTypeSet>
 <item><instanceType>p4d.24xlarge</instanceType><vCpuInfo><defaultVCpus>96</defaultVCpus></vCpuInfo>

@@ -39,8 +39,7 @@ Result<std::string> make_group(Client& client, Ledger& ledger, const std::string
                           .asked_s = client.world().wall_s()};
   if (Status status = ledger.ask(entry); !status) return fail(status);
   Ec2Api api(client);
-  const auto made = api.create_security_group(name, vpc, "SSH to the machines of one Skyward pool",
-                                              tags, deadline);
+  const auto made = api.create_security_group(name, vpc, name, tags, deadline);
   std::string id = made.value_or("");
   if (!made && made.error().code == "InvalidGroup.Duplicate") {
     // An earlier try of this very request was heard.
