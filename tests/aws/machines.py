@@ -65,7 +65,8 @@ class Machines:
             "StrictModes no\nUsePAM no\nPasswordAuthentication no\nPermitRootLogin yes\n"
             f"PidFile none\nLogLevel ERROR\nMaxStartups 100\n"
             f"SetEnv HOME={home}/home XDG_CACHE_HOME={home}/cache XDG_RUNTIME_DIR={home}"
-            f" {MARK}={instance.id}\n"
+            # Nobody asks for a metadata service: this machine may have a real one.
+            f" {MARK}={instance.id} AWS_EC2_METADATA_DISABLED=true\n"
         )
         Path("/run/sshd").mkdir(exist_ok=True)
         self.sshds[instance.id] = subprocess.Popen(

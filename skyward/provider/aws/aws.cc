@@ -66,6 +66,7 @@ class AwsProvider final : public Provider {
             .descriptors = false,
             .root = true,
             .stop_ends_billing = true,
+            .preemption = "ec2",
             .greet_timeout = kGreetTimeout};
   }
 
@@ -145,12 +146,6 @@ Status AwsProvider::check(const PoolSpec& spec) {
                 fmt::format("this installation brings an agent for {} machines, not for {}",
                             agent_architecture(), spec.architecture),
                 "leave architecture out, or open the pool from a machine of that kind");
-  }
-  if (!spec.volumes.empty()) {
-    return fail(ErrorKind::unsupported,
-                fmt::format("volumes (here {}) cannot be mounted on AWS machines yet",
-                            spec.volumes.front().mount_path),
-                "leave them out; tasks can read the bucket itself");
   }
   if (setting_of(spec_, "use_ssm") == "true") {
     return fail(ErrorKind::unsupported,
