@@ -22,7 +22,6 @@ namespace skyward::provider::aws {
 namespace {
 
 using namespace std::chrono_literals;
-using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
