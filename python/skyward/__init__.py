@@ -178,10 +178,12 @@ _SUBMODULES = {
 # Not in __all__, so that `from skyward import *` leaves the builtins alone; `skyward.TimeoutError`
 # works.
 _SHADOWS_BUILTIN = {"ConnectionError", "TimeoutError"}
-__all__ = ["__version__", *sorted({*_MODULE_OF, *_SUBMODULES} - _SHADOWS_BUILTIN)]  # noqa: PLE0604
 
-
-if not TYPE_CHECKING:
+if not TYPE_CHECKING:  # a type checker goes by the imports above
+    __all__ = [  # noqa: PLE0604
+        "__version__",
+        *sorted({*_MODULE_OF, *_SUBMODULES} - _SHADOWS_BUILTIN),
+    ]
 
     def __getattr__(name):
         from importlib import import_module

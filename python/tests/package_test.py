@@ -116,6 +116,16 @@ async def later(pool: sky.ComputePool) -> None:
     assert_type(await one(1).on(pool), int)
     assert_type(await (one(1) & two("a")).on(pool), tuple[int, float])
 """
+STAR = """
+from skyward import *
+
+@compute
+def one(x: int) -> int:
+    return x
+
+def use(pool: ComputePool, gpu: NVIDIA) -> int:
+    return one(1) >> pool
+"""
 WRONG = """
 import skyward as sky
 @sky.compute
@@ -151,7 +161,7 @@ def test_types(tmp_path, monkeypatch):
         )
         return [line for line in out.splitlines() if "error:" in line]
 
-    assert check(TYPED) == []
+    assert check(TYPED) == [] and check(STAR) == []
     lines = [int(line.split(":")[1]) for line in check(WRONG)]
     wrong = [number for number, text in enumerate(WRONG.splitlines(), 1) if text]
     assert sorted(set(lines)) == [number for number in wrong if number > 5]

@@ -192,6 +192,52 @@ def test_an_included_part_of_an_example_runs(document, line, code, surroundings,
     run(part, surroundings, tmp_path)
 
 
+# ---- types -----------------------------------------------------------------------------------
+
+# Programs that a type checker refuses as they are written, and why.
+UNTYPED = {
+    "api-reference:329": "defines NVIDIA anew",
+    "api-reference:352": "y is not defined",
+    "api-reference:641": "Metrics(...) has dots",
+    "api-reference:691": "spot is text, then a number",
+    "api-reference:787": "estimator is not defined",
+    "core-concepts:153": "calls functions of other types than it says",
+}
+PRELUDE = """
+from world import *
+{names}
+import skyward as sky
+from typing import Any
+from torch.utils.data import DataLoader
+X: Any
+"""
+
+
+def test_the_programs_pass_a_type_checker(tmp_path, monkeypatch):
+    api = pytest.importorskip("mypy.api")
+    import skyward as sky
+
+    public = [name for name in sky.__all__ if name not in ("pool", "__version__")]
+    names = f"from skyward import {', '.join(public)}"
+    world = (HERE / "world.py").read_text().replace("from skyward import *", names)
+    (tmp_path / "world.py").write_text(world)
+    files = []
+    for document, line, code in (program.values for program in PROGRAMS):
+        if f"{document}:{line}" not in UNTYPED:
+            pool = "pool: ComputePool\n" if speaks_of_a_pool(code) else ""
+            files.append(tmp_path / f"{document.replace('-', '_')}_{line}.py")
+            files[-1].write_text(PRELUDE.format(names=names) + pool + code)
+    assert len(files) == len(PROGRAMS) - len(UNTYPED)
+    (tmp_path / "mypy.ini").write_text(
+        "[mypy]\nignore_missing_imports = True\nfollow_imports = silent\n"
+        "check_untyped_defs = True\ndisable_error_code = no-redef\n"
+    )
+    monkeypatch.setenv("MYPYPATH", str(Path(sky.__file__).parent.parent))
+    monkeypatch.chdir(tmp_path)
+    out, errors, _ = api.run(["--config-file=mypy.ini", "--no-error-summary", *map(str, files)])
+    assert (out, errors) == ("", "")
+
+
 # ---- shapes -------------------------------------------------------------------------------------
 
 
