@@ -63,7 +63,7 @@ CloudDials draw_cloud(Random& random) {
   if (random.chance(0.5)) cloud.death_mean = random.between(Duration{2s}, Duration{300s});
   if (random.chance(0.3)) cloud.agent_death_mean = random.between(Duration{2s}, Duration{120s});
   if (random.chance(0.3)) {
-    cloud.recall_mean = random.between(Duration{1s}, Duration{120s});
+    cloud.recall_mean = random.between(Duration{1s}, Duration{30s});
     cloud.notice_max = random.between(Duration{}, Duration{120s});
   }
   return cloud;
