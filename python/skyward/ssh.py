@@ -3,7 +3,7 @@
 import os
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -44,12 +44,17 @@ class SSH:
     port: int | None = None
     identity_file: _Path | None = None
     jump: str | Sequence[str] | None = None
-    host_keys: _Path | Sequence[str] | Mapping[str, str] | None = None
+    host_keys: _Path | Sequence[str] | Mapping[str, str] | None = field(default=None, hash=False)
     config: _Path | None = None
     preemption: str | None = None
 
     name: ClassVar[str] = "ssh"
     remote: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        for name in ("hosts", "jump"):
+            if isinstance(value := getattr(self, name), list):
+                object.__setattr__(self, name, tuple(value))
 
     def settings(self) -> dict[str, str]:
         """What the engine's provider needs to know, as text. Raises ConfigurationError."""

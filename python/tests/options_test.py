@@ -189,6 +189,7 @@ def test_other_nonsense(make, says):
 def test_values_of_all_kinds_can_be_kept_apart_and_put_into_sets():
     values = [
         sky.Command([["sh", "-c"]]),
+        sky.SSH(hosts=["a", "b"], jump=["c"], host_keys={"a": "key"}),
         sky.AWS(),
         sky.Local(),
         Spot.Percent(0.5),
