@@ -310,6 +310,7 @@ def test_times_of_a_bare_and_of_a_warm_host(bed: Bed, tmp_path: Path) -> None:
     table = warm.out + warm.err
     for phase in ("connect", "environment", "workers"):
         assert re.search(rf"{phase} +\d+\.\d+ s", table), table
+    assert re.search(r"first call \d", table), table
 
 
 def time_of_login(bed: Bed, host: Host) -> float:
