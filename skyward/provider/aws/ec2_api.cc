@@ -191,6 +191,14 @@ Parameters launch_parameters(const LaunchRequest& request) {
   return parameters;
 }
 
+// Accounts are good for one of these worlds alone.
+std::string_view partition_of(std::string_view region) {
+  for (const std::string_view start : {"cn-", "us-gov-", "us-iso"}) {
+    if (region.starts_with(start)) return start;
+  }
+  return "aws";
+}
+
 ApiResult<void> nothing(const ApiResult<XmlElement>& reply) {
   if (!reply) return std::unexpected(reply.error());
   return {};
@@ -267,9 +275,12 @@ ApiResult<std::vector<SpotPrice>> Ec2Api::describe_spot_prices(
 }
 
 ApiResult<std::vector<std::string>> Ec2Api::describe_regions(Time deadline) {
-  return list<std::string>(
-      "DescribeRegions", {}, "regionInfo", deadline,
-      [](const XmlElement& item, auto& out) { out.push_back(item.value("regionName")); });
+  const std::string_view partition = partition_of(client_.region());
+  return list<std::string>("DescribeRegions", {}, "regionInfo", deadline,
+                           [&](const XmlElement& item, auto& out) {
+                             const std::string name = item.value("regionName");
+                             if (partition_of(name) == partition) out.push_back(name);
+                           });
 }
 
 ApiResult<MachineImage> Ec2Api::describe_image(const std::string& id, Time deadline) {

@@ -119,6 +119,7 @@ class Ec2Api {
   // The current prices of Linux machines, by zone.
   ApiResult<std::vector<SpotPrice>> describe_spot_prices(const std::vector<std::string>& types,
                                                          Time deadline);
+  // Those that the account may use, of this region's partition.
   ApiResult<std::vector<std::string>> describe_regions(Time deadline);
   ApiResult<MachineImage> describe_image(const std::string& id, Time deadline);
   // Empty when the region has no default network.

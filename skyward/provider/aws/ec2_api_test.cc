@@ -176,6 +176,13 @@ TEST_F(Ec2, AnAnswerThatIsLateIsAskedForAgain) {
   EXPECT_EQ(tries, 3);
 }
 
+TEST_F(Ec2, RegionsOfOtherPartitionsAreNobodysHere) {
+  reply("DescribeRegions", 200,
+        "<R><regionInfo><item><regionName>us-east-1</regionName></item><item><regionName>cn-north-1"
+        "</regionName></item><item><regionName>us-gov-west-1</regionName></item></regionInfo></R>");
+  EXPECT_THAT(api_.describe_regions(kNever).value(), ElementsAre("us-east-1"));
+}
+
 TEST_F(Ec2, DevicesOfTypes) {
   reply("DescribeInstanceTypes", 200, R"(<R><instanceTypeSet>
 <item><instanceType>p4d.24xlarge</instanceType><vCpuInfo><defaultVCpus>96</defaultVCpus></vCpuInfo>
