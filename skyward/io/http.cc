@@ -2,7 +2,6 @@
 
 #define CURL_DISABLE_TYPECHECK
 #include <curl/curl.h>
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include <chrono>
 
 #include "skyward/io/event_loop.h"
+#include "skyward/io/shared_library.h"
 #include "skyward/io/sigpipe_guard.h"
 
 namespace skyward::io {
@@ -38,31 +38,20 @@ struct Curl {
   bool ready = false;
 };
 
-template <typename Function>
-bool find(void* library, const char* name, Function& function) {
-  function = reinterpret_cast<Function>(::dlsym(library, name));
-  return function != nullptr;
-}
-
-// The library stays loaded until the process ends: it may have threads and at-exit code of its own.
 Curl load_curl() {
   Curl curl;
-  void* library = nullptr;
-  for (const char* name : {"libcurl.so.4", "libcurl-gnutls.so.4"}) {
-    library = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
-    if (library != nullptr) break;
-  }
+  void* library = load_library({"libcurl.so.4", "libcurl-gnutls.so.4"});
   if (library == nullptr) return curl;
-  curl.ready = find(library, "curl_global_init", curl.global_init) &&
-               find(library, "curl_easy_init", curl.easy_init) &&
-               find(library, "curl_easy_reset", curl.easy_reset) &&
-               find(library, "curl_easy_cleanup", curl.easy_cleanup) &&
-               find(library, "curl_easy_setopt", curl.easy_setopt) &&
-               find(library, "curl_easy_getinfo", curl.easy_getinfo) &&
-               find(library, "curl_easy_perform", curl.easy_perform) &&
-               find(library, "curl_easy_strerror", curl.easy_strerror) &&
-               find(library, "curl_slist_append", curl.slist_append) &&
-               find(library, "curl_slist_free_all", curl.slist_free_all) &&
+  curl.ready = find_symbol(library, "curl_global_init", curl.global_init) &&
+               find_symbol(library, "curl_easy_init", curl.easy_init) &&
+               find_symbol(library, "curl_easy_reset", curl.easy_reset) &&
+               find_symbol(library, "curl_easy_cleanup", curl.easy_cleanup) &&
+               find_symbol(library, "curl_easy_setopt", curl.easy_setopt) &&
+               find_symbol(library, "curl_easy_getinfo", curl.easy_getinfo) &&
+               find_symbol(library, "curl_easy_perform", curl.easy_perform) &&
+               find_symbol(library, "curl_easy_strerror", curl.easy_strerror) &&
+               find_symbol(library, "curl_slist_append", curl.slist_append) &&
+               find_symbol(library, "curl_slist_free_all", curl.slist_free_all) &&
                curl.global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
   return curl;
 }

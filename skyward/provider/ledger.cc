@@ -1,6 +1,5 @@
 #include "skyward/provider/ledger.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 #include <sqlite3.h>
 
@@ -11,6 +10,7 @@
 #include <variant>
 
 #include "skyward/io/private_directory.h"
+#include "skyward/io/shared_library.h"
 
 namespace skyward::provider {
 
@@ -35,30 +35,24 @@ struct Sqlite {
   bool ready = false;
 };
 
-template <typename Function>
-bool find(void* library, const char* name, Function& function) {
-  function = reinterpret_cast<Function>(::dlsym(library, name));
-  return function != nullptr;
-}
-
 Sqlite load_sqlite() {
   Sqlite sqlite;
-  void* library = ::dlopen("libsqlite3.so.0", RTLD_NOW | RTLD_LOCAL);
+  void* library = io::load_library({"libsqlite3.so.0"});
   if (library == nullptr) return sqlite;
-  sqlite.ready = find(library, "sqlite3_open_v2", sqlite.open_v2) &&
-                 find(library, "sqlite3_close_v2", sqlite.close_v2) &&
-                 find(library, "sqlite3_exec", sqlite.exec) &&
-                 find(library, "sqlite3_errmsg", sqlite.errmsg) &&
-                 find(library, "sqlite3_busy_timeout", sqlite.busy_timeout) &&
-                 find(library, "sqlite3_prepare_v2", sqlite.prepare_v2) &&
-                 find(library, "sqlite3_bind_text", sqlite.bind_text) &&
-                 find(library, "sqlite3_bind_int64", sqlite.bind_int64) &&
-                 find(library, "sqlite3_bind_null", sqlite.bind_null) &&
-                 find(library, "sqlite3_step", sqlite.step) &&
-                 find(library, "sqlite3_column_text", sqlite.column_text) &&
-                 find(library, "sqlite3_column_int64", sqlite.column_int64) &&
-                 find(library, "sqlite3_column_type", sqlite.column_type) &&
-                 find(library, "sqlite3_finalize", sqlite.finalize);
+  sqlite.ready = io::find_symbol(library, "sqlite3_open_v2", sqlite.open_v2) &&
+                 io::find_symbol(library, "sqlite3_close_v2", sqlite.close_v2) &&
+                 io::find_symbol(library, "sqlite3_exec", sqlite.exec) &&
+                 io::find_symbol(library, "sqlite3_errmsg", sqlite.errmsg) &&
+                 io::find_symbol(library, "sqlite3_busy_timeout", sqlite.busy_timeout) &&
+                 io::find_symbol(library, "sqlite3_prepare_v2", sqlite.prepare_v2) &&
+                 io::find_symbol(library, "sqlite3_bind_text", sqlite.bind_text) &&
+                 io::find_symbol(library, "sqlite3_bind_int64", sqlite.bind_int64) &&
+                 io::find_symbol(library, "sqlite3_bind_null", sqlite.bind_null) &&
+                 io::find_symbol(library, "sqlite3_step", sqlite.step) &&
+                 io::find_symbol(library, "sqlite3_column_text", sqlite.column_text) &&
+                 io::find_symbol(library, "sqlite3_column_int64", sqlite.column_int64) &&
+                 io::find_symbol(library, "sqlite3_column_type", sqlite.column_type) &&
+                 io::find_symbol(library, "sqlite3_finalize", sqlite.finalize);
   return sqlite;
 }
 

@@ -9,16 +9,14 @@
 
 #include "skyward/base/bytes.h"
 #include "skyward/base/hash.h"
-#include "skyward/io/process.h"
 #include "skyward/provider/local/environment.h"
+#include "skyward/provider/pip_settings.h"
 #include "skyward/provider/volume_script.h"
 #include "skyward/spec/image.h"
 
 namespace skyward::provider {
 
 namespace {
-
-constexpr Duration kLookupTimeout = std::chrono::seconds(10);
 
 // Where everything is kept on a node, for bash and for sh.
 constexpr std::string_view kRoot = "root=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/skyward\n";
@@ -180,16 +178,6 @@ Result<Upload> upload_of(const std::string& path) {
   return Upload{.path = path, .sha256 = to_hex(sha256(as_bytes(bytes)))};
 }
 
-// pip's settings as pip itself sees them; none without pip.
-std::map<std::string, std::string> pip_config(const std::string& python) {
-  if (!python.starts_with('/')) return {};
-  io::SpawnOptions query;
-  query.command = {python, "-m", "pip", "--disable-pip-version-check", "config", "list"};
-  const Result<io::CommandResult> answer = io::run_command(query, kLookupTimeout);
-  if (!answer || answer->status.code != 0 || answer->status.signal != 0) return {};
-  return parse_pip_config(answer->out);
-}
-
 EnvironmentRequest request_of(const PoolSpec& spec) {
   EnvironmentRequest request;
   request.pip = spec.image.pip;
@@ -200,11 +188,7 @@ EnvironmentRequest request_of(const PoolSpec& spec) {
       (request.python.empty() || request.python == "auto")) {
     request.python = client->second;
   }
-  for (const auto* variables : {&spec.image.env, &spec.env}) {
-    for (const auto& [name, value] : *variables) {
-      if (name.starts_with("UV_") || name.starts_with("PIP_")) request.variables[name] = value;
-    }
-  }
+  request.variables = steering_variables(spec);
   return request;
 }
 

@@ -14,6 +14,7 @@
 #include "skyward/io/process.h"
 #include "skyward/provider/local/devices.h"
 #include "skyward/provider/local/environment.h"
+#include "skyward/provider/pip_settings.h"
 #include "skyward/spec/accelerator_script.h"
 
 namespace skyward::provider {
@@ -22,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr Duration kLookupTimeout = std::chrono::seconds(10);  // dpkg-query, pip config
+constexpr Duration kLookupTimeout = std::chrono::seconds(10);  // dpkg-query
 constexpr std::string_view kMachine = "local";
 constexpr std::string_view kIdPrefix = "local-";
 constexpr std::size_t kIdDigits = 8;
@@ -115,7 +116,6 @@ class LocalProvider final : public Provider {
   bool needs_environment(const PoolSpec& spec) const;
   EnvironmentRequest environment_request(const PoolSpec& spec) const;
   Bootstrap plan_bootstrap(const PoolSpec& spec) const;
-  std::map<std::string, std::string> pip_config(const std::string& python) const;
   Status check_machine(const PoolSpec& spec) const;
   Result<std::vector<int>> devices_for(const PoolSpec& spec) const;
   void remove_abandoned() const;
@@ -276,22 +276,8 @@ EnvironmentRequest LocalProvider::environment_request(const PoolSpec& spec) cons
   if (by_name || request.python.empty()) request.python = wanted;
   if (request.python.empty() || request.python == "auto") request.python = std::string("3");
 
-  for (const auto* variables : {&spec.image.env, &spec.env}) {
-    for (const auto& [name, value] : *variables) {
-      if (name.starts_with("UV_") || name.starts_with("PIP_")) request.variables[name] = value;
-    }
-  }
+  request.variables = steering_variables(spec);
   return request;
-}
-
-// pip's settings as pip itself sees them; none without pip.
-std::map<std::string, std::string> LocalProvider::pip_config(const std::string& python) const {
-  if (!python.starts_with('/')) return {};
-  io::SpawnOptions query;
-  query.command = {python, "-m", "pip", "--disable-pip-version-check", "config", "list"};
-  const Result<io::CommandResult> answer = io::run_command(query, kLookupTimeout);
-  if (!answer || answer->status.code != 0 || answer->status.signal != 0) return {};
-  return parse_pip_config(answer->out);
 }
 
 Bootstrap LocalProvider::plan_bootstrap(const PoolSpec& spec) const {

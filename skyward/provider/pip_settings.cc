@@ -1,0 +1,35 @@
+#include "skyward/provider/pip_settings.h"
+
+#include <chrono>
+
+#include "skyward/io/process.h"
+#include "skyward/provider/local/environment.h"
+
+namespace skyward::provider {
+
+namespace {
+
+constexpr Duration kLookupTimeout = std::chrono::seconds(10);
+
+}  // namespace
+
+std::map<std::string, std::string> pip_config(const std::string& python) {
+  if (!python.starts_with('/')) return {};
+  io::SpawnOptions query;
+  query.command = {python, "-m", "pip", "--disable-pip-version-check", "config", "list"};
+  const Result<io::CommandResult> answer = io::run_command(query, kLookupTimeout);
+  if (!answer || answer->status.code != 0 || answer->status.signal != 0) return {};
+  return parse_pip_config(answer->out);
+}
+
+std::map<std::string, std::string> steering_variables(const PoolSpec& spec) {
+  std::map<std::string, std::string> found;
+  for (const auto* variables : {&spec.image.env, &spec.env}) {
+    for (const auto& [name, value] : *variables) {
+      if (name.starts_with("UV_") || name.starts_with("PIP_")) found[name] = value;
+    }
+  }
+  return found;
+}
+
+}  // namespace skyward::provider
