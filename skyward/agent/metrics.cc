@@ -5,10 +5,10 @@
 #include <charconv>
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <utility>
 
+#include "skyward/io/file.h"
 #include "skyward/io/process.h"
 #include "skyward/spec/accelerator.h"
 
@@ -40,10 +40,7 @@ std::optional<Number> parse_number(std::string_view text) {
   return value;
 }
 
-std::string read_file(const char* path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
+std::string read_file(const char* path) { return io::read_file(path).value_or(std::string()); }
 
 // What a program printed; nothing when there is no such program or it failed. Blocks.
 std::optional<std::string> output_of(std::vector<std::string> command) {

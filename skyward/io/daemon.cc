@@ -21,6 +21,7 @@
 #include <utility>
 
 #include "skyward/io/event_loop.h"
+#include "skyward/io/file.h"
 
 namespace skyward::io {
 
@@ -50,8 +51,8 @@ void leave(const std::string& directory, const FileDescriptor& log, const std::v
 }
 
 std::optional<pid_t> parent_of(pid_t process) {
-  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const std::string text =
+      read_file("/proc/" + std::to_string(process) + "/stat").value_or(std::string());
   const std::size_t name_end = text.rfind(')');
   if (name_end == std::string::npos || name_end + 4 >= text.size()) return std::nullopt;
   pid_t parent = 0;

@@ -10,13 +10,13 @@
 
 #include <charconv>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "skyward/io/file.h"
 #include "skyward/io/process.h"
 #include "skyward/io/start_child.h"
 
@@ -35,8 +35,8 @@ struct ProcessEntry {
 
 // "1234 (name, which may hold anything) S 1 …": state, parent; the start time is field 22.
 std::optional<ProcessEntry> read_entry(pid_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const std::string text =
+      read_file("/proc/" + std::to_string(pid) + "/stat").value_or(std::string());
   const std::size_t name_end = text.rfind(')');
   if (name_end == std::string::npos || name_end + 2 >= text.size()) return std::nullopt;
   ProcessEntry entry{.pid = pid, .state = text[name_end + 2]};
