@@ -126,6 +126,7 @@ void WorkerProcess::kill() {
 }
 
 void WorkerProcess::vanish() {
+  world_.cancel(step_);
   end_current();
   alive_ = false;
   events_.on_exit = nullptr;
