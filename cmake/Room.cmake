@@ -6,7 +6,7 @@ include(CTest)
 add_library(skyward_flags INTERFACE)
 target_compile_features(skyward_flags INTERFACE cxx_std_23)
 target_include_directories(skyward_flags INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR}/generated)
-target_compile_definitions(skyward_flags INTERFACE FMT_HEADER_ONLY=1 SKYWARD_VERSION="${PROJECT_VERSION}")
+target_compile_definitions(skyward_flags INTERFACE SKYWARD_VERSION="${PROJECT_VERSION}")
 target_compile_options(skyward_flags INTERFACE
   -Wall -Wextra -Wconversion -Wshadow -Wno-missing-field-initializers -Wno-psabi $<$<NOT:$<BOOL:${SKYWARD_NO_WERROR}>>:-Werror>)
 target_link_libraries(skyward_flags INTERFACE Threads::Threads)
