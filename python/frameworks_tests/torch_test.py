@@ -144,6 +144,22 @@ def test_a_failing_worker_fails_the_call_and_not_the_next_one(pool):
 
 
 @sky.compute
+def set_interface_of_worker_1(name):
+    """What gloo connects through; one that does not exist makes it fail."""
+    if sky.instance_info().node == 1:
+        os.environ["GLOO_SOCKET_IFNAME"] = name
+
+
+def test_a_group_that_one_worker_could_not_make_is_no_harm_to_the_next(pool, monkeypatch):
+    monkeypatch.setattr("skyward.together.GRACE_SECONDS", 2.0)
+    set_interface_of_worker_1("nosuch0") @ pool
+    with pytest.raises(sky.ExecutionError, match="nosuch0"):
+        chatter() @ pool
+    set_interface_of_worker_1("lo") @ pool
+    assert len(chatter() @ pool) == pool.nodes
+
+
+@sky.compute
 @sky.distributed.torch(backend="gloo")
 def count_down(start):
     import torch

@@ -58,14 +58,3 @@ def test_program_that_is_not_there_is_a_failure(tmp_path: Path) -> None:
         "</testsuite>"
     )
     assert count_ctest(junit, tmp_path) == Count(failed=1)
-
-
-def test_a_case_that_was_run_again_counts_as_it_ended(tmp_path: Path) -> None:
-    file = tmp_path / "again.xml"
-    once = '<testcase classname="t" name="a"/>'
-    file.write_text(f"<testsuite>{once}{once}</testsuite>")
-    assert count_file(file) == Count(passed=1)
-    file.write_text(
-        f'<testsuite>{once}<testcase classname="t" name="a"><failure/></testcase></testsuite>'
-    )
-    assert count_file(file) == Count(failed=1)

@@ -35,10 +35,12 @@ def session(info: InstanceInfo, backend: str | None, timeout: float, name: str) 
             is_master=head,
             timeout=timedelta(seconds=timeout),
         )
-        dist.init_process_group(
-            chosen, store=store, rank=info.global_worker_index, world_size=info.total_workers
-        )
         try:
+            dist.init_process_group(
+                chosen, store=store, rank=info.global_worker_index, world_size=info.total_workers
+            )
+            # Who fails at once and goes would take along the group that others still make.
+            meet(info, f"{name}() of torch, connected", timeout)
             yield
         finally:
             del store
@@ -49,6 +51,9 @@ def _release(dist: Any) -> None:
     """The next call begins with nothing: accelerate remembers the group in its classes."""
     if dist.is_initialized():  # not destroyed by the function itself
         dist.destroy_process_group()
+    # The workers of a group find each other by a number that each counts up by itself, also for a
+    # group that came to nothing: here, while another worker had its group, or never began.
+    dist.distributed_c10d._world.group_count = 0
     accelerate = sys.modules.get("accelerate.state")
     if accelerate is not None:
         accelerate.AcceleratorState._reset_state(reset_partial_state=True)
