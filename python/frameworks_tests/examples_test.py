@@ -24,6 +24,7 @@ FOLDER = pathlib.Path(__file__).resolve().parent.parent.parent / "examples"
         "guides/07_keras_training",
         "guides/08_huggingface_finetuning",
         "guides/15_torch_model_roundtrip",
+        "guides/19_fsdp_huggingface",
     ],
 )
 def test_example(name, tmp_path):

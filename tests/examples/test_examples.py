@@ -26,19 +26,26 @@ FRAMEWORKS = {
     "guides/07_keras_training",
     "guides/08_huggingface_finetuning",
     "guides/15_torch_model_roundtrip",
+    "guides/19_fsdp_huggingface",
 }
-H100 = {"name": "NVIDIA H100 80GB HBM3", "mib": 81559, "mig": None, "busy": False}
+# What this machine plays to have.
+PLAYED = {
+    "guides/18_nvidia_mig": {"name": "NVIDIA H100 80GB HBM3", "mib": 81559},
+    "guides/20_fractional_gpus": {"name": "Tesla T4", "mib": 15360},
+}
+SHORTER = {"guides/16_cuml_acceleration": ["4000"]}
 
 
 @pytest.mark.parametrize("name", [name for name in PROGRAMS if name not in FRAMEWORKS])
 def test_example(name: str, tmp_path: Path) -> None:
     played = {}
-    if name == "guides/18_nvidia_mig":  # this machine may have no H100
-        (tmp_path / "gpus.json").write_text(json.dumps([H100]))
+    if name in PLAYED:
+        gpu = {**PLAYED[name], "mig": None, "busy": False}
+        (tmp_path / "gpus.json").write_text(json.dumps([gpu]))
         played["PATH"] = f"{ROOT / 'python/tests/gpus'}:{os.environ['PATH']}"
         played["FAKE_GPUS"] = str(tmp_path / "gpus.json")
     done = subprocess.run(
-        [sys.executable, str(PROGRAMS[name])],
+        [sys.executable, str(PROGRAMS[name]), *SHORTER.get(name, [])],
         cwd=tmp_path,
         env={**os.environ, "SKYWARD_PROVIDER": "local", **played},
         capture_output=True,
