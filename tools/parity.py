@@ -31,6 +31,7 @@ TWINS = {
     "is_head": "InstanceInfo::is_head",
     "lazy": "compute",
     "select_instances": "rank_offers",
+    "DEFAULT_IMAGE": "Image",
     "DistributedSampler": "shard_indices",
     "Worker": "PoolOptions::concurrency",
 }

@@ -98,6 +98,7 @@ if TYPE_CHECKING:
     from skyward.function import compute as compute
     from skyward.function import gather as gather
     from skyward.function import lazy as lazy
+    from skyward.image import DEFAULT_IMAGE as DEFAULT_IMAGE
     from skyward.image import Image as Image
     from skyward.instances import ComputeSpec as ComputeSpec
     from skyward.instances import ExitedInstance as ExitedInstance
@@ -148,7 +149,7 @@ _MODULE_OF = {
         ),
         "executor": "Executor",
         "function": "ComputeFunction PendingBatch PendingCompute compute gather lazy",
-        "image": "Image",
+        "image": "DEFAULT_IMAGE Image",
         "instances": (
             "ComputeSpec ExitedInstance Instance InstanceSpec select_instance select_instances"
         ),

@@ -2,6 +2,7 @@
 
 train(data) >> pool                     one worker, the result
 train(data) @ pool                      every worker, a tuple in rank order
+train(data) > pool                      one worker; a future, at once
 (f() & g()) >> pool                     at the same time, a tuple in the order written
 gather(*[f(x) for x in data]) >> pool   the same for any number
 gather(*calls, stream=True) >> pool     an iterator: each answer as it comes
@@ -11,10 +12,12 @@ await train(data).on(pool)              from asyncio
 from collections.abc import Awaitable, Callable, Generator, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial, update_wrapper
+from inspect import isasyncgenfunction, iscoroutinefunction
 from types import ModuleType
 from typing import (
     TYPE_CHECKING,
     Any,
+    Concatenate,
     Generic,
     Literal,
     ParamSpec,
@@ -25,13 +28,16 @@ from typing import (
     overload,
 )
 
-from skyward.exceptions import ConfigurationError
+from skyward.exceptions import ConfigurationError, ConfigurationTypeError
 from skyward.pool_block import resolve
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from skyward.pool import ComputePool
 
 P = ParamSpec("P")
+Q = ParamSpec("Q")
 R = TypeVar("R", covariant=True)
 S = TypeVar("S")
 Ts = TypeVarTuple("Ts")
@@ -62,6 +68,18 @@ class ComputeFunction(Generic[P, R]):
             return
         raise AttributeError("a ComputeFunction is immutable; decorate the function again")
 
+    @overload
+    def __get__(self, instance: None, owner: Any = None) -> "ComputeFunction[P, R]": ...
+    @overload
+    def __get__(
+        self: "ComputeFunction[Concatenate[Any, Q], S]", instance: object, owner: Any = None
+    ) -> "ComputeFunction[Q, S]": ...
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        """A method of an object: the object travels along as the first argument."""
+        if instance is None:
+            return self
+        return self.with_function(update_wrapper(partial(self._fn, instance), self._fn))
+
     @property
     def local(self) -> Callable[P, R]:
         """The function itself: calling it runs it here, now."""
@@ -78,6 +96,9 @@ class ComputeFunction(Generic[P, R]):
 
         def __rshift__(self, other: Any) -> Any:
             raise self._not_called(f"{self.__name__}(…) >> pool")
+
+        def __gt__(self, other: Any) -> Any:
+            raise self._not_called(f"{self.__name__}(…) > pool")
 
         def __matmul__(self, other: Any) -> Any:
             raise self._not_called(f"{self.__name__}(…) @ pool")
@@ -124,6 +145,12 @@ def compute_with(fn: Any, timeout: float | None, retries: int) -> "ComputeFuncti
         return ComputeFunction(
             fn.local, timeout if timeout is not None else fn._timeout, retries or fn._retries
         )
+    if iscoroutinefunction(fn) or isasyncgenfunction(fn):
+        raise ConfigurationTypeError(
+            f"@compute: {name_of(fn)} is async, and a worker makes one plain call at a time; leave"
+            " async out, or call asyncio.run(…) inside. To wait for an answer with await:"
+            f" await {name_of(fn)}(…).on(pool)"
+        )
     if not callable(fn):
         raise TypeError(
             f"@compute needs a function, not {type(fn).__name__};"
@@ -165,6 +192,10 @@ class PendingCompute(Generic[R]):
     def __rshift__(self, pool: Target) -> R:
         run = getattr(resolve(pool), "run", None)
         return run(self) if run is not None else NotImplemented
+
+    def __gt__(self, pool: Target) -> "Future[R]":
+        submit = getattr(resolve(pool), "submit", None)
+        return submit(self) if submit is not None else NotImplemented
 
     def __matmul__(self, pool: Target) -> tuple[R, ...]:
         broadcast = getattr(resolve(pool), "broadcast", None)

@@ -107,3 +107,7 @@ class Image:
         image.apt = list(self.apt)
         image.env = dict(self.env)
         return image
+
+
+DEFAULT_IMAGE = Image()
+"""What a pool has that is given no image: the caller's own Python."""

@@ -11,8 +11,13 @@ from skyward.accelerator import Accelerator
 from skyward.callback import Callback, Delivery, _ambient, current_callback
 from skyward.display import MODES, make_display
 from skyward.events import EVENT_TYPES, SkywardEvent
-from skyward.exceptions import ConfigurationError, ConfigurationTypeError, NotProvisionedError
-from skyward.function import ComputeFunction, PendingBatch, PendingCompute, compute
+from skyward.exceptions import (
+    ConfigurationError,
+    ConfigurationTypeError,
+    NotProvisionedError,
+    SkywardError,
+)
+from skyward.function import ComputeFunction, PendingBatch, PendingCompute, _short, compute
 from skyward.image import Image
 from skyward.options import (
     MAX_CONCURRENCY,
@@ -201,7 +206,11 @@ class ComputePool:
 
     def run(self, pending: PendingCompute[R]) -> R:
         """Makes the call on the first free worker: ``pending >> pool``."""
-        result: R = self._engine().run(_pending(pending))
+        engine, one = self._engine(), _pending(pending)
+        try:
+            result: R = engine.run(one)
+        except SkywardError as error:
+            raise _from_here(error)  # noqa: B904 (it is the same error)
         return result
 
     def run_batch(self, batch: "PendingBatch[*tuple[Any, ...]]") -> tuple[Any, ...]:
@@ -210,11 +219,27 @@ class ComputePool:
 
         All calls end before the error of the first failing one (in that order) is raised.
         """
-        return self._engine().run_all(_batch(batch).items)
+        engine, items = self._engine(), _batch(batch).items
+        try:
+            return engine.run_all(items)
+        except SkywardError as error:
+            raise _from_here(error)  # noqa: B904
 
     def broadcast(self, pending: PendingCompute[R]) -> tuple[R, ...]:
         """Makes the call once on every worker; answers in rank order: ``pending @ pool``."""
-        return self._engine().broadcast(_pending(pending))
+        engine, one = self._engine(), _pending(pending)
+        try:
+            return engine.broadcast(one)
+        except SkywardError as error:
+            raise _from_here(error)  # noqa: B904
+
+    if not TYPE_CHECKING:  # a type checker shall refuse these
+
+        def __rrshift__(self, other: Any) -> Any:
+            raise _not_pending(other, ">> pool")
+
+        def __rmatmul__(self, other: Any) -> Any:
+            raise _not_pending(other, "@ pool")
 
     def submit(self, pending: PendingCompute[R]) -> "Future[R]":
         """Sends the call and returns at once. ``cancel()`` of the future stops the task on its
@@ -413,6 +438,19 @@ def _mapped(
             answers.close()  # type: ignore[attr-defined]
 
     return results()
+
+
+def _from_here(error: SkywardError) -> SkywardError:
+    """The error without the way that it came inside this package: the caller's line is what counts,
+    and the traceback of the node is its cause."""
+    return error.with_traceback(None)
+
+
+def _not_pending(value: Any, operator: str) -> TypeError:
+    return TypeError(
+        f"{_short(value)} {operator}: the left side is no call of a @compute function but"
+        f" {type(value).__name__}; write @sky.compute above the function that made it"
+    )
 
 
 def _pending(value: Any) -> PendingCompute[Any]:

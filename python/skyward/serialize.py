@@ -56,7 +56,8 @@ def dumps_function(fn: Any, name: str) -> bytes:
     except Exception as error:
         from skyward.unpicklable import explain
 
-        raise SerializationError(explain(f"function {name!r}", fn, error)) from error
+        text = explain(f"function {name!r}", fn, error)
+        raise SerializationError(text) from error.with_traceback(None)
     _bodies.put(fn, body)
     return body
 
@@ -92,7 +93,8 @@ def dumps_arguments(
     except Exception as error:
         from skyward.unpicklable import explain_arguments
 
-        raise SerializationError(explain_arguments(fn, name, args, kwargs, error)) from error
+        text = explain_arguments(fn, name, args, kwargs, error)
+        raise SerializationError(text) from error.with_traceback(None)
 
 
 def loads(payload: tuple[Any, list[Any]], name: str) -> Any:

@@ -52,6 +52,25 @@ def test_broadcast_runs_once_per_worker_in_rank_order(pool):
     assert [(node, worker) for node, worker, _ in places] == [(0, 0), (1, 0)]
 
 
+def test_a_future_at_once(pool):
+    future = add(1, b=2) > pool
+    assert future.result(DEADLINE) == 3
+
+
+class Scale:
+    def __init__(self, factor):
+        self.factor = factor
+
+    @sky.compute
+    def apply(self, x):
+        return self.factor * x
+
+
+def test_a_method_of_an_object(pool):
+    assert Scale(3).apply(4) >> pool == 12
+    assert Scale(2).apply(4) @ pool == (8, 8)
+
+
 def test_chains_and_gather(pool):
     assert (add(1) & add("a", "b") & add(2.5)) >> pool == (1, "ab", 2.5)
     assert sky.gather() >> pool == ()

@@ -186,3 +186,45 @@ def test_generators_are_known():
 def test_repr_is_short():
     assert repr(add(1, b="x" * 500)).startswith("PendingCompute(add(1, b='xxx")
     assert len(repr(add([1] * 1000))) < 60
+
+
+class Counter:
+    def __init__(self, start: int) -> None:
+        self.start = start
+
+    @sky.compute(timeout=7)
+    def plus(self, more: int) -> int:
+        """Adds."""
+        return self.start + more
+
+
+def test_a_method_takes_its_object_along():
+    assert isinstance(Counter.plus, sky.ComputeFunction)
+    pending = Counter(3).plus(4)
+    assert (pending.name, pending.timeout) == ("plus", 7)
+    assert pending.fn(*pending.args) == Counter(3).plus.local(4) == 7
+    assert Counter.plus.local(Counter(1), 1) == 2
+
+
+def test_async_functions_are_refused():
+    async def wait():
+        pass
+
+    async def items():
+        yield 1
+
+    for function in (wait, items):
+        with pytest.raises(sky.ConfigurationError, match=f"{function.__name__} is async") as caught:
+            sky.compute(function)
+        assert "asyncio.run" in str(caught.value)
+
+
+def test_results_and_uncalled_functions_are_no_calls():
+    pool = sky.ComputePool()
+    for text in ("3 >> pool", "3 @ pool"):
+        with pytest.raises(TypeError, match="no call of a @compute function but int"):
+            eval(text, {"pool": pool})
+    with pytest.raises(TypeError, match=r"write add\(…\) > pool"):
+        add > pool  # noqa: B015
+    with pytest.raises(TypeError, match="not supported between"):
+        add(1) > 3  # noqa: B015

@@ -76,6 +76,11 @@ def three(x: int) -> str:
 def four(x: int) -> bytes:
     return b""
 
+class Box:
+    @sky.compute
+    def five(self, x: int) -> bytes:
+        return b""
+
 @sky.pool(nodes=2)
 def main(x: int) -> int:
     return one(x) >> sky
@@ -86,6 +91,8 @@ def use(pool: sky.ComputePool) -> None:
     assert_type(sky.Executor(pool=pool).submit(len, "a").result(), int)
     assert_type(one(1), sky.PendingCompute[int])
     assert_type(one(1) >> pool, int)
+    assert_type((one(1) > pool).result(), int)
+    assert_type(Box().five(2), sky.PendingCompute[bytes])
     assert_type(two("a", flag=True) @ pool, tuple[float, ...])
     assert_type((one(1) & two("a")) >> pool, tuple[int, float])
     eight = one(1) & two("a") & one(1) & two("a") & one(1) & two("a") & one(1) & two("a")

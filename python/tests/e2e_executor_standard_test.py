@@ -1,0 +1,93 @@
+"""sky.Executor beside the standard library's: the same program is told the same by both."""
+
+import time
+from concurrent import futures
+
+import pytest
+
+import skyward as sky
+
+
+def capture(*args, **kwargs):
+    return args, kwargs
+
+
+def divide(x):
+    return 10 / x
+
+
+def wait(seconds):
+    time.sleep(seconds)  # on a worker
+    return seconds
+
+
+def calls(executor):
+    yield lambda: executor.submit(capture, 1, self=2, fn=3).result()
+    yield lambda: executor.submit()
+    yield lambda: executor.submit(fn=capture)
+    yield lambda: executor.submit(divide, 0).result()
+    yield lambda: list(executor.map(capture))
+    yield lambda: list(executor.map(pow, range(5), range(5)))
+    yield lambda: list(executor.map(pow, range(9), range(2)))
+    yield lambda: list(executor.map(divide, [1, 0, 2]))
+    yield lambda: list(executor.map(pow, range(40), range(40), chunksize=6))
+    yield lambda: list(executor.map(divide, [1, 2, 0, 4], chunksize=2))
+    yield lambda: list(executor.map(wait, [0, 5], timeout=0.2))
+    yield lambda: executor.submit(wait, 0.5).result(0.01)
+    answers = executor.map(divide, [5, 0, 2])
+    yield lambda: next(answers)
+    yield lambda: next(answers)
+    yield lambda: next(answers)
+
+
+def waiting(executor):
+    """Waiting for one, for the first error, for none, for all as they come."""
+    quick, long = executor.submit(wait, 0), executor.submit(wait, 0.5)
+    yield futures.wait([quick, long], return_when=futures.FIRST_COMPLETED).done == {quick}
+    failed, long = executor.submit(divide, 0), executor.submit(wait, 0.5)
+    yield futures.wait([failed, long], return_when=futures.FIRST_EXCEPTION).done == {failed}
+    yield (failed.done(), failed.running(), failed.cancelled(), failed.cancel())
+    yield len(futures.wait([executor.submit(wait, 0.5)], timeout=0.01).not_done)
+    order = futures.as_completed([executor.submit(wait, 0.5), executor.submit(wait, 0)])
+    yield [future.result() for future in order]
+    seen = []
+    future = executor.submit(wait, 0.1)
+    future.add_done_callback(lambda done: seen.append(done is future))
+    future.add_done_callback(lambda done: 1 // 0)  # is logged, and stops nothing
+    future.add_done_callback(lambda done: seen.append(done.result()))
+    future.result()
+    deadline = time.monotonic() + 30
+    while len(seen) < 2 and time.monotonic() < deadline:
+        time.sleep(0.001)  # the waiter may wake before the last callback
+    yield seen
+
+
+def ending(executor):
+    """What waits can be cancelled, what runs is finished, and nothing new is taken."""
+    many = [executor.submit(wait, 0.2) for _ in range(40)]
+    yield (many[-1].cancel(), many[-1].cancelled(), many[-1].done())
+    yield lambda: many[-1].result()
+    executor.shutdown(cancel_futures=True)
+    yield [future.done() for future in many]
+    yield all(future.cancelled() or future.result() == 0.2 for future in many)
+    yield many[0].result(), many[-2].cancelled()
+    yield lambda: executor.submit(wait, 0)
+    yield lambda: executor.map(wait, [0])
+    yield executor.shutdown()
+
+
+def told(scenario, executor):
+    found = []
+    for step in scenario(executor):
+        try:
+            found.append(step() if callable(step) else step)
+        except Exception as error:
+            cls = next(c for c in type(error).__mro__ if not issubclass(c, sky.SkywardError))
+            found.append((cls, str(error).replace(f"{type(executor).__name__}.", "")))
+    return found
+
+
+@pytest.mark.parametrize("scenario", [calls, waiting, ending])
+def test_both_tell_the_same(scenario, pool):
+    with sky.Executor(pool=pool) as ours, futures.ThreadPoolExecutor(pool.total_slots) as theirs:
+        assert told(scenario, ours) == told(scenario, theirs)
