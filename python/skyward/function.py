@@ -78,7 +78,9 @@ class ComputeFunction(Generic[P, R]):
         """A method of an object: the object travels along as the first argument."""
         if instance is None:
             return self
-        return self.with_function(update_wrapper(partial(self._fn, instance), self._fn))
+        bound: Any = update_wrapper(partial(self._fn, instance), self._fn)
+        del bound.__wrapped__  # its signature begins behind the object
+        return self.with_function(bound)
 
     @property
     def local(self) -> Callable[P, R]:

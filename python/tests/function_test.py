@@ -204,6 +204,7 @@ def test_a_method_takes_its_object_along():
     assert (pending.name, pending.timeout) == ("plus", 7)
     assert pending.fn(*pending.args) == Counter(3).plus.local(4) == 7
     assert Counter.plus.local(Counter(1), 1) == 2
+    assert str(inspect.signature(Counter(3).plus)) == "(more: int) -> int"
 
 
 def test_async_functions_are_refused():
