@@ -1,9 +1,11 @@
 """sky.Executor beside the standard library's: the same program is told the same by both."""
 
+import threading
 import time
 from concurrent import futures
 
 import pytest
+from waiting import DEADLINE
 
 import skyward as sky
 
@@ -50,15 +52,12 @@ def waiting(executor):
     yield len(futures.wait([executor.submit(wait, 0.5)], timeout=0.01).not_done)
     order = futures.as_completed([executor.submit(wait, 0.5), executor.submit(wait, 0)])
     yield [future.result() for future in order]
-    seen = []
+    seen, called = [], threading.Event()
     future = executor.submit(wait, 0.1)
     future.add_done_callback(lambda done: seen.append(done is future))
     future.add_done_callback(lambda done: 1 // 0)  # is logged, and stops nothing
-    future.add_done_callback(lambda done: seen.append(done.result()))
-    future.result()
-    deadline = time.monotonic() + 30
-    while len(seen) < 2 and time.monotonic() < deadline:
-        time.sleep(0.001)  # the waiter may wake before the last callback
+    future.add_done_callback(lambda done: seen.append(done.result()) or called.set())
+    yield called.wait(DEADLINE)
     yield seen
 
 
