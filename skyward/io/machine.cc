@@ -39,19 +39,40 @@ double memory_gib() {
   return pages * static_cast<double>(::sysconf(_SC_PAGESIZE)) / (1024.0 * 1024 * 1024);
 }
 
-Result<int> free_tcp_port() {
+namespace {
+
+constexpr std::uint16_t kFirstPort = 20000;
+constexpr std::uint16_t kPorts = 12000;
+constexpr int kPortTries = 64;
+
+// The port that it was bound to; `wanted` 0: any. Empty, with errno, when that is not to be had.
+std::optional<int> bind_once(std::uint16_t wanted) {
   const FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
   address.sin_family = AF_INET;
+  address.sin_port = htons(wanted);
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t size = sizeof address;
   auto* generic = reinterpret_cast<sockaddr*>(&address);
   if (!socket || ::bind(socket.get(), generic, size) != 0 ||
       ::getsockname(socket.get(), generic, &size) != 0) {
-    return fail(ErrorKind::exhausted, "no free TCP port on 127.0.0.1: " + errno_text(errno),
-                "close programs that hold many connections or descriptors, then try again");
+    return std::nullopt;
   }
   return ntohs(address.sin_port);
+}
+
+}  // namespace
+
+Result<int> free_tcp_port() {
+  for (int i = 0; i < kPortTries; ++i) {
+    std::uint16_t random = 0;
+    if (::getrandom(&random, sizeof random, 0) != sizeof random) break;
+    const auto wanted = static_cast<std::uint16_t>(kFirstPort + random % kPorts);
+    if (const auto port = bind_once(wanted)) return *port;
+  }
+  if (const auto port = bind_once(0)) return *port;
+  return fail(ErrorKind::exhausted, "no free TCP port on 127.0.0.1: " + errno_text(errno),
+              "close programs that hold many connections or descriptors, then try again");
 }
 
 std::optional<std::string> address_of_name(const std::string& name) {

@@ -21,7 +21,8 @@ int cpu_count();
 double memory_gib();
 
 // A TCP port of 127.0.0.1 that nobody held a moment ago. Somebody else may take it before it is
-// used; the kernel hands out ports in turns, so that this is rare. Fails with `exhausted`.
+// used; that is rare, as it is drawn from below those that kernels give to whoever names none.
+// Fails with `exhausted`.
 Result<int> free_tcp_port();
 
 // The first address of a host name, as the system's resolver finds it; an address is its own.

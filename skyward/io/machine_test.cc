@@ -25,8 +25,8 @@ TEST(Machine, HasProcessorsAndMemory) {
 TEST(Machine, PortsAreOnesThatAProgramMayBind) {
   const Result<int> port = free_tcp_port();
   ASSERT_TRUE(port) << port.error().message;
-  EXPECT_GE(*port, 1024);
-  EXPECT_LE(*port, 65535);
+  EXPECT_GE(*port, 20000);  // from 32768 on kernels give them to connections
+  EXPECT_LT(*port, 32000);
 }
 
 TEST(Machine, AnAddressIsItsOwnName) {
