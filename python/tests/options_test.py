@@ -272,7 +272,7 @@ def test_settings_of_clouds_are_checked(make, says):
 def test_a_cloud_that_is_not_built_is_refused_before_anything_starts():
     seen = []
     pool = ComputePool(provider=sky.RunPod(api_key="x"), display="quiet", on_event=seen.append)
-    with pytest.raises(sky.SkywardError, match="RunPod is not supported yet"), pool:
+    with pytest.raises(sky.ConfigurationError, match="RunPod is not supported yet"), pool:
         pytest.fail("entered")
     assert not [event for event in seen if isinstance(event, sky.InstanceLaunching)]
 

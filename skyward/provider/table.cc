@@ -36,7 +36,7 @@ Result<std::unique_ptr<Provider>> make_provider(const ProviderSpec& spec) {
     known += fmt::format("{}\"{}\"", known.empty() ? "" : ", ", row.name);
   }
   if (const ProviderSheet* sheet = find_provider_sheet(spec.name)) {
-    return fail(ErrorKind::unsupported,
+    return fail(ErrorKind::invalid,
                 fmt::format("{} is not supported yet: this version of skyward cannot rent machines "
                             "there; nothing was started",
                             sheet->title),

@@ -24,11 +24,11 @@ TEST(Table, AnUnknownNameIsAnsweredWithTheKnownOnes) {
   EXPECT_TRUE(made.error().hint.contains("\"local\"")) << made.error().hint;
 }
 
-TEST(Table, CloudsThatAreOnlyDescribedAreUnsupported) {
+TEST(Table, CloudsThatAreOnlyDescribedAreRefused) {
   for (const ProviderSheet& sheet : provider_sheets()) {
     const auto made = make_provider({.name = std::string(sheet.name)});
     if (made) continue;
-    EXPECT_EQ(made.error().kind, ErrorKind::unsupported);
+    EXPECT_EQ(made.error().kind, ErrorKind::invalid);
     EXPECT_TRUE(made.error().message.starts_with(std::string(sheet.title) + " is not supported"));
   }
 }
