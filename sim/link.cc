@@ -81,7 +81,7 @@ void Link::connect() {
   }
   if (!agent_open_) {  // the machine says so
     world_.after(world_.random.between(dials_.delay_min, 2s),
-                 [this] { lose("its agent is gone"); });
+                 [this] { lose(ErrorKind::lost, "its agent is gone"); });
     return;
   }
   if (door_ == Door::refusing) return try_later(true);
@@ -98,9 +98,10 @@ void Link::try_later(bool refused) {
   reconnect_ = world_.after(world_.random.between(dials_.delay_min, 2s), [this, refused] {
     reconnect_ = World::kNoTimer;
     if (!engine_open_) return;
-    if (refused && world_.random.chance(0.5)) return lose("connection refused");
+    if (refused && world_.random.chance(0.5))
+      return lose(ErrorKind::unreachable, "connection refused");
     if (joined_ && world_.now() - trouble_since_ > kPatience) {
-      return lose("nothing answers any more");
+      return lose(ErrorKind::unreachable, "nothing answers any more");
     }
     reconnect_ = world_.after(world_.random.between(Duration{}, Duration{2s}), [this] {
       reconnect_ = World::kNoTimer;
@@ -309,7 +310,7 @@ void Link::agent_ended() {
   if (!std::exchange(agent_open_, false)) return;
   if (is_broken()) return;  // found out when the engine comes back
   const Time end = std::max(world_.now() + dials_.delay_max, engine_.last_arrival);
-  world_.at(end, [this] { lose("its agent ended"); });
+  world_.at(end, [this] { lose(ErrorKind::lost, "its agent ended"); });
 }
 
 void Link::agent_killed() {
@@ -331,10 +332,10 @@ void Link::machine_died() {
   });
 }
 
-void Link::lose(std::string why) {
+void Link::lose(ErrorKind kind, std::string why) {
   if (!std::exchange(engine_open_, false)) return;
   world_.cancel(reconnect_);
-  events_.on_lost({ErrorKind::lost, std::move(why), {}});
+  events_.on_lost({kind, std::move(why), {}});
 }
 
 }  // namespace skyward::sim

@@ -88,7 +88,7 @@ class Link {
   void arrive(End& end, std::uint64_t connection, wire::Message message, wire::Envelope envelope);
   void hello_arrives(const wire::Hello& hello, std::uint64_t connection);
   void welcome_arrives(const wire::Welcome& welcome);
-  void lose(std::string why);
+  void lose(ErrorKind kind, std::string why);
 
   World& world_;
   NetworkDials dials_;

@@ -206,13 +206,14 @@ void User::check_failure(TaskId task, const Call& call, const Error& error) cons
       allowed = call.cancelled_at || stopping_ || closed_;
       break;
     case ErrorKind::timeout:
-      allowed = call.timeout > Duration{};
+      allowed = call.timeout > Duration{} || dials_.user.lifetime > Duration{};
       break;
     case ErrorKind::task:
       allowed = call.plan.kind == TaskKind::dies || node.sudden_death > 0 || node.start_fail > 0 ||
                 node.start_hang > 0;
       break;
     case ErrorKind::lost:
+    case ErrorKind::unreachable:
       allowed = !dials_.calm;
       break;
     case ErrorKind::invalid:

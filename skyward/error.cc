@@ -14,6 +14,8 @@ void throw_error(const Error& error) {
     case ErrorKind::lost:
     case ErrorKind::unsupported:
       throw ProvisioningError(text);
+    case ErrorKind::unreachable:
+      throw ConnectionError(text);
     case ErrorKind::task:
       throw ExecutionError(text);
     case ErrorKind::cancelled:

@@ -28,6 +28,11 @@ class ProvisioningError : public SkywardError {  // machines could not be had or
  public:
   using SkywardError::SkywardError;
 };
+// The way to a machine is broken: it could not be reached while the pool opened, or not again.
+class ConnectionError : public ProvisioningError {
+ public:
+  using ProvisioningError::ProvisioningError;
+};
 class TimeoutError : public SkywardError {
  public:
   using SkywardError::SkywardError;

@@ -549,7 +549,8 @@ bool PoolImpl::take_events(std::vector<Event>& taken, Duration timeout) {
 
 bool Pool::is_active() const {
   const std::scoped_lock lock(impl_->mutex);
-  return impl_->phase == PoolImpl::Phase::active;
+  // The engine closes by itself when the pool's time is over.
+  return impl_->phase == PoolImpl::Phase::active && !impl_->loop_closed;
 }
 
 int Pool::instance_count() const { return is_active() ? impl_->spec.nodes : 0; }

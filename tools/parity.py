@@ -61,8 +61,7 @@ ONLY_PYTHON = {
 ERRORS = {
     "NoMatchingInstanceError": "ConfigurationError",
     "BudgetExceededError": "ProvisioningError",
-    "ConnectionError": "ProvisioningError",
-    "ConnectionLostError": "ProvisioningError",
+    "ConnectionLostError": "ConnectionError",
     "InstanceTerminatedError": "ProvisioningError",
     "NoAvailableRegionError": "ProvisioningError",
     "PreemptionError": "ProvisioningError",

@@ -83,20 +83,8 @@ class CancelledError(SkywardError):
     """The task was cancelled, or its pool closed before it had an answer."""
 
 
-class ConnectionError(SkywardError, builtins.ConnectionError):
-    """The way to a machine is broken."""
-
-
-class ConnectionLostError(ConnectionError):
-    """The connection to an instance broke."""
-
-    def __init__(self, instance_id: str, reason: str) -> None:
-        super().__init__(instance_id, reason)
-        self.instance_id = instance_id
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"lost the connection to {self.instance_id}: {self.reason}"
+class ConnectionError(ProvisioningError, builtins.ConnectionError):
+    """The way to a machine is broken: while the pool opened, it could not be reached."""
 
 
 class ExecutionError(SkywardError):
@@ -130,6 +118,23 @@ class InstanceTerminatedError(ExecutionError):
     def __str__(self) -> str:
         return (
             f"instance {self.instance_id} is gone: {self.reason}"
+            if self.instance_id
+            else self.reason
+        )
+
+
+class ConnectionLostError(ExecutionError, ConnectionError):
+    """The connection to a machine broke under a task and could not be made again, and so it was
+    with those that were tried after it. The machine itself may still be there."""
+
+    def __init__(self, instance_id: str, reason: str) -> None:
+        super().__init__(instance_id, reason)
+        self.instance_id = instance_id
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return (
+            f"lost the connection to {self.instance_id}: {self.reason}"
             if self.instance_id
             else self.reason
         )

@@ -110,7 +110,7 @@ class Executor(futures.Executor):
 
     def _open(self) -> None:
         with self._opening:
-            if self._owned and not self._shut and not self._pool.is_active:
+            if self._owned and not self._shut and self._pool._live is None:
                 self._pool._open()
                 _finish_at_exit(self)
 

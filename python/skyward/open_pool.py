@@ -29,7 +29,12 @@ fill the slots."""
 HANDLER_GRACE_SECONDS = 10.0
 """How long leaving a pool waits for event handlers that are still busy."""
 
-_PASSING = {"task", "lost", "unavailable"}  # failures after which another try makes sense
+_PASSING = {
+    "task",
+    "lost",
+    "unreachable",
+    "unavailable",
+}  # failures after which another try makes sense
 
 
 class OpenPool:
@@ -78,7 +83,8 @@ class OpenPool:
     def run_all(self, items: Sequence[PendingCompute[Any]]) -> tuple[Any, ...]:
         """Makes all calls; when all have ended, raises the error of the first one that failed."""
         if not items:
-            self._check_open()
+            if not self.core.is_active:
+                raise NotProvisionedError("the pool is closed, or its timeout has passed")
             return ()
         calls = self._calls(items)
         handles = self.core.submit_many(calls) if len(calls) > 1 else [self.core.submit(calls[0])]
@@ -112,7 +118,6 @@ class OpenPool:
 
     def map(self, items: Iterator[PendingCompute[Any]]) -> Iterator[Callable[[float | None], Any]]:
         """One function per call, in order: it waits for the answer and returns it."""
-        self._check_open()
         window: deque[tuple[PendingCompute[Any], Any, Any]] = deque()
         ahead = 0
         try:
@@ -149,10 +154,6 @@ class OpenPool:
         if not call.is_stream and not handle.wait(limit):
             raise TimeoutError(f"map(): no answer of {item.name}() in the time given to the whole")
         return self._collect([item], [call], [handle])[0]
-
-    def _check_open(self) -> None:
-        if not self.core.is_active:
-            raise NotProvisionedError("the pool is closed")
 
     def _calls(
         self,

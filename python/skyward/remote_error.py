@@ -7,6 +7,7 @@ from typing import Any
 from skyward.exceptions import (
     CancelledError,
     ConfigurationError,
+    ConnectionLostError,
     ExecutionError,
     InstanceTerminatedError,
     RemoteTraceback,
@@ -61,6 +62,8 @@ def failed(task: int, outcome: Any) -> BaseException:
     error: SkywardError
     if outcome.error_kind == "lost":
         error = InstanceTerminatedError(outcome.instance_id, text)
+    elif outcome.error_kind == "unreachable":
+        error = ConnectionLostError(outcome.instance_id, text)
     else:
         error = _FAILED.get(outcome.error_kind, ExecutionError)(text)
     _mark(error, task, outcome, "")

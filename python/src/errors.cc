@@ -20,6 +20,8 @@ void translate(const std::exception_ptr& pointer, void*) {
     raise("ConfigurationError", error.what());
   } catch (const NotProvisionedError& error) {
     raise("NotProvisionedError", error.what());
+  } catch (const ConnectionError& error) {
+    raise("ConnectionError", error.what());
   } catch (const ProvisioningError& error) {
     raise("ProvisioningError", error.what());
   } catch (const TimeoutError& error) {

@@ -2,7 +2,9 @@
 
 import os
 import pathlib
+import shutil
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -172,6 +174,39 @@ def test_an_agent_that_dies_at_once(monkeypatch):
     monkeypatch.setenv("SKYWARD_AGENT", "/bin/false")
     with pytest.raises(sky.ProvisioningError), sky.ComputePool(display="quiet"):
         pytest.fail("entered")
+
+
+@pytest.mark.skipif(shutil.which("ssh") is None, reason="no OpenSSH client here")
+def test_a_host_that_cannot_be_reached():
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        host = f"127.0.0.1:{nobody.getsockname()[1]}"
+        pool = sky.ComputePool(provider=sky.SSH(hosts=[host]), display="quiet")
+        with pytest.raises(sky.ConnectionError, match="refuses the connection") as caught, pool:
+            pytest.fail("entered")
+    assert host in str(caught.value) and "check that sshd runs there" in str(caught.value)
+    assert isinstance(caught.value, sky.ProvisioningError)
+    assert isinstance(caught.value, ConnectionError)
+
+
+def test_calls_after_the_pools_time_are_told_so():
+    stopped = threading.Event()
+
+    def seen(event):
+        if isinstance(event, sky.PoolStopped):
+            stopped.set()
+
+    with sky.ComputePool(timeout=1, display="quiet", on_event=seen) as pool:
+        with pytest.raises(sky.TimeoutError, match="timeout of 1 s has passed"):
+            sky.compute(time.sleep)(60) >> pool
+        assert stopped.wait(DEADLINE)
+        with pytest.raises(sky.TimeoutError, match=r"timeout of 1 s .*ComputePool\(timeout="):
+            identity(1) >> pool
+        with pytest.raises(sky.TimeoutError, match="timeout of 1 s"):
+            list(pool.map(identity, [1]))
+        with pytest.raises(sky.NotProvisionedError, match="timeout has passed"):
+            sky.gather() >> pool
+        assert not pool.is_active and pool.instance_count == 0
 
 
 def test_an_image_with_packages_has_an_environment_of_its_own():

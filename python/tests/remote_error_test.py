@@ -153,6 +153,7 @@ def test_it_pickles_again():
         ("timeout", sky.TimeoutError),
         ("cancelled", sky.CancelledError),
         ("lost", sky.InstanceTerminatedError),
+        ("unreachable", sky.ConnectionLostError),
         ("task", sky.ExecutionError),
     ],
 )
@@ -163,6 +164,17 @@ def test_no_answer(kind, cls):
     assert type(error) is cls
     assert str(error).endswith("worker died. see the log")
     assert error.node == 1 and error.output == ("last words",)
+
+
+def test_a_lost_connection_is_a_failed_task_and_a_broken_way():
+    error = remote_error.failed(
+        7, outcome(error_kind="unreachable", error_message="no route", error_hint="")
+    )
+    assert (error.instance_id, error.reason) == ("i-1", "no route")
+    assert isinstance(error, sky.ExecutionError) and isinstance(error, ConnectionError)
+    assert isinstance(error, sky.ConnectionError)
+    copied = pickle.loads(pickle.dumps(error))
+    assert type(copied) is type(error) and copied.args == error.args and str(copied) == str(error)
 
 
 def test_names_of_builtins_are_inherited():

@@ -14,6 +14,8 @@ std::string_view to_string(ErrorKind kind) {
       return "unavailable";
     case ErrorKind::lost:
       return "lost";
+    case ErrorKind::unreachable:
+      return "unreachable";
     case ErrorKind::unsupported:
       return "unsupported";
     case ErrorKind::task:

@@ -20,6 +20,7 @@ enum class ErrorKind {
   exhausted,    // no capacity or budget left: next offer, then back off
   unavailable,  // a passing fault: try again with back-off
   lost,         // the peer is gone: reconnect or replace
+  unreachable,  // the peer may live, but the way to it is broken: mend the way, or replace
   unsupported,  // this way does not exist here: take another
   task,         // the user's own function failed
   cancelled,    // the caller asked for it to stop

@@ -18,6 +18,7 @@ int exit_code(ErrorKind kind) {
       return 75;
     case ErrorKind::unavailable:
     case ErrorKind::lost:
+    case ErrorKind::unreachable:
       return 69;
     case ErrorKind::timeout:
       return 124;

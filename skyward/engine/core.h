@@ -133,7 +133,7 @@ struct State {
   Options options;
   Phase phase = Phase::idle;
   std::optional<Error> open_error;
-  std::optional<Error> abandoned;  // no node is left, nor will be: every task ends with this
+  std::optional<Error> abandoned;  // no node will run anything any more: every task ends with this
   bool ready_told = false;         // opened() was called
   Cluster cluster;
   Offer offer;

@@ -79,7 +79,8 @@ void say_closed(State& state, Effects& effects, Time now) {
 void start_closing(State& state, Effects& effects, Time now) {
   state.phase = Phase::closing;
   effects.emit(PoolStopping{});
-  fail_all_tasks(state, effects, {ErrorKind::cancelled, "the pool was closed", {}});
+  fail_all_tasks(state, effects,
+                 state.abandoned.value_or(Error{ErrorKind::cancelled, "the pool was closed", {}}));
   state.close_deadline = now + kCloseTimeout;
   for (Node& node : state.nodes) {
     if (node.bought) effects.emit(InstanceStopping{node.instance.id});
@@ -267,7 +268,7 @@ void give_up_node(State& state, Effects& effects, Node& node, const Error& why) 
                                       node.id.value, node.replacements, why.message),
                           node.instance.id});
   const Error lost{
-      ErrorKind::lost,
+      why.kind == ErrorKind::unreachable ? why.kind : ErrorKind::lost,
       fmt::format("node {} was lost and could not be replaced: {}", node.id.value, why.message),
       {}};
   const bool any_left =
@@ -336,6 +337,24 @@ void check_node(State& state, Effects& effects, Time now, Node& node, Time alarm
   }
   effects.disconnect(node.id);
   on_node_lost(state, effects, now, node.id, {ErrorKind::lost, std::move(text), {}});
+}
+
+// Calls that come later are told as well.
+void end_lifetime(State& state, Effects& effects, Time now) {
+  if (state.phase >= Phase::closing) return;
+  const bool opening = state.phase < Phase::running;
+  const Error why{
+      ErrorKind::timeout,
+      fmt::format("the pool's timeout of {} s has passed{}; its machines are given back",
+                  seconds(state.spec.timeout), opening ? " while it opened" : ""),
+      "give it a longer life: ComputePool(timeout=seconds)"};
+  if (opening) {
+    fail_open(state, effects, now, why);
+    return;
+  }
+  effects.emit(ErrorEvent{fmt::format("{}; {}", why.message, why.hint), std::nullopt});
+  state.abandoned = why;
+  start_closing(state, effects, now);
 }
 
 void check_close(State& state, Effects& effects, Time now) {
@@ -642,17 +661,7 @@ void on_torn_down(State& state, Effects& effects, Time now, Status status) {
 void on_timer(State& state, Effects& effects, Time now) {
   if (state.lifetime_ends <= now) {
     state.lifetime_ends = kNever;
-    effects.emit(
-        ErrorEvent{fmt::format("the pool has reached its timeout of {:.0f} s and is closed; "
-                               "ask for a longer one with ComputePool(timeout=seconds)",
-                               seconds(state.spec.timeout)),
-                   std::nullopt});
-    if (state.phase < Phase::running) {
-      fail_open(state, effects, now,
-                {ErrorKind::timeout, "the pool reached its timeout while it opened", {}});
-    } else if (state.phase == Phase::running) {
-      start_closing(state, effects, now);
-    }
+    end_lifetime(state, effects, now);
   }
   check_steal(state, effects, now);
   check_close(state, effects, now);

@@ -459,6 +459,7 @@ TEST_F(CorePoolTest, MachineThatNeverGoesIsNamedAndTheRestIsRemoved) {
 
 TEST_F(CorePoolTest, LifetimeEndsARunningPool) {
   open_to_running({.nodes = 1, .timeout = 100s});
+  const TaskId running = submit_to(0);
   const Time end = now + 100s;
   while (state.phase == Phase::running) {
     ASSERT_LE(next_deadline(state), end);
@@ -467,11 +468,16 @@ TEST_F(CorePoolTest, LifetimeEndsARunningPool) {
   EXPECT_EQ(now, end);
   EXPECT_THAT(effects.take_event<ErrorEvent>().message, HasSubstr("timeout of 100 s"));
   effects.take_event<PoolStopping>();
+  EXPECT_EQ(take_completion(running).error.kind, ErrorKind::timeout);
   effects.take_event<InstanceStopping>();
   effects.take_message<wire::Shutdown>(kFirst);
   lose(0);
   finish_closing({"i-0-1"});
   effects.take<Closed>();
+  const Completion late = take_completion(submit());
+  EXPECT_EQ(late.error.kind, ErrorKind::timeout);
+  EXPECT_THAT(late.error.message, HasSubstr("timeout of 100 s has passed"));
+  EXPECT_THAT(late.error.hint, HasSubstr("ComputePool(timeout="));
 }
 
 TEST_F(CorePoolTest, LifetimeEndsWhileThePoolOpens) {
@@ -582,6 +588,24 @@ TEST_F(CorePoolTest, PoolWithoutNodesAnswersEverythingWithTheReason) {
   EXPECT_THAT(completion.error.message, HasSubstr("the cloud says no"));
   const TaskId third = submit();
   EXPECT_EQ(take_completion(third).error.kind, ErrorKind::lost);
+}
+
+TEST_F(CorePoolTest, NodeThatCannotBeReachedIsToldApartFromOneThatIsGone) {
+  open_to_running({.nodes = 1});
+  const TaskId id = submit_to(0);
+  const Error broken{ErrorKind::unreachable, "no route to it", {}};
+  std::uint32_t machine = 1;
+  for (; machine <= kMaxNodeReplacements; ++machine) {
+    on_node_lost(state, effects, now, kFirst, broken);
+    effects.drop_all();
+    on_terminated(state, effects, {});
+    replace(0, static_cast<int>(machine) + 1);
+    effects.drop_all();
+  }
+  on_node_lost(state, effects, now, kFirst, broken);
+  EXPECT_EQ(take_completion(id).error.kind, ErrorKind::unreachable);
+  effects.drop_all();
+  EXPECT_EQ(take_completion(submit()).error.kind, ErrorKind::unreachable);
 }
 
 // ---------------------------------------------------------------------------- what nodes tell

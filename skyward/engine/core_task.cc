@@ -264,12 +264,12 @@ void dispatch(State& state, Effects& effects, Time now) {
 
 void on_submit(State& state, Effects& effects, Time now, TaskSpec spec) {
   const TaskId id = spec.id;
-  if (state.phase != Phase::running) {
-    effects.complete(id, failure({ErrorKind::cancelled, "the pool is closed", {}}));
-    return;
-  }
   if (state.abandoned) {
     effects.complete(id, failure(*state.abandoned));
+    return;
+  }
+  if (state.phase != Phase::running) {
+    effects.complete(id, failure({ErrorKind::cancelled, "the pool is closed", {}}));
     return;
   }
   if (state.first_call_at == Time{}) state.first_call_at = now;
@@ -468,7 +468,7 @@ void return_tasks(State& state, Effects& effects, Time now, Node& node, const Er
       finish(state, effects, id,
              failure_on(
                  node,
-                 {ErrorKind::lost,
+                 {why.kind == ErrorKind::unreachable ? why.kind : ErrorKind::lost,
                   fmt::format("{}: node {} was lost while it ran this task (attempt {} of {}): {}",
                               task.spec.function->name, node.id.value, task.attempt, kMaxAttempts,
                               why.message),

@@ -230,7 +230,9 @@ void Link::try_again(Attempt::End end) {
   Duration pause = std::min(kFirstPause * (1 << std::min(tries_, 10)), kLongestPause);
   pause = from_seconds(seconds(pause) * jitter(random_));
   if (now + pause > trouble_since_ + patience) {
-    return lose(end.error.kind, end.error.message + tries_text(now - trouble_since_),
+    const ErrorKind kind =
+        end.error.kind == ErrorKind::lost ? ErrorKind::unreachable : end.error.kind;
+    return lose(kind, end.error.message + tries_text(now - trouble_since_),
                 std::move(end.error.hint));
   }
   retry_ = loop_.start_timer(now + pause, [this] {

@@ -293,8 +293,39 @@ def test_an_unreachable_node_is_told_in_the_commands_words():
         provider=sky.Command(commands=[["sh", "-c", "echo no such container: c1 >&2; exit 125"]]),
         display="quiet",
     )
-    with pytest.raises(Exception, match="no such container: c1"), pool:
+    with pytest.raises(sky.ProvisioningError, match="no such container: c1"), pool:
         pass
+
+
+@sky.compute
+def endless():
+    import itertools
+
+    yield from itertools.count()
+
+
+def test_a_connection_that_is_lost_for_good_is_told_apart_from_a_lost_machine(tmp_path):
+    """A stream is not started again elsewhere, so that its reader is told at once."""
+    gate = tmp_path / "shut"
+    way = ["sh", "-c", f'test -e {gate} && {{ echo no way >&2; exit 1; }}; exec sh -c "$0"']
+    with (
+        sky.ComputePool(
+            provider=sky.Command(commands=[way], python=sys.executable),
+            reconnect_timeout=1,
+            lease=4,
+            display="quiet",
+        ) as pool,
+        endless() >> pool as numbers,
+    ):
+        assert next(numbers) == 0
+        left = daemons()
+        gate.touch()
+        os.kill(relays()[0], signal.SIGKILL)
+        with pytest.raises(sky.ConnectionLostError, match="no way") as caught:
+            list(numbers)
+        assert caught.value.instance_id and caught.value.node == 0
+    assert left
+    wait_for(lambda: all(is_gone(pid) for pid in left), "nobody can end it but itself", 30)
 
 
 def test_a_silent_connection_is_made_again(tmp_path):

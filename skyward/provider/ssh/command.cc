@@ -246,12 +246,12 @@ Error explain_ssh_error(const SshTarget& wanted, const SshOptions& options, Erro
             .message = fmt::format("the name {} leads nowhere", target.host),
             .hint = "check its spelling, the name servers, and the Hosts of ~/.ssh/config"};
   } else if (says("Connection refused")) {
-    told = {.kind = ErrorKind::unavailable,
+    told = {.kind = ErrorKind::unreachable,
             .message = fmt::format("{} refuses the connection", target.text()),
             .hint = "check that sshd runs there and listens on that port"};
   } else if (says("Connection timed out") || says("No route to host") ||
              says("Network is unreachable")) {
-    told = {.kind = ErrorKind::unavailable,
+    told = {.kind = ErrorKind::unreachable,
             .message = fmt::format("{} does not answer", target.text()),
             .hint = "check that the machine is on, its address, and the firewalls on the way"};
   } else {

@@ -152,9 +152,9 @@ TEST(SshError, OthersSayWhatToDo) {
                 "lets nobody in by that name and the key /k/id", "identity_file="},
            Case{"ssh: Could not resolve hostname w1: Name or service not known\r\n",
                 ErrorKind::invalid, "the name w1 leads nowhere", "~/.ssh/config"},
-           Case{"ssh: connect to host w1 port 22: Connection refused\r\n", ErrorKind::unavailable,
+           Case{"ssh: connect to host w1 port 22: Connection refused\r\n", ErrorKind::unreachable,
                 "me@w1:22 refuses the connection", "sshd"},
-           Case{"ssh: connect to host w1 port 22: Connection timed out\r\n", ErrorKind::unavailable,
+           Case{"ssh: connect to host w1 port 22: Connection timed out\r\n", ErrorKind::unreachable,
                 "me@w1:22 does not answer", "firewalls"},
        }) {
     const Error told = explain_ssh_error({.host = "w1", .user = "me", .port = 22}, options,
