@@ -86,8 +86,8 @@ class SshProvider final : public Provider {
   // A host of the list, for one pool.
   struct Seat {
     std::string address{};
-    int uses = 0;  // instances that it has been
-    bool taken = false;
+    int uses = 0;      // instances that it has been
+    std::string id{};  // of the instance that it is; empty: free
   };
   struct Plan {
     std::string agent_path;
@@ -230,7 +230,7 @@ Result<std::vector<Instance>> SshProvider::provision(const Cluster& cluster, int
   // The one that failed least often first, then in the order of the list.
   std::vector<std::size_t> free;
   for (std::size_t i = 0; i < seats.size(); ++i) {
-    if (!seats[i].taken) free.push_back(i);
+    if (seats[i].id.empty()) free.push_back(i);
   }
   if (free.size() < static_cast<std::size_t>(count)) {
     return fail(ErrorKind::exhausted,
@@ -244,7 +244,7 @@ Result<std::vector<Instance>> SshProvider::provision(const Cluster& cluster, int
     std::string id = fmt::format("{}-{}", cluster.id, i);
     if (seat.uses > 0) id += fmt::format("-r{}", seat.uses);
     ++seat.uses;
-    seat.taken = true;
+    seat.id = id;
     instances.push_back(
         {.id = id, .spot = false, .private_ip = seat.address, .public_ip = std::nullopt});
   }
@@ -255,11 +255,9 @@ Result<std::optional<Instance>> SshProvider::get_instance(const Cluster& cluster
                                                           const std::string& id, Time) {
   const auto plan = plans_.find(cluster.id);
   const std::size_t host = host_of(id);
-  if (plan == plans_.end() || host >= hosts_.size() || !id.starts_with(cluster.id + "-")) {
-    return std::nullopt;
-  }
+  if (plan == plans_.end() || host >= hosts_.size()) return std::nullopt;
   const Seat& seat = plan->second.seats[host];
-  if (!seat.taken) return std::nullopt;
+  if (seat.id != id) return std::nullopt;
   return Instance{.id = id, .spot = false, .private_ip = seat.address, .public_ip = std::nullopt};
 }
 
@@ -269,9 +267,8 @@ Status SshProvider::terminate(const Cluster& cluster, const std::vector<std::str
   if (plan == plans_.end()) return {};
   for (const std::string& id : ids) {
     const std::size_t host = host_of(id);
-    if (host < hosts_.size() && id.starts_with(cluster.id + "-")) {
-      plan->second.seats[host].taken = false;
-    }
+    // A seat may be another instance by now.
+    if (host < hosts_.size() && plan->second.seats[host].id == id) plan->second.seats[host].id = "";
   }
   return {};
 }
