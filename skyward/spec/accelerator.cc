@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "skyward/base/nearest.h"
 #include "skyward/spec/json_text.h"
 #include "skyward/spec/memory_size.h"
 
@@ -131,20 +132,6 @@ const AcceleratorName* find_name(const std::string& key) {
   return found == name_table().end() ? nullptr : &found->second;
 }
 
-// Levenshtein's: letters to change, add or drop.
-std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i);
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t change = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, change}));
-    }
-  }
-  return row.back();
-}
-
 bool same_memory(double a, double b) {
   return std::abs(a - b) <= kMemoryTolerance * std::max(a, b);
 }
@@ -213,9 +200,9 @@ std::vector<std::string> close_accelerators(std::string_view name, std::size_t m
         value.form.empty() && value.memory_gb > 0)
       continue;  // "A100-40" beside "A100-40GB"
     const bool starts_alike = key.size() >= 2 && (other.starts_with(key) || key.starts_with(other));
-    const std::size_t away = starts_alike ? 1 : distance(key, other);
+    const std::size_t away = starts_alike ? 1 : edit_distance(key, other);
     if (away <= far && away < std::max(key.size(), other.size()))
-      found.emplace_back(away, distance(key, other), value.spelled);
+      found.emplace_back(away, edit_distance(key, other), value.spelled);
   }
   std::ranges::sort(found);
   std::vector<std::string> names;
