@@ -6,8 +6,10 @@
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "skyward/base/error.h"
+#include "skyward/spec/shortage.h"
 
 namespace skyward {
 
@@ -19,6 +21,11 @@ class SkywardError : public std::runtime_error {
 class ConfigurationError : public SkywardError {  // the request is wrong
  public:
   using SkywardError::SkywardError;
+};
+class NoMatchingInstanceError
+    : public ConfigurationError {  // no machine type has what is asked for
+ public:
+  using ConfigurationError::ConfigurationError;
 };
 class NotProvisionedError : public SkywardError {  // the pool is not open
  public:
@@ -33,6 +40,57 @@ class ConnectionError : public ProvisioningError {
  public:
   using ProvisioningError::ProvisioningError;
 };
+
+// There were not as many machines as were asked for; none is left.
+class CapacityError : public ProvisioningError {
+ public:
+  CapacityError(const std::string& what, Shortage shortage)
+      : ProvisioningError(what), shortage_(std::move(shortage)) {}
+
+  int requested() const { return shortage_.requested; }
+  int got() const { return shortage_.got; }  // the most that stood at the same time
+  const std::string& region() const { return shortage_.region; }
+  const std::vector<std::string>& regions_checked() const { return shortage_.regions; }
+  const std::string& instance_type() const { return shortage_.instance_type; }
+  // What was near, in words: type, place, price on demand.
+  const std::vector<std::string>& offers() const { return shortage_.offers; }
+
+ private:
+  Shortage shortage_;
+};
+class SpotCapacityError : public CapacityError {  // not as spot machines, however often tried
+ public:
+  using CapacityError::CapacityError;
+};
+class SpotMinimumNotMetError
+    : public CapacityError {  // fewer than the least share of spot machines
+ public:
+  using CapacityError::CapacityError;
+};
+class QuotaExceededError : public CapacityError {  // the account may not have so many
+ public:
+  using CapacityError::CapacityError;
+};
+class NoAvailableRegionError : public CapacityError {  // no region sells the type
+ public:
+  using CapacityError::CapacityError;
+};
+
+// One of several providers, and why it did not come to a pool.
+struct ProviderFailure {
+  std::string provider;  // as people call it
+  Error error;
+};
+// None of the providers that a pool may take could be had.
+class AllProvidersFailedError : public ProvisioningError {
+ public:
+  explicit AllProvidersFailedError(std::vector<ProviderFailure> errors);
+  const std::vector<ProviderFailure>& errors() const { return errors_; }  // in the order of trying
+
+ private:
+  std::vector<ProviderFailure> errors_;
+};
+
 class TimeoutError : public SkywardError {
  public:
   using SkywardError::SkywardError;
@@ -51,7 +109,8 @@ class ExecutionError : public SkywardError {
   using SkywardError::SkywardError;
 };
 
-// Throws the class that fits the kind; message and hint become what().
+// Throws the class that fits the kind, and the shortage where it tells of one; message and hint
+// become what().
 [[noreturn]] void throw_error(const Error& error);
 
 }  // namespace skyward

@@ -59,14 +59,10 @@ ONLY_PYTHON = {
 }
 # Errors that C++ does not tell apart by class.
 ERRORS = {
-    "NoMatchingInstanceError": "ConfigurationError",
     "BudgetExceededError": "ProvisioningError",
     "ConnectionLostError": "ConnectionError",
     "InstanceTerminatedError": "ProvisioningError",
-    "NoAvailableRegionError": "ProvisioningError",
     "PreemptionError": "ProvisioningError",
-    "SpotCapacityError": "ProvisioningError",
-    "SpotMinimumNotMetError": "ProvisioningError",
 }
 
 

@@ -72,8 +72,10 @@ if TYPE_CHECKING:
     from skyward.events import RegionAutoSelected as RegionAutoSelected
     from skyward.events import SkywardEvent as SkywardEvent
     from skyward.events import TaskPoolInitCompleted as TaskPoolInitCompleted
+    from skyward.exceptions import AllProvidersFailedError as AllProvidersFailedError
     from skyward.exceptions import BudgetExceededError as BudgetExceededError
     from skyward.exceptions import CancelledError as CancelledError
+    from skyward.exceptions import CapacityError as CapacityError
     from skyward.exceptions import ConfigurationError as ConfigurationError
     from skyward.exceptions import ConfigurationTypeError as ConfigurationTypeError
     from skyward.exceptions import ConnectionError as ConnectionError
@@ -86,6 +88,7 @@ if TYPE_CHECKING:
     from skyward.exceptions import PreemptionError as PreemptionError
     from skyward.exceptions import ProvisioningError as ProvisioningError
     from skyward.exceptions import PythonVersionMismatchError as PythonVersionMismatchError
+    from skyward.exceptions import QuotaExceededError as QuotaExceededError
     from skyward.exceptions import SerializationError as SerializationError
     from skyward.exceptions import SkywardError as SkywardError
     from skyward.exceptions import SpotCapacityError as SpotCapacityError
@@ -141,11 +144,12 @@ _MODULE_OF = {
             "ProvisioningCompleted RegionAutoSelected SkywardEvent TaskPoolInitCompleted"
         ),
         "exceptions": (
-            "BudgetExceededError CancelledError ConfigurationError ConfigurationTypeError "
-            "ConnectionError ConnectionLostError ExecutionError InstanceTerminatedError "
-            "NoAvailableRegionError NoMatchingInstanceError NotProvisionedError "
-            "PreemptionError ProvisioningError PythonVersionMismatchError SerializationError "
-            "SkywardError SpotCapacityError SpotMinimumNotMetError TimeoutError"
+            "AllProvidersFailedError BudgetExceededError CancelledError CapacityError "
+            "ConfigurationError ConfigurationTypeError ConnectionError ConnectionLostError "
+            "ExecutionError InstanceTerminatedError NoAvailableRegionError "
+            "NoMatchingInstanceError NotProvisionedError PreemptionError ProvisioningError "
+            "PythonVersionMismatchError QuotaExceededError SerializationError SkywardError "
+            "SpotCapacityError SpotMinimumNotMetError TimeoutError"
         ),
         "executor": "Executor",
         "function": "ComputeFunction PendingBatch PendingCompute compute gather lazy",

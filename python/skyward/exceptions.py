@@ -34,12 +34,56 @@ class ProvisioningError(SkywardError):
     """Machines could not be had or prepared; all of them were given back."""
 
 
-class SpotCapacityError(ProvisioningError):
-    """Spot machines could not be had, however often it was tried."""
+class CapacityError(ProvisioningError):
+    """There were not as many machines as were asked for; all were given back."""
+
+    def __init__(
+        self,
+        text: str = "",
+        *,
+        requested: int = 0,
+        got: int = 0,
+        region: str = "",
+        regions_checked: Iterable[str] = (),
+        instance_type: str = "",
+        offers: Iterable[str] = (),
+    ) -> None:
+        super().__init__(text)
+        self.requested = requested
+        """Machines; of SpotMinimumNotMetError the least number of spot machines."""
+        self.got = got
+        """The most that stood at the same time."""
+        self.region = region
+        """The first that was asked."""
+        self.regions_checked = tuple(regions_checked)
+        self.instance_type = instance_type
+        self.offers = tuple(offers)
+        """What was near: type, place and price on demand, in words."""
 
 
-class SpotMinimumNotMetError(ProvisioningError):
+class SpotCapacityError(CapacityError):
+    """Spot machines could not be had, however often it was tried, and the pool allows no others."""
+
+
+class SpotMinimumNotMetError(CapacityError):
     """Fewer spot machines could be had than the least share asks for."""
+
+
+class QuotaExceededError(CapacityError):
+    """The account may not have so many machines of that kind."""
+
+
+class AllProvidersFailedError(ProvisioningError):
+    """None of the providers that a pool may take could be had. `errors` has a pair for each, in the
+    order in which they were tried: its name, and what it raised."""
+
+    def __init__(self, errors: Iterable[tuple[str, SkywardError]], text: str = "") -> None:
+        self.errors = tuple(errors)
+        super().__init__(self.errors, text)
+        self._text = text
+
+    def __str__(self) -> str:
+        return self._text or "; ".join(f"{name}: {error}" for name, error in self.errors)
 
 
 class BudgetExceededError(ProvisioningError):
@@ -49,13 +93,17 @@ class BudgetExceededError(ProvisioningError):
 class NoAvailableRegionError(ProvisioningError):
     """The machine type is offered in none of the regions."""
 
-    def __init__(self, instance_type: str, regions_checked: Iterable[str]) -> None:
-        super().__init__(instance_type, tuple(regions_checked))
+    def __init__(self, instance_type: str, regions_checked: Iterable[str], text: str = "") -> None:
+        super().__init__(instance_type, tuple(regions_checked), text)
         self.instance_type = instance_type
         self.regions_checked = tuple(regions_checked)
+        self._text = text
 
     def __str__(self) -> str:
-        return f"{self.instance_type} is offered in none of {', '.join(self.regions_checked)}"
+        return (
+            self._text
+            or f"{self.instance_type} is offered in none of {', '.join(self.regions_checked)}"
+        )
 
 
 class PreemptionError(SkywardError):

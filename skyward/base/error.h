@@ -4,10 +4,12 @@
 //
 // A function that can fail returns Result<T>. The error says in its kind what the caller should do
 // next; that is the only thing code may branch on. The text is for people: `message` says what
-// failed, where and why, `hint` says what to do about it. Only the face (skyward/*.h, the Python
-// package) throws.
+// failed, where and why, `hint` says what to do about it. `facts` is for the classes of errors that
+// the face throws (spec/shortage.h); nothing below looks at it. Only the face (skyward/*.h, the
+// Python package) throws.
 
 #include <expected>
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -34,6 +36,7 @@ struct Error {
   ErrorKind kind = ErrorKind::unavailable;
   std::string message;
   std::string hint;
+  std::map<std::string, std::string> facts{};
 
   bool operator==(const Error&) const = default;
 };

@@ -9,6 +9,8 @@
 #include <set>
 #include <tuple>
 
+#include "skyward/spec/shortage.h"
+
 namespace skyward {
 
 namespace {
@@ -100,8 +102,10 @@ Result<std::vector<std::size_t>> rank_offers(std::span<const Offer> offers,
   }
   if (fitting.empty()) fitting = std::move(with_device);
   if (fitting.empty()) {
-    return fail(ErrorKind::invalid, fmt::format("no machine has {}", request_text(request)),
-                nearest(offers, request));
+    return std::unexpected(
+        with_shortage({ErrorKind::invalid, fmt::format("no machine has {}", request_text(request)),
+                       nearest(offers, request)},
+                      {.kind = ShortageKind::no_match}));
   }
   const auto order = [&](std::size_t i) {
     const Offer& offer = offers[i];

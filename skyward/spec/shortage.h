@@ -1,0 +1,43 @@
+#pragma once
+
+// Why machines could not be had, as facts beside the words: what the face's errors of that kind
+// tell a program. Travels inside an Error.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "skyward/base/error.h"
+
+namespace skyward {
+
+enum class ShortageKind : std::uint8_t {
+  capacity,       // nobody has that many, of any market that the pool allows
+  spot_capacity,  // not as spot machines, and the pool allows no others
+  spot_minimum,   // fewer spot machines than the pool's least share
+  quota,          // the account may not have so many
+  region,         // no region sells the type
+  no_match,       // no type has what is asked for
+};
+std::string_view to_string(ShortageKind kind);
+
+struct Shortage {
+  ShortageKind kind = ShortageKind::capacity;
+  int requested = 0;     // machines; of spot_minimum: spot machines at least
+  int got = 0;           // the most that stood at the same time, before they were given back
+  std::string region{};  // the first that was asked
+  std::vector<std::string> regions{};  // all that were
+  std::string instance_type{};
+  std::vector<std::string> offers{};  // what was near: "m5.large in us-east-1, $0.0960 on demand"
+
+  bool operator==(const Shortage&) const = default;
+};
+
+// The error with these facts; those it had are replaced.
+Error with_shortage(Error error, const Shortage& shortage);
+// Empty for an error about something else.
+std::optional<Shortage> shortage_of(const Error& error);
+
+}  // namespace skyward
