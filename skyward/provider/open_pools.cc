@@ -24,7 +24,7 @@ std::string path_of(const std::string& state, const std::string& pool) {
 Result<std::unique_ptr<Ledger>> open_ledger(const World& world) {
   const Result<std::string> state = state_of(world);
   if (!state) return fail(state);
-  return Ledger::open(*state + "/ledger.db");
+  return world.open_ledger(*state + "/ledger.db");
 }
 
 Result<PoolDirectory> make_pool_directory(const World& world, const std::string& pool) {

@@ -15,6 +15,7 @@
 #include "skyward/base/time.h"
 #include "skyward/io/http.h"
 #include "skyward/io/process.h"
+#include "skyward/provider/ledger.h"
 
 namespace skyward::provider {
 
@@ -31,6 +32,8 @@ struct World {
   std::function<std::int64_t()> wall_s;  // seconds since 1970
   std::function<void(Duration)> pause;
   std::function<std::string(int digits)> random_hex;
+  // What was bought (ledger.h), in this file.
+  std::function<Result<std::unique_ptr<Ledger>>(const std::string& path)> open_ledger;
 };
 
 World world_of_this_process();

@@ -65,6 +65,7 @@ class WorldFixture {
       out.insert(0, static_cast<std::size_t>(digits) - out.size(), '8');
       return out;
     };
+    world.open_ledger = [](const std::string& path) { return Ledger::open(path); };
   }
   WorldFixture(const WorldFixture&) = delete;
   WorldFixture& operator=(const WorldFixture&) = delete;

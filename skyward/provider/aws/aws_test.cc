@@ -5,18 +5,13 @@
 
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <map>
 #include <ranges>
 
 #include "skyward/io/file.h"
-#include "skyward/io/machine.h"
-#include "skyward/io/private_directory.h"
 #include "skyward/provider/aws/api_model_fixture.h"
-#include "skyward/provider/aws/ec2_double_fixture.h"
-#include "skyward/provider/aws/sweep.h"
-#include "skyward/provider/open_pools.h"
+#include "skyward/provider/aws/aws_computer_fixture.h"
 
 namespace skyward::provider::aws {
 namespace {
@@ -26,121 +21,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-// A computer with a home of its own, and Amazon on virtual time.
-class AwsTest : public ::testing::Test {
- protected:
-  AwsTest() {
-    std::filesystem::create_directories(home_);
-    std::ofstream(home_ + "/agent") << "#!/bin/sh\n";
-    std::filesystem::permissions(home_ + "/agent", std::filesystem::perms::owner_all);
-    fixture_.variables = {{"HOME", home_},
-                          {"XDG_STATE_HOME", home_ + "/state"},
-                          {"AWS_ACCESS_KEY_ID", "AKIA"},
-                          {"AWS_SECRET_ACCESS_KEY", "secret"},
-                          {"AWS_REGION", "eu-west-1"},
-                          {"AWS_EC2_METADATA_DISABLED", "true"}};
-    // Keys are real files; what is cached between two lives would hide requests.
-    fixture_.world.read_file = [](const std::string& path) { return io::read_file(path); };
-    fixture_.world.write_file = [](const std::string& path, std::string_view text) -> Status {
-      if (path.contains("/.cache/")) return {};
-      return io::write_private_file(path, text);
-    };
-    // In the place of ssh-keygen, for hundreds of lives.
-    fixture_.world.run = [](const io::SpawnOptions& options,
-                            Duration) -> Result<io::CommandResult> {
-      const std::string path = options.command.back();
-      std::ofstream(path) << "-----BEGIN OPENSSH PRIVATE KEY-----\n";
-      std::ofstream(path + ".pub") << "ssh-ed25519 AAAA skyward\n";
-      return io::CommandResult{};
-    };
-    fixture_.world.wall_s = [this] {
-      return 1'700'000'000 +
-             std::chrono::duration_cast<std::chrono::seconds>(fixture_.now - start_).count();
-    };
-    spec_.provider = {.name = "aws", .settings = {{"region", "eu-west-1"}}};
-    spec_.agent_path = home_ + "/agent";
-    spec_.runtime.command = {home_ + "/agent"};
-    spec_.nodes = 2;
-    spec_.timeout = 1h;
-    spec_.spot = Spot::Never();
-  }
-  ~AwsTest() override { std::filesystem::remove_all(home_); }
-
-  std::unique_ptr<Provider> provider() {
-    auto made = make_aws(spec_.provider, fixture_.world);
-    EXPECT_TRUE(made) << made.error().message;
-    return *std::move(made);
-  }
-  Time soon() const { return fixture_.now + 300s; }
-
-  struct Life {
-    Status status;  // of the first verb that failed
-    Cluster cluster;
-    std::vector<Instance> instances;
-  };
-  // A pool from its opening to its end: two machines, one of them replaced.
-  Life live(Provider& aws) {
-    Life life;
-    const auto failed = [&](const auto& result) {
-      life.status = std::unexpected(result.error());
-      if (!life.cluster.id.empty()) (void)aws.teardown(life.cluster, soon());
-      return life;
-    };
-    if (Status status = aws.check(spec_); !status) return failed(status);
-    const auto offers = aws.offers(spec_, soon());
-    if (!offers) return failed(offers);
-    const auto cluster = aws.prepare(spec_, offers->front(), soon());
-    if (!cluster) return failed(cluster);
-    life.cluster = *cluster;
-    const auto instances = aws.provision(*cluster, spec_.nodes, 0, soon());
-    if (!instances) return failed(instances);
-    life.instances = *instances;
-    const auto ended = aws.terminate(*cluster, {instances->front().id}, soon());
-    if (!ended) return failed(ended);
-    const auto another = aws.provision(*cluster, 1, 0, soon());
-    if (!another) return failed(another);
-    std::vector<std::string> ids = {another->front().id};
-    for (const Instance& one : *instances | std::views::drop(1)) ids.push_back(one.id);
-    if (Status status = aws.terminate(*cluster, ids, soon()); !status) return failed(status);
-    if (Status status = aws.teardown(*cluster, soon()); !status) return failed(status);
-    return life;
-  }
-
-  std::vector<Swept> gc(SweepOptions options = {}) {
-    std::vector<Swept> told;
-    const Status status = sweep(
-        fixture_.world, options, [&](const Swept& swept) { told.push_back(swept); },
-        fixture_.now + 600s);
-    EXPECT_TRUE(status) << status.error().message;
-    return told;
-  }
-  std::vector<LedgerPool> open_pools() {
-    auto ledger = open_ledger(fixture_.world);
-    EXPECT_TRUE(ledger);
-    return *(*ledger)->pools(true);
-  }
-  // Everything as if nothing had ever been.
-  void forget() {
-    std::filesystem::remove_all(home_ + "/state");
-    amazon_.instances.clear();
-    amazon_.groups.clear();
-    amazon_.actions.clear();
-    amazon_.requests = 0;
-    amazon_.die_before = amazon_.die_after = -1;
-    amazon_.lose_reply = nullptr;
-    amazon_.refuse = nullptr;
-    amazon_.mangle = nullptr;
-  }
-
-  // In memory where that is to be had: the ledgers of hundreds of lives are written through.
-  const std::string home_ =
-      (io::is_writable_directory("/dev/shm") ? std::string("/dev/shm/") : ::testing::TempDir()) +
-      "skyward-aws-" + io::random_hex(8);
-  WorldFixture fixture_;
-  const Time start_ = fixture_.now;
-  Ec2Double amazon_{fixture_};
-  PoolSpec spec_;
-};
+class AwsTest : public ::testing::Test, public AwsComputer {};
 
 TEST_F(AwsTest, APoolLivesAndLeavesNothing) {
   const auto aws = provider();
@@ -328,82 +209,6 @@ TEST_F(AwsTest, EveryRequestOfALifeIsWhatAmazonsModelSays) {
   }
   EXPECT_GT(judged, 25);
 }
-
-// The driver is killed before and after each of its requests; then one gc runs. With listings that
-// lag, the machines' own timers come first.
-struct Fault {
-  const char* name;
-  Duration lag{};
-  bool lost = false;       // every second reply is lost
-  bool throttled = false;  // every second request is refused for its speed
-  bool broken = false;     // every second reply is a 500
-};
-
-class DeathTest : public AwsTest, public ::testing::WithParamInterface<Fault> {
- protected:
-  void set_faults() {
-    const Fault& fault = GetParam();
-    amazon_.listing_lag = fault.lag;
-    if (fault.lost) amazon_.lose_reply = [this](const auto&) { return amazon_.requests % 2 == 0; };
-    if (fault.throttled || fault.broken) {
-      amazon_.refuse = [this, &fault](const auto&, const auto&) {
-        if (amazon_.requests % 2 != 0) return std::pair(0, std::string());
-        return fault.broken ? std::pair(500, std::string("InternalError"))
-                            : std::pair(503, std::string("RequestLimitExceeded"));
-      };
-    }
-  }
-};
-
-TEST_P(DeathTest, AtEveryRequestLeavesNothing) {
-  set_faults();
-  {
-    const auto aws = provider();
-    const Life life = live(*aws);
-    ASSERT_TRUE(life.status) << life.status.error().message;
-  }
-  const int all = amazon_.requests;
-  int points = 0;
-  int left_by_death = 0;
-  for (int at = 1; at <= all; ++at) {
-    for (const bool after : {false, true}) {
-      SCOPED_TRACE(fmt::format("killed {} request {}", after ? "after" : "before", at));
-      forget();
-      set_faults();
-      (after ? amazon_.die_after : amazon_.die_before) = at;
-      bool died = false;
-      try {
-        const auto aws = provider();
-        (void)live(*aws);
-      } catch (const DriverDied&) {
-        died = true;
-      }
-      EXPECT_TRUE(died);
-      ++points;
-      left_by_death += amazon_.standing();
-      amazon_.die_before = amazon_.die_after = -1;
-      if (GetParam().lag > Duration{}) fixture_.now += 920s;  // the dead man's limit
-      (void)gc();
-      EXPECT_EQ(amazon_.standing(), 0);
-      EXPECT_THAT(amazon_.groups, IsEmpty());
-      // A request that nobody answered stays in the ledger until nothing can come of it.
-      fixture_.now += 1800s;
-      (void)gc();
-      EXPECT_THAT(open_pools(), IsEmpty());
-    }
-  }
-  std::printf("%s: killed at %d points, %d machines left behind, none after gc\n", GetParam().name,
-              points, left_by_death);
-  EXPECT_GT(points, 40);
-  EXPECT_GT(left_by_death, 10);
-}
-
-INSTANTIATE_TEST_SUITE_P(Faults, DeathTest,
-                         ::testing::Values(Fault{.name = "plain"}, Fault{.name = "lag", .lag = 60s},
-                                           Fault{.name = "lost", .lost = true},
-                                           Fault{.name = "throttled", .throttled = true},
-                                           Fault{.name = "broken", .broken = true}),
-                         [](const auto& made) { return std::string(made.param.name); });
 
 TEST_F(AwsTest, GcLeavesAPoolAtWorkAlone) {
   const auto aws = provider();

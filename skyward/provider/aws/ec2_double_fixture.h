@@ -2,7 +2,8 @@
 
 // Amazon on virtual time, as far as a pool needs it: stricter than the real one, with dials for
 // what goes wrong. Machines end themselves as their user data says; what was made is not listed at
-// once; a group cannot go while a machine of it is there; a client token makes a thing once.
+// once; a group cannot go while a machine of it is there; a client token makes a thing once; more
+// requests than Amazon publishes as allowed are refused.
 
 #include <functional>
 #include <map>
@@ -16,6 +17,7 @@ namespace skyward::provider::aws {
 
 struct DoubleInstance {
   std::string id{};
+  std::string region{};
   std::string token{};
   std::string type{};
   std::string zone{};
@@ -29,6 +31,7 @@ struct DoubleInstance {
 
 struct DoubleGroup {
   std::string id{};
+  std::string region{};
   std::string name{};
   std::map<std::string, std::string> tags{};
   Time made{};
@@ -40,10 +43,14 @@ struct DriverDied {};
 
 class Ec2Double {
  public:
+  // Of a request; "region" is where it went.
   using Form = std::map<std::string, std::string>;
 
   // Dials.
   Duration listing_lag{};
+  Duration boot = std::chrono::seconds(5);  // from the launch to "running"
+  std::vector<std::string> regions = {"eu-west-1"};
+  std::map<std::string, std::string> replies;  // action → what is answered in the place of a fact
   std::function<std::pair<int, std::string>(const std::string& action, const Form& form)> refuse;
   std::function<bool(const std::string& action)> lose_reply;
   std::function<void(io::HttpReply& reply)> mangle;  // on its way back
@@ -55,15 +62,25 @@ class Ec2Double {
   }
 
   int requests = 0;
+  int throttled = 0;  // refused for their speed
   std::vector<std::string> actions;
   std::vector<DoubleInstance> instances;
   std::vector<DoubleGroup> groups;
 
+  // As if nothing had ever been, nor any dial turned but those of time.
+  void forget();
   // Machines that cost something now.
   int standing();
   void claim_all();
 
  private:
+  // As many requests of one kind as Amazon lets pass at once, and how many more each second.
+  struct Bucket {
+    double tokens = 0;
+    Time filled{};
+  };
+
+  bool is_too_fast(const std::string& action, const std::string& region);
   std::string state_of(DoubleInstance& one) const;
   bool is_listed(Time made) const { return fixture_.now - made >= listing_lag; }
   Result<io::HttpReply> answer(const io::HttpRequest& request);
@@ -77,6 +94,7 @@ class Ec2Double {
   std::string text_of(DoubleInstance& one) const;
 
   WorldFixture& fixture_;
+  std::map<std::string, Bucket> buckets_;  // by region and action
   int made_ = 0;
 };
 

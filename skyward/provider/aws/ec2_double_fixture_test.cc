@@ -11,8 +11,6 @@ namespace {
 
 using Form = Ec2Double::Form;
 
-constexpr Duration kBoot = std::chrono::seconds(5);
-
 constexpr Duration kShutDown = std::chrono::seconds(20);
 
 constexpr Duration kUnclaimed = std::chrono::seconds(900);
@@ -66,8 +64,6 @@ io::HttpReply facts(const std::string& action) {
        "<imagesSet><item><imageId>ami-1</imageId><name>ubuntu</name><rootDeviceName>/dev/sda1"
        "</rootDeviceName></item></imagesSet>"},
       {"DescribeVpcs", "<vpcSet><item><vpcId>vpc-1</vpcId></item></vpcSet>"},
-      {"DescribeRegions",
-       "<regionInfo><item><regionName>eu-west-1</regionName></item></regionInfo>"},
       {"DescribeSubnets",
        "<subnetSet><item><subnetId>s1</subnetId><availabilityZone>z1</availabilityZone>"
        "<vpcId>vpc-1</vpcId></item><item><subnetId>s2</subnetId><availabilityZone>z2"
@@ -89,6 +85,12 @@ io::HttpReply facts(const std::string& action) {
   };
   const auto found = kReplies.find(action);
   return good(found == kReplies.end() ? "" : found->second);
+}
+
+// "https://ec2.eu-west-1.amazonaws.com/" says eu-west-1.
+std::string region_of(const std::string& url) {
+  const std::size_t begin = url.find('.') + 1;
+  return url.substr(begin, url.find('.', begin) - begin);
 }
 
 std::map<std::string, std::string> tags_of(const Form& form) {
@@ -133,7 +135,19 @@ std::map<std::string, std::string> facts_of(const std::map<std::string, std::str
 
 }  // namespace
 
-// Machines that cost something now.
+void Ec2Double::forget() {
+  instances.clear();
+  groups.clear();
+  actions.clear();
+  replies.clear();
+  buckets_.clear();
+  requests = throttled = 0;
+  die_before = die_after = -1;
+  lose_reply = nullptr;
+  refuse = nullptr;
+  mangle = nullptr;
+}
+
 int Ec2Double::standing() {
   int count = 0;
   for (DoubleInstance& one : instances)
@@ -152,7 +166,7 @@ std::string Ec2Double::state_of(DoubleInstance& one) const {
     one.ended = one.launched + kUnclaimed;
   }
   if (one.ended != kNever) return now - one.ended < kShutDown ? "shutting-down" : "terminated";
-  return now - one.launched < kBoot ? "pending" : "running";
+  return now - one.launched < boot ? "pending" : "running";
 }
 
 Result<io::HttpReply> Ec2Double::answer(const io::HttpRequest& request) {
@@ -168,6 +182,11 @@ Result<io::HttpReply> Ec2Double::answer(const io::HttpRequest& request) {
     form = read_form(request.body);
     action = form["Action"];
   }
+  const bool global = request.url.contains("api.pricing") || request.url.contains("//iam.");
+  form["region"] = global ? regions.front() : region_of(request.url);
+  if (std::ranges::find(regions, form["region"]) == regions.end()) {
+    return fail(ErrorKind::unavailable, "Could not resolve host: " + request.url);
+  }
   const int number = ++requests;
   actions.push_back(action);
   if (number == die_before) throw DriverDied();
@@ -176,12 +195,34 @@ Result<io::HttpReply> Ec2Double::answer(const io::HttpRequest& request) {
     if (status != 0 && number == die_after) throw DriverDied();
     if (status != 0) return refused(status, code);
   }
+  if (is_too_fast(action, form["region"])) {
+    ++throttled;
+    if (number == die_after) throw DriverDied();
+    return refused(503, "RequestLimitExceeded");
+  }
   const bool lost = lose_reply && lose_reply(action);
   io::HttpReply reply = perform(action, form);
   if (number == die_after) throw DriverDied();
   if (mangle) mangle(reply);
   if (lost) return fail(ErrorKind::unavailable, "the connection broke");
   return reply;
+}
+
+// Not less strict than what Amazon publishes: each kind of request of an account in a region has a
+// bucket of its own.
+bool Ec2Double::is_too_fast(const std::string& action, const std::string& region) {
+  const bool reads = action.starts_with("Describe") || action.starts_with("Get");
+  const double most = action == "RunInstances" ? 5 : 50;
+  const double each_second = action == "RunInstances" ? 2 : reads ? 10 : 5;
+  const auto [found, fresh] = buckets_.try_emplace(region + " " + action);
+  Bucket& bucket = found->second;
+  if (fresh) bucket.tokens = most;
+  const double elapsed = fresh ? 0 : seconds(fixture_.now - bucket.filled);
+  bucket.filled = fixture_.now;
+  bucket.tokens = std::min(most, bucket.tokens + elapsed * each_second);
+  if (bucket.tokens < 1) return true;
+  bucket.tokens -= 1;
+  return false;
 }
 
 io::HttpReply Ec2Double::perform(const std::string& action, const Form& form) {
@@ -197,7 +238,15 @@ io::HttpReply Ec2Double::perform(const std::string& action, const Form& form) {
     }
     return good("");
   }
-  return facts(action);
+  if (action == "DescribeRegions") {
+    std::string out = "<regionInfo>";
+    for (const std::string& region : regions) {
+      out += "<item><regionName>" + region + "</regionName></item>";
+    }
+    return good(out + "</regionInfo>");
+  }
+  const auto given = replies.find(action);
+  return given == replies.end() ? facts(action) : good(given->second);
 }
 
 io::HttpReply Ec2Double::run(const Form& form) {
@@ -209,6 +258,7 @@ io::HttpReply Ec2Double::run(const Form& form) {
   EXPECT_EQ(form.at("InstanceInitiatedShutdownBehavior"), "terminate");
   for (int i = 0; i < count && !known; ++i) {
     instances.push_back({.id = fmt::format("i-{:04}", ++made_),
+                         .region = form.at("region"),
                          .token = token,
                          .type = form.at("InstanceType"),
                          .zone = form.at("NetworkInterface.1.SubnetId") == "s1" ? "z1" : "z2",
@@ -238,6 +288,7 @@ io::HttpReply Ec2Double::describe_instances(const Form& form) {
   for (DoubleInstance& one : instances) {
     std::map<std::string, std::string> facts = facts_of(one.tags);
     facts["instance-id"] = one.id;
+    if (one.region != form.at("region")) continue;
     if (is_listed(one.launched) && passes(form, facts)) out += text_of(one);
   }
   return good(out + "</instancesSet></item></reservationSet>");
@@ -249,7 +300,8 @@ io::HttpReply Ec2Double::terminate(const Form& form) {
     if (id == form.end()) return good("");
     bool found = false;
     for (DoubleInstance& one : instances) {
-      if (one.id != id->second || !is_listed(one.launched)) continue;
+      if (one.id != id->second || one.region != form.at("region")) continue;
+      if (!is_listed(one.launched)) continue;
       found = true;
       if (state_of(one) == "pending" || state_of(one) == "running") one.ended = fixture_.now;
     }
@@ -259,9 +311,11 @@ io::HttpReply Ec2Double::terminate(const Form& form) {
 
 io::HttpReply Ec2Double::create_group(const Form& form) {
   for (const DoubleGroup& group : groups) {
-    if (group.name == form.at("GroupName")) return refused(400, "InvalidGroup.Duplicate");
+    if (group.name == form.at("GroupName") && group.region == form.at("region"))
+      return refused(400, "InvalidGroup.Duplicate");
   }
   groups.push_back({.id = fmt::format("sg-{}", ++made_),
+                    .region = form.at("region"),
                     .name = form.at("GroupName"),
                     .tags = tags_of(form),
                     .made = fixture_.now});
@@ -273,6 +327,7 @@ io::HttpReply Ec2Double::describe_groups(const Form& form) {
   for (const DoubleGroup& group : groups) {
     std::map<std::string, std::string> facts = facts_of(group.tags);
     facts["group-name"] = group.name;
+    if (group.region != form.at("region")) continue;
     if (!is_listed(group.made) || !passes(form, facts)) continue;
     out += fmt::format("<item><groupId>{}</groupId><groupName>{}</groupName>{}</item>", group.id,
                        group.name, tag_set(group.tags));
@@ -287,7 +342,9 @@ io::HttpReply Ec2Double::delete_group(const Form& form) {
       return refused(400, "DependencyViolation");
     }
   }
-  const auto erased = std::erase_if(groups, [&](const auto& group) { return group.id == id; });
+  const auto erased = std::erase_if(groups, [&](const auto& group) {
+    return group.id == id && group.region == form.at("region");
+  });
   return erased == 0 ? refused(400, "InvalidGroup.NotFound") : good("");
 }
 
