@@ -37,20 +37,24 @@ void Cloud::list_offers(Answer<std::vector<Offer>> answer) {
     }
     Offer offer;
     offer.instance_type = "virtual";
+    // Asked again, it tells of another region, or of the one that has just refused.
+    if (regions_ == 0 || world_.random.chance(0.8)) ++regions_;
+    offer.region = fmt::format("region-{}", regions_);
     answer(std::vector{offer});
   });
 }
 
 void Cloud::prepare(const Offer& offer, Answer<Cluster> answer) {
-  SKYWARD_CHECK(offer.instance_type == "virtual" && !prepared_);
-  verb([this, answer = std::move(answer)] {
+  SKYWARD_CHECK(offer.instance_type == "virtual" && prepared_ == torn_down_ && sold_.empty());
+  prepared_ = torn_down_ = false;
+  verb([this, region = offer.region, answer = std::move(answer)] {
     if (world_.random.chance(dials_.cloud.refuse)) {
       return answer(fail(ErrorKind::denied, "cannot prepare"));
     }
     prepared_ = true;
     Cluster cluster;
-    cluster.id = "virtual-1";
-    cluster.region = "nowhere";
+    cluster.id = "virtual-" + region;
+    cluster.region = region;
     answer(cluster);
   });
 }
@@ -135,6 +139,7 @@ void Cloud::terminate(std::vector<InstanceId> instances, Answer<void> answer) {
 }
 
 void Cloud::teardown(Answer<void> answer) {
+  torn_down_ = false;  // once more is no mistake
   verb([this, answer = std::move(answer)] {
     SKYWARD_CHECK(verbs_.empty(), "verbs behind teardown()");
     torn_down_ = true;

@@ -1,6 +1,7 @@
 #pragma once
 
-// A cloud that forgives nothing: selling before prepare() or after teardown(), terminating what was
+// A cloud that forgives nothing: selling before prepare() or after teardown(), preparing a region
+// before the last one is torn down, terminating what was
 // never sold or has ended already, are bugs of the engine, though a real cloud would let them pass.
 // As in the engine's loop, one verb runs at a time, in the order of the calls.
 
@@ -57,6 +58,7 @@ class Cloud {
   std::deque<World::Event> verbs_;
   bool busy_ = false;
   bool prepared_ = false;
+  int regions_ = 0;      // told of
   bool opened_ = false;  // the first machines were sold
   bool torn_down_ = false;
   std::map<InstanceId, Sold> sold_;

@@ -10,11 +10,14 @@
 //     idle → offering → preparing → provisioning → starting → running → closing → terminating →
 //     removing → closed
 //
+// From provisioning, where a region has no machines: → offering → moving (what was prepared is
+// given back) → preparing, in another one.
+//
 // Nodes keep their rank when their machine is replaced. Tasks wait in one queue; a node gets a task
 // for each free slot, and a little more than that while tasks are short (State::mean_run), so that
 // the wire is never empty. What was given too early is recalled when another node falls idle.
-// core_pool.cc decides about phases and nodes, core_preempt.cc about nodes that their cloud takes
-// back, core_task.cc about tasks.
+// core_pool.cc decides about phases and nodes, core_place.cc about the region, core_preempt.cc
+// about nodes that their cloud takes back, core_task.cc about tasks.
 
 #include <cstdint>
 #include <deque>
@@ -43,6 +46,7 @@ namespace skyward::engine {
 enum class Phase : std::uint8_t {
   idle,
   offering,
+  moving,
   preparing,
   provisioning,
   starting,
@@ -83,8 +87,7 @@ struct TaskSpec {
 struct Task {
   TaskSpec spec;
   std::uint32_t attempt = 1;
-  bool assigned = false;
-  bool cancelled = false;
+  bool assigned = false, cancelled = false;
   bool item_seen = false;  // a stream that has delivered cannot start over
   NodeId node;             // when assigned
 };
@@ -96,12 +99,10 @@ struct Node {
   bool bought = false;  // the instance is to be given back
   int replacements = 0;
   InstanceId replaced;  // machine that stood here before, until the new one is ready
-  Time last_heard{};
-  Time deadline = kNever;                                        // of the present state
+  Time last_heard{}, deadline = kNever;                          // the latter of the present state
   Time connecting_at{}, joined_at{}, prepared_at{}, ready_at{};  // each behind the one before
   std::size_t steps = 0;                                         // bootstrap steps reported so far
-  std::uint32_t slots = 0;
-  std::uint32_t outstanding = 0;      // tasks given and not answered
+  std::uint32_t slots = 0, outstanding = 0;  // the latter: tasks given and not answered
   Time gone_at = kNever;              // by then its cloud takes the machine back: no new tasks
   std::optional<Instance> successor;  // bought: stands here when the present one is done
   bool listed_free = false, listed_spare = false, recalling = false, buying_successor = false;
@@ -120,12 +121,10 @@ struct BlobUse {
 struct Options {
   std::string job_id;
   Duration heartbeat_timeout;
-  Duration heartbeat_interval = kHeartbeatInterval;
-  Duration greet_timeout = kGreetTimeout;
+  Duration heartbeat_interval = kHeartbeatInterval, greet_timeout = kGreetTimeout;
   Duration lease{};  // of a node's agent; zero: it ends with its connection
   std::uint32_t workers_per_node = 1;
-  // Filled by on_prepared.
-  int head_port = 29500;
+  int head_port = 29500;  // filled by on_prepared
 };
 
 struct State {
@@ -137,6 +136,8 @@ struct State {
   bool ready_told = false;         // opened() was called
   Cluster cluster;
   Offer offer;
+  bool prepared = false, moving = false;                // there is a cluster; teardown() is at it
+  std::vector<std::pair<std::string, Error>> refusals;  // regions without machines, their words
   std::vector<Node> nodes;
   int provisioning = 0;  // provision calls in flight
   // Terminate calls in flight, oldest first: they are answered in this order.
@@ -155,8 +156,7 @@ struct State {
   Duration steal_pause{};  // grows while recalls bring nothing
 
   Time opened_at{}, ready_at{}, first_call_at{}, first_answer_at{};
-  Time lifetime_ends = kNever;
-  Time close_deadline = kNever;
+  Time lifetime_ends = kNever, close_deadline = kNever;
 
   // Deadlines to look at, earliest first; stale entries are skipped.
   struct Alarm {

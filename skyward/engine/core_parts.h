@@ -1,6 +1,7 @@
 #pragma once
 
-// What core_pool.cc, core_preempt.cc and core_task.cc ask of each other. Not for anybody else.
+// What core_pool.cc, core_place.cc, core_preempt.cc and core_task.cc ask of each other. Not for
+// anybody else.
 
 #include "skyward/engine/core.h"
 
@@ -37,6 +38,19 @@ void announce_instance(State& state, Effects& effects, const Node& node, const I
 // It stands in the node's place from now on, and is dialled by connect_node().
 void launch_instance(State& state, Node& node, Instance instance, Time now);
 void connect_node(Effects& effects, Node& node);
+
+// Opening has failed: gives everything back, then tells the caller why.
+void fail_open(State& state, Effects& effects, Time now, Error why);
+
+// core_place.cc
+// The cheapest offer within the budget, of a region that has not refused yet.
+void choose_offer(State& state, Effects& effects, Time now, Result<std::vector<Offer>> offers);
+// The chosen region cannot be had. Without machines there, others are asked; else opening fails.
+void look_elsewhere(State& state, Effects& effects, Time now, Error why);
+// What was prepared in the region before is given back.
+void on_moved_out(State& state, Effects& effects, Time now, const Status& status);
+// The region is not the one that was asked for: says so.
+void tell_other_region(const State& state, Effects& effects);
 
 // core_preempt.cc
 void on_preempted(State& state, Effects& effects, Time now, Node& node,

@@ -44,7 +44,7 @@ void remove_when_released(State& state, Effects& effects) {
 
 // Nothing is left that could still answer: the machines go.
 void give_back_when_idle(State& state, Effects& effects) {
-  if (state.phase != Phase::closing || state.provisioning > 0) return;
+  if (state.phase != Phase::closing || state.provisioning > 0 || state.moving) return;
   if (std::ranges::any_of(state.nodes, is_alive)) return;
   for (Node& node : state.nodes) {
     if (std::exchange(node.bought, false)) state.unreleased.push_back(node.instance.id);
@@ -99,50 +99,6 @@ void start_closing(State& state, Effects& effects, Time now) {
     }
   }
   give_back_when_idle(state, effects);
-}
-
-// Opening has failed: give everything back, then tell the caller why.
-void fail_open(State& state, Effects& effects, Time now, Error why) {
-  if (state.phase >= Phase::closing) return;
-  effects.emit(ErrorEvent{why.message, std::nullopt});
-  state.open_error = std::move(why);
-  start_closing(state, effects, now);
-}
-
-// The region that was asked for does not have the machines.
-void tell_other_region(const State& state, Effects& effects) {
-  const auto& settings = state.spec.provider.settings;
-  const auto asked = settings.find("region");
-  if (asked == settings.end() || asked->second.empty() || asked->second == state.offer.region) {
-    return;
-  }
-  effects.emit(RegionAutoSelected{.requested_region = asked->second,
-                                  .selected_region = state.offer.region,
-                                  .instance_type = state.offer.instance_type,
-                                  .provider = provider_label(state.spec.provider.name)});
-}
-
-// The first offer within the budget.
-Result<Offer> affordable(const PoolSpec& spec, const std::vector<Offer>& offers) {
-  if (!spec.max_hourly_cost) return offers.front();
-  std::optional<double> least;
-  for (const Offer& offer : offers) {
-    const bool spot = spec.spot.kind != SpotKind::never && offer.price_spot.has_value();
-    const std::optional<double> price = spot ? offer.price_spot : offer.price_on_demand;
-    if (!price) continue;  // nobody knows what it costs
-    const double cost = *price * spec.nodes;
-    if (cost <= *spec.max_hourly_cost) return offer;
-    least = std::min(least.value_or(cost), cost);
-  }
-  return fail(ErrorKind::exhausted,
-              least ? fmt::format("the cheapest {} machines of {} that fit cost ${:.2f} an hour, "
-                                  "more than max_hourly_cost=${:.2f}",
-                                  spec.nodes, provider_label(spec.provider.name), *least,
-                                  *spec.max_hourly_cost)
-                    : fmt::format("{} does not tell what its machines cost, so that "
-                                  "max_hourly_cost=${:.2f} cannot be kept",
-                                  provider_label(spec.provider.name), *spec.max_hourly_cost),
-              "raise the limit, ask for fewer or smaller machines, or allow spot machines");
 }
 
 std::string head_address(const State& state) { return state.nodes.front().instance.private_ip; }
@@ -370,6 +326,13 @@ void check_close(State& state, Effects& effects, Time now) {
 
 }  // namespace
 
+void fail_open(State& state, Effects& effects, Time now, Error why) {
+  if (state.phase >= Phase::closing) return;
+  effects.emit(ErrorEvent{why.message, std::nullopt});
+  state.open_error = std::move(why);
+  start_closing(state, effects, now);
+}
+
 void set_deadline(State& state, Node& node, Time deadline) {
   node.deadline = deadline;
   if (deadline != kNever) {
@@ -442,24 +405,12 @@ void on_offers(State& state, Effects& effects, Time now, Result<std::vector<Offe
     give_back_when_idle(state, effects);
     return;
   }
-  if (!offers) {
-    fail_open(state, effects, now, offers.error());
-  } else if (offers->empty()) {
-    fail_open(state, effects, now,
-              {ErrorKind::exhausted,
-               fmt::format("{} has no machine that fits", provider_label(state.spec.provider.name)),
-               "ask for less, or for another region"});
-  } else if (auto offer = affordable(state.spec, *offers); !offer) {
-    fail_open(state, effects, now, offer.error());
-  } else {
-    state.phase = Phase::preparing;
-    state.offer = *std::move(offer);
-    effects.prepare(state.offer);
-  }
+  choose_offer(state, effects, now, std::move(offers));
 }
 
 void on_prepared(State& state, Effects& effects, Time now, Result<Cluster> cluster) {
   if (cluster) {
+    state.prepared = true;
     state.cluster = std::move(*cluster);
     for (const auto& [name, value] : state.cluster.details) {
       if (name == "head_port") state.options.head_port = std::stoi(value);
@@ -470,7 +421,7 @@ void on_prepared(State& state, Effects& effects, Time now, Result<Cluster> clust
     return;
   }
   if (!cluster) {
-    fail_open(state, effects, now, cluster.error());
+    look_elsewhere(state, effects, now, cluster.error());
     return;
   }
   state.phase = Phase::provisioning;
@@ -489,7 +440,7 @@ void on_provisioned(State& state, Effects& effects, Time now, NodeId first_node,
   const bool wanted = state.phase == Phase::provisioning || state.phase == Phase::running;
   if (!instances) {
     if (state.phase == Phase::provisioning) {
-      fail_open(state, effects, now, instances.error());
+      look_elsewhere(state, effects, now, instances.error());
     } else if (state.phase == Phase::running) {
       Node& node = node_at(state, first_node);
       const bool lost = !std::exchange(node.buying_successor, false) || !is_alive(node);
@@ -654,6 +605,11 @@ void on_terminated(State& state, Effects& effects, Status status) {
 }
 
 void on_torn_down(State& state, Effects& effects, Time now, Status status) {
+  if (std::exchange(state.moving, false)) {
+    on_moved_out(state, effects, now, status);
+    give_back_when_idle(state, effects);
+    return;
+  }
   if (!status) effects.emit(ErrorEvent{status.error().message, std::nullopt});
   say_closed(state, effects, now);
 }

@@ -155,7 +155,10 @@ void Loop::teardown() {
         if (!cluster_) return {};
         return provider_->teardown(*cluster_, deadline_in(kProvisionTimeout));
       },
-      [this](Time now, const Status& status) { on_torn_down(state_, *this, now, status); });
+      [this](Time now, const Status& status) {
+        if (status) cluster_.reset();
+        on_torn_down(state_, *this, now, status);
+      });
 }
 
 void Loop::connect(NodeId node, const Instance& instance) {

@@ -91,8 +91,12 @@ class Provider {
   // machine.
   virtual Status check(const PoolSpec& spec) = 0;
 
-  // Cheapest first.
+  // Cheapest first. Asked again after `exhausted`, a cloud with several regions tells of one where
+  // it has not sought in vain.
   virtual Result<std::vector<Offer>> offers(const PoolSpec& spec, Time deadline) = 0;
+  // Everything that is for sale, whatever a pool may need; by device, its count, processors and
+  // memory.
+  virtual Result<std::vector<Offer>> catalogue(Time deadline) { return offers({}, deadline); }
   virtual Result<Cluster> prepare(const PoolSpec& spec, const Offer& offer, Time deadline) = 0;
   // Exactly `count` instances or an error with nothing left behind. `first_node` is the lowest rank
   // they will fill.

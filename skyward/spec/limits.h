@@ -75,6 +75,11 @@ inline constexpr Duration kHeartbeatInterval = 1s;
 inline constexpr Duration kHeartbeatTimeout = 10s;
 inline constexpr Duration kMetricsInterval = 2s;
 inline constexpr Duration kProvisionTimeout = 300s;
+// Regions in which a pool's machines are looked for when the first ones have none: each takes as
+// long as the pool's Spot says.
+inline constexpr std::size_t kMaxPlacesTried = 4;
+// What several providers sell is asked for at the same time; one that is silent is left out.
+inline constexpr Duration kCompareTimeout = 60s;
 // From the start of the connection to the agent's Welcome.
 inline constexpr Duration kGreetTimeout = 30s;
 inline constexpr Duration kBootstrapTimeout = 600s;

@@ -211,12 +211,17 @@ ApiError read_error(const io::HttpReply& reply) {
 }
 
 ApiError no_answer(const Error& error) {
-  return {.code = "",
-          .message = error.message,
-          .request_id = "",
-          .status = 0,
-          .kind = error.kind,
-          .hint = error.hint};
+  ApiError out{.code = "",
+               .message = error.message,
+               .request_id = "",
+               .status = 0,
+               .kind = error.kind,
+               .hint = error.hint};
+  // libcurl's words. The addresses of Amazon's services have the region in them.
+  if (error.message.contains("resolve host")) {
+    out.hint = "check the name of the region, and that this machine has a network";
+  }
+  return out;
 }
 
 Error to_error(const ApiError& error, std::string_view what) {

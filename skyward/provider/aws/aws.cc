@@ -6,6 +6,8 @@
 #include <charconv>
 #include <chrono>
 #include <mutex>
+#include <set>
+#include <tuple>
 #include <utility>
 
 #include "skyward/base/check.h"
@@ -22,6 +24,7 @@
 #include "skyward/provider/open_pools.h"
 #include "skyward/provider/remote_image.h"
 #include "skyward/provider/ssh/command.h"
+#include "skyward/spec/shortage.h"
 
 namespace skyward::provider {
 
@@ -72,6 +75,7 @@ class AwsProvider final : public Provider {
 
   Status check(const PoolSpec& spec) override;
   Result<std::vector<Offer>> offers(const PoolSpec& spec, Time deadline) override;
+  Result<std::vector<Offer>> catalogue(Time deadline) override;
   Result<Cluster> prepare(const PoolSpec& spec, const Offer& offer, Time deadline) override;
   Result<std::vector<Instance>> provision(const Cluster& cluster, int count, int first_node,
                                           Time deadline) override;
@@ -102,6 +106,7 @@ class AwsProvider final : public Provider {
 
   Result<std::vector<Offer>> offers_in(Client& client, const PoolSpec& spec, Time deadline);
   Result<std::vector<Offer>> offers_elsewhere(const PoolSpec& spec, Error here, Time deadline);
+  Result<Cluster> prepare_in(const PoolSpec& spec, const Offer& offer, Time deadline);
   Result<std::vector<Placement>> find_places(Client& client, const PoolSpec& spec,
                                              const Offer& offer, const std::vector<Subnet>& subnets,
                                              Time deadline);
@@ -119,7 +124,8 @@ class AwsProvider final : public Provider {
   std::optional<Client> other_region_;
   std::vector<Offer> ranked_;  // of the last offers()
   Prices prices_;
-  bool known_there_ = false;  // in the region that was asked last: see is_known()
+  bool known_there_ = false;             // in the region that was asked last: see is_known()
+  std::set<std::string> empty_regions_;  // where machines were sought in vain
   // connection() is asked while a verb runs.
   std::mutex mutex_;
   std::map<std::string, Plan> plans_;  // by cluster id
@@ -170,8 +176,12 @@ Result<std::vector<Offer>> AwsProvider::offers_in(Client& client, const PoolSpec
   if (!types) return fail(types);
   known_there_ = is_known(*types, spec);
   // What fits at all is known without prices.
-  const auto fitting = fitting_offers(to_offers(*types, {}, client.region(), spec), spec);
-  if (!fitting) return fitting;
+  auto fitting = fitting_offers(to_offers(*types, {}, client.region(), spec), spec);
+  if (!fitting) {
+    Error why = std::move(fitting.error());
+    why.message = fmt::format("AWS, {}: {}", client.region(), why.message);
+    return std::unexpected(std::move(why));
+  }
   prices_ = {};
   prices_.on_demand = catalogue.prices(deadline);
   auto ranked = fitting_offers(to_offers(*types, prices_, client.region(), spec), spec);
@@ -195,27 +205,59 @@ Result<std::vector<Offer>> AwsProvider::offers_elsewhere(const PoolSpec& spec, E
   const auto regions = Ec2Api(client_).describe_regions(deadline);
   if (!regions) return std::unexpected(here);
   const std::string home = client_.region();
+  std::vector<std::string> checked = {home};
   std::vector<std::string> order;
   for (const bool near : {true, false}) {
     for (const std::string& region : *regions) {
-      if (region != home && region.starts_with(home.substr(0, 3)) == near) order.push_back(region);
+      if (region == home || empty_regions_.contains(region)) continue;
+      if (region.starts_with(home.substr(0, 3)) == near) order.push_back(region);
     }
   }
   for (const std::string& region : order) {
     auto found = offers_in(client_in(region), spec, deadline);
     if (found) return found;
+    checked.push_back(region);
   }
   here.hint += fmt::format("; no other of the account's {} regions has it", regions->size());
-  return std::unexpected(here);
+  if (spec.machine.empty()) return std::unexpected(here);
+  return std::unexpected(with_shortage(std::move(here), {.kind = ShortageKind::region,
+                                                         .requested = spec.nodes,
+                                                         .region = home,
+                                                         .regions = std::move(checked),
+                                                         .instance_type = spec.machine}));
+}
+
+// Of the regions that were sought for machines in vain.
+Error nowhere_else() {
+  return {ErrorKind::exhausted, "AWS: there is no other region to ask",
+          "a subnet, a security group or an image of one's own binds a pool to its region"};
 }
 
 Result<std::vector<Offer>> AwsProvider::offers(const PoolSpec& spec, Time deadline) {
-  auto found = offers_in(client_, spec, deadline);
+  auto found = empty_regions_.contains(client_.region())
+                   ? offers_elsewhere(spec, nowhere_else(), deadline)
+                   : offers_in(client_, spec, deadline);
   if (!found && found.error().kind == ErrorKind::invalid && !known_there_) {
     found = offers_elsewhere(spec, found.error(), deadline);
   }
   if (found) ranked_ = *found;
   return found;
+}
+
+Result<std::vector<Offer>> AwsProvider::catalogue(Time deadline) {
+  Catalogue catalogue(client_);
+  const auto types = catalogue.types(deadline);
+  if (!types) return fail(types);
+  Prices prices;
+  prices.on_demand = catalogue.prices(deadline);
+  PoolSpec any;
+  any.spot = Spot::IfAvailable();
+  std::vector<Offer> offers = to_offers(*types, prices, client_.region(), any);
+  std::ranges::sort(offers, {}, [](const Offer& offer) {
+    return std::tuple(offer.accelerator, offer.accelerator_count, offer.cpus, offer.memory_gb,
+                      offer.instance_type);
+  });
+  return offers;
 }
 
 // ---- A pool's own things
@@ -291,6 +333,14 @@ Status AwsProvider::buy_group(Client& client, Ledger& ledger, const Cluster& clu
 }
 
 Result<Cluster> AwsProvider::prepare(const PoolSpec& spec, const Offer& offer, Time deadline) {
+  auto cluster = prepare_in(spec, offer, deadline);
+  if (!cluster && cluster.error().kind == ErrorKind::exhausted) {
+    empty_regions_.insert(offer.region);
+  }
+  return cluster;
+}
+
+Result<Cluster> AwsProvider::prepare_in(const PoolSpec& spec, const Offer& offer, Time deadline) {
   Client& client = client_in(offer.region.empty() ? client_.region() : offer.region);
   const auto caller = find_caller(client, deadline);
   if (!caller) return fail(caller);
@@ -416,7 +466,10 @@ Result<std::vector<Instance>> AwsProvider::provision(const Cluster& cluster, int
   if (!order) return fail(order);
   Fleet fleet(client_in(cluster.region), **ledger, cluster.id);
   const auto machines = fleet.launch(*order, deadline);
-  if (!machines) return fail(machines);
+  if (!machines) {
+    if (machines.error().kind == ErrorKind::exhausted) empty_regions_.insert(cluster.region);
+    return fail(machines);
+  }
   std::vector<Instance> out;
   const std::scoped_lock lock(mutex_);
   plan.pinned_zone = machines->front().place.zone;

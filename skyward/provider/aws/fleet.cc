@@ -27,6 +27,22 @@ constexpr Duration kGiveBackTime = 90s;
 constexpr std::size_t kMostFilterValues = 200;
 constexpr std::size_t kRefusalsShown = 4;
 
+std::string_view hint_for(const Spot& spot) {
+  switch (spot.kind) {
+    case SpotKind::always:
+      return "try later, allow on-demand machines (spot=\"if-available\"), or choose another type "
+             "or region";
+    case SpotKind::percent:
+      return "try later, ask for a smaller share of spot machines, or choose another type or "
+             "region";
+    case SpotKind::if_available:
+    case SpotKind::never:
+    case SpotKind::cheapest:
+      break;
+  }
+  return "try later, ask for fewer machines, or choose another type or region";
+}
+
 std::vector<std::string> ids_of(const std::vector<Launched>& machines) {
   std::vector<std::string> ids;
   for (const Launched& machine : machines) ids.push_back(machine.instance.id);
@@ -132,6 +148,7 @@ std::expected<std::vector<Launched>, Fleet::Refusal> Fleet::attempt(const Launch
                                     wanted.spot ? " as spot" : "", error.code));
     const bool quota = capacity && !is_capacity(error.code);
     if (quota) quota_hint_ = error.hint;
+    only_quotas_ = only_quotas_ && quota;
     return std::unexpected(Refusal{explained(error, "RunInstances"), capacity, quota});
   }
   auto running = settle(request, made, ids, deadline);
@@ -179,6 +196,7 @@ Fleet::Refusal Fleet::withdraw(const LaunchRequest& request, std::vector<std::st
   if (!ids.empty()) (void)ledger_.made(pool_, request.client_token, ids);
   if (Status ended = end(ids, until); !ended) why.error.message += "; " + ended.error().message;
   refusals_.push_back(why.error.message);
+  only_quotas_ = false;
   return why;
 }
 
@@ -199,18 +217,42 @@ Error Fleet::no_machines(Outcome outcome, const LaunchOrder& order) const {
           : fmt::format("{} {}machine{} cannot be had", order.count,
                         order.spot.kind == SpotKind::always ? "spot " : "",
                         order.count == 1 ? "" : "s");
-  return {.kind = ErrorKind::exhausted,
-          .message = fmt::format("AWS, {}: {}: {}", client_.region(), what, why),
-          .hint = quota_hint_.empty()
-                      ? "try later, allow on-demand machines (spot=\"if-available\"), or choose "
-                        "another type or region"
-                      : quota_hint_};
+  Error error{.kind = ErrorKind::exhausted,
+              .message = fmt::format("AWS, {}: {}: {}", client_.region(), what, why),
+              .hint = std::string(quota_hint_.empty() ? hint_for(order.spot) : quota_hint_)};
+  return with_shortage(std::move(error), shortage(outcome, order));
+}
+
+Shortage Fleet::shortage(Outcome outcome, const LaunchOrder& order) const {
+  Shortage out{.requested = order.count, .got = most_standing_, .region = client_.region()};
+  out.regions = {out.region};
+  if (!order.places.empty()) out.instance_type = order.places.front().type;
+  if (only_quotas_ && !quota_hint_.empty()) {
+    out.kind = ShortageKind::quota;
+  } else if (outcome == Outcome::spot_minimum_not_met) {
+    out.kind = ShortageKind::spot_minimum;
+    out.requested = least_spot_count(order.spot, order.count);
+  } else if (order.spot.kind == SpotKind::always) {
+    out.kind = ShortageKind::spot_capacity;
+  }
+  for (const Placement& place : order.places) {
+    const std::string price =
+        place.on_demand_price ? fmt::format(", ${:.4f} on demand", *place.on_demand_price) : "";
+    std::string offer = fmt::format("{} in {}{}", place.type, client_.region(), price);
+    if (out.offers.size() < kRefusalsShown &&
+        std::ranges::find(out.offers, offer) == out.offers.end()) {
+      out.offers.push_back(std::move(offer));
+    }
+  }
+  return out;
 }
 
 Result<std::vector<Launched>> Fleet::launch(const LaunchOrder& order, Time deadline) {
   const World& world = client_.world();
   refusals_.clear();
   quota_hint_.clear();
+  only_quotas_ = true;
+  most_standing_ = 0;
   LaunchPlan plan(order.spot, order.count, order.places);
   std::vector<Launched> machines;
   const auto give_back = [&](Error why) -> Result<std::vector<Launched>> {
@@ -227,7 +269,7 @@ Result<std::vector<Launched>> Fleet::launch(const LaunchOrder& order, Time deadl
     }
     if (const auto* wait = std::get_if<Wait>(&step)) {
       if (deadline - world.now() <= wait->duration) {
-        return give_back(no_machines(Outcome::no_capacity, order));
+        return give_back(no_machines(plan.shortfall(), order));
       }
       world.pause(wait->duration);
     } else if (std::holds_alternative<GiveBack>(step)) {
@@ -239,6 +281,7 @@ Result<std::vector<Launched>> Fleet::launch(const LaunchOrder& order, Time deadl
       auto made = attempt(order, std::get<Attempt>(step), deadline);
       if (made) {
         std::ranges::move(*made, std::back_inserter(machines));
+        most_standing_ = std::max(most_standing_, static_cast<int>(machines.size()));
         plan.on_launched();
       } else if (made.error().capacity) {
         plan.on_refused(made.error().quota);

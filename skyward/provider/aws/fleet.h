@@ -15,6 +15,7 @@
 #include "skyward/provider/aws/ec2_api.h"
 #include "skyward/provider/aws/launch_plan.h"
 #include "skyward/provider/ledger.h"
+#include "skyward/spec/shortage.h"
 
 namespace skyward::provider::aws {
 
@@ -38,7 +39,8 @@ class Fleet {
   Fleet(Client& client, Ledger& ledger, std::string pool)
       : client_(client), ledger_(ledger), pool_(std::move(pool)) {}
 
-  // Running machines, in the order of their ids. Fails with `exhausted` when nobody has them.
+  // Running machines, in the order of their ids. Fails with `exhausted` and a Shortage when nobody
+  // has them.
   // Leaves nothing behind that the ledger does not have as open.
   Result<std::vector<Launched>> launch(const LaunchOrder& order, Time deadline);
 
@@ -68,13 +70,17 @@ class Fleet {
   Result<std::vector<Ec2Instance>> find(const std::vector<Filter>& filters, Time deadline);
   Status still_there(const std::vector<std::string>& ids) const;
   Error no_machines(Outcome outcome, const LaunchOrder& order) const;
+  Shortage shortage(Outcome outcome, const LaunchOrder& order) const;
   Error explained(const ApiError& error, std::string_view action) const;
 
   Client& client_;
   Ledger& ledger_;
   const std::string pool_;
-  std::vector<std::string> refusals_;  // of the present launch, in words
+  // Of the present launch.
+  std::vector<std::string> refusals_;  // in words
   std::string quota_hint_;             // what to do about a quota that was met
+  bool only_quotas_ = true;            // nothing else was in the way
+  int most_standing_ = 0;              // machines at the same time
 };
 
 bool is_gone(const Ec2Instance& instance);

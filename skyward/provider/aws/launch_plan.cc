@@ -61,7 +61,7 @@ Step LaunchPlan::next() {
   if (std::exchange(waiting_, false)) return Wait{interval_};
   while (stage_ < stages_.size() && stages_[stage_].options.empty()) ++stage_;
   if (stage_ >= stages_.size()) {
-    return minimum_ ? Outcome::spot_minimum_not_met : Outcome::no_capacity;
+    return shortfall();
   }
   const Stage& stage = stages_[stage_];
   if (!launched_) {

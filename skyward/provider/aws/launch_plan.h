@@ -56,6 +56,10 @@ class LaunchPlan {
   // What to do next. After an Attempt, say how it went before asking again.
   Step next();
   void on_launched();
+  // How it ends if nothing more is asked for: what is missing.
+  Outcome shortfall() const {
+    return minimum_ ? Outcome::spot_minimum_not_met : Outcome::no_capacity;
+  }
   // No capacity there. `quota`: nor anywhere else in this market.
   void on_refused(bool quota);
 

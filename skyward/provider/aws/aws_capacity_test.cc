@@ -1,0 +1,272 @@
+// Markets with as many machines as a test says: the strategies of spot machines, with their tries
+// and pauses, and the regions that are asked when one has none. Nothing is ever left.
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <map>
+#include <string>
+
+#include "skyward/provider/aws/aws_computer_fixture.h"
+#include "skyward/spec/shortage.h"
+
+namespace skyward::provider::aws {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class Capacity : public ::testing::Test, public AwsComputer {
+ protected:
+  Capacity() {
+    spec_.nodes = 4;
+    amazon_.refuse = [this](const std::string& action, const Ec2Double::Form& form) {
+      if (action != "RunInstances") return std::pair(0, std::string());
+      const bool spot = form.contains("InstanceMarketOptions.MarketType");
+      const std::string zone = form.at("NetworkInterface.1.SubnetId") == "s1" ? "z1" : "z2";
+      const int count = std::stoi(form.at("MaxCount"));
+      asked.push_back(
+          fmt::format("{}{} {}/{}", count, spot ? " spot" : "", form.at("region"), zone));
+      if (quota) return std::pair(400, std::string("VcpuLimitExceeded"));
+      const int here = standing_in(form.at("region"), zone, spot);
+      const bool fits = here + count <= market(form.at("region"), zone, spot);
+      return fits ? std::pair(0, std::string())
+                  : std::pair(500, std::string("InsufficientInstanceCapacity"));
+    };
+  }
+  ~Capacity() override {
+    EXPECT_EQ(amazon_.standing(), 0);
+    EXPECT_THAT(amazon_.groups, IsEmpty());
+    EXPECT_THAT(open_pools(), IsEmpty());
+  }
+
+  int standing_in(const std::string& region, const std::string& zone, bool spot) {
+    int count = 0;
+    for (const DoubleInstance& one : amazon_.instances) {
+      count += one.region == region && one.zone == zone && one.spot == spot && one.ended == kNever;
+    }
+    return count;
+  }
+
+  // As the engine opens a pool: what has no machines is given back, and offers are asked for again.
+  // The pool is closed at once.
+  Result<std::vector<Instance>> open() {
+    const auto aws = provider();
+    Error last;
+    for (int tries = 0; tries < 4; ++tries) {
+      const auto offers = aws->offers(spec_, soon());
+      if (!offers) return tries == 0 ? fail(offers) : std::unexpected(last);
+      const auto cluster = aws->prepare(spec_, offers->front(), soon());
+      if (!cluster) return fail(cluster);
+      auto instances = aws->provision(*cluster, spec_.nodes, 0, soon());
+      EXPECT_EQ(amazon_.standing(), instances ? spec_.nodes : 0) << "a partial fleet";
+      EXPECT_TRUE(aws->teardown(*cluster, soon()));
+      if (instances || instances.error().kind != ErrorKind::exhausted) return instances;
+      if (tries == 0) last = instances.error();
+    }
+    return std::unexpected(last);
+  }
+  Shortage shortage_of_opening() {
+    const auto instances = open();
+    EXPECT_FALSE(instances);
+    if (instances) return {};
+    EXPECT_EQ(instances.error().kind, ErrorKind::exhausted);
+    EXPECT_FALSE(instances.error().hint.empty());
+    const auto shortage = shortage_of(instances.error());
+    EXPECT_TRUE(shortage) << instances.error().message;
+    return shortage.value_or(Shortage{});
+  }
+  int pauses_of(Duration duration) const {
+    return static_cast<int>(std::ranges::count(fixture_.pauses, duration));
+  }
+
+  std::function<int(const std::string& region, const std::string& zone, bool spot)> market =
+      [](const auto&, const auto&, bool) { return 0; };
+  bool quota = false;
+  std::vector<std::string> asked;
+};
+
+TEST_F(Capacity, AlwaysTriesAsOftenAsItSaysAndThenNamesTheShortage) {
+  spec_.spot = Spot::Always(3, 7s);
+  market = [](const auto&, const auto&, bool spot) { return spot ? 3 : 100; };
+  const Shortage shortage = shortage_of_opening();
+  EXPECT_EQ(shortage.kind, ShortageKind::spot_capacity);
+  EXPECT_EQ(shortage.requested, 4);
+  EXPECT_EQ(shortage.got, 0) << "three of four are not bought";
+  EXPECT_EQ(shortage.region, "eu-west-1");
+  EXPECT_EQ(shortage.instance_type, "m5.large");
+  EXPECT_THAT(shortage.offers, ElementsAre("m5.large in eu-west-1"));
+  EXPECT_THAT(asked,
+              ElementsAre("4 spot eu-west-1/z1", "4 spot eu-west-1/z2", "4 spot eu-west-1/z1",
+                          "4 spot eu-west-1/z2", "4 spot eu-west-1/z1", "4 spot eu-west-1/z2"));
+  EXPECT_EQ(pauses_of(7s), 2);
+}
+
+TEST_F(Capacity, AlwaysTakesWhatComesBackInBetween) {
+  spec_.spot = Spot::Always(10, 1s);
+  market = [this](const auto&, const auto&, bool) { return asked.size() > 4 ? 4 : 0; };
+  const auto instances = open();
+  ASSERT_TRUE(instances) << instances.error().message;
+  for (const Instance& one : *instances) EXPECT_TRUE(one.spot);
+  EXPECT_EQ(asked.size(), 5U);
+}
+
+TEST_F(Capacity, IfAvailableTakesAllOfTheOtherMarket) {
+  spec_.spot = Spot::IfAvailable(2, 1s);
+  market = [](const auto&, const auto&, bool spot) { return spot ? 3 : 4; };
+  const auto instances = open();
+  ASSERT_TRUE(instances) << instances.error().message;
+  for (const Instance& one : *instances) EXPECT_FALSE(one.spot);
+  EXPECT_EQ(asked.back(), "4 eu-west-1/z1");
+  EXPECT_EQ(asked.size(), 5U);
+}
+
+TEST_F(Capacity, IfAvailableWithoutAnyIsNoShortageOfSpotMachines) {
+  spec_.spot = Spot::IfAvailable(1, 1s);
+  EXPECT_EQ(shortage_of_opening().kind, ShortageKind::capacity);
+}
+
+TEST_F(Capacity, NeverBuysNoSpotMachine) {
+  market = [](const auto&, const auto&, bool spot) { return spot ? 100 : 3; };
+  const Shortage shortage = shortage_of_opening();
+  EXPECT_EQ(shortage.kind, ShortageKind::capacity);
+  EXPECT_EQ(shortage.requested, 4);
+  EXPECT_THAT(asked, ElementsAre("4 eu-west-1/z1", "4 eu-west-1/z2"));
+}
+
+TEST_F(Capacity, AShareIsFilledUpInTheSameZone) {
+  spec_.spot = Spot::Percent(0.5);
+  market = [](const auto&, const auto& zone, bool spot) {
+    return spot ? (zone == "z2" ? 3 : 0) : 2;
+  };
+  const auto instances = open();
+  ASSERT_TRUE(instances) << instances.error().message;
+  EXPECT_EQ(std::ranges::count_if(*instances, &Instance::spot), 2);
+  EXPECT_EQ(asked.back(), "2 eu-west-1/z2");
+}
+
+TEST_F(Capacity, AShareThatIsNotMetNamesItsLeast) {
+  spec_.spot = Spot::Percent(0.6);
+  market = [](const auto&, const auto&, bool spot) { return spot ? 2 : 100; };
+  const Shortage shortage = shortage_of_opening();
+  EXPECT_EQ(shortage.kind, ShortageKind::spot_minimum);
+  EXPECT_EQ(shortage.requested, 3) << "0.6 of 4, rounded up";
+  EXPECT_EQ(shortage.got, 0);
+}
+
+TEST_F(Capacity, AShareWhoseRestIsMissingIsGivenBackAndTold) {
+  spec_.spot = Spot::Percent(0.5);
+  market = [](const auto&, const auto&, bool spot) { return spot ? 3 : 1; };
+  const Shortage shortage = shortage_of_opening();
+  EXPECT_EQ(shortage.kind, ShortageKind::capacity) << "the share was there";
+  EXPECT_EQ(shortage.requested, 4);
+  EXPECT_EQ(shortage.got, 2);
+}
+
+TEST_F(Capacity, CheapestTakesEitherMarket) {
+  spec_.spot = Spot::Cheapest();
+  market = [](const auto&, const auto&, bool spot) { return spot ? 0 : 4; };
+  const auto instances = open();
+  ASSERT_TRUE(instances) << instances.error().message;
+  EXPECT_FALSE(instances->front().spot);
+}
+
+TEST_F(Capacity, AQuotaIsItsOwnShortageAndNotHammered) {
+  spec_.spot = Spot::Always(10, 1s);
+  quota = true;
+  const Shortage shortage = shortage_of_opening();
+  EXPECT_EQ(shortage.kind, ShortageKind::quota);
+  EXPECT_EQ(asked.size(), 1U);
+}
+
+// ---- Regions
+
+TEST_F(Capacity, ARegionWithoutMachinesLeadsToTheNextOneNearFirst) {
+  amazon_.regions = {"ap-south-1", "eu-central-1", "eu-west-1", "us-east-1"};
+  market = [](const auto& region, const auto&, bool) { return region == "us-east-1" ? 4 : 0; };
+  const auto instances = open();
+  ASSERT_TRUE(instances) << instances.error().message;
+  EXPECT_THAT(asked, ElementsAre("4 eu-west-1/z1", "4 eu-west-1/z2", "4 eu-central-1/z1",
+                                 "4 eu-central-1/z2", "4 ap-south-1/z1", "4 ap-south-1/z2",
+                                 "4 us-east-1/z1"));
+  for (const DoubleInstance& one : amazon_.instances) EXPECT_EQ(one.region, "us-east-1");
+}
+
+TEST_F(Capacity, NoRegionIsAskedTwice) {
+  amazon_.regions = {"eu-west-1", "us-east-1"};
+  EXPECT_EQ(shortage_of_opening().region, "eu-west-1");
+  EXPECT_THAT(asked,
+              ElementsAre("4 eu-west-1/z1", "4 eu-west-1/z2", "4 us-east-1/z1", "4 us-east-1/z2"));
+}
+
+TEST_F(Capacity, WhatBelongsToOneRegionKeepsThePoolThere) {
+  amazon_.regions = {"eu-west-1", "us-east-1"};
+  spec_.provider.settings["ami"] = "ami-1";
+  (void)shortage_of_opening();
+  EXPECT_THAT(asked, ElementsAre("4 eu-west-1/z1", "4 eu-west-1/z2"));
+}
+
+TEST_F(Capacity, ATypeThatNoRegionSellsNamesTheRegions) {
+  amazon_.regions = {"eu-west-1", "us-east-1"};
+  spec_.machine = "m5.gigantic";
+  const auto aws = provider();
+  const auto offers = aws->offers(spec_, soon());
+  ASSERT_FALSE(offers);
+  EXPECT_THAT(offers.error().message, HasSubstr("m5.gigantic"));
+  const auto shortage = shortage_of(offers.error());
+  ASSERT_TRUE(shortage);
+  EXPECT_EQ(shortage->kind, ShortageKind::region);
+  EXPECT_EQ(shortage->instance_type, "m5.gigantic");
+  EXPECT_THAT(shortage->regions, ElementsAre("eu-west-1", "us-east-1"));
+}
+
+// ---- Many machines
+
+TEST_F(Capacity, SixtyFourMachinesTakeTheTimeOfOneAndItsRequests) {
+  amazon_.boot = 40s;
+  market = [](const auto&, const auto&, bool) { return 10'000; };
+  struct Measured {
+    double time_s = 0;
+    int requests = 0;
+  };
+  const auto measure = [&](int nodes) {
+    forget();
+    amazon_.refuse = nullptr;
+    spec_.nodes = nodes;
+    const auto aws = provider();
+    const Time begin = fixture_.now;
+    const auto offers = aws->offers(spec_, soon());
+    const auto cluster = aws->prepare(spec_, offers->front(), soon());
+    EXPECT_TRUE(aws->provision(*cluster, nodes, 0, soon()));
+    const Measured measured{seconds(fixture_.now - begin), amazon_.requests};
+    EXPECT_TRUE(aws->teardown(*cluster, soon()));
+    EXPECT_EQ(amazon_.throttled, 0) << nodes << " machines ask faster than Amazon lets anybody";
+    return measured;
+  };
+  const Measured one = measure(1);
+  const Measured many = measure(64);
+  EXPECT_GE(one.time_s, 40);
+  EXPECT_NEAR(many.time_s, one.time_s, 0.2 * one.time_s);
+  EXPECT_EQ(many.requests, one.requests);
+  // A page of a listing has 200 machines.
+  const Measured pages = measure(1000);
+  EXPECT_NEAR(pages.time_s, one.time_s, 0.2 * one.time_s);
+  const auto looks = std::ranges::count(amazon_.actions, "DescribeInstances");
+  EXPECT_LE(pages.requests, one.requests + looks);
+  std::printf("1, 64, 1000 machines: %.0f, %.0f, %.0f s with %d, %d, %d requests\n", one.time_s,
+              many.time_s, pages.time_s, one.requests, many.requests, pages.requests);
+}
+
+TEST_F(Capacity, TheDoubleRefusesWhoeverAsksTooFast) {
+  const auto aws = provider();
+  for (int i = 0; i < 60; ++i)
+    (void)aws->get_instance({.id = "aws-1", .region = "eu-west-1"}, "i", soon());
+  EXPECT_GT(amazon_.throttled, 0);
+}
+
+}  // namespace
+}  // namespace skyward::provider::aws

@@ -1,0 +1,188 @@
+// What a user reads when something is wrong that no retry mends: what failed, where, why in
+// Amazon's words, what to do next; and nothing is left behind.
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <random>
+#include <string>
+
+#include "skyward/provider/aws/aws_computer_fixture.h"
+
+namespace skyward::provider::aws {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+struct Wrong {
+  const char* name;
+  std::function<void(AwsComputer&)> arrange;
+  ErrorKind kind;
+  const char* what;
+  const char* where;
+  const char* why;
+  const char* next;
+};
+
+std::function<void(AwsComputer&)> refusing(std::string wanted, std::string code) {
+  return [=](AwsComputer& computer) {
+    computer.amazon_.refuse = [=](const std::string& action, const Ec2Double::Form&) {
+      return wanted.empty() || action == wanted ? std::pair(400, code)
+                                                : std::pair(0, std::string());
+    };
+  };
+}
+
+std::function<void(AwsComputer&)> answering(std::string action, std::string body) {
+  return [=](AwsComputer& computer) { computer.amazon_.replies[action] = body; };
+}
+
+std::function<void(AwsComputer&)> setting(std::string name, std::string value) {
+  return [=](AwsComputer& computer) { computer.spec_.provider.settings[name] = value; };
+}
+
+class Wrongs : public ::testing::TestWithParam<Wrong>, public AwsComputer {
+ protected:
+  // Whatever a life has left where it stopped.
+  void expect_nothing_left() {
+    EXPECT_EQ(amazon_.standing(), 0);
+    EXPECT_THAT(amazon_.groups, IsEmpty());
+    EXPECT_THAT(open_pools(), IsEmpty());
+  }
+};
+
+TEST_P(Wrongs, AreToldWithWhatWhereWhyAndNext) {
+  const Wrong& wrong = GetParam();
+  wrong.arrange(*this);
+  Status status;
+  {
+    const auto aws = provider();
+    status = live(*aws).status;
+  }
+  ASSERT_FALSE(status);
+  const Error& error = status.error();
+  EXPECT_EQ(error.kind, wrong.kind) << to_string(error.kind);
+  EXPECT_THAT(error.message, HasSubstr(wrong.what));
+  EXPECT_THAT(error.message, HasSubstr(wrong.where));
+  EXPECT_THAT(error.message, HasSubstr(wrong.why));
+  EXPECT_THAT(error.hint, HasSubstr(wrong.next));
+  EXPECT_FALSE(error.message.contains("secret"));
+  expect_nothing_left();
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Inputs, Wrongs,
+    ::testing::Values(
+        Wrong{"ExpiredCredentials", refusing("", "ExpiredToken"), ErrorKind::denied,
+              "DescribeInstanceTypes", "eu-west-1", "ExpiredToken", "renew the credentials"},
+        Wrong{"CredentialsThatExpireMeanwhile", refusing("RunInstances", "ExpiredToken"),
+              ErrorKind::denied, "RunInstances", "eu-west-1", "ExpiredToken",
+              "renew the credentials"},
+        Wrong{"NoRights", refusing("RunInstances", "UnauthorizedOperation"), ErrorKind::denied,
+              "RunInstances", "eu-west-1", "UnauthorizedOperation", "skyward providers check aws"},
+        Wrong{"NoDefaultNetwork", answering("DescribeVpcs", ""), ErrorKind::invalid,
+              "no default network", "eu-west-1", "no default network", "create-default-vpc"},
+        Wrong{"NoSubnets", answering("DescribeSubnets", ""), ErrorKind::invalid, "default network",
+              "eu-west-1", "no subnet", "create-default-subnet"},
+        Wrong{"AQuotaOfNothing", refusing("RunInstances", "VcpuLimitExceeded"),
+              ErrorKind::exhausted, "2 machines cannot be had", "eu-west-1", "VcpuLimitExceeded",
+              "Service Quotas"},
+        Wrong{"AnUnknownRegion", setting("region", "eu-west-9"), ErrorKind::unavailable,
+              "DescribeInstanceTypes", "eu-west-9", "Could not resolve host", "name of the region"},
+        Wrong{"AnUnknownType",
+              [](AwsComputer& computer) { computer.spec_.machine = "m5.gigantic"; },
+              ErrorKind::invalid, "m5.gigantic", "eu-west-1", "not offered", "skyward offers list"},
+        Wrong{"AGroupThatIsGone",
+              [](AwsComputer& computer) {
+                setting("security_group_id", "sg-gone")(computer);
+                refusing("RunInstances", "InvalidGroup.NotFound")(computer);
+              },
+              ErrorKind::invalid, "RunInstances", "eu-west-1", "InvalidGroup.NotFound",
+              "leave security_group_id out"},
+        Wrong{"AnImageThatIsGone",
+              [](AwsComputer& computer) {
+                setting("ami", "ami-gone")(computer);
+                refusing("DescribeImages", "InvalidAMIID.NotFound")(computer);
+              },
+              ErrorKind::invalid, "DescribeImages", "eu-west-1", "InvalidAMIID.NotFound",
+              "images belong to one region"},
+        Wrong{"ASubnetThatIsGone",
+              [](AwsComputer& computer) {
+                setting("subnet_id", "subnet-gone")(computer);
+                refusing("DescribeSubnets", "InvalidSubnetID.NotFound")(computer);
+              },
+              ErrorKind::invalid, "DescribeSubnets", "eu-west-1", "InvalidSubnetID.NotFound",
+              "subnets belong to one region"},
+        Wrong{"AClockThatIsWrong", refusing("", "RequestExpired"), ErrorKind::denied,
+              "DescribeInstanceTypes", "eu-west-1", "RequestExpired", "clock"},
+        Wrong{"NonsenseForAReply", answering("DescribeInstanceTypes", "<p>Bad day<br>"),
+              ErrorKind::unavailable, "DescribeInstanceTypes", "eu-west-1", "XML", "try again"}),
+    [](const auto& made) { return std::string(made.param.name); });
+
+// Replies with letters changed, cut out, doubled: a life may end well or badly, and leaves nothing.
+class Fuzzed : public ::testing::Test, public AwsComputer {
+ protected:
+  static std::string spoilt(std::string body, std::mt19937& random) {
+    const auto below = [&](std::size_t limit) {
+      return limit == 0 ? 0 : random() % static_cast<std::mt19937::result_type>(limit);
+    };
+    for (std::size_t times = 1 + below(4); times > 0; --times) {
+      const std::size_t at = below(body.size() + 1);
+      const std::size_t length = std::min<std::size_t>(below(40), body.size() - at);
+      switch (below(4)) {
+        case 0:
+          if (at < body.size()) body[at] = static_cast<char>(random());
+          break;
+        case 1:
+          body.erase(at, length);
+          break;
+        case 2:
+          body.insert(at, body.substr(at, length));
+          break;
+        default:
+          body.insert(at, std::string(1 + below(3), "<>&/\"0"[below(6)]));
+      }
+    }
+    return body;
+  }
+};
+
+TEST_F(Fuzzed, RepliesLeaveNothing) {
+  {
+    const auto aws = provider();
+    ASSERT_TRUE(live(*aws).status);
+  }
+  const int all = amazon_.requests;
+  int failed = 0;
+  for (unsigned seed = 0; seed < 400; ++seed) {
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    forget();
+    std::mt19937 random(seed);
+    const int at = 1 + static_cast<int>(random() % static_cast<unsigned>(all));
+    amazon_.mangle = [&](io::HttpReply& reply) {
+      if (amazon_.requests == at) reply.body = spoilt(reply.body, random);
+    };
+    {
+      const auto aws = provider();
+      const Life life = live(*aws);
+      if (!life.status) {
+        ++failed;
+        EXPECT_FALSE(life.status.error().message.empty());
+      }
+    }
+    amazon_.mangle = nullptr;
+    (void)gc();
+    EXPECT_EQ(amazon_.standing(), 0);
+    fixture_.now += 1800s;
+    (void)gc();
+    EXPECT_THAT(amazon_.groups, IsEmpty());
+    EXPECT_THAT(open_pools(), IsEmpty());
+  }
+  EXPECT_GT(failed, 20) << "the spoilt replies did not matter";
+}
+
+}  // namespace
+}  // namespace skyward::provider::aws
