@@ -53,6 +53,10 @@ PoolSpec to_spec(const PoolOptions& options) {
   spec.reconnect_timeout = options.reconnect_timeout;
   spec.runtime.command = {value_or_throw(this_executable()), "--skyward-worker"};
   spec.runtime.environment = {{"SKYWARD_WORKER", "1"}};
+  for (const ProviderSpec& other : options.other_providers) {
+    spec.other_providers.push_back({.provider = other, .runtime = spec.runtime});
+  }
+  spec.selection = value_or_throw(parse_selection(options.selection));
   spec.agent_path = value_or_throw(find_agent());
   spec.record_root = find_record_root();
   return spec;

@@ -241,6 +241,48 @@ TEST(ComputePool, WorkerThatForgotInitIsExplained) {
   }
 }
 
+TEST(ComputePool, AnotherProviderStandsInForOneWithoutMachines) {
+  PoolOptions options = quiet(2);
+  options.provider = SSH{.hosts = {"192.0.2.1"}};
+  options.other_providers = {Local{}};
+  std::vector<std::string> told;
+  std::mutex mutex;
+  int stopped = 0;
+  options.on_event = [&](const Event& event) {
+    const std::lock_guard lock(mutex);
+    match(
+        event, [&](const ErrorEvent& error) { told.push_back(error.message); },
+        [&](const PoolStopped&) { ++stopped; });
+  };
+  for (const char* selection : {"first", "cheapest", "available"}) {
+    options.selection = selection;
+    ComputePool pool(options);
+    EXPECT_EQ(pool.untyped().spec().provider.name, "local");
+    EXPECT_EQ(pool.untyped().chosen_provider(), 1U);
+    EXPECT_EQ(add(1, 2) >> pool, 3);
+  }
+  EXPECT_EQ(stopped, 3);
+  ASSERT_EQ(told.size(), 1U) << "only \"first\" tries what has nothing";
+  EXPECT_THAT(told.front(), AllOf(HasSubstr("ssh is left out"), HasSubstr("trying local")));
+}
+
+TEST(ComputePool, WhenAllProvidersFailEachIsTold) {
+  PoolOptions options = quiet(2);
+  options.provider = SSH{.hosts = {"192.0.2.1"}};
+  options.other_providers = {SSH{.hosts = {"192.0.2.2"}}};
+  try {
+    ComputePool pool(options);
+    FAIL() << "the pool opened";
+  } catch (const AllProvidersFailedError& error) {
+    ASSERT_EQ(error.errors().size(), 2U);
+    EXPECT_EQ(error.errors()[1].provider, "ssh");
+    EXPECT_EQ(error.errors()[1].error.kind, ErrorKind::invalid);
+    EXPECT_THAT(error.what(), HasSubstr("has 1 host"));
+  }
+  options.selection = "cheepest";
+  EXPECT_THROW(ComputePool{options}, ConfigurationError);
+}
+
 TEST(MultiPool, OpensAllOrNothing) {
   {
     MultiPool pools({quiet(1), quiet(2)});

@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <numeric>
 #include <random>
 #include <unordered_map>
 #include <utility>
@@ -16,6 +17,7 @@
 #include "skyward/base/check.h"
 #include "skyward/base/hash.h"
 #include "skyward/engine/loop.h"
+#include "skyward/engine/loop_choice.h"
 #include "skyward/engine/received_blob.h"
 #include "skyward/error.h"
 #include "skyward/io/shared_memory.h"
@@ -23,6 +25,7 @@
 #include "skyward/pool_record.h"
 #include "skyward/spec/cost_events.h"
 #include "skyward/spec/limits.h"
+#include "skyward/spec/provider_settings.h"
 #include "skyward/wire/codec.h"
 
 namespace skyward {
@@ -184,7 +187,9 @@ bool Handle::next(wire::Payload& item, Duration timeout) {
 
 // The pool's own part: what callers and the engine's thread share.
 struct PoolImpl final : engine::Caller {
-  PoolSpec spec;
+  PoolSpec asked;          // as it was given
+  PoolSpec spec;           // with the provider that it has
+  std::size_t chosen = 0;  // ... which has this place among those that were given
   std::shared_ptr<engine::Loop> loop;
   std::shared_ptr<io::Arena> arena;
   std::shared_ptr<Pace> pace = std::make_shared<Pace>(usable_cores());
@@ -201,6 +206,7 @@ struct PoolImpl final : engine::Caller {
   enum class Phase : std::uint8_t { closed, opening, active, closing } phase = Phase::closed;
   std::optional<Status> opened_status;
   bool loop_closed = true;
+  std::atomic<bool> last_choice = true;  // no other provider is tried after this one
 
   std::mutex tasks_mutex;
   std::unordered_map<TaskId, std::shared_ptr<Handle::State>> tasks;
@@ -251,6 +257,7 @@ struct PoolImpl final : engine::Caller {
   void emit(Event event) override {
     std::optional<Event> cost = costs.on_event(event, engine::Loop::now());
     const bool last = std::holds_alternative<PoolStopped>(event);
+    if (last && !last_choice) return;  // the pool goes on elsewhere
     if (cost && last) keep_event(std::exchange(cost, std::nullopt).value());
     keep_event(std::move(event));
     if (cost) keep_event(*std::move(cost));
@@ -273,27 +280,38 @@ struct PoolImpl final : engine::Caller {
   }
 
   void closed() override {
-    {
-      const std::scoped_lock lock(events_mutex);
-      events_ended = true;
-      events_changed.notify_all();
-    }
+    if (last_choice) end_events();
     const std::scoped_lock lock(mutex);
     loop_closed = true;
     changed.notify_all();
   }
 
+  void end_events() {
+    const std::scoped_lock lock(events_mutex);
+    events_ended = true;
+    events_changed.notify_all();
+  }
+
   // Waits for the engine to be done with everything, then ends its thread.
-  void finish_closing() {
+  void end_loop() {
     {
       std::unique_lock lock(mutex);
       changed.wait(lock, [this] { return loop_closed; });
     }
     loop.reset();  // callers hold weak references only, for the length of a call
+  }
+
+  void set_closed() {
+    end_events();
     const std::scoped_lock lock(mutex);
     phase = Phase::closed;
     changed.notify_all();
   }
+
+  void begin_opening();
+  std::vector<std::size_t> order(const std::vector<PoolSpec>& choices,
+                                 const std::function<void()>& poll) const;
+  Status open_choice(const PoolSpec& choice, const std::function<void()>& poll);
 
   std::shared_ptr<engine::Loop> open_loop() const {  // null when the pool is not open
     const std::scoped_lock lock(mutex);
@@ -408,70 +426,112 @@ FunctionBody make_function(SharedBytes bytes, std::string name) {
 
 Pool::Pool(PoolSpec spec) : impl_(std::make_unique<PoolImpl>()) {
   if (const Status valid = validate(spec); !valid) throw_error(valid.error());
+  impl_->asked = spec;
   impl_->spec = std::move(spec);
   impl_->arena = io::Arena::create(kArenaKeepBytes);
 }
 
 Pool::~Pool() { close(); }
 
-void Pool::open(const std::function<void()>& poll) {
-  auto provider = provider::make_provider(impl_->spec.provider);
-  if (!provider) throw_error(provider.error());
-  if (const Status possible = (*provider)->check(impl_->spec); !possible) {
-    throw_error(possible.error());
+void PoolImpl::begin_opening() {
+  {
+    const std::scoped_lock lock(mutex);
+    if (phase != Phase::closed) throw ConfigurationError("the pool is open already");
+    phase = Phase::opening;
+    job_id = random_job_id();
   }
   {
-    const std::scoped_lock lock(impl_->mutex);
-    if (impl_->phase != PoolImpl::Phase::closed) {
-      throw ConfigurationError("the pool is open already");
-    }
-    impl_->phase = PoolImpl::Phase::opening;
-    impl_->opened_status.reset();
-    impl_->loop_closed = false;
-    impl_->job_id = random_job_id();
+    const std::scoped_lock lock(events_mutex);
+    events.clear();
+    events_ended = false;
+    costs = {};
   }
-  {
-    const std::scoped_lock lock(impl_->events_mutex);
-    impl_->events.clear();
-    impl_->events_ended = false;
-    impl_->costs = {};
+  if (!asked.record_root.empty()) {
+    const std::scoped_lock lock(record_mutex);
+    record.emplace(asked.record_root, job_id);
   }
-  if (const std::string& root = impl_->spec.record_root; !root.empty()) {
-    const std::scoped_lock lock(impl_->record_mutex);
-    impl_->record.emplace(root, impl_->job_id);
+}
+
+// The choices in the order in which they are tried.
+std::vector<std::size_t> PoolImpl::order(const std::vector<PoolSpec>& choices,
+                                         const std::function<void()>& poll) const {
+  if (choices.size() > 1 && asked.selection != Selection::first) {
+    return engine::order_of(asked, engine::best_offers(choices, poll));
   }
+  std::vector<std::size_t> as_given(choices.size());
+  std::iota(as_given.begin(), as_given.end(), std::size_t{0});
+  return as_given;
+}
+
+// Fails with everything given back.
+Status PoolImpl::open_choice(const PoolSpec& choice, const std::function<void()>& poll) {
+  auto provider = provider::make_provider(choice.provider);
+  if (!provider) return fail(provider);
+  if (Status possible = (*provider)->check(choice); !possible) return possible;
   engine::Options options;
-  options.job_id = impl_->job_id;
+  options.job_id = job_id;
   options.heartbeat_timeout = kHeartbeatTimeout;
-  options.workers_per_node = static_cast<std::uint32_t>(workers_per_node(impl_->spec));
+  options.workers_per_node = static_cast<std::uint32_t>(workers_per_node(choice));
   const provider::Capabilities capabilities = (*provider)->capabilities();
-  impl_->content_named = !capabilities.descriptors;
+  content_named = !capabilities.descriptors;
   if (!capabilities.descriptors) {
     // The link decides; the core only sees to it that somebody does.
     options.heartbeat_timeout =
-        impl_->spec.heartbeat_timeout + impl_->spec.reconnect_timeout + kLinkDecisionGrace;
-    options.heartbeat_interval = impl_->spec.heartbeat_timeout / 4;
+        choice.heartbeat_timeout + choice.reconnect_timeout + kLinkDecisionGrace;
+    options.heartbeat_interval = choice.heartbeat_timeout / 4;
     options.greet_timeout = capabilities.greet_timeout + kBootstrapTimeout;  // slow uploads
-    options.lease = impl_->spec.lease;
+    options.lease = choice.lease;
   }
-  impl_->loop =
-      std::make_shared<engine::Loop>(impl_->spec, std::move(options), *std::move(provider), *impl_);
-  impl_->loop->open();
+  spec = choice;
+  opened_status.reset();
+  loop_closed = false;
+  loop = std::make_shared<engine::Loop>(choice, std::move(options), *std::move(provider), *this);
+  loop->open();
   Status status;
   try {
-    std::unique_lock lock(impl_->mutex);
-    wait_polling(lock, impl_->changed, poll, [this] { return impl_->opened_status.has_value(); });
-    status = *impl_->opened_status;
-    if (status) impl_->phase = PoolImpl::Phase::active;
+    std::unique_lock lock(mutex);
+    wait_polling(lock, changed, poll, [this] { return opened_status.has_value(); });
+    status = *opened_status;
+    if (status) {
+      last_choice = true;
+      phase = Phase::active;
+    }
   } catch (...) {
-    impl_->loop->close();
-    impl_->finish_closing();
+    last_choice = true;
+    loop->close();
+    end_loop();
     throw;
   }
-  if (!status) {
-    impl_->finish_closing();
-    throw_error(status.error());
+  if (!status) end_loop();
+  return status;
+}
+
+void Pool::open(const std::function<void()>& poll) {
+  impl_->begin_opening();
+  std::vector<ProviderFailure> failures;
+  try {
+    const std::vector<PoolSpec> choices = choices_of(impl_->asked);
+    const auto label = [&](std::size_t i) { return provider_label(choices[i].provider.name); };
+    const std::vector<std::size_t> order = impl_->order(choices, poll);
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      impl_->last_choice = i + 1 == order.size();
+      impl_->chosen = order[i];
+      Status status = impl_->open_choice(choices[order[i]], poll);
+      if (status) return;
+      failures.push_back({label(order[i]), std::move(status.error())});
+      if (impl_->last_choice) break;
+      impl_->keep_event(ErrorEvent{fmt::format("{} is left out: {}; trying {}", label(order[i]),
+                                               failures.back().error.message, label(order[i + 1])),
+                                   std::nullopt});
+    }
+  } catch (...) {
+    impl_->last_choice = true;
+    impl_->set_closed();
+    throw;
   }
+  impl_->set_closed();
+  if (failures.size() == 1) throw_error(failures.front().error);
+  throw AllProvidersFailedError(std::move(failures));
 }
 
 void Pool::close() {
@@ -484,7 +544,8 @@ void Pool::close() {
     impl_->phase = PoolImpl::Phase::closing;
   }
   impl_->loop->close();
-  impl_->finish_closing();
+  impl_->end_loop();
+  impl_->set_closed();
 }
 
 Handle Pool::submit(Call call) {
@@ -499,8 +560,8 @@ std::vector<Handle> Pool::submit(std::vector<Call> calls) {
 
 std::vector<Handle> Pool::broadcast(const Call& call) {
   std::vector<Call> calls;
-  const auto workers = static_cast<std::uint32_t>(workers_per_node(impl_->spec));
-  for (int node = 0; node < impl_->spec.nodes; ++node) {
+  const auto workers = static_cast<std::uint32_t>(workers_per_node(impl_->asked));
+  for (int node = 0; node < impl_->asked.nodes; ++node) {
     for (std::uint32_t worker = 0; worker < workers; ++worker) {
       calls.push_back(call);
       calls.back().options.node = static_cast<std::uint32_t>(node);
@@ -553,13 +614,15 @@ bool Pool::is_active() const {
   return impl_->phase == PoolImpl::Phase::active && !impl_->loop_closed;
 }
 
-int Pool::instance_count() const { return is_active() ? impl_->spec.nodes : 0; }
+int Pool::instance_count() const { return is_active() ? impl_->asked.nodes : 0; }
 
 int Pool::total_slots() const {
-  return impl_->spec.nodes * workers_per_node(impl_->spec) * impl_->spec.concurrency;
+  return impl_->asked.nodes * workers_per_node(impl_->asked) * impl_->asked.concurrency;
 }
 
 const PoolSpec& Pool::spec() const { return impl_->spec; }
+
+std::size_t Pool::chosen_provider() const { return impl_->chosen; }
 
 std::string Pool::job_id() const {
   const std::scoped_lock lock(impl_->mutex);

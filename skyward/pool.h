@@ -103,8 +103,9 @@ class Pool {
   Pool& operator=(const Pool&) = delete;
 
   // Provisions the nodes and waits until they are ready; throws what went wrong after everything
-  // was given back. `poll` is called about every 100 ms while waiting and may throw, which aborts
-  // the opening (Python: signals).
+  // was given back. Of several providers one after the other is tried, and when all have failed,
+  // AllProvidersFailedError is thrown. `poll` is called about every 100 ms while waiting and may
+  // throw, which aborts the opening (Python: signals).
   void open(const std::function<void()>& poll = {});
   // Cancels what runs, gives all machines back, delivers the last events. Does nothing on a closed
   // pool. Never throws for what the cloud says; that becomes an Error event.
@@ -133,9 +134,11 @@ class Pool {
   bool next_events(std::vector<Event>& events, Duration timeout);
 
   bool is_active() const;
-  int instance_count() const;  // 0 when not open
-  int total_slots() const;     // nodes × workers × concurrency
-  const PoolSpec& spec() const;
+  int instance_count() const;    // 0 when not open
+  int total_slots() const;       // nodes × workers × concurrency
+  const PoolSpec& spec() const;  // of an open pool: with the provider that it has
+  // The place of that provider among those that the pool was given.
+  std::size_t chosen_provider() const;
   std::string job_id() const;  // 8 hex digits; a new one at each open
 
  private:

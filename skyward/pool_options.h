@@ -49,6 +49,11 @@ class SpotRequest {
 
 struct PoolOptions {
   ProviderSpec provider = Local{};
+  // Stand in when that has no machines: .other_providers = {sky::AWS{}, sky::SSH{.hosts = {…}}}.
+  std::vector<ProviderSpec> other_providers = {};
+  // Which is tried first: "first" in the order given, "cheapest" by what the pool would cost there,
+  // "available" in that order but last those that have nothing that fits.
+  std::string selection = "first";
   Image image = {};  // its env and apt; pip is for Python functions and refused here
   int nodes = 1;
   std::string machine = {};  // the provider's name of the type; empty: chosen by the next three

@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "skyward/engine/loop_choice.h"
+#include "skyward/error.h"
 #include "skyward/spec/json_text.h"
+#include "skyward/spec/provider_settings.h"
 
 namespace skyward {
 
@@ -130,6 +133,15 @@ RunPod::operator ProviderSpec() const {
   put(spec, "cpu_clock", cpu_clock);
   put(spec, "bid_multiplier", bid_multiplier);
   return spec;
+}
+
+std::vector<Offer> available_instances(const ProviderSpec& provider) {
+  if (Status fits = validate_settings(provider.name, provider.settings); !fits) {
+    throw_error(fits.error());
+  }
+  auto offers = engine::catalogue_of(provider);
+  if (!offers) throw_error(offers.error());
+  return *std::move(offers);
 }
 
 }  // namespace skyward

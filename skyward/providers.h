@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "skyward/spec/offer.h"
 #include "skyward/spec/pool_spec.h"
 
 namespace skyward {
@@ -110,5 +111,9 @@ struct RunPod {
   double bid_multiplier = 1;
   operator ProviderSpec() const;
 };
+
+// Everything that a provider sells, by device, its count, processors and memory. Asks the provider;
+// throws ProvisioningError when that cannot be.
+std::vector<Offer> available_instances(const ProviderSpec& provider);
 
 }  // namespace skyward

@@ -2,9 +2,14 @@
 its account may do is found out when a pool opens."""
 
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, Literal
+from types import UnionType
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args, get_origin
 
+from skyward.exceptions import ConfigurationTypeError
 from skyward.extension import compiled
+
+if TYPE_CHECKING:
+    from skyward.instances import InstanceSpec
 
 
 @dataclass(frozen=True)
@@ -18,9 +23,24 @@ class _Cloud:
         for setting in fields(self):
             value = getattr(self, setting.name)
             if isinstance(value, list):
-                object.__setattr__(self, setting.name, tuple(value))
+                value = tuple(value)
+                object.__setattr__(self, setting.name, value)
+            if not _fits(value, setting.type):
+                shown = "…" if not setting.repr else repr(value)
+                raise ConfigurationTypeError(
+                    f"{type(self).__name__}({setting.name}={shown}) does not fit: expected is"
+                    f" {_words(setting.type)}"
+                )
         if core := compiled():
             core.validate_settings(self.name, self.settings())
+
+    def available_instances(self) -> "tuple[InstanceSpec, ...]":
+        """Everything that is for sale there, by accelerator, its count, processors and memory.
+
+        Asks the cloud, and needs what renting there needs. Raises ProvisioningError."""
+        from skyward.instances import available_instances
+
+        return available_instances(self)
 
     def settings(self) -> dict[str, str]:
         """What is not None, as the engine's provider reads it."""
@@ -148,3 +168,28 @@ def _text(value: Any) -> str:
     if isinstance(value, (tuple, list)):
         return ",".join(map(str, value))
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    """Whether a setting's value is of the kind that its field is declared with. What else it must
+    be is checked with all settings at once."""
+    if isinstance(kind, UnionType):
+        return any(_fits(value, part) for part in get_args(kind))
+    if get_origin(kind) is Literal:
+        return isinstance(value, str)
+    if get_origin(kind) is tuple:
+        return isinstance(value, tuple) and all(isinstance(item, str) for item in value)
+    if kind in (int, float):
+        return isinstance(value, (int, kind)) and not isinstance(value, bool)
+    return isinstance(value, kind)
+
+
+def _words(kind: Any) -> str:
+    if isinstance(kind, UnionType):
+        return " or ".join(map(_words, get_args(kind)))
+    if get_origin(kind) is Literal:
+        return "one of " + ", ".join(map(repr, get_args(kind)))
+    if get_origin(kind) is tuple:
+        return "a list of texts"
+    names = {str: "text", bool: "True or False", int: "a whole number", float: "a number"}
+    return names.get(kind, "None")

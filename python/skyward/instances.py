@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from skyward.accelerator import Accelerator
-from skyward.exceptions import ConfigurationError, NoMatchingInstanceError
+from skyward.exceptions import ConfigurationError
 from skyward.image import Image
 from skyward.spot import SpotLike
 
@@ -115,10 +115,7 @@ def select_instances(
     elif memory_mb is not None:
         request.memory_mb = int(memory_mb)
     request.prefer_spot = prefer_spot
-    try:
-        ranked = _core.rank_offers([_offer(offer) for offer in offers], request)
-    except ConfigurationError as error:
-        raise NoMatchingInstanceError(str(error)) from None
+    ranked = _core.rank_offers([_offer(offer) for offer in offers], request)
     return [offers[position] for position in ranked]
 
 
@@ -143,3 +140,28 @@ def _offer(spec: InstanceSpec) -> Any:
     offer.price_on_demand = spec.price_on_demand
     offer.price_spot = spec.price_spot
     return offer
+
+
+def available_instances(provider: Any) -> tuple[InstanceSpec, ...]:
+    """Everything that a provider sells."""
+    from skyward import _core
+
+    spec = _core.ProviderSpec()
+    spec.name = provider.name
+    spec.settings = provider.settings()
+    return tuple(_spec(offer) for offer in _core.available_instances(spec))
+
+
+def _spec(offer: Any) -> InstanceSpec:
+    return InstanceSpec(
+        name=offer.instance_type,
+        vcpu=offer.cpus,
+        memory_gb=offer.memory_gb,
+        accelerator=offer.accelerator or None,
+        accelerator_count=offer.accelerator_count,
+        accelerator_memory_gb=offer.accelerator_memory_gb,
+        price_on_demand=offer.price_on_demand,
+        price_spot=offer.price_spot,
+        billing_increment_minutes=offer.billing_increment_minutes or None,
+        metadata={"region": offer.region, "architecture": offer.architecture},
+    )

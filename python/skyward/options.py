@@ -6,6 +6,7 @@ also when they say the same."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, Literal, TypeVar
 
 from skyward.exceptions import ConfigurationError, ConfigurationTypeError
@@ -111,6 +112,17 @@ def one_of_architectures(value: Any) -> Any:
         raise ConfigurationError(
             f"architecture={value!r}: choose 'x86_64' or 'arm64', or leave it out"
         )
+    return value
+
+
+SELECTIONS = ("first", "cheapest", "available")
+
+
+def one_of_selections(value: Any) -> Any:
+    if value not in SELECTIONS:
+        near = get_close_matches(str(value), SELECTIONS, 1)
+        hint = f"did you mean {near[0]!r}? Known are" if near else "choose one of"
+        raise ConfigurationError(f"selection={value!r}: {hint} {', '.join(map(repr, SELECTIONS))}")
     return value
 
 

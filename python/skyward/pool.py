@@ -33,6 +33,7 @@ from skyward.options import (
     memory_from_gb,
     memory_mb,
     one_of_architectures,
+    one_of_selections,
     positive_seconds,
     processors,
     text_or_none,
@@ -42,7 +43,7 @@ from skyward.options import (
     whole,
 )
 from skyward.pool_block import CallableModule, _innermost
-from skyward.providers import Provider, resolve_provider
+from skyward.providers import Provider, resolve_providers
 from skyward.spot import SpotLike, normalize_spot
 from skyward.spot import to_core as spot_to_core
 from skyward.volume import VolumeLike, normalize_volumes
@@ -65,7 +66,8 @@ class ComputePool:
             result = train(data) >> pool
 
     Parameters:
-        provider: where machines come from, as a value or a name ("aws"); None: this machine.
+        provider: where machines come from, as a value or a name ("aws"); None: this machine. A list
+            of them: the first of `selection` that has machines for the pool; the others stand in.
         image: what is installed on them.
         nodes: number of machines.
         machine: the provider's name of the machine type; None: chosen.
@@ -89,6 +91,9 @@ class ComputePool:
         pip: packages, in addition to the image's.
         max_hourly_cost: limit in dollars an hour for all machines together.
         architecture: "x86_64" or "arm64"; None: the cheaper one.
+        selection: of several providers "first" tries them in the order given, "cheapest" by what
+            the pool would cost there, "available" in that order but last those that have nothing
+            that fits.
         allocation, ttl, vcpus, memory_gb, volumes, worker: other names of spot, timeout, cpu,
             memory, volume and concurrency; see skyward.options.
 
@@ -97,7 +102,7 @@ class ComputePool:
 
     def __init__(
         self,
-        provider: Provider | str | None = None,
+        provider: Provider | str | Sequence[Provider | str] | None = None,
         image: Image | None = None,
         nodes: int = 1,
         machine: str | None = None,
@@ -125,8 +130,9 @@ class ComputePool:
         memory_gb: float | None = None,
         volumes: VolumeLike | None = None,
         worker: Worker | None = None,
+        selection: Literal["first", "cheapest", "available"] = "first",
     ) -> None:
-        self.provider = resolve_provider(provider)
+        self.providers, self.selection = resolve_providers(provider), one_of_selections(selection)
         self.image = _image(image).with_pip([] if pip is None else texts("pip", pip))
         self.nodes = whole("nodes", nodes, MAX_NODES)
         self.machine = text_or_none("machine", machine)
@@ -158,7 +164,6 @@ class ComputePool:
         self.on_event = _callback(on_event)
         self.collect_metrics = truth("collect_metrics", collect_metrics)
         self._check_machines()
-
         self._handlers: list[Callback] = []
         self._lifecycle = threading.RLock()  # opening and closing exclude each other
         self._live: OpenPool | None = None
@@ -168,16 +173,17 @@ class ComputePool:
 
     def _check_machines(self) -> None:
         memory_mb(self.memory)
-        check = getattr(self.provider, "check", None)
-        if check is None:
-            return
-        check(self.accelerator, self.cpu, self.memory, self.volume)
-        for name in ("machine", "architecture"):
-            if (value := getattr(self, name)) is not None:
-                raise ConfigurationError(
-                    f"{name}={value!r}: the {self.provider.name} provider takes machines as they"
-                    f" are; leave {name} out"
-                )
+        for provider in self.providers:
+            check = getattr(provider, "check", None)
+            if check is None:
+                continue
+            check(self.accelerator, self.cpu, self.memory, self.volume)
+            for name in ("machine", "architecture"):
+                if (value := getattr(self, name)) is not None:
+                    raise ConfigurationError(
+                        f"{name}={value!r}: the {provider.name} provider takes machines as they"
+                        f" are; leave {name} out"
+                    )
 
     def __enter__(self) -> "ComputePool":
         self._open()
@@ -297,6 +303,15 @@ class ComputePool:
         return handler
 
     @property
+    def provider(self) -> Provider:
+        """The provider that the machines come from; of several, before they are there, the first
+        one that was given."""
+        chosen: Provider = self.providers[
+            0 if self._live is None else self._live.core.chosen_provider
+        ]
+        return chosen
+
+    @property
     def is_active(self) -> bool:
         """True from the end of entering to the start of leaving."""
         return self._live is not None and self._live.core.is_active
@@ -372,14 +387,13 @@ class ComputePool:
     def _spec(self) -> Any:
         """All that the engine needs to know."""
         from skyward import _core
-        from skyward.runtime import agent_path, record_root, remote_runtime, worker_runtime
+        from skyward.runtime import agent_path, record_root
 
         spec = _core.PoolSpec()
         spec.image = self.image.to_core()
-        provider = _core.ProviderSpec()
-        provider.name = self.provider.name
-        provider.settings = self.provider.settings()
-        spec.provider = provider
+        (spec.provider, spec.runtime), *others = map(self._choice, self.providers)
+        spec.other_providers = [_other(*choice) for choice in others]
+        spec.selection = self.selection
         spec.nodes = self.nodes
         if self.accelerator is not None:
             spec.accelerator = self.accelerator.to_core()
@@ -397,13 +411,29 @@ class ComputePool:
         spec.reconnect_timeout = self.reconnect_timeout
         spec.env = self.env
         spec.collect_metrics = self.collect_metrics
-        if self.provider.remote:
-            spec.runtime = remote_runtime(self.image)
-        else:
-            spec.runtime = worker_runtime(self.image.needs_environment())
         spec.agent_path = agent_path()
         spec.record_root = record_root()
         return spec
+
+    def _choice(self, provider: Provider) -> tuple[Any, Any]:
+        """A provider and how its nodes run tasks, as the engine needs to know them."""
+        from skyward import _core
+        from skyward.runtime import remote_runtime, worker_runtime
+
+        spec = _core.ProviderSpec()
+        spec.name = provider.name
+        spec.settings = provider.settings()
+        if provider.remote:
+            return spec, remote_runtime(self.image)
+        return spec, worker_runtime(self.image.needs_environment())
+
+
+def _other(provider: Any, runtime: Any) -> Any:
+    from skyward import _core
+
+    choice = _core.ProviderChoice()
+    choice.provider, choice.runtime = provider, runtime
+    return choice
 
 
 class _Filtered:

@@ -6,11 +6,14 @@ import sys
 import threading
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from skyward.clouds import CLOUDS
 from skyward.exceptions import ConfigurationError
 from skyward.ssh import SSH
+
+if TYPE_CHECKING:
+    from skyward.instances import InstanceSpec
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,12 @@ class Local:
             settings["uv"] = uv
         return settings
 
+    def available_instances(self) -> "tuple[InstanceSpec, ...]":
+        """This machine, alone."""
+        from skyward.instances import available_instances
+
+        return available_instances(self)
+
 
 class Provider(Protocol):
     """What a pool needs to know of a provider on this side. `sky.Local()`, `sky.AWS()` and the
@@ -47,6 +56,17 @@ class Provider(Protocol):
 
     def settings(self) -> dict[str, str]:
         """What the engine's half of the provider needs to know, as text."""
+
+
+def resolve_providers(provider: Any) -> tuple[Any, ...]:
+    """The providers that a pool may take: the one it is given, or those of the list."""
+    if not isinstance(provider, (list, tuple)):
+        return (resolve_provider(provider),)
+    if not provider:
+        raise ConfigurationError(
+            f"provider={provider!r}: the list is empty; leave provider out for this machine"
+        )
+    return tuple(map(resolve_provider, provider))
 
 
 def resolve_provider(provider: Any) -> Any:
@@ -78,7 +98,7 @@ def resolve_provider(provider: Any) -> Any:
         return provider
     call = f"; make one: {provider.__name__}()" if isinstance(provider, type) else ""
     if isinstance(provider, (list, tuple)):
-        call = "; a pool has one, so give one of them"
+        call = "; a list has providers, not lists"
     raise ConfigurationError(
         f"provider={provider!r}: this is no provider{call}. Known are Command(commands=[…]) and"
         f" {', '.join(f'{cloud.__name__}()' for cloud in known.values())}, or the names of these"

@@ -9,9 +9,11 @@
 
 #include <algorithm>
 #include <array>
+#include <future>
 
 #include "bindings.h"
 #include "skyward/error.h"
+#include "skyward/providers.h"
 #include "skyward/spec/memory_size.h"
 #include "skyward/spec/offer.h"
 #include "skyward/spec/provider_settings.h"
@@ -93,7 +95,8 @@ void bind_offer(nb::module_& module) {
       .def_rw("accelerator_memory_gb", &Offer::accelerator_memory_gb)
       .def_rw("architecture", &Offer::architecture)
       .def_rw("price_on_demand", &Offer::price_on_demand, nb::arg().none())
-      .def_rw("price_spot", &Offer::price_spot, nb::arg().none());
+      .def_rw("price_spot", &Offer::price_spot, nb::arg().none())
+      .def_rw("billing_increment_minutes", &Offer::billing_increment_minutes);
   nb::class_<OfferRequest>(module, "OfferRequest")
       .def(nb::init<>())
       .def_rw("accelerator", &OfferRequest::accelerator, nb::arg().none())
@@ -107,6 +110,17 @@ void bind_offer(nb::module_& module) {
         return value_or_throw(rank_offers(offers, request));
       },
       nb::arg("offers"), nb::arg("request"), "Positions of those that fit, the best first.");
+  module.def(
+      "available_instances",
+      [](const ProviderSpec& provider) {
+        auto offers =
+            std::async(std::launch::async, [provider] { return available_instances(provider); });
+        wait_interruptibly(Duration(-1), [&](Duration step) {
+          return offers.wait_for(step) == std::future_status::ready;
+        });
+        return offers.get();
+      },
+      nb::arg("provider"), "Everything that it sells.");
 }
 
 }  // namespace

@@ -352,6 +352,9 @@ void bind_pool(nb::module_& module) {
       .def_prop_ro(
           "instance_count",
           [](const OwnedPool& owned) { return owned.is_ours() ? owned.get().instance_count() : 0; })
+      .def_prop_ro(
+          "chosen_provider", [](const OwnedPool& owned) { return owned.get().chosen_provider(); },
+          "Position of the pool's provider among those that it was given.")
       .def_prop_ro("total_slots", [](const OwnedPool& owned) { return owned.get().total_slots(); })
       .def_prop_ro("job_id", [](const OwnedPool& owned) { return owned.get().job_id(); });
 }

@@ -39,10 +39,7 @@ void bind_image(nb::module_& module) {
       nb::arg("image"), "Raises ConfigurationError for what cannot be installed.");
 }
 
-}  // namespace
-
-void bind_spec(nb::module_& module) {
-  bind_image(module);
+void bind_provider(nb::module_& module) {
   nb::class_<ProviderSpec>(module, "ProviderSpec")
       .def(nb::init<>())
       .def_rw("name", &ProviderSpec::name)
@@ -56,9 +53,29 @@ void bind_spec(nb::module_& module) {
       .def_rw("archives", &WorkerRuntime::archives)
       .def_rw("uv", &WorkerRuntime::uv);
 
+  nb::class_<ProviderChoice>(module, "ProviderChoice")
+      .def(nb::init<>())
+      .def_rw("provider", &ProviderChoice::provider)
+      .def_rw("runtime", &ProviderChoice::runtime);
+}
+
+}  // namespace
+
+void bind_spec(nb::module_& module) {
+  bind_image(module);
+  bind_provider(module);
   nb::class_<PoolSpec>(module, "PoolSpec")
       .def(nb::init<>())
       .def_rw("provider", &PoolSpec::provider)
+      .def_rw("other_providers", &PoolSpec::other_providers)
+      .def_prop_rw(
+          "selection", [](const PoolSpec& spec) { return std::string(to_string(spec.selection)); },
+          [](PoolSpec& spec, const std::string& text) {
+            const auto selection = parse_selection(text);
+            if (!selection) throw_error(selection.error());
+            spec.selection = *selection;
+          },
+          "Which provider is tried first: \"first\", \"cheapest\" or \"available\".")
       .def_rw("image", &PoolSpec::image)
       .def_rw("nodes", &PoolSpec::nodes)
       .def_rw("accelerator", &PoolSpec::accelerator, nb::arg().none())

@@ -2,6 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <array>
+#include <utility>
+
+#include "skyward/base/nearest.h"
+#include "skyward/spec/json_text.h"
 #include "skyward/spec/limits.h"
 #include "skyward/spec/provider_settings.h"
 
@@ -62,18 +67,65 @@ Status check_machine(const PoolSpec& spec) {
   return validate(spec.volumes);
 }
 
+constexpr std::array<std::string_view, 3> kSelections = {"first", "cheapest", "available"};
+
+Status check_runtime(const WorkerRuntime& runtime) {
+  if (Status status = validate_environment(runtime.environment, "runtime.environment"); !status) {
+    return status;
+  }
+  if (runtime.command.empty() || runtime.command[0].empty()) {
+    return fail(ErrorKind::invalid, "runtime.command is empty: nothing says how to start a worker",
+                "give the program and its arguments");
+  }
+  return {};
+}
+
+Status check_provider(const ProviderSpec& provider) {
+  if (provider.name.empty()) {
+    return fail(ErrorKind::invalid, "no provider is named", "name one, for example \"local\"");
+  }
+  return validate_settings(provider.name, provider.settings);
+}
+
 }  // namespace
+
+Result<Selection> parse_selection(std::string_view text) {
+  for (std::size_t i = 0; i < kSelections.size(); ++i) {
+    if (kSelections[i] == text) return static_cast<Selection>(i);
+  }
+  std::string shown;
+  append_json_string(shown, text);
+  const std::string_view near = nearest_word(text, kSelections);
+  return fail(ErrorKind::invalid, fmt::format("selection={} is not known", shown),
+              fmt::format("{}choose \"first\", \"cheapest\" or \"available\"",
+                          near.empty() ? "" : fmt::format("did you mean \"{}\"? Else ", near)));
+}
+
+std::string_view to_string(Selection selection) {
+  return kSelections[static_cast<std::size_t>(selection)];
+}
+
+std::vector<PoolSpec> choices_of(const PoolSpec& spec) {
+  PoolSpec alone = spec;
+  alone.other_providers.clear();
+  std::vector<PoolSpec> choices = {alone};
+  for (const ProviderChoice& other : spec.other_providers) {
+    alone.provider = other.provider;
+    alone.runtime = other.runtime;
+    choices.push_back(alone);
+  }
+  return choices;
+}
 
 int workers_per_node(const PoolSpec& spec) {
   return spec.accelerator ? workers_per_node(*spec.accelerator) : 1;
 }
 
 Status validate(const PoolSpec& spec) {
-  if (spec.provider.name.empty()) {
-    return fail(ErrorKind::invalid, "no provider is named", "name one, for example \"local\"");
-  }
-  if (Status status = validate_settings(spec.provider.name, spec.provider.settings); !status) {
-    return status;
+  if (Status status = check_provider(spec.provider); !status) return status;
+  for (const ProviderChoice& other : spec.other_providers) {
+    if (Status status = check_provider(other.provider); !status) return status;
+    if (Status status = check_runtime(other.runtime); !status) return status;
   }
   if (Status status = check_range("nodes", spec.nodes, kMaxNodes,
                                   "a pool has at least one node; for more, open several pools");
@@ -96,14 +148,7 @@ Status validate(const PoolSpec& spec) {
   if (Status status = check_silence(spec); !status) return status;
   if (Status status = validate(spec.image); !status) return status;
   if (Status status = validate_environment(spec.env, "env"); !status) return status;
-  if (Status status = validate_environment(spec.runtime.environment, "runtime.environment");
-      !status) {
-    return status;
-  }
-  if (spec.runtime.command.empty() || spec.runtime.command[0].empty()) {
-    return fail(ErrorKind::invalid, "runtime.command is empty: nothing says how to start a worker",
-                "give the program and its arguments");
-  }
+  if (Status status = check_runtime(spec.runtime); !status) return status;
   if (spec.agent_path.empty()) {
     return fail(ErrorKind::invalid, "agent_path is empty: the skyward-agent program was not found",
                 "install skyward again, or give the path of a skyward-agent that you built");

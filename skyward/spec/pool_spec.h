@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -41,8 +42,28 @@ struct WorkerRuntime {
   bool operator==(const WorkerRuntime&) const = default;
 };
 
+// Another provider that the pool's machines may come from, and how its nodes run functions.
+struct ProviderChoice {
+  ProviderSpec provider{};
+  WorkerRuntime runtime{};
+  bool operator==(const ProviderChoice&) const = default;
+};
+
+// Which of several providers is tried first; the others stand in for it.
+enum class Selection : std::uint8_t {
+  first,      // in the order in which they are given
+  cheapest,   // by the price of what fits; all are asked
+  available,  // in that order, those that have nothing that fits last; all are asked
+};
+
+// "first", "cheapest" or "available"; for another word the error names the nearest.
+Result<Selection> parse_selection(std::string_view text);
+std::string_view to_string(Selection selection);
+
 struct PoolSpec {
   ProviderSpec provider{};
+  std::vector<ProviderChoice> other_providers{};
+  Selection selection = Selection::first;
   Image image{};
   int nodes = 1;
   // What each machine must have. `cpus` and `memory_mb` are for one worker: a machine whose GPUs
@@ -72,6 +93,9 @@ struct PoolSpec {
 
   bool operator==(const PoolSpec&) const = default;
 };
+
+// The pool with one provider alone, for each of its providers in the order in which they are given.
+std::vector<PoolSpec> choices_of(const PoolSpec& spec);
 
 // Workers of each machine: one, or one for each partition of its GPUs.
 int workers_per_node(const PoolSpec& spec);

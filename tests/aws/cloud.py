@@ -50,6 +50,7 @@ class Request:
     service: str
     action: str
     parameters: dict[str, str]
+    region: str = ""
 
 
 @dataclass
@@ -204,8 +205,15 @@ class Front:
             ).encode()
         ]
 
+    @classmethod
+    def read(cls, environ: dict[str, Any]) -> Request:
+        request = cls.read_parameters(environ)
+        scope = environ.get("HTTP_AUTHORIZATION", "").partition("Credential=")[2].split("/")
+        request.region = scope[2] if len(scope) > 2 else ""
+        return request
+
     @staticmethod
-    def read(environ: dict[str, Any]) -> Request:
+    def read_parameters(environ: dict[str, Any]) -> Request:
         import io
 
         body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))

@@ -120,16 +120,25 @@ def test_only_the_caller_is_let_in(real: Cloud, tmp_path: Path) -> None:
     assert rules[1]["IpPermissions.1.Groups.1.GroupId"] == rules[1]["GroupId"]
 
 
+def image_of(cloud: Cloud) -> str:
+    """One that there is in the region."""
+    image: str = next(one.id for one in cloud.backend().describe_images() if "ubuntu" in one.name)
+    return image
+
+
 def failing(cloud: Cloud, home: Path, options: str) -> Told:
     return drive(
         cloud,
         home,
         f"""
+        ami = {image_of(cloud)!r}
         try:
             with pool({options}) as p:
                 tell(opened=True)
         except sky.SkywardError as error:
-            tell(opened=False, error=type(error).__name__, text=str(error))
+            names = "requested got region regions_checked offers".split()
+            fields = dict((name, getattr(error, name)) for name in names if hasattr(error, name))
+            tell(opened=False, error=type(error).__name__, text=str(error), **fields)
         """,
     )
 
@@ -182,12 +191,17 @@ def test_spot_machines_that_are_not_to_be_had(real: Cloud, tmp_path: Path) -> No
         real, tmp_path, 'machine="m5.large", spot=sky.Spot.Always(retries=2, interval=0.1)'
     )
     assert not told.facts["opened"]
+    assert told.facts["error"] == "SpotCapacityError"
+    assert (told.facts["requested"], told.facts["got"]) == (1, 0)
+    assert told.facts["region"] == "us-east-1"
+    assert len(told.facts["regions_checked"]) == 4, "other regions were asked"
+    assert told.facts["offers"] == ["m5.large in us-east-1, $0.0960 on demand"]
     assert "1 spot machine cannot be had" in told.facts["text"]
     assert "InsufficientInstanceCapacity" in told.facts["text"]
     asked = [
         one.parameters["NetworkInterface.1.SubnetId"]
         for one in real.requests
-        if one.action == "RunInstances"
+        if one.action == "RunInstances" and one.region == "us-east-1"
     ]
     assert len(set(asked)) > 1 and len(asked) == 2 * len(set(asked)), "two rounds over all zones"
 
@@ -196,6 +210,73 @@ def test_spot_machines_that_are_not_to_be_had(real: Cloud, tmp_path: Path) -> No
         real, tmp_path, 'machine="m5.large", spot=sky.Spot.IfAvailable(retries=1, interval=0.1)'
     )
     assert told.facts["opened"]
+    assert real.leftovers() == NOTHING
+
+
+def test_a_share_of_spot_machines_that_is_not_met(real: Cloud, tmp_path: Path) -> None:
+    def refuse(one: Request) -> tuple[str, int] | None:
+        spot = "InstanceMarketOptions.MarketType" in one.parameters
+        return ("InsufficientInstanceCapacity", 500) if spot else None
+
+    real.faults = Faults(refuse=refuse)
+    told = failing(real, tmp_path, 'nodes=3, machine="m5.large", spot=0.5, provider={"ami": ami}')
+    assert told.facts["error"] == "SpotMinimumNotMetError", told.facts["text"]
+    assert (told.facts["requested"], told.facts["got"]) == (2, 0)
+    assert told.facts["regions_checked"] == ["us-east-1"], "an image binds a pool to its region"
+    assert real.leftovers() == NOTHING
+
+
+def test_without_capacity_the_next_region_is_asked(real: Cloud, tmp_path: Path) -> None:
+    def refuse(one: Request) -> tuple[str, int] | None:
+        elsewhere = one.action == "RunInstances" and one.region != "us-west-2"
+        return ("InsufficientInstanceCapacity", 500) if elsewhere else None
+
+    real.faults = Faults(refuse=refuse)
+    told = drive(
+        real,
+        tmp_path,
+        """
+        @sky.compute
+        def square(x):
+            return x * x
+
+        events = []
+        with pool(machine="m5.large", on_event=events.append) as p:
+            answer = square(3) >> p
+        moved = [event for event in events if isinstance(event, sky.RegionAutoSelected)]
+        tell(answer=answer, regions=[event.selected_region for event in moved])
+        """,
+    )
+    assert told.facts["answer"] == 9, told.err
+    assert told.facts["regions"][-1] == "us-west-2"
+    for region in ("us-east-1", "us-west-2"):
+        assert real.leftovers(region) == NOTHING
+
+
+def test_another_provider_stands_in(real: Cloud, tmp_path: Path) -> None:
+    real.faults = Faults(
+        refuse=lambda one: ("VcpuLimitExceeded", 400) if one.action == "RunInstances" else None
+    )
+    told = drive(
+        real,
+        tmp_path,
+        """
+        @sky.compute
+        def square(x):
+            return x * x
+
+        aws = sky.AWS(username="root")
+        events = []
+        with sky.ComputePool(
+            provider=[aws, sky.Local()], cpu=1, spot="never", display="quiet",
+            on_event=events.append,
+        ) as p:
+            tell(answer=square(3) >> p, provider=p.provider.name)
+        stopped = [event for event in events if isinstance(event, sky.PoolStopped)]
+        tell(stopped=len(stopped))
+        """,
+    )
+    assert told.facts == {"answer": 9, "provider": "local", "stopped": 1}, told.err
     assert real.leftovers() == NOTHING
 
 

@@ -1,0 +1,27 @@
+#pragma once
+
+// What providers sell, for whoever chooses among several of them before a pool opens. Blocks, and
+// asks all at the same time, each on a thread of its own.
+
+#include <functional>
+#include <vector>
+
+#include "skyward/base/error.h"
+#include "skyward/spec/offer.h"
+#include "skyward/spec/pool_spec.h"
+
+namespace skyward::engine {
+
+// The best offer of each choice, or why there is none; in the order of the choices, each of which
+// has one provider. `poll` is called meanwhile and may throw, which is passed on when the requests
+// under way have ended.
+std::vector<Result<Offer>> best_offers(const std::vector<PoolSpec>& choices,
+                                       const std::function<void()>& poll);
+
+// The choices in the order in which they are tried. Pure: `offers` is one answer for each choice.
+std::vector<std::size_t> order_of(const PoolSpec& spec, const std::vector<Result<Offer>>& offers);
+
+// Everything that a provider sells, whatever a pool may need.
+Result<std::vector<Offer>> catalogue_of(const ProviderSpec& provider);
+
+}  // namespace skyward::engine
