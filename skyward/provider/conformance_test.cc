@@ -1,0 +1,338 @@
+// The contract of provider.h, held to every cloud by one and the same body. What only one cloud can
+// do is tested beside it.
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "skyward/provider/aws/aws_computer_fixture.h"
+#include "skyward/provider/command/command.h"
+#include "skyward/provider/conformance_fixture.h"
+#include "skyward/provider/local/local.h"
+#include "skyward/provider/ssh/ssh.h"
+#include "skyward/provider/table.h"
+
+namespace skyward::provider {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+using ::testing::StartsWith;
+
+// ---- The clouds
+
+int entries_of(const std::string& directory) {
+  int count = 0;
+  for (const std::string& name : io::list_directory(directory)) count += name != "lock";
+  return count;
+}
+
+class LocalSubject final : public Subject {
+ public:
+  std::unique_ptr<Provider> make() override {
+    return make_local({.name = "local"},
+                      {.state_root = home_.path + "/state",
+                       .environment_root = home_.path + "/environments",
+                       .variable = [](const char*) { return std::optional<std::string>(); }});
+  }
+  PoolSpec spec() override { return home_.spec("local"); }
+  Time now() override { return Time{}; }
+  int left() override { return entries_of(home_.path + "/state"); }
+
+ private:
+  SubjectHome home_;
+};
+
+class SshSubject final : public Subject {
+ public:
+  std::unique_ptr<Provider> make() override {
+    return *make_ssh(
+        {.name = "ssh", .settings = {{"hosts", "192.0.2.1\n192.0.2.2\n192.0.2.3"}}},
+        [](const char*) { return std::optional<std::string>(); }, home_.path + "/state");
+  }
+  PoolSpec spec() override { return home_.spec("ssh"); }
+  Time now() override { return Time{}; }
+  int left() override { return entries_of(home_.path + "/state"); }
+
+ private:
+  SubjectHome home_;
+};
+
+class CommandSubject final : public Subject {
+ public:
+  std::unique_ptr<Provider> make() override {
+    return *make_command(
+        {.name = "command", .settings = {{"commands", R"([["a", "-c"], ["b", "-c"], ["c"]])"}}});
+  }
+  PoolSpec spec() override { return home_.spec("command"); }
+  Time now() override { return Time{}; }
+  int left() override { return 0; }
+
+ private:
+  SubjectHome home_;
+};
+
+class AwsSubject final : public Subject {
+ public:
+  AwsSubject() {
+    computer_.amazon_.refuse = [this](const std::string& action, const aws::Ec2Double::Form& form) {
+      if (refusing_) return std::pair(400, std::string("UnauthorizedOperation"));
+      audit(action, form);
+      return std::pair(0, std::string());
+    };
+  }
+  std::unique_ptr<Provider> make() override { return computer_.provider(); }
+  PoolSpec spec() override { return computer_.spec_; }
+  Time now() override { return computer_.fixture_.now; }
+  int left() override {
+    return computer_.amazon_.standing() + static_cast<int>(computer_.amazon_.groups.size()) +
+           static_cast<int>(computer_.open_pools().size());
+  }
+  std::vector<std::string> unaccounted() override { return unaccounted_; }
+  bool refuse_all() override { return refusing_ = true; }
+
+ private:
+  // What makes something bears the key under which the ledger has it.
+  void audit(const std::string& action, const aws::Ec2Double::Form& form) {
+    const bool makes = action.starts_with("Create") || action == "RunInstances";
+    if (!makes) return;
+    const auto token = form.find(action == "RunInstances" ? "ClientToken" : "GroupName");
+    const std::string key = token == form.end() ? "" : token->second;
+    auto ledger = open_ledger(computer_.fixture_.world);
+    for (const LedgerPool& pool : computer_.open_pools()) {
+      const auto entries = *(*ledger)->entries(pool.id, true);
+      if (std::ranges::find(entries, key, &LedgerEntry::key) != entries.end()) return;
+    }
+    unaccounted_.push_back(action + " " + key);
+  }
+
+  aws::AwsComputer computer_;
+  bool refusing_ = false;
+  std::vector<std::string> unaccounted_;
+};
+
+template <typename S>
+std::unique_ptr<Subject> make_subject() {
+  return std::make_unique<S>();
+}
+
+const std::vector<SubjectRow>& subjects() {
+  static const std::vector<SubjectRow> kSubjects = {
+      {"local", make_subject<LocalSubject>},
+      {"ssh", make_subject<SshSubject>},
+      {"command", make_subject<CommandSubject>},
+      {"aws", make_subject<AwsSubject>},
+  };
+  return kSubjects;
+}
+
+TEST(ConformanceRows, EveryCloudOfTheTableIsASubject) {
+  for (const TableRow& row : provider_table()) {
+    EXPECT_TRUE(std::ranges::any_of(subjects(), [&](const SubjectRow& subject) {
+      return row.name == subject.name;
+    })) << row.name;
+  }
+}
+
+// ---- The body
+
+class Conformance : public ::testing::TestWithParam<SubjectRow> {
+ protected:
+  ~Conformance() override {
+    EXPECT_EQ(subject_->left(), 0);
+    EXPECT_THAT(subject_->unaccounted(), IsEmpty());
+  }
+
+  Time soon() { return subject_->now() + 300s; }
+  Cluster prepared(Provider& provider) {
+    const auto offers = provider.offers(spec_, soon());
+    EXPECT_TRUE(offers) << offers.error().message;
+    const auto cluster = provider.prepare(spec_, offers->front(), soon());
+    EXPECT_TRUE(cluster) << cluster.error().message;
+    return *cluster;
+  }
+  std::vector<Instance> bought(Provider& provider, const Cluster& cluster, int count, int first) {
+    const auto instances = provider.provision(cluster, count, first, soon());
+    EXPECT_TRUE(instances) << instances.error().message;
+    return instances.value_or(std::vector<Instance>{});
+  }
+  bool stands(Provider& provider, const Cluster& cluster, const std::string& id) {
+    const auto found = provider.get_instance(cluster, id, soon());
+    EXPECT_TRUE(found) << found.error().message;
+    return found && found->has_value();
+  }
+  // What failed, and what to do about it.
+  static void expect_useful(const Error& error) {
+    EXPECT_GT(error.message.size(), 15U) << error.message;
+    EXPECT_FALSE(error.hint.empty()) << error.message;
+    EXPECT_FALSE(error.message.ends_with('.')) << error.message;
+  }
+
+  const std::unique_ptr<Subject> subject_ = GetParam().make();
+  PoolSpec spec_ = subject_->spec();
+};
+
+TEST_P(Conformance, ALifeGoesThroughAllVerbsAndLeavesNothing) {
+  const auto provider = subject_->make();
+  EXPECT_EQ(provider->name(), GetParam().name);
+  ASSERT_TRUE(provider->check(spec_));
+  const Cluster cluster = prepared(*provider);
+  EXPECT_THAT(cluster.id, StartsWith(std::string(GetParam().name) + "-"));
+  EXPECT_FALSE(cluster.instance_type.empty());
+  const std::vector<Instance> instances = bought(*provider, cluster, 2, 0);
+  ASSERT_THAT(instances, SizeIs(2));
+  EXPECT_NE(instances[0].id, instances[1].id);
+  for (const Instance& one : instances) {
+    EXPECT_TRUE(stands(*provider, cluster, one.id));
+    EXPECT_FALSE(one.private_ip.empty());
+  }
+  EXPECT_TRUE(provider->terminate(cluster, {instances[0].id, instances[1].id}, soon()));
+  EXPECT_FALSE(stands(*provider, cluster, instances[0].id));
+  EXPECT_TRUE(provider->teardown(cluster, soon()));
+}
+
+TEST_P(Conformance, OffersComeCheapestFirst) {
+  const auto provider = subject_->make();
+  const auto offers = provider->offers(spec_, soon());
+  ASSERT_TRUE(offers) << offers.error().message;
+  ASSERT_FALSE(offers->empty());
+  for (std::size_t i = 1; i < offers->size(); ++i) {
+    EXPECT_LE((*offers)[i - 1].price_on_demand.value_or(1e9),
+              (*offers)[i].price_on_demand.value_or(1e9));
+  }
+  for (const Offer& offer : *offers) {
+    EXPECT_FALSE(offer.instance_type.empty());
+    EXPECT_FALSE(offer.region.empty());
+  }
+  const auto catalogue = provider->catalogue(soon());
+  ASSERT_TRUE(catalogue) << catalogue.error().message;
+  EXPECT_FALSE(catalogue->empty());
+}
+
+TEST_P(Conformance, EndingTwiceAndEndingWhatIsUnknownIsFine) {
+  const auto provider = subject_->make();
+  const Cluster cluster = prepared(*provider);
+  const std::string id = bought(*provider, cluster, 1, 0).front().id;
+  EXPECT_TRUE(provider->terminate(cluster, {"nobody-7", "", id}, soon()));
+  EXPECT_TRUE(provider->terminate(cluster, {id}, soon()));
+  EXPECT_TRUE(provider->terminate(cluster, {}, soon()));
+  EXPECT_FALSE(stands(*provider, cluster, "nobody-7"));
+  EXPECT_FALSE(stands(*provider, cluster, id));
+  EXPECT_TRUE(provider->teardown(cluster, soon()));
+  EXPECT_TRUE(provider->teardown(cluster, soon()));
+}
+
+TEST_P(Conformance, AnIdNeverComesBackAndNamesOneMachineOnly) {
+  const auto provider = subject_->make();
+  const Cluster cluster = prepared(*provider);
+  std::set<std::string> seen;
+  std::string old;
+  for (int i = 0; i < 6; ++i) {
+    const std::string id = bought(*provider, cluster, 1, 0).front().id;
+    EXPECT_TRUE(seen.insert(id).second) << id;
+    if (!old.empty()) {
+      EXPECT_FALSE(stands(*provider, cluster, old));
+      EXPECT_TRUE(provider->terminate(cluster, {old}, soon()));
+    }
+    EXPECT_TRUE(stands(*provider, cluster, id)) << "ending an old machine has ended a new one";
+    EXPECT_TRUE(provider->terminate(cluster, {id}, soon()));
+    old = id;
+  }
+  EXPECT_TRUE(provider->teardown(cluster, soon()));
+}
+
+TEST_P(Conformance, TeardownEndsWhatStillStands) {
+  const auto provider = subject_->make();
+  const Cluster cluster = prepared(*provider);
+  (void)bought(*provider, cluster, 2, 0);
+  EXPECT_TRUE(provider->teardown(cluster, soon()));
+}
+
+TEST_P(Conformance, AnotherProcessEndsAPoolByItsClusterAlone) {
+  Cluster cluster;
+  {
+    const auto provider = subject_->make();
+    cluster = prepared(*provider);
+    (void)bought(*provider, cluster, 2, 0);
+  }
+  const auto other = subject_->make();
+  EXPECT_TRUE(other->teardown(cluster, soon()));
+}
+
+TEST_P(Conformance, WithoutTimeNothingIsLeft) {
+  const auto provider = subject_->make();
+  const Cluster cluster = prepared(*provider);
+  const auto instances = provider->provision(cluster, 2, 0, subject_->now());
+  if (!instances) expect_useful(instances.error());
+  EXPECT_TRUE(provider->teardown(cluster, soon()));
+}
+
+TEST_P(Conformance, WhatCannotBeIsRefusedBeforeAnythingIsBought) {
+  const auto provider = subject_->make();
+  spec_.agent_path = "/nowhere/agent";
+  const Status refused = provider->check(spec_);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, ErrorKind::invalid);
+  expect_useful(refused.error());
+}
+
+TEST_P(Conformance, APoolThatNobodyPreparedHasNoMachines) {
+  const auto provider = subject_->make();
+  const auto instances =
+      provider->provision({.id = std::string(GetParam().name) + "-00000000"}, 1, 0, soon());
+  ASSERT_FALSE(instances);
+  EXPECT_EQ(instances.error().kind, ErrorKind::invalid);
+  expect_useful(instances.error());
+}
+
+TEST_P(Conformance, RefusalsAreToldInTheOthersWords) {
+  const auto provider = subject_->make();
+  const Cluster cluster = prepared(*provider);
+  const std::string id = bought(*provider, cluster, 1, 0).front().id;
+  EXPECT_TRUE(provider->teardown(cluster, soon()));
+  if (!subject_->refuse_all()) return;
+  const auto offers = provider->offers(spec_, soon());
+  ASSERT_FALSE(offers);
+  EXPECT_EQ(offers.error().kind, ErrorKind::denied);
+  expect_useful(offers.error());
+  const auto found = provider->get_instance(cluster, id, soon());
+  ASSERT_FALSE(found) << "who may not look does not know";
+  expect_useful(found.error());
+  const Status ended = provider->terminate(cluster, {id}, soon());
+  ASSERT_FALSE(ended) << "who may not look does not know";
+  expect_useful(ended.error());
+}
+
+TEST_P(Conformance, CapabilitiesAreHonest) {
+  const auto provider = subject_->make();
+  const Capabilities capabilities = provider->capabilities();
+  const Cluster cluster = prepared(*provider);
+  const Instance instance = bought(*provider, cluster, 1, 0).front();
+  const Connection connection = provider->connection(cluster, instance);
+  const Bootstrap bootstrap = provider->bootstrap(cluster, instance);
+  EXPECT_FALSE(connection.command.empty());
+  EXPECT_EQ(connection.agent.empty(), !connection.shell);
+  // Memory goes by descriptor to a process of this machine, which no shell stands before.
+  EXPECT_NE(capabilities.descriptors, connection.shell);
+  EXPECT_TRUE(capabilities.spot || !instance.spot);
+  EXPECT_TRUE(capabilities.preemption.empty() || capabilities.preemption == "ec2");
+  EXPECT_GT(capabilities.greet_timeout, Duration{});
+  // Who ends a machine by powering it off must know how.
+  if (connection.shell) {
+    EXPECT_EQ(capabilities.stop_ends_billing, !bootstrap.end_command.empty());
+  }
+  const Error told =
+      provider->explain(instance, {.kind = ErrorKind::lost, .message = "the way is broken"});
+  EXPECT_FALSE(told.message.empty());
+  EXPECT_TRUE(provider->teardown(cluster, soon()));
+}
+
+INSTANTIATE_TEST_SUITE_P(Clouds, Conformance, ::testing::ValuesIn(subjects()),
+                         [](const auto& made) { return std::string(made.param.name); });
+
+}  // namespace
+}  // namespace skyward::provider
