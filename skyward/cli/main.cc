@@ -1,8 +1,16 @@
 // The program `skyward`: reads the command line and calls one command.
 
-#include <CLI/CLI.hpp>
-#include <iostream>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iostream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "skyward/base/nearest.h"
 #include "skyward/cli/commands.h"
 
 namespace {
@@ -122,6 +130,31 @@ void CommandLine::add_rest() {
   })->add_flag("--origin", origin, "where each value comes from");
 }
 
+// A word that is no command, with the nearest that is one; empty when all are commands.
+std::string unknown_word(const CLI::App& app, int argc, char** argv) {
+  const CLI::App* noun = &app;
+  std::string said = "skyward";
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word.starts_with('-')) return "";  // an option: its command judges it
+    std::vector<std::string> names;
+    for (const CLI::App* one : noun->get_subcommands([](const CLI::App*) { return true; })) {
+      names.push_back(one->get_name());
+      if (one->get_name() == word) noun = one;
+    }
+    if (names.empty()) return "";
+    if (std::ranges::find(names, word) == names.end()) {
+      const std::vector<std::string_view> words(names.begin(), names.end());
+      const std::string_view near = skyward::nearest_word(word, words);
+      return fmt::format("{} {}: there is no such command{}\n  hint: {} knows {}", said, word,
+                         near.empty() ? "" : fmt::format("; did you mean '{} {}'?", said, near),
+                         said, fmt::join(names, ", "));
+    }
+    said += " " + word;
+  }
+  return "";
+}
+
 CommandLine::CommandLine() {
   app.require_subcommand(1);
   app.set_version_flag("--version", "skyward " SKYWARD_VERSION);
@@ -138,6 +171,11 @@ int main(int argc, char** argv) {
   try {
     line.app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
+    if (const std::string text = unknown_word(line.app, argc, argv);
+        error.get_exit_code() != 0 && !text.empty()) {
+      std::cerr << text << '\n';
+      return 2;
+    }
     const int code = line.app.exit(error, std::cout, std::cerr);
     return code == 0 ? 0 : 2;
   }

@@ -192,3 +192,22 @@ def test_settings_tell_their_origin(cloud: Cloud, tmp_path: Path) -> None:
 def test_help_and_version(cloud: Cloud, tmp_path: Path) -> None:
     assert "offers" in skyward(cloud, tmp_path, "--help").out
     assert skyward(cloud, tmp_path, "--version").out.startswith("skyward ")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["frobnicate"], "skyward frobnicate: there is no such command"),
+        (["ofers"], "did you mean 'skyward offers'?"),
+        (["offers", "lsit"], "did you mean 'skyward offers list'?"),
+        (["pool", "frobnicate"], "skyward pool knows list, get, logs, delete"),
+        (["offers"], "A subcommand is required"),
+        (["gc", "--frob"], "--frob"),
+    ],
+)
+def test_what_is_no_command_is_named(
+    cloud: Cloud, tmp_path: Path, words: list[str], says: str
+) -> None:
+    told = skyward(cloud, tmp_path, *words)
+    assert told.code == 2
+    assert says in told.err and not told.out, told.err
