@@ -15,6 +15,7 @@
 
 #include "skyward/base/error.h"
 #include "skyward/base/time.h"
+#include "skyward/spec/cost.h"
 #include "skyward/spec/offer.h"
 #include "skyward/spec/pool_spec.h"
 
@@ -33,6 +34,11 @@ struct Capabilities {
   std::string preemption{};
   // From the instance being told to the first word of its agent: boot, login, upload.
   Duration greet_timeout = std::chrono::seconds(30);
+  // How time is counted, where an offer does not say so itself.
+  BillingRules billing{};
+  // How often charges() may have news. Zero: never, prices are as they were told, and it is not
+  // asked.
+  Duration charges_interval{};
 };
 
 // A file of this machine that a node gets before anything runs there, once: it is kept as
@@ -109,6 +115,15 @@ class Provider {
   virtual Status terminate(const Cluster& cluster, const std::vector<std::string>& ids,
                            Time deadline) = 0;
   virtual Status teardown(const Cluster& cluster, Time deadline) = 0;
+
+  // What the cloud knows of the bills of these machines, also of ended ones, where it knows more
+  // than is seen from here: a spot price that has changed, when a machine was taken away. Machines
+  // that are left out are as before. Asked at each `charges_interval` while the pool is open, and
+  // once more when its last machine is gone.
+  virtual Result<std::vector<Charge>> charges(const Cluster&, const std::vector<std::string>&,
+                                              Time) {
+    return std::vector<Charge>{};
+  }
 
   virtual Connection connection(const Cluster& cluster, const Instance& instance) = 0;
   virtual Bootstrap bootstrap(const Cluster& cluster, const Instance& instance) = 0;

@@ -33,6 +33,18 @@ struct BillingRules {
   bool operator==(const BillingRules&) const = default;
 };
 
+// What a cloud says of one machine's bill, counted back from the moment at which it says so.
+// Several of one machine tell the steps of its price, oldest first.
+struct Charge {
+  std::string instance{};
+  std::optional<double> hourly{};   // dollars; empty: as before
+  Duration since{};                 // it has been so for so long
+  std::optional<Duration> began{};  // so long ago its time began to count
+  std::optional<Duration> ended{};  // ... and ended; empty: it still counts, or nobody knows
+
+  bool operator==(const Charge&) const = default;
+};
+
 // One machine's price at a time. Prices are for an hour.
 struct MachinePrice {
   MicroDollars hourly = 0;
