@@ -9,7 +9,24 @@
 namespace skyward::sim {
 
 Cloud::Cloud(World& world, Journal& journal, const Dials& dials)
-    : world_(world), journal_(journal), dials_(dials) {}
+    : world_(world),
+      journal_(journal),
+      dials_(dials),
+      bill_(dials.money.billing),
+      spot_price_(dials.money.on_demand * 0.3) {}
+
+void Cloud::move_price() {
+  world_.after(world_.random.about(dials_.money.step_mean), [this] {
+    if (torn_down_) {
+      price_moves_ = false;
+      return;
+    }
+    spot_price_ = dials_.money.on_demand * (0.1 + 0.9 * world_.random.unit());
+    world_.say("a spot machine costs ${:.4f} an hour", spot_price_);
+    for (const auto& [id, sold] : sold_) bill_.set_price(id, world_.now(), spot_price_);
+    move_price();
+  });
+}
 
 void Cloud::verb(World::Event work) {
   SKYWARD_CHECK(!torn_down_, "a verb after teardown()");
@@ -40,6 +57,8 @@ void Cloud::list_offers(Answer<std::vector<Offer>> answer) {
     // Asked again, it tells of another region, or of the one that has just refused.
     if (regions_ == 0 || world_.random.chance(0.8)) ++regions_;
     offer.region = fmt::format("region-{}", regions_);
+    if (dials_.money.on_demand > 0) offer.price_on_demand = dials_.money.on_demand;
+    if (dials_.money.spot) offer.price_spot = spot_price_;
     answer(std::vector{offer});
   });
 }
@@ -52,6 +71,8 @@ void Cloud::prepare(const Offer& offer, Answer<Cluster> answer) {
       return answer(fail(ErrorKind::denied, "cannot prepare"));
     }
     prepared_ = true;
+    const bool moves = dials_.money.spot && dials_.money.step_mean > Duration{};
+    if (moves && !std::exchange(price_moves_, true)) move_price();
     Cluster cluster;
     cluster.id = "virtual-" + region;
     cluster.region = region;
@@ -67,16 +88,13 @@ void Cloud::provision(int count, Answer<std::vector<Instance>> answer) {
     opened_ = true;
     std::vector<Instance> instances;
     for (int i = 0; i < count; ++i) {
-      Instance instance;
-      instance.id = sell();
-      instance.private_ip = "10." + instance.id;
-      instances.push_back(std::move(instance));
+      instances.push_back(sell());
     }
     answer(std::move(instances));
   });
 }
 
-InstanceId Cloud::sell() {
+Instance Cloud::sell() {
   const InstanceId id = fmt::format("i-{}", sold_.size());
   Link::Door door = Link::Door::open;
   if (world_.random.chance(dials_.cloud.never_greet)) door = Link::Door::silent;
@@ -87,6 +105,7 @@ InstanceId Cloud::sell() {
     world_.after(world_.random.about(dials_.cloud.death_mean), [this, id] {
       if (sold_.at(id).machine->is_on()) world_.say("{} dies", id);
       sold_.at(id).machine->power_off();
+      if (!dials_.money.dead_machines_cost) bill_.end(id, world_.now());
     });
   }
   if (dials_.cloud.agent_death_mean > Duration{}) {
@@ -99,7 +118,13 @@ InstanceId Cloud::sell() {
   if (dials_.cloud.recall_mean > Duration{}) {
     world_.after(world_.random.about(dials_.cloud.recall_mean), [this, id] { take_back(id); });
   }
-  return id;
+  Instance instance;
+  instance.id = id;
+  instance.private_ip = "10." + id;
+  instance.spot = dials_.money.spot;
+  if (instance.spot) instance.price_spot = spot_price_;
+  bill_.begin(id, world_.now(), instance.spot ? spot_price_ : dials_.money.on_demand);
+  return instance;
 }
 
 void Cloud::take_back(const InstanceId& id) {
@@ -112,6 +137,7 @@ void Cloud::take_back(const InstanceId& id) {
   world_.after(left + world_.random.between(Duration{}, Duration{60s}), [this, id] {
     if (sold_.at(id).machine->is_on()) world_.say("{} is gone", id);
     sold_.at(id).machine->power_off();
+    bill_.end(id, world_.now());
   });
 }
 
@@ -133,8 +159,21 @@ void Cloud::terminate(std::vector<InstanceId> instances, Answer<void> answer) {
       world_.say("{} is terminated", id);
       sold.ended = true;
       sold.machine->power_off();
+      bill_.end(id, world_.now());
     }
     answer({});
+  });
+}
+
+void Cloud::charges(std::vector<InstanceId> instances, Answer<std::vector<Charge>> answer) {
+  SKYWARD_CHECK(dials_.money.charges_interval > Duration{} && !instances.empty());
+  verb([this, instances = std::move(instances), answer = std::move(answer)] {
+    if (world_.random.chance(dials_.money.charges_fail)) {
+      return answer(fail(ErrorKind::unavailable, "too many requests"));
+    }
+    std::vector<Charge> charges;
+    for (const InstanceId& id : instances) bill_.tell(id, world_.now(), charges);
+    answer(std::move(charges));
   });
 }
 

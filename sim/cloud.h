@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/bill.h"
 #include "sim/dials.h"
 #include "sim/machine.h"
 #include "sim/world.h"
@@ -33,11 +34,14 @@ class Cloud {
   void provision(int count, Answer<std::vector<Instance>> answer);
   void terminate(std::vector<InstanceId> instances, Answer<void> answer);
   void teardown(Answer<void> answer);
+  void charges(std::vector<InstanceId> instances, Answer<std::vector<Charge>> answer);
 
   Machine& machine(const InstanceId& id) { return *sold_.at(id).machine; }
   std::size_t sold() const { return sold_.size(); }
   // Everything was given back.
   void check_empty() const;
+  // What all of it cost, once it was given back.
+  double dollars() const { return bill_.dollars(); }
 
  private:
   struct Sold {
@@ -49,7 +53,8 @@ class Cloud {
   // Runs `work` when the verbs before it are done, after a while of its own.
   void verb(World::Event work);
   void next_verb();
-  InstanceId sell();
+  Instance sell();
+  void move_price();
   void take_back(const InstanceId& id);
 
   World& world_;
@@ -58,10 +63,13 @@ class Cloud {
   std::deque<World::Event> verbs_;
   bool busy_ = false;
   bool prepared_ = false;
-  int regions_ = 0;      // told of
+  int regions_ = 0;  // told of
+  bool price_moves_ = false;
   bool opened_ = false;  // the first machines were sold
   bool torn_down_ = false;
   std::map<InstanceId, Sold> sold_;
+  Bill bill_;
+  double spot_price_ = 0;
 };
 
 }  // namespace skyward::sim

@@ -78,9 +78,28 @@ void draw_node_faults(Random& random, NodeDials& node) {
   node.idle_death = rarely(random, 0.4, 0.05);
 }
 
-}  // namespace
+MoneyDials draw_money(Random& random, int nodes) {
+  MoneyDials money;
+  if (random.chance(0.2)) return money;
+  money.on_demand = 0.05 + random.unit() * random.unit() * 40;
+  money.spot = random.chance(0.6);
+  if (random.chance(0.3)) money.billing = {.quantum = 60s, .minimum = 60s};
+  if (random.chance(0.2)) money.billing = {.quantum = 600s, .minimum = 600s};
+  if (random.chance(0.1)) money.billing = {.quantum = 1s, .minimum = Duration{}};
+  if (random.chance(0.7)) {
+    money.charges_interval = random.between(Duration{5s}, Duration{120s});
+    money.charges_fail = rarely(random, 0.3, 0.5);
+    if (random.chance(0.7)) money.step_mean = random.between(Duration{5s}, Duration{600s});
+    money.dead_machines_cost = random.chance(0.5);
+  }
+  if (random.chance(0.5)) {
+    const double minutes = 0.5 + random.unit() * (random.chance(0.3) ? 60 : 8);
+    money.budget = money.on_demand * nodes * minutes / 60;
+  }
+  return money;
+}
 
-Dials draw_dials(Random& random, int nodes, int tasks) {
+Dials draw_weather(Random& random, int nodes, int tasks) {
   Dials dials;
   dials.nodes = nodes > 0 ? nodes : random.between(1, random.chance(0.2) ? 12 : 4);
   dials.workers_per_node = random.chance(0.3) ? random.between(2, 3) : 1;
@@ -109,6 +128,21 @@ Dials draw_dials(Random& random, int nodes, int tasks) {
   if (random.chance(0.6)) {
     draw_node_faults(random, dials.node);
     dials.calm = false;
+  }
+  return dials;
+}
+
+}  // namespace
+
+Dials draw_dials(Random& random, int nodes, int tasks) {
+  Dials dials = draw_weather(random, nodes, tasks);
+  dials.money = draw_money(random, dials.nodes);
+  // Long enough to spend it.
+  if (dials.money.budget && random.chance(0.7)) {
+    dials.user.pause = random.between(Duration{5s}, Duration{60s});
+    dials.user.burst = random.between(1, 10);
+    dials.user.close_after.reset();
+    dials.user.lifetime = {};
   }
   return dials;
 }

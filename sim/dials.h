@@ -10,6 +10,7 @@
 
 #include "sim/random.h"
 #include "skyward/base/time.h"
+#include "skyward/spec/cost.h"
 
 namespace skyward::sim {
 
@@ -41,6 +42,18 @@ struct CloudDials {
   Duration agent_death_mean{};  // the same for the agent alone, while its machine goes on
   Duration recall_mean{};       // the cloud takes an instance back after so long; 0: never
   Duration notice_max = 120s;   // ... and says so up to this long before
+};
+
+// What machines cost. Nothing: their price is none.
+struct MoneyDials {
+  double on_demand = 0;  // dollars an hour
+  bool spot = false;     // machines are, and have a price that moves, below that on demand
+  Duration step_mean{};  // how long a spot price holds on average; 0: for ever
+  BillingRules billing{};
+  Duration charges_interval{};  // how often the cloud may be asked; 0: it tells nothing
+  double charges_fail = 0;      // ... and gives no answer
+  bool dead_machines_cost = true;
+  std::optional<double> budget{};  // dollars
 };
 
 struct NodeDials {
@@ -80,6 +93,7 @@ struct Dials {
   CloudDials cloud;
   NodeDials node;
   UserDials user;
+  MoneyDials money;
   int nodes = 1;
   int workers_per_node = 1;
   int concurrency = 1;

@@ -90,7 +90,9 @@ int main(int argc, char** argv) {
   fmt::print(
       "{} storms, {} events in {:.0f} virtual seconds: {} tasks answered, {} attempts begun ({} "
       "again), {} recalls, {} machines, {} nodes lost, {} announced, {} connections broken; "
+      "${:.2f} spent, at most {:.3f}% from the bill, {} of {} budgets ran out ({} warned of); "
       "nothing wrong\n",
       runs, sum.steps, sum.virtual_seconds, sum.answered, sum.starts, sum.retries, sum.recalls,
-      sum.machines, sum.losses, sum.notices, sum.breaks);
+      sum.machines, sum.losses, sum.notices, sum.breaks, sum.dollars, sum.worst_error * 100,
+      sum.stops, sum.budgets, sum.warnings);
 }

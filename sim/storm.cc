@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "skyward/base/check.h"
@@ -33,6 +35,11 @@ StormReport& StormReport::operator+=(const StormReport& other) {
   losses += other.losses;
   breaks += other.breaks;
   notices += other.notices;
+  dollars += other.dollars;
+  worst_error = std::max(worst_error, other.worst_error);
+  budgets += other.budgets;
+  warnings += other.warnings;
+  stops += other.stops;
   return *this;
 }
 
@@ -59,13 +66,17 @@ Storm::Storm(const StormOptions& options)
   spec.nodes = dials_.nodes;
   spec.concurrency = dials_.concurrency;
   spec.timeout = dials_.user.lifetime;
+  spec.budget = dials_.money.budget;
+  if (!dials_.money.spot) spec.spot.kind = SpotKind::never;
   spec.collect_metrics = world_.random.chance(0.5);
   // Far links decide themselves; the core only sees to it that somebody does.
   state_ = engine::make_state(
       std::move(spec), {.job_id = "storm",
                         .heartbeat_timeout = dials_.network.far ? kFarTimeout : kHeartbeatTimeout,
                         .lease = dials_.network.far ? kLease : Duration{},
-                        .workers_per_node = static_cast<std::uint32_t>(dials_.workers_per_node)});
+                        .workers_per_node = static_cast<std::uint32_t>(dials_.workers_per_node),
+                        .billing = dials_.money.billing,
+                        .charges_interval = dials_.money.charges_interval});
 }
 
 StormReport Storm::run() {
@@ -81,6 +92,7 @@ StormReport Storm::run() {
   }
   report_.virtual_seconds = seconds(world_.now() - began);
   cloud_.check_empty();
+  check_bill();
   check(true);
   // Late words must not wake anything.
   std::uint64_t late = 0;
@@ -118,6 +130,33 @@ void Storm::check(bool always) {
   }
 }
 
+// The engine's sum against the cloud's bill, and the bill against the budget.
+void Storm::check_bill() {
+  const MoneyDials& money = dials_.money;
+  if (money.on_demand <= 0) return;
+  const double bill = cloud_.dollars();
+  report_.dollars = bill;
+  if (money.budget) {
+    report_.budgets = 1;
+    if (state_.abandoned && state_.abandoned->kind == ErrorKind::over_budget) report_.stops = 1;
+    const double quantum = money.on_demand * seconds(money.billing.quantum) / 3600;
+    SKYWARD_CHECK(bill <= *money.budget + quantum, "${:.4f} of a budget of ${:.4f}", bill,
+                  *money.budget);
+  }
+  if (!all_told_) {  // it counts from the request to the confirmed end, then
+    const bool guesses = money.step_mean > Duration{};  // at prices that it was not told
+    SKYWARD_CHECK(guesses || final_cost_ >= bill * 0.99, "${:.6f}, but the bill is ${:.6f}",
+                  final_cost_, bill);
+    return;
+  }
+  // A machine costs whole micro-dollars.
+  const double rounding = static_cast<double>(cloud_.sold()) * 1e-6;
+  const double error =
+      std::max(std::abs(final_cost_ - bill) - rounding, 0.0) / std::max(bill, 1e-9);
+  report_.worst_error = error;
+  SKYWARD_CHECK(error <= 0.01, "${:.6f}, but the bill is ${:.6f}", final_cost_, bill);
+}
+
 void Storm::list_offers() {
   cloud_.list_offers([this](Result<std::vector<Offer>> offers) {
     turn([&](Time now) { on_offers(state_, *this, now, std::move(offers)); });
@@ -140,7 +179,14 @@ void Storm::provision(int count, NodeId first_node) {
 
 void Storm::terminate(std::vector<InstanceId> instances) {
   cloud_.terminate(std::move(instances), [this](Status status) {
-    turn([&](Time) { on_terminated(state_, *this, std::move(status)); });
+    turn([&](Time now) { on_terminated(state_, *this, now, std::move(status)); });
+  });
+}
+
+void Storm::ask_charges(std::vector<InstanceId> instances) {
+  cloud_.charges(std::move(instances), [this](const Result<std::vector<Charge>>& charges) {
+    all_told_ = charges.has_value() && state_.phase == engine::Phase::removing;
+    turn([&](Time now) { on_charges(state_, *this, now, charges); });
   });
 }
 
@@ -213,6 +259,13 @@ void Storm::emit(Event event) {
   if (const auto* notice = std::get_if<InstancePreempted>(&event)) {
     ++report_.notices;
     taken_back_.insert(NodeId{static_cast<std::uint32_t>(notice->node)});
+  }
+  if (std::holds_alternative<BudgetWarning>(event)) ++report_.warnings;
+  if (const auto* cost = std::get_if<CostFinal>(&event)) {
+    final_cost_ = cost->total_cost;
+    const double parts = cost->setup_cost + cost->useful_cost + cost->idle_cost + cost->lost_cost;
+    SKYWARD_CHECK(std::abs(parts - cost->total_cost) < 1e-6, "the parts of ${:.6f} make ${:.6f}",
+                  cost->total_cost, parts);
   }
   user_.event(event);
 }

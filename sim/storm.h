@@ -40,6 +40,11 @@ struct StormReport {
   int losses = 0;   // of nodes
   int breaks = 0;   // of connections
   int notices = 0;  // of machines that are taken back
+  double dollars = 0;
+  double worst_error = 0;  // of our sum, as a share of the cloud's bill
+  int budgets = 0;         // pools that had one
+  int warnings = 0;        // ... and came near its end
+  int stops = 0;           // ... and were stopped by it
 
   StormReport& operator+=(const StormReport& other);
 };
@@ -57,6 +62,7 @@ class Storm final : private engine::Effects {
   void provision(int count, NodeId first_node) override;
   void terminate(std::vector<InstanceId> instances) override;
   void teardown() override;
+  void ask_charges(std::vector<InstanceId> instances) override;
   void connect(NodeId node, const Instance& instance) override;
   void disconnect(NodeId node) override;
   void send(NodeId node, wire::Message message) override;
@@ -72,6 +78,7 @@ class Storm final : private engine::Effects {
   void turn(Step step);
   void arm_timer();
   void check(bool always);
+  void check_bill();
 
   World world_;
   Dials dials_;
@@ -84,6 +91,8 @@ class Storm final : private engine::Effects {
   std::vector<std::unique_ptr<Link>> all_links_;
   World::Timer timer_ = World::kNoTimer;
   std::uint64_t turns_ = 0;
+  double final_cost_ = 0;
+  bool all_told_ = false;  // the cloud's last word on its bills has come
   StormReport report_;
 };
 

@@ -34,6 +34,8 @@ TEST(StormTest, FewDozenSeeds) {
   EXPECT_GT(sum.losses, 100);
   EXPECT_GT(sum.breaks, 100);
   EXPECT_GT(sum.notices, 10);
+  EXPECT_GT(sum.budgets, 20);
+  EXPECT_GT(sum.stops, 5);
 }
 
 TEST(StormTest, TheSameSeedIsTheSameStorm) {

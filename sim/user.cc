@@ -43,8 +43,9 @@ void User::opened(const Status& status) {
   SKYWARD_CHECK(!std::exchange(opened_, true), "opened() twice");
   progress_ = world_.now();
   if (!status) {
-    SKYWARD_CHECK(!dials_.calm || closing_ || dials_.user.lifetime > Duration{}, "{}",
-                  status.error().message);
+    SKYWARD_CHECK(!dials_.calm || closing_ || dials_.user.lifetime > Duration{} ||
+                      (dials_.money.budget && status.error().kind == ErrorKind::over_budget),
+                  "{}", status.error().message);
     left_ = std::min(left_, 3);  // it is refused politely
   }
   world_.after({}, [this] { next_burst(); });
@@ -218,6 +219,9 @@ void User::check_failure(TaskId task, const Call& call, const Error& error) cons
       break;
     case ErrorKind::invalid:
     case ErrorKind::denied:
+    case ErrorKind::over_budget:
+      allowed = dials_.money.budget.has_value();
+      break;
     case ErrorKind::exhausted:
     case ErrorKind::unavailable:
     case ErrorKind::unsupported:

@@ -44,6 +44,7 @@ PoolSpec to_spec(const PoolOptions& options) {
   spec.volumes = options.volume;
   spec.spot = options.spot.get();
   spec.max_hourly_cost = options.max_hourly_cost;
+  spec.budget = options.budget;
   spec.concurrency = options.concurrency;
   spec.timeout = options.timeout;
   spec.env = options.env;

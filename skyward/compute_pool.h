@@ -66,6 +66,8 @@ class ComputePool {
   bool is_active() const { return pool_.is_active(); }
   int instance_count() const { return pool_.instance_count(); }
   int total_slots() const { return pool_.total_slots(); }
+  // What it has cost until now; once closed, in all.
+  PoolCost cost() const { return pool_.cost(); }
   std::string job_id() const { return pool_.job_id(); }
   // The untyped pool below.
   Pool& untyped() { return pool_; }

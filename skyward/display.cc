@@ -131,7 +131,7 @@ struct LogDisplay::Renderer {
   void operator()(const InstanceProvisioned& e) {
     const std::optional<double>& price = e.spot ? e.price_spot : e.price_on_demand;
     display.nodes_[e.instance_id] = e.node;
-    display.rates_[e.instance_id] = price.value_or(0);
+    if (price == 0.0) ++display.free_machines_;
     std::string text = e.instance_id;
     if (e.instance_type && *e.instance_type != e.provider) text += ", " + *e.instance_type;
     text += fmt::format(" on {}", e.provider);
@@ -141,10 +141,14 @@ struct LogDisplay::Renderer {
     line(e.node, kInfo, text);
   }
   void operator()(const ProvisioningCompleted& e) {
+    const int count = e.spot + e.on_demand;
+    const std::string kinds = display.free_machines_ < count
+                                  ? fmt::format(" ({})", kinds_text(e.spot, e.on_demand))
+                                  : std::string();
     line(kPool, kInfo,
-         fmt::format("{} provisioned ({}) on {}, {}",
-                     count_text(static_cast<std::uint64_t>(e.spot + e.on_demand), "instance"),
-                     kinds_text(e.spot, e.on_demand), e.provider, e.region));
+         fmt::format("{} provisioned{} on {}, {}",
+                     count_text(static_cast<std::uint64_t>(count), "instance"), kinds, e.provider,
+                     e.region));
   }
   void operator()(const BootstrapStarting& e) {
     display.steps_[e.instance_id] = {"preparing the image", wall_us};
@@ -193,14 +197,22 @@ struct LogDisplay::Renderer {
                      e.attempt));
   }
   void operator()(const CostUpdate& e) {
-    if (e.hourly_rate <= 0) return;
+    std::optional<std::int64_t>& told = display.cost_told_us_;
+    if (e.hourly_rate <= 0 || (told && wall_us - *told < kMetricsEveryMicroseconds)) return;
+    told = wall_us;
     line(kPool, kInfo,
          fmt::format("{} ({}) | ${:.4g}/hr | {}", money_text(e.accumulated_cost),
                      duration_text(e.elapsed_seconds), e.hourly_rate,
                      kinds_text(e.spot_count, e.ondemand_count)));
   }
+  void operator()(const BudgetWarning& e) {
+    line(kPool, kWarning,
+         fmt::format("{} of the budget of {} are spent; at ${:.4g}/hr the pool stops in {}",
+                     money_text(e.spent), money_text(e.budget), e.hourly_rate,
+                     duration_text(e.seconds_left)));
+  }
   void operator()(const CostFinal& e) {
-    display.total_cost_ = e.total_cost;
+    display.cost_ = e;
     if (e.total_cost <= 0) return;
     std::string text =
         fmt::format("final {} ({}) | {}", money_text(e.total_cost), duration_text(e.total_seconds),
@@ -214,7 +226,7 @@ struct LogDisplay::Renderer {
     if (e.first_call_seconds > 0) text += ", first call " + duration_text(e.first_call_seconds);
     line(kPool, kInfo, text);
     if (e.nodes.empty()) return;
-    out += receipt_text(e, display.rates_, display.total_cost_, display.options_.width);
+    out += receipt_text(e, display.cost_, display.options_.width);
   }
   void operator()(const ErrorEvent& e) {
     line(e.instance_id ? node_of(*e.instance_id) : kPool, kError,
@@ -273,7 +285,7 @@ void SpinnerDisplay::follow(const Event& event, std::int64_t wall_us) {
                  [&](const InstanceStopping& e) { ready_.erase(e.instance_id); },
                  [&](const InstancePreempted& e) { ready_.erase(e.instance_id); },
                  [&](const InstanceReplaced& e) { ready_.erase(e.old_instance_id); },
-                 [&](const CostFinal& e) { total_cost_ = e.total_cost; },
+                 [&](const CostFinal& e) { cost_ = e; },
                  [&](const ErrorEvent&) { saw_error_ = true; },
                  [](const auto&) {},
              },
@@ -313,7 +325,7 @@ std::string SpinnerDisplay::final_line(const PoolStopped& event) const {
   if (failed > 0) out += fmt::format(", {} failed", failed);
   out += fmt::format(" · {} · set-up {}", count_text(event.nodes.size(), "node"),
                      duration_text(event.setup_seconds));
-  if (total_cost_ > 0) out += " · " + money_text(total_cost_);
+  if (cost_.total_cost > 0) out += " · " + split_text(cost_);
   return out + "\n";
 }
 

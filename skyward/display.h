@@ -6,8 +6,8 @@
 // A line is "HH:MM:SS source level message", where the source is "pool" or "node 2". What tasks
 // print is shown whole and as it is; its level is empty for stdout and "stderr" for stderr. Metrics
 // are a line per node every 30 seconds, the first one after 30 seconds: often enough to see a stuck
-// GPU, too rare to drown the output. A step of an image is told once it has taken half a second. A
-// pool that costs nothing says nothing of money.
+// GPU, too rare to drown the output; what was spent is told as often. A step of an image is told
+// once it has taken half a second. A pool that costs nothing says nothing of money.
 
 #include <cstdint>
 #include <map>
@@ -61,10 +61,11 @@ class LogDisplay {
 
   DisplayOptions options_;
   std::map<std::string, int> nodes_;           // by instance id
-  std::map<std::string, double> rates_;        // dollars an hour, by instance id
   std::map<int, std::int64_t> metrics_since_;  // by node: when the last line or first sample was
   std::map<std::string, Step> steps_;          // by instance id: under way and not told yet
-  double total_cost_ = 0;
+  int free_machines_ = 0;                      // known to cost nothing
+  std::optional<std::int64_t> cost_told_us_{};
+  CostFinal cost_{};
 };
 
 // A line at the bottom that says how things stand, drawn again in its place; what tasks print goes
@@ -103,7 +104,7 @@ class SpinnerDisplay {
   std::uint64_t tasks_done_ = 0;
   std::uint64_t tasks_running_ = 0;
   bool saw_error_ = false;
-  double total_cost_ = 0;
+  CostFinal cost_{};
 };
 
 }  // namespace skyward

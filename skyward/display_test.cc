@@ -47,7 +47,7 @@ TEST_F(Log, ALocalPoolFromOpenToClose) {
   text += render(printed(0, "  \n"), 2);
   text += render(PoolStopping{}, 61);
   text += render(InstanceStopping{"local-1a2b3c4d-1"}, 61);
-  text += render(CostFinal{0, 61, 0, 0, 2, 0}, 61);
+  text += render(CostFinal{.total_seconds = 61, .ondemand_count = 2}, 61);
   text += render(PoolStopped{"p",
                              1.25,
                              61,
@@ -60,7 +60,7 @@ TEST_F(Log, ALocalPoolFromOpenToClose) {
             "12:00:00 pool     INFO    launching 2 × local on local\n"
             "12:00:00 node 0   INFO    local-1a2b3c4d-0 on local\n"
             "12:00:00 node 1   INFO    local-1a2b3c4d-1 on local\n"
-            "12:00:00 pool     INFO    2 instances provisioned (2 on-demand) on local, localhost\n"
+            "12:00:00 pool     INFO    2 instances provisioned on local, localhost\n"
             "12:00:01 node 0   INFO    image: deps\n"
             "12:00:02 node 1   INFO    ready: connect 0.31 s, environment 0.01 s, workers 0.12 s\n"
             "12:00:04 node 0   INFO    ready: connect 0.31 s, environment 2.5 s, workers 0.12 s\n"
@@ -112,12 +112,24 @@ TEST_F(Log, ACloudPoolThatCosts) {
   text += render(InstanceReplaced{"i-0123456789abcdef0", "i-2", 0, 1}, 70);
   text += render(ErrorEvent{"first\nsecond\n", "i-0123456789abcdef1"}, 71);
   text += render(ErrorEvent{"of the pool", std::nullopt}, 71);
-  text += render(CostFinal{0.04, 3700, 1.608, 1, 1, 0.02}, 72);
+  text += render(CostUpdate{85, 0.0331, 1.608, 1, 1}, 85);  // too soon after the last
+  text += render(BudgetWarning{8.5, 10, 1.608, 1200}, 86);
+  text += render(CostFinal{.total_cost = 0.04,
+                           .total_seconds = 3700,
+                           .hourly_rate = 1.608,
+                           .spot_count = 1,
+                           .ondemand_count = 1,
+                           .savings_vs_ondemand = 0.02,
+                           .setup_cost = 0.01,
+                           .useful_cost = 0.02001,
+                           .idle_cost = 0.00679,
+                           .lost_cost = 0.0032},
+                 72);
   text += render(PoolStopped{"p",
                              30,
                              3700,
-                             {{0, "i-0123456789abcdef0", 1, 0, 1, 60},
-                              {1, "i-0123456789abcdef1", 2, 0, 1, 60}}},
+                             {{0, "i-0123456789abcdef0", 1, 0, 1, 60, 0.01005},
+                              {1, "i-0123456789abcdef1", 2, 0, 1, 60, 0.02995}}},
                  72);
   EXPECT_EQ(
       text,
@@ -131,12 +143,19 @@ TEST_F(Log, ACloudPoolThatCosts) {
       "12:01:11 node 1   ERROR   first\n"
       "                          second\n"
       "12:01:11 pool     ERROR   of the pool\n"
+      "12:01:26 pool     WARNING $8.5000 of the budget of $10.0000 are spent; at $1.608/hr the "
+      "pool "
+      "stops in 20m00s\n"
       "12:01:12 pool     INFO    final $0.0400 (1h01m) | 1 spot + 1 on-demand | saved $0.0200\n"
       "12:01:12 pool     INFO    closed after 1h01m, set-up 30.0 s\n"
       "   node  instance              tasks  failed      busy        up      cost\n"
-      "      0  i-0123456789abcdef0       1       0     1.0 s     1m00s   $0.0100\n"
-      "      1  i-0123456789abcdef1       2       0     1.0 s     1m00s   $0.0300\n"
-      "  total                            3       0     2.0 s             $0.0400\n");
+      "      0  i-0123456789abcdef0       1       0     1.0 s     1m00s   $0.0101\n"
+      "      1  i-0123456789abcdef1       2       0     1.0 s     1m00s   $0.0299\n"
+      "  total                            3       0     2.0 s             $0.0400\n"
+      "  useful    $0.0200   50%\n"
+      "  set-up    $0.0100   25%\n"
+      "    idle    $0.0068   17%\n"
+      "    lost    $0.0032    8%\n");
 }
 
 TEST_F(Log, MetricsAreALineAMinuteHalf) {
@@ -157,7 +176,7 @@ TEST_F(Log, MetricsAreALineAMinuteHalf) {
 
 TEST_F(Log, FreePoolsSayNothingOfMoney) {
   EXPECT_EQ(render(CostUpdate{10, 0, 0, 0, 1}), "");
-  EXPECT_EQ(render(CostFinal{0, 10, 0, 0, 1, 0}), "");
+  EXPECT_EQ(render(CostFinal{.total_seconds = 10, .ondemand_count = 1}), "");
 }
 
 TEST_F(Log, WhatTasksPrintIsNeverCut) {
@@ -182,11 +201,12 @@ TEST_F(Log, ColorNeverReachesWhatTasksPrint) {
 
 TEST(Receipt, FitsTheTerminal) {
   PoolStopped stopped{.nodes = {{0, "a-very-long-instance-name-of-some-cloud-0", 1, 0, 1, 1}}};
-  EXPECT_EQ(receipt_text(stopped, {}, 0, 60),
+  EXPECT_EQ(receipt_text(stopped, {}, 60),
             "   node  instance          tasks  failed      busy        up\n"
             "      0  a-very-long-in…       1       0     1.0 s     1.0 s\n");
   for (const int width : {80, 100}) {
-    const std::string text = receipt_text(stopped, {{stopped.nodes[0].instance_id, 2}}, 1, width);
+    const std::string text =
+        receipt_text(stopped, {.total_cost = 12345.6789, .useful_cost = 12345.6789}, width);
     for (std::size_t begin = 0; begin < text.size();) {
       const std::size_t end = text.find('\n', begin);
       EXPECT_LE(text_width(text.substr(begin, end - begin)), width) << text;
@@ -198,7 +218,7 @@ TEST(Receipt, FitsTheTerminal) {
 TEST(Receipt, OfManyNodesIsShortened) {
   PoolStopped stopped;
   for (int node = 0; node < 100; ++node) stopped.nodes.push_back({.node = node, .tasks = 2});
-  const std::string text = receipt_text(stopped, {}, 0, 80);
+  const std::string text = receipt_text(stopped, {}, 80);
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1 + 15 + 1 + 1);
   EXPECT_TRUE(text.contains("\n     14  "));
   EXPECT_TRUE(text.contains("\n      …  and 85 more\n  total               200       0")) << text;
@@ -277,6 +297,15 @@ TEST(Spinner, OneLineDrawnInItsPlace) {
 
   // The next pool starts from nothing.
   EXPECT_EQ(render(InfraCreating{}, 100), wiped + "⠋ creating infrastructure · 0:00");
+}
+
+TEST(Spinner, SaysWhatItCost) {
+  SpinnerDisplay spinner(DisplayOptions{}, true);
+  spinner.render(PoolStarted{}, kNoon);
+  spinner.render(CostFinal{.total_cost = 1.5, .setup_cost = 0.3, .useful_cost = 1.2}, kNoon);
+  EXPECT_EQ(spinner.render(PoolStopped{"p", 1, 2, {{0, "a", 3, 0, 1, 1}}}, kNoon),
+            std::string(kWiped) +
+                "✓ 3 tasks in 2.0 s · 1 node · set-up 1.0 s · $1.5000: 80% useful, 20% set-up\n");
 }
 
 TEST(Spinner, SaysWhatWentWrong) {

@@ -4,12 +4,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
+#include <vector>
+
+#include "skyward/spec/cost.h"
 
 namespace skyward {
 
 namespace {
 
 constexpr std::size_t kMaxReceiptRows = 16;  // a longer table says nothing at a glance
+constexpr MicroDollars kShown = 100;         // the last digit of money_text()
 
 bool starts_code_point(char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }
 
@@ -33,6 +38,39 @@ std::string row_text(const Row& row, int instance_width, bool with_cost) {
   }
   if (with_cost) out += fmt::format("  {:>8}", money_text(row.cost));
   return out + "\n";
+}
+
+// Where the money went, without what took none.
+std::vector<std::pair<std::string_view, double>> parts_of(const CostFinal& cost) {
+  std::vector<std::pair<std::string_view, double>> parts = {{"useful", cost.useful_cost},
+                                                            {"set-up", cost.setup_cost},
+                                                            {"idle", cost.idle_cost},
+                                                            {"lost", cost.lost_cost}};
+  std::erase_if(parts, [](const auto& part) { return part.second <= 0; });
+  return parts;
+}
+
+// They add up to 100.
+std::vector<MicroDollars> percents(const CostFinal& cost) {
+  std::vector<MicroDollars> shares;
+  for (const auto& [name, part] : parts_of(cost)) {
+    shares.push_back(std::llround(1e6 * part / cost.total_cost));
+  }
+  return round_parts(shares, 10'000);
+}
+
+std::string parts_text(const CostFinal& cost) {
+  const auto parts = parts_of(cost);
+  std::vector<MicroDollars> amounts;
+  for (const auto& [name, part] : parts) amounts.push_back(to_micro_dollars(part));
+  amounts = round_parts(amounts, kShown);
+  const auto shares = percents(cost);
+  std::string out;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    out += fmt::format("  {:>6}  {:>9}  {:>3}%\n", parts[i].first,
+                       money_text(to_dollars(amounts[i] * kShown)), shares[i]);
+  }
+  return out;
 }
 
 }  // namespace
@@ -67,22 +105,30 @@ std::string cut_text(std::string_view text, int width) {
   return width > 0 ? out + "…" : std::string();
 }
 
-std::string receipt_text(const PoolStopped& event, const std::map<std::string, double>& rates,
-                         double total_cost, int width) {
-  const bool with_cost = total_cost > 0;
+std::string split_text(const CostFinal& cost) {
+  std::string out = money_text(cost.total_cost);
+  const auto parts = parts_of(cost);
+  const auto shares = percents(cost);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    out += fmt::format("{}{}% {}", i == 0 ? ": " : ", ", shares[i], parts[i].first);
+  }
+  return out;
+}
+
+std::string receipt_text(const PoolStopped& event, const CostFinal& cost, int width) {
+  const bool with_cost = cost.total_cost > 0;
   std::vector<Row> rows;
   NodeReceipt sum{.node = -1};
-  double weights = 0;
+  std::vector<MicroDollars> costs;
   for (const NodeReceipt& node : event.nodes) {
-    const auto rate = rates.find(node.instance_id);
-    const double weight = rate == rates.end() ? 0 : rate->second * node.up_seconds;
-    rows.push_back({std::to_string(node.node), node.instance_id, node, weight});
-    weights += weight;
+    rows.push_back({std::to_string(node.node), node.instance_id, node});
+    costs.push_back(to_micro_dollars(node.cost));
     sum.tasks += node.tasks;
     sum.failed += node.failed;
     sum.busy_seconds += node.busy_seconds;
   }
-  for (Row& row : rows) row.cost = weights > 0 ? row.cost / weights * total_cost : 0;
+  costs = round_parts(costs, kShown);
+  for (std::size_t i = 0; i < rows.size(); ++i) rows[i].cost = to_dollars(costs[i] * kShown);
 
   constexpr int kOtherColumns = 45;  // all but the instance, with the blanks between
   constexpr int kCostColumns = 10;
@@ -99,7 +145,10 @@ std::string receipt_text(const PoolStopped& event, const std::map<std::string, d
   const std::size_t shown = rows.size() > kMaxReceiptRows ? kMaxReceiptRows - 1 : rows.size();
   for (std::size_t i = 0; i < shown; ++i) out += row_text(rows[i], instance_width, with_cost);
   if (shown < rows.size()) out += fmt::format("      …  and {} more\n", rows.size() - shown);
-  if (rows.size() > 1) out += row_text({"total", "", sum, total_cost}, instance_width, with_cost);
+  if (rows.size() > 1) {
+    out += row_text({"total", "", sum, cost.total_cost}, instance_width, with_cost);
+  }
+  if (with_cost) out += parts_text(cost);
   return out;
 }
 

@@ -2,7 +2,6 @@
 
 // How durations, money and tables of nodes are spelled for people.
 
-#include <map>
 #include <string>
 #include <string_view>
 
@@ -25,10 +24,12 @@ int text_width(std::string_view text);
 // The text, or its front with "…" where it is wider.
 std::string cut_text(std::string_view text, int width);
 
-// The table of nodes at a pool's end, every line ending with a newline, not wider than `width`
-// where that is possible. Costs are `total_cost` shared by price (`rates`: dollars an hour by
-// instance id) and time; without cost there is no such column.
-std::string receipt_text(const PoolStopped& event, const std::map<std::string, double>& rates,
-                         double total_cost, int width);
+// "$0.0400: 50% useful, 25% set-up, 25% idle".
+std::string split_text(const CostFinal& cost);
+
+// The table of nodes at a pool's end, and below it where the money went; every line ending with a
+// newline, not wider than `width` where that is possible. What is shown of a sum and its parts adds
+// up to the last digit. A pool that cost nothing has no column and no lines for it.
+std::string receipt_text(const PoolStopped& event, const CostFinal& cost, int width);
 
 }  // namespace skyward

@@ -53,6 +53,8 @@ void throw_error(const Error& error) {
       throw ProvisioningError(text);
     case ErrorKind::unreachable:
       throw ConnectionError(text);
+    case ErrorKind::over_budget:
+      throw BudgetExceededError(text);
     case ErrorKind::task:
       throw ExecutionError(text);
     case ErrorKind::cancelled:

@@ -91,6 +91,11 @@ class AllProvidersFailedError : public ProvisioningError {
   std::vector<ProviderFailure> errors_;
 };
 
+// The money that was allowed is spent, or does not suffice.
+class BudgetExceededError : public ProvisioningError {
+ public:
+  using ProvisioningError::ProvisioningError;
+};
 class TimeoutError : public SkywardError {
  public:
   using SkywardError::SkywardError;

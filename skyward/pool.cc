@@ -23,7 +23,6 @@
 #include "skyward/io/shared_memory.h"
 #include "skyward/pace.h"
 #include "skyward/pool_record.h"
-#include "skyward/spec/cost_events.h"
 #include "skyward/spec/limits.h"
 #include "skyward/spec/provider_settings.h"
 #include "skyward/wire/codec.h"
@@ -67,6 +66,15 @@ void relax() {
 int usable_cores() {
   cpu_set_t cores;
   return ::sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
+}
+
+PoolCost sum(const PoolCost& a, const PoolCost& b) {
+  return {.total = a.total + b.total,
+          .hourly = a.hourly + b.hourly,
+          .setup = a.setup + b.setup,
+          .useful = a.useful + b.useful,
+          .idle = a.idle + b.idle,
+          .lost = a.lost + b.lost};
 }
 
 Outcome make_outcome(engine::Completion completion) {
@@ -207,6 +215,7 @@ struct PoolImpl final : engine::Caller {
   std::optional<Status> opened_status;
   bool loop_closed = true;
   std::atomic<bool> last_choice = true;  // no other provider is tried after this one
+  PoolCost spent;  // at providers that were given back, since it was opened last
 
   std::mutex tasks_mutex;
   std::unordered_map<TaskId, std::shared_ptr<Handle::State>> tasks;
@@ -215,7 +224,6 @@ struct PoolImpl final : engine::Caller {
   std::condition_variable events_changed;
   std::vector<Event> events;
   std::uint64_t events_dropped = 0;
-  CostEvents costs;  // of the loop thread, while the pool is open
   bool events_ended = true;
 
   std::mutex record_mutex;
@@ -255,12 +263,16 @@ struct PoolImpl final : engine::Caller {
   }
 
   void emit(Event event) override {
-    std::optional<Event> cost = costs.on_event(event, engine::Loop::now());
-    const bool last = std::holds_alternative<PoolStopped>(event);
-    if (last && !last_choice) return;  // the pool goes on elsewhere
-    if (cost && last) keep_event(std::exchange(cost, std::nullopt).value());
+    if (const auto* bill = std::get_if<CostFinal>(&event)) {
+      const std::scoped_lock lock(mutex);
+      spent = sum(spent, {.total = bill->total_cost,
+                          .setup = bill->setup_cost,
+                          .useful = bill->useful_cost,
+                          .idle = bill->idle_cost,
+                          .lost = bill->lost_cost});
+    }
+    if (std::holds_alternative<PoolStopped>(event) && !last_choice) return;  // it goes on elsewhere
     keep_event(std::move(event));
-    if (cost) keep_event(*std::move(cost));
   }
 
   void keep_event(Event event) {
@@ -312,6 +324,11 @@ struct PoolImpl final : engine::Caller {
   std::vector<std::size_t> order(const std::vector<PoolSpec>& choices,
                                  const std::function<void()>& poll) const;
   Status open_choice(const PoolSpec& choice, const std::function<void()>& poll);
+
+  PoolCost spent_until_now() const {
+    const std::scoped_lock lock(mutex);
+    return spent;
+  }
 
   std::shared_ptr<engine::Loop> open_loop() const {  // null when the pool is not open
     const std::scoped_lock lock(mutex);
@@ -439,12 +456,12 @@ void PoolImpl::begin_opening() {
     if (phase != Phase::closed) throw ConfigurationError("the pool is open already");
     phase = Phase::opening;
     job_id = random_job_id();
+    spent = {};
   }
   {
     const std::scoped_lock lock(events_mutex);
     events.clear();
     events_ended = false;
-    costs = {};
   }
   if (!asked.record_root.empty()) {
     const std::scoped_lock lock(record_mutex);
@@ -473,6 +490,8 @@ Status PoolImpl::open_choice(const PoolSpec& choice, const std::function<void()>
   options.heartbeat_timeout = kHeartbeatTimeout;
   options.workers_per_node = static_cast<std::uint32_t>(workers_per_node(choice));
   const provider::Capabilities capabilities = (*provider)->capabilities();
+  options.billing = capabilities.billing;
+  options.charges_interval = capabilities.charges_interval;
   content_named = !capabilities.descriptors;
   if (!capabilities.descriptors) {
     // The link decides; the core only sees to it that somebody does.
@@ -510,13 +529,15 @@ void Pool::open(const std::function<void()>& poll) {
   impl_->begin_opening();
   std::vector<ProviderFailure> failures;
   try {
-    const std::vector<PoolSpec> choices = choices_of(impl_->asked);
+    std::vector<PoolSpec> choices = choices_of(impl_->asked);
     const auto label = [&](std::size_t i) { return provider_label(choices[i].provider.name); };
     const std::vector<std::size_t> order = impl_->order(choices, poll);
     for (std::size_t i = 0; i < order.size(); ++i) {
       impl_->last_choice = i + 1 == order.size();
       impl_->chosen = order[i];
-      Status status = impl_->open_choice(choices[order[i]], poll);
+      PoolSpec& choice = choices[order[i]];
+      if (choice.budget) *choice.budget -= impl_->spent_until_now().total;
+      Status status = impl_->open_choice(choice, poll);
       if (status) return;
       failures.push_back({label(order[i]), std::move(status.error())});
       if (impl_->last_choice) break;
@@ -618,6 +639,12 @@ int Pool::instance_count() const { return is_active() ? impl_->asked.nodes : 0; 
 
 int Pool::total_slots() const {
   return impl_->asked.nodes * workers_per_node(impl_->asked) * impl_->asked.concurrency;
+}
+
+PoolCost Pool::cost() const {
+  const PoolCost before = impl_->spent_until_now();
+  const auto loop = impl_->open_loop();
+  return loop ? sum(before, loop->cost()) : before;
 }
 
 const PoolSpec& Pool::spec() const { return impl_->spec; }

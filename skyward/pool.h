@@ -17,6 +17,7 @@
 #include "skyward/base/error.h"
 #include "skyward/base/time.h"
 #include "skyward/spec/event.h"
+#include "skyward/spec/pool_cost.h"
 #include "skyward/spec/pool_spec.h"
 #include "skyward/wire/payload.h"
 
@@ -139,6 +140,8 @@ class Pool {
   const PoolSpec& spec() const;  // of an open pool: with the provider that it has
   // The place of that provider among those that the pool was given.
   std::size_t chosen_provider() const;
+  // What it has cost until now; of a closed pool, in all, until it is opened again.
+  PoolCost cost() const;
   std::string job_id() const;  // 8 hex digits; a new one at each open
 
  private:

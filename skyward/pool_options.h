@@ -62,7 +62,10 @@ struct PoolOptions {
   std::string memory = {};          // memory that each worker needs, for example "32GB"
   std::vector<Volume> volume = {};  // storage to mount
   SpotRequest spot = {};
-  std::optional<double> max_hourly_cost = {};   // dollars an hour, of all machines together
+  std::optional<double> max_hourly_cost = {};  // dollars an hour, of all machines together
+  // Dollars for all machines over the whole life of the pool: before they are spent, no task is
+  // begun any more, and the machines are given back.
+  std::optional<double> budget = {};
   int concurrency = 1;                          // tasks that a worker runs at the same time
   Duration timeout = std::chrono::hours(1);     // lifetime of the pool's machines
   std::map<std::string, std::string> env = {};  // for the workers, over image.env

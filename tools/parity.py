@@ -59,7 +59,6 @@ ONLY_PYTHON = {
 }
 # Errors that C++ does not tell apart by class.
 ERRORS = {
-    "BudgetExceededError": "ProvisioningError",
     "ConnectionLostError": "ConnectionError",
     "InstanceTerminatedError": "ProvisioningError",
     "PreemptionError": "ProvisioningError",

@@ -44,12 +44,14 @@ if TYPE_CHECKING:
     from skyward.cluster import InstanceInfo as InstanceInfo
     from skyward.cluster import instance_info as instance_info
     from skyward.command import Command as Command
+    from skyward.costs import PoolCost as PoolCost
     from skyward.data import DistributedSampler as DistributedSampler
     from skyward.data import shard as shard
     from skyward.data import shard_iterator as shard_iterator
     from skyward.events import BootstrapCompleted as BootstrapCompleted
     from skyward.events import BootstrapProgress as BootstrapProgress
     from skyward.events import BootstrapStarting as BootstrapStarting
+    from skyward.events import BudgetWarning as BudgetWarning
     from skyward.events import ClusterSetupCompleted as ClusterSetupCompleted
     from skyward.events import CostFinal as CostFinal
     from skyward.events import CostUpdate as CostUpdate
@@ -135,13 +137,15 @@ _MODULE_OF = {
         "clouds": "AWS DigitalOcean RunPod VastAI Verda",
         "cluster": "InstanceInfo instance_info",
         "command": "Command",
+        "costs": "PoolCost",
         "data": "DistributedSampler shard shard_iterator",
         "events": (
-            "BootstrapCompleted BootstrapProgress BootstrapStarting ClusterSetupCompleted "
-            "CostFinal CostUpdate Error InfraCreated InfraCreating InstanceLaunching "
-            "InstancePreempted InstanceProvisioned InstanceReplaced InstanceStopping LogLine "
-            "Metrics NodeReceipt PoolStarted PoolStopped PoolStopping ProviderName "
-            "ProvisioningCompleted RegionAutoSelected SkywardEvent TaskPoolInitCompleted"
+            "BootstrapCompleted BootstrapProgress BootstrapStarting BudgetWarning "
+            "ClusterSetupCompleted CostFinal CostUpdate Error InfraCreated InfraCreating "
+            "InstanceLaunching InstancePreempted InstanceProvisioned InstanceReplaced "
+            "InstanceStopping LogLine Metrics NodeReceipt PoolStarted PoolStopped PoolStopping "
+            "ProviderName ProvisioningCompleted RegionAutoSelected SkywardEvent "
+            "TaskPoolInitCompleted"
         ),
         "exceptions": (
             "AllProvidersFailedError BudgetExceededError CancelledError CapacityError "

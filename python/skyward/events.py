@@ -202,13 +202,34 @@ class CostUpdate:
 
 
 @dataclass(frozen=True, slots=True)
+class BudgetWarning:
+    """Money is getting short: in so many seconds the pool begins no more tasks. In dollars."""
+
+    spent: float
+    budget: float
+    hourly_rate: float
+    seconds_left: float
+
+
+@dataclass(frozen=True, slots=True)
 class CostFinal:
+    """The bill in dollars, once the last machine is gone. The four parts add up to the total."""
+
     total_cost: float
     total_seconds: float
     hourly_rate: float
+    """The highest that there was."""
     spot_count: int
+    """Machines that there were."""
     ondemand_count: int
     savings_vs_ondemand: float
+    setup_cost: float = 0.0
+    """From launch to ready."""
+    useful_cost: float = 0.0
+    """While tasks ran."""
+    idle_cost: float = 0.0
+    lost_cost: float = 0.0
+    """Work that was lost with its machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +244,8 @@ class NodeReceipt:
     """Time inside the functions, over all slots."""
     up_seconds: float
     """From ready to the end."""
+    cost: float = 0.0
+    """Dollars, of all machines that stood there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +288,7 @@ SkywardEvent = (
     | InstancePreempted
     | InstanceReplaced
     | CostUpdate
+    | BudgetWarning
     | CostFinal
     | PoolStopped
     | Error

@@ -87,7 +87,8 @@ class AllProvidersFailedError(ProvisioningError):
 
 
 class BudgetExceededError(ProvisioningError):
-    """What fits costs more than max_hourly_cost."""
+    """The money that ``budget`` or ``max_hourly_cost`` allows is spent, or does not suffice; the
+    text says what was spent and what to do."""
 
 
 class NoAvailableRegionError(ProvisioningError):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from skyward.accelerator import Accelerator
 from skyward.callback import Callback, Delivery, _ambient, current_callback
+from skyward.costs import PoolCost
 from skyward.display import MODES, make_display
 from skyward.events import EVENT_TYPES, SkywardEvent
 from skyward.exceptions import (
@@ -90,6 +91,8 @@ class ComputePool:
         reconnect_timeout: seconds for that, before the machine counts as lost and is replaced.
         pip: packages, in addition to the image's.
         max_hourly_cost: limit in dollars an hour for all machines together.
+        budget: limit in dollars for all machines over the whole life of the pool. Before it is
+            reached, no task is begun any more, and the machines are given back.
         architecture: "x86_64" or "arm64"; None: the cheaper one.
         selection: of several providers "first" tries them in the order given, "cheapest" by what
             the pool would cost there, "available" in that order but last those that have nothing
@@ -99,6 +102,11 @@ class ComputePool:
 
     A pool may be used from several threads, and entered again after it was left: that gets new
     machines."""
+
+    _live: "OpenPool | None" = None
+    _delivery: Delivery | None = None
+    _token: Token[Callback | None] | None = None
+    _last_cost = PoolCost()
 
     def __init__(
         self,
@@ -123,6 +131,7 @@ class ComputePool:
         reconnect_timeout: float = 12,
         pip: Sequence[str] | None = None,
         max_hourly_cost: float | None = None,
+        budget: float | None = None,
         architecture: Literal["x86_64", "arm64"] | None = None,
         allocation: SpotLike | None = None,
         ttl: float | None = None,
@@ -155,6 +164,7 @@ class ComputePool:
         self.heartbeat_timeout = positive_seconds("heartbeat_timeout", heartbeat_timeout)
         self.reconnect_timeout = positive_seconds("reconnect_timeout", reconnect_timeout)
         self.max_hourly_cost = dollars("max_hourly_cost", max_hourly_cost)
+        self.budget = dollars("budget", budget)
         self.architecture = one_of_architectures(architecture)
         self.env = variables("env", env)
         given = concurrency is not STANDARD_CONCURRENCY
@@ -166,9 +176,6 @@ class ComputePool:
         self._check_machines()
         self._handlers: list[Callback] = []
         self._lifecycle = threading.RLock()  # opening and closing exclude each other
-        self._live: OpenPool | None = None
-        self._delivery: Delivery | None = None
-        self._token: Token[Callback | None] | None = None
         self._outer: Token[ComputePool | None]
 
     def _check_machines(self) -> None:
@@ -322,6 +329,12 @@ class ComputePool:
         return self._live.core.instance_count if self._live is not None else 0
 
     @property
+    def cost(self) -> PoolCost:
+        """What the pool has cost until now; after its block, in all, until it is entered again."""
+        live = self._live
+        return self._last_cost if live is None else _cost_of(live.core)
+
+    @property
     def workers_per_instance(self) -> int:
         """Workers on each machine: one for each partition of its GPUs, else one."""
         return 1 if self.accelerator is None else self.accelerator.workers_per_node
@@ -373,6 +386,7 @@ class ComputePool:
             try:
                 live.close()
             finally:
+                self._last_cost = _cost_of(live.core)
                 self._delivery = None
                 if self._display is not None:
                     self._display.close()
@@ -403,6 +417,7 @@ class ComputePool:
         spec.machine = self.machine or ""
         spec.spot = spot_to_core(self.spot)
         spec.max_hourly_cost = self.max_hourly_cost
+        spec.budget = self.budget
         spec.volumes = [volume_to_core(volume) for volume in self.volume]
         spec.concurrency = self.concurrency
         spec.timeout = self.timeout
@@ -434,6 +449,11 @@ def _other(provider: Any, runtime: Any) -> Any:
     choice = _core.ProviderChoice()
     choice.provider, choice.runtime = provider, runtime
     return choice
+
+
+def _cost_of(core: Any) -> PoolCost:
+    cost = core.cost()
+    return PoolCost(**{name: getattr(cost, name) for name in PoolCost.__dataclass_fields__})
 
 
 class _Filtered:

@@ -5,6 +5,7 @@ import sys
 from typing import Any
 
 from skyward.exceptions import (
+    BudgetExceededError,
     CancelledError,
     ConfigurationError,
     ConnectionLostError,
@@ -24,6 +25,7 @@ _FAILED = {
     "timeout": TimeoutError,
     "cancelled": CancelledError,
     "invalid": ConfigurationError,
+    "over_budget": BudgetExceededError,
 }
 
 

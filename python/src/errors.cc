@@ -63,6 +63,8 @@ nb::object make_exception(const std::exception_ptr& pointer) {
     return make_capacity("CapacityError", error);
   } catch (const AllProvidersFailedError& error) {
     return make_all_failed(error);
+  } catch (const BudgetExceededError& error) {
+    return make("BudgetExceededError", error);
   } catch (const ConnectionError& error) {
     return make("ConnectionError", error);
   } catch (const ProvisioningError& error) {

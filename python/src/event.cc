@@ -87,13 +87,20 @@ constexpr auto kFields<CostUpdate> =
     std::tuple{&CostUpdate::elapsed_seconds, &CostUpdate::accumulated_cost,
                &CostUpdate::hourly_rate, &CostUpdate::spot_count, &CostUpdate::ondemand_count};
 template <>
+constexpr auto kFields<BudgetWarning> =
+    std::tuple{&BudgetWarning::spent, &BudgetWarning::budget, &BudgetWarning::hourly_rate,
+               &BudgetWarning::seconds_left};
+template <>
 constexpr auto kFields<CostFinal> =
     std::tuple{&CostFinal::total_cost, &CostFinal::total_seconds,  &CostFinal::hourly_rate,
-               &CostFinal::spot_count, &CostFinal::ondemand_count, &CostFinal::savings_vs_ondemand};
+               &CostFinal::spot_count, &CostFinal::ondemand_count, &CostFinal::savings_vs_ondemand,
+               &CostFinal::setup_cost, &CostFinal::useful_cost,    &CostFinal::idle_cost,
+               &CostFinal::lost_cost};
 template <>
 constexpr auto kFields<NodeReceipt> =
     std::tuple{&NodeReceipt::node,   &NodeReceipt::instance_id,  &NodeReceipt::tasks,
-               &NodeReceipt::failed, &NodeReceipt::busy_seconds, &NodeReceipt::up_seconds};
+               &NodeReceipt::failed, &NodeReceipt::busy_seconds, &NodeReceipt::up_seconds,
+               &NodeReceipt::cost};
 template <>
 constexpr auto kFields<PoolStopped> =
     std::tuple{&PoolStopped::pool, &PoolStopped::setup_seconds, &PoolStopped::total_seconds,

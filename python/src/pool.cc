@@ -289,10 +289,31 @@ void bind_handle(nb::module_& module) {
 
 }  // namespace
 
+namespace {
+
+void bind_cost(nb::module_& module) {
+  nb::class_<PoolCost>(module, "PoolCost", "Dollars; the four parts add up to the total.")
+      .def_ro("total", &PoolCost::total)
+      .def_ro("hourly", &PoolCost::hourly)
+      .def_ro("setup", &PoolCost::setup)
+      .def_ro("useful", &PoolCost::useful)
+      .def_ro("idle", &PoolCost::idle)
+      .def_ro("lost", &PoolCost::lost);
+}
+
+PoolCost cost_of(const OwnedPool& owned) {
+  if (!owned.is_ours()) return {};
+  const nb::gil_scoped_release released;
+  return owned.get().cost();
+}
+
+}  // namespace
+
 void bind_pool(nb::module_& module) {
   bind_calls(module);
   bind_handle(module);
 
+  bind_cost(module);
   nb::class_<OwnedPool>(module, "Pool", "The engine's pool; see skyward.ComputePool.")
       .def(nb::init<PoolSpec>(), nb::arg("spec"))
       .def("open", &open, nb::arg("check").none() = nb::none(),
@@ -355,6 +376,7 @@ void bind_pool(nb::module_& module) {
       .def_prop_ro(
           "chosen_provider", [](const OwnedPool& owned) { return owned.get().chosen_provider(); },
           "Position of the pool's provider among those that it was given.")
+      .def("cost", &cost_of, "What it has cost until now.")
       .def_prop_ro("total_slots", [](const OwnedPool& owned) { return owned.get().total_slots(); })
       .def_prop_ro("job_id", [](const OwnedPool& owned) { return owned.get().job_id(); });
 }

@@ -85,6 +85,7 @@ void bind_spec(nb::module_& module) {
       .def_rw("machine", &PoolSpec::machine)
       .def_rw("spot", &PoolSpec::spot)
       .def_rw("max_hourly_cost", &PoolSpec::max_hourly_cost, nb::arg().none())
+      .def_rw("budget", &PoolSpec::budget, nb::arg().none())
       .def_rw("volumes", &PoolSpec::volumes)
       .def_rw("concurrency", &PoolSpec::concurrency)
       .def_prop_rw(

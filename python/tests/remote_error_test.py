@@ -152,6 +152,7 @@ def test_it_pickles_again():
     [
         ("timeout", sky.TimeoutError),
         ("cancelled", sky.CancelledError),
+        ("over_budget", sky.BudgetExceededError),
         ("lost", sky.InstanceTerminatedError),
         ("unreachable", sky.ConnectionLostError),
         ("task", sky.ExecutionError),

@@ -10,6 +10,8 @@ std::string_view to_string(ErrorKind kind) {
       return "denied";
     case ErrorKind::exhausted:
       return "exhausted";
+    case ErrorKind::over_budget:
+      return "over_budget";
     case ErrorKind::unavailable:
       return "unavailable";
     case ErrorKind::lost:

@@ -19,7 +19,8 @@ namespace skyward {
 enum class ErrorKind {
   invalid,      // the request is wrong: fix the call
   denied,       // not allowed: stop and tell a human
-  exhausted,    // no capacity or budget left: next offer, then back off
+  exhausted,    // no capacity left: next offer, then back off
+  over_budget,  // it costs more than was allowed: stop, or have more allowed
   unavailable,  // a passing fault: try again with back-off
   lost,         // the peer is gone: reconnect or replace
   unreachable,  // the peer may live, but the way to it is broken: mend the way, or replace

@@ -190,7 +190,7 @@ int show_cost(const Streams& streams, const std::string& id) {
       if (entry.hourly_micro_dollars > 0) {
         price = MachinePrice{.hourly = entry.hourly_micro_dollars, .spot = entry.spot};
       }
-      book.on_launched(entry.id, at(entry.asked_s), price);
+      book.on_launched(entry.id, 0, at(entry.asked_s), price);
       if (entry.gone_s) book.on_gone(entry.id, at(*entry.gone_s));
     }
     const CostNow now = book.now(at(world.wall_s()));

@@ -13,6 +13,7 @@ int exit_code(ErrorKind kind) {
     case ErrorKind::invalid:
       return 2;
     case ErrorKind::denied:
+    case ErrorKind::over_budget:
       return 77;
     case ErrorKind::exhausted:
       return 75;

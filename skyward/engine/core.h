@@ -17,7 +17,8 @@
 // for each free slot, and a little more than that while tasks are short (State::mean_run), so that
 // the wire is never empty. What was given too early is recalled when another node falls idle.
 // core_pool.cc decides about phases and nodes, core_place.cc about the region, core_preempt.cc
-// about nodes that their cloud takes back, core_task.cc about tasks.
+// about nodes that their cloud takes back, core_task.cc about tasks, core_money.cc about what may
+// be spent.
 
 #include <cstdint>
 #include <deque>
@@ -34,7 +35,9 @@
 #include "skyward/base/error.h"
 #include "skyward/base/time.h"
 #include "skyward/engine/effects.h"
+#include "skyward/engine/money.h"
 #include "skyward/engine/node_setup.h"
+#include "skyward/engine/task.h"
 #include "skyward/spec/id.h"
 #include "skyward/spec/limits.h"
 #include "skyward/spec/offer.h"
@@ -66,32 +69,6 @@ enum class NodeState : std::uint8_t {
   gone,      // given up for good
 };
 
-// A function as a node gets it: body once, then the id.
-struct FunctionRef {
-  FunctionId id;
-  wire::Buffer body;  // a large one is a blob
-  std::string name;
-};
-
-// One call, as it is submitted.
-struct TaskSpec {
-  TaskId id;
-  std::shared_ptr<const FunctionRef> function;
-  wire::Payload arguments;
-  std::optional<NodeId> node;           // pinned to this rank
-  std::optional<std::uint32_t> worker;  // ... and to this worker of it
-  Duration timeout{};
-  std::uint32_t stream_window = 0;
-};
-
-struct Task {
-  TaskSpec spec;
-  std::uint32_t attempt = 1;
-  bool assigned = false, cancelled = false;
-  bool item_seen = false;  // a stream that has delivered cannot start over
-  NodeId node;             // when assigned
-};
-
 struct Node {
   NodeId id;
   NodeState state = NodeState::absent;
@@ -102,7 +79,10 @@ struct Node {
   Time last_heard{}, deadline = kNever;                          // the latter of the present state
   Time connecting_at{}, joined_at{}, prepared_at{}, ready_at{};  // each behind the one before
   std::size_t steps = 0;                                         // bootstrap steps reported so far
-  std::uint32_t slots = 0, outstanding = 0;  // the latter: tasks given and not answered
+  std::uint32_t slots = 0;
+  std::uint32_t outstanding = 0;      // tasks given and not answered
+  Time busy_since{}, answered_at{};   // the first of these was given; the last answer came
+  Duration worked{}, lost{};          // of the present machine; see CostBook::on_work
   Time gone_at = kNever;              // by then its cloud takes the machine back: no new tasks
   std::optional<Instance> successor;  // bought: stands here when the present one is done
   bool listed_free = false, listed_spare = false, recalling = false, buying_successor = false;
@@ -124,7 +104,9 @@ struct Options {
   Duration heartbeat_interval = kHeartbeatInterval, greet_timeout = kGreetTimeout;
   Duration lease{};  // of a node's agent; zero: it ends with its connection
   std::uint32_t workers_per_node = 1;
-  int head_port = 29500;  // filled by on_prepared
+  BillingRules billing{};       // of the cloud
+  Duration charges_interval{};  // the cloud is asked so often; zero: never
+  int head_port = 29500;        // filled by on_prepared
 };
 
 struct State {
@@ -132,8 +114,10 @@ struct State {
   Options options;
   Phase phase = Phase::idle;
   std::optional<Error> open_error;
-  std::optional<Error> abandoned;  // no node will run anything any more: every task ends with this
-  bool ready_told = false;         // opened() was called
+  // Nothing is begun any more, for want of nodes, money or time: every task that waits or comes
+  // ends with this.
+  std::optional<Error> abandoned;
+  bool ready_told = false;  // opened() was called
   Cluster cluster;
   Offer offer;
   bool prepared = false, moving = false;                // there is a cluster; teardown() is at it
@@ -154,6 +138,8 @@ struct State {
   double mean_run_ns = -1;  // of recent tasks; negative: not known yet
   Time steal_at = kNever;
   Duration steal_pause{};  // grows while recalls bring nothing
+
+  Money money;
 
   Time opened_at{}, ready_at{}, first_call_at{}, first_answer_at{};
   Time lifetime_ends = kNever, close_deadline = kNever;
@@ -176,14 +162,16 @@ void on_submit(State& state, Effects& effects, Time now, TaskSpec task);
 void on_cancel(State& state, Effects& effects, Time now, TaskId task);
 void on_item_taken(State& state, Effects& effects, TaskId task, std::uint32_t count);
 void on_keep_blob(State& state, Effects& effects, BlobId blob, bool keep);
+PoolCost cost_until(State& state, Time now);
 
 // From the provider.
 void on_offers(State& state, Effects& effects, Time now, Result<std::vector<Offer>> offers);
 void on_prepared(State& state, Effects& effects, Time now, Result<Cluster> cluster);
 void on_provisioned(State& state, Effects& effects, Time now, NodeId first_node, int count,
                     Result<std::vector<Instance>> instances);
-void on_terminated(State& state, Effects& effects, Status status);
+void on_terminated(State& state, Effects& effects, Time now, Status status);
 void on_torn_down(State& state, Effects& effects, Time now, Status status);
+void on_charges(State& state, Effects& effects, Time now, Result<std::vector<Charge>> charges);
 
 // From a node.
 void on_joined(State& state, Effects& effects, Time now, NodeId node, NodeSetup setup);

@@ -34,6 +34,9 @@ struct Terminate {
   std::vector<InstanceId> instances;
 };
 struct Teardown {};
+struct AskCharges {
+  std::vector<InstanceId> instances;
+};
 struct Connect {
   NodeId node;
   Instance instance;
@@ -65,8 +68,8 @@ struct Opened {
 struct Closed {};
 
 using Effect =
-    std::variant<ListOffers, Prepare, Provision, Terminate, Teardown, Connect, Disconnect, Send,
-                 Complete, DeliverItem, RetainBlob, Emit, Opened, Closed>;
+    std::variant<ListOffers, Prepare, Provision, Terminate, Teardown, AskCharges, Connect,
+                 Disconnect, Send, Complete, DeliverItem, RetainBlob, Emit, Opened, Closed>;
 
 // "send RunTask to node 1", for the messages of failing tests.
 std::string to_string(const Effect& effect);
@@ -78,6 +81,7 @@ class RecordingEffects final : public Effects {
   void provision(int count, NodeId first_node) override { add(Provision{count, first_node}); }
   void terminate(std::vector<InstanceId> ids) override { add(Terminate{std::move(ids)}); }
   void teardown() override { add(Teardown{}); }
+  void ask_charges(std::vector<InstanceId> ids) override { add(AskCharges{std::move(ids)}); }
   void connect(NodeId node, const Instance& instance) override { add(Connect{node, instance}); }
   void disconnect(NodeId node) override { add(Disconnect{node}); }
   void send(NodeId node, wire::Message message) override { add(Send{node, std::move(message)}); }

@@ -35,6 +35,8 @@ std::string to_string(const Effect& effect) {
           return text;
         } else if constexpr (std::is_same_v<T, Teardown>) {
           return "teardown";
+        } else if constexpr (std::is_same_v<T, AskCharges>) {
+          return fmt::format("ask for the bills of {} machines", call.instances.size());
         } else if constexpr (std::is_same_v<T, Connect>) {
           return fmt::format("connect node {} to {}", call.node.value, call.instance.id);
         } else if constexpr (std::is_same_v<T, Disconnect>) {
@@ -230,7 +232,7 @@ Completion CoreTest::take_completion(TaskId task) {
 
 void CoreTest::finish_closing(std::vector<InstanceId> instances) {
   EXPECT_EQ(effects.take<Terminate>().instances, instances);
-  on_terminated(state, effects, {});
+  on_terminated(state, effects, now, {});
   effects.take<Teardown>();
   on_torn_down(state, effects, now, {});
   effects.take_event<PoolStopped>();

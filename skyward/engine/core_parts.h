@@ -1,7 +1,6 @@
 #pragma once
 
-// What core_pool.cc, core_place.cc, core_preempt.cc and core_task.cc ask of each other. Not for
-// anybody else.
+// What the parts of the core ask of each other. Not for anybody else.
 
 #include "skyward/engine/core.h"
 
@@ -20,6 +19,8 @@ void fail_all_tasks(State& state, Effects& effects, const Error& why);
 void fail_waiting_task(State& state, Effects& effects, TaskId task, const Error& why);
 // No node is left to wait for: what is in the queue can never run.
 void fail_waiting_tasks(State& state, Effects& effects, const Error& why);
+// Everything that no worker has begun comes back.
+void recall_all(Effects& effects, Node& node);
 
 void on_task_result(State& state, Effects& effects, Time now, Node& node, wire::TaskResult result);
 void on_stream_item(State& state, Effects& effects, Node& node, wire::StreamItem item);
@@ -39,8 +40,14 @@ void announce_instance(State& state, Effects& effects, const Node& node, const I
 void launch_instance(State& state, Node& node, Instance instance, Time now);
 void connect_node(Effects& effects, Node& node);
 
+// Asks for machines for this node and those after it.
+void buy(State& state, Effects& effects, Time now, int count, NodeId first_node);
+// Its machine goes, and none comes after it.
+void dismiss(State& state, Effects& effects, Time now, Node& node);
 // Opening has failed: gives everything back, then tells the caller why.
 void fail_open(State& state, Effects& effects, Time now, Error why);
+void start_closing(State& state, Effects& effects, Time now);
+bool is_alive(const Node& node);
 
 // core_place.cc
 // The cheapest offer within the budget, of a region that has not refused yet.
@@ -52,11 +59,30 @@ void on_moved_out(State& state, Effects& effects, Time now, const Status& status
 // The region is not the one that was asked for: says so.
 void tell_other_region(const State& state, Effects& effects);
 
+// core_money.cc
+// Refuses an offer whose price, or whose least cost, does not go with the budget.
+Status check_budget(const State& state, const Offer& offer);
+// The same for machines that would stand beside those that are there.
+Status can_pay(const State& state, Time now, int count);
+void start_book(State& state);
+void note_asked(State& state, Time now, int count, NodeId first_node);
+void note_bought(State& state, Time asked, NodeId node, const Instance& instance);
+// The node's machine has done its work; it is in the book after this.
+void note_work(State& state, Time now, Node& node);
+// The machines cost something else than before, or time has passed: acts on the budget.
+void look_at_budget(State& state, Effects& effects, Time now);
+void ask_cloud(State& state, Effects& effects, Time now);
+void tell_cost(State& state, Effects& effects, Time now);
+// The bill, and each node's part of it in `stopped`.
+void tell_final_cost(State& state, Effects& effects, Time now, PoolStopped& stopped);
+// Something has ended on the node, while the pool runs out of money.
+void dismiss_when_done(State& state, Effects& effects, Time now, Node& node);
+
 // core_preempt.cc
 void on_preempted(State& state, Effects& effects, Time now, Node& node,
                   const wire::Preempted& notice);
 // A node that was told of its end before it was ready is ready now.
-void prepare_successor(State& state, Effects& effects, Node& node);
+void prepare_successor(State& state, Effects& effects, Time now, Node& node);
 // The machine that was bought for it has come.
 void on_successor(State& state, Effects& effects, Time now, Node& node, Instance instance);
 void on_no_successor(State& state, Effects& effects, Node& node, const Error& why);

@@ -27,7 +27,7 @@ Result<Offer> affordable(const PoolSpec& spec, const std::vector<Offer>& offers)
     if (cost <= *spec.max_hourly_cost) return offer;
     least = std::min(least.value_or(cost), cost);
   }
-  return fail(ErrorKind::exhausted,
+  return fail(least ? ErrorKind::over_budget : ErrorKind::invalid,
               least ? fmt::format("the cheapest {} machines of {} that fit cost ${:.2f} an hour, "
                                   "more than max_hourly_cost=${:.2f}",
                                   spec.nodes, provider_label(spec.provider.name), *least,
@@ -91,8 +91,10 @@ void choose_offer(State& state, Effects& effects, Time now, Result<std::vector<O
          "ask for less, or for another region"});
   }
   auto offer = affordable(state.spec, *offers);
-  if (!offer) return fail_open(state, effects, now, again ? all_refusals(state) : offer.error());
+  const Status paid = offer ? check_budget(state, *offer) : Status(std::unexpected(offer.error()));
+  if (!paid) return fail_open(state, effects, now, again ? all_refusals(state) : paid.error());
   state.offer = *std::move(offer);
+  start_book(state);
   if (!state.prepared) return prepare(state, effects);
   state.phase = Phase::moving;
   state.moving = true;

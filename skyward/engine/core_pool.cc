@@ -25,13 +25,8 @@ constexpr std::array<std::string_view, 5> kSteps = {"uv", "apt", "deps", "skywar
 // How often closing asks for the end of a machine.
 constexpr int kReleaseTries = 3;
 
-bool is_alive(const Node& node) {
-  return node.state == NodeState::connecting || node.state == NodeState::bootstrapping ||
-         node.state == NodeState::ready || node.state == NodeState::draining;
-}
-
 // Gives back what would not go before, and goes on when there is nothing more to wait for.
-void remove_when_released(State& state, Effects& effects) {
+void remove_when_released(State& state, Effects& effects, Time now) {
   if (state.phase != Phase::terminating || !state.terminating.empty()) return;
   if (!state.unreleased.empty() && state.release_tries < kReleaseTries) {
     ++state.release_tries;
@@ -39,11 +34,12 @@ void remove_when_released(State& state, Effects& effects) {
     return;
   }
   state.phase = Phase::removing;
+  ask_cloud(state, effects, now);
   effects.teardown();
 }
 
 // Nothing is left that could still answer: the machines go.
-void give_back_when_idle(State& state, Effects& effects) {
+void give_back_when_idle(State& state, Effects& effects, Time now) {
   if (state.phase != Phase::closing || state.provisioning > 0 || state.moving) return;
   if (std::ranges::any_of(state.nodes, is_alive)) return;
   for (Node& node : state.nodes) {
@@ -52,7 +48,7 @@ void give_back_when_idle(State& state, Effects& effects) {
   }
   state.phase = Phase::terminating;
   state.close_deadline = kNever;
-  remove_when_released(state, effects);
+  remove_when_released(state, effects, now);
 }
 
 void say_closed(State& state, Effects& effects, Time now) {
@@ -68,37 +64,13 @@ void say_closed(State& state, Effects& effects, Time now) {
   for (const Node& node : state.nodes) {
     if (!node.instance.id.empty()) stopped.nodes.push_back(node.receipt);
   }
+  tell_final_cost(state, effects, now, stopped);
   effects.emit(std::move(stopped));
   if (!std::exchange(state.ready_told, true)) {
     effects.opened(std::unexpected(state.open_error.value_or(
         Error{ErrorKind::cancelled, "the pool was closed while it opened", {}})));
   }
   effects.closed();
-}
-
-void start_closing(State& state, Effects& effects, Time now) {
-  state.phase = Phase::closing;
-  effects.emit(PoolStopping{});
-  fail_all_tasks(state, effects,
-                 state.abandoned.value_or(Error{ErrorKind::cancelled, "the pool was closed", {}}));
-  state.close_deadline = now + kCloseTimeout;
-  for (Node& node : state.nodes) {
-    if (node.bought) effects.emit(InstanceStopping{node.instance.id});
-    if (node.successor) effects.emit(InstanceStopping{node.successor->id});
-    if (node.state == NodeState::ready) {
-      node.receipt.up_seconds += seconds(now - node.ready_at);
-    }
-    if (node.state == NodeState::ready || node.state == NodeState::bootstrapping) {
-      node.state = NodeState::draining;
-      effects.send(node.id, wire::Shutdown{0});
-    } else if (node.state == NodeState::connecting) {
-      node.state = NodeState::gone;
-      effects.disconnect(node.id);
-    } else if (node.state == NodeState::absent) {
-      node.state = NodeState::gone;
-    }
-  }
-  give_back_when_idle(state, effects);
 }
 
 std::string head_address(const State& state) { return state.nodes.front().instance.private_ip; }
@@ -180,7 +152,7 @@ void all_ready(State& state, Effects& effects, Time now) {
   effects.opened({});
   for (Node& node : state.nodes) {
     node_opened(state, effects, now, node);
-    prepare_successor(state, effects, node);
+    prepare_successor(state, effects, now, node);
   }
 }
 
@@ -192,6 +164,7 @@ void on_ready(State& state, Effects& effects, Time now, Node& node) {
                                   seconds(prepared - node.joined_at), seconds(now - prepared)});
   node.state = NodeState::ready;
   node.ready_at = now;
+  state.money.book.on_ready(node.instance.id, now);
   node.slots = state.options.workers_per_node * static_cast<std::uint32_t>(state.spec.concurrency);
   node.outstanding = 0;
   set_deadline(state, node, now + state.options.heartbeat_timeout);
@@ -201,7 +174,7 @@ void on_ready(State& state, Effects& effects, Time now, Node& node) {
   }
   if (state.phase == Phase::running) {
     node_opened(state, effects, now, node);
-    prepare_successor(state, effects, node);
+    prepare_successor(state, effects, now, node);
   } else if (std::ranges::all_of(state.nodes,
                                  [](const Node& n) { return n.state == NodeState::ready; })) {
     all_ready(state, effects, now);
@@ -224,7 +197,8 @@ void give_up_node(State& state, Effects& effects, Node& node, const Error& why) 
                                       node.id.value, node.replacements, why.message),
                           node.instance.id});
   const Error lost{
-      why.kind == ErrorKind::unreachable ? why.kind : ErrorKind::lost,
+      why.kind == ErrorKind::over_budget || why.kind == ErrorKind::unreachable ? why.kind
+                                                                               : ErrorKind::lost,
       fmt::format("node {} was lost and could not be replaced: {}", node.id.value, why.message),
       {}};
   const bool any_left =
@@ -239,7 +213,22 @@ void give_up_node(State& state, Effects& effects, Node& node, const Error& why) 
   }
 }
 
+// Machines that came too late.
+void give_back(State& state, Effects& effects, const std::vector<Instance>& instances) {
+  std::vector<InstanceId> ids;
+  for (const Instance& instance : instances) ids.push_back(instance.id);
+  release(state, effects, std::move(ids));
+}
+
 void replace_node(State& state, Effects& effects, Time now, Node& node, const Error& why) {
+  note_work(state, now, node);
+  if (state.money.draining) {
+    effects.emit(ErrorEvent{fmt::format("node {} was lost: {}; there is no money to replace it",
+                                        node.id.value, why.message),
+                            node.instance.id});
+    dismiss_when_done(state, effects, now, node);
+    return;
+  }
   effects.emit(
       ErrorEvent{fmt::format("node {} was lost: {}; replacing it", node.id.value, why.message),
                  node.instance.id});
@@ -258,9 +247,12 @@ void replace_node(State& state, Effects& effects, Time now, Node& node, const Er
     give_up_node(state, effects, node, why);
     return;
   }
+  if (const Status paid = can_pay(state, now, 1); !paid) {
+    give_up_node(state, effects, node, paid.error());
+    return;
+  }
   ++node.replacements;
-  ++state.provisioning;
-  effects.provision(1, node.id);
+  buy(state, effects, now, 1, node.id);
 }
 
 void check_node(State& state, Effects& effects, Time now, Node& node, Time alarm) {
@@ -321,16 +313,67 @@ void check_close(State& state, Effects& effects, Time now) {
     node.state = NodeState::gone;
     effects.disconnect(node.id);
   }
-  give_back_when_idle(state, effects);
+  give_back_when_idle(state, effects, now);
 }
 
 }  // namespace
+
+bool is_alive(const Node& node) {
+  return node.state == NodeState::connecting || node.state == NodeState::bootstrapping ||
+         node.state == NodeState::ready || node.state == NodeState::draining;
+}
+
+void start_closing(State& state, Effects& effects, Time now) {
+  state.phase = Phase::closing;
+  effects.emit(PoolStopping{});
+  fail_all_tasks(state, effects,
+                 state.abandoned.value_or(Error{ErrorKind::cancelled, "the pool was closed", {}}));
+  state.close_deadline = now + kCloseTimeout;
+  for (Node& node : state.nodes) {
+    note_work(state, now, node);
+    if (node.bought) effects.emit(InstanceStopping{node.instance.id});
+    if (node.successor) effects.emit(InstanceStopping{node.successor->id});
+    if (node.state == NodeState::ready) {
+      node.receipt.up_seconds += seconds(now - node.ready_at);
+    }
+    if (node.state == NodeState::ready || node.state == NodeState::bootstrapping) {
+      node.state = NodeState::draining;
+      effects.send(node.id, wire::Shutdown{0});
+    } else if (node.state == NodeState::connecting) {
+      node.state = NodeState::gone;
+      effects.disconnect(node.id);
+    } else if (node.state == NodeState::absent) {
+      node.state = NodeState::gone;
+    }
+  }
+  give_back_when_idle(state, effects, now);
+}
 
 void fail_open(State& state, Effects& effects, Time now, Error why) {
   if (state.phase >= Phase::closing) return;
   effects.emit(ErrorEvent{why.message, std::nullopt});
   state.open_error = std::move(why);
   start_closing(state, effects, now);
+}
+
+void buy(State& state, Effects& effects, Time now, int count, NodeId first_node) {
+  ++state.provisioning;
+  note_asked(state, now, count, first_node);
+  effects.provision(count, first_node);
+}
+
+void dismiss(State& state, Effects& effects, Time now, Node& node) {
+  if (is_alive(node)) effects.disconnect(node.id);
+  if (node.state == NodeState::ready) node.receipt.up_seconds += seconds(now - node.ready_at);
+  node.state = NodeState::gone;
+  node.deadline = kNever;
+  note_work(state, now, node);
+  std::vector<InstanceId> instances;
+  if (std::exchange(node.bought, false)) instances.push_back(node.instance.id);
+  if (node.successor) instances.push_back(std::exchange(node.successor, {})->id);
+  if (instances.empty()) return;
+  for (const InstanceId& id : instances) effects.emit(InstanceStopping{id});
+  release(state, effects, std::move(instances));
 }
 
 void set_deadline(State& state, Node& node, Time deadline) {
@@ -372,6 +415,7 @@ void launch_instance(State& state, Node& node, Instance instance, Time now) {
   node.state = NodeState::connecting;
   node.connecting_at = now;
   node.prepared_at = {};
+  node.worked = node.lost = {};
   set_deadline(state, node, now + state.options.greet_timeout);
 }
 
@@ -402,7 +446,7 @@ void on_open(State& state, Effects& effects, Time now) {
 
 void on_offers(State& state, Effects& effects, Time now, Result<std::vector<Offer>> offers) {
   if (state.phase != Phase::offering) {
-    give_back_when_idle(state, effects);
+    give_back_when_idle(state, effects, now);
     return;
   }
   choose_offer(state, effects, now, std::move(offers));
@@ -417,7 +461,7 @@ void on_prepared(State& state, Effects& effects, Time now, Result<Cluster> clust
     }
   }
   if (state.phase != Phase::preparing) {
-    give_back_when_idle(state, effects);
+    give_back_when_idle(state, effects, now);
     return;
   }
   if (!cluster) {
@@ -430,13 +474,22 @@ void on_prepared(State& state, Effects& effects, Time now, Result<Cluster> clust
   tell_other_region(state, effects);
   effects.emit(InstanceLaunching{count, state.offer.instance_type,
                                  provider_label(state.spec.provider.name)});
-  ++state.provisioning;
-  effects.provision(count, NodeId{0});
+  buy(state, effects, now, count, NodeId{0});
 }
 
 void on_provisioned(State& state, Effects& effects, Time now, NodeId first_node, int count,
                     Result<std::vector<Instance>> instances) {
   --state.provisioning;
+  const Time asked = state.money.book.on_answered(static_cast<int>(first_node.value), now);
+  if (instances) {
+    for (std::uint32_t i = 0; i < instances->size(); ++i) {
+      note_bought(state, asked, NodeId{first_node.value + i}, (*instances)[i]);
+    }
+  }
+  if (state.money.draining && state.phase == Phase::running) {
+    if (instances) give_back(state, effects, *instances);
+    return;
+  }
   const bool wanted = state.phase == Phase::provisioning || state.phase == Phase::running;
   if (!instances) {
     if (state.phase == Phase::provisioning) {
@@ -450,7 +503,7 @@ void on_provisioned(State& state, Effects& effects, Time now, NodeId first_node,
         on_no_successor(state, effects, node, instances.error());
       }
     } else {
-      give_back_when_idle(state, effects);
+      give_back_when_idle(state, effects, now);
     }
     return;
   }
@@ -480,7 +533,7 @@ void on_provisioned(State& state, Effects& effects, Time now, NodeId first_node,
     }
   }
   if (!wanted) {
-    give_back_when_idle(state, effects);
+    give_back_when_idle(state, effects, now);
     return;
   }
   if (state.phase == Phase::provisioning) {
@@ -488,6 +541,10 @@ void on_provisioned(State& state, Effects& effects, Time now, NodeId first_node,
     effects.emit(std::move(completed));
   }
   for (const NodeId node : launched) connect_node(effects, node_at(state, node));
+  if (state.options.charges_interval > Duration{}) {
+    state.money.ask_at = std::min(state.money.ask_at, now + state.options.charges_interval);
+  }
+  look_at_budget(state, effects, now);
 }
 
 void on_joined(State& state, Effects& effects, Time now, NodeId id, NodeSetup setup) {
@@ -547,6 +604,7 @@ void on_message(State& state, Effects& effects, Time now, NodeId id, wire::Messa
                                .gpu_memory_used_mb = body.gpu_memory_used_mb,
                                .gpu_memory_total_mb = body.gpu_memory_total_mb,
                                .gpu_temperature = body.gpu_temperature});
+          tell_cost(state, effects, now);
         }
         // Heartbeat has done its work; the engine's own kinds never come back (the codec's peer is
         // checked by the loop).
@@ -559,7 +617,7 @@ void on_node_lost(State& state, Effects& effects, Time now, NodeId id, Error why
   if (!is_alive(node)) return;
   if (node.state == NodeState::draining) {  // as it should be
     node.state = NodeState::gone;
-    give_back_when_idle(state, effects);
+    give_back_when_idle(state, effects, now);
     return;
   }
   const bool was_ready = node.state == NodeState::ready;
@@ -588,11 +646,13 @@ void on_close(State& state, Effects& effects, Time now) {
   }
 }
 
-void on_terminated(State& state, Effects& effects, Status status) {
+void on_terminated(State& state, Effects& effects, Time now, Status status) {
   SKYWARD_CHECK(!state.terminating.empty());
   const std::vector<InstanceId> instances = std::move(state.terminating.front());
   state.terminating.pop_front();
-  if (!status) {
+  if (status) {
+    for (const InstanceId& id : instances) state.money.book.on_gone(id, now);
+  } else {
     const bool again = state.release_tries < kReleaseTries;
     effects.emit(ErrorEvent{
         fmt::format("{} did not end: {}; {}", fmt::join(instances, ", "), status.error().message,
@@ -601,13 +661,13 @@ void on_terminated(State& state, Effects& effects, Status status) {
         instances.front()});
     state.unreleased.insert(state.unreleased.end(), instances.begin(), instances.end());
   }
-  remove_when_released(state, effects);
+  remove_when_released(state, effects, now);
 }
 
 void on_torn_down(State& state, Effects& effects, Time now, Status status) {
   if (std::exchange(state.moving, false)) {
     on_moved_out(state, effects, now, status);
-    give_back_when_idle(state, effects);
+    give_back_when_idle(state, effects, now);
     return;
   }
   if (!status) effects.emit(ErrorEvent{status.error().message, std::nullopt});
@@ -621,6 +681,8 @@ void on_timer(State& state, Effects& effects, Time now) {
   }
   check_steal(state, effects, now);
   check_close(state, effects, now);
+  if (state.money.ask_at <= now) ask_cloud(state, effects, now);
+  if (state.money.look_at <= now) look_at_budget(state, effects, now);
   while (!state.alarms.empty() && state.alarms.top().at <= now) {
     const State::Alarm alarm = state.alarms.top();
     state.alarms.pop();
@@ -637,7 +699,8 @@ void on_timer(State& state, Effects& effects, Time now) {
 }
 
 Time next_deadline(const State& state) {
-  Time next = std::min({state.lifetime_ends, state.close_deadline, state.steal_at});
+  Time next = std::min({state.lifetime_ends, state.close_deadline, state.steal_at,
+                        state.money.look_at, state.money.ask_at});
   if (!state.alarms.empty()) next = std::min(next, state.alarms.top().at);
   return next;
 }

@@ -124,7 +124,7 @@ TEST_F(CorePoolTest, ClosesStepByStepAndTellsOfEach) {
   effects.expect_nothing_else();
   lose(0);
   EXPECT_THAT(effects.take<Terminate>().instances, ElementsAre("i-0-1", "i-1-1"));
-  on_terminated(state, effects, {});
+  on_terminated(state, effects, now, {});
   effects.take<Teardown>();
   on_torn_down(state, effects, now, {});
   const auto stopped = effects.take_event<PoolStopped>();
@@ -155,7 +155,7 @@ TEST_F(CorePoolTest, MachinesMayTakeTheirTimeToEnd) {
   effects.take<Terminate>();
   advance_to(now + 2 * kCloseTimeout);
   effects.expect_nothing_else();
-  on_terminated(state, effects, {});
+  on_terminated(state, effects, now, {});
   effects.take<Teardown>();
   advance_to(now + 2 * kCloseTimeout);
 }
@@ -210,7 +210,7 @@ TEST_F(CorePoolTest, TheFirstOfferWithinTheBudgetIsTaken) {
   on_offers(state, effects, now, std::vector{unknown, dear, cheap});
   EXPECT_THAT(effects.take_event<ErrorEvent>().message, HasSubstr("cost $4.00 an hour"));
   effects.drop_all();
-  EXPECT_EQ(state.open_error->kind, ErrorKind::exhausted);
+  EXPECT_EQ(state.open_error->kind, ErrorKind::over_budget);
 }
 
 TEST_F(CorePoolTest, AcceleratorsArePreparedBeforeTheProvidersScript) {
@@ -393,7 +393,7 @@ TEST_F(CorePoolTest, ClosedWhileANodeIsReplaced) {
   effects.take_message<wire::Shutdown>(kSecond);
   lose(1);
   effects.expect_nothing_else();
-  on_terminated(state, effects, {});  // of the lost one
+  on_terminated(state, effects, now, {});  // of the lost one
   effects.expect_nothing_else();
   on_provisioned(state, effects, now, kFirst, 1, std::vector{machine(0, 2)});
   finish_closing({"i-0-2", "i-1-1"});
@@ -409,7 +409,7 @@ TEST_F(CorePoolTest, ClosedAfterAReplacementWasRefused) {
   on_close(state, effects, now);
   effects.drop_events();
   effects.expect_nothing_else();  // the lost one is being terminated
-  on_terminated(state, effects, {});
+  on_terminated(state, effects, now, {});
   effects.take<Teardown>();
   on_torn_down(state, effects, now, {});
   effects.take_event<PoolStopped>();
@@ -422,14 +422,14 @@ TEST_F(CorePoolTest, MachineThatWouldNotGoIsTriedAgain) {
   effects.drop_events();
   EXPECT_THAT(effects.take<Terminate>().instances, ElementsAre("i-0-1"));
   effects.take<Provision>();
-  on_terminated(state, effects, kRefused);
+  on_terminated(state, effects, now, kRefused);
   effects.take_event<ErrorEvent>();
   replace(0, 2);
   on_close(state, effects, now);
   effects.drop_all();
   lose(0);
   EXPECT_THAT(effects.take<Terminate>().instances, ElementsAre("i-0-1", "i-0-2"));
-  on_terminated(state, effects, kRefused);
+  on_terminated(state, effects, now, kRefused);
   effects.take_event<ErrorEvent>();
   finish_closing({"i-0-1", "i-0-2"});
   effects.take<Closed>();
@@ -444,7 +444,7 @@ TEST_F(CorePoolTest, MachineThatNeverGoesIsNamedAndTheRestIsRemoved) {
   while (state.phase == Phase::terminating && tries < 100) {
     EXPECT_THAT(effects.take<Terminate>().instances, ElementsAre("i-0-1"));
     ++tries;
-    on_terminated(state, effects, kRefused);
+    on_terminated(state, effects, now, kRefused);
     EXPECT_THAT(effects.take_event<ErrorEvent>().message, HasSubstr("i-0-1"));
   }
   EXPECT_EQ(tries, 3);
@@ -517,7 +517,7 @@ TEST_F(CorePoolTest, LostNodeIsReplacedUnderItsRank) {
   EXPECT_EQ(provision.first_node, kSecond);
   lose(1);  // told twice
   effects.expect_nothing_else();
-  on_terminated(state, effects, {});
+  on_terminated(state, effects, now, {});
 
   on_provisioned(state, effects, now, kSecond, 1, std::vector{machine(1, 2)});
   effects.take_event<InstanceProvisioned>();
@@ -543,7 +543,7 @@ TEST_F(CorePoolTest, ReplacementThatFailsIsReplacedAndThenGivenUp) {
     effects.drop_events();
     effects.take<Terminate>();
     effects.take<Provision>();
-    on_terminated(state, effects, {});
+    on_terminated(state, effects, now, {});
     on_provisioned(state, effects, now, kFirst, 1, std::vector{machine(0, nth)});
     effects.drop_events();
     effects.take<Connect>();
@@ -562,7 +562,7 @@ TEST_F(CorePoolTest, ReplacementThatFailsIsReplacedAndThenGivenUp) {
   effects.take_event<ErrorEvent>();
   effects.take<Terminate>();
   EXPECT_THAT(effects.take_event<ErrorEvent>().message, HasSubstr("given up"));
-  on_terminated(state, effects, {});
+  on_terminated(state, effects, now, {});
   EXPECT_EQ(state.nodes[0].state, NodeState::gone);
   submit_to(1);  // the other one works on
 }
@@ -656,7 +656,7 @@ TEST_F(CorePoolTest, ReceiptsCountTasksAndTime) {
   take_completion(bad);
   on_close(state, effects, now);
   lose(0);
-  on_terminated(state, effects, {});
+  on_terminated(state, effects, now, {});
   on_torn_down(state, effects, now, {});
   effects.drop_all();
   EXPECT_EQ(state.nodes[0].receipt.tasks, 2U);

@@ -13,16 +13,6 @@
 
 namespace skyward::engine {
 
-namespace {
-
-// Everything that no worker has begun comes back.
-void recall_all(Effects& effects, Node& node) {
-  if (node.outstanding == 0 || std::exchange(node.recalling, true)) return;
-  effects.send(node.id, wire::RecallTasks{node.outstanding});
-}
-
-}  // namespace
-
 void on_preempted(State& state, Effects& effects, Time now, Node& node,
                   const wire::Preempted& notice) {
   if (node.gone_at != kNever) return;
@@ -35,19 +25,19 @@ void on_preempted(State& state, Effects& effects, Time now, Node& node,
   node.gone_at = now + left + kPreemptionGrace;
   if (node.state != NodeState::ready) return;
   set_deadline(state, node, std::min(node.deadline, node.gone_at));
-  if (state.phase == Phase::running) prepare_successor(state, effects, node);
+  if (state.phase == Phase::running) prepare_successor(state, effects, now, node);
 }
 
-void prepare_successor(State& state, Effects& effects, Node& node) {
-  if (node.gone_at == kNever) return;
+void prepare_successor(State& state, Effects& effects, Time now, Node& node) {
+  if (node.gone_at == kNever || state.money.draining) return;
   recall_all(effects, node);
   if (node.buying_successor || node.successor) return;
   // Without one, the end of the machine is a loss like any other.
   if (node.replacements >= static_cast<int>(kMaxNodeReplacements)) return;
+  if (!can_pay(state, now, 1)) return;
   ++node.replacements;
-  ++state.provisioning;
   node.buying_successor = true;
-  effects.provision(1, node.id);
+  buy(state, effects, now, 1, node.id);
 }
 
 void on_successor(State& state, Effects& effects, Time now, Node& node, Instance instance) {
@@ -73,6 +63,7 @@ void retire_when_done(State& state, Effects& effects, Time now, Node& node) {
   node.receipt.up_seconds += seconds(now - node.ready_at);
   node.state = NodeState::absent;
   return_tasks(state, effects, now, node, {ErrorKind::lost, "its cloud takes it back", {}});
+  note_work(state, now, node);
   effects.disconnect(node.id);
   if (node.replaced.empty()) node.replaced = node.instance.id;
   release(state, effects, {node.instance.id});

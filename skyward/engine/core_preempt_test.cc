@@ -85,7 +85,7 @@ TEST_F(CorePreemptTest, TheNextMachineTakesTheRankWhenTheTaskIsDone) {
   EXPECT_EQ(effects.take<Terminate>().instances, std::vector<InstanceId>{"i-1-1"});
   effects.take_event<BootstrapStarting>();
   EXPECT_EQ(effects.take<Connect>().instance.id, "i-1-2");
-  on_terminated(state, effects, {});
+  on_terminated(state, effects, now, {});
   join(1);
   effects.take_message<wire::Configure>(NodeId{1});
   receive(1, wire::Ready{});

@@ -146,11 +146,11 @@ Completion failure_on(const Node& node, Error error) {
   return completion;
 }
 
-void assign(State& state, Effects& effects, Node& node, Task& task) {
+void assign(State& state, Effects& effects, Time now, Node& node, Task& task) {
   task.assigned = true;
   task.node = node.id;
   node.tasks.insert(task.spec.id);
-  ++node.outstanding;
+  if (node.outstanding++ == 0) node.busy_since = now;
   for_each_blob(task.spec.arguments,
                 [&](const wire::Blob& blob) { state.blobs[blob.id].holders.insert(node.id); });
 
@@ -167,9 +167,14 @@ void assign(State& state, Effects& effects, Node& node, Task& task) {
   effects.send(node.id, std::move(run));
 }
 
-void unassign(Node& node, Task& task) {
+// One task less on it.
+void take_off(Node& node, Time now) {
+  if (--node.outstanding == 0) node.worked += now - node.busy_since;
+}
+
+void unassign(Node& node, Time now, Task& task) {
   node.tasks.erase(task.spec.id);
-  --node.outstanding;
+  take_off(node, now);
   task.assigned = false;
 }
 
@@ -245,8 +250,17 @@ Node& node_at(State& state, NodeId id) {
   return state.nodes[id.value];
 }
 
+void recall_all(Effects& effects, Node& node) {
+  if (node.outstanding == 0 || std::exchange(node.recalling, true)) return;
+  effects.send(node.id, wire::RecallTasks{node.outstanding});
+}
+
 void dispatch(State& state, Effects& effects, Time now) {
   if (state.phase != Phase::running) return;
+  if (state.abandoned) {
+    fail_waiting_tasks(state, effects, *state.abandoned);
+    return;
+  }
   while (!state.queue.empty()) {
     const auto found = state.tasks.find(state.queue.front());
     if (found == state.tasks.end() || found->second.assigned) {  // cancelled while it waited
@@ -256,7 +270,7 @@ void dispatch(State& state, Effects& effects, Time now) {
     Node* node = take_node(state);
     if (node == nullptr) return;
     state.queue.pop_front();
-    assign(state, effects, *node, found->second);
+    assign(state, effects, now, *node, found->second);
     list_node(state, *node);
   }
   schedule_steal(state, now);
@@ -285,7 +299,7 @@ void on_submit(State& state, Effects& effects, Time now, TaskSpec spec) {
   }
   Node& node = node_at(state, *task.spec.node);
   if (is_open(node)) {
-    assign(state, effects, node, task);
+    assign(state, effects, now, node, task);
     list_node(state, node);
   } else if (node.state == NodeState::gone) {
     finish(
@@ -365,8 +379,9 @@ void on_task_result(State& state, Effects& effects, Time now, Node& node, wire::
   if (state.first_answer_at == Time{}) state.first_answer_at = now;
   node.receipt.busy_seconds += static_cast<double>(result.run_ns) * 1e-9;
   if (result.status != wire::TaskStatus::ok) ++node.receipt.failed;
+  node.answered_at = now;
   if (found == state.tasks.end()) {  // answered already by check_cancelled
-    --node.outstanding;
+    take_off(node, now);
   } else {
     Task& task = found->second;
     SKYWARD_CHECK(task.assigned && task.node == node.id && task.attempt == result.attempt);
@@ -379,12 +394,13 @@ void on_task_result(State& state, Effects& effects, Time now, Node& node, wire::
         if (std::ranges::find(kept, blob.id) != kept.end()) effects.retain_blob(blob);
       });
     }
-    unassign(node, task);
+    unassign(node, now, task);
     finish(state, effects, result.task, make_completion(task, node, result));
   }
   list_node(state, node, /*warm=*/true);
   dispatch(state, effects, now);
   if (!is_open(node)) retire_when_done(state, effects, now, node);
+  dismiss_when_done(state, effects, now, node);
 }
 
 void on_recalled(State& state, Effects& effects, Time now, Node& node,
@@ -394,19 +410,19 @@ void on_recalled(State& state, Effects& effects, Time now, Node& node,
   for (const TaskId id : recalled.tasks) {
     const auto found = state.tasks.find(id);
     if (found == state.tasks.end()) {
-      --node.outstanding;
+      take_off(node, now);
       continue;
     }
     Task& task = found->second;
     SKYWARD_CHECK(task.assigned && task.node == node.id);
-    unassign(node, task);
+    unassign(node, now, task);
     if (task.cancelled) {
       finish(state, effects, id,
              failure({ErrorKind::cancelled,
                       fmt::format("{} was cancelled", task.spec.function->name),
                       {}}));
-    } else if (task.spec.node && is_open(node)) {
-      assign(state, effects, node, task);  // it can run nowhere else
+    } else if (task.spec.node && is_open(node) && !state.abandoned) {
+      assign(state, effects, now, node, task);  // it can run nowhere else
     } else {
       enqueue_first(state, task);
       movable = true;
@@ -419,9 +435,10 @@ void on_recalled(State& state, Effects& effects, Time now, Node& node,
                           ? kStealDelay
                           : std::min(2 * std::max(state.steal_pause, kStealDelay), kMaxStealDelay);
   dispatch(state, effects, now);
-  if (is_open(node)) return;
+  if (is_open(node) && !state.money.draining) return;
   call_back_more(effects, node, recalled);
   retire_when_done(state, effects, now, node);
+  dismiss_when_done(state, effects, now, node);
 }
 
 void check_steal(State& state, Effects& effects, Time now) {
@@ -447,7 +464,7 @@ void node_opened(State& state, Effects& effects, Time now, Node& node) {
   pinned.swap(node.pinned);
   for (const TaskId id : pinned) {
     const auto found = state.tasks.find(id);
-    if (found != state.tasks.end()) assign(state, effects, node, found->second);
+    if (found != state.tasks.end()) assign(state, effects, now, node, found->second);
   }
   list_node(state, node);
   dispatch(state, effects, now);
@@ -456,10 +473,16 @@ void node_opened(State& state, Effects& effects, Time now, Node& node) {
 void return_tasks(State& state, Effects& effects, Time now, Node& node, const Error& why) {
   std::vector<TaskId> ids(node.tasks.begin(), node.tasks.end());
   std::ranges::sort(ids, std::greater<>());  // enqueue_first turns the order round
+  if (node.outstanding > 0) {
+    const Time since = std::max(node.busy_since, node.answered_at);
+    node.worked += since - node.busy_since;
+    node.lost += now - since;
+    node.busy_since = now;  // the rest is nothing
+  }
   for (const TaskId id : ids) {
     Task& task = state.tasks.at(id);
     retain_blobs(effects, task);
-    unassign(node, task);
+    unassign(node, now, task);
     if (task.cancelled) {
       finish(state, effects, id,
              failure_on(node,

@@ -117,7 +117,7 @@ TEST_F(CoreTaskTest, FunctionBodyGoesOncePerMachine) {
   EXPECT_FALSE(body_sent(kFirst));
   lose(0);
   effects.drop_all();  // its two tasks: one is with node 1 now, one waits
-  on_terminated(state, effects, {});
+  on_terminated(state, effects, now, {});
   on_provisioned(state, effects, now, kFirst, 1, std::vector{machine(0, 2)});
   join(0);
   effects.drop_all();
@@ -155,7 +155,7 @@ TEST_F(CoreTaskTest, PinnedTaskWaitsForItsNode) {
   effects.expect_nothing_else();
   on_cancel(state, effects, now, dropped);
   EXPECT_EQ(take_completion(dropped).error.kind, ErrorKind::cancelled);
-  on_terminated(state, effects, {});
+  on_terminated(state, effects, now, {});
   replace(1, 2);
   const auto run = effects.take_message<wire::RunTask>(kSecond);
   EXPECT_EQ(run.task, id);
@@ -167,7 +167,7 @@ TEST_F(CoreTaskTest, PinnedTaskReturnsToItsNode) {
   const TaskId id = submit_to(1, pinned_to(task(), kSecond));
   lose(1);
   effects.drop_all();
-  on_terminated(state, effects, {});
+  on_terminated(state, effects, now, {});
   replace(1, 2);
   const auto run = effects.take_message<wire::RunTask>(kSecond);
   EXPECT_EQ(run.task, id);
@@ -464,7 +464,7 @@ TEST_F(CoreTaskTest, TaskIsTriedAFewTimesOnly) {
     effects.take<Terminate>();
     effects.take<Provision>();
     effects.expect_nothing_else();
-    on_terminated(state, effects, {});
+    on_terminated(state, effects, now, {});
     replace(1 - node, static_cast<int>(attempt) + 1);
   }
   lose(node, "power cut");

@@ -40,6 +40,8 @@ class Effects {
   virtual void provision(int count, NodeId first_node) = 0;
   virtual void terminate(std::vector<InstanceId> instances) = 0;
   virtual void teardown() = 0;
+  // What the cloud says of their bills: answered by on_charges, in its turn.
+  virtual void ask_charges(std::vector<InstanceId> instances) = 0;
 
   // Makes the connection to a node's agent and greets it: answered by on_joined or on_node_lost.
   virtual void connect(NodeId node, const Instance& instance) = 0;

@@ -5,6 +5,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <future>
 #include <utility>
 
 #include "skyward/base/check.h"
@@ -69,6 +70,13 @@ void Loop::item_taken(TaskId task, std::uint32_t count) {
 
 void Loop::keep_blob(BlobId blob, bool keep) {
   loop_.post([this, blob, keep] { on_keep_blob(state_, *this, blob, keep); });
+}
+
+PoolCost Loop::cost() {
+  if (std::this_thread::get_id() == thread_.get_id()) return cost_until(state_, now());
+  std::promise<PoolCost> promise;
+  loop_.post([&] { promise.set_value(cost_until(state_, now())); });
+  return promise.get_future().get();
 }
 
 template <typename Step>
@@ -145,7 +153,17 @@ void Loop::terminate(std::vector<InstanceId> instances) {
       [this, cluster = cluster_, instances = std::move(instances)] {
         return provider_->terminate(*cluster, instances, deadline_in(kProvisionTimeout));
       },
-      [this](Time, const Status& status) { on_terminated(state_, *this, status); });
+      [this](Time now, const Status& status) { on_terminated(state_, *this, now, status); });
+}
+
+void Loop::ask_charges(std::vector<InstanceId> instances) {
+  ask_provider(
+      [this, cluster = cluster_, instances = std::move(instances)] {
+        return provider_->charges(*cluster, instances, deadline_in(kChargesTimeout));
+      },
+      [this](Time now, Result<std::vector<Charge>> charges) {
+        on_charges(state_, *this, now, std::move(charges));
+      });
 }
 
 void Loop::teardown() {

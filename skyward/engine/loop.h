@@ -53,6 +53,8 @@ class Loop final : private Effects {
   void cancel(TaskId task);
   void item_taken(TaskId task, std::uint32_t count);
   void keep_blob(BlobId blob, bool keep);
+  // Waits for the loop's answer, which comes at once.
+  PoolCost cost();
 
  private:
   // Effects.
@@ -61,6 +63,7 @@ class Loop final : private Effects {
   void provision(int count, NodeId first_node) override;
   void terminate(std::vector<InstanceId> instances) override;
   void teardown() override;
+  void ask_charges(std::vector<InstanceId> instances) override;
   void connect(NodeId node, const Instance& instance) override;
   void disconnect(NodeId node) override;
   void send(NodeId node, wire::Message message) override;

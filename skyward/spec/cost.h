@@ -1,16 +1,16 @@
 #pragma once
 
 // What a pool costs, from the launch of each machine to the moment at which the cloud confirms that
-// it is gone. Exact: whole micro-dollars, rounded up once for each machine and price; no price is
+// it is gone. Exact: whole micro-dollars, rounded up once for each machine; no price is
 // guessed. Pure: the time is an argument.
 //
-// A machine's time is split by what it was for: set-up (launch to ready), useful (tasks ran), idle,
-// and lost (all that a machine did that was taken away while it worked, when its work had to be
-// done again).
+// A machine's time is split by what it was for: set-up (launch to ready), useful (tasks ran), lost
+// (tasks ran whose work was lost with the machine, since its last answer), and idle.
 
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -75,26 +75,39 @@ struct CostNow {
 
 class CostBook {
  public:
-  explicit CostBook(BillingRules rules = {}) : rules_(rules) {}
+  explicit CostBook(BillingRules rules = {}, bool prices_change = false)
+      : rules_(rules), prices_change_(prices_change) {}
 
-  // A machine was asked for: the clock runs from here. No price: it is counted as free, and the
-  // sums say that they are not complete.
-  void on_launched(const std::string& instance, Time now, std::optional<MachinePrice> price);
-  // A spot price changed.
-  void on_price(const std::string& instance, Time now, MicroDollars hourly);
+  // Machines for this node and those after it were asked for: each may cost from now on.
+  void on_asked(int node, Time now, int count, std::optional<MachinePrice> price);
+  // ... and were had, or not: the time at which they were asked for, `now` if they were not.
+  Time on_answered(int node, Time now);
+
+  // A machine whose clock runs from here. No price: it is counted as free, and the sums say that
+  // they are not complete.
+  void on_launched(const std::string& instance, int node, Time now,
+                   std::optional<MachinePrice> price);
   void on_ready(const std::string& instance, Time now);
-  // So many tasks run on it from now on.
-  void on_tasks(const std::string& instance, Time now, int running);
-  // Its tasks must run again elsewhere: what it did since it was ready is lost.
-  void on_preempted(const std::string& instance);
-  // The cloud says that it is gone: the clock stops.
+  // For so long tasks ran on it, in all; for so long more, work was done that was lost with it.
+  void on_work(const std::string& instance, Duration useful, Duration lost);
+  // It is seen to be gone: the clock stops.
   void on_gone(const std::string& instance, Time now);
+  // The cloud's own word wins over what is seen from here. Prices are known up to now.
+  void on_charges(std::span<const Charge> charges, Time now);
 
+  // Some machine has a price that is not nothing.
+  bool costs_anything() const { return costs_anything_; }
   CostNow now(Time now) const;
   CostSplit split(Time now) const;
-  // When the sum will have reached `limit` if nothing changes, earliest `now`; kNever if it will
-  // not.
-  Time reaches(MicroDollars limit, Time now) const;
+  std::map<int, MicroDollars> by_node(Time now) const;
+  MicroDollars highest_hourly() const { return highest_hourly_; }
+  int machines(bool spot) const;  // that there were
+  // Those whose end the cloud has not told.
+  std::vector<std::string> open_bills() const;
+
+  // The last moment at which the sum is at most `limit` if nothing changes but prices, for the
+  // worst: a spot machine's up to the price on demand. Not before `now`; kNever: no such moment.
+  Time lasts_until(MicroDollars limit, Time now) const;
 
  private:
   struct Segment {
@@ -102,24 +115,42 @@ class CostBook {
     MicroDollars hourly = 0;
   };
   struct Machine {
-    std::vector<Segment> prices;
-    std::optional<MicroDollars> on_demand;
+    std::vector<Segment> prices{};
+    std::optional<MicroDollars> on_demand{};
     bool spot = false;
     bool priced = false;
-    bool preempted = false;
+    bool began_told = false;
+    bool ended_told = false;
+    int node = 0;
     Time launched{};
     std::optional<Time> ready{};
     std::optional<Time> gone{};
-    int running = 0;
-    Time running_since{};
-    Duration busy{};
+    Duration useful{};
+    Duration lost{};
+  };
+  struct Request {
+    Machine machine;  // one of them
+    int count = 1;
   };
 
+  static Machine make(int node, Time now, const std::optional<MachinePrice>& price);
+  void set_gone(Machine& machine, Time at);
+  void set_price(Machine& machine, Time at, MicroDollars hourly);
   Duration billed(const Machine& machine, Time now) const;
-  MicroDollars cost(const Machine& machine, Time now) const;
+  MicroDollars cost(const Machine& machine, Time now, bool worst = false) const;
 
   BillingRules rules_;
+  bool prices_change_;
+  bool costs_anything_ = false;
+  Time known_until_{};  // prices
+  MicroDollars hourly_ = 0;
+  MicroDollars highest_hourly_ = 0;
   std::map<std::string, Machine> machines_;
+  std::map<int, Request> requests_;  // not answered yet
 };
+
+// Amounts in whole `unit`s that add up to the whole number of units of their sum: what is shown of
+// a sum and its parts.
+std::vector<MicroDollars> round_parts(std::span<const MicroDollars> parts, MicroDollars unit);
 
 }  // namespace skyward

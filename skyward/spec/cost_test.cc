@@ -27,7 +27,7 @@ MachinePrice plain_price(double dollars) {
 TEST(Cost, FromLaunchToTheEndByTheSecond) {
   CostBook book;
   EXPECT_EQ(book.now(kStart).total, 0);
-  book.on_launched("a", kStart, plain_price(3.6));  // a tenth of a cent a second
+  book.on_launched("a", 0, kStart, plain_price(3.6));  // a tenth of a cent a second
   book.on_ready("a", kStart + 2min);
   EXPECT_EQ(book.now(kStart + 10min).total, 600'000);
   EXPECT_EQ(book.now(kStart + 10min + 1ms).total, 601'000) << "a begun second counts";
@@ -41,20 +41,21 @@ TEST(Cost, FromLaunchToTheEndByTheSecond) {
 
 TEST(Cost, MinimumAndQuantumOfACloud) {
   CostBook seconds;
-  seconds.on_launched("a", kStart, plain_price(3.6));
+  seconds.on_launched("a", 0, kStart, plain_price(3.6));
   seconds.on_gone("a", kStart + 1s);
   EXPECT_EQ(seconds.now(kStart + 1h).total, 60'000) << "a minute at least";
   CostBook tens({.quantum = 10min, .minimum = 10min});
-  tens.on_launched("a", kStart, plain_price(3.6));
+  tens.on_launched("a", 0, kStart, plain_price(3.6));
   tens.on_gone("a", kStart + 10min + 1s);
   EXPECT_EQ(tens.now(kStart + 1h).total, 1'200'000);
 }
 
 TEST(Cost, SpotPricesChangeAndAreComparedWithOnDemand) {
   CostBook book;
-  book.on_launched("a", kStart, spot_price(0.36, 3.6));
-  book.on_launched("b", kStart, plain_price(3.6));
-  book.on_price("a", kStart + 10min, to_micro_dollars(0.72));
+  book.on_launched("a", 0, kStart, spot_price(0.36, 3.6));
+  book.on_launched("b", 0, kStart, plain_price(3.6));
+  const std::vector<Charge> step = {{.instance = "a", .hourly = 0.72, .since = 1min}};
+  book.on_charges(step, kStart + 11min);
   const CostNow now = book.now(kStart + 20min);
   EXPECT_EQ(now.total, 60'000 + 120'000 + 1'200'000);
   EXPECT_EQ(now.on_demand, 2'400'000);
@@ -65,44 +66,81 @@ TEST(Cost, SpotPricesChangeAndAreComparedWithOnDemand) {
 
 TEST(Cost, AnUnknownPriceIsSaidToBeSo) {
   CostBook book;
-  book.on_launched("a", kStart, std::nullopt);
+  book.on_launched("a", 0, kStart, std::nullopt);
   EXPECT_FALSE(book.now(kStart + 1h).complete);
   EXPECT_EQ(book.now(kStart + 1h).total, 0);
 }
 
 TEST(Cost, TheReceiptSplitsAndAddsUp) {
   CostBook book;
-  book.on_launched("a", kStart, plain_price(3.6));
+  book.on_launched("a", 0, kStart, plain_price(3.6));
   book.on_ready("a", kStart + 100s);
-  book.on_tasks("a", kStart + 100s, 2);
-  book.on_tasks("a", kStart + 150s, 1);
-  book.on_tasks("a", kStart + 400s, 0);
+  book.on_work("a", 300s, {});
   book.on_gone("a", kStart + 1000s);
-  book.on_launched("lost", kStart, plain_price(3.6));
+  book.on_launched("lost", 1, kStart, plain_price(3.6));
   book.on_ready("lost", kStart + 100s);
-  book.on_tasks("lost", kStart + 100s, 1);
-  book.on_preempted("lost");
+  book.on_work("lost", 50s, 150s);
   book.on_gone("lost", kStart + 300s);
-  book.on_launched("never ready", kStart, plain_price(3.6));
+  book.on_launched("never ready", 1, kStart, plain_price(3.6));
   book.on_gone("never ready", kStart + 100s);
   const CostSplit split = book.split(kStart + 2h);
   EXPECT_EQ(split, (CostSplit{.total = 1'400'000,
                               .setup = 100'000 + 100'000 + 100'000,
-                              .useful = 300'000,
+                              .useful = 300'000 + 50'000,
                               .idle = 600'000,
-                              .lost = 200'000}));
+                              .lost = 150'000}));
+  EXPECT_EQ(book.by_node(kStart + 2h), (std::map<int, MicroDollars>{{0, 1'000'000}, {1, 400'000}}));
+  EXPECT_EQ(book.machines(false), 3);
+  EXPECT_EQ(book.highest_hourly(), 3 * 3'600'000);
 }
 
-TEST(Cost, TellsWhenABudgetIsReached) {
+TEST(Cost, TheCloudsWordWins) {
   CostBook book;
-  EXPECT_EQ(book.reaches(1, kStart), kNever);
-  book.on_launched("a", kStart, plain_price(3.6));
-  const Time at = book.reaches(to_micro_dollars(1), kStart + 1min);
-  EXPECT_GE(book.now(at).total, to_micro_dollars(1));
-  EXPECT_LT(book.now(at - 1s).total, to_micro_dollars(1));
-  EXPECT_EQ(book.reaches(1000, kStart + 1min), kStart + 1min) << "it is reached already";
+  book.on_launched("a", 0, kStart, plain_price(3.6));
+  const Time now = kStart + 10min;
+  // It began later than it was asked for, cost more after a while, and ended before we saw it.
+  const std::vector<Charge> told = {
+      {.instance = "a", .hourly = 3.6, .since = 9min, .began = 9min},
+      {.instance = "a", .hourly = 7.2, .since = 5min},
+      {.instance = "nobody's", .hourly = 100},
+  };
+  book.on_charges(told, now);
+  EXPECT_EQ(book.now(now).total, 4 * 60'000 + 5 * 120'000);
+  EXPECT_EQ(book.now(now).hourly, 7'200'000);
+  book.on_charges(told, now) /* the same again */;
+  EXPECT_EQ(book.now(now).total, 4 * 60'000 + 5 * 120'000);
+  EXPECT_EQ(book.open_bills(), (std::vector<std::string>{"a"}));
+  book.on_charges(std::vector<Charge>{{.instance = "a", .ended = 1min}}, now);
+  book.on_gone("a", now + 1min);
+  EXPECT_EQ(book.now(now + 1h).total, 4 * 60'000 + 4 * 120'000);
+  EXPECT_EQ(book.now(now + 1h).hourly, 0);
+  EXPECT_TRUE(book.open_bills().empty());
+}
+
+TEST(Cost, TellsHowLongABudgetLasts) {
+  CostBook book;
+  EXPECT_EQ(book.lasts_until(1, kStart), kNever);
+  book.on_launched("a", 0, kStart, plain_price(3.6));
+  const Time at = book.lasts_until(to_micro_dollars(1), kStart + 1min);
+  EXPECT_NEAR(seconds(at - kStart), 1000, 0.01);
+  EXPECT_LE(book.now(at).total, to_micro_dollars(1));
+  EXPECT_GT(book.now(at + 1s).total, to_micro_dollars(1));
+  EXPECT_EQ(book.lasts_until(1000, kStart + 1min), kStart + 1min) << "it is spent already";
+  book.on_asked(1, kStart, 2, plain_price(3.6));
+  EXPECT_NEAR(seconds(book.lasts_until(to_micro_dollars(1), kStart) - kStart), 333, 0.01)
+      << "what is asked for may cost already; seconds are begun whole";
+  EXPECT_EQ(book.on_answered(1, kStart + 5s), kStart);
+  EXPECT_EQ(book.on_answered(1, kStart + 5s), kStart + 5s) << "nothing was asked";
   book.on_gone("a", kStart + 2min);
-  EXPECT_EQ(book.reaches(to_micro_dollars(1), kStart + 2min), kNever);
+  EXPECT_EQ(book.lasts_until(to_micro_dollars(1), kStart + 2min), kNever);
+}
+
+TEST(Cost, ShownPartsAddUp) {
+  EXPECT_EQ(round_parts(std::vector<MicroDollars>{150, 150, 150}, 100),
+            (std::vector<MicroDollars>{2, 2, 1}));
+  EXPECT_EQ(round_parts(std::vector<MicroDollars>{199, 1, 0}, 100),
+            (std::vector<MicroDollars>{2, 0, 0}));
+  EXPECT_TRUE(round_parts({}, 100).empty());
 }
 
 // Ten thousand pools with machines that come, change price and go; the bill of a cloud that counts
@@ -121,13 +159,13 @@ TEST(Cost, AgreesWithABillThatIsCountedSecondBySecond) {
       const int launched = draw(100);
       const int lived = 1 + draw(400);
       double price = 0.001 + draw(40'000) * 1e-3;
-      book.on_launched(name, kStart + std::chrono::seconds(launched), plain_price(price));
+      book.on_launched(name, 0, kStart + std::chrono::seconds(launched), plain_price(price));
       if (draw(2) == 0) book.on_ready(name, kStart + std::chrono::seconds(launched + lived / 2));
       for (int second = 0; second < std::max(lived, 60); ++second) {
         if (second > 0 && second < lived && draw(100) == 0) {
           price = 0.001 + draw(40'000) * 1e-3;
-          book.on_price(name, kStart + std::chrono::seconds(launched + second),
-                        to_micro_dollars(price));
+          const std::vector<Charge> step = {{.instance = name, .hourly = price}};
+          book.on_charges(step, kStart + std::chrono::seconds(launched + second));
         }
         bill += price / 3600;
       }

@@ -28,6 +28,7 @@ constexpr std::array<std::string_view, std::variant_size_v<Event>> kNames = {
     "InstancePreempted",
     "InstanceReplaced",
     "CostUpdate",
+    "BudgetWarning",
     "CostFinal",
     "PoolStopped",
     "Error",

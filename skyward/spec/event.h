@@ -138,13 +138,27 @@ struct CostUpdate {
   int ondemand_count = 0;
   bool operator==(const CostUpdate&) const = default;
 };
+// Money is getting short: in so many seconds a pool that has a budget begins no more tasks, and
+// soon after that it stops.
+struct BudgetWarning {
+  double spent = 0;        // dollars
+  double budget = 0;       // dollars
+  double hourly_rate = 0;  // dollars an hour
+  double seconds_left = 0;
+  bool operator==(const BudgetWarning&) const = default;
+};
+// The bill, once the last machine is gone. The four parts add up to the total.
 struct CostFinal {
-  double total_cost = 0;
+  double total_cost = 0;  // dollars
   double total_seconds = 0;
-  double hourly_rate = 0;
-  int spot_count = 0;
+  double hourly_rate = 0;  // at most, at a time
+  int spot_count = 0;      // machines that there were
   int ondemand_count = 0;
   double savings_vs_ondemand = 0;
+  double setup_cost = 0;   // from launch to ready
+  double useful_cost = 0;  // while tasks ran
+  double idle_cost = 0;
+  double lost_cost = 0;  // work that was lost with its machine
   bool operator==(const CostFinal&) const = default;
 };
 // What one node did, for the receipt at the end.
@@ -155,6 +169,7 @@ struct NodeReceipt {
   std::uint64_t failed = 0;
   double busy_seconds = 0;  // time inside the user's functions, over all slots
   double up_seconds = 0;    // from ready to the end
+  double cost = 0;          // dollars, of all machines that stood there
   bool operator==(const NodeReceipt&) const = default;
 };
 // The last event of a pool: what ran where, how long.
@@ -178,9 +193,8 @@ using Event =
                  InstanceProvisioned, ProvisioningCompleted, BootstrapStarting, BootstrapProgress,
                  BootstrapCompleted, TaskPoolInitCompleted, ClusterSetupCompleted, Metrics, LogLine,
                  PoolStopping, InstanceStopping, InstancePreempted, InstanceReplaced, CostUpdate,
-                 CostFinal, PoolStopped, ErrorEvent>;
+                 BudgetWarning, CostFinal, PoolStopped, ErrorEvent>;
 
-// The class name that users see: "LogLine", "Error".
-std::string_view event_name(const Event& event);
+std::string_view event_name(const Event& event);  // as users see it: "LogLine", "Error"
 
 }  // namespace skyward

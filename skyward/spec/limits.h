@@ -103,6 +103,23 @@ inline constexpr Duration kPreemptionGrace = 30s;
 // No cloud announces it longer than some minutes before; a wrong clock may seem to.
 inline constexpr std::uint64_t kMaxNoticeMs = 3'600'000;
 
+// ---- Money
+
+// A pool whose money runs out lets its tasks finish for so long at least, and for as long as they
+// take on average.
+inline constexpr Duration kBudgetDrain = 30s;
+// From the decision to give the machines back to the end of what they cost: agents end in order,
+// then the cloud is asked, three times if it must be.
+inline constexpr Duration kBudgetStop = kCloseTimeout + 30s;
+// A verb of the provider that is under way delays that.
+inline constexpr Duration kBudgetVerb = 10s;
+// How often the rest is worked out anew: tasks become longer, prices change.
+inline constexpr Duration kBudgetLook = 10s;
+// A cloud that does not tell its bills in this time is asked later.
+inline constexpr Duration kChargesTimeout = 20s;
+// Costs are told no more often than this.
+inline constexpr Duration kCostUpdateInterval = 1s;
+
 // ---- Memory of the driver
 
 // Idle segments kept for the next big argument.

@@ -39,6 +39,9 @@ Status check_silence(const PoolSpec& spec) {
   return {};
 }
 
+// Beyond it, whole micro-dollars would not be exact.
+constexpr double kMostDollars = 1e9;
+
 // What each machine must have, and what it may cost.
 Status check_machine(const PoolSpec& spec) {
   if (spec.accelerator) {
@@ -58,10 +61,15 @@ Status check_machine(const PoolSpec& spec) {
                 fmt::format("architecture=\"{}\" is not known", spec.architecture),
                 "choose \"x86_64\" or \"arm64\", or leave it out for the cheaper one");
   }
-  if (spec.max_hourly_cost && !(*spec.max_hourly_cost > 0)) {
+  if (spec.max_hourly_cost &&
+      !(*spec.max_hourly_cost > 0 && *spec.max_hourly_cost < kMostDollars)) {
     return fail(ErrorKind::invalid,
                 fmt::format("max_hourly_cost={:g} is no amount", *spec.max_hourly_cost),
                 "give dollars an hour for all machines together, or leave it out");
+  }
+  if (spec.budget && !(*spec.budget > 0 && *spec.budget < kMostDollars)) {
+    return fail(ErrorKind::invalid, fmt::format("budget={:g} is no amount", *spec.budget),
+                "give dollars for all machines over the whole life of the pool, or leave it out");
   }
   if (Status status = validate(spec.spot); !status) return status;
   return validate(spec.volumes);

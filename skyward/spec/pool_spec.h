@@ -75,6 +75,7 @@ struct PoolSpec {
   std::string machine{};       // the provider's name of the type; empty: chosen by the above
   Spot spot{};
   std::optional<double> max_hourly_cost{};  // dollars an hour, of all machines together
+  std::optional<double> budget{};           // dollars, for the whole life of the pool
   std::vector<Volume> volumes{};
   int concurrency = 1;                       // slots per worker
   Duration timeout{};                        // lifetime of the pool's machines

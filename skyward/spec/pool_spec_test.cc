@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "skyward/spec/limits.h"
 
 namespace skyward {
@@ -108,6 +110,11 @@ TEST(PoolSpec, WhatEachMachineMustHave) {
   spec = good();
   spec.max_hourly_cost = 0;
   EXPECT_EQ(refusal(spec), "max_hourly_cost=0 is no amount");
+  spec = good();
+  spec.budget = -5;
+  EXPECT_EQ(refusal(spec), "budget=-5 is no amount");
+  spec.budget = std::nan("");
+  EXPECT_EQ(refusal(spec), "budget=nan is no amount");
   spec = good();
   spec.spot = Spot::Percent(2);
   EXPECT_EQ(refusal(spec), "spot=2 is no share: allowed is 0 to 1");

@@ -1,0 +1,45 @@
+#pragma once
+
+// What the simulated cloud wants to be paid: kept and added up in another way than the engine does
+// (skyward/spec/cost.h), by walking through each machine's life in small steps.
+
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "skyward/base/time.h"
+#include "skyward/spec/cost.h"
+#include "skyward/spec/id.h"
+
+namespace skyward::sim {
+
+class Bill {
+ public:
+  explicit Bill(BillingRules rules) : rules_(rules) {}
+
+  void begin(const InstanceId& id, Time now, double hourly);
+  void set_price(const InstanceId& id, Time now, double hourly);
+  // The first end counts.
+  void end(const InstanceId& id, Time now);
+  bool ended(const InstanceId& id) const { return lives_.at(id).ended.has_value(); }
+
+  // What it says when it is asked.
+  void tell(const InstanceId& id, Time now, std::vector<Charge>& charges) const;
+  // Of all machines, which have ended.
+  double dollars() const;
+
+ private:
+  struct Life {
+    Time began{};
+    std::optional<Time> ended{};
+    std::vector<std::pair<Time, double>> prices{};
+  };
+
+  double dollars_of(const Life& life) const;
+
+  BillingRules rules_;
+  std::map<InstanceId, Life> lives_;
+};
+
+}  // namespace skyward::sim

@@ -1,0 +1,335 @@
+// What pools cost, to the micro-dollar, and how they end when the money does. A machine costs a
+// tenth of a cent a second.
+
+#include "skyward/engine/core_fixture.h"
+
+namespace skyward::engine {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr double kHourly = 3.6;
+
+class MoneyTest : public CoreTest {
+ protected:
+  // Up to the request for machines, which is when the clock begins to run.
+  void ask(int nodes, std::optional<double> budget, Duration charges_interval = {}) {
+    make({.nodes = nodes});
+    state.spec.budget = budget;
+    state.spec.spot.kind = SpotKind::never;
+    state.options.charges_interval = charges_interval;
+    on_open(state, effects, now);
+    offer({.instance_type = "big", .price_on_demand = kHourly});
+    on_prepared(state, effects, now, Cluster{.id = "cloud-1"});
+    effects.drop_all();
+    asked = now;
+  }
+  void offer(const Offer& offer) { on_offers(state, effects, now, std::vector{offer}); }
+
+  // ... and on to a running pool, all at the same moment.
+  void open(int nodes, std::optional<double> budget, Duration charges_interval = {}) {
+    ask(nodes, budget, charges_interval);
+    buy(nodes);
+    for (int i = 0; i < nodes; ++i) ready(static_cast<std::uint32_t>(i));
+    effects.drop_all();
+    ASSERT_EQ(state.phase, Phase::running);
+  }
+  void buy(int nodes, const Instance& like = {}) {
+    std::vector<Instance> machines;
+    for (int i = 0; i < nodes; ++i) {
+      Instance one = like;
+      one.id = machine(static_cast<std::uint32_t>(i)).id;
+      machines.push_back(std::move(one));
+    }
+    on_provisioned(state, effects, now, NodeId{0}, nodes, machines);
+  }
+  void ready(std::uint32_t node) {
+    join(node);
+    receive(node, wire::Ready{});
+  }
+
+  // Time passes, and all nodes are well, until then.
+  void live_until(Duration since_asked) {
+    const Time end = asked + since_asked;
+    while (next_deadline(state) < end) advance_alive();
+    now = end;
+    for (const Node& node : state.nodes) {
+      if (node.state == NodeState::ready) receive(node.id.value, wire::Heartbeat{});
+    }
+    on_timer(state, effects, now);
+  }
+
+  CostFinal close() {
+    on_close(state, effects, now);
+    for (std::uint32_t i = 0; i < state.nodes.size(); ++i) {
+      if (state.nodes[i].state == NodeState::draining) lose(i);
+    }
+    return finish();
+  }
+  // Everything is given back this very moment.
+  CostFinal finish() {
+    while (!state.terminating.empty()) on_terminated(state, effects, now, {});
+    EXPECT_EQ(state.phase, Phase::removing);
+    effects.drop_all();
+    on_torn_down(state, effects, now, {});
+    CostFinal bill = effects.take_event<CostFinal>();
+    stopped = effects.take_event<PoolStopped>();
+    effects.drop_all();
+    return bill;
+  }
+
+  Time asked{};
+  PoolStopped stopped;
+};
+
+TEST_F(MoneyTest, TheBillRunsFromTheRequestToTheConfirmedEndAndIsSplit) {
+  ask(2, std::nullopt);
+  now += 10s;
+  buy(2);
+  now += 90s;
+  ready(0);
+  ready(1);
+  effects.drop_all();
+  const TaskId task = submit_to(0);
+  now += 200s;
+  answer(0, task);
+  take_completion(task);
+  now += 100s;
+  on_close(state, effects, now);
+  lose(0);
+  lose(1);
+  now += 20s;  // until the cloud confirms
+  const CostFinal bill = finish();
+  EXPECT_DOUBLE_EQ(bill.total_cost, 0.84);
+  EXPECT_DOUBLE_EQ(bill.total_seconds, 420);
+  EXPECT_DOUBLE_EQ(bill.setup_cost, 0.2);
+  EXPECT_DOUBLE_EQ(bill.useful_cost, 0.2);
+  EXPECT_DOUBLE_EQ(bill.idle_cost, 0.44);
+  EXPECT_DOUBLE_EQ(bill.lost_cost, 0);
+  EXPECT_EQ(bill.ondemand_count, 2);
+  EXPECT_DOUBLE_EQ(bill.hourly_rate, 7.2);
+  EXPECT_DOUBLE_EQ(stopped.nodes.at(0).cost, 0.42);
+  EXPECT_DOUBLE_EQ(stopped.nodes.at(1).cost, 0.42);
+}
+
+TEST_F(MoneyTest, WorkThatIsLostWithItsMachineIsSaidToBeSo) {
+  open(1, std::nullopt);
+  const TaskId first = submit_to(0);
+  now += 100s;
+  answer(0, first);
+  take_completion(first);
+  const TaskId second = submit_to(0);
+  now += 60s;
+  lose(0);
+  effects.drop_all();
+  on_terminated(state, effects, now, {});
+  replace(0, 2);
+  effects.take_message<wire::RunTask>(NodeId{0});
+  now += 60s;
+  answer(0, second);
+  take_completion(second);
+  const CostFinal bill = close();
+  EXPECT_DOUBLE_EQ(bill.total_cost, 0.22);
+  EXPECT_DOUBLE_EQ(bill.useful_cost, 0.16);
+  EXPECT_DOUBLE_EQ(bill.lost_cost, 0.06);
+  EXPECT_DOUBLE_EQ(stopped.nodes.at(0).cost, 0.22) << "of both machines";
+}
+
+TEST_F(MoneyTest, WhatCostsNothingIsNotSpokenOf) {
+  open_to_running();
+  receive(0, wire::MetricsSample{});
+  effects.take_event<Metrics>();
+  on_close(state, effects, now);
+  lose(0);
+  effects.drop_all();
+  on_terminated(state, effects, now, {});
+  effects.take<Teardown>();
+  on_torn_down(state, effects, now, {});
+  effects.take_event<PoolStopped>();
+  effects.drop_all();
+}
+
+TEST_F(MoneyTest, CostsAreToldWithMetricsAndAtMostOnceASecond) {
+  open(1, std::nullopt);
+  now += 100s;
+  receive(0, wire::MetricsSample{});
+  effects.take_event<Metrics>();
+  const auto update = effects.take_event<CostUpdate>();
+  EXPECT_DOUBLE_EQ(update.accumulated_cost, 0.1);
+  EXPECT_DOUBLE_EQ(update.hourly_rate, kHourly);
+  EXPECT_EQ(update.ondemand_count, 1);
+  receive(0, wire::MetricsSample{});
+  effects.take_event<Metrics>();
+  close();
+}
+
+TEST_F(MoneyTest, ABudgetNeedsAPrice) {
+  make();
+  state.spec.budget = 5;
+  on_open(state, effects, now);
+  effects.drop_all();
+  offer({.instance_type = "big"});
+  effects.drop_events();
+  effects.take<Teardown>();
+  on_torn_down(state, effects, now, {});
+  effects.drop_events();
+  const Status opened = effects.take<Opened>().status;
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.error().kind, ErrorKind::invalid);
+  EXPECT_THAT(opened.error().message, testing::HasSubstr("does not tell what its machines cost"));
+  effects.take<Closed>();
+}
+
+TEST_F(MoneyTest, ABudgetThatPaysForNothingIsRefusedBeforeAnythingIsBought) {
+  make({.nodes = 2});
+  state.spec.budget = 0.10;
+  on_open(state, effects, now);
+  effects.drop_all();
+  offer({.instance_type = "big", .price_on_demand = kHourly});
+  effects.drop_events();
+  effects.take<Teardown>();
+  on_torn_down(state, effects, now, {});
+  effects.drop_events();
+  const Status opened = effects.take<Opened>().status;
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.error().kind, ErrorKind::over_budget);
+  EXPECT_THAT(opened.error().message, testing::HasSubstr("budget=$0.10 does not pay for"));
+  effects.take<Closed>();
+}
+
+TEST_F(MoneyTest, BeforeTheBudgetIsSpentNothingIsBegunAndWhatRunsMayFinish) {
+  open(2, 2.0);  // 1000 s
+  live_until(740s);
+  effects.expect_nothing_else();
+  live_until(810s);
+  const auto warning = effects.take_event<BudgetWarning>();
+  EXPECT_DOUBLE_EQ(warning.budget, 2.0);
+  EXPECT_GE(warning.spent, 1.6);
+  EXPECT_NEAR(warning.seconds_left, 125, 10);
+  live_until(925s);
+  const TaskId runs = submit_to(0);
+  effects.expect_nothing_else();
+
+  live_until(931s);
+  const auto told = effects.take_event<ErrorEvent>();
+  EXPECT_THAT(told.message, testing::HasSubstr("the pool's budget of $2.00 is spent"));
+  EXPECT_EQ(effects.take_message<wire::RecallTasks>(NodeId{0}).count, 1U);
+  EXPECT_EQ(effects.take<Disconnect>().node, NodeId{1});
+  effects.take_event<InstanceStopping>();
+  EXPECT_EQ(effects.take<Terminate>().instances, (std::vector<InstanceId>{"i-1-1"}));
+  const TaskId late = submit();
+  const Completion refused = take_completion(late);
+  EXPECT_EQ(refused.error.kind, ErrorKind::over_budget);
+  EXPECT_THAT(refused.error.hint, testing::HasSubstr("larger budget="));
+
+  live_until(945s);
+  receive(0, wire::Recalled{});
+  effects.expect_nothing_else();
+  answer(0, runs);
+  EXPECT_EQ(take_completion(runs).status, Completion::Status::ok);
+  EXPECT_EQ(effects.take<Disconnect>().node, NodeId{0});
+  const CostFinal bill = finish();
+  EXPECT_LE(bill.total_cost, 2.0);
+  EXPECT_GE(bill.total_cost, 1.85);
+}
+
+TEST_F(MoneyTest, WhatStillRunsAtTheEndOfTheBudgetEndsWithIt) {
+  open(1, 1.0);
+  const TaskId endless = submit_to(0);
+  live_until(935s);
+  effects.drop_all();
+  receive(0, wire::Recalled{});
+  live_until(965s);
+  effects.take_event<PoolStopping>();
+  EXPECT_EQ(take_completion(endless).error.kind, ErrorKind::over_budget);
+  effects.take_event<InstanceStopping>();
+  effects.take_message<wire::Shutdown>(NodeId{0});
+  live_until(975s);  // it does not answer
+  effects.take<Disconnect>();
+  effects.take<Terminate>();
+  now += 20s;
+  EXPECT_LE(finish().total_cost, 1.0);
+}
+
+TEST_F(MoneyTest, TheLastMoneyBuysNoOtherMachine) {
+  open(1, 1.0);
+  live_until(900s);
+  effects.drop_all();
+  const TaskId task = submit_to(0);
+  lose(0);
+  effects.drop_events();
+  effects.take<Terminate>();
+  const Completion failed = take_completion(task);
+  EXPECT_EQ(failed.error.kind, ErrorKind::over_budget);
+  EXPECT_THAT(failed.error.message, testing::HasSubstr("does not pay for another machine"));
+  on_terminated(state, effects, now, {});
+  EXPECT_LE(close().total_cost, 1.0);
+}
+
+TEST_F(MoneyTest, AQuantumThatIsBegunMustBePaidFor) {
+  make();
+  state.options.billing = {.quantum = 10min, .minimum = 10min};
+  state.spec.budget = 1.3;  // two tens of minutes
+  on_open(state, effects, now);
+  offer({.instance_type = "big", .price_on_demand = kHourly});
+  on_prepared(state, effects, now, Cluster{.id = "cloud-1"});
+  asked = now;
+  buy(1);
+  ready(0);
+  live_until(1125s);
+  effects.drop_all();
+  EXPECT_FALSE(state.money.draining);
+  live_until(1135s);  // 20 minutes less 70 seconds
+  effects.drop_all();
+  EXPECT_EQ(state.terminating.size(), 1U) << "idle: it goes at once";
+  EXPECT_DOUBLE_EQ(finish().total_cost, 1.2);
+}
+
+TEST_F(MoneyTest, TheCloudIsAskedAndItsWordCounts) {
+  open(1, std::nullopt, 60s);
+  live_until(60s);
+  EXPECT_EQ(effects.take<AskCharges>().instances, (std::vector<InstanceId>{"i-0-1"}));
+  on_charges(state, effects, now,
+             std::vector<Charge>{{.instance = "i-0-1", .began = 50s},
+                                 {.instance = "i-0-1", .hourly = 2 * kHourly, .since = 10s}});
+  live_until(70s);
+  EXPECT_EQ(state.money.book.now(now).total, 40'000 + 2 * 20'000);
+  on_close(state, effects, now);
+  lose(0);
+  now += 50s;
+  effects.drop_all();
+  on_terminated(state, effects, now, {});
+  EXPECT_EQ(effects.take<AskCharges>().instances, (std::vector<InstanceId>{"i-0-1"}))
+      << "once more, before the end";
+  effects.take<Teardown>();
+  on_charges(state, effects, now, std::vector<Charge>{{.instance = "i-0-1", .ended = 40s}});
+  on_torn_down(state, effects, now, {});
+  EXPECT_DOUBLE_EQ(effects.take_event<CostFinal>().total_cost, 0.04 + 2 * 0.03);
+  effects.drop_all();
+}
+
+TEST_F(MoneyTest, ASpotPriceIsExpectedToRiseUntilTheCloudSaysOtherwise) {
+  make();
+  state.options.charges_interval = 100s;
+  state.spec.budget = 1.0;
+  on_open(state, effects, now);
+  offer({.instance_type = "big", .price_on_demand = 7.2, .price_spot = kHourly});
+  on_prepared(state, effects, now, Cluster{.id = "cloud-1"});
+  asked = now;
+  buy(1, {.spot = true});
+  ready(0);
+  effects.drop_all();
+  // A tenth of a cent a second until now, twice that from now on.
+  const auto lasts = [&] { return state.money.book.lasts_until(1'000'000, now) - now; };
+  EXPECT_EQ(std::chrono::round<std::chrono::seconds>(lasts()), 500s);
+  live_until(100s);
+  effects.take<AskCharges>();
+  EXPECT_EQ(std::chrono::round<std::chrono::seconds>(lasts()), 400s);
+  on_charges(state, effects, now, std::vector<Charge>{{.instance = "i-0-1", .hourly = kHourly}});
+  EXPECT_EQ(std::chrono::round<std::chrono::seconds>(lasts()), 450s);
+  effects.drop_all();
+  close();
+}
+
+}  // namespace
+}  // namespace skyward::engine
