@@ -41,6 +41,8 @@ constexpr Duration kUnclaimed = 900s;
 // A machine lives so much longer than its pool may: boot and teardown.
 constexpr Duration kBootGrace = 900s;
 constexpr Duration kKeyTimeout = 10s;
+// Spot prices move a few times a day.
+constexpr Duration kPriceInterval = 300s;
 constexpr Duration kCleanUpTime = 120s;
 // Offers of so many types get their spot prices: the cheapest on demand.
 constexpr std::size_t kMostSpotTypes = 100;
@@ -70,7 +72,8 @@ class AwsProvider final : public Provider {
             .root = true,
             .stop_ends_billing = true,
             .preemption = "ec2",
-            .greet_timeout = kGreetTimeout};
+            .greet_timeout = kGreetTimeout,
+            .charges_interval = kPriceInterval};
   }
 
   Status check(const PoolSpec& spec) override;
@@ -84,6 +87,8 @@ class AwsProvider final : public Provider {
   Status terminate(const Cluster& cluster, const std::vector<std::string>& ids,
                    Time deadline) override;
   Status teardown(const Cluster& cluster, Time deadline) override;
+  Result<std::vector<Charge>> charges(const Cluster& cluster, const std::vector<std::string>& ids,
+                                      Time deadline) override;
   Connection connection(const Cluster& cluster, const Instance& instance) override;
   Bootstrap bootstrap(const Cluster& cluster, const Instance& instance) override;
   Error explain(const Instance& instance, Error error) override;
@@ -102,6 +107,7 @@ class AwsProvider final : public Provider {
     PoolDirectory directory{};
     int launches = 0;
     std::map<std::string, std::string> known_hosts{};  // instance → file
+    std::map<std::string, Placement> spot_machines{};  // by instance
   };
 
   Result<std::vector<Offer>> offers_in(Client& client, const PoolSpec& spec, Time deadline);
@@ -475,7 +481,41 @@ Result<std::vector<Instance>> AwsProvider::provision(const Cluster& cluster, int
   plan.pinned_zone = machines->front().place.zone;
   for (const Launched& machine : *machines) {
     plan.known_hosts[machine.instance.id] = known_hosts;
+    if (machine.instance.spot) plan.spot_machines[machine.instance.id] = machine.place;
     out.push_back(to_instance(machine));
+  }
+  return out;
+}
+
+// One request for all machines; none where all are on demand, whose price stays.
+Result<std::vector<Charge>> AwsProvider::charges(const Cluster& cluster,
+                                                 const std::vector<std::string>& ids,
+                                                 Time deadline) {
+  const auto plan = plans_.find(cluster.id);
+  if (plan == plans_.end()) return std::vector<Charge>{};
+  const auto& machines = plan->second.spot_machines;
+  std::vector<std::string> types;
+  for (const std::string& id : ids) {
+    const auto machine = machines.find(id);
+    if (machine != machines.end()) types.push_back(machine->second.type);
+  }
+  std::ranges::sort(types);
+  types.erase(std::ranges::unique(types).begin(), types.end());
+  std::vector<Charge> out;
+  if (types.empty()) return out;
+  const auto prices = Ec2Api(client_in(cluster.region)).describe_spot_prices(types, deadline);
+  if (!prices) {
+    return std::unexpected(to_error(
+        prices.error(), fmt::format("EC2 DescribeSpotPriceHistory in {}", cluster.region)));
+  }
+  for (const std::string& id : ids) {
+    const auto machine = machines.find(id);
+    if (machine == machines.end()) continue;
+    for (const SpotPrice& price : *prices) {
+      if (price.type != machine->second.type || price.zone != machine->second.zone) continue;
+      out.push_back({.instance = id, .hourly = price.dollars});
+      break;
+    }
   }
   return out;
 }

@@ -39,6 +39,32 @@ TEST_F(AwsTest, APoolLivesAndLeavesNothing) {
   }
 }
 
+TEST_F(AwsTest, WhatSpotMachinesCostIsAskedAgainInOneRequest) {
+  for (const bool spot : {true, false}) {
+    forget();
+    spec_.spot = spot ? Spot::Always() : Spot::Never();
+    const auto aws = provider();
+    const auto offers = aws->offers(spec_, soon());
+    ASSERT_TRUE(offers);
+    const auto cluster = aws->prepare(spec_, offers->front(), soon());
+    ASSERT_TRUE(cluster);
+    const auto machines = aws->provision(*cluster, 2, 0, soon());
+    ASSERT_TRUE(machines) << machines.error().message;
+    const std::vector<std::string> ids = {machines->at(0).id, machines->at(1).id};
+    amazon_.spot_price = "0.05";
+    const int before = amazon_.requests;
+    const auto charges = aws->charges(*cluster, ids, soon());
+    ASSERT_TRUE(charges) << charges.error().message;
+    EXPECT_EQ(amazon_.requests - before, spot ? 1 : 0) << "the price on demand stays";
+    std::vector<Charge> expected;
+    if (spot)
+      expected = {{.instance = ids[0], .hourly = 0.05}, {.instance = ids[1], .hourly = 0.05}};
+    EXPECT_EQ(*charges, expected);
+    ASSERT_TRUE(aws->terminate(*cluster, ids, soon()));
+    ASSERT_TRUE(aws->teardown(*cluster, soon()));
+  }
+}
+
 TEST_F(AwsTest, ThirtyTwoMachinesNeedAsManyRequestsAsOne) {
   const auto requests = [&](int nodes) {
     forget();

@@ -51,6 +51,7 @@ class Ec2Double {
   Duration boot = std::chrono::seconds(5);  // from the launch to "running"
   std::vector<std::string> regions = {"eu-west-1"};
   std::map<std::string, std::string> replies;  // action → what is answered in the place of a fact
+  std::string spot_price = "0.03";
   std::function<std::pair<int, std::string>(const std::string& action, const Form& form)> refuse;
   std::function<bool(const std::string& action)> lose_reply;
   std::function<void(io::HttpReply& reply)> mangle;  // on its way back

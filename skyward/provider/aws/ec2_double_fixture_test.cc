@@ -57,7 +57,7 @@ io::HttpReply facts(const std::string& action) {
     return {.status = 200, .headers = {}, .body = R"({"Parameter":{"Value":"ami-1"}})"};
   }
   if (action == "GetProducts") return {.status = 200, .headers = {}, .body = R"({"PriceList":[]})"};
-  static const std::map<std::string, std::string> kReplies = {
+  const std::map<std::string, std::string> replies = {
       {"GetCallerIdentity",
        "<GetCallerIdentityResult><Arn>arn:aws:iam::1:user/me</Arn></GetCallerIdentityResult>"},
       {"DescribeImages",
@@ -74,7 +74,8 @@ io::HttpReply facts(const std::string& action) {
        "</item></instanceTypeOfferingSet>"},
       {"DescribeSpotPriceHistory",
        "<spotPriceHistorySet><item><instanceType>m5.large</instanceType><availabilityZone>z1"
-       "</availabilityZone><spotPrice>0.03</spotPrice></item></spotPriceHistorySet>"},
+       "</availabilityZone><spotPrice>" +
+           spot_price + "</spotPrice></item></spotPriceHistorySet>"},
       {"DescribeInstanceTypes",
        "<instanceTypeSet><item><instanceType>m5.large</instanceType><vCpuInfo><defaultVCpus>2"
        "</defaultVCpus></vCpuInfo><memoryInfo><sizeInMiB>8192</sizeInMiB></memoryInfo>"
@@ -83,8 +84,8 @@ io::HttpReply facts(const std::string& action) {
        "x86_64</item><item>arm64</item></supportedArchitectures></processorInfo></item>"
        "</instanceTypeSet>"},
   };
-  const auto found = kReplies.find(action);
-  return good(found == kReplies.end() ? "" : found->second);
+  const auto found = replies.find(action);
+  return good(found == replies.end() ? "" : found->second);
 }
 
 // "https://ec2.eu-west-1.amazonaws.com/" says eu-west-1.
