@@ -94,6 +94,7 @@ int Loop::run() {
   link_.say_farewell(state_.end_reason);
   link_.flush();
   notice_.reset();
+  file_notice_.reset();
   bootstrap_.reset();
   workers_.clear();
   ended_.clear();
@@ -127,12 +128,15 @@ void Loop::prepare(const wire::Configure& configure) {
     settle();
   });
   if (configure.metrics_ms > 0) sample_metrics();
+  const auto on_notice = [this](Duration left, std::string reason) {
+    on_preempted(state_, *this, now() + left, std::move(reason), now());
+    settle();
+  };
   if (configure.preemption == kEc2Notice && may_ask_ec2()) {
-    notice_ = std::make_unique<Notice>(
-        events_, Notice::Source{}, [this](Duration left, std::string reason) {
-          on_preempted(state_, *this, now() + left, std::move(reason), now());
-          settle();
-        });
+    notice_ = std::make_unique<Notice>(events_, Notice::Source{}, on_notice);
+  } else if (configure.preemption.starts_with(kFileNotice)) {
+    file_notice_ = std::make_unique<FileNotice>(
+        events_, configure.preemption.substr(kFileNotice.size()), on_notice);
   }
 }
 

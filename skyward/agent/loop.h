@@ -11,6 +11,7 @@
 #include "skyward/agent/bootstrap.h"
 #include "skyward/agent/core.h"
 #include "skyward/agent/effects.h"
+#include "skyward/agent/file_notice.h"
 #include "skyward/agent/link.h"
 #include "skyward/agent/metrics.h"
 #include "skyward/agent/notice.h"
@@ -66,6 +67,7 @@ class Loop final : public Effects {
   Metrics metrics_;
   std::unique_ptr<Bootstrap> bootstrap_;
   std::unique_ptr<Notice> notice_;
+  std::unique_ptr<FileNotice> file_notice_;
   std::vector<std::unique_ptr<WorkerProcess>> workers_;  // by SlotId
   std::vector<std::unique_ptr<WorkerProcess>> ended_;    // destroyed outside of their own calls
   Time armed_ = kNever;

@@ -3,9 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <filesystem>
 #include <string>
 
+#include "skyward/agent/file_notice.h"
+#include "skyward/io/file.h"
 #include "skyward/io/http_fixture.h"
+#include "skyward/io/machine.h"
 
 namespace skyward::agent {
 namespace {
@@ -98,6 +102,26 @@ TEST(Ec2Notice, TheServiceIsAskedUntilItSaysSomething) {
   loop.run();
   EXPECT_EQ(said, "0 EC2 will terminate this machine");
   EXPECT_EQ(asked, 3);
+}
+
+TEST(FileNotice, IsReadOnceTheFileIsThere) {
+  EXPECT_EQ(parse_file_notice("1500 a storm comes\n"),
+            (Announcement{.left = 1500ms, .action = "a storm comes"}));
+  for (const char* text : {"", "soon", "-3 x"}) EXPECT_FALSE(parse_file_notice(text)) << text;
+
+  const std::string path = ::testing::TempDir() + "/notice-" + io::random_hex(8);
+  io::EventLoop loop;
+  std::string said;
+  FileNotice notice(loop, path, [&](Duration left, const std::string& reason) {
+    said = std::to_string(left / 1ms) + " " + reason;
+    loop.stop();
+  });
+  loop.start_timer(io::EventLoop::now() + 60ms,
+                   [&] { ASSERT_TRUE(io::write_private_file(path, "250 it is over")); });
+  loop.start_timer(io::EventLoop::now() + 20s, [&] { loop.stop(); });
+  loop.run();
+  EXPECT_EQ(said, "250 it is over");
+  std::filesystem::remove(path);
 }
 
 TEST(PlainHttp, SaysWhyThereIsNoAnswer) {

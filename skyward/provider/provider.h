@@ -30,7 +30,8 @@ struct Capabilities {
   bool root = true;             // packages can be installed with apt
   bool stop_ends_billing = true;  // powering a machine off from inside ends its cost
   // How machines are told that they will be taken back, so that the agent listens for it: "ec2"
-  // (the metadata service of the machine). Empty: they are not.
+  // (the metadata service of the machine), "file:" and a path (a file that appears where the agent
+  // stands). Empty: they are not.
   std::string preemption{};
   // From the instance being told to the first word of its agent: boot, login, upload.
   Duration greet_timeout = std::chrono::seconds(30);
