@@ -24,7 +24,9 @@ int list_providers(const Streams& streams) {
     }
     rows.push_back({std::string(name), supported ? "yes" : "not yet"});
   };
-  for (const provider::TableRow& row : provider::provider_table()) add(row.name, true);
+  for (const provider::TableRow& row : provider::provider_table()) {
+    if (!row.played) add(row.name, true);
+  }
   for (const ProviderSheet& sheet : provider_sheets()) {
     if (provider::find_row(sheet.name) == nullptr) add(sheet.name, false);
   }

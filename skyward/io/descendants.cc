@@ -1,6 +1,7 @@
 // The family of this process as /proc shows it: for an agent that must leave nothing behind.
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "skyward/io/file.h"
+#include "skyward/io/file_descriptor.h"
 #include "skyward/io/process.h"
 #include "skyward/io/start_child.h"
 
@@ -139,6 +141,16 @@ int kill_descendants(Duration timeout) {
     if (EventLoop::now() >= deadline) break;
   }
   return static_cast<int>(killed.size());
+}
+
+bool kill_process_in(int process, const std::string& directory) {
+  // The descriptor names the process for good; only then is it looked at.
+  const FileDescriptor handle(static_cast<int>(::syscall(SYS_pidfd_open, process, 0)));
+  if (handle.get() < 0) return false;
+  std::error_code error;
+  const auto stands_in = std::filesystem::read_symlink(fmt::format("/proc/{}/cwd", process), error);
+  if (error || stands_in != std::filesystem::canonical(directory, error) || error) return false;
+  return ::syscall(SYS_pidfd_send_signal, handle.get(), SIGKILL, nullptr, 0) == 0;
 }
 
 }  // namespace skyward::io

@@ -85,5 +85,8 @@ int reap_orphans();
 // Kills (SIGKILL) every descendant of this process that is alive, repeated until none is left or
 // `timeout` is over. For an agent that ends. Returns how many were killed.
 int kill_descendants(Duration timeout);
+// Kills (SIGKILL) a process by its number, if it stands in `directory`: a number that has passed to
+// another process in the meantime hits nobody. Returns whether it did.
+bool kill_process_in(int process, const std::string& directory);
 
 }  // namespace skyward::io

@@ -6,6 +6,7 @@
 #include "skyward/provider/aws/diagnose.h"
 #include "skyward/provider/aws/sweep.h"
 #include "skyward/provider/command/command.h"
+#include "skyward/provider/fake/fake.h"
 #include "skyward/provider/local/local.h"
 #include "skyward/provider/ssh/ssh.h"
 #include "skyward/spec/provider_settings.h"
@@ -17,6 +18,7 @@ const std::vector<TableRow>& provider_table() {
       {"local", make_local},
       {"ssh", make_ssh},
       {"command", make_command},
+      {.name = "fake", .make = fake::make_fake, .played = true},
       {"aws", make_aws, aws::sweep, aws::diagnose, aws::settings_here},
   };
   return kTable;

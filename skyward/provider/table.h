@@ -39,6 +39,7 @@ struct TableRow {
   Sweep sweep = nullptr;        // null: nothing can be left behind
   Diagnose diagnose = nullptr;  // null: there is nothing to set up
   std::vector<SettingOrigin> (*settings)(const World&) = nullptr;
+  bool played = false;  // it lives in the program that opens its pools, and nowhere else
 };
 
 const std::vector<TableRow>& provider_table();

@@ -1,0 +1,41 @@
+#pragma once
+
+// The provider that rents at a fake cloud (simulation.h): the six verbs as any cloud's provider
+// fulfils them, and machines that are processes of this computer, as the local provider's are, so
+// that functions really run. An accelerator that a machine is said to have is not there.
+
+#include <functional>
+#include <memory>
+
+#include "skyward/provider/fake/simulation.h"
+#include "skyward/provider/ledger.h"
+#include "skyward/provider/local/local.h"
+#include "skyward/provider/provider.h"
+#include "skyward/provider/sweep.h"
+
+namespace skyward::provider::fake {
+
+// A cloud by our clock, for pools of this process. What its pools write is kept in a directory of
+// this user, which ends with it; those that other processes have left there are removed.
+Result<std::shared_ptr<Simulation>> start_simulation(Dials dials, double speed);
+
+// One computer that rents at a fake cloud.
+struct Renter {
+  std::shared_ptr<Simulation> cloud;
+  World world;  // of the cloud's time
+  std::function<Result<std::unique_ptr<Ledger>>()> open_ledger;
+  std::string owner = "you";
+  LocalSurroundings local{};
+};
+// Its ledger is kept in `state_directory`.
+Renter make_renter(std::shared_ptr<Simulation> cloud, const std::string& state_directory);
+
+std::unique_ptr<Provider> make_fake(const ProviderSpec& spec, Renter renter);
+// Setting: "cloud", the name of a Simulation of this process; the others are the local provider's.
+Result<std::unique_ptr<Provider>> make_fake(const ProviderSpec& spec);
+
+// Removes what the renter's pools have left behind (provider/sweep.h).
+Status sweep(const Renter& renter, const SweepOptions& options,
+             const std::function<void(const Swept&)>& tell, Time deadline);
+
+}  // namespace skyward::provider::fake

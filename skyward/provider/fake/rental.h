@@ -1,0 +1,96 @@
+#pragma once
+
+// What one pool has at a fake cloud: bought so that nothing is forgotten (ledger first, marked,
+// with one client token each), and given back so that nothing is left. Used by the provider, and by
+// the sweep after it.
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "skyward/base/error.h"
+#include "skyward/provider/aws/launch_plan.h"
+#include "skyward/provider/fake/simulation.h"
+#include "skyward/provider/ledger.h"
+#include "skyward/provider/retry.h"
+
+namespace skyward::provider::fake {
+
+// Makes requests, again where that makes sense. Times are the cloud's.
+class Client {
+ public:
+  Client(std::shared_ptr<Simulation> cloud, const World& world)
+      : cloud_(std::move(cloud)), world_(world) {}
+
+  // `deed(cloud, now)` answers with an Answer.
+  template <typename Deed>
+  auto call(Time deadline, Deed deed) {
+    Retries retries(world_, kRules, deadline);
+    while (true) {
+      auto answer = cloud_->ask(deed);
+      const bool passing = !answer && is_passing(answer.error());
+      if (!passing || !retries.again(kLeastPause)) return answer;
+    }
+  }
+
+  Simulation& cloud() { return *cloud_; }
+  const World& world() const { return world_; }
+
+ private:
+  static bool is_passing(const Refusal& refusal);
+  static constexpr RetryRules kRules{.attempts = 12};
+  static constexpr Duration kLeastPause = std::chrono::milliseconds(200);
+
+  const std::shared_ptr<Simulation> cloud_;
+  const World& world_;  // outlives this
+};
+
+Error to_error(const Refusal& refusal, std::string_view action);
+
+struct LaunchOrder {
+  int count = 1;
+  Spot spot{};
+  std::vector<aws::Placement> places{};
+  LaunchRequest request{};  // without type, zone, count, market and token
+};
+
+class Rental {
+ public:
+  Rental(Client& client, Ledger& ledger, std::string pool)
+      : client_(client), ledger_(ledger), pool_(std::move(pool)) {}
+
+  Result<std::string> make_item(const std::string& kind, const Tags& tags, Time deadline);
+  // Machines that run: as many as were ordered, or none at all is left.
+  Result<std::vector<Machine>> launch(const LaunchOrder& order, Time deadline);
+  // Gone, by the cloud's word, when this returns without error.
+  Status end(std::vector<std::string> ids, Time deadline);
+  // Everything that the ledger has or the cloud lists of the pool.
+  Status end_all(Time deadline);
+  Status remove_items(Time deadline);
+  // In the ledger, the pool is over when nothing can come of it any more.
+  Status close_when_clear();
+
+  Result<std::vector<Machine>> list(const Tags& tags, Time deadline);
+
+ private:
+  struct Failed {
+    Error error;
+    bool capacity = false;
+    bool quota = false;
+  };
+  std::expected<std::vector<Machine>, Failed> attempt(const LaunchOrder& order,
+                                                      const aws::Attempt& wanted, Time deadline);
+  std::expected<std::vector<Machine>, Failed> await_running(const std::vector<std::string>& ids,
+                                                            const std::string& token,
+                                                            Time deadline);
+  Failed withdraw(const LaunchRequest& request, std::vector<std::string> ids, Failed why);
+  Error no_machines(aws::Outcome outcome, const LaunchOrder& order) const;
+
+  Client& client_;
+  Ledger& ledger_;
+  const std::string pool_;
+  std::vector<std::string> refusals_;  // of the present launch, in words
+};
+
+}  // namespace skyward::provider::fake
