@@ -33,6 +33,8 @@ ARROWS: list[tuple[str, str, frozenset[str]]] = [
     ("face", "skyward/worker_socket*", frozenset({"base", "spec", "wire", "io", "engine"})),
     ("face", "skyward/terminal_view.cc", frozenset({"base", "spec", "wire", "io", "engine"})),
     ("face", "skyward/worker_test.cc", frozenset({"base", "spec", "wire", "io", "engine"})),
+    # The face of the fake cloud for tests, which lives here and not behind the engine.
+    ("face", "skyward/testing.cc", frozenset({"base", "spec", "wire", "engine", "provider"})),
     ("face", "skyward/*", frozenset({"base", "spec", "wire", "engine"})),
     ("cli", "skyward/cli/*", frozenset({"base", "spec", "io", "provider", "face"})),
     ("python", "python/src/*", frozenset({"base", "spec", "face"})),

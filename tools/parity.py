@@ -27,6 +27,7 @@ TWINS = {
     "accelerators": "accelerators",
     "callback": "PoolOptions::on_event",
     "compute": "compute",
+    "testing": "testing",
     "events": "Event",
     "is_head": "InstanceInfo::is_head",
     "lazy": "compute",
@@ -120,11 +121,11 @@ def page() -> str:
 
 def probe() -> str:
     """A C++ program that names the whole column, for the compiler to look at."""
-    lines = ['#include "skyward/skyward.h"']
+    lines = ['#include "skyward/skyward.h"', '#include "skyward/testing.h"']
     for number, twin in enumerate(sorted({twin for _, twin, _ in rows() if twin})):
         if "::" in twin:
             lines.append(f"constexpr auto member{number} = &skyward::{twin};")
-        elif twin == "accelerators":
+        elif twin in ("accelerators", "testing"):
             lines.append(f"namespace space{number} = skyward::{twin};")
         else:
             lines.append(f"using skyward::{twin};")

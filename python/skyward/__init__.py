@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from skyward import distributed as distributed
     from skyward import events as events
     from skyward import integrations as integrations
+    from skyward import testing as testing
     from skyward.accelerator import Accelerator as Accelerator
     from skyward.accelerator import current_accelerator as current_accelerator
     from skyward.accelerator import is_gpu as is_gpu
@@ -182,6 +183,7 @@ _SUBMODULES = {
     "events",
     "integrations",
     "pool",
+    "testing",
 }
 
 # Not in __all__, so that `from skyward import *` leaves the builtins alone; `skyward.TimeoutError`

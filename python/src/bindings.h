@@ -23,6 +23,7 @@ void bind_events(nb::module_& module);
 void bind_payload(nb::module_& module);
 void bind_pool(nb::module_& module);
 void bind_display(nb::module_& module);
+void bind_testing(nb::module_& module);
 
 // How long the interpreter may be deaf to Ctrl-C.
 inline constexpr Duration kSignalInterval = std::chrono::milliseconds(100);

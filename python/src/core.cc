@@ -16,4 +16,5 @@ NB_MODULE(_core, module) {
   bind_payload(module);
   bind_pool(module);
   bind_display(module);
+  bind_testing(module);
 }

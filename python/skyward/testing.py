@@ -1,0 +1,168 @@
+"""A cloud for tests: machines that are processes of this computer, bills that are nobody's.
+
+    def test_survives_two_preemptions():
+        cloud = sky.testing.FakeCloud(preemptions=2, seed=7)
+        with sky.ComputePool(provider=cloud, accelerator="A100", nodes=4) as pool:
+            train() @ pool
+        assert cloud.preempted == 2 and cloud.bill() < 3 and cloud.running == 0
+
+It has a clock of its own, ``speed`` times as fast as this computer's. What real clouds let pass and
+careful clients never do, it refuses, and keeps in ``violations``."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
+
+from skyward.exceptions import ConfigurationError
+from skyward.providers import Local
+
+PRICES: Mapping[str, float] = {"cpu": 0.1, "T4": 0.5, "A100": 4.0, "H100": 8.0}
+"""What a fake cloud sells when nothing is said: dollars an hour, on demand."""
+
+
+class FakeCloud:
+    """A provider for ``ComputePool(provider=cloud)``, and the cloud itself.
+
+    All times are of the cloud's clock, in seconds. Names are those of accelerators, and "cpu" for
+    machines without one.
+
+    Args:
+        prices: what is sold, in dollars an hour, on demand.
+        spot_prices: what it costs as a spot machine; two fifths where nothing is said.
+        price_volatility: spot prices move by about this share, every five minutes.
+        capacity: machines that there are, in each of the two zones; not named: without end.
+        spot_capacity: how many of them are sold as spot machines.
+        quota: machines that the account may have at the same time.
+        preemptions: so many spot machines, drawn by the seed, are taken back …
+        preempt_after: … when they have been in use for about so long, …
+        notice: … after so long a notice.
+        storms: at these times since the beginning, all spot machines are taken back.
+        launch_delay: from a machine being sold to its running, a third more or less.
+        listing_lag: until listings know what was done.
+        requests_per_second: beyond it, requests are throttled; 0: any number.
+        lost_replies: share of requests that are done and never answered.
+        server_errors: share that fails inside, before the deed or after it.
+        failed_boots: share of machines that never start.
+        stray_disks: share of disks that outlive their machine.
+        seed: of all that is left to chance.
+        speed: of its clock. 60: a second here is a minute there. 0: it stands until ``advance()``.
+    """
+
+    name: ClassVar[str] = "fake"
+    remote: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        prices: Mapping[str, float] = PRICES,
+        *,
+        spot_prices: Mapping[str, float] | None = None,
+        price_volatility: float = 0.0,
+        capacity: Mapping[str, int] | None = None,
+        spot_capacity: Mapping[str, int] | None = None,
+        quota: int | None = None,
+        preemptions: int = 0,
+        preempt_after: float = 60.0,
+        notice: float = 120.0,
+        storms: Iterable[float] = (),
+        launch_delay: float = 30.0,
+        listing_lag: float = 0.0,
+        requests_per_second: float = 0.0,
+        lost_replies: float = 0.0,
+        server_errors: float = 0.0,
+        failed_boots: float = 0.0,
+        stray_disks: float = 0.0,
+        seed: int = 1,
+        speed: float = 60.0,
+    ) -> None:
+        from skyward import _core
+
+        options = _core.FakeCloudOptions()
+        given = {
+            "prices": dict(prices),
+            "spot_prices": dict(spot_prices or {}),
+            "price_volatility": price_volatility,
+            "capacity": dict(capacity or {}),
+            "spot_capacity": dict(spot_capacity or {}),
+            "quota": quota,
+            "preemptions": preemptions,
+            "preempt_after": preempt_after,
+            "notice": notice,
+            "storms": list(storms),
+            "launch_delay": launch_delay,
+            "listing_lag": listing_lag,
+            "requests_per_second": requests_per_second,
+            "lost_replies": lost_replies,
+            "server_errors": server_errors,
+            "failed_boots": failed_boots,
+            "stray_disks": stray_disks,
+            "seed": seed,
+            "speed": speed,
+        }
+        for name, value in given.items():
+            try:
+                setattr(options, name, value)
+            except TypeError as error:
+                raise ConfigurationError(
+                    f"FakeCloud({name}={value!r}): this is of another kind"
+                ) from error
+        self._cloud: Any = _core.FakeCloud(options)
+
+    def settings(self) -> dict[str, str]:
+        """What the engine's provider needs to know of this side."""
+        return {**Local().settings(), **self._cloud.settings()}
+
+    def advance(self, seconds: float = 0.0, *, minutes: float = 0.0, hours: float = 0.0) -> None:
+        """Lets so much time pass there at once: machines are billed, boot, and are taken back."""
+        self._cloud.advance(seconds + 60 * minutes + 3600 * hours)
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the beginning, there."""
+        return float(self._cloud.elapsed())
+
+    def preempt(self, node: int = 0, *, notice: float | None = None) -> None:
+        """Takes the machine of this node back."""
+        self._cloud.preempt(node, notice)
+
+    def storm(self, *, notice: float | None = None) -> int:
+        """Takes all spot machines back; says how many."""
+        return int(self._cloud.storm(notice))
+
+    def set_spot_price(self, name: str, price: float) -> None:
+        """From now on, a spot machine with this accelerator costs so many dollars an hour."""
+        self._cloud.set_spot_price(name, price)
+
+    def bill(self) -> float:
+        """What all machines have cost, in dollars, by the cloud's own account."""
+        return float(self._cloud.bill())
+
+    @property
+    def running(self) -> int:
+        """Machines that it bills now."""
+        return int(self._cloud.running())
+
+    @property
+    def launched(self) -> int:
+        """Machines that it has ever sold."""
+        return int(self._cloud.launched())
+
+    @property
+    def preempted(self) -> int:
+        """Machines that it has taken back, or has said that it will."""
+        return int(self._cloud.preempted())
+
+    @property
+    def requests(self) -> int:
+        return int(self._cloud.requests())
+
+    @property
+    def left(self) -> list[str]:
+        """All that there is now: machines, disks, groups, keys."""
+        return list(self._cloud.left())
+
+    @property
+    def violations(self) -> list[str]:
+        """What no careful client does, and Skyward did: a bug of Skyward."""
+        return list(self._cloud.violations())
+
+    def __repr__(self) -> str:
+        return f"FakeCloud({self.running} running, {self.preempted} preempted, ${self.bill():.2f})"

@@ -1,0 +1,164 @@
+"""Pools on a fake cloud: the promises of skyward.testing, with real nodes and real functions."""
+
+import os
+import pathlib
+import time
+
+import pytest
+from waiting import wait_until
+
+import skyward as sky
+
+DEADLINE = 60
+
+
+@sky.compute
+def train(epochs):
+    for _ in range(epochs):
+        time.sleep(0.05)  # on a worker
+    return sky.instance_info().node
+
+
+@sky.compute
+def until_told(begun, seconds):
+    told = []
+    sky.on_preemption(told.append)
+    pathlib.Path(begun).touch()
+    limit = time.monotonic() + seconds
+    while not told and time.monotonic() < limit:
+        time.sleep(0.02)  # on a worker
+    return told
+
+
+@sky.compute
+def pid():
+    return os.getpid()
+
+
+def is_alive(process):
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def nothing_is_left(cloud):
+    return not cloud.left and not cloud.violations and cloud.running == 0
+
+
+def test_training_survives_two_preemptions_and_stays_under_three_dollars():
+    cloud = sky.testing.FakeCloud(prices={"A100": 4.00}, preemptions=2, seed=7)
+    with sky.ComputePool(provider=cloud, accelerator="A100", nodes=4, display="quiet") as pool:
+        assert train(60) @ pool == (0, 1, 2, 3)
+    assert cloud.preempted == 2 and cloud.bill() < 3
+    assert cloud.launched >= 5 and nothing_is_left(cloud)
+
+
+def test_a_machine_is_gone_at_once_without_notice():
+    cloud = sky.testing.FakeCloud(speed=0)
+    with sky.ComputePool(provider=cloud, nodes=2, display="quiet") as pool:
+        before = pid() @ pool
+        cloud.preempt(node=1, notice=0)
+        after = pid() @ pool
+        assert after[0] == before[0] and after[1] != before[1]
+        wait_until(lambda: not is_alive(before[1]))
+    assert cloud.launched == 3 and nothing_is_left(cloud)
+
+
+def test_functions_are_told_of_the_end(tmp_path):
+    begun = tmp_path / "begun"
+    cloud = sky.testing.FakeCloud(speed=60)
+    events = []
+    with sky.ComputePool(provider=cloud, display="quiet", on_event=events.append) as pool:
+        told = pool.submit(until_told(str(begun), DEADLINE))
+        wait_until(begun.exists)
+        cloud.preempt(notice=600)
+        (left,) = told.result(DEADLINE)
+        assert 5 < left <= 10  # ten seconds here
+    notices = [one for one in events if isinstance(one, sky.InstancePreempted)]
+    assert len(notices) == 1 and "takes this machine back" in notices[0].reason
+
+
+def test_bills_are_to_the_cent_when_the_clock_stands():
+    bills = []
+    for _ in range(2):
+        cloud = sky.testing.FakeCloud(
+            prices={"A100": 4.00}, spot_prices={"A100": 1.20}, speed=0, launch_delay=60
+        )
+        with sky.ComputePool(provider=cloud, accelerator="A100", nodes=3, display="quiet") as pool:
+            train(0) @ pool
+            cloud.advance(hours=0.5)
+            cloud.set_spot_price("A100", 2.40)
+            cloud.advance(minutes=30)
+        assert nothing_is_left(cloud)
+        bills.append(cloud.bill())
+    assert bills[0] == bills[1]
+    assert 3 * 1.80 < bills[0] < 3 * 1.80 + 0.15
+    assert cloud.elapsed >= 3600
+
+
+def test_on_demand_machines_stand_through_storms():
+    cloud = sky.testing.FakeCloud(notice=0, spot_capacity={"cpu": 1}, speed=0)
+    with sky.ComputePool(provider=cloud, nodes=2, spot=0.5, display="quiet") as pool:
+        before = pid() @ pool
+        assert cloud.storm() == 1
+        after = pid() @ pool
+        assert sum(one != other for one, other in zip(before, after, strict=True)) == 1
+    assert nothing_is_left(cloud)
+
+
+def test_the_worst_of_clouds_is_used_all_the_same():
+    cloud = sky.testing.FakeCloud(
+        lost_replies=0.2,
+        server_errors=0.2,
+        requests_per_second=2,
+        listing_lag=60,
+        stray_disks=0.5,
+        speed=0,
+    )
+    with sky.ComputePool(provider=cloud, nodes=2, display="quiet") as pool:
+        assert train(1) @ pool == (0, 1)
+    assert nothing_is_left(cloud)
+
+
+@pytest.mark.parametrize(
+    ("dials", "words"),
+    [
+        ({"capacity": {"cpu": 1}}, "NoCapacity"),
+        ({"quota": 1}, "QuotaExceeded"),
+        ({"failed_boots": 1.0}, "did not start"),
+    ],
+)
+def test_machines_that_cannot_be_had(dials, words):
+    cloud = sky.testing.FakeCloud(speed=0, **dials)
+    pool = sky.ComputePool(provider=cloud, nodes=2, display="quiet")
+    with pytest.raises(sky.ProvisioningError, match=words), pool:
+        pass
+    assert nothing_is_left(cloud)
+
+
+@pytest.mark.parametrize(
+    ("dials", "words"),
+    [
+        ({"prices": {"A1000": 1.0}}, "A1000"),
+        ({"prices": {"A100": 0.0}}, "more than nothing"),
+        ({"lost_replies": 2.0}, "a share is 0 to 1"),
+        ({"capacity": {"L4": 1}}, "not in prices"),
+        ({"speed": "fast"}, "speed='fast'"),
+    ],
+)
+def test_dials_that_make_no_sense(dials, words):
+    with pytest.raises(sky.ConfigurationError, match=words):
+        sky.testing.FakeCloud(**dials)
+
+
+def test_two_pools_on_one_cloud():
+    cloud = sky.testing.FakeCloud(speed=0)
+    with (
+        sky.ComputePool(provider=cloud, display="quiet") as one,
+        sky.ComputePool(provider=cloud, nodes=2, display="quiet") as two,
+    ):
+        assert (train(1) @ one, train(1) @ two) == ((0,), (0, 1))
+        assert cloud.running == 3
+    assert nothing_is_left(cloud)

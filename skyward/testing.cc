@@ -1,0 +1,190 @@
+#include "skyward/testing.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <utility>
+
+#include "skyward/error.h"
+#include "skyward/provider/fake/fake.h"
+#include "skyward/spec/accelerator.h"
+
+namespace skyward::testing {
+
+namespace {
+
+using provider::fake::Cloud;
+using provider::fake::Dials;
+using provider::fake::MachineType;
+using provider::fake::Simulation;
+
+constexpr const char* kNoAccelerator = "cpu";
+constexpr double kSpotShare = 0.4;
+
+[[noreturn]] void refuse(const std::string& text) {
+  throw ConfigurationError("FakeCloud: " + text);
+}
+
+std::string type_name(const std::string& name) {
+  std::string out = "fake-";
+  for (const char c : name) {
+    out += c == ' ' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
+  return out;
+}
+
+MachineType type_of(const std::string& name, double on_demand, double spot) {
+  if (!(on_demand > 0) || !(spot > 0)) {
+    refuse(fmt::format("prices[\"{}\"]: a price is more than nothing", name));
+  }
+  MachineType type{.name = type_name(name),
+                   .on_demand = to_micro_dollars(on_demand),
+                   .spot = to_micro_dollars(spot)};
+  if (name == kNoAccelerator) return type;
+  const auto known = catalogue_accelerator(name);
+  if (!known) throw_error(known.error());
+  type.accelerator = known->name;
+  type.accelerator_memory_gb = device_memory_gb(*known);
+  return type;
+}
+
+std::map<std::string, int> by_type(const char* what, const FakeCloudOptions& options,
+                                   const std::map<std::string, int>& limits) {
+  std::map<std::string, int> out;
+  for (const auto& [name, count] : limits) {
+    if (!options.prices.contains(name)) {
+      refuse(fmt::format("{}[\"{}\"]: it is not in prices, so that there is none", what, name));
+    }
+    if (count < 0) refuse(fmt::format("{}[\"{}\"]={}: it is negative", what, name, count));
+    out[type_name(name)] = count;
+  }
+  return out;
+}
+
+void check_shares(const FakeCloudOptions& options) {
+  for (const auto& [name, share] : {std::pair("lost_replies", options.lost_replies),
+                                    std::pair("server_errors", options.server_errors),
+                                    std::pair("failed_boots", options.failed_boots),
+                                    std::pair("stray_disks", options.stray_disks)}) {
+    if (!(share >= 0 && share <= 1)) refuse(fmt::format("{}={}: a share is 0 to 1", name, share));
+  }
+  for (const auto& [name, value] : {std::pair("price_volatility", options.price_volatility),
+                                    std::pair("requests_per_second", options.requests_per_second),
+                                    std::pair("speed", options.speed)}) {
+    if (!(value >= 0)) refuse(fmt::format("{}={}: it is negative", name, value));
+  }
+  if (options.preemptions < 0) refuse("preemptions is negative");
+}
+
+Dials to_dials(const FakeCloudOptions& options) {
+  check_shares(options);
+  Dials dials;
+  for (const auto& [name, price] : options.prices) {
+    const auto spot = options.spot_prices.find(name);
+    dials.types.push_back(type_of(
+        name, price, spot == options.spot_prices.end() ? price * kSpotShare : spot->second));
+  }
+  for (const auto& [name, price] : options.spot_prices) {
+    if (!options.prices.contains(name)) {
+      refuse(fmt::format("spot_prices[\"{}\"]: it is not in prices", name));
+    }
+  }
+  dials.capacity = by_type("capacity", options, options.capacity);
+  dials.spot_capacity = by_type("spot_capacity", options, options.spot_capacity);
+  dials.quota = options.quota;
+  dials.launch_delay = options.launch_delay;
+  dials.failed_boots = options.failed_boots;
+  dials.stray_disks = options.stray_disks;
+  dials.listing_lag = options.listing_lag;
+  dials.requests_per_second = options.requests_per_second;
+  dials.lost_replies = options.lost_replies;
+  dials.server_errors = options.server_errors;
+  dials.preemptions = options.preemptions;
+  dials.preempt_after = options.preempt_after;
+  dials.notice = options.notice;
+  dials.storms = options.storms;
+  dials.price_volatility = options.price_volatility;
+  dials.seed = options.seed;
+  return dials;
+}
+
+}  // namespace
+
+FakeCloud::FakeCloud(const FakeCloudOptions& options) {
+  auto made = provider::fake::start_simulation(to_dials(options), options.speed);
+  if (!made) throw_error(made.error());
+  cloud_ = *std::move(made);
+}
+
+FakeCloud::operator ProviderSpec() const {
+  return {.name = "fake", .settings = {{"cloud", cloud_->name()}}};
+}
+
+void FakeCloud::advance(Duration duration) {
+  if (duration < Duration{}) refuse("no time passes backwards");
+  cloud_->advance(duration);
+}
+
+Duration FakeCloud::elapsed() const {
+  return cloud_->ask([](const Cloud& cloud, Time now) { return now - cloud.begin(); });
+}
+
+void FakeCloud::preempt(int node, std::optional<Duration> notice) {
+  const bool done = cloud_->ask([&](Cloud& cloud, Time now) {
+    const std::string machine = cloud.machine_of(std::to_string(node));
+    const bool taken = cloud.preempt(now, machine, notice.value_or(cloud.dials().notice));
+    cloud.advance(now);
+    return taken;
+  });
+  if (!done) refuse(fmt::format("node {} has no machine that could be taken back", node));
+}
+
+int FakeCloud::storm(std::optional<Duration> notice) {
+  return cloud_->ask([&](Cloud& cloud, Time now) {
+    const int count = cloud.preempt_all_spot(now, notice.value_or(cloud.dials().notice));
+    cloud.advance(now);
+    return count;
+  });
+}
+
+void FakeCloud::set_spot_price(const std::string& name, double dollars_an_hour) {
+  cloud_->ask([&](Cloud& cloud, Time now) {
+    const std::string type = type_name(name);
+    const auto& types = cloud.dials().types;
+    if (std::ranges::find(types, type, &MachineType::name) == types.end()) {
+      refuse(fmt::format("it sells no {}", name));
+    }
+    cloud.set_hourly(now, type, true, to_micro_dollars(dollars_an_hour));
+  });
+}
+
+double FakeCloud::bill() const {
+  return to_dollars(cloud_->ask([](const Cloud& cloud, Time now) { return cloud.bill(now); }));
+}
+
+int FakeCloud::running() const {
+  return cloud_->ask([](const Cloud& cloud, Time) { return cloud.standing(); });
+}
+
+int FakeCloud::launched() const {
+  return cloud_->ask([](const Cloud& cloud, Time) { return cloud.sold(); });
+}
+
+int FakeCloud::preempted() const {
+  return cloud_->ask([](const Cloud& cloud, Time) { return cloud.preempted(); });
+}
+
+int FakeCloud::requests() const {
+  return cloud_->ask([](const Cloud& cloud, Time) { return cloud.requests(); });
+}
+
+std::vector<std::string> FakeCloud::left() const {
+  return cloud_->ask([](const Cloud& cloud, Time) { return cloud.things(); });
+}
+
+std::vector<std::string> FakeCloud::violations() const {
+  return cloud_->ask([](const Cloud& cloud, Time) { return cloud.violations(); });
+}
+
+}  // namespace skyward::testing
