@@ -8,7 +8,7 @@ namespace skyward::sim {
 
 namespace {
 
-constexpr Duration kStep = std::chrono::milliseconds(100);
+constexpr Duration kStep = std::chrono::milliseconds(10);
 
 }  // namespace
 

@@ -130,6 +130,18 @@ Status can_pay(const State& state, Time now, int count) {
               "open the pool again with a larger budget=");
 }
 
+Status check_rate(const State& state, Time now) {
+  if (!state.spec.max_hourly_cost) return {};
+  const MicroDollars hourly = state.money.book.now(now).hourly;
+  if (hourly <= to_micro_dollars(*state.spec.max_hourly_cost)) return {};
+  return fail(ErrorKind::over_budget,
+              fmt::format("the machines that {} had left cost ${:.2f} an hour together, more than "
+                          "max_hourly_cost=${:.2f}; they were given back",
+                          provider_label(state.spec.provider.name), to_dollars(hourly),
+                          *state.spec.max_hourly_cost),
+              "raise the limit, ask for fewer or smaller machines, or try again later");
+}
+
 void start_book(State& state) { state.money.book = new_book(state, state.offer); }
 
 void note_asked(State& state, Time now, int count, NodeId first_node) {

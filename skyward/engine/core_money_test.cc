@@ -197,6 +197,23 @@ TEST_F(MoneyTest, ABudgetThatPaysForNothingIsRefusedBeforeAnythingIsBought) {
   effects.take<Closed>();
 }
 
+TEST_F(MoneyTest, MachinesThatCostMoreAnHourThanAllAreAllowedToAreGivenBack) {
+  ask(2, std::nullopt);
+  state.spec.max_hourly_cost = 2 * kHourly;
+  buy(2, {.price_on_demand = kHourly + 0.5});
+  effects.drop_all();
+  ASSERT_EQ(state.phase, Phase::terminating);
+  EXPECT_EQ(state.open_error->kind, ErrorKind::over_budget);
+  EXPECT_THAT(state.open_error->message, testing::HasSubstr("cost $8.20 an hour together"));
+  finish();
+
+  ask(2, std::nullopt);
+  state.spec.max_hourly_cost = 2 * kHourly;
+  buy(2);
+  EXPECT_EQ(state.phase, Phase::starting);
+  effects.drop_all();
+}
+
 TEST_F(MoneyTest, BeforeTheBudgetIsSpentNothingIsBegunAndWhatRunsMayFinish) {
   open(2, 2.0);  // 1000 s
   live_until(740s);

@@ -64,6 +64,8 @@ void tell_other_region(const State& state, Effects& effects);
 Status check_budget(const State& state, const Offer& offer);
 // The same for machines that would stand beside those that are there.
 Status can_pay(const State& state, Time now, int count);
+// Refuses what was had, when it costs more an hour than was allowed.
+Status check_rate(const State& state, Time now);
 void start_book(State& state);
 void note_asked(State& state, Time now, int count, NodeId first_node);
 void note_bought(State& state, Time asked, NodeId node, const Instance& instance);

@@ -545,6 +545,10 @@ void on_provisioned(State& state, Effects& effects, Time now, NodeId first_node,
     state.money.ask_at = std::min(state.money.ask_at, now + state.options.charges_interval);
   }
   look_at_budget(state, effects, now);
+  if (state.phase != Phase::starting) return;
+  if (const Status paid = check_rate(state, now); !paid) {
+    fail_open(state, effects, now, paid.error());
+  }
 }
 
 void on_joined(State& state, Effects& effects, Time now, NodeId id, NodeSetup setup) {
