@@ -112,6 +112,7 @@ class AwsProvider final : public Provider {
 
   Result<std::vector<Offer>> offers_in(Client& client, const PoolSpec& spec, Time deadline);
   Result<std::vector<Offer>> offers_elsewhere(const PoolSpec& spec, Error here, Time deadline);
+  void note_failure(const Error& error, const std::string& region);
   Result<Cluster> prepare_in(const PoolSpec& spec, const Offer& offer, Time deadline);
   Result<std::vector<Placement>> find_places(Client& client, const PoolSpec& spec,
                                              const Offer& offer, const std::vector<Subnet>& subnets,
@@ -338,11 +339,15 @@ Status AwsProvider::buy_group(Client& client, Ledger& ledger, const Cluster& clu
   return admit_caller(client, plan.group, *caller, deadline);
 }
 
+// A region without machines is left out from now on; once one is, so is a region that stands in for
+// it and fails in any way.
+void AwsProvider::note_failure(const Error& error, const std::string& region) {
+  if (error.kind == ErrorKind::exhausted || !empty_regions_.empty()) empty_regions_.insert(region);
+}
+
 Result<Cluster> AwsProvider::prepare(const PoolSpec& spec, const Offer& offer, Time deadline) {
   auto cluster = prepare_in(spec, offer, deadline);
-  if (!cluster && cluster.error().kind == ErrorKind::exhausted) {
-    empty_regions_.insert(offer.region);
-  }
+  if (!cluster) note_failure(cluster.error(), offer.region);
   return cluster;
 }
 
@@ -473,7 +478,7 @@ Result<std::vector<Instance>> AwsProvider::provision(const Cluster& cluster, int
   Fleet fleet(client_in(cluster.region), **ledger, cluster.id);
   const auto machines = fleet.launch(*order, deadline);
   if (!machines) {
-    if (machines.error().kind == ErrorKind::exhausted) empty_regions_.insert(cluster.region);
+    note_failure(machines.error(), cluster.region);
     return fail(machines);
   }
   std::vector<Instance> out;

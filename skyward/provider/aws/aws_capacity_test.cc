@@ -25,6 +25,9 @@ class Capacity : public ::testing::Test, public AwsComputer {
   Capacity() {
     spec_.nodes = 4;
     amazon_.refuse = [this](const std::string& action, const Ec2Double::Form& form) {
+      if (action == "DescribeImages" && form.at("region") == region_without_image) {
+        return std::pair(400, std::string("InvalidAMIID.NotFound"));
+      }
       if (action != "RunInstances") return std::pair(0, std::string());
       const bool spot = form.contains("InstanceMarketOptions.MarketType");
       const std::string zone = form.at("NetworkInterface.1.SubnetId") == "s1" ? "z1" : "z2";
@@ -61,6 +64,7 @@ class Capacity : public ::testing::Test, public AwsComputer {
       const auto offers = aws->offers(spec_, soon());
       if (!offers) return tries == 0 ? fail(offers) : std::unexpected(last);
       const auto cluster = aws->prepare(spec_, offers->front(), soon());
+      if (!cluster && tries > 0) continue;
       if (!cluster) return fail(cluster);
       auto instances = aws->provision(*cluster, spec_.nodes, 0, soon());
       EXPECT_EQ(amazon_.standing(), instances ? spec_.nodes : 0) << "a partial fleet";
@@ -87,6 +91,7 @@ class Capacity : public ::testing::Test, public AwsComputer {
   std::function<int(const std::string& region, const std::string& zone, bool spot)> market =
       [](const auto&, const auto&, bool) { return 0; };
   bool quota = false;
+  std::string region_without_image;
   std::vector<std::string> asked;
 };
 
@@ -194,6 +199,15 @@ TEST_F(Capacity, ARegionWithoutMachinesLeadsToTheNextOneNearFirst) {
                                  "4 eu-central-1/z2", "4 ap-south-1/z1", "4 ap-south-1/z2",
                                  "4 us-east-1/z1"));
   for (const DoubleInstance& one : amazon_.instances) EXPECT_EQ(one.region, "us-east-1");
+}
+
+TEST_F(Capacity, ARegionThatCannotStandInIsPassedOver) {
+  amazon_.regions = {"eu-central-1", "eu-north-1", "eu-west-1"};
+  region_without_image = "eu-central-1";
+  market = [](const auto& region, const auto&, bool) { return region == "eu-north-1" ? 4 : 0; };
+  const auto instances = open();
+  ASSERT_TRUE(instances) << instances.error().message;
+  EXPECT_EQ(amazon_.instances.front().region, "eu-north-1");
 }
 
 TEST_F(Capacity, NoRegionIsAskedTwice) {
