@@ -48,23 +48,26 @@ Status Outbox::push(Message& message) {
   }
   auto* run = std::get_if<RunTask>(&message);
   if (run != nullptr) attach_body(*run);  // before anything can fail
-  std::vector<BlobId> needs;
+  std::vector<BlobId> uses;
   const std::vector<Buffer*> buffers = buffers_of(message);
   if (!buffers.empty()) {
     auto named = name_blobs(buffers, run == nullptr);
     if (!named) return fail(named);
-    needs = *std::move(named);
+    uses = *std::move(named);
   }
   const std::optional<TaskId> task = task_of(message);
   const bool follows = task && held_tasks_.contains(*task);
-  if (needs.empty() && !follows) {
+  const bool complete =
+      std::ranges::all_of(uses, [&](BlobId blob) { return contents_.at(blob).whole(); });
+  if (complete && !follows) {
     note_sent(message);
     urgent_.push_back(std::move(message));
     return {};
   }
-  for (const BlobId blob : needs) ++contents_.at(blob).waiting;
+  // Also those that are there: they must stay until the message has gone.
+  for (const BlobId blob : uses) ++contents_.at(blob).waiting;
   if (task) ++held_tasks_[*task];
-  held_.push_back({std::move(message), std::move(needs), task});
+  held_.push_back({std::move(message), std::move(uses), task});
   return {};
 }
 
@@ -85,9 +88,9 @@ void Outbox::note_sent(const Message& message) {
   }
 }
 
-// Gives the blobs the names that the other end knows. Returns those that are not all sent.
+// Gives the blobs the names that the other end knows, and returns them.
 Result<std::vector<BlobId>> Outbox::name_blobs(std::span<Buffer* const> buffers, bool once) {
-  std::vector<BlobId> needs;
+  std::vector<BlobId> uses;
   std::vector<std::pair<int, BlobId>> named;  // blobs without an id are told apart by descriptor
   for (Buffer* const buffer : buffers) {
     Blob& blob = buffer->blob;
@@ -108,10 +111,9 @@ Result<std::vector<BlobId>> Outbox::name_blobs(std::span<Buffer* const> buffers,
     Blob& blob = buffer->blob;
     const auto same = std::ranges::find(named, blob.descriptor, &std::pair<int, BlobId>::first);
     blob = {.id = same->second, .size = blob.size, .content = blob.content};
-    const bool listed = std::ranges::find(needs, blob.id) != needs.end();
-    if (!listed && !contents_.at(blob.id).whole()) needs.push_back(blob.id);
+    if (std::ranges::find(uses, blob.id) == uses.end()) uses.push_back(blob.id);
   }
-  return needs;
+  return uses;
 }
 
 Result<BlobId> Outbox::name_blob(const Blob& blob, bool once) {
@@ -199,7 +201,7 @@ std::optional<Message> Outbox::next_urgent() {
 std::optional<Message> Outbox::next_bulk() {
   if (held_.empty()) return std::nullopt;
   Held& first = held_.front();
-  for (const BlobId name : first.needs) {
+  for (const BlobId name : first.uses) {
     Content& content = contents_.at(name);
     if (content.whole()) continue;
     const std::size_t size =
@@ -214,15 +216,15 @@ std::optional<Message> Outbox::next_bulk() {
   }
   Held whole = std::move(first);
   held_.pop_front();
-  let_go(whole.needs);
+  let_go(whole.uses);
   if (whole.task && --held_tasks_.at(*whole.task) == 0) held_tasks_.erase(*whole.task);
   note_sent(whole.message);
   return std::move(whole.message);
 }
 
 // A held message no longer waits for these.
-void Outbox::let_go(const std::vector<BlobId>& needs) {
-  for (const BlobId name : needs) {
+void Outbox::let_go(const std::vector<BlobId>& uses) {
+  for (const BlobId name : uses) {
     const auto found = contents_.find(name);
     --found->second.waiting;
     if (found->second.once) forget(found, false);
@@ -241,7 +243,7 @@ std::optional<RunTask> Outbox::withdraw(TaskId task) {
   // What follows it (credits) has lost its meaning.
   std::erase_if(held_, [&](const Held& other) { return other.task == task; });
   held_tasks_.erase(task);
-  let_go(held.needs);
+  let_go(held.uses);
   return std::get<RunTask>(std::move(held.message));
 }
 

@@ -60,7 +60,7 @@ class Outbox {
     SharedBytes bytes;  // until all are sent
     std::uint64_t sent = 0;
     std::unordered_set<BlobId> users;      // names by which tasks of this end refer to it
-    std::uint32_t waiting = 0;             // held messages that need it
+    std::uint32_t waiting = 0;             // held messages that use it
     bool once = false;                     // for one message only, which takes it along
     std::list<BlobId>::iterator unused{};  // place among the unused, if users is empty
 
@@ -68,7 +68,7 @@ class Outbox {
   };
   struct Held {
     Message message;
-    std::vector<BlobId> needs;
+    std::vector<BlobId> uses;
     std::optional<TaskId> task;
   };
 
@@ -77,7 +77,7 @@ class Outbox {
   void attach_body(RunTask& run);
   void release(BlobId user);
   void forget(std::unordered_map<BlobId, Content>::iterator content, bool tell);
-  void let_go(const std::vector<BlobId>& needs);
+  void let_go(const std::vector<BlobId>& uses);
   void note_sent(const Message& message);
   void keep_within_budget();
 

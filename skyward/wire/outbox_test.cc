@@ -169,6 +169,15 @@ TEST_F(OutboxTest, WithoutABudgetNothingStays) {
   EXPECT_EQ(inbox.count(), 0U);
 }
 
+TEST_F(OutboxTest, WhatAHeldTaskUsesStays) {
+  const Blob first = ours.make(1, kBlobChunkBytes, 'a');
+  push(call(1, {first}));
+  EXPECT_EQ(drain(), (std::vector<std::string>{"chunk 1", "run 1"}));
+  push(call(2, {first, ours.make(2, kBlobChunkBytes, 'b')}));
+  push(DropBlobs{{BlobId{1}, BlobId{2}}});  // as when everything is called off
+  EXPECT_EQ(drain(), (std::vector<std::string>{"chunk 2", "run 2", "drop 1", "drop 2"}));
+}
+
 TEST_F(OutboxTest, AWithdrawnTaskGivesTheWayFree) {
   push(call(1, {ours.make(5, kBig, 'x')}));
   auto part = outbox.next_bulk();
