@@ -47,7 +47,7 @@ Storm::Storm(const StormOptions& options)
     : world_(options.seed, options.verbose),
       dials_(draw_dials(world_.random, options.nodes, options.tasks)),
       cloud_(world_, journal_, dials_),
-      user_(world_, dials_,
+      user_(world_, journal_, dials_,
             {.submit =
                  [this](engine::TaskSpec task) {
                    turn([&](Time now) { on_submit(state_, *this, now, std::move(task)); });

@@ -7,10 +7,12 @@
 
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "sim/link.h"
+#include "sim/worker_process.h"
 #include "sim/world.h"
 
 namespace skyward::sim {
@@ -122,7 +124,8 @@ TEST(UserDeathTest, AnAnswerTwiceIsNoticed) {
   Dials dials;
   dials.tasks = 1;
   TaskId asked;
-  User user(world, dials,
+  Journal journal;
+  User user(world, journal, dials,
             {.submit = [&](const engine::TaskSpec& task) { asked = task.id; },
              .cancel = [](TaskId) {},
              .item_taken = [](TaskId, std::uint32_t) {},
@@ -133,6 +136,30 @@ TEST(UserDeathTest, AnAnswerTwiceIsNoticed) {
   EXPECT_DEATH(user.complete(asked, {}), "task 1 failed");
   EXPECT_DEATH(user.complete(TaskId{2}, {}), "answered twice");
   EXPECT_DEATH(user.closed(), "1 tasks are not answered");
+}
+
+// A process ends between two tasks, with two more in its pipe: the second one is known to be
+// unread, and of the first one nobody can say.
+TEST(WorkerProcess, OfTwoUnreadTasksTheFirstIsInDoubt) {
+  World world(1, false);
+  Journal journal;
+  std::optional<TaskId> unread;
+  WorkerProcess process(world, journal, NodeDials{}, 0,
+                        {.on_hello = [] {},
+                         .on_message = [](const wire::WorkerMessage&) {},
+                         .on_output = [](const std::vector<wire::OutputLine>&) {},
+                         .on_exit = [&](const agent::WorkerExit& exit) { unread = exit.unread; }});
+  for (const TaskId task : {TaskId{1}, TaskId{2}}) {
+    wire::RunTask run;
+    run.task = task;
+    process.run({.task = run, .body = {}});
+  }
+  process.kill();
+  while (world.step()) {
+  }
+  EXPECT_EQ(unread, TaskId{2});
+  EXPECT_TRUE(journal.is_doubted(TaskId{1}));
+  EXPECT_FALSE(journal.is_doubted(TaskId{2}));
 }
 
 TEST(JournalDeathTest, ATaskThatBeginsTwiceIsNoticed) {

@@ -18,8 +18,9 @@ constexpr int kFunctions = 3;
 
 }  // namespace
 
-User::User(World& world, const Dials& dials, Pool pool)
+User::User(World& world, const Journal& journal, const Dials& dials, Pool pool)
     : world_(world),
+      journal_(journal),
       dials_(dials),
       pool_(std::move(pool)),
       left_(dials.tasks),
@@ -211,7 +212,7 @@ void User::check_failure(TaskId task, const Call& call, const Error& error) cons
       break;
     case ErrorKind::task:
       allowed = call.plan.kind == TaskKind::dies || node.sudden_death > 0 || node.start_fail > 0 ||
-                node.start_hang > 0;
+                node.start_hang > 0 || journal_.is_doubted(task);
       break;
     case ErrorKind::lost:
     case ErrorKind::unreachable:

@@ -52,10 +52,12 @@ void WorkerProcess::tell(World::Event event) {
 
 void WorkerProcess::run(const agent::WorkerRun& run) {
   unread_ = run.task.task;
+  in_pipe_.push_back(run.task.task);
   deliver([this, task = run.task, has_body = !run.body.empty()] {
     if (has_body) functions_.insert(task.function);
     SKYWARD_CHECK(functions_.contains(task.function), "no body for task {}", task.task.value);
     if (unread_ == task.task) unread_.reset();
+    in_pipe_.pop_front();
     waiting_.push_back({.task = task, .plan = plan_of(task.arguments)});
     if (!current_) begin_next();
   });
@@ -254,10 +256,14 @@ void WorkerProcess::end_current() {
 
 void WorkerProcess::die(agent::WorkerExit exit) {
   alive_ = false;
+  const bool was_idle = !current_;
   end_current();
   world_.cancel(step_);
-  tell([this, exit = std::move(exit)]() mutable {
+  tell([this, was_idle, exit = std::move(exit)]() mutable {
     exit.unread = unread_;
+    if (was_idle && !in_pipe_.empty() && exit.unread != in_pipe_.front()) {
+      journal_.doubt(in_pipe_.front());
+    }
     std::exchange(events_.on_exit, nullptr)(exit);
   });
 }
