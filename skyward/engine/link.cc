@@ -22,6 +22,7 @@ constexpr int kPulsesInSilence = 4;
 // For a command whose agent is given up: to see the end of its input and clean up.
 constexpr Duration kStopGrace = 500ms;
 constexpr Duration kSweepTimeout = 8s;
+constexpr Duration kHopelessSweepTimeout = 2s;
 
 io::Outgoing outgoing(wire::EncodedFrame frame) {
   return {.head = std::move(frame.head),
@@ -181,7 +182,11 @@ void Link::check_pulse() {
     moved_at_ = now;
   }
   Duration silence = limits_.silence;
-  if (!greeted_) silence = welcomed_ ? kAttemptPatience : kFirstAttemptPatience;
+  if (!greeted_ && !welcomed_) silence = kFirstAttemptPatience;
+  if (!greeted_ && welcomed_) {  // the last attempt has what is left
+    const Duration left = trouble_since_ + limits_.patience - moved_at_;
+    silence = std::max(silence, std::min(left, kAttemptPatience));
+  }
   if (now - moved_at_ >= silence) {
     return drop_attempt(
         {.error = {ErrorKind::lost,
@@ -199,6 +204,7 @@ void Link::drop_attempt(Attempt::End end) {
 }
 
 void Link::attempt_ended(Attempt::End end) {
+  if (attempt_ && attempt_->moved_bytes() > 0) answered_ = true;
   if (attempt_) ending_.push_back(std::move(attempt_));
   const bool was_greeted = std::exchange(greeted_, false);
   if (over_) {
@@ -212,6 +218,7 @@ void Link::attempt_ended(Attempt::End end) {
   if (was_greeted) {
     trouble_since_ = io::EventLoop::now();
     tries_ = 0;
+    answered_ = false;
     only_refused_ = true;
     if (events_.on_trouble) events_.on_trouble(end.error.message);
   } else {
@@ -461,7 +468,10 @@ void Link::sweep() {
   });
   if (!process) return;
   sweep_ = *std::move(process);
-  closing_ = loop_.start_timer(io::EventLoop::now() + kSweepTimeout, [this] {
+  // A machine that has been silent throughout will hardly answer now; its agent's lease ends it.
+  const bool hopeless = trouble_since_ != Time{} && tries_ > 0 && !answered_;
+  const Duration time = hopeless ? kHopelessSweepTimeout : kSweepTimeout;
+  closing_ = loop_.start_timer(io::EventLoop::now() + time, [this] {
     closing_ = 0;
     sweep_->kill_group();
   });

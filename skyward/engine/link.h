@@ -103,8 +103,9 @@ class Link {
   bool over_ = false;      // lost or closed
   bool swept_ = false;
   bool gone_told_ = false;
-  std::string farewell_;  // the agent said why it ends
-  Time trouble_since_{};  // of the present trouble; none: Time{}
+  std::string farewell_;   // the agent said why it ends
+  Time trouble_since_{};   // of the present trouble; none: Time{}
+  bool answered_ = false;  // since then, by anything
   bool only_refused_ = true;
   int tries_ = 0;
   std::minstd_rand random_;

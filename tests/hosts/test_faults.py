@@ -54,6 +54,8 @@ with pool({NODES}, concurrency=2, lease={LEASE_SECONDS}, on_event=note) as p:
             failed[type(error).__name__ + ": " + str(error)[:200]] += 1
     tell(good=good, wrong=wrong, failed=dict(failed), seconds=time.monotonic() - began,
          answered=len(answered), most=max(answered.values()))
+    began = time.monotonic()
+tell(closing=time.monotonic() - began)
 tell(closed=True, lost=lost)
 """
 
@@ -188,7 +190,9 @@ def test_a_link_is_down_for_ever(bed: Bed, hosts: list[Host], tmp_path: Path) ->
     told = run_while(bed, hosts, tmp_path, hosts[3].cut)
     assert told.facts["good"] == TASKS, told.facts
     assert told.facts["lost"] == [3]
-    assert told.facts["seconds"] < 60
+    # 3 s until the silence is noticed and 12 s of trying; a silent machine holds up the end little.
+    assert told.facts["seconds"] < 25, told.facts
+    assert told.facts["closing"] < 5, told.facts
 
 
 def test_answers_vanish(bed: Bed, hosts: list[Host], tmp_path: Path) -> None:
