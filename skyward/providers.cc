@@ -29,6 +29,15 @@ void put(ProviderSpec& spec, const char* name, const std::optional<T>& value) {
   if (value) put(spec, name, *value);
 }
 
+std::string json_list(const std::vector<std::string>& words) {
+  std::string list;
+  for (const std::string& word : words) {
+    list += list.empty() ? "" : ",";
+    append_json_string(list, word);
+  }
+  return "[" + list + "]";
+}
+
 }  // namespace
 
 SSH::operator ProviderSpec() const {
@@ -45,17 +54,12 @@ SSH::operator ProviderSpec() const {
 }
 
 Command::operator ProviderSpec() const {
-  std::string text;
-  for (const std::vector<std::string>& words : commands) {
-    text += text.empty() ? "[" : ",";
-    std::string list;
-    for (const std::string& word : words) {
-      list += list.empty() ? "" : ",";
-      append_json_string(list, word);
-    }
-    text += "[" + list + "]";
-  }
-  return {.name = "command", .settings = {{"commands", text.empty() ? "[]" : text + "]"}}};
+  std::vector<std::string> lists;
+  for (const std::vector<std::string>& words : commands) lists.push_back(json_list(words));
+  ProviderSpec spec{.name = "command", .settings = {}};
+  spec.settings["commands"] = fmt::format("[{}]", fmt::join(lists, ","));
+  if (!addresses.empty()) spec.settings["addresses"] = json_list(addresses);
+  return spec;
 }
 
 AWS::operator ProviderSpec() const {

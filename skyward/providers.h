@@ -37,6 +37,8 @@ struct SSH {
 // in for nodes that are lost. This program is brought there and is the worker: it must run there.
 struct Command {
   std::vector<std::vector<std::string>> commands;
+  // Where the node of each command is reached by the others; empty: all are on one machine.
+  std::vector<std::string> addresses{};
   operator ProviderSpec() const;
 };
 

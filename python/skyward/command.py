@@ -24,10 +24,14 @@ class Command:
             for machines that are lost.
         python: for nodes that see this machine's files: the interpreter to use there, with this
             side's version of cloudpickle (``sys.executable``, say). None: each node gets an
-            environment of its own, and this program's modules, as any remote machine does."""
+            environment of its own, and this program's modules, as any remote machine does.
+        addresses: for nodes on several machines that talk to each other (`head_addr`, frameworks):
+            where the node of each command is reached by the others. None: all are on one machine,
+            or need not talk."""
 
     commands: Sequence[Sequence[str]]
     python: str | None = None
+    addresses: Sequence[str] | None = None
     name: ClassVar[str] = "command"
 
     def __post_init__(self) -> None:
@@ -38,6 +42,17 @@ class Command:
                 ' [["podman", "exec", "-i", "c1", "sh", "-c"]]'
             )
         object.__setattr__(self, "commands", tuple(map(tuple, self.commands)))
+        if self.addresses is None:
+            return
+        texts = isinstance(self.addresses, (list, tuple)) and all(
+            isinstance(address, str) and address for address in self.addresses
+        )
+        if not texts or len(self.addresses) != len(self.commands):
+            raise ConfigurationError(
+                f"addresses={self.addresses!r}: give one address for each of the"
+                f" {len(self.commands)} commands, or leave it out"
+            )
+        object.__setattr__(self, "addresses", tuple(self.addresses))
 
     @property
     def remote(self) -> bool:
@@ -47,7 +62,8 @@ class Command:
     def settings(self) -> dict[str, str]:
         """What the engine's provider needs to know of this side."""
         commands = json.dumps([list(command) for command in self.commands])
-        return {"commands": commands, "python": self.python or ""}
+        addresses = json.dumps(list(self.addresses)) if self.addresses else ""
+        return {"commands": commands, "python": self.python or "", "addresses": addresses}
 
     def check(self, accelerator: Any, cpu: int | None, memory: str | None, volume: Any) -> None:
         """Refuses what cannot be chosen: the machines are there already."""

@@ -174,6 +174,8 @@ def test_tasks_are_always_in_processes():
         (lambda: sky.S3Volume("/a", 3), "bucket=3: text"),
         (lambda: sky.S3Volume(3, "bucket"), "mount_path=3"),
         (lambda: sky.Command([]), r"commands=\[\]"),
+        (lambda: sky.Command([["sh"]], addresses=["a", "b"]), "one address for each of the 1"),
+        (lambda: sky.Command([["sh"]], addresses="a"), "addresses='a'"),
         (lambda: sky.MultiPool([ComputePool()]), r"write MultiPool\(\*pools\)"),
         (lambda: sky.MultiPool(3), "argument 0 is 3"),
         (lambda: sky.stdout(only="worker"), "only='worker'"),

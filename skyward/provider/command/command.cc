@@ -44,6 +44,22 @@ Result<std::vector<Command>> parse_commands(const std::string& text) {
   return commands;
 }
 
+// None, or one for each command.
+Result<std::vector<std::string>> parse_addresses(const std::string& text, std::size_t commands) {
+  std::vector<std::string> addresses;
+  if (text.empty()) return addresses;
+  const auto parsed = nlohmann::json::parse(text, nullptr, false);
+  bool good = parsed.is_array() && (parsed.empty() || parsed.size() == commands);
+  for (const auto& address : parsed) {
+    good = good && address.is_string() && !address.get<std::string>().empty();
+    if (good) addresses.push_back(address.get<std::string>());
+  }
+  if (good) return addresses;
+  return fail(ErrorKind::invalid,
+              fmt::format("addresses={}: it is no list of {} addresses", text, commands),
+              "give one for each command, by which the nodes reach each other, or leave it out");
+}
+
 std::string setting(const ProviderSpec& spec, const std::string& name) {
   const auto found = spec.settings.find(name);
   return found == spec.settings.end() ? std::string() : found->second;
@@ -58,13 +74,16 @@ std::size_t command_of(const std::string& id) {
 
 class CommandProvider final : public Provider {
  public:
-  CommandProvider(std::vector<Command> commands, std::string python)
-      : commands_(std::move(commands)), python_(std::move(python)) {}
+  CommandProvider(std::vector<Command> commands, std::vector<std::string> addresses,
+                  std::string python)
+      : commands_(std::move(commands)),
+        addresses_(std::move(addresses)),
+        python_(std::move(python)) {}
 
   std::string_view name() const override { return "command"; }
   Capabilities capabilities() const override {
     return {.spot = false,
-            .private_network = false,
+            .private_network = !addresses_.empty(),
             .descriptors = false,
             .root = false,
             .stop_ends_billing = false};
@@ -91,7 +110,13 @@ class CommandProvider final : public Provider {
     std::vector<int> uses;         // of each command; an id never comes back
   };
 
+  // Where nothing is said, the nodes are believed to be on one machine.
+  std::string address_of(std::size_t command) const {
+    return addresses_.empty() ? "127.0.0.1" : addresses_.at(command);
+  }
+
   const std::vector<Command> commands_;
+  const std::vector<std::string> addresses_;  // none, or one for each command
   const std::string python_;
   std::map<std::string, Plan> plans_;  // by cluster id
 };
@@ -177,7 +202,7 @@ Result<std::vector<Instance>> CommandProvider::provision(const Cluster& cluster,
   for (const std::size_t command : free) {
     const std::string id = fmt::format("{}-{}-{}", cluster.id, command, ++uses[command]);
     plan->second.placed.insert(id);
-    instances.push_back({.id = id, .private_ip = "127.0.0.1"});
+    instances.push_back({.id = id, .private_ip = address_of(command)});
   }
   return instances;
 }
@@ -186,7 +211,7 @@ Result<std::optional<Instance>> CommandProvider::get_instance(const Cluster& clu
                                                               const std::string& id, Time) {
   const auto plan = plans_.find(cluster.id);
   if (plan == plans_.end() || !plan->second.placed.contains(id)) return std::nullopt;
-  return Instance{.id = id, .private_ip = "127.0.0.1"};
+  return Instance{.id = id, .private_ip = address_of(command_of(id))};
 }
 
 // The engine has ended the agent; the machine is not ours.
@@ -221,7 +246,10 @@ Bootstrap CommandProvider::bootstrap(const Cluster& cluster, const Instance&) {
 Result<std::unique_ptr<Provider>> make_command(const ProviderSpec& spec) {
   auto commands = parse_commands(setting(spec, "commands"));
   if (!commands) return fail(commands);
-  return std::make_unique<CommandProvider>(*std::move(commands), setting(spec, "python"));
+  auto addresses = parse_addresses(setting(spec, "addresses"), commands->size());
+  if (!addresses) return fail(addresses);
+  return std::make_unique<CommandProvider>(*std::move(commands), *std::move(addresses),
+                                           setting(spec, "python"));
 }
 
 }  // namespace skyward::provider

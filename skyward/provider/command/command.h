@@ -5,8 +5,10 @@
 // "pod", "--", "sh", "-c"}, {"sh", "-c"}. One command is one node; nothing is bought and nothing is
 // switched off.
 //
-// Settings: `commands`, a JSON array of arrays of words; `python`, the interpreter of nodes that
-// see this machine's files. Without it each node gets the image as any remote machine does.
+// Settings: `commands`, a JSON array of arrays of words; `addresses`, a JSON array of where the
+// node of each command is reached by the others, or nothing for nodes on one machine; `python`, the
+// interpreter of nodes that see this machine's files. Without it each node gets the image as any
+// remote machine does.
 
 #include <memory>
 
@@ -14,7 +16,7 @@
 
 namespace skyward::provider {
 
-// Fails with `invalid` on commands that are none.
+// Fails with `invalid` on commands that are none, and addresses that do not fit them.
 Result<std::unique_ptr<Provider>> make_command(const ProviderSpec& spec);
 
 }  // namespace skyward::provider

@@ -84,6 +84,27 @@ TEST_F(CommandTest, RefusesWhatCanNeverWork) {
   EXPECT_THAT(provider->check(pool).error().hint, HasSubstr("leave python out"));
 }
 
+TEST(Command, NodesAreToldTheAddressesOfEachOther) {
+  ProviderSpec spec = spec_with(R"([["a"], ["b"]])");
+  PoolSpec pool;
+  const auto addresses = [&](const char* text) -> Result<std::vector<std::string>> {
+    spec.settings["addresses"] = text;
+    auto made = make_command(spec);
+    if (!made) return fail(made);
+    const auto cluster = (*made)->prepare(pool, {.instance_type = "command"}, kNever);
+    const auto instances = (*made)->provision(*cluster, 2, 0, kNever);
+    EXPECT_EQ((*made)->capabilities().private_network, *text != '\0');
+    return std::vector{(*instances)[0].private_ip, (*instances)[1].private_ip};
+  };
+  EXPECT_THAT(*addresses(""), testing::ElementsAre("127.0.0.1", "127.0.0.1"));
+  EXPECT_THAT(*addresses(R"(["10.0.0.1", "node-b"])"), testing::ElementsAre("10.0.0.1", "node-b"));
+  for (const char* wrong : {R"(["10.0.0.1"])", R"(["10.0.0.1", 7])", R"(["10.0.0.1", ""])", "x"}) {
+    const auto refused = addresses(wrong);
+    ASSERT_FALSE(refused) << wrong;
+    EXPECT_THAT(refused.error().message, HasSubstr("no list of 2 addresses"));
+  }
+}
+
 TEST(Command, RefusesWhatIsNoListOfCommands) {
   for (const char* text : {"a", "[1]", "[[]]", "[[1]]", "{}", "[[\"a\"], \"b\"]", "[[\"a\"]"}) {
     const auto made = make_command(spec_with(text));
