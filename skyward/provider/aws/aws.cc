@@ -437,6 +437,7 @@ Result<LaunchOrder> AwsProvider::order_of(Plan& plan, const std::string& pool, i
   boot.host_key = *std::move(secret);
   boot.host_key_public = *host_key;
   boot.login_key = plan.login_key;
+  boot.root_login = plan.boot.user == "root";
   LaunchRequest& request = order.request;
   request.image = plan.boot.image.id;
   request.security_group = plan.group;

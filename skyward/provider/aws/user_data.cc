@@ -57,7 +57,7 @@ std::string dead_man_script(const DeadMan& dead_man) {
 
 std::string user_data(const FirstBoot& boot) {
   // JSON is YAML, too.
-  const nlohmann::ordered_json document = {
+  nlohmann::ordered_json document = {
       {"bootcmd", {{"/bin/sh", "-c", dead_man_script(boot.dead_man)}}},
       {"ssh_deletekeys", true},
       {"ssh_keys", {{"ed25519_private", boot.host_key}, {"ed25519_public", boot.host_key_public}}},
@@ -65,6 +65,7 @@ std::string user_data(const FirstBoot& boot) {
       {"ssh_pwauth", false},
       {"package_update", false},
   };
+  if (boot.root_login) document["disable_root"] = false;
   return "#cloud-config\n" + document.dump(1) + "\n";
 }
 

@@ -34,6 +34,7 @@ struct FirstBoot {
   std::string host_key{};         // private, as OpenSSH writes it
   std::string host_key_public{};  // one line
   std::string login_key{};        // public, one line
+  bool root_login = false;        // root logs in; cloud-init keeps it from that unless told
 };
 
 // "#cloud-config" and a document.

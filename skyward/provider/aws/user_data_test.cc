@@ -43,6 +43,13 @@ TEST(UserData, TheTimerComesFirstAndNothingElseIsTold) {
   EXPECT_THAT(text, Not(HasSubstr("AKIA")));
 }
 
+TEST(UserData, RootIsLetInOnlyWhereItLogsIn) {
+  EXPECT_THAT(user_data(boot()), Not(HasSubstr("disable_root")));
+  FirstBoot as_root = boot();
+  as_root.root_login = true;
+  EXPECT_THAT(user_data(as_root), HasSubstr("\"disable_root\": false"));
+}
+
 // The timer itself, in a directory that stands for a machine, with a program for `shutdown`.
 class DeadManTest : public ::testing::Test {
  protected:
