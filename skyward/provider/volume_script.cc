@@ -15,9 +15,7 @@ namespace {
 // What both scripts know. A path as /proc/self/mounts spells it has no blanks.
 constexpr std::string_view kCommon = R"bash(
 as_root=()
-if [[ $(id -u) != 0 ]]; then
-  as_root=(sudo -n --preserve-env=AWS_ACCESS_KEY_ID,AWS_SECRET_ACCESS_KEY,AWS_SESSION_TOKEN)
-fi
+[[ $(id -u) == 0 ]] || as_root=(sudo -n)
 is_mounted() {
   local _ at spelled=${1// /\\040}
   while read -r _ at _; do [[ $at == "$spelled" ]] && return 0; done </proc/self/mounts
@@ -44,25 +42,86 @@ make_place() {
   fi
 }
 
+# Keys for s3fs, in a file that only the user who logs in can read, in memory where the system has
+# a place there. It is gone when all is mounted, or when that fails. s3fs knows no file for keys
+# with a session token: it gets those in its environment, from ours.
+s3_home=
+s3_keys=
+s3_start=()
+forget_keys() { [[ -z $s3_home ]] || rm -rf -- "$s3_home"; }
+keep_keys() {
+  local place=/dev/shm
+  [[ ${AWS_ACCESS_KEY_ID:-} ]] || return 0
+  [[ -w $place ]] || place=${TMPDIR:-/tmp}
+  trap forget_keys EXIT
+  s3_home=$(umask 077 && mktemp -d "$place/skyward-s3-XXXXXXXX")
+  if [[ ${AWS_SESSION_TOKEN:-} ]]; then
+    (umask 077 && declare -p AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY AWS_SESSION_TOKEN \
+      >"$s3_home/keys")
+    s3_start=(bash -c 'source "$1"; shift; exec "$@"' bash "$s3_home/keys")
+  else
+    (umask 077 && printf '%s:%s\n' "$AWS_ACCESS_KEY_ID" "${AWS_SECRET_ACCESS_KEY:-}" \
+      >"$s3_home/keys")
+    s3_keys=,passwd_file=$s3_home/keys
+  fi
+  unset AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY AWS_SESSION_TOKEN
+}
+
+# The machine's role by its name: s3fs 1.90 asks for that without a token, which machines that we
+# rent refuse. Method, path, header.
+ask_machine() {
+  local line
+  exec 4<>/dev/tcp/169.254.169.254/80
+  printf '%s /latest/%s HTTP/1.0\r\nHost: 169.254.169.254\r\n%s\r\n\r\n' "$@" >&4
+  read -r _ line _ <&4
+  [[ $line == 200 ]] || return 1
+  while read -r line && [[ $line != $'\r' ]]; do :; done <&4
+  IFS= read -r line <&4 || [[ $line ]]
+  printf %s "$line"
+}
+find_role() {
+  local token role
+  export -f ask_machine
+  if ! token=$(timeout 5 bash -c 'ask_machine "$@"' bash PUT api/token \
+    "X-aws-ec2-metadata-token-ttl-seconds: 60") ||
+    ! role=$(timeout 5 bash -c 'read -r token; ask_machine "$@$token"' bash GET \
+      meta-data/iam/security-credentials/ "X-aws-ec2-metadata-token: " <<<"$token"); then
+    told "this machine has no role for its volumes: give the provider the instance_profile_arn" \
+      "of one that has, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+    exit 1
+  fi
+  s3_keys=,iam_role=$role
+}
+
+# What the log of s3fs means.
+why_not_mounted() {
+  if grep -qE 'NoSuchBucket|bucket or key not found' "$1"; then
+    echo "there is no such bucket, or nothing at that prefix."
+  elif grep -qE 'invalid credentials|AccessDenied|SignatureDoesNotMatch|code=40[13]' "$1"; then
+    echo "the store refuses $s3_who."
+  else
+    echo "is the store there, does it have the bucket, and may $s3_who read it?"
+  fi
+}
+
 # Path, bucket, options.
 mount_bucket() {
   local path=$1 what="the bucket $2 at $s3_endpoint" log process tries
   make_place "$path"
   log=$(mktemp)
-  setsid "${as_root[@]}" s3fs "$2" "$path" -f -o "$3,uid=$(id -u),gid=$(id -g)" >"$log" 2>&1 \
-    </dev/null 3>&- 9>&- &
+  setsid "${as_root[@]}" "${s3_start[@]}" s3fs "$2" "$path" -f \
+    -o "$3$s3_keys,uid=$(id -u),gid=$(id -g)" >"$log" 2>&1 </dev/null 3>&- 9>&- &
   process=$!
   for ((tries = 0; tries < 300; tries++)); do
     if is_mounted "$path" && stat -- "$path/." >/dev/null 2>&1; then
       rm -f -- "$log"
       return
     fi
-    kill -0 $process 2>/dev/null || break
+    "${as_root[@]}" kill -0 $process 2>/dev/null || break
     sleep 0.1
   done
-  kill $process 2>/dev/null || true
-  told "$what cannot be mounted at $path: does it exist there, and may these credentials read it?" \
-    "s3fs says:"
+  "${as_root[@]}" kill $process 2>/dev/null || true
+  told "$what cannot be mounted at $path: $(why_not_mounted "$log") s3fs says:"
   grep -v ' \[INF\] ' "$log" | cut -c1-300 | tail -n 10 >&2 || true
   rm -f -- "$log"
   exit 1
@@ -127,14 +186,19 @@ VolumeScripts volume_scripts(const PoolSpec& spec, const Variable& variable) {
   // A comma would begin another option; none of these is the user's to spell freely but the
   // endpoint.
   std::string options = fmt::format(
-      "url={},endpoint={},allow_other,umask=022,mp_umask=022,retries=3,connect_timeout=5", endpoint,
-      region);
+      "url={},endpoint={},sigv4,allow_other,umask=022,mp_umask=022,retries=3,connect_timeout=5",
+      endpoint, region);
   if (!own_endpoint.empty()) options += ",use_path_request_style";
+  std::string prepare = "keep_keys";
+  std::string who = "the keys in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY";
   if (scripts.environment.empty()) {
     const bool has_role = spec.provider.settings.contains("instance_profile_arn");
-    options += has_role ? ",iam_role=auto" : ",public_bucket=1";
+    if (!has_role) options += ",public_bucket=1";
+    prepare = has_role ? "find_role" : "";
+    who = has_role ? "the role of the machine" : "somebody without AWS_ACCESS_KEY_ID";
   }
-  std::string mounts = fmt::format("s3_endpoint={}\n", shell_quote(endpoint));
+  std::string mounts = fmt::format("s3_endpoint={}\ns3_who={}\n{}\n", shell_quote(endpoint),
+                                   shell_quote(who), prepare);
   std::string releases;
   for (const Volume& volume : spec.volumes) {
     const std::string path = shell_quote(volume.mount_path);
@@ -148,7 +212,7 @@ VolumeScripts volume_scripts(const PoolSpec& spec, const Variable& variable) {
     releases = fmt::format("release {}\n", path) + releases;  // the last one first
   }
   if (std::ranges::any_of(spec.volumes, is_bucket)) scripts.packages = {"s3fs"};
-  scripts.mount = fmt::format("{}{}{}step volumes\n", kCommon, kMount, mounts);
+  scripts.mount = fmt::format("{}{}{}forget_keys\nstep volumes\n", kCommon, kMount, mounts);
   scripts.unmount = fmt::format("{}{}{}", kCommon, kUnmount, releases);
   return scripts;
 }

@@ -18,7 +18,8 @@ struct VolumeScripts {
   std::string mount;    // for bash, after the packages; ends with its step. Empty without volumes.
   std::string unmount;  // for bash, of its own
   std::vector<std::string> packages;  // that it needs, where their programs are missing
-  // Of the mounting script: credentials of the client. They reach s3fs by its environment alone.
+  // Of the mounting script: credentials of the client. It hands them on in a file that no other
+  // user can read and that is gone when everything is mounted.
   std::vector<std::pair<std::string, std::string>> environment;
 };
 

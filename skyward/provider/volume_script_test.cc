@@ -50,7 +50,10 @@ TEST(VolumeScripts, ABucketAtAmazonWithKeys) {
               AllOf(HasSubstr("mount_bucket '/my data' models:/a/b "
                               "url=https://s3.eu-west-1.amazonaws.com,endpoint=eu-west-1,"),
                     HasSubstr("connect_timeout=5,ro\n"), HasSubstr("connect_timeout=5\n"),
-                    Not(HasSubstr("CANARY")), Not(HasSubstr("public_bucket"))));
+                    Not(HasSubstr("CANARY")), Not(HasSubstr("public_bucket")),
+                    HasSubstr("keep_keys\nmount_bucket"), HasSubstr("ro\nmount_bucket")));
+  EXPECT_TRUE(scripts.mount.ends_with("\nforget_keys\nstep volumes\n"))
+      << "the keys are gone when all is mounted";
   EXPECT_THAT(scripts.unmount, HasSubstr("release /out\nrelease '/my data'\n"));
   EXPECT_THAT(scripts.packages, ElementsAre("s3fs"));
   EXPECT_THAT(scripts.environment, ElementsAre(Pair("AWS_ACCESS_KEY_ID", "CANARY-1"),
@@ -61,11 +64,12 @@ TEST(VolumeScripts, AnotherStoreAndNoKeys) {
   PoolSpec spec = with({{.mount_path = "/data", .bucket = "models"}});
   const Variables own{{"AWS_ENDPOINT_URL", "http://10.0.0.1:9000"}};
   EXPECT_THAT(scripts_of(spec, own).mount,
-              HasSubstr("url=http://10.0.0.1:9000,endpoint=us-east-1,allow_other,umask=022,"
+              HasSubstr("url=http://10.0.0.1:9000,endpoint=us-east-1,sigv4,allow_other,umask=022,"
                         "mp_umask=022,retries=3,connect_timeout=5,use_path_request_style,"
                         "public_bucket=1,ro\n"));
   spec.provider.settings["instance_profile_arn"] = "arn";
-  EXPECT_THAT(scripts_of(spec).mount, HasSubstr(",iam_role=auto,ro\n"));
+  EXPECT_THAT(scripts_of(spec).mount,
+              AllOf(HasSubstr("\nfind_role\nmount_bucket"), Not(HasSubstr("public_bucket"))));
 }
 
 TEST(VolumeScripts, AKindOfTheUsersOwn) {

@@ -117,8 +117,9 @@ def look():
     except OSError as error:
         writing = error.strerror
     seen = [open(f"/proc/{pid}/cmdline").read() for pid in os.listdir("/proc") if pid.isdigit()]
+    seen += [name for name in os.listdir("/dev/shm") if name.startswith("skyward-s3")]
     return (os.listdir("/data"), open("/data/a.txt").read(), writing, open("/own/file").read(),
-            [line for line in seen if "CANARY" in line])
+            [line for line in seen if "CANARY" in line or line.startswith("skyward-s3")])
 
 @sky.compute
 def save(text):
@@ -178,9 +179,35 @@ def test_a_bucket_that_is_not_there_is_named_with_its_endpoint(
     text = told.facts["text"]
     assert "failed in step 'volumes'" in text, text
     assert f"the bucket no-such-bucket:/part at {ENDPOINT} cannot be mounted at /data" in text, text
+    assert "there is no such bucket, or nothing at that prefix" in text, text
     assert "not found" in text, "s3fs's own words"
     nothing_is_left_on(hosts[:1])
     assert mounts(hosts[0]) == ""
+
+
+def test_who_may_not_mount_is_told_so(
+    bed: Bed, hosts: list[Host], store: Store, tmp_path: Path
+) -> None:
+    """A user who is not root and has no sudo. (One who has it: tests/aws/test_lives.py.)"""
+    told = drive(
+        bed,
+        """
+        try:
+            with pool(1, provider={"user": "plain"}, volume={"/data": "s3://models/small"}) as p:
+                tell(text="opened")
+        except sky.ProvisioningError as error:
+            tell(text=str(error))
+        """,
+        hosts[:1],
+        tmp_path,
+        env=KEYS,
+    )
+    text = told.facts["text"]
+    assert "the directory /data of a volume cannot be made: log in as root, allow sudo" in text, (
+        text
+    )
+    nothing_is_left_on(hosts[:1])
+    assert hosts[0].run("ls -d /dev/shm/skyward-s3-* 2>/dev/null").stdout == "", "no keys are left"
 
 
 def test_a_mount_whose_agent_was_killed_is_no_obstacle(
