@@ -10,12 +10,13 @@ import contextlib
 import json
 import logging
 import os
+import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import parse_qs
 
 # Three calls without credentials: they make the user that all others need.
@@ -29,6 +30,7 @@ from moto.core import DEFAULT_ACCOUNT_ID
 from moto.ec2 import ec2_backends
 from moto.ec2.exceptions import EC2ClientError
 from moto.ec2.models.instances import InstanceBackend
+from moto.iam import iam_backends
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from moto.ssm import ssm_backends
 from moto.ssm.models import Parameter
@@ -40,6 +42,8 @@ IMAGE_NAMES = (
     "/aws/service/deeplearning/ami/x86_64/base-oss-nvidia-driver-gpu-ubuntu-24.04/latest/ami-id",
 )
 ON_DEMAND = {"c5.large": 0.085, "m5.large": 0.096, "p4d.24xlarge": 21.957642, "t3.small": 0.0208}
+SPOT = {"m5.large": 0.0384, "p4d.24xlarge": 6.5873}
+OTHER_SPOT = 9.0
 ALLOWED = ["ec2:*", "ssm:GetParameter", "sts:*", "pricing:*"]
 
 Start = Callable[[str, list[tuple[str, str]]], Any]
@@ -67,10 +71,31 @@ class Faults:
 
 
 @dataclass
+class Place:
+    """Where the programs run that use the cloud, and how they reach it from there."""
+
+    url: str
+    prefix: list[str] = field(default_factory=list)  # what their command lines begin with
+
+
+class Computers(Protocol):
+    """What machines are made of: called with the emulator's lock held."""
+
+    directory: Path
+
+    def start(self, instance: Any) -> None: ...
+    def stop(self, instance_id: str) -> None: ...
+    def stop_all(self) -> None: ...
+
+
+@dataclass
 class Cloud:
     url: str
     keys: dict[str, str]
     machines: Machines
+    place: Place
+    front: "Front" = field(repr=False)
+    computers: Computers
     requests: list[Request] = field(default_factory=list)
     faults: Faults = field(default_factory=Faults)
 
@@ -82,8 +107,8 @@ class Cloud:
         return {
             **{name: value for name, value in os.environ.items() if not name.startswith("AWS_")},
             **self.keys,
-            "AWS_ENDPOINT_URL": self.url,
-            "AWS_ENDPOINT_URL_CHECKIP": self.url + "/checkip",
+            "AWS_ENDPOINT_URL": self.place.url,
+            "AWS_ENDPOINT_URL_CHECKIP": self.place.url + "/checkip",
             "AWS_EC2_METADATA_DISABLED": "true",
             "HOME": str(home),
             "XDG_STATE_HOME": str(home / "state"),
@@ -99,6 +124,17 @@ class Cloud:
             aws_access_key_id=self.keys["AWS_ACCESS_KEY_ID"],
             aws_secret_access_key=self.keys["AWS_SECRET_ACCESS_KEY"],
         )
+
+    def user(self, name: str, allowed: list[str]) -> dict[str, str]:
+        """Another one, who may do that and nothing else."""
+        users = iam_backends[DEFAULT_ACCOUNT_ID]["aws"]
+        users.create_user("us-east-1", name)
+        users.put_user_policy(name, "p", policy_of(allowed))
+        key = users.create_access_key(name)
+        return {
+            "AWS_ACCESS_KEY_ID": key.access_key_id,
+            "AWS_SECRET_ACCESS_KEY": key.secret_access_key,
+        }
 
     def backend(self, region: str = REGION) -> Any:
         return ec2_backends[DEFAULT_ACCOUNT_ID][region]
@@ -131,7 +167,7 @@ class Cloud:
         }
 
     def reset(self) -> None:
-        self.machines.stop_all()
+        self.computers.stop_all()
         for backend in (self.backend(REGION), self.backend("us-west-2")):
             backend.reset()
         self.requests.clear()
@@ -160,6 +196,17 @@ def price_list(wanted: dict[str, Any]) -> dict[str, Any]:
     return {"FormatVersion": "aws_v1", "PriceList": [json.dumps(row) for row in rows]}
 
 
+def with_spot_prices(reply: bytes) -> bytes:
+    """For moto every spot machine costs next to nothing. The length of the reply stays."""
+
+    def priced(item: re.Match[str]) -> str:
+        price = SPOT.get(item["type"], OTHER_SPOT)
+        return item[0].replace("<spotPrice>0.00001", f"<spotPrice>{price:.5f}")
+
+    one = r"<item>(?:(?!</item>).)*<instanceType>(?P<type>[^<]*)<(?:(?!</item>).)*</item>"
+    return re.sub(one, priced, reply.decode(), flags=re.DOTALL).encode()
+
+
 class Front:
     """Stands before moto's application: answers what moto does not have, and plays the faults."""
 
@@ -171,7 +218,7 @@ class Front:
     def __call__(self, environ: dict[str, Any], start: Start) -> Any:
         if environ["PATH_INFO"].startswith("/checkip"):
             start("200 OK", [("Content-Type", "text/plain")])
-            return [b"127.0.0.1\n"]
+            return [environ["REMOTE_ADDR"].encode() + b"\n"]
         request = self.read(environ)
         cloud = self.cloud
         if cloud is None:
@@ -188,6 +235,8 @@ class Front:
                 return [json.dumps(price_list(request.parameters)).encode()]
             if not faults.lose_reply(request):
                 reply = list(self.moto(environ, start))
+                if request.action == "DescribeSpotPriceHistory":
+                    reply = [with_spot_prices(b"".join(reply))]
                 faults.after(request)
                 return reply
             list(self.moto(environ, lambda status, headers, *rest: None))
@@ -223,11 +272,11 @@ class Front:
             service, action = target.split(".")
             names = {"AmazonSSM": "ssm", "AWSPriceListService": "pricing"}
             return Request(names.get(service, service), action, json.loads(body))
-        form = {name: values[0] for name, values in parse_qs(body.decode()).items()}
+        form = {name: values[0] for name, values in parse_qs(body.decode(errors="replace")).items()}
         return Request("query", form.get("Action", environ["PATH_INFO"]), form)
 
 
-def honour_client_tokens(machines: Machines) -> Callable[[], None]:
+def honour_client_tokens(cloud: Cloud) -> Callable[[], None]:
     """The same token gives the same machines; a machine that starts is given something to run on.
     Returns what undoes it."""
     plain = InstanceBackend.run_instances
@@ -242,12 +291,12 @@ def honour_client_tokens(machines: Machines) -> Callable[[], None]:
                 return reservation
         reservation = plain(self, image_id, count, *rest, **kwargs)
         for instance in reservation.instances:
-            machines.start(instance)
+            cloud.computers.start(instance)
         return reservation
 
     def terminate_instances(self: Any, instance_ids: list[str]) -> Any:
         for instance_id in instance_ids:
-            machines.stop(instance_id)
+            cloud.computers.stop(instance_id)
         return ended(self, instance_ids)
 
     InstanceBackend.run_instances = run_instances  # type: ignore[method-assign]
@@ -286,6 +335,11 @@ def publish_images() -> None:
             )
 
 
+def policy_of(allowed: list[str]) -> str:
+    statement = {"Effect": "Allow", "Action": allowed, "Resource": "*"}
+    return json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+
+
 def make_user(url: str, allowed: list[str], name: str = "skyward-test") -> dict[str, str]:
     """Somebody who may do that and nothing else; uses the three calls that need nobody."""
     iam = boto3.client(
@@ -296,11 +350,7 @@ def make_user(url: str, allowed: list[str], name: str = "skyward-test") -> dict[
         aws_secret_access_key="nothing",
     )
     iam.create_user(UserName=name)
-    policy = {
-        "Version": "2012-10-17",
-        "Statement": [{"Effect": "Allow", "Action": allowed, "Resource": "*"}],
-    }
-    iam.put_user_policy(UserName=name, PolicyName="p", PolicyDocument=json.dumps(policy))
+    iam.put_user_policy(UserName=name, PolicyName="p", PolicyDocument=policy_of(allowed))
     key = iam.create_access_key(UserName=name)["AccessKey"]
     return {
         "AWS_ACCESS_KEY_ID": key["AccessKeyId"],
@@ -312,20 +362,29 @@ def make_user(url: str, allowed: list[str], name: str = "skyward-test") -> dict[
 def clouds(directory: Path) -> Iterator[Cloud]:
     logging.getLogger("werkzeug").setLevel(logging.ERROR)  # not a line for each request
     front = Front()
-    server = make_server("127.0.0.1", 0, front, threaded=True)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
     machines = Machines(directory)
-    undo = honour_client_tokens(machines)
-    try:
-        url = f"http://127.0.0.1:{server.server_port}"
+    with serve(front, "127.0.0.1") as url:
         keys = make_user(url, ALLOWED)
         publish_images()
-        cloud = Cloud(url, keys, machines)
+        cloud = Cloud(url, keys, machines, Place(url), front, machines)
+        undo = honour_client_tokens(cloud)
         front.cloud = cloud
-        yield cloud
+        try:
+            yield cloud
+        finally:
+            machines.stop_all()
+            undo()
+
+
+@contextlib.contextmanager
+def serve(front: Front, address: str, descriptor: int | None = None) -> Iterator[str]:
+    """Listens there, or on the socket that is bound to it already; the address for clients."""
+    server = make_server(address, 0, front, threaded=True, fd=descriptor)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://{address}:{server.server_address[1]}"
     finally:
-        machines.stop_all()
-        undo()
         server.shutdown()
+        server.server_close()
         thread.join(10)

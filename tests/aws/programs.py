@@ -55,7 +55,7 @@ class Told:
 def skyward(cloud: Cloud, home: Path, *arguments: str, env: dict[str, str] | None = None) -> Told:
     """Runs the command line tool."""
     done = subprocess.run(
-        [SKYWARD, *arguments],
+        [*cloud.place.prefix, SKYWARD, *arguments],
         env={**cloud.environment(home), **(env or {})},
         capture_output=True,
         text=True,
@@ -65,13 +65,15 @@ def skyward(cloud: Cloud, home: Path, *arguments: str, env: dict[str, str] | Non
     return Told(done.stdout, done.stderr, done.returncode)
 
 
-def begin(cloud: Cloud, home: Path, program: str) -> "subprocess.Popen[str]":
+def begin(
+    cloud: Cloud, home: Path, program: str, env: dict[str, str] | None = None
+) -> "subprocess.Popen[str]":
     """Starts a driver."""
     script = home / "program.py"
     script.write_text(START + textwrap.dedent(program))
     return subprocess.Popen(
-        [PYTHON, str(script)],
-        env=cloud.environment(home),
+        [*cloud.place.prefix, PYTHON, str(script)],
+        env={**cloud.environment(home), **(env or {})},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -79,11 +81,27 @@ def begin(cloud: Cloud, home: Path, program: str) -> "subprocess.Popen[str]":
     )
 
 
-def drive(cloud: Cloud, home: Path, program: str) -> Told:
-    """Runs a driver to its end."""
-    driver = begin(cloud, home, program)
+def finish(driver: "subprocess.Popen[str]", heard: str = "") -> Told:
+    """Waits for a driver of which `heard` has been read already."""
     try:
         out, err = driver.communicate(timeout=LIMIT_SECONDS)
     finally:
         driver.kill()
-    return Told(out, err, driver.returncode)
+    return Told(heard + out, err, driver.returncode)
+
+
+def drive(cloud: Cloud, home: Path, program: str, env: dict[str, str] | None = None) -> Told:
+    """Runs a driver to its end."""
+    return finish(begin(cloud, home, program, env))
+
+
+def hear(driver: "subprocess.Popen[str]", word: str) -> Told:
+    """What a driver has told until then: it says tell(WORD=…)."""
+    assert driver.stdout is not None
+    heard = ""
+    for line in driver.stdout:
+        heard += line
+        if line.startswith("FACTS ") and word in json.loads(line[6:]):
+            return Told(heard, "", 0)
+    told = finish(driver, heard)
+    raise AssertionError(f"the program ended without {word}\n{told.out}\n{told.err}")

@@ -189,8 +189,9 @@ class Host:
             return
         # The kernel ends the rest of a PID namespace before its first process can be reaped, which
         # unshare(1) does.
-        with suppress(OSError):
-            os.kill(self.first or self.holder.pid, signal.SIGKILL)
+        if self.holder.poll() is None:
+            with suppress(OSError):
+                os.kill(self.first or self.holder.pid, signal.SIGKILL)
         self.holder.wait(10)
         self.holder, self.first = None, 0
         with (self.home / "log").open("ab") as log:
@@ -261,17 +262,19 @@ class Bed:
 
     def add(self, *names: str) -> list[Host]:
         """New hosts, booted, with the driver's key let in for root and for the user "plain"."""
-        made = []
-        for name in names:
-            address = f"10.77.0.{10 + len(self.hosts)}"
-            host = Host(self, name, address, self.directory / name)
-            self._furnish(host)
-            self._add_place(name, address)
-            self.hosts[name] = host
-            made.append(host)
+        made = [self.put(name) for name in names]
         for host in made:
             host.start()
         return made
+
+    def put(self, name: str) -> Host:
+        """The same for one host that is switched off: its disk is still to be changed."""
+        address = f"10.77.0.{10 + len(self.hosts)}"
+        host = Host(self, name, address, self.directory / name)
+        self._furnish(host)
+        self._add_place(name, address)
+        self.hosts[name] = host
+        return host
 
     def known_hosts(self, *hosts: Host) -> str:
         """Lines of a known_hosts file, of these hosts or all."""

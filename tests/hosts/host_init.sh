@@ -2,6 +2,8 @@
 # First process of a test host, inside its mount, PID, UTS, IPC and network namespaces: builds the host's own root
 # file system and becomes its sshd. $1: name, $2: directory of the host.
 #
+# A program /etc/first-boot on its disk runs before that; when it fails, so does the boot.
+#
 # The system itself (/usr, /etc) is the testing machine's, copy on write; everything else is the host's own and empty.
 set -e
 name=$1 home=$2 root=$2/root
@@ -39,4 +41,5 @@ hostname "$name"
 cd "$root"
 pivot_root . .old
 umount -l /.old
+if [ -x /etc/first-boot ]; then /etc/first-boot; fi
 exec /usr/sbin/sshd -D -e -f /etc/ssh/sshd_bed </dev/null
