@@ -1,0 +1,88 @@
+#include "skyward/io/tcp_socket.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+namespace skyward::io {
+namespace {
+
+constexpr int kBacklog = 128;
+
+struct Place {
+  sockaddr_storage bytes{};
+  socklen_t size = 0;
+
+  const sockaddr* generic() const { return reinterpret_cast<const sockaddr*>(&bytes); }
+};
+
+std::optional<Place> place_of(const std::string& address, std::uint16_t port) {
+  Place place;
+  sockaddr_in four{.sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {}, .sin_zero = {}};
+  sockaddr_in6 six{};
+  six.sin6_family = AF_INET6;
+  six.sin6_port = htons(port);
+  if (::inet_pton(AF_INET, address.c_str(), &four.sin_addr) == 1) {
+    std::memcpy(&place.bytes, &four, sizeof four);
+    place.size = sizeof four;
+  } else if (::inet_pton(AF_INET6, address.c_str(), &six.sin6_addr) == 1) {
+    std::memcpy(&place.bytes, &six, sizeof six);
+    place.size = sizeof six;
+  } else {
+    return std::nullopt;
+  }
+  return place;
+}
+
+std::unexpected<Error> no_address(const std::string& address) {
+  return fail(ErrorKind::invalid, fmt::format("'{}' is no network address", address));
+}
+
+FileDescriptor make_socket(const Place& place) {
+  return FileDescriptor(
+      ::socket(place.bytes.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+}
+
+}  // namespace
+
+Result<TcpListener> listen_tcp(const std::string& address) {
+  const auto place = place_of(address, 0);
+  if (!place) return no_address(address);
+  FileDescriptor socket = make_socket(*place);
+  Place bound;
+  bound.size = sizeof bound.bytes;
+  const int on = 1;  // whoever is accepted inherits it
+  if (socket) ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  if (!socket || ::bind(socket.get(), place->generic(), place->size) != 0 ||
+      ::listen(socket.get(), kBacklog) != 0 ||
+      ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&bound.bytes), &bound.size) != 0) {
+    return fail(ErrorKind::unavailable,
+                fmt::format("cannot listen at {}: {}", address, errno_text(errno)));
+  }
+  sockaddr_in6 six{};
+  std::memcpy(&six, &bound.bytes, sizeof six);  // the port is at one place in both families
+  return TcpListener{std::move(socket), ntohs(six.sin6_port)};
+}
+
+Result<FileDescriptor> dial_tcp(const std::string& address, std::uint16_t port) {
+  const auto place = place_of(address, port);
+  if (!place) return no_address(address);
+  FileDescriptor socket = make_socket(*place);
+  const int on = 1;
+  if (socket) ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  if (!socket ||
+      (::connect(socket.get(), place->generic(), place->size) != 0 && errno != EINPROGRESS)) {
+    return fail(ErrorKind::unavailable,
+                fmt::format("cannot reach {}:{}: {}", address, port, errno_text(errno)));
+  }
+  return socket;
+}
+
+}  // namespace skyward::io

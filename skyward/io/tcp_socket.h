@@ -1,0 +1,27 @@
+#pragma once
+
+// TCP between machines that know each other by address. Addresses are numbers ("10.0.0.5",
+// "fd00::5"): names are resolved elsewhere.
+
+#include <cstdint>
+#include <string>
+
+#include "skyward/base/error.h"
+#include "skyward/io/file_descriptor.h"
+
+namespace skyward::io {
+
+struct TcpListener {
+  FileDescriptor socket;  // non-blocking; accept_next() of unix_socket.h takes from it
+  std::uint16_t port = 0;
+};
+
+// Listens at this address of this machine, on a port that the kernel chooses. Fails with `invalid`
+// on what is no address, with `unavailable` when the machine does not have it.
+Result<TcpListener> listen_tcp(const std::string& address);
+
+// A non-blocking socket that is on its way to being connected: writable when it is, or when it has
+// failed.
+Result<FileDescriptor> dial_tcp(const std::string& address, std::uint16_t port);
+
+}  // namespace skyward::io
