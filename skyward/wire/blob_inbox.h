@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -28,6 +30,22 @@ class BlobInbox {
   // blob its parts are passed over; those who need it learn why.
   Status take(const BlobChunk& chunk);
 
+  // A blob whose parts come from elsewhere: makes its memory now, if it has none. Fails with
+  // `invalid` when it is here already with another size.
+  Status expect(BlobId blob, const ContentId& content, std::uint64_t size);
+  // The next bytes of an expected blob; as take().
+  Status append(BlobId blob, ByteView bytes);
+
+  // What is here of a blob. The bytes grow at their end, and stay where they are.
+  struct Part {
+    ByteView bytes;  // empty when there was no memory to keep them
+    std::uint64_t received = 0;
+    std::uint64_t size = 0;  // of the whole
+  };
+  std::optional<Part> find(BlobId blob) const;
+  // ... by what it holds, for those who have other names for it.
+  std::optional<Part> find(const ContentId& content) const;
+
   // Gives the buffers of a message that came without descriptors their memory. Fails with the
   // reason when a blob could not be stored, or with `invalid` when one never came.
   Status fill_in(Message& message) const;
@@ -44,11 +62,17 @@ class BlobInbox {
     Room room;
     std::uint64_t size = 0;
     std::uint64_t received = 0;
+    ContentId content{};
     Error error;  // when there is no room
     bool failed = false;
   };
+  Entry& entry_of(BlobId blob, const ContentId& content, std::uint64_t size);
+  void store(Entry& entry, ByteView bytes);
+  void erase(BlobId blob);
+
   Make make_;
   std::unordered_map<BlobId, Entry> blobs_;
+  std::map<ContentId, BlobId> by_content_;
 };
 
 }  // namespace skyward::wire

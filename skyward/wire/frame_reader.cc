@@ -207,7 +207,9 @@ Configure read(Reader& reader, const schema::Configure& from) {
           .lifetime_ms = from.lifetime_ms(),
           .end_command = reader.texts(from.end_command()),
           .end_script = reader.text(from.end_script()),
-          .preemption = reader.text(from.preemption())};
+          .preemption = reader.text(from.preemption()),
+          .peer_key = reader.text(from.peer_key()),
+          .peer_address = reader.text(from.peer_address())};
 }
 
 RunTask read(Reader& reader, const schema::RunTask& from) {
@@ -256,7 +258,7 @@ BootstrapStep read(Reader& reader, const schema::BootstrapStep& from) {
 }
 
 Ready read(Reader& reader, const schema::Ready& from) {
-  return {reader.texts(from.accelerators()), from.elapsed_ms()};
+  return {reader.texts(from.accelerators()), from.elapsed_ms(), from.peer_port()};
 }
 
 Failed read(Reader& reader, const schema::Failed& from) {
@@ -320,11 +322,38 @@ Preempted read(Reader& reader, const schema::Preempted& from) {
 
 Farewell read(Reader& reader, const schema::Farewell& from) { return {reader.text(from.reason())}; }
 
+ContentId content_id(const schema::ContentId* from) {
+  ContentId content{};
+  if (from != nullptr) std::memcpy(content.data(), from, sizeof content);
+  return content;
+}
+
+FetchBlob read(Reader& reader, const schema::FetchBlob& from) {
+  return {.blob = BlobId{from.blob()},
+          .content = content_id(from.content()),
+          .size = from.size(),
+          .attempt = from.attempt(),
+          .peer = NodeId{from.peer()},
+          .address = reader.text(from.address()),
+          .port = from.port()};
+}
+
+BlobFetched read(Reader& reader, const schema::BlobFetched& from) {
+  if (from.end() > schema::FetchEnd::MAX) reader.fail("a fetch has an unknown end");
+  return {.blob = BlobId{from.blob()},
+          .content = content_id(from.content()),
+          .attempt = from.attempt(),
+          .end = static_cast<FetchEnd>(from.end()),
+          .received = from.received(),
+          .detail = reader.text(from.detail())};
+}
+
 BlobChunk read(Reader& reader, const schema::BlobChunk& from) {
   BlobChunk chunk{.blob = BlobId{from.blob()},
                   .size = from.size(),
                   .offset = from.offset(),
-                  .bytes = reader.take(from.bytes())};
+                  .bytes = reader.take(from.bytes()),
+                  .content = content_id(from.content())};
   if (chunk.bytes.empty()) reader.fail("a part of a blob is empty");
   if (chunk.offset > chunk.size || chunk.bytes.size() > chunk.size - chunk.offset) {
     reader.fail("a part of a blob is outside of it");
@@ -378,6 +407,10 @@ Message read_body(Reader& reader, const schema::Frame& frame) {
       return read(reader, *frame.body_as_Heartbeat());
     case schema::Body::Preempted:
       return read(reader, *frame.body_as_Preempted());
+    case schema::Body::FetchBlob:
+      return read(reader, *frame.body_as_FetchBlob());
+    case schema::Body::BlobFetched:
+      return read(reader, *frame.body_as_BlobFetched());
     case schema::Body::NONE:
       break;
   }

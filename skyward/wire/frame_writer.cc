@@ -28,6 +28,21 @@ static_assert(
 static_assert(static_cast<int>(schema::OutputStream::out) == static_cast<int>(OutputStream::out) &&
               static_cast<int>(schema::OutputStream::err) == static_cast<int>(OutputStream::err));
 
+static_assert(static_cast<int>(schema::FetchEnd::whole) == static_cast<int>(FetchEnd::whole) &&
+              static_cast<int>(schema::FetchEnd::unreached) ==
+                  static_cast<int>(FetchEnd::unreached) &&
+              static_cast<int>(schema::FetchEnd::missing) == static_cast<int>(FetchEnd::missing) &&
+              static_cast<int>(schema::FetchEnd::broken) == static_cast<int>(FetchEnd::broken) &&
+              static_cast<int>(schema::FetchEnd::stopped) == static_cast<int>(FetchEnd::stopped) &&
+              schema::FetchEnd::MAX == schema::FetchEnd::stopped);
+
+schema::ContentId content_id(const ContentId& from) {
+  schema::ContentId content;
+  static_assert(sizeof content == sizeof from);
+  std::memcpy(&content, from.data(), sizeof content);
+  return content;
+}
+
 // The table under construction and the frame that its buffers go to.
 class Writer {
  public:
@@ -152,10 +167,12 @@ auto write(Writer& to, const Configure& from) {
   const auto end_command = to.texts(from.end_command);
   const auto preemption = to.text(from.preemption);
   const auto end_script = to.text(from.end_script);
+  const auto peer_key = to.text(from.peer_key);
+  const auto peer_address = to.text(from.peer_address);
   return schema::CreateConfigure(to.builder(), worker_command, directory, workers, from.concurrency,
                                  bootstrap, bootstrap_environment, from.heartbeat_ms,
                                  from.metrics_ms, from.lease_ms, from.lifetime_ms, end_command,
-                                 preemption, end_script);
+                                 preemption, end_script, peer_key, peer_address);
 }
 
 auto write(Writer& to, const RunTask& from) {
@@ -207,7 +224,7 @@ auto write(Writer& to, const BootstrapStep& from) {
 
 auto write(Writer& to, const Ready& from) {
   const auto accelerators = to.texts(from.accelerators);
-  return schema::CreateReady(to.builder(), accelerators, from.elapsed_ms);
+  return schema::CreateReady(to.builder(), accelerators, from.elapsed_ms, from.peer_port);
 }
 
 auto write(Writer& to, const Failed& from) {
@@ -270,8 +287,23 @@ auto write(Writer& to, const Preempted& from) {
 
 auto write(Writer& to, const BlobChunk& from) {
   to.append(from.bytes);
+  const schema::ContentId content = content_id(from.content);
   return schema::CreateBlobChunk(to.builder(), from.blob.value, from.size, from.offset,
-                                 from.bytes.size());
+                                 from.bytes.size(), &content);
+}
+
+auto write(Writer& to, const FetchBlob& from) {
+  const auto address = to.text(from.address);
+  const schema::ContentId content = content_id(from.content);
+  return schema::CreateFetchBlob(to.builder(), from.blob.value, &content, from.size, from.attempt,
+                                 from.peer.value, address, from.port);
+}
+
+auto write(Writer& to, const BlobFetched& from) {
+  const auto detail = to.text(from.detail);
+  const schema::ContentId content = content_id(from.content);
+  return schema::CreateBlobFetched(to.builder(), from.blob.value, &content, from.attempt,
+                                   static_cast<schema::FetchEnd>(from.end), from.received, detail);
 }
 
 auto write(Writer& to, const Heartbeat&) { return schema::CreateHeartbeat(to.builder()); }

@@ -26,6 +26,7 @@ struct BlobChunk {
   std::uint64_t size = 0;
   std::uint64_t offset = 0;
   SharedBytes bytes;
+  ContentId content{};  // of the whole; zeros: not known
   bool operator==(const BlobChunk&) const = default;
 };
 
@@ -38,6 +39,6 @@ using Message = std::variant<Hello, Configure, RunTask, CancelTask, RecallTasks,
                              DropBlobs, Shutdown,  //
                              Welcome, BootstrapStep, Ready, Failed, TaskResult, StreamItem, Output,
                              Recalled, MetricsSample, Farewell,  //
-                             BlobChunk, Heartbeat, Preempted>;
+                             BlobChunk, Heartbeat, Preempted, FetchBlob, BlobFetched>;
 
 }  // namespace skyward::wire

@@ -117,41 +117,101 @@ Result<std::vector<BlobId>> Outbox::name_blobs(std::span<Buffer* const> buffers,
 }
 
 Result<BlobId> Outbox::name_blob(const Blob& blob, bool once) {
-  const auto use = [&](BlobId name) {
-    if (once) return;
-    Content& content = contents_.at(name);
-    if (content.users.empty()) {
-      unused_.erase(content.unused);
-      unused_bytes_ -= content.blob.size;
-    }
-    content.users.insert(blob.id);
-    names_[blob.id] = name;
-  };
   if (!once) {
-    if (const auto found = names_.find(blob.id); found != names_.end()) return found->second;
-    if (blob.content != kUnknown) {
-      const auto found = by_content_.find(blob.content);
-      if (found != by_content_.end() && contents_.at(found->second).blob.size == blob.size) {
-        use(found->second);
-        return found->second;
+    if (const auto name = known(blob)) {
+      Content& content = contents_.at(*name);
+      // In case that the fetch fails, while the one who knows the bytes is there.
+      if (content.fetch != Fetch::none && content.bytes.empty()) {
+        auto bytes = read_whole(blob);
+        if (!bytes) return fail(bytes);
+        content.bytes = *std::move(bytes);
       }
+      use(*name, blob.id);
+      return *name;
     }
   }
-  auto bytes = read_(blob);
+  auto bytes = read_whole(blob);
   if (!bytes) return fail(bytes);
-  SKYWARD_CHECK(bytes->size() == blob.size, "{} of {} bytes", bytes->size(), blob.size);
-  const BlobId name{next_name_++};
   Content content;
-  content.blob = {.id = name, .size = blob.size, .content = blob.content};
   content.bytes = *std::move(bytes);
   content.once = once;
-  if (!once) {
+  return add(std::move(content), blob);
+}
+
+Result<SharedBytes> Outbox::read_whole(const Blob& blob) const {
+  auto bytes = read_(blob);
+  SKYWARD_CHECK(!bytes || bytes->size() == blob.size, "{} of {} bytes", bytes->size(), blob.size);
+  return bytes;
+}
+
+// The other end's name for a blob that it has or is getting.
+std::optional<BlobId> Outbox::known(const Blob& blob) const {
+  if (const auto found = names_.find(blob.id); found != names_.end()) return found->second;
+  if (blob.content == kUnknown) return std::nullopt;
+  const auto found = by_content_.find(blob.content);
+  if (found == by_content_.end() || contents_.at(found->second).blob.size != blob.size) {
+    return std::nullopt;
+  }
+  return found->second;
+}
+
+void Outbox::use(BlobId name, BlobId user) {
+  if (!names_.try_emplace(user, name).second) return;
+  Content& content = contents_.at(name);
+  if (content.users.empty()) {
+    unused_.erase(content.unused);
+    unused_bytes_ -= content.blob.size;
+  }
+  content.users.insert(user);
+}
+
+BlobId Outbox::add(Content content, const Blob& blob) {
+  const BlobId name{next_name_++};
+  content.blob = {.id = name, .size = blob.size, .content = blob.content};
+  if (!content.once) {
     content.users.insert(blob.id);
     names_[blob.id] = name;
     if (blob.content != kUnknown) by_content_.try_emplace(blob.content, name);
   }
   contents_.emplace(name, std::move(content));
   return name;
+}
+
+std::optional<BlobFetched> Outbox::push(FetchBlob fetch) {
+  const Blob blob{.id = fetch.blob, .size = fetch.size, .content = fetch.content};
+  const auto name = known(blob);
+  if (!name && fetch.port == 0) return std::nullopt;  // nobody asks any more
+  fetch.blob = name ? *name : add({.fetch = Fetch::running}, blob);
+  Content& content = contents_.at(fetch.blob);
+  if (content.fetch == Fetch::none) {
+    return BlobFetched{.blob = fetch.blob,
+                       .content = fetch.content,
+                       .attempt = fetch.attempt,
+                       .received = fetch.size};
+  }
+  content.send_rest = fetch.port == 0;
+  if (content.fetch == Fetch::stopped && content.send_rest) {
+    content.fetch = Fetch::none;
+    return std::nullopt;
+  }
+  content.fetch = Fetch::running;
+  content.attempt = fetch.attempt;
+  urgent_.emplace_back(std::move(fetch));
+  return std::nullopt;
+}
+
+bool Outbox::take(const BlobFetched& fetched) {
+  const auto found = contents_.find(fetched.blob);
+  if (found == contents_.end() || found->second.fetch != Fetch::running ||
+      fetched.attempt != found->second.attempt) {
+    return false;
+  }
+  Content& content = found->second;
+  content.sent = std::min(fetched.received, content.blob.size);
+  content.fetch =
+      content.send_rest || fetched.end == FetchEnd::whole ? Fetch::none : Fetch::stopped;
+  if (content.whole()) content.bytes = {};
+  return true;
 }
 
 void Outbox::set_budget(std::uint64_t bytes) {
@@ -187,7 +247,7 @@ void Outbox::forget(std::unordered_map<BlobId, Content>::iterator content, bool 
   const BlobId name = content->first;
   const auto known = by_content_.find(content->second.blob.content);
   if (known != by_content_.end() && known->second == name) by_content_.erase(known);
-  if (tell && content->second.sent > 0) urgent_.emplace_back(DropBlobs{{name}});
+  if (tell && content->second.is_known_there()) urgent_.emplace_back(DropBlobs{{name}});
   contents_.erase(content);
 }
 
@@ -199,23 +259,41 @@ std::optional<Message> Outbox::next_urgent() {
 }
 
 std::optional<Message> Outbox::next_bulk() {
-  if (held_.empty()) return std::nullopt;
-  Held& first = held_.front();
-  for (const BlobId name : first.uses) {
+  std::unordered_set<TaskId> passed;  // what follows one that waits waits, too
+  for (auto held = held_.begin(); held != held_.end(); ++held) {
+    if (held->task && passed.contains(*held->task)) continue;
+    if (auto chunk = next_chunk(held->uses)) return chunk;
+    if (std::ranges::all_of(held->uses,
+                            [this](BlobId name) { return contents_.at(name).whole(); })) {
+      return release_held(held);
+    }
+    if (held->task) passed.insert(*held->task);
+  }
+  return std::nullopt;
+}
+
+// The next part of what is to be sent from here.
+std::optional<Message> Outbox::next_chunk(const std::vector<BlobId>& uses) {
+  for (const BlobId name : uses) {
     Content& content = contents_.at(name);
-    if (content.whole()) continue;
+    if (content.whole() || content.fetch != Fetch::none) continue;
     const std::size_t size =
         std::min<std::size_t>(kBlobChunkBytes, content.blob.size - content.sent);
     BlobChunk chunk{.blob = name,
                     .size = content.blob.size,
                     .offset = content.sent,
-                    .bytes = {content.bytes.owner, content.bytes.view.subspan(content.sent, size)}};
+                    .bytes = {content.bytes.owner, content.bytes.view.subspan(content.sent, size)},
+                    .content = content.blob.content};
     content.sent += size;
     if (content.whole()) content.bytes = {};
     return chunk;
   }
-  Held whole = std::move(first);
-  held_.pop_front();
+  return std::nullopt;
+}
+
+Message Outbox::release_held(std::deque<Held>::iterator place) {
+  Held whole = std::move(*place);
+  held_.erase(place);
   let_go(whole.uses);
   if (whole.task && --held_tasks_.at(*whole.task) == 0) held_tasks_.erase(*whole.task);
   note_sent(whole.message);
@@ -249,7 +327,9 @@ std::optional<RunTask> Outbox::withdraw(TaskId task) {
 
 std::uint64_t Outbox::waiting_bytes() const {
   std::uint64_t bytes = 0;
-  for (const auto& [name, content] : contents_) bytes += content.blob.size - content.sent;
+  for (const auto& [name, content] : contents_) {
+    if (content.fetch == Fetch::none) bytes += content.blob.size - content.sent;
+  }
   return bytes;
 }
 

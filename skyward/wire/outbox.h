@@ -9,6 +9,9 @@
 // known ContentId that the other end has is referred to; what no task uses any more stays there up
 // to a budget, the longest unused goes first.
 //
+// A blob may come to the other end from a third one (FetchBlob): then nothing of it is sent, and
+// what uses it waits for the word that it is there, or for the parts that were missing in the end.
+//
 // Pure: the owner numbers and writes what next_urgent() and next_bulk() give.
 
 #include <cstdint>
@@ -37,6 +40,13 @@ class Outbox {
   // what it names may stay at the other end for a while.
   Status push(Message& message);
 
+  // The other end shall get a blob from a third, or from here after all (no port). Comes before the
+  // first message that uses the blob. Returns the answer when the other end need not be asked: it
+  // has the bytes, or is being sent them.
+  std::optional<BlobFetched> push(FetchBlob fetch);
+  // How that ended. False when nobody asks any more.
+  bool take(const BlobFetched& fetched);
+
   // Bytes of unused blobs that may stay at the other end.
   void set_budget(std::uint64_t bytes);
 
@@ -55,16 +65,21 @@ class Outbox {
 
  private:
   // A blob as the other end knows it.
+  enum class Fetch : std::uint8_t { none, running, stopped };
   struct Content {
     Blob blob;          // under the name that it has there
     SharedBytes bytes;  // until all are sent
     std::uint64_t sent = 0;
+    Fetch fetch = Fetch::none;
+    std::uint32_t attempt = 0;             // of the fetch
+    bool send_rest = false;                // from here, when it has stopped
     std::unordered_set<BlobId> users;      // names by which tasks of this end refer to it
     std::uint32_t waiting = 0;             // held messages that use it
     bool once = false;                     // for one message only, which takes it along
     std::list<BlobId>::iterator unused{};  // place among the unused, if users is empty
 
-    bool whole() const { return sent == blob.size; }
+    bool whole() const { return sent == blob.size && fetch == Fetch::none; }
+    bool is_known_there() const { return sent > 0 || fetch != Fetch::none; }
   };
   struct Held {
     Message message;
@@ -74,6 +89,12 @@ class Outbox {
 
   Result<std::vector<BlobId>> name_blobs(std::span<Buffer* const> buffers, bool once);
   Result<BlobId> name_blob(const Blob& blob, bool once);
+  Result<SharedBytes> read_whole(const Blob& blob) const;
+  std::optional<BlobId> known(const Blob& blob) const;
+  BlobId add(Content content, const Blob& blob);
+  void use(BlobId name, BlobId user);
+  std::optional<Message> next_chunk(const std::vector<BlobId>& uses);
+  Message release_held(std::deque<Held>::iterator place);
   void attach_body(RunTask& run);
   void release(BlobId user);
   void forget(std::unordered_map<BlobId, Content>::iterator content, bool tell);

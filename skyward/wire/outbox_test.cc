@@ -285,5 +285,142 @@ TEST_F(OutboxTest, PartsOutOfPlaceAreRefused) {
   EXPECT_EQ(inbox.fill_in(early).error().kind, ErrorKind::invalid) << "half of it has come";
 }
 
+// ---- blobs that the other end gets from a third
+
+class FetchTest : public OutboxTest {
+ protected:
+  // The other end is told to get the blob elsewhere, and learns under which name.
+  FetchBlob ask(const Blob& blob, std::uint32_t attempt, std::uint16_t port = 4000) {
+    EXPECT_FALSE(outbox.push(FetchBlob{.blob = blob.id,
+                                       .content = blob.content,
+                                       .size = blob.size,
+                                       .attempt = attempt,
+                                       .port = port}));
+    auto message = outbox.next_urgent();
+    if (!message) return {};
+    const FetchBlob told = std::get<FetchBlob>(*message);
+    EXPECT_TRUE(inbox.expect(told.blob, told.content, told.size));
+    return told;
+  }
+  // So much of it arrives there.
+  void arrive(const FetchBlob& told, const Blob& blob, std::size_t from, std::size_t to) {
+    const std::string bytes = ours.text(blob.descriptor);
+    EXPECT_TRUE(inbox.append(told.blob, as_bytes(bytes).subspan(from, to - from)));
+  }
+  BlobFetched answer(const FetchBlob& told, FetchEnd end) {
+    return {.blob = told.blob,
+            .content = told.content,
+            .attempt = told.attempt,
+            .end = end,
+            .received = inbox.find(told.blob)->received};
+  }
+  std::string arrived_text() {
+    const auto& run = std::get<RunTask>(arrived.back());
+    return theirs.text(run.arguments.buffers.at(1).blob.descriptor);
+  }
+};
+
+TEST_F(FetchTest, ATaskWaitsForTheWordThatItsBlobIsThere) {
+  const Blob blob = ours.named(ours.make(5, kBig, 'x'), 1);
+  const FetchBlob told = ask(blob, 1);
+  push(call(1, {blob}));
+  push(call(2, {}));
+  EXPECT_THAT(drain(), testing::ElementsAre("run 2")) << "who needs nothing goes past";
+  arrive(told, blob, 0, kBig);
+  EXPECT_TRUE(outbox.take(answer(told, FetchEnd::whole)));
+  EXPECT_THAT(drain(), testing::ElementsAre("run 1"));
+  EXPECT_EQ(arrived_text(), ours.text(blob.descriptor));
+  push(call(3, {blob}));
+  EXPECT_THAT(drain(), testing::ElementsAre("run 3"));
+}
+
+TEST_F(FetchTest, OtherBlobsAreSentMeanwhile) {
+  const Blob far = ours.named(ours.make(5, kBig, 'x'), 1);
+  const Blob near = ours.make(6, kBlobChunkBytes, 'y');
+  ask(far, 1);
+  push(call(1, {far}));
+  push(call(2, {near}));
+  push(call(3, {far, near}));
+  EXPECT_THAT(drain(), testing::ElementsAre("chunk 2", "run 2"));
+}
+
+TEST_F(FetchTest, TheRestIsSentFromHereWhenNobodyElseHasIt) {
+  const Blob blob = ours.named(ours.make(5, kBig, 'x'), 1);
+  const FetchBlob told = ask(blob, 1);
+  push(call(1, {blob}));
+  arrive(told, blob, 0, kBlobChunkBytes + 5);
+  EXPECT_TRUE(outbox.take(answer(told, FetchEnd::broken)));
+  EXPECT_TRUE(drain().empty()) << "whoever decides has not yet";
+  EXPECT_EQ(ask(blob, 2, 0).attempt, 0U) << "the other end is idle: it need not be told";
+  EXPECT_THAT(drain(), testing::ElementsAre("chunk 1", "chunk 1", "chunk 1", "run 1"));
+  EXPECT_EQ(arrived_text(), ours.text(blob.descriptor));
+}
+
+TEST_F(FetchTest, ARunningFetchIsStoppedBeforeTheRestIsSent) {
+  const Blob blob = ours.named(ours.make(5, kBig, 'x'), 1);
+  const FetchBlob first = ask(blob, 1);
+  push(call(1, {blob}));
+  arrive(first, blob, 0, 100);
+  const FetchBlob stop = ask(blob, 2, 0);
+  EXPECT_EQ(stop.attempt, 2U);
+  EXPECT_TRUE(drain().empty());
+  EXPECT_FALSE(outbox.take(answer(first, FetchEnd::broken))) << "a word from before";
+  arrive(first, blob, 100, 200);
+  EXPECT_TRUE(outbox.take(answer(stop, FetchEnd::stopped)));
+  EXPECT_THAT(drain(), testing::ElementsAre("chunk 1", "chunk 1", "chunk 1", "run 1"));
+  EXPECT_EQ(arrived_text(), ours.text(blob.descriptor));
+}
+
+TEST_F(FetchTest, AnotherSourceTakesOver) {
+  const Blob blob = ours.named(ours.make(5, kBig, 'x'), 1);
+  const FetchBlob first = ask(blob, 1);
+  push(call(1, {blob}));
+  const FetchBlob second = ask(blob, 2);
+  EXPECT_EQ(second.blob, first.blob);
+  arrive(second, blob, 0, kBig);
+  EXPECT_FALSE(outbox.take(answer(first, FetchEnd::whole)));
+  EXPECT_TRUE(outbox.take(answer(second, FetchEnd::whole)));
+  EXPECT_THAT(drain(), testing::ElementsAre("run 1"));
+}
+
+TEST_F(FetchTest, WhatIsThereNeedNotBeFetched) {
+  const Blob blob = ours.named(ours.make(5, kBig, 'x'), 1);
+  push(call(1, {blob}));
+  drain();
+  const auto answered = outbox.push(
+      FetchBlob{.blob = BlobId{6}, .content = blob.content, .size = kBig, .attempt = 7, .port = 1});
+  ASSERT_TRUE(answered);
+  EXPECT_EQ(answered->attempt, 7U);
+  EXPECT_EQ(answered->end, FetchEnd::whole);
+  EXPECT_FALSE(outbox.next_urgent());
+}
+
+TEST_F(FetchTest, AFetchThatNobodyNeedsAnyMoreIsForgotten) {
+  const Blob blob = ours.named(ours.make(5, kBig, 'x'), 1);
+  const FetchBlob told = ask(blob, 1);
+  push(call(1, {blob}));
+  EXPECT_TRUE(outbox.withdraw(TaskId{1}));
+  push(DropBlobs{{blob.id}});
+  EXPECT_THAT(drain(), testing::ElementsAre("drop 1"));
+  EXPECT_FALSE(inbox.find(told.blob));
+  EXPECT_FALSE(outbox.take({.blob = told.blob, .attempt = 1, .received = kBig}));
+  EXPECT_TRUE(outbox.empty());
+  push(call(2, {blob}));
+  EXPECT_THAT(drain(), testing::ElementsAre("chunk 2", "chunk 2", "chunk 2", "chunk 2", "run 2"));
+}
+
+TEST_F(FetchTest, ABlobIsFoundByWhatItHoldsUntilItIsDropped) {
+  const ContentId content{4};
+  ASSERT_TRUE(inbox.expect(BlobId{1}, content, 10));
+  EXPECT_FALSE(inbox.expect(BlobId{1}, content, 11)) << "another blob of the same name";
+  EXPECT_TRUE(inbox.append(BlobId{1}, as_bytes("hello")));
+  EXPECT_EQ(as_text(inbox.find(content)->bytes), "hello");
+  EXPECT_EQ(inbox.find(content)->size, 10U);
+  EXPECT_FALSE(inbox.append(BlobId{1}, as_bytes("too long"))) << "past its end";
+  inbox.drop(std::vector{BlobId{1}});
+  EXPECT_FALSE(inbox.find(content));
+  EXPECT_FALSE(inbox.append(BlobId{1}, as_bytes("!")));
+}
+
 }  // namespace
 }  // namespace skyward::wire

@@ -53,6 +53,25 @@ inline TaskResult rich_task_result() {
   return result;
 }
 
+inline FetchBlob rich_fetch_blob() {
+  return {.blob = BlobId{9},
+          .content = {1, 2, 3},
+          .size = 1 << 20,
+          .attempt = 2,
+          .peer = NodeId{3},
+          .address = "10.0.0.4",
+          .port = 41233};
+}
+
+inline BlobFetched rich_blob_fetched() {
+  return {.blob = BlobId{9},
+          .content = {1, 2, 3},
+          .attempt = 2,
+          .end = FetchEnd::broken,
+          .received = 70'000,
+          .detail = "connection reset"};
+}
+
 inline std::vector<Message> every_kind() {
   return {
       Hello{.protocol = 1,
@@ -74,7 +93,9 @@ inline std::vector<Message> every_kind() {
                 .lifetime_ms = 86'400'000,
                 .end_command = {"shutdown", "-h", "now"},
                 .end_script = "umount /data\n",
-                .preemption = "ec2"},
+                .preemption = "ec2",
+                .peer_key = "only for this pool",
+                .peer_address = "10.0.0.5"},
       rich_run_task(),
       RunTask{},
       CancelTask{TaskId{5}},
@@ -91,7 +112,7 @@ inline std::vector<Message> every_kind() {
               .refusal = "protocol 2 is not mine",
               .blob_bytes = 1 << 30},
       BootstrapStep{"uv", 1500},
-      Ready{{"A100", "A100"}, 9000},
+      Ready{{"A100", "A100"}, 9000, 41234},
       Failed{.step = "deps",
              .command = "uv pip install torch",
              .reason = "exit code 1",
@@ -112,9 +133,11 @@ inline std::vector<Message> every_kind() {
                     .gpu_temperature = 71},
       MetricsSample{},
       Farewell{"the pool was closed"},
-      BlobChunk{BlobId{9}, 20, 6, shared_text("part")},
+      BlobChunk{BlobId{9}, 20, 6, shared_text("part"), {1, 2, 3}},
       Heartbeat{},
       Preempted{.left_ms = 119'000, .reason = "terminate"},
+      rich_fetch_blob(),
+      rich_blob_fetched(),
   };
 }
 

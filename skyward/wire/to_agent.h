@@ -53,6 +53,10 @@ struct Configure {
   std::vector<std::string> end_command;  // argv that ends the machine then; empty: the agent ends
   std::string end_script;  // bash script run at the end, when the workers are gone; empty: none
   std::string preemption;  // where the cloud announces that it takes the machine back: "ec2"
+  // What the agents of this pool prove to each other, and the address of this node at which they
+  // find it. Empty: they do not talk.
+  std::string peer_key;
+  std::string peer_address;
   bool operator==(const Configure&) const = default;
 };
 
@@ -87,6 +91,21 @@ struct StreamCredit {
   TaskId task;
   std::uint32_t count = 0;
   bool operator==(const StreamCredit&) const = default;
+};
+
+// Get these bytes from another node, from where they stop here. It takes the place of an earlier
+// one for the same blob; without a port it only ends that, and the engine sends the rest. Each is
+// answered by a BlobFetched of the same attempt, unless the next comes first. The task that uses
+// the blob comes when the engine knows it to be whole.
+struct FetchBlob {
+  BlobId blob;
+  ContentId content{};
+  std::uint64_t size = 0;
+  std::uint32_t attempt = 0;  // never used twice in a pool
+  NodeId peer;
+  std::string address;
+  std::uint16_t port = 0;
+  bool operator==(const FetchBlob&) const = default;
 };
 
 // No task refers to these any more: close the descriptors. Also ends a blob that is half sent.

@@ -36,6 +36,7 @@ struct BootstrapStep {
 struct Ready {
   std::vector<std::string> accelerators;
   std::uint64_t elapsed_ms = 0;
+  std::uint16_t peer_port = 0;  // where other agents of the pool find this one; 0: nowhere
   bool operator==(const Ready&) const = default;
 };
 
@@ -119,6 +120,25 @@ struct Preempted {
   std::uint64_t left_ms = 0;
   std::string reason;  // what the cloud said, for people
   bool operator==(const Preempted&) const = default;
+};
+
+enum class FetchEnd : std::uint8_t {
+  whole,      // all bytes are here
+  unreached,  // no connection to the peer could be made
+  missing,    // the peer does not have the bytes, or no more
+  broken,     // the connection ended, or nothing came over it for too long
+  stopped,    // the engine said so
+};
+
+// How the fetching of a blob from another node ended. The engine's name for it comes back with it.
+struct BlobFetched {
+  BlobId blob;
+  ContentId content{};
+  std::uint32_t attempt = 0;
+  FetchEnd end = FetchEnd::whole;
+  std::uint64_t received = 0;  // bytes that are here, from the first on
+  std::string detail;          // for people
+  bool operator==(const BlobFetched&) const = default;
 };
 
 // The last word of an agent that ends; it will not answer another connection.
