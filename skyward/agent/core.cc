@@ -106,8 +106,9 @@ void become_ready(State& state, Effects& effects, Time now) {
   for (const Slot& slot : state.slots)
     if (slot.place == 0 && slot.phase != SlotPhase::ready) return;
   state.phase = Phase::ready;
-  effects.send(
-      wire::Ready{.accelerators = *state.accelerators, .elapsed_ms = elapsed_ms(state, now)});
+  effects.send(wire::Ready{.accelerators = *state.accelerators,
+                           .elapsed_ms = elapsed_ms(state, now),
+                           .peer_port = state.peer_port});
   dispatch(state, effects, now);
 }
 

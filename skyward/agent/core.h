@@ -113,7 +113,8 @@ struct State {
   // What the bootstrap script said that each worker shall see, over Configure's environment.
   std::vector<wire::KeyValues> told_environment;  // by worker
   std::optional<std::vector<std::string>> accelerators;
-  std::vector<Slot> slots;  // by SlotId
+  std::uint16_t peer_port = 0;  // where other agents find this one; the loop's to know
+  std::vector<Slot> slots;      // by SlotId
   std::unordered_map<TaskId, Task> tasks;
   std::deque<TaskId> queue;                // for any slot
   std::vector<std::deque<TaskId>> pinned;  // by worker

@@ -225,9 +225,17 @@ void Link::handle(wire::Message message) {
     if (const Status taken = inbox_.take(*chunk); !taken) {
       if (current_ != nullptr) close(*current_, taken.error().message);
     }
+    if (events_.on_blobs_changed) events_.on_blobs_changed();
     return;
   }
-  if (const auto* drop = std::get_if<wire::DropBlobs>(&message)) inbox_.drop(drop->blobs);
+  if (const auto* fetch = std::get_if<wire::FetchBlob>(&message)) {
+    if (events_.on_fetch) events_.on_fetch(*fetch);
+    return;
+  }
+  if (const auto* drop = std::get_if<wire::DropBlobs>(&message)) {
+    inbox_.drop(drop->blobs);
+    if (events_.on_blobs_changed) events_.on_blobs_changed();
+  }
   if (auto* run = std::get_if<wire::RunTask>(&message)) {
     // The core refuses a task that misses something; why stands in the agent's log.
     const Status filled = descriptors_ ? Status{} : inbox_.fill_in(message);

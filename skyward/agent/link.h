@@ -28,6 +28,8 @@ class Link {
   struct Events {
     std::function<void(const wire::Message&)> on_message;  // after the greeting; no Heartbeats
     std::function<void()> on_heard;                        // any word of the engine has come
+    std::function<void(const wire::FetchBlob&)> on_fetch;
+    std::function<void()> on_blobs_changed;  // some have grown, or are gone
     // Called once, but not of a daemon. `reason` is empty when the engine closed in order.
     std::function<void(std::string reason)> on_closed;
   };
@@ -42,6 +44,10 @@ class Link {
   void attach(io::FileDescriptor read, io::FileDescriptor write);
 
   void send(wire::Message message);
+  // Where blobs are put together; parts may come from elsewhere, too. Lives as long as the link.
+  wire::BlobInbox& inbox() { return inbox_; }
+  // The pool that the engine greeted for.
+  const std::string& pool() const { return pool_; }
   // A Heartbeat whenever nothing else was sent for so long.
   void start_heartbeats(Duration interval);
   // The last word of a daemon: it does not wait for another connection.

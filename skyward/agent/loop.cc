@@ -56,11 +56,15 @@ Loop::Loop(bool outlives)
     : link_(events_, outlives,
             {.on_message = [this](const wire::Message& message) { receive(message); },
              .on_heard = [this] { on_heard(state_, now()); },
+             .on_fetch = [this](const wire::FetchBlob& fetch) { peers_.fetch(fetch); },
+             .on_blobs_changed = [this] { peers_.on_blobs_changed(); },
              .on_closed =
                  [this](const std::string& reason) {
                    if (!reason.empty()) fmt::print(stderr, "skyward-agent: {}\n", reason);
                    on_disconnected(state_, *this);
                  }}),
+      peers_(events_, link_.inbox(),
+             [this](wire::BlobFetched fetched) { link_.send(std::move(fetched)); }),
       metrics_(events_) {}
 
 Loop::Loop(io::FileDescriptor read, io::FileDescriptor write) : Loop(false) {
@@ -117,6 +121,7 @@ void Loop::prepare(const wire::Configure& configure) {
     std::error_code error;  // the workers' start will fail and say so
     std::filesystem::create_directories(configure.directory, error);
   }
+  meet_peers(configure);
   workers_.resize(configure.workers.size() * std::max(1U, configure.concurrency));
   if (configure.heartbeat_ms > 0)
     link_.start_heartbeats(std::chrono::milliseconds(configure.heartbeat_ms));
@@ -137,6 +142,18 @@ void Loop::prepare(const wire::Configure& configure) {
   } else if (configure.preemption.starts_with(kFileNotice)) {
     file_notice_ = std::make_unique<FileNotice>(
         events_, configure.preemption.substr(kFileNotice.size()), on_notice);
+  }
+}
+
+// Without other agents the engine sends everything itself.
+void Loop::meet_peers(const wire::Configure& configure) {
+  if (configure.peer_key.empty()) return;
+  const auto port = peers_.listen(link_.pool(), configure.peer_key, configure.peer_address);
+  if (port) {
+    state_.peer_port = *port;
+  } else {
+    fmt::print(stderr, "skyward-agent: other nodes do not reach this one: {}\n",
+               port.error().message);
   }
 }
 

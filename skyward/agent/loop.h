@@ -15,6 +15,7 @@
 #include "skyward/agent/link.h"
 #include "skyward/agent/metrics.h"
 #include "skyward/agent/notice.h"
+#include "skyward/agent/peers.h"
 #include "skyward/agent/worker_proc.h"
 #include "skyward/io/event_loop.h"
 #include "skyward/io/file_descriptor.h"
@@ -54,6 +55,7 @@ class Loop final : public Effects {
   void accept();
   void receive(const wire::Message& message);
   void prepare(const wire::Configure& configure);
+  void meet_peers(const wire::Configure& configure);
   void settle();
   void sample_metrics();
   void collect_orphans();
@@ -64,6 +66,7 @@ class Loop final : public Effects {
   io::FileDescriptor listener_;
   State state_;
   Link link_;
+  Peers peers_;
   Metrics metrics_;
   std::unique_ptr<Bootstrap> bootstrap_;
   std::unique_ptr<Notice> notice_;

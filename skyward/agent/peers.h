@@ -1,0 +1,76 @@
+#pragma once
+
+// What this agent passes on to other agents of its pool, and gets from them: blobs, so that the
+// engine need send a large argument only once. Who gets what from whom, the engine says
+// (wire::FetchBlob); whoever knows the pool's secret is served (io/tls.h). A blob is passed on as
+// it arrives, whether it comes from the engine or from a third agent: a chain of nodes takes hardly
+// longer than one.
+
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "skyward/base/error.h"
+#include "skyward/io/event_loop.h"
+#include "skyward/io/file_descriptor.h"
+#include "skyward/io/tls.h"
+#include "skyward/wire/blob_inbox.h"
+#include "skyward/wire/message.h"
+
+namespace skyward::agent {
+
+class Peers {
+ public:
+  using OnFetched = std::function<void(wire::BlobFetched)>;
+  // `inbox` is where the blobs are; it must outlive this. `on_fetched` is never called from inside
+  // fetch().
+  Peers(io::EventLoop& loop, wire::BlobInbox& inbox, OnFetched on_fetched);
+  ~Peers();
+  Peers(const Peers&) = delete;
+  Peers& operator=(const Peers&) = delete;
+
+  // Listens for the other agents at this address of this machine; returns the port. Without this,
+  // nothing is served and nothing fetched. Once.
+  Result<std::uint16_t> listen(std::string pool, std::string secret, const std::string& address);
+
+  void fetch(const wire::FetchBlob& ask);
+  // Blobs of the inbox have grown, or some are gone.
+  void on_blobs_changed();
+
+ private:
+  // One that reads from us.
+  struct Guest;
+  // One that we read from.
+  struct Fetch;
+
+  void accept();
+  void greet(Guest& guest, ByteView bytes);
+  void serve_later();
+  void serve_all();
+  bool serve(Guest& guest);
+  void dismiss(const Guest& guest);
+  void beat();
+
+  void dial(const std::shared_ptr<Fetch>& fetch);
+  void take(const std::shared_ptr<Fetch>& fetch, ByteView bytes);
+  void watch_silence(const std::shared_ptr<Fetch>& fetch);
+  void finish(const std::shared_ptr<Fetch>& fetch, wire::FetchEnd end, std::string detail);
+  void forget(const std::shared_ptr<Fetch>& fetch);
+  void answer(const wire::FetchBlob& ask, wire::FetchEnd end, std::string detail);
+
+  io::EventLoop& loop_;
+  wire::BlobInbox& inbox_;
+  OnFetched on_fetched_;
+  std::shared_ptr<const io::TlsKey> key_;
+  io::FileDescriptor listener_;
+  std::list<std::unique_ptr<Guest>> guests_;
+  std::map<BlobId, std::shared_ptr<Fetch>> fetches_;  // shared with the callbacks of its stream
+  io::EventLoop::TimerId pulse_ = 0;
+  bool serving_ = false;         // serve_all() is on its way
+  std::shared_ptr<bool> alive_;  // false once destroyed; posted callbacks share it
+};
+
+}  // namespace skyward::agent
