@@ -110,6 +110,7 @@ Dials draw_weather(Random& random, int nodes, int tasks) {
   dials.network.codec = random.chance(0.3);
   dials.network.far = random.chance(0.6);
   if (random.chance(0.5)) dials.network.blob_bytes = random.below(2'000'000);
+  dials.network.peers = dials.network.far && random.chance(0.5);
   dials.node.bootstrap = random.chance(0.5);
   dials.node.keep_mapped = rarely(random, 0.3, 0.5);
   if (random.chance(0.2)) return dials;
@@ -119,6 +120,8 @@ Dials draw_weather(Random& random, int nodes, int tasks) {
     dials.network.codec = calm.codec;
     dials.network.far = calm.far;
     dials.network.blob_bytes = calm.blob_bytes;
+    dials.network.peers = calm.peers;
+    if (calm.peers) dials.network.fetch_fail = rarely(random, 0.5, 0.1);
     dials.calm = false;
   }
   if (random.chance(0.6)) {

@@ -28,6 +28,8 @@ struct NetworkDials {
   double outage = 0;             // of a break: nothing goes through for a while
   Duration outage_max = 30s;     // ... so long at most
   std::uint64_t blob_bytes = 0;  // that a node keeps without a task
+  bool peers = false;            // nodes get blobs from each other
+  double fetch_fail = 0;         // of such a transfer, at each step
 };
 
 struct CloudDials {

@@ -177,8 +177,16 @@ void Link::send_far(End& end, wire::Message message) {
       return;
     }
   }
-  const Status taken = end.outbox.push(message);
-  SKYWARD_CHECK(taken.has_value());
+  if (auto* ask = std::get_if<wire::FetchBlob>(&message)) {
+    if (auto answer = end.outbox.push(*std::move(ask))) {
+      world_.after({}, [this, answer = *std::move(answer)] {
+        if (engine_open_) events_.on_engine_message(answer);
+      });
+    }
+  } else {
+    const Status taken = end.outbox.push(message);
+    SKYWARD_CHECK(taken.has_value());
+  }
   while (auto next = end.outbox.next_urgent()) send_numbered(end, *std::move(next));
   pump(end);
 }
@@ -191,7 +199,9 @@ void Link::pump(End& end) {
     end.pumping = false;
     if (!end.greeted) return;
     while (auto next = end.outbox.next_urgent()) send_numbered(end, *std::move(next));
-    if (auto next = end.outbox.next_bulk()) send_numbered(end, *std::move(next));
+    auto next = end.outbox.next_bulk();
+    if (!next) return;  // what is left waits for a fetch
+    send_numbered(end, *std::move(next));
     pump(end);
   });
 }
@@ -264,6 +274,11 @@ void Link::deliver(End& end, wire::Message message) {
     SKYWARD_CHECK(end.inbox.take(*chunk).has_value(), "blob {}", chunk->blob.value);
     return;
   }
+  if (const auto* ask = std::get_if<wire::FetchBlob>(&message)) return fetch(*ask);
+  if (const auto* fetched = std::get_if<wire::BlobFetched>(&message)) {
+    if (!end.outbox.take(*fetched)) return;
+    pump(end);
+  }
   if (const auto* drop = std::get_if<wire::DropBlobs>(&message)) end.inbox.drop(drop->blobs);
   if (dials_.far) {
     const Status filled = end.inbox.fill_in(message);
@@ -330,6 +345,62 @@ void Link::machine_died() {
   world_.after(told ? world_.random.about(500ms) : kSilence, [this, broken] {
     if (engine_.connection == broken) engine_notices();
   });
+}
+
+// ---- from another machine, past the engine
+
+void Link::fetch(const wire::FetchBlob& ask) {
+  fetching_.erase(ask.blob);
+  if (ask.port == 0) return end_fetch(ask, wire::FetchEnd::stopped);
+  SKYWARD_CHECK(agent_.inbox.expect(ask.blob, ask.content, ask.size).has_value());
+  fetching_[ask.blob] = ask.attempt;
+  world_.after(world_.random.between(dials_.delay_min, 10ms), [this, ask] { fetch_more(ask); });
+}
+
+void Link::fetch_more(const wire::FetchBlob& ask) {
+  const auto current = fetching_.find(ask.blob);
+  if (!agent_open_ || current == fetching_.end() || current->second != ask.attempt) return;
+  const auto mine = agent_.inbox.find(ask.blob);
+  if (!mine) {  // nobody needs it any more
+    fetching_.erase(current);
+    return;
+  }
+  if (mine->received == ask.size) return end_fetch(ask, wire::FetchEnd::whole);
+  if (world_.random.chance(dials_.fetch_fail)) {
+    return end_fetch(
+        ask, world_.random.chance(0.5) ? wire::FetchEnd::broken : wire::FetchEnd::unreached);
+  }
+  const Link* source = events_.peer(ask.peer);
+  SKYWARD_CHECK(source != this, "{} is to read from itself", name_);
+  if (source == nullptr || !source->machine_on_ || !source->agent_open_) {
+    world_.after(world_.random.between(dials_.delay_min, 4s), [this, ask] {
+      const auto asked = fetching_.find(ask.blob);
+      if (!agent_open_ || asked == fetching_.end() || asked->second != ask.attempt) return;
+      end_fetch(ask, wire::FetchEnd::broken);
+    });
+    return;
+  }
+  const auto theirs = source->agent_.inbox.find(ask.content);
+  if (!theirs) return end_fetch(ask, wire::FetchEnd::missing);
+  if (theirs->received > mine->received) {
+    const ByteView more = theirs->bytes.subspan(mine->received);
+    const std::size_t piece = std::min<std::size_t>(more.size(), kBlobChunkBytes);
+    SKYWARD_CHECK(agent_.inbox.append(ask.blob, more.first(piece)).has_value());
+  }
+  world_.after(world_.random.between(dials_.delay_min, 40ms), [this, ask] { fetch_more(ask); });
+}
+
+void Link::end_fetch(const wire::FetchBlob& ask, wire::FetchEnd end) {
+  fetching_.erase(ask.blob);
+  const auto part = agent_.inbox.find(ask.blob);
+  wire::BlobFetched fetched{.blob = ask.blob,
+                            .content = ask.content,
+                            .attempt = ask.attempt,
+                            .end = end,
+                            .received = part ? part->received : 0};
+  if (part && part->received == part->size) fetched.end = wire::FetchEnd::whole;
+  if (end == wire::FetchEnd::whole) ++fetches_;
+  send(agent_, fetched);
 }
 
 void Link::lose(ErrorKind kind, std::string why) {

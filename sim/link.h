@@ -9,6 +9,7 @@
 // cannot for kPatience. An agent does not care; it ends when its lease does.
 
 #include <functional>
+#include <map>
 #include <string>
 
 #include "sim/dials.h"
@@ -33,6 +34,8 @@ class Link {
     std::function<void(wire::Message)> on_agent_message;
     std::function<void()> on_agent_heard;  // any frame has come
     std::function<void()> on_cut_off;      // the engine has closed; once
+    // The link of another node's present machine, or null.
+    std::function<Link*(NodeId)> peer;
   };
 
   // How the machine answers whoever calls.
@@ -53,6 +56,7 @@ class Link {
   void machine_died();
 
   int breaks() const { return breaks_; }
+  int fetches() const { return fetches_; }  // blobs that came whole from another machine
 
  private:
   bool is_broken() const { return engine_.connection != connection_; }
@@ -89,6 +93,9 @@ class Link {
   void hello_arrives(const wire::Hello& hello, std::uint64_t connection);
   void welcome_arrives(const wire::Welcome& welcome);
   void lose(ErrorKind kind, std::string why);
+  void fetch(const wire::FetchBlob& ask);
+  void fetch_more(const wire::FetchBlob& ask);
+  void end_fetch(const wire::FetchBlob& ask, wire::FetchEnd end);
 
   World& world_;
   NetworkDials dials_;
@@ -99,6 +106,8 @@ class Link {
   End agent_{"agent"};
   std::uint64_t connection_ = 0;  // the one that carries frames
   int breaks_ = 0;
+  int fetches_ = 0;
+  std::map<BlobId, std::uint32_t> fetching_;  // the agent; the attempt
   bool joined_ = false;
   bool engine_open_ = true;
   bool agent_open_ = true;

@@ -34,8 +34,9 @@ void Machine::arm_timer() {
 }
 
 void Machine::receive(const wire::Message& message) {
-  turn([&] { agent::on_message(state_, *this, message, world_.now()); });
   const auto* configure = std::get_if<wire::Configure>(&message);
+  if (configure != nullptr && !configure->peer_key.empty()) state_.peer_port = 1;
+  turn([&] { agent::on_message(state_, *this, message, world_.now()); });
   if (configure == nullptr) return;
   tick(std::chrono::milliseconds(configure->heartbeat_ms), wire::Heartbeat{});
   if (configure->metrics_ms > 0) {

@@ -40,6 +40,7 @@ StormReport& StormReport::operator+=(const StormReport& other) {
   budgets += other.budgets;
   warnings += other.warnings;
   stops += other.stops;
+  fetches += other.fetches;
   return *this;
 }
 
@@ -76,7 +77,8 @@ Storm::Storm(const StormOptions& options)
                         .lease = dials_.network.far ? kLease : Duration{},
                         .workers_per_node = static_cast<std::uint32_t>(dials_.workers_per_node),
                         .billing = dials_.money.billing,
-                        .charges_interval = dials_.money.charges_interval});
+                        .charges_interval = dials_.money.charges_interval,
+                        .peer_key = dials_.network.peers ? "secret" : ""});
 }
 
 StormReport Storm::run() {
@@ -101,7 +103,10 @@ StormReport Storm::run() {
   report_.machines = cloud_.sold();
   report_.answered = user_.answered();
   report_.starts = journal_.size();
-  for (const auto& link : all_links_) report_.breaks += link->breaks();
+  for (const auto& link : all_links_) {
+    report_.breaks += link->breaks();
+    report_.fetches += link->fetches();
+  }
   return report_;
 }
 
@@ -219,6 +224,10 @@ void Storm::connect(NodeId node, const Instance& instance) {
   events.on_agent_message = [&machine](const wire::Message& message) { machine.receive(message); };
   events.on_agent_heard = [&machine] { machine.heard(); };
   events.on_cut_off = [&machine] { machine.cut_off(); };
+  events.peer = [this](NodeId other) -> Link* {
+    const auto found = links_.find(other);
+    return found == links_.end() ? nullptr : found->second;
+  };
   all_links_.push_back(std::make_unique<Link>(world_, dials_.network,
                                               fmt::format("node {} ({})", node.value, instance.id),
                                               machine.door(), std::move(events)));

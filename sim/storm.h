@@ -45,6 +45,7 @@ struct StormReport {
   int budgets = 0;         // pools that had one
   int warnings = 0;        // ... and came near its end
   int stops = 0;           // ... and were stopped by it
+  int fetches = 0;         // of blobs by one node from another
 
   StormReport& operator+=(const StormReport& other);
 };

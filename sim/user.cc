@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::size_t kArrays = 6;
 constexpr std::uint64_t kArrayBytes = 300'000;  // more than one part
+constexpr std::uint64_t kSpreadArrayBytes = engine::kMinSpreadBytes;
 constexpr int kFunctions = 3;
 
 }  // namespace
@@ -129,10 +130,12 @@ void User::submit(TaskPlan plan, std::optional<NodeId> node, std::optional<std::
     ++array.uses;
     call.arrays.push_back(which);
     wire::Blob blob{.id = array.id,
-                    .size = kArrayBytes,
+                    .size = dials_.network.peers ? kSpreadArrayBytes : kArrayBytes,
                     .descriptor = array.segment,
                     .storage = world_.storage(array.segment)};
-    spec.arguments.buffers.push_back(wire::blob_buffer(std::move(blob), 0, kArrayBytes));
+    if (dials_.network.peers) blob.content[0] = static_cast<std::uint8_t>(which + 1);
+    const std::uint64_t size = blob.size;
+    spec.arguments.buffers.push_back(wire::blob_buffer(std::move(blob), 0, size));
   }
   const bool hangs = plan.kind == TaskKind::hangs || plan.kind == TaskKind::stubborn;
   const bool cancels = random.chance(hangs ? 0.5 : dials_.user.cancels);

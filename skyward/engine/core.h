@@ -18,7 +18,7 @@
 // the wire is never empty. What was given too early is recalled when another node falls idle.
 // core_pool.cc decides about phases and nodes, core_place.cc about the region, core_preempt.cc
 // about nodes that their cloud takes back, core_task.cc about tasks, core_money.cc about what may
-// be spent.
+// be spent, core_spread.cc about the ways of large arguments.
 
 #include <cstdint>
 #include <deque>
@@ -26,7 +26,6 @@
 #include <memory>
 #include <optional>
 #include <queue>
-#include <set>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -34,6 +33,7 @@
 
 #include "skyward/base/error.h"
 #include "skyward/base/time.h"
+#include "skyward/engine/core_spread.h"
 #include "skyward/engine/effects.h"
 #include "skyward/engine/money.h"
 #include "skyward/engine/node_setup.h"
@@ -89,13 +89,9 @@ struct Node {
   std::unordered_set<TaskId> tasks;          // given and not answered
   std::deque<TaskId> pinned;                 // waiting for this very node
   std::unordered_set<FunctionId> functions;  // bodies it has
+  std::uint16_t peer_port = 0;               // where other nodes find its agent; 0: nowhere
+  std::uint32_t unreached = 0;               // other nodes in a row that it did not reach
   NodeReceipt receipt;
-};
-
-// A blob that unfinished tasks refer to, or the caller, who keeps it for tasks to come.
-struct BlobUse {
-  std::uint32_t users = 0;
-  std::set<NodeId> holders;
 };
 
 struct Options {
@@ -106,6 +102,8 @@ struct Options {
   std::uint32_t workers_per_node = 1;
   BillingRules billing{};       // of the cloud
   Duration charges_interval{};  // the cloud is asked so often; zero: never
+  bool private_network = true;  // nodes reach each other by the addresses that instances tell
+  std::string peer_key;         // what the agents prove to each other; empty: they do not talk
   int head_port = 29500;        // filled by on_prepared
 };
 
@@ -135,7 +133,9 @@ struct State {
   std::deque<NodeId> spare_nodes;           // room for prefetch
   std::unordered_set<NodeId> loaded_nodes;  // outstanding > slots
   std::unordered_map<BlobId, BlobUse> blobs;
-  double mean_run_ns = -1;  // of recent tasks; negative: not known yet
+  Spreads spreads;
+  std::uint32_t spread_uses = 0, fetch_attempts = 0;  // count up
+  double mean_run_ns = -1;                            // of recent tasks; negative: not known yet
   Time steal_at = kNever;
   Duration steal_pause{};  // grows while recalls bring nothing
 

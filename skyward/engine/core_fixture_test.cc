@@ -10,10 +10,10 @@ namespace {
 
 std::string message_name(const wire::Message& message) {
   static constexpr std::array<std::string_view, std::variant_size_v<wire::Message>> kNames = {
-      "Hello",      "Configure",  "RunTask",  "CancelTask",    "RecallTasks",   "StreamCredit",
-      "DropBlobs",  "Shutdown",   "Welcome",  "BootstrapStep", "Ready",         "Failed",
-      "TaskResult", "StreamItem", "Output",   "Recalled",      "MetricsSample", "Farewell",
-      "BlobChunk",  "Heartbeat",  "Preempted"};
+      "Hello",      "Configure",  "RunTask",   "CancelTask",    "RecallTasks",   "StreamCredit",
+      "DropBlobs",  "Shutdown",   "Welcome",   "BootstrapStep", "Ready",         "Failed",
+      "TaskResult", "StreamItem", "Output",    "Recalled",      "MetricsSample", "Farewell",
+      "BlobChunk",  "Heartbeat",  "Preempted", "FetchBlob",     "BlobFetched"};
   return std::string(kNames[message.index()]);
 }
 

@@ -84,10 +84,15 @@ wire::KeyValues worker_environment(const State& state, const Node& node, std::ui
   info.worker = static_cast<int>(worker);
   info.total_nodes = static_cast<int>(state.nodes.size());
   info.workers_per_node = static_cast<int>(state.options.workers_per_node);
-  info.head_addr = head_address(state);
+  const bool apart = !state.options.private_network && state.nodes.size() > 1;
+  if (apart) {
+    info.no_network_of = provider_label(state.spec.provider.name);
+  } else {
+    info.head_addr = head_address(state);
+  }
   info.head_port = state.options.head_port;
   info.job_id = state.options.job_id;
-  if (state.nodes.size() <= kMaxPeersTold) {
+  if (!apart && state.nodes.size() <= kMaxPeersTold) {
     for (const Node& peer : state.nodes) {
       info.peers.push_back({static_cast<int>(peer.id.value), peer.instance.private_ip});
     }
@@ -113,6 +118,8 @@ wire::Configure configuration(const State& state, Time now, const Node& node, No
   configure.end_command = std::move(setup.end_command);
   configure.end_script = std::move(setup.end_script);
   configure.preemption = std::move(setup.preemption);
+  configure.peer_key = state.options.peer_key;
+  if (!configure.peer_key.empty()) configure.peer_address = node.instance.private_ip;
   configure.lease_ms = static_cast<std::uint64_t>(state.options.lease / 1ms);
   // The engine ends the pool first; the agent does it where that has not worked.
   if (state.options.lease > Duration{} && state.lifetime_ends != kNever) {
@@ -156,7 +163,7 @@ void all_ready(State& state, Effects& effects, Time now) {
   }
 }
 
-void on_ready(State& state, Effects& effects, Time now, Node& node) {
+void on_ready(State& state, Effects& effects, Time now, Node& node, const wire::Ready& ready) {
   if (node.state != NodeState::bootstrapping) return;
   report_steps(effects, node, "server");
   const Time prepared = std::max(node.prepared_at, node.joined_at);
@@ -165,6 +172,8 @@ void on_ready(State& state, Effects& effects, Time now, Node& node) {
   node.state = NodeState::ready;
   node.ready_at = now;
   state.money.book.on_ready(node.instance.id, now);
+  node.peer_port = ready.peer_port;
+  node.unreached = 0;
   node.slots = state.options.workers_per_node * static_cast<std::uint32_t>(state.spec.concurrency);
   node.outstanding = 0;
   set_deadline(state, node, now + state.options.heartbeat_timeout);
@@ -572,7 +581,7 @@ void on_message(State& state, Effects& effects, Time now, NodeId id, wire::Messa
           report_steps(effects, node, body.step);
           if (body.step != kSteps.back()) node.prepared_at = now;
         } else if constexpr (std::is_same_v<T, wire::Ready>) {
-          on_ready(state, effects, now, node);
+          on_ready(state, effects, now, node, body);
         } else if constexpr (std::is_same_v<T, wire::Failed>) {
           effects.disconnect(id);
           on_node_lost(state, effects, now, id, bootstrap_error(state, node, body));
@@ -584,6 +593,8 @@ void on_message(State& state, Effects& effects, Time now, NodeId id, wire::Messa
           on_stream_item(state, effects, node, std::forward<M>(body));
         } else if constexpr (std::is_same_v<T, wire::Recalled>) {
           if (node.state == NodeState::ready) on_recalled(state, effects, now, node, body);
+        } else if constexpr (std::is_same_v<T, wire::BlobFetched>) {
+          if (node.state == NodeState::ready) on_blob_fetched(state, effects, node, body);
         } else if constexpr (std::is_same_v<T, wire::Preempted>) {
           on_preempted(state, effects, now, node, body);
         } else if constexpr (std::is_same_v<T, wire::Output>) {
@@ -736,6 +747,7 @@ void sanity_check(const State& state) {
     SKYWARD_CHECK(!node.successor || node.bought, "node {}", node.id.value);
     if (waits) SKYWARD_CHECK(node.deadline != kNever, "node {} waits for ever", node.id.value);
   }
+  check_spreads(state);
   if (state.phase == Phase::running && !state.queue.empty()) {
     for (const Node& node : state.nodes) {
       SKYWARD_CHECK(node.state != NodeState::ready || node.outstanding >= node.slots ||

@@ -106,6 +106,7 @@ void drop_if_unused(State& state, Effects& effects, BlobId blob) {
       effects.send(holder, wire::DropBlobs{{blob}});
     }
   }
+  end_use(state, found->second);
   state.blobs.erase(found);
 }
 
@@ -151,15 +152,20 @@ void assign(State& state, Effects& effects, Time now, Node& node, Task& task) {
   task.node = node.id;
   node.tasks.insert(task.spec.id);
   if (node.outstanding++ == 0) node.busy_since = now;
-  for_each_blob(task.spec.arguments,
-                [&](const wire::Blob& blob) { state.blobs[blob.id].holders.insert(node.id); });
+  for_each_blob(task.spec.arguments, [&](const wire::Blob& blob) {
+    state.blobs[blob.id].holders.insert(node.id);
+    spread_blob(state, effects, node, blob);
+  });
 
   wire::RunTask run;
   run.task = task.spec.id;
   run.attempt = task.attempt;
   run.worker = task.spec.worker;
   run.function = task.spec.function->id;
-  if (node.functions.insert(task.spec.function->id).second) run.body = task.spec.function->body;
+  if (node.functions.insert(task.spec.function->id).second) {
+    run.body = task.spec.function->body;
+    if (run.body.in_blob()) spread_blob(state, effects, node, run.body.blob);
+  }
   run.arguments = task.spec.arguments;
   run.timeout_ms = static_cast<std::uint64_t>(
       std::chrono::ceil<std::chrono::milliseconds>(task.spec.timeout).count());
@@ -386,6 +392,10 @@ void on_task_result(State& state, Effects& effects, Time now, Node& node, wire::
     Task& task = found->second;
     SKYWARD_CHECK(task.assigned && task.node == node.id && task.attempt == result.attempt);
     note_run_time(state, result);
+    if (result.status == wire::TaskStatus::ok || result.status == wire::TaskStatus::raised) {
+      for_each_blob(task.spec.arguments,
+                    [&](const wire::Blob& blob) { note_whole(state, node, blob); });
+    }
     if (result.status == wire::TaskStatus::worker_died) {
       retain_blobs(effects, task);  // children of the worker may live on
     } else if (!result.retained.empty()) {
@@ -507,6 +517,7 @@ void return_tasks(State& state, Effects& effects, Time now, Node& node, const Er
   node.functions.clear();
   state.loaded_nodes.erase(node.id);
   for (auto& [id, use] : state.blobs) use.holders.erase(node.id);
+  forget_copies(state, effects, node);
   dispatch(state, effects, now);
 }
 

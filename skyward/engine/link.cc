@@ -283,6 +283,14 @@ void Link::send(wire::Message message) {
       return;
     }
   }
+  if (auto* fetch = std::get_if<wire::FetchBlob>(&message)) {
+    if (auto answer = outbox_.push(*std::move(fetch))) {
+      post([this, fetched = *std::move(answer)]() mutable {
+        if (!over_) events_.on_message(std::move(fetched));
+      });
+    }
+    return pump();
+  }
   if (const Status taken = outbox_.push(message); !taken)
     return refuse_task(message, taken.error());
   pump();
@@ -367,6 +375,10 @@ void Link::handle(wire::Message message) {
       lose(ErrorKind::lost, "its agent sent what cannot be read: " + taken.error().message);
     }
     return;
+  }
+  if (const auto* fetched = std::get_if<wire::BlobFetched>(&message)) {
+    if (!outbox_.take(*fetched)) return;
+    pump();
   }
   if (wire::Payload* payload = payload_of(message)) {
     const Status filled = inbox_.fill_in(message);

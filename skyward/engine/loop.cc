@@ -24,13 +24,22 @@ void block_signals() {
 
 Time deadline_in(Duration duration) { return io::EventLoop::now() + duration; }
 
+// What the agents of a pool on more than one machine prove to each other.
+Options with_peer_key(Options options, const PoolSpec& spec,
+                      const provider::Capabilities& capabilities) {
+  if (spec.nodes > 1 && capabilities.private_network && !capabilities.descriptors) {
+    options.peer_key = io::random_hex(64);
+  }
+  return options;
+}
+
 }  // namespace
 
 Loop::Loop(PoolSpec spec, Options options, std::unique_ptr<provider::Provider> provider,
            Caller& caller)
     : caller_(caller),
       provider_(std::move(provider)),
-      state_(make_state(std::move(spec), std::move(options))),
+      state_(make_state(spec, with_peer_key(std::move(options), spec, provider_->capabilities()))),
       token_(io::random_hex(32)),
       thread_([this] {
         block_signals();

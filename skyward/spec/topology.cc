@@ -138,8 +138,12 @@ std::string to_json(const InstanceInfo& info) {
     out += '}';
   }
   out += "]," + device_json(info.accelerators);
-  out += ",\"network\":{}}";
-  return out;
+  out += ",\"network\":{";
+  if (!info.no_network_of.empty()) {
+    out += "\"missing\":";
+    append_json_string(out, info.no_network_of);
+  }
+  return out + "}}";
 }
 
 std::string with_accelerators(std::string compute_pool, const std::vector<std::string>& names) {

@@ -28,6 +28,8 @@ struct InstanceInfo {
   int head_port = 29500;
   std::string job_id{};
   std::vector<Peer> peers{};  // by node; empty in a pool of more than kMaxPeersTold
+  // The provider, when its nodes cannot reach each other: then head_addr and peers are empty.
+  std::string no_network_of{};
 
   bool operator==(const InstanceInfo&) const = default;
 

@@ -92,6 +92,8 @@ TEST(InstanceInfo, WithoutAccelerators) {
             R"({"node":0,"worker":0,"total_nodes":1,"workers_per_node":1,"accelerators":[],)"
             R"("total_accelerators":0,"head_addr":"127.0.0.1","head_port":1,"job_id":"00000000",)"
             R"("peers":[],"accelerator":null,"network":{}})");
+  EXPECT_TRUE(to_json(InstanceInfo{.no_network_of = "Command"})
+                  .ends_with(R"("network":{"missing":"Command"}})"));
 }
 
 TEST(InstanceInfo, RanksCountWorkersNotNodes) {
