@@ -15,6 +15,8 @@ namespace {
 // As engine/link.h has them by default.
 constexpr Duration kSilence = 3s;
 constexpr Duration kPatience = 12s;
+// As agent/peers.cc.
+constexpr Duration kStandstill = 10s;
 
 // Through the bytes of the real wire and back.
 wire::DecodedFrame travel(const World& world, const wire::Message& message,
@@ -354,10 +356,11 @@ void Link::fetch(const wire::FetchBlob& ask) {
   if (ask.port == 0) return end_fetch(ask, wire::FetchEnd::stopped);
   SKYWARD_CHECK(agent_.inbox.expect(ask.blob, ask.content, ask.size).has_value());
   fetching_[ask.blob] = ask.attempt;
-  world_.after(world_.random.between(dials_.delay_min, 10ms), [this, ask] { fetch_more(ask); });
+  world_.after(world_.random.between(dials_.delay_min, 10ms),
+               [this, ask] { fetch_more(ask, world_.now()); });
 }
 
-void Link::fetch_more(const wire::FetchBlob& ask) {
+void Link::fetch_more(const wire::FetchBlob& ask, Time grown_at) {
   const auto current = fetching_.find(ask.blob);
   if (!agent_open_ || current == fetching_.end() || current->second != ask.attempt) return;
   const auto mine = agent_.inbox.find(ask.blob);
@@ -386,8 +389,12 @@ void Link::fetch_more(const wire::FetchBlob& ask) {
     const ByteView more = theirs->bytes.subspan(mine->received);
     const std::size_t piece = std::min<std::size_t>(more.size(), kBlobChunkBytes);
     SKYWARD_CHECK(agent_.inbox.append(ask.blob, more.first(piece)).has_value());
+    grown_at = world_.now();
+  } else if (world_.now() > grown_at + kStandstill) {
+    return end_fetch(ask, wire::FetchEnd::broken);
   }
-  world_.after(world_.random.between(dials_.delay_min, 40ms), [this, ask] { fetch_more(ask); });
+  world_.after(world_.random.between(dials_.delay_min, 40ms),
+               [this, ask, grown_at] { fetch_more(ask, grown_at); });
 }
 
 void Link::end_fetch(const wire::FetchBlob& ask, wire::FetchEnd end) {

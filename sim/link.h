@@ -94,7 +94,7 @@ class Link {
   void welcome_arrives(const wire::Welcome& welcome);
   void lose(ErrorKind kind, std::string why);
   void fetch(const wire::FetchBlob& ask);
-  void fetch_more(const wire::FetchBlob& ask);
+  void fetch_more(const wire::FetchBlob& ask, Time grown_at);
   void end_fetch(const wire::FetchBlob& ask, wire::FetchEnd end);
 
   World& world_;

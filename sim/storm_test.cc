@@ -49,6 +49,10 @@ TEST(StormTest, TheSameSeedIsTheSameStorm) {
   EXPECT_EQ(once.starts, again.starts);
 }
 
+// A node's task was cancelled while its blob came: the blob came to a halt there, and whoever read
+// it from that node waited for ever.
+TEST(StormTest, NobodyWaitsForASourceThatStandsStill) { EXPECT_GT(storm(1282).fetches, 0); }
+
 // ------------------------------------------------------------------------------------- the world
 
 TEST(WorldTest, EventsHappenInOrderOfTimeAndThenOfTheirMaking) {

@@ -19,8 +19,13 @@ namespace {
 // another.
 constexpr Duration kPeerPulse = std::chrono::seconds(1);
 constexpr Duration kPeerSilence = std::chrono::seconds(4);
+// ... and so long for new bytes, whatever it says: its own part may have come to a halt for good,
+// when the task that it was for has been cancelled.
+constexpr Duration kStandstill = std::chrono::seconds(10);
 // From the first packet to the end of the greeting. Machines of one network answer at once.
 constexpr Duration kPeerGreeting = std::chrono::seconds(4);
+// A reader may ask before the engine's first part is here. It waits so long for that.
+constexpr Duration kFirstPartPatience = std::chrono::seconds(2);
 // A reader takes something within this time, or has gone.
 constexpr Duration kGuestPatience = std::chrono::seconds(30);
 // Many more than a chain or a tree has. Others wait in the kernel's queue, or come again.
@@ -34,6 +39,7 @@ struct Peers::Guest {
   Time moved_at{};
   Bytes asked;  // the request, as far as it has come
   bool ready = false;
+  bool seen = false;  // the blob was here
   wire::PeerRequest request;
   std::uint64_t sent = 0;  // of the blob, from its beginning
   std::array<std::byte, wire::kPeerPrefixBytes> prefix{};
@@ -56,6 +62,7 @@ struct Peers::Fetch {
   wire::PeerReader reader;
   bool open = false;
   Time heard_at{};
+  Time grown_at{};  // bytes of the blob came
   io::EventLoop::TimerId timer = 0;
 };
 
@@ -116,6 +123,7 @@ void Peers::greet(Guest& guest, ByteView bytes) {
   if (!request || guest.ready) return dismiss(guest);
   loop_.cancel_timer(std::exchange(guest.timer, 0));
   guest.ready = true;
+  guest.moved_at = io::EventLoop::now();
   guest.request = *request;
   guest.sent = request->offset;
   serve_later();
@@ -150,6 +158,10 @@ void Peers::serve_all() {
 bool Peers::serve(Guest& guest) {
   const auto blob = inbox_.find(guest.request.content);
   const bool here = blob && blob->size == guest.request.size && blob->bytes.size() >= guest.sent;
+  guest.seen = guest.seen || here;
+  if (!blob && !guest.seen && io::EventLoop::now() < guest.moved_at + kFirstPartPatience) {
+    return true;
+  }
   if (!here && !guest.between_parts() && !guest.missing) return false;
   while (true) {
     if (guest.between_parts()) {
@@ -190,7 +202,8 @@ void Peers::beat() {
   for (auto next = guests_.begin(); next != guests_.end();) {
     Guest& guest = **next++;
     if (!guest.ready) continue;
-    if (guest.between_parts() && guest.sent < guest.request.size) guest.begin_part(0);
+    const bool waits = guest.seen && guest.sent < guest.request.size;
+    if (guest.between_parts() && waits) guest.begin_part(0);
     if (!serve(guest) || now > guest.moved_at + kGuestPatience) dismiss(guest);
   }
   pulse_ = loop_.start_timer(now + kPeerPulse, [this] { beat(); });
@@ -225,7 +238,7 @@ void Peers::dial(const std::shared_ptr<Fetch>& fetch) {
               [this, fetch = std::weak_ptr(fetch)] {
                 const auto held = fetch.lock();
                 held->open = true;
-                held->heard_at = io::EventLoop::now();
+                held->heard_at = held->grown_at = io::EventLoop::now();
                 const auto request =
                     wire::encode_peer_request({.content = held->ask.content,
                                                .size = held->ask.size,
@@ -253,6 +266,7 @@ void Peers::take(const std::shared_ptr<Fetch>& fetch, ByteView bytes) {
       return finish(fetch, missing ? wire::FetchEnd::missing : wire::FetchEnd::broken,
                     part.error().message);
     }
+    if (!part->empty()) fetch->grown_at = fetch->heard_at;
     if (const Status stored = inbox_.append(fetch->ask.blob, *part); !stored) {
       return finish(fetch, wire::FetchEnd::broken, stored.error().message);
     }
@@ -270,6 +284,11 @@ void Peers::watch_silence(const std::shared_ptr<Fetch>& fetch) {
     fetch->timer = 0;
     return finish(fetch, fetch->open ? wire::FetchEnd::broken : wire::FetchEnd::unreached,
                   fmt::format("nothing came from it for {:.0f} s", seconds(patience)));
+  }
+  if (fetch->open && now >= fetch->grown_at + kStandstill) {
+    fetch->timer = 0;
+    return finish(fetch, wire::FetchEnd::broken,
+                  fmt::format("it had nothing new for {:.0f} s", seconds(kStandstill)));
   }
   fetch->timer = loop_.start_timer(
       now + kPeerPulse, [this, fetch = std::weak_ptr(fetch)] { watch_silence(fetch.lock()); });

@@ -142,14 +142,22 @@ void note_whole(State& state, const Node& node, const wire::Blob& blob) {
   copy->second.whole = true;
 }
 
+// The link passes on the end of its latest fetch alone. One that is not ours any more was begun for
+// a task that is over, and another may wait for the same bytes since: the engine sends them.
 void on_blob_fetched(State& state, Effects& effects, Node& node, const wire::BlobFetched& fetched) {
   const auto found = state.spreads.find(fetched.content);
-  if (found == state.spreads.end()) return;
+  Copy* const known = found == state.spreads.end() || !found->second.copies.contains(node.id)
+                          ? nullptr
+                          : &found->second.copies.at(node.id);
+  if (known == nullptr || !known->source || known->attempt != fetched.attempt) {
+    if (fetched.end != wire::FetchEnd::whole) {
+      effects.send(node.id,
+                   wire::FetchBlob{.content = fetched.content, .attempt = ++state.fetch_attempts});
+    }
+    return;
+  }
   Spread& spread = found->second;
-  const auto place = spread.copies.find(node.id);
-  if (place == spread.copies.end()) return;
-  Copy& copy = place->second;
-  if (!copy.source || copy.attempt != fetched.attempt) return;  // it was sent elsewhere meanwhile
+  Copy& copy = *known;
   const NodeId source = *copy.source;
   if (fetched.end == wire::FetchEnd::whole) {
     let_go_of_source(spread, copy);

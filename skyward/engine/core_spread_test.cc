@@ -153,9 +153,6 @@ TEST_F(SpreadTest, WhoReadFromALostNodeGoesOnFromTheOneBeforeThat) {
   EXPECT_NE(again.attempt, second.attempt);
   effects.take<Terminate>();
   effects.take<Provision>();
-  // What was still on its way changes nothing.
-  fetched(2, second, FetchEnd::broken);
-  sanity_check(state);
   fetched(2, again, FetchEnd::whole);
   EXPECT_TRUE(state.spreads.at(large.content).copies.at(NodeId{2}).whole);
 }
@@ -276,6 +273,20 @@ TEST_F(SpreadTest, HalfACopyIsForgottenWithTheLastTaskThatNeedsIt) {
   EXPECT_TRUE(spread.copies.contains(NodeId{0}));
   EXPECT_FALSE(spread.copies.contains(NodeId{1}));
   EXPECT_EQ(fetch(1, blob(2, 9)).peer, NodeId{0});
+}
+
+TEST_F(SpreadTest, AFetchOfATaskThatIsOverEndsWithTheBytesFromHere) {
+  open(2);
+  const wire::Blob large = blob(1, 9);
+  const wire::FetchBlob old{.blob = large.id, .content = large.content, .attempt = 77};
+  fetched(1, old, FetchEnd::broken);
+  EXPECT_EQ(take_fetch(1).port, 0);
+  upload(1, large);
+  fetched(1, old, FetchEnd::broken);
+  const auto rest = take_fetch(1);
+  EXPECT_EQ(rest.port, 0);
+  EXPECT_EQ(rest.content, large.content);
+  fetched(1, old, FetchEnd::whole);
 }
 
 TEST_F(SpreadTest, AMachineThatIsTakenBackGivesNothingMore) {

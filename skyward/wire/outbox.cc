@@ -149,10 +149,9 @@ std::optional<BlobId> Outbox::known(const Blob& blob) const {
   if (const auto found = names_.find(blob.id); found != names_.end()) return found->second;
   if (blob.content == kUnknown) return std::nullopt;
   const auto found = by_content_.find(blob.content);
-  if (found == by_content_.end() || contents_.at(found->second).blob.size != blob.size) {
-    return std::nullopt;
-  }
-  return found->second;
+  if (found == by_content_.end()) return std::nullopt;
+  const bool same = blob.size == 0 || contents_.at(found->second).blob.size == blob.size;
+  return same ? std::optional(found->second) : std::nullopt;
 }
 
 void Outbox::use(BlobId name, BlobId user) {
