@@ -492,6 +492,7 @@ Status PoolImpl::open_choice(const PoolSpec& choice, const std::function<void()>
   const provider::Capabilities capabilities = (*provider)->capabilities();
   options.billing = capabilities.billing;
   options.charges_interval = capabilities.charges_interval;
+  options.private_network = capabilities.private_network;
   content_named = !capabilities.descriptors;
   if (!capabilities.descriptors) {
     // The link decides; the core only sees to it that somebody does.

@@ -15,7 +15,8 @@ class InstanceInfo:
     accelerators: list[str] = field(default_factory=list, hash=False)
     """Model name of each accelerator of this node."""
     head_addr: str = "127.0.0.1"
-    """Address of node 0, for frameworks that need a meeting point."""
+    """Address of node 0, for frameworks that need a meeting point. Empty when the nodes cannot
+    reach each other."""
     head_port: int = 29500
     job_id: str = ""
     """8 hex digits, new at each opening of the pool."""
@@ -28,6 +29,7 @@ class InstanceInfo:
     accelerator: dict[str, Any] | None = field(default=None, hash=False)
     """{"type", "count", "is_trainium"}, or None."""
     network: dict[str, Any] = field(default_factory=dict, hash=False)
+    """{"missing": provider} when the provider gives the nodes no network among them."""
 
     @property
     def is_head(self) -> bool:

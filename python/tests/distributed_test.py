@@ -50,6 +50,19 @@ def test_variables_of_torch():
     assert environment.torch_defaults(overlay)["NCCL_SOCKET_IFNAME"] == "wg0"
 
 
+def test_nodes_without_a_network_are_told_so_at_once(monkeypatch):
+    called = []
+    info = {"node": 0, "total_nodes": 2, "head_addr": "", "network": {"missing": "Command"}}
+    monkeypatch.setenv("COMPUTE_POOL", json.dumps(info))
+    with pytest.raises(sky.ConfigurationError) as failed:
+        distributed.torch(lambda: called.append(1))()
+    for words in ("of torch: the 2 nodes of this pool cannot reach each other", "Command gives"):
+        assert words in str(failed.value)
+    assert not called
+    alone = {**info, "total_nodes": 1}
+    meeting.require_network(sky.InstanceInfo(**alone), "alone")
+
+
 def test_variables_of_jax():
     assert environment.for_jax(place(rank=1, address="10.0.0.{}")) == {
         "JAX_COORDINATOR_ADDRESS": "10.0.0.0:29500",

@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import Any
 
 from skyward.cluster import instance_info
+from skyward.distributed.meeting import require_network
 from skyward.exceptions import ConfigurationError
 from skyward.function import ComputeFunction, is_generator, name_of
 
@@ -86,6 +87,7 @@ def session(framework: str, backend: str | None, timeout: float, name: str) -> I
     if info is None:
         yield
         return
+    require_network(info, f"{name}() of {framework}")
     module = import_module(f"skyward.distributed.{_SESSIONS[framework]}")
     with module.session(info, backend, timeout, name):
         yield

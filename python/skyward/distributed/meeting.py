@@ -54,6 +54,16 @@ def meet(info: InstanceInfo, call: str, timeout: float, brought: Any = None) -> 
     return _visit(info, call, timeout, end, brought)
 
 
+def require_network(info: InstanceInfo, call: str) -> None:
+    """ConfigurationError where the workers can never meet."""
+    if info.total_nodes > 1 and info.network.get("missing"):
+        raise ConfigurationError(
+            f"{call}: the {info.total_nodes} nodes of this pool cannot reach each other, since"
+            f" {info.network['missing']} gives them no network of their own. Use one node, or a"
+            " provider whose nodes share a network, as AWS, SSH and the local one do"
+        )
+
+
 def free_port(host: str, first: int = 0) -> int:
     """A port of this machine that nothing listens at: one of the hundred from `first` on if it can
     be, where a firewall between the nodes may have been opened, else any."""
