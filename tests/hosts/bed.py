@@ -13,6 +13,7 @@ util-linux and OpenSSH: why_not() tells what is missing.
 
 import ctypes
 import functools
+import json
 import os
 import shutil
 import signal
@@ -20,7 +21,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -216,6 +217,10 @@ class Host:
         run("ip", "-n", self.bed.namespace("r"), "rule", "add", *rule)
         self.down.append(rule)
 
+    def bytes_received(self) -> int:
+        """By its network card, since it was plugged in."""
+        return self.bed.card_bytes(self.name, "rx")
+
     def new_key(self) -> None:
         """Gives the host another key, as an impostor at its address would have. While it is off."""
         for suffix in ("", ".pub"):
@@ -260,21 +265,42 @@ class Bed:
         """The driver's home directory: ssh keys, known hosts, caches."""
         return self.directory / "desk"
 
-    def add(self, *names: str) -> list[Host]:
-        """New hosts, booted, with the driver's key let in for root and for the user "plain"."""
-        made = [self.put(name) for name in names]
+    def add(self, *names: str, shared: Mapping[str, str] | None = None) -> list[Host]:
+        """New hosts, booted, with the driver's key let in for root and for the user "plain".
+        `shared`: directories of this machine that they see, read-only, and where."""
+        made = [self.put(name, shared) for name in names]
         for host in made:
             host.start()
         return made
 
-    def put(self, name: str) -> Host:
+    def put(self, name: str, shared: Mapping[str, str] | None = None) -> Host:
         """The same for one host that is switched off: its disk is still to be changed."""
         address = f"10.77.0.{10 + len(self.hosts)}"
         host = Host(self, name, address, self.directory / name)
         self._furnish(host)
+        lines = [f"{outside} {inside}\n" for outside, inside in (shared or {}).items()]
+        (host.home / "shared").write_text("".join(lines))
         self._add_place(name, address)
         self.hosts[name] = host
         return host
+
+    def shape(self, megabits: int) -> None:
+        """Every cable, the desk's too, carries so much a second in each direction from now on."""
+        rate = f"root tbf rate {megabits}mbit burst 128kb latency 50ms"
+        for name in self._places:
+            run("tc", "-n", self.namespace(name), *f"qdisc replace dev eth0 {rate}".split())
+            card = f"qdisc replace dev p-{name} {rate}"
+            run("tc", "-n", self.namespace("r"), *card.split())
+
+    def unshape(self) -> None:
+        for name in self._places:
+            run("tc", "-n", self.namespace(name), *"qdisc del dev eth0 root".split())
+            run("tc", "-n", self.namespace("r"), *f"qdisc del dev p-{name} root".split())
+
+    def card_bytes(self, name: str, way: str) -> int:
+        """What has gone over a place's cable: "tx" is what the place has sent."""
+        shown = run("ip", "-n", self.namespace(name), "-j", "-s", "link", "show", "eth0")
+        return int(json.loads(shown)[0]["stats64"][way]["bytes"])
 
     def known_hosts(self, *hosts: Host) -> str:
         """Lines of a known_hosts file, of these hosts or all."""

@@ -37,6 +37,10 @@ ln -s fd/2 "$root/dev/stderr"
 mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm"
 mount -t tmpfs -o mode=755 tmpfs "$root/run"
 mkdir -p "$root/run/sshd"
+while read -r outside inside; do
+  mkdir -p "$root$inside"
+  mount --bind -o ro "$outside" "$root$inside"
+done <"$home/shared"
 hostname "$name"
 cd "$root"
 pivot_root . .old

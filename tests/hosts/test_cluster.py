@@ -1,6 +1,8 @@
 """Nodes find each other: the head's address and port, and everybody's address, hold across hosts
 that share nothing but a network."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -67,3 +69,69 @@ def test_all_meet_at_the_head(bed: Bed, hosts: list[Host], tmp_path: Path) -> No
         assert [ranks for ranks, _ in told.facts[meeting]] == [[0, 1, 2]] * NODES
         assert [place for _, place in told.facts[meeting]] == addresses
     nothing_is_left_on(hosts)
+
+
+FRAMEWORKS = Path(__file__).resolve().parents[2] / ".venv-frameworks/bin/python"
+SEEN_AT = "/opt/frameworks"
+
+
+def packages_with_torch() -> str:
+    """The directory of an environment for frameworks of this very Python; skips without one."""
+    if not FRAMEWORKS.exists():
+        pytest.skip("needs torch for the hosts: `./dev frameworks` makes an environment with it")
+    asked = (
+        "import sys, torch, pathlib;"
+        "print(sys.version_info[:2], pathlib.Path(torch.__file__).parents[1])"
+    )
+    done = subprocess.run(
+        [FRAMEWORKS, "-c", asked], capture_output=True, text=True, timeout=120, check=False
+    )
+    version, _, place = done.stdout.strip().rpartition(" ")
+    if done.returncode != 0:
+        pytest.skip(f"the environment for frameworks has no torch: {done.stderr[-200:]}")
+    if version != str(tuple(sys.version_info[:2])):
+        pytest.skip(f"torch is there for Python {version}, the tests run {sys.version_info[:2]}")
+    return place
+
+
+def test_torch_trains_over_three_hosts(bed: Bed, tmp_path: Path) -> None:
+    """DistributedDataParallel by gloo: each rank sees other data, all end with the same weights."""
+    trainers = bed.add(*(f"t{i}" for i in range(NODES)), shared={packages_with_torch(): SEEN_AT})
+    told = drive(
+        bed,
+        f"""
+        @sky.compute
+        @sky.distributed.torch(backend="gloo", timeout=90)
+        def train():
+            import socket
+            import torch
+            import torch.distributed as dist
+            from torch.nn.parallel import DistributedDataParallel
+
+            info = sky.instance_info()
+            rank = dist.get_rank()
+            torch.manual_seed(rank)
+            model = DistributedDataParallel(torch.nn.Linear(4, 1))
+            steps = torch.optim.SGD(model.parameters(), lr=0.1)
+            for _ in range(5):
+                steps.zero_grad()
+                model(torch.randn(8, 4)).pow(2).mean().backward()
+                steps.step()
+            total = torch.tensor([float(rank)])
+            dist.all_reduce(total)
+            weights = [round(float(w), 6) for p in model.parameters() for w in p.flatten()]
+            return rank, dist.get_world_size(), total.item(), weights, socket.gethostname()
+
+        with pool({NODES}, image=sky.Image(env={{"PYTHONPATH": "{SEEN_AT}"}})) as p:
+            tell(trained=train() @ p)
+        """,
+        trainers,
+        tmp_path,
+        limit=300,
+    )
+    trained = told.facts["trained"]
+    assert [rank for rank, *_ in trained] == [0, 1, 2]
+    assert {(world, total) for _, world, total, *_ in trained} == {(3, 3.0)}
+    assert len({tuple(weights) for *_, weights, _ in trained}) == 1
+    assert len({name for *_, name in trained}) == NODES
+    nothing_is_left_on(trainers)
