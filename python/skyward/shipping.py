@@ -33,7 +33,12 @@ def package_archive() -> str:
 
     files = {}
     for folder in (PACKAGE, Path(cloudpickle.__file__).parent):
-        for path in sorted(folder.rglob("*.py")):
+        for path in sorted(
+            Path(place, name)
+            for place, _, names in os.walk(folder, followlinks=True)
+            for name in names
+            if name.endswith(".py")
+        ):
             files[f"{folder.name}/{path.relative_to(folder).as_posix()}"] = path
     return _store(files)
 
