@@ -122,7 +122,12 @@ def test_torch_trains_over_three_hosts(bed: Bed, tmp_path: Path) -> None:
             weights = [round(float(w), 6) for p in model.parameters() for w in p.flatten()]
             return rank, dist.get_world_size(), total.item(), weights, socket.gethostname()
 
-        with pool({NODES}, image=sky.Image(env={{"PYTHONPATH": "{SEEN_AT}"}})) as p:
+        @sky.compute
+        def look_there():
+            sys.path.append("{SEEN_AT}")
+
+        with pool({NODES}) as p:
+            look_there() @ p  # a worker stays the same process
             tell(trained=train() @ p)
         """,
         trainers,
