@@ -222,6 +222,18 @@ void give_up_node(State& state, Effects& effects, Node& node, const Error& why) 
   }
 }
 
+// Machines are there: what they cost is followed from now on.
+void begin_to_pay(State& state, Effects& effects, Time now) {
+  if (state.options.charges_interval > Duration{}) {
+    state.money.ask_at = std::min(state.money.ask_at, now + state.options.charges_interval);
+  }
+  look_at_budget(state, effects, now);
+  if (state.phase != Phase::starting) return;
+  if (const Status paid = check_rate(state, now); !paid) {
+    fail_open(state, effects, now, paid.error());
+  }
+}
+
 // Machines that came too late.
 void give_back(State& state, Effects& effects, const std::vector<Instance>& instances) {
   std::vector<InstanceId> ids;
@@ -550,14 +562,7 @@ void on_provisioned(State& state, Effects& effects, Time now, NodeId first_node,
     effects.emit(std::move(completed));
   }
   for (const NodeId node : launched) connect_node(effects, node_at(state, node));
-  if (state.options.charges_interval > Duration{}) {
-    state.money.ask_at = std::min(state.money.ask_at, now + state.options.charges_interval);
-  }
-  look_at_budget(state, effects, now);
-  if (state.phase != Phase::starting) return;
-  if (const Status paid = check_rate(state, now); !paid) {
-    fail_open(state, effects, now, paid.error());
-  }
+  begin_to_pay(state, effects, now);
 }
 
 void on_joined(State& state, Effects& effects, Time now, NodeId id, NodeSetup setup) {
