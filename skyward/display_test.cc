@@ -11,7 +11,11 @@ constexpr std::int64_t kSecond = 1'000'000;
 constexpr std::int64_t kNoon = 1'700'000'000LL / 86400 * 86400 * kSecond + 12 * 3600 * kSecond;
 
 InstanceProvisioned provisioned(int node, const std::string& id) {
-  return {.instance_id = id, .node = node, .provider = "local", .instance_type = "local"};
+  return {.instance_id = id,
+          .node = node,
+          .provider = "local",
+          .instance_type = "local",
+          .price_on_demand = 0.0};
 }
 
 LogLine printed(int node, const std::string& line, const std::string& stream = "stdout") {
