@@ -177,8 +177,10 @@ class Host:
                 break
             if b"Server listening" in (self.home / "log").read_bytes().rpartition(b"-- boot\n")[2]:
                 children = Path(f"/proc/{self.holder.pid}/task/{self.holder.pid}/children")
-                self.first = int(children.read_text().split()[0])
-                return
+                # The kernel may miss one while others come and go.
+                if found := children.read_text().split():
+                    self.first = int(found[0])
+                    return
             POLL.wait(0.01)
         raise RuntimeError(
             f"host {self.name} did not start: {(self.home / 'log').read_text()[-2000:]}"
