@@ -2,7 +2,7 @@
 
 // How a large argument comes to many nodes while the engine sends it once. The first node that
 // needs it is sent it; each later one gets it from the last before it, which passes on what it has
-// while the rest still comes: a chain (docs/decisions/0009-large-arguments-go-along-a-chain.md).
+// while the rest still comes: a chain (docs/decisions/0010-large-arguments-go-along-a-chain.md).
 //
 // When a link of the chain is lost or does not answer, whoever read from it goes on where it was,
 // from another node that has more, or from the engine. Nobody ever reads from one that reads from
