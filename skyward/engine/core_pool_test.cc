@@ -598,7 +598,7 @@ TEST_F(CorePoolTest, NodeThatCannotBeReachedIsToldApartFromOneThatIsGone) {
   for (; machine <= kMaxNodeReplacements; ++machine) {
     on_node_lost(state, effects, now, kFirst, broken);
     effects.drop_all();
-    on_terminated(state, effects, {});
+    on_terminated(state, effects, now, {});
     replace(0, static_cast<int>(machine) + 1);
     effects.drop_all();
   }

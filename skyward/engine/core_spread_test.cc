@@ -135,7 +135,9 @@ TEST_F(SpreadTest, AFunctionsLargeBodyGoesAlongTheChainToo) {
     TaskSpec spec = task();
     spec.node = NodeId{node};
     submit(std::move(spec));
-    if (node == 1) EXPECT_EQ(take_fetch(1).blob, BlobId{5});
+    if (node == 1) {
+      EXPECT_EQ(take_fetch(1).blob, BlobId{5});
+    }
     effects.take_message<wire::RunTask>(NodeId{node});
   }
 }

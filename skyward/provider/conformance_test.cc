@@ -11,7 +11,9 @@
 #include "skyward/provider/aws/aws_computer_fixture.h"
 #include "skyward/provider/command/command.h"
 #include "skyward/provider/conformance_fixture.h"
+#include "skyward/provider/fake/fake.h"
 #include "skyward/provider/local/local.h"
+#include "skyward/provider/open_pools.h"
 #include "skyward/provider/ssh/ssh.h"
 #include "skyward/provider/table.h"
 
@@ -115,6 +117,48 @@ class AwsSubject final : public Subject {
   std::vector<std::string> unaccounted_;
 };
 
+class FakeSubject final : public Subject {
+ public:
+  std::unique_ptr<Provider> make() override {
+    fake::Renter here = renter();
+    here.local = {.state_root = home_.path + "/nodes",
+                  .environment_root = home_.path + "/environments",
+                  .variable = here.world.variable};
+    return fake::make_fake(spec().provider, std::move(here));
+  }
+  PoolSpec spec() override {
+    PoolSpec spec = home_.spec("fake");
+    spec.accelerator = Accelerator{.name = "A100"};
+    return spec;
+  }
+  Time now() override { return kNow; }
+  int left() override {
+    const auto things = cloud_->ask([](fake::Cloud& cloud, Time) { return cloud.things(); });
+    auto ledger = renter().open_ledger();
+    return static_cast<int>(things.size() + (*(*ledger)->pools(true)).size());
+  }
+  std::vector<std::string> unaccounted() override {
+    return cloud_->ask([](fake::Cloud& cloud, Time) { return cloud.violations(); });
+  }
+
+ private:
+  static constexpr Time kNow = Time{} + 1h;
+  static fake::Dials dials() {
+    fake::Dials dials;
+    dials.types = {{.name = "fake-a100",
+                    .accelerator = "A100",
+                    .accelerator_memory_gb = 80,
+                    .on_demand = 4'000'000,
+                    .spot = 1'200'000}};
+    return dials;
+  }
+  fake::Renter renter() { return fake::make_renter(cloud_, home_.path + "/state"); }
+
+  SubjectHome home_;
+  const std::shared_ptr<fake::Simulation> cloud_ =
+      fake::Simulation::start({.dials = dials(), .speed = 0, .clock = [] { return kNow; }});
+};
+
 template <typename S>
 std::unique_ptr<Subject> make_subject() {
   return std::make_unique<S>();
@@ -122,10 +166,9 @@ std::unique_ptr<Subject> make_subject() {
 
 const std::vector<SubjectRow>& subjects() {
   static const std::vector<SubjectRow> kSubjects = {
-      {"local", make_subject<LocalSubject>},
-      {"ssh", make_subject<SshSubject>},
-      {"command", make_subject<CommandSubject>},
-      {"aws", make_subject<AwsSubject>},
+      {"local", make_subject<LocalSubject>},     {"ssh", make_subject<SshSubject>},
+      {"command", make_subject<CommandSubject>}, {"aws", make_subject<AwsSubject>},
+      {"fake", make_subject<FakeSubject>},
   };
   return kSubjects;
 }
@@ -319,7 +362,8 @@ TEST_P(Conformance, CapabilitiesAreHonest) {
   // Memory goes by descriptor to a process of this machine, which no shell stands before.
   EXPECT_NE(capabilities.descriptors, connection.shell);
   EXPECT_TRUE(capabilities.spot || !instance.spot);
-  EXPECT_TRUE(capabilities.preemption.empty() || capabilities.preemption == "ec2");
+  const std::string& sign = capabilities.preemption;
+  EXPECT_TRUE(sign.empty() || sign == "ec2" || sign.starts_with("file:")) << sign;
   EXPECT_GT(capabilities.greet_timeout, Duration{});
   // Who ends a machine by powering it off must know how.
   if (connection.shell) {

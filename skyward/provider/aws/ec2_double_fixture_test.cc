@@ -52,7 +52,7 @@ io::HttpReply good(const std::string& body) {
 }
 
 // What never changes.
-io::HttpReply facts(const std::string& action) {
+io::HttpReply facts(const std::string& action, const std::string& spot_price) {
   if (action == "GetParameter") {
     return {.status = 200, .headers = {}, .body = R"({"Parameter":{"Value":"ami-1"}})"};
   }
@@ -247,7 +247,7 @@ io::HttpReply Ec2Double::perform(const std::string& action, const Form& form) {
     return good(out + "</regionInfo>");
   }
   const auto given = replies.find(action);
-  return given == replies.end() ? facts(action) : good(given->second);
+  return given == replies.end() ? facts(action, spot_price) : good(given->second);
 }
 
 io::HttpReply Ec2Double::run(const Form& form) {
