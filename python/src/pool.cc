@@ -301,7 +301,7 @@ void bind_cost(nb::module_& module) {
       .def_ro("lost", &PoolCost::lost);
 }
 
-void close(const OwnedPool& owned) {
+void close_pool(const OwnedPool& owned) {
   if (!owned.is_ours()) return;
   const nb::gil_scoped_release released;
   owned.get().close();
@@ -324,7 +324,7 @@ void bind_pool(nb::module_& module) {
       .def(nb::init<PoolSpec>(), nb::arg("spec"))
       .def("open", &open, nb::arg("check").none() = nb::none(),
            "Provisions; `check` is called about every 100 ms and may raise.")
-      .def("close", &close)
+      .def("close", &close_pool)
       .def("store", &store, nb::arg("buffer"),
            "Stores a large buffer; the nodes keep it from the first call that uses it on.")
       .def("forget", &forget, nb::arg("stored"), "The nodes need not keep it any longer.")

@@ -54,12 +54,12 @@ std::vector<Result<Offer>> best_offers(const std::vector<PoolSpec>& choices,
     });
   }
   std::unique_lock lock(mutex);
-  while (!changed.wait_for(lock, kPollInterval, [&] { return left == 0; })) {
+  do {
     if (!poll) continue;
     lock.unlock();
     poll();
     lock.lock();
-  }
+  } while (!changed.wait_for(lock, kPollInterval, [&] { return left == 0; }));
   return offers;
 }
 
