@@ -269,7 +269,7 @@ def test_the_dead_man_needs_no_network(cloud: Cloud, hosts: RentedHosts, tmp_pat
     assert set(hosts.ends().values()) == {"Client.InstanceInitiatedShutdown"}
     told = skyward(cloud, tmp_path, "gc", "--region", "us-east-1", "--json")
     assert told.code == 0, told.err
-    assert cloud.leftovers() == NOTHING
+    nothing_is_left(cloud, tmp_path)
 
 
 VOLUMES = """

@@ -250,6 +250,20 @@ TEST_F(AwsTest, GcLeavesAPoolAtWorkAlone) {
   EXPECT_TRUE(aws->teardown(*cluster, soon()));
 }
 
+TEST_F(AwsTest, MachinesThatEndedThemselvesAreStruckOff) {
+  {
+    const auto aws = provider();
+    const auto offers = aws->offers(spec_, soon());
+    const auto cluster = aws->prepare(spec_, offers->front(), soon());
+    ASSERT_TRUE(aws->provision(*cluster, 2, 0, soon()));
+  }
+  for (DoubleInstance& one : amazon_.instances) one.ended = fixture_.now;
+  fixture_.now += 5s;  // they are listed still, as ended
+  (void)gc();
+  EXPECT_THAT(open_pools(), IsEmpty());
+  EXPECT_THAT(amazon_.groups, IsEmpty());
+}
+
 TEST_F(AwsTest, AnotherComputerWaitsForThePoolsOwnTime) {
   {
     const auto aws = provider();

@@ -52,6 +52,7 @@ class Sweeping {
   std::optional<Client> home_;
   Caller caller_;
   std::set<std::pair<std::string, std::string>> told_;  // id, action
+  std::set<std::string> ended_;                         // machines that are listed as such
 };
 
 bool Sweeping::concerns(const LedgerPool& pool) const {
@@ -96,7 +97,11 @@ Result<std::vector<Thing>> Sweeping::find(Client& client) {
   const auto instances = api.describe_instances({}, filters, deadline_);
   if (!instances) return failed(instances.error(), "DescribeInstances");
   for (const Ec2Instance& one : *instances) {
-    if (!is_gone(one)) add("instance", one.id, one.tags, one.type);
+    if (is_gone(one)) {
+      ended_.insert(one.id);
+    } else {
+      add("instance", one.id, one.tags, one.type);
+    }
   }
   const auto volumes = api.describe_volumes(filters, deadline_);
   if (!volumes) return failed(volumes.error(), "DescribeVolumes");
@@ -162,7 +167,7 @@ Status Sweeping::strike_off(Client& client, const LedgerPool& pool,
   for (const LedgerEntry& entry : *entries) {
     const bool there = std::ranges::find(listed, entry.id, &Thing::id) != listed.end();
     const bool old = world_.wall_s() - entry.asked_s >= kListingLag_s;
-    if (!entry.id.empty() && !there && old) {
+    if (!entry.id.empty() && (ended_.contains(entry.id) || (!there && old))) {
       if (Status status = ledger_->gone(pool.id, entry.id, world_.wall_s()); !status) return status;
     } else if (!entry.id.empty()) {
       left = true;
