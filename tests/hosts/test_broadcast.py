@@ -167,8 +167,7 @@ except OSError as error:
 
 
 def test_strangers_are_refused(bed: Bed, hosts: list[Host], tmp_path: Path) -> None:
-    """Whoever does not know the pool's secret gets no further than the greeting, and the secret is
-    in no file, command line or log."""
+    """Whoever does not know the pool's secret gets no further than the greeting."""
     driver = begin(
         bed,
         """
