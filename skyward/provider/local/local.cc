@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <mutex>
 #include <utility>
 
 #include "skyward/base/check.h"
@@ -124,6 +125,7 @@ class LocalProvider final : public Provider {
   const std::map<std::string, std::string> settings_;
   const LocalSurroundings surroundings_;
   std::map<std::string, Plan> plans_;  // by cluster id
+  std::mutex ids_mutex_;  // bootstrap() looks at used_ids while a verb buys a replacement
 };
 
 Status check_python(const PoolSpec& spec) {
@@ -399,14 +401,16 @@ Result<std::vector<Instance>> LocalProvider::provision(const Cluster& cluster, i
   for (int node = first_node; node < first_node + count; ++node) {
     const std::string base = fmt::format("{}-{}", cluster.id, node);
     std::string id = base;
-    for (int time = 1; plan->second.used_ids.contains(id); ++time) {
-      id = fmt::format("{}-r{}", base, time);
+    {
+      const std::scoped_lock lock(ids_mutex_);
+      for (int time = 1; !plan->second.used_ids.emplace(id, node).second; ++time) {
+        id = fmt::format("{}-r{}", base, time);
+      }
     }
     if (Status status = io::make_private_directory(*directory + "/" + id); !status) {
       (void)terminate(cluster, made, deadline);
       return fail(status);
     }
-    plan->second.used_ids.emplace(id, node);
     made.push_back(id);
     instances.push_back(
         {.id = id, .spot = false, .private_ip = "127.0.0.1", .public_ip = std::nullopt});
@@ -458,6 +462,7 @@ Bootstrap LocalProvider::bootstrap(const Cluster& cluster, const Instance& insta
   SKYWARD_CHECK(plan != plans_.end() && directory, "{} was not prepared here", cluster.id);
   Bootstrap bootstrap = plan->second.bootstrap;
   bootstrap.directory = *directory + "/" + instance.id;
+  const std::scoped_lock lock(ids_mutex_);
   const auto node = plan->second.used_ids.find(instance.id);
   if (node != plan->second.used_ids.end() && !plan->second.devices.empty()) {
     bootstrap.environment.emplace_back(
