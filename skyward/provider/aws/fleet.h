@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "skyward/provider/aws/ec2_api.h"
-#include "skyward/provider/aws/launch_plan.h"
+#include "skyward/provider/launch_plan.h"
 #include "skyward/provider/ledger.h"
 #include "skyward/spec/shortage.h"
 

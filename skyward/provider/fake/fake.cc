@@ -195,14 +195,14 @@ LaunchOrder FakeProvider::order_of(const Plan& plan, int count, int first_node) 
       renter_.cloud->ask([](Cloud& cloud, Time) { return cloud.zones(); });
   for (const Offer& offer : plan.offers) {
     for (const std::string& zone : zones) {
-      aws::Placement place{.type = offer.instance_type, .zone = zone};
+      Placement place{.type = offer.instance_type, .zone = zone};
       place.spot_price = offer.price_spot;
       place.on_demand_price = offer.price_on_demand;
       order.places.push_back(std::move(place));
     }
   }
-  std::ranges::stable_partition(
-      order.places, [&](const aws::Placement& place) { return place.zone == plan.zone; });
+  std::ranges::stable_partition(order.places,
+                                [&](const Placement& place) { return place.zone == plan.zone; });
   LaunchRequest& request = order.request;
   request.group = plan.group;
   request.key = plan.key;

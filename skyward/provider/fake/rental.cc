@@ -102,10 +102,10 @@ std::expected<std::vector<Machine>, Rental::Failed> Rental::await_running(
 }
 
 std::expected<std::vector<Machine>, Rental::Failed> Rental::attempt(const LaunchOrder& order,
-                                                                    const aws::Attempt& wanted,
+                                                                    const Attempt& wanted,
                                                                     Time deadline) {
   const World& world = client_.world();
-  const aws::Placement& place = order.places[wanted.placement];
+  const Placement& place = order.places[wanted.placement];
   LaunchRequest request = order.request;
   request.token = fmt::format("{}-{}", pool_, world.random_hex(16));
   request.count = wanted.count;
@@ -165,10 +165,10 @@ Rental::Failed Rental::withdraw(const LaunchRequest& request, std::vector<std::s
   return why;
 }
 
-Error Rental::no_machines(aws::Outcome outcome, const LaunchOrder& order) const {
+Error Rental::no_machines(Outcome outcome, const LaunchOrder& order) const {
   const std::set<std::string> shown(refusals_.begin(), refusals_.end());
   const std::string what =
-      outcome == aws::Outcome::spot_minimum_not_met
+      outcome == Outcome::spot_minimum_not_met
           ? fmt::format("fewer than {} of {} machines are to be had as spot machines",
                         least_spot_count(order.spot, order.count), order.count)
           : fmt::format("{} {}machine{} cannot be had", order.count,
@@ -184,7 +184,7 @@ Error Rental::no_machines(aws::Outcome outcome, const LaunchOrder& order) const 
 Result<std::vector<Machine>> Rental::launch(const LaunchOrder& order, Time deadline) {
   const World& world = client_.world();
   refusals_.clear();
-  aws::LaunchPlan plan(order.spot, order.count, order.places);
+  LaunchPlan plan(order.spot, order.count, order.places);
   std::vector<Machine> machines;
   const auto give_back = [&](Error why) -> Result<std::vector<Machine>> {
     if (Status ended = end(ids_of(machines), world.now() + kGiveBackTime); !ended) {
@@ -193,30 +193,30 @@ Result<std::vector<Machine>> Rental::launch(const LaunchOrder& order, Time deadl
     return std::unexpected(std::move(why));
   };
   while (true) {
-    const aws::Step step = plan.next();
-    if (const auto* outcome = std::get_if<aws::Outcome>(&step)) {
-      if (*outcome != aws::Outcome::complete) return give_back(no_machines(*outcome, order));
+    const Step step = plan.next();
+    if (const auto* outcome = std::get_if<Outcome>(&step)) {
+      if (*outcome != Outcome::complete) return give_back(no_machines(*outcome, order));
       return machines;
     }
-    if (const auto* wait = std::get_if<aws::Wait>(&step)) {
+    if (const auto* wait = std::get_if<Wait>(&step)) {
       if (deadline - world.now() <= wait->duration) {
-        return give_back(no_machines(aws::Outcome::no_capacity, order));
+        return give_back(no_machines(Outcome::no_capacity, order));
       }
       world.pause(wait->duration);
-    } else if (std::holds_alternative<aws::GiveBack>(step)) {
+    } else if (std::holds_alternative<GiveBack>(step)) {
       if (Status ended = end(ids_of(machines), world.now() + kGiveBackTime); !ended) {
         return std::unexpected(ended.error());
       }
       machines.clear();
     } else {
-      auto made = attempt(order, std::get<aws::Attempt>(step), deadline);
+      auto made = attempt(order, std::get<Attempt>(step), deadline);
       if (made) {
         std::ranges::move(*made, std::back_inserter(machines));
         plan.on_launched();
       } else if (made.error().capacity) {
         plan.on_refused(made.error().quota);
       } else if (made.error().error.kind == ErrorKind::timeout && refusals_.size() > 1) {
-        return give_back(no_machines(aws::Outcome::no_capacity, order));
+        return give_back(no_machines(Outcome::no_capacity, order));
       } else {
         return give_back(made.error().error);
       }

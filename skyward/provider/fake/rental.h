@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "skyward/base/error.h"
-#include "skyward/provider/aws/launch_plan.h"
 #include "skyward/provider/fake/simulation.h"
+#include "skyward/provider/launch_plan.h"
 #include "skyward/provider/ledger.h"
 #include "skyward/provider/retry.h"
 
@@ -51,7 +51,7 @@ Error to_error(const Refusal& refusal, std::string_view action);
 struct LaunchOrder {
   int count = 1;
   Spot spot{};
-  std::vector<aws::Placement> places{};
+  std::vector<Placement> places{};
   LaunchRequest request{};  // without type, zone, count, market and token
 };
 
@@ -80,12 +80,12 @@ class Rental {
     bool quota = false;
   };
   std::expected<std::vector<Machine>, Failed> attempt(const LaunchOrder& order,
-                                                      const aws::Attempt& wanted, Time deadline);
+                                                      const Attempt& wanted, Time deadline);
   std::expected<std::vector<Machine>, Failed> await_running(const std::vector<std::string>& ids,
                                                             const std::string& token,
                                                             Time deadline);
   Failed withdraw(const LaunchRequest& request, std::vector<std::string> ids, Failed why);
-  Error no_machines(aws::Outcome outcome, const LaunchOrder& order) const;
+  Error no_machines(Outcome outcome, const LaunchOrder& order) const;
 
   Client& client_;
   Ledger& ledger_;

@@ -1,4 +1,4 @@
-#include "skyward/provider/aws/launch_plan.h"
+#include "skyward/provider/launch_plan.h"
 
 #include <algorithm>
 #include <limits>
@@ -6,7 +6,7 @@
 
 #include "skyward/base/check.h"
 
-namespace skyward::provider::aws {
+namespace skyward::provider {
 
 LaunchPlan::LaunchPlan(const Spot& spot, int count, const std::vector<Placement>& places)
     : places_(places), interval_(spot.interval) {
@@ -124,4 +124,4 @@ void LaunchPlan::next_option() {
   ++stage_;
 }
 
-}  // namespace skyward::provider::aws
+}  // namespace skyward::provider

@@ -1,4 +1,4 @@
-#include "skyward/provider/aws/launch_plan.h"
+#include "skyward/provider/launch_plan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <functional>
 #include <string>
 
-namespace skyward::provider::aws {
+namespace skyward::provider {
 namespace {
 
 using namespace std::chrono_literals;
@@ -175,4 +175,4 @@ TEST(LaunchPlan, EveryMarketEndsIt) {
 }
 
 }  // namespace
-}  // namespace skyward::provider::aws
+}  // namespace skyward::provider

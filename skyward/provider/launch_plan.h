@@ -4,9 +4,9 @@
 // machine of states. Pure: it is told how each attempt went.
 //
 // All machines of a pool stand in one zone, and an attempt is for all that are wanted, or for the
-// spot part of them; what Amazon refuses for want of capacity is asked for in the next zone, then
-// of the next type. When every place has refused, the round begins again after the interval, as
-// often as the pool's Spot says.
+// spot part of them; what the cloud refuses for want of capacity is asked for in the next zone,
+// then of the next type. When every place has refused, the round begins again after the interval,
+// as often as the pool's Spot says.
 
 #include <cstdint>
 #include <optional>
@@ -17,7 +17,7 @@
 #include "skyward/base/time.h"
 #include "skyward/spec/spot.h"
 
-namespace skyward::provider::aws {
+namespace skyward::provider {
 
 // A type in a zone. Prices in dollars an hour; empty: not known, or not sold so.
 struct Placement {
@@ -94,4 +94,4 @@ class LaunchPlan {
   std::size_t rest_at_ = 0;  // of places_, while the rest is sought
 };
 
-}  // namespace skyward::provider::aws
+}  // namespace skyward::provider
