@@ -20,6 +20,7 @@
 #include "skyward/provider/aws/ec2_double_fixture.h"
 #include "skyward/provider/aws/sweep.h"
 #include "skyward/provider/open_pools.h"
+#include "skyward/provider/watched_ledger_fixture.h"
 
 namespace skyward::provider::aws {
 
@@ -33,53 +34,13 @@ struct LedgerWatch {
   Result<std::unique_ptr<Ledger>> open(const std::string& path);
 };
 
-// A ledger that tells of each write before and after it.
-class WatchedLedger final : public Ledger {
- public:
-  WatchedLedger(std::unique_ptr<Ledger> ledger, LedgerWatch& watch)
-      : ledger_(std::move(ledger)), watch_(watch) {}
-
-  Status open_pool(const LedgerPool& pool) override {
-    return write([&] { return ledger_->open_pool(pool); });
-  }
-  Status close_pool(const std::string& pool, std::int64_t now_s) override {
-    return write([&] { return ledger_->close_pool(pool, now_s); });
-  }
-  Status ask(const LedgerEntry& entry) override {
-    return write([&] { return ledger_->ask(entry); });
-  }
-  Status made(const std::string& pool, const std::string& key,
-              const std::vector<std::string>& ids) override {
-    return write([&] { return ledger_->made(pool, key, ids); });
-  }
-  Status gone(const std::string& pool, const std::string& key_or_id, std::int64_t now_s) override {
-    return write([&] { return ledger_->gone(pool, key_or_id, now_s); });
-  }
-  Result<std::vector<LedgerPool>> pools(bool open_only) override {
-    return ledger_->pools(open_only);
-  }
-  Result<std::vector<LedgerEntry>> entries(const std::string& pool, bool open_only) override {
-    return ledger_->entries(pool, open_only);
-  }
-
- private:
-  template <typename Write>
-  Status write(Write write) {
-    const int number = ++watch_.writes;
-    if (number == watch_.die_before) throw DriverDied();
-    Status status = write();
-    if (number == watch_.die_after) throw DriverDied();
-    return status;
-  }
-
-  const std::unique_ptr<Ledger> ledger_;
-  LedgerWatch& watch_;
-};
-
 inline Result<std::unique_ptr<Ledger>> LedgerWatch::open(const std::string& path) {
   auto ledger = Ledger::open(path);
   if (!ledger) return ledger;
-  return std::make_unique<WatchedLedger>(*std::move(ledger), *this);
+  return std::make_unique<WatchedLedger>(*std::move(ledger), [this](bool after) {
+    if (!after) ++writes;
+    if (writes == (after ? die_after : die_before)) throw DriverDied();
+  });
 }
 
 // The computer.

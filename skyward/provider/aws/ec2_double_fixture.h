@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "skyward/provider/watched_ledger_fixture.h"
 #include "skyward/provider/world_fixture.h"
 
 namespace skyward::provider::aws {
@@ -37,9 +38,6 @@ struct DoubleGroup {
   Time made{};
   std::vector<std::string> rules{};
 };
-
-// The driver is killed: nothing of ours runs after this.
-struct DriverDied {};
 
 class Ec2Double {
  public:

@@ -17,6 +17,7 @@
 #include "skyward/io/private_directory.h"
 #include "skyward/provider/fake/machine_process.h"
 #include "skyward/provider/open_pools.h"
+#include "skyward/provider/watched_ledger_fixture.h"
 
 namespace skyward::provider::fake {
 namespace {
@@ -26,50 +27,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
-
-struct DriverDied {};
-
-// Ends the driver at one of its writes, before or after it.
-class MortalLedger final : public Ledger {
- public:
-  MortalLedger(std::unique_ptr<Ledger> ledger, std::function<void(bool after)> write)
-      : ledger_(std::move(ledger)), write_(std::move(write)) {}
-
-  Status open_pool(const LedgerPool& pool) override {
-    return written([&] { return ledger_->open_pool(pool); });
-  }
-  Status close_pool(const std::string& pool, std::int64_t now_s) override {
-    return written([&] { return ledger_->close_pool(pool, now_s); });
-  }
-  Status ask(const LedgerEntry& entry) override {
-    return written([&] { return ledger_->ask(entry); });
-  }
-  Status made(const std::string& pool, const std::string& key,
-              const std::vector<std::string>& ids) override {
-    return written([&] { return ledger_->made(pool, key, ids); });
-  }
-  Status gone(const std::string& pool, const std::string& key_or_id, std::int64_t now_s) override {
-    return written([&] { return ledger_->gone(pool, key_or_id, now_s); });
-  }
-  Result<std::vector<LedgerPool>> pools(bool open_only) override {
-    return ledger_->pools(open_only);
-  }
-  Result<std::vector<LedgerEntry>> entries(const std::string& pool, bool open_only) override {
-    return ledger_->entries(pool, open_only);
-  }
-
- private:
-  template <typename Write>
-  Status written(Write write) {
-    write_(false);
-    const Status status = write();
-    write_(true);
-    return status;
-  }
-
-  const std::unique_ptr<Ledger> ledger_;
-  const std::function<void(bool after)> write_;
-};
 
 Dials standard_dials() {
   Dials dials;
@@ -116,7 +73,7 @@ class FakeTest : public ::testing::Test {
     made.open_ledger = [this, world = made.world]() -> Result<std::unique_ptr<Ledger>> {
       auto ledger = open_ledger(world);
       if (!ledger || !on_write_) return ledger;
-      return std::make_unique<MortalLedger>(*std::move(ledger), on_write_);
+      return std::make_unique<WatchedLedger>(*std::move(ledger), on_write_);
     };
     made.local.state_root = home_ + "/nodes";
     made.local.environment_root = home_ + "/environments";

@@ -1,0 +1,60 @@
+#pragma once
+
+// For the tests in which a driver dies at a write of its ledger.
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "skyward/provider/ledger.h"
+
+namespace skyward::provider {
+
+// The driver is killed: nothing of ours runs after this.
+struct DriverDied {};
+
+// A ledger that tells of each write before and after it; whoever is told may throw.
+class WatchedLedger final : public Ledger {
+ public:
+  WatchedLedger(std::unique_ptr<Ledger> ledger, std::function<void(bool after)> write)
+      : ledger_(std::move(ledger)), write_(std::move(write)) {}
+
+  Status open_pool(const LedgerPool& pool) override {
+    return written([&] { return ledger_->open_pool(pool); });
+  }
+  Status close_pool(const std::string& pool, std::int64_t now_s) override {
+    return written([&] { return ledger_->close_pool(pool, now_s); });
+  }
+  Status ask(const LedgerEntry& entry) override {
+    return written([&] { return ledger_->ask(entry); });
+  }
+  Status made(const std::string& pool, const std::string& key,
+              const std::vector<std::string>& ids) override {
+    return written([&] { return ledger_->made(pool, key, ids); });
+  }
+  Status gone(const std::string& pool, const std::string& key_or_id, std::int64_t now_s) override {
+    return written([&] { return ledger_->gone(pool, key_or_id, now_s); });
+  }
+  Result<std::vector<LedgerPool>> pools(bool open_only) override {
+    return ledger_->pools(open_only);
+  }
+  Result<std::vector<LedgerEntry>> entries(const std::string& pool, bool open_only) override {
+    return ledger_->entries(pool, open_only);
+  }
+
+ private:
+  template <typename Write>
+  Status written(Write write) {
+    write_(false);
+    const Status status = write();
+    write_(true);
+    return status;
+  }
+
+  const std::unique_ptr<Ledger> ledger_;
+  const std::function<void(bool after)> write_;
+};
+
+}  // namespace skyward::provider
