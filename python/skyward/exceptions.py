@@ -3,6 +3,7 @@ where and why."""
 
 import builtins
 from collections.abc import Iterable
+from typing import ClassVar
 
 
 class SkywardError(Exception):
@@ -156,8 +157,10 @@ class ExecutionError(SkywardError):
     """Last lines that the task wrote."""
 
 
-class InstanceTerminatedError(ExecutionError):
-    """A machine vanished under a task, and so did those that were tried after it."""
+class _InstanceError(ExecutionError):
+    """A task ended for what became of its machine."""
+
+    _what: ClassVar[str]
 
     def __init__(self, instance_id: str, reason: str) -> None:
         super().__init__(instance_id, reason)
@@ -165,28 +168,22 @@ class InstanceTerminatedError(ExecutionError):
         self.reason = reason
 
     def __str__(self) -> str:
-        return (
-            f"instance {self.instance_id} is gone: {self.reason}"
-            if self.instance_id
-            else self.reason
-        )
+        if not self.instance_id:
+            return self.reason
+        return f"{self._what.format(self.instance_id)}: {self.reason}"
 
 
-class ConnectionLostError(ExecutionError, ConnectionError):
+class InstanceTerminatedError(_InstanceError):
+    """A machine vanished under a task, and so did those that were tried after it."""
+
+    _what = "instance {} is gone"
+
+
+class ConnectionLostError(_InstanceError, ConnectionError):
     """The connection to a machine broke under a task and could not be made again, and so it was
     with those that were tried after it. The machine itself may still be there."""
 
-    def __init__(self, instance_id: str, reason: str) -> None:
-        super().__init__(instance_id, reason)
-        self.instance_id = instance_id
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return (
-            f"lost the connection to {self.instance_id}: {self.reason}"
-            if self.instance_id
-            else self.reason
-        )
+    _what = "lost the connection to {}"
 
 
 class RemoteTraceback(Exception):  # noqa: N818 (not an error of its own: a cause)
