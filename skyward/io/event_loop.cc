@@ -167,17 +167,14 @@ struct EventLoop::Impl {
   void await_bell() {
     bell_side.async_wait(asio::posix::stream_descriptor::wait_read, [this](error_code error) {
       if (error) return;
-      std::uint64_t rings = 0;
-      static_cast<void>(::read(bell.get(), &rings, sizeof rings));
+      eventfd_t rings = 0;
+      static_cast<void>(eventfd_read(bell.get(), &rings));
       turn([] {});
       await_bell();
     });
   }
 
-  void ring() const {
-    const std::uint64_t once = 1;
-    static_cast<void>(::write(bell.get(), &once, sizeof once));
-  }
+  void ring() const { static_cast<void>(eventfd_write(bell.get(), 1)); }
 
   void run_inbox() {
     std::vector<Callback> batch;

@@ -27,7 +27,7 @@ class ApiModel {
     wrong_.clear();
     std::map<std::string, std::string> form = parse_form(body);
     const std::string action = form["Action"];
-    if (form["Version"] != model_["metadata"]["apiVersion"]) {
+    if (form["Version"] != model_["metadata"]["apiVersion"].get<std::string>()) {
       wrong_.push_back("Version is " + form["Version"]);
     }
     form.erase("Action");

@@ -52,8 +52,8 @@ TEST(Configuration, AmazonsPublishedLocations) {
     WorldFixture fixture;
     fixture.variables = one.at("environment").get<std::map<std::string, std::string>>();
     const FileLocations locations = file_locations(fixture.world);
-    EXPECT_EQ(locations.config, one.at("configLocation"));
-    EXPECT_EQ(locations.credentials, one.at("credentialsLocation"));
+    EXPECT_EQ(locations.config, one.at("configLocation").get<std::string>());
+    EXPECT_EQ(locations.credentials, one.at("credentialsLocation").get<std::string>());
   }
 }
 

@@ -109,8 +109,8 @@ class PublishedCase {
     }
     ASSERT_TRUE(found) << found.error().message;
     const json& want = expected_.at("Ok");
-    EXPECT_EQ(found->keys.access_key_id, want.at("access_key_id"));
-    EXPECT_EQ(found->keys.secret_access_key, want.at("secret_access_key"));
+    EXPECT_EQ(found->keys.access_key_id, want.at("access_key_id").get<std::string>());
+    EXPECT_EQ(found->keys.secret_access_key, want.at("secret_access_key").get<std::string>());
     EXPECT_EQ(found->keys.session_token, want.value("session_token", ""));
     EXPECT_EQ(found->account_id, want.value("account_id", ""));
     EXPECT_EQ(found->expires_s.value_or(0), want.value("expiry", 0));
@@ -211,7 +211,7 @@ TEST(Credentials, AmazonsPublishedContainerAndMetadataAddresses) {
     fixture.variables = one.at("env").get<std::map<std::string, std::string>>();
     const auto found = container_endpoint(fixture.world);
     if (one.at("result").contains("Ok")) {
-      EXPECT_EQ(found.value_or("failed"), one["result"]["Ok"]);
+      EXPECT_EQ(found.value_or("failed"), one["result"]["Ok"].get<std::string>());
     } else {
       EXPECT_TRUE(!found || found->empty());
     }
@@ -228,7 +228,7 @@ TEST(Credentials, AmazonsPublishedContainerAndMetadataAddresses) {
         metadata_endpoint(fixture.world, load_configuration(fixture.world, "").value());
     if (one.at("result").contains("Ok")) {
       ASSERT_TRUE(found) << found.error().message;
-      EXPECT_EQ(*found + "/latest/api/token", one["result"]["Ok"]);
+      EXPECT_EQ(*found + "/latest/api/token", one["result"]["Ok"].get<std::string>());
     } else {
       EXPECT_FALSE(found);
     }
