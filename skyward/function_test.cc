@@ -138,10 +138,10 @@ Empty empty(Empty value) { return value; }
 
 TEST(Function, PlainStructsNeedNoWords) {
   const Layer layer{.name = "dense", .weights = {1, 2}};
-  Network network{.layers = {layer, {}},
-                  .head = layer,
-                  .settings = {.epochs = 3, .optimizer = "adam", .weights = {}},
-                  .more = {{"x", layer}}};
+  const Network network{.layers = {layer, {}},
+                        .head = layer,
+                        .settings = {.epochs = 3, .optimizer = "adam", .weights = {}},
+                        .more = {{"x", layer}}};
   EXPECT_EQ(carry_out(compute<echo_network>(network)), network);
   EXPECT_EQ(carry_out(compute<other>(Colour::red)), Colour::green);
   EXPECT_EQ(carry_out(compute<next_version>({4})).number, 5);
