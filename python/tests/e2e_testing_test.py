@@ -138,6 +138,17 @@ def test_machines_that_cannot_be_had(dials, words):
     assert nothing_is_left(cloud)
 
 
+def test_what_is_missing_has_its_own_class():
+    cloud = sky.testing.FakeCloud(spot_capacity={"cpu": 1}, speed=0)
+    with pytest.raises(sky.SpotCapacityError) as caught:
+        sky.ComputePool(provider=cloud, nodes=2, spot="always", display="quiet").__enter__()
+    assert caught.value.requested == 2 and caught.value.instance_type == "fake-cpu"
+    with pytest.raises(sky.QuotaExceededError):
+        cloud = sky.testing.FakeCloud(quota=1, speed=0)
+        sky.ComputePool(provider=cloud, nodes=2, spot="never", display="quiet").__enter__()
+    assert nothing_is_left(cloud)
+
+
 @pytest.mark.parametrize(
     ("dials", "words"),
     [

@@ -424,10 +424,9 @@ Result<LaunchOrder> AwsProvider::order_of(Plan& plan, const std::string& pool, i
   if (Status status = world_.write_file(known_hosts, "* " + *host_key + "\n"); !status) {
     return fail(status);
   }
-  LaunchOrder order{.count = count, .spot = plan.spec.spot};
-  order.places = plan.places;
+  LaunchOrder order{.wish = {.count = count, .spot = plan.spec.spot, .places = plan.places}};
   std::ranges::stable_partition(
-      order.places, [&](const Placement& place) { return place.zone == plan.pinned_zone; });
+      order.wish.places, [&](const Placement& place) { return place.zone == plan.pinned_zone; });
   if (plan.spec.max_hourly_cost) order.most_dollars = *plan.spec.max_hourly_cost / plan.spec.nodes;
   const std::int64_t left_s = std::max<std::int64_t>(plan.mark.expires_s - world_.wall_s(), 60);
   FirstBoot boot;

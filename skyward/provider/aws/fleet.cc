@@ -25,23 +25,6 @@ constexpr Duration kListingLag = 45s;
 // For giving back what a failed launch has made, whatever is left of its own time.
 constexpr Duration kGiveBackTime = 90s;
 constexpr std::size_t kMostFilterValues = 200;
-constexpr std::size_t kRefusalsShown = 4;
-
-std::string_view hint_for(const Spot& spot) {
-  switch (spot.kind) {
-    case SpotKind::always:
-      return "try later, allow on-demand machines (spot=\"if-available\"), or choose another type "
-             "or region";
-    case SpotKind::percent:
-      return "try later, ask for a smaller share of spot machines, or choose another type or "
-             "region";
-    case SpotKind::if_available:
-    case SpotKind::never:
-    case SpotKind::cheapest:
-      break;
-  }
-  return "try later, ask for fewer machines, or choose another type or region";
-}
 
 std::vector<std::string> ids_of(const std::vector<Launched>& machines) {
   std::vector<std::string> ids;
@@ -81,17 +64,17 @@ Result<std::vector<Ec2Instance>> Fleet::look_up(const std::vector<std::string>& 
 
 // ---- Launching
 
-std::expected<std::vector<Ec2Instance>, Fleet::Refusal> Fleet::await_running(
+std::expected<std::vector<Ec2Instance>, LaunchFailure> Fleet::await_running(
     const std::vector<std::string>& ids, Time deadline) {
   const World& world = client_.world();
   for (Duration pause = kFirstLook;; pause = std::min(pause * 2, kLongestLook)) {
     auto found = look_up(ids, deadline);
-    if (!found) return std::unexpected(Refusal{found.error()});
+    if (!found) return std::unexpected(LaunchFailure{found.error()});
     std::size_t running = 0;
     for (const Ec2Instance& one : *found) {
       if (one.state == "running" && !one.private_ip.empty()) ++running;
       if (!is_gone(one)) continue;
-      return std::unexpected(Refusal{
+      return std::unexpected(LaunchFailure{
           {ErrorKind::exhausted,
            fmt::format("{} in {} ended before it ran ({})", one.type, one.zone, one.state_reason),
            "try again, or choose another type or region"},
@@ -100,20 +83,21 @@ std::expected<std::vector<Ec2Instance>, Fleet::Refusal> Fleet::await_running(
     if (running == ids.size()) return *std::move(found);
     if (deadline - world.now() <= pause) {
       return std::unexpected(
-          Refusal{{ErrorKind::timeout,
-                   fmt::format("{} of {} machines did not start in time in {}",
-                               ids.size() - running, ids.size(), client_.region()),
-                   "try again, or choose another type or region"}});
+          LaunchFailure{{ErrorKind::timeout,
+                         fmt::format("{} of {} machines did not start in time in {}",
+                                     ids.size() - running, ids.size(), client_.region()),
+                         "try again, or choose another type or region"}});
     }
     world.pause(pause);
   }
 }
 
-std::expected<std::vector<Launched>, Fleet::Refusal> Fleet::attempt(const LaunchOrder& order,
-                                                                    const Attempt& wanted,
-                                                                    Time deadline) {
+std::expected<std::vector<Launched>, LaunchFailure> Fleet::attempt(const LaunchOrder& order,
+                                                                   const Attempt& wanted,
+                                                                   LaunchRecord& record,
+                                                                   Time deadline) {
   const World& world = client_.world();
-  const Placement& place = order.places[wanted.placement];
+  const Placement& place = order.wish.places[wanted.placement];
   const auto price = wanted.spot ? place.spot_price : place.on_demand_price;
   LaunchRequest request = order.request;
   request.client_token = pool_ + "-" + world.random_hex(16);
@@ -132,7 +116,8 @@ std::expected<std::vector<Launched>, Fleet::Refusal> Fleet::attempt(const Launch
                           .instance_type = place.type,
                           .hourly_micro_dollars = to_micro_dollars(price.value_or(0)),
                           .asked_s = world.wall_s()};
-  if (Status status = ledger_.ask(entry); !status) return std::unexpected(Refusal{status.error()});
+  if (Status status = ledger_.ask(entry); !status)
+    return std::unexpected(LaunchFailure{status.error()});
 
   const auto made = Ec2Api(client_).run_instances(request, deadline);
   std::vector<std::string> ids;
@@ -140,45 +125,50 @@ std::expected<std::vector<Launched>, Fleet::Refusal> Fleet::attempt(const Launch
     for (const Ec2Instance& one : *made) ids.push_back(one.id);
   } else if (is_refusal(made.error())) {
     if (Status status = ledger_.gone(pool_, request.client_token, world.wall_s()); !status) {
-      return std::unexpected(Refusal{status.error()});
+      return std::unexpected(LaunchFailure{status.error()});
     }
     const ApiError& error = made.error();
     const bool capacity = error.kind == ErrorKind::exhausted;
-    refusals_.push_back(fmt::format("{} in {}{}: {}", place.type, place.zone,
-                                    wanted.spot ? " as spot" : "", error.code));
     const bool quota = capacity && !is_capacity(error.code);
-    if (quota) quota_hint_ = error.hint;
-    only_quotas_ = only_quotas_ && quota;
-    return std::unexpected(Refusal{explained(error, "RunInstances"), capacity, quota});
+    if (quota) {
+      record.met_quota(place, wanted.spot, error.code, error.hint);
+    } else {
+      record.refused(place, wanted.spot, error.code);
+    }
+    return std::unexpected(LaunchFailure{explained(error, "RunInstances"), capacity, quota});
   }
   auto running = settle(request, made, ids, deadline);
-  if (!running) return std::unexpected(withdraw(request, std::move(ids), running.error()));
+  if (!running) {
+    LaunchFailure why = withdraw(request, std::move(ids), running.error());
+    record.withdrawn(why.error.message);
+    return std::unexpected(std::move(why));
+  }
   std::vector<Launched> out;
   for (Ec2Instance& one : *running) out.push_back({std::move(one), place});
   return out;
 }
 
 // From Amazon's answer to machines that run.
-std::expected<std::vector<Ec2Instance>, Fleet::Refusal> Fleet::settle(
+std::expected<std::vector<Ec2Instance>, LaunchFailure> Fleet::settle(
     const LaunchRequest& request, const ApiResult<std::vector<Ec2Instance>>& made,
     const std::vector<std::string>& ids, Time deadline) {
-  if (!made) return std::unexpected(Refusal{explained(made.error(), "RunInstances")});
+  if (!made) return std::unexpected(LaunchFailure{explained(made.error(), "RunInstances")});
   if (ids.size() != static_cast<std::size_t>(request.count)) {
-    return std::unexpected(
-        Refusal{{ErrorKind::unavailable,
-                 fmt::format("EC2 RunInstances in {} told of {} machines where {} were asked for",
-                             client_.region(), ids.size(), request.count),
-                 "try again"}});
+    return std::unexpected(LaunchFailure{
+        {ErrorKind::unavailable,
+         fmt::format("EC2 RunInstances in {} told of {} machines where {} were asked for",
+                     client_.region(), ids.size(), request.count),
+         "try again"}});
   }
   if (Status status = ledger_.made(pool_, request.client_token, ids); !status) {
-    return std::unexpected(Refusal{status.error()});
+    return std::unexpected(LaunchFailure{status.error()});
   }
   return await_running(ids, deadline);
 }
 
 // Nobody knows what was made, or it is of no use: all that bears this launch's mark goes.
-Fleet::Refusal Fleet::withdraw(const LaunchRequest& request, std::vector<std::string> ids,
-                               Refusal why) {
+LaunchFailure Fleet::withdraw(const LaunchRequest& request, std::vector<std::string> ids,
+                              LaunchFailure why) {
   const World& world = client_.world();
   const Time until = world.now() + kGiveBackTime;
   const Time look_until = world.now() + kListingLag;
@@ -195,102 +185,22 @@ Fleet::Refusal Fleet::withdraw(const LaunchRequest& request, std::vector<std::st
   ids.assign(known.begin(), known.end());
   if (!ids.empty()) (void)ledger_.made(pool_, request.client_token, ids);
   if (Status ended = end(ids, until); !ended) why.error.message += "; " + ended.error().message;
-  refusals_.push_back(why.error.message);
-  only_quotas_ = false;
   return why;
-}
-
-Error Fleet::no_machines(Outcome outcome, const LaunchOrder& order) const {
-  std::vector<std::string> shown;
-  for (const std::string& text : refusals_) {
-    if (std::ranges::find(shown, text) == shown.end()) shown.push_back(text);
-  }
-  const std::size_t all = shown.size();
-  shown.resize(std::min(all, kRefusalsShown));
-  const std::string why =
-      all == 0 ? "none of the types is sold so"
-               : fmt::format("{}{}", fmt::join(shown, "; "), all > shown.size() ? "; …" : "");
-  const std::string what =
-      outcome == Outcome::spot_minimum_not_met
-          ? fmt::format("fewer than {} of {} machines are to be had as spot machines",
-                        least_spot_count(order.spot, order.count), order.count)
-          : fmt::format("{} {}machine{} cannot be had", order.count,
-                        order.spot.kind == SpotKind::always ? "spot " : "",
-                        order.count == 1 ? "" : "s");
-  Error error{.kind = ErrorKind::exhausted,
-              .message = fmt::format("AWS, {}: {}: {}", client_.region(), what, why),
-              .hint = std::string(quota_hint_.empty() ? hint_for(order.spot) : quota_hint_)};
-  return with_shortage(std::move(error), shortage(outcome, order));
-}
-
-Shortage Fleet::shortage(Outcome outcome, const LaunchOrder& order) const {
-  Shortage out{.requested = order.count, .got = most_standing_, .region = client_.region()};
-  out.regions = {out.region};
-  if (!order.places.empty()) out.instance_type = order.places.front().type;
-  if (only_quotas_ && !quota_hint_.empty()) {
-    out.kind = ShortageKind::quota;
-  } else if (outcome == Outcome::spot_minimum_not_met) {
-    out.kind = ShortageKind::spot_minimum;
-    out.requested = least_spot_count(order.spot, order.count);
-  } else if (order.spot.kind == SpotKind::always) {
-    out.kind = ShortageKind::spot_capacity;
-  }
-  for (const Placement& place : order.places) {
-    const std::string price =
-        place.on_demand_price ? fmt::format(", ${:.4f} on demand", *place.on_demand_price) : "";
-    std::string offer = fmt::format("{} in {}{}", place.type, client_.region(), price);
-    if (out.offers.size() < kRefusalsShown &&
-        std::ranges::find(out.offers, offer) == out.offers.end()) {
-      out.offers.push_back(std::move(offer));
-    }
-  }
-  return out;
 }
 
 Result<std::vector<Launched>> Fleet::launch(const LaunchOrder& order, Time deadline) {
   const World& world = client_.world();
-  refusals_.clear();
-  quota_hint_.clear();
-  only_quotas_ = true;
-  most_standing_ = 0;
-  LaunchPlan plan(order.spot, order.count, order.places);
-  std::vector<Launched> machines;
-  const auto give_back = [&](Error why) -> Result<std::vector<Launched>> {
-    if (Status ended = end(ids_of(machines), world.now() + kGiveBackTime); !ended) {
-      why.message += "; " + ended.error().message;
-    }
-    return std::unexpected(std::move(why));
-  };
-  while (true) {
-    const Step step = plan.next();
-    if (const auto* outcome = std::get_if<Outcome>(&step)) {
-      if (*outcome != Outcome::complete) return give_back(no_machines(*outcome, order));
-      break;
-    }
-    if (const auto* wait = std::get_if<Wait>(&step)) {
-      if (deadline - world.now() <= wait->duration) {
-        return give_back(no_machines(plan.shortfall(), order));
-      }
-      world.pause(wait->duration);
-    } else if (std::holds_alternative<GiveBack>(step)) {
-      if (Status ended = end(ids_of(machines), world.now() + kGiveBackTime); !ended) {
-        return std::unexpected(ended.error());
-      }
-      machines.clear();
-    } else {
-      auto made = attempt(order, std::get<Attempt>(step), deadline);
-      if (made) {
-        std::ranges::move(*made, std::back_inserter(machines));
-        most_standing_ = std::max(most_standing_, static_cast<int>(machines.size()));
-        plan.on_launched();
-      } else if (made.error().capacity) {
-        plan.on_refused(made.error().quota);
-      } else {
-        return give_back(made.error().error);
-      }
-    }
+  LaunchRecord record("AWS", client_.region());
+  const LaunchHands<Launched> hands{
+      .attempt = [&](const Attempt& wanted) { return attempt(order, wanted, record, deadline); },
+      .give_back =
+          [&](const std::vector<Launched>& machines) {
+            return end(ids_of(machines), world.now() + kGiveBackTime);
+          }};
+  auto machines = launch_all(world, order.wish, record, hands, deadline);
+  if (machines) {
+    std::ranges::sort(*machines, {}, [](const Launched& one) { return one.instance.id; });
   }
-  std::ranges::sort(machines, {}, [](const Launched& one) { return one.instance.id; });
   return machines;
 }
 

@@ -13,17 +13,14 @@
 #include <vector>
 
 #include "skyward/provider/aws/ec2_api.h"
-#include "skyward/provider/launch_plan.h"
+#include "skyward/provider/launch.h"
 #include "skyward/provider/ledger.h"
-#include "skyward/spec/shortage.h"
 
 namespace skyward::provider::aws {
 
 // What the machines of one launch have in common.
 struct LaunchOrder {
-  int count = 1;
-  Spot spot{};
-  std::vector<Placement> places{};       // in the order in which they are tried
+  LaunchWish wish{};
   std::optional<double> most_dollars{};  // for a spot machine an hour; empty: the on-demand price
   LaunchRequest request{};               // without token, count, type, subnet, market
 };
@@ -39,9 +36,8 @@ class Fleet {
   Fleet(Client& client, Ledger& ledger, std::string pool)
       : client_(client), ledger_(ledger), pool_(std::move(pool)) {}
 
-  // Running machines, in the order of their ids. Fails with `exhausted` and a Shortage when nobody
-  // has them.
-  // Leaves nothing behind that the ledger does not have as open.
+  // Running machines, in the order of their ids. Leaves nothing behind that the ledger does not
+  // have as open.
   Result<std::vector<Launched>> launch(const LaunchOrder& order, Time deadline);
 
   // Ends them and sees them go; strikes them off the ledger.
@@ -53,34 +49,23 @@ class Fleet {
   Result<std::vector<Ec2Instance>> look_up(const std::vector<std::string>& ids, Time deadline);
 
  private:
-  struct Refusal {
-    Error error{};
-    bool capacity = false;  // another place may have them
-    bool quota = false;     // no place of this market has
-  };
-
-  std::expected<std::vector<Launched>, Refusal> attempt(const LaunchOrder& order,
-                                                        const Attempt& attempt, Time deadline);
-  std::expected<std::vector<Ec2Instance>, Refusal> await_running(
+  std::expected<std::vector<Launched>, LaunchFailure> attempt(const LaunchOrder& order,
+                                                              const Attempt& wanted,
+                                                              LaunchRecord& record, Time deadline);
+  std::expected<std::vector<Ec2Instance>, LaunchFailure> await_running(
       const std::vector<std::string>& ids, Time deadline);
-  std::expected<std::vector<Ec2Instance>, Refusal> settle(
+  std::expected<std::vector<Ec2Instance>, LaunchFailure> settle(
       const LaunchRequest& request, const ApiResult<std::vector<Ec2Instance>>& made,
       const std::vector<std::string>& ids, Time deadline);
-  Refusal withdraw(const LaunchRequest& request, std::vector<std::string> ids, Refusal why);
+  LaunchFailure withdraw(const LaunchRequest& request, std::vector<std::string> ids,
+                         LaunchFailure why);
   Result<std::vector<Ec2Instance>> find(const std::vector<Filter>& filters, Time deadline);
   Status still_there(const std::vector<std::string>& ids) const;
-  Error no_machines(Outcome outcome, const LaunchOrder& order) const;
-  Shortage shortage(Outcome outcome, const LaunchOrder& order) const;
   Error explained(const ApiError& error, std::string_view action) const;
 
   Client& client_;
   Ledger& ledger_;
   const std::string pool_;
-  // Of the present launch.
-  std::vector<std::string> refusals_;  // in words
-  std::string quota_hint_;             // what to do about a quota that was met
-  bool only_quotas_ = true;            // nothing else was in the way
-  int most_standing_ = 0;              // machines at the same time
 };
 
 bool is_gone(const Ec2Instance& instance);

@@ -190,7 +190,7 @@ Status FakeProvider::furnish(Ledger& ledger, const Cluster& cluster, Plan& plan,
 // ---- Machines
 
 LaunchOrder FakeProvider::order_of(const Plan& plan, int count, int first_node) const {
-  LaunchOrder order{.count = count, .spot = plan.spec.spot};
+  LaunchOrder order{.wish = {.count = count, .spot = plan.spec.spot}};
   const std::vector<std::string> zones =
       renter_.cloud->ask([](Cloud& cloud, Time) { return cloud.zones(); });
   for (const Offer& offer : plan.offers) {
@@ -198,10 +198,10 @@ LaunchOrder FakeProvider::order_of(const Plan& plan, int count, int first_node) 
       Placement place{.type = offer.instance_type, .zone = zone};
       place.spot_price = offer.price_spot;
       place.on_demand_price = offer.price_on_demand;
-      order.places.push_back(std::move(place));
+      order.wish.places.push_back(std::move(place));
     }
   }
-  std::ranges::stable_partition(order.places,
+  std::ranges::stable_partition(order.wish.places,
                                 [&](const Placement& place) { return place.zone == plan.zone; });
   LaunchRequest& request = order.request;
   request.group = plan.group;
@@ -235,7 +235,7 @@ Result<std::vector<Instance>> FakeProvider::provision(const Cluster& cluster, in
   if (!ledger) return fail(ledger);
   Rental rental(client_, **ledger, cluster.id);
   const auto machines =
-      rental.launch(order_of(plan, count, first_node), renter_.cloud->there(deadline));
+      rental.launch(order_of(plan, count, first_node), kRegion, renter_.cloud->there(deadline));
   if (!machines) return fail(machines);
   plan.zone = machines->front().zone;
   std::vector<Instance> out;

@@ -74,38 +74,39 @@ Result<std::string> Rental::make_item(const std::string& kind, const Tags& tags,
   return *made;
 }
 
-std::expected<std::vector<Machine>, Rental::Failed> Rental::await_running(
+std::expected<std::vector<Machine>, LaunchFailure> Rental::await_running(
     const std::vector<std::string>& ids, const std::string& token, Time deadline) {
   const World& world = client_.world();
   for (Duration pause = kFirstLook;; pause = std::min(pause * 2, kLongestLook)) {
     const auto found = list({{kLaunchTag, token}}, deadline);
-    if (!found) return std::unexpected(Failed{found.error()});
+    if (!found) return std::unexpected(LaunchFailure{found.error()});
     std::vector<Machine> running;
     for (const Machine& one : *found) {
       if (one.state == MachineState::running) running.push_back(one);
       if (!has_ended(one)) continue;
-      return std::unexpected(
-          Failed{{ErrorKind::exhausted,
-                  fmt::format("{} in {} ended before it ran: {}", one.type, one.zone, one.reason),
-                  "try again, or choose another type"},
-                 true});
+      return std::unexpected(LaunchFailure{
+          {ErrorKind::exhausted,
+           fmt::format("{} in {} ended before it ran: {}", one.type, one.zone, one.reason),
+           "try again, or choose another type"},
+          true});
     }
     if (running.size() == ids.size()) return running;
     if (deadline - world.now() <= pause) {
-      return std::unexpected(Failed{{ErrorKind::timeout,
-                                     fmt::format("{} of {} machines did not start in time",
-                                                 ids.size() - running.size(), ids.size()),
-                                     "try again, or choose another type"}});
+      return std::unexpected(LaunchFailure{{ErrorKind::timeout,
+                                            fmt::format("{} of {} machines did not start in time",
+                                                        ids.size() - running.size(), ids.size()),
+                                            "try again, or choose another type"}});
     }
     world.pause(pause);
   }
 }
 
-std::expected<std::vector<Machine>, Rental::Failed> Rental::attempt(const LaunchOrder& order,
-                                                                    const Attempt& wanted,
-                                                                    Time deadline) {
+std::expected<std::vector<Machine>, LaunchFailure> Rental::attempt(const LaunchOrder& order,
+                                                                   const Attempt& wanted,
+                                                                   LaunchRecord& record,
+                                                                   Time deadline) {
   const World& world = client_.world();
-  const Placement& place = order.places[wanted.placement];
+  const Placement& place = order.wish.places[wanted.placement];
   LaunchRequest request = order.request;
   request.token = fmt::format("{}-{}", pool_, world.random_hex(16));
   request.count = wanted.count;
@@ -122,33 +123,38 @@ std::expected<std::vector<Machine>, Rental::Failed> Rental::attempt(const Launch
                           .instance_type = place.type,
                           .hourly_micro_dollars = to_micro_dollars(price.value_or(0)),
                           .asked_s = world.wall_s()};
-  if (Status status = ledger_.ask(entry); !status) return std::unexpected(Failed{status.error()});
+  if (Status status = ledger_.ask(entry); !status)
+    return std::unexpected(LaunchFailure{status.error()});
   const auto made = client_.call(
       deadline, [&](Cloud& cloud, Time now) { return cloud.run_machines(now, request); });
   if (!made) {
     const Error error = to_error(made.error(), "RunMachines");
     if (error.kind == ErrorKind::unavailable)
-      return std::unexpected(withdraw(request, {}, {error}));
+      return std::unexpected(withdraw(request, {}, record, {error}));
     if (Status status = ledger_.gone(pool_, request.token, world.wall_s()); !status) {
-      return std::unexpected(Failed{status.error()});
+      return std::unexpected(LaunchFailure{status.error()});
     }
-    refusals_.push_back(fmt::format("{} in {}{}: {}", place.type, place.zone,
-                                    wanted.spot ? " as spot" : "", made.error().code));
-    return std::unexpected(
-        Failed{error, error.kind == ErrorKind::exhausted, made.error().code == "QuotaExceeded"});
+    const std::string& code = made.error().code;
+    const bool quota = code == "QuotaExceeded";
+    if (quota) {
+      record.met_quota(place, wanted.spot, code, error.hint);
+    } else {
+      record.refused(place, wanted.spot, code);
+    }
+    return std::unexpected(LaunchFailure{error, error.kind == ErrorKind::exhausted, quota});
   }
   const std::vector<std::string> ids = ids_of(*made);
   if (Status status = ledger_.made(pool_, request.token, ids); !status) {
-    return std::unexpected(withdraw(request, ids, {status.error()}));
+    return std::unexpected(withdraw(request, ids, record, {status.error()}));
   }
   auto running = await_running(ids, request.token, deadline);
-  if (!running) return std::unexpected(withdraw(request, ids, running.error()));
+  if (!running) return std::unexpected(withdraw(request, ids, record, running.error()));
   return running;
 }
 
 // Nobody knows what was made, or it is of no use: all that bears this launch's mark goes.
-Rental::Failed Rental::withdraw(const LaunchRequest& request, std::vector<std::string> ids,
-                                Failed why) {
+LaunchFailure Rental::withdraw(const LaunchRequest& request, std::vector<std::string> ids,
+                               LaunchRecord& record, LaunchFailure why) {
   const World& world = client_.world();
   const Time until = world.now() + kGiveBackTime;
   const Time look_until = world.now() + kListingLag;
@@ -161,67 +167,21 @@ Rental::Failed Rental::withdraw(const LaunchRequest& request, std::vector<std::s
   if (Status ended = end(std::move(ids), until); !ended) {
     why.error.message += "; " + ended.error().message;
   }
-  refusals_.push_back(why.error.message);
+  record.withdrawn(why.error.message);
   return why;
 }
 
-Error Rental::no_machines(Outcome outcome, const LaunchOrder& order) const {
-  const std::set<std::string> shown(refusals_.begin(), refusals_.end());
-  const std::string what =
-      outcome == Outcome::spot_minimum_not_met
-          ? fmt::format("fewer than {} of {} machines are to be had as spot machines",
-                        least_spot_count(order.spot, order.count), order.count)
-          : fmt::format("{} {}machine{} cannot be had", order.count,
-                        order.spot.kind == SpotKind::always ? "spot " : "",
-                        order.count == 1 ? "" : "s");
-  return {.kind = ErrorKind::exhausted,
-          .message = fmt::format("fake cloud: {}: {}", what,
-                                 shown.empty() ? "none of the types is sold so"
-                                               : fmt::format("{}", fmt::join(shown, "; "))),
-          .hint = "allow on-demand machines (spot=\"if-available\"), or choose another type"};
-}
-
-Result<std::vector<Machine>> Rental::launch(const LaunchOrder& order, Time deadline) {
+Result<std::vector<Machine>> Rental::launch(const LaunchOrder& order, std::string_view region,
+                                            Time deadline) {
   const World& world = client_.world();
-  refusals_.clear();
-  LaunchPlan plan(order.spot, order.count, order.places);
-  std::vector<Machine> machines;
-  const auto give_back = [&](Error why) -> Result<std::vector<Machine>> {
-    if (Status ended = end(ids_of(machines), world.now() + kGiveBackTime); !ended) {
-      why.message += "; " + ended.error().message;
-    }
-    return std::unexpected(std::move(why));
-  };
-  while (true) {
-    const Step step = plan.next();
-    if (const auto* outcome = std::get_if<Outcome>(&step)) {
-      if (*outcome != Outcome::complete) return give_back(no_machines(*outcome, order));
-      return machines;
-    }
-    if (const auto* wait = std::get_if<Wait>(&step)) {
-      if (deadline - world.now() <= wait->duration) {
-        return give_back(no_machines(Outcome::no_capacity, order));
-      }
-      world.pause(wait->duration);
-    } else if (std::holds_alternative<GiveBack>(step)) {
-      if (Status ended = end(ids_of(machines), world.now() + kGiveBackTime); !ended) {
-        return std::unexpected(ended.error());
-      }
-      machines.clear();
-    } else {
-      auto made = attempt(order, std::get<Attempt>(step), deadline);
-      if (made) {
-        std::ranges::move(*made, std::back_inserter(machines));
-        plan.on_launched();
-      } else if (made.error().capacity) {
-        plan.on_refused(made.error().quota);
-      } else if (made.error().error.kind == ErrorKind::timeout && refusals_.size() > 1) {
-        return give_back(no_machines(Outcome::no_capacity, order));
-      } else {
-        return give_back(made.error().error);
-      }
-    }
-  }
+  LaunchRecord record("fake cloud", region);
+  const LaunchHands<Machine> hands{
+      .attempt = [&](const Attempt& wanted) { return attempt(order, wanted, record, deadline); },
+      .give_back =
+          [&](const std::vector<Machine>& machines) {
+            return end(ids_of(machines), world.now() + kGiveBackTime);
+          }};
+  return launch_all(world, order.wish, record, hands, deadline);
 }
 
 // ---- Giving back

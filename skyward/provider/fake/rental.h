@@ -7,11 +7,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "skyward/base/error.h"
 #include "skyward/provider/fake/simulation.h"
-#include "skyward/provider/launch_plan.h"
+#include "skyward/provider/launch.h"
 #include "skyward/provider/ledger.h"
 #include "skyward/provider/retry.h"
 
@@ -49,9 +50,7 @@ class Client {
 Error to_error(const Refusal& refusal, std::string_view action);
 
 struct LaunchOrder {
-  int count = 1;
-  Spot spot{};
-  std::vector<Placement> places{};
+  LaunchWish wish{};
   LaunchRequest request{};  // without type, zone, count, market and token
 };
 
@@ -62,7 +61,8 @@ class Rental {
 
   Result<std::string> make_item(const std::string& kind, const Tags& tags, Time deadline);
   // Machines that run: as many as were ordered, or none at all is left.
-  Result<std::vector<Machine>> launch(const LaunchOrder& order, Time deadline);
+  Result<std::vector<Machine>> launch(const LaunchOrder& order, std::string_view region,
+                                      Time deadline);
   // Gone, by the cloud's word, when this returns without error.
   Status end(std::vector<std::string> ids, Time deadline);
   // Everything that the ledger has or the cloud lists of the pool.
@@ -74,23 +74,17 @@ class Rental {
   Result<std::vector<Machine>> list(const Tags& tags, Time deadline);
 
  private:
-  struct Failed {
-    Error error;
-    bool capacity = false;
-    bool quota = false;
-  };
-  std::expected<std::vector<Machine>, Failed> attempt(const LaunchOrder& order,
-                                                      const Attempt& wanted, Time deadline);
-  std::expected<std::vector<Machine>, Failed> await_running(const std::vector<std::string>& ids,
-                                                            const std::string& token,
-                                                            Time deadline);
-  Failed withdraw(const LaunchRequest& request, std::vector<std::string> ids, Failed why);
-  Error no_machines(Outcome outcome, const LaunchOrder& order) const;
+  std::expected<std::vector<Machine>, LaunchFailure> attempt(const LaunchOrder& order,
+                                                             const Attempt& wanted,
+                                                             LaunchRecord& record, Time deadline);
+  std::expected<std::vector<Machine>, LaunchFailure> await_running(
+      const std::vector<std::string>& ids, const std::string& token, Time deadline);
+  LaunchFailure withdraw(const LaunchRequest& request, std::vector<std::string> ids,
+                         LaunchRecord& record, LaunchFailure why);
 
   Client& client_;
   Ledger& ledger_;
   const std::string pool_;
-  std::vector<std::string> refusals_;  // of the present launch, in words
 };
 
 }  // namespace skyward::provider::fake

@@ -1,0 +1,102 @@
+#include "skyward/provider/launch.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace skyward::provider {
+
+namespace {
+
+constexpr std::size_t kRefusalsShown = 4;
+
+std::string_view hint_for(const Spot& spot) {
+  switch (spot.kind) {
+    case SpotKind::always:
+      return "try later, allow on-demand machines (spot=\"if-available\"), or choose another type "
+             "or region";
+    case SpotKind::percent:
+      return "try later, ask for a smaller share of spot machines, or choose another type or "
+             "region";
+    case SpotKind::if_available:
+    case SpotKind::never:
+    case SpotKind::cheapest:
+      break;
+  }
+  return "try later, ask for fewer machines, or choose another type or region";
+}
+
+void add_once(std::vector<std::string>& texts, std::string text) {
+  if (std::ranges::find(texts, text) == texts.end()) texts.push_back(std::move(text));
+}
+
+}  // namespace
+
+void LaunchRecord::refused(const Placement& place, bool spot, std::string_view code) {
+  add_once(refusals_,
+           fmt::format("{} in {}{}: {}", place.type, place.zone, spot ? " as spot" : "", code));
+  only_quotas_ = false;
+}
+
+void LaunchRecord::met_quota(const Placement& place, bool spot, std::string_view code,
+                             std::string hint) {
+  const bool only_quotas = only_quotas_;
+  refused(place, spot, code);
+  only_quotas_ = only_quotas;
+  quota_hint_ = std::move(hint);
+}
+
+void LaunchRecord::withdrawn(std::string why) {
+  add_once(refusals_, std::move(why));
+  only_quotas_ = false;
+}
+
+void LaunchRecord::standing(std::size_t machines) {
+  most_standing_ = std::max(most_standing_, static_cast<int>(machines));
+}
+
+Error LaunchRecord::no_machines(Outcome outcome, const LaunchWish& wish) const {
+  const std::size_t shown = std::min(refusals_.size(), kRefusalsShown);
+  const std::string why =
+      refusals_.empty()
+          ? "none of the types is sold so"
+          : fmt::format("{}{}",
+                        fmt::join(refusals_.begin(),
+                                  refusals_.begin() + static_cast<std::ptrdiff_t>(shown), "; "),
+                        refusals_.size() > shown ? "; …" : "");
+  const std::string what =
+      outcome == Outcome::spot_minimum_not_met
+          ? fmt::format("fewer than {} of {} machines are to be had as spot machines",
+                        least_spot_count(wish.spot, wish.count), wish.count)
+          : fmt::format("{} {}machine{} cannot be had", wish.count,
+                        wish.spot.kind == SpotKind::always ? "spot " : "",
+                        wish.count == 1 ? "" : "s");
+  Error error{.kind = ErrorKind::exhausted,
+              .message = fmt::format("{}{}{}: {}: {}", cloud_, region_.empty() ? "" : ", ", region_,
+                                     what, why),
+              .hint = std::string(quota_hint_.empty() ? hint_for(wish.spot) : quota_hint_)};
+  return with_shortage(std::move(error), shortage(outcome, wish));
+}
+
+Shortage LaunchRecord::shortage(Outcome outcome, const LaunchWish& wish) const {
+  Shortage out{.requested = wish.count, .got = most_standing_, .region = region_};
+  if (!region_.empty()) out.regions = {region_};
+  if (!wish.places.empty()) out.instance_type = wish.places.front().type;
+  if (only_quotas_ && !quota_hint_.empty()) {
+    out.kind = ShortageKind::quota;
+  } else if (outcome == Outcome::spot_minimum_not_met) {
+    out.kind = ShortageKind::spot_minimum;
+    out.requested = least_spot_count(wish.spot, wish.count);
+  } else if (wish.spot.kind == SpotKind::always) {
+    out.kind = ShortageKind::spot_capacity;
+  }
+  for (const Placement& place : wish.places) {
+    if (out.offers.size() == kRefusalsShown) break;
+    const std::string where = region_.empty() ? place.zone : region_;
+    const std::string price =
+        place.on_demand_price ? fmt::format(", ${:.4f} on demand", *place.on_demand_price) : "";
+    add_once(out.offers, fmt::format("{} in {}{}", place.type, where, price));
+  }
+  return out;
+}
+
+}  // namespace skyward::provider

@@ -1,0 +1,174 @@
+#include "skyward/provider/launch.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "skyward/provider/world_fixture.h"
+
+namespace skyward::provider {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr Duration kPatience = 1h;
+
+class LaunchTest : public ::testing::Test {
+ protected:
+  LaunchTest() {
+    wish_.count = 4;
+    wish_.places = {
+        {.type = "a", .zone = "z1", .spot_price = 1.0, .on_demand_price = 3.0},
+        {.type = "b", .zone = "z2", .spot_price = 2.0, .on_demand_price = 4.0},
+    };
+  }
+
+  Result<std::vector<std::string>> launch(Time deadline) {
+    const LaunchHands<std::string> hands{
+        .attempt = [this](const Attempt& wanted) { return attempt(wanted); },
+        .give_back = [this](const std::vector<std::string>& machines) -> Status {
+          for (const std::string& one : machines) standing_.erase(one);
+          if (!clingy_) return {};
+          return fail(ErrorKind::timeout, "some machines would not go");
+        }};
+    return launch_all(world_.world, wish_, record_, hands, deadline);
+  }
+  Result<std::vector<std::string>> launch() { return launch(world_.now + kPatience); }
+
+  std::expected<std::vector<std::string>, LaunchFailure> attempt(const Attempt& wanted) {
+    const Placement& place = wish_.places[wanted.placement];
+    const std::string name = place.type + (wanted.spot ? " spot" : "");
+    if (broken_.contains(name)) {
+      return std::unexpected(LaunchFailure{{ErrorKind::denied, "you may not", "ask someone"}});
+    }
+    if (slow_.contains(name)) {
+      const Error late{ErrorKind::timeout, name + " did not start in time"};
+      record_.withdrawn(late.message);
+      return std::unexpected(LaunchFailure{late});
+    }
+    if (quotas_.contains(name)) {
+      record_.met_quota(place, wanted.spot, "TooMany", "ask for more");
+      return std::unexpected(LaunchFailure{{ErrorKind::exhausted, "too many"}, true, true});
+    }
+    if (full_.contains(name) || wanted.count > most_at_once_) {
+      record_.refused(place, wanted.spot, "Full");
+      return std::unexpected(LaunchFailure{{ErrorKind::exhausted, "full"}, true});
+    }
+    std::vector<std::string> made;
+    for (int i = 0; i < wanted.count; ++i) {
+      made.push_back(fmt::format("{} {}", name, ++made_));
+      standing_.insert(made.back());
+    }
+    return made;
+  }
+
+  WorldFixture world_;
+  LaunchWish wish_;
+  LaunchRecord record_{"the cloud", "here-1"};
+  std::set<std::string> full_;  // types that refuse: "a spot", or "a" for on demand
+  std::set<std::string> quotas_;
+  std::set<std::string> broken_;
+  std::set<std::string> slow_;
+  std::set<std::string> standing_;
+  int made_ = 0;
+  int most_at_once_ = 1000;
+  bool clingy_ = false;  // machines that do not go
+};
+
+TEST_F(LaunchTest, TakesTheFirstPlaceThatHasAll) {
+  full_ = {"a spot"};
+  const auto machines = launch();
+  ASSERT_TRUE(machines);
+  EXPECT_THAT(*machines, ElementsAre("b spot 1", "b spot 2", "b spot 3", "b spot 4"));
+}
+
+// All four as spot machines are refused; two stand, and their on-demand half is refused.
+TEST_F(LaunchTest, NothingIsLeftWhenAPartCannotBeHad) {
+  wish_.spot = Spot::Percent(0.5);
+  wish_.spot.retries = 1;
+  wish_.places.pop_back();
+  most_at_once_ = 2;
+  full_ = {"a"};
+  const auto none = launch();
+  ASSERT_FALSE(none);
+  EXPECT_EQ(made_, 2);
+  EXPECT_THAT(standing_, IsEmpty());
+  const auto facts = shortage_of(none.error());
+  ASSERT_TRUE(facts);
+  EXPECT_EQ(facts->got, 2);
+  EXPECT_EQ(facts->region, "here-1");
+  EXPECT_THAT(none.error().message, HasSubstr("a in z1: Full"));
+}
+
+TEST_F(LaunchTest, WaitsBetweenRoundsAndNamesWhatRefused) {
+  wish_.spot = Spot::Always();
+  wish_.spot.retries = 3;
+  wish_.spot.interval = 10s;
+  full_ = {"a spot", "b spot"};
+  const auto none = launch();
+  ASSERT_FALSE(none);
+  EXPECT_THAT(world_.pauses, ElementsAre(10s, 10s));
+  EXPECT_EQ(none.error().kind, ErrorKind::exhausted);
+  EXPECT_EQ(none.error().message,
+            "the cloud, here-1: 4 spot machines cannot be had: a in z1 as spot: Full; b in z2 as "
+            "spot: Full");
+  EXPECT_THAT(none.error().hint, HasSubstr("spot=\"if-available\""));
+  EXPECT_EQ(shortage_of(none.error())->kind, ShortageKind::spot_capacity);
+  EXPECT_THAT(shortage_of(none.error())->offers,
+              ElementsAre("a in here-1, $3.0000 on demand", "b in here-1, $4.0000 on demand"));
+}
+
+TEST_F(LaunchTest, StopsBeforeAWaitThatWouldOutlastItsTime) {
+  wish_.spot = Spot::Always();
+  wish_.spot.retries = 3;
+  wish_.spot.interval = 10s;
+  full_ = {"a spot", "b spot"};
+  const auto none = launch(world_.now + 15s);
+  ASSERT_FALSE(none);
+  EXPECT_THAT(world_.pauses, ElementsAre(10s));
+  EXPECT_EQ(none.error().kind, ErrorKind::exhausted);
+}
+
+TEST_F(LaunchTest, QuotasAloneAreCalledSo) {
+  wish_.spot = Spot::Never();
+  quotas_ = {"a", "b"};
+  const auto none = launch();
+  ASSERT_FALSE(none);
+  EXPECT_EQ(shortage_of(none.error())->kind, ShortageKind::quota);
+  EXPECT_EQ(none.error().hint, "ask for more");
+  record_.refused(wish_.places[0], false, "Full");
+  EXPECT_EQ(shortage_of(record_.no_machines(Outcome::no_capacity, wish_))->kind,
+            ShortageKind::capacity);
+}
+
+// "2 of 2 did not start in time" alone would hide why there was no time left.
+TEST_F(LaunchTest, WhenTimeRunsOutAllThatStoodInTheWayIsTold) {
+  record_.withdrawn("a in z1 ended before it ran");
+  slow_ = {"a"};
+  wish_.spot = Spot::Never();
+  const auto none = launch();
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().kind, ErrorKind::exhausted);
+  EXPECT_THAT(none.error().message, HasSubstr("ended before it ran; a did not start in time"));
+}
+
+TEST_F(LaunchTest, AnotherFailureEndsItAndSaysWhatIsLeft) {
+  wish_.spot = Spot::Percent(0.5);
+  most_at_once_ = 2;
+  broken_ = {"a"};
+  clingy_ = true;
+  const auto none = launch();
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().kind, ErrorKind::denied);
+  EXPECT_EQ(none.error().message, "you may not; some machines would not go");
+}
+
+}  // namespace
+}  // namespace skyward::provider
