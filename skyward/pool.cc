@@ -19,6 +19,7 @@
 #include "skyward/engine/loop.h"
 #include "skyward/engine/loop_choice.h"
 #include "skyward/engine/received_blob.h"
+#include "skyward/engine/wait_polling.h"
 #include "skyward/error.h"
 #include "skyward/io/shared_memory.h"
 #include "skyward/pace.h"
@@ -32,7 +33,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Duration kPollInterval = 100ms;
 constexpr Duration kLinkDecisionGrace = 10s;
 // A function's body from here on is stored once and shared, not sent inside the call.
 constexpr std::size_t kBlobBodyBytes = std::size_t{1} << 20;
@@ -40,18 +40,6 @@ constexpr std::size_t kBlobBodyBytes = std::size_t{1} << 20;
 std::string random_job_id() {
   std::random_device random;
   return fmt::format("{:08x}", random());
-}
-
-// Waits on a condition in steps, so that `poll` is called meanwhile.
-template <typename Ready>
-void wait_polling(std::unique_lock<std::mutex>& lock, std::condition_variable& changed,
-                  const std::function<void()>& poll, Ready ready) {
-  while (!changed.wait_for(lock, kPollInterval, ready)) {
-    if (!poll) continue;
-    lock.unlock();
-    poll();
-    lock.lock();
-  }
 }
 
 // Tells the core that its thread only waits.
@@ -510,7 +498,7 @@ Status PoolImpl::open_choice(const PoolSpec& choice, const std::function<void()>
   Status status;
   try {
     std::unique_lock lock(mutex);
-    wait_polling(lock, changed, poll, [this] { return opened_status.has_value(); });
+    engine::wait_polling(lock, changed, poll, [this] { return opened_status.has_value(); });
     status = *opened_status;
     if (status) {
       last_choice = true;

@@ -9,14 +9,13 @@
 #include <thread>
 #include <utility>
 
+#include "skyward/engine/wait_polling.h"
 #include "skyward/io/event_loop.h"
 #include "skyward/provider/provider.h"
 #include "skyward/spec/limits.h"
 
 namespace skyward::engine {
 namespace {
-
-constexpr Duration kPollInterval = 100ms;
 
 Result<Offer> best_offer(const PoolSpec& choice, Time deadline) {
   const auto provider = provider::make_provider(choice.provider);
@@ -54,12 +53,7 @@ std::vector<Result<Offer>> best_offers(const std::vector<PoolSpec>& choices,
     });
   }
   std::unique_lock lock(mutex);
-  do {
-    if (!poll) continue;
-    lock.unlock();
-    poll();
-    lock.lock();
-  } while (!changed.wait_for(lock, kPollInterval, [&] { return left == 0; }));
+  wait_polling(lock, changed, poll, [&] { return left == 0; });
   return offers;
 }
 
