@@ -9,6 +9,7 @@
 #include "skyward/spec/accelerator.h"
 
 // clang-format off
+// Models are called as their makers call them. NOLINTBEGIN(readability-identifier-naming)
 namespace skyward::accelerators {
 
 // A model by its name; throws ConfigurationError, naming what is near.
@@ -161,4 +162,5 @@ inline Accelerator TPUv5e_4(double count = 4) { return from_catalogue("TPUv5e-4"
 inline Accelerator TPUv5p_8(double count = 8) { return from_catalogue("TPUv5p-8", {.count = count}); }
 
 }  // namespace skyward::accelerators
+// NOLINTEND(readability-identifier-naming)
 // clang-format on

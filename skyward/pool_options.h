@@ -40,7 +40,7 @@ class SpotRequest {
   SpotRequest() = default;
   SpotRequest(const char* word);
   SpotRequest(double least_share) : spot_(Spot::Percent(least_share)) {}
-  SpotRequest(Spot spot) : spot_(std::move(spot)) {}
+  SpotRequest(Spot spot) : spot_(spot) {}
   const Spot& get() const { return spot_; }
 
  private:

@@ -116,6 +116,7 @@ def header(models: list[Model]) -> str:
 #include "skyward/spec/accelerator.h"
 
 // clang-format off
+// Models are called as their makers call them. NOLINTBEGIN(readability-identifier-naming)
 namespace skyward::accelerators {{
 
 // A model by its name; throws ConfigurationError, naming what is near.
@@ -127,6 +128,7 @@ Accelerator Custom(std::string name, std::string memory = {{}}, double count = 1
 {functions}
 
 }}  // namespace skyward::accelerators
+// NOLINTEND(readability-identifier-naming)
 // clang-format on
 """
 

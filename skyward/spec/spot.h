@@ -25,6 +25,7 @@ struct Spot {
   int retries = 10;       // tries to get spot machines, before other ones or an error
   Duration interval = std::chrono::seconds(1);  // between two tries
 
+  // The documented names, in both faces. NOLINTBEGIN(readability-identifier-naming)
   static Spot Always(int retries = 10, Duration interval = std::chrono::seconds(1)) {
     return {SpotKind::always, 1, retries, interval};
   }
@@ -34,6 +35,7 @@ struct Spot {
   static Spot Never() { return {SpotKind::never, 0}; }
   static Spot Percent(double percentage) { return {SpotKind::percent, percentage}; }
   static Spot Cheapest() { return {SpotKind::cheapest, 0}; }
+  // NOLINTEND(readability-identifier-naming)
 
   bool operator==(const Spot&) const = default;
 };
