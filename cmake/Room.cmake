@@ -16,7 +16,9 @@ target_compile_options(skyward_flags INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-res
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
   target_compile_options(skyward_flags INTERFACE -Wno-maybe-uninitialized)
 endif()
+set(SKYWARD_TEST_TIMEOUT 300)  # seconds, for a whole test program
 if(SKYWARD_SANITIZE)
+  set(SKYWARD_TEST_TIMEOUT 900)
   target_compile_options(skyward_flags INTERFACE -fsanitize=${SKYWARD_SANITIZE} -fno-omit-frame-pointer
                                                  -fno-sanitize-recover=all)
   target_link_options(skyward_flags INTERFACE -fsanitize=${SKYWARD_SANITIZE})
@@ -45,7 +47,7 @@ function(skyward_test name)
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gtest GTest::gmock GTest::gtest_main)
   add_test(NAME ${name} COMMAND ${name})
-  set_tests_properties(${name} PROPERTIES TIMEOUT 120)
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${SKYWARD_TEST_TIMEOUT})
 endfunction()
 
 function(skyward_room name)
