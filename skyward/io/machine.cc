@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstdlib>
@@ -104,6 +105,22 @@ std::string random_hex(int digits) {
 bool is_program(const std::string& path) {
   std::error_code error;
   return ::access(path.c_str(), X_OK) == 0 && std::filesystem::is_regular_file(path, error);
+}
+
+std::optional<std::string> find_program(const std::string& name,
+                                        const std::optional<std::string>& variable) {
+  if (name.contains('/')) {
+    if (is_program(name)) return name;
+    return std::nullopt;
+  }
+  const std::string path = variable.value_or("/usr/bin:/bin");
+  for (std::size_t begin = 0; begin <= path.size();) {
+    const std::size_t end = std::min(path.find(':', begin), path.size());
+    std::string candidate = path.substr(begin, end - begin) + "/" + name;
+    if (is_program(candidate)) return candidate;
+    begin = end + 1;
+  }
+  return std::nullopt;
 }
 
 unsigned user_id() { return ::geteuid(); }

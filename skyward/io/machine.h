@@ -38,6 +38,11 @@ void pause_thread(Duration duration);
 // True for a file, or a link to one, that this process may run.
 bool is_program(const std::string& path);
 
+// Where a program is: in the first directory of `path`, the variable PATH, that has it; a name with
+// '/' is its own place. Empty when it is nowhere.
+std::optional<std::string> find_program(const std::string& name,
+                                        const std::optional<std::string>& path);
+
 // The number of the user that this process acts as.
 unsigned user_id();
 

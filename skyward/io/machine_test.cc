@@ -55,5 +55,13 @@ TEST(Machine, KnowsAProgramWhenItSeesOne) {
   EXPECT_FALSE(is_program("/no/such/program"));
 }
 
+TEST(Machine, FindsAProgramWhereTheVariableSays) {
+  EXPECT_EQ(find_program("sh", "/no/such/folder:/bin"), "/bin/sh");
+  EXPECT_EQ(find_program("sh", "/no/such/folder"), std::nullopt);
+  EXPECT_EQ(find_program("passwd", "/etc"), std::nullopt) << "a file that nobody may run";
+  EXPECT_EQ(find_program("/bin/sh", ""), "/bin/sh");
+  EXPECT_TRUE(find_program("sh", std::nullopt));
+}
+
 }  // namespace
 }  // namespace skyward::io

@@ -53,23 +53,6 @@ std::string minor_version(std::string_view version) {
   return std::string(version.substr(0, second));
 }
 
-std::optional<std::string> find_program(
-    const std::string& name,
-    const std::function<std::optional<std::string>(const char*)>& variable) {
-  if (name.contains('/')) {
-    if (io::is_program(name)) return name;
-    return std::nullopt;
-  }
-  const std::string path = variable("PATH").value_or("/usr/bin:/bin");
-  for (std::size_t begin = 0; begin <= path.size();) {
-    const std::size_t end = std::min(path.find(':', begin), path.size());
-    const std::string candidate = fmt::format("{}/{}", path.substr(begin, end - begin), name);
-    if (io::is_program(candidate)) return candidate;
-    begin = end + 1;
-  }
-  return std::nullopt;
-}
-
 std::string lookup(const std::map<std::string, std::string>& map, const std::string& key) {
   const auto found = map.find(key);
   return found == map.end() ? std::string() : found->second;
@@ -174,7 +157,7 @@ Status LocalProvider::check(const PoolSpec& spec) {
     const EnvironmentRequest request = environment_request(spec);
     std::error_code error;
     if (!fs::exists(environment_marker(request), error) &&
-        !find_program(request.uv, surroundings_.variable)) {
+        !io::find_program(request.uv, surroundings_.variable("PATH"))) {
       return fail(ErrorKind::invalid,
                   fmt::format("the image's packages are installed with uv, and there is no program "
                               "'{}'",
@@ -236,7 +219,7 @@ Status LocalProvider::check_machine(const PoolSpec& spec) const {
 Result<std::vector<int>> LocalProvider::devices_for(const PoolSpec& spec) const {
   if (!spec.accelerator) return std::vector<int>();
   std::vector<Device> devices;
-  if (const auto program = find_program("nvidia-smi", surroundings_.variable)) {
+  if (const auto program = io::find_program("nvidia-smi", surroundings_.variable("PATH"))) {
     io::SpawnOptions query;
     query.command = device_query(*program);
     const Result<io::CommandResult> answer = io::run_command(query, kLookupTimeout);
