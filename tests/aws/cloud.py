@@ -7,6 +7,7 @@ are checked by moto itself.
 """
 
 import contextlib
+import io
 import json
 import logging
 import os
@@ -99,6 +100,10 @@ class Cloud:
     requests: list[Request] = field(default_factory=list)
     faults: Faults = field(default_factory=Faults)
 
+    @property
+    def cache(self) -> Path:
+        return self.machines.directory / "cache"
+
     def counts(self) -> Counter[str]:
         return Counter(request.action for request in self.requests)
 
@@ -113,7 +118,7 @@ class Cloud:
             "HOME": str(home),
             "XDG_STATE_HOME": str(home / "state"),
             # What is for sale is asked for once; a test of that has a cache of its own.
-            "XDG_CACHE_HOME": str(self.machines.directory / "cache"),
+            "XDG_CACHE_HOME": str(self.cache),
         }
 
     def client(self, service: str, region: str = REGION) -> Any:
@@ -216,9 +221,6 @@ class Front:
         self.lock = threading.Lock()
 
     def __call__(self, environ: dict[str, Any], start: Start) -> Any:
-        if environ["PATH_INFO"].startswith("/checkip"):
-            start("200 OK", [("Content-Type", "text/plain")])
-            return [environ["REMOTE_ADDR"].encode() + b"\n"]
         request = self.read(environ)
         cloud = self.cloud
         if cloud is None:
@@ -230,19 +232,26 @@ class Front:
             refused = faults.refuse(request)
             if refused is not None:
                 return self.refuse(*refused, start)
-            if request.service == "pricing":
-                start("200 OK", [("Content-Type", "application/x-amz-json-1.1")])
-                return [json.dumps(price_list(request.parameters)).encode()]
             if not faults.lose_reply(request):
-                reply = list(self.moto(environ, start))
-                if request.action == "DescribeSpotPriceHistory":
-                    reply = [with_spot_prices(b"".join(reply))]
+                reply = self.answer(request, environ, start)
                 faults.after(request)
                 return reply
-            list(self.moto(environ, lambda status, headers, *rest: None))
+            self.answer(request, environ, lambda status, headers, *rest: None)
             faults.after(request)
         start("502 Bad Gateway", [("Content-Type", "text/plain")])
         return [b""]
+
+    def answer(self, request: Request, environ: dict[str, Any], start: Any) -> list[bytes]:
+        if request.service == "checkip":
+            start("200 OK", [("Content-Type", "text/plain")])
+            return [environ["REMOTE_ADDR"].encode() + b"\n"]
+        if request.service == "pricing":
+            start("200 OK", [("Content-Type", "application/x-amz-json-1.1")])
+            return [json.dumps(price_list(request.parameters)).encode()]
+        reply = list(self.moto(environ, start))
+        if request.action == "DescribeSpotPriceHistory":
+            reply = [with_spot_prices(b"".join(reply))]
+        return reply
 
     @staticmethod
     def refuse(code: str, status: int, start: Start) -> list[bytes]:
@@ -263,8 +272,8 @@ class Front:
 
     @staticmethod
     def read_parameters(environ: dict[str, Any]) -> Request:
-        import io
-
+        if environ["PATH_INFO"].startswith("/checkip"):
+            return Request("checkip", "CheckIp", {})
         body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
         environ["wsgi.input"] = io.BytesIO(body)
         target = environ.get("HTTP_X_AMZ_TARGET", "")
@@ -359,10 +368,10 @@ def make_user(url: str, allowed: list[str], name: str = "skyward-test") -> dict[
 
 
 @contextlib.contextmanager
-def clouds(directory: Path) -> Iterator[Cloud]:
+def clouds(directory: Path, network: int = 64) -> Iterator[Cloud]:
     logging.getLogger("werkzeug").setLevel(logging.ERROR)  # not a line for each request
     front = Front()
-    machines = Machines(directory)
+    machines = Machines(directory, network)
     with serve(front, "127.0.0.1") as url:
         keys = make_user(url, ALLOWED)
         publish_images()

@@ -35,8 +35,10 @@ def read_user_data(text: str) -> dict[str, Any]:
 
 
 class Machines:
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, network: int = 64) -> None:
+        """`network`: machines have addresses of 127.`network`.0.0/16."""
         self.directory = directory
+        self.network = network
         self.sshds: dict[str, subprocess.Popen[bytes]] = {}
         self.addresses: dict[str, str] = {}
         self.count = 0
@@ -47,7 +49,7 @@ class Machines:
         if not self.running or why_not() is not None:
             return
         self.count += 1
-        address = f"127.64.{self.count // 250}.{self.count % 250 + 1}"
+        address = f"127.{self.network}.{self.count // 250}.{self.count % 250 + 1}"
         for interface in instance.nics.values():
             interface.public_ip = address
             interface.private_ip_address = address
