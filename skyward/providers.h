@@ -44,7 +44,9 @@ struct Command {
 
 struct AWS {
   std::string region = "us-east-1";
-  bool use_ssm = false;  // reach machines through Session Manager instead of port 22
+  // Reach machines through Session Manager instead of port 22. Needs the AWS CLI with its plugin on
+  // this computer, and instance_profile_arn.
+  bool use_ssm = false;
   std::optional<std::string> ami{};
   std::string ubuntu_version = "24.04";
   std::optional<std::string> subnet_id{};

@@ -56,7 +56,8 @@ class AWS(_Cloud):
 
     region: str = "us-east-1"
     use_ssm: bool = False
-    """Reach machines through Session Manager instead of port 22."""
+    """Reach machines through Session Manager instead of port 22. Needs the AWS CLI with its
+    plugin on this computer, and `instance_profile_arn`."""
     ami: str | None = None
     """Machine image; None: the newest that fits."""
     ubuntu_version: str = "24.04"

@@ -165,14 +165,6 @@ def test_a_refusal_leaves_nothing(
     assert skyward(real, tmp_path, "pool", "list", "--json").out == ""
 
 
-def test_session_manager_is_refused_before_anything_is_bought(real: Cloud, tmp_path: Path) -> None:
-    told = failing(real, tmp_path, 'machine="m5.large", provider={"use_ssm": True}')
-    assert not told.facts["opened"]
-    assert "Session Manager is not supported" in told.facts["text"], told.facts["text"]
-    assert "leave it out" in told.facts["text"]
-    assert real.counts()["RunInstances"] == real.counts()["CreateSecurityGroup"] == 0
-
-
 def test_without_capacity_the_next_zone_is_asked(real: Cloud, tmp_path: Path) -> None:
     asked: list[str] = []
 

@@ -17,13 +17,13 @@
 #include "skyward/provider/aws/fleet.h"
 #include "skyward/provider/aws/groups.h"
 #include "skyward/provider/aws/images.h"
+#include "skyward/provider/aws/login.h"
 #include "skyward/provider/aws/market.h"
 #include "skyward/provider/aws/network.h"
 #include "skyward/provider/aws/tags.h"
 #include "skyward/provider/aws/user_data.h"
 #include "skyward/provider/open_pools.h"
 #include "skyward/provider/remote_image.h"
-#include "skyward/provider/ssh/command.h"
 #include "skyward/spec/shortage.h"
 
 namespace skyward::provider {
@@ -103,7 +103,8 @@ class AwsProvider final : public Provider {
     std::string pinned_zone{};  // where its machines stand already
     std::string group{};
     Mark mark{};
-    std::string login_key{};  // public
+    std::string login_key{};       // public
+    std::string session_region{};  // use_ssm: where its sessions are held
     PoolDirectory directory{};
     int launches = 0;
     std::map<std::string, std::string> known_hosts{};  // instance → file
@@ -122,7 +123,7 @@ class AwsProvider final : public Provider {
                    const std::string& vpc, Time deadline);
   Result<LaunchOrder> order_of(Plan& plan, const std::string& pool, int count, int first_node,
                                std::string& known_hosts);
-  SshOptions ssh_options(const Plan& plan, const std::string& id) const;
+  Login login_of(const Plan& plan, const std::string& id) const;
   Client& client_in(const std::string& region);
 
   const World world_;
@@ -161,9 +162,8 @@ Status AwsProvider::check(const PoolSpec& spec) {
                 "leave architecture out, or open the pool from a machine of that kind");
   }
   if (setting_of(spec_, "use_ssm") == "true") {
-    return fail(ErrorKind::unsupported,
-                "use_ssm=True: reaching machines through Session Manager is not supported yet",
-                "leave it out: machines are reached by SSH, from this computer's address alone");
+    const Status able = check_session_manager(world_, setting_of(spec_, "instance_profile_arn"));
+    if (!able) return able;
   }
   if (spec.accelerator && spec.machine.empty() && !is_nvidia(spec.accelerator->name) &&
       (is_trainium(spec.accelerator->name) || spec.accelerator->name.starts_with("Inferentia")) &&
@@ -331,12 +331,16 @@ Status AwsProvider::buy_group(Client& client, Ledger& ledger, const Cluster& clu
                               const std::string& vpc, Time deadline) {
   plan.group = setting_of(spec_, "security_group_id");
   if (!plan.group.empty()) return {};
-  const auto caller = caller_address(client, deadline);
-  if (!caller) return fail(caller);
+  std::optional<std::string> caller;
+  if (plan.session_region.empty()) {
+    const auto address = caller_address(client, deadline);
+    if (!address) return fail(address);
+    caller = *address;
+  }
   const auto group = make_group(client, ledger, cluster.id, vpc, to_tags(plan.mark), deadline);
   if (!group) return fail(group);
   plan.group = *group;
-  return admit_caller(client, plan.group, *caller, deadline);
+  return make_rules(client, plan.group, caller, deadline);
 }
 
 // A region without machines is left out from now on; once one is, so is a region that stands in for
@@ -378,6 +382,7 @@ Result<Cluster> AwsProvider::prepare_in(const PoolSpec& spec, const Offer& offer
                                  : from_seconds(own.empty() ? 300 : std::stod(own))) +
       kBootGrace;
   Plan plan{.spec = spec, .image = *std::move(image), .boot = *std::move(boot)};
+  if (setting_of(spec_, "use_ssm") == "true") plan.session_region = client.region();
   plan.places = *std::move(places);
   plan.mark = {.pool = cluster.id,
                .owner = caller->owner,
@@ -563,17 +568,13 @@ Status AwsProvider::teardown(const Cluster& cluster, Time deadline) {
 
 // ---- The way to them
 
-SshOptions AwsProvider::ssh_options(const Plan& plan, const std::string& id) const {
-  SshOptions options{.identity_file = plan.directory.path + "/login"};
+Login AwsProvider::login_of(const Plan& plan, const std::string& id) const {
   const auto known = plan.known_hosts.find(id);
   SKYWARD_CHECK(known != plan.known_hosts.end(), "{} was not launched here", id);
-  options.known_hosts_file = known->second;
-  options.pinned = true;
-  return options;
-}
-
-SshTarget target_of(const Instance& instance, const std::string& user) {
-  return {.host = instance.public_ip.value_or(instance.private_ip), .user = user, .port = 0};
+  return {.user = plan.boot.user,
+          .identity_file = plan.directory.path + "/login",
+          .known_hosts_file = known->second,
+          .session_region = plan.session_region};
 }
 
 Connection AwsProvider::connection(const Cluster& cluster, const Instance& instance) {
@@ -581,13 +582,13 @@ Connection AwsProvider::connection(const Cluster& cluster, const Instance& insta
   const auto plan = plans_.find(cluster.id);
   SKYWARD_CHECK(plan != plans_.end(), "{} was not prepared here", cluster.id);
   // While a machine boots, it refuses connections and keys: all of that is tried again.
-  return {.command = ssh_command(target_of(instance, plan->second.boot.user),
-                                 ssh_options(plan->second, instance.id)),
+  const Login login = login_of(plan->second, instance.id);
+  return {.command = login_command(login, instance),
           .environment = {{"SSH_ASKPASS_REQUIRE", "never"}},
           .shell = true,
           .agent = plan->second.spec.agent_path,
           .uploads = plan->second.image.uploads,
-          .permanent_errors = {"Bad configuration option", "Bad owner or permissions on"}};
+          .permanent_errors = permanent_login_errors(login)};
 }
 
 Bootstrap AwsProvider::bootstrap(const Cluster& cluster, const Instance&) {
@@ -605,14 +606,7 @@ Error AwsProvider::explain(const Instance& instance, Error error) {
   const std::scoped_lock lock(mutex_);
   for (const auto& [id, plan] : plans_) {
     if (!plan.known_hosts.contains(instance.id)) continue;
-    Error told = explain_ssh_error(target_of(instance, plan.boot.user),
-                                   ssh_options(plan, instance.id), std::move(error));
-    if (told.message.contains("does not answer")) {
-      told.hint +=
-          "; the pool's security group admits this computer by the address that it had when the "
-          "pool opened";
-    }
-    return told;
+    return explain_login_error(login_of(plan, instance.id), instance, std::move(error));
   }
   return error;
 }

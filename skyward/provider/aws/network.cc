@@ -79,10 +79,11 @@ Result<std::string> caller_address(Client& client, Time deadline) {
   }
 }
 
-Status admit_caller(Client& client, const std::string& group, const std::string& caller,
-                    Time deadline) {
+Status make_rules(Client& client, const std::string& group,
+                  const std::optional<std::string>& caller, Time deadline) {
   Ec2Api api(client);
-  auto done = api.admit(group, caller, kSshPort, deadline);
+  ApiResult<void> done;
+  if (caller) done = api.admit(group, *caller, kSshPort, deadline);
   if (done || done.error().code == "InvalidPermission.Duplicate") {
     done = api.admit_group(group, deadline);
   }

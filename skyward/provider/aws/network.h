@@ -3,6 +3,7 @@
 // Where a pool's machines stand: the network, the zones with their subnets, and the group that
 // decides who may reach them.
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,8 +18,9 @@ Result<std::vector<Subnet>> find_subnets(Client& client, const std::string& give
 // The address of this machine as Amazon sees it, as "203.0.113.5/32". Nobody else is let in.
 Result<std::string> caller_address(Client& client, Time deadline);
 
-// Makes the rules of a new group: SSH from `caller`, everything among its own members.
-Status admit_caller(Client& client, const std::string& group, const std::string& caller,
-                    Time deadline);
+// Makes the rules of a new group: SSH from `caller`, where there is one; everything among its own
+// members.
+Status make_rules(Client& client, const std::string& group,
+                  const std::optional<std::string>& caller, Time deadline);
 
 }  // namespace skyward::provider::aws

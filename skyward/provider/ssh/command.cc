@@ -206,7 +206,9 @@ Result<SshTarget> parse_ssh_target(std::string_view text) {
 
 std::vector<std::string> ssh_command(const SshTarget& target, const SshOptions& options) {
   std::vector<std::string> words = options_of(target, options);
-  if (!options.jumps.empty()) {
+  if (!options.proxy_command.empty()) {
+    option(words, "ProxyCommand=" + options.proxy_command);
+  } else if (!options.jumps.empty()) {
     option(words, "ProxyCommand=" + proxy_command(options.jumps, options));
   }
   words.insert(words.end(), {"-T", "--", target.host});

@@ -36,6 +36,9 @@ Result<SshTarget> parse_ssh_target(std::string_view text);
 struct SshOptions {
   std::string identity_file{};     // only this key; empty: the user's keys and agent
   std::vector<SshTarget> jumps{};  // by way of these, in order
+  // Carries the connection in the place of TCP and jumps; for a shell, in which ssh replaces %h and
+  // %p by host and port.
+  std::string proxy_command{};
   std::string known_hosts_file{};  // only these host keys count; empty: the user's files
   bool pinned = false;  // that file names the machines as the targets do: host or host:port
   std::string configuration_file{};  // instead of ~/.ssh/config

@@ -1,0 +1,120 @@
+#include "skyward/provider/aws/login.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <utility>
+
+#include "skyward/io/machine.h"
+#include "skyward/provider/ssh/command.h"
+#include "skyward/spec/image.h"
+
+namespace skyward::provider::aws {
+
+namespace {
+
+// What `aws ssm start-session` says, and what it means.
+struct SessionError {
+  const char* words;
+  bool permanent;
+  ErrorKind kind;
+  const char* meaning;
+  const char* hint;
+};
+
+constexpr SessionError kSessionErrors[] = {
+    {"TargetNotConnected", false, ErrorKind::unreachable, "it has not reported to Session Manager",
+     "the role of instance_profile_arn= needs the policy AmazonSSMManagedInstanceCore, the image "
+     "Amazon's SSM agent (Ubuntu's and Amazon's own have it), and the subnet a way to Amazon's "
+     "services"},
+    {"AccessDenied", true, ErrorKind::denied, "these credentials may not open a session there",
+     "allow them ssm:StartSession on the pool's machines and on the document AWS-StartSSHSession"},
+    {"ExpiredToken", true, ErrorKind::denied, "the credentials are no longer valid",
+     "renew the credentials, for example with 'aws sso login'"},
+    {"Unable to locate credentials", true, ErrorKind::denied, "the AWS CLI finds no credentials",
+     "'skyward providers check aws' tells which ones Skyward uses; the AWS CLI may be too old to "
+     "know their source"},
+    {"SessionManagerPlugin is not found", true, ErrorKind::unsupported,
+     "the AWS CLI does not find its Session Manager plugin",
+     "install session-manager-plugin where PATH leads"},
+};
+
+SshTarget target_of(const Login& login, const Instance& instance) {
+  // Session Manager knows machines by their ids.
+  return {.host = login.session_region.empty() ? instance.public_ip.value_or(instance.private_ip)
+                                               : instance.id,
+          .user = login.user,
+          .port = 0};
+}
+
+SshOptions options_of(const Login& login) {
+  SshOptions options{.identity_file = login.identity_file,
+                     .known_hosts_file = login.known_hosts_file,
+                     .pinned = true};
+  if (!login.session_region.empty()) {
+    options.proxy_command = fmt::format(
+        "aws ssm start-session --target %h --document-name AWS-StartSSHSession "
+        "--parameters portNumber=%p --region {}",
+        shell_quote(login.session_region));
+  }
+  return options;
+}
+
+}  // namespace
+
+Status check_session_manager(const World& world, const std::string& instance_profile) {
+  std::vector<std::string> missing;
+  for (const char* program : {"aws", "session-manager-plugin"}) {
+    if (!io::find_program(program, world.variable("PATH"))) missing.emplace_back(program);
+  }
+  if (!missing.empty()) {
+    return fail(ErrorKind::unsupported,
+                fmt::format("use_ssm=True needs the program{} {} on this computer, not found on "
+                            "PATH",
+                            missing.size() == 1 ? "" : "s", fmt::join(missing, " and ")),
+                "install the AWS CLI and its Session Manager plugin, or leave use_ssm out: then "
+                "machines are reached by SSH, from this computer's address alone");
+  }
+  if (instance_profile.empty()) {
+    return fail(ErrorKind::invalid,
+                "use_ssm=True: only machines with a role can speak to Session Manager, and these "
+                "would have none",
+                "give instance_profile_arn= of a profile whose role has the policy "
+                "AmazonSSMManagedInstanceCore");
+  }
+  return {};
+}
+
+std::vector<std::string> login_command(const Login& login, const Instance& instance) {
+  return ssh_command(target_of(login, instance), options_of(login));
+}
+
+std::vector<std::string> permanent_login_errors(const Login& login) {
+  std::vector<std::string> words = {"Bad configuration option", "Bad owner or permissions on"};
+  if (login.session_region.empty()) return words;
+  for (const SessionError& known : kSessionErrors) {
+    if (known.permanent) words.emplace_back(known.words);
+  }
+  return words;
+}
+
+Error explain_login_error(const Login& login, const Instance& instance, Error error) {
+  for (const SessionError& known : kSessionErrors) {
+    if (login.session_region.empty() || !error.message.contains(known.words)) continue;
+    const std::size_t end = error.message.find_last_not_of(" \r\n");
+    return {.kind = known.kind,
+            .message =
+                fmt::format("{} in {} cannot be reached: {} ({})", instance.id,
+                            login.session_region, known.meaning, error.message.substr(0, end + 1)),
+            .hint = known.hint};
+  }
+  Error told = explain_ssh_error(target_of(login, instance), options_of(login), std::move(error));
+  if (told.message.contains("does not answer")) {
+    told.hint +=
+        "; the pool's security group admits this computer by the address that it had when the "
+        "pool opened";
+  }
+  return told;
+}
+
+}  // namespace skyward::provider::aws
