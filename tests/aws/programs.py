@@ -52,17 +52,17 @@ class Told:
         return facts
 
 
-def skyward(cloud: Cloud, home: Path, *arguments: str, env: dict[str, str] | None = None) -> Told:
-    """Runs the command line tool."""
-    done = subprocess.run(
-        [*cloud.place.prefix, SKYWARD, *arguments],
+def start(
+    cloud: Cloud, home: Path, command: list[str], env: dict[str, str] | None
+) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [*cloud.place.prefix, *command],
         env={**cloud.environment(home), **(env or {})},
-        capture_output=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=LIMIT_SECONDS,
-        check=False,
     )
-    return Told(done.stdout, done.stderr, done.returncode)
 
 
 def begin(
@@ -71,14 +71,19 @@ def begin(
     """Starts a driver."""
     script = home / "program.py"
     script.write_text(START + textwrap.dedent(program))
-    return subprocess.Popen(
-        [*cloud.place.prefix, PYTHON, str(script)],
-        env={**cloud.environment(home), **(env or {})},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    return start(cloud, home, [PYTHON, str(script)], env)
+
+
+def begin_skyward(
+    cloud: Cloud, home: Path, *arguments: str, env: dict[str, str] | None = None
+) -> "subprocess.Popen[str]":
+    """Starts the command line tool."""
+    return start(cloud, home, [SKYWARD, *arguments], env)
+
+
+def skyward(cloud: Cloud, home: Path, *arguments: str, env: dict[str, str] | None = None) -> Told:
+    """Runs the command line tool."""
+    return finish(begin_skyward(cloud, home, *arguments, env=env))
 
 
 def finish(driver: "subprocess.Popen[str]", heard: str = "") -> Told:
