@@ -20,14 +20,6 @@ constexpr std::size_t kMaxUnacknowledged = kMaxUnacknowledgedFrames / 4;
 // Kept while nobody is connected, before output has to wait.
 constexpr std::size_t kMaxKeptWithoutLine = 1024;
 
-Result<io::Cut> cut_frame(ByteView prefix) {
-  const auto sizes = wire::decode_prefix(prefix);
-  if (!sizes) return fail(sizes);
-  return io::Cut{.head_bytes = sizes->header_bytes,
-                 .body_bytes = sizes->body_bytes,
-                 .descriptors = sizes->descriptors};
-}
-
 std::vector<wire::Blob> received_blobs(std::vector<io::FileDescriptor> descriptors) {
   std::vector<wire::Blob> blobs;
   for (io::FileDescriptor& descriptor : descriptors) {
@@ -101,7 +93,7 @@ void Link::attach(io::FileDescriptor read, io::FileDescriptor write) {
   if (ended_) return;
   Line& line = *lines_.emplace_back(std::make_unique<Line>());
   line.channel = std::make_unique<io::Channel>(
-      loop_, std::move(read), std::move(write), wire::kFramePrefixBytes, cut_frame,
+      loop_, std::move(read), std::move(write), wire::kFramePrefixBytes, wire::decode_prefix,
       io::Channel::Handlers{
           .on_message = [this,
                          &line](io::Incoming incoming) { receive(line, std::move(incoming)); },

@@ -185,13 +185,9 @@ class FakeEngine {
     });
     ASSERT_TRUE(process) << process.error().message;
     process_ = std::move(*process);
-    const auto cut = [](ByteView prefix) -> Result<io::Cut> {
-      const auto sizes = wire::decode_prefix(prefix);
-      if (!sizes) return fail(sizes);
-      return io::Cut{sizes->header_bytes, sizes->body_bytes, sizes->descriptors};
-    };
     channel_ = std::make_unique<io::Channel>(
-        loop_, std::move(sockets->ours), io::FileDescriptor(), wire::kFramePrefixBytes, cut,
+        loop_, std::move(sockets->ours), io::FileDescriptor(), wire::kFramePrefixBytes,
+        wire::decode_prefix,
         io::Channel::Handlers{.on_message = [this](io::Incoming in) { receive(std::move(in)); },
                               .on_closed = [](const Error&) {}});
     write(wire::Hello{.protocol = protocol, .version = "test", .pool = "p", .descriptors = true},

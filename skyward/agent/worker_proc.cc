@@ -42,14 +42,14 @@ io::Outgoing encode(const wire::WorkerMessage& message) {
 // A message's length, kind, status and number of descriptors tell where it ends.
 constexpr std::size_t kCutBytes = wire::kWorkerPrefixBytes + 4;
 
-Result<io::Cut> cut_message(ByteView prefix) {
+Result<Cut> cut_message(ByteView prefix) {
   std::uint32_t length = 0;
   std::memcpy(&length, prefix.data(), sizeof length);
   if (length < 4 || length > kMaxFrameBodyBytes + kMaxFrameHeaderBytes)
     return fail(ErrorKind::invalid, fmt::format("it sent a message of {} bytes", length));
   const auto descriptors = wire::worker_descriptor_count(prefix.subspan(wire::kWorkerPrefixBytes));
   if (!descriptors) return fail(descriptors);
-  return io::Cut{.head_bytes = length - 4, .body_bytes = 0, .descriptors = *descriptors};
+  return Cut{.head_bytes = length - 4, .body_bytes = 0, .descriptors = *descriptors};
 }
 
 std::vector<wire::Blob> received_blobs(std::vector<io::FileDescriptor> descriptors) {

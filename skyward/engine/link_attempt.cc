@@ -21,14 +21,6 @@ constexpr Duration kExitGrace = 500ms;
 constexpr std::size_t kUploadPieceBytes = std::size_t{64} << 10;
 constexpr std::string_view kRefused = "onnection refused";
 
-Result<io::Cut> cut_frame(ByteView prefix) {
-  const auto sizes = wire::decode_prefix(prefix);
-  if (!sizes) return fail(sizes);
-  return io::Cut{.head_bytes = sizes->header_bytes,
-                 .body_bytes = sizes->body_bytes,
-                 .descriptors = sizes->descriptors};
-}
-
 std::string trimmed(std::string text) {
   while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
   return text;
@@ -121,7 +113,7 @@ Status Attempt::start(bool socket) {
 
 void Attempt::open_channel() {
   channel_ = std::make_unique<io::Channel>(
-      loop_, std::move(read_), std::move(write_), wire::kFramePrefixBytes, cut_frame,
+      loop_, std::move(read_), std::move(write_), wire::kFramePrefixBytes, wire::decode_prefix,
       io::Channel::Handlers{.on_message =
                                 [this](io::Incoming incoming) {
                                   if (!over_) events_.on_frame(std::move(incoming));

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "skyward/base/bytes.h"
+#include "skyward/base/cut.h"
 #include "skyward/base/error.h"
 #include "skyward/io/event_loop.h"
 #include "skyward/io/file_descriptor.h"
@@ -35,12 +36,8 @@ struct Incoming {
   std::vector<FileDescriptor> descriptors{};
 };
 
-// Tells from a message's first `prefix_bytes` bytes how long the rest is.
-struct Cut {
-  std::size_t head_bytes = 0;  // after the prefix; the Incoming's head holds prefix and head
-  std::size_t body_bytes = 0;  // read into memory of its own, kept by SharedBytes
-  std::size_t descriptors = 0;
-};
+// Tells from a message's first `prefix_bytes` bytes how long the rest is. The Incoming's head will
+// hold prefix and head; its body is read into memory of its own.
 using Cutter = std::function<Result<Cut>(ByteView prefix)>;
 
 class Channel {

@@ -103,11 +103,11 @@ EncodedFrame encode(const Message& message, Envelope envelope) {
   return frame;
 }
 
-Result<FramePrefix> decode_prefix(ByteView prefix) {
+Result<Cut> decode_prefix(ByteView prefix) {
   ByteReader reader(prefix);
   const ByteView magic = reader.take_bytes(kMagic.size());
-  FramePrefix sizes;
-  sizes.header_bytes = reader.take<std::uint32_t>();
+  Cut sizes;
+  sizes.head_bytes = reader.take<std::uint32_t>();
   sizes.body_bytes = reader.take<std::uint64_t>();
   sizes.descriptors = reader.take<std::uint32_t>();
   const auto reserved = reader.take<std::uint32_t>();
@@ -116,9 +116,9 @@ Result<FramePrefix> decode_prefix(ByteView prefix) {
     return malformed_frame("it does not start with SKY1; something else writes to the connection");
   }
   if (reserved != 0) return malformed_frame("it is of a later version");
-  if (sizes.header_bytes == 0 || sizes.header_bytes > kMaxFrameHeaderBytes) {
+  if (sizes.head_bytes == 0 || sizes.head_bytes > kMaxFrameHeaderBytes) {
     return malformed_frame(fmt::format("it announces a header of {} bytes; 1 to {} are allowed",
-                                       sizes.header_bytes, kMaxFrameHeaderBytes));
+                                       sizes.head_bytes, kMaxFrameHeaderBytes));
   }
   if (sizes.body_bytes > kMaxFrameBodyBytes) {
     return malformed_frame(fmt::format("it announces a body of {} bytes; at most {} are allowed",

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "skyward/base/bytes.h"
+#include "skyward/base/cut.h"
 #include "skyward/base/error.h"
 #include "skyward/wire/message.h"
 
@@ -54,16 +55,9 @@ Status check_limits(const Payload& arguments);
 // bug of the caller (CHECK). Any thread.
 EncodedFrame encode(const Message& message, Envelope envelope);
 
-// The sizes that a frame's first kFramePrefixBytes bytes announce.
-struct FramePrefix {
-  std::uint32_t header_bytes = 0;
-  std::uint64_t body_bytes = 0;
-  std::uint32_t descriptors = 0;
-};
-
-// Fails with `invalid` on a wrong magic or on sizes over the limits. `prefix` must hold
-// kFramePrefixBytes bytes.
-Result<FramePrefix> decode_prefix(ByteView prefix);
+// The sizes that a frame's first kFramePrefixBytes bytes announce: the header is its head. Fails
+// with `invalid` on fewer bytes, a wrong magic or sizes over the limits.
+Result<Cut> decode_prefix(ByteView prefix);
 
 struct DecodedFrame {
   Envelope envelope;

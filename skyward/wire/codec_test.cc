@@ -42,7 +42,7 @@ Result<DecodedFrame> open(const Arrived& arrived) {
   const ByteView head(arrived.head);
   const auto prefix = decode_prefix(head.first(std::min(head.size(), kFramePrefixBytes)));
   if (!prefix) return fail(prefix);
-  if (prefix->header_bytes != head.size() - kFramePrefixBytes ||
+  if (prefix->head_bytes != head.size() - kFramePrefixBytes ||
       prefix->body_bytes != arrived.body.size() || prefix->descriptors != arrived.blobs.size()) {
     return fail(ErrorKind::invalid, "not what the prefix announced");
   }
@@ -237,7 +237,7 @@ TEST(Codec, BoundsWhatAPrefixAnnounces) {
   constexpr auto kDescriptors = static_cast<std::uint32_t>(kMaxFrameDescriptors);
   const auto largest = decode_prefix(prefix(kMagic, kHeader, kMaxFrameBodyBytes, kDescriptors, 0));
   ASSERT_TRUE(largest);
-  EXPECT_EQ(largest->header_bytes, kHeader);
+  EXPECT_EQ(largest->head_bytes, kHeader);
   EXPECT_EQ(largest->body_bytes, kMaxFrameBodyBytes);
   EXPECT_EQ(largest->descriptors, kDescriptors);
 

@@ -35,10 +35,11 @@ void read_frame_bytes(ByteView bytes) {
   const auto prefix = decode_prefix(bytes.first(std::min(bytes.size(), kFramePrefixBytes)));
   if (!prefix) return;
   bytes = bytes.subspan(kFramePrefixBytes);
-  if (prefix->header_bytes > bytes.size()) return;
+  if (prefix->head_bytes > bytes.size()) return;
   // A copy of exactly its size, so that the sanitizer sees a read beyond it.
-  const Bytes header(bytes.begin(), bytes.begin() + prefix->header_bytes);
-  bytes = bytes.subspan(prefix->header_bytes);
+  const Bytes header(bytes.begin(),
+                     bytes.begin() + static_cast<std::ptrdiff_t>(prefix->head_bytes));
+  bytes = bytes.subspan(prefix->head_bytes);
   if (prefix->body_bytes > bytes.size()) return;
   const Bytes body(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(prefix->body_bytes));
   const auto first = decode(header, SharedBytes(body), received(prefix->descriptors));

@@ -1,0 +1,17 @@
+#pragma once
+
+// How the messages of a byte stream are told apart: each begins with a prefix of fixed size, which
+// says what follows. Who knows the prefix (the wire) makes a Cut of it; who reads the stream (io)
+// goes by that.
+
+#include <cstddef>
+
+namespace skyward {
+
+struct Cut {
+  std::size_t head_bytes = 0;   // directly after the prefix
+  std::size_t body_bytes = 0;   // after the head
+  std::size_t descriptors = 0;  // that come beside the bytes
+};
+
+}  // namespace skyward
