@@ -316,7 +316,8 @@ void Link::close(Line& line, std::string reason) {
   loop_.cancel_timer(line.timer);
   line.channel->close();
   if (current_ == &line) current_ = nullptr;
-  if (!outlives_) return end(std::move(reason));
+  // An engine that went before it had greeted will not look for this daemon, but start another.
+  if (!outlives_ || (!greeted_ && lines_.empty())) return end(std::move(reason));
   if (!reason.empty()) fmt::print(stderr, "skyward-agent: {}\n", reason);
 }
 

@@ -30,7 +30,8 @@ class Link {
     std::function<void()> on_heard;                        // any word of the engine has come
     std::function<void(const wire::FetchBlob&)> on_fetch;
     std::function<void()> on_blobs_changed;  // some have grown, or are gone
-    // Called once, but not of a daemon. `reason` is empty when the engine closed in order.
+    // Called once; of a daemon only when its engine has gone without a greeting. `reason` is empty
+    // when the engine closed in order.
     std::function<void(std::string reason)> on_closed;
   };
   // `outlives`: the end of a connection is not the end of the conversation.

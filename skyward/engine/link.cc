@@ -162,6 +162,7 @@ EntryFile Link::agent_file() const {
 EntryPlace Link::place() const { return {hello_.pool, hello_.node, life_}; }
 
 void Link::opened() {
+  heard_of_ = true;
   hello_.last_received = session_.last_received();
   attempt_->send(outgoing(wire::encode(hello_, session_.control())));
   attempt_->flush();
@@ -492,7 +493,7 @@ void Link::sweep() {
 // Later, so that the owner may destroy the link in the callback.
 void Link::schedule_gone() {
   if (attempt_ || !ending_.empty() || sweep_ || gone_told_) return;
-  if (connection_.shell && welcomed_ && farewell_.empty() && !std::exchange(swept_, true)) {
+  if (connection_.shell && heard_of_ && farewell_.empty() && !std::exchange(swept_, true)) {
     sweep();
     if (sweep_) return;
   }

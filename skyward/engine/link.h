@@ -99,6 +99,7 @@ class Link {
   std::vector<std::unique_ptr<Attempt>> ending_;  // until their processes are reaped
   std::unique_ptr<io::Process> sweep_;
   bool greeted_ = false;   // on the present attempt: frames flow
+  bool heard_of_ = false;  // an agent may have been greeted, and live on without us
   bool welcomed_ = false;  // ever
   bool over_ = false;      // lost or closed
   bool swept_ = false;
