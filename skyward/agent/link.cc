@@ -44,6 +44,9 @@ Result<wire::BlobInbox::Room> make_room(std::uint64_t size) {
   if (!memory) return fail(memory);
   wire::BlobInbox::Room room;
   room.bytes = {(*memory)->data(), (*memory)->size()};
+  room.write = [to = memory->get()](std::uint64_t offset, ByteView part) {
+    return to->write(offset, part);
+  };
   room.blob.descriptor = (*memory)->descriptor();
   room.blob.storage = *std::move(memory);
   return room;

@@ -66,6 +66,9 @@ Result<wire::BlobInbox::Room> make_room(std::uint64_t size) {
   using Stored = std::pair<std::shared_ptr<io::SharedMemory>, std::shared_ptr<ReceivedBlob>>;
   wire::BlobInbox::Room room;
   room.bytes = {(*memory)->data(), (*memory)->size()};
+  room.write = [to = memory->get()](std::uint64_t offset, ByteView part) {
+    return to->write(offset, part);
+  };
   auto received = std::make_shared<ReceivedBlob>(*std::move(descriptor));
   const auto stored = std::make_shared<Stored>(*std::move(memory), std::move(received));
   room.blob.descriptor = stored->second->descriptor();

@@ -33,6 +33,11 @@ std::unexpected<Error> no_memory(std::size_t size, int error) {
               "free memory, send less at once, or raise the limits of memory and open files");
 }
 
+std::unexpected<Error> does_not_fit(std::size_t bytes, std::size_t size) {
+  return fail(ErrorKind::invalid,
+              fmt::format("{} bytes do not fit into shared memory of {}", bytes, size));
+}
+
 }  // namespace
 
 SharedMemory::SharedMemory(FileDescriptor descriptor, std::byte* data, std::size_t size)
@@ -82,23 +87,23 @@ Result<std::shared_ptr<SharedMemory>> SharedMemory::map_private(FileDescriptor d
       new SharedMemory(std::move(descriptor), static_cast<std::byte*>(data), size));
 }
 
-Status SharedMemory::fill(ByteView from) {
-  if (from.size() > size_) {
-    return fail(ErrorKind::invalid,
-                fmt::format("{} bytes do not fit into shared memory of {}", from.size(), size_));
-  }
-  if (!std::exchange(untouched_, false)) {
-    copy_bytes(data_, from);
-    return {};
-  }
-  std::size_t done = 0;
-  while (done < from.size()) {
-    const ssize_t written = ::pwrite(descriptor_.get(), from.data() + done, from.size() - done,
-                                     static_cast<off_t>(done));
+Status SharedMemory::write(std::size_t offset, ByteView from) {
+  if (offset > size_ || from.size() > size_ - offset) return does_not_fit(from.size(), size_);
+  while (!from.empty()) {
+    const ssize_t written =
+        ::pwrite(descriptor_.get(), from.data(), from.size(), static_cast<off_t>(offset));
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) return no_memory(from.size(), written < 0 ? errno : ENOSPC);
-    done += static_cast<std::size_t>(written);
+    from = from.subspan(static_cast<std::size_t>(written));
+    offset += static_cast<std::size_t>(written);
   }
+  return {};
+}
+
+Status SharedMemory::fill(ByteView from) {
+  if (from.size() > size_) return does_not_fit(from.size(), size_);
+  if (std::exchange(untouched_, false)) return write(0, from);
+  copy_bytes(data_, from);
   return {};
 }
 

@@ -29,9 +29,11 @@ class SharedMemory {
   SharedMemory(const SharedMemory&) = delete;
   SharedMemory& operator=(const SharedMemory&) = delete;
 
-  // Puts the bytes at the start. Memory that nobody has written yet is filled by the kernel, which
-  // neither clears nor faults its pages in: twice as fast as writing to it. Fails with `exhausted`.
-  // One caller at a time.
+  // Puts the bytes at `offset` by way of the kernel, which neither clears nor faults in the pages
+  // that it fills: into memory that nobody has written yet, twice as fast as writing to data().
+  // Fails with `exhausted`.
+  Status write(std::size_t offset, ByteView from);
+  // Puts the bytes at the start, the quickest way. Fails with `exhausted`. One caller at a time.
   Status fill(ByteView from);
 
   // nullptr when the size is 0.

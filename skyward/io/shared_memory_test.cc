@@ -56,6 +56,22 @@ TEST(SharedMemory, FillsFreshAndUsedMemoryAlike) {
   EXPECT_EQ(too_much.error().kind, ErrorKind::invalid);
 }
 
+TEST(SharedMemory, IsWrittenInPartsOfAnySize) {
+  const Bytes bytes = pattern(kMiB + 5);
+  const auto memory = SharedMemory::create(bytes.size()).value();
+  for (std::size_t done = 0; done < bytes.size();) {
+    const ByteView part = ByteView(bytes).subspan(done);
+    const std::size_t size = std::min(part.size(), std::size_t{10'007});
+    ASSERT_TRUE(memory->write(done, part.first(size)));
+    done += size;
+    ASSERT_EQ(std::memcmp(memory->data(), bytes.data(), done), 0) << done;
+  }
+  for (const std::size_t offset : {bytes.size(), bytes.size() + 1, SIZE_MAX}) {
+    EXPECT_EQ(memory->write(offset, ByteView(bytes).first(1)).error().kind, ErrorKind::invalid);
+  }
+  EXPECT_TRUE(memory->write(bytes.size(), {}));
+}
+
 TEST(SharedMemory, SizeZeroMeansTheWholeFile) {
   const auto sent = SharedMemory::create(12'345).value();
   EXPECT_EQ(SharedMemory::map_private(copy_of(sent->descriptor()), 0).value()->size(), 12'345U);

@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -16,7 +17,9 @@ namespace skyward::io {
 namespace {
 
 constexpr std::size_t kMinSecretBytes = 32;
-constexpr std::size_t kReadBytes = std::size_t{64} << 10;
+// OpenSSL's own buffer, and what on_bytes gets at once: many records, each of 16 KiB at most.
+constexpr std::size_t kReadAheadBytes = std::size_t{64} << 10;
+constexpr std::size_t kReadBytes = std::size_t{256} << 10;
 // Of one stream in one turn of the loop: others have their turn, too.
 constexpr std::size_t kTurnBytes = std::size_t{1} << 20;
 // TLS_AES_128_GCM_SHA256, as it is named on the wire.
@@ -121,7 +124,7 @@ Result<std::shared_ptr<const TlsKey>> TlsKey::make(std::string group, std::strin
   SSL_CTX_set_psk_find_session_callback(context, find_key<Impl>);
   SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
   SSL_CTX_set_read_ahead(context, 1);
-  SSL_CTX_set_default_read_buffer_len(context, kReadBytes);
+  SSL_CTX_set_default_read_buffer_len(context, kReadAheadBytes);
   return std::shared_ptr<const TlsKey>(new TlsKey(std::move(impl)));
 }
 
@@ -220,17 +223,26 @@ void TlsStream::Impl::shake_hands() {
 void TlsStream::Impl::read() {
   if (buffer.empty()) buffer.resize(kReadBytes);
   for (std::size_t taken = 0; taken < kTurnBytes;) {
-    ERR_clear_error();
-    std::size_t count = 0;
-    const int result = SSL_read_ex(ssl.get(), buffer.data(), buffer.size(), &count);
-    if (result != 1) {
+    std::size_t filled = 0;
+    bool more = true;
+    std::optional<Error> broken;
+    while (more && filled < buffer.size()) {
+      ERR_clear_error();
+      std::size_t count = 0;
+      const int result =
+          SSL_read_ex(ssl.get(), buffer.data() + filled, buffer.size() - filled, &count);
+      filled += count;
+      more = result == 1;
+      if (more) continue;
       const int why = SSL_get_error(ssl.get(), result);
-      if (why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE) return;
-      return fail_with(problem(why, "the connection broke"));
+      const bool waits = why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE;
+      if (!waits) broken = problem(why, "the connection broke");
     }
-    taken += count;
-    events.on_bytes(ByteView(buffer).first(count));
+    taken += filled;
+    if (filled > 0) events.on_bytes(ByteView(buffer).first(filled));
     if (closed) return;
+    if (broken) return fail_with(*std::move(broken));
+    if (!more) return;
   }
   // What OpenSSL has read ahead shows on no socket.
   loop.post([self = weak_from_this()] {

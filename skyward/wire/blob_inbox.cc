@@ -47,7 +47,13 @@ BlobInbox::Entry& BlobInbox::entry_of(BlobId blob, const ContentId& content, std
 }
 
 void BlobInbox::store(Entry& entry, ByteView bytes) {
-  if (!entry.failed) {
+  if (!entry.failed && entry.room.write) {
+    if (const Status written = entry.room.write(entry.received, bytes); !written) {
+      entry.room = {};
+      entry.failed = true;
+      entry.error = written.error();
+    }
+  } else if (!entry.failed) {
     std::memcpy(entry.room.bytes.data() + entry.received, bytes.data(), bytes.size());
   }
   entry.received += bytes.size();

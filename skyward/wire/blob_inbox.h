@@ -22,6 +22,8 @@ class BlobInbox {
   struct Room {
     std::span<std::byte> bytes;
     Blob blob;
+    // How parts get there, where it is not best to copy them to `bytes`. May fail with `exhausted`.
+    std::function<Status(std::uint64_t offset, ByteView part)> write{};
   };
   using Make = std::function<Result<Room>(std::uint64_t size)>;
   explicit BlobInbox(Make make) : make_(std::move(make)) {}
@@ -67,7 +69,7 @@ class BlobInbox {
     bool failed = false;
   };
   Entry& entry_of(BlobId blob, const ContentId& content, std::uint64_t size);
-  void store(Entry& entry, ByteView bytes);
+  static void store(Entry& entry, ByteView bytes);
   void erase(BlobId blob);
 
   Make make_;

@@ -273,6 +273,28 @@ TEST_F(OutboxTest, WithoutRoomTheReceiverKnowsWhy) {
   }
 }
 
+TEST_F(OutboxTest, MemoryThatEndsHalfWayIsToldToo) {
+  BlobInbox small([this](std::uint64_t size) -> Result<BlobInbox::Room> {
+    const auto write = [](std::uint64_t offset, ByteView) -> Status {
+      if (offset == 0) return {};
+      return fail(ErrorKind::exhausted, "no memory for more");
+    };
+    return BlobInbox::Room{.bytes = {}, .blob = theirs.make(0, size, '?'), .write = write};
+  });
+  push(call(1, {ours.make(5, kBig, 'x')}));
+  Status filled;
+  while (auto part = outbox.next_bulk()) {
+    if (const auto* chunk = std::get_if<BlobChunk>(&*part)) {
+      EXPECT_TRUE(small.take(*chunk)) << "the rest is passed over";
+    } else {
+      filled = small.fill_in(*part);
+    }
+  }
+  ASSERT_FALSE(filled);
+  EXPECT_EQ(filled.error().kind, ErrorKind::exhausted);
+  EXPECT_THAT(filled.error().message, HasSubstr("no memory for more"));
+}
+
 TEST_F(OutboxTest, PartsOutOfPlaceAreRefused) {
   const SharedBytes ten(std::string(10, 'x'));
   EXPECT_FALSE(inbox.take({BlobId{1}, 20, 5, ten}));
