@@ -15,6 +15,7 @@ import ctypes
 import functools
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -222,6 +223,12 @@ class Host:
     def bytes_received(self) -> int:
         """By its network card, since it was plugged in."""
         return self.bed.card_bytes(self.name, "rx")
+
+    def listening_ports(self) -> list[int]:
+        """What the host listens at beside its sshd."""
+        shown = self.run("cat /proc/net/tcp").stdout
+        ports = re.findall(r"^ *\d+: [0-9A-F]{8}:([0-9A-F]{4}) \S+ 0A ", shown, re.MULTILINE)
+        return [int(port, 16) for port in ports if int(port, 16) != 22]
 
     def new_key(self) -> None:
         """Gives the host another key, as an impostor at its address would have. While it is off."""

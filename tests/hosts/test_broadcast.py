@@ -5,7 +5,6 @@ encrypts and decrypts what it passes on, and sixteen hops of 1 Gbit/s are 4 GB/s
 cores do not do. What is measured here is how the parts follow each other, not the cores."""
 
 import os
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -143,13 +142,6 @@ def test_a_node_dies_half_way(bed: Bed, hosts: list[Host], tmp_path: Path) -> No
     nothing_is_left_on(hosts)
 
 
-def listening_ports(host: Host) -> list[int]:
-    """Of the agent: what the host listens at beside its sshd."""
-    shown = host.run("cat /proc/net/tcp").stdout
-    ports = re.findall(r"^ *\d+: [0-9A-F]{8}:([0-9A-F]{4}) \S+ 0A ", shown, re.MULTILINE)
-    return [int(port, 16) for port in ports if int(port, 16) != 22]
-
-
 STRANGER = """
 import socket, ssl, sys
 address, port = sys.argv[1], int(sys.argv[2])
@@ -190,7 +182,7 @@ def test_strangers_are_refused(bed: Bed, hosts: list[Host], tmp_path: Path) -> N
         if line == "GO\n":
             break
     assert agent_of(hosts[0])
-    ports = listening_ports(hosts[0])
+    ports = hosts[0].listening_ports()
     assert len(ports) == 1, ports
     script = tmp_path / "stranger.py"
     script.write_text(STRANGER)

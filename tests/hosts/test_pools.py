@@ -1,6 +1,8 @@
 """Pools over hosts that share nothing: calls, keys, users, jumps, modules, secrets, times."""
 
+import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -8,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from bed import HERE, Bed, Host, end_with_parent, until
-from driving import Told, drive, nothing_is_left_on
+from bed import DESK, HERE, Bed, Host, end_with_parent, until
+from driving import Told, begin, drive, finish, nothing_is_left_on
 
 HOSTS = 8
 
@@ -203,11 +205,113 @@ def test_secrets_are_nowhere_but_in_environments(
     )
     assert told.facts["seen"] == ["CANARY-one", []]
     nothing_is_left_on([host])
-    for root in (host.home / "root", host.home / "upper", bed.directory / "driver"):
-        for path in root.rglob("*"):
-            if path.is_file() and not path.is_symlink():
-                assert b"CANARY" not in path.read_bytes(), path
-    assert "CANARY" not in (host.home / "log").read_text()
+    assert files_with([b"CANARY"], bed, [host]) == []
+
+
+def files_with(secrets: list[bytes], bed: Bed, hosts: list[Host]) -> list[str]:
+    """The files of driver and running hosts that hold one of them: disks, memory disks, logs."""
+    roots = [bed.directory / "driver", bed.desk_home]
+    for host in hosts:
+        seen = Path(f"/proc/{host.first}/root")  # with all that is mounted there
+        roots += [host.home, seen / "run", seen / "dev/shm", seen / "tmp", seen / "var"]
+    return [
+        str(path)
+        for root in roots
+        for path in root.rglob("*")
+        if path.is_file() and not path.is_symlink() and has_one_of(secrets, path)
+    ]
+
+
+def processes_with(secrets: list[bytes]) -> list[str]:
+    """The command lines and environments of this machine, with its hosts, that hold one of them."""
+    places = [
+        entry / name
+        for entry in Path("/proc").iterdir()
+        if entry.name.isdigit()
+        for name in ("cmdline", "environ")
+    ]
+    return [str(place) for place in places if has_one_of(secrets, place)]
+
+
+def has_one_of(secrets: list[bytes], path: Path) -> bool:
+    try:
+        data = path.read_bytes()
+    except OSError:  # it has gone meanwhile
+        return False
+    return any(secret in data for secret in secrets)
+
+
+SPY = """#!/bin/sh
+# ssh, and a copy of all that goes into it.
+tee "$SPIED/$$" | {ssh} "$@"
+"""
+
+
+def test_the_pools_own_secret_is_only_in_memory(
+    bed: Bed, hosts: list[Host], tmp_path: Path
+) -> None:
+    """What the agents of a pool prove to each other goes to them inside ssh, and nowhere else."""
+    pair = hosts[5:7]
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "spied").mkdir()
+    (tmp_path / "bin/ssh").write_text(SPY.format(ssh=shutil.which("ssh")))
+    (tmp_path / "bin/ssh").chmod(0o755)
+    driver = begin(
+        bed,
+        """
+        with pool(2) as p:
+            sizes = sky.compute(len)(os.urandom(4 << 20)) @ p
+            print("GO", flush=True)
+            open("gate").read(1)
+        tell(sizes=sizes)
+        """,
+        pair,
+        tmp_path,
+        env={"PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "SPIED": str(tmp_path / "spied")},
+    )
+    opener = os.open(gate, os.O_RDWR)
+    try:
+        assert driver.stdout is not None
+        assert any(line == "GO\n" for line in driver.stdout), finish(driver).err
+        # In the frames a text stands behind its length and before a zero.
+        said = [
+            re.findall(rb"\x40\0\0\0([0-9a-f]{64})\0", spied.read_bytes())
+            for spied in (tmp_path / "spied").iterdir()
+        ]
+        first, second = (found for found in said if found)  # ssh is asked for its version, too
+        assert first == second and len(first) == 1
+        (secret,) = first
+        assert opens_the_door(secret, bed, pair[0])
+        forms = [secret, bytes.fromhex(secret.decode())]
+        assert processes_with(forms) == []
+        assert files_with(forms, bed, pair) == []
+        # What is there is found.
+        assert processes_with([b"connect\0--pool"])
+        assert files_with([pair[0].public_key.encode()], bed, pair)
+    finally:
+        os.write(opener, b"x")
+        told = finish(driver)
+        os.close(opener)
+    assert told.code == 0, told.err
+    assert told.facts["sizes"] == [4 << 20] * 2
+    assert secret.decode() not in told.out + told.err
+    nothing_is_left_on(pair)
+    assert files_with(forms, bed, pair) == []
+
+
+def opens_the_door(secret: bytes, bed: Bed, host: Host) -> bool:
+    """An agent takes whoever knows it: this is the secret."""
+    (line,) = {line for line in host.processes().values() if " connect --pool " in line}
+    words = line.split()
+    answer = bed.in_namespace(
+        DESK,
+        *("sh", "-c", 'openssl s_client "$@" </dev/null 2>&1 || true', "sh"),
+        *("-connect", f"{host.address}:{host.listening_ports()[0]}", "-tls1_3"),
+        *("-psk_identity", words[words.index("--pool") + 1], "-psk", secret.hex()),
+    )
+    return "Reused, TLSv1.3" in answer
 
 
 def test_a_package_that_is_not_there_names_step_command_and_node(
