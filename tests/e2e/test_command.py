@@ -13,6 +13,7 @@ import threading
 import time
 from collections import Counter
 from concurrent.futures import wait
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -36,20 +37,27 @@ def pool_of(nodes, spare=0, **options):
     return sky.ComputePool(provider=provider, nodes=nodes, **options)
 
 
+def command_lines():
+    """(pid, words) of all that runs here."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with suppress(OSError):
+                found.append((int(entry.name), (entry / "cmdline").read_bytes().split(b"\0")))
+    return found
+
+
 def agents(parent):
     """(pid, parent) of the agent's processes below this pool's program: relays have it as parent,
     daemons have the machine's first process."""
     found = []
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
+    for pid, words in command_lines():
+        if b"connect" not in words or b"--pool" not in words:
             continue
-        try:
-            words = (entry / "cmdline").read_bytes().split(b"\0")
-            fields = (entry / "stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if b"connect" in words and b"--pool" in words and fields[0] != "Z":
-            found.append((int(entry.name), int(fields[1]), words[words.index(b"--pool") + 1]))
+        with suppress(OSError):
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            if fields[0] != "Z":
+                found.append((pid, int(fields[1]), words[words.index(b"--pool") + 1]))
     own = {pool for _, above, pool in found if above == parent}
     return [(pid, above) for pid, above, pool in found if pool in own]
 
@@ -286,6 +294,39 @@ def test_a_killed_driver_leaves_nothing_after_its_lease(tmp_path):
     wait_for(lambda: all(is_gone(pid) for pid in family), "the agents end", 20)
     assert time.monotonic() - began > 1.5
     assert not any(node.exists() for node in nodes), "and take their directories along"
+
+
+MUTE = """
+import sys
+import skyward as sky
+
+way = ["sh", "-c", 'sh -c "$0" >/dev/null']  # what the node says is lost
+with sky.ComputePool(provider=sky.Command(commands=[way], python=sys.executable), display="quiet"):
+    pass
+"""
+
+
+def test_an_agent_that_nobody_greeted_ends_with_its_connection(tmp_path):
+    """The pool is given up after the agent's start and before its first word."""
+    with pool_of(1) as pool:
+        assert square(2) >> pool == 4  # the agent is stored
+    script = tmp_path / "driver.py"
+    script.write_text(MUTE)
+
+    def started():
+        place = str(tmp_path / "cache").encode()
+        return [
+            pid
+            for pid, words in command_lines()
+            if words[0].startswith(place) and b"connect" in words
+        ]
+
+    driver = subprocess.Popen([sys.executable, str(script)], stderr=subprocess.PIPE, text=True)
+    wait_for(lambda: len(started()) == 2, "a relay and a daemon")
+    mine = started()
+    driver.send_signal(signal.SIGINT)
+    assert "KeyboardInterrupt" in driver.communicate(timeout=DEADLINE)[1]
+    wait_for(lambda: all(is_gone(pid) for pid in mine), "the agent ends", 10)
 
 
 def test_an_unreachable_node_is_told_in_the_commands_words():
