@@ -1,6 +1,7 @@
 """500 tasks run while something breaks. After each fault: every result is right or clearly failed,
 none is delivered twice, nothing hangs, and nothing is left on any host."""
 
+import json
 import os
 import shutil
 import signal
@@ -17,6 +18,7 @@ from driving import Told, agent_of, begin, finish, nothing_is_left_on
 
 TASKS = 500
 NODES = 4
+ITEMS = 150  # of each stream; there is one for each node
 LEASE_SECONDS = 8
 
 PROGRAM = f"""
@@ -29,16 +31,35 @@ def work(i):
     time.sleep(0.03)  # on a worker
     return i * i
 
+@sky.compute
+def count():
+    for number in range({ITEMS}):
+        time.sleep(0.01)  # on a worker
+        yield number
+
+def read(numbers, seen, ends):
+    try:
+        seen.extend(numbers)
+        ends.append("whole")
+    except sky.SkywardError as error:
+        ends.append(type(error).__name__ + ": " + str(error))
+
 answered = collections.Counter()
 lost = []
 def note(event):
     if isinstance(event, sky.Error) and " was lost: " in event.message:
         lost.append(int(event.message.split()[1]))
 began = time.monotonic()
-with pool({NODES}, concurrency=2, lease={LEASE_SECONDS}, on_event=note) as p:
+workers = json.loads(os.environ.get("WORKERS", "{{}}"))
+with pool({NODES}, concurrency=2, lease={LEASE_SECONDS}, env=workers, on_event=note) as p:
     work(-1) @ p
     tell(ready=time.monotonic() - began)
     began = time.monotonic()
+    streams = [count() >> p for _ in range({NODES})]
+    items, ends = [[] for _ in streams], [[] for _ in streams]
+    readers = [threading.Thread(target=read, args=each) for each in zip(streams, items, ends)]
+    for reader in readers:
+        reader.start()
     futures = []
     for i in range({TASKS}):
         future = p.submit(work(i))
@@ -52,6 +73,9 @@ with pool({NODES}, concurrency=2, lease={LEASE_SECONDS}, on_event=note) as p:
             good, wrong = good + (result == i * i), wrong + (result != i * i)
         except Exception as error:
             failed[type(error).__name__ + ": " + str(error)[:200]] += 1
+    for reader in readers:
+        reader.join(60)
+    tell(items=items, ends=[end for each in ends for end in each])
     tell(good=good, wrong=wrong, failed=dict(failed), seconds=time.monotonic() - began,
          answered=len(answered), most=max(answered.values()))
     began = time.monotonic()
@@ -75,7 +99,7 @@ def whole_hosts(hosts: list[Host]) -> Iterator[None]:
         host.heal()
         if not host.first:
             host.start()
-    nothing_is_left_on(hosts, seconds=2 * LEASE_SECONDS + 20)
+    nothing_is_left_on(hosts, seconds=LEASE_SECONDS + 10)
 
 
 def run_while(
@@ -85,17 +109,9 @@ def run_while(
     fault: Callable[[], Any],
     env: Mapping[str, str] | None = None,
 ) -> Told:
-    """The program, with the fault as soon as tasks run."""
+    """The program, with the fault while tasks run."""
     driver = begin(bed, PROGRAM, hosts, folder, env=env)
-    assert driver.stdout is not None
-    seen = []
-    for line in driver.stdout:
-        seen.append(line)
-        if line == "GO\n":
-            break
-    else:
-        told = finish(driver)
-        raise AssertionError(f"no pool: {''.join(seen)}\n{told.err}")
+    wait_for_tasks(driver, hosts)
     fault()
     told = finish(driver)
     assert told.code == 0, told.err
@@ -104,21 +120,43 @@ def run_while(
     assert facts["wrong"] == 0
     assert facts["answered"] == TASKS and facts["most"] == 1, "each was answered once"
     assert facts["good"] + sum(facts["failed"].values()) == TASKS
+    assert len(facts["ends"]) == NODES, "each stream has ended"
+    for seen in facts["items"]:
+        assert seen == list(range(len(seen))), "an item is missing, or came twice"
+    for end in facts["ends"]:
+        # A stream is not begun anew elsewhere; its reader is told.
+        assert end == "whole" or "Lost" in end or "Terminated" in end, end
     return told
+
+
+def wait_for_tasks(driver: "subprocess.Popen[str]", hosts: list[Host]) -> None:
+    """Until all are given to the pool and some have begun: most are still to come."""
+    assert driver.stdout is not None
+    seen = []
+    for line in driver.stdout:
+        seen.append(line)
+        if line == "GO\n":
+            break
+    else:
+        raise AssertionError(f"no pool: {''.join(seen)}\n{finish(driver).err}")
+    until(lambda: len(ran(hosts)) >= 2 * NODES, 20, "tasks run")
+    assert len(ran(hosts)) < TASKS // 2, "the fault would come too late"
 
 
 def ran(hosts: list[Host]) -> Counter[int]:
     """How often each task began, on all hosts."""
     counts: Counter[int] = Counter()
     for host in hosts:
-        if host.first:
-            counts.update(int(line) for line in host.run("cat /tmp/ran").stdout.split())
+        noted = host.home / "root/tmp/ran"
+        if noted.exists():
+            counts.update(int(line) for line in noted.read_text().splitlines())
     del counts[-1]
     return counts
 
 
 def all_good_once(told: Told, hosts: list[Host]) -> None:
     assert told.facts["good"] == TASKS, told.facts
+    assert told.facts["ends"] == ["whole"] * NODES, told.facts["ends"]
     counts = ran(hosts)
     assert len(counts) == TASKS and set(counts.values()) == {1}, "no task ran twice"
     assert told.facts["lost"] == []
@@ -167,8 +205,7 @@ def test_a_host_loses_power_and_boots_again(bed: Bed, hosts: list[Host], tmp_pat
 
 def test_the_driver_is_killed(bed: Bed, hosts: list[Host], tmp_path: Path) -> None:
     driver = begin(bed, PROGRAM, hosts, tmp_path)
-    assert driver.stdout is not None
-    assert any(line == "GO\n" for line in driver.stdout)
+    wait_for_tasks(driver, hosts)
     assert sum(len(host.processes()) for host in hosts) > NODES
     driver.send_signal(signal.SIGKILL)
     driver.communicate(timeout=10)
@@ -244,21 +281,41 @@ def test_a_disk_is_full(bed: Bed, hosts: list[Host], tmp_path: Path) -> None:
 
 
 def test_clocks_jump(bed: Bed, hosts: list[Host], tmp_path: Path) -> None:
-    """The driver's wall clock goes ten days ahead, then a year back. (The hosts' clocks are this
-    machine's, which nobody may set.)"""
+    """The wall clocks of the driver and of the functions on all nodes go ten days ahead, then a
+    year back. (The agents read this machine's, which nobody may set, and stamp lines with it.)"""
     if shutil.which("cc") is None:
         pytest.skip("needs a C compiler")
     library, jump = tmp_path / "clock.so", tmp_path / "jump"
     run("cc", "-shared", "-fPIC", "-O1", "-o", str(library), str(HERE / "jumping_clock.c"))
-    preloading = {"LD_PRELOAD": str(library), "JUMPING_CLOCK": str(jump)}
+    there = {"LD_PRELOAD": "/tmp/clock.so", "JUMPING_CLOCK": "/tmp/jump"}
+    preloading = {
+        "LD_PRELOAD": str(library),
+        "JUMPING_CLOCK": str(jump),
+        "WORKERS": json.dumps(there),
+    }
+    clocks = [jump, *(host.home / "root/tmp/jump" for host in hosts)]
+    for host in hosts:
+        shutil.copy(library, host.home / "root/tmp/clock.so")
 
     def jumps() -> None:
+        assert sum(map(preloaded, hosts)) == 2 * NODES, "the functions see it"
         for seconds in (10 * 86400, -365 * 86400, 0):
-            jump.write_text(str(seconds))
+            for clock in clocks:
+                clock.write_text(str(seconds))
             wait_seconds(0.5)
 
-    jump.write_text("0")
+    for clock in clocks:
+        clock.write_text("0")
     all_good_once(run_while(bed, hosts, tmp_path, jumps, env=preloading), hosts)
+
+
+def preloaded(host: Host) -> int:
+    """How many of the host's worker processes have the jumping clock."""
+    return sum(
+        "/tmp/clock.so" in Path(f"/proc/{pid}/maps").read_text()
+        for pid, line in host.processes().items()
+        if "_worker" in line
+    )
 
 
 def wait_seconds(seconds: float) -> None:
