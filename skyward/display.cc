@@ -158,9 +158,10 @@ struct LogDisplay::Renderer {
   }
   void operator()(const BootstrapCompleted& e) {
     display.steps_.erase(e.instance_id);
+    std::string text = "ready: connect " + duration_text(e.connect_seconds);
+    if (e.agent_seconds > 0) text += ", agent " + duration_text(e.agent_seconds);
     line(node_of(e.instance_id), kInfo,
-         fmt::format("ready: connect {}, environment {}, workers {}",
-                     duration_text(e.connect_seconds), duration_text(e.environment_seconds),
+         fmt::format("{}, environment {}, workers {}", text, duration_text(e.environment_seconds),
                      duration_text(e.workers_seconds)));
   }
   void operator()(const ClusterSetupCompleted& e) {

@@ -41,8 +41,8 @@ TEST_F(Log, ALocalPoolFromOpenToClose) {
   text += render(BootstrapStarting{"local-1a2b3c4d-0"}, 1);
   text += render(BootstrapProgress{"local-1a2b3c4d-0", "deps"}, 1);
   text += render(BootstrapStarting{"local-1a2b3c4d-1"}, 2);
-  text += render(BootstrapCompleted{"local-1a2b3c4d-1", 0.31, 0.01, 0.12}, 2);
-  text += render(BootstrapCompleted{"local-1a2b3c4d-0", 0.31, 2.5, 0.12}, 4);
+  text += render(BootstrapCompleted{"local-1a2b3c4d-1", 0.31, 0, 0.01, 0.12}, 2);
+  text += render(BootstrapCompleted{"local-1a2b3c4d-0", 0.31, 0.004, 2.5, 0.12}, 4);
   text += render(ClusterSetupCompleted{2, 1.25}, 1);
   text += render(PoolStarted{}, 1);
   text += render(TaskPoolInitCompleted{2, 4, 0.1}, 1);
@@ -67,7 +67,8 @@ TEST_F(Log, ALocalPoolFromOpenToClose) {
             "12:00:00 pool     INFO    2 instances provisioned on local, localhost\n"
             "12:00:01 node 0   INFO    image: deps\n"
             "12:00:02 node 1   INFO    ready: connect 0.31 s, environment 0.01 s, workers 0.12 s\n"
-            "12:00:04 node 0   INFO    ready: connect 0.31 s, environment 2.5 s, workers 0.12 s\n"
+            "12:00:04 node 0   INFO    ready: connect 0.31 s, agent 4 ms, environment 2.5 s, "
+            "workers 0.12 s\n"
             "12:00:01 pool     INFO    2 nodes ready in 1.2 s\n"
             "12:00:02 node 1           epoch 1  loss 0.25\n"
             "12:00:02 node 0   stderr  careful\n"
@@ -230,6 +231,10 @@ TEST(Receipt, OfManyNodesIsShortened) {
 
 TEST(Text, DurationsAndMoney) {
   EXPECT_EQ(duration_text(-1), "0.00 s");
+  EXPECT_EQ(duration_text(0), "0.00 s");
+  EXPECT_EQ(duration_text(0.0002), "1 ms") << "not nothing";
+  EXPECT_EQ(duration_text(0.0042), "4 ms");
+  EXPECT_EQ(duration_text(0.00996), "0.01 s");
   EXPECT_EQ(duration_text(0.4239), "0.42 s");
   EXPECT_EQ(duration_text(0.999), "1.0 s");
   EXPECT_EQ(duration_text(59.94), "59.9 s");

@@ -77,6 +77,9 @@ std::string parts_text(const CostFinal& cost) {
 
 std::string duration_text(double seconds) {
   seconds = std::max(seconds, 0.0);
+  if (seconds > 0 && seconds < 0.00995) {
+    return fmt::format("{:.0f} ms", std::max(1.0, seconds * 1000));
+  }
   if (seconds < 0.995) return fmt::format("{:.2f} s", seconds);
   if (seconds < 59.95) return fmt::format("{:.1f} s", seconds);
   const auto whole = static_cast<long long>(std::llround(seconds));

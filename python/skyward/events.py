@@ -91,11 +91,13 @@ class BootstrapProgress:
 
 @dataclass(frozen=True, slots=True)
 class BootstrapCompleted:
-    """The node is ready. The three times are what that took."""
+    """The node is ready. The four times are what that took."""
 
     instance_id: str
     connect_seconds: float = 0.0
-    """Reach it, bring the agent and its files, start it."""
+    """Reach it."""
+    agent_seconds: float = 0.0
+    """Bring the agent and its files, start it; 0 where that is part of reaching the node."""
     environment_seconds: float = 0.0
     """The image."""
     workers_seconds: float = 0.0

@@ -53,7 +53,8 @@ constexpr auto kFields<BootstrapProgress> =
 template <>
 constexpr auto kFields<BootstrapCompleted> =
     std::tuple{&BootstrapCompleted::instance_id, &BootstrapCompleted::connect_seconds,
-               &BootstrapCompleted::environment_seconds, &BootstrapCompleted::workers_seconds};
+               &BootstrapCompleted::agent_seconds, &BootstrapCompleted::environment_seconds,
+               &BootstrapCompleted::workers_seconds};
 template <>
 constexpr auto kFields<TaskPoolInitCompleted> =
     std::tuple{&TaskPoolInitCompleted::tunnels, &TaskPoolInitCompleted::connections,

@@ -76,9 +76,10 @@ struct Node {
   bool bought = false;  // the instance is to be given back
   int replacements = 0;
   InstanceId replaced;  // machine that stood here before, until the new one is ready
-  Time last_heard{}, deadline = kNever;                          // the latter of the present state
-  Time connecting_at{}, joined_at{}, prepared_at{}, ready_at{};  // each behind the one before
-  std::size_t steps = 0;                                         // bootstrap steps reported so far
+  Time last_heard{}, deadline = kNever;  // the latter of the present state
+  Time connecting_at{}, reached_at{}, joined_at{}, prepared_at{},
+      ready_at{};         // each behind the one before
+  std::size_t steps = 0;  // bootstrap steps reported so far
   std::uint32_t slots = 0;
   std::uint32_t outstanding = 0;      // tasks given and not answered
   Time busy_since{}, answered_at{};   // the first of these was given; the last answer came

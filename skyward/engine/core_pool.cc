@@ -167,8 +167,11 @@ void on_ready(State& state, Effects& effects, Time now, Node& node, const wire::
   if (node.state != NodeState::bootstrapping) return;
   report_steps(effects, node, "server");
   const Time prepared = std::max(node.prepared_at, node.joined_at);
-  effects.emit(BootstrapCompleted{node.instance.id, seconds(node.joined_at - node.connecting_at),
-                                  seconds(prepared - node.joined_at), seconds(now - prepared)});
+  effects.emit(BootstrapCompleted{.instance_id = node.instance.id,
+                                  .connect_seconds = seconds(node.reached_at - node.connecting_at),
+                                  .agent_seconds = seconds(node.joined_at - node.reached_at),
+                                  .environment_seconds = seconds(prepared - node.joined_at),
+                                  .workers_seconds = seconds(now - prepared)});
   node.state = NodeState::ready;
   node.ready_at = now;
   state.money.book.on_ready(node.instance.id, now);
@@ -570,6 +573,7 @@ void on_joined(State& state, Effects& effects, Time now, NodeId id, NodeSetup se
   if (node.state != NodeState::connecting) return;
   node.state = NodeState::bootstrapping;
   node.joined_at = now;
+  node.reached_at = setup.reached_at.value_or(now);
   node.last_heard = now;
   set_deadline(state, node, now + kBootstrapTimeout);
   effects.send(id, configuration(state, now, node, std::move(setup)));

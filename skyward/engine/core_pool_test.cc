@@ -75,7 +75,7 @@ TEST_F(CorePoolTest, OpensStepByStepAndTellsOfEach) {
   for (const std::string step : {"skyward", "server"}) {
     EXPECT_EQ(effects.take_event<BootstrapProgress>().step, step);
   }
-  EXPECT_EQ(effects.take_event<BootstrapCompleted>(), (BootstrapCompleted{"i-1-1", 1, 2, 3}));
+  EXPECT_EQ(effects.take_event<BootstrapCompleted>(), (BootstrapCompleted{"i-1-1", 1, 0, 2, 3}));
   effects.expect_nothing_else();
 
   now += 5s;
@@ -211,6 +211,24 @@ TEST_F(CorePoolTest, TheFirstOfferWithinTheBudgetIsTaken) {
   EXPECT_THAT(effects.take_event<ErrorEvent>().message, HasSubstr("cost $4.00 an hour"));
   effects.drop_all();
   EXPECT_EQ(state.open_error->kind, ErrorKind::over_budget);
+}
+
+TEST_F(CorePoolTest, ReachingAMachineIsToldApartFromBringingItsAgent) {
+  make();
+  on_open(state, effects, now);
+  on_offers(state, effects, now, std::vector<Offer>(1));
+  on_prepared(state, effects, now, Cluster{});
+  on_provisioned(state, effects, now, kFirst, 1, std::vector{machine(0)});
+  now += 1s;
+  const Time reached = now;
+  now += 4s;
+  on_joined(state, effects, now, kFirst, {.reached_at = reached});
+  effects.drop_all();
+  now += 2s;
+  receive(0, wire::Ready{});
+  for (int i = 0; i < 5; ++i) effects.take_event<BootstrapProgress>();
+  EXPECT_EQ(effects.take_event<BootstrapCompleted>(), (BootstrapCompleted{"i-0-1", 1, 4, 0, 2}));
+  effects.drop_all();
 }
 
 TEST_F(CorePoolTest, AcceleratorsArePreparedBeforeTheProvidersScript) {

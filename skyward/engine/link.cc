@@ -147,7 +147,11 @@ void Link::attempt() {
   auto owner = std::make_shared<const Attempt*>(nullptr);
   attempt_ = std::make_unique<Attempt>(
       loop_, connection_, hello_.descriptors, std::move(entry),
-      Attempt::Events{.on_open = [this] { opened(); },
+      Attempt::Events{.on_reached =
+                          [this] {
+                            if (!reached_at_) reached_at_ = io::EventLoop::now();
+                          },
+                      .on_open = [this] { opened(); },
                       .on_frame = [this](io::Incoming incoming) { receive(std::move(incoming)); },
                       .on_idle = [this] { pump(); },
                       .on_end = [this](Attempt::End end) { attempt_ended(std::move(end)); },
@@ -355,7 +359,7 @@ void Link::receive(io::Incoming incoming) {
     return lose(ErrorKind::lost,
                 greeted_ ? "its agent greeted twice" : "its agent did not greet first");
   }
-  if (is_welcome) return handle_welcome(std::get<wire::Welcome>(std::move(frame->message)));
+  if (is_welcome) return handle_welcome(std::get<wire::Welcome>(frame->message));
   switch (session_.arrived(frame->envelope)) {
     case wire::Session::Arrival::deliver:
       break;
@@ -405,7 +409,7 @@ void Link::handle(wire::Message message) {
   events_.on_message(std::move(message));
 }
 
-void Link::handle_welcome(wire::Welcome welcome) {
+void Link::handle_welcome(const wire::Welcome& welcome) {
   if (!welcome.refusal.empty()) {
     return lose(ErrorKind::unsupported, "its agent refused the connection: " + welcome.refusal);
   }
@@ -426,7 +430,7 @@ void Link::handle_welcome(wire::Welcome welcome) {
           {.sequence = message.sequence, .acknowledged = session_.last_received()});
   }
   if (!std::exchange(welcomed_, true)) {
-    events_.on_welcome(std::move(welcome));
+    events_.on_welcome(reached_at_);
   } else if (events_.on_trouble) {
     events_.on_trouble({});
   }

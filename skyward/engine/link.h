@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -32,7 +33,8 @@ class Link {
  public:
   // All on the loop thread, never from inside a call of the owner's.
   struct Events {
-    std::function<void(wire::Welcome)> on_welcome;  // once
+    // Once. `reached_at`: when the machine answered first, where a shell is between.
+    std::function<void(std::optional<Time> reached_at)> on_welcome;
     std::function<void(wire::Message)> on_message;
     // The connection is being made again, and why; and that it is there again (empty).
     std::function<void(std::string)> on_trouble{};
@@ -70,7 +72,7 @@ class Link {
   void opened();
   void receive(io::Incoming incoming);
   void handle(wire::Message message);
-  void handle_welcome(wire::Welcome welcome);
+  void handle_welcome(const wire::Welcome& welcome);
   void send_beside(wire::Message message);
   void refuse_task(const wire::Message& message, const Error& why);
   void pump();
@@ -98,7 +100,8 @@ class Link {
   std::unique_ptr<Attempt> attempt_;              // the present one
   std::vector<std::unique_ptr<Attempt>> ending_;  // until their processes are reaped
   std::unique_ptr<io::Process> sweep_;
-  bool greeted_ = false;   // on the present attempt: frames flow
+  bool greeted_ = false;  // on the present attempt: frames flow
+  std::optional<Time> reached_at_;
   bool heard_of_ = false;  // an agent may have been greeted, and live on without us
   bool welcomed_ = false;  // ever
   bool over_ = false;      // lost or closed

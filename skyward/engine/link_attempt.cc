@@ -150,6 +150,7 @@ void Attempt::handle_word(const EntryReader::Word& word) {
   using Kind = EntryReader::Word::Kind;
   switch (word.kind) {
     case Kind::machine:
+      events_.on_reached();
       if (word.text != entry_.machine) refuse_machine(word.text);
       return;
     case Kind::need:

@@ -29,7 +29,8 @@ class Attempt {
   };
   // All on the loop thread, never from inside a call of the owner's but send() and flush().
   struct Events {
-    std::function<void()> on_open;  // frames may be sent
+    std::function<void()> on_reached;  // the machine's shell has answered, where there is one
+    std::function<void()> on_open;     // frames may be sent
     std::function<void(io::Incoming)> on_frame;
     std::function<void()> on_idle;    // room for more
     std::function<void(End)> on_end;  // once; not after stop()

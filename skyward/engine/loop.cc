@@ -201,7 +201,7 @@ void Loop::connect(NodeId node, const Instance& instance) {
   hello.token = token_;
   Link::Events events;
   auto owner = std::make_shared<Link*>(nullptr);
-  events.on_welcome = [this, node, instance](const wire::Welcome&) {
+  events.on_welcome = [this, node, instance](std::optional<Time> reached_at) {
     provider::Bootstrap bootstrap = provider_->bootstrap(*cluster_, instance);
     NodeSetup setup{.worker_command = bootstrap.worker_command.empty()
                                           ? state_.spec.runtime.command
@@ -211,6 +211,7 @@ void Loop::connect(NodeId node, const Instance& instance) {
                     .bootstrap_environment = std::move(bootstrap.environment),
                     .end_command = std::move(bootstrap.end_command),
                     .end_script = std::move(bootstrap.end_script),
+                    .reached_at = reached_at,
                     .preemption = provider_->capabilities().preemption};
     for (std::string& word : setup.worker_command) {
       if (word == "{python}") word = bootstrap.python;

@@ -1,8 +1,7 @@
 #pragma once
 
-// Everything that happens to a pool, as values. Names and fields are those of the Python face
-// (skyward.events). A driver receives them in the order in which they happened; see behaviour in
-// docs/guide/events.md.
+// Everything that happens to a pool, as values, in the order in which it happens. Names and fields
+// are those of the Python face (skyward.events); what comes when is in docs/guide/events.md.
 
 #include <cstdint>
 #include <optional>
@@ -68,7 +67,8 @@ struct BootstrapProgress {
 // The node is ready. What that took, in seconds:
 struct BootstrapCompleted {
   std::string instance_id{};
-  double connect_seconds = 0;      // reach it, bring the agent and its files, start it
+  double connect_seconds = 0;      // reach it
+  double agent_seconds = 0;        // bring the agent and its files, start it; 0: part of the above
   double environment_seconds = 0;  // the image
   double workers_seconds = 0;      // from there to the last worker's greeting
   bool operator==(const BootstrapCompleted&) const = default;
