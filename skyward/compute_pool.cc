@@ -33,7 +33,7 @@ PoolSpec to_spec(const PoolOptions& options) {
         "it, or open the pool from Python");
   }
   PoolSpec spec;
-  spec.provider = options.provider;
+  spec.provider = provider_to_take(options.provider);
   spec.image = options.image;
   spec.image.python.clear();
   spec.nodes = options.nodes;
@@ -55,7 +55,7 @@ PoolSpec to_spec(const PoolOptions& options) {
   spec.runtime.command = {value_or_throw(this_executable()), "--skyward-worker"};
   spec.runtime.environment = {{"SKYWARD_WORKER", "1"}};
   for (const ProviderSpec& other : options.other_providers) {
-    spec.other_providers.push_back({.provider = other, .runtime = spec.runtime});
+    spec.other_providers.push_back({.provider = provider_to_take(other), .runtime = spec.runtime});
   }
   spec.selection = value_or_throw(parse_selection(options.selection));
   spec.agent_path = value_or_throw(find_agent());

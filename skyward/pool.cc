@@ -519,6 +519,11 @@ void Pool::open(const std::function<void()>& poll) {
   std::vector<ProviderFailure> failures;
   try {
     std::vector<PoolSpec> choices = choices_of(impl_->asked);
+    for (PoolSpec& choice : choices) {
+      auto complete = engine::with_settings(choice.provider);
+      if (!complete) throw_error(complete.error());
+      choice.provider = *std::move(complete);
+    }
     const auto label = [&](std::size_t i) { return provider_label(choices[i].provider.name); };
     const std::vector<std::size_t> order = impl_->order(choices, poll);
     for (std::size_t i = 0; i < order.size(); ++i) {

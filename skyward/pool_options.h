@@ -48,7 +48,7 @@ class SpotRequest {
 };
 
 struct PoolOptions {
-  ProviderSpec provider = Local{};
+  std::optional<ProviderSpec> provider = {};  // none: see provider_to_take()
   // Stand in when that has no machines: .other_providers = {sky::AWS{}, sky::SSH{.hosts = {…}}}.
   std::vector<ProviderSpec> other_providers = {};
   // Which is tried first: "first" in the order given, "cheapest" by what the pool would cost there,

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <filesystem>
+
 #include "skyward/engine/loop_choice.h"
 #include "skyward/error.h"
 #include "skyward/spec/json_text.h"
@@ -42,12 +44,12 @@ std::string json_list(const std::vector<std::string>& words) {
 
 SSH::operator ProviderSpec() const {
   ProviderSpec spec{.name = "ssh", .settings = {}};
-  spec.settings["hosts"] = fmt::format("{}", fmt::join(hosts, "\n"));
+  if (!hosts.empty()) spec.settings["hosts"] = fmt::format("{}", fmt::join(hosts, "\n"));
   put(spec, "user", user);
   put(spec, "port", port);
   put(spec, "identity_file", identity_file);
-  put(spec, "jump", jump);
-  put(spec, "known_hosts", known_hosts);
+  if (!jump.empty()) put(spec, "jump", jump);
+  if (known_hosts) put(spec, "host_keys", std::filesystem::absolute(*known_hosts).string());
   put(spec, "config", config);
   put(spec, "preemption", preemption);
   return spec;
@@ -57,7 +59,7 @@ Command::operator ProviderSpec() const {
   std::vector<std::string> lists;
   for (const std::vector<std::string>& words : commands) lists.push_back(json_list(words));
   ProviderSpec spec{.name = "command", .settings = {}};
-  spec.settings["commands"] = fmt::format("[{}]", fmt::join(lists, ","));
+  if (!lists.empty()) spec.settings["commands"] = fmt::format("[{}]", fmt::join(lists, ","));
   if (!addresses.empty()) spec.settings["addresses"] = json_list(addresses);
   return spec;
 }
@@ -139,11 +141,20 @@ RunPod::operator ProviderSpec() const {
   return spec;
 }
 
+ProviderSpec provider_to_take(const std::optional<ProviderSpec>& named) {
+  auto name = engine::provider_to_take(named ? named->name : "");
+  if (!name) throw_error(name.error());
+  if (named && *name == named->name) return *named;
+  return {.name = *std::move(name), .settings = {}};
+}
+
 std::vector<Offer> available_instances(const ProviderSpec& provider) {
   if (Status fits = validate_settings(provider.name, provider.settings); !fits) {
     throw_error(fits.error());
   }
-  auto offers = engine::catalogue_of(provider);
+  const auto complete = engine::with_settings(provider);
+  if (!complete) throw_error(complete.error());
+  auto offers = engine::catalogue_of(*complete);
   if (!offers) throw_error(offers.error());
   return *std::move(offers);
 }

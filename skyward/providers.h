@@ -1,8 +1,8 @@
 #pragma once
 
 // Where a pool's machines come from: `.provider = sky::AWS{.region = "eu-west-1"}`. What is left
-// out is as documented for the cloud (spec/provider_settings.cc). A cloud that this version cannot
-// rent from is refused when the pool opens, before anything is started.
+// out is as the environment says, else skyward.toml, else as noted here. A cloud that this version
+// cannot rent from is refused when the pool opens, before anything is started.
 
 #include <optional>
 #include <string>
@@ -20,7 +20,7 @@ struct Local {
 
 // Machines that one has already, by OpenSSH; each host is one node. Host keys are always verified.
 struct SSH {
-  std::vector<std::string> hosts;              // host, user@host or user@host:port
+  std::vector<std::string> hosts{};            // host, user@host or user@host:port
   std::optional<std::string> user{};           // where a host names none
   std::optional<int> port{};                   // the same
   std::optional<std::string> identity_file{};  // this private key and no other
@@ -36,35 +36,36 @@ struct SSH {
 // {"podman", "exec", "-i", "c1", "sh", "-c"}. Each command is one node; those beyond `nodes` stand
 // in for nodes that are lost. This program is brought there and is the worker: it must run there.
 struct Command {
-  std::vector<std::vector<std::string>> commands;
+  std::vector<std::vector<std::string>> commands{};
   // Where the node of each command is reached by the others; empty: all are on one machine.
   std::vector<std::string> addresses{};
   operator ProviderSpec() const;
 };
 
 struct AWS {
-  std::string region = "us-east-1";
+  std::optional<std::string> region{};  // "us-east-1"
   // Reach machines through Session Manager instead of port 22. Needs the AWS CLI with its plugin on
-  // this computer, and instance_profile_arn.
-  bool use_ssm = false;
+  // this computer, and instance_profile_arn. Without it: false.
+  std::optional<bool> use_ssm{};
   std::optional<std::string> ami{};
-  std::string ubuntu_version = "24.04";
+  std::optional<std::string> ubuntu_version{};  // "24.04"
   std::optional<std::string> subnet_id{};
   std::optional<std::string> security_group_id{};
   std::optional<std::string> instance_profile_arn{};
   std::optional<std::string> username{};
-  int instance_timeout = 300;  // seconds that a machine lives when the pool sets no timeout
-  int request_timeout = 30;    // seconds
-  std::string allocation_strategy = "price-capacity-optimized";
-  bool exclude_burstable = false;
+  std::optional<int>
+      instance_timeout{};  // 300; seconds that a machine lives when the pool sets no timeout
+  std::optional<int> request_timeout{};              // 30; seconds
+  std::optional<std::string> allocation_strategy{};  // "price-capacity-optimized"
+  std::optional<bool> exclude_burstable{};           // false
   operator ProviderSpec() const;
 };
 
 struct DigitalOcean {
-  std::string region = "nyc1";
+  std::optional<std::string> region{};  // "nyc1"
   std::optional<std::string> token{};
   std::optional<std::string> ssh_key_fingerprint{};
-  int instance_timeout = 300;
+  std::optional<int> instance_timeout{};  // 300
   operator ProviderSpec() const;
 };
 
@@ -73,48 +74,54 @@ struct Verda {
   std::optional<std::string> client_id{};
   std::optional<std::string> client_secret{};
   std::optional<std::string> ssh_key_id{};
-  int instance_timeout = 300;
-  int request_timeout = 30;
+  std::optional<int> instance_timeout{};  // 300
+  std::optional<int> request_timeout{};   // 30
   operator ProviderSpec() const;
 };
 
 struct VastAI {
   std::optional<std::string> api_key{};
-  double min_reliability = 0.95;
-  bool verified_only = true;
-  double min_cuda = 12.0;
+  std::optional<double> min_reliability{};  // 0.95
+  std::optional<bool> verified_only{};      // true
+  std::optional<double> min_cuda{};         // 12
   std::optional<std::string> geolocation{};
-  double bid_multiplier = 1.2;
-  int instance_timeout = 300;
-  int request_timeout = 30;
+  std::optional<double> bid_multiplier{};  // 1.2
+  std::optional<int> instance_timeout{};   // 300
+  std::optional<int> request_timeout{};    // 30
   std::optional<std::string> docker_image{};
-  int disk_gb = 100;
-  bool use_overlay = true;  // a private network among the nodes
-  int overlay_timeout = 120;
-  bool require_direct_port = false;
+  std::optional<int> disk_gb{};               // 100
+  std::optional<bool> use_overlay{};          // true; a private network among the nodes
+  std::optional<int> overlay_timeout{};       // 120
+  std::optional<bool> require_direct_port{};  // false
   operator ProviderSpec() const;
 };
 
 struct RunPod {
   std::optional<std::string> api_key{};
-  std::string cluster_mode = "individual";  // or "instant"
-  std::optional<bool> global_networking{};  // empty: when several nodes need it
-  std::string cloud_type = "secure";        // or "community"
-  std::string ubuntu = "newest";
-  int container_disk_gb = 50;
-  int volume_gb = 20;
-  std::string volume_mount_path = "/workspace";
-  std::optional<std::string> registry_auth = "docker hub";
-  std::vector<std::string> data_center_ids = {"global"};
-  std::vector<std::string> ports = {"22/tcp"};
-  int provision_timeout = 300;
-  int bootstrap_timeout = 600;
-  int instance_timeout = 300;
-  int request_timeout = 30;
-  std::string cpu_clock = "3c";  // or "5c"
-  double bid_multiplier = 1;
+  std::optional<std::string> cluster_mode{};       // "individual"; or "instant"
+  std::optional<bool> global_networking{};         // empty: when several nodes need it
+  std::optional<std::string> cloud_type{};         // "secure"; or "community"
+  std::optional<std::string> ubuntu{};             // "newest"
+  std::optional<int> container_disk_gb{};          // 50
+  std::optional<int> volume_gb{};                  // 20
+  std::optional<std::string> volume_mount_path{};  // "/workspace"
+  std::optional<std::string>
+      registry_auth{};  // "docker hub", the name of a stored credential; "none": none
+  std::optional<std::vector<std::string>> data_center_ids{};  // "global"
+  std::optional<std::vector<std::string>> ports{};            // "22/tcp"
+  std::optional<int> provision_timeout{};                     // 300
+  std::optional<int> bootstrap_timeout{};                     // 600
+  std::optional<int> instance_timeout{};                      // 300
+  std::optional<int> request_timeout{};                       // 30
+  std::optional<std::string> cpu_clock{};                     // "3c"; or "5c"
+  std::optional<double> bid_multiplier{};                     // 1
   operator ProviderSpec() const;
 };
+
+// What pools get that name this provider, or none: the one of $SKYWARD_PROVIDER, else of
+// skyward.toml, else this machine. $SKYWARD_PROVIDER=local puts this machine in the place of every
+// cloud. Throws ConfigurationError.
+ProviderSpec provider_to_take(const std::optional<ProviderSpec>& named);
 
 // Everything that a provider sells, by device, its count, processors and memory. Asks the provider;
 // throws ProvisioningError when that cannot be.

@@ -82,6 +82,7 @@ THIRD_PARTY: list[tuple[str, tuple[str, ...]]] = [
         ),
     ),
     ("CLI/*", ("skyward/cli/main.cc",)),
+    ("toml++/*", ("skyward/provider/settings_file.cc",)),
     ("sqlite3.h", ("skyward/provider/ledger*.cc",)),
     ("curl/*", ("skyward/io/*.cc",)),
     ("cereal/*", ("skyward/[a-z_]*.h", "skyward/[a-z_]*.cc", "examples/cpp/*", "bench/*")),

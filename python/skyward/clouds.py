@@ -1,9 +1,10 @@
 """The clouds as values: where machines are rented, and how. Making one asks nobody anything; what
-its account may do is found out when a pool opens."""
+its account may do, and what skyward.toml says of settings that are left out, is found out when a
+pool opens."""
 
 from dataclasses import dataclass, field, fields
 from types import UnionType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args, get_origin
 
 from skyward.exceptions import ConfigurationTypeError
 from skyward.extension import compiled
@@ -18,6 +19,13 @@ class _Cloud:
 
     name: ClassVar[str]
     remote: ClassVar[bool] = True
+    _said: ClassVar[frozenset[str]]  # of each value: the settings that its maker gave
+
+    def __new__(cls, *values: Any, **named: Any) -> Self:
+        cloud = super().__new__(cls)
+        names = [setting.name for setting in fields(cls)]
+        object.__setattr__(cloud, "_said", frozenset([*names[: len(values)], *named]))
+        return cloud
 
     def __post_init__(self) -> None:
         for setting in fields(self):
@@ -43,9 +51,15 @@ class _Cloud:
         return available_instances(self)
 
     def settings(self) -> dict[str, str]:
-        """What is not None, as the engine's provider reads it."""
-        values = {one.name: getattr(self, one.name) for one in fields(self)}
-        return {name: _text(value) for name, value in values.items() if value is not None}
+        """What was given, as the engine's provider reads it. The engine takes the rest from the
+        environment and from skyward.toml; what is in neither is as the fields have it."""
+        settings = {}
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if one.name not in self._said or (value is None and one.default is None):
+                continue
+            settings[one.name] = "none" if value is None else _text(value)
+        return settings
 
 
 @dataclass(frozen=True)

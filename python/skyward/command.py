@@ -21,7 +21,7 @@ class Command:
 
     Parameters:
         commands: one for each node, each a list of words. More than `nodes`: the others stand in
-            for machines that are lost.
+            for machines that are lost. None: those of skyward.toml, ``[providers.command]``.
         python: for nodes that see this machine's files: the interpreter to use there, with this
             side's version of cloudpickle (``sys.executable``, say). None: each node gets an
             environment of its own, and this program's modules, as any remote machine does.
@@ -29,12 +29,16 @@ class Command:
             where the node of each command is reached by the others. None: all are on one machine,
             or need not talk."""
 
-    commands: Sequence[Sequence[str]]
+    commands: Sequence[Sequence[str]] | None = None
     python: str | None = None
     addresses: Sequence[str] | None = None
     name: ClassVar[str] = "command"
 
     def __post_init__(self) -> None:
+        if self.commands is None:
+            if self.addresses is not None:
+                raise ConfigurationError("addresses are of commands; give these too")
+            return
         lists = isinstance(self.commands, (list, tuple)) and len(self.commands) > 0
         if not lists or not all(_is_command(command) for command in self.commands):
             raise ConfigurationError(
@@ -61,9 +65,12 @@ class Command:
 
     def settings(self) -> dict[str, str]:
         """What the engine's provider needs to know of this side."""
-        commands = json.dumps([list(command) for command in self.commands])
-        addresses = json.dumps(list(self.addresses)) if self.addresses else ""
-        return {"commands": commands, "python": self.python or "", "addresses": addresses}
+        settings = {"python": self.python or ""}
+        if self.commands is not None:
+            settings["commands"] = json.dumps([list(command) for command in self.commands])
+        if self.addresses is not None:
+            settings["addresses"] = json.dumps(list(self.addresses))
+        return settings
 
     def check(self, accelerator: Any, cpu: int | None, memory: str | None, volume: Any) -> None:
         """Refuses what cannot be chosen: the machines are there already."""

@@ -67,8 +67,9 @@ class ComputePool:
             result = train(data) >> pool
 
     Parameters:
-        provider: where machines come from, as a value or a name ("aws"); None: this machine. A list
-            of them: the first of `selection` that has machines for the pool; the others stand in.
+        provider: where machines come from, as a value or a name ("aws"); None: as skyward.toml or
+            $SKYWARD_PROVIDER says, else this machine. A list of them: the first of `selection` that
+            has machines for the pool; the others stand in.
         image: what is installed on them.
         nodes: number of machines.
         machine: the provider's name of the machine type; None: chosen.

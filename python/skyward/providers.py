@@ -1,6 +1,5 @@
 """Where machines come from."""
 
-import os
 import shutil
 import sys
 import threading
@@ -9,7 +8,9 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from skyward.clouds import CLOUDS
+from skyward.command import Command
 from skyward.exceptions import ConfigurationError
+from skyward.extension import compiled
 from skyward.ssh import SSH
 
 if TYPE_CHECKING:
@@ -70,17 +71,17 @@ def resolve_providers(provider: Any) -> tuple[Any, ...]:
 
 
 def resolve_provider(provider: Any) -> Any:
-    """The provider that a pool is given: none means this machine, a name means its defaults.
+    """The provider that a pool is given: a value, or a name for one with nothing said. None means
+    the one of $SKYWARD_PROVIDER, else of skyward.toml, else this machine.
 
     $SKYWARD_PROVIDER=local puts this machine in the place of whatever cloud a program names, to try
     it out."""
-    known: dict[str, type[Any]] = {"local": Local, "ssh": SSH, **CLOUDS}
-    if os.environ.get("SKYWARD_PROVIDER") == "local" and (
-        provider in CLOUDS or type(provider) in CLOUDS.values()
-    ):
-        return Local()
-    if provider is None:
-        return Local()
+    known: dict[str, type[Any]] = {"local": Local, "ssh": SSH, "command": Command, **CLOUDS}
+    named = provider if isinstance(provider, str) else getattr(type(provider), "name", "")
+    if provider is None or named in CLOUDS:
+        core = compiled()
+        taken = core.provider_to_take(named) if core else named or "local"
+        provider = provider if taken == named else taken
     if isinstance(provider, str):
         if provider in known:
             return known[provider]()
@@ -100,7 +101,7 @@ def resolve_provider(provider: Any) -> Any:
     if isinstance(provider, (list, tuple)):
         call = "; a list has providers, not lists"
     raise ConfigurationError(
-        f"provider={provider!r}: this is no provider{call}. Known are Command(commands=[…]) and"
+        f"provider={provider!r}: this is no provider{call}. Known are"
         f" {', '.join(f'{cloud.__name__}()' for cloud in known.values())}, or the names of these"
     )
 

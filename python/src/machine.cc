@@ -146,6 +146,15 @@ void bind_machine(nb::module_& module) {
       },
       nb::arg("provider"), "What is said when nothing is given.");
   module.def(
+      "provider_to_take",
+      [](const std::string& named) {
+        return provider_to_take(named.empty() ? std::nullopt
+                                              : std::optional(ProviderSpec{.name = named}))
+            .name;
+      },
+      nb::arg("named"),
+      "The name of the provider that a pool gets which names this one, or none: ''.");
+  module.def(
       "validate_settings",
       [](std::string_view provider, const std::map<std::string, std::string>& settings) {
         throw_unless(validate_settings(provider, settings));

@@ -298,4 +298,13 @@ def test_this_machine_in_the_place_of_a_cloud(monkeypatch):
 
 def test_what_is_left_out_is_the_same_in_both_faces():
     for cloud in CLOUDS.values():
-        assert cloud().settings() == _core.standard_settings(cloud.name), cloud
+        said = cloud(**{one.name: one.default for one in dataclasses.fields(cloud)})
+        assert said.settings() == _core.standard_settings(cloud.name), cloud
+
+
+def test_only_what_is_given_is_said():
+    assert sky.AWS().settings() == {}
+    assert sky.AWS("us-east-1", ami=None).settings() == {"region": "us-east-1"}
+    assert sky.RunPod(registry_auth=None).settings() == {"registry_auth": "none"}
+    copied = pickle.loads(pickle.dumps(sky.AWS(use_ssm=False)))
+    assert copied.settings() == {"use_ssm": "false"}

@@ -27,7 +27,7 @@ def test_settings_are_text_and_paths_are_absolute(tmp_path, monkeypatch):
         "user": "ubuntu",
         "port": "22",
         "identity_file": str(tmp_path / "id"),
-        "known_hosts": str(tmp_path / "known"),
+        "host_keys": str(tmp_path / "known"),
     }
     assert resolve_provider(provider) is provider
     assert provider == sky.SSH(
@@ -35,43 +35,19 @@ def test_settings_are_text_and_paths_are_absolute(tmp_path, monkeypatch):
     )
 
 
-def test_pinned_keys_go_by_the_names_of_the_hosts():
-    keys = {"Me@Box:2222": "ssh-ed25519 AAA", "10.0.0.5": "ssh-ed25519 BBB"}
-    settings = sky.SSH(hosts=["Me@Box:2222", "10.0.0.5"], port=2201, host_keys=keys).settings()
-    assert settings["pinned"] == "1"
-    assert settings["host_keys"].splitlines() == [
-        "box:2222 ssh-ed25519 AAA",
-        "10.0.0.5:2201 ssh-ed25519 BBB",
-    ]
+def test_keys_by_host_reach_the_engine():
+    keys = {"Me@Box:2222": "ssh-ed25519 AAA\n"}
+    provider = sky.SSH(hosts=["Me@Box:2222"], host_keys=keys)
+    assert provider.settings()["host_keys"] == '{"Me@Box:2222": "ssh-ed25519 AAA"}'
     with pytest.raises(sky.ConfigurationError, match=r"no key for gate"):
-        sky.SSH(hosts=["10.0.0.5"], jump="gate", host_keys=keys).settings()
+        with sky.ComputePool(sky.SSH(["Me@Box:2222"], jump="gate", host_keys=keys)):
+            pass
 
 
 def test_lines_of_a_known_hosts_file_are_taken_as_they_are():
     lines = ["10.0.0.5 ssh-ed25519 AAA", "box ssh-ed25519 BBB"]
     assert sky.SSH(["x"], host_keys=lines).settings()["host_keys"] == "\n".join(lines)
     assert sky.SSH(["x"], host_keys=lines[0]).settings()["host_keys"] == lines[0]
-
-
-def test_the_inventory_is_the_nearest_skyward_toml(tmp_path, monkeypatch):
-    folder = tmp_path / "project" / "part"
-    folder.mkdir(parents=True)
-    monkeypatch.chdir(folder)
-    with pytest.raises(sky.ConfigurationError, match=r"give hosts="):
-        sky.SSH().settings()
-    (tmp_path / "project" / "skyward.toml").write_text(
-        '[providers.ssh]\nhosts = ["w1", "w2"]\nuser = "u"\nhost_keys = "keys"\n'
-    )
-    settings = resolve_provider("ssh").settings()
-    assert settings["hosts"] == "w1\nw2"
-    assert settings["known_hosts"] == str(tmp_path / "project" / "keys")
-    assert sky.SSH(user="me").settings()["user"] == "me"
-    (folder / "skyward.toml").write_text('[providers.ssh]\nhosts = ["w1"]\nkeys = "x"\n')
-    with pytest.raises(sky.ConfigurationError, match=r"no setting 'keys'"):
-        sky.SSH().settings()
-    (folder / "skyward.toml").write_text("[providers]\n")
-    with pytest.raises(sky.ConfigurationError, match=r"no hosts in a table"):
-        sky.SSH().settings()
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@
 
 #include "skyward/cli/commands.h"
 #include "skyward/io/event_loop.h"
-#include "skyward/provider/provider.h"
+#include "skyward/provider/settings.h"
 #include "skyward/spec/accelerator.h"
 #include "skyward/spec/memory_size.h"
 
@@ -16,9 +16,12 @@ namespace {
 using nlohmann::ordered_json;
 
 Result<PoolSpec> spec_of(const OffersOptions& options) {
+  ProviderSpec said{.name = options.provider};
+  if (!options.region.empty()) said.settings["region"] = options.region;
+  auto complete = provider::with_settings(provider::world_of_this_process(), said);
+  if (!complete) return fail(complete);
   PoolSpec spec;
-  spec.provider.name = options.provider;
-  if (!options.region.empty()) spec.provider.settings["region"] = options.region;
+  spec.provider = *std::move(complete);
   if (!options.accelerator.empty()) {
     auto accelerator = catalogue_accelerator(options.accelerator, {.count = options.count});
     if (!accelerator) return fail(accelerator);

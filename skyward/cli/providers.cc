@@ -1,11 +1,12 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <ostream>
 
 #include "skyward/cli/commands.h"
 #include "skyward/io/event_loop.h"
-#include "skyward/provider/table.h"
+#include "skyward/provider/settings.h"
 #include "skyward/spec/provider_settings.h"
 
 namespace skyward::cli {
@@ -13,6 +14,19 @@ namespace skyward::cli {
 namespace {
 
 using nlohmann::ordered_json;
+using provider::SettingOrigin;
+
+// The one on the command line, else the one that pools would take.
+Result<SettingOrigin> region_of(const provider::World& world, const std::string& name,
+                                const std::string& said) {
+  if (!said.empty()) return SettingOrigin{"region", said, "--region"};
+  const auto files = provider::read_settings(world);
+  if (!files) return fail(files);
+  const auto settings = provider::settings_of(world, *files, name, {});
+  if (!settings) return fail(settings);
+  const auto found = std::ranges::find(*settings, "region", &SettingOrigin::name);
+  return found == settings->end() ? SettingOrigin{"region"} : *found;
+}
 
 }  // namespace
 
@@ -43,9 +57,12 @@ int check_provider(const Streams& streams, const std::string& name, const std::s
     streams.err << fmt::format("{} needs no credentials\n", name);
     return 0;
   }
+  const provider::World world = provider::world_of_this_process();
+  const auto where = region_of(world, name, region);
+  if (!where) return complain(streams, where.error());
   bool good = true;
   const Status status = row->diagnose(
-      provider::world_of_this_process(), region,
+      world, *where,
       [&](const provider::Finding& finding) {
         good = good && finding.good;
         if (streams.json) {

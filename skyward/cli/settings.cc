@@ -1,53 +1,104 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <ostream>
 
 #include "skyward/cli/commands.h"
-#include "skyward/provider/table.h"
+#include "skyward/provider/settings.h"
 #include "skyward/spec/provider_settings.h"
 
 namespace skyward::cli {
 
-int show_settings(const Streams& streams, bool origin) {
-  const provider::World world = provider::world_of_this_process();
-  std::vector<std::vector<std::string>> rows;
-  const auto add = [&](std::string name, std::string value, std::string from) {
-    if (streams.json) {
-      nlohmann::ordered_json line = {{"name", name}, {"value", value}};
-      if (origin) line["origin"] = from;
-      streams.out << line.dump() << '\n';
-    }
-    rows.push_back({std::move(name), std::move(value)});
-    if (origin) rows.back().push_back(std::move(from));
-  };
-  const auto directory = [&](const char* name, const std::string& path, const char* variable) {
-    add(name, path.empty() ? "(none)" : path,
-        world.variable(variable) ? fmt::format("${}", variable) : "default");
-  };
-  directory("state", provider::state_directory(world), "XDG_STATE_HOME");
-  directory("cache", provider::cache_directory(world), "XDG_CACHE_HOME");
-  for (const char* variable : {"SKYWARD_AGENT", "SKYWARD_PROVIDER"}) {
-    if (const auto value = world.variable(variable)) {
-      add(variable, *value, fmt::format("${}", variable));
+namespace {
+
+using provider::SettingOrigin;
+using provider::World;
+
+SettingOrigin directory(const World& world, const char* name, const std::string& path,
+                        const char* variable) {
+  return {name, path.empty() ? "(none)" : path,
+          world.variable(variable) ? fmt::format("${}", variable) : "default"};
+}
+
+// Where things lie, and what is not of one provider.
+Result<std::vector<SettingOrigin>> general(const World& world,
+                                           const provider::SettingsFiles& files) {
+  std::vector<SettingOrigin> out = {
+      directory(world, "state", provider::state_directory(world), "XDG_STATE_HOME"),
+      directory(world, "cache", provider::cache_directory(world), "XDG_CACHE_HOME")};
+  if (files.user) {
+    out.push_back(
+        directory(world, "file.user", files.user->path,
+                  world.variable("SKYWARD_CONFIG") ? "SKYWARD_CONFIG" : "XDG_CONFIG_HOME"));
+  }
+  if (files.project) out.push_back({"file.project", files.project->path, "default"});
+  if (const auto agent = world.variable("SKYWARD_AGENT")) {
+    out.push_back({"agent", *agent, "$SKYWARD_AGENT"});
+  }
+  auto taken = provider::default_provider(world, files);
+  if (!taken) return fail(taken);
+  out.push_back(*std::move(taken));
+  return out;
+}
+
+// Of one provider: what its table knows, and what its cloud's own tools are set to.
+Result<std::vector<SettingOrigin>> settings_of(const World& world,
+                                               const provider::SettingsFiles& files,
+                                               std::string_view name) {
+  auto settings = provider::settings_of(world, files, name, {});
+  if (!settings) return settings;
+  const ProviderSheet* sheet = find_provider_sheet(name);
+  for (const ProviderSetting& setting : sheet->settings) {
+    if (setting.kind != SettingKind::secret) continue;
+    const auto found = std::ranges::find(*settings, setting.name, &SettingOrigin::name);
+    if (found != settings->end()) {
+      found->value = "(set)";
+    } else {
+      settings->push_back({std::string(setting.name), "(not set)", "default"});
     }
   }
-  for (const provider::TableRow& row : provider::provider_table()) {
-    std::map<std::string, std::pair<std::string, std::string>> values;
-    if (const ProviderSheet* sheet = find_provider_sheet(row.name)) {
-      for (const ProviderSetting& setting : sheet->settings) {
-        if (setting.standard.empty()) continue;
-        values[std::string(setting.name)] = {std::string(setting.standard), "default"};
-      }
+  const provider::TableRow* row = provider::find_row(name);
+  if (row != nullptr && row->settings != nullptr) {
+    for (SettingOrigin& one : row->settings(world)) {
+      if (find_setting(*sheet, one.name) == nullptr) settings->push_back(std::move(one));
     }
-    if (row.settings != nullptr) {
-      for (provider::SettingOrigin& one : row.settings(world)) {
-        values[one.name] = {std::move(one.value), std::move(one.origin)};
-      }
+  }
+  for (SettingOrigin& one : *settings) one.name = fmt::format("{}.{}", name, one.name);
+  return settings;
+}
+
+Result<std::vector<SettingOrigin>> all_settings(const World& world) {
+  const auto files = provider::read_settings(world);
+  if (!files) return fail(files);
+  auto out = general(world, *files);
+  if (!out) return out;
+  for (const ProviderSheet& sheet : provider_sheets()) {
+    auto settings = settings_of(world, *files, sheet.name);
+    if (!settings) return settings;
+    std::ranges::sort(*settings, {}, &SettingOrigin::name);
+    std::ranges::move(*settings, std::back_inserter(*out));
+  }
+  return out;
+}
+
+}  // namespace
+
+int show_settings(const Streams& streams, bool origin) {
+  const auto settings = all_settings(provider::world_of_this_process());
+  if (!settings) return complain(streams, settings.error());
+  std::vector<std::vector<std::string>> rows;
+  for (const SettingOrigin& one : *settings) {
+    if (streams.json) {
+      nlohmann::ordered_json line = {{"name", one.name}, {"value", one.value}};
+      if (origin) line["origin"] = one.origin;
+      streams.out << line.dump() << '\n';
     }
-    for (auto& [name, value] : values) {
-      add(fmt::format("{}.{}", row.name, name), value.first, value.second);
-    }
+    // Lists of lines stand on one.
+    std::string value = one.value;
+    std::ranges::replace(value, '\n', ' ');
+    rows.push_back({one.name, std::move(value)});
+    if (origin) rows.back().push_back(one.origin);
   }
   if (streams.json) return 0;
   std::vector<std::string> heads = {"SETTING", "VALUE"};

@@ -12,6 +12,7 @@
 #include "skyward/engine/wait_polling.h"
 #include "skyward/io/event_loop.h"
 #include "skyward/provider/provider.h"
+#include "skyward/provider/settings.h"
 #include "skyward/spec/limits.h"
 
 namespace skyward::engine {
@@ -66,6 +67,14 @@ std::vector<std::size_t> order_of(const PoolSpec& spec, const std::vector<Result
     return std::pair(!offers[i].has_value(), price);
   });
   return order;
+}
+
+Result<ProviderSpec> with_settings(const ProviderSpec& said) {
+  return provider::with_settings(provider::world_of_this_process(), said);
+}
+
+Result<std::string> provider_to_take(const std::string& named) {
+  return provider::provider_to_take(provider::world_of_this_process(), named);
 }
 
 Result<std::vector<Offer>> catalogue_of(const ProviderSpec& provider) {

@@ -1,7 +1,8 @@
 #pragma once
 
-// What providers sell, for whoever chooses among several of them before a pool opens. Blocks, and
-// asks all at the same time, each on a thread of its own.
+// Which provider, and with which settings, before a pool opens; and what providers sell, for
+// whoever chooses among several: that blocks, and asks all at the same time, each on a thread of
+// its own.
 
 #include <functional>
 #include <vector>
@@ -20,6 +21,12 @@ std::vector<Result<Offer>> best_offers(const std::vector<PoolSpec>& choices,
 
 // The choices in the order in which they are tried. Pure: `offers` is one answer for each choice.
 std::vector<std::size_t> order_of(const PoolSpec& spec, const std::vector<Result<Offer>>& offers);
+
+// A provider with all its settings: those that are said, and for the rest what the environment and
+// the user's files say (provider/settings.h). Reads the files.
+Result<ProviderSpec> with_settings(const ProviderSpec& said);
+// The name of the provider that pools get which name this one, or none ("").
+Result<std::string> provider_to_take(const std::string& named);
 
 // Everything that a provider sells, whatever a pool may need.
 Result<std::vector<Offer>> catalogue_of(const ProviderSpec& provider);

@@ -82,4 +82,14 @@ Status write_private_file(const std::string& path, std::string_view text) {
               "check the rights and the free space of that directory");
 }
 
+std::string working_directory() {
+  std::error_code error;
+  return std::filesystem::current_path(error).string();
+}
+
+bool is_own_file(const std::string& path) {
+  struct stat found{};
+  return ::stat(path.c_str(), &found) == 0 && (found.st_uid == user_id() || found.st_uid == 0);
+}
+
 }  // namespace skyward::io

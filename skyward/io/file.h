@@ -19,4 +19,11 @@ Result<std::string> read_file(const std::string& path,
 // above it are made when missing, private too.
 Status write_private_file(const std::string& path, std::string_view text);
 
+// Where relative paths begin; empty when that directory is gone.
+std::string working_directory();
+
+// Whether the file belongs to the user that this process acts as, or to root. False when there is
+// none.
+bool is_own_file(const std::string& path);
+
 }  // namespace skyward::io

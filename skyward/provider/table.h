@@ -21,23 +21,24 @@ struct Finding {
   std::string detail{};  // never a secret
   std::string hint{};
 };
-// Whether pools can be opened there with what is set up on this computer. Fails when it cannot even
-// be looked into.
-using Diagnose = Status (*)(const World& world, const std::string& region,
-                            const std::function<void(const Finding&)>& tell, Time deadline);
-
-// A setting that comes from this computer's environment or files.
+// A setting, and where its value comes from: "$AWS_REGION", "/srv/skyward.toml:3", "default".
 struct SettingOrigin {
   std::string name{};
   std::string value{};
   std::string origin{};
 };
 
+// Whether pools can be opened there with what is set up on this computer. Fails when it cannot even
+// be looked into.
+using Diagnose = Status (*)(const World& world, const SettingOrigin& region,
+                            const std::function<void(const Finding&)>& tell, Time deadline);
+
 struct TableRow {
   std::string_view name;  // as in ProviderSpec::name
   Result<std::unique_ptr<Provider>> (*make)(const ProviderSpec&);
   Sweep sweep = nullptr;        // null: nothing can be left behind
   Diagnose diagnose = nullptr;  // null: there is nothing to set up
+  // What the cloud's own tools are set to on this computer.
   std::vector<SettingOrigin> (*settings)(const World&) = nullptr;
   bool played = false;  // it lives in the program that opens its pools, and nowhere else
 };

@@ -10,6 +10,8 @@ World world_of_this_process() {
   World world;
   world.variable = [](const char* name) { return io::environment_variable(name); };
   world.read_file = [](const std::string& path) { return io::read_file(path); };
+  world.directory = [] { return io::working_directory(); };
+  world.is_own_file = [](const std::string& path) { return io::is_own_file(path); };
   world.write_file = [](const std::string& path, std::string_view text) {
     return io::write_private_file(path, text);
   };

@@ -23,6 +23,9 @@ struct World {
   // A variable of the environment; empty values count as not set.
   std::function<std::optional<std::string>(const char*)> variable;
   std::function<Result<std::string>(const std::string& path)> read_file;
+  std::function<std::string()> directory;  // in which the program runs; empty when it is gone
+  // Whether a file is this user's, or root's.
+  std::function<bool(const std::string& path)> is_own_file;
   // Replaces a file, readable for this user alone.
   std::function<Status(const std::string& path, std::string_view text)> write_file;
   std::function<Result<io::CommandResult>(const io::SpawnOptions&, Duration timeout)> run;

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -46,6 +47,8 @@ class WorldFixture {
       if (found == files.end()) return fail(ErrorKind::invalid, "cannot read " + path + ": none");
       return found->second;
     };
+    world.directory = [this] { return directory; };
+    world.is_own_file = [this](const std::string& path) { return !strangers.contains(path); };
     world.write_file = [this](const std::string& path, std::string_view text) -> Status {
       files[path] = text;
       return {};
@@ -73,6 +76,8 @@ class WorldFixture {
   World world;
   std::map<std::string, std::string> variables{{"HOME", "/home"}};
   std::map<std::string, std::string> files;
+  std::string directory = "/srv/project";
+  std::set<std::string> strangers;  // files of another user
   std::shared_ptr<ScriptedHttp> http = std::make_shared<ScriptedHttp>();
   Time now = Time{} + std::chrono::hours(1);
   std::int64_t wall_s = 1'700'000'000;

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <vector>
 
+#include "skyward/base/nearest.h"
 #include "skyward/spec/json_text.h"
 
 namespace skyward {
@@ -35,7 +36,7 @@ constexpr std::array<ProviderSetting, 12> kAws = {{
 
 constexpr std::array<ProviderSetting, 4> kDigitalOcean = {{
     {"region", choice, "nyc1", "nyc1|nyc3|sfo2|sfo3|ams3|sgp1|lon1|fra1|tor1"},
-    {"token", text, "", ""},
+    {"token", secret, "", ""},
     {"ssh_key_fingerprint", text, "", ""},
     {"instance_timeout", whole, "300", ""},
 }};
@@ -43,14 +44,14 @@ constexpr std::array<ProviderSetting, 4> kDigitalOcean = {{
 constexpr std::array<ProviderSetting, 6> kVerda = {{
     {"region", text, "", ""},
     {"client_id", text, "", ""},
-    {"client_secret", text, "", ""},
+    {"client_secret", secret, "", ""},
     {"ssh_key_id", text, "", ""},
     {"instance_timeout", whole, "300", ""},
     {"request_timeout", whole, "30", ""},
 }};
 
 constexpr std::array<ProviderSetting, 13> kVastAi = {{
-    {"api_key", text, "", ""},
+    {"api_key", secret, "", ""},
     {"min_reliability", number, "0.95", ""},
     {"verified_only", flag, "true", ""},
     {"min_cuda", number, "12", ""},
@@ -66,7 +67,7 @@ constexpr std::array<ProviderSetting, 13> kVastAi = {{
 }};
 
 constexpr std::array<ProviderSetting, 17> kRunPod = {{
-    {"api_key", text, "", ""},
+    {"api_key", secret, "", ""},
     {"cluster_mode", choice, "individual", "individual|instant"},
     {"global_networking", flag, "", ""},
     {"cloud_type", choice, "secure", "secure|community"},
@@ -85,12 +86,31 @@ constexpr std::array<ProviderSetting, 17> kRunPod = {{
     {"bid_multiplier", number, "1", ""},
 }};
 
-constexpr std::array<ProviderSheet, 5> kSheets = {{
+constexpr std::array<ProviderSetting, 8> kSsh = {{
+    {"hosts", lines, "", ""},
+    {"user", text, "", ""},
+    {"port", whole, "", ""},
+    {"identity_file", path, "", ""},
+    {"jump", list, "", ""},
+    {"host_keys", host_keys, "", ""},
+    {"config", path, "", ""},
+    {"preemption", choice, "", "ec2"},
+}};
+
+constexpr std::array<ProviderSetting, 3> kCommand = {{
+    {"commands", json, "", ""},
+    {"addresses", json, "", ""},
+    {"python", internal, "", ""},
+}};
+
+constexpr std::array<ProviderSheet, 7> kSheets = {{
     {"aws", "AWS", "AWS", kAws},
     {"digital_ocean", "DigitalOcean", "Digital Ocean", kDigitalOcean},
     {"verda", "Verda", "Verda", kVerda},
     {"vastai", "VastAI", "Vast.ai", kVastAi},
     {"runpod", "RunPod", "RunPod", kRunPod},
+    {"ssh", "SSH", "ssh", kSsh, false},
+    {"command", "Command", "command", kCommand, false},
 }};
 
 std::vector<std::string_view> choices_of(const ProviderSetting& setting) {
@@ -110,32 +130,6 @@ bool is_number(std::string_view text, bool whole) {
          value >= 0 && (!whole || value == std::floor(value));
 }
 
-// What is expected instead; empty when the value fits.
-std::string expected(const ProviderSetting& setting, const std::string& value) {
-  if (value.contains('\0') || value.contains('\n')) return "text on one line";
-  switch (setting.kind) {
-    case text:
-    case list:
-      return value.empty() ? "text that is not empty" : "";
-    case flag:
-      return value == "true" || value == "false" ? "" : "True or False";
-    case whole:
-      return is_number(value, true) ? "" : "a whole number, not negative";
-    case number:
-      return is_number(value, false) ? "" : "a number, not negative";
-    case choice: {
-      const auto choices = choices_of(setting);
-      if (std::ranges::find(choices, value) != choices.end()) return "";
-      return fmt::format("one of {}", fmt::join(choices, ", "));
-    }
-  }
-  return "";
-}
-
-bool is_secret(std::string_view name) {
-  return name.contains("key") || name.contains("secret") || name.contains("token");
-}
-
 }  // namespace
 
 std::span<const ProviderSheet> provider_sheets() { return kSheets; }
@@ -150,6 +144,50 @@ std::string provider_label(const std::string& name) {
   return sheet == nullptr ? name : std::string(sheet->label);
 }
 
+const ProviderSetting* find_setting(const ProviderSheet& sheet, std::string_view name) {
+  const auto found = std::ranges::find(sheet.settings, name, &ProviderSetting::name);
+  return found == sheet.settings.end() || found->kind == internal ? nullptr : &*found;
+}
+
+std::string hint_of_settings(const ProviderSheet& sheet, std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const ProviderSetting& one : sheet.settings) {
+    if (one.kind != internal) names.push_back(one.name);
+  }
+  const std::string_view near = nearest_word(name, names);
+  return fmt::format("{}it has {}", near.empty() ? "" : fmt::format("did you mean {}? ", near),
+                     fmt::join(names, ", "));
+}
+
+std::string expected_instead(const ProviderSetting& setting, const std::string& value) {
+  const bool several = setting.kind == lines || setting.kind == SettingKind::host_keys;
+  if (value.contains('\0') || (value.contains('\n') && !several)) return "text on one line";
+  switch (setting.kind) {
+    case text:
+    case secret:
+    case path:
+    case list:
+    case lines:
+    case json:
+    case SettingKind::host_keys:
+      return value.empty() ? "text that is not empty" : "";
+    case internal:
+      return "";
+    case flag:
+      return value == "true" || value == "false" ? "" : "true or false";
+    case whole:
+      return is_number(value, true) ? "" : "a whole number, not negative";
+    case number:
+      return is_number(value, false) ? "" : "a number, not negative";
+    case choice: {
+      const auto choices = choices_of(setting);
+      if (std::ranges::find(choices, value) != choices.end()) return "";
+      return fmt::format("one of {}", fmt::join(choices, ", "));
+    }
+  }
+  return "";
+}
+
 Status validate_settings(std::string_view provider,
                          const std::map<std::string, std::string>& settings) {
   const ProviderSheet* sheet = find_provider_sheet(provider);
@@ -157,15 +195,13 @@ Status validate_settings(std::string_view provider,
   for (const auto& [name, value] : settings) {
     const auto setting = std::ranges::find(sheet->settings, name, &ProviderSetting::name);
     if (setting == sheet->settings.end()) {
-      std::vector<std::string_view> names;
-      for (const ProviderSetting& one : sheet->settings) names.push_back(one.name);
       return fail(ErrorKind::invalid, fmt::format("{}() has no setting {}", sheet->title, name),
-                  fmt::format("it has {}", fmt::join(names, ", ")));
+                  hint_of_settings(*sheet, name));
     }
-    const std::string wanted = expected(*setting, value);
+    const std::string wanted = expected_instead(*setting, value);
     if (wanted.empty()) continue;
     std::string shown = "…";
-    if (!is_secret(name)) {
+    if (setting->kind != secret) {
       shown.clear();
       append_json_string(shown, value);
     }

@@ -1,8 +1,8 @@
 #pragma once
 
-// The settings of the clouds' constructors, as data: what each is called, what it takes, and what
-// it is when nothing is said. Both faces check against this table, whether or not this build can
-// rent there.
+// The settings of the providers' constructors, as data: what each is called, what it takes, and
+// what it is when nothing is said. Both faces, files and variables are checked against this table,
+// whether or not this build can rent there.
 
 #include <cstdint>
 #include <map>
@@ -16,11 +16,17 @@ namespace skyward {
 
 enum class SettingKind : std::uint8_t {
   text,
-  flag,    // "true", "false"
-  whole,   // not negative
-  number,  // not negative
-  list,    // joined by ','
-  choice,  // one of `choices`
+  secret,     // text that is shown to nobody
+  path,       // of a file here; absolute, or relative to where the program runs
+  flag,       // "true", "false"
+  whole,      // not negative
+  number,     // not negative
+  list,       // joined by ','
+  lines,      // joined by '\n'
+  choice,     // one of `choices`
+  json,       // lists of texts, or lists of such lists; the provider checks them
+  host_keys,  // '/…': path of a known_hosts file; '{…}': each host's key; else lines of such a file
+  internal,   // said by a face for its own needs, never by users in files and variables
 };
 
 struct ProviderSetting {
@@ -35,17 +41,26 @@ struct ProviderSheet {
   std::string_view title;  // the class in both faces
   std::string_view label;  // as events and people call it
   std::span<const ProviderSetting> settings;
+  bool rents = true;  // its machines cost money; else one has them already
 };
 
 std::span<const ProviderSheet> provider_sheets();
-// Null when no cloud has this name.
+// Null when no provider with settings has this name.
 const ProviderSheet* find_provider_sheet(std::string_view name);
 
-// The cloud's name for people; the name itself without a sheet.
+// The provider's name for people; the name itself without a sheet.
 std::string provider_label(const std::string& name);
 
-// Refuses settings that the cloud does not have, and values that do not fit. A provider without a
-// sheet checks its own.
+// Null when the provider has none of this name that users may say.
+const ProviderSetting* find_setting(const ProviderSheet& sheet, std::string_view name);
+// The nearest that it has and all that it has, for whoever named another.
+std::string hint_of_settings(const ProviderSheet& sheet, std::string_view name);
+
+// What is expected instead of the value, in words; empty when it fits.
+std::string expected_instead(const ProviderSetting& setting, const std::string& value);
+
+// Refuses settings that the provider does not have, and values that do not fit. A provider without
+// a sheet checks its own.
 Status validate_settings(std::string_view provider,
                          const std::map<std::string, std::string>& settings);
 

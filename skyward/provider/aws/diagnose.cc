@@ -80,14 +80,13 @@ void look_into_launching(Client& client, const Tell& tell, Time deadline) {
 
 }  // namespace
 
-Status diagnose(const World& world, const std::string& region, const Tell& tell, Time deadline) {
+Status diagnose(const World& world, const SettingOrigin& region, const Tell& tell, Time deadline) {
   auto configuration = load_configuration(world, "");
   if (!configuration) return fail(configuration);
-  std::string where = find_region(world, *configuration, region);
-  const std::string origin = region.empty() ? region_origin(world, *configuration) : "--region";
-  if (where.empty()) where = "us-east-1";
-  Client client(world, *std::move(configuration), where);
-  tell({.what = "region", .good = true, .detail = fmt::format("{} ({})", where, origin)});
+  Client client(world, *std::move(configuration), region.value);
+  tell({.what = "region",
+        .good = true,
+        .detail = fmt::format("{} ({})", region.value, region.origin)});
 
   const auto credentials = client.credentials(deadline);
   if (!credentials) {

@@ -8,7 +8,7 @@
 
 namespace skyward::provider::aws {
 
-Status diagnose(const World& world, const std::string& region,
+Status diagnose(const World& world, const SettingOrigin& region,
                 const std::function<void(const Finding&)>& tell, Time deadline);
 
 // Region and profile, and where they come from.

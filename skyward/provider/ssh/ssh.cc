@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
@@ -118,7 +119,8 @@ Status check_file(const std::string& what, const std::string& path) {
 Status SshProvider::check(const PoolSpec& spec) {
   if (hosts_.empty()) {
     return fail(ErrorKind::invalid, "the SSH provider has no hosts",
-                "name them: hosts=[\"10.0.0.5\", \"me@gpu-box:2222\"]");
+                "name them: hosts=[\"10.0.0.5\", \"me@gpu-box:2222\"], or in skyward.toml below "
+                "[providers.ssh]");
   }
   if (static_cast<std::size_t>(spec.nodes) > hosts_.size()) {
     return fail(ErrorKind::invalid,
@@ -313,11 +315,42 @@ Result<std::vector<SshTarget>> read_targets(const std::vector<std::string>& text
   return targets;
 }
 
+// What is known of the machines' keys: path of a file, or its text.
+struct HostKeys {
+  std::string path{};
+  std::string lines{};
+  bool pinned = false;  // the lines name the machines by SshTarget::place()
+};
+
+// Of the setting `host_keys`, whose mapping names the machines by their texts.
+Result<HostKeys> read_host_keys(const std::string& text, const std::vector<SshTarget>& targets,
+                                const std::vector<std::string>& names) {
+  if (text.starts_with('/')) return HostKeys{.path = text};
+  if (!text.starts_with('{')) {
+    return HostKeys{.lines = text.empty() || text.ends_with('\n') ? text : text + '\n'};
+  }
+  const auto mapping = nlohmann::json::parse(text, nullptr, false);
+  HostKeys keys{.pinned = true};
+  std::string missing;
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    const auto key = mapping.find(names[i]);
+    if (key == mapping.end() || !key->is_string()) {
+      missing += (missing.empty() ? "" : ", ") + names[i];
+    } else {
+      keys.lines += fmt::format("{} {}\n", targets[i].place(), key->get<std::string>());
+    }
+  }
+  if (missing.empty()) return keys;
+  return fail(ErrorKind::invalid, fmt::format("host_keys has no key for {}", missing),
+              "each host and each jump needs one, so that nothing else can stand in its place");
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Provider>> make_ssh(const ProviderSpec& spec, Variable variable,
                                            std::string state_root) {
-  Result<std::vector<SshTarget>> hosts = read_targets(split(setting(spec, "hosts"), '\n'));
+  std::vector<std::string> names = split(setting(spec, "hosts"), '\n');
+  Result<std::vector<SshTarget>> hosts = read_targets(names);
   if (!hosts) return fail(hosts);
   SshTarget defaults{.host = "x", .user = setting(spec, "user")};
   if (const std::string port = setting(spec, "port"); !port.empty()) {
@@ -338,15 +371,19 @@ Result<std::unique_ptr<Provider>> make_ssh(const ProviderSpec& spec, Variable va
                   "each host is one node; use concurrency= for more tasks at a time on it");
     }
   }
-  Result<std::vector<SshTarget>> jumps = read_targets(split(setting(spec, "jump"), ','));
+  const std::vector<std::string> jump_names = split(setting(spec, "jump"), ',');
+  Result<std::vector<SshTarget>> jumps = read_targets(jump_names);
   if (!jumps) return fail(jumps);
+  std::vector<SshTarget> targets = *hosts;
+  targets.insert(targets.end(), jumps->begin(), jumps->end());
+  names.insert(names.end(), jump_names.begin(), jump_names.end());
+  Result<HostKeys> keys = read_host_keys(setting(spec, "host_keys"), targets, names);
+  if (!keys) return fail(keys);
   SshOptions options{.identity_file = setting(spec, "identity_file"),
                      .jumps = std::move(*jumps),
-                     .known_hosts_file = setting(spec, "known_hosts"),
-                     .pinned = !setting(spec, "pinned").empty(),
+                     .known_hosts_file = std::move(keys->path),
+                     .pinned = keys->pinned,
                      .configuration_file = setting(spec, "config")};
-  std::string keys = setting(spec, "host_keys");
-  if (!keys.empty() && !keys.ends_with('\n')) keys += '\n';
   const std::string preemption = setting(spec, "preemption");
   if (!preemption.empty() && preemption != "ec2") {
     return fail(ErrorKind::invalid,
@@ -355,8 +392,9 @@ Result<std::unique_ptr<Provider>> make_ssh(const ProviderSpec& spec, Variable va
                             preemption),
                 "choose \"ec2\", or leave it out");
   }
-  return std::make_unique<SshProvider>(std::move(*hosts), std::move(options), std::move(keys),
-                                       preemption, std::move(variable), std::move(state_root));
+  return std::make_unique<SshProvider>(std::move(*hosts), std::move(options),
+                                       std::move(keys->lines), preemption, std::move(variable),
+                                       std::move(state_root));
 }
 
 Result<std::unique_ptr<Provider>> make_ssh(const ProviderSpec& spec) {

@@ -15,9 +15,8 @@
 namespace skyward::provider {
 
 // Settings: "hosts" (one a line, as parse_ssh_target() reads them), "user", "port",
-// "identity_file", "jump" (comma-separated), "host_keys" (lines of a known_hosts file),
-// "pinned" (not empty: those lines name the machines by SshTarget::place()), "known_hosts" (path of
-// such a file), "config" (path of an ssh configuration).
+// "identity_file", "jump" (comma-separated), "host_keys" (SettingKind::host_keys: a path, lines, or
+// a key for each of the hosts and jumps, named as there), "config" (path of an ssh configuration).
 //
 // `state_root`: a directory that is made when missing, for the host keys that are given as text.
 Result<std::unique_ptr<Provider>> make_ssh(const ProviderSpec& spec, Variable variable,

@@ -89,7 +89,7 @@ TEST_F(Ssh, MoreNodesThanHostsAreRefusedBeforeAnythingStarts) {
 }
 
 TEST_F(Ssh, MissingFilesAreNamed) {
-  for (const char* name : {"identity_file", "known_hosts", "config"}) {
+  for (const char* name : {"identity_file", "host_keys", "config"}) {
     const Status refused = make({{"hosts", "w1"}, {name, "/nowhere/x"}})->check(spec(1));
     ASSERT_FALSE(refused) << name;
     EXPECT_THAT(refused.error().message, HasSubstr("/nowhere/x"));
@@ -110,9 +110,32 @@ TEST_F(Ssh, AListThatMakesNoSenseIsRefused) {
   EXPECT_FALSE(make_ssh({.settings = {{"hosts", "w1"}, {"jump", "-x"}}}, {}, root_));
 }
 
+// As `ssh -o HostKeyAlias=` will ask for them: in lower case, with the port that holds for the
+// host.
+TEST_F(Ssh, KeysByHostAreKeptUnderTheNamesOfTheHosts) {
+  const std::map<std::string, std::string> settings = {
+      {"hosts", "Me@Box:2222\n10.0.0.5"},
+      {"port", "2201"},
+      {"host_keys", R"({"Me@Box:2222": "ssh-ed25519 AAA", "10.0.0.5": "ssh-ed25519 BBB"})"}};
+  const auto provider = make(settings);
+  ASSERT_TRUE(provider->prepare(spec(1), {}, kNever));
+  std::string kept;
+  for (const auto& file : fs::directory_iterator(root_ + "/state/host-keys")) {
+    std::ifstream in(file.path());
+    kept.assign(std::istreambuf_iterator<char>(in), {});
+  }
+  EXPECT_EQ(kept, "box:2222 ssh-ed25519 AAA\n10.0.0.5:2201 ssh-ed25519 BBB\n");
+  auto by_gate = settings;
+  by_gate["jump"] = "gate";
+  const auto refused = make_ssh({.settings = by_gate}, {}, root_);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message, "host_keys has no key for gate");
+}
+
 TEST_F(Ssh, GivenKeysAreTheOnlyOnesThatCount) {
   const std::string keys = "192.0.2.1 ssh-ed25519 AAAA";
-  const auto provider = make({{"hosts", "192.0.2.1"}, {"host_keys", keys}, {"pinned", "1"}});
+  const auto provider =
+      make({{"hosts", "192.0.2.1"}, {"host_keys", R"({"192.0.2.1": "ssh-ed25519 AAAA"})"}});
   const auto cluster = provider->prepare(spec(1), {}, kNever);
   ASSERT_TRUE(cluster) << cluster.error().message;
   const auto instances = provider->provision(*cluster, 1, 0, kNever);

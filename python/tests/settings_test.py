@@ -1,0 +1,119 @@
+"""What skyward.toml and the environment say, as pools take it. The rules themselves are tested in
+provider/settings_test.cc."""
+
+import json
+import os
+import pathlib
+import subprocess
+
+import pytest
+
+import skyward as sky
+
+PROGRAM = pathlib.Path(sky.__file__).parent / "bin" / "skyward"
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A folder that holds for a project, with a home of its own above it."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.delenv("SKYWARD_PROVIDER", raising=False)
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def opening(*arguments, **options):
+    """What is wrong with a pool that cannot be opened."""
+    with pytest.raises(sky.ConfigurationError) as caught:
+        with sky.ComputePool(*arguments, display="quiet", **options):
+            pytest.fail("entered")
+    return str(caught.value)
+
+
+def test_the_provider_of_pools_that_name_none(project, monkeypatch):
+    assert sky.ComputePool().provider == sky.Local()
+    (project / "skyward.toml").write_text('provider = "ssh"\n')
+    assert sky.ComputePool().provider == sky.SSH()
+    assert sky.ComputePool(sky.Local()).provider == sky.Local()
+    monkeypatch.setenv("SKYWARD_PROVIDER", "runpod")
+    assert sky.ComputePool().provider == sky.RunPod()
+    monkeypatch.setenv("SKYWARD_PROVIDER", "asw")
+    with pytest.raises(sky.ConfigurationError, match='did you mean "aws"'):
+        sky.ComputePool()
+
+
+def test_settings_of_the_project_and_of_the_user(project, tmp_path, monkeypatch):
+    assert "has no hosts" in opening(sky.SSH())
+    (tmp_path / "config" / "skyward").mkdir(parents=True)
+    (tmp_path / "config" / "skyward" / "config.toml").write_text(
+        '[providers.ssh]\nidentity_file = "id"\nhosts = ["192.0.2.1"]\n'
+    )
+    assert f"no file {tmp_path}/config/skyward/id" in opening("ssh")
+    (project / "skyward.toml").write_text('[providers.ssh]\nidentity_file = "keys/id"\n')
+    assert f"no file {project}/keys/id" in opening("ssh")
+    monkeypatch.setenv("SKYWARD_SSH_IDENTITY_FILE", "~/other")
+    assert f"no file {tmp_path}/other" in opening("ssh")
+    assert "no file /given" in opening(sky.SSH(identity_file="/given"))
+    assert "nodes=2" in opening("ssh", nodes=2)  # the user's list of hosts has one
+
+
+def test_what_is_wrong_is_named_with_its_line_before_anything_starts(project):
+    (project / "skyward.toml").write_text("[providers.aws]\nregoin = 'eu-west-1'\n")
+    said = opening(sky.Local())
+    assert f"{project}/skyward.toml:2: [providers.aws] has no setting regoin" in said
+    assert "did you mean region?" in said
+
+
+def test_commands_from_the_file(project):
+    (project / "skyward.toml").write_text('[providers.command]\ncommands = [["sh", "-c"]]\n')
+    assert "nodes=2, but commands reach 1" in opening("command", nodes=2)
+
+
+def show(*options):
+    """The lines of `skyward config show --origin --json` in this folder, by name."""
+    done = subprocess.run(
+        [PROGRAM, "config", "show", *options],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, "AWS_REGION": "", "AWS_DEFAULT_REGION": "", "AWS_CONFIG_FILE": "/none"},
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_the_program_tells_each_value_and_its_origin(project, tmp_path, monkeypatch):
+    file = project / "skyward.toml"
+    file.write_text(
+        'provider = "aws"\n[providers.aws]\nregion = "eu-west-1"\n'
+        '[providers.vastai]\napi_key = "hush"\n[providers.ssh]\nhosts = ["w1", "w2"]\n'
+    )
+    monkeypatch.setenv("SKYWARD_AWS_AMI", "ami-1")
+    status, out, _ = show("--origin", "--json")
+    assert status == 0
+    rows = {row.pop("name"): row for row in map(json.loads, out.splitlines())}
+    assert rows["file.project"]["value"] == str(file)
+    assert rows["provider"] == {"value": "aws", "origin": f"{file}:1"}
+    assert rows["aws.region"] == {"value": "eu-west-1", "origin": f"{file}:3"}
+    assert rows["aws.ami"] == {"value": "ami-1", "origin": "$SKYWARD_AWS_AMI"}
+    assert rows["aws.use_ssm"] == {"value": "false", "origin": "default"}
+    assert rows["ssh.hosts"] == {"value": "w1\nw2", "origin": f"{file}:7"}
+    assert rows["vastai.api_key"] == {"value": "(set)", "origin": f"{file}:5"}
+    assert rows["runpod.api_key"] == {"value": "(not set)", "origin": "default"}
+    assert "hush" not in out
+    status, out, _ = show("--origin")
+    lines = [line.split() for line in out.splitlines()]
+    assert lines[0] == ["SETTING", "VALUE", "ORIGIN"]
+    assert ["aws.region", "eu-west-1", f"{file}:3"] in lines
+    assert ["ssh.hosts", "w1", "w2", f"{file}:7"] in lines and "hush" not in out
+
+
+def test_the_program_names_what_is_wrong_in_a_file(project):
+    (project / "skyward.toml").write_text("[providers.aws]\nuse_ssm = 1\n")
+    status, out, err = show("--json")
+    assert status == 2 and out == ""
+    assert f"{project}/skyward.toml:2: [providers.aws] use_ssm does not fit" in err
+    assert "expected is true or false" in err

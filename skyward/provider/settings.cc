@@ -1,0 +1,193 @@
+#include "skyward/provider/settings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "skyward/spec/provider_settings.h"
+
+namespace skyward::provider {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kProviderVariable = "SKYWARD_PROVIDER";
+
+Result<std::optional<SettingsFile>> read_if_there(const World& world, const std::string& path) {
+  auto text = world.read_file(path);
+  if (!text && text.error().kind == ErrorKind::invalid) return std::nullopt;  // there is none
+  if (!text) return fail(text);
+  auto file = parse_settings_file(*text, path, home_directory(world));
+  if (!file) return fail(file);
+  return *std::move(file);
+}
+
+Result<std::optional<SettingsFile>> read_user_file(const World& world) {
+  if (const auto named = world.variable("SKYWARD_CONFIG")) {
+    auto file = read_if_there(world, *named);
+    if (!file || *file) return file;
+    return fail(ErrorKind::invalid, fmt::format("SKYWARD_CONFIG={}: there is no such file", *named),
+                "give the path of a file, or unset the variable");
+  }
+  const auto base = world.variable("XDG_CONFIG_HOME");
+  const std::string home = home_directory(world);
+  if (base && base->starts_with('/')) return read_if_there(world, *base + "/skyward/config.toml");
+  if (!home.starts_with('/')) return std::nullopt;
+  return read_if_there(world, home + "/.config/skyward/config.toml");
+}
+
+bool is_repository(const World& world, const std::string& folder) {
+  return world.read_file(folder + "/.git/HEAD") || world.read_file(folder + "/.git");
+}
+
+Result<std::optional<SettingsFile>> read_project_file(const World& world) {
+  const std::string home = home_directory(world);
+  for (fs::path folder = world.directory(); folder.is_absolute(); folder = folder.parent_path()) {
+    const std::string path = (folder / "skyward.toml").string();
+    auto file = read_if_there(world, path);
+    // Of a folder that may not be looked into, nobody can tell what is there.
+    if (!file && file.error().kind == ErrorKind::denied && !world.is_own_file(path)) {
+      file = std::optional<SettingsFile>();
+    }
+    if (!file) return file;
+    if (*file && !world.is_own_file(path)) {
+      return fail(ErrorKind::denied, fmt::format("{} belongs to another user", path),
+                  "it could send your programs to machines of theirs: make it yours, or name it in "
+                  "SKYWARD_CONFIG");
+    }
+    const bool last =
+        folder == home || folder == folder.root_path() || is_repository(world, folder.string());
+    if (*file || last) return file;
+  }
+  return std::nullopt;
+}
+
+std::string variable_of(std::string_view provider, std::string_view setting) {
+  std::string name = fmt::format("SKYWARD_{}_{}", provider, setting);
+  std::ranges::transform(name, name.begin(),
+                         [](char c) { return c >= 'a' && c <= 'z' ? char(c - 'a' + 'A') : c; });
+  return name;
+}
+
+// What our own variable says of a setting.
+Result<std::optional<SettingOrigin>> from_variable(const World& world, std::string_view provider,
+                                                   const ProviderSetting& setting) {
+  const std::string name = variable_of(provider, setting.name);
+  auto value = world.variable(name.c_str());
+  if (!value || setting.kind == SettingKind::internal) return std::nullopt;
+  if (const std::string wanted = expected_instead(setting, *value); !wanted.empty()) {
+    const bool hidden = setting.kind == SettingKind::secret;
+    return fail(ErrorKind::invalid, fmt::format("{}={} does not fit", name, hidden ? "…" : *value),
+                fmt::format("expected is {}", wanted));
+  }
+  const bool is_path = setting.kind == SettingKind::path ||
+                       (setting.kind == SettingKind::host_keys && !value->contains(' '));
+  if (is_path) value = absolute_path(*value, world.directory(), home_directory(world));
+  return SettingOrigin{std::string(setting.name), *std::move(value), "$" + name};
+}
+
+std::optional<SettingOrigin> from_file(const std::optional<SettingsFile>& file,
+                                       std::string_view provider, std::string_view setting) {
+  if (!file) return std::nullopt;
+  const auto table = file->providers.find(provider);
+  if (table == file->providers.end()) return std::nullopt;
+  const auto found = table->second.find(std::string(setting));
+  if (found == table->second.end()) return std::nullopt;
+  return SettingOrigin{std::string(setting), found->second.value,
+                       fmt::format("{}:{}", file->path, found->second.line)};
+}
+
+}  // namespace
+
+Result<SettingsFiles> read_settings(const World& world) {
+  auto user = read_user_file(world);
+  if (!user) return fail(user);
+  auto project = read_project_file(world);
+  if (!project) return fail(project);
+  return SettingsFiles{*std::move(user), *std::move(project)};
+}
+
+Result<SettingOrigin> default_provider(const World& world, const SettingsFiles& files) {
+  if (auto name = world.variable(kProviderVariable)) {
+    if (Status known = check_provider_name(*name, kProviderVariable); !known) return fail(known);
+    return SettingOrigin{"provider", *std::move(name), fmt::format("${}", kProviderVariable)};
+  }
+  for (const auto* file : {&files.project, &files.user}) {
+    if (!*file || !(*file)->provider) continue;
+    const FileValue& value = *(*file)->provider;
+    return SettingOrigin{"provider", value.value, fmt::format("{}:{}", (*file)->path, value.line)};
+  }
+  return SettingOrigin{"provider", "local", "default"};
+}
+
+Result<std::vector<SettingOrigin>> settings_of(const World& world, const SettingsFiles& files,
+                                               std::string_view provider,
+                                               const std::map<std::string, std::string>& said) {
+  std::vector<SettingOrigin> out;
+  const auto add_said = [&](const std::string& name) {
+    out.push_back({name, said.at(name), "code"});
+  };
+  const ProviderSheet* sheet = find_provider_sheet(provider);
+  const TableRow* row = find_row(provider);
+  const auto found_here = row != nullptr && row->settings != nullptr ? row->settings(world)
+                                                                     : std::vector<SettingOrigin>();
+  const auto of_the_clouds_tools = [&](std::string_view name, bool variable) {
+    const auto found = std::ranges::find_if(found_here, [&](const SettingOrigin& one) {
+      return one.name == name && one.origin.starts_with('$') == variable;
+    });
+    return found == found_here.end() ? std::nullopt : std::optional(*found);
+  };
+  for (const auto& [name, value] : said) {
+    const bool listed =
+        sheet != nullptr &&
+        std::ranges::find(sheet->settings, name, &ProviderSetting::name) != sheet->settings.end();
+    if (!listed) add_said(name);
+  }
+  if (sheet == nullptr) return out;
+  for (const ProviderSetting& setting : sheet->settings) {
+    const std::string name(setting.name);
+    if (said.contains(name)) {
+      add_said(name);
+      continue;
+    }
+    auto value = from_variable(world, provider, setting);
+    if (!value) return fail(value);
+    if (!*value) *value = of_the_clouds_tools(name, true);
+    if (!*value) *value = from_file(files.project, provider, name);
+    if (!*value) *value = from_file(files.user, provider, name);
+    if (!*value) *value = of_the_clouds_tools(name, false);
+    if (!*value && !setting.standard.empty()) {
+      *value = SettingOrigin{name, std::string(setting.standard), "default"};
+    }
+    if (*value) out.push_back(*std::move(*value));
+  }
+  std::ranges::sort(out, {}, &SettingOrigin::name);
+  return out;
+}
+
+Result<ProviderSpec> with_settings(const World& world, const ProviderSpec& said) {
+  const auto files = read_settings(world);
+  if (!files) return fail(files);
+  auto settings = settings_of(world, *files, said.name, said.settings);
+  if (!settings) return fail(settings);
+  ProviderSpec out{.name = said.name};
+  for (SettingOrigin& one : *settings) out.settings[one.name] = std::move(one.value);
+  return out;
+}
+
+Result<std::string> provider_to_take(const World& world, const std::string& named) {
+  if (named.empty()) {
+    const auto files = read_settings(world);
+    if (!files) return fail(files);
+    auto found = default_provider(world, *files);
+    if (!found) return fail(found);
+    return std::move(found->value);
+  }
+  const ProviderSheet* sheet = find_provider_sheet(named);
+  const bool rents = sheet != nullptr && sheet->rents;
+  return rents && world.variable(kProviderVariable) == "local" ? "local" : named;
+}
+
+}  // namespace skyward::provider

@@ -1,0 +1,52 @@
+#pragma once
+
+// What holds where a program says nothing, and where that comes from. Of each setting counts, from
+// the last to the first: its default, what the cloud's own tools have in their files, the user's
+// file, the project's file, the environment, the program.
+//
+//   user's file      $SKYWARD_CONFIG, else $XDG_CONFIG_HOME/skyward/config.toml (~/.config)
+//   project's file   the nearest skyward.toml from the working directory upward, to the root of the
+//                    repository or to the home directory
+//   environment      SKYWARD_AWS_REGION for the region of aws, and the cloud's own (AWS_REGION)
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "skyward/base/error.h"
+#include "skyward/provider/provider.h"
+#include "skyward/provider/settings_file.h"
+#include "skyward/provider/table.h"
+#include "skyward/provider/world.h"
+
+namespace skyward::provider {
+
+// The two files as they are now; none of them must exist.
+struct SettingsFiles {
+  std::optional<SettingsFile> user{};
+  std::optional<SettingsFile> project{};
+};
+
+// Fails with `invalid` for what is wrong in a file, `denied` for a file that may not be read, and
+// for a project's file that belongs to another user: it could send programs to machines of theirs.
+Result<SettingsFiles> read_settings(const World& world);
+
+// The provider of pools that name none: $SKYWARD_PROVIDER, else a file's, else "local".
+Result<SettingOrigin> default_provider(const World& world, const SettingsFiles& files);
+
+// All settings of a provider that have a value, by name, `said` by the program ("code") among them.
+// Values of files and variables fit.
+Result<std::vector<SettingOrigin>> settings_of(const World& world, const SettingsFiles& files,
+                                               std::string_view provider,
+                                               const std::map<std::string, std::string>& said);
+
+// With these settings; reads the files.
+Result<ProviderSpec> with_settings(const World& world, const ProviderSpec& said);
+
+// The name of the provider that a program gets that names this one, or none (""): this machine in
+// the place of every cloud with $SKYWARD_PROVIDER=local. Reads the files.
+Result<std::string> provider_to_take(const World& world, const std::string& named);
+
+}  // namespace skyward::provider

@@ -1,0 +1,42 @@
+#pragma once
+
+// A settings file, skyward.toml or the user's config.toml: text in, values out. What no provider
+// has, and what does not fit, is refused with its line; so is what is not TOML.
+//
+//   provider = "aws"            # of pools that name none
+//   [providers.aws]
+//   region = "eu-west-1"
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "skyward/base/error.h"
+
+namespace skyward::provider {
+
+struct FileValue {
+  std::string value{};  // as in ProviderSpec::settings
+  int line = 0;         // 1 is the first
+};
+
+struct SettingsFile {
+  std::string path{};
+  std::optional<FileValue> provider{};
+  std::map<std::string, std::map<std::string, FileValue>, std::less<>> providers{};  // by name
+};
+
+// Paths in the text are relative to the file's folder; "~/" is `home`. Fails with `invalid`.
+Result<SettingsFile> parse_settings_file(std::string_view text, const std::string& path,
+                                         const std::string& home);
+
+// A path as it stands in a file or a variable, made absolute: "~/" is `home`, what is relative is
+// below `folder`.
+std::string absolute_path(const std::string& said, const std::string& folder,
+                          const std::string& home);
+
+// Refuses a name that no provider has, in the words "WHERE: there is no provider …".
+Status check_provider_name(std::string_view name, const std::string& where);
+
+}  // namespace skyward::provider

@@ -1,0 +1,236 @@
+#include "skyward/provider/settings.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "skyward/provider/world_fixture.h"
+
+namespace skyward::provider {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr const char* kUserFile = "/h/.config/skyward/config.toml";
+constexpr const char* kProjectFile = "/h/project/skyward.toml";
+
+class Settings : public testing::Test {
+ protected:
+  Settings() {
+    fixture_.variables["HOME"] = "/h";
+    fixture_.directory = "/h/project";
+  }
+  // "VALUE from ORIGIN", or what is wrong.
+  std::string find(const char* provider, const char* name,
+                   const std::map<std::string, std::string>& said = {}) {
+    const auto files = read_settings(fixture_.world);
+    if (!files) return files.error().message + " | " + files.error().hint;
+    const auto settings = settings_of(fixture_.world, *files, provider, said);
+    if (!settings) return settings.error().message + " | " + settings.error().hint;
+    for (const SettingOrigin& one : *settings) {
+      if (one.name == name) return one.value + " from " + one.origin;
+    }
+    return "nothing";
+  }
+  std::string find_provider() {
+    const auto files = read_settings(fixture_.world);
+    if (!files) return files.error().message;
+    const auto found = default_provider(fixture_.world, *files);
+    return found ? found->value + " from " + found->origin : found.error().message;
+  }
+  void project_says(const std::string& text) { fixture_.files[kProjectFile] = text; }
+
+  WorldFixture fixture_;
+};
+
+TEST_F(Settings, TheLaterWins) {
+  EXPECT_EQ(find("aws", "region"), "us-east-1 from default");
+  fixture_.files["/h/.aws/config"] = "[default]\nregion = ap-south-1\n";
+  EXPECT_EQ(find("aws", "region"), "ap-south-1 from profile \"default\"");
+  fixture_.files[kUserFile] = "[providers.aws]\nregion = \"eu-north-1\"\n";
+  EXPECT_EQ(find("aws", "region"), "eu-north-1 from /h/.config/skyward/config.toml:2");
+  project_says("# ours\n\n[providers.aws]\nregion = \"eu-west-1\"\n");
+  EXPECT_EQ(find("aws", "region"), "eu-west-1 from /h/project/skyward.toml:4");
+  fixture_.variables["AWS_REGION"] = "us-west-1";
+  EXPECT_EQ(find("aws", "region"), "us-west-1 from $AWS_REGION");
+  fixture_.variables["SKYWARD_AWS_REGION"] = "us-west-2";
+  EXPECT_EQ(find("aws", "region"), "us-west-2 from $SKYWARD_AWS_REGION");
+  EXPECT_EQ(find("aws", "region", {{"region", "us-east-2"}}), "us-east-2 from code");
+}
+
+TEST_F(Settings, EachSettingIsSoughtForItself) {
+  fixture_.files[kUserFile] = "[providers.aws]\nregion = \"eu-north-1\"\nami = \"ami-1\"\n";
+  project_says("providers.aws.region = \"eu-west-1\"");
+  EXPECT_EQ(find("aws", "region"), "eu-west-1 from /h/project/skyward.toml:1");
+  EXPECT_EQ(find("aws", "ami"), "ami-1 from /h/.config/skyward/config.toml:3");
+  EXPECT_EQ(find("aws", "use_ssm"), "false from default");
+  EXPECT_EQ(find("aws", "subnet_id"), "nothing");
+}
+
+TEST_F(Settings, TheProviderOfPoolsThatNameNone) {
+  EXPECT_EQ(find_provider(), "local from default");
+  fixture_.files[kUserFile] = "provider = \"ssh\"";
+  EXPECT_EQ(find_provider(), "ssh from /h/.config/skyward/config.toml:1");
+  project_says("\nprovider = \"aws\"");
+  EXPECT_EQ(find_provider(), "aws from /h/project/skyward.toml:2");
+  EXPECT_EQ(provider_to_take(fixture_.world, ""), "aws");
+  EXPECT_EQ(provider_to_take(fixture_.world, "runpod"), "runpod");
+  fixture_.variables["SKYWARD_PROVIDER"] = "local";
+  EXPECT_EQ(find_provider(), "local from $SKYWARD_PROVIDER");
+  EXPECT_EQ(provider_to_take(fixture_.world, "runpod"), "local") << "in the place of every cloud";
+  EXPECT_EQ(provider_to_take(fixture_.world, "ssh"), "ssh");
+  fixture_.variables["SKYWARD_PROVIDER"] = "azure";
+  EXPECT_EQ(find_provider(), "SKYWARD_PROVIDER: there is no provider \"azure\"");
+}
+
+TEST_F(Settings, FilesAreSoughtUpwardToTheRepositoryOrHome) {
+  fixture_.files["/skyward.toml"] = "provider = \"aws\"";
+  fixture_.files["/h/skyward.toml"] = "provider = \"verda\"";
+  fixture_.directory = "/h/project/part";
+  EXPECT_EQ(find_provider(), "verda from /h/skyward.toml:1");
+  fixture_.files["/h/project/.git/HEAD"] = "ref";
+  EXPECT_EQ(find_provider(), "local from default") << "what is above is another project's";
+  project_says("provider = \"ssh\"");
+  EXPECT_EQ(find_provider(), "ssh from /h/project/skyward.toml:1");
+  fixture_.directory = "/srv/work";
+  EXPECT_EQ(find_provider(), "aws from /skyward.toml:1");
+  fixture_.directory = "";  // it was removed
+  EXPECT_EQ(find_provider(), "local from default");
+}
+
+TEST_F(Settings, TheUsersFileMayLieElsewhere) {
+  fixture_.variables["XDG_CONFIG_HOME"] = "/xdg";
+  fixture_.files["/xdg/skyward/config.toml"] = "provider = \"ssh\"";
+  EXPECT_EQ(find_provider(), "ssh from /xdg/skyward/config.toml:1");
+  fixture_.variables["SKYWARD_CONFIG"] = "/mine.toml";
+  EXPECT_EQ(find_provider(), "SKYWARD_CONFIG=/mine.toml: there is no such file");
+  fixture_.files["/mine.toml"] = "provider = \"aws\"";
+  EXPECT_EQ(find_provider(), "aws from /mine.toml:1");
+}
+
+TEST_F(Settings, AFileOfAnotherUserIsNotTrusted) {
+  project_says("provider = \"command\"");
+  fixture_.strangers.insert(kProjectFile);
+  EXPECT_EQ(find_provider(), "/h/project/skyward.toml belongs to another user");
+}
+
+TEST_F(Settings, AllTypes) {
+  project_says(R"(
+[providers.ssh]
+hosts = ["w1", "me@w2:2222"]
+user = "u"
+port = 2200
+identity_file = "keys/../id"
+jump = "gate"
+host_keys = "~/known"
+config = "/etc/ssh_config"
+preemption = "ec2"
+[providers.command]
+commands = [["podman", "exec", "-i", "c 1", "sh", "-c"], ["sh", "-c"]]
+addresses = ["10.0.0.1", "10.0.0.2"]
+[providers.vastai]
+min_reliability = 0.5
+min_cuda = 12
+verified_only = false
+api_key = "hush"
+[providers.runpod]
+ports = ["22/tcp", "80/http"]
+)");
+  ProviderSpec ssh = *with_settings(fixture_.world, {.name = "ssh"});
+  EXPECT_EQ(ssh.settings, (std::map<std::string, std::string>{
+                              {"hosts", "w1\nme@w2:2222"},
+                              {"user", "u"},
+                              {"port", "2200"},
+                              {"identity_file", "/h/project/id"},
+                              {"jump", "gate"},
+                              {"host_keys", "/h/known"},
+                              {"config", "/etc/ssh_config"},
+                              {"preemption", "ec2"},
+                          }));
+  const ProviderSpec command = *with_settings(fixture_.world, {.name = "command"});
+  EXPECT_EQ(command.settings.at("commands"),
+            R"([["podman","exec","-i","c 1","sh","-c"],["sh","-c"]])");
+  EXPECT_EQ(command.settings.at("addresses"), R"(["10.0.0.1","10.0.0.2"])");
+  const ProviderSpec vast = *with_settings(fixture_.world, {.name = "vastai"});
+  EXPECT_EQ(vast.settings.at("min_reliability"), "0.5");
+  EXPECT_EQ(vast.settings.at("min_cuda"), "12");
+  EXPECT_EQ(vast.settings.at("verified_only"), "false");
+  EXPECT_EQ(vast.settings.at("api_key"), "hush");
+  EXPECT_EQ(vast.settings.at("disk_gb"), "100");
+  EXPECT_EQ(with_settings(fixture_.world, {.name = "runpod"})->settings.at("ports"),
+            "22/tcp,80/http");
+
+  project_says("[providers.ssh.host_keys]\nw1 = \"ssh-ed25519 A\"\n\"me@w2:2222\" = \"k B\"\n");
+  EXPECT_EQ(find("ssh", "host_keys"),
+            R"({"me@w2:2222":"k B","w1":"ssh-ed25519 A"} from /h/project/skyward.toml:1)");
+  project_says("[providers.ssh]\nhost_keys = [\"w1 ssh-ed25519 A\", \"w2 ssh-ed25519 B\"]\n");
+  EXPECT_EQ(with_settings(fixture_.world, {.name = "ssh"})->settings.at("host_keys"),
+            "w1 ssh-ed25519 A\nw2 ssh-ed25519 B");
+}
+
+// Providers whose settings are their own affair, and those of faces, stay as they are said.
+TEST_F(Settings, WhatNoTableKnowsStaysAsItIs) {
+  const ProviderSpec local{.name = "local", .settings = {{"python", "/p"}}};
+  EXPECT_EQ(*with_settings(fixture_.world, local), local);
+  fixture_.variables["SKYWARD_COMMAND_PYTHON"] = "/other";
+  const ProviderSpec command{.name = "command", .settings = {{"commands", "[]"}, {"python", "/p"}}};
+  EXPECT_EQ(*with_settings(fixture_.world, command), command);
+}
+
+TEST_F(Settings, VariablesAreCheckedAsFilesAre) {
+  fixture_.variables["SKYWARD_AWS_USE_SSM"] = "perhaps";
+  EXPECT_EQ(find("aws", "use_ssm"),
+            "SKYWARD_AWS_USE_SSM=perhaps does not fit | expected is true or false");
+  fixture_.variables["SKYWARD_SSH_IDENTITY_FILE"] = "~/id";
+  EXPECT_EQ(find("ssh", "identity_file"), "/h/id from $SKYWARD_SSH_IDENTITY_FILE");
+  fixture_.variables["SKYWARD_SSH_HOST_KEYS"] = "known";
+  EXPECT_EQ(find("ssh", "host_keys"), "/h/project/known from $SKYWARD_SSH_HOST_KEYS");
+  fixture_.variables["SKYWARD_RUNPOD_API_KEY"] = "hush\nhush";
+  EXPECT_THAT(find("runpod", "api_key"), HasSubstr("SKYWARD_RUNPOD_API_KEY=… does not fit"));
+}
+
+struct Wrong {
+  const char* text;
+  const char* says;
+};
+
+TEST_F(Settings, WhatIsWrongInAFileIsNamedWithItsLine) {
+  for (const Wrong& wrong : {
+           Wrong{"provider = ", ":1: this is no TOML: "},
+           Wrong{"a\n[x", ":1: this is no TOML: "},
+           Wrong{"\nprovider = 3", ":2: provider does not fit | expected is the name of one: "},
+           Wrong{"provider = \"asw\"", ":1: there is no provider \"asw\" | did you mean \"aws\"?"},
+           Wrong{"[pools.big]\nnodes = 4", ":1: there is no setting or table pools | "},
+           Wrong{"providers = 3", ":1: there is no setting or table providers"},
+           Wrong{"providers.aws = 3", ":1: providers.aws is no table | write [providers.aws]"},
+           Wrong{"\n[providers.awss]", ":2: there is no provider \"awss\""},
+           Wrong{
+               "[providers.aws]\n\nregoin = \"x\"",
+               ":3: [providers.aws] has no setting regoin | did you mean region? it has region, "},
+           Wrong{"[providers.local]\nx = 1",
+                 ":2: [providers.local] has no setting x | it has none"},
+           Wrong{"[providers.command]\npython = \"p\"", "has no setting python"},
+           Wrong{"[providers.aws]\nregion = 3",
+                 ":2: [providers.aws] region does not fit | expected "
+                 "is text"},
+           Wrong{"[providers.aws]\nregion = \"\"", "expected is text that is not empty"},
+           Wrong{"[providers.aws]\nuse_ssm = \"true\"", "expected is true or false"},
+           Wrong{"[providers.aws]\ninstance_timeout = 1.5", "expected is a whole number"},
+           Wrong{"[providers.aws]\ninstance_timeout = -1", "expected is a whole number"},
+           Wrong{"[providers.aws]\nallocation_strategy = \"best\"", "expected is one of price-"},
+           Wrong{"[providers.ssh]\nhosts = [\"a\", 3]", "expected is a list of texts"},
+           Wrong{"[providers.ssh]\nhosts = []", "expected is a list of texts"},
+           Wrong{"[providers.ssh]\njump = [\"a,b\"]", "expected is a list of texts"},
+           Wrong{"[providers.ssh]\nhost_keys = {w1 = 3}", "the path of a known_hosts file"},
+           Wrong{"[providers.command]\ncommands = \"sh\"", "a list of texts, or of lists"},
+       }) {
+    project_says(wrong.text);
+    EXPECT_THAT(find("aws", "region"),
+                testing::AllOf(testing::StartsWith(kProjectFile), HasSubstr(wrong.says)))
+        << wrong.text;
+  }
+  project_says("[providers.runpod]\napi_key = [\"hush\"]");
+  EXPECT_THAT(find("aws", "region"), testing::Not(HasSubstr("hush")));
+}
+
+}  // namespace
+}  // namespace skyward::provider
