@@ -21,9 +21,11 @@ void Bill::set_price(const InstanceId& id, Time now, double hourly) {
   if (!life.ended) life.prices.emplace_back(now, hourly);
 }
 
-void Bill::end(const InstanceId& id, Time now) {
+void Bill::end(const InstanceId& id, Time now, bool taken_back) {
   Life& life = lives_.at(id);
-  if (!life.ended) life.ended = now;
+  if (life.ended) return;
+  life.ended = now;
+  life.taken_back = taken_back;
 }
 
 void Bill::tell(const InstanceId& id, Time now, std::vector<Charge>& charges) const {
@@ -36,10 +38,12 @@ void Bill::tell(const InstanceId& id, Time now, std::vector<Charge>& charges) co
   Charge& last = charges.back();
   last.began = now - life.began;
   if (life.ended) last.ended = now - *life.ended;
+  last.taken_back = life.taken_back;
 }
 
 double Bill::dollars_of(const Life& life) const {
   SKYWARD_CHECK(life.ended.has_value());
+  if (life.taken_back && *life.ended - life.began < rules_.free_when_taken_back) return 0;
   double dollars = 0;
   double price = 0;
   Duration counted{};

@@ -20,8 +20,8 @@ class Bill {
 
   void begin(const InstanceId& id, Time now, double hourly);
   void set_price(const InstanceId& id, Time now, double hourly);
-  // The first end counts.
-  void end(const InstanceId& id, Time now);
+  // The first end counts; it may be by the cloud's own will.
+  void end(const InstanceId& id, Time now, bool taken_back = false);
   bool ended(const InstanceId& id) const { return lives_.at(id).ended.has_value(); }
 
   // What it says when it is asked.
@@ -33,6 +33,7 @@ class Bill {
   struct Life {
     Time began{};
     std::optional<Time> ended{};
+    bool taken_back = false;
     std::vector<std::pair<Time, double>> prices{};
   };
 

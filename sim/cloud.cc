@@ -137,7 +137,7 @@ void Cloud::take_back(const InstanceId& id) {
   world_.after(left + world_.random.between(Duration{}, Duration{60s}), [this, id] {
     if (sold_.at(id).machine->is_on()) world_.say("{} is gone", id);
     sold_.at(id).machine->power_off();
-    bill_.end(id, world_.now());
+    bill_.end(id, world_.now(), true);
   });
 }
 

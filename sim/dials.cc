@@ -86,6 +86,9 @@ MoneyDials draw_money(Random& random, int nodes) {
   if (random.chance(0.3)) money.billing = {.quantum = 60s, .minimum = 60s};
   if (random.chance(0.2)) money.billing = {.quantum = 600s, .minimum = 600s};
   if (random.chance(0.1)) money.billing = {.quantum = 1s, .minimum = Duration{}};
+  if (random.chance(0.5)) {
+    money.billing.free_when_taken_back = random.between(Duration{60s}, Duration{3600s});
+  }
   if (random.chance(0.7)) {
     money.charges_interval = random.between(Duration{5s}, Duration{120s});
     money.charges_fail = rarely(random, 0.3, 0.5);

@@ -110,12 +110,19 @@ void CostBook::on_charges(std::span<const Charge> charges, Time now) {
       machine.launched = now - *charge.began;
       machine.prices.front().begin = std::min(machine.prices.front().begin, machine.launched);
     }
+    machine.taken_back = machine.taken_back || charge.taken_back;
     if (charge.hourly) set_price(machine, now - charge.since, to_micro_dollars(*charge.hourly));
     if (charge.ended && !std::exchange(machine.ended_told, true)) {
       set_gone(machine, now - *charge.ended);
     }
   }
   known_until_ = now;
+}
+
+// What is not known to be free is counted.
+bool CostBook::is_free(const Machine& machine) const {
+  return machine.taken_back && machine.gone &&
+         *machine.gone - machine.launched < rules_.free_when_taken_back;
 }
 
 Duration CostBook::billed(const Machine& machine, Time now) const {
@@ -127,6 +134,7 @@ Duration CostBook::billed(const Machine& machine, Time now) const {
 // Each price holds from its segment's begin to the next one's, the last one to the end that is
 // billed; the worst one from the moment on at which nobody knows.
 MicroDollars CostBook::cost(const Machine& machine, Time now, bool worst) const {
+  if (is_free(machine)) return 0;
   const Time end = machine.launched + billed(machine, now);
   Wide total = 0;
   const auto add = [&](Time from, Time until, MicroDollars hourly) {

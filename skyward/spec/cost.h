@@ -29,6 +29,8 @@ double to_dollars(MicroDollars amount);
 struct BillingRules {
   Duration quantum = std::chrono::seconds(1);   // time is rounded up to whole ones of it
   Duration minimum = std::chrono::seconds(60);  // of each machine
+  // A machine that the cloud itself takes back before it has been there for so long costs nothing.
+  Duration free_when_taken_back{};
 
   bool operator==(const BillingRules&) const = default;
 };
@@ -41,6 +43,7 @@ struct Charge {
   Duration since{};                 // it has been so for so long
   std::optional<Duration> began{};  // so long ago its time began to count
   std::optional<Duration> ended{};  // ... and ended; empty: it still counts, or nobody knows
+  bool taken_back = false;          // by the cloud: BillingRules::free_when_taken_back
 
   bool operator==(const Charge&) const = default;
 };
@@ -121,6 +124,7 @@ class CostBook {
     bool priced = false;
     bool began_told = false;
     bool ended_told = false;
+    bool taken_back = false;
     int node = 0;
     Time launched{};
     std::optional<Time> ready{};
@@ -136,6 +140,7 @@ class CostBook {
   static Machine make(int node, Time now, const std::optional<MachinePrice>& price);
   void set_gone(Machine& machine, Time at);
   void set_price(Machine& machine, Time at, MicroDollars hourly);
+  bool is_free(const Machine& machine) const;
   Duration billed(const Machine& machine, Time now) const;
   MicroDollars cost(const Machine& machine, Time now, bool worst = false) const;
 

@@ -94,6 +94,30 @@ TEST(Cost, TheReceiptSplitsAndAddsUp) {
   EXPECT_EQ(book.highest_hourly(), 3'600'000) << "one after the other";
 }
 
+// As the cloud itself counts: until it says that it took the machine, it is paid for.
+TEST(Cost, WhatTheCloudTakesBackEarlyIsFreeWhenItSaysSo) {
+  CostBook book({.free_when_taken_back = 1h});
+  for (const char* name : {"early", "late", "ours"}) {
+    book.on_launched(name, 0, kStart, plain_price(3.6));
+  }
+  book.on_gone("early", kStart + 59min);
+  book.on_gone("ours", kStart + 59min);
+  book.on_gone("late", kStart + 1h);
+  const MicroDollars before = 2 * 59 * 60'000 + 3'600'000;
+  EXPECT_EQ(book.now(kStart + 1h).total, before);
+  book.on_charges(std::vector<Charge>{{.instance = "early", .taken_back = true},
+                                      {.instance = "late", .taken_back = true}},
+                  kStart + 1h);
+  EXPECT_EQ(book.now(kStart + 1h).total, before - 59 * 60'000);
+  EXPECT_EQ(book.split(kStart + 1h).total, before - 59 * 60'000);
+  EXPECT_EQ(book.lasts_until(before - 59 * 60'000, kStart + 1h), kNever);
+  CostBook elsewhere;
+  elsewhere.on_launched("early", 0, kStart, plain_price(3.6));
+  elsewhere.on_gone("early", kStart + 1h);
+  elsewhere.on_charges(std::vector<Charge>{{.instance = "early", .taken_back = true}}, kStart + 1h);
+  EXPECT_EQ(elsewhere.now(kStart + 1h).total, 3'600'000) << "a rule of some clouds only";
+}
+
 TEST(Cost, TheCloudsWordWins) {
   CostBook book;
   book.on_launched("a", 0, kStart, plain_price(3.6));

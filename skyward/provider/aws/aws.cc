@@ -43,6 +43,9 @@ constexpr Duration kBootGrace = 900s;
 constexpr Duration kKeyTimeout = 10s;
 // Spot prices move a few times a day.
 constexpr Duration kPriceInterval = 300s;
+// Linux spot machines that Amazon interrupts within their first hour are not charged: "Billing for
+// interrupted Spot Instances" of the EC2 User Guide, docs.aws.amazon.com.
+constexpr Duration kFreeWhenTakenBack = 1h;
 constexpr Duration kCleanUpTime = 120s;
 // Offers of so many types get their spot prices: the cheapest on demand.
 constexpr std::size_t kMostSpotTypes = 100;
@@ -73,6 +76,7 @@ class AwsProvider final : public Provider {
             .stop_ends_billing = true,
             .preemption = "ec2",
             .greet_timeout = kGreetTimeout,
+            .billing = {.free_when_taken_back = kFreeWhenTakenBack},
             .charges_interval = kPriceInterval};
   }
 
@@ -109,11 +113,14 @@ class AwsProvider final : public Provider {
     int launches = 0;
     std::map<std::string, std::string> known_hosts{};  // instance → file
     std::map<std::string, Placement> spot_machines{};  // by instance
+    std::set<std::string> ended_spot{};                // of these, until why is known
   };
 
   Result<std::vector<Offer>> offers_in(Client& client, const PoolSpec& spec, Time deadline);
   Result<std::vector<Offer>> offers_elsewhere(const PoolSpec& spec, Error here, Time deadline);
   void note_failure(const Error& error, const std::string& region);
+  Status add_taken_back(const Cluster& cluster, std::set<std::string>& ended,
+                        std::vector<Charge>& out, Time deadline);
   Result<Cluster> prepare_in(const PoolSpec& spec, const Offer& offer, Time deadline);
   Result<std::vector<Placement>> find_places(Client& client, const PoolSpec& spec,
                                              const Offer& offer, const std::vector<Subnet>& subnets,
@@ -497,7 +504,27 @@ Result<std::vector<Instance>> AwsProvider::provision(const Cluster& cluster, int
   return out;
 }
 
-// One request for all machines; none where all are on demand, whose price stays.
+// Of machines that have ended, those which Amazon took back.
+Status AwsProvider::add_taken_back(const Cluster& cluster, std::set<std::string>& ended,
+                                   std::vector<Charge>& out, Time deadline) {
+  if (ended.empty()) return {};
+  auto ledger = open_ledger(world_);
+  if (!ledger) return fail(ledger);
+  Fleet fleet(client_in(cluster.region), **ledger, cluster.id);
+  const auto found = fleet.look_up({ended.begin(), ended.end()}, deadline);
+  if (!found) return fail(found);
+  for (const Ec2Instance& one : *found) {
+    if (!is_gone(one)) continue;
+    if (one.state_reason == "Server.SpotInstanceTermination") {
+      out.push_back({.instance = one.id, .taken_back = true});
+    }
+    ended.erase(one.id);
+  }
+  return {};
+}
+
+// One request for all machines, and one for those that have ended since; none where all are on
+// demand, whose price stays.
 Result<std::vector<Charge>> AwsProvider::charges(const Cluster& cluster,
                                                  const std::vector<std::string>& ids,
                                                  Time deadline) {
@@ -527,6 +554,8 @@ Result<std::vector<Charge>> AwsProvider::charges(const Cluster& cluster,
       break;
     }
   }
+  Status told = add_taken_back(cluster, plan->second.ended_spot, out, deadline);
+  if (!told) return fail(told);
   return out;
 }
 
@@ -549,6 +578,11 @@ Status AwsProvider::terminate(const Cluster& cluster, const std::vector<std::str
                               Time deadline) {
   auto ledger = open_ledger(world_);
   if (!ledger) return fail(ledger);
+  if (const auto plan = plans_.find(cluster.id); plan != plans_.end()) {
+    for (const std::string& id : ids) {
+      if (plan->second.spot_machines.contains(id)) plan->second.ended_spot.insert(id);
+    }
+  }
   return Fleet(client_in(cluster.region), **ledger, cluster.id).end(ids, deadline);
 }
 

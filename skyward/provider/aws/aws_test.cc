@@ -65,6 +65,38 @@ TEST_F(AwsTest, WhatSpotMachinesCostIsAskedAgainInOneRequest) {
   }
 }
 
+TEST_F(AwsTest, WhatAmazonTookBackIsToldToTheMeter) {
+  spec_.spot = Spot::Always();
+  const auto aws = provider();
+  EXPECT_EQ(aws->capabilities().billing.free_when_taken_back, 1h);
+  const auto offers = aws->offers(spec_, soon());
+  ASSERT_TRUE(offers);
+  const auto cluster = aws->prepare(spec_, offers->front(), soon());
+  ASSERT_TRUE(cluster);
+  const auto machines = aws->provision(*cluster, 2, 0, soon());
+  ASSERT_TRUE(machines) << machines.error().message;
+  const std::vector<std::string> ids = {machines->at(0).id, machines->at(1).id};
+  for (DoubleInstance& one : amazon_.instances) {
+    one.ended = fixture_.now;
+    one.reason =
+        one.id == ids[0] ? "Server.SpotInstanceTermination" : "Client.UserInitiatedShutdown";
+  }
+  const auto taken_back = [&] {
+    std::vector<std::string> out;
+    const auto charges = aws->charges(*cluster, ids, soon());
+    EXPECT_TRUE(charges);
+    for (const Charge& one : *charges) {
+      if (one.taken_back) out.push_back(one.instance);
+    }
+    return out;
+  };
+  EXPECT_THAT(taken_back(), testing::IsEmpty()) << "nobody has given it up yet";
+  ASSERT_TRUE(aws->terminate(*cluster, ids, soon()));
+  EXPECT_THAT(taken_back(), testing::ElementsAre(ids[0]));
+  EXPECT_THAT(taken_back(), testing::IsEmpty()) << "it is told once";
+  ASSERT_TRUE(aws->teardown(*cluster, soon()));
+}
+
 TEST_F(AwsTest, ThirtyTwoMachinesNeedAsManyRequestsAsOne) {
   const auto requests = [&](int nodes) {
     forget();

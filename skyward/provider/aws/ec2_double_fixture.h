@@ -28,6 +28,7 @@ struct DoubleInstance {
   Time launched{};
   bool claimed = false;  // an agent has begun
   Time ended = kNever;   // told to end, or by itself
+  std::string reason{};  // code of why
 };
 
 struct DoubleGroup {

@@ -280,8 +280,10 @@ std::string Ec2Double::text_of(DoubleInstance& one) const {
       "<item><instanceId>{}</instanceId><instanceType>{}</instanceType><instanceState><name>{}"
       "</name></instanceState><placement><availabilityZone>{}</availabilityZone></placement>"
       "<privateIpAddress>10.0.0.1</privateIpAddress><ipAddress>203.0.113.9</ipAddress>"
-      "<instanceLifecycle>{}</instanceLifecycle>{}</item>",
-      one.id, one.type, state_of(one), one.zone, one.spot ? "spot" : "", tag_set(one.tags));
+      "<instanceLifecycle>{}</instanceLifecycle><stateReason><code>{}</code></stateReason>{}</"
+      "item>",
+      one.id, one.type, state_of(one), one.zone, one.spot ? "spot" : "", one.reason,
+      tag_set(one.tags));
 }
 
 io::HttpReply Ec2Double::describe_instances(const Form& form) {

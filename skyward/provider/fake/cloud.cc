@@ -409,6 +409,7 @@ void Cloud::happen(Time now, const Due& due) {
       (void)preempt(now, due.machine, dials_.notice);
       break;
     case Due::Kind::reclaim:
+      sold.taken_back = true;
       end(sold, now, now, "taken back");
       break;
     case Due::Kind::expire:
@@ -488,6 +489,8 @@ MicroDollars Cloud::hourly(const std::string& type, bool spot) const {
 MicroDollars Cloud::cost(const Sold& sold, Time now) const {
   const Duration quantum = std::max<Duration>(dials_.billing.quantum, std::chrono::nanoseconds(1));
   const Duration used = std::min(now, sold.ended) - sold.launched;
+  const bool early = now >= sold.ended && used < dials_.billing.free_when_taken_back;
+  if (sold.taken_back && early) return 0;
   const Duration billed =
       std::max(dials_.billing.minimum, (used + quantum - Duration(1)) / quantum * quantum);
   const Time end = sold.launched + billed;
@@ -526,6 +529,7 @@ std::vector<Charge> Cloud::charges(Time now, const std::string& id) const {
                    .since = now - std::max(step.at, sold.launched),
                    .began = now - sold.launched});
     if (sold.ended != kNever) out.back().ended = now - sold.ended;
+    out.back().taken_back = sold.taken_back;
   }
   return out;
 }

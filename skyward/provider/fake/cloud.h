@@ -84,7 +84,7 @@ class Cloud {
     std::string group, key;
     MicroDollars most_hourly = 0;
     Time launched{}, running = kNever, ending = kNever, ended = kNever;
-    bool claimed = false, doomed = false, noticed = false;
+    bool claimed = false, doomed = false, noticed = false, taken_back = false;
   };
   struct Made {
     Item item;

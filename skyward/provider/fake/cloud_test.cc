@@ -231,6 +231,21 @@ TEST_F(CloudTest, PriceStepsAreBilledInTime) {
           Charge{.instance = id, .hourly = to_dollars(3'600'000), .since = 30min, .began = 90min}));
 }
 
+TEST_F(CloudTest, WhatIsTakenBackEarlyIsFreeWhereThatIsTheRule) {
+  for (const bool rule : {true, false}) {
+    start({.billing = {.free_when_taken_back = rule ? 1h : 0h}});
+    const std::string id = bought("one");
+    cloud_->claim(now_, id);
+    now_ += 10min;
+    ASSERT_TRUE(cloud_->preempt(now_, id, 2min));
+    EXPECT_EQ(cloud_->bill(now_), 1'800'000 / 6) << "it stands";
+    now_ += 2min;
+    cloud_->advance(now_);
+    EXPECT_EQ(cloud_->bill(now_), rule ? 0 : 1'800'000 / 5);
+    EXPECT_TRUE(cloud_->charges(now_, id).back().taken_back);
+  }
+}
+
 TEST_F(CloudTest, WhoeverSetsALimitIsOutbid) {
   LaunchRequest limited = order("one");
   limited.most_hourly = 2'000'000;
