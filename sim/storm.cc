@@ -269,6 +269,12 @@ void Storm::emit(Event event) {
     ++report_.notices;
     taken_back_.insert(NodeId{static_cast<std::uint32_t>(notice->node)});
   }
+  if (const auto* bought = std::get_if<InstanceProvisioned>(&event)) {
+    SKYWARD_CHECK(standing_.insert(bought->instance_id).second, "{}", bought->instance_id);
+  }
+  if (const auto* stopping = std::get_if<InstanceStopping>(&event)) {
+    SKYWARD_CHECK(standing_.erase(stopping->instance_id) == 1, "{}", stopping->instance_id);
+  }
   if (std::holds_alternative<BudgetWarning>(event)) ++report_.warnings;
   if (const auto* cost = std::get_if<CostFinal>(&event)) {
     final_cost_ = cost->total_cost;
@@ -286,6 +292,7 @@ void Storm::opened(Status status) {
 
 void Storm::closed() {
   world_.say("closed");
+  SKYWARD_CHECK(standing_.empty(), "nothing told of the end of {}", *standing_.begin());
   user_.closed();
 }
 

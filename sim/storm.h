@@ -93,7 +93,8 @@ class Storm final : private engine::Effects {
   World::Timer timer_ = World::kNoTimer;
   std::uint64_t turns_ = 0;
   double final_cost_ = 0;
-  bool all_told_ = false;  // the cloud's last word on its bills has come
+  std::set<InstanceId> standing_;  // told of, and not of their end
+  bool all_told_ = false;          // the cloud's last word on its bills has come
   StormReport report_;
 };
 

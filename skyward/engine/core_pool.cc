@@ -258,6 +258,7 @@ void replace_node(State& state, Effects& effects, Time now, Node& node, const Er
                  node.instance.id});
   if (node.replaced.empty()) node.replaced = node.instance.id;
   node.bought = false;
+  effects.emit(InstanceStopping{node.instance.id});
   release(state, effects, {node.instance.id});
   node.state = NodeState::absent;
   node.deadline = kNever;

@@ -519,6 +519,7 @@ TEST_F(CorePoolTest, SilentNodeIsLost) {
   EXPECT_EQ(now, heard + kHeartbeatTimeout);
   effects.take<Disconnect>();
   EXPECT_THAT(effects.take_event<ErrorEvent>().message, HasSubstr("nothing was heard of it"));
+  effects.take_event<InstanceStopping>();
   effects.take<Terminate>();
   effects.take<Provision>();
 }
@@ -529,6 +530,7 @@ TEST_F(CorePoolTest, LostNodeIsReplacedUnderItsRank) {
   open_to_running({.nodes = 3});
   lose(1);
   EXPECT_THAT(effects.take_event<ErrorEvent>().message, HasSubstr("node 1 was lost"));
+  EXPECT_EQ(effects.take_event<InstanceStopping>().instance_id, "i-1-1");
   EXPECT_THAT(effects.take<Terminate>().instances, ElementsAre("i-1-1"));
   const auto provision = effects.take<Provision>();
   EXPECT_EQ(provision.count, 1);
@@ -578,6 +580,7 @@ TEST_F(CorePoolTest, ReplacementThatFailsIsReplacedAndThenGivenUp) {
     }
   }
   effects.take_event<ErrorEvent>();
+  effects.take_event<InstanceStopping>();
   effects.take<Terminate>();
   EXPECT_THAT(effects.take_event<ErrorEvent>().message, HasSubstr("given up"));
   on_terminated(state, effects, now, {});

@@ -82,6 +82,7 @@ TEST_F(CorePreemptTest, TheNextMachineTakesTheRankWhenTheTaskIsDone) {
   answer(1, running);
   take_completion(running);
   EXPECT_EQ(effects.take<Disconnect>().node, NodeId{1});
+  EXPECT_EQ(effects.take_event<InstanceStopping>().instance_id, "i-1-1");
   EXPECT_EQ(effects.take<Terminate>().instances, std::vector<InstanceId>{"i-1-1"});
   effects.take_event<BootstrapStarting>();
   EXPECT_EQ(effects.take<Connect>().instance.id, "i-1-2");
@@ -148,6 +149,7 @@ TEST_F(CorePreemptTest, AMachineThatStaysBeyondItsTimeCountsAsGone) {
   EXPECT_EQ(effects.take<Disconnect>().node, NodeId{0});
   EXPECT_NE(effects.take_event<ErrorEvent>().message.find("taken the machine back"),
             std::string::npos);
+  EXPECT_EQ(effects.take_event<InstanceStopping>().instance_id, "i-0-1");
   effects.take<Terminate>();
   effects.drop_events();
   effects.take<Connect>();
