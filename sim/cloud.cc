@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "skyward/base/check.h"
@@ -124,7 +125,20 @@ Instance Cloud::sell() {
   instance.spot = dials_.money.spot;
   if (instance.spot) instance.price_spot = spot_price_;
   bill_.begin(id, world_.now(), instance.spot ? spot_price_ : dials_.money.on_demand);
+  check_rate();
   return instance;
+}
+
+// What stands never costs more an hour than was allowed, unless prices move.
+void Cloud::check_rate() const {
+  const MoneyDials& money = dials_.money;
+  if (!money.max_hourly || money.step_mean > Duration{}) return;
+  const auto standing =
+      std::ranges::count(sold_, false, [](const auto& one) { return one.second.ended; });
+  const double price = money.spot ? spot_price_ : money.on_demand;
+  const double hourly = static_cast<double>(standing) * price;
+  SKYWARD_CHECK(hourly <= *money.max_hourly + 1e-5, "${:.6f} of ${:.6f} an hour", hourly,
+                *money.max_hourly);
 }
 
 void Cloud::take_back(const InstanceId& id) {

@@ -55,6 +55,7 @@ class Cloud {
   void next_verb();
   Instance sell();
   void move_price();
+  void check_rate() const;
   void take_back(const InstanceId& id);
 
   World& world_;

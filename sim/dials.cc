@@ -99,6 +99,10 @@ MoneyDials draw_money(Random& random, int nodes) {
     const double minutes = 0.5 + random.unit() * (random.chance(0.3) ? 60 : 8);
     money.budget = money.on_demand * nodes * minutes / 60;
   }
+  // Room for all machines, and sometimes for some more beside them.
+  if (random.chance(0.4)) {
+    money.max_hourly = money.on_demand * (nodes + (random.chance(0.5) ? 0 : random.between(1, 2)));
+  }
   return money;
 }
 

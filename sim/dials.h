@@ -55,8 +55,12 @@ struct MoneyDials {
   Duration charges_interval{};  // how often the cloud may be asked; 0: it tells nothing
   double charges_fail = 0;      // ... and gives no answer
   bool dead_machines_cost = true;
-  std::optional<double> budget{};  // dollars
+  std::optional<double> budget{};      // dollars
+  std::optional<double> max_hourly{};  // dollars
 };
+
+// Opening, or a task, may fail for want of money.
+inline bool is_limited(const MoneyDials& money) { return money.budget || money.max_hourly; }
 
 struct NodeDials {
   bool bootstrap = false;

@@ -68,6 +68,7 @@ Storm::Storm(const StormOptions& options)
   spec.concurrency = dials_.concurrency;
   spec.timeout = dials_.user.lifetime;
   spec.budget = dials_.money.budget;
+  spec.max_hourly_cost = dials_.money.max_hourly;
   if (!dials_.money.spot) spec.spot.kind = SpotKind::never;
   spec.collect_metrics = world_.random.chance(0.5);
   // Far links decide themselves; the core only sees to it that somebody does.

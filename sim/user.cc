@@ -46,7 +46,7 @@ void User::opened(const Status& status) {
   progress_ = world_.now();
   if (!status) {
     SKYWARD_CHECK(!dials_.calm || closing_ || dials_.user.lifetime > Duration{} ||
-                      (dials_.money.budget && status.error().kind == ErrorKind::over_budget),
+                      (is_limited(dials_.money) && status.error().kind == ErrorKind::over_budget),
                   "{}", status.error().message);
     left_ = std::min(left_, 3);  // it is refused politely
   }
@@ -224,7 +224,7 @@ void User::check_failure(TaskId task, const Call& call, const Error& error) cons
     case ErrorKind::invalid:
     case ErrorKind::denied:
     case ErrorKind::over_budget:
-      allowed = dials_.money.budget.has_value();
+      allowed = is_limited(dials_.money);
       break;
     case ErrorKind::exhausted:
     case ErrorKind::unavailable:

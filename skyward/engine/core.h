@@ -87,6 +87,7 @@ struct Node {
   Time gone_at = kNever;              // by then its cloud takes the machine back: no new tasks
   std::optional<Instance> successor;  // bought: stands here when the present one is done
   bool listed_free = false, listed_spare = false, recalling = false, buying_successor = false;
+  bool waits_for_rate = false;  // absent until other machines are seen to be gone: check_rate()
   std::unordered_set<TaskId> tasks;          // given and not answered
   std::deque<TaskId> pinned;                 // waiting for this very node
   std::unordered_set<FunctionId> functions;  // bodies it has

@@ -130,10 +130,21 @@ Status can_pay(const State& state, Time now, int count) {
               "open the pool again with a larger budget=");
 }
 
-Status check_rate(const State& state, Time now) {
+Status check_rate(const State& state, Time now, int more) {
   if (!state.spec.max_hourly_cost) return {};
-  const MicroDollars hourly = state.money.book.now(now).hourly;
+  const MicroDollars there = state.money.book.now(now).hourly;
+  // One machine each, once the pool has opened.
+  const int coming = more > 0 ? state.provisioning + more : 0;
+  const double price = asking_price(state.spec, state.offer).value_or(0);
+  const MicroDollars hourly = there + coming * to_micro_dollars(price);
   if (hourly <= to_micro_dollars(*state.spec.max_hourly_cost)) return {};
+  if (more > 0) {
+    return fail(ErrorKind::over_budget,
+                fmt::format("with another machine they would cost ${:.2f} an hour together, more "
+                            "than max_hourly_cost=${:.2f}",
+                            to_dollars(hourly), *state.spec.max_hourly_cost),
+                "raise the limit, or ask for fewer or smaller machines");
+  }
   return fail(ErrorKind::over_budget,
               fmt::format("the machines that {} had left cost ${:.2f} an hour together, more than "
                           "max_hourly_cost=${:.2f}; they were given back",

@@ -214,6 +214,88 @@ TEST_F(MoneyTest, MachinesThatCostMoreAnHourThanAllAreAllowedToAreGivenBack) {
   effects.drop_all();
 }
 
+// The sum is that of all machines which are not seen to be gone, at every time.
+TEST_F(MoneyTest, AReplacementWaitsUntilWhatItReplacesCostsNothingMore) {
+  open(2, std::nullopt);
+  state.spec.max_hourly_cost = 2 * kHourly;
+  lose(0);
+  lose(1);
+  effects.drop_events();
+  EXPECT_EQ(effects.take<Terminate>().instances, (std::vector<InstanceId>{"i-0-1"}));
+  EXPECT_EQ(effects.take<Terminate>().instances, (std::vector<InstanceId>{"i-1-1"}));
+  effects.expect_nothing_else();
+  now += 30s;
+  on_terminated(state, effects, now, {});
+  EXPECT_EQ(effects.take<Provision>().first_node, NodeId{0});
+  effects.expect_nothing_else();
+  on_terminated(state, effects, now, {});
+  EXPECT_EQ(effects.take<Provision>().first_node, NodeId{1});
+  on_provisioned(state, effects, now, NodeId{0}, 1, std::vector{machine(0, 2)});
+  on_provisioned(state, effects, now, NodeId{1}, 1, std::vector{machine(1, 2)});
+  ready(0);
+  ready(1);
+  effects.drop_all();
+  EXPECT_DOUBLE_EQ(close().hourly_rate, 2 * kHourly) << "never more";
+}
+
+TEST_F(MoneyTest, AMachineThatWillBeTakenBackGetsASuccessorBesideItOnlyWithinTheRate) {
+  for (const double limit : {2 * kHourly, 3 * kHourly}) {
+    open(2, std::nullopt);
+    state.spec.max_hourly_cost = limit;
+    receive(1, wire::Preempted{.left_ms = 120'000, .reason = "soon"});
+    effects.drop_events();
+    if (limit > 2 * kHourly) {
+      EXPECT_EQ(effects.take<Provision>().first_node, NodeId{1});
+      on_provisioned(state, effects, now, NodeId{1}, 1, std::vector{machine(1, 2)});
+      effects.drop_all();
+      on_terminated(state, effects, now, {});
+    } else {
+      lose(1);
+      effects.drop_events();
+      effects.take<Terminate>();
+      on_terminated(state, effects, now, {});
+      EXPECT_EQ(effects.take<Provision>().first_node, NodeId{1}) << "when it is gone";
+      on_provisioned(state, effects, now, NodeId{1}, 1, std::vector{machine(1, 2)});
+      effects.drop_all();
+    }
+    EXPECT_LE(close().hourly_rate, limit);
+  }
+}
+
+TEST_F(MoneyTest, AReplacementThatCostsMoreThanAllowedIsGivenBack) {
+  open(1, std::nullopt);
+  state.spec.max_hourly_cost = kHourly;
+  const TaskId task = submit_to(0);
+  lose(0);
+  effects.drop_all();
+  on_terminated(state, effects, now, {});
+  effects.take<Provision>();
+  Instance dear = machine(0, 2);
+  dear.price_on_demand = 2 * kHourly;
+  on_provisioned(state, effects, now, NodeId{0}, 1, std::vector{dear});
+  EXPECT_EQ(effects.take<Terminate>().instances, (std::vector<InstanceId>{"i-0-2"}));
+  effects.drop_events();
+  const Completion failed = take_completion(task);
+  EXPECT_EQ(failed.error.kind, ErrorKind::over_budget);
+  EXPECT_THAT(failed.error.message, testing::HasSubstr("$7.20 an hour together, more than"));
+  on_terminated(state, effects, now, {});
+  close();
+}
+
+TEST_F(MoneyTest, AMachineThatDoesNotEndLeavesNoRoomForItsReplacement) {
+  open(1, std::nullopt);
+  state.spec.max_hourly_cost = kHourly;
+  const TaskId task = submit_to(0);
+  lose(0);
+  effects.drop_all();
+  on_terminated(state, effects, now, fail(ErrorKind::unavailable, "no answer"));
+  effects.drop_events();
+  const Completion failed = take_completion(task);
+  EXPECT_EQ(failed.error.kind, ErrorKind::over_budget);
+  EXPECT_THAT(failed.error.message, testing::HasSubstr("with another machine"));
+  close();
+}
+
 TEST_F(MoneyTest, BeforeTheBudgetIsSpentNothingIsBegunAndWhatRunsMayFinish) {
   open(2, 2.0);  // 1000 s
   live_until(740s);

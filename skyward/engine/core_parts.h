@@ -42,6 +42,9 @@ void connect_node(Effects& effects, Node& node);
 
 // Asks for machines for this node and those after it.
 void buy(State& state, Effects& effects, Time now, int count, NodeId first_node);
+// One more machine for a node that has none, when it can be paid; otherwise the node is given up.
+// If machines that end still cost too much beside it, that is seen to when they are gone.
+void buy_replacement(State& state, Effects& effects, Time now, Node& node);
 // Its machine goes, and none comes after it.
 void dismiss(State& state, Effects& effects, Time now, Node& node);
 // Opening has failed: gives everything back, then tells the caller why.
@@ -54,6 +57,8 @@ bool is_alive(const Node& node);
 void choose_offer(State& state, Effects& effects, Time now, Result<std::vector<Offer>> offers);
 // The chosen region cannot be had. Without machines there, others are asked; else opening fails.
 void look_elsewhere(State& state, Effects& effects, Time now, Error why);
+// Dollars an hour of one of its machines, if it is of the kind that is asked for first.
+std::optional<double> asking_price(const PoolSpec& spec, const Offer& offer);
 // What was prepared in the region before is given back.
 void on_moved_out(State& state, Effects& effects, Time now, const Status& status);
 // The region is not the one that was asked for: says so.
@@ -64,8 +69,9 @@ void tell_other_region(const State& state, Effects& effects);
 Status check_budget(const State& state, const Offer& offer);
 // The same for machines that would stand beside those that are there.
 Status can_pay(const State& state, Time now, int count);
-// Refuses what was had, when it costs more an hour than was allowed.
-Status check_rate(const State& state, Time now);
+// Refuses what was had, and what comes with so many more machines, when all machines that are not
+// seen to be gone cost more an hour than was allowed.
+Status check_rate(const State& state, Time now, int more = 0);
 void start_book(State& state);
 void note_asked(State& state, Time now, int count, NodeId first_node);
 void note_bought(State& state, Time asked, NodeId node, const Instance& instance);

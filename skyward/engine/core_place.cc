@@ -20,8 +20,7 @@ Result<Offer> affordable(const PoolSpec& spec, const std::vector<Offer>& offers)
   if (!spec.max_hourly_cost) return offers.front();
   std::optional<double> least;
   for (const Offer& offer : offers) {
-    const bool spot = spec.spot.kind != SpotKind::never && offer.price_spot.has_value();
-    const std::optional<double> price = spot ? offer.price_spot : offer.price_on_demand;
+    const std::optional<double> price = asking_price(spec, offer);
     if (!price) continue;  // nobody knows what it costs
     const double cost = *price * spec.nodes;
     if (cost <= *spec.max_hourly_cost) return offer;
@@ -61,6 +60,11 @@ void prepare(State& state, Effects& effects) {
 }
 
 }  // namespace
+
+std::optional<double> asking_price(const PoolSpec& spec, const Offer& offer) {
+  const bool spot = spec.spot.kind != SpotKind::never && offer.price_spot.has_value();
+  return spot ? offer.price_spot : offer.price_on_demand;
+}
 
 void tell_other_region(const State& state, Effects& effects) {
   const auto& settings = state.spec.provider.settings;

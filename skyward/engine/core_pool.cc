@@ -244,6 +244,16 @@ void give_back(State& state, Effects& effects, const std::vector<Instance>& inst
   release(state, effects, std::move(ids));
 }
 
+// Those that cost too much an hour beside the others go at once.
+void keep_within_rate(State& state, Effects& effects, Time now,
+                      Result<std::vector<Instance>>& instances) {
+  if (!instances) return;
+  const Status within = check_rate(state, now);
+  if (within) return;
+  give_back(state, effects, *instances);
+  instances = fail(within);
+}
+
 void replace_node(State& state, Effects& effects, Time now, Node& node, const Error& why) {
   note_work(state, now, node);
   if (state.money.draining) {
@@ -272,12 +282,16 @@ void replace_node(State& state, Effects& effects, Time now, Node& node, const Er
     give_up_node(state, effects, node, why);
     return;
   }
-  if (const Status paid = can_pay(state, now, 1); !paid) {
-    give_up_node(state, effects, node, paid.error());
-    return;
+  buy_replacement(state, effects, now, node);
+}
+
+// Fewer machines cost money than before.
+void buy_what_waited(State& state, Effects& effects, Time now) {
+  if (state.phase != Phase::running || state.money.draining) return;
+  for (Node& node : state.nodes) {
+    if (!std::exchange(node.waits_for_rate, false)) continue;
+    if (node.state == NodeState::absent) buy_replacement(state, effects, now, node);
   }
-  ++node.replacements;
-  buy(state, effects, now, 1, node.id);
 }
 
 void check_node(State& state, Effects& effects, Time now, Node& node, Time alarm) {
@@ -385,6 +399,20 @@ void buy(State& state, Effects& effects, Time now, int count, NodeId first_node)
   ++state.provisioning;
   note_asked(state, now, count, first_node);
   effects.provision(count, first_node);
+}
+
+void buy_replacement(State& state, Effects& effects, Time now, Node& node) {
+  if (const Status paid = can_pay(state, now, 1); !paid) {
+    give_up_node(state, effects, node, paid.error());
+    return;
+  }
+  if (const Status within = check_rate(state, now, 1); !within) {
+    node.waits_for_rate = !state.terminating.empty() || state.provisioning > 0;
+    if (!node.waits_for_rate) give_up_node(state, effects, node, within.error());
+    return;
+  }
+  ++node.replacements;
+  buy(state, effects, now, 1, node.id);
 }
 
 void dismiss(State& state, Effects& effects, Time now, Node& node) {
@@ -515,6 +543,7 @@ void on_provisioned(State& state, Effects& effects, Time now, NodeId first_node,
     if (instances) give_back(state, effects, *instances);
     return;
   }
+  if (state.phase == Phase::running) keep_within_rate(state, effects, now, instances);
   const bool wanted = state.phase == Phase::provisioning || state.phase == Phase::running;
   if (!instances) {
     if (state.phase == Phase::provisioning) {
@@ -527,6 +556,7 @@ void on_provisioned(State& state, Effects& effects, Time now, NodeId first_node,
       } else {
         on_no_successor(state, effects, node, instances.error());
       }
+      buy_what_waited(state, effects, now);
     } else {
       give_back_when_idle(state, effects, now);
     }
@@ -567,6 +597,7 @@ void on_provisioned(State& state, Effects& effects, Time now, NodeId first_node,
   }
   for (const NodeId node : launched) connect_node(effects, node_at(state, node));
   begin_to_pay(state, effects, now);
+  buy_what_waited(state, effects, now);
 }
 
 void on_joined(State& state, Effects& effects, Time now, NodeId id, NodeSetup setup) {
@@ -686,6 +717,7 @@ void on_terminated(State& state, Effects& effects, Time now, Status status) {
         instances.front()});
     state.unreleased.insert(state.unreleased.end(), instances.begin(), instances.end());
   }
+  buy_what_waited(state, effects, now);
   remove_when_released(state, effects, now);
 }
 

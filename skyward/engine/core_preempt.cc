@@ -34,7 +34,7 @@ void prepare_successor(State& state, Effects& effects, Time now, Node& node) {
   if (node.buying_successor || node.successor) return;
   // Without one, the end of the machine is a loss like any other.
   if (node.replacements >= static_cast<int>(kMaxNodeReplacements)) return;
-  if (!can_pay(state, now, 1)) return;
+  if (!can_pay(state, now, 1) || !check_rate(state, now, 1)) return;
   ++node.replacements;
   node.buying_successor = true;
   buy(state, effects, now, 1, node.id);
