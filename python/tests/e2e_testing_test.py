@@ -98,6 +98,34 @@ def test_bills_are_to_the_cent_when_the_clock_stands():
     assert cloud.elapsed >= 3600
 
 
+@pytest.mark.parametrize("speed", [0, 60])
+def test_what_a_pool_says_that_it_cost_is_the_bill(speed):
+    """Machines that are replaced and prices that move among it, on a clock that stands and on one
+    that runs."""
+    cloud = sky.testing.FakeCloud(price_volatility=0.2, notice=0, seed=5, speed=speed)
+    costs = []
+    with sky.ComputePool(
+        provider=cloud,
+        accelerator="A100",
+        nodes=3,
+        spot=0.6,
+        timeout=24 * 3600,
+        display="quiet",
+        on_event=lambda event: costs.append(event) if isinstance(event, sky.CostFinal) else None,
+    ) as pool:
+        pid() @ pool
+        cloud.advance(minutes=20)
+        cloud.storm()
+        pid() @ pool
+        cloud.advance(hours=2)
+        pid() @ pool
+    assert nothing_is_left(cloud) and cloud.preempted >= 2
+    (final,) = costs
+    assert round(final.total_cost, 2) == round(cloud.bill(), 2)
+    assert final.total_cost == pytest.approx(cloud.bill(), abs=0.001)
+    assert pool.cost.total == final.total_cost
+
+
 def test_on_demand_machines_stand_through_storms():
     cloud = sky.testing.FakeCloud(notice=0, spot_capacity={"cpu": 1}, speed=0)
     with sky.ComputePool(provider=cloud, nodes=2, spot=0.5, display="quiet") as pool:
