@@ -19,9 +19,13 @@ import boto3
 from botocore.exceptions import ClientError
 
 HERE = Path(__file__).resolve().parent
-EXPECTED = ["ssm", "start-session", "--target", "", "--document-name", "AWS-StartSSHSession"]
-EXPECTED += ["--parameters", "portNumber=22", "--region", ""]
-AGENT_PORT = 22
+SSH_PORT = 22
+
+
+def command_line(target: str, region: str) -> list[str]:
+    words = ["ssm", "start-session", "--target", target]
+    words += ["--document-name", "AWS-StartSSHSession", "--parameters", f"portNumber={SSH_PORT}"]
+    return [*words, "--region", region]
 
 
 def refuse(why: str) -> None:
@@ -45,10 +49,8 @@ def copy(read: "socket.socket | int", write: "socket.socket | int") -> None:
 
 def main() -> None:
     words = sys.argv[1:]
-    if len(words) != len(EXPECTED):
-        refuse(f"Unknown options: {words}")
-    target, region = words[3], words[9]
-    if words != [*EXPECTED[:3], target, *EXPECTED[4:9], region] or not target.startswith("i-"):
+    target, region = (words[3], words[9]) if len(words) == 10 else ("", "")
+    if words != command_line(target, region) or not target.startswith("i-"):
         refuse(f"Unknown options: {words}")
     if shutil.which("session-manager-plugin") is None:
         refuse("SessionManagerPlugin is not found.")
@@ -69,7 +71,7 @@ def main() -> None:
     except ClientError as error:
         refuse(str(error))
     machine = told["Reservations"][0]["Instances"][0]
-    connection = socket.create_connection((machine["PrivateIpAddress"], AGENT_PORT), timeout=10)
+    connection = socket.create_connection((machine["PrivateIpAddress"], SSH_PORT), timeout=10)
     connection.settimeout(None)
     threading.Thread(target=copy, args=(0, connection), daemon=True).start()
     copy(connection, 1)
