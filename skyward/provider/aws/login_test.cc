@@ -1,5 +1,6 @@
 #include "skyward/provider/aws/login.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -75,8 +76,6 @@ TEST(Login, SessionErrorsSayWhatToDo) {
     const char* hint;
     bool permanent;
   };
-  const std::string start = "\nAn error occurred (";
-  const std::string end = ") when calling the StartSession operation: User is not …\r\n";
   for (const Case& one : {
            Case{"TargetNotConnected", ErrorKind::unreachable, "it has not reported",
                 "AmazonSSMManagedInstanceCore", false},
@@ -86,7 +85,10 @@ TEST(Login, SessionErrorsSayWhatToDo) {
        }) {
     const Error told = explain_login_error(
         login("eu-west-1"), kMachine,
-        {ErrorKind::lost, "its agent ended (exit code 255); it wrote: " + start + one.words + end,
+        {ErrorKind::lost,
+         fmt::format("its agent ended (exit code 255); it wrote: \nAn error occurred ({}) when "
+                     "calling the StartSession operation: User is not …\r\n",
+                     one.words),
          ""});
     EXPECT_EQ(told.kind, one.kind);
     EXPECT_THAT(told.message, HasSubstr("i-0ab in eu-west-1 cannot be reached: "));
