@@ -107,7 +107,10 @@ def test_killed_workers_cost_only_their_task(seed):
         assert killed, "the killer never found a worker: the test tests nothing"
         # A killed worker fails the task that it ran, and no other one.
         assert failures <= len(killed)
-        # The pool is whole again.
+        # The pool is whole again, once the agents have seen the last one die.
+        until = time.monotonic() + DEADLINE
+        while left := set(killed) & set(workers()):
+            assert time.monotonic() < until, [state_of(pid) for pid in left]
         assert sorted(r[0] for r in sky.gather(*[work(n) for n in range(40)]) >> pool) == list(
             range(40)
         )
