@@ -12,6 +12,8 @@ target_compile_options(skyward_flags INTERFACE
 target_link_libraries(skyward_flags INTERFACE Threads::Threads)
 # g++ 12 warns of overlaps inside its own std::string when it inlines "text" + string (GCC bug 105651).
 target_compile_options(skyward_flags INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
+# clang takes what its std::stable_sort does inside for a use of something deprecated.
+target_compile_options(skyward_flags INTERFACE $<$<CXX_COMPILER_ID:Clang>:-Wno-deprecated-declarations>)
 # g++ 13 and 14 take an empty std::map inside an aggregate for one that was never made.
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
   target_compile_options(skyward_flags INTERFACE -Wno-maybe-uninitialized)
