@@ -8,7 +8,7 @@ namespace skyward {
 namespace {
 
 constexpr std::int64_t kSecond = 1'000'000;
-constexpr std::int64_t kNoon = 1'700'000'000LL / 86400 * 86400 * kSecond + 12 * 3600 * kSecond;
+constexpr std::int64_t kNoon = 1'700'000'000LL / 86400 * 86400 * kSecond + 12LL * 3600 * kSecond;
 
 InstanceProvisioned provisioned(int node, const std::string& id) {
   return {.instance_id = id,

@@ -16,7 +16,7 @@ TEST(PoolOptions, AcceleratorsByNameAndByFactory) {
   EXPECT_EQ(workers_per_node(*options.accelerator.get()), 4);
   EXPECT_EQ(accelerators::TPUv5p_8().count, 8);
   EXPECT_EQ(accelerators::RTX_PRO_6000(2).memory, "96GB");
-  EXPECT_THROW(PoolOptions{.accelerator = "H1OO"}, ConfigurationError);
+  EXPECT_THROW((void)PoolOptions{.accelerator = "H1OO"}, ConfigurationError);
   EXPECT_THROW(accelerators::A100({.memory = "64GB"}), ConfigurationError);
   EXPECT_THROW(accelerators::T4(0), ConfigurationError);
   EXPECT_TRUE(accelerators::Custom("Own", "5GB", 2, "12.0").custom);
@@ -28,7 +28,7 @@ TEST(PoolOptions, SpotInThreeWays) {
   EXPECT_EQ(PoolOptions{.spot = "never"}.spot.get(), Spot::Never());
   EXPECT_EQ(PoolOptions{.spot = 0.8}.spot.get(), Spot::Percent(0.8));
   EXPECT_EQ(PoolOptions{.spot = Spot::IfAvailable(3)}.spot.get(), Spot::IfAvailable(3));
-  EXPECT_THROW(PoolOptions{.spot = "perhaps"}, ConfigurationError);
+  EXPECT_THROW((void)PoolOptions{.spot = "perhaps"}, ConfigurationError);
 }
 
 // What is left out is left to files and defaults; what is said has the names and forms of the

@@ -292,7 +292,7 @@ void Link::send(wire::Message message) {
     }
   }
   if (auto* fetch = std::get_if<wire::FetchBlob>(&message)) {
-    if (auto answer = outbox_.push(*std::move(fetch))) {
+    if (auto answer = outbox_.push(*fetch)) {
       post([this, fetched = *std::move(answer)]() mutable {
         if (!over_) events_.on_message(std::move(fetched));
       });

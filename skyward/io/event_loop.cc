@@ -263,7 +263,7 @@ struct EventLoop::Impl {
     error_code error;
     if (!watch->write_side.is_open()) {
       FileDescriptor copy(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
-      if (copy) watch->write_side.assign(copy.get(), error);
+      if (copy) (void)watch->write_side.assign(copy.get(), error);
       if (!copy || error) {
         // No descriptor is free. The owner finds out by trying.
         loop->start_timer(now() + std::chrono::milliseconds(1),
@@ -366,7 +366,7 @@ void EventLoop::watch(int descriptor, Callback on_readable, Callback on_writable
   SKYWARD_CHECK(added, "descriptor {} is watched already", descriptor);
   if (!watch->on_readable) return;
   error_code error;
-  watch->read_side.assign(descriptor, error);
+  (void)watch->read_side.assign(descriptor, error);
   SKYWARD_CHECK(!error, "cannot watch descriptor {}: {}", descriptor, error.message());
   impl_->await_readable(watch);
 }
@@ -382,7 +382,7 @@ void EventLoop::want_write(int descriptor, bool wanted) {
     impl_->await_writable(descriptor, watch);
   } else {
     error_code error;
-    watch->write_side.close(error);
+    (void)watch->write_side.close(error);
   }
 }
 
@@ -393,7 +393,7 @@ void EventLoop::unwatch(int descriptor) {
   impl_->watches.erase(found);
   watch->watched = false;
   error_code error;
-  watch->write_side.close(error);
+  (void)watch->write_side.close(error);
   if (watch->read_side.is_open()) watch->read_side.release();
 }
 

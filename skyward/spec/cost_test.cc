@@ -103,14 +103,14 @@ TEST(Cost, WhatTheCloudTakesBackEarlyIsFreeWhenItSaysSo) {
   book.on_gone("early", kStart + 59min);
   book.on_gone("ours", kStart + 59min);
   book.on_gone("late", kStart + 1h);
-  const MicroDollars before = 2 * 59 * 60'000 + 3'600'000;
+  const MicroDollars before = 2 * 59LL * 60'000 + 3'600'000;
   EXPECT_EQ(book.now(kStart + 1h).total, before);
   book.on_charges(std::vector<Charge>{{.instance = "early", .taken_back = true},
                                       {.instance = "late", .taken_back = true}},
                   kStart + 1h);
-  EXPECT_EQ(book.now(kStart + 1h).total, before - 59 * 60'000);
-  EXPECT_EQ(book.split(kStart + 1h).total, before - 59 * 60'000);
-  EXPECT_EQ(book.lasts_until(before - 59 * 60'000, kStart + 1h), kNever);
+  EXPECT_EQ(book.now(kStart + 1h).total, before - 59LL * 60'000);
+  EXPECT_EQ(book.split(kStart + 1h).total, before - 59LL * 60'000);
+  EXPECT_EQ(book.lasts_until(before - 59LL * 60'000, kStart + 1h), kNever);
   CostBook elsewhere;
   elsewhere.on_launched("early", 0, kStart, plain_price(3.6));
   elsewhere.on_gone("early", kStart + 1h);

@@ -378,10 +378,10 @@ Result<Cluster> AwsProvider::prepare_in(const PoolSpec& spec, const Offer& offer
   const std::string digits = world_.random_hex(kIdDigits);
   unsigned number = 0;
   std::from_chars(digits.data(), digits.data() + digits.size(), number, 16);
-  const Cluster cluster{.id = "aws-" + digits,
-                        .region = client.region(),
-                        .instance_type = offer.instance_type,
-                        .details = {{"head_port", std::to_string(20000 + number % 12000)}}};
+  Cluster cluster{.id = "aws-" + digits,
+                  .region = client.region(),
+                  .instance_type = offer.instance_type,
+                  .details = {{"head_port", std::to_string(20000 + number % 12000)}}};
   // 0: no limit of the pool's; then the machines have one of their own.
   const std::string own = setting_of(spec_, "instance_timeout");
   const Duration lifetime =

@@ -14,8 +14,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::int64_t kBeginOfTime_s = 1'700'000'000;
-constexpr std::int64_t kLongestLife_s = 366LL * 86400;
+constexpr std::int64_t kFirstSecond = 1'700'000'000;
+constexpr std::int64_t kLongestLifeSeconds = 366LL * 86400;
 constexpr Duration kRemembered = 1h;     // machines that ended stay in listings
 constexpr Duration kPatience = 100ms;    // at least, before what was refused for speed comes again
 constexpr Duration kLooked = 60s;        // a careful client has looked at a listing so lately
@@ -63,7 +63,7 @@ void Cloud::at(Time time, Due::Kind kind, std::string machine) {
 Time Cloud::next_event() const { return due_.empty() ? kNever : due_.begin()->first.first; }
 
 std::int64_t Cloud::wall_s(Time now) const {
-  return kBeginOfTime_s + std::chrono::duration_cast<std::chrono::seconds>(now - begin_).count();
+  return kFirstSecond + std::chrono::duration_cast<std::chrono::seconds>(now - begin_).count();
 }
 
 std::vector<std::string> Cloud::zones() const {
@@ -129,7 +129,8 @@ std::string Cloud::wrong_tags(const Tags& tags, Time now) const {
   std::int64_t at_s = 0;
   std::from_chars(expires.data(), expires.data() + expires.size(), at_s);
   if (at_s <= wall_s(now)) return fmt::format("its tag \"expires\" is \"{}\", not later", expires);
-  if (at_s > wall_s(now) + kLongestLife_s) return "its tag \"expires\" is more than a year away";
+  if (at_s > wall_s(now) + kLongestLifeSeconds)
+    return "its tag \"expires\" is more than a year away";
   return {};
 }
 
@@ -329,7 +330,7 @@ Answer<std::string> Cloud::make_item(Time now, const std::string& kind, const st
       if (one.item.tags == tags) return one.item.id;
       return violation(now, "MakeItem", name + " is there already, with other tags");
     }
-    const std::string id = fmt::format("{}-{:04}", kind == "key_pair" ? "key" : "sg", ++next_id_);
+    std::string id = fmt::format("{}-{:04}", kind == "key_pair" ? "key" : "sg", ++next_id_);
     items_.push_back({.item = {kind, id, name, tags}, .made = now});
     return id;
   });

@@ -156,7 +156,7 @@ Result<Cluster> FakeProvider::prepare(const PoolSpec& spec, const Offer& offer, 
     return fail(local);
   }
   plan.local = *local;
-  const Cluster cluster{
+  Cluster cluster{
       .id = id, .region = kRegion, .instance_type = offer.instance_type, .details = local->details};
   Status status = (*ledger)->open_pool({.id = id,
                                         .provider = "fake",

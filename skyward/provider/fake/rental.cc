@@ -21,7 +21,7 @@ constexpr Duration kLongestLook = 5s;
 constexpr Duration kListingLag = 90s;
 constexpr Duration kGiveBackTime = 600s;
 // A request that was not answered by then has brought nothing.
-constexpr std::int64_t kNothingComesOfIt_s = 600;
+constexpr std::int64_t kNothingComesOfItSeconds = 600;
 
 bool has_ended(const Machine& machine) {
   return machine.state == MachineState::ending || machine.state == MachineState::ended;
@@ -286,7 +286,7 @@ Status Rental::close_when_clear() {
   if (!entries) return fail(entries);
   bool clear = true;
   for (const LedgerEntry& entry : *entries) {
-    if (entry.id.empty() && world.wall_s() - entry.asked_s >= kNothingComesOfIt_s) {
+    if (entry.id.empty() && world.wall_s() - entry.asked_s >= kNothingComesOfItSeconds) {
       if (Status status = ledger_.gone(pool_, entry.key, world.wall_s()); !status) return status;
     } else {
       clear = false;
