@@ -1,7 +1,7 @@
 #pragma once
 
 // Waits on a condition in steps, so that `poll` is called meanwhile: a caller's thread notices an
-// interrupt of its program there. `poll` may be empty, and may throw.
+// interrupt of its program there. It is called once at least, may be empty, and may throw.
 
 #include <condition_variable>
 #include <functional>
@@ -16,12 +16,12 @@ inline constexpr Duration kPollInterval = std::chrono::milliseconds(100);
 template <typename Ready>
 void wait_polling(std::unique_lock<std::mutex>& lock, std::condition_variable& changed,
                   const std::function<void()>& poll, Ready ready) {
-  while (!changed.wait_for(lock, kPollInterval, ready)) {
+  do {
     if (!poll) continue;
     lock.unlock();
     poll();
     lock.lock();
-  }
+  } while (!changed.wait_for(lock, kPollInterval, ready));
 }
 
 }  // namespace skyward::engine
