@@ -31,18 +31,13 @@ void add_once(std::vector<std::string>& texts, std::string text) {
 
 }  // namespace
 
-void LaunchRecord::refused(const Placement& place, bool spot, std::string_view code) {
+LaunchFailure LaunchRecord::refused(const Placement& place, bool spot, std::string_view code,
+                                    LaunchFailure why) {
   add_once(refusals_,
            fmt::format("{} in {}{}: {}", place.type, place.zone, spot ? " as spot" : "", code));
-  only_quotas_ = false;
-}
-
-void LaunchRecord::met_quota(const Placement& place, bool spot, std::string_view code,
-                             std::string hint) {
-  const bool only_quotas = only_quotas_;
-  refused(place, spot, code);
-  only_quotas_ = only_quotas;
-  quota_hint_ = std::move(hint);
+  if (why.quota) quota_hint_ = why.error.hint;
+  only_quotas_ = only_quotas_ && why.quota;
+  return why;
 }
 
 void LaunchRecord::withdrawn(std::string why) {

@@ -39,10 +39,10 @@ class LaunchRecord {
   // `cloud` and `region` as messages name them; no region: "".
   LaunchRecord(std::string_view cloud, std::string_view region) : cloud_(cloud), region_(region) {}
 
-  // The cloud said no, in a word of its own ("InsufficientInstanceCapacity").
-  void refused(const Placement& place, bool spot, std::string_view code);
-  // The account may not have so many; what to do about it.
-  void met_quota(const Placement& place, bool spot, std::string_view code, std::string hint);
+  // The cloud said no, in a word of its own ("InsufficientInstanceCapacity"). Returns `why`, whose
+  // hint says of a quota what to do about it.
+  LaunchFailure refused(const Placement& place, bool spot, std::string_view code,
+                        LaunchFailure why);
   // Machines came, or may have come, and were of no use.
   void withdrawn(std::string why);
   void standing(std::size_t machines);

@@ -54,12 +54,13 @@ class LaunchTest : public ::testing::Test {
       return std::unexpected(LaunchFailure{late});
     }
     if (quotas_.contains(name)) {
-      record_.met_quota(place, wanted.spot, "TooMany", "ask for more");
-      return std::unexpected(LaunchFailure{{ErrorKind::exhausted, "too many"}, true, true});
+      return std::unexpected(
+          record_.refused(place, wanted.spot, "TooMany",
+                          {{ErrorKind::exhausted, "too many", "ask for more"}, true, true}));
     }
     if (full_.contains(name) || wanted.count > most_at_once_) {
-      record_.refused(place, wanted.spot, "Full");
-      return std::unexpected(LaunchFailure{{ErrorKind::exhausted, "full"}, true});
+      return std::unexpected(
+          record_.refused(place, wanted.spot, "Full", {{ErrorKind::exhausted, "full"}, true}));
     }
     std::vector<std::string> made;
     for (int i = 0; i < wanted.count; ++i) {
@@ -143,7 +144,7 @@ TEST_F(LaunchTest, QuotasAloneAreCalledSo) {
   ASSERT_FALSE(none);
   EXPECT_EQ(shortage_of(none.error())->kind, ShortageKind::quota);
   EXPECT_EQ(none.error().hint, "ask for more");
-  record_.refused(wish_.places[0], false, "Full");
+  record_.refused(wish_.places[0], false, "Full", {{ErrorKind::exhausted, "full"}, true});
   EXPECT_EQ(shortage_of(record_.no_machines(Outcome::no_capacity, wish_))->kind,
             ShortageKind::capacity);
 }

@@ -130,12 +130,8 @@ std::expected<std::vector<Launched>, LaunchFailure> Fleet::attempt(const LaunchO
     const ApiError& error = made.error();
     const bool capacity = error.kind == ErrorKind::exhausted;
     const bool quota = capacity && !is_capacity(error.code);
-    if (quota) {
-      record.met_quota(place, wanted.spot, error.code, error.hint);
-    } else {
-      record.refused(place, wanted.spot, error.code);
-    }
-    return std::unexpected(LaunchFailure{explained(error, "RunInstances"), capacity, quota});
+    return std::unexpected(record.refused(place, wanted.spot, error.code,
+                                          {explained(error, "RunInstances"), capacity, quota}));
   }
   auto running = settle(request, made, ids, deadline);
   if (!running) {

@@ -135,13 +135,9 @@ std::expected<std::vector<Machine>, LaunchFailure> Rental::attempt(const LaunchO
       return std::unexpected(LaunchFailure{status.error()});
     }
     const std::string& code = made.error().code;
-    const bool quota = code == "QuotaExceeded";
-    if (quota) {
-      record.met_quota(place, wanted.spot, code, error.hint);
-    } else {
-      record.refused(place, wanted.spot, code);
-    }
-    return std::unexpected(LaunchFailure{error, error.kind == ErrorKind::exhausted, quota});
+    return std::unexpected(
+        record.refused(place, wanted.spot, code,
+                       {error, error.kind == ErrorKind::exhausted, code == "QuotaExceeded"}));
   }
   const std::vector<std::string> ids = ids_of(*made);
   if (Status status = ledger_.made(pool_, request.token, ids); !status) {
