@@ -129,14 +129,15 @@ Instance Cloud::sell() {
   return instance;
 }
 
-// What stands never costs more an hour than was allowed, unless prices move.
+// What is billed never costs more an hour than was allowed, unless prices move. A machine that was
+// taken back costs nothing more, also while its end is still to be asked for.
 void Cloud::check_rate() const {
   const MoneyDials& money = dials_.money;
   if (!money.max_hourly || money.step_mean > Duration{}) return;
-  const auto standing =
-      std::ranges::count(sold_, false, [](const auto& one) { return one.second.ended; });
+  const auto billed =
+      std::ranges::count(sold_, false, [this](const auto& one) { return bill_.ended(one.first); });
   const double price = money.spot ? spot_price_ : money.on_demand;
-  const double hourly = static_cast<double>(standing) * price;
+  const double hourly = static_cast<double>(billed) * price;
   SKYWARD_CHECK(hourly <= *money.max_hourly + 1e-5, "${:.6f} of ${:.6f} an hour", hourly,
                 *money.max_hourly);
 }
