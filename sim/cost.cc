@@ -103,7 +103,7 @@ class Echo final : public engine::Effects {
   void retain_blob(const wire::Blob&) override {}
   void emit(Event) override {}
   void opened(Status) override {}
-  void closed() override {}
+  void closed(Status) override {}
 
  private:
   int nodes_;

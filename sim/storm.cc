@@ -291,8 +291,9 @@ void Storm::opened(Status status) {
   user_.opened(status);
 }
 
-void Storm::closed() {
-  world_.say("closed");
+void Storm::closed(Status left) {
+  world_.say("closed: {}", left ? "nothing is left" : left.error().message);
+  SKYWARD_CHECK(left, "{}", left.error().message);
   SKYWARD_CHECK(standing_.empty(), "nothing told of the end of {}", *standing_.begin());
   user_.closed();
 }

@@ -72,7 +72,7 @@ class Storm final : private engine::Effects {
   void retain_blob(const wire::Blob& blob) override;
   void emit(Event event) override;
   void opened(Status status) override;
-  void closed() override;
+  void closed(Status left) override;
 
   // Runs `step` on the core with the time of now, then sees to the timer.
   template <typename Step>

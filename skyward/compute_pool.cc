@@ -1,6 +1,9 @@
 #include "skyward/compute_pool.h"
 
+#include <fmt/format.h>
+
 #include <atomic>
+#include <cstdio>
 #include <exception>
 #include <optional>
 
@@ -89,11 +92,23 @@ ComputePool::ComputePool(PoolOptions options)
   }
 }
 
-ComputePool::~ComputePool() { close(); }
+ComputePool::~ComputePool() {
+  try {
+    close();
+  } catch (const MachinesLeftError& error) {
+    fmt::print(stderr, "skyward: {}\n", error.what());
+  }
+}
 
 void ComputePool::close() {
-  pool_.close();
+  std::exception_ptr left;
+  try {
+    pool_.close();
+  } catch (const MachinesLeftError&) {
+    left = std::current_exception();
+  }
   if (events_.joinable()) events_.join();
+  if (left) std::rethrow_exception(left);
 }
 
 BlobStore ComputePool::store() {

@@ -36,12 +36,14 @@ class ComputePool {
   // Opens the pool: throws ConfigurationError or ProvisioningError, and then nothing is left
   // behind.
   explicit ComputePool(PoolOptions options = {});
-  // Closes it. Tasks still in flight are cancelled.
+  // Closes it. Tasks still in flight are cancelled. Machines that may be left are told on standard
+  // error.
   ~ComputePool();
   ComputePool(const ComputePool&) = delete;
   ComputePool& operator=(const ComputePool&) = delete;
 
-  // Gives all machines back, after which calls throw NotProvisionedError.
+  // Gives all machines back, after which calls throw NotProvisionedError. Throws MachinesLeftError,
+  // closed all the same, when some were not seen to end.
   void close();
 
   // Sends a call and returns at once.

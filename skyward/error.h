@@ -96,6 +96,11 @@ class BudgetExceededError : public ProvisioningError {
  public:
   using ProvisioningError::ProvisioningError;
 };
+// A closed pool's machines were not seen to end, and may still cost money. Nothing else is amiss.
+class MachinesLeftError : public SkywardError {
+ public:
+  using SkywardError::SkywardError;
+};
 class TimeoutError : public SkywardError {
  public:
   using SkywardError::SkywardError;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
+#include <cstdio>
 #include <deque>
 #include <mutex>
 #include <numeric>
@@ -36,6 +37,13 @@ using namespace std::chrono_literals;
 constexpr Duration kLinkDecisionGrace = 10s;
 // A function's body from here on is stored once and shared, not sent inside the call.
 constexpr std::size_t kBlobBodyBytes = std::size_t{1} << 20;
+
+MachinesLeftError machines_left(const Error& error) {
+  return MachinesLeftError(fmt::format("{}\n  hint: {}", error.message, error.hint));
+}
+
+// Where nothing can be thrown.
+void complain(const MachinesLeftError& error) { fmt::print(stderr, "skyward: {}\n", error.what()); }
 
 std::string random_job_id() {
   std::random_device random;
@@ -202,6 +210,7 @@ struct PoolImpl final : engine::Caller {
   enum class Phase : std::uint8_t { closed, opening, active, closing } phase = Phase::closed;
   std::optional<Status> opened_status;
   bool loop_closed = true;
+  Status left;  // which machines may not have ended, when it was closed last
   std::atomic<bool> last_choice = true;  // no other provider is tried after this one
   PoolCost spent;  // at providers that were given back, since it was opened last
 
@@ -279,10 +288,11 @@ struct PoolImpl final : engine::Caller {
     changed.notify_all();
   }
 
-  void closed() override {
+  void closed(Status machines_left) override {
     if (last_choice) end_events();
     const std::scoped_lock lock(mutex);
     loop_closed = true;
+    left = std::move(machines_left);
     changed.notify_all();
   }
 
@@ -292,13 +302,17 @@ struct PoolImpl final : engine::Caller {
     events_changed.notify_all();
   }
 
-  // Waits for the engine to be done with everything, then ends its thread.
-  void end_loop() {
+  // Waits for the engine to be done with everything, then ends its thread. Which machines may be
+  // left.
+  Status end_loop() {
+    Status result;
     {
       std::unique_lock lock(mutex);
       changed.wait(lock, [this] { return loop_closed; });
+      result = std::exchange(left, {});
     }
     loop.reset();  // callers hold weak references only, for the length of a call
+    return result;
   }
 
   void set_closed() {
@@ -436,7 +450,13 @@ Pool::Pool(PoolSpec spec) : impl_(std::make_unique<PoolImpl>()) {
   impl_->arena = io::Arena::create(kArenaKeepBytes);
 }
 
-Pool::~Pool() { close(); }
+Pool::~Pool() {
+  try {
+    close();
+  } catch (const MachinesLeftError& error) {
+    complain(error);
+  }
+}
 
 void PoolImpl::begin_opening() {
   {
@@ -507,10 +527,16 @@ Status PoolImpl::open_choice(const PoolSpec& choice, const std::function<void()>
   } catch (...) {
     last_choice = true;
     loop->close();
-    end_loop();
+    if (const Status ended = end_loop(); !ended) complain(machines_left(ended.error()));
     throw;
   }
-  if (!status) end_loop();
+  if (status) return status;
+  if (const Status ended = end_loop(); !ended) {
+    Error why = status.error();
+    why.message += "; " + ended.error().message;
+    why.hint = ended.error().hint;
+    status = std::unexpected(std::move(why));
+  }
   return status;
 }
 
@@ -559,8 +585,9 @@ void Pool::close() {
     impl_->phase = PoolImpl::Phase::closing;
   }
   impl_->loop->close();
-  impl_->end_loop();
+  const Status left = impl_->end_loop();
   impl_->set_closed();
+  if (!left) throw machines_left(left.error());
 }
 
 Handle Pool::submit(Call call) {

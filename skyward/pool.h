@@ -98,7 +98,7 @@ class Pool {
  public:
   // Checks the spec; throws ConfigurationError. Nothing is started.
   explicit Pool(PoolSpec spec);
-  // Closes an open pool.
+  // Closes an open pool. Machines that may be left are told on standard error.
   ~Pool();
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
@@ -109,7 +109,8 @@ class Pool {
   // throw, which aborts the opening (Python: signals).
   void open(const std::function<void()>& poll = {});
   // Cancels what runs, gives all machines back, delivers the last events. Does nothing on a closed
-  // pool. Never throws for what the cloud says; that becomes an Error event.
+  // pool. What the cloud says becomes an Error event; throws MachinesLeftError only, when
+  // everything else is done.
   void close();
 
   // These throw NotProvisionedError when the pool is not open.

@@ -85,6 +85,7 @@ if TYPE_CHECKING:
     from skyward.exceptions import ConnectionLostError as ConnectionLostError
     from skyward.exceptions import ExecutionError as ExecutionError
     from skyward.exceptions import InstanceTerminatedError as InstanceTerminatedError
+    from skyward.exceptions import MachinesLeftError as MachinesLeftError
     from skyward.exceptions import NoAvailableRegionError as NoAvailableRegionError
     from skyward.exceptions import NoMatchingInstanceError as NoMatchingInstanceError
     from skyward.exceptions import NotProvisionedError as NotProvisionedError
@@ -151,7 +152,7 @@ _MODULE_OF = {
         "exceptions": (
             "AllProvidersFailedError BudgetExceededError CancelledError CapacityError "
             "ConfigurationError ConfigurationTypeError ConnectionError ConnectionLostError "
-            "ExecutionError InstanceTerminatedError NoAvailableRegionError "
+            "ExecutionError InstanceTerminatedError MachinesLeftError NoAvailableRegionError "
             "NoMatchingInstanceError NotProvisionedError PreemptionError ProvisioningError "
             "PythonVersionMismatchError QuotaExceededError SerializationError SkywardError "
             "SpotCapacityError SpotMinimumNotMetError TimeoutError"

@@ -92,6 +92,11 @@ class BudgetExceededError(ProvisioningError):
     text says what was spent and what to do."""
 
 
+class MachinesLeftError(SkywardError):
+    """The pool is closed, but machines of it were not seen to end and may still cost money; the
+    text names them. Raised at the end of the block; an error that leaves it has this as a note."""
+
+
 class NoAvailableRegionError(ProvisioningError):
     """The machine type is offered in none of the regions."""
 

@@ -119,8 +119,10 @@ class Executor(futures.Executor):
             self._changed.wait_for(lambda: not self._waiting and self._sent == 0)
         with self._opening:
             if self._owned:
-                self._pool._close()
-                self._dropped.detach()
+                try:
+                    self._pool._close()
+                finally:
+                    self._dropped.detach()
 
     def _send(self) -> None:
         """Keeps every slot busy, and one call ready behind each."""

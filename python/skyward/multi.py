@@ -5,8 +5,9 @@ import threading
 from types import TracebackType
 from typing import Any
 
-from skyward.exceptions import ConfigurationError, ConfigurationTypeError
+from skyward.exceptions import ConfigurationError, ConfigurationTypeError, MachinesLeftError
 from skyward.pool import ComputePool
+from skyward.pool_block import end_block
 
 
 class MultiPool:
@@ -64,10 +65,20 @@ class MultiPool:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._close_all()
+        end_block(self._close_all, error)
 
     def _close_all(self) -> None:
-        _in_parallel(lambda position: self.pools[position]._close(), len(self.pools))
+        left: list[MachinesLeftError] = []
+
+        def close_one(position: int) -> None:
+            try:
+                self.pools[position]._close()
+            except MachinesLeftError as error:
+                left.append(error)
+
+        _in_parallel(close_one, len(self.pools))
+        if left:
+            raise MachinesLeftError("\n".join(map(str, left)))
 
 
 class _GivenUpError(Exception):

@@ -63,15 +63,17 @@ class OpenPool:
 
     def close(self) -> None:
         """Cancels what runs, gives all machines back, and returns when all events have been
-        delivered."""
+        delivered. Raises MachinesLeftError then, when some were not seen to end."""
         if not self.core.is_ours:  # a forked child: the pool is its parent's
             return
         _open_pools.discard(self)
-        self.core.close()
-        self._answers.close()
-        self._closed.set()
-        if self._events.is_alive() and self._events is not threading.current_thread():
-            self._events.join(HANDLER_GRACE_SECONDS)
+        try:
+            self.core.close()
+        finally:
+            self._answers.close()
+            self._closed.set()
+            if self._events.is_alive() and self._events is not threading.current_thread():
+                self._events.join(HANDLER_GRACE_SECONDS)
 
     def counts(self) -> tuple[int, int]:
         """Tasks that are done, and those on their way."""

@@ -43,7 +43,7 @@ from skyward.options import (
     variables,
     whole,
 )
-from skyward.pool_block import CallableModule, _innermost
+from skyward.pool_block import CallableModule, _innermost, end_block
 from skyward.providers import Provider, resolve_providers
 from skyward.spot import SpotLike, normalize_spot
 from skyward.spot import to_core as spot_to_core
@@ -206,7 +206,7 @@ class ComputePool:
         traceback: TracebackType | None,
     ) -> None:
         try:
-            self._close()
+            end_block(self._close, error)
         finally:
             token, self._token = self._token, None
             if token is not None:

@@ -15,12 +15,25 @@ from inspect import iscoroutinefunction
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from skyward.exceptions import MachinesLeftError
+
 if TYPE_CHECKING:
     from skyward.pool import ComputePool
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _innermost: "ContextVar[ComputePool | None]" = ContextVar("skyward_pool", default=None)
+
+
+def end_block(close: Callable[[], None], error: BaseException | None) -> None:
+    """Closes at the end of a block that `error` leaves, if any; then that stays what is raised."""
+    try:
+        close()
+    except MachinesLeftError as left:
+        if error is None:
+            raise
+        error.add_note(f"skyward: {left}")
+        print(f"skyward: {left}", file=sys.stderr)  # the error may be caught and forgotten
 
 
 @overload

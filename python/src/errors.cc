@@ -69,6 +69,8 @@ nb::object make_exception(const std::exception_ptr& pointer) {
     return make("ConnectionError", error);
   } catch (const ProvisioningError& error) {
     return make("ProvisioningError", error);
+  } catch (const MachinesLeftError& error) {
+    return make("MachinesLeftError", error);
   } catch (const TimeoutError& error) {
     return make("TimeoutError", error);
   } catch (const CancelledError& error) {

@@ -214,6 +214,13 @@ void finish(State& state, Effects& effects, int code, std::string reason) {
   effects.exit(code);
 }
 
+// Ends this machine, too, where there is a command for that: neither a driver that goes away nor a
+// cloud that does not answer it leaves one running.
+void finish_with_machine(State& state, Effects& effects, std::string reason) {
+  if (!state.configure.end_command.empty()) effects.end_machine(state.configure.end_command);
+  finish(state, effects, 0, std::move(reason));
+}
+
 bool all_ended(const State& state) {
   return std::all_of(state.slots.begin(), state.slots.end(),
                      [](const Slot& slot) { return slot.phase == SlotPhase::absent; });
@@ -236,7 +243,7 @@ void on_shutdown(State& state, Effects& effects, const wire::Shutdown& shutdown,
     for (const TaskId id : slot.window) effects.interrupt(slot.id, id);
     effects.stop_worker(slot.id);
   }
-  if (all_ended(state)) finish(state, effects, 0, kClosed);
+  if (all_ended(state)) finish_with_machine(state, effects, kClosed);
 }
 
 // Ends everything on this machine, and the machine where there is a command for that.
@@ -244,8 +251,7 @@ void end_all(State& state, Effects& effects, std::string reason) {
   if (state.phase == Phase::bootstrapping) effects.kill_bootstrap();
   for (Slot& slot : state.slots)
     if (slot.phase != SlotPhase::absent) kill_slot(slot, effects, reason);
-  if (!state.configure.end_command.empty()) effects.end_machine(state.configure.end_command);
-  finish(state, effects, 0, std::move(reason));
+  finish_with_machine(state, effects, std::move(reason));
 }
 
 // The dead man's switch. True when it has ended the agent.
@@ -503,7 +509,9 @@ void on_worker_exit(State& state, Effects& effects, SlotId id, const WorkerExit&
     for (const TaskId task : slot.window) state.tasks.erase(task);
     slot.window.clear();
     slot.expected = Duration{};
-    if (state.phase == Phase::stopping && all_ended(state)) finish(state, effects, 0, kClosed);
+    if (state.phase == Phase::stopping && all_ended(state)) {
+      finish_with_machine(state, effects, kClosed);
+    }
     return;
   }
   if (was_starting) return on_start_failed(state, effects, slot, end, now);

@@ -780,6 +780,15 @@ TEST_F(LeaseTest, ItHoldsWhileTheNodeIsBeingClosed) {
   take("exit 0");
 }
 
+TEST_F(LeaseTest, AClosedPoolsMachineEndsItself) {
+  configure_with(10s, Duration{}, {"off"});
+  on_message(state, effects, wire::Shutdown{.grace_ms = 300}, now);
+  take("stop 0");
+  worker_ends(0, {.text = "exit code 0"});
+  take("end machine off");
+  take("exit 0");
+}
+
 TEST_F(LeaseTest, WithoutALeaseSilenceMeansNothing) {
   configure_with(Duration{}, Duration{}, {});
   EXPECT_EQ(next_deadline(state), kNever);

@@ -126,8 +126,9 @@ struct State {
   int provisioning = 0;  // provision calls in flight
   // Terminate calls in flight, oldest first: they are answered in this order.
   std::deque<std::vector<InstanceId>> terminating;
-  std::vector<InstanceId> unreleased;  // would not go: tried again at the end
-  int release_tries = 0;               // ... so often
+  std::vector<InstanceId> unreleased;  // would not go: asked for again
+  Time release_at = kNever;            // ... at this time
+  int release_tries = 0;               // in vain, in a row
 
   std::unordered_map<TaskId, Task> tasks;
   std::deque<TaskId> queue;                 // may name tasks that are gone: skipped

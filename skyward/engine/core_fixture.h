@@ -65,7 +65,9 @@ struct Emit {
 struct Opened {
   Status status;
 };
-struct Closed {};
+struct Closed {
+  Status left;
+};
 
 using Effect =
     std::variant<ListOffers, Prepare, Provision, Terminate, Teardown, AskCharges, Connect,
@@ -94,7 +96,7 @@ class RecordingEffects final : public Effects {
   void retain_blob(const wire::Blob& blob) override { add(RetainBlob{blob}); }
   void emit(Event event) override { add(Emit{std::move(event)}); }
   void opened(Status status) override { add(Opened{std::move(status)}); }
-  void closed() override { add(Closed{}); }
+  void closed(Status left) override { add(Closed{std::move(left)}); }
 
   // The oldest effect that was not taken yet must be a T.
   template <typename T>

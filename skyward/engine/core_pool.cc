@@ -22,17 +22,24 @@ namespace {
 // The documented steps of a bootstrap, in order. "volumes" only where there are some.
 constexpr std::array<std::string_view, 5> kSteps = {"uv", "apt", "deps", "skyward", "server"};
 
-// How often closing asks for the end of a machine.
-constexpr int kReleaseTries = 3;
+// Between two requests to end a machine that did not end; then as the last. An open pool goes on
+// for ever, a closing one gives up after these: its caller waits, and its machines end themselves.
+constexpr std::array<Duration, 4> kReleasePauses = {1s, 4s, 16s, 60s};
 
-// Gives back what would not go before, and goes on when there is nothing more to wait for.
+// Some machine did not end when it was asked to, which may pass.
+bool may_still_end(const State& state) {
+  return !state.unreleased.empty() && state.release_tries <= std::ssize(kReleasePauses);
+}
+
+void release_again(State& state, Effects& effects) {
+  state.release_at = kNever;
+  if (!state.unreleased.empty()) release(state, effects, std::exchange(state.unreleased, {}));
+}
+
+// Goes on when there is nothing more to wait for.
 void remove_when_released(State& state, Effects& effects, Time now) {
   if (state.phase != Phase::terminating || !state.terminating.empty()) return;
-  if (!state.unreleased.empty() && state.release_tries < kReleaseTries) {
-    ++state.release_tries;
-    release(state, effects, std::exchange(state.unreleased, {}));
-    return;
-  }
+  if (state.release_at != kNever) return;
   state.phase = Phase::removing;
   ask_cloud(state, effects, now);
   effects.teardown();
@@ -48,10 +55,13 @@ void give_back_when_idle(State& state, Effects& effects, Time now) {
   }
   state.phase = Phase::terminating;
   state.close_deadline = kNever;
+  state.release_tries = 0;
+  release_again(state, effects);
   remove_when_released(state, effects, now);
 }
 
-void say_closed(State& state, Effects& effects, Time now) {
+// `left`: which machines may still be there.
+void say_closed(State& state, Effects& effects, Time now, Status left = {}) {
   state.phase = Phase::closed;
   PoolStopped stopped;
   stopped.pool = state.options.job_id;
@@ -70,7 +80,15 @@ void say_closed(State& state, Effects& effects, Time now) {
     effects.opened(std::unexpected(state.open_error.value_or(
         Error{ErrorKind::cancelled, "the pool was closed while it opened", {}})));
   }
-  effects.closed();
+  effects.closed(std::move(left));
+}
+
+Status machines_left(const State& state, const std::vector<InstanceId>& ids, const Error& why) {
+  return fail(
+      ErrorKind::unavailable,
+      fmt::format("{} of {} in {} did not end, and may still cost money: {}", fmt::join(ids, ", "),
+                  provider_label(state.spec.provider.name), state.cluster.region, why.message),
+      "'skyward gc' ends them when the cloud answers again; look at its console, too");
 }
 
 std::string head_address(const State& state) { return state.nodes.front().instance.private_ip; }
@@ -407,7 +425,8 @@ void buy_replacement(State& state, Effects& effects, Time now, Node& node) {
     return;
   }
   if (const Status within = check_rate(state, now, 1); !within) {
-    node.waits_for_rate = !state.terminating.empty() || state.provisioning > 0;
+    node.waits_for_rate =
+        !state.terminating.empty() || state.provisioning > 0 || may_still_end(state);
     if (!node.waits_for_rate) give_up_node(state, effects, node, within.error());
     return;
   }
@@ -708,13 +727,22 @@ void on_terminated(State& state, Effects& effects, Time now, Status status) {
   state.terminating.pop_front();
   if (status) {
     for (const InstanceId& id : instances) state.money.book.on_gone(id, now);
+    if (state.unreleased.empty()) state.release_tries = 0;
   } else {
-    const bool again = state.release_tries < kReleaseTries;
-    effects.emit(ErrorEvent{
-        fmt::format("{} did not end: {}; {}", fmt::join(instances, ", "), status.error().message,
-                    again ? "trying again when the pool is closed"
-                          : "end it by hand, it may still cost money"),
-        instances.front()});
+    // Those that fail while others wait to be asked again are asked with them.
+    const auto tries = static_cast<std::size_t>(state.release_tries);
+    const bool last = state.phase == Phase::terminating && tries >= kReleasePauses.size();
+    if (state.release_at == kNever && !last) {
+      state.release_at = now + kReleasePauses.at(std::min(tries, kReleasePauses.size() - 1));
+      ++state.release_tries;
+    }
+    const std::string again =
+        state.release_at == kNever
+            ? std::string()
+            : fmt::format("; asking again in {:.3g} s", seconds(state.release_at - now));
+    effects.emit(ErrorEvent{fmt::format("{} did not end: {}{}", fmt::join(instances, ", "),
+                                        status.error().message, again),
+                            instances.front()});
     state.unreleased.insert(state.unreleased.end(), instances.begin(), instances.end());
   }
   buy_what_waited(state, effects, now);
@@ -727,8 +755,14 @@ void on_torn_down(State& state, Effects& effects, Time now, Status status) {
     give_back_when_idle(state, effects, now);
     return;
   }
-  if (!status) effects.emit(ErrorEvent{status.error().message, std::nullopt});
-  say_closed(state, effects, now);
+  const std::vector<InstanceId> left = std::exchange(state.unreleased, {});
+  if (status) {
+    for (const InstanceId& id : left) state.money.book.on_gone(id, now);
+  } else {
+    effects.emit(ErrorEvent{status.error().message, std::nullopt});
+  }
+  say_closed(state, effects, now,
+             status || left.empty() ? Status() : machines_left(state, left, status.error()));
 }
 
 void on_timer(State& state, Effects& effects, Time now) {
@@ -738,6 +772,7 @@ void on_timer(State& state, Effects& effects, Time now) {
   }
   check_steal(state, effects, now);
   check_close(state, effects, now);
+  if (state.release_at <= now) release_again(state, effects);
   if (state.money.ask_at <= now) ask_cloud(state, effects, now);
   if (state.money.look_at <= now) look_at_budget(state, effects, now);
   while (!state.alarms.empty() && state.alarms.top().at <= now) {
@@ -756,7 +791,7 @@ void on_timer(State& state, Effects& effects, Time now) {
 }
 
 Time next_deadline(const State& state) {
-  Time next = std::min({state.lifetime_ends, state.close_deadline, state.steal_at,
+  Time next = std::min({state.lifetime_ends, state.close_deadline, state.release_at, state.steal_at,
                         state.money.look_at, state.money.ask_at});
   if (!state.alarms.empty()) next = std::min(next, state.alarms.top().at);
   return next;

@@ -448,8 +448,29 @@ TEST_F(CorePoolTest, MachineThatWouldNotGoIsTriedAgain) {
   EXPECT_THAT(effects.take<Terminate>().instances, ElementsAre("i-0-1", "i-0-2"));
   on_terminated(state, effects, now, kRefused);
   effects.take_event<ErrorEvent>();
+  effects.expect_nothing_else();
+  advance_to(now + 1s);
   finish_closing({"i-0-1", "i-0-2"});
-  effects.take<Closed>();
+  EXPECT_TRUE(effects.take<Closed>().left);
+}
+
+TEST_F(CorePoolTest, AnOpenPoolGoesOnAskingForTheEndOfALostMachine) {
+  open_to_running({.nodes = 2});
+  lose(0);
+  effects.drop_events();
+  effects.take<Terminate>();
+  effects.take<Provision>();
+  for (const Duration pause : {1s, 4s, 16s, 60s, 60s}) {
+    const Time refused = now;
+    on_terminated(state, effects, now, kRefused);
+    EXPECT_THAT(effects.take_event<ErrorEvent>().message,
+                HasSubstr(fmt::format("asking again in {:g} s", seconds(pause))));
+    EXPECT_EQ(state.release_at, refused + pause);
+    while (state.terminating.empty()) advance_alive();
+    EXPECT_THAT(effects.take<Terminate>().instances, ElementsAre("i-0-1"));
+  }
+  on_terminated(state, effects, now, {});
+  EXPECT_EQ(state.release_at, kNever);
 }
 
 TEST_F(CorePoolTest, MachineThatNeverGoesIsNamedAndTheRestIsRemoved) {
@@ -457,19 +478,41 @@ TEST_F(CorePoolTest, MachineThatNeverGoesIsNamedAndTheRestIsRemoved) {
   on_close(state, effects, now);
   effects.drop_all();
   lose(0);
+  const Time began = now;
   int tries = 0;
   while (state.phase == Phase::terminating && tries < 100) {
     EXPECT_THAT(effects.take<Terminate>().instances, ElementsAre("i-0-1"));
     ++tries;
     on_terminated(state, effects, now, kRefused);
     EXPECT_THAT(effects.take_event<ErrorEvent>().message, HasSubstr("i-0-1"));
+    if (state.phase == Phase::terminating) advance_to(state.release_at);
   }
-  EXPECT_EQ(tries, 3);
+  EXPECT_EQ(tries, 5);
+  EXPECT_EQ(now, began + 81s);
   effects.take<Teardown>();
   on_torn_down(state, effects, now, kRefused);
   effects.take_event<ErrorEvent>();
   effects.take_event<PoolStopped>();
-  effects.take<Closed>();
+  const Status left = effects.take<Closed>().left;
+  ASSERT_FALSE(left);
+  EXPECT_THAT(left.error().message, AllOf(HasSubstr("i-0-1"), HasSubstr("the cloud says no")));
+}
+
+TEST_F(CorePoolTest, WhatTearingDownEndedIsNotLeft) {
+  open_to_running({.nodes = 1});
+  on_close(state, effects, now);
+  effects.drop_all();
+  lose(0);
+  while (state.phase == Phase::terminating) {
+    effects.drop_all();
+    on_terminated(state, effects, now, kRefused);
+    if (state.phase == Phase::terminating) advance_to(state.release_at);
+  }
+  effects.drop_events();
+  effects.take<Teardown>();
+  on_torn_down(state, effects, now, {});
+  effects.take_event<PoolStopped>();
+  EXPECT_TRUE(effects.take<Closed>().left);
 }
 
 // -------------------------------------------------------------------------------------- deadlines

@@ -27,7 +27,7 @@ class Listener final : public Effects {
   void retain_blob(const wire::Blob&) override {}
   void emit(Event event) override { events.push_back(std::move(event)); }
   void opened(Status) override {}
-  void closed() override {}
+  void closed(Status) override {}
 
   std::vector<Event> events;
 };

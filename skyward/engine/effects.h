@@ -58,8 +58,9 @@ class Effects {
   virtual void emit(Event event) = 0;
   // Answers on_open: ready, or what went wrong after everything was given back.
   virtual void opened(Status status) = 0;
-  // Answers on_close: nothing of the pool is left. Comes after opened() when opening failed.
-  virtual void closed() = 0;
+  // Answers on_close: nothing of the pool is left, or which machines may be. Comes after opened()
+  // when opening failed.
+  virtual void closed(Status left) = 0;
 };
 
 }  // namespace skyward::engine

@@ -275,17 +275,16 @@ void Loop::emit(Event event) { caller_.emit(std::move(event)); }
 
 void Loop::opened(Status status) { caller_.opened(std::move(status)); }
 
-void Loop::closed() {
-  closed_decided_ = true;
+void Loop::closed(Status left) {
+  closed_ = std::move(left);
   tell_closed_when_quiet();
 }
 
 // The pool is closed for the caller when no process of ours is left, either.
 void Loop::tell_closed_when_quiet() {
-  if (!closed_decided_ || !links_.empty() || !ending_.empty()) return;
-  closed_decided_ = false;
+  if (!closed_ || !links_.empty() || !ending_.empty()) return;
   loop_.cancel_timer(std::exchange(timer_, 0));
-  caller_.closed();
+  caller_.closed(*std::exchange(closed_, std::nullopt));
 }
 
 }  // namespace skyward::engine

@@ -30,7 +30,7 @@ class Caller {
   virtual void retain_blob(const wire::Blob& blob) = 0;
   virtual void emit(Event event) = 0;
   virtual void opened(Status status) = 0;
-  virtual void closed() = 0;
+  virtual void closed(Status left) = 0;
 };
 
 class Loop final : private Effects {
@@ -72,7 +72,7 @@ class Loop final : private Effects {
   void retain_blob(const wire::Blob& blob) override;
   void emit(Event event) override;
   void opened(Status status) override;
-  void closed() override;
+  void closed(Status left) override;
 
   // Runs `step` on the core with the time of now, then sees to the timer.
   template <typename Step>
@@ -99,7 +99,7 @@ class Loop final : private Effects {
   std::vector<std::unique_ptr<Link>> ending_;
   std::deque<std::function<void()>> verbs_;
   bool verb_running_ = false;
-  bool closed_decided_ = false;
+  std::optional<Status> closed_;  // decided, and not told yet
   Time armed_ = kNever;
   io::EventLoop::TimerId timer_ = 0;
   std::thread thread_;

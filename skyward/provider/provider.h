@@ -83,8 +83,9 @@ struct Bootstrap {
   std::string directory{};  // working directory of the workers; made if missing
   // A bash script that the agent runs at its end, when the workers are gone: unmounting, say.
   std::string end_script{};
-  // argv that ends the machine's cost, run by the agent when the driver has been silent for its
-  // lease or the pool's lifetime is over: {"shutdown", "-h", "now"}. Empty: the agent only ends.
+  // argv that ends the machine's cost, run by the agent when the pool is closed, the driver has
+  // been silent for its lease or the pool's lifetime is over: {"shutdown", "-h", "now"}. Empty: the
+  // agent only ends.
   std::vector<std::string> end_command{};
 };
 
@@ -115,6 +116,8 @@ class Provider {
   // Gone when this returns without error. Unknown ids are no error.
   virtual Status terminate(const Cluster& cluster, const std::vector<std::string>& ids,
                            Time deadline) = 0;
+  // Nothing of the cluster is left when this returns without error: neither machines that
+  // terminate() could not end nor what they used.
   virtual Status teardown(const Cluster& cluster, Time deadline) = 0;
 
   // What the cloud knows of the bills of these machines, also of ended ones, where it knows more

@@ -50,7 +50,8 @@ struct Configure {
   // The dead man's switch; both need no driver and no network. 0: none.
   std::uint64_t lease_ms = 0;     // the engine may be silent for so long
   std::uint64_t lifetime_ms = 0;  // the node ends so long after this message, whatever happens
-  std::vector<std::string> end_command;  // argv that ends the machine then; empty: the agent ends
+  // argv that ends the machine, run at the agent's end: then, and at a Shutdown. Empty: it stays.
+  std::vector<std::string> end_command;
   std::string end_script;  // bash script run at the end, when the workers are gone; empty: none
   std::string preemption;  // where the cloud announces that it takes the machine back: "ec2"
   // What the agents of this pool prove to each other, and the address of this node at which they
@@ -114,7 +115,8 @@ struct DropBlobs {
   bool operator==(const DropBlobs&) const = default;
 };
 
-// End all workers (running tasks are interrupted; SIGKILL after `grace_ms`) and the agent itself.
+// End all workers (running tasks are interrupted; SIGKILL after `grace_ms`), the agent itself, and
+// the machine where there is a command for that (Configure::end_command).
 struct Shutdown {
   std::uint32_t grace_ms = 0;
   bool operator==(const Shutdown&) const = default;

@@ -1,0 +1,47 @@
+"""What a block does when machines of its pool were not seen to end."""
+
+import pytest
+from skyward.pool_block import end_block
+
+import skyward as sky
+
+
+def left() -> None:
+    raise sky.MachinesLeftError("i-1 of AWS in eu-west-1 did not end")
+
+
+def test_it_is_raised_at_the_end_of_a_block_that_went_well() -> None:
+    with pytest.raises(sky.MachinesLeftError, match="i-1 of AWS"):
+        end_block(left, None)
+
+
+def test_a_block_that_failed_keeps_its_error(capsys: pytest.CaptureFixture[str]) -> None:
+    error = ValueError("the loss is not a number")
+    end_block(left, error)
+    assert error.__notes__ == ["skyward: i-1 of AWS in eu-west-1 did not end"]
+    assert capsys.readouterr().err == "skyward: i-1 of AWS in eu-west-1 did not end\n"
+
+
+class Pool(sky.ComputePool):
+    """Opens nothing."""
+
+    def __init__(self, says: str = "") -> None:
+        super().__init__(provider=sky.Local())
+        self.says = says
+        self.closed = 0
+
+    def _open(self, check: object = None) -> None:
+        pass
+
+    def _close(self) -> None:
+        self.closed += 1
+        if self.says:
+            raise sky.MachinesLeftError(self.says)
+
+
+def test_several_pools_are_all_closed_and_told_of_together() -> None:
+    pools = [Pool("one is left"), Pool(), Pool("two are left")]
+    with pytest.raises(sky.MachinesLeftError) as caught, sky.MultiPool(*pools):
+        pass
+    assert sorted(str(caught.value).splitlines()) == ["one is left", "two are left"]
+    assert [pool.closed for pool in pools] == [1, 1, 1]
