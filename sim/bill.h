@@ -26,8 +26,9 @@ class Bill {
 
   // What it says when it is asked.
   void tell(const InstanceId& id, Time now, std::vector<Charge>& charges) const;
-  // Of all machines, which have ended.
+  // Of machines that have ended: all, or one.
   double dollars() const;
+  double dollars(const InstanceId& id) const { return dollars_of(lives_.at(id)); }
 
  private:
   struct Life {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "skyward/base/check.h"
@@ -85,7 +86,11 @@ void Cloud::provision(int count, Answer<std::vector<Instance>> answer) {
   SKYWARD_CHECK(prepared_ && count > 0);
   verb([this, count, answer = std::move(answer)] {
     const double refuse = opened_ ? dials_.cloud.sold_out : dials_.cloud.refuse;
-    if (world_.random.chance(refuse)) return answer(fail(ErrorKind::exhausted, "sold out"));
+    if (world_.random.chance(refuse)) {
+      const bool told = dials_.money.charges_interval > Duration{};
+      if (told && world_.random.chance(dials_.cloud.in_vain)) bill_in_vain(count);
+      return answer(fail(ErrorKind::exhausted, "sold out"));
+    }
     opened_ = true;
     std::vector<Instance> instances;
     for (int i = 0; i < count; ++i) {
@@ -94,6 +99,24 @@ void Cloud::provision(int count, Answer<std::vector<Instance>> answer) {
     answer(std::move(instances));
   });
 }
+
+// A launch that is given back at once costs the minimum all the same.
+void Cloud::bill_in_vain(int count) {
+  for (int i = 0; i < count; ++i) {
+    const InstanceId id = fmt::format("v-{}", in_vain_.size());
+    in_vain_.push_back(id);
+    bill_.begin(id, world_.now(), price());
+    bill_.end(id, world_.now());
+  }
+}
+
+double Cloud::dollars_in_vain() const {
+  double sum = 0;
+  for (const InstanceId& id : in_vain_) sum += bill_.dollars(id);
+  return sum;
+}
+
+double Cloud::price() const { return dials_.money.spot ? spot_price_ : dials_.money.on_demand; }
 
 Instance Cloud::sell() {
   const InstanceId id = fmt::format("i-{}", sold_.size());
@@ -124,7 +147,7 @@ Instance Cloud::sell() {
   instance.private_ip = "10." + id;
   instance.spot = dials_.money.spot;
   if (instance.spot) instance.price_spot = spot_price_;
-  bill_.begin(id, world_.now(), instance.spot ? spot_price_ : dials_.money.on_demand);
+  bill_.begin(id, world_.now(), price());
   check_rate();
   return instance;
 }
@@ -136,8 +159,7 @@ void Cloud::check_rate() const {
   if (!money.max_hourly || money.step_mean > Duration{}) return;
   const auto billed =
       std::ranges::count(sold_, false, [this](const auto& one) { return bill_.ended(one.first); });
-  const double price = money.spot ? spot_price_ : money.on_demand;
-  const double hourly = static_cast<double>(billed) * price;
+  const double hourly = static_cast<double>(billed) * price();
   SKYWARD_CHECK(hourly <= *money.max_hourly + 1e-5, "${:.6f} of ${:.6f} an hour", hourly,
                 *money.max_hourly);
 }
@@ -181,13 +203,19 @@ void Cloud::terminate(std::vector<InstanceId> instances, Answer<void> answer) {
 }
 
 void Cloud::charges(std::vector<InstanceId> instances, Answer<std::vector<Charge>> answer) {
-  SKYWARD_CHECK(dials_.money.charges_interval > Duration{} && !instances.empty());
+  SKYWARD_CHECK(dials_.money.charges_interval > Duration{});
   verb([this, instances = std::move(instances), answer = std::move(answer)] {
     if (world_.random.chance(dials_.money.charges_fail)) {
       return answer(fail(ErrorKind::unavailable, "too many requests"));
     }
     std::vector<Charge> charges;
     for (const InstanceId& id : instances) bill_.tell(id, world_.now(), charges);
+    const std::size_t seen = charges.size();
+    for (const InstanceId& id : in_vain_) bill_.tell(id, world_.now(), charges);
+    for (Charge& charge : std::span(charges).subspan(seen)) {
+      charge.of_no_use = true;
+      charge.spot = dials_.money.spot;
+    }
     answer(std::move(charges));
   });
 }

@@ -42,6 +42,7 @@ class Cloud {
   void check_empty() const;
   // What all of it cost, once it was given back.
   double dollars() const { return bill_.dollars(); }
+  double dollars_in_vain() const;
 
  private:
   struct Sold {
@@ -56,6 +57,8 @@ class Cloud {
   Instance sell();
   void move_price();
   void check_rate() const;
+  void bill_in_vain(int count);
+  double price() const;
   void take_back(const InstanceId& id);
 
   World& world_;
@@ -70,6 +73,7 @@ class Cloud {
   bool torn_down_ = false;
   std::map<InstanceId, Sold> sold_;
   Bill bill_;
+  std::vector<InstanceId> in_vain_;  // came and went within a provision() that failed
   double spot_price_ = 0;
 };
 

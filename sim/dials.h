@@ -35,12 +35,13 @@ struct NetworkDials {
 struct CloudDials {
   Duration verb_min = 1ms;
   Duration verb_max = 5s;
-  double refuse = 0;            // each verb that opens a pool
-  double sold_out = 0;          // provision() of a replacement
-  double stick = 0;             // terminate() fails; never more than twice for one instance
-  double never_greet = 0;       // of an instance
-  double unreachable = 0;       // of an instance: connections are refused
-  Duration death_mean{};        // an instance lives this long on average; 0: for ever
+  double refuse = 0;       // each verb that opens a pool
+  double sold_out = 0;     // provision() of a replacement
+  double in_vain = 0;      // of a provision() that fails: its machines came, and were of no use
+  double stick = 0;        // terminate() fails; never more than twice for one instance
+  double never_greet = 0;  // of an instance
+  double unreachable = 0;  // of an instance: connections are refused
+  Duration death_mean{};   // an instance lives this long on average; 0: for ever
   Duration agent_death_mean{};  // the same for the agent alone, while its machine goes on
   Duration recall_mean{};       // the cloud takes an instance back after so long; 0: never
   Duration notice_max = 120s;   // ... and says so up to this long before

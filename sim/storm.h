@@ -63,6 +63,7 @@ class Storm final : private engine::Effects {
   void provision(int count, NodeId first_node) override;
   void terminate(std::vector<InstanceId> instances) override;
   void teardown() override;
+  void stop_buying() override { buying_ = false; }
   void ask_charges(std::vector<InstanceId> instances) override;
   void connect(NodeId node, const Instance& instance) override;
   void disconnect(NodeId node) override;
@@ -94,7 +95,8 @@ class Storm final : private engine::Effects {
   std::uint64_t turns_ = 0;
   double final_cost_ = 0;
   std::set<InstanceId> standing_;  // told of, and not of their end
-  bool all_told_ = false;          // the cloud's last word on its bills has come
+  bool buying_ = true;
+  bool all_told_ = false;  // the cloud's last word on its bills has come
   StormReport report_;
 };
 

@@ -83,6 +83,7 @@ class RecordingEffects final : public Effects {
   void provision(int count, NodeId first_node) override { add(Provision{count, first_node}); }
   void terminate(std::vector<InstanceId> ids) override { add(Terminate{std::move(ids)}); }
   void teardown() override { add(Teardown{}); }
+  void stop_buying() override { buying_ = false; }
   void ask_charges(std::vector<InstanceId> ids) override { add(AskCharges{std::move(ids)}); }
   void connect(NodeId node, const Instance& instance) override { add(Connect{node, instance}); }
   void disconnect(NodeId node) override { add(Disconnect{node}); }
@@ -134,12 +135,14 @@ class RecordingEffects final : public Effects {
   // Forgets the events that were not taken, for tests that are about something else.
   void drop_events();
   void drop_all() { calls_.clear(); }
+  bool buying() const { return buying_; }  // until stop_buying()
   void expect_nothing_else();
 
  private:
   void add(Effect effect) { calls_.push_back(std::move(effect)); }
 
   std::deque<Effect> calls_;
+  bool buying_ = true;
 };
 
 struct PoolShape {

@@ -41,6 +41,21 @@ CostBook new_book(const State& state, const Offer& offer) {
   return CostBook(rules, state.options.charges_interval > Duration{});
 }
 
+Duration for_the_cloud(const State& state, Duration ours) {
+  return from_seconds(seconds(ours) * state.money.rate);
+}
+
+// When the book says that so much is spent.
+Time money_lasts_until(const State& state, const CostBook& book, Time now) {
+  const Time there = at_the_cloud(state, now);
+  const Time end = book.lasts_until(to_micro_dollars(*state.spec.budget), there);
+  return end == kNever ? kNever : now + from_seconds(seconds(end - there) / state.money.rate);
+}
+
+CostNow cost_now(const State& state, Time now) {
+  return state.money.book.now(at_the_cloud(state, now));
+}
+
 // From the decision to the end of the last machine's cost.
 Duration stopping_time(const State& state) {
   const auto verbs = static_cast<int>(state.terminating.size()) + state.provisioning;
@@ -56,13 +71,13 @@ Error spent_error(const State& state, Time now) {
   return {ErrorKind::over_budget,
           fmt::format("the pool's budget of ${:.2f} is spent: ${:.2f} until now, and what is left "
                       "pays for the tasks that run and for giving the machines back",
-                      *state.spec.budget, to_dollars(state.money.book.now(now).total)),
+                      *state.spec.budget, to_dollars(cost_now(state, now).total)),
           "open the pool again with a larger budget=, or with fewer or cheaper machines"};
 }
 
 void warn(State& state, Effects& effects, Time now, Time drain_at) {
   if (std::exchange(state.money.warned, true)) return;
-  const CostNow cost = state.money.book.now(now);
+  const CostNow cost = cost_now(state, now);
   effects.emit(BudgetWarning{.spent = to_dollars(cost.total),
                              .budget = *state.spec.budget,
                              .hourly_rate = to_dollars(cost.hourly),
@@ -71,6 +86,7 @@ void warn(State& state, Effects& effects, Time now, Time drain_at) {
 
 void start_draining(State& state, Effects& effects, Time now) {
   state.money.draining = true;
+  effects.stop_buying();
   const Error why = spent_error(state, now);
   effects.emit(ErrorEvent{why.message, std::nullopt});
   if (!state.abandoned) state.abandoned = why;
@@ -93,6 +109,8 @@ bool has_machines(const State& state) {
 
 }  // namespace
 
+Time at_the_cloud(const State& state, Time now) { return now + state.money.ahead; }
+
 Status check_budget(const State& state, const Offer& offer) {
   if (!state.spec.budget) return {};
   const std::optional<MachinePrice> price = highest_price(offer);
@@ -106,9 +124,9 @@ Status check_budget(const State& state, const Offer& offer) {
   }
   CostBook book = new_book(state, offer);
   const Time now = state.opened_at;
-  book.on_asked(0, now, state.spec.nodes, price);
+  book.on_asked(0, at_the_cloud(state, now), state.spec.nodes, price);
   const Duration least = kBudgetStop + kBudgetDrain;
-  if (book.lasts_until(to_micro_dollars(*state.spec.budget), now) >= now + least) return {};
+  if (money_lasts_until(state, book, now) >= now + least) return {};
   return fail(ErrorKind::over_budget,
               fmt::format("budget=${:.2f} does not pay for {:.0f} s of {} × {} of {} (${:.4g} an "
                           "hour each), which opening and giving them back may take; nothing was "
@@ -121,9 +139,9 @@ Status check_budget(const State& state, const Offer& offer) {
 Status can_pay(const State& state, Time now, int count) {
   if (!state.spec.budget) return {};
   CostBook book = state.money.book;
-  book.on_asked(-1, now, count, highest_price(state.offer));
+  book.on_asked(-1, at_the_cloud(state, now), count, highest_price(state.offer));
   const Time least = now + stopping_time(state) + draining_time(state);
-  if (book.lasts_until(to_micro_dollars(*state.spec.budget), now) >= least) return {};
+  if (money_lasts_until(state, book, now) >= least) return {};
   return fail(ErrorKind::over_budget,
               fmt::format("what is left of the budget of ${:.2f} does not pay for another machine",
                           *state.spec.budget),
@@ -132,7 +150,7 @@ Status can_pay(const State& state, Time now, int count) {
 
 Status check_rate(const State& state, Time now, int more) {
   if (!state.spec.max_hourly_cost) return {};
-  const MicroDollars there = state.money.book.now(now).hourly;
+  const MicroDollars there = cost_now(state, now).hourly;
   // One machine each, once the pool has opened.
   const int coming = more > 0 ? state.provisioning + more : 0;
   const double price = asking_price(state.spec, state.offer).value_or(0);
@@ -153,10 +171,13 @@ Status check_rate(const State& state, Time now, int more) {
               "raise the limit, ask for fewer or smaller machines, or try again later");
 }
 
-void start_book(State& state) { state.money.book = new_book(state, state.offer); }
+// What launches in another region of the cloud have cost stays in it.
+void start_book(State& state) {
+  if (!state.money.book.asked_for_any()) state.money.book = new_book(state, state.offer);
+}
 
 void note_asked(State& state, Time now, int count, NodeId first_node) {
-  state.money.book.on_asked(static_cast<int>(first_node.value), now, count,
+  state.money.book.on_asked(static_cast<int>(first_node.value), at_the_cloud(state, now), count,
                             highest_price(state.offer));
 }
 
@@ -168,10 +189,16 @@ void note_bought(State& state, Time asked, NodeId node, const Instance& instance
                                to_price(instance.spot, spot, plain));
 }
 
+void note_gone(State& state, Time now, const std::vector<InstanceId>& instances) {
+  const Time there = at_the_cloud(state, now);
+  for (const InstanceId& id : instances) state.money.book.on_gone(id, there);
+}
+
 void note_work(State& state, Time now, Node& node) {
   if (node.outstanding > 0) node.worked += now - std::exchange(node.busy_since, now);
   if (node.worked + node.lost > Duration{}) {
-    state.money.book.on_work(node.instance.id, node.worked, node.lost);
+    state.money.book.on_work(node.instance.id, for_the_cloud(state, node.worked),
+                             for_the_cloud(state, node.lost));
   }
 }
 
@@ -189,11 +216,11 @@ void look_at_budget(State& state, Effects& effects, Time now) {
   Money& money = state.money;
   money.look_at = kNever;
   if (!state.spec.budget || !has_machines(state)) return;
-  const Time end = money.book.lasts_until(to_micro_dollars(*state.spec.budget), now);
+  const Time end = money_lasts_until(state, money.book, now);
   if (end == kNever) return;
   const Time stop_at = end - stopping_time(state);
   const Time drain_at = stop_at - draining_time(state);
-  const double share = to_dollars(money.book.now(now).total) / *state.spec.budget;
+  const double share = to_dollars(cost_now(state, now).total) / *state.spec.budget;
   if (share >= kWarnAtShare || now >= drain_at - kWarnAhead) warn(state, effects, now, drain_at);
   if (now >= stop_at || (now >= drain_at && state.phase == Phase::starting)) {
     const Error why = spent_error(state, now);
@@ -227,7 +254,9 @@ void ask_cloud(State& state, Effects& effects, Time now) {
   if (!last && !has_machines(state)) return;
   if (!last) money.ask_at = now + state.options.charges_interval;
   std::vector<InstanceId> bills = money.book.open_bills();
-  if (bills.empty() || (money.asking && !last)) return;
+  // At the end also of machines that are in no book yet: launches that came to nothing cost, too.
+  if (bills.empty() && !(last && money.book.asked_for_any())) return;
+  if (money.asking && !last) return;
   money.asking = true;
   effects.ask_charges(std::move(bills));
 }
@@ -236,7 +265,7 @@ void on_charges(State& state, Effects& effects, Time now, Result<std::vector<Cha
   state.money.asking = false;
   if (!charges) return;  // what was known goes on to hold, and the budget expects the worst
   state.money.told_by_cloud_at = now;
-  state.money.book.on_charges(*charges, now);
+  state.money.book.on_charges(*charges, at_the_cloud(state, now));
   look_at_budget(state, effects, now);
 }
 
@@ -244,7 +273,7 @@ void tell_cost(State& state, Effects& effects, Time now) {
   Money& money = state.money;
   if (!money.book.costs_anything() || now < money.told_at + kCostUpdateInterval) return;
   money.told_at = now;
-  const CostNow cost = money.book.now(now);
+  const CostNow cost = cost_now(state, now);
   effects.emit(CostUpdate{.elapsed_seconds = seconds(cost.elapsed),
                           .accumulated_cost = to_dollars(cost.total),
                           .hourly_rate = to_dollars(cost.hourly),
@@ -255,9 +284,9 @@ void tell_cost(State& state, Effects& effects, Time now) {
 PoolCost cost_until(State& state, Time now) {
   for (Node& node : state.nodes) note_work(state, now, node);
   const CostBook& book = state.money.book;
-  const CostSplit split = book.split(now);
+  const CostSplit split = book.split(at_the_cloud(state, now));
   return {.total = to_dollars(split.total),
-          .hourly = to_dollars(book.now(now).hourly),
+          .hourly = to_dollars(cost_now(state, now).hourly),
           .setup = to_dollars(split.setup),
           .useful = to_dollars(split.useful),
           .idle = to_dollars(split.idle),
@@ -267,13 +296,14 @@ PoolCost cost_until(State& state, Time now) {
 void tell_final_cost(State& state, Effects& effects, Time now, PoolStopped& stopped) {
   const CostBook& book = state.money.book;
   if (!book.costs_anything()) return;
-  const auto by_node = book.by_node(now);
+  const Time there = at_the_cloud(state, now);
+  const auto by_node = book.by_node(there);
   for (NodeReceipt& receipt : stopped.nodes) {
     const auto found = by_node.find(receipt.node);
     if (found != by_node.end()) receipt.cost = to_dollars(found->second);
   }
-  const CostNow cost = book.now(now);
-  const CostSplit split = book.split(now);
+  const CostNow cost = book.now(there);
+  const CostSplit split = book.split(there);
   effects.emit(CostFinal{.total_cost = to_dollars(cost.total),
                          .total_seconds = seconds(cost.elapsed),
                          .hourly_rate = to_dollars(book.highest_hourly()),

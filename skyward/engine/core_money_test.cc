@@ -112,6 +112,58 @@ TEST_F(MoneyTest, TheBillRunsFromTheRequestToTheConfirmedEndAndIsSplit) {
   EXPECT_DOUBLE_EQ(stopped.nodes.at(1).cost, 0.42);
 }
 
+TEST_F(MoneyTest, TheBillGoesByTheCloudsClock) {
+  ask(1, std::nullopt);
+  state.money.rate = 60;
+  buy(1);
+  ready(0);
+  effects.drop_all();
+  const TaskId task = submit_to(0);
+  now += 10s;
+  state.money.ahead += 590s;
+  answer(0, task);
+  take_completion(task);
+  // This computer sleeps, or nothing is done for as long.
+  state.money.ahead += 600s;
+  const PoolCost cost = cost_until(state, now);
+  EXPECT_DOUBLE_EQ(cost.total, 1.2);
+  EXPECT_DOUBLE_EQ(cost.useful, 0.6);
+  EXPECT_DOUBLE_EQ(cost.idle, 0.6);
+  EXPECT_DOUBLE_EQ(close().total_cost, 1.2);
+}
+
+TEST_F(MoneyTest, ABudgetIsSpentAsTheCloudsClockGoes) {
+  const auto began_to_drain = [&](double rate) {
+    open(1, 3.6);  // an hour there
+    state.money.rate = rate;
+    const Time began = now;
+    while (!state.money.draining && now < began + 2h) {
+      state.money.ahead += from_seconds(seconds(next_deadline(state) - now) * (rate - 1));
+      advance_alive();
+    }
+    EXPECT_FALSE(effects.buying());
+    const Duration took = now - began;
+    close();
+    return seconds(took);
+  };
+  EXPECT_NEAR(began_to_drain(1), 3600 - 70, 2);
+  EXPECT_NEAR(began_to_drain(10), 360 - 70, 2);
+}
+
+TEST_F(MoneyTest, LaunchesThatCameToNothingAreInTheBill) {
+  ask(2, std::nullopt, 60s);
+  now += 100s;
+  on_provisioned(state, effects, now, NodeId{0}, 2, fail(ErrorKind::denied, "you may not"));
+  ASSERT_EQ(state.phase, Phase::removing);
+  effects.drop_events();
+  EXPECT_TRUE(effects.take<AskCharges>().instances.empty());
+  on_charges(
+      state, effects, now,
+      std::vector{Charge{
+          .instance = "i-9", .hourly = kHourly, .began = 90s, .ended = 30s, .of_no_use = true}});
+  EXPECT_DOUBLE_EQ(finish().total_cost, 0.06);
+}
+
 TEST_F(MoneyTest, WorkThatIsLostWithItsMachineIsSaidToBeSo) {
   open(1, std::nullopt);
   const TaskId first = submit_to(0);

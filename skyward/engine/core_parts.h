@@ -65,6 +65,8 @@ void on_moved_out(State& state, Effects& effects, Time now, const Status& status
 void tell_other_region(const State& state, Effects& effects);
 
 // core_money.cc
+// Our time by the cloud's clock.
+Time at_the_cloud(const State& state, Time now);
 // Refuses an offer whose price, or whose least cost, does not go with the budget.
 Status check_budget(const State& state, const Offer& offer);
 // The same for machines that would stand beside those that are there.
@@ -75,6 +77,7 @@ Status check_rate(const State& state, Time now, int more = 0);
 void start_book(State& state);
 void note_asked(State& state, Time now, int count, NodeId first_node);
 void note_bought(State& state, Time asked, NodeId node, const Instance& instance);
+void note_gone(State& state, Time now, const std::vector<InstanceId>& instances);
 // The node's machine has done its work; it is in the book after this.
 void note_work(State& state, Time now, Node& node);
 // The machines cost something else than before, or time has passed: acts on the budget.

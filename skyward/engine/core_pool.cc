@@ -192,7 +192,7 @@ void on_ready(State& state, Effects& effects, Time now, Node& node, const wire::
                                   .workers_seconds = seconds(now - prepared)});
   node.state = NodeState::ready;
   node.ready_at = now;
-  state.money.book.on_ready(node.instance.id, now);
+  state.money.book.on_ready(node.instance.id, at_the_cloud(state, now));
   node.peer_port = ready.peer_port;
   node.unreached = 0;
   node.slots = state.options.workers_per_node * static_cast<std::uint32_t>(state.spec.concurrency);
@@ -383,6 +383,7 @@ bool is_alive(const Node& node) {
 void start_closing(State& state, Effects& effects, Time now) {
   state.phase = Phase::closing;
   effects.emit(PoolStopping{});
+  effects.stop_buying();
   fail_all_tasks(state, effects,
                  state.abandoned.value_or(Error{ErrorKind::cancelled, "the pool was closed", {}}));
   state.close_deadline = now + kCloseTimeout;
@@ -552,7 +553,8 @@ void on_prepared(State& state, Effects& effects, Time now, Result<Cluster> clust
 void on_provisioned(State& state, Effects& effects, Time now, NodeId first_node, int count,
                     Result<std::vector<Instance>> instances) {
   --state.provisioning;
-  const Time asked = state.money.book.on_answered(static_cast<int>(first_node.value), now);
+  const Time asked =
+      state.money.book.on_answered(static_cast<int>(first_node.value), at_the_cloud(state, now));
   if (instances) {
     for (std::uint32_t i = 0; i < instances->size(); ++i) {
       note_bought(state, asked, NodeId{first_node.value + i}, (*instances)[i]);
@@ -726,7 +728,7 @@ void on_terminated(State& state, Effects& effects, Time now, Status status) {
   const std::vector<InstanceId> instances = std::move(state.terminating.front());
   state.terminating.pop_front();
   if (status) {
-    for (const InstanceId& id : instances) state.money.book.on_gone(id, now);
+    note_gone(state, now, instances);
     if (state.unreleased.empty()) state.release_tries = 0;
   } else {
     // Those that fail while others wait to be asked again are asked with them.
@@ -757,7 +759,7 @@ void on_torn_down(State& state, Effects& effects, Time now, Status status) {
   }
   const std::vector<InstanceId> left = std::exchange(state.unreleased, {});
   if (status) {
-    for (const InstanceId& id : left) state.money.book.on_gone(id, now);
+    note_gone(state, now, left);
   } else {
     effects.emit(ErrorEvent{status.error().message, std::nullopt});
   }

@@ -40,6 +40,8 @@ class Effects {
   virtual void provision(int count, NodeId first_node) = 0;
   virtual void terminate(std::vector<InstanceId> instances) = 0;
   virtual void teardown() = 0;
+  // No machine is wanted any more: what is under way to get some ends soon. No answer.
+  virtual void stop_buying() = 0;
   // What the cloud says of their bills: answered by on_charges, in its turn.
   virtual void ask_charges(std::vector<InstanceId> instances) = 0;
 

@@ -45,7 +45,9 @@ Loop::Loop(PoolSpec spec, Options options, std::unique_ptr<provider::Provider> p
         block_signals();
         pthread_setname_np(pthread_self(), "skyward");
         loop_.run();
-      }) {}
+      }) {
+  state_.money.rate = provider_->capabilities().clock_rate;  // no event has been posted yet
+}
 
 Loop::~Loop() {
   // Behind everything that was posted before, so that no call is left unanswered.
@@ -82,15 +84,21 @@ void Loop::keep_blob(BlobId blob, bool keep) {
 }
 
 PoolCost Loop::cost() {
-  if (std::this_thread::get_id() == thread_.get_id()) return cost_until(state_, now());
+  if (std::this_thread::get_id() == thread_.get_id()) return cost_until(state_, look_at_clocks());
   std::promise<PoolCost> promise;
-  loop_.post([&] { promise.set_value(cost_until(state_, now())); });
+  loop_.post([&] { promise.set_value(cost_until(state_, look_at_clocks())); });
   return promise.get_future().get();
+}
+
+Time Loop::look_at_clocks() {
+  const Time now = io::EventLoop::now();
+  state_.money.ahead = provider_->billing_time() - now;
+  return now;
 }
 
 template <typename Step>
 void Loop::turn(Step step) {
-  step(io::EventLoop::now());
+  step(look_at_clocks());
   arm_timer();
 }
 
@@ -164,6 +172,8 @@ void Loop::terminate(std::vector<InstanceId> instances) {
       },
       [this](Time now, const Status& status) { on_terminated(state_, *this, now, status); });
 }
+
+void Loop::stop_buying() { provider_->stop_buying(); }
 
 void Loop::ask_charges(std::vector<InstanceId> instances) {
   ask_provider(

@@ -63,6 +63,7 @@ class Loop final : private Effects {
   void provision(int count, NodeId first_node) override;
   void terminate(std::vector<InstanceId> instances) override;
   void teardown() override;
+  void stop_buying() override;
   void ask_charges(std::vector<InstanceId> instances) override;
   void connect(NodeId node, const Instance& instance) override;
   void disconnect(NodeId node) override;
@@ -77,6 +78,7 @@ class Loop final : private Effects {
   // Runs `step` on the core with the time of now, then sees to the timer.
   template <typename Step>
   void turn(Step step);
+  Time look_at_clocks();
   void arm_timer();
   void tell_closed_when_quiet();
 

@@ -10,7 +10,10 @@
 namespace skyward::engine {
 
 struct Money {
-  CostBook book;
+  CostBook book;  // by the cloud's clock
+  // The cloud's clock, by which it bills: so far ahead of ours, and so many times as fast.
+  Duration ahead{};
+  double rate = 1;
   bool warned = false;
   bool draining = false;  // nothing is begun or bought any more; idle machines go at once
   Time look_at = kNever;  // at the budget

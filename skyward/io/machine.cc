@@ -10,9 +10,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <condition_variable>
 #include <cstdint>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
+#include <mutex>
 #include <system_error>
 #include <thread>
 
@@ -89,7 +92,18 @@ std::optional<std::string> address_of_name(const std::string& name) {
   return text;
 }
 
-void pause_thread(Duration duration) { std::this_thread::sleep_for(duration); }
+void pause_thread(Duration duration, const std::stop_token& stop) {
+  std::mutex mutex;
+  std::condition_variable_any never;
+  std::unique_lock lock(mutex);
+  never.wait_for(lock, stop, duration, [] { return false; });
+}
+
+Time time_with_sleep() {
+  timespec now{};
+  ::clock_gettime(CLOCK_BOOTTIME, &now);
+  return Time(std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec));
+}
 
 std::string random_hex(int digits) {
   std::string out;

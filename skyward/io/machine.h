@@ -4,6 +4,7 @@
 // as values.
 
 #include <optional>
+#include <stop_token>
 #include <string>
 
 #include "skyward/base/error.h"
@@ -32,8 +33,13 @@ std::optional<std::string> address_of_name(const std::string& name);
 // `digits` random lower-case hex digits, from the kernel.
 std::string random_hex(int digits);
 
-// Holds the calling thread for so long. For blocking threads between two tries, never for a loop.
-void pause_thread(Duration duration);
+// Holds the calling thread for so long, or until `stop` is requested. For blocking threads between
+// two tries, never for a loop.
+void pause_thread(Duration duration, const std::stop_token& stop = {});
+
+// The time of a clock that goes on while this machine sleeps, as a cloud's bill does. Its zero is
+// not that of the event loop's.
+Time time_with_sleep();
 
 // True for a file, or a link to one, that this process may run.
 bool is_program(const std::string& path);

@@ -31,6 +31,10 @@ void add_once(std::vector<std::string>& texts, std::string text) {
 
 }  // namespace
 
+Error no_longer_wanted() {
+  return {ErrorKind::cancelled, "the pool is closing, and wants no more machines", {}};
+}
+
 LaunchFailure LaunchRecord::refused(const Placement& place, bool spot, std::string_view code,
                                     LaunchFailure why) {
   add_once(refusals_,

@@ -27,6 +27,9 @@ struct LaunchFailure {
   bool quota = false;     // no place of this market has
 };
 
+// Why nothing is bought any more.
+Error no_longer_wanted();
+
 struct LaunchWish {
   int count = 1;
   Spot spot{};
@@ -90,11 +93,12 @@ Result<std::vector<Machine>> launch_all(const World& world, const LaunchWish& wi
       if (*outcome == Outcome::complete) return machines;
       return give_up(record.no_machines(*outcome, wish));
     }
+    if (world.buying.stop_requested()) return give_up(no_longer_wanted());
     if (const auto* wait = std::get_if<Wait>(&step)) {
       if (deadline - world.now() <= wait->duration) {
         return give_up(record.no_machines(plan.shortfall(), wish));
       }
-      world.pause(wait->duration);
+      world.pause(wait->duration, world.buying.get_token());
     } else if (std::holds_alternative<GiveBack>(step)) {
       if (Status ended = hands.give_back(machines); !ended) return fail(ended);
       machines.clear();

@@ -43,6 +43,7 @@ class LaunchTest : public ::testing::Test {
   Result<std::vector<std::string>> launch() { return launch(world_.now + kPatience); }
 
   std::expected<std::vector<std::string>, LaunchFailure> attempt(const Attempt& wanted) {
+    if (++attempts_ == last_attempt_) world_.world.buying.request_stop();
     const Placement& place = wish_.places[wanted.placement];
     const std::string name = place.type + (wanted.spot ? " spot" : "");
     if (broken_.contains(name)) {
@@ -81,6 +82,8 @@ class LaunchTest : public ::testing::Test {
   int made_ = 0;
   int most_at_once_ = 1000;
   bool clingy_ = false;  // machines that do not go
+  int attempts_ = 0;
+  int last_attempt_ = 0;  // during this one the pool begins to close
 };
 
 TEST_F(LaunchTest, TakesTheFirstPlaceThatHasAll) {
@@ -88,6 +91,19 @@ TEST_F(LaunchTest, TakesTheFirstPlaceThatHasAll) {
   const auto machines = launch();
   ASSERT_TRUE(machines);
   EXPECT_THAT(*machines, ElementsAre("b spot 1", "b spot 2", "b spot 3", "b spot 4"));
+}
+
+TEST_F(LaunchTest, StopsWhenNoMachineIsWantedAnyMore) {
+  wish_.spot = Spot::Percent(0.5);
+  wish_.spot.retries = 1000;
+  most_at_once_ = 2;
+  last_attempt_ = 3;  // two stand, two are still to be had
+  full_ = {"a", "b"};
+  const auto none = launch();
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().kind, ErrorKind::cancelled);
+  EXPECT_EQ(attempts_, 3);
+  EXPECT_THAT(standing_, IsEmpty());
 }
 
 // All four as spot machines are refused; two stand, and their on-demand half is refused.

@@ -37,6 +37,7 @@ struct Capabilities {
   Duration greet_timeout = std::chrono::seconds(30);
   // How time is counted, where an offer does not say so itself.
   BillingRules billing{};
+  double clock_rate = 1;  // of billing_time(): seconds of it in one of ours
   // How often charges() may have news. Zero: never, prices are as they were told, and it is not
   // asked.
   Duration charges_interval{};
@@ -116,6 +117,9 @@ class Provider {
   // Gone when this returns without error. Unknown ids are no error.
   virtual Status terminate(const Cluster& cluster, const std::vector<std::string>& ids,
                            Time deadline) = 0;
+  // No machine is wanted any more: offers(), prepare() and provision(), the one under way and those
+  // to come, end with `cancelled` as soon as they have given back what they made. From any thread.
+  virtual void stop_buying() {}
   // Nothing of the cluster is left when this returns without error: neither machines that
   // terminate() could not end nor what they used.
   virtual Status teardown(const Cluster& cluster, Time deadline) = 0;
@@ -131,6 +135,9 @@ class Provider {
 
   virtual Connection connection(const Cluster& cluster, const Instance& instance) = 0;
   virtual Bootstrap bootstrap(const Cluster& cluster, const Instance& instance) = 0;
+
+  // The time by which this cloud bills; it goes on while this machine sleeps. From any thread.
+  virtual Time billing_time() const;
 
   // What made the connection to an instance fail, told as someone who knows this cloud would.
   virtual Error explain(const Instance&, Error error) { return error; }

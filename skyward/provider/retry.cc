@@ -22,7 +22,7 @@ bool Retries::again(Duration asked) {
   std::from_chars(digits.data(), digits.data() + digits.size(), random, 16);
   const Duration pause = std::max(asked, retry_pause(rules_, attempts_, random));
   if (deadline_ != kNever && deadline_ - world_.now() <= pause) return false;
-  world_.pause(pause);
+  world_.pause(pause, {});
   return true;
 }
 

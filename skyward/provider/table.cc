@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "skyward/io/machine.h"
 #include "skyward/provider/aws/aws.h"
 #include "skyward/provider/aws/diagnose.h"
 #include "skyward/provider/aws/sweep.h"
@@ -30,6 +31,8 @@ const TableRow* find_row(std::string_view name) {
   }
   return nullptr;
 }
+
+Time Provider::billing_time() const { return io::time_with_sleep(); }
 
 Result<std::unique_ptr<Provider>> make_provider(const ProviderSpec& spec) {
   std::string known;

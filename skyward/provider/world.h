@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 
@@ -33,7 +34,11 @@ struct World {
   std::shared_ptr<io::Http> http;
   std::function<Time()> now;
   std::function<std::int64_t()> wall_s;  // seconds since 1970
-  std::function<void(Duration)> pause;
+  // Waits so long, or until stop is requested.
+  std::function<void(Duration, const std::stop_token&)> pause;
+  // Requested when no more machines are wanted: whoever buys looks at it, and gives back what it
+  // has. Copies of a world have the same.
+  std::stop_source buying;
   std::function<std::string(int digits)> random_hex;
   // What was bought (ledger.h), in this file.
   std::function<Result<std::unique_ptr<Ledger>>(const std::string& path)> open_ledger;

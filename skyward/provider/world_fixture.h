@@ -59,9 +59,9 @@ class WorldFixture {
     world.http = http;
     world.now = [this] { return now; };
     world.wall_s = [this] { return wall_s; };
-    world.pause = [this](Duration duration) {
+    world.pause = [this](Duration duration, const std::stop_token& stop) {
       pauses.push_back(duration);
-      now += duration;
+      if (!stop.stop_requested()) now += duration;
     };
     world.random_hex = [this](int digits) {
       std::string out = std::to_string(++random_count_);

@@ -10,6 +10,7 @@ namespace skyward {
 namespace {
 
 constexpr Duration kHour = std::chrono::hours(1);
+constexpr int kOfNoNode = -1;
 
 // Without overflow for any price below a million dollars an hour.
 __extension__ using Wide = __int128;
@@ -44,6 +45,7 @@ CostBook::Machine CostBook::make(int node, Time now, const std::optional<Machine
 }
 
 void CostBook::on_asked(int node, Time now, int count, std::optional<MachinePrice> price) {
+  asked_for_any_ = true;
   requests_[node] = {.machine = make(node, now, price), .count = count};
 }
 
@@ -103,6 +105,10 @@ void CostBook::on_gone(const std::string& instance, Time now) {
 
 void CostBook::on_charges(std::span<const Charge> charges, Time now) {
   for (const Charge& charge : charges) {
+    if (charge.of_no_use && charge.hourly && charge.began) {
+      on_launched(charge.instance, kOfNoNode, now - *charge.began,
+                  MachinePrice{.hourly = to_micro_dollars(*charge.hourly), .spot = charge.spot});
+    }
     const auto found = machines_.find(charge.instance);
     if (found == machines_.end()) continue;
     Machine& machine = found->second;

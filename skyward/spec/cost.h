@@ -44,6 +44,10 @@ struct Charge {
   std::optional<Duration> began{};  // so long ago its time began to count
   std::optional<Duration> ended{};  // ... and ended; empty: it still counts, or nobody knows
   bool taken_back = false;          // by the cloud: BillingRules::free_when_taken_back
+  // A machine that a launch made and gave back, as it came to nothing: the pool has not seen it.
+  // `hourly` and `began` are told.
+  bool of_no_use = false;
+  bool spot = false;  // of such a machine
 
   bool operator==(const Charge&) const = default;
 };
@@ -98,6 +102,7 @@ class CostBook {
   // The cloud's own word wins over what is seen from here. Prices are known up to now.
   void on_charges(std::span<const Charge> charges, Time now);
 
+  bool asked_for_any() const { return asked_for_any_; }
   // Some machine has a price that is not nothing.
   bool costs_anything() const { return costs_anything_; }
   CostNow now(Time now) const;
@@ -146,6 +151,7 @@ class CostBook {
 
   BillingRules rules_;
   bool prices_change_;
+  bool asked_for_any_ = false;
   bool costs_anything_ = false;
   Time known_until_{};  // prices
   MicroDollars hourly_ = 0;

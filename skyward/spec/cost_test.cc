@@ -159,6 +159,28 @@ TEST(Cost, TellsHowLongABudgetLasts) {
   EXPECT_EQ(book.lasts_until(to_micro_dollars(1), kStart + 2min), kNever);
 }
 
+TEST(Cost, LaunchesThatCameToNothingAreInTheBill) {
+  CostBook book;
+  book.on_asked(0, kStart, 2, plain_price(3.6));
+  EXPECT_TRUE(book.asked_for_any());
+  const Charge vain{.instance = "v",
+                    .hourly = 7.2,
+                    .since = 2min,
+                    .began = 2min,
+                    .ended = 90s,
+                    .of_no_use = true,
+                    .spot = true};
+  book.on_charges(std::vector{vain}, kStart + 3min);
+  book.on_charges(std::vector{vain}, kStart + 4min);
+  EXPECT_EQ(book.now(kStart + 1h).total, 120'000) << "a minute, once";
+  EXPECT_EQ(book.split(kStart + 1h).setup, 120'000);
+  EXPECT_EQ(book.machines(true), 1);
+  EXPECT_TRUE(book.costs_anything());
+  const Charge unknown{.instance = "another pool's", .hourly = 7.2, .began = 2min};
+  book.on_charges(std::vector{unknown}, kStart + 5min);
+  EXPECT_EQ(book.now(kStart + 1h).total, 120'000);
+}
+
 TEST(Cost, ShownPartsAddUp) {
   EXPECT_EQ(round_parts(std::vector<MicroDollars>{150, 150, 150}, 100),
             (std::vector<MicroDollars>{2, 2, 1}));

@@ -90,6 +90,7 @@ class AwsProvider final : public Provider {
                                                Time deadline) override;
   Status terminate(const Cluster& cluster, const std::vector<std::string>& ids,
                    Time deadline) override;
+  void stop_buying() override { world_.buying.request_stop(); }
   Status teardown(const Cluster& cluster, Time deadline) override;
   Result<std::vector<Charge>> charges(const Cluster& cluster, const std::vector<std::string>& ids,
                                       Time deadline) override;

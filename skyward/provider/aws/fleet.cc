@@ -88,7 +88,8 @@ std::expected<std::vector<Ec2Instance>, LaunchFailure> Fleet::await_running(
                                      ids.size() - running, ids.size(), client_.region()),
                          "try again, or choose another type or region"}});
     }
-    world.pause(pause);
+    if (world.buying.stop_requested()) return std::unexpected(LaunchFailure{no_longer_wanted()});
+    world.pause(pause, world.buying.get_token());
   }
 }
 
@@ -176,7 +177,7 @@ LaunchFailure Fleet::withdraw(const LaunchRequest& request, std::vector<std::str
     }
     if (known.size() >= static_cast<std::size_t>(request.count)) break;
     if (world.now() >= look_until) break;
-    world.pause(kLongestLook);
+    world.pause(kLongestLook, {});
   }
   ids.assign(known.begin(), known.end());
   if (!ids.empty()) (void)ledger_.made(pool_, request.client_token, ids);
@@ -251,7 +252,7 @@ Status Fleet::end(const std::vector<std::string>& ids, Time deadline) {
     }
     if (left.empty()) break;
     if (deadline - world.now() <= pause) return still_there(wanted);
-    if (standing.empty() || pause > kFirstLook) world.pause(pause);
+    if (standing.empty() || pause > kFirstLook) world.pause(pause, {});
   }
   return {};
 }

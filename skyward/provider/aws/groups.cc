@@ -89,7 +89,7 @@ Status remove_groups(Client& client, Ledger& ledger, const std::string& pool, Ti
           error.hint = "it costs nothing; 'skyward gc' removes it when its machines are gone";
         return std::unexpected(std::move(error));
       }
-      world.pause(kLookEvery);
+      world.pause(kLookEvery, {});
     }
     // Under its id, or under its name when the reply that told it was lost.
     for (const std::string& key : {id, name_of(pool)}) {

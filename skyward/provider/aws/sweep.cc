@@ -211,7 +211,7 @@ Status Sweeping::sweep_region(const std::string& region) {
       if (Status status = strike_off(client, pool, *listed); !status) return status;
     }
     if (!any) return {};
-    if (!last) world_.pause(kBetweenPasses);
+    if (!last) world_.pause(kBetweenPasses, {});
   }
   return {};
 }

@@ -35,7 +35,7 @@ constexpr Duration kChargesInterval = 500ms;
 class FakeProvider final : public Provider {
  public:
   FakeProvider(const ProviderSpec& spec, Renter renter)
-      : renter_(std::move(renter)),
+      : renter_(on_its_own(std::move(renter))),
         client_(renter_.cloud, renter_.world),
         local_(make_local({.name = "local", .settings = spec.settings}, renter_.local)) {}
 
@@ -46,6 +46,7 @@ class FakeProvider final : public Provider {
     facts.preemption = kNoticeFile;
     facts.billing = renter_.cloud->ask([](Cloud& cloud, Time) { return cloud.dials().billing; });
     facts.charges_interval = kChargesInterval;
+    if (renter_.cloud->speed() > 0) facts.clock_rate = renter_.cloud->speed();
     return facts;
   }
 
@@ -59,6 +60,8 @@ class FakeProvider final : public Provider {
   Status terminate(const Cluster& cluster, const std::vector<std::string>& ids,
                    Time deadline) override;
   Status teardown(const Cluster& cluster, Time deadline) override;
+  void stop_buying() override { renter_.world.buying.request_stop(); }
+  Time billing_time() const override { return renter_.cloud->present(); }
   Result<std::vector<Charge>> charges(const Cluster& cluster, const std::vector<std::string>& ids,
                                       Time deadline) override;
   Connection connection(const Cluster& cluster, const Instance& instance) override;
@@ -78,6 +81,11 @@ class FakeProvider final : public Provider {
     std::map<std::string, MachineProcess> processes{};
   };
 
+  // Other pools of the same renter go on buying.
+  static Renter on_its_own(Renter renter) {
+    renter.world.buying = std::stop_source();
+    return renter;
+  }
   static PoolSpec on_this_machine(PoolSpec spec);
   Status furnish(Ledger& ledger, const Cluster& cluster, Plan& plan, Time until);
   LaunchOrder order_of(const Plan& plan, int count, int first_node) const;

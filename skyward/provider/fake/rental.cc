@@ -97,7 +97,8 @@ std::expected<std::vector<Machine>, LaunchFailure> Rental::await_running(
                                                         ids.size() - running.size(), ids.size()),
                                             "try again, or choose another type"}});
     }
-    world.pause(pause);
+    if (world.buying.stop_requested()) return std::unexpected(LaunchFailure{no_longer_wanted()});
+    world.pause(pause, world.buying.get_token());
   }
 }
 
@@ -158,7 +159,7 @@ LaunchFailure Rental::withdraw(const LaunchRequest& request, std::vector<std::st
     if (const auto found = list({{kLaunchTag, request.token}}, until)) ids = ids_of(*found);
     if (!ids.empty()) (void)ledger_.made(pool_, request.token, ids);
     if (world.now() >= look_until) break;
-    if (ids.empty()) world.pause(kLongestLook);
+    if (ids.empty()) world.pause(kLongestLook, {});
   }
   if (Status ended = end(std::move(ids), until); !ended) {
     why.error.message += "; " + ended.error().message;
@@ -225,7 +226,7 @@ Status Rental::end(std::vector<std::string> ids, Time deadline) {
                   fmt::format("the fake cloud has not yet ended {}", fmt::join(left, ", ")),
                   "they end themselves when their time is over");
     }
-    world.pause(pause);
+    world.pause(pause, {});
   }
   return {};
 }

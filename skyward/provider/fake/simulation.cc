@@ -89,9 +89,9 @@ void Simulation::advance(Duration duration) {
   run_hands();
 }
 
-void Simulation::pause(Duration duration) {
-  if (options_.speed > 0) return io::pause_thread(here(duration));
-  advance(duration);
+void Simulation::pause(Duration duration, const std::stop_token& stop) {
+  if (options_.speed > 0) return io::pause_thread(here(duration), stop);
+  if (!stop.stop_requested()) advance(duration);
 }
 
 Duration Simulation::here(Duration there) const {
@@ -161,7 +161,7 @@ World Simulation::computer(const std::string& state_directory) {
   world.http = nullptr;  // it is not reached over a network
   world.now = [this] { return present(); };
   world.wall_s = [this] { return ask([](Cloud& cloud, Time now) { return cloud.wall_s(now); }); };
-  world.pause = [this](Duration duration) { pause(duration); };
+  world.pause = [this](Duration duration, const std::stop_token& stop) { pause(duration, stop); };
   return world;
 }
 

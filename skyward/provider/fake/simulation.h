@@ -54,8 +54,9 @@ class Simulation {
 
   Time present();  // by its clock
   void advance(Duration duration);
-  // Waits for so much of the cloud's time: with speed 0, by letting it pass at once.
-  void pause(Duration duration);
+  // Waits for so much of the cloud's time, or until stop is requested: with speed 0, by letting it
+  // pass at once.
+  void pause(Duration duration, const std::stop_token& stop);
   // The moment of the cloud's time at which ours will be `here`.
   Time there(Time here);
   Duration here(Duration there) const;

@@ -136,7 +136,7 @@ Status Sweeping::run() {
     }
     if (!first) return first;
     if (condemned.empty()) break;
-    if (pass + 1 < kPasses) renter_.world.pause(kBetweenPasses);
+    if (pass + 1 < kPasses) renter_.world.pause(kBetweenPasses, {});
   }
   return {};
 }
