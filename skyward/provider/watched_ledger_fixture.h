@@ -1,6 +1,6 @@
 #pragma once
 
-// For the tests in which a driver dies at a write of its ledger.
+// For the tests in which a driver dies at a write of its ledger, or cannot use it.
 
 #include <functional>
 #include <memory>
@@ -15,11 +15,14 @@ namespace skyward::provider {
 // The driver is killed: nothing of ours runs after this.
 struct DriverDied {};
 
-// A ledger that tells of each write before and after it; whoever is told may throw.
+// A ledger that tells of each write before and after it; whoever is told may throw. While `trouble`
+// gives an error, each verb fails with that.
 class WatchedLedger final : public Ledger {
  public:
-  WatchedLedger(std::unique_ptr<Ledger> ledger, std::function<void(bool after)> write)
-      : ledger_(std::move(ledger)), write_(std::move(write)) {}
+  WatchedLedger(
+      std::unique_ptr<Ledger> ledger, std::function<void(bool after)> write,
+      std::function<Status()> trouble = [] { return Status(); })
+      : ledger_(std::move(ledger)), write_(std::move(write)), trouble_(std::move(trouble)) {}
 
   Status open_pool(const LedgerPool& pool) override {
     return written([&] { return ledger_->open_pool(pool); });
@@ -38,9 +41,11 @@ class WatchedLedger final : public Ledger {
     return written([&] { return ledger_->gone(pool, key_or_id, now_s); });
   }
   Result<std::vector<LedgerPool>> pools(bool open_only) override {
+    if (const Status trouble = trouble_(); !trouble) return fail(trouble);
     return ledger_->pools(open_only);
   }
   Result<std::vector<LedgerEntry>> entries(const std::string& pool, bool open_only) override {
+    if (const Status trouble = trouble_(); !trouble) return fail(trouble);
     return ledger_->entries(pool, open_only);
   }
 
@@ -48,13 +53,15 @@ class WatchedLedger final : public Ledger {
   template <typename Write>
   Status written(Write write) {
     write_(false);
-    const Status status = write();
+    Status status = trouble_();
+    if (status) status = write();
     write_(true);
     return status;
   }
 
   const std::unique_ptr<Ledger> ledger_;
   const std::function<void(bool after)> write_;
+  const std::function<Status()> trouble_;
 };
 
 }  // namespace skyward::provider

@@ -22,6 +22,7 @@
 #include "skyward/provider/aws/network.h"
 #include "skyward/provider/aws/tags.h"
 #include "skyward/provider/aws/user_data.h"
+#include "skyward/provider/held_ledger.h"
 #include "skyward/provider/open_pools.h"
 #include "skyward/provider/remote_image.h"
 #include "skyward/spec/shortage.h"
@@ -127,12 +128,13 @@ class AwsProvider final : public Provider {
                                              const Offer& offer, const std::vector<Subnet>& subnets,
                                              Time deadline);
   Result<std::string> make_key(const std::string& path) const;
-  Status buy_group(Client& client, Ledger& ledger, const Cluster& cluster, Plan& plan,
-                   const std::string& vpc, Time deadline);
+  Status buy_group(Client& client, PoolBook& book, Plan& plan, const std::string& vpc,
+                   Time deadline);
   Result<LaunchOrder> order_of(Plan& plan, const std::string& pool, int count, int first_node,
                                std::string& known_hosts);
   Login login_of(const Plan& plan, const std::string& id) const;
   Client& client_in(const std::string& region);
+  PoolBook& book_of(const Cluster& cluster);
 
   const World world_;
   const ProviderSpec spec_;
@@ -142,6 +144,8 @@ class AwsProvider final : public Provider {
   Prices prices_;
   bool known_there_ = false;             // in the region that was asked last: see is_known()
   std::set<std::string> empty_regions_;  // where machines were sought in vain
+  HeldLedger ledger_{[this] { return open_ledger(world_); }};
+  std::map<std::string, PoolBook> books_;  // by cluster id
   // connection() is asked while a verb runs.
   std::mutex mutex_;
   std::map<std::string, Plan> plans_;  // by cluster id
@@ -153,6 +157,10 @@ Client& AwsProvider::client_in(const std::string& region) {
     other_region_.emplace(client_.in_region(region));
   }
   return *other_region_;
+}
+
+PoolBook& AwsProvider::book_of(const Cluster& cluster) {
+  return books_.try_emplace(cluster.id, world_, ledger_, cluster.id).first->second;
 }
 
 // ---- Offers
@@ -335,8 +343,8 @@ Result<std::string> AwsProvider::make_key(const std::string& path) const {
   return text;
 }
 
-Status AwsProvider::buy_group(Client& client, Ledger& ledger, const Cluster& cluster, Plan& plan,
-                              const std::string& vpc, Time deadline) {
+Status AwsProvider::buy_group(Client& client, PoolBook& book, Plan& plan, const std::string& vpc,
+                              Time deadline) {
   plan.group = setting_of(spec_, "security_group_id");
   if (!plan.group.empty()) return {};
   std::optional<std::string> caller;
@@ -345,7 +353,7 @@ Status AwsProvider::buy_group(Client& client, Ledger& ledger, const Cluster& clu
     if (!address) return fail(address);
     caller = *address;
   }
-  const auto group = make_group(client, ledger, cluster.id, vpc, to_tags(plan.mark), deadline);
+  const auto group = make_group(client, book, vpc, to_tags(plan.mark), deadline);
   if (!group) return fail(group);
   plan.group = *group;
   return make_rules(client, plan.group, caller, deadline);
@@ -396,21 +404,26 @@ Result<Cluster> AwsProvider::prepare_in(const PoolSpec& spec, const Offer& offer
                .owner = caller->owner,
                .expires_s = world_.wall_s() +
                             std::chrono::duration_cast<std::chrono::seconds>(lifetime).count()};
-  auto ledger = open_ledger(world_);
-  if (!ledger) return fail(ledger);
   auto directory = make_pool_directory(world_, cluster.id);
   if (!directory) return fail(directory);
   plan.directory = *std::move(directory);
   const auto login = make_key(plan.directory.path + "/login");
-  if (!login) return fail(login);
-  plan.login_key = *login;
-  Status status = (*ledger)->open_pool({.id = cluster.id,
-                                        .provider = "aws",
-                                        .region = cluster.region,
-                                        .settings = way_back(client, *caller),
-                                        .opened_s = world_.wall_s()});
-  if (!status) return fail(status);
-  status = buy_group(client, **ledger, cluster, plan, subnets->front().vpc, deadline);
+  Status status;
+  if (login) {
+    plan.login_key = *login;
+    status = ledger_.open_pool({.id = cluster.id,
+                                .provider = "aws",
+                                .region = cluster.region,
+                                .settings = way_back(client, *caller),
+                                .opened_s = world_.wall_s()});
+  } else {
+    status = fail(login);
+  }
+  if (!status) {
+    remove_pool_directory(world_, cluster.id);
+    return fail(status);
+  }
+  status = buy_group(client, book_of(cluster), plan, subnets->front().vpc, deadline);
   if (!status) {
     if (const Status cleaned = teardown(cluster, world_.now() + kCleanUpTime); !cleaned) {
       status.error().message += "; " + cleaned.error().message;
@@ -483,12 +496,10 @@ Result<std::vector<Instance>> AwsProvider::provision(const Cluster& cluster, int
                 "call prepare() first");
   }
   Plan& plan = found->second;
-  auto ledger = open_ledger(world_);
-  if (!ledger) return fail(ledger);
   std::string known_hosts;
   const auto order = order_of(plan, cluster.id, count, first_node, known_hosts);
   if (!order) return fail(order);
-  Fleet fleet(client_in(cluster.region), **ledger, cluster.id);
+  Fleet fleet(client_in(cluster.region), book_of(cluster));
   const auto machines = fleet.launch(*order, deadline);
   if (!machines) {
     note_failure(machines.error(), cluster.region);
@@ -509,9 +520,7 @@ Result<std::vector<Instance>> AwsProvider::provision(const Cluster& cluster, int
 Status AwsProvider::add_taken_back(const Cluster& cluster, std::set<std::string>& ended,
                                    std::vector<Charge>& out, Time deadline) {
   if (ended.empty()) return {};
-  auto ledger = open_ledger(world_);
-  if (!ledger) return fail(ledger);
-  Fleet fleet(client_in(cluster.region), **ledger, cluster.id);
+  Fleet fleet(client_in(cluster.region), book_of(cluster));
   const auto found = fleet.look_up({ended.begin(), ended.end()}, deadline);
   if (!found) return fail(found);
   for (const Ec2Instance& one : *found) {
@@ -562,9 +571,7 @@ Result<std::vector<Charge>> AwsProvider::charges(const Cluster& cluster,
 
 Result<std::optional<Instance>> AwsProvider::get_instance(const Cluster& cluster,
                                                           const std::string& id, Time deadline) {
-  auto ledger = open_ledger(world_);
-  if (!ledger) return fail(ledger);
-  Fleet fleet(client_in(cluster.region), **ledger, cluster.id);
+  Fleet fleet(client_in(cluster.region), book_of(cluster));
   const auto found = fleet.look_up({id}, deadline);
   if (!found) return fail(found);
   for (const Ec2Instance& one : *found) {
@@ -577,28 +584,27 @@ Result<std::optional<Instance>> AwsProvider::get_instance(const Cluster& cluster
 
 Status AwsProvider::terminate(const Cluster& cluster, const std::vector<std::string>& ids,
                               Time deadline) {
-  auto ledger = open_ledger(world_);
-  if (!ledger) return fail(ledger);
   if (const auto plan = plans_.find(cluster.id); plan != plans_.end()) {
     for (const std::string& id : ids) {
       if (plan->second.spot_machines.contains(id)) plan->second.ended_spot.insert(id);
     }
   }
-  return Fleet(client_in(cluster.region), **ledger, cluster.id).end(ids, deadline);
+  return Fleet(client_in(cluster.region), book_of(cluster)).end(ids, deadline);
 }
 
 Status AwsProvider::teardown(const Cluster& cluster, Time deadline) {
-  auto ledger = open_ledger(world_);
-  if (!ledger) return fail(ledger);
   Client& client = client_in(cluster.region);
-  if (Status status = Fleet(client, **ledger, cluster.id).end_all(deadline); !status) return status;
-  if (Status status = remove_groups(client, **ledger, cluster.id, deadline); !status) return status;
+  PoolBook& book = book_of(cluster);
+  if (Status status = Fleet(client, book).end_all(deadline); !status) return status;
+  if (Status status = remove_groups(client, book, deadline); !status) return status;
   {
     const std::scoped_lock lock(mutex_);
     plans_.erase(cluster.id);
   }
   remove_pool_directory(world_, cluster.id);
-  return close_when_clear(world_, **ledger, cluster.id);
+  Status closed = book.close_when_clear(kNothingComesOfIt_s);
+  books_.erase(cluster.id);
+  return closed;
 }
 
 // ---- The way to them

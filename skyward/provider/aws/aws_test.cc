@@ -17,8 +17,10 @@ namespace skyward::provider::aws {
 namespace {
 
 using namespace std::chrono_literals;
+using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 class AwsTest : public ::testing::Test, public AwsComputer {};
@@ -169,6 +171,85 @@ TEST_F(AwsTest, AnotherProcessEndsAPoolFromItsClusterAlone) {
   EXPECT_EQ(amazon_.standing(), 0);
   EXPECT_THAT(amazon_.groups, IsEmpty());
   EXPECT_TRUE(other->terminate(cluster, {"i-of-nobody"}, soon()));
+}
+
+const Status kDiskFull =
+    fail(ErrorKind::unavailable, "the ledger cannot be used: the disk is full");
+
+TEST_F(AwsTest, WithoutALedgerNothingIsBought) {
+  ledger_watch_.trouble = kDiskFull;
+  const auto aws = provider();
+  EXPECT_THAT(live(*aws).status.error().message, HasSubstr("the disk is full"));
+  EXPECT_THAT(amazon_.actions, Not(Contains("CreateSecurityGroup")));
+  EXPECT_TRUE(std::filesystem::is_empty(home_ + "/state/skyward/clouds"));
+}
+
+// The machines are not listed yet, and the ledger cannot be read: the provider knows them itself.
+TEST_F(AwsTest, ALedgerThatFailsKeepsNoMachineRunning) {
+  const auto aws = provider();
+  const auto offers = aws->offers(spec_, soon());
+  const auto cluster = aws->prepare(spec_, offers->front(), soon());
+  const auto machines = aws->provision(*cluster, 3, 0, soon());
+  ASSERT_TRUE(machines) << machines.error().message;
+  ledger_watch_.trouble = kDiskFull;
+  const std::vector<std::string> one = {machines->front().id};
+  EXPECT_TRUE(aws->terminate(*cluster, one, soon())) << "it has ended, whatever the ledger says";
+  EXPECT_EQ(amazon_.standing(), 2);
+  for (DoubleInstance& each : amazon_.instances) each.launched = fixture_.now;
+  amazon_.listing_lag = 30s;
+  const Status closed = aws->teardown(*cluster, soon());
+  ASSERT_FALSE(closed);
+  EXPECT_THAT(closed.error().message, HasSubstr("all of the pool has ended"));
+  EXPECT_THAT(closed.error().message, HasSubstr("the disk is full"));
+  EXPECT_THAT(closed.error().hint, HasSubstr("'skyward gc' strikes it off"));
+  EXPECT_EQ(amazon_.standing(), 0);
+  EXPECT_THAT(amazon_.groups, IsEmpty());
+  ledger_watch_.trouble = {};
+  EXPECT_THAT(open_pools(), SizeIs(1));
+  fixture_.now += 120s;  // until what is not listed is gone
+  (void)gc();
+  EXPECT_THAT(open_pools(), IsEmpty());
+}
+
+TEST_F(AwsTest, ALedgerThatFailsForAWhileIsToldInTheEnd) {
+  const auto aws = provider();
+  const auto offers = aws->offers(spec_, soon());
+  const auto cluster = aws->prepare(spec_, offers->front(), soon());
+  const auto machines = aws->provision(*cluster, 2, 0, soon());
+  ASSERT_TRUE(machines);
+  ledger_watch_.trouble = kDiskFull;
+  EXPECT_TRUE(aws->terminate(*cluster, {machines->front().id, machines->back().id}, soon()));
+  ledger_watch_.trouble = {};
+  EXPECT_TRUE(aws->teardown(*cluster, soon()));
+  EXPECT_THAT(open_pools(), IsEmpty());
+}
+
+TEST_F(AwsTest, AnotherProcessWithoutALedgerEndsWhatIsMarked) {
+  Cluster cluster;
+  {
+    const auto aws = provider();
+    const auto offers = aws->offers(spec_, soon());
+    cluster = *aws->prepare(spec_, offers->front(), soon());
+    ASSERT_TRUE(aws->provision(cluster, 2, 0, soon()));
+  }
+  ledger_watch_.trouble = kDiskFull;
+  EXPECT_FALSE(provider()->teardown(cluster, soon()));
+  EXPECT_EQ(amazon_.standing(), 0);
+  EXPECT_THAT(amazon_.groups, IsEmpty());
+}
+
+TEST_F(AwsTest, MachinesThatCannotBeSeenAreEndedAllTheSame) {
+  const auto aws = provider();
+  const auto offers = aws->offers(spec_, soon());
+  const auto cluster = aws->prepare(spec_, offers->front(), soon());
+  ASSERT_TRUE(aws->provision(*cluster, 2, 0, soon()));
+  amazon_.refuse = [](const std::string& action, const Ec2Double::Form&) {
+    return action == "DescribeInstances" ? std::pair(403, std::string("UnauthorizedOperation"))
+                                         : std::pair(0, std::string());
+  };
+  const Status closed = aws->teardown(*cluster, soon());
+  EXPECT_THAT(closed.error().message, HasSubstr("UnauthorizedOperation"));
+  EXPECT_EQ(amazon_.standing(), 0);
 }
 
 TEST_F(AwsTest, EveryRefusalOfEveryRequestLeavesNothing) {

@@ -101,7 +101,7 @@ std::expected<std::vector<Launched>, LaunchFailure> Fleet::attempt(const LaunchO
   const Placement& place = order.wish.places[wanted.placement];
   const auto price = wanted.spot ? place.spot_price : place.on_demand_price;
   LaunchRequest request = order.request;
-  request.client_token = pool_ + "-" + world.random_hex(16);
+  request.client_token = book_.pool() + "-" + world.random_hex(16);
   request.count = wanted.count;
   request.type = place.type;
   request.subnet = place.subnet;
@@ -109,25 +109,21 @@ std::expected<std::vector<Launched>, LaunchFailure> Fleet::attempt(const LaunchO
   request.max_spot_price = order.most_dollars;
   request.tags.emplace_back(kLaunchTag, request.client_token);
   const LedgerEntry entry{.key = request.client_token,
-                          .pool = pool_,
                           .kind = "instance",
-                          .id = "",
                           .count = wanted.count,
                           .spot = wanted.spot,
                           .instance_type = place.type,
-                          .hourly_micro_dollars = to_micro_dollars(price.value_or(0)),
-                          .asked_s = world.wall_s()};
-  if (Status status = ledger_.ask(entry); !status)
+                          .hourly_micro_dollars = to_micro_dollars(price.value_or(0))};
+  if (Status status = book_.ask(entry); !status) {
     return std::unexpected(LaunchFailure{status.error()});
+  }
 
   const auto made = Ec2Api(client_).run_instances(request, deadline);
   std::vector<std::string> ids;
   if (made) {
     for (const Ec2Instance& one : *made) ids.push_back(one.id);
   } else if (is_refusal(made.error())) {
-    if (Status status = ledger_.gone(pool_, request.client_token, world.wall_s()); !status) {
-      return std::unexpected(LaunchFailure{status.error()});
-    }
+    book_.gone({request.client_token});
     const ApiError& error = made.error();
     const bool capacity = error.kind == ErrorKind::exhausted;
     const bool quota = capacity && !is_capacity(error.code);
@@ -157,7 +153,7 @@ std::expected<std::vector<Ec2Instance>, LaunchFailure> Fleet::settle(
                      client_.region(), ids.size(), request.count),
          "try again"}});
   }
-  if (Status status = ledger_.made(pool_, request.client_token, ids); !status) {
+  if (Status status = book_.made(request.client_token, ids); !status) {
     return std::unexpected(LaunchFailure{status.error()});
   }
   return await_running(ids, deadline);
@@ -180,7 +176,7 @@ LaunchFailure Fleet::withdraw(const LaunchRequest& request, std::vector<std::str
     world.pause(kLongestLook, {});
   }
   ids.assign(known.begin(), known.end());
-  if (!ids.empty()) (void)ledger_.made(pool_, request.client_token, ids);
+  if (!ids.empty()) (void)book_.made(request.client_token, ids);
   if (Status ended = end(ids, until); !ended) why.error.message += "; " + ended.error().message;
   return why;
 }
@@ -205,8 +201,9 @@ Result<std::vector<Launched>> Fleet::launch(const LaunchOrder& order, Time deadl
 
 // Amazon forgets what has been gone for an hour, and lists what it made with a delay: what is not
 // listed is believed to be gone when it stays so, and when it was listed before or has had the
-// time.
-Status Fleet::end(const std::vector<std::string>& ids, Time deadline) {
+// time. Adds to `gone` whatever is.
+Status Fleet::see_off(const std::vector<std::string>& ids, std::vector<std::string>& gone,
+                      Time deadline) {
   const World& world = client_.world();
   const Time listed_by = std::min(deadline, world.now() + kListingLag);
   struct Sight {
@@ -217,7 +214,7 @@ Status Fleet::end(const std::vector<std::string>& ids, Time deadline) {
   for (const std::string& id : ids) left[id];
   const auto strike_off = [&](const std::string& id) {
     left.erase(id);
-    return ledger_.gone(pool_, id, world.wall_s());
+    gone.push_back(id);
   };
   for (Duration pause = kFirstLook; !left.empty(); pause = std::min(pause * 2, kLongestLook)) {
     std::vector<std::string> wanted;
@@ -226,7 +223,11 @@ Status Fleet::end(const std::vector<std::string>& ids, Time deadline) {
       ++sight.absent;
     }
     const auto found = look_up(wanted, deadline);
-    if (!found) return fail(found);
+    if (!found) {
+      // Unseen is not gone: they are asked to end all the same.
+      (void)Ec2Api(client_).terminate_instances(wanted, deadline);
+      return fail(found);
+    }
     std::vector<std::string> standing;
     for (const Ec2Instance& one : *found) {
       const auto at = left.find(one.id);
@@ -234,15 +235,15 @@ Status Fleet::end(const std::vector<std::string>& ids, Time deadline) {
       at->second = {.seen = true, .absent = 0};
       if (!is_gone(one)) {
         standing.push_back(one.id);
-      } else if (Status status = strike_off(one.id); !status) {
-        return status;
+      } else {
+        strike_off(one.id);
       }
     }
     for (const std::string& id : wanted) {
       const auto at = left.find(id);
       if (at == left.end() || at->second.absent < 2) continue;
       if (!at->second.seen && world.now() < listed_by) continue;
-      if (Status status = strike_off(id); !status) return status;
+      strike_off(id);
     }
     if (!standing.empty()) {
       const auto done = Ec2Api(client_).terminate_instances(standing, deadline);
@@ -257,6 +258,13 @@ Status Fleet::end(const std::vector<std::string>& ids, Time deadline) {
   return {};
 }
 
+Status Fleet::end(const std::vector<std::string>& ids, Time deadline) {
+  std::vector<std::string> gone;
+  Status status = see_off(ids, gone, deadline);
+  book_.gone(gone);
+  return status;
+}
+
 Status Fleet::still_there(const std::vector<std::string>& ids) const {
   return fail(
       ErrorKind::timeout,
@@ -265,18 +273,16 @@ Status Fleet::still_there(const std::vector<std::string>& ids) const {
 }
 
 Status Fleet::end_all(Time deadline) {
-  auto entries = ledger_.entries(pool_, true);
-  if (!entries) return std::unexpected(entries.error());
-  auto found = find({{fmt::format("tag:{}", kPoolTag), {pool_}}}, deadline);
-  if (!found) return std::unexpected(found.error());
   std::set<std::string> ids;
-  for (const LedgerEntry& entry : *entries) {
+  for (const LedgerEntry& entry : book_.open_entries()) {
     if (entry.kind == "instance" && !entry.id.empty()) ids.insert(entry.id);
   }
-  for (const Ec2Instance& one : *found) {
+  const auto found = find({{fmt::format("tag:{}", kPoolTag), {book_.pool()}}}, deadline);
+  for (const Ec2Instance& one : found.value_or(std::vector<Ec2Instance>())) {
     if (!is_gone(one)) ids.insert(one.id);
   }
-  return end({ids.begin(), ids.end()}, deadline);
+  const Status ended = end({ids.begin(), ids.end()}, deadline);
+  return ended && !found ? Status(fail(found)) : ended;
 }
 
 }  // namespace skyward::provider::aws

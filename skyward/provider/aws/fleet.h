@@ -6,17 +6,21 @@
 // A machine counts as gone from "shutting-down" on: there is no way back from there, and its price
 // ends there.
 
+#include <cstdint>
 #include <expected>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "skyward/provider/aws/ec2_api.h"
 #include "skyward/provider/launch.h"
-#include "skyward/provider/ledger.h"
+#include "skyward/provider/pool_book.h"
 
 namespace skyward::provider::aws {
+
+// After so long, a request that was never answered has not been heard, or what it made has ended
+// itself (user_data.h: unclaimed) and is listed as such.
+inline constexpr std::int64_t kNothingComesOfIt_s = 1800;
 
 // What the machines of one launch have in common.
 struct LaunchOrder {
@@ -32,17 +36,16 @@ struct Launched {
 
 class Fleet {
  public:
-  // All outlive this. `pool` is open in the ledger.
-  Fleet(Client& client, Ledger& ledger, std::string pool)
-      : client_(client), ledger_(ledger), pool_(std::move(pool)) {}
+  // Both outlive this.
+  Fleet(Client& client, PoolBook& book) : client_(client), book_(book) {}
 
-  // Running machines, in the order of their ids. Leaves nothing behind that the ledger does not
-  // have as open.
+  // Running machines, in the order of their ids. Leaves nothing behind that the book does not have
+  // as open.
   Result<std::vector<Launched>> launch(const LaunchOrder& order, Time deadline);
 
-  // Ends them and sees them go; strikes them off the ledger.
+  // Ends them and sees them go; then the book is told, whose troubles are its own.
   Status end(const std::vector<std::string>& ids, Time deadline);
-  // Everything that bears the pool's mark or stands in the ledger.
+  // Everything that bears the pool's mark or stands in the book.
   Status end_all(Time deadline);
 
   // As Amazon sees them; unknown ids are left out.
@@ -60,12 +63,13 @@ class Fleet {
   LaunchFailure withdraw(const LaunchRequest& request, std::vector<std::string> ids,
                          LaunchFailure why);
   Result<std::vector<Ec2Instance>> find(const std::vector<Filter>& filters, Time deadline);
+  Status see_off(const std::vector<std::string>& ids, std::vector<std::string>& gone,
+                 Time deadline);
   Status still_there(const std::vector<std::string>& ids) const;
   Error explained(const ApiError& error, std::string_view action) const;
 
   Client& client_;
-  Ledger& ledger_;
-  const std::string pool_;
+  PoolBook& book_;
 };
 
 bool is_gone(const Ec2Instance& instance);

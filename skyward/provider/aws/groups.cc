@@ -16,9 +16,6 @@ using namespace std::chrono_literals;
 constexpr Duration kLookEvery = 3s;
 // For the interfaces of machines that are shutting down.
 constexpr Duration kPatience = 60s;
-// After so long, a request that was never answered has not been heard, or what it made has ended
-// itself (user_data.h: unclaimed) and is listed as such.
-constexpr std::int64_t kNothingComesOfIt_s = 1800;
 
 std::string name_of(const std::string& pool) { return "skyward-" + pool; }
 
@@ -28,51 +25,42 @@ Error explained(const Client& client, const ApiError& error, std::string_view ac
 
 }  // namespace
 
-Result<std::string> make_group(Client& client, Ledger& ledger, const std::string& pool,
-                               const std::string& vpc, const Tags& tags, Time deadline) {
-  const std::string name = name_of(pool);
-  const LedgerEntry entry{.key = name,
-                          .pool = pool,
-                          .kind = "security_group",
-                          .id = "",
-                          .instance_type = "",
-                          .asked_s = client.world().wall_s()};
-  if (Status status = ledger.ask(entry); !status) return fail(status);
+Result<std::string> make_group(Client& client, PoolBook& book, const std::string& vpc,
+                               const Tags& tags, Time deadline) {
+  const std::string name = name_of(book.pool());
+  const Status asked = book.ask({.key = name, .kind = "security_group"});
+  if (!asked) return fail(asked);
   Ec2Api api(client);
   const auto made = api.create_security_group(name, vpc, name, tags, deadline);
   std::string id = made.value_or("");
   if (!made && made.error().code == "InvalidGroup.Duplicate") {
     // An earlier try of this very request was heard.
     const auto found = api.describe_security_groups(
-        {{"group-name", {name}}, {fmt::format("tag:{}", kPoolTag), {pool}}}, deadline);
+        {{"group-name", {name}}, {fmt::format("tag:{}", kPoolTag), {book.pool()}}}, deadline);
     if (found && !found->empty()) id = found->front().id;
   }
   if (id.empty() && !made && is_refusal(made.error()) &&
       made.error().code != "InvalidGroup.Duplicate") {
-    if (Status status = ledger.gone(pool, name, client.world().wall_s()); !status) {
-      return fail(status);
-    }
+    book.gone({name});
   }
   if (id.empty()) {
     return std::unexpected(
         made ? Error{ErrorKind::unavailable, "EC2 CreateSecurityGroup told no id", "try again"}
              : explained(client, made.error(), "CreateSecurityGroup"));
   }
-  if (Status status = ledger.made(pool, name, {id}); !status) return fail(status);
+  if (Status status = book.made(name, {id}); !status) return fail(status);
   return id;
 }
 
-Status remove_groups(Client& client, Ledger& ledger, const std::string& pool, Time deadline) {
+Status remove_groups(Client& client, PoolBook& book, Time deadline) {
   const World& world = client.world();
-  const auto entries = ledger.entries(pool, true);
-  if (!entries) return fail(entries);
   Ec2Api api(client);
   const auto found =
-      api.describe_security_groups({{fmt::format("tag:{}", kPoolTag), {pool}}}, deadline);
+      api.describe_security_groups({{fmt::format("tag:{}", kPoolTag), {book.pool()}}}, deadline);
   if (!found) return std::unexpected(explained(client, found.error(), "DescribeSecurityGroups"));
   std::vector<std::string> ids;
   for (const SecurityGroup& group : *found) ids.push_back(group.id);
-  for (const LedgerEntry& entry : *entries) {
+  for (const LedgerEntry& entry : book.open_entries()) {
     const bool known = std::ranges::find(ids, entry.id) != ids.end();
     if (entry.kind == "security_group" && !entry.id.empty() && !known) ids.push_back(entry.id);
   }
@@ -92,25 +80,9 @@ Status remove_groups(Client& client, Ledger& ledger, const std::string& pool, Ti
       world.pause(kLookEvery, {});
     }
     // Under its id, or under its name when the reply that told it was lost.
-    for (const std::string& key : {id, name_of(pool)}) {
-      if (Status status = ledger.gone(pool, key, world.wall_s()); !status) return status;
-    }
+    book.gone({id, name_of(book.pool())});
   }
   return {};
-}
-
-Status close_when_clear(const World& world, Ledger& ledger, const std::string& pool) {
-  const auto entries = ledger.entries(pool, true);
-  if (!entries) return fail(entries);
-  bool clear = true;
-  for (const LedgerEntry& entry : *entries) {
-    if (entry.id.empty() && world.wall_s() - entry.asked_s >= kNothingComesOfIt_s) {
-      if (Status status = ledger.gone(pool, entry.key, world.wall_s()); !status) return status;
-    } else {
-      clear = false;
-    }
-  }
-  return clear ? ledger.close_pool(pool, world.wall_s()) : Status();
 }
 
 }  // namespace skyward::provider::aws

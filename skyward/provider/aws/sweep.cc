@@ -139,7 +139,8 @@ Status Sweeping::remove(Client& client, const std::string& pool, const std::vect
     tell_all(kind, status);
     if (!status && first) first = status;
   };
-  note("instance", Fleet(client, *ledger_, pool).end(of_kind("instance"), deadline_));
+  PoolBook book(world_, *ledger_, pool);
+  note("instance", Fleet(client, book).end(of_kind("instance"), deadline_));
   for (const std::string& id : of_kind("volume")) {
     const auto done = Ec2Api(client).delete_volume(id, deadline_);
     const bool gone = done || done.error().code == "InvalidVolume.NotFound";
@@ -153,7 +154,7 @@ Status Sweeping::remove(Client& client, const std::string& pool, const std::vect
     if (!gone && first) first = status;
   }
   if (!of_kind("security_group").empty()) {
-    note("security_group", remove_groups(client, *ledger_, pool, deadline_));
+    note("security_group", remove_groups(client, book, deadline_));
   }
   return first;
 }
@@ -174,9 +175,10 @@ Status Sweeping::strike_off(Client& client, const LedgerPool& pool,
     }
   }
   if (left) return {};
-  if (Status status = remove_groups(client, *ledger_, pool.id, deadline_); !status) return status;
+  PoolBook book(world_, *ledger_, pool.id);
+  if (Status status = remove_groups(client, book, deadline_); !status) return status;
   remove_pool_directory(world_, pool.id);
-  return close_when_clear(world_, *ledger_, pool.id);
+  return book.close_when_clear(kNothingComesOfIt_s);
 }
 
 Status Sweeping::sweep_region(const std::string& region) {

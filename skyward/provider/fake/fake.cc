@@ -15,6 +15,7 @@
 #include "skyward/io/private_directory.h"
 #include "skyward/provider/fake/machine_process.h"
 #include "skyward/provider/fake/rental.h"
+#include "skyward/provider/held_ledger.h"
 #include "skyward/provider/open_pools.h"
 
 namespace skyward::provider::fake {
@@ -37,7 +38,8 @@ class FakeProvider final : public Provider {
   FakeProvider(const ProviderSpec& spec, Renter renter)
       : renter_(on_its_own(std::move(renter))),
         client_(renter_.cloud, renter_.world),
-        local_(make_local({.name = "local", .settings = spec.settings}, renter_.local)) {}
+        local_(make_local({.name = "local", .settings = spec.settings}, renter_.local)),
+        ledger_(renter_.open_ledger) {}
 
   std::string_view name() const override { return "fake"; }
   Capabilities capabilities() const override {
@@ -87,15 +89,18 @@ class FakeProvider final : public Provider {
     return renter;
   }
   static PoolSpec on_this_machine(PoolSpec spec);
-  Status furnish(Ledger& ledger, const Cluster& cluster, Plan& plan, Time until);
+  Status furnish(const Cluster& cluster, Plan& plan, Time until);
   LaunchOrder order_of(const Plan& plan, int count, int first_node) const;
   Result<Instance> plug_in(Plan& plan, const Machine& machine, Time deadline);
+  PoolBook& book_of(const Cluster& cluster);
   Status unplug(const Cluster& cluster, const std::vector<std::string>& ids, Time deadline);
 
   const Renter renter_;
   Client client_;
   const std::unique_ptr<Provider> local_;
-  std::vector<Offer> ranked_;  // of the last offers()
+  HeldLedger ledger_;
+  std::map<std::string, PoolBook> books_;  // by cluster id
+  std::vector<Offer> ranked_;              // of the last offers()
   // connection() is asked while a verb runs.
   std::mutex mutex_;
   std::map<std::string, Plan> plans_;  // by cluster id
@@ -153,8 +158,6 @@ Result<Cluster> FakeProvider::prepare(const PoolSpec& spec, const Offer& offer, 
   for (const Offer& one : ranked_) {
     if (one.instance_type == offer.instance_type) plan.offers.push_back(one);
   }
-  auto ledger = renter_.open_ledger();
-  if (!ledger) return fail(ledger);
   auto directory = make_pool_directory(world, id);
   if (!directory) return fail(directory);
   plan.directory = *std::move(directory);
@@ -166,12 +169,17 @@ Result<Cluster> FakeProvider::prepare(const PoolSpec& spec, const Offer& offer, 
   plan.local = *local;
   Cluster cluster{
       .id = id, .region = kRegion, .instance_type = offer.instance_type, .details = local->details};
-  Status status = (*ledger)->open_pool({.id = id,
-                                        .provider = "fake",
-                                        .region = kRegion,
-                                        .settings = {{"owner", renter_.owner}},
-                                        .opened_s = world.wall_s()});
-  if (status) status = furnish(**ledger, cluster, plan, until);
+  Status status = ledger_.open_pool({.id = id,
+                                     .provider = "fake",
+                                     .region = kRegion,
+                                     .settings = {{"owner", renter_.owner}},
+                                     .opened_s = world.wall_s()});
+  if (!status) {
+    (void)local_->teardown(plan.local, deadline);
+    remove_pool_directory(world, id);
+    return fail(status);
+  }
+  status = furnish(cluster, plan, until);
   {
     const std::scoped_lock lock(mutex_);
     plans_.emplace(id, std::move(plan));
@@ -183,9 +191,13 @@ Result<Cluster> FakeProvider::prepare(const PoolSpec& spec, const Offer& offer, 
   return fail(status);
 }
 
+PoolBook& FakeProvider::book_of(const Cluster& cluster) {
+  return books_.try_emplace(cluster.id, renter_.world, ledger_, cluster.id).first->second;
+}
+
 // What machines need before they can be launched.
-Status FakeProvider::furnish(Ledger& ledger, const Cluster& cluster, Plan& plan, Time until) {
-  Rental rental(client_, ledger, cluster.id);
+Status FakeProvider::furnish(const Cluster& cluster, Plan& plan, Time until) {
+  Rental rental(client_, book_of(cluster));
   const auto key = rental.make_item("key_pair", plan.tags, until);
   if (!key) return fail(key);
   const auto group = rental.make_item("security_group", plan.tags, until);
@@ -239,9 +251,7 @@ Result<std::vector<Instance>> FakeProvider::provision(const Cluster& cluster, in
                     seconds(plan.spec.timeout)),
         "open it with a longer timeout=, or let less time pass there");
   }
-  auto ledger = renter_.open_ledger();
-  if (!ledger) return fail(ledger);
-  Rental rental(client_, **ledger, cluster.id);
+  Rental rental(client_, book_of(cluster));
   const auto machines =
       rental.launch(order_of(plan, count, first_node), kRegion, renter_.cloud->there(deadline));
   if (!machines) return fail(machines);
@@ -311,9 +321,7 @@ Status FakeProvider::unplug(const Cluster& cluster, const std::vector<std::strin
 
 Result<std::optional<Instance>> FakeProvider::get_instance(const Cluster& cluster,
                                                            const std::string& id, Time deadline) {
-  auto ledger = renter_.open_ledger();
-  if (!ledger) return fail(ledger);
-  const auto found = Rental(client_, **ledger, cluster.id)
+  const auto found = Rental(client_, book_of(cluster))
                          .list({{kPoolTag, cluster.id}}, renter_.cloud->there(deadline));
   if (!found) return fail(found);
   for (const Machine& one : *found) {
@@ -327,18 +335,15 @@ Result<std::optional<Instance>> FakeProvider::get_instance(const Cluster& cluste
 
 Status FakeProvider::terminate(const Cluster& cluster, const std::vector<std::string>& ids,
                                Time deadline) {
-  auto ledger = renter_.open_ledger();
-  if (!ledger) return fail(ledger);
-  Rental rental(client_, **ledger, cluster.id);
+  Rental rental(client_, book_of(cluster));
   if (Status status = rental.end(ids, renter_.cloud->there(deadline)); !status) return status;
   return unplug(cluster, ids, deadline);
 }
 
 Status FakeProvider::teardown(const Cluster& cluster, Time deadline) {
   const Time until = renter_.cloud->there(deadline);
-  auto ledger = renter_.open_ledger();
-  if (!ledger) return fail(ledger);
-  Rental rental(client_, **ledger, cluster.id);
+  PoolBook& book = book_of(cluster);
+  Rental rental(client_, book);
   if (Status status = rental.end_all(until); !status) return status;
   if (Status status = rental.remove_items(until); !status) return status;
   if (const auto plan = plans_.find(cluster.id); plan != plans_.end()) {
@@ -347,7 +352,9 @@ Status FakeProvider::teardown(const Cluster& cluster, Time deadline) {
     plans_.erase(plan);
   }
   remove_pool_directory(renter_.world, cluster.id);
-  return rental.close_when_clear();
+  Status closed = book.close_when_clear(kNothingComesOfIt_s);
+  books_.erase(cluster.id);
+  return closed;
 }
 
 // Of machines that have ended: how long they stood by the cloud's clock. Until then the pool's own

@@ -71,8 +71,14 @@ class FakeTest : public ::testing::Test {
     };
     made.open_ledger = [this, world = made.world]() -> Result<std::unique_ptr<Ledger>> {
       auto ledger = open_ledger(world);
-      if (!ledger || !on_write_) return ledger;
-      return std::make_unique<WatchedLedger>(*std::move(ledger), on_write_);
+      if (!trouble_) return fail(trouble_);
+      if (!ledger) return ledger;
+      return std::make_unique<WatchedLedger>(
+          *std::move(ledger),
+          [this](bool after) {
+            if (on_write_) on_write_(after);
+          },
+          [this] { return trouble_; });
     };
     made.local.state_root = home_ + "/nodes";
     made.local.environment_root = home_ + "/environments";
@@ -155,6 +161,7 @@ class FakeTest : public ::testing::Test {
   PoolSpec spec_;
   std::shared_ptr<Simulation> cloud_;
   std::function<void(bool after)> on_write_;
+  Status trouble_;  // of the ledger
   std::uint64_t random_ = 0;
 };
 
@@ -261,6 +268,25 @@ TEST_F(FakeTest, MachinesThatDoNotStartAreGivenBack) {
   ASSERT_FALSE(life.status);
   EXPECT_THAT(life.status.error().message, HasSubstr("did not start"));
   EXPECT_THAT(things(), IsEmpty());
+  EXPECT_THAT(violations(), IsEmpty());
+}
+
+TEST_F(FakeTest, ALedgerThatFailsKeepsNothingRunning) {
+  Dials dials = standard_dials();
+  dials.listing_lag = 60s;
+  fresh(dials);
+  const auto fake = provider();
+  const Life life = open(*fake);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  trouble_ = fail(ErrorKind::unavailable, "the disk is full");
+  EXPECT_TRUE(fake->terminate(life.cluster, {life.instances.front().id}, soon()));
+  const Status closed = fake->teardown(life.cluster, soon());
+  EXPECT_THAT(closed.error().message, HasSubstr("the ledger could not be told: the disk is full"));
+  EXPECT_THAT(things(), IsEmpty());
+  trouble_ = {};
+  EXPECT_THAT(open_pools(), SizeIs(1));
+  (void)gc();
+  EXPECT_THAT(open_pools(), IsEmpty());
   EXPECT_THAT(violations(), IsEmpty());
 }
 

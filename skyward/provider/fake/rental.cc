@@ -20,8 +20,6 @@ constexpr Duration kLongestLook = 5s;
 // Listings of the worst of these clouds lag by a minute; nobody tells a client by how much.
 constexpr Duration kListingLag = 90s;
 constexpr Duration kGiveBackTime = 600s;
-// A request that was not answered by then has brought nothing.
-constexpr std::int64_t kNothingComesOfItSeconds = 600;
 
 bool has_ended(const Machine& machine) {
   return machine.state == MachineState::ending || machine.state == MachineState::ended;
@@ -63,14 +61,12 @@ Result<std::vector<Machine>> Rental::list(const Tags& tags, Time deadline) {
 // ---- Buying
 
 Result<std::string> Rental::make_item(const std::string& kind, const Tags& tags, Time deadline) {
-  const World& world = client_.world();
-  const std::string name = fmt::format("{}-{}", pool_, kind);
-  const LedgerEntry entry{.key = name, .pool = pool_, .kind = kind, .asked_s = world.wall_s()};
-  if (Status status = ledger_.ask(entry); !status) return fail(status);
+  const std::string name = fmt::format("{}-{}", book_.pool(), kind);
+  if (Status status = book_.ask({.key = name, .kind = kind}); !status) return fail(status);
   const auto made = client_.call(
       deadline, [&](Cloud& cloud, Time now) { return cloud.make_item(now, kind, name, tags); });
   if (!made) return std::unexpected(to_error(made.error(), "MakeItem"));
-  if (Status status = ledger_.made(pool_, name, {*made}); !status) return fail(status);
+  if (Status status = book_.made(name, {*made}); !status) return fail(status);
   return *made;
 }
 
@@ -109,7 +105,7 @@ std::expected<std::vector<Machine>, LaunchFailure> Rental::attempt(const LaunchO
   const World& world = client_.world();
   const Placement& place = order.wish.places[wanted.placement];
   LaunchRequest request = order.request;
-  request.token = fmt::format("{}-{}", pool_, world.random_hex(16));
+  request.token = fmt::format("{}-{}", book_.pool(), world.random_hex(16));
   request.count = wanted.count;
   request.type = place.type;
   request.zone = place.zone;
@@ -117,31 +113,28 @@ std::expected<std::vector<Machine>, LaunchFailure> Rental::attempt(const LaunchO
   request.tags[kLaunchTag] = request.token;
   const auto price = wanted.spot ? place.spot_price : place.on_demand_price;
   const LedgerEntry entry{.key = request.token,
-                          .pool = pool_,
                           .kind = "instance",
                           .count = wanted.count,
                           .spot = wanted.spot,
                           .instance_type = place.type,
-                          .hourly_micro_dollars = to_micro_dollars(price.value_or(0)),
-                          .asked_s = world.wall_s()};
-  if (Status status = ledger_.ask(entry); !status)
+                          .hourly_micro_dollars = to_micro_dollars(price.value_or(0))};
+  if (Status status = book_.ask(entry); !status) {
     return std::unexpected(LaunchFailure{status.error()});
+  }
   const auto made = client_.call(
       deadline, [&](Cloud& cloud, Time now) { return cloud.run_machines(now, request); });
   if (!made) {
     const Error error = to_error(made.error(), "RunMachines");
     if (error.kind == ErrorKind::unavailable)
       return std::unexpected(withdraw(request, {}, record, {error}));
-    if (Status status = ledger_.gone(pool_, request.token, world.wall_s()); !status) {
-      return std::unexpected(LaunchFailure{status.error()});
-    }
+    book_.gone({request.token});
     const std::string& code = made.error().code;
     return std::unexpected(
         record.refused(place, wanted.spot, code,
                        {error, error.kind == ErrorKind::exhausted, code == "QuotaExceeded"}));
   }
   const std::vector<std::string> ids = ids_of(*made);
-  if (Status status = ledger_.made(pool_, request.token, ids); !status) {
+  if (Status status = book_.made(request.token, ids); !status) {
     return std::unexpected(withdraw(request, ids, record, {status.error()}));
   }
   auto running = await_running(ids, request.token, deadline);
@@ -157,11 +150,11 @@ LaunchFailure Rental::withdraw(const LaunchRequest& request, std::vector<std::st
   const Time look_until = world.now() + kListingLag;
   while (ids.empty()) {
     if (const auto found = list({{kLaunchTag, request.token}}, until)) ids = ids_of(*found);
-    if (!ids.empty()) (void)ledger_.made(pool_, request.token, ids);
+    if (!ids.empty()) (void)book_.made(request.token, ids);
     if (world.now() >= look_until) break;
     if (ids.empty()) world.pause(kLongestLook, {});
   }
-  if (Status ended = end(std::move(ids), until); !ended) {
+  if (Status ended = end(ids, until); !ended) {
     why.error.message += "; " + ended.error().message;
   }
   record.withdrawn(why.error.message);
@@ -184,16 +177,25 @@ Result<std::vector<Machine>> Rental::launch(const LaunchOrder& order, std::strin
 // ---- Giving back
 
 // A listing lags, and forgets in time: what is not in it is believed to be gone when it was in it
-// before, or has had the time to come.
-Status Rental::end(std::vector<std::string> ids, Time deadline) {
+// before, or has had the time to come. Adds to `gone` whatever is.
+Status Rental::see_off(const std::vector<std::string>& ids, std::vector<std::string>& gone,
+                       Time deadline) {
   const World& world = client_.world();
   const Time listed_by = std::min(deadline, world.now() + kListingLag);
   std::set<std::string> left(ids.begin(), ids.end());
   std::set<std::string> seen;
   std::set<std::string> asked;
   for (Duration pause = kFirstLook; !left.empty(); pause = std::min(pause * 2, kLongestLook)) {
-    const auto found = list({{kPoolTag, pool_}}, deadline);
-    if (!found) return fail(found);
+    const auto end_them = [&](const std::vector<std::string>& those) {
+      return client_.call(deadline,
+                          [&](Cloud& cloud, Time now) { return cloud.end_machines(now, those); });
+    };
+    const auto found = list({{kPoolTag, book_.pool()}}, deadline);
+    if (!found) {
+      // Unseen is not gone: they are asked to end all the same.
+      (void)end_them({left.begin(), left.end()});
+      return fail(found);
+    }
     std::vector<std::string> standing;
     std::set<std::string> listed;
     for (const Machine& one : *found) {
@@ -203,20 +205,19 @@ Status Rental::end(std::vector<std::string> ids, Time deadline) {
       if (!has_ended(one) && !asked.contains(one.id)) standing.push_back(one.id);
       if (one.state != MachineState::ended) continue;
       left.erase(one.id);
-      if (Status status = ledger_.gone(pool_, one.id, world.wall_s()); !status) return status;
+      gone.push_back(one.id);
     }
     for (auto id = left.begin(); id != left.end();) {
       const bool absent = !listed.contains(*id);
       if (absent && (seen.contains(*id) || world.now() >= listed_by)) {
-        if (Status status = ledger_.gone(pool_, *id, world.wall_s()); !status) return status;
+        gone.push_back(*id);
         id = left.erase(id);
       } else {
         ++id;
       }
     }
     if (!standing.empty()) {
-      const auto done = client_.call(
-          deadline, [&](Cloud& cloud, Time now) { return cloud.end_machines(now, standing); });
+      const auto done = end_them(standing);
       if (!done) return std::unexpected(to_error(done.error(), "EndMachines"));
       asked.insert(standing.begin(), standing.end());
     }
@@ -231,36 +232,42 @@ Status Rental::end(std::vector<std::string> ids, Time deadline) {
   return {};
 }
 
+Status Rental::end(const std::vector<std::string>& ids, Time deadline) {
+  std::vector<std::string> gone;
+  Status status = see_off(ids, gone, deadline);
+  book_.gone(gone);
+  return status;
+}
+
 Status Rental::end_all(Time deadline) {
-  const auto entries = ledger_.entries(pool_, true);
-  if (!entries) return fail(entries);
-  const auto found = list({{kPoolTag, pool_}}, deadline);
-  if (!found) return fail(found);
   std::set<std::string> ids;
-  for (const LedgerEntry& entry : *entries) {
+  for (const LedgerEntry& entry : book_.open_entries()) {
     if (entry.kind == "instance" && !entry.id.empty()) ids.insert(entry.id);
   }
-  for (const Machine& one : *found) {
+  const auto found = list({{kPoolTag, book_.pool()}}, deadline);
+  for (const Machine& one : found.value_or(std::vector<Machine>())) {
     if (one.state != MachineState::ended) ids.insert(one.id);
   }
-  return end({ids.begin(), ids.end()}, deadline);
+  const Status ended = end({ids.begin(), ids.end()}, deadline);
+  return ended && !found ? Status(fail(found)) : ended;
 }
 
 // What is listed, and what is too young to be; the latter by our own name where no other was ever
 // told.
 Status Rental::remove_items(Time deadline) {
   const World& world = client_.world();
-  const auto listed = client_.call(
-      deadline, [&](Cloud& cloud, Time now) { return cloud.list_items(now, {{kPoolTag, pool_}}); });
+  const auto listed = client_.call(deadline, [&](Cloud& cloud, Time now) {
+    return cloud.list_items(now, {{kPoolTag, book_.pool()}});
+  });
   if (!listed) return std::unexpected(to_error(listed.error(), "ListItems"));
   std::set<std::pair<std::string, std::string>> there;  // kind, id or name
   for (const Item& item : *listed) there.emplace(item.kind, item.id);
-  const auto entries = ledger_.entries(pool_, true);
-  if (!entries) return fail(entries);
-  for (const LedgerEntry& entry : *entries) {
+  std::vector<std::string> removed;
+  for (const LedgerEntry& entry : book_.open_entries()) {
     if (entry.kind == "instance") continue;
+    removed.push_back(entry.id.empty() ? entry.key : entry.id);
     if (world.wall_s() - entry.asked_s > kListingLag / 1s) continue;
-    there.emplace(entry.kind, entry.id.empty() ? entry.key : entry.id);
+    there.emplace(entry.kind, removed.back());
   }
   for (const auto& [kind, id_or_name] : there) {
     const auto done = client_.call(
@@ -269,27 +276,8 @@ Status Rental::remove_items(Time deadline) {
       return std::unexpected(to_error(done.error(), "DeleteItem"));
     }
   }
-  for (const LedgerEntry& entry : *entries) {
-    if (entry.kind == "instance") continue;
-    const std::string& known_as = entry.id.empty() ? entry.key : entry.id;
-    if (Status status = ledger_.gone(pool_, known_as, world.wall_s()); !status) return status;
-  }
+  book_.gone(removed);
   return {};
-}
-
-Status Rental::close_when_clear() {
-  const World& world = client_.world();
-  const auto entries = ledger_.entries(pool_, true);
-  if (!entries) return fail(entries);
-  bool clear = true;
-  for (const LedgerEntry& entry : *entries) {
-    if (entry.id.empty() && world.wall_s() - entry.asked_s >= kNothingComesOfItSeconds) {
-      if (Status status = ledger_.gone(pool_, entry.key, world.wall_s()); !status) return status;
-    } else {
-      clear = false;
-    }
-  }
-  return clear ? ledger_.close_pool(pool_, world.wall_s()) : Status();
 }
 
 }  // namespace skyward::provider::fake

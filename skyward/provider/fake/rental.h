@@ -4,6 +4,7 @@
 // with one client token each), and given back so that nothing is left. Used by the provider, and by
 // the sweep after it.
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,10 +14,13 @@
 #include "skyward/base/error.h"
 #include "skyward/provider/fake/simulation.h"
 #include "skyward/provider/launch.h"
-#include "skyward/provider/ledger.h"
+#include "skyward/provider/pool_book.h"
 #include "skyward/provider/retry.h"
 
 namespace skyward::provider::fake {
+
+// A request that was not answered by then has brought nothing.
+inline constexpr std::int64_t kNothingComesOfIt_s = 600;
 
 // Makes requests, again where that makes sense. Times are the cloud's.
 class Client {
@@ -56,20 +60,19 @@ struct LaunchOrder {
 
 class Rental {
  public:
-  Rental(Client& client, Ledger& ledger, std::string pool)
-      : client_(client), ledger_(ledger), pool_(std::move(pool)) {}
+  // Both outlive this.
+  Rental(Client& client, PoolBook& book) : client_(client), book_(book) {}
 
   Result<std::string> make_item(const std::string& kind, const Tags& tags, Time deadline);
   // Machines that run: as many as were ordered, or none at all is left.
   Result<std::vector<Machine>> launch(const LaunchOrder& order, std::string_view region,
                                       Time deadline);
-  // Gone, by the cloud's word, when this returns without error.
-  Status end(std::vector<std::string> ids, Time deadline);
-  // Everything that the ledger has or the cloud lists of the pool.
+  // Gone, by the cloud's word, when this returns without error; then the book is told, whose
+  // troubles are its own.
+  Status end(const std::vector<std::string>& ids, Time deadline);
+  // Everything that the book has or the cloud lists of the pool.
   Status end_all(Time deadline);
   Status remove_items(Time deadline);
-  // In the ledger, the pool is over when nothing can come of it any more.
-  Status close_when_clear();
 
   Result<std::vector<Machine>> list(const Tags& tags, Time deadline);
 
@@ -79,12 +82,13 @@ class Rental {
                                                              LaunchRecord& record, Time deadline);
   std::expected<std::vector<Machine>, LaunchFailure> await_running(
       const std::vector<std::string>& ids, const std::string& token, Time deadline);
+  Status see_off(const std::vector<std::string>& ids, std::vector<std::string>& gone,
+                 Time deadline);
   LaunchFailure withdraw(const LaunchRequest& request, std::vector<std::string> ids,
                          LaunchRecord& record, LaunchFailure why);
 
   Client& client_;
-  Ledger& ledger_;
-  const std::string pool_;
+  PoolBook& book_;
 };
 
 }  // namespace skyward::provider::fake

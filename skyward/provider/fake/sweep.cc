@@ -88,7 +88,8 @@ void Sweeping::tell(const Thing& thing, SweepAction action, std::string why) {
 
 // A pool whose driver is gone: its machines, then what they use.
 Status Sweeping::remove(const std::string& pool, const std::vector<Thing>& things) {
-  Rental rental(client_, *ledger_, pool);
+  PoolBook book(renter_.world, *ledger_, pool);
+  Rental rental(client_, book);
   Status status = rental.end_all(deadline_);
   if (status) status = rental.remove_items(deadline_);
   for (const Thing& thing : things) {
@@ -100,7 +101,7 @@ Status Sweeping::remove(const std::string& pool, const std::vector<Thing>& thing
   }
   if (!status) return status;
   remove_pool_directory(renter_.world, pool);
-  return rental.close_when_clear();
+  return book.close_when_clear(kNothingComesOfIt_s);
 }
 
 Status Sweeping::run() {

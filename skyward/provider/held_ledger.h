@@ -1,0 +1,39 @@
+#pragma once
+
+// The ledger of one provider: opened when it is first needed, and held open, since on a full disk a
+// file that is open can still be read. Where it cannot be opened, each verb says so: buying stops
+// at that, ending does without.
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "skyward/provider/ledger.h"
+
+namespace skyward::provider {
+
+class HeldLedger final : public Ledger {
+ public:
+  using Open = std::function<Result<std::unique_ptr<Ledger>>()>;
+  explicit HeldLedger(Open open) : open_(std::move(open)) {}
+
+  Status open_pool(const LedgerPool& pool) override;
+  Status close_pool(const std::string& pool, std::int64_t now_s) override;
+  Status ask(const LedgerEntry& entry) override;
+  Status made(const std::string& pool, const std::string& key,
+              const std::vector<std::string>& ids) override;
+  Status gone(const std::string& pool, const std::string& key_or_id, std::int64_t now_s) override;
+  Result<std::vector<LedgerPool>> pools(bool open_only) override;
+  Result<std::vector<LedgerEntry>> entries(const std::string& pool, bool open_only) override;
+
+ private:
+  const Open open_;
+  std::unique_ptr<Ledger> ledger_;
+
+  template <typename Verb>
+  auto use(Verb verb) -> decltype(verb(*ledger_));
+};
+
+}  // namespace skyward::provider

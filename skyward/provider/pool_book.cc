@@ -1,0 +1,96 @@
+#include "skyward/provider/pool_book.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace skyward::provider {
+
+namespace {
+
+bool is_called(const LedgerEntry& entry, const std::string& key_or_id) {
+  return entry.id == key_or_id || (entry.id.empty() && entry.key == key_or_id);
+}
+
+}  // namespace
+
+Status PoolBook::ask(LedgerEntry entry) {
+  entry.pool = pool_;
+  entry.asked_s = world_.wall_s();
+  if (Status status = ledger_.ask(entry); !status) return status;
+  bought_.push_back(std::move(entry));
+  return {};
+}
+
+Status PoolBook::made(const std::string& key, const std::vector<std::string>& ids) {
+  const auto asked = std::ranges::find_if(
+      bought_, [&](const LedgerEntry& one) { return one.key == key && one.id.empty(); });
+  if (asked != bought_.end() && !ids.empty()) {
+    LedgerEntry entry = std::move(*asked);
+    bought_.erase(asked);
+    entry.count = 1;
+    for (const std::string& id : ids) {
+      entry.id = id;
+      bought_.push_back(entry);
+    }
+  }
+  return ledger_.made(pool_, key, ids);
+}
+
+// A ledger that fails once, possibly after a long wait, is not asked again for each of many.
+void PoolBook::gone(const std::vector<std::string>& keys_or_ids) {
+  Status told;
+  for (const std::string& one : keys_or_ids) {
+    std::erase_if(bought_, [&](const LedgerEntry& entry) { return is_called(entry, one); });
+    if (told) told = ledger_.gone(pool_, one, world_.wall_s());
+    if (!told) untold_.push_back(one);
+  }
+}
+
+std::vector<LedgerEntry> PoolBook::open_entries() {
+  std::vector<LedgerEntry> out = bought_;
+  const auto written = ledger_.entries(pool_, true);
+  if (!written) return out;
+  for (const LedgerEntry& entry : *written) {
+    const auto same = [&](const LedgerEntry& one) {
+      return one.key == entry.key && (one.id == entry.id || entry.id.empty());
+    };
+    const bool known = std::ranges::any_of(out, same);
+    const bool untold =
+        std::ranges::any_of(untold_, [&](const std::string& one) { return is_called(entry, one); });
+    if (!known && !untold) out.push_back(entry);
+  }
+  return out;
+}
+
+Status PoolBook::close_when_clear(std::int64_t patience_s) {
+  const auto unwritten = [](Error why) {
+    return fail(why.kind,
+                "all of the pool has ended, and the ledger could not be told: " + why.message,
+                "'skyward gc' strikes it off when the ledger can be used again: check the rights "
+                "and the free space there");
+  };
+  while (!untold_.empty()) {
+    if (const Status told = ledger_.gone(pool_, untold_.back(), world_.wall_s()); !told) {
+      return unwritten(told.error());
+    }
+    untold_.pop_back();
+  }
+  const auto entries = ledger_.entries(pool_, true);
+  if (!entries) return unwritten(entries.error());
+  bool clear = true;
+  for (const LedgerEntry& entry : *entries) {
+    if (entry.id.empty() && world_.wall_s() - entry.asked_s >= patience_s) {
+      if (const Status told = ledger_.gone(pool_, entry.key, world_.wall_s()); !told) {
+        return unwritten(told.error());
+      }
+    } else {
+      clear = false;
+    }
+  }
+  if (!clear) return {};
+  const Status closed = ledger_.close_pool(pool_, world_.wall_s());
+  return closed ? closed : unwritten(closed.error());
+}
+
+}  // namespace skyward::provider

@@ -1,0 +1,48 @@
+#pragma once
+
+// What one pool has bought, as its driver knows it: in memory, and in the ledger. Nothing is bought
+// that the ledger cannot be told before. What is given back is given back all the same: of that the
+// ledger is told when it can be, and close_when_clear() says when it could not.
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "skyward/provider/ledger.h"
+#include "skyward/provider/world.h"
+
+namespace skyward::provider {
+
+class PoolBook {
+ public:
+  // Both outlive this. `pool` is open in the ledger.
+  PoolBook(const World& world, Ledger& ledger, std::string pool)
+      : world_(world), ledger_(ledger), pool_(std::move(pool)) {}
+
+  const std::string& pool() const { return pool_; }
+
+  // Before the cloud is asked: on disk when this returns. Pool and time of the entry are set here.
+  Status ask(LedgerEntry entry);
+  // The cloud's answer.
+  Status made(const std::string& key, const std::vector<std::string>& ids);
+  // The cloud says that these are not there, or never were.
+  void gone(const std::vector<std::string>& keys_or_ids);
+
+  // What is not known to be gone: all that was bought through this, and what else the ledger has
+  // of the pool, where that can be read.
+  std::vector<LedgerEntry> open_entries();
+
+  // The pool is over in the ledger, unless something may still come of it: of a request that was
+  // not answered, nothing comes after `patience_s`.
+  Status close_when_clear(std::int64_t patience_s);
+
+ private:
+  const World& world_;
+  Ledger& ledger_;
+  const std::string pool_;
+  std::vector<LedgerEntry> bought_;  // through this, and not gone
+  std::vector<std::string> untold_;  // gone, and still open in the ledger
+};
+
+}  // namespace skyward::provider
