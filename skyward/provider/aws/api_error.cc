@@ -175,7 +175,7 @@ bool is_capacity(std::string_view code) {
 }
 
 bool is_refusal(const ApiError& error) {
-  if (error.code.empty()) return false;
+  if (error.code.empty() || error.maybe_done) return false;
   return error.status < 500 || is_capacity(error.code) || is_throttling(error.code, error.status);
 }
 
@@ -216,7 +216,8 @@ ApiError no_answer(const Error& error) {
                .request_id = "",
                .status = 0,
                .kind = error.kind,
-               .hint = error.hint};
+               .hint = error.hint,
+               .maybe_done = true};
   // libcurl's words. The addresses of Amazon's services have the region in them.
   if (error.message.contains("resolve host")) {
     out.hint = "check the name of the region, and that this machine has a network";

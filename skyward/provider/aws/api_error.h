@@ -20,6 +20,9 @@ struct ApiError {
   int status = 0;            // of HTTP; 0 when nobody answered
   ErrorKind kind = ErrorKind::unavailable;
   std::string hint{};
+  // This is the last of several answers, and what came before may have been heard and obeyed: a try
+  // that nobody answered, or a fault inside.
+  bool maybe_done = false;
 };
 
 template <typename T>
@@ -37,8 +40,8 @@ bool is_throttling(std::string_view code, int status);
 // True where another zone, type or region may have what this one has not.
 bool is_capacity(std::string_view code);
 
-// True for an answer that says for certain that nothing was made. Any other failure may have been
-// heard.
+// True when it is certain that nothing was made, by this try or an earlier one. Any other failure
+// may have been heard.
 bool is_refusal(const ApiError& error);
 
 // The refusal in a reply of EC2's, the query services' or the JSON services' form.

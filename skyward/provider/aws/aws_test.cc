@@ -252,6 +252,34 @@ TEST_F(AwsTest, MachinesThatCannotBeSeenAreEndedAllTheSame) {
   EXPECT_EQ(amazon_.standing(), 0);
 }
 
+// What one try has made, while the tries after it are refused: it is found by its mark.
+TEST_F(AwsTest, WhatARefusedRequestHadMadeIsEnded) {
+  for (const char* code : {"RequestLimitExceeded", "ExpiredToken", "InsufficientInstanceCapacity",
+                           "UnauthorizedOperation"}) {
+    for (const char* wanted : {"RunInstances", "CreateSecurityGroup"}) {
+      SCOPED_TRACE(fmt::format("{}, {}", wanted, code));
+      forget();
+      amazon_.listing_lag = 30s;
+      int tries = 0;
+      amazon_.lose_reply = [&](const std::string& action) { return action == wanted; };
+      amazon_.refuse = [&](const std::string& action, const Ec2Double::Form&) {
+        return action == wanted && ++tries > 1 ? std::pair(400, std::string(code))
+                                               : std::pair(0, std::string());
+      };
+      const auto aws = provider();
+      (void)live(*aws);  // a group may have been found, and will do
+      EXPECT_GE(tries, 2);
+      EXPECT_EQ(amazon_.standing(), 0);
+      fixture_.now += 60s;
+      (void)gc();
+      EXPECT_THAT(amazon_.groups, IsEmpty());
+      fixture_.now += 1800s;
+      (void)gc();
+      EXPECT_THAT(open_pools(), IsEmpty());
+    }
+  }
+}
+
 TEST_F(AwsTest, EveryRefusalOfEveryRequestLeavesNothing) {
   {
     const auto aws = provider();

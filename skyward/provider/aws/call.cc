@@ -89,6 +89,7 @@ ApiResult<io::HttpReply> send_call(const World& world, const Call& call, const K
   Retries retries(world, rules, deadline);
   bool clock_was_set = false;
   int late_answers = 0;
+  bool maybe_done = false;
   while (true) {
     const Time until = std::min(deadline, world.now() + call.time_limit);
     Result<io::HttpReply> reply = world.http->send(to_request(world, call, keys, clock), until);
@@ -97,11 +98,14 @@ ApiResult<io::HttpReply> send_call(const World& world, const Call& call, const K
       const bool late = reply.error().kind == ErrorKind::timeout && world.now() < deadline &&
                         ++late_answers < kMostLateAnswers;
       const bool passing = reply.error().kind == ErrorKind::unavailable || late;
+      maybe_done = true;
       if (passing && retries.again()) continue;
       return std::unexpected(no_answer(reply.error()));
     }
     if (reply->status >= 200 && reply->status < 300) return *std::move(reply);
     ApiError error = read_error(*reply);
+    maybe_done = maybe_done || !is_refusal(error);
+    error.maybe_done = maybe_done;
     if (!clock_was_set && learn_clock(world, *reply, error, clock)) {
       clock_was_set = true;
       continue;

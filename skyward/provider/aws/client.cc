@@ -60,10 +60,12 @@ ApiResult<io::HttpReply> Client::send(Call call, std::string_view service, Time 
   call.signing_name = service;
   call.time_limit = request_timeout_;
   call.ca_file = setting(world_, configuration_, "AWS_CA_BUNDLE", "ca_bundle");
+  bool maybe_done = false;
   for (bool renewed = false;; renewed = true) {
     const Result<Credentials> credentials = this->credentials(deadline);
     if (!credentials) return std::unexpected(no_answer(credentials.error()));
     auto reply = send_call(world_, call, &credentials->keys, clock_, {}, deadline);
+    if (!reply) maybe_done = reply.error().maybe_done = reply.error().maybe_done || maybe_done;
     if (reply || renewed || !credentials_are_over(reply.error().code)) return reply;
     credentials_.reset();
   }

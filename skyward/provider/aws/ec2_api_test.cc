@@ -1,5 +1,6 @@
 #include "skyward/provider/aws/ec2_api.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -271,6 +272,29 @@ TEST_F(Ec2, ThrottlingAndFaultsAreTriedAgainWithTheSameToken) {
     EXPECT_THAT(request.body, HasSubstr("ClientToken=skyward-1&"));
   }
   EXPECT_GE(fixture_.pauses.at(0), std::chrono::seconds(3)) << "as long as it was asked to";
+}
+
+// The last answer is about the last try alone.
+TEST_F(Ec2, ARefusalAfterATryThatMayHaveBeenHeardIsNoProof) {
+  const auto refused = [](const char* code) {
+    return fmt::format("<R><Errors><Error><Code>{}</Code></Error></Errors></R>", code);
+  };
+  const auto certain = [&] {
+    const auto made = api_.run_instances(launch(), kNever);
+    EXPECT_FALSE(made);
+    replies_.clear();
+    return is_refusal(made.error());
+  };
+  reply("RunInstances", 503, refused("RequestLimitExceeded"));
+  reply("RunInstances", 400, refused("VcpuLimitExceeded"));
+  EXPECT_TRUE(certain()) << "a request that came too fast was not obeyed";
+  reply("RunInstances", 500, refused("InternalError"));
+  reply("RunInstances", 400, refused("VcpuLimitExceeded"));
+  EXPECT_FALSE(certain());
+  reply("RunInstances", 500, refused("InternalError"));
+  reply("RunInstances", 400, refused("ExpiredToken"));
+  reply("RunInstances", 400, refused("UnauthorizedOperation"));
+  EXPECT_FALSE(certain()) << "with other credentials, too";
 }
 
 TEST_F(Ec2, AWrongClockIsCorrectedOnce) {

@@ -119,18 +119,10 @@ std::expected<std::vector<Launched>, LaunchFailure> Fleet::attempt(const LaunchO
   }
 
   const auto made = Ec2Api(client_).run_instances(request, deadline);
+  if (!made) return std::unexpected(not_made(request, place, made.error(), record));
   std::vector<std::string> ids;
-  if (made) {
-    for (const Ec2Instance& one : *made) ids.push_back(one.id);
-  } else if (is_refusal(made.error())) {
-    book_.gone({request.client_token});
-    const ApiError& error = made.error();
-    const bool capacity = error.kind == ErrorKind::exhausted;
-    const bool quota = capacity && !is_capacity(error.code);
-    return std::unexpected(record.refused(place, wanted.spot, error.code,
-                                          {explained(error, "RunInstances"), capacity, quota}));
-  }
-  auto running = settle(request, made, ids, deadline);
+  for (const Ec2Instance& one : *made) ids.push_back(one.id);
+  auto running = settle(request, ids, deadline);
   if (!running) {
     LaunchFailure why = withdraw(request, std::move(ids), running.error());
     record.withdrawn(why.error.message);
@@ -141,11 +133,24 @@ std::expected<std::vector<Launched>, LaunchFailure> Fleet::attempt(const LaunchO
   return out;
 }
 
+LaunchFailure Fleet::not_made(const LaunchRequest& request, const Placement& place,
+                              const ApiError& error, LaunchRecord& record) {
+  const bool capacity = error.kind == ErrorKind::exhausted;
+  LaunchFailure why{explained(error, "RunInstances"), capacity,
+                    capacity && !is_capacity(error.code)};
+  if (is_refusal(error)) {
+    book_.gone({request.client_token});
+  } else {
+    why = withdraw(request, {}, std::move(why));
+  }
+  if (!error.code.empty()) return record.refused(place, request.spot, error.code, std::move(why));
+  record.withdrawn(why.error.message);
+  return why;
+}
+
 // From Amazon's answer to machines that run.
 std::expected<std::vector<Ec2Instance>, LaunchFailure> Fleet::settle(
-    const LaunchRequest& request, const ApiResult<std::vector<Ec2Instance>>& made,
-    const std::vector<std::string>& ids, Time deadline) {
-  if (!made) return std::unexpected(LaunchFailure{explained(made.error(), "RunInstances")});
+    const LaunchRequest& request, const std::vector<std::string>& ids, Time deadline) {
   if (ids.size() != static_cast<std::size_t>(request.count)) {
     return std::unexpected(LaunchFailure{
         {ErrorKind::unavailable,

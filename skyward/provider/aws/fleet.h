@@ -57,9 +57,11 @@ class Fleet {
                                                               LaunchRecord& record, Time deadline);
   std::expected<std::vector<Ec2Instance>, LaunchFailure> await_running(
       const std::vector<std::string>& ids, Time deadline);
-  std::expected<std::vector<Ec2Instance>, LaunchFailure> settle(
-      const LaunchRequest& request, const ApiResult<std::vector<Ec2Instance>>& made,
-      const std::vector<std::string>& ids, Time deadline);
+  std::expected<std::vector<Ec2Instance>, LaunchFailure> settle(const LaunchRequest& request,
+                                                                const std::vector<std::string>& ids,
+                                                                Time deadline);
+  LaunchFailure not_made(const LaunchRequest& request, const Placement& place,
+                         const ApiError& error, LaunchRecord& record);
   LaunchFailure withdraw(const LaunchRequest& request, std::vector<std::string> ids,
                          LaunchFailure why);
   Result<std::vector<Ec2Instance>> find(const std::vector<Filter>& filters, Time deadline);

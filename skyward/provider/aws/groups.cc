@@ -33,15 +33,17 @@ Result<std::string> make_group(Client& client, PoolBook& book, const std::string
   Ec2Api api(client);
   const auto made = api.create_security_group(name, vpc, name, tags, deadline);
   std::string id = made.value_or("");
-  if (!made && made.error().code == "InvalidGroup.Duplicate") {
-    // An earlier try of this very request was heard.
-    const auto found = api.describe_security_groups(
-        {{"group-name", {name}}, {fmt::format("tag:{}", kPoolTag), {book.pool()}}}, deadline);
-    if (found && !found->empty()) id = found->front().id;
-  }
-  if (id.empty() && !made && is_refusal(made.error()) &&
-      made.error().code != "InvalidGroup.Duplicate") {
-    book.gone({name});
+  if (!made) {
+    // An earlier try of this very request may have been heard.
+    const ApiError& error = made.error();
+    const bool duplicate = error.code == "InvalidGroup.Duplicate";
+    if (is_refusal(error) && !duplicate) {
+      book.gone({name});
+    } else {
+      const auto found = api.describe_security_groups(
+          {{"group-name", {name}}, {fmt::format("tag:{}", kPoolTag), {book.pool()}}}, deadline);
+      if (found && !found->empty()) id = found->front().id;
+    }
   }
   if (id.empty()) {
     return std::unexpected(
