@@ -405,6 +405,24 @@ TEST_F(AwsTest, MachinesThatEndedThemselvesAreStruckOff) {
   EXPECT_THAT(amazon_.groups, IsEmpty());
 }
 
+TEST_F(AwsTest, WhatStandsOfAPoolThatIsOverHereIsNotAnotherComputers) {
+  Cluster cluster;
+  {
+    const auto aws = provider();
+    const auto offers = aws->offers(spec_, soon());
+    cluster = *aws->prepare(spec_, offers->front(), soon());
+    ASSERT_TRUE(aws->provision(cluster, 2, 0, soon()));
+  }
+  amazon_.claim_all();
+  {
+    const auto ledger = open_ledger(fixture_.world);
+    ASSERT_TRUE((*ledger)->close_pool(cluster.id, fixture_.world.wall_s()));
+  }
+  for (const Swept& one : gc()) EXPECT_EQ(one.action, SweepAction::removed) << one.why;
+  EXPECT_EQ(amazon_.standing(), 0);
+  EXPECT_THAT(amazon_.groups, IsEmpty());
+}
+
 TEST_F(AwsTest, AnotherComputerWaitsForThePoolsOwnTime) {
   {
     const auto aws = provider();

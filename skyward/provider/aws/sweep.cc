@@ -48,7 +48,7 @@ class Sweeping {
   const std::function<void(const Swept&)>& tell_;
   const Time deadline_;
   std::unique_ptr<Ledger> ledger_;
-  std::map<std::string, LedgerPool> pools_;  // of this computer, in the account, not yet closed
+  std::map<std::string, LedgerPool> pools_;  // of this computer, in the account
   std::optional<Client> home_;
   Caller caller_;
   std::set<std::pair<std::string, std::string>> told_;  // id, action
@@ -207,7 +207,7 @@ Status Sweeping::sweep_region(const std::string& region) {
     const bool last = pass + 1 == kPasses;
     bool any = !condemned.empty();
     for (const auto& [id, pool] : pools_) {
-      if (pool.region != region || is_open_here(world_, id)) continue;
+      if (pool.closed_s || pool.region != region || is_open_here(world_, id)) continue;
       any = true;
       if (!last) continue;
       if (Status status = strike_off(client, pool, *listed); !status) return status;
@@ -231,13 +231,13 @@ Status Sweeping::run() {
   auto ledger = open_ledger(world_);
   if (!ledger) return fail(ledger);
   ledger_ = *std::move(ledger);
-  const auto pools = ledger_->pools(true);
+  const auto pools = ledger_->pools(false);
   if (!pools) return fail(pools);
   std::set<std::string> regions(options_.regions.begin(), options_.regions.end());
   for (const LedgerPool& pool : *pools) {
     if (!concerns(pool)) continue;
     pools_.emplace(pool.id, pool);
-    if (options_.regions.empty()) regions.insert(pool.region);
+    if (options_.regions.empty() && !pool.closed_s) regions.insert(pool.region);
   }
   if (options_.regions.empty()) {
     const auto all = Ec2Api(*home_).describe_regions(deadline_);

@@ -449,6 +449,21 @@ TEST_F(FakeTest, AnotherComputerWaitsForThePoolsOwnTime) {
   EXPECT_THAT(things(), IsEmpty());
 }
 
+TEST_F(FakeTest, WhatStandsOfAPoolThatIsOverHereIsNotAnotherComputers) {
+  Life life;
+  {
+    const auto fake = provider();
+    life = open(*fake);
+    ASSERT_TRUE(life.status);
+  }
+  {
+    const Renter here = renter();
+    ASSERT_TRUE((*open_ledger(here.world))->close_pool(life.cluster.id, here.world.wall_s()));
+  }
+  for (const Swept& one : gc()) EXPECT_EQ(one.action, SweepAction::removed) << one.why;
+  EXPECT_THAT(things(), IsEmpty());
+}
+
 TEST_F(FakeTest, GcTellsWhatItWouldDo) {
   {
     const auto fake = provider();

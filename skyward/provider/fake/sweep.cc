@@ -46,7 +46,7 @@ class Sweeping {
   Client client_;
   const Time deadline_;
   std::unique_ptr<Ledger> ledger_;
-  std::set<std::string> pools_;  // of this computer, not yet closed
+  std::map<std::string, LedgerPool> pools_;  // of this computer
   std::set<std::pair<std::string, SweepAction>> told_;
 };
 
@@ -108,17 +108,18 @@ Status Sweeping::run() {
   auto ledger = renter_.open_ledger();
   if (!ledger) return fail(ledger);
   ledger_ = *std::move(ledger);
-  const auto pools = ledger_->pools(true);
+  const auto pools = ledger_->pools(false);
   if (!pools) return fail(pools);
   for (const LedgerPool& pool : *pools) {
-    if (!options_.pool || *options_.pool == pool.id) pools_.insert(pool.id);
+    if (!options_.pool || *options_.pool == pool.id) pools_.emplace(pool.id, pool);
   }
   for (int pass = 0; pass < kPasses; ++pass) {
     const auto listed = find();
     if (!listed) return fail(listed);
     std::map<std::string, std::vector<Thing>> condemned;
-    for (const std::string& pool : pools_) {
-      if (!options_.dry_run && !is_open_here(renter_.world, pool)) condemned[pool];
+    for (const auto& [id, pool] : pools_) {
+      const bool left = !pool.closed_s && !is_open_here(renter_.world, id);
+      if (left && !options_.dry_run) condemned[id];
     }
     for (const Thing& thing : *listed) {
       const Verdict judged = verdict(thing);
