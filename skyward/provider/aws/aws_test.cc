@@ -423,6 +423,25 @@ TEST_F(AwsTest, WhatStandsOfAPoolThatIsOverHereIsNotAnotherComputers) {
   EXPECT_THAT(amazon_.groups, IsEmpty());
 }
 
+TEST_F(AwsTest, MachinesWithoutTheirMarksAreKnownByTheirIds) {
+  {
+    const auto aws = provider();
+    const auto offers = aws->offers(spec_, soon());
+    const auto cluster = aws->prepare(spec_, offers->front(), soon());
+    ASSERT_TRUE(aws->provision(*cluster, 2, 0, soon()));
+  }
+  amazon_.claim_all();
+  for (DoubleInstance& one : amazon_.instances) one.tags.clear();
+  fixture_.now += 10min;
+  EXPECT_THAT(gc({.dry_run = true}), SizeIs(3));
+  EXPECT_EQ(amazon_.standing(), 2);
+  const std::vector<Swept> told = gc();
+  EXPECT_THAT(told, SizeIs(3));
+  for (const Swept& one : told) EXPECT_EQ(one.action, SweepAction::removed) << one.why;
+  EXPECT_EQ(amazon_.standing(), 0);
+  EXPECT_THAT(open_pools(), IsEmpty());
+}
+
 TEST_F(AwsTest, AnotherComputerWaitsForThePoolsOwnTime) {
   {
     const auto aws = provider();

@@ -23,7 +23,7 @@ using namespace std::chrono_literals;
 // Listings lag behind what was done: each region is looked at twice.
 constexpr int kPasses = 2;
 constexpr Duration kBetweenPasses = 3s;
-// What the ledger has and Amazon does not list by then is gone.
+// What the ledger has and Amazon does not know by then is gone.
 constexpr std::int64_t kListingLag_s = 120;
 
 class Sweeping {
@@ -37,11 +37,13 @@ class Sweeping {
  private:
   Status sweep_region(const std::string& region);
   Result<std::vector<Thing>> find(Client& client);
+  Status add_unmarked(Client& client, std::vector<Thing>& listed);
   Verdict verdict(const Thing& thing) const;
   void tell(const Thing& thing, SweepAction action, std::string why);
   Status remove(Client& client, const std::string& pool, const std::vector<Thing>& things);
   Status strike_off(Client& client, const LedgerPool& pool, const std::vector<Thing>& listed);
   bool concerns(const LedgerPool& pool) const;
+  bool is_left_behind(const LedgerPool& pool, const std::string& region) const;
 
   const World& world_;
   const SweepOptions& options_;
@@ -55,13 +57,20 @@ class Sweeping {
   std::set<std::string> ended_;                         // machines that are listed as such
 };
 
+std::string setting_of(const LedgerPool& pool, const char* name) {
+  const auto found = pool.settings.find(name);
+  return found == pool.settings.end() ? std::string() : found->second;
+}
+
 bool Sweeping::concerns(const LedgerPool& pool) const {
-  const auto setting = [&](const char* name) {
-    const auto found = pool.settings.find(name);
-    return found == pool.settings.end() ? std::string() : found->second;
-  };
-  return pool.provider == "aws" && setting("account") == caller_.account &&
-         setting("host") == io::host_name() && (!options_.pool || *options_.pool == pool.id);
+  return pool.provider == "aws" && setting_of(pool, "account") == caller_.account &&
+         setting_of(pool, "host") == io::host_name() &&
+         (!options_.pool || *options_.pool == pool.id);
+}
+
+// By the ledger, and in this region.
+bool Sweeping::is_left_behind(const LedgerPool& pool, const std::string& region) const {
+  return !pool.closed_s && pool.region == region && !is_open_here(world_, pool.id);
 }
 
 Verdict Sweeping::verdict(const Thing& thing) const {
@@ -115,6 +124,37 @@ Result<std::vector<Thing>> Sweeping::find(Client& client) {
   return out;
 }
 
+// Somebody may have taken the marks off a machine: those in the ledger are asked for by their ids,
+// too. What stands is told as if it were listed; what has ended is noted.
+Status Sweeping::add_unmarked(Client& client, std::vector<Thing>& listed) {
+  for (const auto& [id, pool] : pools_) {
+    if (!is_left_behind(pool, client.region())) continue;
+    const auto entries = ledger_->entries(id, true);
+    if (!entries) return fail(entries);
+    std::vector<std::string> unseen;
+    for (const LedgerEntry& entry : *entries) {
+      const bool seen = ended_.contains(entry.id) ||
+                        std::ranges::find(listed, entry.id, &Thing::id) != listed.end();
+      if (entry.kind == "instance" && !entry.id.empty() && !seen) unseen.push_back(entry.id);
+    }
+    const auto found = Fleet(client, *ledger_, id).look_up(unseen, deadline_);
+    if (!found) return fail(found);
+    for (const Ec2Instance& one : *found) {
+      if (is_gone(one)) {
+        ended_.insert(one.id);
+      } else {
+        listed.push_back({.kind = "instance",
+                          .id = one.id,
+                          .region = client.region(),
+                          .pool = id,
+                          .owner = setting_of(pool, "owner"),
+                          .type = one.type});
+      }
+    }
+  }
+  return {};
+}
+
 // The things of one pool: machines, then what they use.
 Status Sweeping::remove(Client& client, const std::string& pool, const std::vector<Thing>& things) {
   const auto of_kind = [&](std::string_view kind) {
@@ -159,7 +199,7 @@ Status Sweeping::remove(Client& client, const std::string& pool, const std::vect
   return first;
 }
 
-// What the ledger still has of a pool whose driver is gone, and Amazon does not list any more.
+// What the ledger still has of a pool whose driver is gone, and Amazon has no more.
 Status Sweeping::strike_off(Client& client, const LedgerPool& pool,
                             const std::vector<Thing>& listed) {
   const auto entries = ledger_->entries(pool.id, true);
@@ -184,8 +224,9 @@ Status Sweeping::strike_off(Client& client, const LedgerPool& pool,
 Status Sweeping::sweep_region(const std::string& region) {
   Client client = home_->in_region(region);
   for (int pass = 0; pass < kPasses; ++pass) {
-    const auto listed = find(client);
+    auto listed = find(client);
     if (!listed) return fail(listed);
+    if (Status status = add_unmarked(client, *listed); !status) return status;
     std::map<std::string, std::vector<Thing>> condemned;
     for (const Thing& thing : *listed) {
       const Verdict judged = verdict(thing);
@@ -207,7 +248,7 @@ Status Sweeping::sweep_region(const std::string& region) {
     const bool last = pass + 1 == kPasses;
     bool any = !condemned.empty();
     for (const auto& [id, pool] : pools_) {
-      if (pool.closed_s || pool.region != region || is_open_here(world_, id)) continue;
+      if (!is_left_behind(pool, region)) continue;
       any = true;
       if (!last) continue;
       if (Status status = strike_off(client, pool, *listed); !status) return status;
