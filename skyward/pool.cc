@@ -37,6 +37,8 @@ using namespace std::chrono_literals;
 constexpr Duration kLinkDecisionGrace = 10s;
 // A function's body from here on is stored once and shared, not sent inside the call.
 constexpr std::size_t kBlobBodyBytes = std::size_t{1} << 20;
+// Where runs of one blob begin: vector instructions like whole cache lines.
+constexpr std::size_t kRunAlignment = 64;
 
 MachinesLeftError machines_left(const Error& error) {
   return MachinesLeftError(fmt::format("{}\n  hint: {}", error.message, error.hint));
@@ -347,24 +349,58 @@ struct PoolImpl final : engine::Caller {
     return loop;
   }
 
+  wire::Blob make_blob(std::shared_ptr<io::Arena::Segment> segment, std::size_t size);
   wire::Blob store(ByteView bytes);
+  std::vector<wire::Buffer> store_together(std::span<const ByteView> runs);
   std::shared_ptr<const engine::FunctionRef> make_ref(const FunctionBody& function);
   std::vector<Handle> submit(std::vector<Call> calls);
 };
+
+wire::Blob PoolImpl::make_blob(std::shared_ptr<io::Arena::Segment> segment, std::size_t size) {
+  wire::Blob blob{.id = BlobId{next_blob.fetch_add(1)},
+                  .size = size,
+                  .descriptor = segment->memory->descriptor()};
+  if (content_named) {
+    const auto digest = sha256({segment->memory->data(), size});
+    std::copy_n(digest.begin(), blob.content.size(), blob.content.begin());
+  }
+  blob.storage = std::move(segment);
+  return blob;
+}
 
 wire::Blob PoolImpl::store(ByteView bytes) {
   auto segment = arena->acquire(bytes.size());
   if (!segment) throw_error(segment.error());
   if (const Status filled = (*segment)->memory->fill(bytes); !filled) throw_error(filled.error());
-  wire::Blob blob{.id = BlobId{next_blob.fetch_add(1)},
-                  .size = bytes.size(),
-                  .descriptor = (*segment)->memory->descriptor()};
-  if (content_named) {
-    const auto digest = sha256(bytes);
-    std::copy_n(digest.begin(), blob.content.size(), blob.content.begin());
+  return make_blob(*std::move(segment), bytes.size());
+}
+
+std::vector<wire::Buffer> PoolImpl::store_together(std::span<const ByteView> runs) {
+  std::vector<std::size_t> offsets;
+  std::size_t size = 0;
+  for (const ByteView run : runs) {
+    offsets.push_back(size);
+    size += (run.size() + kRunAlignment - 1) / kRunAlignment * kRunAlignment;
   }
-  blob.storage = *std::move(segment);
-  return blob;
+  auto segment = arena->acquire(size);
+  if (!segment) throw_error(segment.error());
+  io::SharedMemory& memory = *(*segment)->memory;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const ByteView run = runs[i];
+    if (const Status written = memory.write(offsets[i], run); !written) {
+      throw_error(written.error());
+    }
+    // The memory may be a used one: the same runs must make the same blob.
+    const std::size_t end = offsets[i] + run.size();
+    const std::size_t next = i + 1 < runs.size() ? offsets[i + 1] : size;
+    std::fill_n(memory.data() + end, next - end, std::byte{});
+  }
+  const wire::Blob blob = make_blob(*std::move(segment), size);
+  std::vector<wire::Buffer> buffers;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    buffers.push_back(wire::blob_buffer(blob, offsets[i], runs[i].size()));
+  }
+  return buffers;
 }
 
 // A large body is a blob; it stays the same one for as long as tasks use it.
@@ -614,6 +650,10 @@ std::vector<Handle> Pool::broadcast(const Call& call) {
 }
 
 wire::Blob Pool::store(ByteView bytes) { return impl_->store(bytes); }
+
+std::vector<wire::Buffer> Pool::store_together(std::span<const ByteView> runs) {
+  return impl_->store_together(runs);
+}
 
 void Pool::keep(const wire::Blob& blob) {
   if (const auto loop = impl_->open_loop()) loop->keep_blob(blob.id, true);

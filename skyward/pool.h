@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -122,6 +123,8 @@ class Pool {
   // Stores large bytes for sending, once; the copy runs on the calling thread. The blob may be used
   // in any number of calls.
   wire::Blob store(ByteView bytes);
+  // The same for many, which share one blob: a call takes few blobs and many buffers.
+  std::vector<wire::Buffer> store_together(std::span<const ByteView> runs);
 
   // The nodes that get a stored blob keep it between calls too, so that the next call that uses it
   // sends nothing, until it is forgotten or the pool closes. As often forgotten as kept. Both do

@@ -50,7 +50,39 @@ bool holds(const Stored& stored, nb::handle buffer) {
   return same;
 }
 
+std::pair<const void*, std::size_t> place_of(ByteView bytes) {
+  return {bytes.data(), bytes.size()};
+}
+
 }  // namespace
+
+BufferView::BufferView(nb::handle source) {
+  if (PyObject_GetBuffer(source.ptr(), &view_, PyBUF_SIMPLE) != 0) throw nb::python_error();
+}
+
+BufferView::BufferView(BufferView&& other) noexcept
+    : view_(std::exchange(other.view_, Py_buffer{})) {}
+
+BufferView::~BufferView() { PyBuffer_Release(&view_); }
+
+bool Packer::Draft::has_room() const {
+  // One for the function's body, one for the rest.
+  return blobs.size() + 2 < kMaxFrameDescriptors;
+}
+
+bool Packer::Draft::use(const wire::Buffer& stored) {
+  if (!blobs.contains(stored.blob.id) && !has_room()) return false;
+  blobs.insert(stored.blob.id);
+  payload.buffers.push_back(stored);
+  return true;
+}
+
+void Packer::Draft::put_off(ByteView bytes) {
+  Run& run = rest[place_of(bytes)];
+  run.bytes = bytes;
+  run.positions.push_back(payload.buffers.size());
+  payload.buffers.emplace_back();
+}
 
 nb::tuple to_python(const wire::Payload& payload) {
   if (payload.buffers.empty()) return nb::make_tuple(nb::bytes("", 0), nb::list());
@@ -61,40 +93,56 @@ nb::tuple to_python(const wire::Payload& payload) {
   return nb::make_tuple(stream_of(payload.buffers.front()), buffers);
 }
 
-Packer::~Packer() {
-  for (Seen& seen : seen_) PyBuffer_Release(&seen.view);
-}
-
 wire::Payload Packer::pack(nb::handle stream, nb::handle buffers) {
-  wire::Payload payload;
-  payload.buffers.push_back(add(stream));
-  for (nb::handle buffer : buffers) payload.buffers.push_back(add(buffer));
-  return payload;
+  Draft draft;
+  add(draft, stream);
+  for (nb::handle buffer : buffers) add(draft, buffer);
+  store_rest(draft);
+  return std::move(draft.payload);
 }
 
-wire::Buffer Packer::add(nb::handle source) {
+void Packer::add(Draft& draft, nb::handle source) {
   if (const Stored* stored = nullptr; nb::try_cast(source, stored)) {
-    return wire::blob_buffer(stored->blob, 0, stored->blob.size);
+    const ByteView bytes = Pool::stored_bytes(stored->blob);
+    if (!draft.use(wire::blob_buffer(stored->blob, 0, bytes.size()))) draft.put_off(bytes);
+    return;
   }
-  Py_buffer view;
-  if (PyObject_GetBuffer(source.ptr(), &view, PyBUF_SIMPLE) != 0) throw nb::python_error();
-  const ByteView bytes{static_cast<const std::byte*>(view.buf), static_cast<std::size_t>(view.len)};
+  BufferView view(source);
+  const ByteView bytes = view.bytes();
   if (bytes.size() < kBlobThresholdBytes) {
     // A copy of our own: the engine's thread lets go of it without the GIL.
-    Bytes copy(bytes.begin(), bytes.end());
-    PyBuffer_Release(&view);
-    return wire::small_buffer(SharedBytes(std::move(copy)));
+    draft.payload.buffers.push_back(
+        wire::small_buffer(SharedBytes(Bytes(bytes.begin(), bytes.end()))));
+    return;
   }
-  for (const Seen& seen : seen_) {
-    if (seen.view.buf == view.buf && seen.view.len == view.len) {
-      PyBuffer_Release(&view);
-      return wire::blob_buffer(seen.blob, 0, bytes.size());
-    }
+  const auto seen = seen_.find(place_of(bytes));
+  if (seen != seen_.end() && draft.use(seen->second)) return;
+  views_.push_back(std::move(view));
+  if (!draft.has_room()) return draft.put_off(bytes);
+  wire::Blob blob;
+  {
+    const nb::gil_scoped_release released;
+    blob = pool_.store(bytes);
   }
-  seen_.push_back({view, {}});
-  const nb::gil_scoped_release released;
-  seen_.back().blob = pool_.store(bytes);
-  return wire::blob_buffer(seen_.back().blob, 0, bytes.size());
+  const auto stored = wire::blob_buffer(std::move(blob), 0, bytes.size());
+  seen_.insert_or_assign(place_of(bytes), stored);
+  draft.use(stored);
+}
+
+void Packer::store_rest(Draft& draft) {
+  if (draft.rest.empty()) return;
+  std::vector<ByteView> runs;
+  for (const auto& [place, run] : draft.rest) runs.push_back(run.bytes);
+  std::vector<wire::Buffer> stored;
+  {
+    const nb::gil_scoped_release released;
+    stored = pool_.store_together(runs);
+  }
+  auto next = stored.begin();
+  for (const auto& [place, run] : draft.rest) {
+    for (const std::size_t position : run.positions) draft.payload.buffers[position] = *next;
+    seen_.insert_or_assign(place, *next++);
+  }
 }
 
 void bind_payload(nb::module_& module) {

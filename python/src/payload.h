@@ -4,6 +4,8 @@
 // large ones stored once in shared memory. In: a payload becomes Python buffers; large ones are the
 // received memory itself, writable.
 
+#include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -26,26 +28,56 @@ struct Stored {
   wire::Blob blob;
 };
 
+// A Python object's bytes, which stay where they are for as long as this is open.
+class BufferView {
+ public:
+  explicit BufferView(nb::handle source);
+  BufferView(BufferView&& other) noexcept;
+  BufferView& operator=(BufferView&&) = delete;
+  ~BufferView();
+
+  ByteView bytes() const {
+    return {static_cast<const std::byte*>(view_.buf), static_cast<std::size_t>(view_.len)};
+  }
+
+ private:
+  Py_buffer view_{};
+};
+
 // Packs the calls of one batch. A buffer that comes twice is stored once, so views stay open until
-// the packer is gone: an address alone would not tell a buffer from its successor.
+// the packer is gone: an address alone would not tell a buffer from its successor. A message takes
+// few descriptors: a call's first large buffers get a blob each, the others share one.
 class Packer {
  public:
   explicit Packer(Pool& pool) : pool_(pool) {}
-  ~Packer();
   Packer(const Packer&) = delete;
   Packer& operator=(const Packer&) = delete;
 
   wire::Payload pack(nb::handle stream, nb::handle buffers);
 
  private:
-  wire::Buffer add(nb::handle source);
+  using Place = std::pair<const void*, std::size_t>;  // address and size
 
-  struct Seen {
-    Py_buffer view;
-    wire::Blob blob;
+  // A call on its way.
+  struct Draft {
+    wire::Payload payload;
+    std::set<BlobId> blobs;  // that it refers to
+    struct Run {
+      ByteView bytes;
+      std::vector<std::size_t> positions;  // in the payload
+    };
+    std::map<Place, Run> rest;  // to be stored together
+
+    bool has_room() const;                 // for one more blob
+    bool use(const wire::Buffer& stored);  // false: there is no room for its blob
+    void put_off(ByteView bytes);          // into the rest
   };
+  void add(Draft& draft, nb::handle source);
+  void store_rest(Draft& draft);
+
   Pool& pool_;
-  std::vector<Seen> seen_;
+  std::vector<BufferView> views_;
+  std::map<Place, wire::Buffer> seen_;
 };
 
 }  // namespace skyward::python

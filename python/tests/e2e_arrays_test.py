@@ -3,6 +3,7 @@
 import gc
 import hashlib
 import os
+import sys
 
 import numpy
 import pytest
@@ -111,6 +112,34 @@ def test_plain_bytes_and_long_texts(pool):
 def test_several_large_buffers_in_one_call(pool):
     arrays = [numpy.full(n, n) for n in (10, 10_000, 100_000, 3)]
     back = echo(*arrays) >> pool
+    assert all((a == b).all() for a, b in zip(arrays, back, strict=True))
+
+
+def test_a_thousand_large_buffers_in_one_call(pool):
+    arrays = [numpy.full(70_000, i % 251, "u1") for i in range(1000)]
+    repeated = [arrays[999], arrays[0]] * 3
+    back = echo(*arrays, *repeated) >> pool
+    assert len(back) == 1006
+    assert all((a == b).all() for a, b in zip(arrays + repeated, back, strict=True))
+
+
+def test_calls_of_one_batch_share_their_many_buffers():
+    arrays = [numpy.full(70_000, i % 251, "u1") for i in range(150)]
+
+    with sky.ComputePool(display="quiet") as pool:
+        # The first 62 of each call have blobs of their own, whatever they were in the other.
+        calls = [echo(*arrays), echo(*reversed(arrays))]
+        forth, back = sky.gather(*calls) >> pool
+    assert all((a == b).all() for a, b in zip(arrays, forth, strict=True))
+    assert all((a == b).all() for a, b in zip(arrays, reversed(back), strict=True))
+
+
+def test_many_large_buffers_go_to_other_machines(tmp_path):
+    shell = ["env", f"XDG_CACHE_HOME={tmp_path}", "sh", "-c"]
+    arrays = [numpy.full(70_000, i % 251, "u1") for i in range(100)]
+    there = sky.Command([shell], python=sys.executable)
+    with sky.ComputePool(provider=there, display="quiet") as pool:
+        back = echo(*arrays) >> pool
     assert all((a == b).all() for a, b in zip(arrays, back, strict=True))
 
 

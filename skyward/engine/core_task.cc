@@ -80,16 +80,12 @@ Node* take_node(State& state) {
 
 template <typename Visit>
 void for_each_blob(const wire::Payload& payload, Visit visit) {
-  // Payloads have few blobs; a repeated one is visited once.
-  for (std::size_t i = 0; i < payload.buffers.size(); ++i) {
-    const wire::Buffer& buffer = payload.buffers[i];
-    if (!buffer.in_blob()) continue;
-    const auto begin = payload.buffers.begin();
-    const auto here = begin + static_cast<std::ptrdiff_t>(i);
-    const bool seen = std::any_of(begin, here, [&](const wire::Buffer& earlier) {
-      return earlier.in_blob() && earlier.blob.id == buffer.blob.id;
-    });
-    if (!seen) visit(buffer.blob);
+  // Payloads may have many windows, but into few blobs; each of these is visited once.
+  std::vector<BlobId> seen;
+  for (const wire::Buffer& buffer : payload.buffers) {
+    if (!buffer.in_blob() || std::ranges::find(seen, buffer.blob.id) != seen.end()) continue;
+    seen.push_back(buffer.blob.id);
+    visit(buffer.blob);
   }
 }
 
