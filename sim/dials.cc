@@ -114,7 +114,10 @@ Dials draw_weather(Random& random, int nodes, int tasks) {
   dials.concurrency = random.chance(0.5) ? random.between(2, 4) : 1;
   dials.tasks = tasks > 0 ? tasks : random.between(1, random.chance(0.2) ? 600 : 120);
   dials.user = draw_user(random);
-  if (random.chance(0.3)) make_busy(random, dials.user);
+  if (random.chance(0.3)) {
+    make_busy(random, dials.user);
+    dials.max_tasks_given = static_cast<std::uint32_t>(random.between(1, 16));
+  }
   dials.network.codec = random.chance(0.3);
   dials.network.far = random.chance(0.6);
   if (random.chance(0.5)) dials.network.blob_bytes = random.below(2'000'000);

@@ -11,6 +11,7 @@
 #include "sim/random.h"
 #include "skyward/base/time.h"
 #include "skyward/spec/cost.h"
+#include "skyward/spec/limits.h"
 
 namespace skyward::sim {
 
@@ -104,6 +105,7 @@ struct Dials {
   int nodes = 1;
   int workers_per_node = 1;
   int concurrency = 1;
+  std::uint32_t max_tasks_given = kMaxTasksGiven;
   int tasks = 100;
   bool calm = true;  // nothing but the tasks themselves can fail
 };

@@ -77,6 +77,7 @@ Storm::Storm(const StormOptions& options)
                         .heartbeat_timeout = dials_.network.far ? kFarTimeout : kHeartbeatTimeout,
                         .lease = dials_.network.far ? kLease : Duration{},
                         .workers_per_node = static_cast<std::uint32_t>(dials_.workers_per_node),
+                        .max_tasks_given = dials_.max_tasks_given,
                         .billing = dials_.money.billing,
                         .charges_interval = dials_.money.charges_interval,
                         .peer_key = dials_.network.peers ? "secret" : ""});

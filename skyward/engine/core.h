@@ -88,8 +88,8 @@ struct Node {
   std::optional<Instance> successor;  // bought: stands here when the present one is done
   bool listed_free = false, listed_spare = false, recalling = false, buying_successor = false;
   bool waits_for_rate = false;  // absent until other machines are seen to be gone: check_rate()
-  std::unordered_set<TaskId> tasks;          // given and not answered
-  std::deque<TaskId> pinned;                 // waiting for this very node
+  std::unordered_set<TaskId> tasks;  // given and not answered
+  std::deque<TaskId> pinned;         // waiting for this very node; may name tasks that are gone
   std::unordered_set<FunctionId> functions;  // bodies it has
   std::uint16_t peer_port = 0;               // where other nodes find its agent; 0: nowhere
   std::uint32_t unreached = 0;               // other nodes in a row that it did not reach
@@ -102,8 +102,9 @@ struct Options {
   Duration heartbeat_interval = kHeartbeatInterval, greet_timeout = kGreetTimeout;
   Duration lease{};  // of a node's agent; zero: it ends with its connection
   std::uint32_t workers_per_node = 1;
-  BillingRules billing{};       // of the cloud
-  Duration charges_interval{};  // the cloud is asked so often; zero: never
+  std::uint32_t max_tasks_given = kMaxTasksGiven;  // to one node at a time
+  BillingRules billing{};                          // of the cloud
+  Duration charges_interval{};                     // the cloud is asked so often; zero: never
   bool private_network = true;  // nodes reach each other by the addresses that instances tell
   std::string peer_key;         // what the agents prove to each other; empty: they do not talk
   int head_port = 29500;        // filled by on_prepared

@@ -195,7 +195,9 @@ void on_ready(State& state, Effects& effects, Time now, Node& node, const wire::
   state.money.book.on_ready(node.instance.id, at_the_cloud(state, now));
   node.peer_port = ready.peer_port;
   node.unreached = 0;
-  node.slots = state.options.workers_per_node * static_cast<std::uint32_t>(state.spec.concurrency);
+  node.slots =
+      std::min(state.options.workers_per_node * static_cast<std::uint32_t>(state.spec.concurrency),
+               state.options.max_tasks_given);
   node.outstanding = 0;
   set_deadline(state, node, now + state.options.heartbeat_timeout);
   if (!node.replaced.empty()) {

@@ -35,8 +35,9 @@ bool is_open(const Node& node) { return node.state == NodeState::ready && node.g
 bool has_free_slot(const Node& node) { return is_open(node) && node.outstanding < node.slots; }
 
 bool has_spare_room(const State& state, const Node& node) {
+  const std::uint32_t room = node.slots + prefetch_depth(state, node);
   return is_open(node) && !node.recalling &&
-         node.outstanding < node.slots + prefetch_depth(state, node);
+         node.outstanding < std::min(room, state.options.max_tasks_given);
 }
 
 // Puts the node where dispatch() looks for room, at most once in each list. One that is `warm`,
@@ -167,6 +168,17 @@ void assign(State& state, Effects& effects, Time now, Node& node, Task& task) {
       std::chrono::ceil<std::chrono::milliseconds>(task.spec.timeout).count());
   run.stream_window = task.spec.stream_window;
   effects.send(node.id, std::move(run));
+}
+
+// Tasks that can run on this node only go there at once, busy or not: the agent knows best which of
+// its workers comes first. No more than a link can bear, though.
+void give_pinned(State& state, Effects& effects, Time now, Node& node) {
+  if (!is_open(node) || state.abandoned) return;
+  while (!node.pinned.empty() && node.outstanding < state.options.max_tasks_given) {
+    const auto found = state.tasks.find(node.pinned.front());
+    node.pinned.pop_front();
+    if (found != state.tasks.end()) assign(state, effects, now, node, found->second);
+  }
 }
 
 // One task less on it.
@@ -300,18 +312,17 @@ void on_submit(State& state, Effects& effects, Time now, TaskSpec spec) {
     return;
   }
   Node& node = node_at(state, *task.spec.node);
-  if (is_open(node)) {
-    assign(state, effects, now, node, task);
-    list_node(state, node);
-  } else if (node.state == NodeState::gone) {
+  if (node.state == NodeState::gone) {
     finish(
         state, effects, id,
         failure_on(node, {ErrorKind::lost,
                           fmt::format("node {} was lost and could not be replaced", node.id.value),
                           {}}));
-  } else {
-    node.pinned.push_back(id);
+    return;
   }
+  node.pinned.push_back(id);
+  give_pinned(state, effects, now, node);
+  list_node(state, node);
 }
 
 void on_cancel(State& state, Effects& effects, Time now, TaskId id) {
@@ -403,6 +414,7 @@ void on_task_result(State& state, Effects& effects, Time now, Node& node, wire::
     unassign(node, now, task);
     finish(state, effects, result.task, make_completion(task, node, result));
   }
+  give_pinned(state, effects, now, node);
   list_node(state, node, /*warm=*/true);
   dispatch(state, effects, now);
   if (!is_open(node)) retire_when_done(state, effects, now, node);
@@ -434,6 +446,7 @@ void on_recalled(State& state, Effects& effects, Time now, Node& node,
       movable = true;
     }
   }
+  give_pinned(state, effects, now, node);
   list_node(state, node);
   // Nothing came: what is there has begun, is pinned, or waits inside a worker process, from where
   // the agent takes it back when it waits long.
@@ -466,12 +479,7 @@ void check_steal(State& state, Effects& effects, Time now) {
 
 void node_opened(State& state, Effects& effects, Time now, Node& node) {
   if (!is_open(node)) return;
-  std::deque<TaskId> pinned;
-  pinned.swap(node.pinned);
-  for (const TaskId id : pinned) {
-    const auto found = state.tasks.find(id);
-    if (found != state.tasks.end()) assign(state, effects, now, node, found->second);
-  }
+  give_pinned(state, effects, now, node);
   list_node(state, node);
   dispatch(state, effects, now);
 }

@@ -185,6 +185,30 @@ TEST_F(CoreTaskTest, PinnedTaskOfANodeThatIsGoneFails) {
   EXPECT_THAT(completion.error.message, HasSubstr("node 1"));
 }
 
+TEST_F(CoreTaskTest, PinnedTasksWaitWhenTheirNodeHasVeryMany) {
+  open_to_running({.nodes = 2});
+  std::vector<TaskId> given;
+  for (std::uint32_t i = 0; i < kMaxTasksGiven; ++i) {
+    given.push_back(submit_to(0, pinned_to(task(), kFirst)));
+  }
+  const TaskId cancelled = submit(pinned_to(task(), kFirst));
+  const TaskId next = submit(pinned_to(task(), kFirst));
+  const TaskId last = submit(pinned_to(task(), kFirst, std::nullopt));
+  effects.expect_nothing_else();
+  on_cancel(state, effects, now, cancelled);
+  EXPECT_EQ(take_completion(cancelled).error.kind, ErrorKind::cancelled);
+
+  answer(0, given[0]);
+  take_completion(given[0]);
+  EXPECT_EQ(effects.take_message<wire::RunTask>(kFirst).task, next);
+  effects.expect_nothing_else();
+  receive(0, wire::Recalled{{}});
+  effects.expect_nothing_else();
+  answer(0, given[1]);
+  take_completion(given[1]);
+  EXPECT_EQ(effects.take_message<wire::RunTask>(kFirst).task, last);
+}
+
 // A task pinned to a node and not to a worker is in the agent's common queue, and may be recalled.
 TEST_F(CoreTaskTest, PinnedTaskThatIsRecalledGoesBack) {
   open_to_running({.nodes = 2});

@@ -48,6 +48,9 @@ inline constexpr std::uint32_t kMaxAttempts = 4;
 // Tasks may wait at a node beyond its slots: at most so many, and no more than so much work.
 inline constexpr std::uint32_t kMaxPrefetchPerSlot = 64;
 inline constexpr Duration kPrefetchWork = 4ms;
+// In all, with those that are bound to it: more frames than for these never wait for their
+// acknowledgement at once.
+inline constexpr std::uint32_t kMaxTasksGiven = 8192;
 // The same inside one worker process.
 inline constexpr std::uint32_t kMaxWorkerWindow = 16;
 inline constexpr Duration kWorkerWindowWork = 1ms;
@@ -138,6 +141,9 @@ inline constexpr Duration kProgressInterval = 500ms;
 
 static_assert(kHeartbeatTimeout >= 3 * kHeartbeatInterval, "one lost heartbeat is not a lost node");
 static_assert(kBlobThresholdBytes < kMaxFrameBodyBytes);
+static_assert(4 * kMaxTasksGiven < kMaxUnacknowledgedFrames,
+              "a task's start, its cancellation and what is dropped behind it are a frame each");
+static_assert(7 * kMaxConcurrency <= kMaxTasksGiven, "all slots of a divided device have a task");
 static_assert(kCancelBackstop > 2 * kCancelGrace, "the agent must have its chance to answer");
 
 }  // namespace skyward
