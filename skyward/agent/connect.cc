@@ -7,6 +7,7 @@
 #include <optional>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "skyward/agent/loop.h"
 #include "skyward/base/error.h"
@@ -32,10 +33,9 @@ constexpr Duration kLastWordsPatience = std::chrono::seconds(5);
 constexpr Duration kEndPatience = std::chrono::seconds(3);
 constexpr Duration kKillPatience = std::chrono::seconds(2);
 
-std::string user_root() { return fmt::format("/tmp/skyward-{}", io::user_id()); }
-std::string nodes_root() { return user_root() + "/nodes"; }
-std::string directory_of(const Place& place) {
-  return fmt::format("{}/{}", nodes_root(), place.name());
+std::string nodes_of(const std::string& root) { return root + "/nodes"; }
+std::string directory_of(const std::string& root, const Place& place) {
+  return fmt::format("{}/{}", nodes_of(root), place.name());
 }
 
 void say(std::string_view words) {
@@ -51,16 +51,20 @@ int say_error(const Error& error) {
   return 1;
 }
 
-Status make_roots() {
-  if (Status made = io::ensure_private_directory(user_root()); !made) return made;
-  return io::ensure_private_directory(nodes_root());
+// Before anything is looked for there: /tmp is everybody's, and who makes the directory first could
+// play the daemon.
+Status make_roots(const std::string& root) {
+  Status made = io::ensure_private_directory(root);
+  if (made) made = io::ensure_private_directory(nodes_of(root));
+  if (!made) made.error().hint = "have it removed; its owner may do that, and root";
+  return made;
 }
 
 // Whose lock can be had is dead. Under the lock of all starts, so that nobody is between making the
 // directory and locking it.
-void remove_abandoned(const std::string& except) {
-  for (const std::string& name : io::list_directory(nodes_root())) {
-    const std::string path = nodes_root() + "/" + name;
+void remove_abandoned(const std::string& nodes, const std::string& except) {
+  for (const std::string& name : io::list_directory(nodes)) {
+    const std::string path = nodes + "/" + name;
     if (path == except || !io::is_directory(path)) continue;
     if (io::try_lock_file(path + "/lock")) (void)io::remove_tree(path);
   }
@@ -73,10 +77,10 @@ struct Nest {
   io::FileDescriptor listener;
 };
 
-Result<Nest> make_nest(const Place& place) {
+Result<Nest> make_nest(const std::string& root, const Place& place) {
   Nest nest;
-  nest.directory = directory_of(place);
-  remove_abandoned(nest.directory);
+  nest.directory = directory_of(root, place);
+  remove_abandoned(nodes_of(root), nest.directory);
   if (const Status made = io::ensure_private_directory(nest.directory); !made) return fail(made);
   auto lock = io::lock_file(nest.directory + "/lock", kFormerPatience);
   if (!lock) {
@@ -115,33 +119,33 @@ int pass_on(io::FileDescriptor socket) {
   return 0;
 }
 
-std::optional<io::FileDescriptor> find_daemon(const Place& place) {
-  return io::connect_to(directory_of(place) + "/socket");
+std::optional<io::FileDescriptor> find_daemon(const std::string& root, const Place& place) {
+  return io::connect_to(directory_of(root, place) + "/socket");
 }
 
 }  // namespace
 
 std::string Place::name() const { return fmt::format("{}.{}.{}.", pool, node.value, life); }
 
-int connect(const Place& place, bool start) {
-  if (auto socket = find_daemon(place)) return pass_on(*std::move(socket));
+std::string user_root() { return fmt::format("/tmp/skyward-{}", io::user_id()); }
+
+int connect(const std::string& root, const Place& place, bool start) {
+  if (const Status made = make_roots(root); !made) return say_error(made.error());
+  if (auto socket = find_daemon(root, place)) return pass_on(*std::move(socket));
   if (!start) {
     say("gone");
     return 1;
   }
-  if (const Status made = make_roots(); !made) return say_error(made.error());
-  std::optional<io::FileDescriptor> starting =
-      io::lock_file(user_root() + "/start", kStartPatience);
+  std::optional<io::FileDescriptor> starting = io::lock_file(root + "/start", kStartPatience);
   if (!starting) {
-    return say_error({ErrorKind::unavailable,
-                      "somebody holds " + user_root() + "/start and does not let go",
-                      {}});
+    return say_error(
+        {ErrorKind::unavailable, "somebody holds " + root + "/start and does not let go", {}});
   }
-  if (auto socket = find_daemon(place)) {  // another connect was faster
+  if (auto socket = find_daemon(root, place)) {  // another connect was faster
     starting.reset();
     return pass_on(*std::move(socket));
   }
-  auto nest = make_nest(place);
+  auto nest = make_nest(root, place);
   if (!nest) return say_error(nest.error());
   const auto split = io::split_daemon(nest->directory, {nest->lock.get(), nest->listener.get()});
   if (!split) return say_error(split.error());
@@ -152,7 +156,7 @@ int connect(const Place& place, bool start) {
   nest->lock.reset();
   nest->listener.reset();
   starting.reset();
-  auto socket = find_daemon(place);
+  auto socket = find_daemon(root, place);
   if (!socket) {
     return say_error({ErrorKind::unavailable,
                       "the agent was started and ended at once; see " + nest->directory + "/log",
@@ -161,11 +165,14 @@ int connect(const Place& place, bool start) {
   return pass_on(*std::move(socket));
 }
 
-int end_daemons(const std::string& prefix) {
-  bool all = true;
-  for (const std::string& name : io::list_directory(nodes_root())) {
+int end_daemons(const std::string& root, const std::string& prefix) {
+  const Status made = make_roots(root);
+  if (!made) fmt::print(stderr, "skyward-agent: {}\n", made.error().message);
+  bool all = made.has_value();
+  const std::string nodes = nodes_of(root);
+  for (const std::string& name : made ? io::list_directory(nodes) : std::vector<std::string>()) {
     if (!name.starts_with(prefix)) continue;
-    const std::string path = nodes_root() + "/" + name;
+    const std::string path = nodes + "/" + name;
     if (const auto daemon = io::holder_of(path + "/lock")) {
       all = (io::end_process(*daemon, io::kTerminate, kEndPatience) ||
              io::end_process(*daemon, io::kKill, kKillPatience)) &&

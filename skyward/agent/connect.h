@@ -6,7 +6,8 @@
 //
 // Each daemon of a user has a directory of its own, /tmp/skyward-<uid>/nodes/<pool>.<node>.<life>.,
 // that only this user can read: `socket`, `log`, and `lock`, which is held for as long as the
-// daemon lives. What a killed daemon left behind is removed by whoever comes next.
+// daemon lives. What a killed daemon left behind is removed by whoever comes next. Nothing there is
+// looked at, followed or connected to before it is known to be this user's own.
 
 #include <cstdint>
 #include <optional>
@@ -29,12 +30,15 @@ struct Place {
 // (worth another try), "error" and a text (not worth it).
 inline constexpr const char* kEntryWord = "skyward-agent: ";
 
+// The directory of this user, /tmp/skyward-<uid>: the root of the two below.
+std::string user_root();
+
 // Connects and relays until one side ends. Without `start`, only to a daemon that is there.
 // Returns the exit code. In the daemon that it has started, it returns that one's.
-int connect(const Place& place, bool start);
+int connect(const std::string& root, const Place& place, bool start);
 
 // Ends the daemons whose names begin so, on this machine, and every process that was started below
 // them, also where the daemon itself was killed. Returns the exit code: 0 also when there was none.
-int end_daemons(const std::string& prefix);
+int end_daemons(const std::string& root, const std::string& prefix);
 
 }  // namespace skyward::agent

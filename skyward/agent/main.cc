@@ -76,15 +76,17 @@ int main(int count, char** arguments) {
   if (command == "connect" && place) {
     const bool start = words.back() != "--resume";
     if (words.size() == kPlaceWords + (start ? 0 : 1)) {
-      return skyward::agent::connect(*place, start);
+      return skyward::agent::connect(skyward::agent::user_root(), *place, start);
     }
   }
   if (command == "end" && place && words.size() == kPlaceWords) {
-    return skyward::agent::end_daemons(place->name());
+    return skyward::agent::end_daemons(skyward::agent::user_root(), place->name());
   }
   if (command == "end" && words.size() == 3) {
     const auto pool = value_of(words, "--pool");
-    if (pool && is_pool_name(*pool)) return skyward::agent::end_daemons(std::string(*pool) + ".");
+    if (pool && is_pool_name(*pool)) {
+      return skyward::agent::end_daemons(skyward::agent::user_root(), std::string(*pool) + ".");
+    }
   }
   if (command == "--version") {
     fmt::print("skyward-agent {} protocol {}\n", SKYWARD_VERSION, skyward::kProtocolVersion);

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -138,7 +139,9 @@ void note_holder(int lock) {
 
 std::optional<pid_t> holder_of(const std::string& path) {
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-  if (!file) return std::nullopt;
+  struct stat facts{};
+  if (!file || ::fstat(file.get(), &facts) != 0) return std::nullopt;
+  if (facts.st_uid != ::geteuid() || (facts.st_mode & 022) != 0) return std::nullopt;
   if (::flock(file.get(), LOCK_SH | LOCK_NB) == 0) return std::nullopt;
   char text[kMaxDigits] = {};
   const ssize_t size = ::pread(file.get(), text, sizeof text, 0);

@@ -30,7 +30,8 @@ Result<bool> split_daemon(const std::string& directory, const std::vector<int>& 
 std::optional<FileDescriptor> lock_file(const std::string& path, Duration patience);
 // Writes this process's number into a file that it has locked.
 void note_holder(int lock);
-// The number that the holder of the lock wrote. Nothing when nobody holds it.
+// The number that the holder of the lock wrote. Nothing when nobody holds it, or when the file is
+// not this user's own: anybody may have written that.
 std::optional<pid_t> holder_of(const std::string& path);
 
 // Sends the signal and waits up to `patience` for the end of the process. True when it has ended.

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -59,6 +60,21 @@ TEST_F(DaemonTest, LivesOnInItsDirectoryWithItsLock) {
   EXPECT_TRUE(end_process(*daemon, kKill, kPatience));
   EXPECT_FALSE(holder_of(directory + "/lock"));
   EXPECT_TRUE(lock_file(directory + "/lock", Duration{}));
+}
+
+TEST_F(DaemonTest, ALockOfSomebodyElseNamesNobody) {
+  const std::string path = directory + "/lock";
+  const auto lock = lock_file(path, Duration{});
+  ASSERT_TRUE(lock);
+  note_holder(lock->get());
+  // Held already, as seen through another opening of the file.
+  EXPECT_EQ(holder_of(path), ::getpid());
+  ASSERT_EQ(::fchmod(lock->get(), 0666), 0);
+  EXPECT_FALSE(holder_of(path)) << "anybody may have written that";
+  ASSERT_EQ(::fchmod(lock->get(), 0600), 0);
+  constexpr uid_t kStranger = 4242;
+  if (::fchown(lock->get(), kStranger, static_cast<gid_t>(-1)) != 0) return;  // for root alone
+  EXPECT_FALSE(holder_of(path));
 }
 
 TEST_F(DaemonTest, AnEndedProcessNeedsNoPatience) {

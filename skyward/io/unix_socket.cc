@@ -31,6 +31,14 @@ const sockaddr* generic(const sockaddr_un& address) {
   return reinterpret_cast<const sockaddr*>(&address);
 }
 
+// The kernel noted who it was when it began to listen.
+bool is_served_by_this_user(int socket) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+         peer.uid == ::geteuid();
+}
+
 }  // namespace
 
 Result<FileDescriptor> listen_at(const std::string& path) {
@@ -59,7 +67,7 @@ std::optional<FileDescriptor> connect_to(const std::string& path) {
   if (!address) return std::nullopt;
   FileDescriptor socket = make_socket();
   if (!socket || ::connect(socket.get(), generic(*address), sizeof *address) != 0 ||
-      !set_non_blocking(socket.get(), true)) {
+      !is_served_by_this_user(socket.get()) || !set_non_blocking(socket.get(), true)) {
     return std::nullopt;
   }
   return socket;

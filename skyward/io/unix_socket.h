@@ -16,7 +16,8 @@ namespace skyward::io {
 // long for a socket (107 bytes).
 Result<FileDescriptor> listen_at(const std::string& path);
 
-// Connects to the socket at `path`; the result is non-blocking. Nothing when nobody listens there.
+// Connects to the socket at `path`; the result is non-blocking. Nothing when nobody listens there,
+// or somebody else than this user does.
 std::optional<FileDescriptor> connect_to(const std::string& path);
 
 // The next connection that waits at a listening socket, non-blocking; nothing without one.

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <filesystem>
@@ -44,6 +47,23 @@ TEST_F(UnixSocketTest, NobodyIsThereBeforeAndAfter) {
   listener->reset();
   EXPECT_FALSE(connect_to(path)) << "the file alone is nobody";
   EXPECT_TRUE(listen_at(path)) << "and is replaced";
+}
+
+TEST_F(UnixSocketTest, WhoElseListensThereIsNobody) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can become somebody else";
+  const auto listener = listen_at(path);
+  ASSERT_TRUE(listener);
+  constexpr uid_t kStranger = 4242;
+  const pid_t stranger = ::fork();
+  if (stranger == 0) {
+    // The kernel notes who begins to listen.
+    const bool became = ::setresuid(kStranger, kStranger, kStranger) == 0;
+    ::_exit(became && ::listen(listener->get(), 16) == 0 ? 0 : 1);
+  }
+  int status = 1;
+  ASSERT_EQ(::waitpid(stranger, &status, 0), stranger);
+  ASSERT_EQ(status, 0);
+  EXPECT_FALSE(connect_to(path));
 }
 
 TEST_F(UnixSocketTest, APathThatIsTooLongIsRefusedWithItsLength) {

@@ -1,0 +1,77 @@
+#include "skyward/agent/connect.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "skyward/io/daemon.h"
+#include "skyward/io/event_loop.h"
+#include "skyward/io/machine.h"
+#include "skyward/io/process.h"
+#include "skyward/io/unix_socket.h"
+
+namespace skyward::agent {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ExitedWithCode;
+
+constexpr Duration kPatience = std::chrono::seconds(30);
+
+class ConnectTest : public testing::Test {
+ protected:
+  void TearDown() override { fs::remove_all(root); }
+
+  // What the daemon's directory would be, where others can write, too.
+  void make_open_nest() {
+    fs::create_directories(nest);
+    fs::permissions(root, fs::perms::all);
+  }
+
+  const std::string root = fs::temp_directory_path() / ("c" + io::random_hex(8));
+  const Place place{.pool = "abc", .node = NodeId{3}, .life = 2};
+  const std::string nest = root + "/nodes/" + place.name();
+};
+
+TEST_F(ConnectTest, WhoMakesTheDirectoryFirstIsNotTakenForTheDaemon) {
+  make_open_nest();
+  const auto listener = io::listen_at(nest + "/socket");
+  ASSERT_TRUE(listener) << listener.error().message;
+  for (const bool start : {false, true}) {
+    EXPECT_EXIT(std::exit(connect(root, place, start)), ExitedWithCode(1), "");
+    EXPECT_FALSE(io::accept_next(listener->get())) << "it was connected to";
+  }
+}
+
+TEST_F(ConnectTest, ALinkIsNoDirectoryOfOnesOwn) {
+  fs::create_directories(root + "-elsewhere/nodes/" + place.name());
+  fs::create_symlink(root + "-elsewhere", root);
+  const auto listener = io::listen_at(nest + "/socket");
+  ASSERT_TRUE(listener) << listener.error().message;
+  EXPECT_EXIT(std::exit(connect(root, place, false)), ExitedWithCode(1), "");
+  EXPECT_FALSE(io::accept_next(listener->get()));
+  fs::remove_all(root + "-elsewhere");
+}
+
+TEST_F(ConnectTest, ALockInADirectoryOfOthersEndsNobody) {
+  make_open_nest();
+  io::EventLoop loop;
+  io::SpawnOptions options;
+  options.command = {"sleep", "600"};
+  const auto victim = io::Process::spawn(loop, options, [](io::ExitStatus) {});
+  ASSERT_TRUE(victim) << victim.error().message;
+  const auto lock = io::lock_file(nest + "/lock", kPatience);
+  ASSERT_TRUE(lock);
+  std::ofstream(nest + "/lock") << (*victim)->pid() << "\n";
+  EXPECT_EQ(end_daemons(root, "abc."), 1);
+  EXPECT_FALSE(io::end_process((*victim)->pid(), 0, Duration{})) << "it lives";
+  EXPECT_TRUE(fs::exists(nest)) << "nothing there is ours to remove";
+}
+
+}  // namespace
+}  // namespace skyward::agent
