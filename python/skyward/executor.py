@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent import futures
 from functools import partial
 from itertools import islice
+from types import TracebackType
 from typing import Any, TypeVar
 
+from skyward.exceptions import CancelledError
 from skyward.function import ComputeFunction, PendingCompute, compute
 from skyward.pool import ComputePool
 
@@ -25,12 +27,13 @@ class Executor(futures.Executor):
 
     Takes the parameters of ComputePool and opens a pool of its own, on entering or at the first
     submit, whichever comes first; ``shutdown()`` gives it back, and so does dropping the executor.
-    At the end of the program its calls are waited for. With `pool`, an open ComputePool,
-    it uses that one and leaves it open. Functions need no decorator; one of ``@compute`` keeps its
-    time limit and retries.
+    At the end of the program its calls are waited for, and so they are at the end of a ``with``
+    block; an error or Ctrl-C that leaves the block cancels them, those that run included. With
+    `pool`, an open ComputePool, it uses that one and leaves it open. Functions need no decorator;
+    one of ``@compute`` keeps its time limit and retries.
 
-    As with any executor, a call that has been handed to the pool cannot be cancelled any more:
-    that holds for the next calls of each slot."""
+    As with any executor, ``cancel()`` of a future does nothing once its call has been handed to
+    the pool: that holds for the next calls of each slot."""
 
     def __init__(
         self, provider: Any = None, *args: Any, pool: ComputePool | None = None, **options: Any
@@ -43,8 +46,9 @@ class Executor(futures.Executor):
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
         self._waiting: deque[tuple[futures.Future[Any], PendingCompute[Any]]] = deque()
-        self._sent = 0
+        self._sent: dict[futures.Future[Any], futures.Future[Any] | None] = {}  # and the pool's own
         self._shut = False
+        self._given_up = False
         # For a pool that nobody can reach any more. In a thread, as this may be any.
         self._dropped = weakref.finalize(self, _in_thread, self._pool._close)
         self._dropped.atexit = False
@@ -92,13 +96,11 @@ class Executor(futures.Executor):
         `wait`: returns only then. `cancel_futures`: calls that have not been sent never will be."""
         with self._lock:
             first, self._shut = not self._shut, True
-            dropped = list(self._waiting) if cancel_futures else []
+            dropped = [future for future, _ in self._waiting] if cancel_futures else []
             if cancel_futures:
                 self._waiting.clear()
             self._changed.notify_all()
-        for future, _ in dropped:
-            if future.cancel():
-                future.set_running_or_notify_cancel()
+        _cancel_waiting(dropped)
         if wait:
             self._finish()
         elif first:
@@ -108,6 +110,34 @@ class Executor(futures.Executor):
         self._open()
         return self
 
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Waits for the calls; when an error or Ctrl-C left the block, cancels them instead."""
+        if error is None:
+            try:
+                self.shutdown()
+                return
+            except BaseException:  # Ctrl-C while they were waited for
+                self._give_up()
+                self.shutdown()
+                raise
+        self._give_up()
+        self.shutdown()
+
+    def _give_up(self) -> None:
+        """Nobody will ask for the answers any more: cancels what waits and what runs."""
+        with self._lock:
+            self._shut = self._given_up = True
+            waiting, self._waiting = [future for future, _ in self._waiting], deque()
+            running = [answer for answer in self._sent.values() if answer is not None]
+        _cancel_waiting(waiting)
+        for answer in running:
+            answer.cancel()
+
     def _open(self) -> None:
         with self._opening:
             if self._owned and not self._shut and self._pool._live is None:
@@ -116,7 +146,7 @@ class Executor(futures.Executor):
 
     def _finish(self) -> None:
         with self._changed:
-            self._changed.wait_for(lambda: not self._waiting and self._sent == 0)
+            self._changed.wait_for(lambda: not self._waiting and not self._sent)
         with self._opening:
             if self._owned:
                 try:
@@ -129,10 +159,10 @@ class Executor(futures.Executor):
         while True:
             batch = []
             with self._lock:
-                while self._waiting and self._sent < 2 * self._pool.total_slots:
+                while self._waiting and len(self._sent) < 2 * self._pool.total_slots:
                     future, call = self._waiting.popleft()
                     if future.set_running_or_notify_cancel():
-                        self._sent += 1
+                        self._sent[future] = None
                         batch.append((future, call))
                 self._changed.notify_all()
             if not batch:
@@ -150,10 +180,17 @@ class Executor(futures.Executor):
             self._settle(batch[0][0], None, error)
             return
         for (future, _), answer in zip(batch, answers, strict=True):
+            with self._lock:
+                self._sent[future] = answer
             answer.add_done_callback(partial(self._answered, future))
+            if self._given_up:
+                answer.cancel()
 
     def _answered(self, future: "futures.Future[Any]", answer: "futures.Future[Any]") -> None:
-        error = answer.exception()
+        if answer.cancelled():
+            error: BaseException | None = CancelledError("the executor's block was left")
+        else:
+            error = answer.exception()
         self._settle(future, answer.result() if error is None else None, error)
         self._send()
 
@@ -165,8 +202,14 @@ class Executor(futures.Executor):
         else:
             future.set_result(result)
         with self._lock:
-            self._sent -= 1
+            del self._sent[future]
             self._changed.notify_all()
+
+
+def _cancel_waiting(waiting: list["futures.Future[Any]"]) -> None:
+    for future in waiting:
+        if future.cancel():
+            future.set_running_or_notify_cancel()
 
 
 def _in_thread(work: Callable[[], None]) -> None:

@@ -1,6 +1,7 @@
 """sky.Executor is an executor as concurrent.futures has them."""
 
 import gc
+import signal
 import subprocess
 import sys
 import threading
@@ -264,3 +265,53 @@ def test_context_variables_are_those_of_the_caller():
     name = ContextVar("name", default="")
     name.set("here")
     assert list(conc.map_async(lambda _: name.get(), range(3))) == ["here"] * 3
+
+
+def mark_and_stay(path):
+    with open(path, "w"):
+        pass
+    threading.Event().wait(60)
+
+
+@pytest.mark.parametrize("owned", [False, True])
+def test_an_error_in_the_block_cancels_the_queue(pool, tmp_path, owned):
+    options = {"nodes": 1, "display": "quiet"} if owned else {"pool": pool}
+    started = time.monotonic()
+    with pytest.raises(ValueError, match="mine"), sky.Executor(**options) as executor:
+        running = executor.submit(mark_and_stay, tmp_path / "begun")
+        rest = [executor.submit(mark_and_stay, tmp_path / f"{n}") for n in range(40)]
+        wait_for(tmp_path / "begun")
+        raise ValueError("mine")
+    assert time.monotonic() - started < 30
+    assert isinstance(running.exception(0), sky.CancelledError)
+    assert rest[-1].cancelled() and all(future.done() for future in rest)
+    assert not (tmp_path / "39").exists()
+    if not owned:
+        assert double(1) >> pool == 2
+
+
+def test_an_interrupt_while_the_queue_is_waited_for_cancels_it(tmp_path):
+    program = f"""
+import signal, threading
+import skyward as sky
+from pathlib import Path
+
+def stay(path):
+    Path(path).touch()
+    threading.Event().wait(60)
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+with sky.Executor(nodes=1, display="quiet") as executor:
+    futures = [executor.submit(stay, f"{tmp_path}/{{n}}") for n in range(9)]
+"""
+    script = tmp_path / "program.py"
+    script.write_text(program)
+    run = subprocess.Popen([sys.executable, str(script)], stderr=subprocess.PIPE, text=True)
+    try:
+        wait_for(tmp_path / "0")
+        run.send_signal(signal.SIGINT)
+        _, error = run.communicate(timeout=30)
+    finally:
+        run.kill()
+    assert "KeyboardInterrupt" in error and run.returncode != 0
+    assert not (tmp_path / "8").exists()
