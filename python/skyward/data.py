@@ -3,7 +3,7 @@ everything."""
 
 import random
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, TypeVar, overload
 
 from skyward.cluster import instance_info
@@ -23,22 +23,25 @@ def shard(
     """The elements of each array that belong to this worker, in the kind of the input.
 
     Rank k of t gets the positions k, k + t, k + 2t, … of the (optionally shuffled) order: nothing
-    is dropped, nothing comes twice, and inputs of equal length stay aligned. With `drop_last` every
-    rank gets a block of the same length and the tail is dropped. All ranks must pass the same seed;
-    None counts as 0. `node` and `total_nodes` override the place of this worker.
+    is dropped, nothing comes twice, and the inputs, which must be of one length, stay aligned. With
+    `drop_last` every rank gets a block of the same length and the tail is dropped. All ranks must
+    pass the same seed; None counts as 0. `node` and `total_nodes` override the place of this
+    worker.
 
     Returns one array for one input, a tuple for several. Lists, tuples, numpy arrays and torch
     tensors keep their kind; other sequences become lists."""
     if not arrays:
         raise ConfigurationError("shard() needs at least one array")
     index, total = _place(node, total_nodes)
-    positions_of: dict[int, Sequence[int]] = {}
-    parts = []
-    for array in arrays:
-        count = _length("shard()", array)
-        if count not in positions_of:
-            positions_of[count] = _positions(count, index, total, shuffle, seed or 0, drop_last)
-        parts.append(_pick(array, positions_of[count]))
+    count = _length("shard()", arrays[0])
+    for position, array in enumerate(arrays[1:], 1):
+        if (other := _length("shard()", array)) != count:
+            raise ConfigurationError(
+                f"shard(): {count} rows, but {other} in argument {position}; arrays that are"
+                " sharded together must be of one length, so that their rows stay aligned"
+            )
+    positions = _positions(count, index, total, shuffle, seed or 0, drop_last)
+    parts = [_pick(array, positions) for array in arrays]
     return parts[0] if len(parts) == 1 else tuple(parts)
 
 
@@ -106,6 +109,12 @@ class DistributedSampler(Sequence[int]):
 
 
 def _length(what: str, array: Any) -> int:
+    if isinstance(array, (Mapping, Set)):
+        kind = type(array).__name__
+        fix = "list(x.items())" if isinstance(array, Mapping) else "sorted(x)"
+        raise ConfigurationTypeError(
+            f"{what} needs data with positions, which a {kind} does not have; pass {fix}"
+        )
     try:
         return len(array)
     except TypeError:

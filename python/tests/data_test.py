@@ -50,6 +50,19 @@ def test_equal_lengths_stay_aligned():
         assert [value * 10 for value in a] == b.tolist()
 
 
+def test_unequal_lengths_are_refused():
+    with pytest.raises(sky.ConfigurationError, match=r"6 rows, but 4 in argument 1;"):
+        sky.shard(list(range(6)), numpy.arange(4), node=0, total_nodes=2)
+
+
+@pytest.mark.parametrize(
+    ("value", "fix"), [({"a": 1, "b": 2}, "items"), ({1, 2}, "sorted"), ({}.keys(), "sorted")]
+)
+def test_what_has_no_positions_is_refused(value, fix):
+    with pytest.raises(sky.ConfigurationTypeError, match=fix):
+        sky.shard(value, node=0, total_nodes=2)
+
+
 def test_no_input_and_no_such_node():
     with pytest.raises(ValueError, match="at least one"):
         sky.shard()
