@@ -9,7 +9,7 @@ gather(*calls, stream=True) >> pool     an iterator: each answer as it comes
 await train(data).on(pool)              from asyncio
 """
 
-from collections.abc import Awaitable, Callable, Generator, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, update_wrapper
 from inspect import isasyncgenfunction, iscoroutinefunction
@@ -41,6 +41,8 @@ Q = ParamSpec("Q")
 R = TypeVar("R", covariant=True)
 S = TypeVar("S")
 Ts = TypeVarTuple("Ts")
+SHOWN_ARGUMENTS = 6
+"""Of a call, in messages."""
 Target: TypeAlias = "ComputePool | ModuleType"
 """The right side of an operator: a pool, or the package (``>> sky``) for the pool around."""
 
@@ -222,8 +224,14 @@ class PendingCompute(Generic[R]):
         return asyncio.wrap_future(pool.submit(self))
 
     def __repr__(self) -> str:
+        return f"PendingCompute({self})"
+
+    def __str__(self) -> str:
+        """As it was written, arguments that would be long left out: "train(3, data=<ndarray>)"."""
         arguments = [*map(_short, self.args), *(f"{k}={_short(v)}" for k, v in self.kwargs.items())]
-        return f"PendingCompute({self.name}({', '.join(arguments)}))"
+        if len(arguments) > SHOWN_ARGUMENTS:
+            arguments[SHOWN_ARGUMENTS:] = ["…"]
+        return f"{self.name}({', '.join(arguments)})"
 
     def __reduce__(self) -> Any:
         from skyward.serialize import reduce_by_value
@@ -237,13 +245,16 @@ class PendingBatch(Generic[*Ts]):
     """Calls to be made at the same time; the answers come in the order of the calls."""
 
     items: tuple[PendingCompute[Any], ...]
+    return_exceptions: bool = False
 
     def with_timeout(self, seconds: float | None) -> "PendingBatch[*Ts]":
         """The same calls, each with this time limit."""
-        return PendingBatch(tuple(item.with_timeout(seconds) for item in self.items))
+        return replace(self, items=tuple(item.with_timeout(seconds) for item in self.items))
 
     def __eq__(self, other: object) -> bool:
-        return self.items == other.items if isinstance(other, PendingBatch) else NotImplemented
+        if not isinstance(other, PendingBatch):
+            return NotImplemented
+        return (self.items, self.return_exceptions) == (other.items, other.return_exceptions)
 
     def __hash__(self) -> int:
         return hash(self.items)
@@ -275,7 +286,7 @@ class PendingBatch(Generic[*Ts]):
         import asyncio
 
         futures = [asyncio.wrap_future(future) for future in pool.submit_batch(self)]
-        return cast("Awaitable[tuple[*Ts]]", _all_of(futures))
+        return cast("Awaitable[tuple[*Ts]]", _all_of(futures, self))
 
     def __len__(self) -> int:
         return len(self.items)
@@ -292,8 +303,9 @@ class PendingBatch(Generic[*Ts]):
 class PendingStream(Generic[S]):
     """Calls to be made at the same time, whose answers are given one by one."""
 
-    items: tuple[PendingCompute[S], ...]
+    items: tuple[PendingCompute[Any], ...]
     ordered: bool = True
+    return_exceptions: bool = False
 
     def with_timeout(self, seconds: float | None) -> "PendingStream[S]":
         """The same calls, each with this time limit."""
@@ -303,14 +315,14 @@ class PendingStream(Generic[S]):
         submit = getattr(resolve(pool), "submit_batch", None)
         if submit is None:
             return NotImplemented
-        answers = _as_they_come(submit(PendingBatch(self.items)), self.ordered)
+        answers = _as_they_come(submit(PendingBatch(self.items)), self)
         next(answers)  # from here on, dropping it cancels what is left
         return answers
 
     def __len__(self) -> int:
         return len(self.items)
 
-    def __iter__(self) -> Iterator[PendingCompute[S]]:
+    def __iter__(self) -> Iterator[PendingCompute[Any]]:
         return iter(self.items)
 
     def __repr__(self) -> str:
@@ -388,14 +400,30 @@ def gather(
     *computations: PendingCompute[S], stream: Literal[True], ordered: bool = True
 ) -> PendingStream[S]: ...
 @overload
+def gather(
+    *computations: PendingCompute[S],
+    stream: Literal[True],
+    ordered: bool = True,
+    return_exceptions: Literal[True],
+) -> PendingStream[S | Exception]: ...
+@overload
+def gather(
+    *computations: PendingCompute[S], return_exceptions: Literal[True]
+) -> PendingBatch[*tuple[S | Exception, ...]]: ...
+@overload
 def gather(*computations: PendingCompute[S]) -> PendingBatch[*tuple[S, ...]]: ...
-def gather(*computations: Any, stream: bool = False, ordered: bool = True) -> Any:
+def gather(
+    *computations: Any, stream: bool = False, ordered: bool = True, return_exceptions: bool = False
+) -> Any:
     """Calls to be made at the same time: ``gather(*[f(x) for x in data]) >> pool`` is a tuple in
     this order.
 
     With `stream` it is an iterator, which gives each answer as it comes: in this order, or, if not
     `ordered`, the first one that is ready first. All calls are sent at once. One that fails raises
-    at its place; what is not done then, or when the iterator is dropped, is cancelled."""
+    at its place; what is not done then, or when the iterator is dropped, is cancelled.
+
+    With `return_exceptions`, the error of a call that fails is its answer, beside the results of
+    the others, and nothing is raised."""
     for position, item in enumerate(computations):
         if not isinstance(item, PendingCompute):
             fix = (
@@ -409,10 +437,10 @@ def gather(*computations: Any, stream: bool = False, ordered: bool = True) -> An
                 f" ({type(item).__name__}); {fix}"
             )
     if stream:
-        return PendingStream(computations, ordered)
+        return PendingStream(computations, ordered, return_exceptions)
     if not ordered:
         raise ConfigurationError("gather(ordered=False): a tuple has an order; add stream=True")
-    return PendingBatch(computations)
+    return PendingBatch(computations, return_exceptions)
 
 
 def name_of(fn: Any) -> str:
@@ -433,14 +461,16 @@ def is_generator(fn: Any) -> bool:
 
 def _join(left: Any, right: Any) -> "PendingBatch[*tuple[Any, ...]]":
     parts: list[PendingCompute[Any]] = []
+    return_exceptions = False
     for side in (left, right):
         if isinstance(side, PendingCompute):
             parts.append(side)
         elif isinstance(side, PendingBatch):
             parts.extend(side.items)
+            return_exceptions |= side.return_exceptions
         else:
             raise _not_pending(side)
-    return PendingBatch(tuple(parts))
+    return PendingBatch(tuple(parts), return_exceptions)
 
 
 def _not_pending(operand: Any) -> TypeError:
@@ -451,31 +481,53 @@ def _not_pending(operand: Any) -> TypeError:
     )
 
 
-def _as_they_come(futures: list[Any], ordered: bool) -> Generator[Any, None, None]:
+def note_position(
+    error: BaseException, items: Sequence[PendingCompute[Any]], position: int, more: int = 0
+) -> None:
+    """Says in a note which of several calls it is that failed, and how many others did."""
+    if len(items) > 1:
+        others = f"; {more} more failed" if more else ""
+        error.add_note(f"call {position + 1} of {len(items)}: {items[position]}{others}")
+
+
+def _as_they_come(futures: list[Any], stream: PendingStream[Any]) -> Generator[Any, None, None]:
     from concurrent.futures import as_completed
 
+    positions = {future: position for position, future in enumerate(futures)}
     try:
         yield
-        for future in futures if ordered else as_completed(futures):
-            yield future.result()
+        for future in futures if stream.ordered else as_completed(futures):
+            error = future.exception()
+            if error is None:
+                yield future.result()
+                continue
+            note_position(error, stream.items, positions[future])
+            if not (stream.return_exceptions and isinstance(error, Exception)):
+                raise error
+            yield error
     finally:
         for future in futures:
-            future.cancel()
+            if not future.cancel():
+                future.exception()  # asked for: an error behind the one that was raised is no news
 
 
-async def _all_of(futures: list[Any]) -> tuple[Any, ...]:
+async def _all_of(futures: list[Any], batch: "PendingBatch[*tuple[Any, ...]]") -> tuple[Any, ...]:
     import asyncio
 
     answers = await asyncio.gather(*futures, return_exceptions=True)
-    for answer in answers:
-        if isinstance(answer, BaseException):
-            raise answer
+    failed = [at for at, answer in enumerate(answers) if isinstance(answer, BaseException)]
+    for position in failed:
+        note_position(answers[position], batch.items, position, len(failed) - 1)
+        if not batch.return_exceptions:
+            raise answers[position]
     return tuple(answers)
 
 
 def _short(value: Any) -> str:
     """repr, unless it would be long or slow."""
-    if isinstance(value, (int, float, bool, type(None))):
+    if isinstance(value, (float, bool, type(None))):
+        return repr(value)
+    if isinstance(value, int) and -(10**20) < value < 10**20:
         return repr(value)
     if isinstance(value, str):
         return repr(value if len(value) <= 40 else value[:39] + "…")

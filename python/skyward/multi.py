@@ -65,14 +65,14 @@ class MultiPool:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        end_block(self._close_all, error)
+        end_block(lambda: self._close_all(tell=error is None), error)
 
-    def _close_all(self) -> None:
+    def _close_all(self, tell: bool = True) -> None:
         left: list[MachinesLeftError] = []
 
         def close_one(position: int) -> None:
             try:
-                self.pools[position]._close()
+                self.pools[position]._close(tell)
             except MachinesLeftError as error:
                 left.append(error)
 

@@ -2,6 +2,8 @@
 answers here."""
 
 import atexit
+import logging
+import sys
 import threading
 import weakref
 from collections import deque
@@ -13,9 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 from skyward import _core, remote_error, serialize
 from skyward.callback import Delivery
-from skyward.events import event_from_fields
-from skyward.exceptions import ConfigurationError, NotProvisionedError, TimeoutError
-from skyward.function import PendingCompute, is_generator
+from skyward.events import Error, event_from_fields
+from skyward.exceptions import (
+    CancelledError,
+    ConfigurationError,
+    NotProvisionedError,
+    SerializationError,
+    TimeoutError,
+)
+from skyward.function import PendingCompute, is_generator, note_position
 
 if TYPE_CHECKING:
     from skyward.integrations.shared_arguments import SharedArguments
@@ -61,12 +69,15 @@ class OpenPool:
             raise
         _open_pools.add(self)
 
-    def close(self) -> None:
+    def close(self, tell: bool = True) -> None:
         """Cancels what runs, gives all machines back, and returns when all events have been
-        delivered. Raises MachinesLeftError then, when some were not seen to end."""
+        delivered. Raises MachinesLeftError then, when some were not seen to end. `tell`: says so when
+        futures had no answer yet."""
         if not self.core.is_ours:  # a forked child: the pool is its parent's
             return
         _open_pools.discard(self)
+        if tell and (count := self._answers.unfinished()):
+            self._deliver(Error(_cancelled_text(count)))
         try:
             self.core.close()
         finally:
@@ -82,15 +93,24 @@ class OpenPool:
     def run(self, pending: PendingCompute[Any]) -> Any:
         return self.run_all([pending])[0]
 
-    def run_all(self, items: Sequence[PendingCompute[Any]]) -> tuple[Any, ...]:
-        """Makes all calls; when all have ended, raises the error of the first one that failed."""
+    def run_all(
+        self, items: Sequence[PendingCompute[Any]], return_exceptions: bool = False
+    ) -> tuple[Any, ...]:
+        """Makes all calls; when all have ended, raises the error of the first one that failed, or
+        returns the errors among the answers."""
         if not items:
             if not self.core.is_active:
                 raise NotProvisionedError("the pool is closed, or its timeout has passed")
             return ()
         calls = self._calls(items)
         handles = self.core.submit_many(calls) if len(calls) > 1 else [self.core.submit(calls[0])]
-        return self._collect(items, calls, handles)
+        answers, errors = self._collect(items, calls, handles)
+        for position, error in sorted(errors.items()):
+            note_position(error, items, position, len(errors) - 1)
+            if not return_exceptions:
+                raise error
+            answers[position] = error
+        return tuple(answers)
 
     def broadcast(self, pending: PendingCompute[Any]) -> tuple[Any, ...]:
         if getattr(pending.fn, "__skyward_distributed__", None) is not None:
@@ -98,9 +118,15 @@ class OpenPool:
 
             return run_together(self, pending)
         call, handles = self.send_everywhere(pending)
-        return self._collect(
+        answers, errors = self._collect(
             [pending] * len(handles), [call] * len(handles), handles, in_place=True
         )
+        if errors:
+            first = errors.pop(min(errors))
+            if errors:
+                first.add_note(f"it failed on {len(errors)} more of {len(handles)} workers")
+            raise first
+        return tuple(answers)
 
     def send_everywhere(self, pending: PendingCompute[Any]) -> tuple[Any, list[Any]]:
         """The call as sent, and its handles in rank order."""
@@ -155,7 +181,11 @@ class OpenPool:
     ) -> Any:
         if not call.is_stream and not handle.wait(limit):
             raise TimeoutError(f"map(): no answer of {item.name}() in the time given to the whole")
-        return self._collect([item], [call], [handle])[0]
+        answers, errors = self._collect([item], [call], [handle])
+        if errors:
+            errors[0].add_note(f"call: {item}")
+            raise errors[0]
+        return answers[0]
 
     def _calls(
         self,
@@ -165,7 +195,7 @@ class OpenPool:
     ) -> list[Any]:
         packer = self.core.packer()
         functions: dict[int, tuple[Any, int]] = {}  # each distinct function once per batch
-        calls = []
+        calls: list[Any] = []
         for item in items:
             known = functions.get(id(item.fn))
             if known is None:
@@ -175,7 +205,11 @@ class OpenPool:
                 known = functions[id(item.fn)] = (self._function(item), window)
             function, window = known
             args = item.args if shared is None else shared.arguments(item.args)
-            stream, buffers = serialize.dumps_arguments(item.fn, item.name, args, item.kwargs)
+            try:
+                stream, buffers = serialize.dumps_arguments(item.fn, item.name, args, item.kwargs)
+            except SerializationError as error:
+                note_position(error, items, len(calls))
+                raise
             if shared is not None:
                 buffers = shared.buffers(self.core, buffers)
             calls.append(_core.Call(function, packer.pack(stream, buffers), item.timeout, window))
@@ -206,12 +240,12 @@ class OpenPool:
         calls: list[Any],
         handles: list[Any],
         in_place: bool = False,
-    ) -> tuple[Any, ...]:
-        """The answers, in order. `in_place`: a call that is made again goes to the worker that it
-        was on."""
+    ) -> tuple[list[Any], dict[int, Exception]]:
+        """The answers, in order, and the errors by position. `in_place`: a call that is made again
+        goes to the worker that it was on."""
         handles = list(handles)
         answers: list[Any] = [None] * len(items)
-        errors: dict[int, BaseException] = {}
+        errors: dict[int, Exception] = {}
         retries = [item.retries for item in items]
         waiting = []
         for position, item in enumerate(items):
@@ -227,6 +261,7 @@ class OpenPool:
                     handle = handles[position]
                     outcome = handle.take()
                     if outcome.status != "ok" and retries[position] and _may_retry(outcome):
+                        self.tell_retry(items[position], handle.task, outcome, retries[position])
                         retries[position] -= 1
                         again.append(position)
                         call = calls[position]
@@ -237,16 +272,25 @@ class OpenPool:
                     self._answered += 1
                     try:
                         answers[position] = answer_of(items[position].name, handle.task, outcome)
-                    except BaseException as error:
+                    except Exception as error:
                         errors[position] = error
                 waiting = again
         except BaseException:  # Ctrl-C: nobody will ask for the answers any more
             for handle in handles:
                 handle.cancel()
             raise
-        if errors:
-            raise errors[min(errors)]
-        return tuple(answers)
+        return answers, errors
+
+    def tell_retry(self, item: PendingCompute[Any], task: int, outcome: Any, left: int) -> None:
+        """Says that an attempt failed and the call is made again; `left`: retries until now."""
+        attempts = item.retries + 1
+        self._deliver(
+            Error(
+                f"{item} failed: {_summary(item.name, task, outcome)};"
+                f" attempt {attempts - left + 1} of {attempts}",
+                outcome.instance_id or None,
+            )
+        )
 
     def _pump_events(self) -> None:
         while True:
@@ -316,17 +360,63 @@ def answer_of(name: str, task: int, outcome: Any) -> Any:
     raise remote_error.failed(task, outcome)
 
 
+def _summary(name: str, task: int, outcome: Any) -> str:
+    """The first line of a task's error, with its class."""
+    try:
+        answer_of(name, task, outcome)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}".partition("\n")[0].rstrip(": ")
+    return str(outcome.status)
+
+
 def _may_retry(outcome: Any) -> bool:
     return outcome.status == "raised" or outcome.error_kind in _PASSING
 
 
+def _cancelled_text(count: int) -> str:
+    what = "1 call that was not done is" if count == 1 else f"{count} calls that were not done are"
+    return f"{what} cancelled; wait for the futures inside the block: future.result()"
+
+
 class TaskFuture(Future[Any]):
     """The answer of a task, later. ``cancel()`` works until the answer is here: it stops the task
-    on its worker."""
+    on its worker. An error that nobody asks for is logged."""
+
+    _unread = ""  # the call, when it has failed and nobody has asked yet
 
     def __init__(self, handle: Any) -> None:
         super().__init__()
         self.handle = handle
+
+    def fail(self, item: PendingCompute[Any], error: BaseException) -> None:
+        if not isinstance(error, CancelledError):  # of these, whoever cancelled knows
+            self._unread = str(item)
+            _failed.add(self)
+        # Without the traceback, which would keep this future alive and has nothing of the caller's.
+        self.set_exception(error.with_traceback(None))
+
+    def result(self, timeout: float | None = None) -> Any:
+        try:
+            return super().result(timeout)
+        except BaseException:
+            self._unread = ""
+            raise
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        error = super().exception(timeout)
+        self._unread = ""
+        return error
+
+    def tell_if_unread(self) -> None:
+        call, self._unread = self._unread, ""
+        if call:
+            logging.getLogger("skyward").error(
+                "%s failed, and nobody asked its future", call, exc_info=super().exception(0)
+            )
+
+    def __del__(self) -> None:
+        if self._unread and not sys.is_finalizing():
+            self.tell_if_unread()
 
     def cancel(self) -> bool:
         if self.cancelled():
@@ -356,6 +446,11 @@ class _Answers:
             return future
         self._add(item, call, future, item.retries)
         return future
+
+    def unfinished(self) -> int:
+        """Calls whose futures have no answer yet, and were not cancelled."""
+        with self._lock:
+            return sum(not future.done() for _, _, future, _ in self._watched.values())
 
     def close(self) -> None:
         self._completions.close()
@@ -391,29 +486,33 @@ class _Answers:
         outcome = future.handle.take()
         try:
             if outcome.status != "ok" and retries and _may_retry(outcome):
+                self._pool.tell_retry(item, future.handle.task, outcome, retries)
                 future.handle = self._pool.core.submit(call)
                 self._add(item, call, future, retries - 1)
                 return
             self._pool._answered += 1
             result = answer_of(item.name, future.handle.task, outcome)
         except BaseException as error:
-            _settle(future.set_exception, error)
+            _settle(future.fail, item, error)
         else:
             _settle(future.set_result, result)
 
 
-def _settle(settle: Callable[[Any], None], value: Any) -> None:
+def _settle(settle: Callable[..., None], *values: Any) -> None:
     try:
-        settle(value)
+        settle(*values)
     except InvalidStateError:  # cancelled at this very moment
         pass
 
 
+_failed: "weakref.WeakSet[TaskFuture]" = weakref.WeakSet()
 _open_pools: "weakref.WeakSet[OpenPool]" = weakref.WeakSet()
 
 
 @atexit.register
 def _close_open_pools() -> None:
-    """For pools that were entered by hand and never left."""
+    """For pools that were entered by hand and never left, and futures that were never read."""
     for pool in list(_open_pools):
         pool.close()
+    for future in list(_failed):
+        future.tell_if_unread()

@@ -206,7 +206,7 @@ class ComputePool:
         traceback: TracebackType | None,
     ) -> None:
         try:
-            end_block(self._close, error)
+            end_block(lambda: self._close(tell=error is None), error)
         finally:
             token, self._token = self._token, None
             if token is not None:
@@ -231,11 +231,12 @@ class ComputePool:
         """Makes the calls at the same time, and returns the answers in the order of the calls:
         ``batch >> pool``.
 
-        All calls end before the error of the first failing one (in that order) is raised.
+        All calls end before the error of the first failing one (in that order) is raised; see
+        ``gather(…, return_exceptions=True)``.
         """
         engine, items = self._engine(), _batch(batch).items
         try:
-            return engine.run_all(items)
+            return engine.run_all(items, batch.return_exceptions)
         except SkywardError as error:
             raise _from_here(error)  # noqa: B904
 
@@ -379,13 +380,13 @@ class ComputePool:
                     show.close()
             self._live, self._display = live, show
 
-    def _close(self) -> None:
+    def _close(self, tell: bool = True) -> None:
         with self._lifecycle:
             live, self._live = self._live, None
             if live is None:
                 return
             try:
-                live.close()
+                live.close(tell)
             finally:
                 self._last_cost = _cost_of(live.core)
                 self._delivery = None

@@ -1,9 +1,12 @@
 """Failures of every kind: named, placed, and survived by the pool."""
 
+import asyncio
 import ctypes
+import gc
 import os
 import pathlib
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -118,6 +121,122 @@ def test_the_first_failing_item_raises_after_all_have_ended(pool, tmp_path):
         sky.gather(*[call(work, i) for i in range(8)]) >> pool
     assert caught.value.args == (3,)
     assert len(os.listdir(tmp_path)) == 8
+
+
+@sky.compute
+def boom(x, data=None):
+    if x % 2:
+        raise ValueError(f"bad {x}")
+    return x
+
+
+async def awaited(pending, pool):
+    return await pending.on(pool)
+
+
+def test_the_error_of_a_sweep_says_which_call_failed(pool):
+    calls = [boom(x, data=[0] * 10_000) for x in range(6)]
+    note = "call 2 of 6: boom(1, data=<list>); 2 more failed"
+    with pytest.raises(ValueError, match="bad 1") as caught:
+        sky.gather(*calls) >> pool
+    assert caught.value.__notes__.count(note) == 1
+    with pytest.raises(ValueError, match="bad 1") as caught:
+        for _ in sky.gather(*calls, stream=True) >> pool:
+            pass
+    assert "call 2 of 6: boom(1, data=<list>)" in caught.value.__notes__
+    with pytest.raises(ValueError, match="bad 1") as caught:
+        asyncio.run(awaited(sky.gather(*calls), pool))
+    assert note in caught.value.__notes__
+    with pytest.raises(ValueError, match="bad 1") as caught:
+        list(pool.map(boom, range(3)))
+    assert "call: boom(1)" in caught.value.__notes__
+    with pytest.raises(ValueError, match="bad 1") as caught:
+        boom(1) @ pool
+    assert "it failed on 1 more of 2 workers" in caught.value.__notes__
+    with pytest.raises(sky.SerializationError) as caught:
+        sky.gather(boom(0), boom(2, threading.Lock())) >> pool
+    assert "call 2 of 2: boom(2, <lock>)" in caught.value.__notes__
+
+
+def test_errors_among_the_answers(pool):
+    calls = [boom(x) for x in range(4)]
+    kinds = [int, ValueError, int, ValueError]
+    for batch in (
+        sky.gather(*calls, return_exceptions=True),
+        sky.gather(*calls, return_exceptions=True).with_timeout(60),
+        sky.gather(*calls[:3], return_exceptions=True) & calls[3],
+        sky.gather(*calls, stream=True, return_exceptions=True),
+    ):
+        answers = list(batch >> pool)
+        assert all(isinstance(a, k) for a, k in zip(answers, kinds, strict=True))
+        assert str(answers[3]) == "bad 3" and answers[3].node in (0, 1)
+    any_order = sky.gather(*calls, stream=True, ordered=False, return_exceptions=True)
+    assert sorted(str(answer) for answer in any_order >> pool) == ["0", "2", "bad 1", "bad 3"]
+    batch = sky.gather(*calls, return_exceptions=True)
+    answers = asyncio.run(awaited(batch, pool))
+    assert all(isinstance(a, k) for a, k in zip(answers, kinds, strict=True))
+
+
+def test_an_error_that_nobody_asks_for_is_logged(pool, caplog):
+    pool.submit(boom(1))
+    wait_until(lambda: "boom(1) failed, and nobody asked its future" in caplog.text)
+    assert "bad 1" in caplog.text
+    caplog.clear()
+    read = [boom(x) > pool for x in (3, 5)]
+    assert isinstance(read[0].exception(30), ValueError)
+    with pytest.raises(ValueError, match="bad 5"):
+        read[1].result(30)
+    dropped = call(time.sleep, 60) > pool
+    dropped.cancel()
+    del read, dropped
+    gc.collect()
+    assert not caplog.text
+
+
+def test_futures_that_are_left_are_told_of(tmp_path, capfd):
+    program = tmp_path / "program.py"
+    program.write_text("""
+import threading
+import skyward as sky
+
+@sky.compute
+def stay(seconds):
+    threading.Event().wait(seconds)
+
+@sky.compute
+def boom(x):
+    raise ValueError(f"bad {x}")
+
+with sky.ComputePool(nodes=1) as pool:
+    failed = boom(7) > pool
+    stay(0) >> pool
+    left = [pool.submit(stay(60)) for _ in range(3)]
+""")
+    subprocess.run([sys.executable, str(program)], check=True, timeout=60)
+    shown = capfd.readouterr().err
+    assert (
+        "3 calls that were not done are cancelled; wait for the futures inside the block" in shown
+    )
+    assert "boom(7) failed, and nobody asked its future" in shown
+    assert shown.count("nobody asked") == 1
+
+
+def test_a_retry_is_told_of(pool):
+    seen = []
+    pool.on(sky.Error, seen.append)
+    try:
+        for send in (
+            lambda c: c >> pool,
+            lambda c: c @ pool,
+            lambda c: (c > pool).result(DEADLINE),
+        ):
+            seen.clear()
+            with pytest.raises(ValueError, match="bad 1"):
+                send(sky.compute(retries=1)(boom.local)(1))
+            assert seen[0].message == "boom(1) failed: ValueError: bad 1; attempt 2 of 2"
+            assert seen[0].instance_id
+    finally:
+        pool._handlers.pop()
 
 
 def test_timeout(pool):

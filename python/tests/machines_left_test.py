@@ -33,7 +33,7 @@ class Pool(sky.ComputePool):
     def _open(self, check: object = None) -> None:
         pass
 
-    def _close(self) -> None:
+    def _close(self, tell: bool = True) -> None:
         self.closed += 1
         if self.says:
             raise sky.MachinesLeftError(self.says)
