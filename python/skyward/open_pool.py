@@ -71,8 +71,8 @@ class OpenPool:
 
     def close(self, tell: bool = True) -> None:
         """Cancels what runs, gives all machines back, and returns when all events have been
-        delivered. Raises MachinesLeftError then, when some were not seen to end. `tell`: says so when
-        futures had no answer yet."""
+        delivered. Raises MachinesLeftError then, when some were not seen to end. `tell`: says so
+        when futures had no answer yet."""
         if not self.core.is_ours:  # a forked child: the pool is its parent's
             return
         _open_pools.discard(self)

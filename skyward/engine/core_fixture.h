@@ -65,9 +65,7 @@ struct Emit {
 struct Opened {
   Status status;
 };
-struct Closed {
-  Status left;
-};
+struct Closed : Opened {};
 
 using Effect =
     std::variant<ListOffers, Prepare, Provision, Terminate, Teardown, AskCharges, Connect,
@@ -83,7 +81,7 @@ class RecordingEffects final : public Effects {
   void provision(int count, NodeId first_node) override { add(Provision{count, first_node}); }
   void terminate(std::vector<InstanceId> ids) override { add(Terminate{std::move(ids)}); }
   void teardown() override { add(Teardown{}); }
-  void stop_buying() override { buying_ = false; }
+  void stop_buying() override { buying = false; }
   void ask_charges(std::vector<InstanceId> ids) override { add(AskCharges{std::move(ids)}); }
   void connect(NodeId node, const Instance& instance) override { add(Connect{node, instance}); }
   void disconnect(NodeId node) override { add(Disconnect{node}); }
@@ -97,7 +95,7 @@ class RecordingEffects final : public Effects {
   void retain_blob(const wire::Blob& blob) override { add(RetainBlob{blob}); }
   void emit(Event event) override { add(Emit{std::move(event)}); }
   void opened(Status status) override { add(Opened{std::move(status)}); }
-  void closed(Status left) override { add(Closed{std::move(left)}); }
+  void closed(Status left) override { add(Closed{{std::move(left)}}); }
 
   // The oldest effect that was not taken yet must be a T.
   template <typename T>
@@ -135,14 +133,13 @@ class RecordingEffects final : public Effects {
   // Forgets the events that were not taken, for tests that are about something else.
   void drop_events();
   void drop_all() { calls_.clear(); }
-  bool buying() const { return buying_; }  // until stop_buying()
   void expect_nothing_else();
+  bool buying = true;  // until stop_buying()
 
  private:
   void add(Effect effect) { calls_.push_back(std::move(effect)); }
 
   std::deque<Effect> calls_;
-  bool buying_ = true;
 };
 
 struct PoolShape {

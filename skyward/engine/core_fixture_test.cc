@@ -57,7 +57,7 @@ std::string to_string(const Effect& effect) {
           return "opened: " + (call.status ? "ok" : call.status.error().message);
         } else {
           static_assert(std::is_same_v<T, Closed>);
-          return call.left ? "closed" : "closed: " + call.left.error().message;
+          return call.status ? "closed" : "closed: " + call.status.error().message;
         }
       },
       effect);

@@ -141,7 +141,7 @@ TEST_F(MoneyTest, ABudgetIsSpentAsTheCloudsClockGoes) {
       state.money.ahead += from_seconds(seconds(next_deadline(state) - now) * (rate - 1));
       advance_alive();
     }
-    EXPECT_FALSE(effects.buying());
+    EXPECT_FALSE(effects.buying);
     const Duration took = now - began;
     close();
     return seconds(took);

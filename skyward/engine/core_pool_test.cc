@@ -451,7 +451,7 @@ TEST_F(CorePoolTest, MachineThatWouldNotGoIsTriedAgain) {
   effects.expect_nothing_else();
   advance_to(now + 1s);
   finish_closing({"i-0-1", "i-0-2"});
-  EXPECT_TRUE(effects.take<Closed>().left);
+  EXPECT_TRUE(effects.take<Closed>().status);
 }
 
 TEST_F(CorePoolTest, AnOpenPoolGoesOnAskingForTheEndOfALostMachine) {
@@ -493,7 +493,7 @@ TEST_F(CorePoolTest, MachineThatNeverGoesIsNamedAndTheRestIsRemoved) {
   on_torn_down(state, effects, now, kRefused);
   effects.take_event<ErrorEvent>();
   effects.take_event<PoolStopped>();
-  const Status left = effects.take<Closed>().left;
+  const Status left = effects.take<Closed>().status;
   ASSERT_FALSE(left);
   EXPECT_THAT(left.error().message, AllOf(HasSubstr("i-0-1"), HasSubstr("the cloud says no")));
 }
@@ -512,7 +512,7 @@ TEST_F(CorePoolTest, WhatTearingDownEndedIsNotLeft) {
   effects.take<Teardown>();
   on_torn_down(state, effects, now, {});
   effects.take_event<PoolStopped>();
-  EXPECT_TRUE(effects.take<Closed>().left);
+  EXPECT_TRUE(effects.take<Closed>().status);
 }
 
 // -------------------------------------------------------------------------------------- deadlines

@@ -137,7 +137,8 @@ Status Sweeping::add_unmarked(Client& client, std::vector<Thing>& listed) {
                         std::ranges::find(listed, entry.id, &Thing::id) != listed.end();
       if (entry.kind == "instance" && !entry.id.empty() && !seen) unseen.push_back(entry.id);
     }
-    const auto found = Fleet(client, *ledger_, id).look_up(unseen, deadline_);
+    PoolBook book(world_, *ledger_, id);
+    const auto found = Fleet(client, book).look_up(unseen, deadline_);
     if (!found) return fail(found);
     for (const Ec2Instance& one : *found) {
       if (is_gone(one)) {
