@@ -202,7 +202,7 @@ def check_events(
     (final,) = of["CostFinal"]
     assert (final["spot_count"], final["ondemand_count"]) == (3, 2)
     assert final["savings_vs_ondemand"] > 0
-    assert not of.get("Error"), of["Error"]
+    assert not of.get("Error"), "\n".join(one["message"] for one in of["Error"])
 
 
 def test_who_does_not_heed_the_notice_loses_the_machine(

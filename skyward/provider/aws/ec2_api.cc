@@ -372,26 +372,6 @@ ApiResult<void> Ec2Api::delete_security_group(const std::string& id, Time deadli
   return nothing(client_.query("ec2", "DeleteSecurityGroup", {{"GroupId", id}}, deadline));
 }
 
-ApiResult<void> Ec2Api::import_key_pair(const std::string& name, const std::string& public_key,
-                                        const Tags& tags, Time deadline) {
-  Parameters parameters = {{"KeyName", name}, {"PublicKeyMaterial", base64(public_key)}};
-  add_tags(parameters, {"key-pair"}, tags);
-  return nothing(client_.query("ec2", "ImportKeyPair", parameters, deadline));
-}
-
-ApiResult<std::vector<std::string>> Ec2Api::describe_key_pairs(const std::vector<Filter>& filters,
-                                                               Time deadline) {
-  Parameters parameters;
-  add_filters(parameters, filters);
-  return list<std::string>(
-      "DescribeKeyPairs", parameters, "keySet", deadline,
-      [](const XmlElement& item, auto& out) { out.push_back(item.value("keyName")); });
-}
-
-ApiResult<void> Ec2Api::delete_key_pair(const std::string& name, Time deadline) {
-  return nothing(client_.query("ec2", "DeleteKeyPair", {{"KeyName", name}}, deadline));
-}
-
 ApiResult<std::vector<Ec2Instance>> Ec2Api::run_instances(const LaunchRequest& request,
                                                           Time deadline) {
   const auto reply = client_.query("ec2", "RunInstances", launch_parameters(request), deadline);

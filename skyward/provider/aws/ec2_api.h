@@ -138,12 +138,6 @@ class Ec2Api {
   ApiResult<void> admit_group(const std::string& group, Time deadline);
   ApiResult<void> delete_security_group(const std::string& id, Time deadline);
 
-  ApiResult<void> import_key_pair(const std::string& name, const std::string& public_key,
-                                  const Tags& tags, Time deadline);
-  ApiResult<std::vector<std::string>> describe_key_pairs(const std::vector<Filter>& filters,
-                                                         Time deadline);
-  ApiResult<void> delete_key_pair(const std::string& name, Time deadline);
-
   ApiResult<std::vector<Ec2Instance>> run_instances(const LaunchRequest& request, Time deadline);
   // Would it be allowed? "DryRunOperation" is the code for yes.
   ApiError dry_run(std::string_view action, Parameters parameters, Time deadline);

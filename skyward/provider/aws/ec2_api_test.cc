@@ -100,9 +100,6 @@ TEST_F(Ec2, EveryRequestIsWhatAmazonsModelSays) {
   (void)api_.admit("sg-1", "2001:db8::5/128", 22, kNever);
   (void)api_.admit_group("sg-1", kNever);
   (void)api_.delete_security_group("sg-1", kNever);
-  (void)api_.import_key_pair("key", "ssh-ed25519 AAAA", tags, kNever);
-  (void)api_.describe_key_pairs(filters, kNever);
-  (void)api_.delete_key_pair("key", kNever);
   (void)api_.run_instances(launch(), kNever);
   (void)api_.describe_instances({"i-1", "i-2"}, {}, kNever);
   (void)api_.describe_instances({}, filters, kNever);
@@ -113,7 +110,7 @@ TEST_F(Ec2, EveryRequestIsWhatAmazonsModelSays) {
   (void)api_.get_parameter("/a/b", kNever);
   (void)api_.on_demand_prices(kNever);
   (void)api_.caller(kNever);
-  EXPECT_EQ(fixture_.http->requests.size(), 26U);
+  EXPECT_EQ(fixture_.http->requests.size(), 23U);
 
   for (const io::HttpRequest& request : fixture_.http->requests) {
     SCOPED_TRACE(request.url + " " + request.body);
