@@ -13,6 +13,7 @@
 #include "skyward/base/error.h"
 #include "skyward/io/daemon.h"
 #include "skyward/io/file_descriptor.h"
+#include "skyward/io/file_lock.h"
 #include "skyward/io/machine.h"
 #include "skyward/io/own_process.h"
 #include "skyward/io/private_directory.h"
@@ -66,7 +67,7 @@ void remove_abandoned(const std::string& nodes, const std::string& except) {
   for (const std::string& name : io::list_directory(nodes)) {
     const std::string path = nodes + "/" + name;
     if (path == except || !io::is_directory(path)) continue;
-    if (io::try_lock_file(path + "/lock")) (void)io::remove_tree(path);
+    if (io::FileLock::try_lock(path + "/lock")) (void)io::remove_tree(path);
   }
 }
 

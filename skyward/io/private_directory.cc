@@ -1,7 +1,5 @@
 #include "skyward/io/private_directory.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,7 +7,8 @@
 #include <cerrno>
 #include <filesystem>
 #include <system_error>
-#include <utility>
+
+#include "skyward/io/file_descriptor.h"
 
 namespace skyward::io {
 
@@ -99,12 +98,6 @@ Status remove_tree(const std::string& path) {
   if (!error) return {};
   return fail(ErrorKind::unavailable, "cannot remove " + path + ": " + error.message(),
               "remove it by hand");
-}
-
-std::optional<FileDescriptor> try_lock_file(const std::string& path) {
-  FileDescriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!file || ::flock(file.get(), LOCK_EX | LOCK_NB) != 0) return std::nullopt;
-  return file;
 }
 
 }  // namespace skyward::io

@@ -4,12 +4,10 @@
 // here trusts what it finds there, and nothing follows a symbolic link out of the tree that it
 // removes.
 
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "skyward/base/error.h"
-#include "skyward/io/file_descriptor.h"
 
 namespace skyward::io {
 
@@ -37,9 +35,5 @@ std::vector<std::string> list_directory(const std::string& path);
 // Removes `path` and all in it, also what a program made read-only. Links are removed, not
 // followed. Nothing there is no error.
 Status remove_tree(const std::string& path);
-
-// Creates the file and holds an exclusive lock on it until the descriptor is closed, by this
-// process or its death. Empty when another process holds it or it cannot be opened.
-std::optional<FileDescriptor> try_lock_file(const std::string& path);
 
 }  // namespace skyward::io

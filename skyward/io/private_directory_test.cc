@@ -77,16 +77,5 @@ TEST_F(PrivateDirectory, RemovalDoesNotFollowLinksAndOvercomesReadOnly) {
   EXPECT_TRUE(remove_tree(root_ + "/none"));
 }
 
-TEST_F(PrivateDirectory, ALockIsHeldByOneUntilItLetsGo) {
-  const std::string path = root_ + "/lock";
-  std::optional<FileDescriptor> first = try_lock_file(path);
-  ASSERT_TRUE(first);
-  EXPECT_FALSE(try_lock_file(path));
-  first.reset();
-  EXPECT_TRUE(try_lock_file(path));
-  EXPECT_EQ(list_directory(root_), std::vector<std::string>{"lock"});
-  EXPECT_TRUE(list_directory(root_ + "/none").empty());
-}
-
 }  // namespace
 }  // namespace skyward::io

@@ -32,12 +32,12 @@ Result<PoolDirectory> make_pool_directory(const World& world, const std::string&
   if (!state) return fail(state);
   const std::string path = path_of(*state, pool);
   if (Status status = io::ensure_private_path(path); !status) return fail(status);
-  auto lock = io::try_lock_file(path + "/lock");
+  auto lock = io::FileLock::try_lock(path + "/lock");
   if (!lock) {
     return fail(ErrorKind::unavailable, fmt::format("the pool {} is open already", pool),
                 "close it first");
   }
-  return PoolDirectory{path, *std::move(lock)};
+  return PoolDirectory{path, std::move(lock)};
 }
 
 void remove_pool_directory(const World& world, const std::string& pool) {
@@ -49,7 +49,7 @@ bool is_open_here(const World& world, const std::string& pool) {
   const Result<std::string> state = state_of(world);
   if (!state) return false;
   const std::string path = path_of(*state, pool);
-  return io::is_directory(path) && !io::try_lock_file(path + "/lock");
+  return io::is_directory(path) && !io::FileLock::try_lock(path + "/lock");
 }
 
 }  // namespace skyward::provider

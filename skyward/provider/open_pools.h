@@ -12,7 +12,7 @@
 #include <string>
 
 #include "skyward/base/error.h"
-#include "skyward/io/file_descriptor.h"
+#include "skyward/io/file_lock.h"
 #include "skyward/provider/ledger.h"
 #include "skyward/provider/world.h"
 
@@ -24,7 +24,7 @@ Result<std::unique_ptr<Ledger>> open_ledger(const World& world);
 // A pool's directory, made and locked. The lock is held until this is destroyed.
 struct PoolDirectory {
   std::string path{};
-  io::FileDescriptor lock{};
+  std::unique_ptr<io::FileLock> lock{};
 };
 Result<PoolDirectory> make_pool_directory(const World& world, const std::string& pool);
 void remove_pool_directory(const World& world, const std::string& pool);

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "skyward/base/check.h"
+#include "skyward/io/file_lock.h"
 #include "skyward/io/machine.h"
 #include "skyward/io/private_directory.h"
 #include "skyward/provider/fake/machine_process.h"
@@ -401,18 +402,19 @@ Result<std::shared_ptr<Simulation>> start_simulation(Dials dials, double speed) 
     if (!name.starts_with(kDirectoryPrefix)) continue;
     // A lock that can be had belongs to a process that is gone.
     const std::string path = root + "/" + name;
-    if (io::is_directory(path) && io::try_lock_file(path + "/lock")) (void)io::remove_tree(path);
+    if (io::is_directory(path) && io::FileLock::try_lock(path + "/lock"))
+      (void)io::remove_tree(path);
   }
   const std::string directory =
       fmt::format("{}/{}{}", root, kDirectoryPrefix, io::random_hex(kIdDigits));
   if (Status status = io::make_private_directory(directory); !status) return fail(status);
-  auto lock = io::try_lock_file(directory + "/lock");
+  auto lock = io::FileLock::try_lock(directory + "/lock");
   if (!lock) return fail(ErrorKind::unavailable, "cannot lock " + directory, "try again");
   return Simulation::start({.dials = std::move(dials),
                             .speed = speed,
                             .clock = {},
                             .directory = directory,
-                            .lock = *std::move(lock)});
+                            .lock = std::move(lock)});
 }
 
 Renter make_renter(std::shared_ptr<Simulation> cloud, const std::string& state_directory) {

@@ -10,6 +10,7 @@
 
 #include "skyward/base/check.h"
 #include "skyward/io/event_loop.h"
+#include "skyward/io/file_lock.h"
 #include "skyward/io/machine.h"
 #include "skyward/io/private_directory.h"
 #include "skyward/io/process.h"
@@ -90,7 +91,7 @@ class LocalProvider final : public Provider {
   struct Plan {
     std::string agent_path;
     Bootstrap bootstrap;                  // without its directory
-    io::FileDescriptor lock;              // says that this pool's driver lives
+    std::unique_ptr<io::FileLock> lock;   // says that this pool's driver lives
     std::map<std::string, int> used_ids;  // of each instance its node; an id never comes back
     std::vector<int> devices;             // of all nodes
     double devices_per_node = 0;
@@ -314,7 +315,8 @@ void LocalProvider::remove_abandoned() const {
   for (const std::string& name : io::list_directory(surroundings_.state_root)) {
     const std::string path = surroundings_.state_root + "/" + name;
     if (!is_cluster_id(name) || !io::is_directory(path)) continue;
-    if (io::try_lock_file(path + "/lock")) (void)io::remove_tree(path);  // tried again next time
+    if (io::FileLock::try_lock(path + "/lock"))
+      (void)io::remove_tree(path);  // tried again next time
   }
 }
 
@@ -333,7 +335,7 @@ Result<Cluster> LocalProvider::prepare(const PoolSpec& spec, const Offer& offer,
   const std::string directory = root + "/" + id;
   const std::string unfinished = root + "/new-" + digits;
   if (Status status = io::make_private_directory(unfinished); !status) return fail(status);
-  std::optional<io::FileDescriptor> lock = io::try_lock_file(unfinished + "/lock");
+  auto lock = io::FileLock::try_lock(unfinished + "/lock");
   std::error_code error;
   if (lock && !io::is_directory(directory)) fs::rename(unfinished, directory, error);
   if (!lock || !io::is_directory(directory) || error) {
@@ -344,7 +346,7 @@ Result<Cluster> LocalProvider::prepare(const PoolSpec& spec, const Offer& offer,
 
   Plan plan{.agent_path = spec.agent_path,
             .bootstrap = plan_bootstrap(spec),
-            .lock = std::move(*lock),
+            .lock = std::move(lock),
             .used_ids = {},
             .devices = *std::move(devices),
             .devices_per_node = spec.accelerator ? spec.accelerator->count : 0};

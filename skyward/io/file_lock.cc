@@ -1,0 +1,62 @@
+#include "skyward/io/file_lock.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <mutex>
+#include <set>
+#include <utility>
+
+namespace skyward::io {
+
+namespace {
+
+// A fork copies descriptors, and with them the locks. So the child puts something else in their
+// places; the mutex is held meanwhile, so that it finds this list whole.
+struct Held {
+  std::mutex mutex;
+  std::set<int> descriptors;
+
+  Held() {
+    ::pthread_atfork([] { held().mutex.lock(); }, [] { held().mutex.unlock(); }, let_go);
+  }
+
+  static Held& held() {
+    static Held& all = *new Held;  // locks may be destroyed after all else
+    return all;
+  }
+
+  static void let_go() {
+    const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (const int descriptor : held().descriptors) {
+      if (nothing >= 0) {
+        ::dup3(nothing, descriptor, O_CLOEXEC);
+      } else {
+        ::close(descriptor);
+      }
+    }
+    if (nothing >= 0) ::close(nothing);
+    held().descriptors.clear();
+    held().mutex.unlock();
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<FileLock> FileLock::try_lock(const std::string& path) {
+  const std::scoped_lock lock(Held::held().mutex);
+  FileDescriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file || ::flock(file.get(), LOCK_EX | LOCK_NB) != 0) return nullptr;
+  Held::held().descriptors.insert(file.get());
+  return std::unique_ptr<FileLock>(new FileLock(std::move(file)));
+}
+
+FileLock::~FileLock() {
+  const std::scoped_lock lock(Held::held().mutex);
+  Held::held().descriptors.erase(file_.get());
+  file_.reset();
+}
+
+}  // namespace skyward::io

@@ -1,0 +1,61 @@
+#include "skyward/io/file_lock.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+
+#include "skyward/io/machine.h"
+#include "skyward/io/private_directory.h"
+
+namespace skyward::io {
+namespace {
+
+class FileLockTest : public ::testing::Test {
+ protected:
+  FileLockTest() { EXPECT_TRUE(make_private_directory(root_)); }
+  ~FileLockTest() override { (void)remove_tree(root_); }
+
+  const std::string root_ = ::testing::TempDir() + "skyward-lock-" + random_hex(12);
+  const std::string path_ = root_ + "/lock";
+};
+
+TEST_F(FileLockTest, HasOneHolder) {
+  auto first = FileLock::try_lock(path_);
+  ASSERT_TRUE(first);
+  EXPECT_FALSE(FileLock::try_lock(path_));
+  EXPECT_FALSE(FileLock::try_lock(path_)) << "who asks in vain takes nothing away";
+  first.reset();
+  EXPECT_TRUE(FileLock::try_lock(path_));
+  EXPECT_EQ(list_directory(root_), std::vector<std::string>{"lock"});
+}
+
+TEST_F(FileLockTest, IsNotAForkedChilds) {
+  auto lock = FileLock::try_lock(path_);
+  ASSERT_TRUE(lock);
+  std::array<int, 2> line{};
+  ASSERT_EQ(::pipe(line.data()), 0);
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    // It lives until the other end is closed, and can lock files of its own.
+    ::close(line[1]);
+    char end = 0;
+    const bool ended = ::read(line[0], &end, 1) == 0;
+    const bool able = FileLock::try_lock(root_ + "/own") != nullptr;
+    lock.reset();
+    ::_exit(ended && able ? 0 : 1);
+  }
+  ::close(line[0]);
+  EXPECT_FALSE(FileLock::try_lock(path_)) << "it is this process's still";
+  lock.reset();
+  EXPECT_TRUE(FileLock::try_lock(path_)) << "the child has kept it";
+  ::close(line[1]);
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+}  // namespace
+}  // namespace skyward::io
