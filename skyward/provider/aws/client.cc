@@ -1,5 +1,6 @@
 #include "skyward/provider/aws/client.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -9,6 +10,9 @@ namespace {
 
 // Credentials that end sooner are renewed first.
 constexpr std::int64_t kRenewBefore_s = 300;
+// While the old ones hold, renewing them may take so long, and is tried again after so long.
+constexpr Duration kRenewTime = std::chrono::seconds(15);
+constexpr Duration kRenewPause = std::chrono::seconds(30);
 
 std::string_view version_of(std::string_view service) {
   if (service == "ec2") return "2016-11-15";
@@ -40,9 +44,24 @@ Client Client::in_region(const std::string& region) const {
 }
 
 Result<Credentials> Client::credentials(Time deadline) {
-  const bool ends_soon = credentials_ && credentials_->expires_s &&
-                         *credentials_->expires_s - kRenewBefore_s <= world_.wall_s();
-  if (credentials_ && !ends_soon) return *credentials_;
+  if (!credentials_) return renew(deadline);
+  const std::int64_t left_s =
+      credentials_->expires_s ? *credentials_->expires_s - world_.wall_s() : kRenewBefore_s + 1;
+  if (left_s > kRenewBefore_s) return *credentials_;
+  if (left_s <= 0) return renew(deadline);
+  if (world_.now() < renew_from_) return *credentials_;
+  const Credentials old = *credentials_;
+  Result<Credentials> found = renew(std::min(deadline, world_.now() + kRenewTime));
+  if (found) return found;
+  renew_from_ = world_.now() + kRenewPause;
+  return old;
+}
+
+// Tools rewrite the files of ~/.aws every hour, so they are read anew.
+Result<Credentials> Client::renew(Time deadline) {
+  const std::string profile =
+      configuration_.profile_was_asked_for ? configuration_.profile : std::string();
+  if (auto fresh = load_configuration(world_, profile)) configuration_ = *std::move(fresh);
   Result<Credentials> found = find_credentials(world_, configuration_, region_, deadline);
   if (found) credentials_ = *found;
   return found;

@@ -41,6 +41,7 @@ class Client {
   Result<Credentials> credentials(Time deadline);
 
  private:
+  Result<Credentials> renew(Time deadline);
   ApiResult<io::HttpReply> send(Call call, std::string_view service, Time deadline);
 
   World world_;
@@ -48,6 +49,7 @@ class Client {
   std::string region_;
   Duration request_timeout_;  // of one try
   std::optional<Credentials> credentials_;
+  Time renew_from_{};  // not tried again before
   ClockOffset clock_;
 };
 
