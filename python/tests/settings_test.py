@@ -41,7 +41,7 @@ def test_the_provider_of_pools_that_name_none(project, monkeypatch):
     monkeypatch.setenv("SKYWARD_PROVIDER", "runpod")
     assert sky.ComputePool().provider == sky.RunPod()
     monkeypatch.setenv("SKYWARD_PROVIDER", "asw")
-    with pytest.raises(sky.ConfigurationError, match='did you mean "aws"'):
+    with pytest.raises(sky.ConfigurationError, match="did you mean aws"):
         sky.ComputePool()
 
 

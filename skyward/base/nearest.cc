@@ -34,4 +34,9 @@ std::string_view nearest_word(std::string_view said, std::span<const std::string
   return best;
 }
 
+std::string did_you_mean(std::string_view said, std::span<const std::string_view> words) {
+  const std::string_view near = nearest_word(said, words);
+  return near.empty() ? std::string() : "did you mean " + std::string(near) + "? ";
+}
+
 }  // namespace skyward

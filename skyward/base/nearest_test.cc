@@ -21,6 +21,8 @@ TEST(Nearest, TheClosestWordIsFoundOrNone) {
   EXPECT_EQ(nearest_word("provider", kWords), "providers");
   EXPECT_EQ(nearest_word("frobnicate", kWords), "");
   EXPECT_EQ(nearest_word("", kWords), "");
+  EXPECT_EQ(did_you_mean("ofers", kWords), "did you mean offers? ");
+  EXPECT_EQ(did_you_mean("frobnicate", kWords), "");
 }
 
 }  // namespace

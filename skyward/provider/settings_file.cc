@@ -28,11 +28,6 @@ std::vector<std::string_view> provider_names() {
   return names;
 }
 
-std::string did_you_mean(std::string_view said, const std::vector<std::string_view>& words) {
-  const std::string_view near = nearest_word(said, words);
-  return near.empty() ? std::string() : fmt::format("did you mean \"{}\"? ", near);
-}
-
 int line_of(const toml::source_region& source) { return static_cast<int>(source.begin.line); }
 
 // Texts of an array, nested arrays too; discarded when there is anything else.
@@ -194,7 +189,7 @@ Status Reader::read(const toml::table& root) {
       return fail(ErrorKind::invalid,
                   fmt::format("{}: there is no setting or table {}", at(line), key.str()),
                   fmt::format("{}known are provider = \"…\" and tables [providers.NAME]",
-                              did_you_mean(key.str(), {kKnown.begin(), kKnown.end()})));
+                              did_you_mean(key.str(), kKnown)));
     }
   }
   return {};

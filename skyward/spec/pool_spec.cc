@@ -103,10 +103,8 @@ Result<Selection> parse_selection(std::string_view text) {
   }
   std::string shown;
   append_json_string(shown, text);
-  const std::string_view near = nearest_word(text, kSelections);
   return fail(ErrorKind::invalid, fmt::format("selection={} is not known", shown),
-              fmt::format("{}choose \"first\", \"cheapest\" or \"available\"",
-                          near.empty() ? "" : fmt::format("did you mean \"{}\"? Else ", near)));
+              did_you_mean(text, kSelections) + "choose \"first\", \"cheapest\" or \"available\"");
 }
 
 std::string_view to_string(Selection selection) {

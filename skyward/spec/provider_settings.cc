@@ -154,9 +154,7 @@ std::string hint_of_settings(const ProviderSheet& sheet, std::string_view name) 
   for (const ProviderSetting& one : sheet.settings) {
     if (one.kind != internal) names.push_back(one.name);
   }
-  const std::string_view near = nearest_word(name, names);
-  return fmt::format("{}it has {}", near.empty() ? "" : fmt::format("did you mean {}? ", near),
-                     fmt::join(names, ", "));
+  return fmt::format("{}it has {}", did_you_mean(name, names), fmt::join(names, ", "));
 }
 
 std::string expected_instead(const ProviderSetting& setting, const std::string& value) {
