@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <ostream>
 
@@ -30,6 +32,44 @@ std::string state_of(const provider::World& world, const LedgerPool& pool) {
   return provider::is_open_here(world, pool.id) ? "open" : "left behind";
 }
 
+// A pool in a list; what is only recorded has no cloud.
+struct Row {
+  std::string pool{};  // its id at the cloud, or of its job
+  std::optional<LedgerPool> at_cloud{};
+  std::string state{};
+  int machines = 0;
+  std::int64_t opened_s = 0;
+  std::string record{};  // the name of its directory
+};
+
+ordered_json to_json(const Row& row) {
+  ordered_json line = {{"pool", row.pool},   {"provider", nullptr},      {"region", nullptr},
+                       {"state", row.state}, {"machines", row.machines}, {"opened", row.opened_s},
+                       {"record", nullptr}};
+  if (row.at_cloud) line["provider"] = row.at_cloud->provider;
+  if (row.at_cloud) line["region"] = row.at_cloud->region;
+  if (!row.record.empty()) line["record"] = row.record;
+  return line;
+}
+
+// "20240131-235900-1a2b3c4d": when it was opened, and the id of its job.
+Row row_of(const std::string& record) {
+  const auto digits = [&](std::size_t begin, std::size_t count) {
+    int number = 0;
+    std::from_chars(record.data() + begin, record.data() + begin + count, number);
+    return number;
+  };
+  using namespace std::chrono;
+  const sys_days day(year(digits(0, 4)) / month(static_cast<unsigned>(digits(4, 2))) /
+                     std::chrono::day(static_cast<unsigned>(digits(6, 2))));
+  const sys_seconds time =
+      day + hours(digits(9, 2)) + minutes(digits(11, 2)) + std::chrono::seconds(digits(13, 2));
+  return {.pool = record.substr(16),
+          .state = "recorded",
+          .opened_s = time.time_since_epoch().count(),
+          .record = record};
+}
+
 // The names of the directories that hold the pools' log files, newest first.
 std::vector<std::string> records(const provider::World& world) {
   std::vector<std::string> names;
@@ -55,44 +95,81 @@ int not_found(const Streams& streams, const std::string& id) {
                             "'skyward pool list --all' shows the ones there are"});
 }
 
+// What one pool has cost.
+struct PoolCost {
+  CostNow now{};
+  int machines = 0;
+  bool at_most = false;  // nobody saw how long some machine stood
+};
+
+PoolCost cost_of(const LedgerPool& pool, const std::vector<LedgerEntry>& entries, bool at_work,
+                 std::int64_t now_s) {
+  PoolCost out;
+  CostBook book;
+  bool answered = true;
+  const auto at = [](std::int64_t time_s) { return Time(std::chrono::seconds(time_s)); };
+  for (const LedgerEntry& entry : entries) {
+    if (entry.kind != "instance") continue;
+    if (entry.id.empty()) {
+      answered = answered && entry.gone_s.has_value();
+      continue;
+    }
+    ++out.machines;
+    std::optional<MachinePrice> price;
+    if (entry.hourly_micro_dollars > 0) {
+      price = MachinePrice{.hourly = entry.hourly_micro_dollars, .spot = entry.spot};
+    }
+    book.on_launched(entry.id, 0, at(entry.asked_s), price);
+    if (entry.gone_s) {
+      book.on_gone(entry.id, at(*entry.gone_s));
+      out.at_most = out.at_most || entry.gone_late;
+    } else if (!at_work) {
+      const std::int64_t end_s = provider::latest_end_s(pool, entry, now_s);
+      if (end_s < now_s) book.on_gone(entry.id, at(end_s));
+      out.at_most = true;
+    }
+  }
+  out.now = book.now(at(now_s));
+  out.now.complete = out.now.complete && answered;
+  return out;
+}
+
+// Both bounds at once are none.
+std::string_view bound_of(const PoolCost& cost) {
+  if (!cost.now.complete) return cost.at_most ? "about " : "at least ";
+  return cost.at_most ? "at most " : "";
+}
+
 }  // namespace
 
 int list_pools(const Streams& streams, bool all) {
   const provider::World world = provider::world_of_this_process();
-  std::vector<std::vector<std::string>> rows;
-  auto ledger = provider::open_ledger(world);
+  auto ledger = provider::read_ledger(world);
   if (!ledger) return complain(streams, ledger.error());
   const auto pools = (*ledger)->pools(!all);
   if (!pools) return complain(streams, pools.error());
+  std::vector<Row> found;
   for (const LedgerPool& pool : *pools) {
     const auto entries = (*ledger)->entries(pool.id, true);
     if (!entries) return complain(streams, entries.error());
-    const std::string state = state_of(world, pool);
-    if (streams.json) {
-      streams.out << ordered_json{{"pool", pool.id},
-                                  {"provider", pool.provider},
-                                  {"region", pool.region},
-                                  {"state", state},
-                                  {"machines", machines_of(*entries)},
-                                  {"opened", pool.opened_s}}
-                         .dump()
-                  << '\n';
-    }
-    rows.push_back({pool.id, pool.provider, pool.region, state,
-                    std::to_string(machines_of(*entries)), moment(pool.opened_s)});
+    found.push_back({.pool = pool.id,
+                     .at_cloud = pool,
+                     .state = state_of(world, pool),
+                     .machines = machines_of(*entries),
+                     .opened_s = pool.opened_s});
   }
-  if (all) {
-    for (const std::string& name : records(world)) {
-      if (streams.json) {
-        streams.out << ordered_json{{"record", name}, {"job", name.substr(16)}}.dump() << '\n';
-      }
-      rows.push_back({name.substr(16), "-", "-", "recorded", "-",
-                      fmt::format("{}-{}-{}T{}:{}:{}Z", name.substr(0, 4), name.substr(4, 2),
-                                  name.substr(6, 2), name.substr(9, 2), name.substr(11, 2),
-                                  name.substr(13, 2))});
-    }
+  if (all) std::ranges::transform(records(world), std::back_inserter(found), row_of);
+  if (streams.json) {
+    for (const Row& row : found) streams.out << to_json(row).dump() << '\n';
+    return 0;
   }
-  if (streams.json) return 0;
+  std::vector<std::vector<std::string>> rows;
+  for (const Row& row : found) {
+    const bool there = row.at_cloud.has_value();
+    rows.push_back({row.pool, there ? row.at_cloud->provider : "-",
+                    there ? row.at_cloud->region : "-", row.state,
+                    there ? std::to_string(row.machines) : "-", moment(row.opened_s)});
+  }
   print_table(streams.out, {"POOL", "PROVIDER", "REGION", "STATE", "MACHINES", "OPENED"}, rows);
   if (rows.empty()) streams.err << "no pool of this computer is open at a cloud\n";
   return 0;
@@ -100,7 +177,7 @@ int list_pools(const Streams& streams, bool all) {
 
 int show_pool(const Streams& streams, const std::string& id) {
   const provider::World world = provider::world_of_this_process();
-  auto ledger = provider::open_ledger(world);
+  auto ledger = provider::read_ledger(world);
   if (!ledger) return complain(streams, ledger.error());
   const auto pools = (*ledger)->pools(false);
   if (!pools) return complain(streams, pools.error());
@@ -170,54 +247,48 @@ int show_logs(const Streams& streams, const std::string& id, std::optional<int> 
 
 int show_cost(const Streams& streams, const std::string& id) {
   const provider::World world = provider::world_of_this_process();
-  auto ledger = provider::open_ledger(world);
+  auto ledger = provider::read_ledger(world);
   if (!ledger) return complain(streams, ledger.error());
   const auto pools = (*ledger)->pools(false);
   if (!pools) return complain(streams, pools.error());
   std::vector<std::vector<std::string>> rows;
-  MicroDollars all = 0;
+  PoolCost all;
   for (const LedgerPool& pool : *pools) {
     if (!id.empty() && pool.id != id) continue;
     const auto entries = (*ledger)->entries(pool.id, false);
     if (!entries) return complain(streams, entries.error());
-    CostBook book;
-    int machines = 0;
-    const auto at = [](std::int64_t time_s) { return Time(std::chrono::seconds(time_s)); };
-    for (const LedgerEntry& entry : *entries) {
-      if (entry.kind != "instance" || entry.id.empty()) continue;
-      ++machines;
-      std::optional<MachinePrice> price;
-      if (entry.hourly_micro_dollars > 0) {
-        price = MachinePrice{.hourly = entry.hourly_micro_dollars, .spot = entry.spot};
-      }
-      book.on_launched(entry.id, 0, at(entry.asked_s), price);
-      if (entry.gone_s) book.on_gone(entry.id, at(*entry.gone_s));
-    }
-    const CostNow now = book.now(at(world.wall_s()));
-    all += now.total;
+    const bool at_work = provider::is_open_here(world, pool.id);
+    const PoolCost cost = cost_of(pool, *entries, at_work, world.wall_s());
+    all.now.total += cost.now.total;
+    all.now.complete = all.now.complete && cost.now.complete;
+    all.at_most = all.at_most || cost.at_most;
     if (streams.json) {
       streams.out << ordered_json{{"pool", pool.id},
                                   {"provider", pool.provider},
                                   {"region", pool.region},
-                                  {"machines", machines},
-                                  {"dollars", to_dollars(now.total)},
-                                  {"hourly_dollars", to_dollars(now.hourly)},
-                                  {"complete", now.complete}}
+                                  {"machines", cost.machines},
+                                  {"dollars", to_dollars(cost.now.total)},
+                                  {"hourly_dollars", to_dollars(cost.now.hourly)},
+                                  {"complete", cost.now.complete},
+                                  {"at_most", cost.at_most}}
                          .dump()
                   << '\n';
     }
-    rows.push_back(
-        {pool.id, pool.region, std::to_string(machines),
-         fmt::format("{}${:.4f}", now.complete ? "" : "at least ", to_dollars(now.total)),
-         fmt::format("${:.4f}", to_dollars(now.hourly))});
+    rows.push_back({pool.id, pool.region, std::to_string(cost.machines),
+                    fmt::format("{}${:.4f}", bound_of(cost), to_dollars(cost.now.total)),
+                    fmt::format("${:.4f}", to_dollars(cost.now.hourly))});
   }
   if (!id.empty() && rows.empty()) return not_found(streams, id);
   if (streams.json) return 0;
   print_table(streams.out, {"POOL", "REGION", "MACHINES", "COST", "AN HOUR NOW"}, rows);
   streams.err << fmt::format(
-      "${:.4f} for machines, from the request to the moment at which they "
+      "{}${:.4f} for machines, from the request to the moment at which they "
       "were seen to be gone; disks and traffic are not in it\n",
-      to_dollars(all));
+      bound_of(all), to_dollars(all.now.total));
+  if (all.at_most) {
+    streams.err << "at most: of a pool whose program was killed, up to the time at which its "
+                   "machines ended themselves; 'skyward gc' asks the cloud\n";
+  }
   return 0;
 }
 

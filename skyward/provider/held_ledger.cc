@@ -33,6 +33,11 @@ Status HeldLedger::gone(const std::string& pool, const std::string& key_or_id, s
   return use([&](Ledger& ledger) { return ledger.gone(pool, key_or_id, now_s); });
 }
 
+Status HeldLedger::gone_by(const std::string& pool, const std::string& key_or_id,
+                           std::int64_t latest_s) {
+  return use([&](Ledger& ledger) { return ledger.gone_by(pool, key_or_id, latest_s); });
+}
+
 Result<std::vector<LedgerPool>> HeldLedger::pools(bool open_only) {
   return use([&](Ledger& ledger) { return ledger.pools(open_only); });
 }

@@ -3,9 +3,14 @@
 #include <fmt/format.h>
 #include <sqlite3.h>
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string_view>
+#include <system_error>
 #include <utility>
 #include <variant>
 
@@ -22,6 +27,7 @@ struct Sqlite {
   decltype(&sqlite3_close_v2) close_v2 = nullptr;
   decltype(&sqlite3_exec) exec = nullptr;
   decltype(&sqlite3_errmsg) errmsg = nullptr;
+  decltype(&sqlite3_errcode) errcode = nullptr;
   decltype(&sqlite3_busy_timeout) busy_timeout = nullptr;
   decltype(&sqlite3_prepare_v2) prepare_v2 = nullptr;
   decltype(&sqlite3_bind_text) bind_text = nullptr;
@@ -43,6 +49,7 @@ Sqlite load_sqlite() {
                  io::find_symbol(library, "sqlite3_close_v2", sqlite.close_v2) &&
                  io::find_symbol(library, "sqlite3_exec", sqlite.exec) &&
                  io::find_symbol(library, "sqlite3_errmsg", sqlite.errmsg) &&
+                 io::find_symbol(library, "sqlite3_errcode", sqlite.errcode) &&
                  io::find_symbol(library, "sqlite3_busy_timeout", sqlite.busy_timeout) &&
                  io::find_symbol(library, "sqlite3_prepare_v2", sqlite.prepare_v2) &&
                  io::find_symbol(library, "sqlite3_bind_text", sqlite.bind_text) &&
@@ -64,18 +71,42 @@ const Sqlite& sqlite() {
 constexpr int kBusyTimeout_ms = 10'000;  // of other processes' writing
 
 // synchronous=FULL: a line that was written is there after a power cut.
-constexpr const char* kSchema = R"sql(
-PRAGMA journal_mode=WAL;
-PRAGMA synchronous=FULL;
-CREATE TABLE IF NOT EXISTS pool (
-  id TEXT PRIMARY KEY, provider TEXT NOT NULL, region TEXT NOT NULL, settings TEXT NOT NULL,
-  opened_s INTEGER NOT NULL, closed_s INTEGER);
+constexpr const char* kModes = "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;";
+
+constexpr std::int64_t kSchemaVersion = 1;
+
+// The keys alone; the other columns are added as they are to a file of an older version.
+constexpr const char* kTables = R"sql(
+CREATE TABLE IF NOT EXISTS pool (id TEXT PRIMARY KEY);
 CREATE TABLE IF NOT EXISTS entry (
-  key TEXT NOT NULL, pool TEXT NOT NULL, kind TEXT NOT NULL, id TEXT NOT NULL,
-  count INTEGER NOT NULL, spot INTEGER NOT NULL, instance_type TEXT NOT NULL,
-  hourly_micro_dollars INTEGER NOT NULL, asked_s INTEGER NOT NULL, gone_s INTEGER,
-  PRIMARY KEY (pool, key, id));
+  key TEXT NOT NULL, pool TEXT NOT NULL, id TEXT NOT NULL, PRIMARY KEY (pool, key, id));
 )sql";
+
+struct Column {
+  const char* table;
+  const char* name;
+  const char* type;
+  const char* otherwise;  // in lines of a version that did not have it
+};
+constexpr std::array<Column, 14> kColumns = {{
+    {"pool", "provider", "TEXT", "''"},
+    {"pool", "region", "TEXT", "''"},
+    {"pool", "settings", "TEXT", "'{}'"},
+    {"pool", "opened_s", "INTEGER", "0"},
+    {"pool", "closed_s", "INTEGER", "NULL"},
+    {"pool", "expires_s", "INTEGER", "0"},
+    {"entry", "kind", "TEXT", "''"},
+    {"entry", "count", "INTEGER", "1"},
+    {"entry", "spot", "INTEGER", "0"},
+    {"entry", "instance_type", "TEXT", "''"},
+    {"entry", "hourly_micro_dollars", "INTEGER", "0"},
+    {"entry", "asked_s", "INTEGER", "0"},
+    {"entry", "gone_s", "INTEGER", "NULL"},
+    {"entry", "gone_late", "INTEGER", "0"},
+}};
+
+// Clocks differ, and a machine takes its time to end.
+constexpr std::int64_t kEnding_s = 120;
 
 using Value = std::variant<std::string, std::int64_t>;
 
@@ -86,12 +117,38 @@ class SqliteLedger final : public Ledger {
   SqliteLedger& operator=(const SqliteLedger&) = delete;
   ~SqliteLedger() override { sqlite().close_v2(database_); }
 
-  Status prepare_schema() { return execute(kSchema); }
+  Status prepare_schema() {
+    if (Status status = execute(kModes); !status) return status;
+    const auto version = schema_version();
+    if (!version) return fail(version);
+    if (*version == kSchemaVersion) return {};
+    if (*version > kSchemaVersion) {
+      return fail(ErrorKind::unsupported,
+                  fmt::format("the ledger {} was written by a newer version of skyward", path_),
+                  "use that version, or set XDG_STATE_HOME to another directory");
+    }
+    return transaction([&] { return complete_schema(); });
+  }
+
+  // Of a file that is only read.
+  Status learn_schema() {
+    const auto there = columns();
+    if (!there) return fail(there);
+    blank_ = there->empty();
+    for (const Column& column : kColumns) {
+      if (!there->contains({column.table, column.name})) {
+        lacking_.emplace(column.table, column.name);
+      }
+    }
+    return {};
+  }
 
   Status open_pool(const LedgerPool& pool) override {
     return run(
-        "INSERT INTO pool (id, provider, region, settings, opened_s) VALUES (?,?,?,?,?)",
-        {pool.id, pool.provider, pool.region, nlohmann::json(pool.settings).dump(), pool.opened_s});
+        "INSERT INTO pool (id, provider, region, settings, opened_s, expires_s) VALUES "
+        "(?,?,?,?,?,?)",
+        {pool.id, pool.provider, pool.region, nlohmann::json(pool.settings).dump(), pool.opened_s,
+         pool.expires_s});
   }
 
   Status close_pool(const std::string& pool, std::int64_t now_s) override {
@@ -108,37 +165,40 @@ class SqliteLedger final : public Ledger {
 
   Status made(const std::string& pool, const std::string& key,
               const std::vector<std::string>& ids) override {
-    if (Status status = execute("BEGIN IMMEDIATE"); !status) return status;
-    Status status;
-    for (const std::string& id : ids) {
-      if (!status) break;
-      status =
-          run("INSERT OR IGNORE INTO entry SELECT key, pool, kind, ?, 1, spot, instance_type, "
-              "hourly_micro_dollars, asked_s, NULL FROM entry WHERE pool=? AND key=? AND id=''",
-              {id, pool, key});
-    }
-    if (status && !ids.empty()) {
-      status = run("DELETE FROM entry WHERE pool=? AND key=? AND id=''", {pool, key});
-    }
-    if (!status) {
-      (void)execute("ROLLBACK");
+    return transaction([&] {
+      Status status;
+      for (const std::string& id : ids) {
+        if (!status) break;
+        status =
+            run("INSERT OR IGNORE INTO entry (key, pool, kind, id, count, spot, instance_type, "
+                "hourly_micro_dollars, asked_s) SELECT key, pool, kind, ?, 1, spot, instance_type, "
+                "hourly_micro_dollars, asked_s FROM entry WHERE pool=? AND key=? AND id=''",
+                {id, pool, key});
+      }
+      if (status && !ids.empty()) {
+        status = run("DELETE FROM entry WHERE pool=? AND key=? AND id=''", {pool, key});
+      }
       return status;
-    }
-    return execute("COMMIT");
+    });
   }
 
   Status gone(const std::string& pool, const std::string& key_or_id, std::int64_t now_s) override {
-    return run(
-        "UPDATE entry SET gone_s=? WHERE pool=? AND (id=? OR (key=? AND id='')) AND gone_s IS NULL",
-        {now_s, pool, key_or_id, key_or_id});
+    return strike_off(pool, key_or_id, now_s, false);
+  }
+  Status gone_by(const std::string& pool, const std::string& key_or_id,
+                 std::int64_t latest_s) override {
+    return strike_off(pool, key_or_id, latest_s, true);
   }
 
   Result<std::vector<LedgerPool>> pools(bool open_only) override {
     std::vector<LedgerPool> out;
+    if (blank_) return out;
     const Status status = select(
-        fmt::format("SELECT id, provider, region, settings, opened_s, closed_s FROM pool {} ORDER "
-                    "BY opened_s DESC, id",
-                    open_only ? "WHERE closed_s IS NULL" : ""),
+        fmt::format(
+            "SELECT id{} FROM pool {} ORDER BY {} DESC, id",
+            fields("pool", {"provider", "region", "settings", "opened_s", "closed_s", "expires_s"}),
+            open_only ? fmt::format("WHERE {} IS NULL", field("pool", "closed_s")) : "",
+            field("pool", "opened_s")),
         {}, [&](sqlite3_stmt* row) {
           LedgerPool pool{.id = text(row, 0), .provider = text(row, 1), .region = text(row, 2)};
           const auto settings = nlohmann::json::parse(text(row, 3), nullptr, false);
@@ -149,6 +209,7 @@ class SqliteLedger final : public Ledger {
           }
           pool.opened_s = sqlite().column_int64(row, 4);
           if (!is_null(row, 5)) pool.closed_s = sqlite().column_int64(row, 5);
+          pool.expires_s = sqlite().column_int64(row, 6);
           out.push_back(std::move(pool));
         });
     if (!status) return fail(status);
@@ -157,21 +218,25 @@ class SqliteLedger final : public Ledger {
 
   Result<std::vector<LedgerEntry>> entries(const std::string& pool, bool open_only) override {
     std::vector<LedgerEntry> out;
+    if (blank_) return out;
     const Status status = select(
-        fmt::format("SELECT key, pool, kind, id, count, spot, instance_type, hourly_micro_dollars, "
-                    "asked_s, gone_s FROM entry WHERE pool=? {} ORDER BY asked_s, key, id",
-                    open_only ? "AND gone_s IS NULL" : ""),
+        fmt::format("SELECT key, pool, id{} FROM entry WHERE pool=? {} ORDER BY {}, key, id",
+                    fields("entry", {"kind", "count", "spot", "instance_type",
+                                     "hourly_micro_dollars", "asked_s", "gone_s", "gone_late"}),
+                    open_only ? fmt::format("AND {} IS NULL", field("entry", "gone_s")) : "",
+                    field("entry", "asked_s")),
         {pool}, [&](sqlite3_stmt* row) {
           LedgerEntry entry{.key = text(row, 0),
                             .pool = text(row, 1),
-                            .kind = text(row, 2),
-                            .id = text(row, 3),
+                            .kind = text(row, 3),
+                            .id = text(row, 2),
                             .count = static_cast<int>(sqlite().column_int64(row, 4)),
                             .spot = sqlite().column_int64(row, 5) != 0,
                             .instance_type = text(row, 6),
                             .hourly_micro_dollars = sqlite().column_int64(row, 7),
                             .asked_s = sqlite().column_int64(row, 8)};
           if (!is_null(row, 9)) entry.gone_s = sqlite().column_int64(row, 9);
+          entry.gone_late = sqlite().column_int64(row, 10) != 0;
           out.push_back(std::move(entry));
         });
     if (!status) return fail(status);
@@ -188,13 +253,86 @@ class SqliteLedger final : public Ledger {
   }
 
   std::unexpected<Error> wrong() const {
+    const int code = sqlite().errcode(database_) & 0xff;
+    const bool damaged = code == SQLITE_CORRUPT || code == SQLITE_NOTADB;
     return fail(ErrorKind::unavailable,
                 fmt::format("the ledger {} cannot be used: {}", path_, sqlite().errmsg(database_)),
-                "nothing is bought without it: check the rights and the free space there");
+                damaged
+                    ? "move it away: a new one is begun, and 'skyward gc' finds by their tags "
+                      "the machines that were in it"
+                    : "nothing is bought without it: check the rights and the free space there");
   }
 
-  Status execute(const char* statement) {
-    if (sqlite().exec(database_, statement, nullptr, nullptr, nullptr) != SQLITE_OK) {
+  Status strike_off(const std::string& pool, const std::string& key_or_id, std::int64_t gone_s,
+                    bool late) {
+    return run(
+        "UPDATE entry SET gone_s=?, gone_late=? WHERE pool=? AND (id=? OR (key=? AND id='')) AND "
+        "gone_s IS NULL",
+        {gone_s, std::int64_t{late}, pool, key_or_id, key_or_id});
+  }
+
+  Result<std::int64_t> schema_version() {
+    std::int64_t version = 0;
+    const Status status = select("PRAGMA user_version", {}, [&](sqlite3_stmt* row) {
+      version = sqlite().column_int64(row, 0);
+    });
+    if (!status) return fail(status);
+    return version;
+  }
+
+  using Columns = std::set<std::pair<std::string, std::string>>;  // table, name
+  Result<Columns> columns() {
+    Columns there;
+    for (const std::string table : {"pool", "entry"}) {
+      const Status status = select(fmt::format("PRAGMA table_info({})", table), {},
+                                   [&](sqlite3_stmt* row) { there.emplace(table, text(row, 1)); });
+      if (!status) return fail(status);
+    }
+    return there;
+  }
+
+  // What to select for a column.
+  std::string field(const char* table, const char* name) const {
+    if (!lacking_.contains({table, name})) return name;
+    const auto* column = std::ranges::find_if(kColumns, [&](const Column& one) {
+      return std::string_view(one.table) == table && std::string_view(one.name) == name;
+    });
+    return column->otherwise;
+  }
+  std::string fields(const char* table, std::initializer_list<const char*> names) const {
+    std::string out;
+    for (const char* name : names) out += ", " + field(table, name);
+    return out;
+  }
+
+  // Another process may have done the same a moment ago.
+  Status complete_schema() {
+    if (Status status = execute(kTables); !status) return status;
+    const auto there = columns();
+    if (!there) return fail(there);
+    for (const Column& column : kColumns) {
+      if (there->contains({column.table, column.name})) continue;
+      const bool may_lack = column.otherwise == std::string_view("NULL");
+      const Status added = execute(
+          fmt::format("ALTER TABLE {} ADD COLUMN {} {}{}{}", column.table, column.name, column.type,
+                      may_lack ? "" : " NOT NULL DEFAULT ", may_lack ? "" : column.otherwise));
+      if (!added) return added;
+    }
+    return execute(fmt::format("PRAGMA user_version={}", kSchemaVersion));
+  }
+
+  template <typename Deeds>
+  Status transaction(Deeds deeds) {
+    if (Status status = execute("BEGIN IMMEDIATE"); !status) return status;
+    if (Status status = deeds(); !status) {
+      (void)execute("ROLLBACK");
+      return status;
+    }
+    return execute("COMMIT");
+  }
+
+  Status execute(const std::string& statements) {
+    if (sqlite().exec(database_, statements.c_str(), nullptr, nullptr, nullptr) != SQLITE_OK) {
       return wrong();
     }
     return {};
@@ -231,22 +369,48 @@ class SqliteLedger final : public Ledger {
 
   sqlite3* const database_;
   const std::string path_;
+  bool blank_ = false;  // there is not even a table
+  Columns lacking_{};   // of a file that may not be completed
+};
+
+class BlankLedger final : public Ledger {
+ public:
+  Status open_pool(const LedgerPool&) override { return {}; }
+  Status close_pool(const std::string&, std::int64_t) override { return {}; }
+  Status ask(const LedgerEntry&) override { return {}; }
+  Status made(const std::string&, const std::string&, const std::vector<std::string>&) override {
+    return {};
+  }
+  Status gone(const std::string&, const std::string&, std::int64_t) override { return {}; }
+  Status gone_by(const std::string&, const std::string&, std::int64_t) override { return {}; }
+  Result<std::vector<LedgerPool>> pools(bool) override { return std::vector<LedgerPool>{}; }
+  Result<std::vector<LedgerEntry>> entries(const std::string&, bool) override {
+    return std::vector<LedgerEntry>{};
+  }
 };
 
 }  // namespace
 
-Result<std::unique_ptr<Ledger>> Ledger::open(const std::string& path) {
+std::unique_ptr<Ledger> blank_ledger() { return std::make_unique<BlankLedger>(); }
+
+std::int64_t latest_end_s(const LedgerPool& pool, const LedgerEntry& entry, std::int64_t now_s) {
+  if (pool.expires_s == 0) return now_s;
+  return std::min(now_s, std::max(pool.expires_s, entry.asked_s) + kEnding_s);
+}
+
+namespace {
+
+Result<std::unique_ptr<SqliteLedger>> open_file(const std::string& path, const std::string& name,
+                                                int flags) {
   if (!sqlite().ready) {
     return fail(ErrorKind::unsupported,
                 "what is bought is written into an SQLite file, and this machine has no "
                 "libsqlite3.so.0",
                 "install it, for example with 'apt-get install libsqlite3-0'");
   }
-  const std::string parent = std::filesystem::path(path).parent_path();
-  if (Status status = io::ensure_private_path(parent); !status) return fail(status);
   sqlite3* database = nullptr;
-  const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_FULLMUTEX;
-  const int code = sqlite().open_v2(path.c_str(), &database, flags, nullptr);
+  const int code =
+      sqlite().open_v2(name.c_str(), &database, flags | SQLITE_OPEN_FULLMUTEX, nullptr);
   auto ledger = std::make_unique<SqliteLedger>(database, path);
   if (code != SQLITE_OK) {
     return fail(ErrorKind::denied,
@@ -254,8 +418,53 @@ Result<std::unique_ptr<Ledger>> Ledger::open(const std::string& path) {
                 "check the rights of that file, or set XDG_STATE_HOME to another directory");
   }
   sqlite().busy_timeout(database, kBusyTimeout_ms);
-  if (Status status = ledger->prepare_schema(); !status) return fail(status);
   return ledger;
+}
+
+// As SQLite's addresses have it.
+std::string address_of(const std::string& path, std::string_view parameters) {
+  std::string out = "file:";
+  for (const char c : path) {
+    if (c == '%' || c == '?' || c == '#') {
+      out += fmt::format("%{:02X}", static_cast<unsigned>(c));
+    } else {
+      out += c;
+    }
+  }
+  return fmt::format("{}?{}", out, parameters);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Ledger>> Ledger::open(const std::string& path) {
+  const std::string parent = std::filesystem::path(path).parent_path();
+  if (Status status = io::ensure_private_path(parent); !status) {
+    status.error().hint = "remove it, or set XDG_STATE_HOME to a directory of yours";
+    return fail(status);
+  }
+  auto ledger = open_file(path, path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
+  if (!ledger) return fail(ledger);
+  if (Status status = (*ledger)->prepare_schema(); !status) return fail(status);
+  return *std::move(ledger);
+}
+
+Result<std::unique_ptr<Ledger>> Ledger::open_to_read(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::exists(path, error) && !error) return blank_ledger();
+  constexpr int kFlags = SQLITE_OPEN_READONLY | SQLITE_OPEN_URI;
+  auto ledger = open_file(path, address_of(path, "mode=ro"), kFlags);
+  if (!ledger) return fail(ledger);
+  Status learned = (*ledger)->learn_schema();
+  // Where SQLite cannot make the files that it reads with, nobody can write either; unless
+  // something was written there that has not come into the file itself.
+  const std::string log = path + "-wal";
+  if (!learned && (!std::filesystem::exists(log, error) || std::filesystem::is_empty(log, error))) {
+    ledger = open_file(path, address_of(path, "immutable=1"), kFlags);
+    if (!ledger) return fail(ledger);
+    learned = (*ledger)->learn_schema();
+  }
+  if (!learned) return fail(learned);
+  return *std::move(ledger);
 }
 
 }  // namespace skyward::provider

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sqlite3.h>
 
 #include <filesystem>
 #include <fstream>
@@ -11,6 +12,7 @@
 
 #include "skyward/io/machine.h"
 #include "skyward/io/private_directory.h"
+#include "skyward/io/shared_library.h"
 
 namespace skyward::provider {
 namespace {
@@ -29,6 +31,22 @@ class LedgerFile : public ::testing::Test {
     return *std::move(ledger);
   }
 
+  // What another program writes into the file.
+  void sqlite(const std::string& statements) const {
+    decltype(&sqlite3_open) open_file = nullptr;
+    decltype(&sqlite3_exec) execute = nullptr;
+    decltype(&sqlite3_close) close_file = nullptr;
+    void* library = io::load_library({"libsqlite3.so.0"});
+    ASSERT_NE(library, nullptr);
+    ASSERT_TRUE(io::find_symbol(library, "sqlite3_open", open_file) &&
+                io::find_symbol(library, "sqlite3_exec", execute) &&
+                io::find_symbol(library, "sqlite3_close", close_file));
+    sqlite3* database = nullptr;
+    ASSERT_EQ(open_file(path_.c_str(), &database), SQLITE_OK);
+    EXPECT_EQ(execute(database, statements.c_str(), nullptr, nullptr, nullptr), SQLITE_OK);
+    EXPECT_EQ(close_file(database), SQLITE_OK);
+  }
+
   const std::string root_ = ::testing::TempDir() + "skyward-ledger-" + io::random_hex(12);
   const std::string path_ = root_ + "/state/skyward/ledger.db";
   const LedgerPool pool_{.id = "aws-1",
@@ -36,7 +54,8 @@ class LedgerFile : public ::testing::Test {
                          .region = "eu-west-1",
                          .settings = {{"profile", "it's \"mine\""}},
                          .opened_s = 100,
-                         .closed_s = std::nullopt};
+                         .closed_s = std::nullopt,
+                         .expires_s = 4000};
   const LedgerEntry machines_{.key = "token-1",
                               .pool = "aws-1",
                               .kind = "instance",
@@ -113,7 +132,86 @@ TEST_F(LedgerFile, WhatIsNoLedgerIsRefused) {
   const auto refused = Ledger::open(path_);
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().message, HasSubstr(path_));
-  EXPECT_FALSE(Ledger::open("/proc/none/ledger.db"));
+  EXPECT_THAT(refused.error().hint, HasSubstr("'skyward gc' finds by their tags"));
+  const auto nowhere = Ledger::open("/proc/none/ledger.db");
+  ASSERT_FALSE(nowhere);
+  EXPECT_THAT(nowhere.error().hint, HasSubstr("XDG_STATE_HOME"));
+}
+
+TEST_F(LedgerFile, OfAnOlderVersionIsCompleted) {
+  ASSERT_TRUE(io::ensure_private_path(root_ + "/state/skyward"));
+  sqlite(
+      "CREATE TABLE pool (id TEXT PRIMARY KEY, provider TEXT NOT NULL, settings TEXT NOT NULL, "
+      "opened_s INTEGER NOT NULL);"
+      "CREATE TABLE entry (key TEXT NOT NULL, pool TEXT NOT NULL, kind TEXT NOT NULL, id TEXT NOT "
+      "NULL, asked_s INTEGER NOT NULL, gone_s INTEGER, PRIMARY KEY (pool, key, id));"
+      "INSERT INTO pool VALUES ('aws-0', 'aws', '{}', 50);"
+      "INSERT INTO entry VALUES ('token-0', 'aws-0', 'instance', 'i-0', 51, NULL);");
+  {
+    const auto ledger = open();
+    ASSERT_TRUE(ledger->open_pool(pool_));
+    ASSERT_TRUE(ledger->ask(machines_));
+    ASSERT_TRUE(ledger->made("aws-1", "token-1", {"i-1"}));
+  }
+  const auto later = open();
+  const std::vector<LedgerPool> pools = later->pools(true).value();
+  ASSERT_THAT(pools, SizeIs(2));
+  EXPECT_EQ(pools[0], pool_);
+  EXPECT_EQ(pools[1], (LedgerPool{.id = "aws-0", .provider = "aws", .opened_s = 50}));
+  const LedgerEntry old{
+      .key = "token-0", .pool = "aws-0", .kind = "instance", .id = "i-0", .asked_s = 51};
+  EXPECT_EQ(later->entries("aws-0", true).value(), std::vector{old});
+}
+
+TEST_F(LedgerFile, OfANewerVersionIsLeftAlone) {
+  (void)open();
+  sqlite("PRAGMA user_version=1000");
+  const auto refused = Ledger::open(path_);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("a newer version of skyward"));
+}
+
+TEST_F(LedgerFile, AMachineThatNobodySawGoIsTold) {
+  const auto ledger = open();
+  ASSERT_TRUE(ledger->open_pool(pool_));
+  ASSERT_TRUE(ledger->ask(machines_));
+  ASSERT_TRUE(ledger->made("aws-1", "token-1", {"i-1", "i-2"}));
+  ASSERT_TRUE(ledger->gone("aws-1", "i-1", 200));
+  ASSERT_TRUE(ledger->gone_by("aws-1", "i-2", 300));
+  const auto entries = ledger->entries("aws-1", false).value();
+  ASSERT_THAT(entries, SizeIs(2));
+  EXPECT_EQ(entries[0].gone_s, 200);
+  EXPECT_FALSE(entries[0].gone_late);
+  EXPECT_EQ(entries[1].gone_s, 300);
+  EXPECT_TRUE(entries[1].gone_late);
+}
+
+TEST_F(LedgerFile, IsReadWhereItCannotBeCompleted) {
+  ASSERT_TRUE(io::ensure_private_path(root_ + "/state/skyward"));
+  EXPECT_THAT(Ledger::open_to_read(path_).value()->pools(false).value(), IsEmpty());
+  EXPECT_FALSE(std::filesystem::exists(path_)) << "who reads makes nothing";
+  sqlite("PRAGMA user_version=0");
+  EXPECT_THAT(Ledger::open_to_read(path_).value()->pools(true).value(), IsEmpty());
+  sqlite(
+      "CREATE TABLE pool (id TEXT PRIMARY KEY, provider TEXT);"
+      "CREATE TABLE entry (key TEXT, pool TEXT, id TEXT, asked_s INTEGER);"
+      "INSERT INTO pool VALUES ('aws-0', 'aws');"
+      "INSERT INTO entry VALUES ('token-0', 'aws-0', 'i-0', 51);");
+  const auto ledger = Ledger::open_to_read(path_);
+  ASSERT_TRUE(ledger) << ledger.error().message;
+  const std::vector<LedgerPool> pools = {{.id = "aws-0", .provider = "aws"}};
+  EXPECT_EQ((*ledger)->pools(true).value(), pools);
+  const std::vector<LedgerEntry> entries = {
+      {.key = "token-0", .pool = "aws-0", .id = "i-0", .asked_s = 51}};
+  EXPECT_EQ((*ledger)->entries("aws-0", true).value(), entries);
+  EXPECT_FALSE((*ledger)->open_pool(pool_));
+}
+
+TEST(LatestEnd, IsThePoolsOwnOrNow) {
+  EXPECT_EQ(latest_end_s({.expires_s = 1000}, {.asked_s = 10}, 500), 500) << "it may stand still";
+  EXPECT_EQ(latest_end_s({.expires_s = 1000}, {.asked_s = 10}, 9000), 1120);
+  EXPECT_EQ(latest_end_s({.expires_s = 1000}, {.asked_s = 2000}, 9000), 2120);
+  EXPECT_EQ(latest_end_s({}, {.asked_s = 10}, 9000), 9000) << "nobody knows";
 }
 
 }  // namespace

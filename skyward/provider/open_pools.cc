@@ -8,11 +8,12 @@ namespace skyward::provider {
 
 namespace {
 
+constexpr const char* kOtherPlace = "set XDG_STATE_HOME to a directory of yours";
+
 Result<std::string> state_of(const World& world) {
   std::string state = state_directory(world);
   if (!state.empty()) return state;
-  return fail(ErrorKind::invalid, "there is no place to write down what is bought",
-              "set XDG_STATE_HOME or HOME to a directory of yours");
+  return fail(ErrorKind::invalid, "there is no place to write down what is bought", kOtherPlace);
 }
 
 std::string path_of(const std::string& state, const std::string& pool) {
@@ -27,11 +28,20 @@ Result<std::unique_ptr<Ledger>> open_ledger(const World& world) {
   return world.open_ledger(*state + "/ledger.db");
 }
 
+Result<std::unique_ptr<Ledger>> read_ledger(const World& world) {
+  const Result<std::string> state = state_of(world);
+  if (!state) return fail(state);
+  return Ledger::open_to_read(*state + "/ledger.db");
+}
+
 Result<PoolDirectory> make_pool_directory(const World& world, const std::string& pool) {
   const Result<std::string> state = state_of(world);
   if (!state) return fail(state);
   const std::string path = path_of(*state, pool);
-  if (Status status = io::ensure_private_path(path); !status) return fail(status);
+  if (Status status = io::ensure_private_path(path); !status) {
+    status.error().hint = kOtherPlace;
+    return fail(status);
+  }
   auto lock = io::FileLock::try_lock(path + "/lock");
   if (!lock) {
     return fail(ErrorKind::unavailable, fmt::format("the pool {} is open already", pool),

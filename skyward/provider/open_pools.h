@@ -20,6 +20,9 @@ namespace skyward::provider {
 
 // The ledger of this user on this computer.
 Result<std::unique_ptr<Ledger>> open_ledger(const World& world);
+// The same to look things up only: nothing is made or changed, and a disk that cannot be written to
+// will do.
+Result<std::unique_ptr<Ledger>> read_ledger(const World& world);
 
 // A pool's directory, made and locked. The lock is held until this is destroyed.
 struct PoolDirectory {

@@ -40,6 +40,10 @@ class WatchedLedger final : public Ledger {
   Status gone(const std::string& pool, const std::string& key_or_id, std::int64_t now_s) override {
     return written([&] { return ledger_->gone(pool, key_or_id, now_s); });
   }
+  Status gone_by(const std::string& pool, const std::string& key_or_id,
+                 std::int64_t latest_s) override {
+    return written([&] { return ledger_->gone_by(pool, key_or_id, latest_s); });
+  }
   Result<std::vector<LedgerPool>> pools(bool open_only) override {
     if (const Status trouble = trouble_(); !trouble) return fail(trouble);
     return ledger_->pools(open_only);

@@ -415,7 +415,8 @@ Result<Cluster> AwsProvider::prepare_in(const PoolSpec& spec, const Offer& offer
                                 .provider = "aws",
                                 .region = cluster.region,
                                 .settings = way_back(client, *caller),
-                                .opened_s = world_.wall_s()});
+                                .opened_s = world_.wall_s(),
+                                .expires_s = plan.mark.expires_s});
   } else {
     status = fail(login);
   }

@@ -9,6 +9,7 @@
 
 #include "skyward/base/bytes.h"
 #include "skyward/base/hash.h"
+#include "skyward/provider/aws/credentials.h"
 
 namespace skyward::provider::aws {
 
@@ -110,6 +111,16 @@ InstanceType read_instance_type(const XmlElement& element) {
   return type;
 }
 
+// From "User initiated (2016-11-15 12:34:56 GMT)".
+std::optional<std::int64_t> read_moment(std::string_view reason) {
+  constexpr std::size_t kLength = std::string_view("2016-11-15 12:34:56").size();
+  const std::size_t begin = reason.find('(');
+  if (begin == std::string_view::npos) return std::nullopt;
+  std::string moment(reason.substr(begin + 1, kLength));
+  std::ranges::replace(moment, ' ', 'T');
+  return parse_iso_time(moment + "Z");
+}
+
 Ec2Instance read_instance(const XmlElement& element) {
   return {.id = element.value("instanceId"),
           .type = element.value("instanceType"),
@@ -119,6 +130,7 @@ Ec2Instance read_instance(const XmlElement& element) {
           .private_ip = element.value("privateIpAddress"),
           .public_ip = element.value("ipAddress"),
           .launch_time = element.value("launchTime"),
+          .ended_s = read_moment(element.value("reason")),
           .spot = element.value("instanceLifecycle") == "spot",
           .tags = read_tags(element)};
 }

@@ -99,6 +99,7 @@ struct Ec2Instance {
   std::string private_ip{};
   std::string public_ip{};
   std::string launch_time{};
+  std::optional<std::int64_t> ended_s{};  // when it was told to end, where Amazon says so
   bool spot = false;
   Tags tags{};
 };

@@ -91,6 +91,7 @@ class Ec2Double {
   io::HttpReply create_group(const Form& form);
   io::HttpReply describe_groups(const Form& form);
   io::HttpReply delete_group(const Form& form);
+  std::string reason_of(const DoubleInstance& one) const;
   std::string text_of(DoubleInstance& one) const;
 
   WorldFixture& fixture_;

@@ -1,9 +1,11 @@
 #include "skyward/provider/aws/ec2_double_fixture.h"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 
 namespace skyward::provider::aws {
 
@@ -275,14 +277,22 @@ io::HttpReply Ec2Double::run(const Form& form) {
   return good(out + "</instancesSet>");
 }
 
+// "User initiated (2016-11-15 12:34:56 GMT)"; empty while it stands.
+std::string Ec2Double::reason_of(const DoubleInstance& one) const {
+  if (one.ended == kNever || one.ended > fixture_.now) return "";
+  const auto ago = std::chrono::duration_cast<std::chrono::seconds>(fixture_.now - one.ended);
+  const std::chrono::sys_seconds moment{std::chrono::seconds(fixture_.world.wall_s()) - ago};
+  return fmt::format("User initiated ({:%Y-%m-%d %H:%M:%S} GMT)", moment);
+}
+
 std::string Ec2Double::text_of(DoubleInstance& one) const {
   return fmt::format(
       "<item><instanceId>{}</instanceId><instanceType>{}</instanceType><instanceState><name>{}"
       "</name></instanceState><placement><availabilityZone>{}</availabilityZone></placement>"
       "<privateIpAddress>10.0.0.1</privateIpAddress><ipAddress>203.0.113.9</ipAddress>"
-      "<instanceLifecycle>{}</instanceLifecycle><stateReason><code>{}</code></stateReason>{}</"
-      "item>",
-      one.id, one.type, state_of(one), one.zone, one.spot ? "spot" : "", one.reason,
+      "<instanceLifecycle>{}</instanceLifecycle><stateReason><code>{}</code></stateReason>"
+      "<reason>{}</reason>{}</item>",
+      one.id, one.type, state_of(one), one.zone, one.spot ? "spot" : "", one.reason, reason_of(one),
       tag_set(one.tags));
 }
 

@@ -54,7 +54,8 @@ class Sweeping {
   std::optional<Client> home_;
   Caller caller_;
   std::set<std::pair<std::string, std::string>> told_;  // id, action
-  std::set<std::string> ended_;                         // machines that are listed as such
+  // Machines that Amazon tells of as ended, and when where it says so.
+  std::map<std::string, std::optional<std::int64_t>> ended_;
 };
 
 std::string setting_of(const LedgerPool& pool, const char* name) {
@@ -107,7 +108,7 @@ Result<std::vector<Thing>> Sweeping::find(Client& client) {
   if (!instances) return failed(instances.error(), "DescribeInstances");
   for (const Ec2Instance& one : *instances) {
     if (is_gone(one)) {
-      ended_.insert(one.id);
+      ended_[one.id] = one.ended_s;
     } else {
       add("instance", one.id, one.tags, one.type);
     }
@@ -142,7 +143,7 @@ Status Sweeping::add_unmarked(Client& client, std::vector<Thing>& listed) {
     if (!found) return fail(found);
     for (const Ec2Instance& one : *found) {
       if (is_gone(one)) {
-        ended_.insert(one.id);
+        ended_[one.id] = one.ended_s;
       } else {
         listed.push_back({.kind = "instance",
                           .id = one.id,
@@ -209,8 +210,13 @@ Status Sweeping::strike_off(Client& client, const LedgerPool& pool,
   for (const LedgerEntry& entry : *entries) {
     const bool there = std::ranges::find(listed, entry.id, &Thing::id) != listed.end();
     const bool old = world_.wall_s() - entry.asked_s >= kListingLag_s;
-    if (!entry.id.empty() && (ended_.contains(entry.id) || (!there && old))) {
-      if (Status status = ledger_->gone(pool.id, entry.id, world_.wall_s()); !status) return status;
+    const auto ended = ended_.find(entry.id);
+    if (!entry.id.empty() && (ended != ended_.end() || (!there && old))) {
+      const bool known = ended != ended_.end() && ended->second;
+      const Status status =
+          known ? ledger_->gone(pool.id, entry.id, std::max(*ended->second, entry.asked_s))
+                : ledger_->gone_by(pool.id, entry.id, latest_end_s(pool, entry, world_.wall_s()));
+      if (!status) return status;
     } else if (!entry.id.empty()) {
       left = true;
     }

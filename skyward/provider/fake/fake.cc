@@ -174,7 +174,8 @@ Result<Cluster> FakeProvider::prepare(const PoolSpec& spec, const Offer& offer, 
                                      .provider = "fake",
                                      .region = kRegion,
                                      .settings = {{"owner", renter_.owner}},
-                                     .opened_s = world.wall_s()});
+                                     .opened_s = world.wall_s(),
+                                     .expires_s = plan.expires_s});
   if (!status) {
     (void)local_->teardown(plan.local, deadline);
     remove_pool_directory(world, id);
