@@ -42,7 +42,11 @@ Status ensure_private_directory(const std::string& path) {
   Status made = make_private_directory(path);
   if (made || made.error().kind != ErrorKind::invalid) return made;
   struct stat status{};
-  const bool seen = ::lstat(path.c_str(), &status) == 0;
+  bool seen = ::lstat(path.c_str(), &status) == 0;
+  // A link of this user's own leads where its user wants it.
+  if (seen && S_ISLNK(status.st_mode) && status.st_uid == ::geteuid()) {
+    seen = ::stat(path.c_str(), &status) == 0;
+  }
   if (!seen || !S_ISDIR(status.st_mode) || status.st_uid != ::geteuid() ||
       (status.st_mode & 022) != 0) {
     return fail(ErrorKind::denied,

@@ -16,7 +16,7 @@ namespace skyward::io {
 Status make_private_directory(const std::string& path);
 
 // The same, or takes what is there if it is a directory of this user that others cannot write to
-// (its mode is made 0700). Fails with `denied` otherwise.
+// (its mode is made 0700), or this user's link to one. Fails with `denied` otherwise.
 Status ensure_private_directory(const std::string& path);
 
 // The same for a whole path: directories that are missing are made, each with mode 0700; the ones

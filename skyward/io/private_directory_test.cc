@@ -48,7 +48,12 @@ TEST_F(PrivateDirectory, TakesItsOwnAndNoOneElses) {
   EXPECT_EQ(ensure_private_directory(path).error().kind, ErrorKind::denied);
 
   fs::create_directory_symlink(root_, root_ + "/link");
-  EXPECT_EQ(ensure_private_directory(root_ + "/link").error().kind, ErrorKind::denied);
+  EXPECT_TRUE(ensure_private_directory(root_ + "/link")) << "this user's own, to this user's own";
+  for (const char* target : {"state", "none"}) {
+    SCOPED_TRACE(target);
+    fs::create_directory_symlink(target, root_ + "/to-" + target);
+    EXPECT_EQ(ensure_private_directory(root_ + "/to-" + target).error().kind, ErrorKind::denied);
+  }
   EXPECT_FALSE(is_directory(root_ + "/link"));
   EXPECT_TRUE(is_writable_directory(root_ + "/link"));
   EXPECT_FALSE(is_writable_directory(root_ + "/none"));
