@@ -13,6 +13,7 @@
 
 #include "skyward/base/error.h"
 #include "skyward/base/time.h"
+#include "skyward/provider/table.h"
 #include "skyward/provider/world.h"
 
 namespace skyward::cli {
@@ -67,6 +68,10 @@ int collect_garbage(const Streams& streams, const GcOptions& options);
 
 // What the pools in the ledger have cost until now.
 int show_cost(const Streams& streams, const std::string& pool);
+
+// Where a provider's machines are sought: as said on the command line, else where pools would.
+Result<provider::SettingOrigin> region_of(const provider::World& world, const std::string& provider,
+                                          const std::string& said);
 
 // Settings, and with `origin` where each comes from.
 int show_settings(const Streams& streams, bool origin);

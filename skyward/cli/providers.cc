@@ -11,12 +11,9 @@
 
 namespace skyward::cli {
 
-namespace {
-
 using nlohmann::ordered_json;
 using provider::SettingOrigin;
 
-// The one on the command line, else the one that pools would take.
 Result<SettingOrigin> region_of(const provider::World& world, const std::string& name,
                                 const std::string& said) {
   if (!said.empty()) return SettingOrigin{"region", said, "--region"};
@@ -27,8 +24,6 @@ Result<SettingOrigin> region_of(const provider::World& world, const std::string&
   const auto found = std::ranges::find(*settings, "region", &SettingOrigin::name);
   return found == settings->end() ? SettingOrigin{"region"} : *found;
 }
-
-}  // namespace
 
 int list_providers(const Streams& streams) {
   std::vector<std::vector<std::string>> rows;

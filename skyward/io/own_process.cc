@@ -9,6 +9,8 @@
 #include <csignal>
 #include <utility>
 
+#include "skyward/io/file.h"
+
 namespace skyward::io {
 
 namespace {
@@ -52,6 +54,11 @@ std::string host_name() {
   std::array<char, 256> name{};
   if (::gethostname(name.data(), name.size() - 1) != 0) return "";
   return name.data();
+}
+
+std::string boot_id() {
+  const Result<std::string> text = read_file("/proc/sys/kernel/random/boot_id");
+  return text ? text->substr(0, text->find('\n')) : std::string();
 }
 
 std::uint64_t process_id() { return static_cast<std::uint64_t>(::getpid()); }

@@ -27,6 +27,9 @@ void ignore_broken_pipes();
 void forbid_core_files();
 
 std::string host_name();
+// Of the system that runs now, the same in all its containers; another after each start. Empty when
+// it is not told.
+std::string boot_id();
 std::uint64_t process_id();
 
 }  // namespace skyward::io

@@ -33,6 +33,8 @@ std::string_view to_string(SweepAction action) {
       return "kept";
     case SweepAction::failed:
       return "failed";
+    case SweepAction::skipped:
+      return "skipped";
   }
   return "kept";
 }

@@ -20,9 +20,9 @@
 
 namespace skyward::provider {
 
-// A thing at a cloud that bears our mark.
+// A thing at a cloud that bears our mark; or a place that was not looked at.
 struct Thing {
-  std::string kind{};  // "instance", "security_group", "volume"
+  std::string kind{};  // "instance", "security_group", "volume"; "pool", "region"
   std::string id{};
   std::string region{};
   std::string pool{};
@@ -35,8 +35,8 @@ struct Thing {
 
 // What is known here of a thing's pool.
 struct PoolFacts {
-  bool opened_here = false;  // it is in this computer's ledger
-  bool at_work = false;      // ... and its driver lives
+  bool opened_here = false;  // on this computer, by its ledger
+  bool at_work = false;      // its driver lives: it holds its lock
 };
 
 struct Verdict {
@@ -51,10 +51,11 @@ Verdict judge(const Thing& thing, const PoolFacts& facts, const std::string& own
 struct SweepOptions {
   bool dry_run = false;
   std::vector<std::string> regions{};  // empty: all that the account has
+  std::string home_region{};           // asked first; empty: the cloud's own settings say it
   std::optional<std::string> pool{};   // this one only, whether or not its time is over
 };
 
-enum class SweepAction : std::uint8_t { removed, would_remove, kept, failed };
+enum class SweepAction : std::uint8_t { removed, would_remove, kept, failed, skipped };
 std::string_view to_string(SweepAction action);
 
 struct Swept {

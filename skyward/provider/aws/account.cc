@@ -17,8 +17,10 @@ Result<Caller> find_caller(Client& client, Time deadline) {
 }
 
 std::map<std::string, std::string> way_back(const Client& client, const Caller& caller) {
-  std::map<std::string, std::string> way = {
-      {"account", caller.account}, {"owner", caller.owner}, {"host", io::host_name()}};
+  std::map<std::string, std::string> way = {{"account", caller.account},
+                                            {"owner", caller.owner},
+                                            {"host", io::host_name()},
+                                            {"boot", io::boot_id()}};
   const Configuration& configuration = client.configuration();
   if (configuration.profile_was_asked_for) way["profile"] = configuration.profile;
   return way;

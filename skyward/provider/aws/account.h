@@ -20,8 +20,8 @@ struct Caller {
 // Asks Amazon who the credentials belong to; that needs no permission.
 Result<Caller> find_caller(Client& client, Time deadline);
 
-// What another process needs to know to come back to the same account, and the name of this
-// computer. No secrets.
+// What another process needs to know to come back to the same account, and which computer this is.
+// No secrets.
 std::map<std::string, std::string> way_back(const Client& client, const Caller& caller);
 
 }  // namespace skyward::provider::aws

@@ -35,6 +35,10 @@ class Sweeping {
   Status run();
 
  private:
+  Status open_ledger();
+  void tell_skipped(const LedgerPool& pool);
+  std::vector<std::string> known_regions() const;
+  Status sweep_regions(const std::vector<std::string>& regions);
   Status sweep_region(const std::string& region);
   Result<std::vector<Thing>> find(Client& client);
   Status add_unmarked(Client& client, std::vector<Thing>& listed);
@@ -42,15 +46,19 @@ class Sweeping {
   void tell(const Thing& thing, SweepAction action, std::string why);
   Status remove(Client& client, const std::string& pool, const std::vector<Thing>& things);
   Status strike_off(Client& client, const LedgerPool& pool, const std::vector<Thing>& listed);
-  bool concerns(const LedgerPool& pool) const;
+  bool opened_here(const LedgerPool& pool) const;
   bool is_left_behind(const LedgerPool& pool, const std::string& region) const;
+  bool must_look_in(const std::string& region) const;
 
   const World& world_;
   const SweepOptions& options_;
   const std::function<void(const Swept&)>& tell_;
   const Time deadline_;
   std::unique_ptr<Ledger> ledger_;
-  std::map<std::string, LedgerPool> pools_;  // of this computer, in the account
+  std::map<std::string, LedgerPool> pools_;  // of the ledger, in the account
+  std::set<std::string> looked_;             // regions
+  std::optional<Error> denied_;              // of a region that need not be looked in
+  bool elsewhere_ = false;                   // the pool that was asked for: in another account
   std::optional<Client> home_;
   Caller caller_;
   std::set<std::pair<std::string, std::string>> told_;  // id, action
@@ -58,25 +66,38 @@ class Sweeping {
   std::map<std::string, std::optional<std::int64_t>> ended_;
 };
 
+bool contains(const std::vector<std::string>& words, const std::string& word) {
+  return std::ranges::find(words, word) != words.end();
+}
+
 std::string setting_of(const LedgerPool& pool, const char* name) {
   const auto found = pool.settings.find(name);
   return found == pool.settings.end() ? std::string() : found->second;
 }
 
-bool Sweeping::concerns(const LedgerPool& pool) const {
-  return pool.provider == "aws" && setting_of(pool, "account") == caller_.account &&
-         setting_of(pool, "host") == io::host_name() &&
-         (!options_.pool || *options_.pool == pool.id);
+// Several computers may share a ledger, and not each other's locks. After a change of its name, a
+// computer is the same until it boots.
+bool Sweeping::opened_here(const LedgerPool& pool) const {
+  const std::string boot = io::boot_id();
+  return setting_of(pool, "host") == io::host_name() ||
+         (!boot.empty() && setting_of(pool, "boot") == boot);
 }
 
 // By the ledger, and in this region.
 bool Sweeping::is_left_behind(const LedgerPool& pool, const std::string& region) const {
-  return !pool.closed_s && pool.region == region && !is_open_here(world_, pool.id);
+  if (pool.closed_s || pool.region != region || is_open_here(world_, pool.id)) return false;
+  const bool over = latest_end_s(pool, {}, world_.wall_s()) < world_.wall_s();
+  return opened_here(pool) || over || options_.pool == pool.id;
+}
+
+bool Sweeping::must_look_in(const std::string& region) const {
+  return !options_.regions.empty() || contains(known_regions(), region);
 }
 
 Verdict Sweeping::verdict(const Thing& thing) const {
-  const bool opened_here = pools_.contains(thing.pool);
-  const PoolFacts facts{opened_here, opened_here && is_open_here(world_, thing.pool)};
+  const auto pool = pools_.find(thing.pool);
+  const bool here = pool != pools_.end() && opened_here(pool->second);
+  const PoolFacts facts{here, is_open_here(world_, thing.pool)};
   return judge(thing, facts, caller_.owner, options_.pool == thing.pool, world_.wall_s());
 }
 
@@ -232,7 +253,15 @@ Status Sweeping::sweep_region(const std::string& region) {
   Client client = home_->in_region(region);
   for (int pass = 0; pass < kPasses; ++pass) {
     auto listed = find(client);
+    if (!listed && listed.error().kind == ErrorKind::denied && !must_look_in(region)) {
+      if (!denied_) denied_ = listed.error();
+      tell({.kind = "region", .id = region, .region = region}, SweepAction::skipped,
+           "these credentials may not look there, and this computer has nothing there: " +
+               listed.error().message);
+      return {};
+    }
     if (!listed) return fail(listed);
+    looked_.insert(region);
     if (Status status = add_unmarked(client, *listed); !status) return status;
     std::map<std::string, std::vector<Thing>> condemned;
     for (const Thing& thing : *listed) {
@@ -266,38 +295,93 @@ Status Sweeping::sweep_region(const std::string& region) {
   return {};
 }
 
+// Where the ledger has something: there alone is anything of a pool that it knows.
+std::vector<std::string> Sweeping::known_regions() const {
+  std::set<std::string> regions;
+  for (const auto& [id, pool] : pools_) {
+    if (!pool.closed_s || options_.pool == id) regions.insert(pool.region);
+  }
+  return {regions.begin(), regions.end()};
+}
+
+Status Sweeping::sweep_regions(const std::vector<std::string>& regions) {
+  Status first;
+  for (const std::string& one : regions) {
+    if (looked_.contains(one)) continue;
+    const Status status = sweep_region(one);
+    if (!status && first) first = status;
+  }
+  return first;
+}
+
+// What is open in the ledger and cannot be looked for now.
+void Sweeping::tell_skipped(const LedgerPool& pool) {
+  const Thing thing{.kind = "pool", .id = pool.id, .region = pool.region, .pool = pool.id};
+  const std::string account = setting_of(pool, "account");
+  if (account != caller_.account) {
+    const std::string profile = setting_of(pool, "profile");
+    tell(thing, SweepAction::skipped,
+         fmt::format(
+             "it is in the account {}, and these credentials are of {}; {}skyward gc", account,
+             caller_.account,
+             profile.empty() ? "with the others, run " : "run AWS_PROFILE=" + profile + " "));
+  } else if (!opened_here(pool) && !is_left_behind(pool, pool.region)) {
+    tell(thing, SweepAction::skipped,
+         fmt::format("it was opened on {}, and may be at work there; 'skyward pool delete {}' ends "
+                     "its machines all the same",
+                     setting_of(pool, "host"), pool.id));
+  }
+}
+
+Status Sweeping::open_ledger() {
+  auto ledger = provider::open_ledger(world_);
+  if (!ledger) return fail(ledger);
+  const auto pools = (*ledger)->pools(false);
+  if (!pools) return fail(pools);
+  ledger_ = *std::move(ledger);
+  for (const LedgerPool& pool : *pools) {
+    if (pool.provider != "aws" || (options_.pool && *options_.pool != pool.id)) continue;
+    const bool asked = options_.regions.empty() || contains(options_.regions, pool.region);
+    if (!pool.closed_s && asked) tell_skipped(pool);
+    if (setting_of(pool, "account") == caller_.account) {
+      pools_.emplace(pool.id, pool);
+    } else {
+      elsewhere_ = options_.pool.has_value();
+    }
+  }
+  return {};
+}
+
 Status Sweeping::run() {
   auto configuration = load_configuration(world_, "");
   if (!configuration) return fail(configuration);
-  std::string region = find_region(world_, *configuration, "");
+  std::string region = find_region(world_, *configuration, options_.home_region);
   if (!options_.regions.empty()) region = options_.regions.front();
   if (region.empty()) region = "us-east-1";
   home_.emplace(world_, *std::move(configuration), region);
   auto caller = find_caller(*home_, deadline_);
   if (!caller) return fail(caller);
   caller_ = *std::move(caller);
-  auto ledger = open_ledger(world_);
-  if (!ledger) return fail(ledger);
-  ledger_ = *std::move(ledger);
-  const auto pools = ledger_->pools(false);
-  if (!pools) return fail(pools);
-  std::set<std::string> regions(options_.regions.begin(), options_.regions.end());
-  for (const LedgerPool& pool : *pools) {
-    if (!concerns(pool)) continue;
-    pools_.emplace(pool.id, pool);
-    if (options_.regions.empty() && !pool.closed_s) regions.insert(pool.region);
-  }
-  if (options_.regions.empty()) {
+  // Without its ledger, a computer is one that has never seen the pools.
+  const Status known = open_ledger();
+  if (!known) ledger_ = blank_ledger();
+  Status swept = sweep_regions(options_.regions.empty() ? known_regions() : options_.regions);
+  const bool found = options_.pool && (elsewhere_ || !pools_.empty());
+  if (options_.regions.empty() && !found) {
+    const auto note = [&](const Status& status) {
+      if (!status && swept) swept = status;
+    };
+    note(sweep_regions({region}));
     const auto all = Ec2Api(*home_).describe_regions(deadline_);
-    if (!all) return std::unexpected(to_error(all.error(), "EC2 DescribeRegions"));
-    regions.insert(all->begin(), all->end());
+    if (all) {
+      note(sweep_regions(*all));
+    } else {
+      note(std::unexpected(to_error(all.error(), "EC2 DescribeRegions")));
+    }
   }
-  Status first;
-  for (const std::string& one : regions) {
-    const Status status = sweep_region(one);
-    if (!status && first) first = status;
-  }
-  return first;
+  if (!swept) return swept;
+  if (looked_.empty() && denied_) return std::unexpected(*denied_);
+  return known;
 }
 
 }  // namespace
