@@ -41,7 +41,7 @@ struct OffersOptions {
   std::string memory{};
   std::string machine{};
   bool spot = false;
-  std::size_t limit = 20;  // 0: all
+  std::optional<std::size_t> limit{};  // 0: all; empty: as many as somebody reads
   Duration timeout{};
 };
 int list_offers(const Streams& streams, const OffersOptions& options);
@@ -74,6 +74,7 @@ Result<provider::SettingOrigin> region_of(const provider::World& world, const st
                                           const std::string& said);
 
 // Settings, and with `origin` where each comes from.
-int show_settings(const Streams& streams, bool origin);
+// `all`: of the providers that this version cannot rent from, too, what nobody has set.
+int show_settings(const Streams& streams, bool origin, bool all);
 
 }  // namespace skyward::cli

@@ -5,6 +5,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <iostream>
 #include <string>
 #include <string_view>
@@ -18,6 +20,22 @@ namespace {
 namespace cli = skyward::cli;
 
 constexpr double kTimeout_s = 300;
+
+// Says in words what a number must be.
+CLI::Validator number(bool (*fits)(double), const char* wish) {
+  return {[=](std::string& text) -> std::string {
+            double value = 0;
+            const bool is_number = CLI::detail::lexical_cast(text, value);
+            return is_number && fits(value) ? "" : fmt::format("{} is not {}", text, wish);
+          },
+          "", ""};
+}
+CLI::Validator above_zero() {
+  return number([](double value) { return value > 0 && value < 1e9; }, "a number above 0");
+}
+CLI::Validator not_negative() {
+  return number([](double value) { return value >= 0 && value < 1e9; }, "a number from 0 on");
+}
 
 // One run of the program: CLI11 fills the fields and says which command was named.
 struct CommandLine {
@@ -49,8 +67,7 @@ CLI::App* CommandLine::verb(CLI::App* noun, const char* word, const char* what,
                             std::function<int(const cli::Streams&)> run) {
   CLI::App* made = noun->add_subcommand(word, what);
   made->add_flag("--json", json, "one JSON object a line");
-  made->add_option("--timeout", timeout, "seconds after which to give up")
-      ->check(CLI::PositiveNumber);
+  made->add_option("--timeout", timeout, "seconds after which to give up")->check(above_zero());
   made->callback([this, run = std::move(run)] { command = run; });
   return made;
 }
@@ -65,12 +82,13 @@ void CommandLine::add_offers() {
   list->add_option("--provider", offers.provider, "whose machines (aws)");
   list->add_option("--region", offers.region, "where");
   list->add_option("--accelerator", offers.accelerator, "a model, for example A100 or H100-80GB");
-  list->add_option("--count", offers.count, "devices of each machine (1)");
-  list->add_option("--cpu", offers.cpus, "processors of each machine, at least");
+  list->add_option("--count", offers.count, "devices of each machine (1)")->check(above_zero());
+  list->add_option("--cpu", offers.cpus, "processors of each machine, at least")
+      ->check(not_negative());
   list->add_option("--memory", offers.memory, "memory of each machine, at least: 32GB");
   list->add_option("--machine", offers.machine, "this very type");
   list->add_flag("--spot", offers.spot, "spot machines, by their price");
-  list->add_option("--limit", offers.limit, "how many to show (20; 0: all)");
+  list->add_option("--limit", offers.limit, "how many to show (20, with --json all; 0: all)");
 }
 
 void CommandLine::add_providers() {
@@ -100,7 +118,7 @@ void CommandLine::add_pools() {
     return cli::show_logs(streams, pool, node < 0 ? std::nullopt : std::optional(node));
   });
   logs->add_option("pool", pool, "the id of its job, or the name of its directory")->required();
-  logs->add_option("--node", node, "what the tasks on this node printed");
+  logs->add_option("--node", node, "what the tasks on this node printed")->check(not_negative());
   CLI::App* remove = verb(noun, "delete", "end all machines of one whose program is gone",
                           [this](const cli::Streams& streams) {
                             gc.pool = pool;
@@ -125,34 +143,69 @@ void CommandLine::add_rest() {
     return cli::show_cost(streams, pool);
   })->add_option("pool", pool, "this one only");
   CLI::App* config = app.add_subcommand("config", "settings")->require_subcommand(1);
-  verb(config, "show", "what holds when a program says nothing", [this](const cli::Streams& s) {
-    return cli::show_settings(s, origin);
-  })->add_flag("--origin", origin, "where each value comes from");
+  CLI::App* show =
+      verb(config, "show", "what holds when a program says nothing",
+           [this](const cli::Streams& s) { return cli::show_settings(s, origin, all); });
+  show->add_flag("--origin", origin, "where each value comes from");
+  show->add_flag("--all", all, "of providers that are not supported yet, too");
 }
 
-// A word that is no command, with the nearest that is one; empty when all are commands.
-std::string unknown_word(const CLI::App& app, int argc, char** argv) {
-  const CLI::App* noun = &app;
+// The names below a command.
+std::vector<std::string> names_below(const CLI::App& noun) {
+  std::vector<std::string> names;
+  for (const CLI::App* one : noun.get_subcommands([](const CLI::App*) { return true; })) {
+    names.push_back(one->get_name());
+  }
+  return names;
+}
+
+std::vector<std::string> options_of(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::Option* one : command.get_options()) {
+    for (const std::string& name : one->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+std::string nearest_of(const std::string& word, const std::vector<std::string>& names) {
+  return skyward::did_you_mean(word, std::vector<std::string_view>(names.begin(), names.end()));
+}
+
+// What is wrong with the command line: a word that is no command, an option that its command does
+// not have, or what the parser says.
+skyward::Error explain(const CLI::App& app, const std::vector<std::string>& words,
+                       std::string parser_says) {
+  const CLI::App* command = &app;
   std::string said = "skyward";
-  for (int i = 1; i < argc; ++i) {
-    const std::string word = argv[i];
-    if (word.starts_with('-')) return "";  // an option: its command judges it
-    std::vector<std::string> names;
-    for (const CLI::App* one : noun->get_subcommands([](const CLI::App*) { return true; })) {
-      names.push_back(one->get_name());
-      if (one->get_name() == word) noun = one;
+  const auto wrong = [](std::string message, std::string hint) {
+    return skyward::Error{skyward::ErrorKind::invalid, std::move(message), std::move(hint)};
+  };
+  for (const std::string& word : words) {
+    if (word.starts_with("--")) {
+      const std::string option = word.substr(0, word.find('='));
+      const std::vector<std::string> options = options_of(*command);
+      if (std::ranges::find(options, option) != options.end()) continue;
+      return wrong(
+          fmt::format("'{}' has no option {}", said, option),
+          fmt::format("{}'{} --help' shows the ones it has", nearest_of(option, options), said));
     }
-    if (names.empty()) return "";
+    const std::vector<std::string> names = names_below(*command);
+    if (word.starts_with('-') || names.empty()) continue;
     if (std::ranges::find(names, word) == names.end()) {
-      const std::vector<std::string_view> words(names.begin(), names.end());
-      const std::string_view near = skyward::nearest_word(word, words);
-      return fmt::format("{} {}: there is no such command{}\n  hint: {} knows {}", said, word,
-                         near.empty() ? "" : fmt::format("; did you mean '{} {}'?", said, near),
-                         said, fmt::join(names, ", "));
+      return wrong(
+          fmt::format("there is no command '{} {}'", said, word),
+          fmt::format("{}{} knows {}", nearest_of(word, names), said, fmt::join(names, ", ")));
     }
+    command = command->get_subcommand(word);
     said += " " + word;
   }
-  return "";
+  const std::vector<std::string> names = names_below(*command);
+  if (!names.empty()) {
+    return wrong(fmt::format("'{}' needs another word", said),
+                 fmt::format("{} knows {}", said, fmt::join(names, ", ")));
+  }
+  return wrong(fmt::format("{}: {}", said, parser_says),
+               fmt::format("'{} --help' shows what it takes", said));
 }
 
 CommandLine::CommandLine() {
@@ -171,15 +224,21 @@ int main(int argc, char** argv) {
   try {
     line.app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (const std::string text = unknown_word(line.app, argc, argv);
-        error.get_exit_code() != 0 && !text.empty()) {
-      std::cerr << text << '\n';
-      return 2;
-    }
-    const int code = line.app.exit(error, std::cout, std::cerr);
-    return code == 0 ? 0 : 2;
+    if (error.get_exit_code() == 0) return line.app.exit(error, std::cout, std::cerr);
+    const std::vector<std::string> words(argv + 1, argv + argc);
+    const bool json = std::ranges::find(words, "--json") != words.end();
+    return cli::complain({std::cout, std::cerr, json}, explain(line.app, words, error.what()));
   }
-  const int code = line.command({std::cout, std::cerr, line.json});
+  const cli::Streams streams{std::cout, std::cerr, line.json};
+  const int code = line.command(streams);
+  errno = 0;
   std::cout.flush();
-  return std::cout.good() ? code : 1;
+  if (std::cout.good()) return code;
+  const int why = errno;
+  (void)cli::complain(streams,
+                      {skyward::ErrorKind::unavailable,
+                       fmt::format("not all could be written to the standard output{}{}",
+                                   why == 0 ? "" : ": ", why == 0 ? "" : std::strerror(why)),
+                       "look whether there is room, and whether somebody reads it"});
+  return 1;
 }

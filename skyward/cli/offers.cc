@@ -15,6 +15,8 @@ namespace {
 
 using nlohmann::ordered_json;
 
+constexpr std::size_t kReadable = 20;  // rows that somebody reads
+
 Result<PoolSpec> spec_of(const OffersOptions& options) {
   ProviderSpec said{.name = options.provider};
   if (!options.region.empty()) said.settings["region"] = options.region;
@@ -69,7 +71,8 @@ int list_offers(const Streams& streams, const OffersOptions& options) {
   auto offers = (*provider)->offers(*spec, io::EventLoop::now() + options.timeout);
   if (!offers) return complain(streams, offers.error());
   const std::size_t all = offers->size();
-  if (options.limit > 0 && all > options.limit) offers->resize(options.limit);
+  const std::size_t limit = options.limit.value_or(streams.json ? 0 : kReadable);
+  if (limit > 0 && all > limit) offers->resize(limit);
   if (streams.json) {
     for (const Offer& offer : *offers) streams.out << to_json(offer).dump() << '\n';
     return 0;

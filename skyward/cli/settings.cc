@@ -68,7 +68,7 @@ Result<std::vector<SettingOrigin>> settings_of(const World& world,
   return settings;
 }
 
-Result<std::vector<SettingOrigin>> all_settings(const World& world) {
+Result<std::vector<SettingOrigin>> all_settings(const World& world, bool all) {
   const auto files = provider::read_settings(world);
   if (!files) return fail(files);
   auto out = general(world, *files);
@@ -76,6 +76,9 @@ Result<std::vector<SettingOrigin>> all_settings(const World& world) {
   for (const ProviderSheet& sheet : provider_sheets()) {
     auto settings = settings_of(world, *files, sheet.name);
     if (!settings) return settings;
+    if (!all && provider::find_row(sheet.name) == nullptr) {
+      std::erase_if(*settings, [](const SettingOrigin& one) { return one.origin == "default"; });
+    }
     std::ranges::sort(*settings, {}, &SettingOrigin::name);
     std::ranges::move(*settings, std::back_inserter(*out));
   }
@@ -84,8 +87,8 @@ Result<std::vector<SettingOrigin>> all_settings(const World& world) {
 
 }  // namespace
 
-int show_settings(const Streams& streams, bool origin) {
-  const auto settings = all_settings(provider::world_of_this_process());
+int show_settings(const Streams& streams, bool origin, bool all) {
+  const auto settings = all_settings(provider::world_of_this_process(), all);
   if (!settings) return complain(streams, settings.error());
   std::vector<std::vector<std::string>> rows;
   for (const SettingOrigin& one : *settings) {

@@ -38,6 +38,7 @@ Result<std::unique_ptr<Provider>> make_provider(const ProviderSpec& spec) {
   std::string known;
   for (const TableRow& row : provider_table()) {
     if (row.name == spec.name) return row.make(spec);
+    if (row.played) continue;
     known += fmt::format("{}\"{}\"", known.empty() ? "" : ", ", row.name);
   }
   if (const ProviderSheet* sheet = find_provider_sheet(spec.name)) {

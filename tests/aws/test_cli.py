@@ -1,5 +1,7 @@
 """The program `skyward` against the emulated cloud."""
 
+import json
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -197,12 +199,17 @@ def test_help_and_version(cloud: Cloud, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["frobnicate"], "skyward frobnicate: there is no such command"),
-        (["ofers"], "did you mean 'skyward offers'?"),
-        (["offers", "lsit"], "did you mean 'skyward offers list'?"),
+        (["frobnicate"], "skyward: there is no command 'skyward frobnicate'"),
+        (["ofers"], "did you mean offers?"),
+        (["offers", "lsit"], "did you mean list?"),
         (["pool", "frobnicate"], "skyward pool knows list, get, logs, delete"),
-        (["offers"], "A subcommand is required"),
-        (["gc", "--frob"], "--frob"),
+        (["offers"], "'skyward offers' needs another word"),
+        (["gc", "--frob"], "'skyward gc' has no option --frob"),
+        (["gc", "--dry-rum"], "did you mean --dry-run?"),
+        (["gc", "--timeout", "0"], "0 is not a number above 0"),
+        (["offers", "list", "--count", "-1"], "-1 is not a number above 0"),
+        (["offers", "list", "--cpu", "-5"], "-5 is not a number from 0 on"),
+        (["gc", "--provider", "nope"], 'there is no provider named "nope"'),
     ],
 )
 def test_what_is_no_command_is_named(
@@ -211,3 +218,48 @@ def test_what_is_no_command_is_named(
     told = skyward(cloud, tmp_path, *words)
     assert told.code == 2
     assert says in told.err and not told.out, told.err
+
+
+def test_a_pool_that_nobody_knows_is_a_wrong_request(cloud: Cloud, tmp_path: Path) -> None:
+    told = skyward(cloud, tmp_path, "pool", "delete", "aws-cccccccc", "--region", REGION)
+    assert told.code == 2 and told.out == ""
+    assert 'there is no pool "aws-cccccccc"' in told.err
+
+
+def test_a_pool_of_another_account_is_told_with_the_way_there(cloud: Cloud, tmp_path: Path) -> None:
+    assert skyward(cloud, tmp_path, "gc", "--region", REGION).code == 0  # there is a ledger now
+    settings = json.dumps({"account": "999999999999", "host": "x", "profile": "work"})
+    with sqlite3.connect(tmp_path / "state/skyward/ledger.db") as ledger:
+        ledger.execute(
+            "INSERT INTO pool (id, provider, region, settings, opened_s) VALUES (?,?,?,?,?)",
+            ("aws-bbbbbbbb", "aws", REGION, settings, 1_700_000_000),
+        )
+    ledger.close()
+    told = skyward(cloud, tmp_path, "gc", "--region", REGION)
+    assert told.code == 0
+    assert "skipped pool aws-bbbbbbbb in us-east-1: it is in the account 999999999999" in told.out
+    assert "AWS_PROFILE=work skyward gc" in told.out
+    assert "0 removed, 0 kept, 0 failed, 1 not looked at" in told.err
+    before = len(cloud.requests)
+    told = skyward(cloud, tmp_path, "pool", "delete", "aws-bbbbbbbb")
+    assert told.code == 1 and "AWS_PROFILE=work" in told.out
+    assert len(cloud.requests) == before + 1, "nobody else's regions are asked for it"
+
+
+def test_a_region_that_may_not_be_looked_in_is_told_and_no_failure(
+    cloud: Cloud, tmp_path: Path
+) -> None:
+    over = marked(cloud, "aws-00000001", "arn:aws:iam::123456789012:user/skyward-test", 1000)
+    cloud.faults = Faults(
+        refuse=lambda request: (
+            ("UnauthorizedOperation", 403)
+            if request.region == "ap-south-1" and request.action == "DescribeInstances"
+            else None
+        )
+    )
+    told = skyward(cloud, tmp_path, "gc", "--json")
+    assert told.code == 0, told.err
+    assert {row["id"]: row["action"] for row in told.rows()} == {
+        over: "removed",
+        "ap-south-1": "skipped",
+    }
