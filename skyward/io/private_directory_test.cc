@@ -36,6 +36,7 @@ TEST_F(PrivateDirectory, IsMadeForItsOwnerOnly) {
   EXPECT_EQ(make_private_directory(root_ + "/none/below").error().kind, ErrorKind::denied);
   EXPECT_TRUE(is_directory(root_));
   EXPECT_FALSE(is_directory(root_ + "/none"));
+  EXPECT_TRUE(list_directory(root_ + "/none").empty());
 }
 
 TEST_F(PrivateDirectory, TakesItsOwnAndNoOneElses) {
