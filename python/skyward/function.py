@@ -224,14 +224,7 @@ class PendingCompute(Generic[R]):
         return asyncio.wrap_future(pool.submit(self))
 
     def __repr__(self) -> str:
-        return f"PendingCompute({self})"
-
-    def __str__(self) -> str:
-        """As it was written, arguments that would be long left out: "train(3, data=<ndarray>)"."""
-        arguments = [*map(_short, self.args), *(f"{k}={_short(v)}" for k, v in self.kwargs.items())]
-        if len(arguments) > SHOWN_ARGUMENTS:
-            arguments[SHOWN_ARGUMENTS:] = ["…"]
-        return f"{self.name}({', '.join(arguments)})"
+        return f"PendingCompute({call_text(self)})"
 
     def __reduce__(self) -> Any:
         from skyward.serialize import reduce_by_value
@@ -481,13 +474,21 @@ def _not_pending(operand: Any) -> TypeError:
     )
 
 
+def call_text(call: PendingCompute[Any]) -> str:
+    """As it was written, but for arguments that would be long: "train(3, data=<ndarray>)"."""
+    arguments = [*map(_short, call.args), *(f"{k}={_short(v)}" for k, v in call.kwargs.items())]
+    if len(arguments) > SHOWN_ARGUMENTS:
+        arguments[SHOWN_ARGUMENTS:] = ["…"]
+    return f"{call.name}({', '.join(arguments)})"
+
+
 def note_position(
     error: BaseException, items: Sequence[PendingCompute[Any]], position: int, more: int = 0
 ) -> None:
     """Says in a note which of several calls it is that failed, and how many others did."""
     if len(items) > 1:
         others = f"; {more} more failed" if more else ""
-        error.add_note(f"call {position + 1} of {len(items)}: {items[position]}{others}")
+        error.add_note(f"call {position + 1} of {len(items)}: {call_text(items[position])}{others}")
 
 
 def _as_they_come(futures: list[Any], stream: PendingStream[Any]) -> Generator[Any, None, None]:

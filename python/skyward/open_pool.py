@@ -23,7 +23,7 @@ from skyward.exceptions import (
     SerializationError,
     TimeoutError,
 )
-from skyward.function import PendingCompute, is_generator, note_position
+from skyward.function import PendingCompute, call_text, is_generator, note_position
 
 if TYPE_CHECKING:
     from skyward.integrations.shared_arguments import SharedArguments
@@ -183,7 +183,7 @@ class OpenPool:
             raise TimeoutError(f"map(): no answer of {item.name}() in the time given to the whole")
         answers, errors = self._collect([item], [call], [handle])
         if errors:
-            errors[0].add_note(f"call: {item}")
+            errors[0].add_note(f"call: {call_text(item)}")
             raise errors[0]
         return answers[0]
 
@@ -286,7 +286,7 @@ class OpenPool:
         attempts = item.retries + 1
         self._deliver(
             Error(
-                f"{item} failed: {_summary(item.name, task, outcome)};"
+                f"{call_text(item)} failed: {_summary(item.name, task, outcome)};"
                 f" attempt {attempts - left + 1} of {attempts}",
                 outcome.instance_id or None,
             )
@@ -390,7 +390,7 @@ class TaskFuture(Future[Any]):
 
     def fail(self, item: PendingCompute[Any], error: BaseException) -> None:
         if not isinstance(error, CancelledError):  # of these, whoever cancelled knows
-            self._unread = str(item)
+            self._unread = call_text(item)
             _failed.add(self)
         # Without the traceback, which would keep this future alive and has nothing of the caller's.
         self.set_exception(error.with_traceback(None))

@@ -224,7 +224,7 @@ class ComputePool:
         try:
             result: R = engine.run(one)
         except SkywardError as error:
-            raise _from_here(error)  # noqa: B904 (it is the same error)
+            raise _from_here(error)
         return result
 
     def run_batch(self, batch: "PendingBatch[*tuple[Any, ...]]") -> tuple[Any, ...]:
@@ -238,7 +238,7 @@ class ComputePool:
         try:
             return engine.run_all(items, batch.return_exceptions)
         except SkywardError as error:
-            raise _from_here(error)  # noqa: B904
+            raise _from_here(error)
 
     def broadcast(self, pending: PendingCompute[R]) -> tuple[R, ...]:
         """Makes the call once on every worker; answers in rank order: ``pending @ pool``."""
@@ -246,7 +246,7 @@ class ComputePool:
         try:
             return engine.broadcast(one)
         except SkywardError as error:
-            raise _from_here(error)  # noqa: B904
+            raise _from_here(error)
 
     if not TYPE_CHECKING:  # a type checker shall refuse these
 

@@ -19,6 +19,8 @@ from skyward.exceptions import (
 
 SHOWN_LINES = 5
 """Of the task's last output, in the traceback; ExecutionError.output has all that are known."""
+SHOWN_CRASH_LINES = 12
+"""The same when the interpreter itself crashed."""
 
 _HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made by a class statement
 _FAILED = {
@@ -56,11 +58,9 @@ def raised(report: dict[str, Any], task: int, outcome: Any) -> BaseException:
 
 def failed(task: int, outcome: Any) -> BaseException:
     """For a task without an answer: its worker died, it ran too long, it was cancelled."""
-    text = (
-        f"{outcome.error_message}. {outcome.error_hint}"
-        if outcome.error_hint
-        else outcome.error_message
-    )
+    text, hint = outcome.error_message, outcome.error_hint
+    if hint:
+        text = f"{text}. {hint[0].upper()}{hint[1:]}"
     error: SkywardError
     if outcome.error_kind == "lost":
         error = InstanceTerminatedError(outcome.instance_id, text)
@@ -69,7 +69,7 @@ def failed(task: int, outcome: Any) -> BaseException:
     else:
         error = _FAILED.get(outcome.error_kind, ExecutionError)(text)
     _mark(error, task, outcome, "")
-    _add_notes(error, outcome)
+    _add_notes(error, outcome, placed=f"(node {outcome.node}, worker {outcome.worker}" in text)
     return error
 
 
@@ -89,13 +89,25 @@ def _mark(error: BaseException, task: int, outcome: Any, text: str) -> None:
             continue
 
 
-def _add_notes(error: BaseException, outcome: Any) -> None:
-    if outcome.node >= 0:
+def _add_notes(error: BaseException, outcome: Any, placed: bool = False) -> None:
+    """`placed`: the text says already where it was."""
+    if outcome.node >= 0 and not placed:
         machine = f" ({outcome.instance_id})" if outcome.instance_id else ""
         error.add_note(f"raised on node {outcome.node}, worker {outcome.worker}{machine}")
     if outcome.tail:
-        lines = "\n".join(f"  | {line}" for line in outcome.tail[-SHOWN_LINES:])
+        lines = "\n".join(f"  | {line}" for line in _last_words(list(outcome.tail)))
         error.add_note(f"last output of the task:\n{lines}")
+
+
+def _last_words(lines: list[str]) -> list[str]:
+    """The last lines; of an interpreter that crashed, those that say what it was and where in the
+    function, which come first."""
+    crash = [at for at, line in enumerate(lines) if line.startswith("Fatal Python error")]
+    if not crash:
+        return lines[-SHOWN_LINES:]
+    ours = ('/_worker.py", line ', "Extension modules:")
+    shown = [line for line in lines[crash[-1] :] if line and not any(part in line for part in ours)]
+    return shown[:SHOWN_CRASH_LINES]
 
 
 def _rebuilt(report: dict[str, Any]) -> BaseException:

@@ -97,6 +97,10 @@ def test_a_worker_that_dies(pool, end):
     with pytest.raises(sky.ExecutionError, match=says[end]) as caught:
         call(deaths[end]) >> pool
     assert caught.value.node in (0, 1)
+    if end == "segfault":
+        shown = "".join(traceback.format_exception(caught.value))
+        assert "Fatal Python error: Segmentation fault" in shown and " in call" in shown
+        assert "_worker.py" not in shown and shown.count(f"node {caught.value.node}") == 1
 
 
 def test_a_death_hits_one_task_only(pool, tmp_path):

@@ -163,8 +163,35 @@ def test_no_answer(kind, cls):
         7, outcome(error_kind=kind, error_message="worker died", error_hint="see the log")
     )
     assert type(error) is cls
-    assert str(error).endswith("worker died. see the log")
+    assert str(error).endswith("worker died. See the log")
     assert error.node == 1 and error.output == ("last words",)
+
+
+CRASH = """before the crash
+Fatal Python error: Segmentation fault
+
+Current thread 0x00007f (most recent call first):
+  File "/usr/lib/python3/ctypes/__init__.py", line 519 in string_at
+  File "/home/me/train.py", line 4 in step
+  File "/node/skyward/_worker.py", line 267 in run
+  File "/node/skyward/_worker.py", line 725 in <module>
+
+Extension modules: numpy.core._multiarray_umath"""
+
+
+def test_a_crash_shows_the_function_and_not_its_worker():
+    place = "(node 1, worker 0, i-1)"
+    error = remote_error.failed(
+        7,
+        outcome(error_message=f"step: the worker died {place}", tail=CRASH.splitlines()),
+    )
+    assert error.__notes__ == [
+        """last output of the task:
+  | Fatal Python error: Segmentation fault
+  | Current thread 0x00007f (most recent call first):
+  |   File "/usr/lib/python3/ctypes/__init__.py", line 519 in string_at
+  |   File "/home/me/train.py", line 4 in step"""
+    ]
 
 
 def test_a_lost_connection_is_a_failed_task_and_a_broken_way():
