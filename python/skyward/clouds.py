@@ -19,6 +19,8 @@ class _Cloud:
 
     name: ClassVar[str]
     remote: ClassVar[bool] = True
+    supported: ClassVar[bool] = False
+    """Whether pools open there yet."""
     _said: ClassVar[frozenset[str]]  # of each value: the settings that its maker gave
 
     def __new__(cls, *values: Any, **named: Any) -> Self:
@@ -42,6 +44,13 @@ class _Cloud:
         if core := compiled():
             core.validate_settings(self.name, self.settings())
 
+    def __repr__(self) -> str:
+        """What its maker gave. The rest may be said elsewhere, and is not known before it is
+        needed."""
+        shown = [one.name for one in fields(self) if one.repr and one.name in self._said]
+        values = ", ".join(f"{name}={getattr(self, name)!r}" for name in shown)
+        return f"{type(self).__name__}({values})"
+
     def available_instances(self) -> "tuple[InstanceSpec, ...]":
         """Everything that is for sale there, by accelerator, its count, processors and memory.
 
@@ -62,11 +71,12 @@ class _Cloud:
         return settings
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class AWS(_Cloud):
     """Amazon EC2. Credentials are found as Amazon's own tools find them."""
 
     name: ClassVar[str] = "aws"
+    supported: ClassVar[bool] = True
 
     region: str = "us-east-1"
     use_ssm: bool = False
@@ -88,9 +98,11 @@ class AWS(_Cloud):
     exclude_burstable: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class DigitalOcean(_Cloud):
-    """DigitalOcean's droplets. `token` None: $DIGITALOCEAN_TOKEN."""
+    """DigitalOcean's droplets. Not supported yet: its settings are checked, no pool opens there.
+
+    `token` None: $DIGITALOCEAN_TOKEN."""
 
     name: ClassVar[str] = "digital_ocean"
 
@@ -101,9 +113,11 @@ class DigitalOcean(_Cloud):
     instance_timeout: int = 300
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Verda(_Cloud):
-    """Verda. `client_id` and `client_secret` None: $VERDA_CLIENT_ID and $VERDA_CLIENT_SECRET."""
+    """Verda. Not supported yet: its settings are checked, no pool opens there.
+
+    `client_id` and `client_secret` None: $VERDA_CLIENT_ID and $VERDA_CLIENT_SECRET."""
 
     name: ClassVar[str] = "verda"
 
@@ -116,9 +130,11 @@ class Verda(_Cloud):
     request_timeout: int = 30
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class VastAI(_Cloud):
-    """Vast.ai's market. `api_key` None: $VAST_API_KEY, else the file that its own tool keeps."""
+    """Vast.ai's market. Not supported yet: its settings are checked, no pool opens there.
+
+    `api_key` None: $VAST_API_KEY, else the file that its own tool keeps."""
 
     name: ClassVar[str] = "vastai"
 
@@ -144,9 +160,11 @@ class VastAI(_Cloud):
         return f"nvcr.io/nvidia/cuda:{cuda}-{cuda_dist}-ubuntu{version}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RunPod(_Cloud):
-    """RunPod. `api_key` None: $RUNPOD_API_KEY, else the file that its own tool keeps."""
+    """RunPod. Not supported yet: its settings are checked, no pool opens there.
+
+    `api_key` None: $RUNPOD_API_KEY, else the file that its own tool keeps."""
 
     name: ClassVar[str] = "runpod"
 

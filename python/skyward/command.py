@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from skyward.exceptions import ConfigurationError
+from skyward.options import text_or_none
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ class Command:
     name: ClassVar[str] = "command"
 
     def __post_init__(self) -> None:
+        text_or_none("Command: python", self.python)
         if self.commands is None:
             if self.addresses is not None:
                 raise ConfigurationError("addresses are of commands; give these too")

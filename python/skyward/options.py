@@ -75,6 +75,7 @@ def processors(value: Any) -> float | None:
     """The `cpu` of a pool: a positive number, or None."""
     if value is None:
         return None
+    value = plain_number(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= 10_000:
         raise ConfigurationError(f"cpu={value!r}: a positive number of processors is expected")
     return value
@@ -84,16 +85,21 @@ def memory_mb(value: Any) -> int | None:
     """The `memory` of a pool in MB."""
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, (str, int)):
-        raise ConfigurationError(f"memory={value!r}: text such as '32GB' is expected")
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        raise ConfigurationTypeError(
+            f'memory={value!r} has no unit; write memory="{value:g}GB", or memory_gb={value:g}'
+        )
+    if not isinstance(value, str):
+        raise ConfigurationTypeError(f'memory={value!r}: text such as "32GB" is expected')
     core = compiled()
-    return None if core is None else int(core.parse_memory_mb(str(value)))
+    return None if core is None else int(core.parse_memory_mb(value))
 
 
 def memory_from_gb(value: Any) -> str | None:
     """The `memory_gb` of a pool as its `memory`."""
     if value is None:
         return None
+    value = plain_number(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1e9:
         raise ConfigurationError(f"memory_gb={value!r}: a positive number is expected")
     return f"{value:g}GB"
@@ -102,6 +108,7 @@ def memory_from_gb(value: Any) -> str | None:
 def dollars(name: str, value: Any) -> float | None:
     if value is None:
         return None
+    value = plain_number(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1e9:
         raise ConfigurationError(f"{name}={value!r}: a positive number of dollars is expected")
     return float(value)
@@ -127,9 +134,20 @@ def one_of_selections(value: Any) -> Any:
 
 
 def whole(name: str, value: Any, most: int) -> int:
+    value = plain_number(value)
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
         raise ConfigurationError(f"{name}={value!r}: a whole number is expected, from 1 to {most}")
-    return int(value)
+    return value
+
+
+def plain_number(value: Any) -> Any:
+    """A number of numpy as one of Python; anything else as it is."""
+    if isinstance(value, (bool, int, float)) or type(value).__module__ != "numpy":
+        return value
+    try:
+        return value.item()
+    except (AttributeError, ValueError):  # an array
+        return value
 
 
 def truth(name: str, value: Any) -> bool:
@@ -141,7 +159,20 @@ def truth(name: str, value: Any) -> bool:
 def text_or_none(name: str, value: Any) -> str | None:
     if value is not None and (not isinstance(value, str) or not value):
         raise ConfigurationTypeError(f"{name}={value!r}: text is expected, or None")
+    if value is not None:
+        _check_encodable(name, value)
     return value
+
+
+def _check_encodable(name: str, text: str) -> None:
+    """Half a surrogate pair, as in names of files that are no UTF-8, is a str but no text. It is
+    not quoted: it may be a secret."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ConfigurationTypeError(
+            f"{name}: the character {error.start} is no Unicode text"
+        ) from None
 
 
 def texts(name: str, value: Any) -> list[str]:
@@ -149,6 +180,8 @@ def texts(name: str, value: Any) -> list[str]:
     if not isinstance(value, (list, tuple)) or not all(isinstance(item, str) for item in value):
         fix = f": write [{value!r}]" if isinstance(value, str) else ""
         raise ConfigurationTypeError(f"{name}={value!r}: a list of texts is expected{fix}")
+    for item in value:
+        _check_encodable(name, item)
     return list(value)
 
 
@@ -165,6 +198,8 @@ def variables(name: str, value: Any) -> dict[str, str]:
             raise ConfigurationTypeError(
                 f"{name}={{{key!r}: {text!r}}}: names and values must be text"
             )
+        for part in (key, text):
+            _check_encodable(f"{name}[{key!r}]", part)
         if key == "COMPUTE_POOL":
             raise ConfigurationError(
                 f"{name}: COMPUTE_POOL tells tasks where they are, and is set by the pool"
@@ -173,6 +208,7 @@ def variables(name: str, value: Any) -> dict[str, str]:
 
 
 def positive_seconds(name: str, value: Any) -> float:
+    value = plain_number(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1e9:
         raise ConfigurationError(f"{name}={value!r}: a positive number of seconds is expected")
     return float(value)
@@ -181,6 +217,7 @@ def positive_seconds(name: str, value: Any) -> float:
 def lifetime(value: Any, name: str = "timeout") -> float:
     """The `timeout` of a pool. As `ttl`, 0 means no limit."""
     least = 0 if name == "ttl" else 1e-9
+    value = plain_number(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value < 1e9:
         raise ConfigurationError(f"{name}={value!r}: a positive number of seconds is expected")
     return float(value)

@@ -82,6 +82,7 @@ def resolve_provider(provider: Any) -> Any:
         core = compiled()
         taken = core.provider_to_take(named) if core else named or "local"
         provider = provider if taken == named else taken
+    open_to_pools = {name: kind for name, kind in known.items() if getattr(kind, "supported", True)}
     if isinstance(provider, str):
         if provider in known:
             return known[provider]()
@@ -91,7 +92,7 @@ def resolve_provider(provider: Any) -> Any:
         hint = f"; did you mean {near[0]!r}?" if near else "."
         raise ConfigurationError(
             f"provider={provider!r}: there is no such provider{hint}"
-            f" Known are {', '.join(map(repr, known))}"
+            f" Known are {', '.join(map(repr, open_to_pools))}"
         )
     if not isinstance(provider, type) and all(
         hasattr(provider, part) for part in ("name", "remote", "settings")
@@ -102,7 +103,8 @@ def resolve_provider(provider: Any) -> Any:
         call = "; a list has providers, not lists"
     raise ConfigurationError(
         f"provider={provider!r}: this is no provider{call}. Known are"
-        f" {', '.join(f'{cloud.__name__}()' for cloud in known.values())}, or the names of these"
+        f" {', '.join(f'{kind.__name__}()' for kind in open_to_pools.values())}, or the names of"
+        " these"
     )
 
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from skyward.exceptions import ConfigurationError
+from skyward.exceptions import ConfigurationError, ConfigurationTypeError
+from skyward.options import text_or_none, whole
 
 _Path = str | os.PathLike[str]
 
@@ -23,7 +24,7 @@ class SSH:
 
     Parameters:
         hosts: addresses, names, or Hosts of ~/.ssh/config, each as host, user@host or
-            user@host:port.
+            user@host:port. A single text is one host, or several with commas between.
         user: login name where a host names none.
         port: port where a host names none.
         identity_file: path of the private key to use, and no other.
@@ -38,7 +39,7 @@ class SSH:
     More nodes than hosts are refused; hosts beyond the nodes replace those that fail. What a pool
     installs is kept in ~/.cache/skyward on the machine, for the next time."""
 
-    hosts: Sequence[str] | None = None
+    hosts: Sequence[str] | str | None = None
     user: str | None = None
     port: int | None = None
     identity_file: _Path | None = None
@@ -52,8 +53,16 @@ class SSH:
 
     def __post_init__(self) -> None:
         for name in ("hosts", "jump"):
-            if isinstance(value := getattr(self, name), list):
-                object.__setattr__(self, name, tuple(value))
+            if (value := getattr(self, name)) is not None:
+                object.__setattr__(self, name, tuple(_words(name, value)))
+        for name in ("user", "preemption"):
+            text_or_none(f"SSH: {name}", getattr(self, name))
+        if self.port is not None:
+            object.__setattr__(self, "port", whole("SSH: port", self.port, 65535))
+        for name in ("identity_file", "config"):
+            path = getattr(self, name)
+            if path is not None and not isinstance(path, (str, os.PathLike)):
+                raise ConfigurationTypeError(f"SSH: {name}={path!r}: a path is expected, or None")
 
     def settings(self) -> dict[str, str]:
         """What was given, as the engine's provider reads it. Raises ConfigurationError."""
@@ -100,6 +109,8 @@ def _host_keys(keys: Any) -> str:
 
 
 def _words(name: str, value: Any) -> list[str]:
+    if not isinstance(value, (str, list, tuple)):
+        raise ConfigurationTypeError(f"SSH({name}={value!r}): a list of texts is expected")
     words = value.split(",") if isinstance(value, str) else list(value)
     for word in words:
         if not isinstance(word, str) or not word.strip() or "\n" in word:

@@ -12,11 +12,13 @@ careful clients never do, it refuses, and keeps in ``violations``."""
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
-from skyward.exceptions import ConfigurationError
+from skyward.exceptions import ConfigurationTypeError
 from skyward.providers import Local
 
 PRICES: Mapping[str, float] = {"cpu": 0.1, "T4": 0.5, "A100": 4.0, "H100": 8.0}
 """What a fake cloud sells when nothing is said: dollars an hour, on demand."""
+
+_BY_NAME = ("prices", "spot_prices", "capacity", "spot_capacity")
 
 
 class FakeCloud:
@@ -76,17 +78,17 @@ class FakeCloud:
         from skyward import _core
 
         options = _core.FakeCloudOptions()
-        given = {
-            "prices": dict(prices),
-            "spot_prices": dict(spot_prices or {}),
+        given: dict[str, Any] = {
+            "prices": prices,
+            "spot_prices": {} if spot_prices is None else spot_prices,
             "price_volatility": price_volatility,
-            "capacity": dict(capacity or {}),
-            "spot_capacity": dict(spot_capacity or {}),
+            "capacity": {} if capacity is None else capacity,
+            "spot_capacity": {} if spot_capacity is None else spot_capacity,
             "quota": quota,
             "preemptions": preemptions,
             "preempt_after": preempt_after,
             "notice": notice,
-            "storms": list(storms),
+            "storms": storms,
             "launch_delay": launch_delay,
             "listing_lag": listing_lag,
             "requests_per_second": requests_per_second,
@@ -98,12 +100,20 @@ class FakeCloud:
             "speed": speed,
         }
         for name, value in given.items():
+            expected = "a number"
             try:
-                setattr(options, name, value)
-            except TypeError as error:
-                raise ConfigurationError(
-                    f"FakeCloud({name}={value!r}): this is of another kind"
-                ) from error
+                if name in _BY_NAME:
+                    expected = 'a mapping such as {"A100": 4}'
+                    setattr(options, name, dict(value))
+                elif name == "storms":
+                    expected = "a list of times"
+                    setattr(options, name, list(value))
+                else:
+                    setattr(options, name, value)
+            except (TypeError, ValueError):
+                raise ConfigurationTypeError(
+                    f"FakeCloud({name}={value!r}): {expected} is expected"
+                ) from None
         self._cloud: Any = _core.FakeCloud(options)
 
     def settings(self) -> dict[str, str]:

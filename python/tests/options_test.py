@@ -3,6 +3,7 @@
 import dataclasses
 import pickle
 
+import numpy
 import pytest
 from skyward.clouds import CLOUDS
 from skyward.spot import normalize_spot
@@ -94,7 +95,9 @@ def test_the_second_names_mean_the_same():
         ({"provider": "aws2"}, "aws2.*did you mean 'aws'"),
         ({"provider": sky.AWS}, r"make one: AWS\(\)"),
         ({"provider": 3}, "provider=3"),
-        ({"provider": ""}, r"no such provider\. Known are 'local'"),
+        ({"provider": ""}, r"no such provider\. Known are 'local', 'ssh', 'command', 'aws'$"),
+        ({"env": {"A": "\udcff"}}, r"env\['A'\]: the character 0 is no Unicode text"),
+        ({"machine": "\udcff"}, "machine: the character 0"),
         ({"provider": ["aws", ["verda"]]}, "a list has providers, not lists"),
         ({"provider": ["aws", "verdda"]}, "did you mean 'verda'"),
         ({"nodes": (1, 4)}, r"nodes=\(1, 4\).*from 1 to 10000$"),
@@ -104,6 +107,9 @@ def test_the_second_names_mean_the_same():
         ({"provider": sky.Command([["sh"]]), "architecture": "arm64"}, "leave architecture out"),
         ({"nodes": True}, "nodes=True"),
         ({"memory": 1.5}, "memory=1.5"),
+        ({"memory": 32}, 'memory=32 has no unit; write memory="32GB", or memory_gb=32$'),
+        ({"memory": "32"}, 'memory="32" has no unit\\n +hint: write "32GB" or "32MB"'),
+        ({"memory": True}, "memory=True: text"),
         ({"memory": ""}, "not an amount of memory"),
         ({"cpu": "4"}, "cpu='4'"),
         ({"timeout": "1h"}, "timeout='1h'.*seconds"),
@@ -242,6 +248,50 @@ def test_volumes():
     for bad in ({"/": "s3://bucket"}, {"/a": "gs://bucket"}, {"relative": "s3://bucket"}):
         with pytest.raises(ConfigurationError, match="volume"):
             ComputePool(volume=bad)
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: sky.SSH(hosts=["a"], user=3), "SSH: user=3: text"),
+        (lambda: sky.SSH(hosts=3), r"SSH\(hosts=3\): a list of texts"),
+        (lambda: sky.SSH(hosts=["a"], port="x"), "SSH: port='x': a whole number"),
+        (lambda: sky.SSH(hosts=["a"], identity_file=3), "identity_file=3: a path"),
+        (lambda: sky.Command([["sh", "-c"]], python=3), "Command: python=3: text"),
+        (lambda: sky.testing.FakeCloud(capacity=1), "capacity=1.*a mapping such as"),
+        (lambda: sky.testing.FakeCloud(prices={"A10": "x"}), "prices=.*a mapping such as"),
+        (lambda: sky.testing.FakeCloud(storms=3), "storms=3.*a list of times"),
+        (lambda: sky.testing.FakeCloud(seed="x"), "seed='x'.*a number is"),
+        (lambda: sky.Image(pip=["\udcff"]), "pip: the character 0"),
+    ],
+)
+def test_values_of_a_wrong_kind_are_refused_where_they_are_given(make, says):
+    with pytest.raises(ConfigurationError, match=says):
+        make()
+
+
+def test_numbers_of_numpy_are_numbers():
+    pool = ComputePool(
+        nodes=numpy.int64(2), timeout=numpy.int64(30), cpu=numpy.float32(2), budget=numpy.float64(1)
+    )
+    assert (pool.nodes, pool.timeout, pool.cpu, pool.budget) == (2, 30, 2, 1)
+    assert type(pool.nodes) is int and type(pool.timeout) is float
+    call = sky.compute(timeout=numpy.float32(3), retries=numpy.int8(2))(abs)(1)
+    assert (call.timeout, call.retries) == (3, 2) and type(call.retries) is int
+    assert call.with_timeout(numpy.int64(5)).timeout == 5
+    for bad in (numpy.bool_(True), numpy.float64(2), numpy.arange(2), True):
+        with pytest.raises(ConfigurationError, match="nodes="):
+            ComputePool(nodes=bad)
+
+
+def test_a_single_host_is_a_host():
+    assert sky.SSH(hosts="10.0.0.5") == sky.SSH(hosts=["10.0.0.5"])
+    assert sky.SSH(hosts="a, b").hosts == ("a", "b")
+
+
+def test_a_cloud_shows_what_was_said():
+    assert repr(sky.AWS()) == "AWS()"
+    assert repr(sky.AWS("eu-west-1", ami=None)) == "AWS(region='eu-west-1', ami=None)"
 
 
 def test_clouds_are_values():

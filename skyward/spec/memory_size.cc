@@ -22,16 +22,15 @@ char upper(char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + '
 }  // namespace
 
 Result<std::int64_t> parse_memory_mb(std::string_view text, std::string_view where) {
-  constexpr std::array<std::pair<std::string_view, double>, 10> kUnits = {{{"", 1},
-                                                                           {"M", 1},
-                                                                           {"MB", 1},
-                                                                           {"MIB", 1},
-                                                                           {"G", 1024},
-                                                                           {"GB", 1024},
-                                                                           {"GIB", 1024},
-                                                                           {"T", 1048576},
-                                                                           {"TB", 1048576},
-                                                                           {"TIB", 1048576}}};
+  constexpr std::array<std::pair<std::string_view, double>, 9> kUnits = {{{"M", 1},
+                                                                          {"MB", 1},
+                                                                          {"MIB", 1},
+                                                                          {"G", 1024},
+                                                                          {"GB", 1024},
+                                                                          {"GIB", 1024},
+                                                                          {"T", 1048576},
+                                                                          {"TB", 1048576},
+                                                                          {"TIB", 1048576}}};
   std::string plain;
   for (const char c : text) {
     if (c != ' ') plain += upper(c);
@@ -47,6 +46,10 @@ Result<std::int64_t> parse_memory_mb(std::string_view text, std::string_view whe
   }
   std::string shown;
   append_json_string(shown, text);
+  if (error == std::errc() && unit.empty()) {
+    return fail(ErrorKind::invalid, fmt::format("{}={} has no unit", where, shown),
+                fmt::format("write \"{0}GB\" or \"{0}MB\"", plain));
+  }
   return fail(ErrorKind::invalid, fmt::format("{}={} is not an amount of memory", where, shown),
               "write a number with a unit, such as \"32GB\" or \"512MB\"");
 }

@@ -9,7 +9,7 @@
 
 namespace skyward {
 
-// In MiB; a number without a unit is in MiB already. `where` starts the message of an error.
+// In MiB. The unit must be said: "32" is refused. `where` starts the message of an error.
 Result<std::int64_t> parse_memory_mb(std::string_view text, std::string_view where = "memory");
 
 }  // namespace skyward

@@ -43,12 +43,13 @@ TEST(Volume, Refusals) {
 TEST(MemorySize, Units) {
   EXPECT_EQ(parse_memory_mb("32GB").value(), 32768);
   EXPECT_EQ(parse_memory_mb("1.5 g").value(), 1536);
-  EXPECT_EQ(parse_memory_mb("512").value(), 512);
   EXPECT_EQ(parse_memory_mb("512MiB").value(), 512);
   EXPECT_EQ(parse_memory_mb("2TB").value(), 2097152);
   for (const char* text :
        {"", "GB", "-1GB", "0", "1e3GB", "12 parsecs", "nan", "inf", "99999999TB"})
     EXPECT_FALSE(parse_memory_mb(text)) << text;
+  EXPECT_EQ(parse_memory_mb("32").error().message, "memory=\"32\" has no unit");
+  EXPECT_EQ(parse_memory_mb("32").error().hint, "write \"32GB\" or \"32MB\"");
 }
 
 }  // namespace
