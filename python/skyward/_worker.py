@@ -334,6 +334,9 @@ class Worker:
         except ModuleNotFoundError as error:
             explain_missing_module(error, "an argument")
             raise
+        except Exception as error:
+            error.add_note("raised while the arguments of the call were unpickled, on the node")
+            raise
 
     def release_arguments(self):
         """Closes the argument maps; returns the ids of blobs that something still looks into."""
@@ -375,8 +378,7 @@ class Worker:
         if not hasattr(result, "__next__"):
             if not hasattr(result, "__iter__"):
                 raise TypeError(
-                    "the call was made as a stream, but the function returned "
-                    f"{type(result).__name__!r}, which is not a generator or iterator"
+                    f"a generator was expected, but the function returned {type(result).__name__!r}"
                 )
             result = iter(result)
         self.stream, self.credits = task, window
@@ -490,8 +492,8 @@ def dump(value):
         return [pickle.dumps(value, 5)]
     if type(value) is types.GeneratorType:
         raise SerializationError(
-            "the function returned a generator, which cannot be sent back as a value: call it as a "
-            "stream, or return a list"
+            "the function returned a generator, which cannot be sent back as a value: make the "
+            "function itself a generator (yield), or return a list"
         )
     buffers = []
     try:  # the plain pickler first: it is ten times as fast

@@ -10,8 +10,56 @@ from skyward.cluster import instance_info
 from skyward.exceptions import ConfigurationError, ConfigurationTypeError
 
 T = TypeVar("T")
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
 
 
+@overload
+def shard(
+    array: A,
+    /,
+    *,
+    shuffle: bool = False,
+    seed: int | None = None,
+    drop_last: bool = False,
+    node: int | None = None,
+    total_nodes: int | None = None,
+) -> A: ...
+@overload
+def shard(
+    a: A,
+    b: B,
+    /,
+    *,
+    shuffle: bool = False,
+    seed: int | None = None,
+    drop_last: bool = False,
+    node: int | None = None,
+    total_nodes: int | None = None,
+) -> tuple[A, B]: ...
+@overload
+def shard(
+    a: A,
+    b: B,
+    c: C,
+    /,
+    *,
+    shuffle: bool = False,
+    seed: int | None = None,
+    drop_last: bool = False,
+    node: int | None = None,
+    total_nodes: int | None = None,
+) -> tuple[A, B, C]: ...
+@overload
+def shard(
+    *arrays: Any,
+    shuffle: bool = False,
+    seed: int | None = None,
+    drop_last: bool = False,
+    node: int | None = None,
+    total_nodes: int | None = None,
+) -> Any: ...
 def shard(
     *arrays: Any,
     shuffle: bool = False,

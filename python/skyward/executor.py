@@ -60,6 +60,12 @@ class Executor(futures.Executor):
         """Calls that can run at the same time."""
         return self._pool.total_slots
 
+    def __repr__(self) -> str:
+        with self._lock:
+            waiting, sent = len(self._waiting), len(self._sent)
+        state = ", shut down" if self._shut else ""
+        return f"Executor({self._pool!r}, {sent} sent, {waiting} waiting{state})"
+
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> "futures.Future[T]":
         """Sends ``fn(*args, **kwargs)``, as soon as a slot is near; its answer comes later."""
         function = fn if isinstance(fn, ComputeFunction) else compute(fn)
@@ -68,7 +74,7 @@ class Executor(futures.Executor):
         with self._lock:
             if self._shut:
                 raise RuntimeError("cannot schedule new futures after shutdown")
-            self._waiting.append((future, function(*args, **kwargs)))
+            self._waiting.append((future, function.written_down(args, kwargs)))
         self._send()
         return future
 

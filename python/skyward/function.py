@@ -9,11 +9,11 @@ gather(*calls, stream=True) >> pool     an iterator: each answer as it comes
 await train(data).on(pool)              from asyncio
 """
 
+import inspect
 from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, update_wrapper
-from inspect import isasyncgenfunction, iscoroutinefunction
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -50,17 +50,19 @@ Target: TypeAlias = "ComputePool | ModuleType"
 class ComputeFunction(Generic[P, R]):
     """A function that, when called, writes the call down. Made by ``@compute``; immutable."""
 
-    __slots__ = ("__dict__", "__weakref__", "_fn", "_retries", "_timeout")
+    __slots__ = ("__dict__", "__weakref__", "_check", "_fn", "_retries", "_timeout")
     __name__: str
+    _check: Callable[..., None] | None
     _fn: Callable[P, R]
     _timeout: float | None
     _retries: int
 
     def __init__(self, fn: Callable[P, R], timeout: float | None = None, retries: int = 0) -> None:
-        _check_limits(timeout, retries)
+        timeout, retries = _limits(timeout, retries)
         update_wrapper(self, fn, updated=())
         self.__dict__.setdefault("__name__", name_of(fn))
         object.__setattr__(self, "_fn", fn)
+        object.__setattr__(self, "_check", None)
         object.__setattr__(self, "_timeout", timeout)
         object.__setattr__(self, "_retries", retries)
 
@@ -94,6 +96,18 @@ class ComputeFunction(Generic[P, R]):
         return ComputeFunction(fn, self._timeout, self._retries)
 
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> "PendingCompute[R]":
+        check = self._check
+        if check is None:
+            check = _check_of(self._fn)
+            object.__setattr__(self, "_check", check)
+        check(*args, **kwargs)
+        for value in args:
+            if type(value) is PendingCompute:
+                raise _not_made(self.__name__, value)
+        return self.written_down(args, kwargs)
+
+    def written_down(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> "PendingCompute[R]":
+        """The call, whatever its arguments are."""
         return PendingCompute(self._fn, args, kwargs, self.__name__, self._timeout, self._retries)
 
     if not TYPE_CHECKING:  # a type checker shall refuse these
@@ -135,7 +149,7 @@ def compute(fn: Any = None, /, *, timeout: float | None = None, retries: int = 0
     `retries` is how often the call is made again when the function raises or its worker dies. Works
     on any callable that can be pickled."""
     if fn is None:
-        _check_limits(timeout, retries)
+        timeout, retries = _limits(timeout, retries)
         return lambda function: compute_with(function, timeout, retries)
     return compute_with(fn, timeout, retries)
 
@@ -149,7 +163,7 @@ def compute_with(fn: Any, timeout: float | None, retries: int) -> "ComputeFuncti
         return ComputeFunction(
             fn.local, timeout if timeout is not None else fn._timeout, retries or fn._retries
         )
-    if iscoroutinefunction(fn) or isasyncgenfunction(fn):
+    if inspect.iscoroutinefunction(fn) or inspect.isasyncgenfunction(fn):
         raise ConfigurationTypeError(
             f"@compute: {name_of(fn)} is async, and a worker makes one plain call at a time; leave"
             " async out, or call asyncio.run(…) inside. To wait for an answer with await:"
@@ -177,8 +191,7 @@ class PendingCompute(Generic[R]):
 
     def with_timeout(self, seconds: float | None) -> "PendingCompute[R]":
         """The same call with another time limit."""
-        _check_limits(seconds, self.retries)
-        return replace(self, timeout=seconds)
+        return replace(self, timeout=_limits(seconds, self.retries)[0])
 
     def __eq__(self, other: object) -> bool:
         """The same function with equal arguments. Values that do not compare as a whole (arrays)
@@ -216,6 +229,13 @@ class PendingCompute(Generic[R]):
 
         def __rand__(self, other: Any) -> Any:
             raise _not_pending(other)
+
+    if not TYPE_CHECKING:
+
+        def __await__(self) -> Any:
+            raise TypeError(
+                f"{call_text(self)} has not been sent; write await {self.name}(…).on(pool)"
+            )
 
     def on(self, pool: "ComputePool") -> Awaitable[R]:
         """The call as an awaitable of the running asyncio loop; it is sent at once."""
@@ -436,6 +456,40 @@ def gather(
     return PendingBatch(computations, return_exceptions)
 
 
+def _check_of(fn: Any) -> Callable[..., None]:
+    """A function with the parameters of `fn` that does nothing: called wrongly it raises what `fn`
+    would, but here and at once. Takes anything where the parameters are not known for certain."""
+    plain = fn.func if type(fn) is partial else fn
+    try:
+        if type(plain) is not FunctionType or hasattr(plain, "__signature__"):
+            return _take_anything
+        signature = inspect.signature(fn, follow_wrapped=False)
+        parameters = [
+            one.replace(
+                annotation=one.empty, default=one.default if one.default is one.empty else None
+            )
+            for one in signature.parameters.values()
+        ]
+        names: dict[str, Any] = {}
+        exec(f"def check{inspect.Signature(parameters)}: pass", names)
+    except (TypeError, ValueError, SyntaxError):
+        return _take_anything
+    check: Callable[..., None] = names["check"]
+    check.__qualname__ = plain.__qualname__
+    return check
+
+
+def _take_anything(*args: Any, **kwargs: Any) -> None:
+    pass
+
+
+def _not_made(name: str, call: PendingCompute[Any]) -> TypeError:
+    return TypeError(
+        f"{name}(…) has {call_text(call)} as an argument, a call that has not been made: write"
+        f" {name}({call.name}(…) >> pool), or pass a function that makes it"
+    )
+
+
 def name_of(fn: Any) -> str:
     """The name that messages and events use for a callable."""
     name = getattr(fn, "__name__", None)
@@ -535,7 +589,10 @@ def _short(value: Any) -> str:
     return f"<{type(value).__name__}>"
 
 
-def _check_limits(timeout: float | None, retries: int) -> None:
+def _limits(timeout: float | None, retries: int) -> tuple[float | None, int]:
+    from skyward.options import plain_number
+
+    timeout, retries = plain_number(timeout), plain_number(retries)
     if timeout is not None and (
         isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < 1e9
     ):
@@ -544,3 +601,4 @@ def _check_limits(timeout: float | None, retries: int) -> None:
         )
     if isinstance(retries, bool) or not isinstance(retries, int) or not 0 <= retries <= 1000:
         raise ConfigurationError(f"retries={retries!r}: retries is a number from 0 to 1000")
+    return timeout, retries

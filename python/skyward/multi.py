@@ -29,6 +29,9 @@ class MultiPool:
             raise ConfigurationError("MultiPool() got the same pool twice; make two")
         self.pools = pools
 
+    def __repr__(self) -> str:
+        return f"MultiPool({', '.join(map(repr, self.pools))})"
+
     def __enter__(self) -> tuple[ComputePool, ...]:
         given_up = threading.Event()
         errors: list[BaseException | None] = [None] * len(self.pools)

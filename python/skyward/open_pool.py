@@ -314,6 +314,9 @@ class Stream(Iterator[Any]):
         self._handle = handle
         self._name = name
 
+    def __repr__(self) -> str:
+        return f"Stream({self._name}(…), {'ended' if self._handle is None else 'open'})"
+
     def __iter__(self) -> "Stream":
         return self
 

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextvars import Token
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, Never, TypeVar, overload
 
 from skyward.accelerator import Accelerator
 from skyward.callback import Callback, Delivery, _ambient, current_callback
@@ -123,7 +123,7 @@ class ComputePool:
         timeout: float = STANDARD_TIMEOUT,
         env: Mapping[str, str] | None = None,
         concurrency: int = STANDARD_CONCURRENCY,
-        display: str = "log",
+        display: Literal["log", "spinner", "quiet"] = "log",
         on_event: Callback | None = None,
         collect_metrics: bool = True,
         *,
@@ -256,9 +256,12 @@ class ComputePool:
         def __rmatmul__(self, other: Any) -> Any:
             raise _not_pending(other, "@ pool")
 
-    def submit(self, pending: PendingCompute[R]) -> "Future[R]":
+    def submit(self, pending: PendingCompute[R], *args: Never) -> "Future[R]":
         """Sends the call and returns at once. ``cancel()`` of the future stops the task on its
         worker."""
+        if args:
+            name = getattr(pending, "__name__", "f")
+            raise TypeError(f"submit() takes a call: write pool.submit({name}(…))")
         return self._engine().submit_all([_pending(pending)])[0]
 
     def submit_batch(self, batch: "PendingBatch[*tuple[Any, ...]]") -> "list[Future[Any]]":
@@ -345,6 +348,11 @@ class ComputePool:
     def total_slots(self) -> int:
         """Tasks that can run at the same time."""
         return self.nodes * self.workers_per_instance * self.concurrency
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            "a pool cannot travel, nor be copied; return the calls and send them from here"
+        )
 
     def __repr__(self) -> str:
         state = "active" if self.is_active else "inactive"

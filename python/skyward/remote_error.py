@@ -1,5 +1,6 @@
 """Turns the answer of a failed task into the exception that the caller sees."""
 
+import os
 import pickle
 import sys
 from typing import Any
@@ -51,9 +52,20 @@ def raised(report: dict[str, Any], task: int, outcome: Any) -> BaseException:
             f"hint: the nodes' environment has no {package!r}; Image(pip=[…]) installs the package "
             "that contains it"
         )
+    if isinstance(error, FileNotFoundError):
+        _note_file_left_here(error)
     if text:
         error.__cause__ = RemoteTraceback(text)
     return error
+
+
+def _note_file_left_here(error: FileNotFoundError) -> None:
+    path = error.filename
+    if isinstance(path, str) and not os.path.isabs(path) and os.path.exists(path):
+        error.add_note(
+            f"hint: {path!r} is a file of this machine, in the folder where this program runs; a"
+            " task runs elsewhere: pass what the file holds, or mount a volume"
+        )
 
 
 def failed(task: int, outcome: Any) -> BaseException:

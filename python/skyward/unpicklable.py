@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from types import FunctionType, ModuleType
 from typing import Any
 
+from skyward.pool import ComputePool
 from skyward.serialize import dumps_by_value
 
 MAX_TRIES = 500
@@ -100,6 +101,8 @@ class _Search:
 
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:
     """The parts that pickling a value would pickle, each with the text that leads to it."""
+    if isinstance(value, ComputePool):  # it says itself why it stays
+        return
     if isinstance(value, dict):
         for key, part in list(value.items()):
             yield f" key {key!r}", key

@@ -324,3 +324,43 @@ def test_a_module_that_is_missing_there(pool):
     with pytest.raises(ModuleNotFoundError, match="no_such_module_of_ours") as raised:
         call(needs_it) >> pool
     assert any("Image(pip=" in note for note in raised.value.__notes__)
+
+
+def test_a_file_that_is_here_and_not_there(pool, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data.txt").write_text("x")
+    read = sky.compute(lambda path: open(path).read())
+    with pytest.raises(FileNotFoundError) as caught:
+        read("data.txt") >> pool
+    assert any("'data.txt' is a file of this machine" in note for note in caught.value.__notes__)
+    with pytest.raises(FileNotFoundError) as caught:
+        read("nowhere.txt") >> pool
+    assert not any("of this machine" in note for note in caught.value.__notes__)
+
+
+class Unreadable:
+    def __reduce__(self):
+        return _refuse, ()
+
+
+def _refuse():
+    raise RuntimeError("not like this")
+
+
+def test_an_argument_that_does_not_unpickle(pool):
+    with pytest.raises(RuntimeError, match="not like this") as caught:
+        call(len, Unreadable()) >> pool
+    assert "raised while the arguments of the call were unpickled, on the node" in (
+        caught.value.__notes__
+    )
+
+
+def test_a_stream_shows_itself(pool):
+    stream = sky.compute(range_of)(2) >> pool
+    assert repr(stream) == "Stream(range_of(…), open)"
+    assert list(stream) == [0, 1]
+    assert repr(stream) == "Stream(range_of(…), ended)"
+
+
+def range_of(n):
+    yield from range(n)

@@ -1,15 +1,19 @@
 """Calls written down: no engine needed."""
 
+import asyncio
+import copy
 import dataclasses
 import functools
 import inspect
 import pickle
 
 import cloudpickle
+import numpy
 import pytest
 from skyward.function import is_generator
 
 import skyward as sky
+from skyward import serialize
 
 
 @sky.compute
@@ -229,3 +233,87 @@ def test_results_and_uncalled_functions_are_no_calls():
         add > pool  # noqa: B015
     with pytest.raises(TypeError, match="not supported between"):
         add(1) > 3  # noqa: B015
+
+
+@sky.compute
+def trained(model, /, data, *extra, rate=0.1, **options):
+    return model
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (
+            lambda: trained(),
+            "trained.. missing 2 required positional arguments: 'model' and 'data'",
+        ),
+        (lambda: trained(1), "missing 1 required positional argument: 'data'"),
+        (lambda: sky.compute(_plain)(1, 2, 3), r"_plain\(\) takes .* 2 .* but 3 were given"),
+        (lambda: sky.compute(_plain)(1, z=2), "unexpected keyword argument 'z'"),
+        (lambda: sky.compute(functools.partial(_plain, 1))(2, 3), "takes .* but"),
+        (lambda: _Model().predict(), "missing 1 required positional argument: 'x'"),
+        (lambda: trained(1, trained(2, 3)), r"trained\(2, 3\) as an argument, a call that has not"),
+    ],
+)
+def test_a_wrong_call_is_refused_where_it_is_written(wrong, says):
+    with pytest.raises(TypeError, match=says):
+        wrong()
+
+
+def _plain(a, b=None):
+    return a, b
+
+
+class _Model:
+    @sky.compute
+    def predict(self, x):
+        return x
+
+
+def test_a_right_call_is_not_refused():
+    @functools.wraps(_plain)
+    def wrapped(*args):
+        return _plain(*args)
+
+    for call in (
+        trained(1, 2, 3, 4, rate=1, self=2, fn=3, check=4),
+        sky.compute(wrapped)(1, 2, 3),
+        sky.compute(functools.partial(_plain, 1))(2),
+        sky.compute(functools.partial(_plain, a=1))(b=2),
+        sky.compute(int)("ff", 16),
+        sky.compute(numpy.add)(1, 2),
+        _Model().predict(1),
+        trained(1, [trained(2, 3)]),
+    ):
+        assert isinstance(call, sky.PendingCompute)
+
+
+def test_what_is_written_wrongly_is_told_how_to_write():
+    pool = sky.ComputePool()
+    with pytest.raises(TypeError, match=r"write pool.submit\(trained\(…\)\)"):
+        pool.submit(trained, 1, 2)
+
+    async def later():
+        return await trained(1, 2)
+
+    with pytest.raises(TypeError, match=r"write await trained\(…\).on\(pool\)"):
+        asyncio.run(later())
+
+
+def test_a_pool_cannot_travel():
+    pool = sky.ComputePool()
+    for send in (pickle.dumps, copy.copy):
+        with pytest.raises(TypeError, match="return the calls and send them from here"):
+            send(pool)
+    with pytest.raises(sky.SerializationError) as caught:
+        serialize.dumps_arguments(_plain, "_plain", ({"pools": [pool]},), {})
+    assert str(caught.value).startswith(
+        "argument 'a'['pools'][0]: cannot pickle it: a pool cannot travel"
+    )
+
+
+def test_representations():
+    pool = sky.ComputePool()
+    assert repr(sky.MultiPool(pool)) == f"MultiPool({pool!r})"
+    assert repr(sky.Executor(pool=pool)) == f"Executor({pool!r}, 0 sent, 0 waiting)"
+    assert repr(trained(1, 10**5000)) == "PendingCompute(trained(1, <int>))"

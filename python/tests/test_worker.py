@@ -537,7 +537,7 @@ def test_a_stream_ends_with_a_result_or_an_exception(agent):
     answer = agent.answer()
     assert (answer.kind, answer.status, answer.value()["message"]) == (RESULT, RAISED, "no more")
     agent.run(3, lambda: 5, window=5)
-    assert "not a generator or iterator" in agent.answer().value()["message"]
+    assert "a generator was expected" in agent.answer().value()["message"]
 
 
 def test_a_forked_child_does_not_answer(agent):

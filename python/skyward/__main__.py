@@ -1,0 +1,5 @@
+"""``python -m skyward``: the command line."""
+
+from skyward.command_line import main
+
+main()
