@@ -5,6 +5,7 @@ import atexit
 import logging
 import sys
 import threading
+import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -24,6 +25,7 @@ from skyward.exceptions import (
     TimeoutError,
 )
 from skyward.function import PendingCompute, call_text, is_generator, note_position
+from skyward.runtime import changed_since
 
 if TYPE_CHECKING:
     from skyward.integrations.shared_arguments import SharedArguments
@@ -53,6 +55,8 @@ class OpenPool:
         self._functions: dict[bytes, Any] = {}
         self._sent = 0
         self._answered = 0
+        self._opened_at = time.time()
+        self._next_look = time.monotonic() + 1
         self._closed = threading.Event()
         self._events = threading.Thread(
             target=self._pump_events, name="skyward-events", daemon=True
@@ -229,10 +233,27 @@ class OpenPool:
         body = serialize.dumps_function(item.fn, item.name)
         function = self._functions.get(body)
         if function is None:
+            self._look_for_changes()
             if len(self._functions) >= 256:
                 self._functions.pop(next(iter(self._functions)), None)
             function = self._functions[body] = _core.make_function(body, item.name)
         return function
+
+    def _look_for_changes(self) -> None:
+        """Says once that a module was edited: nodes may have imported it as it was before. Only new
+        functions ask, as after a reload, and at most once a second."""
+        now = time.monotonic()
+        if now < self._next_look:
+            return
+        self._next_look = now + 1
+        if path := changed_since(self._opened_at):
+            self._next_look = float("inf")
+            self._deliver(
+                Error(
+                    f"{path} was changed after the pool opened, and nodes may run it as it was;"
+                    " open the pool anew to be sure"
+                )
+            )
 
     def _collect(
         self,

@@ -82,6 +82,22 @@ def importable_folders(own_environment: bool) -> list[str]:
     return [*(entry for entry in entries if not is_installed(entry)), _folder_of_package_alone()]
 
 
+def changed_since(moment: float) -> str | None:
+    """The path of a module of the program's own whose file was written later than that, in seconds
+    since 1970; functions of the program itself travel with every call and do not count."""
+    for name, module in list(sys.modules.items()):
+        top = name.partition(".")[0]
+        if top in sys.stdlib_module_names or top in ("__main__", "skyward", "cloudpickle"):
+            continue
+        path = getattr(module, "__dict__", {}).get("__file__")
+        try:
+            if path and not is_installed(os.path.dirname(path)) and os.stat(path).st_mtime > moment:
+                return str(path)
+        except OSError:
+            continue
+    return None
+
+
 @functools.cache
 def is_installed(entry: str) -> bool:
     """True for the folders of the interpreter: its library, site-packages, and what is inside."""

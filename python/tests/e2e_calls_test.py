@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import importlib
 import itertools
 import os
 import threading
@@ -320,3 +321,23 @@ def test_environment():
     ) as pool:
         values = sky.compute(lambda: [os.environ.get(name) for name in names])() >> pool
     assert values == ["image", "pool", "é x"]
+
+
+def test_a_module_that_is_edited_while_the_pool_is_open(tmp_path, monkeypatch):
+    helper = tmp_path / "edited_helper.py"
+    helper.write_text("def answer():\n    return 1\n")
+    os.utime(helper, (1, 1))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    module = importlib.import_module("edited_helper")
+    seen = []
+    pool = sky.ComputePool(display="quiet")
+    pool.on(sky.Error, lambda event: seen.append(event.message))
+    with pool:
+        assert sky.compute(module.answer)() >> pool == 1
+        assert seen == []
+        later = time.time() + 5
+        os.utime(helper, (later, later))
+        pool._live._next_look = 0
+        for n in range(3):
+            assert sky.compute(lambda n=n: n)() >> pool == n
+    assert len(seen) == 1 and seen[0].startswith(f"{helper} was changed after the pool opened")
