@@ -172,7 +172,7 @@ Fatal Python error: Segmentation fault
 
 Current thread 0x00007f (most recent call first):
   File "/usr/lib/python3/ctypes/__init__.py", line 519 in string_at
-  File "/home/me/train.py", line 4 in step
+  File "/srv/train.py", line 4 in step
   File "/node/skyward/_worker.py", line 267 in run
   File "/node/skyward/_worker.py", line 725 in <module>
 
@@ -190,7 +190,7 @@ def test_a_crash_shows_the_function_and_not_its_worker():
   | Fatal Python error: Segmentation fault
   | Current thread 0x00007f (most recent call first):
   |   File "/usr/lib/python3/ctypes/__init__.py", line 519 in string_at
-  |   File "/home/me/train.py", line 4 in step"""
+  |   File "/srv/train.py", line 4 in step"""
     ]
 
 
