@@ -195,7 +195,7 @@ class SqliteLedger final : public Ledger {
     if (blank_) return out;
     const Status status = select(
         fmt::format(
-            "SELECT id{} FROM pool {} ORDER BY {} DESC, id",
+            "SELECT id{} FROM pool {} ORDER BY coalesce({}, 0) DESC, id",
             fields("pool", {"provider", "region", "settings", "opened_s", "closed_s", "expires_s"}),
             open_only ? fmt::format("WHERE {} IS NULL", field("pool", "closed_s")) : "",
             field("pool", "opened_s")),
@@ -220,11 +220,12 @@ class SqliteLedger final : public Ledger {
     std::vector<LedgerEntry> out;
     if (blank_) return out;
     const Status status = select(
-        fmt::format("SELECT key, pool, id{} FROM entry WHERE pool=? {} ORDER BY {}, key, id",
-                    fields("entry", {"kind", "count", "spot", "instance_type",
-                                     "hourly_micro_dollars", "asked_s", "gone_s", "gone_late"}),
-                    open_only ? fmt::format("AND {} IS NULL", field("entry", "gone_s")) : "",
-                    field("entry", "asked_s")),
+        fmt::format(
+            "SELECT key, pool, id{} FROM entry WHERE pool=? {} ORDER BY coalesce({}, 0), key, id",
+            fields("entry", {"kind", "count", "spot", "instance_type", "hourly_micro_dollars",
+                             "asked_s", "gone_s", "gone_late"}),
+            open_only ? fmt::format("AND {} IS NULL", field("entry", "gone_s")) : "",
+            field("entry", "asked_s")),
         {pool}, [&](sqlite3_stmt* row) {
           LedgerEntry entry{.key = text(row, 0),
                             .pool = text(row, 1),
