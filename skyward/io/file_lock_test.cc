@@ -35,19 +35,26 @@ TEST_F(FileLockTest, IsNotAForkedChilds) {
   auto lock = FileLock::try_lock(path_);
   ASSERT_TRUE(lock);
   std::array<int, 2> line{};
+  std::array<int, 2> begun{};
   ASSERT_EQ(::pipe(line.data()), 0);
+  ASSERT_EQ(::pipe(begun.data()), 0);
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
     // It lives until the other end is closed, and can lock files of its own.
     ::close(line[1]);
     char end = 0;
+    if (::write(begun[1], &end, 1) != 1) ::_exit(2);
     const bool ended = ::read(line[0], &end, 1) == 0;
     const bool able = FileLock::try_lock(root_ + "/own") != nullptr;
     lock.reset();
     ::_exit(ended && able ? 0 : 1);
   }
   ::close(line[0]);
+  ::close(begun[1]);
+  char started = 0;
+  ASSERT_EQ(::read(begun[0], &started, 1), 1);
+  ::close(begun[0]);
   EXPECT_FALSE(FileLock::try_lock(path_)) << "it is this process's still";
   lock.reset();
   EXPECT_TRUE(FileLock::try_lock(path_)) << "the child has kept it";
