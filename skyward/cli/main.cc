@@ -5,8 +5,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <iostream>
 #include <string>
 #include <string_view>
@@ -184,7 +182,8 @@ skyward::Error explain(const CLI::App& app, const std::vector<std::string>& word
     if (word.starts_with("--")) {
       const std::string option = word.substr(0, word.find('='));
       const std::vector<std::string> options = options_of(*command);
-      if (std::ranges::find(options, option) != options.end()) continue;
+      const bool known = std::ranges::find(options, option) != options.end();
+      if (known || option == "--json") continue;
       return wrong(
           fmt::format("'{}' has no option {}", said, option),
           fmt::format("{}'{} --help' shows the ones it has", nearest_of(option, options), said));
@@ -231,14 +230,10 @@ int main(int argc, char** argv) {
   }
   const cli::Streams streams{std::cout, std::cerr, line.json};
   const int code = line.command(streams);
-  errno = 0;
   std::cout.flush();
   if (std::cout.good()) return code;
-  const int why = errno;
-  (void)cli::complain(streams,
-                      {skyward::ErrorKind::unavailable,
-                       fmt::format("not all could be written to the standard output{}{}",
-                                   why == 0 ? "" : ": ", why == 0 ? "" : std::strerror(why)),
-                       "look whether there is room, and whether somebody reads it"});
+  (void)cli::complain(
+      streams, {skyward::ErrorKind::unavailable, "not all could be written to the standard output",
+                "look whether there is room, and whether somebody reads it"});
   return 1;
 }
