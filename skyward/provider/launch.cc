@@ -3,6 +3,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <iterator>
+#include <utility>
+#include <variant>
+
 namespace skyward::provider {
 
 namespace {
@@ -96,6 +101,49 @@ Shortage LaunchRecord::shortage(Outcome outcome, const LaunchWish& wish) const {
     add_once(out.offers, fmt::format("{} in {}{}", place.type, where, price));
   }
   return out;
+}
+
+Result<std::vector<Standing>> launch_all(const World& world, const LaunchWish& wish,
+                                         LaunchRecord& record, const LaunchHands& hands,
+                                         Time deadline) {
+  LaunchPlan plan(wish.spot, wish.count, wish.places);
+  std::vector<Standing> machines;
+  const auto give_up = [&](Error why) -> Result<std::vector<Standing>> {
+    if (Status ended = hands.give_back(machines); !ended) {
+      why.message += "; " + ended.error().message;
+    }
+    return std::unexpected(std::move(why));
+  };
+  while (true) {
+    const Step step = plan.next();
+    if (const auto* outcome = std::get_if<Outcome>(&step)) {
+      if (*outcome == Outcome::complete) return machines;
+      return give_up(record.no_machines(*outcome, wish));
+    }
+    if (world.buying.stop_requested()) return give_up(no_longer_wanted());
+    if (const auto* wait = std::get_if<Wait>(&step)) {
+      if (deadline - world.now() <= wait->duration) {
+        return give_up(record.no_machines(plan.shortfall(), wish));
+      }
+      world.pause(wait->duration, world.buying.get_token());
+    } else if (std::holds_alternative<GiveBack>(step)) {
+      if (Status ended = hands.give_back(machines); !ended) return fail(ended);
+      machines.clear();
+    } else {
+      auto made = hands.attempt(std::get<Attempt>(step));
+      if (made) {
+        std::ranges::move(*made, std::back_inserter(machines));
+        record.standing(machines.size());
+        plan.on_launched();
+      } else if (made.error().capacity) {
+        plan.on_refused(made.error().quota);
+      } else if (made.error().error.kind == ErrorKind::timeout && record.several()) {
+        return give_up(record.no_machines(plan.shortfall(), wish));
+      } else {
+        return give_up(std::move(made.error().error));
+      }
+    }
+  }
 }
 
 }  // namespace skyward::provider

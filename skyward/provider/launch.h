@@ -3,22 +3,31 @@
 // The machines of one launch, all or none: carries a LaunchPlan out at one cloud, and when it comes
 // to nothing says in one error what stood in the way.
 
-#include <algorithm>
+#include <cstdint>
 #include <expected>
 #include <functional>
-#include <iterator>
 #include <string>
 #include <string_view>
-#include <utility>
-#include <variant>
 #include <vector>
 
 #include "skyward/base/error.h"
 #include "skyward/provider/launch_plan.h"
 #include "skyward/provider/world.h"
+#include "skyward/spec/offer.h"
 #include "skyward/spec/shortage.h"
 
 namespace skyward::provider {
+
+enum class Stage : std::uint8_t { coming, running, ending, gone };
+
+// A machine as its cloud tells of it.
+struct Standing {
+  Instance instance{};
+  std::string zone{};
+  Stage stage = Stage::coming;
+  std::string reason{};   // why it ends, in the cloud's word
+  bool capacity = false;  // ... and another place may have one that stays
+};
 
 // Why an attempt brought nothing: the cloud refused it, or what came was given back.
 struct LaunchFailure {
@@ -67,56 +76,15 @@ class LaunchRecord {
 };
 
 // What a cloud does for a launch. Both leave nothing behind that its ledger does not have as open.
-template <typename Machine>
 struct LaunchHands {
   // All machines of the attempt, running. What failed is in the record already.
-  std::function<std::expected<std::vector<Machine>, LaunchFailure>(const Attempt&)> attempt;
-  std::function<Status(const std::vector<Machine>&)> give_back;
+  std::function<std::expected<std::vector<Standing>, LaunchFailure>(const Attempt&)> attempt;
+  std::function<Status(const std::vector<Standing>&)> give_back;
 };
 
 // As many machines as are wished for, or none and why. Waits between rounds by the world's clock.
-template <typename Machine>
-Result<std::vector<Machine>> launch_all(const World& world, const LaunchWish& wish,
-                                        LaunchRecord& record, const LaunchHands<Machine>& hands,
-                                        Time deadline) {
-  LaunchPlan plan(wish.spot, wish.count, wish.places);
-  std::vector<Machine> machines;
-  const auto give_up = [&](Error why) -> Result<std::vector<Machine>> {
-    if (Status ended = hands.give_back(machines); !ended) {
-      why.message += "; " + ended.error().message;
-    }
-    return std::unexpected(std::move(why));
-  };
-  while (true) {
-    const Step step = plan.next();
-    if (const auto* outcome = std::get_if<Outcome>(&step)) {
-      if (*outcome == Outcome::complete) return machines;
-      return give_up(record.no_machines(*outcome, wish));
-    }
-    if (world.buying.stop_requested()) return give_up(no_longer_wanted());
-    if (const auto* wait = std::get_if<Wait>(&step)) {
-      if (deadline - world.now() <= wait->duration) {
-        return give_up(record.no_machines(plan.shortfall(), wish));
-      }
-      world.pause(wait->duration, world.buying.get_token());
-    } else if (std::holds_alternative<GiveBack>(step)) {
-      if (Status ended = hands.give_back(machines); !ended) return fail(ended);
-      machines.clear();
-    } else {
-      auto made = hands.attempt(std::get<Attempt>(step));
-      if (made) {
-        std::ranges::move(*made, std::back_inserter(machines));
-        record.standing(machines.size());
-        plan.on_launched();
-      } else if (made.error().capacity) {
-        plan.on_refused(made.error().quota);
-      } else if (made.error().error.kind == ErrorKind::timeout && record.several()) {
-        return give_up(record.no_machines(plan.shortfall(), wish));
-      } else {
-        return give_up(std::move(made.error().error));
-      }
-    }
-  }
-}
+Result<std::vector<Standing>> launch_all(const World& world, const LaunchWish& wish,
+                                         LaunchRecord& record, const LaunchHands& hands,
+                                         Time deadline);
 
 }  // namespace skyward::provider

@@ -31,18 +31,21 @@ class LaunchTest : public ::testing::Test {
   }
 
   Result<std::vector<std::string>> launch(Time deadline) {
-    const LaunchHands<std::string> hands{
-        .attempt = [this](const Attempt& wanted) { return attempt(wanted); },
-        .give_back = [this](const std::vector<std::string>& machines) -> Status {
-          for (const std::string& one : machines) standing_.erase(one);
-          if (!clingy_) return {};
-          return fail(ErrorKind::timeout, "some machines would not go");
-        }};
-    return launch_all(world_.world, wish_, record_, hands, deadline);
+    const LaunchHands hands{.attempt = [this](const Attempt& wanted) { return attempt(wanted); },
+                            .give_back = [this](const std::vector<Standing>& machines) -> Status {
+                              for (const Standing& one : machines) standing_.erase(one.instance.id);
+                              if (!clingy_) return {};
+                              return fail(ErrorKind::timeout, "some machines would not go");
+                            }};
+    const auto machines = launch_all(world_.world, wish_, record_, hands, deadline);
+    if (!machines) return fail(machines);
+    std::vector<std::string> ids;
+    for (const Standing& one : *machines) ids.push_back(one.instance.id);
+    return ids;
   }
   Result<std::vector<std::string>> launch() { return launch(world_.now + kPatience); }
 
-  std::expected<std::vector<std::string>, LaunchFailure> attempt(const Attempt& wanted) {
+  std::expected<std::vector<Standing>, LaunchFailure> attempt(const Attempt& wanted) {
     if (++attempts_ == last_attempt_) world_.world.buying.request_stop();
     const Placement& place = wish_.places[wanted.placement];
     const std::string name = place.type + (wanted.spot ? " spot" : "");
@@ -63,10 +66,10 @@ class LaunchTest : public ::testing::Test {
       return std::unexpected(
           record_.refused(place, wanted.spot, "Full", {{ErrorKind::exhausted, "full"}, true}));
     }
-    std::vector<std::string> made;
+    std::vector<Standing> made;
     for (int i = 0; i < wanted.count; ++i) {
-      made.push_back(fmt::format("{} {}", name, ++made_));
-      standing_.insert(made.back());
+      made.push_back({.instance = {.id = fmt::format("{} {}", name, ++made_)}});
+      standing_.insert(made.back().instance.id);
     }
     return made;
   }

@@ -21,6 +21,7 @@ class PoolBook {
       : world_(world), ledger_(ledger), pool_(std::move(pool)) {}
 
   const std::string& pool() const { return pool_; }
+  const World& world() const { return world_; }
 
   // Before the cloud is asked: on disk when this returns. Pool and time of the entry are set here.
   Status ask(LedgerEntry entry);

@@ -130,8 +130,7 @@ class AwsProvider final : public Provider {
   Result<std::string> make_key(const std::string& path) const;
   Status buy_group(Client& client, PoolBook& book, Plan& plan, const std::string& vpc,
                    Time deadline);
-  Result<LaunchOrder> order_of(Plan& plan, const std::string& pool, int count, int first_node,
-                               std::string& known_hosts);
+  Result<LaunchRequest> request_of(Plan& plan, int count, int first_node, std::string& known_hosts);
   Login login_of(const Plan& plan, const std::string& id) const;
   Client& client_in(const std::string& region);
   PoolBook& book_of(const Cluster& cluster);
@@ -438,8 +437,9 @@ Result<Cluster> AwsProvider::prepare_in(const PoolSpec& spec, const Offer& offer
 
 // ---- Machines
 
-Result<LaunchOrder> AwsProvider::order_of(Plan& plan, const std::string& pool, int count,
-                                          int first_node, std::string& known_hosts) {
+// What its launches have in common.
+Result<LaunchRequest> AwsProvider::request_of(Plan& plan, int count, int first_node,
+                                              std::string& known_hosts) {
   // A host key for this launch alone. Its private half is on the machines only.
   const std::string path = fmt::format("{}/host-{}", plan.directory.path, ++plan.launches);
   const auto host_key = make_key(path);
@@ -451,10 +451,6 @@ Result<LaunchOrder> AwsProvider::order_of(Plan& plan, const std::string& pool, i
   if (Status status = world_.write_file(known_hosts, "* " + *host_key + "\n"); !status) {
     return fail(status);
   }
-  LaunchOrder order{.wish = {.count = count, .spot = plan.spec.spot, .places = plan.places}};
-  std::ranges::stable_partition(
-      order.wish.places, [&](const Placement& place) { return place.zone == plan.pinned_zone; });
-  if (plan.spec.max_hourly_cost) order.most_dollars = *plan.spec.max_hourly_cost / plan.spec.nodes;
   const std::int64_t left_s = std::max<std::int64_t>(plan.mark.expires_s - world_.wall_s(), 60);
   FirstBoot boot;
   boot.dead_man.expires_s = plan.mark.expires_s;
@@ -464,7 +460,10 @@ Result<LaunchOrder> AwsProvider::order_of(Plan& plan, const std::string& pool, i
   boot.host_key_public = *host_key;
   boot.login_key = plan.login_key;
   boot.root_login = plan.boot.user == "root";
-  LaunchRequest& request = order.request;
+  LaunchRequest request;
+  if (plan.spec.max_hourly_cost) {
+    request.max_spot_price = *plan.spec.max_hourly_cost / plan.spec.nodes;
+  }
   request.image = plan.boot.image.id;
   request.security_group = plan.group;
   request.user_data = user_data(boot);
@@ -475,18 +474,7 @@ Result<LaunchOrder> AwsProvider::order_of(Plan& plan, const std::string& pool, i
   request.tags.emplace_back(kNodesTag,
                             count == 1 ? std::to_string(first_node)
                                        : fmt::format("{}-{}", first_node, first_node + count - 1));
-  SKYWARD_CHECK(plan.mark.pool == pool);
-  return order;
-}
-
-Instance to_instance(const Launched& machine) {
-  const Ec2Instance& told = machine.instance;
-  Instance out{.id = told.id, .spot = told.spot, .private_ip = told.private_ip};
-  if (!told.public_ip.empty()) out.public_ip = told.public_ip;
-  out.instance_type = told.type;
-  out.price_on_demand = machine.place.on_demand_price;
-  out.price_spot = machine.place.spot_price;
-  return out;
+  return request;
 }
 
 Result<std::vector<Instance>> AwsProvider::provision(const Cluster& cluster, int count,
@@ -498,21 +486,27 @@ Result<std::vector<Instance>> AwsProvider::provision(const Cluster& cluster, int
   }
   Plan& plan = found->second;
   std::string known_hosts;
-  const auto order = order_of(plan, cluster.id, count, first_node, known_hosts);
-  if (!order) return fail(order);
-  Fleet fleet(client_in(cluster.region), book_of(cluster));
-  const auto machines = fleet.launch(*order, deadline);
+  auto request = request_of(plan, count, first_node, known_hosts);
+  if (!request) return fail(request);
+  LaunchWish wish{.count = count, .spot = plan.spec.spot, .places = plan.places};
+  std::ranges::stable_partition(
+      wish.places, [&](const Placement& place) { return place.zone == plan.pinned_zone; });
+  Fleet fleet(client_in(cluster.region), cluster.id, *std::move(request));
+  const auto machines = Stock(book_of(cluster), fleet).launch(wish, deadline);
   if (!machines) {
     note_failure(machines.error(), cluster.region);
     return fail(machines);
   }
   std::vector<Instance> out;
   const std::scoped_lock lock(mutex_);
-  plan.pinned_zone = machines->front().place.zone;
-  for (const Launched& machine : *machines) {
-    plan.known_hosts[machine.instance.id] = known_hosts;
-    if (machine.instance.spot) plan.spot_machines[machine.instance.id] = machine.place;
-    out.push_back(to_instance(machine));
+  plan.pinned_zone = machines->front().zone;
+  for (const Standing& machine : *machines) {
+    const Instance& instance = machine.instance;
+    plan.known_hosts[instance.id] = known_hosts;
+    if (instance.spot) {
+      plan.spot_machines[instance.id] = {.type = instance.instance_type, .zone = machine.zone};
+    }
+    out.push_back(instance);
   }
   return out;
 }
@@ -521,15 +515,15 @@ Result<std::vector<Instance>> AwsProvider::provision(const Cluster& cluster, int
 Status AwsProvider::add_taken_back(const Cluster& cluster, std::set<std::string>& ended,
                                    std::vector<Charge>& out, Time deadline) {
   if (ended.empty()) return {};
-  Fleet fleet(client_in(cluster.region), book_of(cluster));
+  Fleet fleet(client_in(cluster.region), cluster.id);
   const auto found = fleet.look_up({ended.begin(), ended.end()}, deadline);
   if (!found) return fail(found);
-  for (const Ec2Instance& one : *found) {
-    if (!is_gone(one)) continue;
-    if (one.state_reason == "Server.SpotInstanceTermination") {
-      out.push_back({.instance = one.id, .taken_back = true});
+  for (const Standing& one : *found) {
+    if (one.stage != Stage::gone) continue;
+    if (one.reason == "Server.SpotInstanceTermination") {
+      out.push_back({.instance = one.instance.id, .taken_back = true});
     }
-    ended.erase(one.id);
+    ended.erase(one.instance.id);
   }
   return {};
 }
@@ -572,13 +566,11 @@ Result<std::vector<Charge>> AwsProvider::charges(const Cluster& cluster,
 
 Result<std::optional<Instance>> AwsProvider::get_instance(const Cluster& cluster,
                                                           const std::string& id, Time deadline) {
-  Fleet fleet(client_in(cluster.region), book_of(cluster));
+  Fleet fleet(client_in(cluster.region), cluster.id);
   const auto found = fleet.look_up({id}, deadline);
   if (!found) return fail(found);
-  for (const Ec2Instance& one : *found) {
-    if (one.id == id && (one.state == "pending" || one.state == "running")) {
-      return to_instance({one, {}});
-    }
+  for (const Standing& one : *found) {
+    if (one.instance.id == id && one.stage < Stage::ending) return one.instance;
   }
   return std::nullopt;
 }
@@ -590,20 +582,23 @@ Status AwsProvider::terminate(const Cluster& cluster, const std::vector<std::str
       if (plan->second.spot_machines.contains(id)) plan->second.ended_spot.insert(id);
     }
   }
-  return Fleet(client_in(cluster.region), book_of(cluster)).end(ids, deadline);
+  Fleet fleet(client_in(cluster.region), cluster.id);
+  return Stock(book_of(cluster), fleet).end(ids, deadline);
 }
 
 Status AwsProvider::teardown(const Cluster& cluster, Time deadline) {
   Client& client = client_in(cluster.region);
   PoolBook& book = book_of(cluster);
-  if (Status status = Fleet(client, book).end_all(deadline); !status) return status;
+  Fleet fleet(client, cluster.id);
+  Stock stock(book, fleet);
+  if (Status status = stock.end_all(deadline); !status) return status;
   if (Status status = remove_groups(client, book, deadline); !status) return status;
   {
     const std::scoped_lock lock(mutex_);
     plans_.erase(cluster.id);
   }
   remove_pool_directory(world_, cluster.id);
-  Status closed = book.close_when_clear(kNothingComesOfIt_s);
+  Status closed = stock.close_when_clear();
   books_.erase(cluster.id);
   return closed;
 }

@@ -84,8 +84,10 @@ ApiResult<io::HttpReply> Client::send(Call call, std::string_view service, Time 
     const Result<Credentials> credentials = this->credentials(deadline);
     if (!credentials) return std::unexpected(no_answer(credentials.error()));
     auto reply = send_call(world_, call, &credentials->keys, clock_, {}, deadline);
-    if (!reply) maybe_done = reply.error().maybe_done = reply.error().maybe_done || maybe_done;
-    if (reply || renewed || !credentials_are_over(reply.error().code)) return reply;
+    if (reply) return reply;
+    maybe_done = maybe_done || reply.error().maybe_done;
+    reply.error().maybe_done = maybe_done;
+    if (renewed || !credentials_are_over(reply.error().code)) return reply;
     credentials_.reset();
   }
 }

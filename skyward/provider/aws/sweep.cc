@@ -159,8 +159,7 @@ Status Sweeping::add_unmarked(Client& client, std::vector<Thing>& listed) {
                         std::ranges::find(listed, entry.id, &Thing::id) != listed.end();
       if (entry.kind == "instance" && !entry.id.empty() && !seen) unseen.push_back(entry.id);
     }
-    PoolBook book(world_, *ledger_, id);
-    const auto found = Fleet(client, book).look_up(unseen, deadline_);
+    const auto found = Fleet(client, id).describe(unseen, deadline_);
     if (!found) return fail(found);
     for (const Ec2Instance& one : *found) {
       if (is_gone(one)) {
@@ -203,7 +202,8 @@ Status Sweeping::remove(Client& client, const std::string& pool, const std::vect
     if (!status && first) first = status;
   };
   PoolBook book(world_, *ledger_, pool);
-  note("instance", Fleet(client, book).end(of_kind("instance"), deadline_));
+  Fleet fleet(client, pool);
+  note("instance", Stock(book, fleet).end(of_kind("instance"), deadline_));
   for (const std::string& id : of_kind("volume")) {
     const auto done = Ec2Api(client).delete_volume(id, deadline_);
     const bool gone = done || done.error().code == "InvalidVolume.NotFound";
@@ -246,7 +246,8 @@ Status Sweeping::strike_off(Client& client, const LedgerPool& pool,
   PoolBook book(world_, *ledger_, pool.id);
   if (Status status = remove_groups(client, book, deadline_); !status) return status;
   remove_pool_directory(world_, pool.id);
-  return book.close_when_clear(kNothingComesOfIt_s);
+  Fleet fleet(client, pool.id);
+  return Stock(book, fleet).close_when_clear();
 }
 
 Status Sweeping::sweep_region(const std::string& region) {

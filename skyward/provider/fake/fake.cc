@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cstdint>
 #include <iterator>
@@ -27,7 +26,6 @@ using namespace std::chrono_literals;
 
 constexpr int kIdDigits = 8;
 constexpr const char* kDirectoryPrefix = "fake-cloud-";
-constexpr const char* kRegion = "nowhere";
 constexpr Duration kUnclaimed = 900s;
 // A machine lives so much longer than its pool may: boot and teardown.
 constexpr Duration kBootGrace = 900s;
@@ -91,8 +89,9 @@ class FakeProvider final : public Provider {
   }
   static PoolSpec on_this_machine(PoolSpec spec);
   Status furnish(const Cluster& cluster, Plan& plan, Time until);
-  LaunchOrder order_of(const Plan& plan, int count, int first_node) const;
-  Result<Instance> plug_in(Plan& plan, const Machine& machine, Time deadline);
+  LaunchWish wish_of(const Plan& plan, int count) const;
+  LaunchRequest request_of(const Plan& plan, int first_node) const;
+  Result<Instance> plug_in(Plan& plan, const Instance& machine, int node, Time deadline);
   PoolBook& book_of(const Cluster& cluster);
   Status unplug(const Cluster& cluster, const std::vector<std::string>& ids, Time deadline);
 
@@ -199,10 +198,10 @@ PoolBook& FakeProvider::book_of(const Cluster& cluster) {
 
 // What machines need before they can be launched.
 Status FakeProvider::furnish(const Cluster& cluster, Plan& plan, Time until) {
-  Rental rental(client_, book_of(cluster));
-  const auto key = rental.make_item("key_pair", plan.tags, until);
+  PoolBook& book = book_of(cluster);
+  const auto key = make_item(client_, book, "key_pair", plan.tags, until);
   if (!key) return fail(key);
-  const auto group = rental.make_item("security_group", plan.tags, until);
+  const auto group = make_item(client_, book, "security_group", plan.tags, until);
   if (!group) return fail(group);
   plan.key = *key;
   plan.group = *group;
@@ -211,8 +210,8 @@ Status FakeProvider::furnish(const Cluster& cluster, Plan& plan, Time until) {
 
 // ---- Machines
 
-LaunchOrder FakeProvider::order_of(const Plan& plan, int count, int first_node) const {
-  LaunchOrder order{.wish = {.count = count, .spot = plan.spec.spot}};
+LaunchWish FakeProvider::wish_of(const Plan& plan, int count) const {
+  LaunchWish wish{.count = count, .spot = plan.spec.spot};
   const std::vector<std::string> zones =
       renter_.cloud->ask([](Cloud& cloud, Time) { return cloud.zones(); });
   for (const Offer& offer : plan.offers) {
@@ -220,12 +219,17 @@ LaunchOrder FakeProvider::order_of(const Plan& plan, int count, int first_node) 
       Placement place{.type = offer.instance_type, .zone = zone};
       place.spot_price = offer.price_spot;
       place.on_demand_price = offer.price_on_demand;
-      order.wish.places.push_back(std::move(place));
+      wish.places.push_back(std::move(place));
     }
   }
-  std::ranges::stable_partition(order.wish.places,
+  std::ranges::stable_partition(wish.places,
                                 [&](const Placement& place) { return place.zone == plan.zone; });
-  LaunchRequest& request = order.request;
+  return wish;
+}
+
+// What all launches have in common.
+LaunchRequest FakeProvider::request_of(const Plan& plan, int first_node) const {
+  LaunchRequest request;
   request.group = plan.group;
   request.key = plan.key;
   if (plan.spec.max_hourly_cost) {
@@ -235,7 +239,7 @@ LaunchOrder FakeProvider::order_of(const Plan& plan, int count, int first_node) 
   request.unclaimed = kUnclaimed;
   request.tags = plan.tags;
   request.tags[kNodeTag] = std::to_string(first_node);
-  return order;
+  return request;
 }
 
 Result<std::vector<Instance>> FakeProvider::provision(const Cluster& cluster, int count,
@@ -253,17 +257,17 @@ Result<std::vector<Instance>> FakeProvider::provision(const Cluster& cluster, in
                     seconds(plan.spec.timeout)),
         "open it with a longer timeout=, or let less time pass there");
   }
-  Rental rental(client_, book_of(cluster));
+  Rental rental(client_, cluster.id, request_of(plan, first_node));
   const auto machines =
-      rental.launch(order_of(plan, count, first_node), kRegion, renter_.cloud->there(deadline));
+      Stock(book_of(cluster), rental).launch(wish_of(plan, count), renter_.cloud->there(deadline));
   if (!machines) return fail(machines);
   plan.zone = machines->front().zone;
   std::vector<Instance> out;
-  for (const Machine& machine : *machines) {
-    auto instance = plug_in(plan, machine, deadline);
+  for (const Standing& machine : *machines) {
+    auto instance = plug_in(plan, machine.instance, first_node, deadline);
     if (!instance) {
       std::vector<std::string> ids;
-      for (const Machine& one : *machines) ids.push_back(one.id);
+      for (const Standing& one : *machines) ids.push_back(one.instance.id);
       Error why = instance.error();
       if (Status ended = terminate(cluster, ids, deadline); !ended) {
         why.message += "; " + ended.error().message;
@@ -276,10 +280,8 @@ Result<std::vector<Instance>> FakeProvider::provision(const Cluster& cluster, in
 }
 
 // The process of this computer that is the machine.
-Result<Instance> FakeProvider::plug_in(Plan& plan, const Machine& machine, Time deadline) {
-  int node = 0;
-  const std::string& rank = machine.tags.at(kNodeTag);
-  std::from_chars(rank.data(), rank.data() + rank.size(), node);
+Result<Instance> FakeProvider::plug_in(Plan& plan, const Instance& machine, int node,
+                                       Time deadline) {
   std::unique_lock lock(mutex_);
   const auto made = local_->provision(plan.local, 1, node, deadline);
   if (!made) return fail(made);
@@ -300,9 +302,9 @@ Result<Instance> FakeProvider::plug_in(Plan& plan, const Machine& machine, Time 
   Instance out = body;
   out.id = machine.id;
   out.spot = machine.spot;
-  out.instance_type = machine.type;
-  const double dollars = to_dollars(machine.hourly);
-  (machine.spot ? out.price_spot : out.price_on_demand) = dollars;
+  out.instance_type = machine.instance_type;
+  out.price_on_demand = machine.price_on_demand;
+  out.price_spot = machine.price_spot;
   return out;
 }
 
@@ -323,13 +325,12 @@ Status FakeProvider::unplug(const Cluster& cluster, const std::vector<std::strin
 
 Result<std::optional<Instance>> FakeProvider::get_instance(const Cluster& cluster,
                                                            const std::string& id, Time deadline) {
-  const auto found = Rental(client_, book_of(cluster))
-                         .list({{kPoolTag, cluster.id}}, renter_.cloud->there(deadline));
+  const auto found = Rental(client_, cluster.id).look_up({id}, renter_.cloud->there(deadline));
   if (!found) return fail(found);
-  for (const Machine& one : *found) {
-    if (one.id != id || one.state > MachineState::running) continue;
-    Instance out{.id = one.id, .spot = one.spot, .private_ip = "127.0.0.1"};
-    out.instance_type = one.type;
+  for (const Standing& one : *found) {
+    if (one.stage >= Stage::ending) continue;
+    Instance out = one.instance;
+    out.private_ip = "127.0.0.1";
     return out;
   }
   return std::nullopt;
@@ -337,24 +338,26 @@ Result<std::optional<Instance>> FakeProvider::get_instance(const Cluster& cluste
 
 Status FakeProvider::terminate(const Cluster& cluster, const std::vector<std::string>& ids,
                                Time deadline) {
-  Rental rental(client_, book_of(cluster));
-  if (Status status = rental.end(ids, renter_.cloud->there(deadline)); !status) return status;
+  Rental rental(client_, cluster.id);
+  Stock stock(book_of(cluster), rental);
+  if (Status status = stock.end(ids, renter_.cloud->there(deadline)); !status) return status;
   return unplug(cluster, ids, deadline);
 }
 
 Status FakeProvider::teardown(const Cluster& cluster, Time deadline) {
   const Time until = renter_.cloud->there(deadline);
   PoolBook& book = book_of(cluster);
-  Rental rental(client_, book);
-  if (Status status = rental.end_all(until); !status) return status;
-  if (Status status = rental.remove_items(until); !status) return status;
+  Rental rental(client_, cluster.id);
+  Stock stock(book, rental);
+  if (Status status = stock.end_all(until); !status) return status;
+  if (Status status = remove_items(client_, book, until); !status) return status;
   if (const auto plan = plans_.find(cluster.id); plan != plans_.end()) {
     if (Status status = local_->teardown(plan->second.local, deadline); !status) return status;
     const std::scoped_lock lock(mutex_);
     plans_.erase(plan);
   }
   remove_pool_directory(renter_.world, cluster.id);
-  Status closed = book.close_when_clear(kNothingComesOfIt_s);
+  Status closed = stock.close_when_clear();
   books_.erase(cluster.id);
   return closed;
 }

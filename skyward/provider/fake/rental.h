@@ -1,26 +1,22 @@
 #pragma once
 
-// What one pool has at a fake cloud: bought so that nothing is forgotten (ledger first, marked,
-// with one client token each), and given back so that nothing is left. Used by the provider, and by
-// the sweep after it.
+// What one pool has at a fake cloud: its machines, for its stock (provider/stock.h), and what they
+// use. Used by the provider, and by the sweep after it.
 
-#include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "skyward/base/error.h"
 #include "skyward/provider/fake/simulation.h"
-#include "skyward/provider/launch.h"
-#include "skyward/provider/pool_book.h"
 #include "skyward/provider/retry.h"
+#include "skyward/provider/stock.h"
 
 namespace skyward::provider::fake {
 
-// A request that was not answered by then has brought nothing.
-inline constexpr std::int64_t kNothingComesOfIt_s = 600;
+inline constexpr const char* kRegion = "nowhere";
 
 // Makes requests, again where that makes sense. Times are the cloud's.
 class Client {
@@ -32,10 +28,13 @@ class Client {
   template <typename Deed>
   auto call(Time deadline, Deed deed) {
     Retries retries(world_, kRules, deadline);
+    bool maybe_done = false;
     while (true) {
       auto answer = cloud_->ask(deed);
-      const bool passing = !answer && is_passing(answer.error());
-      if (!passing || !retries.again(kLeastPause)) return answer;
+      if (answer) return answer;
+      maybe_done = maybe_done || may_be_done(answer.error());
+      answer.error().maybe_done = maybe_done;
+      if (!is_passing(answer.error()) || !retries.again(kLeastPause)) return answer;
     }
   }
 
@@ -44,6 +43,7 @@ class Client {
 
  private:
   static bool is_passing(const Refusal& refusal);
+  static bool may_be_done(const Refusal& refusal);
   static constexpr RetryRules kRules{.attempts = 12};
   static constexpr Duration kLeastPause = std::chrono::milliseconds(200);
 
@@ -53,42 +53,30 @@ class Client {
 
 Error to_error(const Refusal& refusal, std::string_view action);
 
-struct LaunchOrder {
-  LaunchWish wish{};
-  LaunchRequest request{};  // without type, zone, count, market and token
-};
-
-class Rental {
+class Rental final : public Seller {
  public:
-  // Both outlive this.
-  Rental(Client& client, PoolBook& book) : client_(client), book_(book) {}
+  // The client outlives this. `common` is what all launches have in common: without type, zone,
+  // count, market and token; whoever launches nothing leaves it out.
+  Rental(Client& client, std::string pool, LaunchRequest common = {})
+      : client_(client), pool_(std::move(pool)), common_(std::move(common)) {}
 
-  Result<std::string> make_item(const std::string& kind, const Tags& tags, Time deadline);
-  // Machines that run: as many as were ordered, or none at all is left.
-  Result<std::vector<Machine>> launch(const LaunchOrder& order, std::string_view region,
-                                      Time deadline);
-  // Gone, by the cloud's word, when this returns without error; then the book is told, whose
-  // troubles are its own.
-  Status end(const std::vector<std::string>& ids, Time deadline);
-  // Everything that the book has or the cloud lists of the pool.
-  Status end_all(Time deadline);
-  Status remove_items(Time deadline);
-
-  Result<std::vector<Machine>> list(const Tags& tags, Time deadline);
+  const SellerFacts& facts() const override;
+  std::expected<std::vector<std::string>, NotSold> sell(const Lot& lot, Time deadline) override;
+  Result<std::vector<Standing>> find(std::string_view token, Time deadline) override;
+  Result<std::vector<Standing>> look_up(const std::vector<std::string>& ids,
+                                        Time deadline) override;
+  Status end(const std::vector<std::string>& ids, Time deadline) override;
 
  private:
-  std::expected<std::vector<Machine>, LaunchFailure> attempt(const LaunchOrder& order,
-                                                             const Attempt& wanted,
-                                                             LaunchRecord& record, Time deadline);
-  std::expected<std::vector<Machine>, LaunchFailure> await_running(
-      const std::vector<std::string>& ids, const std::string& token, Time deadline);
-  Status see_off(const std::vector<std::string>& ids, std::vector<std::string>& gone,
-                 Time deadline);
-  LaunchFailure withdraw(const LaunchRequest& request, std::vector<std::string> ids,
-                         LaunchRecord& record, LaunchFailure why);
-
   Client& client_;
-  PoolBook& book_;
+  const std::string pool_;
+  const LaunchRequest common_;
 };
+
+// A group or a key of the pool. In the ledger before it is asked for.
+Result<std::string> make_item(Client& client, PoolBook& book, const std::string& kind,
+                              const Tags& tags, Time deadline);
+// All that the pool has beside its machines; strikes it off the book.
+Status remove_items(Client& client, PoolBook& book, Time deadline);
 
 }  // namespace skyward::provider::fake

@@ -25,6 +25,7 @@ inline constexpr const char* kNodeTag = "node";      // of machines: the rank of
 struct Refusal {
   std::string code{};
   std::string message{};
+  bool maybe_done = false;  // by this try of the request, or by one before it
 };
 template <typename T>
 using Answer = std::expected<T, Refusal>;

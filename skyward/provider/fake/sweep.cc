@@ -89,9 +89,10 @@ void Sweeping::tell(const Thing& thing, SweepAction action, std::string why) {
 // A pool whose driver is gone: its machines, then what they use.
 Status Sweeping::remove(const std::string& pool, const std::vector<Thing>& things) {
   PoolBook book(renter_.world, *ledger_, pool);
-  Rental rental(client_, book);
-  Status status = rental.end_all(deadline_);
-  if (status) status = rental.remove_items(deadline_);
+  Rental rental(client_, pool);
+  Stock stock(book, rental);
+  Status status = stock.end_all(deadline_);
+  if (status) status = remove_items(client_, book, deadline_);
   for (const Thing& thing : things) {
     if (status) {
       tell(thing, SweepAction::removed, verdict(thing).why);
@@ -101,7 +102,7 @@ Status Sweeping::remove(const std::string& pool, const std::vector<Thing>& thing
   }
   if (!status) return status;
   remove_pool_directory(renter_.world, pool);
-  return book.close_when_clear(kNothingComesOfIt_s);
+  return stock.close_when_clear();
 }
 
 Status Sweeping::run() {

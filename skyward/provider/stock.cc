@@ -1,0 +1,243 @@
+#include "skyward/provider/stock.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "skyward/spec/cost.h"
+
+namespace skyward::provider {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Duration kFirstLook = 1s;
+constexpr Duration kLongestLook = 5s;
+constexpr int kTokenDigits = 16;
+
+std::vector<std::string> ids_of(const std::vector<Standing>& machines) {
+  std::vector<std::string> ids;
+  for (const Standing& machine : machines) ids.push_back(machine.instance.id);
+  return ids;
+}
+
+}  // namespace
+
+std::string Stock::where() const {
+  return fmt::format("{}, {}", seller_.facts().cloud, seller_.facts().region);
+}
+
+// ---- Launching
+
+Result<std::vector<Standing>> Stock::launch(const LaunchWish& wish, Time deadline) {
+  LaunchRecord record(seller_.facts().cloud, seller_.facts().region);
+  const LaunchHands hands{
+      .attempt = [&](const Attempt& wanted) { return attempt(wish, wanted, record, deadline); },
+      .give_back =
+          [&](const std::vector<Standing>& machines) {
+            return end(ids_of(machines), book_.world().now() + seller_.facts().give_back_time);
+          }};
+  auto machines = launch_all(book_.world(), wish, record, hands, deadline);
+  if (machines) {
+    std::ranges::sort(*machines, {}, [](const Standing& one) { return one.instance.id; });
+  }
+  return machines;
+}
+
+std::expected<std::vector<Standing>, LaunchFailure> Stock::attempt(const LaunchWish& wish,
+                                                                   const Attempt& wanted,
+                                                                   LaunchRecord& record,
+                                                                   Time deadline) {
+  const Placement& place = wish.places[wanted.placement];
+  const Lot lot{.token = fmt::format("{}-{}", book_.pool(), book_.world().random_hex(kTokenDigits)),
+                .count = wanted.count,
+                .place = place,
+                .spot = wanted.spot};
+  const auto price = wanted.spot ? place.spot_price : place.on_demand_price;
+  const Status asked = book_.ask({.key = lot.token,
+                                  .kind = "instance",
+                                  .count = lot.count,
+                                  .spot = lot.spot,
+                                  .instance_type = place.type,
+                                  .hourly_micro_dollars = to_micro_dollars(price.value_or(0))});
+  if (!asked) return std::unexpected(LaunchFailure{asked.error()});
+  const auto sold = seller_.sell(lot, deadline);
+  if (!sold) return std::unexpected(not_sold(lot, sold.error(), record));
+  auto running = settle(lot, *sold, deadline);
+  if (!running) {
+    LaunchFailure why = withdraw(lot, *sold, std::move(running.error()));
+    record.withdrawn(why.error.message);
+    return std::unexpected(std::move(why));
+  }
+  for (Standing& one : *running) {
+    Instance& instance = one.instance;
+    if (!instance.price_on_demand) instance.price_on_demand = place.on_demand_price;
+    if (!instance.price_spot) instance.price_spot = place.spot_price;
+  }
+  return running;
+}
+
+LaunchFailure Stock::not_sold(const Lot& lot, const NotSold& answer, LaunchRecord& record) {
+  LaunchFailure why = answer.why;
+  if (answer.certain) {
+    book_.gone({lot.token});
+  } else {
+    why = withdraw(lot, {}, std::move(why));
+  }
+  if (!answer.code.empty()) return record.refused(lot.place, lot.spot, answer.code, std::move(why));
+  record.withdrawn(why.error.message);
+  return why;
+}
+
+// From the cloud's answer to machines that run.
+std::expected<std::vector<Standing>, LaunchFailure> Stock::settle(
+    const Lot& lot, const std::vector<std::string>& ids, Time deadline) {
+  if (ids.size() != static_cast<std::size_t>(lot.count)) {
+    return std::unexpected(
+        LaunchFailure{{ErrorKind::unavailable,
+                       fmt::format("{}: {} machines were told of where {} were asked for", where(),
+                                   ids.size(), lot.count),
+                       "try again"}});
+  }
+  if (Status status = book_.made(lot.token, ids); !status) {
+    return std::unexpected(LaunchFailure{status.error()});
+  }
+  return await_running(ids, deadline);
+}
+
+std::expected<std::vector<Standing>, LaunchFailure> Stock::await_running(
+    const std::vector<std::string>& ids, Time deadline) {
+  const World& world = book_.world();
+  for (Duration pause = kFirstLook;; pause = std::min(pause * 2, kLongestLook)) {
+    auto found = seller_.look_up(ids, deadline);
+    if (!found) return std::unexpected(LaunchFailure{found.error()});
+    std::size_t running = 0;
+    for (const Standing& one : *found) {
+      if (one.stage == Stage::running) ++running;
+      if (one.stage < Stage::ending) continue;
+      return std::unexpected(
+          LaunchFailure{{ErrorKind::exhausted,
+                         fmt::format("{} in {} ended before it ran ({})",
+                                     one.instance.instance_type, one.zone, one.reason),
+                         "try again, or choose another type or region"},
+                        one.capacity});
+    }
+    if (running == ids.size()) return *std::move(found);
+    if (deadline - world.now() <= pause) {
+      return std::unexpected(
+          LaunchFailure{{ErrorKind::timeout,
+                         fmt::format("{}: {} of {} machines did not start in time", where(),
+                                     ids.size() - running, ids.size()),
+                         "try again, or choose another type or region"}});
+    }
+    if (world.buying.stop_requested()) return std::unexpected(LaunchFailure{no_longer_wanted()});
+    world.pause(pause, world.buying.get_token());
+  }
+}
+
+// Nobody knows what was made, or it is of no use: all that bears this lot's mark goes.
+LaunchFailure Stock::withdraw(const Lot& lot, const std::vector<std::string>& ids,
+                              LaunchFailure why) {
+  const World& world = book_.world();
+  const Time until = world.now() + seller_.facts().give_back_time;
+  const Time look_until = world.now() + seller_.facts().listing_lag;
+  std::set<std::string> known(ids.begin(), ids.end());
+  while (known.size() < static_cast<std::size_t>(lot.count)) {
+    if (const auto found = seller_.find(lot.token, until)) {
+      for (const Standing& one : *found) known.insert(one.instance.id);
+    }
+    if (known.size() >= static_cast<std::size_t>(lot.count)) break;
+    if (world.now() >= look_until) break;
+    world.pause(kLongestLook, {});
+  }
+  const std::vector<std::string> all(known.begin(), known.end());
+  if (!all.empty()) (void)book_.made(lot.token, all);
+  if (Status ended = end(all, until); !ended) why.error.message += "; " + ended.error().message;
+  return why;
+}
+
+// ---- Ending
+
+// Clouds forget what has been gone for long, and list what they made with a delay: what is not
+// listed is believed to be gone when it stays so, and when it was listed before or has had the
+// time. Adds to `gone` whatever is.
+Status Stock::see_off(const std::vector<std::string>& ids, std::vector<std::string>& gone,
+                      Time deadline) {
+  const World& world = book_.world();
+  const Time listed_by = std::min(deadline, world.now() + seller_.facts().listing_lag);
+  struct Sight {
+    bool seen = false;
+    int absent = 0;  // looks in a row
+  };
+  std::map<std::string, Sight> left;
+  for (const std::string& id : ids) left[id];
+  for (Duration pause = kFirstLook; !left.empty(); pause = std::min(pause * 2, kLongestLook)) {
+    std::vector<std::string> wanted;
+    for (auto& [id, sight] : left) {
+      wanted.push_back(id);
+      ++sight.absent;
+    }
+    const auto found = seller_.look_up(wanted, deadline);
+    if (!found) {
+      // Unseen is not gone: they are asked to end all the same.
+      (void)seller_.end(wanted, deadline);
+      return fail(found);
+    }
+    std::vector<std::string> standing;
+    for (const Standing& one : *found) {
+      const auto at = left.find(one.instance.id);
+      if (at == left.end()) continue;
+      at->second = {.seen = true, .absent = 0};
+      if (one.stage < Stage::ending) standing.push_back(one.instance.id);
+      if (one.stage != Stage::gone) continue;
+      gone.push_back(one.instance.id);
+      left.erase(at);
+    }
+    std::erase_if(left, [&](const auto& one) {
+      const auto& [id, sight] = one;
+      const bool is_gone = sight.absent >= 2 && (sight.seen || world.now() >= listed_by);
+      if (is_gone) gone.push_back(id);
+      return is_gone;
+    });
+    if (!standing.empty()) {
+      if (Status asked = seller_.end(standing, deadline); !asked) return asked;
+    }
+    if (left.empty()) break;
+    if (deadline - world.now() <= pause) {
+      return fail(ErrorKind::timeout,
+                  fmt::format("{}: {} did not end in time", where(), fmt::join(wanted, ", ")),
+                  "'skyward gc' ends them; they end themselves when their time is over");
+    }
+    // What was asked for just now may be so at once.
+    if (standing.empty() || pause > kFirstLook) world.pause(pause, {});
+  }
+  return {};
+}
+
+Status Stock::end(const std::vector<std::string>& ids, Time deadline) {
+  std::vector<std::string> gone;
+  Status status = see_off(ids, gone, deadline);
+  book_.gone(gone);
+  return status;
+}
+
+Status Stock::end_all(Time deadline) {
+  std::set<std::string> ids;
+  for (const LedgerEntry& entry : book_.open_entries()) {
+    if (entry.kind == "instance" && !entry.id.empty()) ids.insert(entry.id);
+  }
+  const auto found = seller_.find("", deadline);
+  for (const Standing& one : found.value_or(std::vector<Standing>())) {
+    if (one.stage != Stage::gone) ids.insert(one.instance.id);
+  }
+  const Status ended = end({ids.begin(), ids.end()}, deadline);
+  return ended && !found ? Status(fail(found)) : ended;
+}
+
+}  // namespace skyward::provider

@@ -1,0 +1,100 @@
+#pragma once
+
+// The machines of one pool, at whatever cloud: launched all or not at all, ended until the cloud
+// says so, and in the book before anything is asked for. What differs between clouds is a Seller:
+// four requests, and how patient one has to be. Used by the providers, and by the sweeps after
+// them.
+
+#include <cstdint>
+#include <expected>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "skyward/provider/launch.h"
+#include "skyward/provider/pool_book.h"
+
+namespace skyward::provider {
+
+// Machines of one type in one place, asked for at once: all of them or an error.
+struct Lot {
+  std::string token{};  // their mark; the same again brings the same machines
+  int count = 1;
+  Placement place{};
+  bool spot = false;
+};
+
+// Why no lot was sold.
+struct NotSold {
+  LaunchFailure why{};
+  std::string code{};    // in the cloud's own word; empty when nobody answered
+  bool certain = false;  // nothing was made, by any try of the request
+};
+
+// What a client of a cloud has to know.
+struct SellerFacts {
+  std::string cloud{};  // as messages name it: "AWS"
+  std::string region{};
+  Duration listing_lag{};     // what was made may not be listed for so long
+  Duration give_back_time{};  // for what a failed launch has made, whatever is left of its time
+  // After so long, a request that was never answered has brought nothing, or what it has brought
+  // has ended itself and is listed as such.
+  std::int64_t nothing_comes_of_it_s = 0;
+};
+
+// A cloud, for the machines of one pool.
+class Seller {
+ public:
+  virtual ~Seller() = default;
+
+  virtual const SellerFacts& facts() const = 0;
+  // The ids.
+  virtual std::expected<std::vector<std::string>, NotSold> sell(const Lot& lot, Time deadline) = 0;
+  // What is listed with the mark of a lot; of the pool, when `token` is empty.
+  virtual Result<std::vector<Standing>> find(std::string_view token, Time deadline) = 0;
+  // Of these, what is listed.
+  virtual Result<std::vector<Standing>> look_up(const std::vector<std::string>& ids,
+                                                Time deadline) = 0;
+  // Asks for the end of machines.
+  virtual Status end(const std::vector<std::string>& ids, Time deadline) = 0;
+};
+
+class Stock {
+ public:
+  // Both outlive this.
+  Stock(PoolBook& book, Seller& seller) : book_(book), seller_(seller) {}
+
+  // Running machines, in the order of their ids, with their prices. Leaves nothing behind that the
+  // book does not have as open.
+  Result<std::vector<Standing>> launch(const LaunchWish& wish, Time deadline);
+
+  // Ends them and sees them go; then the book is told, whose troubles are its own.
+  Status end(const std::vector<std::string>& ids, Time deadline);
+  // Everything that bears the pool's mark or stands in the book.
+  Status end_all(Time deadline);
+
+  // The pool is over in the ledger, unless something may still come of it.
+  Status close_when_clear() {
+    return book_.close_when_clear(seller_.facts().nothing_comes_of_it_s);
+  }
+
+ private:
+  std::expected<std::vector<Standing>, LaunchFailure> attempt(const LaunchWish& wish,
+                                                              const Attempt& wanted,
+                                                              LaunchRecord& record, Time deadline);
+  LaunchFailure not_sold(const Lot& lot, const NotSold& answer, LaunchRecord& record);
+  std::expected<std::vector<Standing>, LaunchFailure> settle(const Lot& lot,
+                                                             const std::vector<std::string>& ids,
+                                                             Time deadline);
+  std::expected<std::vector<Standing>, LaunchFailure> await_running(
+      const std::vector<std::string>& ids, Time deadline);
+  LaunchFailure withdraw(const Lot& lot, const std::vector<std::string>& ids, LaunchFailure why);
+  Status see_off(const std::vector<std::string>& ids, std::vector<std::string>& gone,
+                 Time deadline);
+  std::string where() const;
+
+  PoolBook& book_;
+  Seller& seller_;
+};
+
+}  // namespace skyward::provider

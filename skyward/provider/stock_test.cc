@@ -1,0 +1,267 @@
+#include "skyward/provider/stock.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "skyward/io/machine.h"
+#include "skyward/provider/watched_ledger_fixture.h"
+#include "skyward/provider/world_fixture.h"
+
+namespace skyward::provider {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+// Sells in "a" and "b", boots in no time, lists after a while, ends in 10 s.
+class Shop final : public Seller {
+ public:
+  explicit Shop(WorldFixture& world) : world_(world) {}
+
+  const SellerFacts& facts() const override { return facts_; }
+
+  std::expected<std::vector<std::string>, NotSold> sell(const Lot& lot, Time) override {
+    const bool refused = full.contains(lot.place.type);
+    if (refused && !loses_replies) return std::unexpected(no_room(true));
+    std::vector<std::string> ids;
+    for (int i = 0; i < lot.count; ++i) {
+      ids.push_back(fmt::format("{}{}", lot.place.type, sold.size() + 1));
+      sold[ids.back()] = {.token = lot.token, .type = lot.place.type, .at = world_.now};
+    }
+    if (refused) return std::unexpected(no_room(false));
+    if (tells_too_few) ids.pop_back();
+    return ids;
+  }
+
+  Result<std::vector<Standing>> find(std::string_view token, Time) override {
+    if (blind) return fail(ErrorKind::denied, "you may not look");
+    std::vector<Standing> out;
+    for (const auto& [id, one] : sold) {
+      const bool listed = world_.now - one.at >= lag && world_.now < one.ended + 1h;
+      if (listed && (token.empty() || token == one.token)) out.push_back(standing(id, one));
+    }
+    return out;
+  }
+
+  Result<std::vector<Standing>> look_up(const std::vector<std::string>& ids, Time time) override {
+    auto found = find("", time);
+    if (!found) return found;
+    std::erase_if(*found, [&](const Standing& one) {
+      return std::ranges::find(ids, one.instance.id) == ids.end();
+    });
+    return found;
+  }
+
+  Status end(const std::vector<std::string>& ids, Time) override {
+    for (const std::string& id : ids) {
+      EXPECT_TRUE(sold.contains(id)) << id << " was never sold";
+      if (stubborn.contains(id)) continue;
+      sold[id].ended = std::min(sold[id].ended, world_.now + 10s);
+    }
+    return {};
+  }
+
+  std::vector<std::string> standing_ids() const {
+    std::vector<std::string> out;
+    for (const auto& [id, one] : sold) {
+      if (one.ended == kForever) out.push_back(id);
+    }
+    return out;
+  }
+
+  struct Sold {
+    std::string token, type;
+    Time at{};
+    Time ended = kForever;  // or will have
+  };
+  static constexpr Time kForever = Time{} + 100'000h;
+
+  Duration lag{};
+  std::set<std::string> full;  // types
+  std::set<std::string> dead;  // types whose machines end at once
+  std::set<std::string> stubborn;
+  bool loses_replies = false;  // "no" is said although there were machines
+  bool tells_too_few = false;
+  bool blind = false;
+  std::map<std::string, Sold> sold;
+
+ private:
+  static NotSold no_room(bool certain) {
+    return {.why = {.error = {ErrorKind::exhausted, "no room"}, .capacity = true},
+            .code = "Full",
+            .certain = certain};
+  }
+
+  Standing standing(const std::string& id, const Sold& one) const {
+    Standing out{.instance = {.id = id}, .zone = "z", .stage = Stage::running, .capacity = true};
+    out.instance.instance_type = one.type;
+    if (one.ended != kForever) out.stage = world_.now < one.ended ? Stage::ending : Stage::gone;
+    if (dead.contains(one.type)) out.stage = Stage::gone;
+    return out;
+  }
+
+  WorldFixture& world_;
+  const SellerFacts facts_{.cloud = "the shop",
+                           .region = "here",
+                           .listing_lag = 60s,
+                           .give_back_time = 300s,
+                           .nothing_comes_of_it_s = 900};
+};
+
+class StockTest : public ::testing::Test {
+ protected:
+  StockTest() {
+    auto opened = Ledger::open(directory_ + "/ledger.db");
+    EXPECT_TRUE(opened) << opened.error().message;
+    ledger_ = std::make_unique<WatchedLedger>(
+        *std::move(opened), [](bool) {}, [this] { return trouble_; });
+    EXPECT_TRUE(ledger_->open_pool({.id = "pool", .provider = "shop", .region = "here"}));
+    book_.emplace(world_.world, *ledger_, "pool");
+    wish_.count = 2;
+    wish_.spot = Spot::Never();
+    wish_.spot.retries = 1;
+    wish_.places = {{.type = "a", .zone = "z", .on_demand_price = 3.0},
+                    {.type = "b", .zone = "z", .on_demand_price = 4.0}};
+  }
+  ~StockTest() override { std::filesystem::remove_all(directory_); }
+
+  Stock stock() { return {*book_, shop_}; }
+  Result<std::vector<std::string>> launch() {
+    const auto machines = stock().launch(wish_, world_.now + 600s);
+    if (!machines) return fail(machines);
+    std::vector<std::string> ids;
+    for (const Standing& one : *machines) ids.push_back(one.instance.id);
+    return ids;
+  }
+  std::vector<std::string> open_in_ledger() {
+    std::vector<std::string> out;
+    const auto entries = ledger_->entries("pool", true);
+    for (const LedgerEntry& entry : *entries) {
+      out.push_back(entry.id.empty() ? "unanswered" : entry.id);
+    }
+    return out;
+  }
+  bool is_closed() { return ledger_->pools(true)->empty(); }
+
+  const std::string directory_ = ::testing::TempDir() + "skyward-stock-" + io::random_hex(8);
+  WorldFixture world_;
+  Shop shop_{world_};
+  Status trouble_;
+  std::unique_ptr<Ledger> ledger_;
+  std::optional<PoolBook> book_;
+  LaunchWish wish_;
+};
+
+TEST_F(StockTest, WhatIsLaunchedIsInTheLedgerUntilItHasEnded) {
+  const auto machines = stock().launch(wish_, world_.now + 600s);
+  ASSERT_TRUE(machines) << machines.error().message;
+  EXPECT_EQ(machines->front().instance.price_on_demand, 3.0);
+  EXPECT_THAT(open_in_ledger(), ElementsAre("a1", "a2"));
+  EXPECT_TRUE(stock().end({"a1"}, world_.now + 60s));
+  EXPECT_GE(world_.now, shop_.sold["a1"].ended) << "it costs until then";
+  EXPECT_THAT(open_in_ledger(), ElementsAre("a2"));
+  EXPECT_TRUE(stock().end_all(world_.now + 60s));
+  EXPECT_THAT(open_in_ledger(), IsEmpty());
+  EXPECT_TRUE(stock().close_when_clear());
+  EXPECT_TRUE(is_closed());
+}
+
+TEST_F(StockTest, ARefusalThatIsCertainGoesOnAtOnce) {
+  shop_.full = {"a"};
+  EXPECT_THAT(*launch(), ElementsAre("b1", "b2"));
+  EXPECT_THAT(open_in_ledger(), ElementsAre("b1", "b2"));
+  EXPECT_THAT(world_.pauses, IsEmpty());
+}
+
+TEST_F(StockTest, ARefusalThatIsNotCertainLeavesNothing) {
+  shop_.full = {"a"};
+  shop_.loses_replies = true;
+  shop_.lag = 40s;
+  EXPECT_THAT(*launch(), ElementsAre("b3", "b4"));
+  EXPECT_THAT(shop_.standing_ids(), ElementsAre("b3", "b4"));
+  EXPECT_THAT(open_in_ledger(), ElementsAre("b3", "b4"));
+}
+
+TEST_F(StockTest, WhatWasNeverListedStaysOpenUntilNothingCanComeOfIt) {
+  shop_.full = {"a", "b"};
+  shop_.loses_replies = true;
+  shop_.lag = 10h;
+  ASSERT_FALSE(launch());
+  EXPECT_THAT(shop_.standing_ids(), SizeIs(4)) << "nobody can know of them";
+  EXPECT_TRUE(stock().close_when_clear());
+  EXPECT_FALSE(is_closed());
+  world_.wall_s += 900;
+  EXPECT_TRUE(stock().close_when_clear());
+  EXPECT_TRUE(is_closed());
+}
+
+TEST_F(StockTest, MachinesThatDoNotStartAreGivenBackAndSoughtElsewhere) {
+  shop_.dead = {"a"};
+  EXPECT_THAT(*launch(), ElementsAre("b3", "b4"));
+  shop_.tells_too_few = true;
+  wish_.places.erase(wish_.places.begin());
+  EXPECT_THAT(launch().error().message, HasSubstr("the shop, here: 1 machines were told of where "
+                                                  "2 were asked for"));
+  EXPECT_THAT(shop_.standing_ids(), ElementsAre("a1", "a2", "b3", "b4"))
+      << "the one that was not told of has ended, too";
+}
+
+TEST_F(StockTest, NothingIsBoughtThatCannotBeWrittenDown) {
+  trouble_ = fail(ErrorKind::unavailable, "the disk is full");
+  EXPECT_THAT(launch().error().message, HasSubstr("the disk is full"));
+  EXPECT_THAT(shop_.sold, IsEmpty());
+}
+
+TEST_F(StockTest, MachinesEndWhetherOrNotTheLedgerCanBeUsed) {
+  shop_.lag = 20s;
+  ASSERT_TRUE(launch());
+  for (auto& [id, one] : shop_.sold) one.at = world_.now;  // not listed yet
+  trouble_ = fail(ErrorKind::unavailable, "the disk is full");
+  EXPECT_TRUE(stock().end_all(world_.now + 60s));
+  EXPECT_THAT(shop_.standing_ids(), IsEmpty());
+  EXPECT_THAT(stock().close_when_clear().error().message, HasSubstr("the disk is full"));
+  trouble_ = {};
+  EXPECT_THAT(open_in_ledger(), SizeIs(2));
+  EXPECT_TRUE(stock().close_when_clear());
+  EXPECT_THAT(open_in_ledger(), IsEmpty());
+  EXPECT_TRUE(is_closed());
+}
+
+TEST_F(StockTest, MachinesThatCannotBeSeenAreAskedToEnd) {
+  ASSERT_TRUE(launch());
+  shop_.blind = true;
+  EXPECT_THAT(stock().end_all(world_.now + 60s).error().message, HasSubstr("you may not look"));
+  EXPECT_THAT(shop_.standing_ids(), IsEmpty());
+  EXPECT_THAT(open_in_ledger(), ElementsAre("a1", "a2")) << "nobody has seen them go";
+}
+
+TEST_F(StockTest, OneThatDoesNotEndIsNamedAndTheOthersAreStruckOff) {
+  ASSERT_TRUE(launch());
+  shop_.stubborn = {"a1"};
+  const Status ended = stock().end({"a1", "a2"}, world_.now + 60s);
+  EXPECT_EQ(ended.error().message, "the shop, here: a1 did not end in time");
+  EXPECT_THAT(open_in_ledger(), ElementsAre("a1"));
+}
+
+TEST_F(StockTest, WhatIsNotListedIsGoneOnlyAfterItsTime) {
+  const Time begin = world_.now;
+  EXPECT_TRUE(stock().end({"of nobody"}, world_.now + 600s));
+  EXPECT_GE(world_.now - begin, 60s);
+}
+
+}  // namespace
+}  // namespace skyward::provider
