@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from cloud import Cloud, Faults, Request
 from machines import read_user_data, why_not
+from moto.ec2.models.amis import Ami
 from programs import Told, begin, drive, skyward
 
 pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
@@ -105,6 +106,22 @@ def test_the_launch_says_what_keeps_machines_from_leaking(real: Cloud, tmp_path:
     assert list(boot)[0] == "bootcmd", "the timer is armed before anything else"
     assert "skyward-watch" in boot["bootcmd"][0][2]
     assert real.keys["AWS_SECRET_ACCESS_KEY"] not in str(boot)
+
+
+def test_every_disk_of_an_image_goes_with_its_machine(
+    real: Cloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = Ami.block_device_mappings.fget
+    assert root is not None
+    disk = {"VolumeSize": 40, "VolumeType": "gp3", "DeleteOnTermination": False}
+    data = {"DeviceName": "/dev/sdb", "Ebs": disk}
+    monkeypatch.setattr(Ami, "block_device_mappings", property(lambda ami: [*root(ami), data]))
+    told = drive(real, tmp_path, WORK)
+    assert told.facts["answers"] == [4, 9], told.err
+    (launch,) = [one.parameters for one in real.requests if one.action == "RunInstances"]
+    assert launch["BlockDeviceMapping.2.DeviceName"] == "/dev/sdb"
+    assert launch["BlockDeviceMapping.2.Ebs.DeleteOnTermination"] == "true"
+    assert real.leftovers() == NOTHING
 
 
 def test_only_the_caller_is_let_in(real: Cloud, tmp_path: Path) -> None:

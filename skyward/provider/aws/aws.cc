@@ -470,6 +470,7 @@ Result<LaunchRequest> AwsProvider::request_of(Plan& plan, int count, int first_n
   request.instance_profile_arn = setting_of(spec_, "instance_profile_arn");
   request.root_device = plan.boot.image.root_device;
   request.root_gb = request.root_device.empty() ? 0 : plan.boot.root_gb;
+  request.data_disks = plan.boot.image.data_disks;
   request.tags = to_tags(plan.mark);
   request.tags.emplace_back(kNodesTag,
                             count == 1 ? std::to_string(first_node)

@@ -182,12 +182,17 @@ Parameters launch_parameters(const LaunchRequest& request) {
   add("NetworkInterface.1.DeleteOnTermination", "true");
   add("NetworkInterface.1.SubnetId", request.subnet);
   add("NetworkInterface.1.SecurityGroupId.1", request.security_group);
-  if (request.root_gb > 0) {
-    add("BlockDeviceMapping.1.DeviceName", request.root_device);
-    add("BlockDeviceMapping.1.Ebs.VolumeSize", std::to_string(request.root_gb));
-    add("BlockDeviceMapping.1.Ebs.VolumeType", "gp3");
-    add("BlockDeviceMapping.1.Ebs.DeleteOnTermination", "true");
-  }
+  // Each volume goes with its machine, whatever the image says of that.
+  int number = 0;
+  const auto add_disk = [&](const std::string& device, int size_gb, std::string type) {
+    const std::string prefix = fmt::format("BlockDeviceMapping.{}.", ++number);
+    add(prefix + "DeviceName", device);
+    add(prefix + "Ebs.VolumeSize", size_gb > 0 ? std::to_string(size_gb) : "");
+    add(prefix + "Ebs.VolumeType", std::move(type));
+    add(prefix + "Ebs.DeleteOnTermination", "true");
+  };
+  if (request.root_gb > 0) add_disk(request.root_device, request.root_gb, "gp3");
+  for (const Disk& disk : request.data_disks) add_disk(disk.device, disk.size_gb, "");
   if (request.spot) {
     add("InstanceMarketOptions.MarketType", "spot");
     add("InstanceMarketOptions.SpotOptions.SpotInstanceType", "one-time");
@@ -303,8 +308,12 @@ ApiResult<MachineImage> Ec2Api::describe_image(const std::string& id, Time deadl
                        .name = item->value("name"),
                        .root_device = item->value("rootDeviceName")};
     for (const XmlElement* device : item->items("blockDeviceMapping")) {
-      if (device->value("deviceName") == image.root_device) {
-        image.size_gb = whole(device->value("ebs/volumeSize"));
+      const std::string name = device->value("deviceName");
+      const int size_gb = whole(device->value("ebs/volumeSize"));
+      if (name == image.root_device) {
+        image.size_gb = size_gb;
+      } else if (device->find("ebs") != nullptr) {
+        image.data_disks.push_back({name, size_gb});
       }
     }
     return image;

@@ -52,11 +52,17 @@ struct SpotPrice {
   double dollars = 0;  // an hour
 };
 
+struct Disk {
+  std::string device{};
+  int size_gb = 0;
+};
+
 struct MachineImage {
   std::string id{};
   std::string name{};
   std::string root_device{};
-  int size_gb = 0;  // of the root volume's snapshot
+  int size_gb = 0;                 // of the root volume's snapshot
+  std::vector<Disk> data_disks{};  // other volumes that its machines are given
 };
 
 struct Subnet {
@@ -85,6 +91,7 @@ struct LaunchRequest {
   std::string instance_profile_arn{};
   std::string root_device{};
   int root_gb = 0;
+  std::vector<Disk> data_disks{};  // the image's
   bool spot = false;
   std::optional<double> max_spot_price{};  // dollars an hour; empty: the on-demand price
   Tags tags{};

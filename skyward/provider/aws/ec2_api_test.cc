@@ -70,6 +70,7 @@ LaunchRequest launch() {
           .instance_profile_arn = "arn:aws:iam::1:instance-profile/p",
           .root_device = "/dev/sda1",
           .root_gb = 100,
+          .data_disks = {{"/dev/sdb", 500}, {"/dev/sdc", 0}},
           .spot = true,
           .max_spot_price = 1.5,
           .tags = {{"skyward:pool", "aws-1"}, {"Name", "skyward & co"}}};
@@ -172,6 +173,31 @@ TEST_F(Ec2, AnAnswerThatIsLateIsAskedForAgain) {
   ASSERT_FALSE(never);
   EXPECT_EQ(never.error().kind, ErrorKind::timeout);
   EXPECT_EQ(tries, 3);
+}
+
+// Images with data disks often say that these outlive their machines.
+TEST_F(Ec2, EveryVolumeOfAnImageGoesWithItsMachine) {
+  reply("DescribeImages", 200,
+        "<R><imagesSet><item><imageId>ami-1</imageId><rootDeviceName>/dev/sda1</rootDeviceName>"
+        "<blockDeviceMapping>"
+        "<item><deviceName>/dev/sda1</deviceName><ebs><volumeSize>8</volumeSize></ebs></item>"
+        "<item><deviceName>/dev/sdb</deviceName><ebs><snapshotId>snap-1</snapshotId><volumeSize>500"
+        "</volumeSize><deleteOnTermination>false</deleteOnTermination></ebs></item>"
+        "<item><deviceName>/dev/sdc</deviceName><virtualName>ephemeral0</virtualName></item>"
+        "</blockDeviceMapping></item></imagesSet></R>");
+  const auto image = api_.describe_image("ami-1", kNever);
+  ASSERT_TRUE(image) << image.error().message;
+  EXPECT_EQ(image->size_gb, 8);
+  ASSERT_EQ(image->data_disks.size(), 1U) << "disks of the host itself are not for sale apart";
+  LaunchRequest request = launch();
+  request.data_disks = image->data_disks;
+  (void)api_.run_instances(request, kNever);
+  EXPECT_THAT(last().body, HasSubstr("BlockDeviceMapping.1.DeviceName=%2Fdev%2Fsda1&"));
+  EXPECT_THAT(last().body, HasSubstr("BlockDeviceMapping.1.Ebs.DeleteOnTermination=true&"));
+  EXPECT_THAT(last().body, HasSubstr("BlockDeviceMapping.2.DeviceName=%2Fdev%2Fsdb&"
+                                     "BlockDeviceMapping.2.Ebs.VolumeSize=500&"
+                                     "BlockDeviceMapping.2.Ebs.DeleteOnTermination=true&"));
+  EXPECT_THAT(last().body, Not(HasSubstr("BlockDeviceMapping.3")));
 }
 
 TEST_F(Ec2, RegionsOfOtherPartitionsAreNobodysHere) {
