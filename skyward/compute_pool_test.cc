@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -145,6 +146,26 @@ TEST(ComputePool, FuturesWaitAndCancel) {
   EXPECT_THROW(future.get(), CancelledError);
   EXPECT_THROW(waits().with_timeout(50ms) >> pool, TimeoutError);
   EXPECT_EQ(pool.submit(add(1, 1)).get(), 2);
+}
+
+TEST(ComputePool, PlacesThatAreNotThereAreRefused) {
+  ComputePool pool(quiet(2));
+  const auto refusal = [&](std::uint32_t node) {
+    try {
+      place().on_node(node) >> pool;
+    } catch (const ConfigurationError& error) {
+      return std::string(error.what());
+    }
+    return std::string("nothing was thrown");
+  };
+  EXPECT_THAT(refusal(2), HasSubstr("is called on node 2, but there are 2; they count from 0"));
+  EXPECT_THAT(refusal(static_cast<std::uint32_t>(-1)), HasSubstr("node -1"));
+  Call call = place().to_call({});
+  call.options.node = 0;
+  call.options.worker = 1;
+  EXPECT_THROW(pool.untyped().submit(call), ConfigurationError);
+  EXPECT_THROW(pool.untyped().submit(Call{}), ConfigurationError);
+  EXPECT_EQ(place().on_node(1) >> pool, std::pair(1, 2));
 }
 
 TEST(ComputePool, CrashHitsOneTaskOnly) {

@@ -353,6 +353,7 @@ struct PoolImpl final : engine::Caller {
   wire::Blob store(ByteView bytes);
   std::vector<wire::Buffer> store_together(std::span<const ByteView> runs);
   std::shared_ptr<const engine::FunctionRef> make_ref(const FunctionBody& function);
+  void check_place(const Call& call) const;
   std::vector<Handle> submit(std::vector<Call> calls);
 };
 
@@ -426,9 +427,24 @@ std::shared_ptr<const engine::FunctionRef> PoolImpl::make_ref(const FunctionBody
   return ref;
 }
 
+void PoolImpl::check_place(const Call& call) const {
+  if (!call.function) throw ConfigurationError("the call has no function");
+  const auto check = [&](std::string_view what, std::optional<std::uint32_t> asked_for, int there) {
+    // Signed, as -1 is what people pass by mistake.
+    const auto number = static_cast<std::int32_t>(asked_for.value_or(0));
+    if (number >= 0 && number < there) return;
+    throw ConfigurationError(
+        fmt::format("{} is called on {} {}, but there {} {}; they count from 0",
+                    call.function->name, what, number, there == 1 ? "is" : "are", there));
+  };
+  check("node", call.options.node, asked.nodes);
+  check("worker", call.options.worker, workers_per_node(asked));
+}
+
 std::vector<Handle> PoolImpl::submit(std::vector<Call> calls) {
   const auto active = active_loop();
   for (const Call& call : calls) {
+    check_place(call);
     if (const Status fits = wire::check_limits(call.arguments); !fits) throw_error(fits.error());
   }
   std::vector<std::shared_ptr<Handle::State>> states;

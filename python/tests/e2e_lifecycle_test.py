@@ -403,6 +403,24 @@ def test_a_forked_child_leaves_the_pool_alone():
     assert out.splitlines() == ["child: True", "child: True", "parent: 2"]
 
 
+def test_places_that_are_not_there_are_refused(pool):
+    core = pool._live.core
+    call = pool._live._calls([sky.compute(abs)(-1)])[0]
+    for node, worker in ((2, 0), (99, 0), (0, 1)):
+        with pytest.raises(sky.ConfigurationError, match="they count from 0"):
+            core.submit(call.at(node, worker))
+    assert core.submit(call.at(1, 0)).wait(DEADLINE)
+
+
+def test_very_many_calls_for_one_node(pool):
+    core = pool._live.core
+    call = pool._live._calls([sky.compute(abs)(-1)])[0].at(0, 0)
+    handles = core.submit_many([call] * 70_000)
+    for handle in handles:
+        assert handle.wait(DEADLINE)
+    assert {handle.take().status for handle in handles} == {"ok"}
+
+
 def test_pools_in_threads():
     answers = {}
 
