@@ -117,6 +117,7 @@ Dials draw_weather(Random& random, int nodes, int tasks) {
   if (random.chance(0.3)) {
     make_busy(random, dials.user);
     dials.max_tasks_given = static_cast<std::uint32_t>(random.between(1, 16));
+    dials.max_kept_function_bytes = random.below(10'000);  // hardly any
   }
   dials.network.codec = random.chance(0.3);
   dials.network.far = random.chance(0.6);

@@ -106,6 +106,7 @@ struct Dials {
   int workers_per_node = 1;
   int concurrency = 1;
   std::uint32_t max_tasks_given = kMaxTasksGiven;
+  std::uint64_t max_kept_function_bytes = kMaxKeptFunctionBytes;
   int tasks = 100;
   bool calm = true;  // nothing but the tasks themselves can fail
 };

@@ -159,6 +159,8 @@ void Machine::credit(SlotId slot, TaskId task, std::uint32_t count) {
   process(slot).credit(task, count);
 }
 
+void Machine::drop_function(SlotId slot, FunctionId function) { process(slot).drop(function); }
+
 void Machine::stop_worker(SlotId slot) { process(slot).stop(); }
 
 void Machine::kill_worker(SlotId slot) { process(slot).kill(); }

@@ -78,6 +78,7 @@ Storm::Storm(const StormOptions& options)
                         .lease = dials_.network.far ? kLease : Duration{},
                         .workers_per_node = static_cast<std::uint32_t>(dials_.workers_per_node),
                         .max_tasks_given = dials_.max_tasks_given,
+                        .max_kept_function_bytes = dials_.max_kept_function_bytes,
                         .billing = dials_.money.billing,
                         .charges_interval = dials_.money.charges_interval,
                         .peer_key = dials_.network.peers ? "secret" : ""});

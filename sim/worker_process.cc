@@ -114,6 +114,16 @@ void WorkerProcess::credit(TaskId task, std::uint32_t count) {
   });
 }
 
+void WorkerProcess::drop(FunctionId function) {
+  unread_.reset();
+  deliver([this, function] {
+    SKYWARD_CHECK(functions_.erase(function) == 1, "a function that is not here is dropped");
+    for (const Run& run : waiting_) {
+      SKYWARD_CHECK(run.task.function != function, "task {} has no function", run.task.task.value);
+    }
+  });
+}
+
 void WorkerProcess::stop() {
   unread_.reset();
   deliver([this] {

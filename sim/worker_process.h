@@ -59,6 +59,7 @@ class WorkerProcess {
   void interrupt(TaskId task);
   void withdraw(std::span<const TaskId> tasks);
   void credit(TaskId task, std::uint32_t count);
+  void drop(FunctionId function);
   void stop();
   void kill();
   // The machine is off: nothing is said any more.

@@ -417,13 +417,15 @@ std::shared_ptr<const engine::FunctionRef> PoolImpl::make_ref(const FunctionBody
                  "pass large data as arguments, not inside the function"});
   }
   const std::scoped_lock lock(bodies_mutex);
-  std::weak_ptr<const engine::FunctionRef>& known = bodies[function.id];
-  if (auto ref = known.lock()) return ref;
+  if (const auto known = bodies.find(function.id); known != bodies.end()) {
+    if (auto ref = known->second.lock()) return ref;
+  }
+  std::erase_if(bodies, [](const auto& entry) { return entry.second.expired(); });
   const wire::Blob blob = store(function.bytes.view);
   retain_blob(blob);  // agents map it
   auto ref = std::make_shared<const engine::FunctionRef>(
       engine::FunctionRef{function.id, wire::blob_buffer(blob, 0, blob.size), function.name});
-  known = ref;
+  bodies[function.id] = ref;
   return ref;
 }
 

@@ -165,6 +165,9 @@ class Worker {
           break;
         case wire::WorkerKind::stop:
           leave(EXIT_SUCCESS);
+        case wire::WorkerKind::drop:
+          symbols_.erase(message->function);
+          break;
         case wire::WorkerKind::credit:  // C++ functions are no generators
         case wire::WorkerKind::hello:
         case wire::WorkerKind::result:

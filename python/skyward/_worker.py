@@ -33,7 +33,7 @@ import struct
 import time
 import types
 
-RUN, CREDIT, STOP, HELLO, RESULT, ITEM = 1, 2, 3, 16, 17, 18
+RUN, CREDIT, STOP, DROP, HELLO, RESULT, ITEM = 1, 2, 3, 4, 16, 17, 18
 OK, RAISED, CANCELLED = 0, 1, 2
 SOCKET, CANCEL_PIPE = 3, 4
 WITHDRAW_BIT, NOTICE_BIT = 1 << 63, 1 << 62
@@ -132,6 +132,10 @@ class Worker:
                     self.credits += U32.unpack_from(data, position + 16)[0]
             elif kind == STOP:
                 self.stopped = True
+            elif kind == DROP:  # no run that waits here names it
+                function = data[position + 16 : after]
+                self.functions.pop(function, None)
+                self.bodies.pop(function, None)
             position = after
         self.pending = data[position:] if position < end else b""
 

@@ -120,8 +120,10 @@ class _Bodies:
     """Pickled functions, each with what it referred to at that time."""
 
     LIMIT = 256
+    LIMIT_BYTES = 64 << 20  # of bodies; the newest stays, whatever it has
 
     def __init__(self) -> None:
+        self._bytes = 0
         # By id; the function is kept in the entry, so that its id stays its own.
         self._entries: dict[int, tuple[Any, list[tuple[Any, Any, Any]], bytes]] = {}
 
@@ -131,7 +133,7 @@ class _Bodies:
             return None
         for place, key, value in entry[1]:
             if _look_up(place, key) is not value:
-                del self._entries[id(fn)]
+                self._drop(id(fn))
                 return None
         return entry[2]
 
@@ -139,9 +141,18 @@ class _Bodies:
         seen: list[tuple[Any, Any, Any]] = []
         if _registered_by_value() or not _note_references(fn, seen, set()):
             return
-        if len(self._entries) >= self.LIMIT:
-            self._entries.pop(next(iter(self._entries)), None)
+        self._drop(id(fn))
         self._entries[id(fn)] = (fn, seen, body)
+        self._bytes += len(body)
+        for oldest in list(self._entries)[:-1]:
+            if len(self._entries) <= self.LIMIT and self._bytes <= self.LIMIT_BYTES:
+                break
+            self._drop(oldest)
+
+    def _drop(self, key: int) -> None:
+        entry = self._entries.pop(key, None)
+        if entry is not None:
+            self._bytes -= len(entry[2])
 
 
 _bodies = _Bodies()

@@ -421,6 +421,27 @@ def test_very_many_calls_for_one_node(pool):
     assert {handle.take().status for handle in handles} == {"ok"}
 
 
+def test_functions_that_nobody_calls_any_more_leave_the_node():
+    @sky.compute
+    def resident():
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 20
+
+    with sky.ComputePool(display="quiet") as pool:
+        before = resident() >> pool
+
+        def make(k):
+            data = bytes([k]) * (12 << 20)
+            return sky.compute(lambda: len(data))
+
+        first = make(0)
+        assert first() >> pool == 12 << 20
+        for k in range(1, 40):
+            assert make(k)() >> pool == 12 << 20
+        assert (resident() >> pool) - before < 400  # all would be 480
+        assert first() >> pool == 12 << 20
+
+
 def test_pools_in_threads():
     answers = {}
 

@@ -47,6 +47,22 @@ def test_a_body_is_pickled_once():
     assert pickle.loads(second)(4) == 8
 
 
+def test_kept_bodies_have_a_budget_of_bytes(monkeypatch):
+    monkeypatch.setattr(serialize._Bodies, "LIMIT_BYTES", 2500)
+    monkeypatch.setattr(serialize, "_bodies", serialize._Bodies())
+    large = [make_function("def f():\n    return X", X=bytes([k]) * 1000) for k in range(4)]
+    bodies = [serialize.dumps_function(f, "f") for f in large]
+    assert [serialize._bodies.get(f) for f in large] == [None, None, None, bodies[3]]
+    huge = make_function("def f():\n    return X", X=bytes(9000))
+    body = serialize.dumps_function(huge, "f")
+    assert serialize._bodies.get(huge) is body  # the newest stays
+    assert serialize._bodies.get(large[3]) is None
+    small = make_function("def f():\n    return 1")
+    kept = serialize.dumps_function(small, "f")
+    assert serialize._bodies.get(huge) is None
+    assert serialize._bodies.get(small) is kept
+
+
 def test_a_body_is_pickled_anew_when_modules_go_by_value(monkeypatch):
     f = make_function("def f():\n    return 1")
     first = serialize.dumps_function(f, "f")

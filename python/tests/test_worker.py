@@ -29,7 +29,7 @@ def by_value():
 
 
 WORKER = pathlib.Path(__file__).resolve().parents[1] / "skyward" / "_worker.py"
-RUN, CREDIT, STOP, HELLO, RESULT, ITEM = 1, 2, 3, 16, 17, 18
+RUN, CREDIT, STOP, DROP, HELLO, RESULT, ITEM = 1, 2, 3, 4, 16, 17, 18
 OK, RAISED, CANCELLED = 0, 1, 2
 WITHDRAW = 1 << 63
 MARK = b"\xff1234567"
@@ -139,6 +139,11 @@ class Agent:
     def interrupt(self, *tasks):
         os.write(self.cancel, struct.pack(f"<{len(tasks)}Q", *tasks))
         os.kill(self.process.pid, signal.SIGINT)
+
+    def drop(self, function):
+        identity = hashlib.sha256(cloudpickle.dumps(function)).digest()[:16]
+        self.known.discard(identity)
+        self.sock.sendall(struct.pack("<IBBHQ", 28, DROP, 0, 0, 0) + identity)
 
     def credit(self, task, count):
         self.sock.sendall(struct.pack("<IBBHQI", 16, CREDIT, 0, 0, task, count))
@@ -508,6 +513,40 @@ def count():
             yield n
     finally:
         print("closed", flush=True)
+
+
+def test_a_dropped_function_is_forgotten_and_comes_again(agent):
+    class Witness:
+        def __reduce__(self):
+            return Loaded, ()
+
+    class Loaded:
+        def __init__(self):
+            import builtins
+
+            builtins.loaded = getattr(builtins, "loaded", 0) + 1
+
+        def __del__(self):
+            import builtins
+
+            builtins.loaded -= 1
+
+    witness = Witness()
+
+    def large():
+        return witness is not None
+
+    def count():
+        import builtins
+
+        return builtins.loaded
+
+    assert call(agent, large).value() is True
+    assert call(agent, count).value() == 1
+    agent.drop(large)
+    assert call(agent, count).value() == 0
+    assert call(agent, large).value() is True
+    assert call(agent, count).value() == 1
 
 
 def test_a_stream_waits_for_its_reader(agent):

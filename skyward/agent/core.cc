@@ -179,8 +179,10 @@ void on_run_task(State& state, Effects& effects, const wire::RunTask& run, Time 
   };
   if (!resolve_blobs(state, task.run.arguments))
     return refuse("the node could not store a large argument; its agent's log says why");
-  if (!state.bodies.contains(run.function))
+  const auto body = state.bodies.find(run.function);
+  if (body == state.bodies.end())
     return refuse("the agent does not have the function's body; this is a bug in Skyward");
+  task.body = body->second;
   if (state.phase == Phase::failed) return refuse("the node has failed");
   if (state.phase != Phase::greeting && worker >= state.pinned.size())
     return refuse(
@@ -199,6 +201,20 @@ void on_recall(State& state, Effects& effects, std::uint32_t count) {
     recalled.tasks.push_back(id);
   }
   effects.send(std::move(recalled));
+}
+
+void on_drop_functions(State& state, Effects& effects, const wire::DropFunctions& drop) {
+  for (const FunctionId function : drop.functions) {
+    state.bodies.erase(function);
+    state.run_times.erase(function);
+    for (Slot& slot : state.slots) {
+      // A task that the engine gave up may be here still; its process keeps what it has.
+      const auto calls = [&](TaskId id) { return state.tasks.at(id).run.function == function; };
+      if (std::ranges::any_of(slot.window, calls) || slot.functions.erase(function) == 0) continue;
+      if (slot.phase == SlotPhase::ready && slot.killed.empty())
+        effects.drop_function(slot.id, function);
+    }
+  }
 }
 
 void on_credit(State& state, Effects& effects, const wire::StreamCredit& credit) {
@@ -384,6 +400,8 @@ void on_message(State& state, Effects& effects, const wire::Message& message, Ti
     on_credit(state, effects, *credit);
   } else if (const auto* drop = std::get_if<wire::DropBlobs>(&message)) {
     for (const BlobId id : drop->blobs) state.blobs.erase(id);
+  } else if (const auto* unused = std::get_if<wire::DropFunctions>(&message)) {
+    on_drop_functions(state, effects, *unused);
   } else if (const auto* cancel = std::get_if<wire::CancelTask>(&message)) {
     if (state.phase == Phase::stopping || !state.tasks.contains(cancel->task)) return;
     end_early(state, effects, cancel->task, TaskStatus::cancelled, now);
@@ -612,7 +630,7 @@ void sanity_check(const State& state) {
       const auto found = state.tasks.find(id);
       SKYWARD_CHECK(found != state.tasks.end() && found->second.slot == slot.id, "task {}",
                     id.value);
-      SKYWARD_CHECK(state.bodies.contains(found->second.run.function), "task {}", id.value);
+      SKYWARD_CHECK(slot.functions.contains(found->second.run.function), "task {}", id.value);
       expected += found->second.expected;
       ++placed;
     }

@@ -67,6 +67,7 @@ enum class Phase : std::uint8_t {
 
 struct Task {
   wire::RunTask run;
+  SharedBytes body;                        // the function, whatever becomes of State::bodies
   std::uint64_t arrival = 0;               // order of queueing
   std::optional<SlotId> slot;              // in whose window it is; empty: queued
   Duration expected{};                     // run time it was sent ahead with
@@ -119,7 +120,7 @@ struct State {
   std::deque<TaskId> queue;                // for any slot
   std::vector<std::deque<TaskId>> pinned;  // by worker
   std::uint64_t arrivals = 0;
-  std::unordered_map<FunctionId, SharedBytes> bodies;
+  std::unordered_map<FunctionId, SharedBytes> bodies;  // until the engine says drop
   std::unordered_map<FunctionId, Duration> run_times;  // rises at once, falls slowly
   std::unordered_map<BlobId, wire::Blob> blobs;
 };

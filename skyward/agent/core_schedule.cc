@@ -57,7 +57,7 @@ void give(State& state, Effects& effects, Slot& slot, std::deque<TaskId>& queue,
   slot.window.push_back(id);
   if (!behind) slot.front_since = now;
   SharedBytes body;
-  if (slot.functions.insert(task.run.function).second) body = state.bodies[task.run.function];
+  if (slot.functions.insert(task.run.function).second) body = task.body;
   effects.run(slot.id, {.task = task.run, .body = std::move(body), .behind = behind});
 }
 

@@ -46,6 +46,9 @@ class Recorder final : public Effects {
   void credit(SlotId slot, TaskId task, std::uint32_t count) override {
     note("credit", slot, std::to_string(task.value) + " " + std::to_string(count));
   }
+  void drop_function(SlotId slot, FunctionId function) override {
+    note("drop", slot, std::to_string(function.value[0]));
+  }
   void stop_worker(SlotId slot) override { note("stop", slot); }
   void kill_worker(SlotId slot) override { note("kill", slot); }
   void end_machine(std::vector<std::string> command) override {
@@ -636,6 +639,36 @@ TEST_F(CoreTest, KeepsBlobsUntilTheyAreDropped) {
   second.task = TaskId{3};
   submit(second);
   take_result(3, TaskStatus::worker_died);
+}
+
+TEST_F(CoreTest, DropsFunctionsEverywhere) {
+  make_ready(1, 2);
+  submit(1);
+  take("run 0: 1 with body");
+  worker_answers(0, 1);
+  take_result(1, TaskStatus::ok);
+  on_message(state, effects, wire::DropFunctions{{run_task(1).function}}, now);
+  take("drop 0: " + std::to_string(run_task(1).function.value[0]));  // no other has it
+  EXPECT_TRUE(state.bodies.empty());
+  EXPECT_TRUE(state.run_times.empty());
+  sent_bodies.clear();
+  submit(2);
+  take("run 0: 2 with body");
+  worker_answers(0, 2);
+  take_result(2, TaskStatus::ok);
+}
+
+TEST_F(CoreTest, AFunctionThatRunsIsNotTakenFromItsProcess) {
+  make_ready(1, 1);
+  submit(1);
+  take("run 0: 1 with body");
+  submit(2);  // waits: nobody knows how long the first takes
+  on_message(state, effects, wire::DropFunctions{{run_task(1).function}}, now);
+  worker_answers(0, 1);
+  take_result(1, TaskStatus::ok);
+  take("run 0: 2");
+  worker_answers(0, 2);
+  take_result(2, TaskStatus::ok);
 }
 
 TEST_F(CoreTest, KeepsTheLastLinesOfATask) {

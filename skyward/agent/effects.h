@@ -46,6 +46,8 @@ class Effects {
   // Tells the process that the machine is gone after so long.
   virtual void warn(SlotId slot, Duration left) = 0;
   virtual void credit(SlotId slot, TaskId task, std::uint32_t count) = 0;
+  // The process may forget the function: it has no task of it.
+  virtual void drop_function(SlotId slot, FunctionId function) = 0;
   // Asks the process to end after what it has in hand.
   virtual void stop_worker(SlotId slot) = 0;
   // SIGKILL to the process and its group.

@@ -292,6 +292,8 @@ void Loop::credit(SlotId slot, TaskId task, std::uint32_t count) {
   workers_[slot.value]->credit(task, count);
 }
 
+void Loop::drop_function(SlotId slot, FunctionId function) { workers_[slot.value]->drop(function); }
+
 void Loop::stop_worker(SlotId slot) { workers_[slot.value]->stop(); }
 
 void Loop::kill_worker(SlotId slot) {

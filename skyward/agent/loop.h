@@ -45,6 +45,7 @@ class Loop final : public Effects {
   void withdraw(SlotId slot, std::span<const TaskId> tasks) override;
   void warn(SlotId slot, Duration left) override;
   void credit(SlotId slot, TaskId task, std::uint32_t count) override;
+  void drop_function(SlotId slot, FunctionId function) override;
   void stop_worker(SlotId slot) override;
   void kill_worker(SlotId slot) override;
   void end_machine(std::vector<std::string> command) override;

@@ -159,6 +159,14 @@ void WorkerProcess::credit(TaskId task, std::uint32_t count) {
   channel_->send(encode(message));
 }
 
+void WorkerProcess::drop(FunctionId function) {
+  wire::WorkerMessage message;
+  message.kind = wire::WorkerKind::drop;
+  message.function = function;
+  last_said_.reset();
+  channel_->send(encode(message));
+}
+
 void WorkerProcess::stop() {
   wire::WorkerMessage message;
   message.kind = wire::WorkerKind::stop;

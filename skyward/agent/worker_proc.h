@@ -51,6 +51,7 @@ class WorkerProcess {
 
   void run(const WorkerRun& run);
   void credit(TaskId task, std::uint32_t count);
+  void drop(FunctionId function);
   void stop();
   // Writes the ids to the cancel pipe and sends SIGINT.
   void interrupt(std::span<const std::uint64_t> ids);

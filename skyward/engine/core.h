@@ -35,6 +35,7 @@
 #include "skyward/base/time.h"
 #include "skyward/engine/core_spread.h"
 #include "skyward/engine/effects.h"
+#include "skyward/engine/function_cache.h"
 #include "skyward/engine/money.h"
 #include "skyward/engine/node_setup.h"
 #include "skyward/engine/task.h"
@@ -90,9 +91,9 @@ struct Node {
   bool waits_for_rate = false;  // absent until other machines are seen to be gone: check_rate()
   std::unordered_set<TaskId> tasks;  // given and not answered
   std::deque<TaskId> pinned;         // waiting for this very node; may name tasks that are gone
-  std::unordered_set<FunctionId> functions;  // bodies it has
-  std::uint16_t peer_port = 0;               // where other nodes find its agent; 0: nowhere
-  std::uint32_t unreached = 0;               // other nodes in a row that it did not reach
+  FunctionCache functions;
+  std::uint16_t peer_port = 0;  // where other nodes find its agent; 0: nowhere
+  std::uint32_t unreached = 0;  // other nodes in a row that it did not reach
   NodeReceipt receipt;
 };
 
@@ -102,9 +103,10 @@ struct Options {
   Duration heartbeat_interval = kHeartbeatInterval, greet_timeout = kGreetTimeout;
   Duration lease{};  // of a node's agent; zero: it ends with its connection
   std::uint32_t workers_per_node = 1;
-  std::uint32_t max_tasks_given = kMaxTasksGiven;  // to one node at a time
-  BillingRules billing{};                          // of the cloud
-  Duration charges_interval{};                     // the cloud is asked so often; zero: never
+  std::uint32_t max_tasks_given = kMaxTasksGiven;                 // to one node at a time
+  std::uint64_t max_kept_function_bytes = kMaxKeptFunctionBytes;  // on one node
+  BillingRules billing{};                                         // of the cloud
+  Duration charges_interval{};  // the cloud is asked so often; zero: never
   bool private_network = true;  // nodes reach each other by the addresses that instances tell
   std::string peer_key;         // what the agents prove to each other; empty: they do not talk
   int head_port = 29500;        // filled by on_prepared

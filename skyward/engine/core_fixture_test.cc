@@ -13,7 +13,7 @@ std::string message_name(const wire::Message& message) {
       "Hello",      "Configure",  "RunTask",   "CancelTask",    "RecallTasks",   "StreamCredit",
       "DropBlobs",  "Shutdown",   "Welcome",   "BootstrapStep", "Ready",         "Failed",
       "TaskResult", "StreamItem", "Output",    "Recalled",      "MetricsSample", "Farewell",
-      "BlobChunk",  "Heartbeat",  "Preempted", "FetchBlob",     "BlobFetched"};
+      "BlobChunk",  "Heartbeat",  "Preempted", "FetchBlob",     "BlobFetched",   "DropFunctions"};
   return std::string(kNames[message.index()]);
 }
 

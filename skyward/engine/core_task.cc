@@ -144,6 +144,19 @@ Completion failure_on(const Node& node, Error error) {
   return completion;
 }
 
+// Makes room on the node for a function that it gets.
+void drop_old_functions(const State& state, Effects& effects, Node& node) {
+  wire::DropFunctions functions;
+  wire::DropBlobs bodies;
+  for (const auto& [function, blob] :
+       node.functions.shrink(state.options.max_kept_function_bytes)) {
+    functions.functions.push_back(function);
+    if (blob != BlobId{}) bodies.blobs.push_back(blob);
+  }
+  if (!functions.functions.empty()) effects.send(node.id, std::move(functions));
+  if (!bodies.blobs.empty()) effects.send(node.id, std::move(bodies));
+}
+
 void assign(State& state, Effects& effects, Time now, Node& node, Task& task) {
   task.assigned = true;
   task.node = node.id;
@@ -159,9 +172,10 @@ void assign(State& state, Effects& effects, Time now, Node& node, Task& task) {
   run.attempt = task.attempt;
   run.worker = task.spec.worker;
   run.function = task.spec.function->id;
-  if (node.functions.insert(task.spec.function->id).second) {
+  if (node.functions.use(task.spec.function->id, task.spec.function->body)) {
     run.body = task.spec.function->body;
     if (run.body.in_blob()) spread_blob(state, effects, node, run.body.blob);
+    drop_old_functions(state, effects, node);
   }
   run.arguments = task.spec.arguments;
   run.timeout_ms = static_cast<std::uint64_t>(
@@ -186,8 +200,14 @@ void take_off(Node& node, Time now) {
   if (--node.outstanding == 0) node.worked += now - node.busy_since;
 }
 
-void unassign(Node& node, Time now, Task& task) {
+// The node's word about the task is awaited no longer.
+void forget_task(Node& node, const Task& task) {
   node.tasks.erase(task.spec.id);
+  node.functions.release(task.spec.function->id);
+}
+
+void unassign(Node& node, Time now, Task& task) {
+  forget_task(node, task);
   take_off(node, now);
   task.assigned = false;
 }
@@ -361,7 +381,7 @@ void check_cancelled(State& state, Effects& effects, TaskId id) {
   Task& task = found->second;
   Node& node = node_at(state, task.node);
   retain_blobs(effects, task);
-  node.tasks.erase(id);
+  forget_task(node, task);
   finish(state, effects, id,
          failure_on(node,
                     {ErrorKind::cancelled,
@@ -550,7 +570,7 @@ void fail_all_tasks(State& state, Effects& effects, const Error& why) {
     Task& task = state.tasks.at(id);
     if (task.assigned) {
       retain_blobs(effects, task);
-      node_at(state, task.node).tasks.erase(id);
+      forget_task(node_at(state, task.node), task);
     }
     finish(state, effects, id, failure(why));
   }

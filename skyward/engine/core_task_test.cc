@@ -128,6 +128,40 @@ TEST_F(CoreTaskTest, FunctionBodyGoesOncePerMachine) {
   EXPECT_EQ(run.attempt, 2U);
 }
 
+TEST_F(CoreTaskTest, FunctionsThatNoTaskNeedsAreDropped) {
+  open_to_running();
+  state.options.max_kept_function_bytes = 0;
+  const auto call = [&](std::uint8_t number, std::uint64_t blob_id = 0) {
+    TaskSpec spec = task();
+    FunctionRef other = *function;
+    other.id.value[0] = number;
+    if (blob_id != 0) other.body = wire::blob_buffer(blob(blob_id), 0, 100'000);
+    spec.function = std::make_shared<const FunctionRef>(std::move(other));
+    return spec;
+  };
+  const TaskId first = submit(call(1, 7));
+  EXPECT_FALSE(effects.take_message<wire::RunTask>(kFirst).body.empty());
+  const TaskId second = submit(pinned_to(call(2), kFirst));
+  EXPECT_FALSE(effects.take_message<wire::RunTask>(kFirst).body.empty());
+  effects.expect_nothing_else();  // the first runs still
+  answer(0, first);
+  take_completion(first);
+  const TaskId third = submit(call(3));
+  FunctionId dropped;
+  dropped.value = call(1).function->id.value;
+  EXPECT_EQ(effects.take_message<wire::DropFunctions>(kFirst).functions, std::vector{dropped});
+  EXPECT_EQ(effects.take_message<wire::DropBlobs>(kFirst).blobs, std::vector{BlobId{7}});
+  effects.take_message<wire::RunTask>(kFirst);
+  answer(0, third);
+  take_completion(third);
+  answer(0, second);
+  take_completion(second);
+  // It comes again when it is called again.
+  submit(call(1, 8));
+  EXPECT_EQ(effects.take_message<wire::DropFunctions>(kFirst).functions.size(), 2U);
+  EXPECT_EQ(effects.take_message<wire::RunTask>(kFirst).body.blob.id, BlobId{8});
+}
+
 TEST_F(CoreTaskTest, NothingIsTakenByAClosedPool) {
   open_to_running();
   on_close(state, effects, now);

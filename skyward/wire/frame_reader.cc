@@ -85,6 +85,16 @@ class Reader {
     return result;
   }
 
+  std::vector<FunctionId> functions(const Items<const schema::FunctionId*>* values) {
+    std::vector<FunctionId> result;
+    if (values == nullptr || !check_aligned(*values)) return result;
+    result.reserve(values->size());
+    for (const schema::FunctionId* value : *values) {
+      std::memcpy(result.emplace_back().value.data(), value, sizeof *value);
+    }
+    return result;
+  }
+
   Payload payload(const Items<const schema::Buffer*>* buffers) {
     Payload result;
     if (buffers == nullptr || !check_aligned(*buffers)) return result;
@@ -241,6 +251,10 @@ DropBlobs read(Reader& reader, const schema::DropBlobs& from) {
   return {reader.ids<BlobId>(from.blobs())};
 }
 
+DropFunctions read(Reader& reader, const schema::DropFunctions& from) {
+  return {reader.functions(from.functions())};
+}
+
 Shutdown read(Reader&, const schema::Shutdown& from) { return {from.grace_ms()}; }
 
 Welcome read(Reader& reader, const schema::Welcome& from) {
@@ -379,6 +393,8 @@ Message read_body(Reader& reader, const schema::Frame& frame) {
       return read(reader, *frame.body_as_StreamCredit());
     case schema::Body::DropBlobs:
       return read(reader, *frame.body_as_DropBlobs());
+    case schema::Body::DropFunctions:
+      return read(reader, *frame.body_as_DropFunctions());
     case schema::Body::Shutdown:
       return read(reader, *frame.body_as_Shutdown());
     case schema::Body::Welcome:

@@ -175,10 +175,15 @@ auto write(Writer& to, const Configure& from) {
                                  preemption, end_script, peer_key, peer_address);
 }
 
-auto write(Writer& to, const RunTask& from) {
+schema::FunctionId written(const FunctionId& from) {
   schema::FunctionId function;
-  static_assert(sizeof function == sizeof from.function.value);
-  std::memcpy(&function, from.function.value.data(), sizeof function);
+  static_assert(sizeof function == sizeof from.value);
+  std::memcpy(&function, from.value.data(), sizeof function);
+  return function;
+}
+
+auto write(Writer& to, const RunTask& from) {
+  const schema::FunctionId function = written(from.function);
   const schema::Buffer body = from.body.empty() ? schema::Buffer() : to.buffer(from.body);
   const auto arguments = to.payload(from.arguments);
   const auto worker =
@@ -203,6 +208,12 @@ auto write(Writer& to, const StreamCredit& from) {
 auto write(Writer& to, const DropBlobs& from) {
   const auto blobs = to.ids(from.blobs);
   return schema::CreateDropBlobs(to.builder(), blobs);
+}
+
+auto write(Writer& to, const DropFunctions& from) {
+  std::vector<schema::FunctionId> functions;
+  for (const FunctionId& function : from.functions) functions.push_back(written(function));
+  return schema::CreateDropFunctions(to.builder(), to.builder().CreateVectorOfStructs(functions));
 }
 
 auto write(Writer& to, const Shutdown& from) {

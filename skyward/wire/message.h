@@ -35,10 +35,11 @@ struct Heartbeat {
   bool operator==(const Heartbeat&) const = default;
 };
 
-using Message = std::variant<Hello, Configure, RunTask, CancelTask, RecallTasks, StreamCredit,
-                             DropBlobs, Shutdown,  //
-                             Welcome, BootstrapStep, Ready, Failed, TaskResult, StreamItem, Output,
-                             Recalled, MetricsSample, Farewell,  //
-                             BlobChunk, Heartbeat, Preempted, FetchBlob, BlobFetched>;
+using Message =
+    std::variant<Hello, Configure, RunTask, CancelTask, RecallTasks, StreamCredit, DropBlobs,
+                 Shutdown,  //
+                 Welcome, BootstrapStep, Ready, Failed, TaskResult, StreamItem, Output, Recalled,
+                 MetricsSample, Farewell,  //
+                 BlobChunk, Heartbeat, Preempted, FetchBlob, BlobFetched, DropFunctions>;
 
 }  // namespace skyward::wire

@@ -46,6 +46,9 @@ Status Outbox::push(Message& message) {
     keep_within_budget();
     return {};
   }
+  if (const auto* drop = std::get_if<DropFunctions>(&message)) {
+    for (const FunctionId& function : drop->functions) bodies_.erase(function);
+  }
   auto* run = std::get_if<RunTask>(&message);
   if (run != nullptr) attach_body(*run);  // before anything can fail
   std::vector<BlobId> uses;

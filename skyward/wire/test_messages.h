@@ -138,6 +138,8 @@ inline std::vector<Message> every_kind() {
       Preempted{.left_ms = 119'000, .reason = "terminate"},
       rich_fetch_blob(),
       rich_blob_fetched(),
+      DropFunctions{{FunctionId{{1, 2}}, FunctionId{{3}}}},
+      DropFunctions{},
   };
 }
 

@@ -115,6 +115,12 @@ struct DropBlobs {
   bool operator==(const DropBlobs&) const = default;
 };
 
+// No task calls these just now; their bodies come again with the next one that does.
+struct DropFunctions {
+  std::vector<FunctionId> functions;
+  bool operator==(const DropFunctions&) const = default;
+};
+
 // End all workers (running tasks are interrupted; SIGKILL after `grace_ms`), the agent itself, and
 // the machine where there is a command for that (Configure::end_command).
 struct Shutdown {

@@ -151,6 +151,7 @@ class Decoder {
   void fail(std::string_view why) {
     if (problem_.empty()) problem_ = why;
   }
+  bool read_function(WorkerMessage& message);
   void read_run(WorkerMessage& message);
   void read_result(WorkerMessage& message);
   std::vector<Row> read_table(std::uint32_t count);
@@ -191,6 +192,9 @@ WorkerMessage Decoder::decode() {
       break;
     case WorkerKind::stop:
       break;
+    case WorkerKind::drop:
+      read_function(message);
+      break;
     case WorkerKind::hello:
       message.text = as_text(reader_.take_bytes(reader_.left()));
       break;
@@ -208,10 +212,15 @@ WorkerMessage Decoder::decode() {
   return message;
 }
 
-void Decoder::read_run(WorkerMessage& message) {
+bool Decoder::read_function(WorkerMessage& message) {
   const ByteView function = reader_.take_bytes(message.function.value.size());
-  if (function.empty()) return;
+  if (function.empty()) return false;
   std::memcpy(message.function.value.data(), function.data(), function.size());
+  return true;
+}
+
+void Decoder::read_run(WorkerMessage& message) {
+  if (!read_function(message)) return;
   const auto body_bytes = reader_.take<std::uint32_t>();
   message.stream_window = reader_.take<std::uint32_t>();
   const std::vector<Row> rows = read_table(reader_.take<std::uint32_t>());
@@ -327,6 +336,11 @@ EncodedWorkerMessage encode_worker_message(const WorkerMessage& message) {
       break;
     case WorkerKind::stop:
       write_head(message, encoded, 0, [](ByteWriter&) {});
+      break;
+    case WorkerKind::drop:
+      write_head(message, encoded, message.function.value.size(), [&](ByteWriter& to) {
+        to.put_bytes(message.function.value.data(), message.function.value.size());
+      });
       break;
     case WorkerKind::hello:
       write_head(message, encoded, message.text.size(),

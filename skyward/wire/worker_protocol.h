@@ -16,6 +16,8 @@
 //                   u32 buffers | rows | body | inline buffers back to back
 //     credit        u32 count: the reader took so many items
 //     stop          nothing: end yourself in order
+//     drop          u8[16] function id: forget it; no run that is under way names it, and its body
+//                   comes again with the next
 //   worker → agent
 //     hello         UTF-8 text, "python 3.11.7 cloudpickle 3.1.2", "c++": once, when ready to run
 //     result        u64 run ns | u32 buffers | u32 retained | rows | retained × u64 blob id |
@@ -64,6 +66,7 @@ enum class WorkerKind : std::uint8_t {
   run = 1,
   credit = 2,
   stop = 3,
+  drop = 4,
   hello = 16,
   result = 17,
   item = 18

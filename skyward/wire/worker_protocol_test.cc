@@ -57,6 +57,8 @@ std::map<std::string, WorkerMessage> golden_messages() {
   messages["credit"].task = TaskId{6};
   messages["credit"].count = 3;
   messages["stop"].kind = WorkerKind::stop;
+  messages["drop"].kind = WorkerKind::drop;
+  messages["drop"].function = function_id();
   messages["hello"].kind = WorkerKind::hello;
   messages["hello"].text = "python 3.11.7 \xc3\xa9";
 

@@ -1,0 +1,51 @@
+#include "skyward/engine/function_cache.h"
+
+#include "skyward/base/check.h"
+
+namespace skyward::engine {
+namespace {
+
+// What a function weighs beside its body: many small ones are not free.
+constexpr std::uint64_t kOverheadBytes = 4096;
+
+}  // namespace
+
+bool FunctionCache::use(FunctionId function, const wire::Buffer& body) {
+  const auto [place, is_new] = entries_.try_emplace(function);
+  Entry& entry = place->second;
+  if (is_new) {
+    entry.bytes = body.size + kOverheadBytes;
+    entry.blob = body.blob.id;
+    bytes_ += entry.bytes;
+  } else if (entry.tasks == 0) {
+    idle_.erase(entry.idle_since);
+  }
+  ++entry.tasks;
+  return is_new;
+}
+
+void FunctionCache::release(FunctionId function) {
+  const auto found = entries_.find(function);
+  SKYWARD_CHECK(found != entries_.end() && found->second.tasks > 0);
+  Entry& entry = found->second;
+  if (--entry.tasks > 0) return;
+  entry.idle_since = ++idle_count_;
+  idle_.emplace(entry.idle_since, function);
+}
+
+std::vector<FunctionCache::Dropped> FunctionCache::shrink(std::uint64_t budget) {
+  std::vector<Dropped> dropped;
+  while (bytes_ > budget && !idle_.empty()) {
+    const FunctionId function = idle_.begin()->second;
+    idle_.erase(idle_.begin());
+    const auto found = entries_.find(function);
+    bytes_ -= found->second.bytes;
+    dropped.push_back({function, found->second.blob});
+    entries_.erase(found);
+  }
+  return dropped;
+}
+
+void FunctionCache::clear() { *this = {}; }
+
+}  // namespace skyward::engine

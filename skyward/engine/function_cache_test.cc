@@ -1,0 +1,54 @@
+#include "skyward/engine/function_cache.h"
+
+#include <gtest/gtest.h>
+
+namespace skyward::engine {
+namespace {
+
+constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+
+FunctionId function(std::uint8_t n) { return FunctionId{{n}}; }
+
+wire::Buffer body(std::uint64_t size, std::uint64_t blob = 0) {
+  return {.bytes = {}, .blob = {.id = BlobId{blob}, .size = size}, .offset = 0, .size = size};
+}
+
+TEST(FunctionCache, ABodyGoesOnce) {
+  FunctionCache cache;
+  EXPECT_TRUE(cache.use(function(1), body(kMiB)));
+  EXPECT_FALSE(cache.use(function(1), body(kMiB)));
+  cache.release(function(1));
+  cache.release(function(1));
+  EXPECT_FALSE(cache.use(function(1), body(kMiB)));
+  cache.clear();
+  EXPECT_TRUE(cache.use(function(1), body(kMiB)));
+}
+
+TEST(FunctionCache, TheLongestUnusedGoesAndComesAgain) {
+  FunctionCache cache;
+  for (std::uint8_t n = 1; n <= 3; ++n) cache.use(function(n), body(kMiB, 10 + n));
+  EXPECT_TRUE(cache.shrink(0).empty());  // tasks need them all
+  for (const std::uint8_t n : {2, 1, 3}) cache.release(function(n));
+  cache.use(function(2), body(kMiB));
+  cache.release(function(2));  // the last that was used
+  EXPECT_TRUE(cache.shrink(4 * kMiB).empty());
+  const auto dropped = cache.shrink(2 * kMiB);
+  ASSERT_EQ(dropped.size(), 2U);  // each weighs more than its body
+  EXPECT_EQ(dropped[0].function, function(1));
+  EXPECT_EQ(dropped[0].blob, BlobId{11});
+  EXPECT_EQ(dropped[1].function, function(3));
+  EXPECT_FALSE(cache.use(function(2), body(kMiB)));
+  EXPECT_TRUE(cache.use(function(1), body(kMiB)));
+}
+
+TEST(FunctionCache, SmallBodiesCount) {
+  FunctionCache cache;
+  for (int n = 0; n < 100; ++n) {
+    cache.use(function(static_cast<std::uint8_t>(n)), body(1));
+    cache.release(function(static_cast<std::uint8_t>(n)));
+  }
+  EXPECT_GT(cache.shrink(100'000).size(), 50U);
+}
+
+}  // namespace
+}  // namespace skyward::engine
