@@ -421,6 +421,14 @@ def test_very_many_calls_for_one_node(pool):
     assert {handle.take().status for handle in handles} == {"ok"}
 
 
+def test_what_is_forgotten_too_often_hurts_nobody(pool):
+    core = pool._live.core
+    stored = core.store(bytes(100_000))
+    core.forget(stored)
+    core.forget(stored)
+    assert sky.compute(abs)(-1) >> pool == 1
+
+
 def test_functions_that_nobody_calls_any_more_leave_the_node():
     @sky.compute
     def resident():

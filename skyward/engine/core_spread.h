@@ -29,6 +29,7 @@ inline constexpr std::uint64_t kMinSpreadBytes = std::uint64_t{1} << 20;
 // A blob that unfinished tasks refer to, or the caller, who keeps it for tasks to come.
 struct BlobUse {
   std::uint32_t users = 0;
+  std::uint32_t kept = 0;  // of these, how often the caller keeps it
   std::set<NodeId> holders;
   wire::ContentId content{};  // when it is spread
 };

@@ -364,11 +364,15 @@ void on_cancel(State& state, Effects& effects, Time now, TaskId id) {
 // The nodes that have the blob keep it between tasks too, until the caller no longer does.
 void on_keep_blob(State& state, Effects& effects, BlobId blob, bool keep) {
   if (keep) {
-    ++state.blobs[blob].users;
+    BlobUse& use = state.blobs[blob];
+    ++use.users;
+    ++use.kept;
     return;
   }
+  // More often forgotten than kept, or kept in another life of the pool: users' programs do that.
   const auto found = state.blobs.find(blob);
-  SKYWARD_CHECK(found != state.blobs.end() && found->second.users > 0);
+  if (found == state.blobs.end() || found->second.kept == 0) return;
+  --found->second.kept;
   --found->second.users;
   drop_if_unused(state, effects, blob);
 }

@@ -618,6 +618,19 @@ TEST_F(CoreTaskTest, KeptBlobIsDroppedWhenItIsForgotten) {
   EXPECT_TRUE(state.blobs.empty());
 }
 
+TEST_F(CoreTaskTest, ABlobIsForgottenAsOftenAsItWasKept) {
+  open_to_running();
+  on_keep_blob(state, effects, BlobId{5}, false);
+  on_keep_blob(state, effects, BlobId{5}, true);
+  const TaskId id = submit_to(0, with_blobs(task(), {5}));
+  on_keep_blob(state, effects, BlobId{5}, false);
+  on_keep_blob(state, effects, BlobId{5}, false);  // the task's own use is not the caller's
+  effects.expect_nothing_else();
+  answer(0, id);
+  EXPECT_EQ(effects.take_message<wire::DropBlobs>(kFirst).blobs, std::vector{BlobId{5}});
+  take_completion(id);
+}
+
 TEST_F(CoreTaskTest, BlobOfAWaitingTaskIsHeldByNobody) {
   open_to_running();
   submit_to(0);
