@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <exception>
 #include <optional>
+#include <system_error>
 
 #include "skyward/error.h"
 #include "skyward/executable.h"
@@ -140,8 +141,7 @@ void ComputePool::deliver_events() {
 
 MultiPool::MultiPool(std::vector<PoolOptions> options) : pools_(options.size()) {
   std::vector<std::exception_ptr> failures(options.size());
-  std::vector<std::thread> threads;
-  threads.reserve(options.size());
+  std::vector<std::jthread> threads;  // joined before what they write to goes
   for (std::size_t i = 0; i < options.size(); ++i) {
     threads.emplace_back([this, &options, &failures, i] {
       try {
@@ -151,7 +151,7 @@ MultiPool::MultiPool(std::vector<PoolOptions> options) : pools_(options.size()) 
       }
     });
   }
-  for (std::thread& thread : threads) thread.join();
+  threads.clear();
   for (const std::exception_ptr& failure : failures) {
     if (!failure) continue;
     close_all();
@@ -162,11 +162,15 @@ MultiPool::MultiPool(std::vector<PoolOptions> options) : pools_(options.size()) 
 MultiPool::~MultiPool() { close_all(); }
 
 void MultiPool::close_all() {
-  std::vector<std::thread> threads;
+  std::vector<std::jthread> threads;
   for (auto& pool : pools_) {
-    if (pool) threads.emplace_back([&pool] { pool.reset(); });
+    if (!pool) continue;
+    try {
+      threads.emplace_back([&pool] { pool.reset(); });
+    } catch (const std::system_error&) {  // no more threads: one after the other
+      pool.reset();
+    }
   }
-  for (std::thread& thread : threads) thread.join();
 }
 
 }  // namespace skyward

@@ -17,11 +17,13 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "skyward/io/no_threads_fixture.h"
 #include "skyward/skyward.h"
 
 namespace skyward {
@@ -319,6 +321,11 @@ TEST(MultiPool, OpensAllOrNothing) {
   };
   EXPECT_THROW(MultiPool({good, quiet(0), good}), ConfigurationError);
   EXPECT_EQ(stopped, 2);
+}
+
+TEST(MultiPool, WithoutThreadsItThrows) {
+  const io::NoThreads none;
+  EXPECT_THROW(MultiPool({quiet(1), quiet(1)}), std::system_error);
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <pthread.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <future>
@@ -10,17 +9,11 @@
 
 #include "skyward/base/check.h"
 #include "skyward/io/machine.h"
+#include "skyward/io/start_thread.h"
 #include "skyward/spec/limits.h"
 
 namespace skyward::engine {
 namespace {
-
-// The user's signals are for the user's threads.
-void block_signals() {
-  sigset_t all;
-  sigfillset(&all);
-  pthread_sigmask(SIG_BLOCK, &all, nullptr);
-}
 
 Time deadline_in(Duration duration) { return io::EventLoop::now() + duration; }
 
@@ -41,11 +34,10 @@ Loop::Loop(PoolSpec spec, Options options, std::unique_ptr<provider::Provider> p
       provider_(std::move(provider)),
       state_(make_state(spec, with_peer_key(std::move(options), spec, provider_->capabilities()))),
       token_(io::random_hex(32)),
-      thread_([this] {
-        block_signals();
+      thread_(io::start_thread([this] {
         pthread_setname_np(pthread_self(), "skyward");
         loop_.run();
-      }) {
+      })) {
   state_.money.rate = provider_->capabilities().clock_rate;  // no event has been posted yet
 }
 

@@ -1,11 +1,11 @@
-#include <signal.h>
-
 #include <algorithm>
 #include <cstring>
+#include <system_error>
 #include <thread>
 #include <vector>
 
 #include "skyward/io/shared_memory.h"
+#include "skyward/io/start_thread.h"
 
 namespace skyward::io {
 
@@ -19,28 +19,28 @@ constexpr std::size_t kMaxThreads = 4;
 }  // namespace
 
 void copy_bytes(std::byte* to, ByteView from) {
-  if (from.empty()) return;
   // Half the cores: the other half has the user's work to do.
   static const std::size_t threads =
       std::clamp<std::size_t>(std::thread::hardware_concurrency() / 2, 1, kMaxThreads);
-  if (threads == 1 || from.size() < kAlone) {
-    std::memcpy(to, from.data(), from.size());
-    return;
-  }
-  // Signals belong to the user's threads: new ones inherit a full mask.
-  sigset_t all;
-  sigset_t previous;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &previous);
+  copy_bytes(to, from, from.size() < kAlone ? 1 : threads);
+}
+
+void copy_bytes(std::byte* to, ByteView from, std::size_t threads) {
+  if (from.empty()) return;
   const std::size_t part = from.size() / threads / 4096 * 4096;
+  std::size_t left = from.size();  // for this thread
   std::vector<std::jthread> others;
-  for (std::size_t i = 1; i < threads; ++i) {
-    const std::size_t begin = i * part;
-    const std::size_t end = i + 1 == threads ? from.size() : begin + part;
-    others.emplace_back([=] { std::memcpy(to + begin, from.data() + begin, end - begin); });
+  try {
+    const SignalsBlocked blocked;
+    for (std::size_t i = threads - 1; i > 0; --i) {
+      const std::size_t begin = i * part;
+      others.emplace_back(
+          [=, size = left - begin] { std::memcpy(to + begin, from.data() + begin, size); });
+      left = begin;
+    }
+  } catch (const std::system_error&) {  // it goes on with fewer
   }
-  ::pthread_sigmask(SIG_SETMASK, &previous, nullptr);
-  std::memcpy(to, from.data(), part);
+  std::memcpy(to, from.data(), left);
 }
 
 }  // namespace skyward::io

@@ -1,7 +1,6 @@
 #include "skyward/io/event_loop.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -19,6 +18,7 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <unordered_map>
 #include <utility>
@@ -27,6 +27,7 @@
 #include "skyward/base/check.h"
 #include "skyward/io/file_descriptor.h"
 #include "skyward/io/sigpipe_guard.h"
+#include "skyward/io/start_thread.h"
 
 namespace skyward::io {
 
@@ -73,21 +74,19 @@ class BlockingThreads {
   void run(Callback job) {
     {
       const std::lock_guard lock(mutex_);
-      jobs_.push_back(std::move(job));
-      if (idle_ < jobs_.size() && threads_.size() < kMaxBlockingThreads) start_thread();
+      if (idle_ <= jobs_.size() && threads_.size() < kMaxBlockingThreads) start_one();
+      if (!threads_.empty()) jobs_.push_back(std::exchange(job, {}));
     }
     wake_.notify_one();
+    if (job) job();  // the system has no threads for us: late is better than never
   }
 
  private:
-  void start_thread() {
-    // Signals belong to the user's threads and to the loop: a new thread inherits this one's mask.
-    sigset_t all;
-    sigset_t previous;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &previous);
-    threads_.emplace_back([this] { work(); });
-    ::pthread_sigmask(SIG_SETMASK, &previous, nullptr);
+  void start_one() {
+    try {
+      threads_.push_back(start_thread([this] { work(); }));
+    } catch (const std::system_error&) {  // those that are there do the work
+    }
   }
 
   void work() {

@@ -5,10 +5,12 @@
 
 #include <atomic>
 #include <cstring>
+#include <system_error>
 #include <thread>
 #include <utility>
 
 #include "skyward/io/start_child.h"
+#include "skyward/io/start_thread.h"
 
 namespace skyward::io {
 
@@ -36,22 +38,25 @@ struct Process::Impl : std::enable_shared_from_this<Impl> {
   bool reaped = false;
   std::thread waiter;  // only without a pidfd
 
-  void start() {
+  Status start() {
     if (child.pidfd) {
       loop.watch(child.pidfd.get(), [this] { ended(peek_exit(child.pid, false)); });
-      return;
+      return {};
     }
-    sigset_t all;
-    sigset_t previous;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &previous);
-    waiter = std::thread([&event_loop = loop, pid = child.pid, weak = weak_from_this()] {
-      const auto status = peek_exit(pid, true);
-      event_loop.post([weak, status] {
-        if (const auto self = weak.lock()) self->ended(status);
+    try {
+      waiter = start_thread([&event_loop = loop, pid = child.pid, weak = weak_from_this()] {
+        const auto status = peek_exit(pid, true);
+        event_loop.post([weak, status] {
+          if (const auto self = weak.lock()) self->ended(status);
+        });
       });
-    });
-    ::pthread_sigmask(SIG_SETMASK, &previous, nullptr);
+    } catch (const std::system_error& error) {
+      kill_and_reap();
+      return fail(ErrorKind::exhausted,
+                  fmt::format("no thread could be started to wait for a process: {}", error.what()),
+                  "raise the limit of processes (ulimit -u)");
+    }
+    return {};
   }
 
   void ended(const std::optional<ExitStatus>& status) {
@@ -91,7 +96,7 @@ Result<std::unique_ptr<Process>> Process::spawn(EventLoop& loop, const SpawnOpti
   if (!child) return fail(child);
   auto impl =
       std::make_shared<Impl>(loop, *std::move(child), options.new_session, std::move(on_exit));
-  impl->start();
+  if (const Status started = impl->start(); !started) return fail(started);
   return std::unique_ptr<Process>(new Process(std::move(impl)));
 }
 

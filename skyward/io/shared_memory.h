@@ -81,5 +81,7 @@ class Arena : public std::enable_shared_from_this<Arena> {
 // Copies; with several threads when there is much and cores are many, since one core does not fill
 // the memory's channels.
 void copy_bytes(std::byte* to, ByteView from);
+// ... with so many threads, this one included; with fewer where the system has no more.
+void copy_bytes(std::byte* to, ByteView from, std::size_t threads);
 
 }  // namespace skyward::io

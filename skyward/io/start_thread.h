@@ -1,0 +1,39 @@
+#pragma once
+
+// Threads of ours in a process that is the user's: signals belong to the user's threads, so ours
+// start with all blocked. All but those that tell of a bug of the thread itself: blocked, they
+// would end the process without a word, and handlers that print a stack (faulthandler) want to see
+// them.
+
+#include <signal.h>
+
+#include <thread>
+#include <utility>
+
+namespace skyward::io {
+
+// For the calling thread, and those that it starts, while this lives.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t blocked;
+    ::sigfillset(&blocked);
+    for (const int bug : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) ::sigdelset(&blocked, bug);
+    ::pthread_sigmask(SIG_SETMASK, &blocked, &previous_);
+  }
+  ~SignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &previous_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t previous_;
+};
+
+// Throws std::system_error when the system has no more threads.
+template <typename Work>
+std::thread start_thread(Work work) {
+  const SignalsBlocked blocked;
+  return std::thread(std::move(work));
+}
+
+}  // namespace skyward::io
