@@ -148,13 +148,14 @@ ProviderSpec provider_to_take(const std::optional<ProviderSpec>& named) {
   return {.name = *std::move(name), .settings = {}};
 }
 
-std::vector<Offer> available_instances(const ProviderSpec& provider) {
+std::vector<Offer> available_instances(const ProviderSpec& provider,
+                                       const std::function<void()>& poll) {
   if (Status fits = validate_settings(provider.name, provider.settings); !fits) {
     throw_error(fits.error());
   }
   const auto complete = engine::with_settings(provider);
   if (!complete) throw_error(complete.error());
-  auto offers = engine::catalogue_of(*complete);
+  auto offers = engine::catalogue_of(*complete, poll);
   if (!offers) throw_error(offers.error());
   return *std::move(offers);
 }

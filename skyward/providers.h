@@ -4,6 +4,7 @@
 // out is as the environment says, else skyward.toml, else as noted here. A cloud that this version
 // cannot rent from is refused when the pool opens, before anything is started.
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -124,7 +125,9 @@ struct RunPod {
 ProviderSpec provider_to_take(const std::optional<ProviderSpec>& named);
 
 // Everything that a provider sells, by device, its count, processors and memory. Asks the provider;
-// throws ProvisioningError when that cannot be.
-std::vector<Offer> available_instances(const ProviderSpec& provider);
+// throws ProvisioningError when that cannot be. `poll` is called about every 100 ms meanwhile and
+// may throw, which ends the waiting.
+std::vector<Offer> available_instances(const ProviderSpec& provider,
+                                       const std::function<void()>& poll = {});
 
 }  // namespace skyward

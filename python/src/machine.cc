@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <array>
-#include <future>
 
 #include "bindings.h"
 #include "skyward/error.h"
@@ -113,12 +112,11 @@ void bind_offer(nb::module_& module) {
   module.def(
       "available_instances",
       [](const ProviderSpec& provider) {
-        auto offers =
-            std::async(std::launch::async, [provider] { return available_instances(provider); });
-        wait_interruptibly(Duration(-1), [&](Duration step) {
-          return offers.wait_for(step) == std::future_status::ready;
+        const nb::gil_scoped_release released;
+        return available_instances(provider, [] {
+          const nb::gil_scoped_acquire acquired;
+          if (PyErr_CheckSignals() != 0) throw nb::python_error();
         });
-        return offers.get();
       },
       nb::arg("provider"), "Everything that it sells.");
 }

@@ -6,11 +6,11 @@
 #include <memory>
 #include <mutex>
 #include <numeric>
-#include <thread>
 #include <utility>
 
 #include "skyward/engine/wait_polling.h"
 #include "skyward/io/event_loop.h"
+#include "skyward/io/start_thread.h"
 #include "skyward/provider/provider.h"
 #include "skyward/provider/settings.h"
 #include "skyward/spec/limits.h"
@@ -35,27 +35,43 @@ double price_of(const PoolSpec& spec, const Offer& offer) {
       .value_or(std::numeric_limits<double>::max());
 }
 
+// Asks all beside each other; answers in order. When `poll` throws, those that still ask end by
+// themselves, unheard: they share nothing with the caller.
+template <typename Answer>
+std::vector<Result<Answer>> ask_all(std::vector<std::function<Result<Answer>()>> questions,
+                                    const std::function<void()>& poll) {
+  struct Shared {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::size_t left = 0;
+    std::vector<Result<Answer>> answers;
+  };
+  const auto shared = std::make_shared<Shared>();
+  shared->left = questions.size();
+  shared->answers.resize(questions.size());
+  for (std::size_t i = 0; i < questions.size(); ++i) {
+    io::start_thread([shared, i, ask = std::move(questions[i])] {
+      Result<Answer> answer = ask();
+      const std::scoped_lock lock(shared->mutex);
+      shared->answers[i] = std::move(answer);
+      if (--shared->left == 0) shared->changed.notify_all();
+    }).detach();
+  }
+  std::unique_lock lock(shared->mutex);
+  wait_polling(lock, shared->changed, poll, [&] { return shared->left == 0; });
+  return std::move(shared->answers);
+}
+
 }  // namespace
 
 std::vector<Result<Offer>> best_offers(const std::vector<PoolSpec>& choices,
                                        const std::function<void()>& poll) {
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::size_t left = choices.size();
-  std::vector<Result<Offer>> offers(choices.size());
   const Time deadline = io::EventLoop::now() + kCompareTimeout;
-  std::vector<std::jthread> threads;  // joined before what they write to goes
-  for (std::size_t i = 0; i < choices.size(); ++i) {
-    threads.emplace_back([&, i] {
-      auto offer = best_offer(choices[i], deadline);
-      const std::scoped_lock lock(mutex);
-      offers[i] = std::move(offer);
-      if (--left == 0) changed.notify_all();
-    });
+  std::vector<std::function<Result<Offer>()>> questions;
+  for (const PoolSpec& choice : choices) {
+    questions.emplace_back([choice, deadline] { return best_offer(choice, deadline); });
   }
-  std::unique_lock lock(mutex);
-  wait_polling(lock, changed, poll, [&] { return left == 0; });
-  return offers;
+  return ask_all(std::move(questions), poll);
 }
 
 std::vector<std::size_t> order_of(const PoolSpec& spec, const std::vector<Result<Offer>>& offers) {
@@ -77,10 +93,14 @@ Result<std::string> provider_to_take(const std::string& named) {
   return provider::provider_to_take(provider::world_of_this_process(), named);
 }
 
-Result<std::vector<Offer>> catalogue_of(const ProviderSpec& provider) {
-  const auto made = provider::make_provider(provider);
-  if (!made) return fail(made);
-  return (*made)->catalogue(io::EventLoop::now() + kProvisionTimeout);
+Result<std::vector<Offer>> catalogue_of(const ProviderSpec& provider,
+                                        const std::function<void()>& poll) {
+  const auto ask = [provider]() -> Result<std::vector<Offer>> {
+    const auto made = provider::make_provider(provider);
+    if (!made) return fail(made);
+    return (*made)->catalogue(io::EventLoop::now() + kProvisionTimeout);
+  };
+  return std::move(ask_all<std::vector<Offer>>({ask}, poll).front());
 }
 
 }  // namespace skyward::engine

@@ -14,8 +14,8 @@
 namespace skyward::engine {
 
 // The best offer of each choice, or why there is none; in the order of the choices, each of which
-// has one provider. `poll` is called meanwhile and may throw, which is passed on when the requests
-// under way have ended.
+// has one provider. `poll` is called meanwhile and may throw, which is passed on at once: the
+// requests that are under way end unheard.
 std::vector<Result<Offer>> best_offers(const std::vector<PoolSpec>& choices,
                                        const std::function<void()>& poll);
 
@@ -28,7 +28,8 @@ Result<ProviderSpec> with_settings(const ProviderSpec& said);
 // The name of the provider that pools get which name this one, or none ("").
 Result<std::string> provider_to_take(const std::string& named);
 
-// Everything that a provider sells, whatever a pool may need.
-Result<std::vector<Offer>> catalogue_of(const ProviderSpec& provider);
+// Everything that a provider sells, whatever a pool may need; `poll` as above.
+Result<std::vector<Offer>> catalogue_of(const ProviderSpec& provider,
+                                        const std::function<void()>& poll);
 
 }  // namespace skyward::engine
