@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "skyward/base/forever.h"
 #include "skyward/base/time.h"
 #include "skyward/future.h"
 #include "skyward/pending.h"
@@ -110,7 +111,7 @@ std::tuple<Value<Rs>...> ComputePool::run(const Batch<Rs...>& batch) {
   return std::apply(
       [this](const auto&... call) {
         std::tuple<Future<Rs>...> futures{this->submit(call)...};
-        std::apply([](const auto&... future) { (future.wait(Duration{-1}), ...); }, futures);
+        std::apply([](const auto&... future) { (future.wait(kForever), ...); }, futures);
         // Braces: get_value() in order, so that the first failure is the one thrown.
         return std::apply(
             [](auto&... future) { return std::tuple<Value<Rs>...>{future.get_value()...}; },
@@ -121,7 +122,7 @@ std::tuple<Value<Rs>...> ComputePool::run(const Batch<Rs...>& batch) {
 
 template <typename R>
 std::vector<Value<R>> ComputePool::collect(std::vector<Future<R>> futures) {
-  for (const auto& future : futures) future.wait(Duration{-1});
+  for (const auto& future : futures) future.wait(kForever);
   std::vector<Value<R>> values;
   values.reserve(futures.size());
   for (auto& future : futures) values.push_back(future.get_value());

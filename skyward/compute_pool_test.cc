@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <future>
 #include <mutex>
 #include <numeric>
@@ -148,6 +149,41 @@ TEST(ComputePool, FuturesWaitAndCancel) {
   EXPECT_THROW(future.get(), CancelledError);
   EXPECT_THROW(waits().with_timeout(50ms) >> pool, TimeoutError);
   EXPECT_EQ(pool.submit(add(1, 1)).get(), 2);
+}
+
+TEST(ComputePool, AResultIsGivenOnce) {
+  ComputePool pool(quiet(1));
+  Future<int> sum = submit(add(1, 2), pool);
+  EXPECT_TRUE(sum.wait(kForever));
+  EXPECT_EQ(sum.get(), 3);
+  const auto taken = [](const std::function<void()>& again) {
+    try {
+      again();
+    } catch (const SkywardError& error) {
+      return std::string(error.what());
+    }
+    return std::string("nothing was thrown");
+  };
+  EXPECT_THAT(taken([&] { sum.get(); }), HasSubstr("was taken already"));
+  Future<void> done = submit(nothing(), pool);
+  done.get();
+  EXPECT_THAT(taken([&] { done.get(); }), HasSubstr("was taken already"));
+  Future<bool> running = submit(waits(), pool);
+  const Future<bool> moved = std::move(running);
+  // NOLINTNEXTLINE(bugprone-use-after-move): that it tells so is the point.
+  EXPECT_THAT(taken([&] { running.get(); }), HasSubstr("it was moved from"));
+  EXPECT_THAT(taken([] { Handle().take(); }), HasSubstr("refers to no task"));
+  EXPECT_FALSE(moved.done());
+}
+
+TEST(ComputePool, AStreamTellsItsEndFromALongPause) {
+  ComputePool pool(quiet(1));
+  Handle handle = pool.untyped().submit(waits().to_call({}));
+  wire::Payload item;
+  EXPECT_EQ(handle.next(item, 1ms), NextItem::time_over);
+  handle.cancel();
+  EXPECT_EQ(handle.next(item, kForever), NextItem::ended);
+  EXPECT_THROW(throw_error(handle.take().error), CancelledError);
 }
 
 TEST(ComputePool, PlacesThatAreNotThereAreRefused) {

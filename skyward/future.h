@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "skyward/archive.h"
+#include "skyward/base/forever.h"
 #include "skyward/base/time.h"
 #include "skyward/pending.h"
 #include "skyward/pool.h"
@@ -16,8 +17,8 @@
 
 namespace skyward {
 
-// The caller's end of one call. Movable. Letting go of it does not cancel the call.
-// Thread-compatible.
+// The caller's end of one call. Movable; one that was moved from throws. Letting go of it does not
+// cancel the call. Thread-compatible.
 template <typename R>
 class Future {
  public:
@@ -29,9 +30,9 @@ class Future {
 
   // Waits without limit. Throws RemoteError when the function threw, otherwise TimeoutError,
   // CancelledError or ExecutionError; all of them are SkywardErrors. The first call moves the
-  // result out: call once.
+  // result out, a second one throws.
   R get() {
-    handle_.wait(Duration{-1});
+    handle_.wait(kForever);
     Outcome outcome = handle_.take();
     throw_unless_ok(outcome, function_, handle_.task());
     if constexpr (!std::is_void_v<R>) {
@@ -52,7 +53,7 @@ class Future {
   }
 
   bool done() const { return handle_.done(); }
-  // Waits until the call is done or the time is over; returns done().
+  // Waits until the call is done or the time is over (kForever: without limit); returns done().
   bool wait(Duration limit) const { return handle_.wait(limit); }
   // Asks the running task to stop (sky::cancelled() turns true there); it is ended by force after
   // two seconds. get() then throws CancelledError, unless the result was on its way already.

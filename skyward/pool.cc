@@ -109,6 +109,7 @@ struct Handle::State {
   std::mutex mutex;
   std::condition_variable changed;
   std::atomic<bool> done = false;  // set with the mutex held
+  bool taken = false;
   Outcome outcome;
   std::deque<wire::Payload> items;
   std::function<void()> on_done;
@@ -136,59 +137,66 @@ struct Handle::State {
   }
 };
 
-std::uint64_t Handle::task() const { return state_->id.value; }
-
-bool Handle::done() const {
-  const std::scoped_lock lock(state_->mutex);
-  return state_->done;
+Handle::State& Handle::state() const {
+  if (!state_) {
+    throw SkywardError(
+        "this handle or future refers to no task: it was moved from, or nothing was put into it");
+  }
+  return *state_;
 }
 
+std::uint64_t Handle::task() const { return state().id.value; }
+
+bool Handle::done() const { return state().done; }
+
 bool Handle::wait(Duration timeout) const {
-  if (timeout != Duration{}) state_->wait_awake();
-  std::unique_lock lock(state_->mutex);
-  const auto ready = [this] { return state_->done.load(); };
-  if (timeout < Duration{}) {
-    state_->changed.wait(lock, ready);
-    return true;
-  }
-  return state_->changed.wait_for(lock, timeout, ready);
+  State& task = state();
+  if (timeout > Duration{}) task.wait_awake();
+  std::unique_lock lock(task.mutex);
+  return engine::wait_within(lock, task.changed, timeout, [&] { return task.done.load(); });
 }
 
 Outcome Handle::take() {
-  const std::scoped_lock lock(state_->mutex);
-  SKYWARD_CHECK(state_->done, "take() before the task is done");
-  return std::move(state_->outcome);
+  State& task = state();
+  const std::scoped_lock lock(task.mutex);
+  if (!task.done) {
+    throw SkywardError(
+        fmt::format("task {} is not done: wait() comes before take()", task.id.value));
+  }
+  if (std::exchange(task.taken, true)) {
+    throw SkywardError(fmt::format(
+        "the result of task {} was taken already: take() and get() give it once", task.id.value));
+  }
+  return std::move(task.outcome);
 }
 
 void Handle::cancel() {
-  if (const auto loop = state_->loop.lock()) loop->cancel(state_->id);
+  if (const auto loop = state().loop.lock()) loop->cancel(state_->id);
 }
 
 void Handle::on_done(std::function<void()> callback) {
+  State& task = state();
   {
-    const std::scoped_lock lock(state_->mutex);
-    if (!state_->done) {
-      state_->on_done = std::move(callback);
+    const std::scoped_lock lock(task.mutex);
+    if (!task.done) {
+      task.on_done = std::move(callback);
       return;
     }
   }
   callback();
 }
 
-bool Handle::next(wire::Payload& item, Duration timeout) {
-  std::unique_lock lock(state_->mutex);
-  const auto ready = [this] { return state_->done || !state_->items.empty(); };
-  if (timeout < Duration{}) {
-    state_->changed.wait(lock, ready);
-  } else if (!state_->changed.wait_for(lock, timeout, ready)) {
-    return false;
-  }
-  if (state_->items.empty()) return false;
-  item = std::move(state_->items.front());
-  state_->items.pop_front();
+NextItem Handle::next(wire::Payload& item, Duration timeout) {
+  State& task = state();
+  std::unique_lock lock(task.mutex);
+  const auto ready = [&] { return task.done || !task.items.empty(); };
+  if (!engine::wait_within(lock, task.changed, timeout, ready)) return NextItem::time_over;
+  if (task.items.empty()) return NextItem::ended;
+  item = std::move(task.items.front());
+  task.items.pop_front();
   lock.unlock();
-  if (const auto loop = state_->loop.lock()) loop->item_taken(state_->id, 1);
-  return true;
+  if (const auto loop = task.loop.lock()) loop->item_taken(task.id, 1);
+  return NextItem::item;
 }
 
 // The pool's own part: what callers and the engine's thread share.

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "skyward/base/error.h"
+#include "skyward/base/forever.h"
 #include "skyward/base/time.h"
 #include "skyward/spec/event.h"
 #include "skyward/spec/pool_cost.h"
@@ -64,17 +65,24 @@ struct Outcome {
   std::vector<std::string> tail;  // last lines of the task's output, unless ok
 };
 
+// How Handle::next() came back.
+enum class NextItem : std::uint8_t {
+  item,       // with an item
+  ended,      // the stream has ended; take() tells how
+  time_over,  // neither, in this time
+};
+
 // The caller's end of a task in flight. Copies refer to the same task. Dropping all handles does
-// not cancel.
+// not cancel. One that was default-constructed or moved from refers to none, and throws.
 class Handle {
  public:
   Handle() = default;
 
   std::uint64_t task() const;
   bool done() const;
-  // Waits until done or the time is over; returns done(). A negative duration waits without limit.
+  // Waits until done or the time is over (kForever: without limit); returns done().
   bool wait(Duration timeout) const;
-  // The outcome, moved out; call once, when done.
+  // The outcome, moved out: once, when done. Throws otherwise.
   Outcome take();
   // Asks for cancellation; the outcome will be `failed` with kind cancelled, unless it was already
   // on its way.
@@ -82,16 +90,15 @@ class Handle {
   // Calls `callback` on the engine's thread when done (at once when it is); it must not block.
   void on_done(std::function<void()> callback);
 
-  // For a stream: waits for the next item. Returns true with an item, false when the stream has
-  // ended (then done() and take() tell how) or the time is over (then not done()). Taking an item
-  // lets the generator go on.
-  bool next(wire::Payload& item, Duration timeout);
+  // For a stream: waits for the next item. Taking one lets the generator go on.
+  NextItem next(wire::Payload& item, Duration timeout);
 
  private:
   friend class Pool;
   struct State;
   friend struct PoolImpl;
   explicit Handle(std::shared_ptr<State> state) : state_(std::move(state)) {}
+  State& state() const;
   std::shared_ptr<State> state_;
 };
 

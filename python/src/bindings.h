@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "skyward/base/time.h"
+#include "skyward/base/forever.h"
 
 namespace skyward::python {
 
@@ -28,14 +28,13 @@ void bind_testing(nb::module_& module);
 // How long the interpreter may be deaf to Ctrl-C.
 inline constexpr Duration kSignalInterval = std::chrono::milliseconds(100);
 
-// Calls `wait(step)` without the GIL until it returns true or `limit` is over (negative: no limit);
-// returns its last answer. Python's signal handlers run in between; what they raise leaves from
+// Calls `wait(step)` without the GIL until it returns true or `limit` is over; returns its last
+// answer. Python's signal handlers run in between; what they raise leaves from
 // here.
 template <typename Wait>
 bool wait_interruptibly(Duration limit, Wait wait) {
   for (Duration waited{};;) {
-    const Duration step =
-        limit < Duration::zero() ? kSignalInterval : std::min(kSignalInterval, limit - waited);
+    const Duration step = std::min(kSignalInterval, limit - waited);
     bool over = false;
     {
       const nb::gil_scoped_release released;
@@ -44,7 +43,7 @@ bool wait_interruptibly(Duration limit, Wait wait) {
     if (over) return true;
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
     waited += step;
-    if (limit >= Duration::zero() && waited >= limit) return false;
+    if (waited >= limit) return false;
   }
 }
 

@@ -31,7 +31,7 @@ struct Function {
 };
 
 Duration limit_of(const std::optional<double>& value) {
-  return value ? from_seconds(*value) : Duration(-1);
+  return value ? limit_from_seconds(*value) : kForever;
 }
 
 // A Pool that knows which process opened it. A forked child has the memory but not the engine's
@@ -113,7 +113,7 @@ Call make_call(const Function& function, const wire::Payload& arguments,
                std::optional<double> timeout, std::uint32_t stream_window,
                std::optional<std::uint32_t> node, std::optional<std::uint32_t> worker) {
   CallOptions options;
-  if (timeout) options.timeout = from_seconds(*timeout);
+  if (timeout) options.timeout = limit_from_seconds(*timeout);
   options.node = node;
   options.worker = worker;
   options.stream_window = stream_window;
@@ -136,7 +136,7 @@ std::optional<nb::list> next_events(const OwnedPool& owned, double timeout) {
   {
     Pool& pool = owned.get();
     const nb::gil_scoped_release released;
-    more = pool.next_events(events, from_seconds(timeout));
+    more = pool.next_events(events, limit_from_seconds(timeout));
   }
   if (!more && events.empty()) return std::nullopt;
   nb::list list;
@@ -170,24 +170,19 @@ void forget(const OwnedPool& owned, const Stored& stored) {
 
 void wait_all(const std::vector<Handle*>& handles) {
   for (const Handle* handle : handles) {
-    wait_interruptibly(Duration(-1), [&](Duration step) { return handle->wait(step); });
+    wait_interruptibly(kForever, [&](Duration step) { return handle->wait(step); });
   }
 }
 
 // The next item of a stream; nothing when it has ended.
 std::optional<nb::tuple> next_item(Handle& handle) {
   wire::Payload item;
-  bool got = false;
-  wait_interruptibly(Duration(-1), [&](Duration step) {
-    got = handle.next(item, step);
-    return got || handle.done();
+  NextItem next = NextItem::time_over;
+  wait_interruptibly(kForever, [&](Duration step) {
+    next = handle.next(item, step);
+    return next != NextItem::time_over;
   });
-  // The end may have come together with the last items.
-  if (!got) {
-    const nb::gil_scoped_release released;
-    got = handle.next(item, Duration::zero());
-  }
-  if (!got) return std::nullopt;
+  if (next == NextItem::ended) return std::nullopt;
   return to_python(item);
 }
 

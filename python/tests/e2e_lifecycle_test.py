@@ -429,6 +429,14 @@ def test_what_is_forgotten_too_often_hurts_nobody(pool):
     assert sky.compute(abs)(-1) >> pool == 1
 
 
+def test_an_outcome_is_taken_once(pool):
+    handle = pool._live.core.submit(pool._live._calls([sky.compute(abs)(-1)])[0])
+    assert handle.wait(1e300)
+    assert handle.take().status == "ok"
+    with pytest.raises(sky.SkywardError, match="taken already"):
+        handle.take()
+
+
 def test_functions_that_nobody_calls_any_more_leave_the_node():
     @sky.compute
     def resident():
