@@ -22,9 +22,9 @@
 #include "skyward/engine/received_blob.h"
 #include "skyward/engine/wait_polling.h"
 #include "skyward/error.h"
+#include "skyward/event_queue.h"
 #include "skyward/io/shared_memory.h"
 #include "skyward/pace.h"
-#include "skyward/pool_record.h"
 #include "skyward/spec/limits.h"
 #include "skyward/spec/provider_settings.h"
 #include "skyward/wire/codec.h"
@@ -201,16 +201,14 @@ NextItem Handle::next(wire::Payload& item, Duration timeout) {
 
 // The pool's own part: what callers and the engine's thread share.
 struct PoolImpl final : engine::Caller {
-  PoolSpec asked;          // as it was given
-  PoolSpec spec;           // with the provider that it has
-  std::size_t chosen = 0;  // ... which has this place among those that were given
+  PoolSpec asked;  // as it was given
   std::shared_ptr<engine::Loop> loop;
   std::shared_ptr<io::Arena> arena;
   std::shared_ptr<Pace> pace = std::make_shared<Pace>(usable_cores());
   std::atomic<std::uint64_t> next_task{1};
   std::atomic<std::uint64_t> next_blob{1};
   std::string job_id;
-  bool content_named = false;  // blobs go to other machines: their content names them
+  std::atomic<bool> content_named = false;  // blobs go to other machines: their content names them
 
   std::mutex bodies_mutex;
   std::unordered_map<FunctionId, std::weak_ptr<const engine::FunctionRef>> bodies;
@@ -222,21 +220,14 @@ struct PoolImpl final : engine::Caller {
   bool loop_closed = true;
   Status left;  // which machines may not have ended, when it was closed last
   std::atomic<bool> last_choice = true;  // no other provider is tried after this one
+  PoolSpec spec;                         // with the provider that it has
+  std::size_t chosen = 0;                // ... which has this place among those that were given
   PoolCost spent;  // at providers that were given back, since it was opened last
 
   std::mutex tasks_mutex;
   std::unordered_map<TaskId, std::shared_ptr<Handle::State>> tasks;
 
-  std::mutex events_mutex;
-  std::condition_variable events_changed;
-  std::vector<Event> events;
-  std::uint64_t events_dropped = 0;
-  bool events_ended = true;
-
-  std::mutex record_mutex;
-  std::optional<PoolRecord> record;
-
-  bool take_events(std::vector<Event>& taken, Duration timeout);
+  EventQueue events;
 
   std::shared_ptr<Handle::State> find(TaskId task, bool forget) {
     const std::scoped_lock lock(tasks_mutex);
@@ -279,17 +270,7 @@ struct PoolImpl final : engine::Caller {
                           .lost = bill->lost_cost});
     }
     if (std::holds_alternative<PoolStopped>(event) && !last_choice) return;  // it goes on elsewhere
-    keep_event(std::move(event));
-  }
-
-  void keep_event(Event event) {
-    const std::scoped_lock lock(events_mutex);
-    if (events.size() >= kMaxPendingEvents) {
-      ++events_dropped;
-      return;
-    }
-    events.push_back(std::move(event));
-    if (events.size() == 1) events_changed.notify_all();
+    events.put(std::move(event));
   }
 
   void opened(Status status) override {
@@ -299,17 +280,11 @@ struct PoolImpl final : engine::Caller {
   }
 
   void closed(Status machines_left) override {
-    if (last_choice) end_events();
+    if (last_choice) events.end();
     const std::scoped_lock lock(mutex);
     loop_closed = true;
     left = std::move(machines_left);
     changed.notify_all();
-  }
-
-  void end_events() {
-    const std::scoped_lock lock(events_mutex);
-    events_ended = true;
-    events_changed.notify_all();
   }
 
   // Waits for the engine to be done with everything, then ends its thread. Which machines may be
@@ -326,10 +301,15 @@ struct PoolImpl final : engine::Caller {
   }
 
   void set_closed() {
-    end_events();
+    events.end();
     const std::scoped_lock lock(mutex);
     phase = Phase::closed;
     changed.notify_all();
+  }
+
+  void set_chosen(std::size_t place) {
+    const std::scoped_lock lock(mutex);
+    chosen = place;
   }
 
   void begin_opening();
@@ -528,15 +508,7 @@ void PoolImpl::begin_opening() {
     job_id = random_job_id();
     spent = {};
   }
-  {
-    const std::scoped_lock lock(events_mutex);
-    events.clear();
-    events_ended = false;
-  }
-  if (!asked.record_root.empty()) {
-    const std::scoped_lock lock(record_mutex);
-    record.emplace(asked.record_root, job_id);
-  }
+  events.open(asked.record_root, job_id);
 }
 
 // The choices in the order in which they are tried.
@@ -572,9 +544,12 @@ Status PoolImpl::open_choice(const PoolSpec& choice, const std::function<void()>
     options.greet_timeout = capabilities.greet_timeout + kBootstrapTimeout;  // slow uploads
     options.lease = choice.lease;
   }
-  spec = choice;
-  opened_status.reset();
-  loop_closed = false;
+  {
+    const std::scoped_lock lock(mutex);
+    spec = choice;
+    opened_status.reset();
+    loop_closed = false;
+  }
   loop = std::make_shared<engine::Loop>(choice, std::move(options), *std::move(provider), *this);
   loop->open();
   Status status;
@@ -616,14 +591,14 @@ void Pool::open(const std::function<void()>& poll) {
     const std::vector<std::size_t> order = impl_->order(choices, poll);
     for (std::size_t i = 0; i < order.size(); ++i) {
       impl_->last_choice = i + 1 == order.size();
-      impl_->chosen = order[i];
+      impl_->set_chosen(order[i]);
       PoolSpec& choice = choices[order[i]];
       if (choice.budget) *choice.budget -= impl_->spent_until_now().total;
       Status status = impl_->open_choice(choice, poll);
       if (status) return;
       failures.push_back({label(order[i]), std::move(status.error())});
       if (impl_->last_choice) break;
-      impl_->keep_event(ErrorEvent{fmt::format("{} is left out: {}; trying {}", label(order[i]),
+      impl_->events.put(ErrorEvent{fmt::format("{} is left out: {}; trying {}", label(order[i]),
                                                failures.back().error.message, label(order[i + 1])),
                                    std::nullopt});
     }
@@ -695,25 +670,7 @@ ByteView Pool::stored_bytes(const wire::Blob& blob) {
 }
 
 bool Pool::next_events(std::vector<Event>& events, Duration timeout) {
-  const bool more = impl_->take_events(events, timeout);
-  const std::scoped_lock lock(impl_->record_mutex);
-  if (!impl_->record || events.empty()) return more;
-  if (auto why = impl_->record->keep(events, io::EventLoop::wall_us())) {
-    events.push_back(ErrorEvent{*std::move(why), std::nullopt});
-  }
-  return more;
-}
-
-bool PoolImpl::take_events(std::vector<Event>& taken, Duration timeout) {
-  taken.clear();
-  std::unique_lock lock(events_mutex);
-  events_changed.wait_for(lock, timeout, [this] { return !events.empty() || events_ended; });
-  taken.swap(events);
-  if (const std::uint64_t dropped = std::exchange(events_dropped, 0); dropped > 0) {
-    taken.push_back(ErrorEvent{
-        fmt::format("{} events were dropped: nobody took them in time", dropped), std::nullopt});
-  }
-  return !taken.empty() || !events_ended;
+  return impl_->events.take(events, timeout);
 }
 
 bool Pool::is_active() const {
@@ -734,9 +691,15 @@ PoolCost Pool::cost() const {
   return loop ? sum(before, loop->cost()) : before;
 }
 
-const PoolSpec& Pool::spec() const { return impl_->spec; }
+PoolSpec Pool::spec() const {
+  const std::scoped_lock lock(impl_->mutex);
+  return impl_->spec;
+}
 
-std::size_t Pool::chosen_provider() const { return impl_->chosen; }
+std::size_t Pool::chosen_provider() const {
+  const std::scoped_lock lock(impl_->mutex);
+  return impl_->chosen;
+}
 
 std::string Pool::job_id() const {
   const std::scoped_lock lock(impl_->mutex);

@@ -141,14 +141,14 @@ class Pool {
   // What store() has put into the blob.
   static ByteView stored_bytes(const wire::Blob& blob);
 
-  // Events since the last call, in order. Waits until there is one, the time is over, or the pool
-  // has closed and all have been taken (then `false`).
+  // Events since the last call, in order. Waits until there is one, the time is over (kForever:
+  // without limit), or the pool has closed and all have been taken (then `false`).
   bool next_events(std::vector<Event>& events, Duration timeout);
 
   bool is_active() const;
-  int instance_count() const;    // 0 when not open
-  int total_slots() const;       // nodes × workers × concurrency
-  const PoolSpec& spec() const;  // of an open pool: with the provider that it has
+  int instance_count() const;  // 0 when not open
+  int total_slots() const;     // nodes × workers × concurrency
+  PoolSpec spec() const;       // of an open pool: with the provider that it has
   // The place of that provider among those that the pool was given.
   std::size_t chosen_provider() const;
   // What it has cost until now; of a closed pool, in all, until it is opened again.

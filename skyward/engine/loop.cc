@@ -47,6 +47,10 @@ Loop::~Loop() {
   thread_.join();
 }
 
+std::string Loop::new_job_id() { return io::random_hex(8); }
+
+int Loop::cpu_count() { return io::cpu_count(); }
+
 void Loop::open() {
   loop_.post([this] { turn([&](Time now) { on_open(state_, *this, now); }); });
 }
@@ -76,7 +80,7 @@ void Loop::keep_blob(BlobId blob, bool keep) {
 }
 
 PoolCost Loop::cost() {
-  if (std::this_thread::get_id() == thread_.get_id()) return cost_until(state_, look_at_clocks());
+  if (is_this_thread()) return cost_until(state_, look_at_clocks());
   std::promise<PoolCost> promise;
   loop_.post([&] { promise.set_value(cost_until(state_, look_at_clocks())); });
   return promise.get_future().get();

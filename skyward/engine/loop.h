@@ -45,6 +45,14 @@ class Loop final : private Effects {
 
   // The clock that the pool lives by.
   static Time now() { return io::EventLoop::now(); }
+  static std::int64_t wall_us() { return io::EventLoop::wall_us(); }
+  // 8 hex digits.
+  static std::string new_job_id();
+  // CPUs that this process may run on.
+  static int cpu_count();
+
+  // Whether the caller is called by this loop.
+  bool is_this_thread() const { return std::this_thread::get_id() == thread_.get_id(); }
 
   // These may be called from any thread.
   void open();

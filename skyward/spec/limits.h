@@ -129,8 +129,8 @@ inline constexpr Duration kCostUpdateInterval = 1s;
 
 // Idle segments kept for the next big argument.
 inline constexpr std::size_t kArenaKeepBytes = std::size_t{4} << 30;
-// Events that nobody has taken yet.
-inline constexpr std::size_t kMaxPendingEvents = std::size_t{1} << 20;
+// Events that nobody has taken yet, before lines and metrics are left out.
+inline constexpr std::size_t kMaxPendingEventBytes = std::size_t{64} << 20;
 
 // ---- Output
 
