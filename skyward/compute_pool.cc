@@ -108,7 +108,8 @@ void ComputePool::close() {
   } catch (const MachinesLeftError&) {
     left = std::current_exception();
   }
-  if (events_.joinable()) events_.join();
+  // A forked child has no such thread.
+  if (events_.joinable()) pool_.is_ours() ? events_.join() : events_.detach();
   if (left) std::rethrow_exception(left);
 }
 

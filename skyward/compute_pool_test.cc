@@ -6,6 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -13,6 +15,7 @@
 #include <cstdlib>
 #include <functional>
 #include <future>
+#include <memory>
 #include <mutex>
 #include <numeric>
 #include <span>
@@ -204,6 +207,42 @@ TEST(ComputePool, PlacesThatAreNotThereAreRefused) {
   EXPECT_THROW(pool.untyped().submit(call), ConfigurationError);
   EXPECT_THROW(pool.untyped().submit(Call{}), ConfigurationError);
   EXPECT_EQ(place().on_node(1) >> pool, std::pair(1, 2));
+}
+
+TEST(ComputePool, AForkedChildLeavesItAlone) {
+  auto pool = std::make_unique<ComputePool>(quiet(1));
+  const pid_t child = fork();
+  if (child == 0) {
+    bool refused = false;
+    try {
+      add(1, 1) >> *pool;
+    } catch (const NotProvisionedError&) {
+      refused = true;
+    }
+    const bool open = pool->is_active();
+    pool.reset();  // returns
+    _exit(refused && !open ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(add(1, 1) >> *pool, 2);
+}
+
+TEST(ComputePool, ItsOwnThreadCannotCloseIt) {
+  ComputePool pool(quiet(1));
+  std::promise<std::string> told;
+  Handle handle = pool.untyped().submit(nothing().to_call({}));
+  handle.on_done([&] {
+    try {
+      pool.untyped().close();
+      told.set_value("closed");
+    } catch (const SkywardError& error) {
+      told.set_value(error.what());
+    }
+  });
+  EXPECT_THAT(told.get_future().get(), HasSubstr("called from on_done()"));
+  EXPECT_TRUE(pool.is_active());
 }
 
 TEST(ComputePool, CrashHitsOneTaskOnly) {

@@ -1,7 +1,7 @@
 #include "skyward/pool.h"
 
 #include <fmt/format.h>
-#include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -10,7 +10,6 @@
 #include <deque>
 #include <mutex>
 #include <numeric>
-#include <random>
 #include <unordered_map>
 #include <utility>
 #include <variant>
@@ -47,11 +46,6 @@ MachinesLeftError machines_left(const Error& error) {
 // Where nothing can be thrown.
 void complain(const MachinesLeftError& error) { fmt::print(stderr, "skyward: {}\n", error.what()); }
 
-std::string random_job_id() {
-  std::random_device random;
-  return fmt::format("{:08x}", random());
-}
-
 // Tells the core that its thread only waits.
 void relax() {
 #if defined(__x86_64__)
@@ -59,11 +53,6 @@ void relax() {
 #elif defined(__aarch64__)
   asm volatile("yield");
 #endif
-}
-
-int usable_cores() {
-  cpu_set_t cores;
-  return ::sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
 }
 
 PoolCost sum(const PoolCost& a, const PoolCost& b) {
@@ -201,10 +190,11 @@ NextItem Handle::next(wire::Payload& item, Duration timeout) {
 
 // The pool's own part: what callers and the engine's thread share.
 struct PoolImpl final : engine::Caller {
+  const pid_t owner = ::getpid();
   PoolSpec asked;  // as it was given
   std::shared_ptr<engine::Loop> loop;
   std::shared_ptr<io::Arena> arena;
-  std::shared_ptr<Pace> pace = std::make_shared<Pace>(usable_cores());
+  std::shared_ptr<Pace> pace = std::make_shared<Pace>(engine::Loop::cpu_count());
   std::atomic<std::uint64_t> next_task{1};
   std::atomic<std::uint64_t> next_blob{1};
   std::string job_id;
@@ -323,11 +313,20 @@ struct PoolImpl final : engine::Caller {
   }
 
   std::shared_ptr<engine::Loop> open_loop() const {  // null when the pool is not open
+    if (::getpid() != owner) return nullptr;
     const std::scoped_lock lock(mutex);
     return phase == Phase::active ? loop : nullptr;
   }
 
+  void check_owner() const {
+    if (::getpid() == owner) return;
+    throw NotProvisionedError(
+        "the pool belongs to the process that this one was forked from; open a pool of its own "
+        "here");
+  }
+
   std::shared_ptr<engine::Loop> active_loop() const {
+    check_owner();
     const std::scoped_lock lock(mutex);
     if (phase != Phase::active) {
       throw NotProvisionedError(
@@ -358,6 +357,7 @@ wire::Blob PoolImpl::make_blob(std::shared_ptr<io::Arena::Segment> segment, std:
 }
 
 wire::Blob PoolImpl::store(ByteView bytes) {
+  check_owner();
   auto segment = arena->acquire(bytes.size());
   if (!segment) throw_error(segment.error());
   if (const Status filled = (*segment)->memory->fill(bytes); !filled) throw_error(filled.error());
@@ -365,6 +365,7 @@ wire::Blob PoolImpl::store(ByteView bytes) {
 }
 
 std::vector<wire::Buffer> PoolImpl::store_together(std::span<const ByteView> runs) {
+  check_owner();
   std::vector<std::size_t> offsets;
   std::size_t size = 0;
   for (const ByteView run : runs) {
@@ -498,6 +499,8 @@ Pool::~Pool() {
   } catch (const MachinesLeftError& error) {
     complain(error);
   }
+  // NOLINTNEXTLINE(bugprone-unused-return-value): what is in there waits for threads of the parent.
+  if (!is_ours()) static_cast<void>(impl_.release());
 }
 
 void PoolImpl::begin_opening() {
@@ -505,7 +508,7 @@ void PoolImpl::begin_opening() {
     const std::scoped_lock lock(mutex);
     if (phase != Phase::closed) throw ConfigurationError("the pool is open already");
     phase = Phase::opening;
-    job_id = random_job_id();
+    job_id = engine::Loop::new_job_id();
     spent = {};
   }
   events.open(asked.record_root, job_id);
@@ -613,6 +616,12 @@ void Pool::open(const std::function<void()>& poll) {
 }
 
 void Pool::close() {
+  if (!is_ours()) return;
+  if (const auto loop = impl_->open_loop(); loop && loop->is_this_thread()) {
+    throw SkywardError(
+        "close() was called from on_done(), on the thread that does the closing\n"
+        "hint: tell another thread to close the pool");
+  }
   {
     std::unique_lock lock(impl_->mutex);
     if (impl_->phase == PoolImpl::Phase::closing) {  // another thread is at it
@@ -673,7 +682,10 @@ bool Pool::next_events(std::vector<Event>& events, Duration timeout) {
   return impl_->events.take(events, timeout);
 }
 
+bool Pool::is_ours() const { return ::getpid() == impl_->owner; }
+
 bool Pool::is_active() const {
+  if (!is_ours()) return false;
   const std::scoped_lock lock(impl_->mutex);
   // The engine closes by itself when the pool's time is over.
   return impl_->phase == PoolImpl::Phase::active && !impl_->loop_closed;
@@ -686,6 +698,7 @@ int Pool::total_slots() const {
 }
 
 PoolCost Pool::cost() const {
+  if (!is_ours()) return {};
   const PoolCost before = impl_->spent_until_now();
   const auto loop = impl_->open_loop();
   return loop ? sum(before, loop->cost()) : before;

@@ -106,7 +106,8 @@ class Pool {
  public:
   // Checks the spec; throws ConfigurationError. Nothing is started.
   explicit Pool(PoolSpec spec);
-  // Closes an open pool. Machines that may be left are told on standard error.
+  // Closes an open pool. Machines that may be left are told on standard error. In a forked child it
+  // does nothing: there the pool is the parent's.
   ~Pool();
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
@@ -118,7 +119,7 @@ class Pool {
   void open(const std::function<void()>& poll = {});
   // Cancels what runs, gives all machines back, delivers the last events. Does nothing on a closed
   // pool. What the cloud says becomes an Error event; throws MachinesLeftError only, when
-  // everything else is done.
+  // everything else is done. Not from on_done().
   void close();
 
   // These throw NotProvisionedError when the pool is not open.
@@ -145,6 +146,9 @@ class Pool {
   // without limit), or the pool has closed and all have been taken (then `false`).
   bool next_events(std::vector<Event>& events, Duration timeout);
 
+  // False in a forked child, which has the memory but not the engine's thread: there the pool is
+  // not open.
+  bool is_ours() const;
   bool is_active() const;
   int instance_count() const;  // 0 when not open
   int total_slots() const;     // nodes × workers × concurrency

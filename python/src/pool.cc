@@ -5,7 +5,6 @@
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
-#include <unistd.h>
 
 #include <condition_variable>
 #include <memory>
@@ -34,38 +33,21 @@ Duration limit_of(const std::optional<double>& value) {
   return value ? limit_from_seconds(*value) : kForever;
 }
 
-// A Pool that knows which process opened it. A forked child has the memory but not the engine's
-// thread: closing the pool there would wait for ever, and anything else would speak on the parent's
-// connections.
+// The engine's threads may need the GIL while the pool closes.
 class OwnedPool {
  public:
-  explicit OwnedPool(PoolSpec spec)
-      : pool_(std::make_unique<Pool>(std::move(spec))), owner_(getpid()) {}
+  explicit OwnedPool(PoolSpec spec) : pool_(std::make_unique<Pool>(std::move(spec))) {}
   ~OwnedPool() {
-    if (getpid() != owner_) {
-      // NOLINTNEXTLINE(bugprone-unused-return-value): the parent's pool is the parent's to close.
-      static_cast<void>(pool_.release());
-      return;
-    }
     const nb::gil_scoped_release released;
     pool_.reset();
   }
   OwnedPool(const OwnedPool&) = delete;
   OwnedPool& operator=(const OwnedPool&) = delete;
 
-  bool is_ours() const { return getpid() == owner_; }
-  Pool& get() const {
-    if (!is_ours()) {
-      throw NotProvisionedError(
-          "the pool belongs to the process that this one was forked from; open a pool of its own "
-          "here");
-    }
-    return *pool_;
-  }
+  Pool& get() const { return *pool_; }
 
  private:
   std::unique_ptr<Pool> pool_;
-  pid_t owner_;
 };
 
 // Finished tasks, by the number under which they were watched. The engine's thread puts them in,
@@ -163,7 +145,6 @@ Stored store(const OwnedPool& owned, nb::handle buffer) {
 }
 
 void forget(const OwnedPool& owned, const Stored& stored) {
-  if (!owned.is_ours()) return;
   const nb::gil_scoped_release released;
   owned.get().forget(stored.blob);
 }
@@ -204,7 +185,9 @@ void bind_calls(nb::module_& module) {
   module.def(
       "make_function",
       [](const nb::bytes& bytes, std::string name) {
-        std::string copy(bytes.c_str(), bytes.size());
+        const std::string_view text(bytes.c_str(), bytes.size());
+        const nb::gil_scoped_release released;  // there may be much to copy and to hash
+        std::string copy(text);
         return Function{std::make_shared<const FunctionBody>(
             make_function(SharedBytes(std::move(copy)), std::move(name)))};
       },
@@ -297,13 +280,11 @@ void bind_cost(nb::module_& module) {
 }
 
 void close_pool(const OwnedPool& owned) {
-  if (!owned.is_ours()) return;
   const nb::gil_scoped_release released;
   owned.get().close();
 }
 
 PoolCost cost_of(const OwnedPool& owned) {
-  if (!owned.is_ours()) return {};
   const nb::gil_scoped_release released;
   return owned.get().cost();
 }
@@ -362,13 +343,12 @@ void bind_pool(nb::module_& module) {
                    "| None"),
            "[(name, fields), …] since the last call; None when the pool has closed and all were "
            "taken.")
-      .def_prop_ro("is_ours", &OwnedPool::is_ours, "False in a forked child.")
       .def_prop_ro(
-          "is_active",
-          [](const OwnedPool& owned) { return owned.is_ours() && owned.get().is_active(); })
-      .def_prop_ro(
-          "instance_count",
-          [](const OwnedPool& owned) { return owned.is_ours() ? owned.get().instance_count() : 0; })
+          "is_ours", [](const OwnedPool& owned) { return owned.get().is_ours(); },
+          "False in a forked child.")
+      .def_prop_ro("is_active", [](const OwnedPool& owned) { return owned.get().is_active(); })
+      .def_prop_ro("instance_count",
+                   [](const OwnedPool& owned) { return owned.get().instance_count(); })
       .def_prop_ro(
           "chosen_provider", [](const OwnedPool& owned) { return owned.get().chosen_provider(); },
           "Position of the pool's provider among those that it was given.")
