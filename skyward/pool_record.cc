@@ -77,14 +77,15 @@ bool PoolRecord::make_directory(std::int64_t wall_us) {
 
 void PoolRecord::forget_old_pools() const {
   std::error_code error;
+  std::error_code ignored;  // it ended meanwhile, or is another user's
   std::vector<fs::path> pools;
-  for (const auto& entry : fs::directory_iterator(root_, error)) {
-    const std::string name = entry.path().filename().string();
+  for (fs::directory_iterator at(root_, error), end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename().string();
     // Nothing else that somebody may have put there.
-    const bool is_pool = entry.is_directory(error) && name.size() == 24 && name[8] == '-' &&
+    const bool is_pool = at->is_directory(ignored) && name.size() == 24 && name[8] == '-' &&
                          name[15] == '-' &&
                          name.find_first_not_of("0123456789abcdef-") == std::string::npos;
-    if (is_pool) pools.push_back(entry.path());
+    if (is_pool) pools.push_back(at->path());
   }
   if (pools.size() <= kPools) return;
   std::ranges::sort(pools);

@@ -6,8 +6,6 @@
 #include <array>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -16,6 +14,7 @@
 
 #include "skyward/base/check.h"
 #include "skyward/base/hash.h"
+#include "skyward/io/file.h"
 #include "skyward/io/process.h"
 
 namespace skyward::engine {
@@ -25,6 +24,7 @@ constexpr std::string_view kMark = "skyward-agent: ";
 // A long message of the day and some more.
 constexpr std::size_t kMaxNoiseBytes = std::size_t{256} << 10;
 constexpr std::size_t kNoiseTailBytes = 2048;
+constexpr std::size_t kMaxProgramBytes = std::size_t{2} << 30;
 constexpr Duration kPackTimeout = std::chrono::seconds(60);
 
 // Bytes 18 and 19 of an ELF file name the processor.
@@ -46,11 +46,11 @@ std::string machine_of(ByteView program) {
   return found == kProcessors.end() ? fmt::format("machine {}", number) : std::string(found->name);
 }
 
-Result<std::string> read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string bytes{std::istreambuf_iterator<char>(file), {}};
-  if (file && !bytes.empty()) return bytes;
-  return fail(ErrorKind::invalid, fmt::format("the file {} cannot be read", path),
+Result<std::string> read_program(const std::string& path) {
+  auto bytes = io::read_file(path, kMaxProgramBytes);
+  if (bytes && !bytes->empty()) return bytes;
+  return fail(ErrorKind::invalid,
+              bytes ? fmt::format("the file {} is empty", path) : bytes.error().message,
               "install skyward again, or give the path of a skyward-agent that you built");
 }
 
@@ -105,7 +105,7 @@ bool is_safe(std::string_view script) {
 Result<AgentProgram> inspect_agent(const std::string& path) {
   static Cache<AgentProgram> cache;
   return cache.get(path, [&]() -> Result<AgentProgram> {
-    const auto bytes = read_file(path);
+    const auto bytes = read_program(path);
     if (!bytes) return fail(bytes);
     AgentProgram program{.hash = to_hex(sha256(as_bytes(*bytes))),
                          .machine = machine_of(as_bytes(*bytes))};
@@ -120,7 +120,7 @@ Result<SharedBytes> load_upload(const std::string& path, bool packed) {
   static Cache<SharedBytes> plain_files;
   if (packed) return packed_files.get(path, [&] { return pack(path); });
   return plain_files.get(path, [&]() -> Result<SharedBytes> {
-    auto bytes = read_file(path);
+    auto bytes = read_program(path);
     if (!bytes) return fail(bytes);
     return SharedBytes(*std::move(bytes));
   });

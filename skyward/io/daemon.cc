@@ -22,7 +22,7 @@
 #include <utility>
 
 #include "skyward/io/event_loop.h"
-#include "skyward/io/file.h"
+#include "skyward/io/process_entry.h"
 
 namespace skyward::io {
 
@@ -51,21 +51,11 @@ void leave(const std::string& directory, const FileDescriptor& log, const std::v
   close_others(keep);
 }
 
-std::optional<pid_t> parent_of(pid_t process) {
-  const std::string text =
-      read_file("/proc/" + std::to_string(process) + "/stat").value_or(std::string());
-  const std::size_t name_end = text.rfind(')');
-  if (name_end == std::string::npos || name_end + 4 >= text.size()) return std::nullopt;
-  pid_t parent = 0;
-  std::from_chars(text.data() + name_end + 4, text.data() + text.size(), parent);
-  return parent;
-}
-
 std::vector<pid_t> family_above() {
   std::vector<pid_t> family;
-  for (std::optional<pid_t> process = ::getpid(); process && *process > 0;
-       process = parent_of(*process)) {
-    family.push_back(*process);
+  for (auto process = read_process_entry(::getpid()); process;
+       process = read_process_entry(process->parent)) {
+    family.push_back(process->pid);
   }
   return family;
 }

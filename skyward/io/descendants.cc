@@ -17,41 +17,14 @@
 #include <unordered_map>
 #include <vector>
 
-#include "skyward/io/file.h"
 #include "skyward/io/file_descriptor.h"
 #include "skyward/io/process.h"
+#include "skyward/io/process_entry.h"
 #include "skyward/io/start_child.h"
 
 namespace skyward::io {
 
 namespace {
-
-struct ProcessEntry {
-  pid_t pid = 0;
-  pid_t parent = 0;
-  char state = '?';
-  std::uint64_t started = 0;  // in ticks since boot; with the pid it names a process for ever
-
-  bool is_dead() const { return state == 'Z' || state == 'X'; }
-};
-
-// "1234 (name, which may hold anything) S 1 …": state, parent; the start time is field 22.
-std::optional<ProcessEntry> read_entry(pid_t pid) {
-  const std::string text =
-      read_file("/proc/" + std::to_string(pid) + "/stat").value_or(std::string());
-  const std::size_t name_end = text.rfind(')');
-  if (name_end == std::string::npos || name_end + 2 >= text.size()) return std::nullopt;
-  ProcessEntry entry{.pid = pid, .state = text[name_end + 2]};
-  const char* at = text.data() + name_end + 3;
-  const char* const end = text.data() + text.size();
-  for (int field = 4; field <= 22 && at < end; ++field) {
-    while (at < end && *at == ' ') ++at;
-    if (field == 4) std::from_chars(at, end, entry.parent);
-    if (field == 22) std::from_chars(at, end, entry.started);
-    while (at < end && *at != ' ') ++at;
-  }
-  return entry;
-}
 
 std::vector<ProcessEntry> all_processes() {
   std::vector<ProcessEntry> entries;
@@ -62,7 +35,7 @@ std::vector<ProcessEntry> all_processes() {
     pid_t pid = 0;
     const auto [stop, bad] = std::from_chars(name.data(), name.data() + name.size(), pid);
     if (bad != std::errc() || stop != name.data() + name.size()) continue;
-    if (auto entry = read_entry(pid)) entries.push_back(*entry);
+    if (auto entry = read_process_entry(pid)) entries.push_back(*entry);
   }
   return entries;
 }
@@ -88,7 +61,7 @@ std::vector<ProcessEntry> descendants() {
 // gone. The descriptor, if the kernel has such, tells when it is dead.
 std::optional<FileDescriptor> kill_exactly(const ProcessEntry& victim) {
   FileDescriptor pidfd(static_cast<int>(::syscall(SYS_pidfd_open, victim.pid, 0)));
-  const auto present = read_entry(victim.pid);
+  const auto present = read_process_entry(victim.pid);
   if (!present || present->started != victim.started) return std::nullopt;
   if (!pidfd) {
     ::kill(victim.pid, SIGKILL);

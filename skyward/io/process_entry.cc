@@ -1,0 +1,28 @@
+#include "skyward/io/process_entry.h"
+
+#include <charconv>
+#include <string>
+
+#include "skyward/io/file.h"
+
+namespace skyward::io {
+
+// "1234 (name, which may hold anything) S 1 …": state, parent; the start time is field 22.
+std::optional<ProcessEntry> read_process_entry(pid_t pid) {
+  const std::string text =
+      read_file("/proc/" + std::to_string(pid) + "/stat").value_or(std::string());
+  const std::size_t name_end = text.rfind(')');
+  if (name_end == std::string::npos || name_end + 2 >= text.size()) return std::nullopt;
+  ProcessEntry entry{.pid = pid, .state = text[name_end + 2]};
+  const char* at = text.data() + name_end + 3;
+  const char* const end = text.data() + text.size();
+  for (int field = 4; field <= 22 && at < end; ++field) {
+    while (at < end && *at == ' ') ++at;
+    if (field == 4) std::from_chars(at, end, entry.parent);
+    if (field == 22) std::from_chars(at, end, entry.started);
+    while (at < end && *at != ' ') ++at;
+  }
+  return entry;
+}
+
+}  // namespace skyward::io

@@ -1,0 +1,24 @@
+#pragma once
+
+// A process as /proc/N/stat shows it.
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+
+namespace skyward::io {
+
+struct ProcessEntry {
+  pid_t pid = 0;
+  pid_t parent = 0;
+  char state = '?';
+  std::uint64_t started = 0;  // in ticks since boot; with the pid it names a process for ever
+
+  bool is_dead() const { return state == 'Z' || state == 'X'; }
+};
+
+// Nothing when there is no such process.
+std::optional<ProcessEntry> read_process_entry(pid_t pid);
+
+}  // namespace skyward::io
