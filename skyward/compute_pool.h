@@ -3,11 +3,13 @@
 // A pool for C++ programs: nodes that run the functions of this very executable.
 //
 //   int main(int argc, char** argv) {
-//     sky::init(argc, argv);                          // first of all: workers enter here and never
-//     leave sky::ComputePool pool({.nodes = 4});            // opens; throws with everything given
-//     back when that fails double loss = train(data) >> pool; std::vector<Report> all =
-//     pool.broadcast(report());   // once on every worker, in rank order
-//   }                                                 // closes, whatever happens
+//     sky::init(argc, argv);  // first of all: workers enter here and never leave
+//     // Opens; throws with everything given back when that fails.
+//     sky::ComputePool pool({.nodes = 4});
+//     double loss = train(data) >> pool;
+//     // Once on every worker, in rank order.
+//     std::vector<Report> all = pool.broadcast(report());
+//   }  // closes, whatever happens
 
 #include <cstdint>
 #include <functional>

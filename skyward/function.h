@@ -9,8 +9,9 @@
 //   double same = train.local(data, 10);     // here
 //
 // Calling a compute function runs nothing: it writes the call down (Pending). No macro and no
-// registration by hand; a captureless lambda works as well: sky::compute<[](int x) { return x * x;
-// }>.
+// registration by hand; a captureless lambda works as well:
+//
+//   inline constexpr auto square = sky::compute<[](int x) { return x * x; }>;
 
 #include <memory>
 #include <tuple>

@@ -3,8 +3,10 @@
 // Plain structs travel as they are: no `serialize` has to be written for an aggregate of up to
 // sixteen sendable fields.
 //
-//   struct Report { int epoch; std::vector<double> losses; };      // may be an argument and a
-//   result
+//   struct Report {  // may be an argument and a result
+//     int epoch;
+//     std::vector<double> losses;
+//   };
 //
 // A struct with a constructor, a private field, a base class or a C array says itself how it
 // travels, with a cereal `serialize` (or save and load), which always comes first.

@@ -12,3 +12,29 @@ void right(sky::ComputePool& pool) {
   if (!future.wait(std::chrono::seconds(1))) future.cancel();
   (void)both;
 }
+
+// The examples of the headers' first lines (function.h, plain_struct.h, array.h, compute_pool.h).
+double train_impl(std::span<const double> data, double rate) { return rate * data[0]; }
+inline constexpr auto train = sky::compute<train_impl>;
+inline constexpr auto square = sky::compute<[](int x) { return x * x; }>;
+
+struct Report {
+  int epoch;
+  std::vector<double> losses;
+};
+Report report_impl() { return {}; }
+inline constexpr auto report = sky::compute<report_impl>;
+
+std::vector<double> read_data() { return {1, 2}; }
+
+int program(int argc, char** argv, const std::vector<double>& rates) {
+  sky::init(argc, argv);
+  sky::ComputePool pool({.nodes = 4});
+  const sky::Array<double> data = read_data();
+  std::vector<sky::Pending<double>> trials;
+  for (double rate : rates) trials.push_back(train(data, rate));
+  const auto losses = sky::gather(trials) >> pool;
+  const std::vector<Report> all = pool.broadcast(report());
+  return square.local(2) + static_cast<int>(train(data, 3.0) >> pool) +
+         static_cast<int>(losses.size() + all.size());
+}
