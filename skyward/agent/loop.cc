@@ -99,6 +99,12 @@ int Loop::run() {
   link_.flush();
   notice_.reset();
   file_notice_.reset();
+  // All at once and then each: one that the kernel does not let end is waited for, but not for
+  // ever, and not by the others again. What ends the machine's cost comes after it.
+  if (bootstrap_) bootstrap_->kill();
+  for (const auto& worker : workers_) {
+    if (worker) worker->kill();
+  }
   bootstrap_.reset();
   workers_.clear();
   ended_.clear();

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <system_error>
 #include <thread>
@@ -13,6 +15,12 @@
 #include "skyward/io/start_thread.h"
 
 namespace skyward::io {
+
+namespace {
+
+constexpr Duration kLookAgain = std::chrono::milliseconds(20);
+
+}  // namespace
 
 std::string ExitStatus::describe() const {
   if (code < 0) return "ended in an unknown way (another part of the program waited for it)";
@@ -36,17 +44,24 @@ struct Process::Impl : std::enable_shared_from_this<Impl> {
   std::function<void(ExitStatus)> on_exit;
   bool running = true;
   bool reaped = false;
-  std::thread waiter;  // only without a pidfd
+  Time killed_at = kNever;
+  // Only without a pidfd.
+  std::thread waiter;
+  std::atomic<bool> stop_waiter = false;
 
   Status start() {
     if (child.pidfd) {
-      loop.watch(child.pidfd.get(), [this] { ended(peek_exit(child.pid, false)); });
+      loop.watch(child.pidfd.get(), [this] { ended(peek_exit(child.pid)); });
       return {};
     }
     try {
-      waiter = start_thread([&event_loop = loop, pid = child.pid, weak = weak_from_this()] {
-        const auto status = peek_exit(pid, true);
-        event_loop.post([weak, status] {
+      waiter = start_thread([this, weak = weak_from_this()] {
+        std::optional<ExitStatus> status;
+        while (!status && !stop_waiter) {
+          status = peek_exit(child.pid);
+          if (!status) std::this_thread::sleep_for(kLookAgain);
+        }
+        loop.post([weak, status] {
           if (const auto self = weak.lock()) self->ended(status);
         });
       });
@@ -74,18 +89,23 @@ struct Process::Impl : std::enable_shared_from_this<Impl> {
 
   void stop_waiting() {
     if (child.pidfd) loop.unwatch(child.pidfd.get());
+    stop_waiter = true;
     if (waiter.joinable()) waiter.join();
   }
 
   void kill_and_reap() {
     if (!running) return;
     running = false;
+    note_kill();
     signal_child(child, SIGKILL);
-    peek_exit(child.pid, true);
     stop_waiting();
     reaped = true;
-    reap(child.pid);
+    reap_killed(child, killed_at + kReapPatience);
   }
+
+  // Patience counts from the first one: of many that were killed together, none waits after the
+  // others.
+  void note_kill() { killed_at = std::min(killed_at, EventLoop::now()); }
 };
 
 Process::Process(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -107,11 +127,15 @@ pid_t Process::pid() const { return impl_->child.pid; }
 bool Process::is_running() const { return impl_->running; }
 
 void Process::signal(int number) {
-  if (impl_->running) signal_child(impl_->child, number);
+  if (!impl_->running) return;
+  if (number == SIGKILL) impl_->note_kill();
+  signal_child(impl_->child, number);
 }
 
 void Process::signal_group(int number) {
-  if (!impl_->reaped && impl_->has_group) ::kill(-impl_->child.pid, number);
+  if (impl_->reaped || !impl_->has_group) return;
+  if (number == SIGKILL) impl_->note_kill();
+  ::kill(-impl_->child.pid, number);
 }
 
 void Process::interrupt() { signal(SIGINT); }

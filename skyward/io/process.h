@@ -46,7 +46,8 @@ class Process {
   // cannot be entered.
   static Result<std::unique_ptr<Process>> spawn(EventLoop& loop, const SpawnOptions& options,
                                                 std::function<void(ExitStatus)> on_exit);
-  // Kills (SIGKILL) and reaps a child that still runs.
+  // Kills (SIGKILL) and reaps a child that still runs. One that the kernel does not let end is left
+  // two seconds after it was killed first.
   ~Process();
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
@@ -67,7 +68,7 @@ class Process {
 };
 
 // Runs a command to its end on the calling thread (a blocking one, never the loop) and returns what
-// it printed.
+// it printed. After `timeout` it is killed, and left where even that does not end it.
 struct CommandResult {
   ExitStatus status;
   std::string out;

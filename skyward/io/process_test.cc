@@ -9,10 +9,13 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdlib>
@@ -21,6 +24,7 @@
 #include <string>
 #include <thread>
 
+#include "skyward/io/daemon.h"
 #include "skyward/io/file_descriptor.h"
 
 namespace skyward::io {
@@ -287,6 +291,61 @@ TEST_F(ProcessTest, DestroyingKillsAndReaps) {
   EXPECT_TRUE(exists(pid));
   process->reset();
   EXPECT_FALSE(exists(pid));
+}
+
+// In a process of its own, `start` starts a command that writes its number to the descriptor and
+// then sleeps, and must come back though the command cannot be reaped: a tracer that does not look
+// holds back a process that was killed, as a silent file server does.
+template <typename Start>
+void come_back_from_a_held_child(Start start) {
+  auto number = make_pipe();
+  auto go = make_pipe();
+  ASSERT_TRUE(number && go);
+  for (const int end : {number->read.get(), number->write.get(), go->read.get()}) {
+    ASSERT_TRUE(set_non_blocking(end, false));
+  }
+  const pid_t user = ::fork();
+  if (user == 0) {
+    start(number->write.get(), [&] {
+      char byte = 0;
+      (void)!::read(go->read.get(), &byte, 1);
+    });
+    ::_exit(0);
+  }
+  char text[16] = {};
+  ASSERT_GT(::read(number->read.get(), text, sizeof text - 1), 0);
+  const pid_t child = std::atoi(text);
+  if (::ptrace(PTRACE_SEIZE, child, nullptr, nullptr) != 0) {
+    ::kill(user, SIGKILL);
+    ::waitpid(user, nullptr, 0);
+    GTEST_SKIP() << "this system allows no tracing";
+  }
+  ASSERT_TRUE(write_some(go->write.get(), std::array{std::byte{1}}));
+  EXPECT_TRUE(end_process(user, 0, 20s)) << "it waits for what cannot end";
+  ::kill(user, SIGKILL);
+  ::waitpid(user, nullptr, 0);
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, __WALL);
+}
+
+SpawnOptions says_its_number_and_sleeps(int descriptor) {
+  return {.command = {"sh", "-c", "echo $$ >&3; exec sleep 1000"},
+          .descriptors = {{descriptor, 3}},
+          .new_session = true};
+}
+
+TEST_F(ProcessTest, DestroyingDoesNotWaitForEverForWhatCannotEnd) {
+  come_back_from_a_held_child([](int descriptor, const auto& wait_for_the_tracer) {
+    EventLoop loop;
+    auto process = Process::spawn(loop, says_its_number_and_sleeps(descriptor), [](ExitStatus) {});
+    wait_for_the_tracer();
+  });
+}
+
+TEST(RunCommand, DoesNotWaitForEverForWhatCannotEnd) {
+  come_back_from_a_held_child([](int descriptor, const auto&) {
+    (void)run_command(says_its_number_and_sleeps(descriptor), 3s);
+  });
 }
 
 TEST_F(ProcessTest, AChildDiesWithTheThreadThatStartedIt) {

@@ -111,7 +111,7 @@ Result<CommandResult> run_command(const SpawnOptions& options, Duration timeout,
     // Asked before the last reading: what the command wrote is all there once it has ended. A
     // daemon that it left behind may hold its streams open for ever, so their end is not waited
     // for.
-    status = peek_exit(child->pid, false);
+    status = peek_exit(child->pid);
     read_output(streams.out, result.out);
     read_output(streams.err, result.err);
     if (status) break;
@@ -119,12 +119,11 @@ Result<CommandResult> run_command(const SpawnOptions& options, Duration timeout,
     if (left <= Duration{0}) {
       timed_out = true;
       signal_all(*child, options.new_session, SIGKILL);
-      peek_exit(child->pid, true);
       break;
     }
     wait_for_any(streams, *child, left);
   }
-  reap(child->pid);
+  reap_killed(*child, EventLoop::now() + kReapPatience);
   if (timed_out) {
     return fail(
         ErrorKind::timeout,

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/close_range.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -35,6 +36,7 @@ namespace {
 
 constexpr std::size_t kChildStackBytes = std::size_t{64} << 10;
 constexpr int kLastSignal = 64;
+constexpr Duration kLookAgain = std::chrono::milliseconds(20);
 // Without close_range (Linux before 5.9), descriptors up to here are closed one by one.
 constexpr unsigned kHighestDescriptor = 65536;
 
@@ -266,6 +268,12 @@ OwnChildren& own_children() {
   return children;
 }
 
+void disown(pid_t pid) {
+  OwnChildren& children = own_children();
+  const std::lock_guard lock(children.mutex);
+  children.pids.erase(pid);
+}
+
 // Runs the plan in a new process and comes back once it has become the program or failed.
 pid_t run_plan(Plan& plan) {
   void* const stack = ::mmap(nullptr, kChildStackBytes, PROT_READ | PROT_WRITE,
@@ -327,10 +335,10 @@ Result<StartedChild> start_child(const SpawnOptions& options) {
                       .pidfd = FileDescriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)))};
 }
 
-std::optional<ExitStatus> peek_exit(pid_t pid, bool wait) {
+std::optional<ExitStatus> peek_exit(pid_t pid) {
   siginfo_t info{};
   rusage usage{};
-  const int options = WEXITED | WNOWAIT | (wait ? 0 : WNOHANG);
+  const int options = WEXITED | WNOWAIT | WNOHANG;
   long answer = -1;
   do {
     // The system call itself: libc's waitid leaves out the resource usage.
@@ -346,13 +354,24 @@ std::optional<ExitStatus> peek_exit(pid_t pid, bool wait) {
 }
 
 void reap(pid_t pid) {
-  {
-    OwnChildren& children = own_children();
-    const std::lock_guard lock(children.mutex);
-    children.pids.erase(pid);
-  }
+  disown(pid);
   while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
   }
+}
+
+void reap_killed(const StartedChild& child, Time deadline) {
+  while (!peek_exit(child.pid)) {
+    const Duration left = deadline - EventLoop::now();
+    if (left <= Duration{}) return disown(child.pid);
+    // A debugger may hold it back though it has ended: the descriptor alone does not tell.
+    pollfd ended{.fd = child.pidfd.get(), .events = POLLIN, .revents = 0};
+    const auto look_again =
+        std::chrono::ceil<std::chrono::milliseconds>(std::min(left, kLookAgain));
+    if (::poll(&ended, 1, static_cast<int>(look_again.count())) > 0 && !peek_exit(child.pid)) {
+      ::poll(nullptr, 0, static_cast<int>(look_again.count()));
+    }
+  }
+  reap(child.pid);
 }
 
 bool is_own_child(pid_t pid) {

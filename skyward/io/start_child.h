@@ -9,8 +9,10 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
+#include <chrono>
 #include <optional>
 
+#include "skyward/base/time.h"
 #include "skyward/io/file_descriptor.h"
 #include "skyward/io/process.h"
 
@@ -23,9 +25,16 @@ struct StartedChild {
 Result<StartedChild> start_child(const SpawnOptions& options);
 
 // How a child ended, if it has. The child stays a zombie, its pid therefore its own, until reap().
-// A child that somebody else reaped has ended with code -1. `wait` waits for the end.
-std::optional<ExitStatus> peek_exit(pid_t pid, bool wait);
+// A child that somebody else reaped has ended with code -1.
+std::optional<ExitStatus> peek_exit(pid_t pid);
+// Of a child that has ended, or is just doing so.
 void reap(pid_t pid);
+
+// How long a killed child is waited for. The kernel lets one that waits inside it (for a file
+// server that has gone silent, for a driver) end when that is over, which may be never.
+inline constexpr Duration kReapPatience = std::chrono::seconds(2);
+// Reaps a killed child as soon as it has ended, until `deadline`; then leaves it to reap_orphans().
+void reap_killed(const StartedChild& child, Time deadline);
 
 // Whether a child with this pid was started here and not reaped yet. Any thread.
 bool is_own_child(pid_t pid);

@@ -3,6 +3,7 @@
 The command is a plain shell of this machine; everything else is as on a machine far away.
 """
 
+import ctypes
 import os
 import shutil
 import signal
@@ -304,6 +305,52 @@ way = ["sh", "-c", 'sh -c "$0" >/dev/null']  # what the node says is lost
 with sky.ComputePool(provider=sky.Command(commands=[way], python=sys.executable), display="quiet"):
     pass
 """
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="traces a process as Linux does")
+def test_a_task_that_cannot_be_killed_does_not_keep_the_agent(tmp_path):
+    """The kernel holds back a process for as long as a tracer does not look, as it does one that
+    waits for a silent file server. What ends the machine's cost comes after it."""
+    program = tmp_path / "driver.py"
+    program.write_text(
+        textwrap.dedent(
+            """
+            import sys, time
+            import skyward as sky
+
+            @sky.compute
+            def ids():
+                import ctypes, os
+                ctypes.CDLL(None).prctl(0x59616D61, -1)  # anybody may trace it
+                return os.getppid(), os.getpid()
+
+            with sky.ComputePool(
+                provider=sky.Command(commands=[["sh", "-c"]], python=sys.executable),
+                lease=2, display="quiet",
+            ) as pool:
+                print(*(ids() >> pool), flush=True)
+                time.sleep(600)  # on a worker
+            """
+        )
+    )
+    driver = subprocess.Popen([sys.executable, str(program)], stdout=subprocess.PIPE, text=True)
+    agent, worker = map(int, driver.stdout.readline().split())
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.ptrace.argtypes = [ctypes.c_long] * 4
+    seized = libc.ptrace(0x4206, worker, 0, 0) == 0
+    driver.kill()
+    driver.wait()
+    driver.stdout.close()
+    try:
+        if not seized:
+            pytest.skip(f"this system allows no tracing: {os.strerror(ctypes.get_errno())}")
+        wait_for(lambda: is_gone(agent), "the agent ends", seconds=20)
+    finally:
+        for pid in (worker, agent):
+            with suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        with suppress(ChildProcessError):
+            os.waitpid(worker, 0x40000000)  # as its tracer
 
 
 def test_an_agent_that_nobody_greeted_ends_with_its_connection(tmp_path):
