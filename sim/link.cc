@@ -12,9 +12,9 @@
 namespace skyward::sim {
 namespace {
 
-// As engine/link.h has them by default.
-constexpr Duration kSilence = 3s;
-constexpr Duration kPatience = 12s;
+// As ComputePool has them by default.
+constexpr engine::LinkPolicy::Limits kLimits{
+    .greet = kGreetTimeout, .silence = 3s, .patience = 12s};
 // As agent/peers.cc.
 constexpr Duration kStandstill = 10s;
 
@@ -62,7 +62,8 @@ Link::Link(World& world, const NetworkDials& dials, std::string name, Door door,
       dials_(dials),
       name_(std::move(name)),
       door_(door),
-      events_(std::move(events)) {
+      events_(std::move(events)),
+      policy_(kLimits, world.now()) {
   agent_.inbox = wire::BlobInbox([this](std::uint64_t size) -> Result<wire::BlobInbox::Room> {
     auto bytes = std::make_shared<Bytes>(size);
     wire::BlobInbox::Room room;
@@ -71,22 +72,22 @@ Link::Link(World& world, const NetworkDials& dials, std::string name, Door door,
     room.blob.storage = std::move(bytes);
     return room;
   });
-  trouble_since_ = world_.now();
   connect();
   if (dials_.far) beat();
 }
 
 void Link::connect() {
   if (!engine_open_) return;
-  if (world_.now() < outage_ends_ || !machine_on_ || door_ == Door::silent) {
-    return try_later(false);
+  policy_.on_attempt();
+  const Duration answer = world_.random.between(dials_.delay_min, 2s);
+  const bool is_cut_off = world_.now() < outage_ends_;
+  if ((is_cut_off && !outage_refuses_) || !machine_on_ || door_ == Door::silent) {
+    return attempt_ends({}, answer);
   }
-  if (!agent_open_) {  // the machine says so
-    world_.after(world_.random.between(dials_.delay_min, 2s),
-                 [this] { lose(ErrorKind::lost, "its agent is gone"); });
-    return;
+  if (is_cut_off || door_ == Door::refusing) {
+    return attempt_ends({.hopeless = world_.random.chance(0.5), .refused = true}, answer);
   }
-  if (door_ == Door::refusing) return try_later(true);
+  if (!agent_open_) return attempt_ends({.gone = true}, answer);
   engine_.connection = ++connection_;
   engine_.greeted = false;
   wire::Hello hello;
@@ -96,19 +97,25 @@ void Link::connect() {
   schedule_break();
 }
 
-void Link::try_later(bool refused) {
-  reconnect_ = world_.after(world_.random.between(dials_.delay_min, 2s), [this, refused] {
+void Link::attempt_ends(const engine::LinkPolicy::End& end, Duration delay) {
+  reconnect_ = world_.after(delay, [this, end] {
     reconnect_ = World::kNoTimer;
-    if (!engine_open_) return;
-    if (refused && world_.random.chance(0.5))
-      return lose(ErrorKind::unreachable, "connection refused");
-    if (joined_ && world_.now() - trouble_since_ > kPatience) {
-      return lose(ErrorKind::unreachable, "nothing answers any more");
-    }
-    reconnect_ = world_.after(world_.random.between(Duration{}, Duration{2s}), [this] {
-      reconnect_ = World::kNoTimer;
-      connect();
-    });
+    decide(end);
+  });
+}
+
+void Link::decide(const engine::LinkPolicy::End& end) {
+  if (!engine_open_) return;
+  const auto again = policy_.on_end(end, world_.now(), world_.random.unit());
+  if (!again) {
+    return lose(end.gone ? ErrorKind::lost : ErrorKind::unreachable,
+                end.gone      ? "its agent is gone"
+                : end.refused ? "connection refused"
+                              : "nothing answers any more");
+  }
+  reconnect_ = world_.at(*again, [this] {
+    reconnect_ = World::kNoTimer;
+    connect();
   });
 }
 
@@ -134,6 +141,7 @@ void Link::break_connection() {
   const std::uint64_t broken = connection_++;
   if (dials_.far && world_.random.chance(dials_.outage)) {
     outage_ends_ = world_.now() + world_.random.between(Duration{}, dials_.outage_max);
+    outage_refuses_ = world_.random.chance(0.3);
   }
   world_.after(world_.random.about(500ms), [this, broken] {
     if (engine_.connection == broken) engine_notices();
@@ -144,12 +152,8 @@ void Link::break_connection() {
 }
 
 void Link::engine_notices() {
-  if (std::exchange(engine_.greeted, false)) trouble_since_ = world_.now();
-  if (!engine_open_ || reconnect_ != World::kNoTimer) return;
-  reconnect_ = world_.after(world_.random.about(1s), [this] {
-    reconnect_ = World::kNoTimer;
-    connect();
-  });
+  engine_.greeted = false;
+  if (reconnect_ == World::kNoTimer) decide({});
 }
 
 void Link::agent_notices() { agent_.greeted = false; }
@@ -306,7 +310,9 @@ void Link::welcome_arrives(const wire::Welcome& welcome) {
   if (engine_.greeted) return;  // twice
   engine_.greeted = true;
   engine_.outbox.set_budget(welcome.blob_bytes);
-  if (!std::exchange(joined_, true)) {
+  const bool is_first = !policy_.was_welcomed();
+  policy_.on_welcome();
+  if (is_first) {
     events_.on_joined();
     return pump(engine_);
   }
@@ -344,7 +350,7 @@ void Link::machine_died() {
   if (!std::exchange(agent_open_, false) || is_broken()) return;
   const std::uint64_t broken = connection_++;
   const bool told = world_.random.chance(0.5);
-  world_.after(told ? world_.random.about(500ms) : kSilence, [this, broken] {
+  world_.after(told ? world_.random.about(500ms) : kLimits.silence, [this, broken] {
     if (engine_.connection == broken) engine_notices();
   });
 }

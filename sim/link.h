@@ -5,8 +5,8 @@
 // goes: greet, resume, acknowledge, make the connection anew when something is missing.
 //
 // A connection breaks at random: what is in flight is lost, each end notices in its own time and
-// sends into the void until then. The engine comes back after a while, or gives the node up when it
-// cannot for kPatience. An agent does not care; it ends when its lease does.
+// sends into the void until then. The engine comes back, or gives the node up, as its own policy
+// says (engine/link_policy.h). An agent does not care; it ends when its lease does.
 
 #include <functional>
 #include <map>
@@ -15,6 +15,7 @@
 #include "sim/dials.h"
 #include "sim/world.h"
 #include "skyward/base/error.h"
+#include "skyward/engine/link_policy.h"
 #include "skyward/spec/id.h"
 #include "skyward/wire/blob_inbox.h"
 #include "skyward/wire/message.h"
@@ -84,7 +85,8 @@ class Link {
   void pump(End& end);
   void deliver(End& end, wire::Message message);
   void beat();
-  void try_later(bool refused);
+  void attempt_ends(const engine::LinkPolicy::End& end, Duration delay);
+  void decide(const engine::LinkPolicy::End& end);
   void resend(End& end, std::uint64_t last_received);
   void transmit(End& from, wire::Message message, wire::Envelope envelope);
   void schedule_arrival(End& to, std::uint64_t connection, wire::Message message,
@@ -108,12 +110,12 @@ class Link {
   int breaks_ = 0;
   int fetches_ = 0;
   std::map<BlobId, std::uint32_t> fetching_;  // the agent; the attempt
-  bool joined_ = false;
   bool engine_open_ = true;
   bool agent_open_ = true;
   bool machine_on_ = true;
-  Time trouble_since_{};  // for the engine: not greeted since
+  engine::LinkPolicy policy_;
   Time outage_ends_{};
+  bool outage_refuses_ = false;  // whoever calls is turned away; else nothing is heard
   World::Timer reconnect_ = World::kNoTimer;
 };
 

@@ -274,7 +274,8 @@ void keep_within_rate(State& state, Effects& effects, Time now,
   instances = fail(within);
 }
 
-void replace_node(State& state, Effects& effects, Time now, Node& node, const Error& why) {
+void replace_node(State& state, Effects& effects, Time now, Node& node, bool was_ready,
+                  const Error& why) {
   note_work(state, now, node);
   if (state.money.draining) {
     effects.emit(ErrorEvent{fmt::format("node {} was lost: {}; there is no money to replace it",
@@ -300,6 +301,11 @@ void replace_node(State& state, Effects& effects, Time now, Node& node, const Er
   }
   if (node.replacements >= static_cast<int>(kMaxNodeReplacements)) {
     give_up_node(state, effects, node, why);
+    return;
+  }
+  // One that came to nothing is not followed at once: the way there may be closed for a moment.
+  if (!was_ready && node.replacements > 0) {
+    set_deadline(state, node, now + node.replacements * kReplacementPause);
     return;
   }
   buy_replacement(state, effects, now, node);
@@ -338,6 +344,10 @@ void check_node(State& state, Effects& effects, Time now, Node& node, Time alarm
                                                seconds(state.options.heartbeat_timeout));
       break;
     case NodeState::absent:
+      node.deadline = kNever;
+      if (state.money.draining) return dismiss_when_done(state, effects, now, node);
+      buy_replacement(state, effects, now, node);
+      return;
     case NodeState::draining:
     case NodeState::gone:
       return;
@@ -704,7 +714,7 @@ void on_node_lost(State& state, Effects& effects, Time now, NodeId id, Error why
   node.state = NodeState::absent;
   if (state.phase == Phase::running) {
     return_tasks(state, effects, now, node, why);
-    replace_node(state, effects, now, node, why);
+    replace_node(state, effects, now, node, was_ready, why);
     return;
   }
   node.state = NodeState::gone;

@@ -13,16 +13,12 @@
 namespace skyward::engine {
 namespace {
 
-// A new connection on which nothing moves for so long is given up for the next one.
-constexpr Duration kFirstAttemptPatience = 15s;
-constexpr Duration kAttemptPatience = 5s;
-constexpr Duration kFirstPause = 100ms;
-constexpr Duration kLongestPause = 2s;
 constexpr int kPulsesInSilence = 4;
 // For a command whose agent is given up: to see the end of its input and clean up.
 constexpr Duration kStopGrace = 500ms;
 constexpr Duration kSweepTimeout = 8s;
 constexpr Duration kHopelessSweepTimeout = 2s;
+constexpr Duration kSweepPause = 500ms;
 
 io::Outgoing outgoing(wire::EncodedFrame frame) {
   return {.head = std::move(frame.head),
@@ -85,7 +81,7 @@ wire::Payload* payload_of(wire::Message& message) {
 }  // namespace
 
 Link::Link(io::EventLoop& loop, wire::Hello hello, provider::Connection connection, bool socket,
-           std::uint32_t life, const Limits& limits, Events events)
+           std::uint32_t life, const LinkPolicy::Limits& limits, Events events)
     : loop_(loop),
       events_(std::move(events)),
       hello_(std::move(hello)),
@@ -94,8 +90,9 @@ Link::Link(io::EventLoop& loop, wire::Hello hello, provider::Connection connecti
       limits_(limits),
       outbox_(bytes_of),
       inbox_(make_room),
-      trouble_since_(io::EventLoop::now()),
-      random_(static_cast<unsigned>(trouble_since_.time_since_epoch().count()) + hello_.node.value),
+      policy_(limits, io::EventLoop::now()),
+      random_(static_cast<unsigned>(io::EventLoop::now().time_since_epoch().count()) +
+              hello_.node.value),
       alive_(std::make_shared<bool>(true)) {
   hello_.descriptors = socket;
   if (connection_.shell) {
@@ -130,8 +127,7 @@ void Link::inspect() {
 }
 
 void Link::attempt() {
-  ++tries_;
-  greeted_ = false;
+  policy_.on_attempt();
   moved_ = 0;
   moved_at_ = io::EventLoop::now();
   Attempt::Entry entry;
@@ -142,7 +138,7 @@ void Link::attempt() {
       entry.files.push_back(
           {.path = upload.path, .hash = upload.sha256, .place = "files/" + upload.sha256});
     }
-    entry.line = entry_line(entry.files, place(), welcomed_);
+    entry.line = entry_line(entry.files, place(), policy_.was_welcomed());
   }
   auto owner = std::make_shared<const Attempt*>(nullptr);
   attempt_ = std::make_unique<Attempt>(
@@ -189,19 +185,14 @@ void Link::check_pulse() {
   if (const std::uint64_t moved = attempt_->moved_bytes(); std::exchange(moved_, moved) != moved) {
     moved_at_ = now;
   }
-  Duration silence = limits_.silence;
-  if (!greeted_ && !welcomed_) silence = kFirstAttemptPatience;
-  if (!greeted_ && welcomed_) {  // the last attempt has what is left
-    const Duration left = trouble_since_ + limits_.patience - moved_at_;
-    silence = std::max(silence, std::min(left, kAttemptPatience));
-  }
-  if (now - moved_at_ >= silence) {
+  if (now - moved_at_ >= policy_.silence(moved_at_)) {
     return drop_attempt(
         {.error = {ErrorKind::lost,
                    fmt::format("nothing came from it for {:.1f} s", seconds(now - moved_at_)),
                    {}}});
   }
-  if (greeted_ && !std::exchange(spoke_, false)) write(wire::Heartbeat{}, session_.control());
+  if (policy_.is_connected() && !std::exchange(spoke_, false))
+    write(wire::Heartbeat{}, session_.control());
   spoke_ = false;
 }
 
@@ -214,50 +205,35 @@ void Link::drop_attempt(Attempt::End end) {
 void Link::attempt_ended(Attempt::End end) {
   if (attempt_ && attempt_->moved_bytes() > 0) answered_ = true;
   if (attempt_) ending_.push_back(std::move(attempt_));
-  const bool was_greeted = std::exchange(greeted_, false);
+  const Time now = io::EventLoop::now();
+  const bool was_connected = policy_.is_connected();
+  if (was_connected) answered_ = false;
+  std::uniform_real_distribution<double> jitter(0, 1);
+  const auto again = policy_.on_end(end.means, now, jitter(random_));
   if (over_) {
     loop_.cancel_timer(std::exchange(closing_, 0));
     return schedule_gone();
   }
   if (!farewell_.empty()) return lose(ErrorKind::lost, "its agent ended: " + farewell_);
-  if (!connection_.shell || end.permanent || end.gone) {
+  if (!connection_.shell || end.means.permanent || end.means.gone) {
     return lose(end.error.kind, std::move(end.error.message), std::move(end.error.hint));
   }
-  if (was_greeted) {
-    trouble_since_ = io::EventLoop::now();
-    tries_ = 0;
-    answered_ = false;
-    only_refused_ = true;
-    if (events_.on_trouble) events_.on_trouble(end.error.message);
-  } else {
-    only_refused_ = only_refused_ && end.refused;
-  }
-  try_again(std::move(end));
-}
-
-void Link::try_again(Attempt::End end) {
-  const Time now = io::EventLoop::now();
-  Duration patience = limits_.greet;
-  if (welcomed_) {
-    patience = tries_ > 0 && only_refused_ ? limits_.silence : limits_.patience;
-  }
-  std::uniform_real_distribution<double> jitter(0.5, 1.0);
-  Duration pause = std::min(kFirstPause * (1 << std::min(tries_, 10)), kLongestPause);
-  pause = from_seconds(seconds(pause) * jitter(random_));
-  if (now + pause > trouble_since_ + patience) {
+  if (!again) {
     const ErrorKind kind =
         end.error.kind == ErrorKind::lost ? ErrorKind::unreachable : end.error.kind;
-    return lose(kind, end.error.message + tries_text(now - trouble_since_),
+    return lose(kind, end.error.message + tries_text(policy_.trouble(now)),
                 std::move(end.error.hint));
   }
-  retry_ = loop_.start_timer(now + pause, [this] {
+  if (was_connected && events_.on_trouble) events_.on_trouble(end.error.message);
+  retry_ = loop_.start_timer(*again, [this] {
     retry_ = 0;
     attempt();
   });
 }
 
 std::string Link::tries_text(Duration tried) const {
-  return fmt::format(" (tried {} times in {:.1f} s)", tries_, seconds(tried));
+  if (policy_.tries() <= 1) return {};
+  return fmt::format(" (tried {} times in {:.1f} s)", policy_.tries(), seconds(tried));
 }
 
 void Link::attempt_gone(const Attempt* attempt) {
@@ -270,7 +246,7 @@ void Link::attempt_gone(const Attempt* attempt) {
 void Link::send(wire::Message message) {
   if (over_) return;
   if (std::holds_alternative<wire::Heartbeat>(message)) {
-    if (greeted_) write(message, session_.control());
+    if (policy_.is_connected()) write(message, session_.control());
     return;
   }
   if (session_.is_full()) {
@@ -329,7 +305,7 @@ void Link::pump() {
     const wire::Envelope envelope = session_.number(*message);
     write(*message, envelope);
   }
-  if (!greeted_ || attempt_->queued_bytes() > 0) return;
+  if (!policy_.is_connected() || attempt_->queued_bytes() > 0) return;
   if (auto message = outbox_.next_bulk()) {
     const wire::Envelope envelope = session_.number(*message);
     write(*message, envelope);
@@ -338,7 +314,7 @@ void Link::pump() {
 
 // Without a connection the session keeps it.
 void Link::write(const wire::Message& message, wire::Envelope envelope) {
-  if (!greeted_) return;
+  if (!policy_.is_connected()) return;
   spoke_ = true;
   attempt_->send(outgoing(wire::encode(message, envelope)));
 }
@@ -355,9 +331,9 @@ void Link::receive(io::Incoming incoming) {
                 "its agent sent a frame that cannot be read: " + frame.error().message);
   }
   const bool is_welcome = std::holds_alternative<wire::Welcome>(frame->message);
-  if (is_welcome == greeted_) {
+  if (is_welcome == policy_.is_connected()) {
     return lose(ErrorKind::lost,
-                greeted_ ? "its agent greeted twice" : "its agent did not greet first");
+                is_welcome ? "its agent greeted twice" : "its agent did not greet first");
   }
   if (is_welcome) return handle_welcome(std::get<wire::Welcome>(frame->message));
   switch (session_.arrived(frame->envelope)) {
@@ -421,15 +397,14 @@ void Link::handle_welcome(const wire::Welcome& welcome) {
   }
   const auto kept = session_.resume(welcome.last_received);
   if (!kept) return lose(ErrorKind::lost, kept.error().message);
-  greeted_ = true;
-  trouble_since_ = Time{};
-  tries_ = 0;
+  const bool is_first = !policy_.was_welcomed();
+  policy_.on_welcome();
   outbox_.set_budget(welcome.blob_bytes);
   for (const wire::Session::Kept& message : *kept) {
     write(message.message,
           {.sequence = message.sequence, .acknowledged = session_.last_received()});
   }
-  if (!std::exchange(welcomed_, true)) {
+  if (is_first) {
     events_.on_welcome(reached_at_);
   } else if (events_.on_trouble) {
     events_.on_trouble({});
@@ -454,7 +429,7 @@ void Link::lose(ErrorKind kind, std::string why, std::string hint) {
 void Link::close(Duration grace) {
   if (over_) return;
   // A daemon would live on without its connection.
-  if (connection_.shell && greeted_) {
+  if (connection_.shell && policy_.is_connected()) {
     send(wire::Shutdown{0});
     attempt_->flush();
   }
@@ -462,7 +437,7 @@ void Link::close(Duration grace) {
   loop_.cancel_timer(std::exchange(retry_, 0));
   loop_.cancel_timer(std::exchange(pulse_, 0));
   if (!attempt_) return schedule_gone();
-  if (!connection_.shell || !greeted_) {
+  if (!connection_.shell || !policy_.is_connected()) {
     attempt_->stop(grace);
     ending_.push_back(std::move(attempt_));
     return;
@@ -474,24 +449,33 @@ void Link::close(Duration grace) {
   });
 }
 
-// The agent did not take its leave: what it may have left on the node is ended there.
+// The agent did not take its leave: what it may have left on the node is ended there. Tried again
+// where the command does not get there.
 void Link::sweep() {
+  const Time now = io::EventLoop::now();
+  // A machine that has been silent throughout will hardly answer now; its agent's lease ends it.
+  const bool hopeless = !policy_.is_connected() && policy_.tries() > 0 && !answered_;
+  if (sweep_until_ == kNever) {
+    sweep_until_ = now + (hopeless ? kHopelessSweepTimeout : kSweepTimeout);
+  }
   io::SpawnOptions options{.command = connection_.command,
                            .environment = connection_.environment,
                            .directory = connection_.directory,
                            .new_session = true};
   options.command.push_back(sweep_line(agent_file(), place()));
-  auto process = io::Process::spawn(loop_, options, [this](io::ExitStatus) {
+  auto process = io::Process::spawn(loop_, options, [this](const io::ExitStatus& status) {
     loop_.cancel_timer(std::exchange(closing_, 0));
     sweep_.reset();
-    schedule_gone();
+    const Time next = io::EventLoop::now() + kSweepPause;
+    if ((status.code == 0 && status.signal == 0) || next >= sweep_until_) return schedule_gone();
+    closing_ = loop_.start_timer(next, [this] {
+      closing_ = 0;
+      sweep();
+    });
   });
-  if (!process) return;
+  if (!process) return schedule_gone();
   sweep_ = *std::move(process);
-  // A machine that has been silent throughout will hardly answer now; its agent's lease ends it.
-  const bool hopeless = trouble_since_ != Time{} && tries_ > 0 && !answered_;
-  const Duration time = hopeless ? kHopelessSweepTimeout : kSweepTimeout;
-  closing_ = loop_.start_timer(io::EventLoop::now() + time, [this] {
+  closing_ = loop_.start_timer(sweep_until_, [this] {
     closing_ = 0;
     sweep_->kill_group();
   });
@@ -499,10 +483,9 @@ void Link::sweep() {
 
 // Later, so that the owner may destroy the link in the callback.
 void Link::schedule_gone() {
-  if (attempt_ || !ending_.empty() || sweep_ || gone_told_) return;
-  if (connection_.shell && heard_of_ && farewell_.empty() && !std::exchange(swept_, true)) {
-    sweep();
-    if (sweep_) return;
+  if (attempt_ || !ending_.empty() || sweep_ || closing_ != 0 || gone_told_) return;
+  if (connection_.shell && heard_of_ && farewell_.empty() && sweep_until_ == kNever) {
+    return sweep();
   }
   gone_told_ = true;
   post([this] { events_.on_gone(); });

@@ -5,9 +5,7 @@
 // connection that ends, or on which nothing moves, is made again with growing pauses, and both ends
 // send what the other has not got: the owner sees one welcome and, at the end, one loss.
 //
-// When it gives up is decided by what is known (docs/decisions/0005-lost-and-found.md): at once
-// when the node says that its agent is gone, or in a way that another attempt cannot change; after
-// `silence` when the machine answers and refuses; after `patience` when nothing answers at all.
+// When it tries again and when it gives up is link_policy.h's to decide.
 
 #include <cstdint>
 #include <functional>
@@ -20,6 +18,7 @@
 #include "skyward/base/error.h"
 #include "skyward/base/time.h"
 #include "skyward/engine/link_attempt.h"
+#include "skyward/engine/link_policy.h"
 #include "skyward/io/event_loop.h"
 #include "skyward/provider/provider.h"
 #include "skyward/wire/blob_inbox.h"
@@ -43,16 +42,10 @@ class Link {
     // Once, last: no process of the link is left. It may be destroyed now.
     std::function<void()> on_gone;
   };
-  struct Limits {
-    Duration greet{};     // from the start to the first Welcome
-    Duration silence{};   // without a byte, before a connection is given up
-    Duration patience{};  // from then on, before the node is
-  };
-
   // Starts the command; a failure to start it comes as on_lost, too.
   // `life` counts the machines that have stood in the node's place.
   Link(io::EventLoop& loop, wire::Hello hello, provider::Connection connection, bool socket,
-       std::uint32_t life, const Limits& limits, Events events);
+       std::uint32_t life, const LinkPolicy::Limits& limits, Events events);
   ~Link();
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
@@ -80,7 +73,6 @@ class Link {
   void check_pulse();
   void drop_attempt(Attempt::End end);
   void attempt_ended(Attempt::End end);
-  void try_again(Attempt::End end);
   std::string tries_text(Duration tried) const;
   void attempt_gone(const Attempt* attempt);
   void lose(ErrorKind kind, std::string why, std::string hint = {});
@@ -92,7 +84,7 @@ class Link {
   wire::Hello hello_;
   const provider::Connection connection_;
   const std::uint32_t life_;
-  const Limits limits_;
+  const LinkPolicy::Limits limits_;
   AgentProgram agent_;  // with a shell
   wire::Session session_;
   wire::Outbox outbox_;  // on connections without descriptors
@@ -100,18 +92,14 @@ class Link {
   std::unique_ptr<Attempt> attempt_;              // the present one
   std::vector<std::unique_ptr<Attempt>> ending_;  // until their processes are reaped
   std::unique_ptr<io::Process> sweep_;
-  bool greeted_ = false;  // on the present attempt: frames flow
+  Time sweep_until_ = kNever;
   std::optional<Time> reached_at_;
   bool heard_of_ = false;  // an agent may have been greeted, and live on without us
-  bool welcomed_ = false;  // ever
   bool over_ = false;      // lost or closed
-  bool swept_ = false;
   bool gone_told_ = false;
-  std::string farewell_;   // the agent said why it ends
-  Time trouble_since_{};   // of the present trouble; none: Time{}
-  bool answered_ = false;  // since then, by anything
-  bool only_refused_ = true;
-  int tries_ = 0;
+  std::string farewell_;      // the agent said why it ends
+  LinkPolicy policy_;
+  bool answered_ = false;  // since the connection broke, by anything
   std::minstd_rand random_;
   // The pulse.
   std::uint64_t moved_ = 0;

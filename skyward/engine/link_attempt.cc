@@ -40,7 +40,7 @@ Attempt::Attempt(io::EventLoop& loop, const provider::Connection& connection, bo
     if (!*alive) return;
     if (!started) {
       exited_ = true;
-      finish({.error = started.error(), .permanent = true});
+      finish({.error = started.error(), .means = {.permanent = true}});
     } else if (!over_ && entry_.line.empty()) {
       events_.on_open();
     }
@@ -140,7 +140,7 @@ void Attempt::read_entry() {
   reader_.feed(ByteView(chunk).first(*count));
   while (!over_ && !channel_) {
     auto word = reader_.next();
-    if (!word) return finish({.error = word.error(), .permanent = true});
+    if (!word) return finish({.error = word.error(), .means = {.permanent = true}});
     if (!*word) return;
     handle_word(**word);
   }
@@ -150,17 +150,20 @@ void Attempt::handle_word(const EntryReader::Word& word) {
   using Kind = EntryReader::Word::Kind;
   switch (word.kind) {
     case Kind::machine:
+      reached_ = true;
       events_.on_reached();
       if (word.text != entry_.machine) refuse_machine(word.text);
       return;
     case Kind::need:
       return load(word);
     case Kind::gone:
-      return finish({.error = {ErrorKind::lost, "its agent is no more", {}}, .gone = true});
+      return finish(
+          {.error = {ErrorKind::lost, "its agent is no more", {}}, .means = {.gone = true}});
     case Kind::busy:
       return finish({.error = {ErrorKind::unavailable, word.text, {}}});
     case Kind::error:
-      return finish({.error = {ErrorKind::unavailable, word.text, {}}, .permanent = true});
+      return finish(
+          {.error = {ErrorKind::unavailable, word.text, {}}, .means = {.permanent = true}});
     case Kind::connected:
       break;
   }
@@ -180,7 +183,7 @@ void Attempt::refuse_machine(const std::string& machine) {
                                 machine, entry_.machine),
                     fmt::format("use {} machines, or give the path of an agent for {}",
                                 entry_.machine, machine)},
-          .permanent = true});
+          .means = {.permanent = true}});
 }
 
 void Attempt::load(const EntryReader::Word& need) {
@@ -193,7 +196,7 @@ void Attempt::load(const EntryReader::Word& need) {
       [bytes, path = file->path, packed = need.packed] { *bytes = load_upload(path, packed); },
       [this, alive = alive_, bytes] {
         if (!*alive || over_) return;
-        if (!*bytes) return finish({.error = bytes->error(), .permanent = true});
+        if (!*bytes) return finish({.error = bytes->error(), .means = {.permanent = true}});
         std::string whole = fmt::format("{}\n", (*bytes)->size());
         whole += as_text((*bytes)->view);
         upload_ = SharedBytes(std::move(whole));
@@ -288,13 +291,17 @@ void Attempt::finish(End end) {
   if (std::exchange(over_, true)) return;
   loop_.cancel_timer(std::exchange(timer_, 0));
   const std::string words = trimmed(reader_.noise() + stderr_tail_);
-  if (!words.empty() && !end.gone) end.error.message += "; it wrote: " + words;
-  for (const std::string& sign : connection_.permanent_errors) {
-    if (!words.contains(sign)) continue;
-    end.permanent = true;
+  if (!words.empty() && !end.means.gone) end.error.message += "; it wrote: " + words;
+  // The command's own words. Where a shell has answered, they are the machine's.
+  const auto says = [&](const std::string& sign) {
+    return !reached_ && stderr_tail_.contains(sign);
+  };
+  if (std::ranges::any_of(connection_.permanent_errors, says)) {
+    end.means.permanent = true;
     end.error.kind = ErrorKind::denied;
   }
-  end.refused = words.contains(kRefused);
+  end.means.hopeless = std::ranges::any_of(connection_.hopeless_errors, says);
+  end.means.refused = stderr_tail_.contains(kRefused);
   let_go(kExitGrace);
   events_.on_end(std::move(end));
 }

@@ -11,6 +11,7 @@
 #include "skyward/base/error.h"
 #include "skyward/base/time.h"
 #include "skyward/engine/link_entry.h"
+#include "skyward/engine/link_policy.h"
 #include "skyward/io/channel.h"
 #include "skyward/io/event_loop.h"
 #include "skyward/io/process.h"
@@ -23,9 +24,7 @@ class Attempt {
   // Why an attempt is over, and what that means for the next one.
   struct End {
     Error error;
-    bool permanent = false;  // another would end the same way
-    bool gone = false;       // the node was reached, and its agent is no more
-    bool refused = false;    // the machine was reached, and nobody answers there
+    LinkPolicy::End means{};
   };
   // All on the loop thread, never from inside a call of the owner's but send() and flush().
   struct Events {
@@ -91,6 +90,7 @@ class Attempt {
   std::uint64_t moved_ = 0;
   std::string stderr_tail_;
   std::string channel_error_;
+  bool reached_ = false;  // the machine's shell has answered
   bool over_ = false;
   bool exited_ = false;
   io::EventLoop::TimerId timer_ = 0;

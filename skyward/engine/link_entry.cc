@@ -152,7 +152,7 @@ std::string entry_line(std::span<const EntryFile> files, const EntryPlace& place
 }
 
 std::string sweep_line(const EntryFile& agent, const EntryPlace& place) {
-  const std::string script = fmt::format("{0}; [ -x \"$c/{1}\" ] && exec \"$c/{1}\" end{2}", kCache,
+  const std::string script = fmt::format("{0}; [ -x \"$c/{1}\" ] || exit 0; exec \"$c/{1}\" end{2}", kCache,
                                          agent.place, options(place));
   SKYWARD_CHECK(is_safe(script), "{}", script);
   return fmt::format("exec sh -c '{}'", script);

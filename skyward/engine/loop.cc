@@ -237,9 +237,9 @@ void Loop::connect(NodeId node, const Instance& instance) {
     turn([&](Time now) { on_node_lost(state_, *this, now, node, std::move(why)); });
   };
   events.on_gone = [this, owner] { link_gone(*owner); };
-  const Link::Limits limits{.greet = capabilities.greet_timeout,
-                            .silence = state_.spec.heartbeat_timeout,
-                            .patience = state_.spec.reconnect_timeout};
+  const LinkPolicy::Limits limits{.greet = capabilities.greet_timeout,
+                                  .silence = state_.spec.heartbeat_timeout,
+                                  .patience = state_.spec.reconnect_timeout};
   auto link = std::make_unique<Link>(loop_, std::move(hello), std::move(connection),
                                      capabilities.descriptors, life, limits, std::move(events));
   *owner = link.get();

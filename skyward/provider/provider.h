@@ -71,6 +71,9 @@ struct Connection {
   // ("Host key verification failed"). Everything else that ends the command is tried again until
   // the node's time is over.
   std::vector<std::string> permanent_errors{};
+  // ... and the same for a node that was never reached ("Connection refused"): one that was may
+  // answer again.
+  std::vector<std::string> hopeless_errors{};
 };
 
 // What makes a bare instance into the image: a bash script that reports each finished step by a

@@ -94,6 +94,9 @@ inline constexpr Duration kWorkerStartTimeout = 60s;
 inline constexpr std::uint32_t kMaxWorkerStartFailures = 3;
 // Per rank.
 inline constexpr std::uint32_t kMaxNodeReplacements = 3;
+// After a replacement that came to nothing, before the next one; twice that before the third. An
+// sshd that is restarted is there again.
+inline constexpr Duration kReplacementPause = 5s;
 // An agent whose link dropped is awaited this long.
 inline constexpr Duration kReconnectTimeout = 30s;
 // After the end of the pool's lifetime, before agents end by themselves.

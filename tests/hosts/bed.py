@@ -103,6 +103,7 @@ class Host:
     holder: subprocess.Popen[bytes] | None = None
     first: int = 0  # sshd's process id, as this machine sees it
     down: list[tuple[str, ...]] = field(default_factory=list)  # rules that cut it off
+    refusing: bool = False
 
     @property
     def namespace(self) -> str:
@@ -210,7 +211,16 @@ class Host:
         """What the host sends vanishes; what is sent to it arrives: a half-open connection."""
         self._rule("iif", f"p-{self.name}")
 
+    def refuse(self) -> None:
+        """Somebody answers at the host's address and refuses connections, as while sshd starts."""
+        place = ("local", f"{self.address}/32", "dev", "lo")
+        run("ip", "-n", self.bed.namespace("r"), "route", "add", *place)
+        self.refusing = True
+
     def heal(self) -> None:
+        if self.refusing:
+            self.refusing = False
+            run("ip", "-n", self.bed.namespace("r"), "route", "del", "local", f"{self.address}/32")
         for rule in self.down:
             run("ip", "-n", self.bed.namespace("r"), "rule", "del", *rule)
         self.down.clear()

@@ -223,6 +223,21 @@ def test_a_link_is_down_for_five_seconds(bed: Bed, hosts: list[Host], tmp_path: 
     all_good_once(run_while(bed, hosts, tmp_path, pause), hosts)
 
 
+def test_a_host_refuses_connections_for_a_second(
+    bed: Bed, hosts: list[Host], tmp_path: Path
+) -> None:
+    """Its sshd is started anew, say: the agent and its tasks live on."""
+
+    def refuse() -> None:
+        hosts[1].refuse()
+        for pid in hosts[1].sessions():
+            os.kill(pid, signal.SIGKILL)
+        wait_seconds(1)
+        hosts[1].heal()
+
+    all_good_once(run_while(bed, hosts, tmp_path, refuse), hosts)
+
+
 def test_a_link_is_down_for_ever(bed: Bed, hosts: list[Host], tmp_path: Path) -> None:
     told = run_while(bed, hosts, tmp_path, hosts[3].cut)
     assert told.facts["good"] == TASKS, told.facts

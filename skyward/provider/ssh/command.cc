@@ -217,16 +217,15 @@ std::vector<std::string> ssh_command(const SshTarget& target, const SshOptions& 
 
 std::vector<std::string> permanent_ssh_errors() {
   return {
-      "Host key verification failed",
-      "Permission denied (",
-      "Too many authentication failures",
-      "Name or service not known",
-      "Connection refused",
-      "Bad configuration option",
-      "Bad owner or permissions on",
-      "no matching host key type found",
+      "Host key verification failed",          "Permission denied (",
+      "Too many authentication failures",      "Bad configuration option",
+      "Bad owner or permissions on",           "no matching host key type found",
       "no matching key exchange method found",
   };
+}
+
+std::vector<std::string> hopeless_ssh_errors() {
+  return {"Name or service not known", "Connection refused"};
 }
 
 Error explain_ssh_error(const SshTarget& wanted, const SshOptions& options, Error error) {

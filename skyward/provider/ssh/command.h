@@ -50,6 +50,8 @@ std::vector<std::string> ssh_command(const SshTarget& target, const SshOptions& 
 
 // Words of ssh after which trying again is of no use.
 std::vector<std::string> permanent_ssh_errors();
+// ... while the machine has never been reached: later it may only be its sshd that starts anew.
+std::vector<std::string> hopeless_ssh_errors();
 
 // A failure whose message holds what ssh wrote, told so that it says what to do. ssh's own words
 // stay in it. Other failures come back unchanged.

@@ -290,7 +290,8 @@ Connection SshProvider::connection(const Cluster& cluster, const Instance& insta
           .shell = true,
           .agent = plan->second.agent_path,
           .uploads = plan->second.image.uploads,
-          .permanent_errors = permanent_ssh_errors()};
+          .permanent_errors = permanent_ssh_errors(),
+          .hopeless_errors = hopeless_ssh_errors()};
 }
 
 Bootstrap SshProvider::bootstrap(const Cluster& cluster, const Instance&) {

@@ -1,0 +1,57 @@
+#include "skyward/engine/link_policy.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace skyward::engine {
+namespace {
+
+using namespace std::chrono_literals;
+
+// A new connection on which nothing moves for so long is given up for the next one.
+constexpr Duration kFirstAttemptPatience = 15s;
+constexpr Duration kAttemptPatience = 5s;
+constexpr Duration kFirstPause = 100ms;
+constexpr Duration kLongestPause = 2s;
+constexpr int kMostDoublings = 10;
+
+}  // namespace
+
+void LinkPolicy::on_welcome() {
+  welcomed_ = true;
+  connected_ = true;
+  tries_ = 0;
+}
+
+std::optional<Time> LinkPolicy::on_end(const End& end, Time now, double jitter) {
+  if (std::exchange(connected_, false)) {
+    trouble_since_ = now;
+    tries_ = 0;
+    only_refused_ = true;
+  } else {
+    only_refused_ = only_refused_ && end.refused;
+  }
+  // A daemon that serves the node's door is started anew sometimes: that ends no agent.
+  if (end.gone || end.permanent || (end.hopeless && !welcomed_)) return std::nullopt;
+  Duration patience = limits_.greet;
+  if (welcomed_) patience = tries_ > 0 && only_refused_ ? limits_.silence : limits_.patience;
+  const Duration longest =
+      std::min(kFirstPause * (1 << std::min(tries_, kMostDoublings)), kLongestPause);
+  const Time next = now + from_seconds(seconds(longest) * (1 + jitter) / 2);
+  const Time last = trouble_since_ + patience;
+  if (next <= last) return next;
+  // Refusals come at once: the last one is had when the time is over.
+  if (welcomed_ && only_refused_ && now < last) return last;
+  return std::nullopt;
+}
+
+Duration LinkPolicy::silence(Time moved_at) const {
+  if (connected_) return limits_.silence;
+  if (!welcomed_) return kFirstAttemptPatience;
+  // The last attempt has what is left.
+  const Duration left = trouble_since_ + limits_.patience - moved_at;
+  return std::max(limits_.silence, std::min(left, kAttemptPatience));
+}
+
+}  // namespace skyward::engine

@@ -1,0 +1,53 @@
+#pragma once
+
+// When a broken connection to a node is made again, and when the node is given up
+// (docs/decisions/0005-lost-and-found.md). Pure: what happened and the time come in, the next try
+// or the end comes out. The links of pools and those of the storm decide by it.
+
+#include <optional>
+
+#include "skyward/base/time.h"
+
+namespace skyward::engine {
+
+class LinkPolicy {
+ public:
+  struct Limits {
+    Duration greet{};     // from the start to the first Welcome
+    Duration silence{};   // without a byte, before a connection is given up
+    Duration patience{};  // from then on, before the node is
+  };
+  // What the end of a connection, or of an attempt to make one, says about the next one.
+  struct End {
+    bool gone = false;       // the node was reached, and its agent is no more
+    bool permanent = false;  // another would end the same way
+    bool hopeless = false;   // ... if the node was never reached: nobody serves there, say
+    bool refused = false;    // the machine was reached, and nobody answers there
+  };
+
+  LinkPolicy(const Limits& limits, Time now) : limits_(limits), trouble_since_(now) {}
+
+  void on_attempt() { ++tries_; }
+  // The agent has greeted back.
+  void on_welcome();
+  // When to try again; nothing: the node is lost. `jitter`: 0 to 1, by chance.
+  std::optional<Time> on_end(const End& end, Time now, double jitter);
+
+  // How long the present attempt or connection, on which something moved last at `moved_at`, may
+  // stay silent.
+  Duration silence(Time moved_at) const;
+  bool was_welcomed() const { return welcomed_; }
+  bool is_connected() const { return connected_; }
+  int tries() const { return tries_; }  // of the present trouble
+  Duration trouble(Time now) const { return now - trouble_since_; }
+
+ private:
+  Limits limits_;
+  Time trouble_since_;  // the connection broke, or nothing was there yet
+  bool welcomed_ = false;
+  bool connected_ = false;
+  bool only_refused_ = true;  // the tries of the present trouble
+  int tries_ = 0;
+};
+
+}  // namespace skyward::engine

@@ -1,0 +1,113 @@
+#include "skyward/engine/link_policy.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+namespace skyward::engine {
+namespace {
+
+using namespace std::chrono_literals;
+using End = LinkPolicy::End;
+
+constexpr LinkPolicy::Limits kLimits{.greet = 30s, .silence = 3s, .patience = 12s};
+constexpr Time kStart = Time{} + 1000s;
+constexpr End kSilent{};
+constexpr End kRefused{.hopeless = true, .refused = true};
+
+class LinkPolicyTest : public testing::Test {
+ protected:
+  void welcome() {
+    policy.on_attempt();
+    policy.on_welcome();
+  }
+  // Every attempt ends so, at once. When the node was given up, after the end of the connection.
+  std::optional<Duration> given_up_after(const End& end) {
+    const Time began = now;
+    for (int tries = 0; tries < 1000; ++tries) {
+      const auto next = policy.on_end(end, now, 1);
+      if (!next) return now - began;
+      EXPECT_GT(*next, now);
+      now = *next;
+      policy.on_attempt();
+    }
+    return std::nullopt;
+  }
+
+  Time now = kStart;
+  LinkPolicy policy{kLimits, kStart};
+};
+
+TEST_F(LinkPolicyTest, TheFirstWelcomeIsAwaitedForItsTime) {
+  policy.on_attempt();
+  EXPECT_GT(given_up_after(kSilent), 27s);
+  EXPECT_LE(now, kStart + kLimits.greet);
+}
+
+TEST_F(LinkPolicyTest, WhereNobodyEverServedAnotherTryIsUseless) {
+  policy.on_attempt();
+  EXPECT_EQ(given_up_after(kRefused), 0s);
+}
+
+TEST_F(LinkPolicyTest, ARefusalOfAWelcomedNodeIsTriedAgain) {
+  welcome();
+  const auto first = policy.on_end(kRefused, now, 0);
+  ASSERT_TRUE(first) << "one refusal may be the restart of a daemon";
+  EXPECT_EQ(*first, now + 50ms);
+  welcome();
+  now += 60s;
+  EXPECT_EQ(given_up_after(kRefused), kLimits.silence) << "the trouble before is forgotten";
+}
+
+TEST_F(LinkPolicyTest, SilenceIsBorneLongerThanRefusals) {
+  welcome();
+  ASSERT_TRUE(policy.on_end(kSilent, now, 1));
+  policy.on_attempt();
+  EXPECT_GT(given_up_after(kSilent), 9s);
+  EXPECT_LE(now, kStart + kLimits.patience);
+}
+
+TEST_F(LinkPolicyTest, OneSilentTryMakesRefusalsNoProof) {
+  welcome();
+  ASSERT_TRUE(policy.on_end(kSilent, now, 1));
+  policy.on_attempt();
+  ASSERT_TRUE(policy.on_end(kSilent, now, 1));
+  policy.on_attempt();
+  EXPECT_GT(given_up_after(kRefused), 9s);
+}
+
+TEST_F(LinkPolicyTest, WhatAnotherTryCannotChangeEndsItAtAnyTime) {
+  welcome();
+  EXPECT_FALSE(policy.on_end({.gone = true}, now, 0));
+  LinkPolicy other(kLimits, now);
+  EXPECT_FALSE(other.on_end({.permanent = true}, now, 0));
+  other.on_welcome();
+  EXPECT_FALSE(other.on_end({.permanent = true}, now, 0));
+}
+
+TEST_F(LinkPolicyTest, PausesGrowAndStayBelowTwoSeconds) {
+  welcome();
+  Duration before{};
+  for (int tries = 0; tries < 6; ++tries) {
+    const auto next = policy.on_end(kSilent, now, 1);
+    ASSERT_TRUE(next);
+    EXPECT_GT(*next - now, before);
+    EXPECT_LE(*next - now, 2s);
+    before = std::min(*next - now, Duration{1999ms});
+    now = *next;
+    policy.on_attempt();
+  }
+}
+
+TEST_F(LinkPolicyTest, ASilentConnectionIsGivenUpAndTheLastAttemptHasWhatIsLeft) {
+  EXPECT_EQ(policy.silence(now), 15s) << "machines boot";
+  welcome();
+  EXPECT_EQ(policy.silence(now), 3s);
+  ASSERT_TRUE(policy.on_end(kSilent, now, 0));
+  EXPECT_EQ(policy.silence(now), 5s);
+  EXPECT_EQ(policy.silence(now + 8s), 4s);
+  EXPECT_EQ(policy.silence(now + 11s), 3s);
+}
+
+}  // namespace
+}  // namespace skyward::engine
