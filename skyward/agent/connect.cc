@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "skyward/agent/loop.h"
+#include "skyward/agent/nest.h"
 #include "skyward/base/error.h"
 #include "skyward/io/daemon.h"
 #include "skyward/io/file_descriptor.h"
@@ -24,15 +25,11 @@
 namespace skyward::agent {
 namespace {
 
-constexpr const char* kVariable = "SKYWARD_NODE";  // of every process below a daemon
 // Others who start daemons here need milliseconds.
 constexpr Duration kStartPatience = std::chrono::seconds(10);
 // A daemon that ends kills its processes first.
 constexpr Duration kFormerPatience = std::chrono::seconds(5);
 constexpr Duration kLastWordsPatience = std::chrono::seconds(5);
-// Together less than the engine waits for a sweep.
-constexpr Duration kEndPatience = std::chrono::seconds(3);
-constexpr Duration kKillPatience = std::chrono::seconds(2);
 
 std::string nodes_of(const std::string& root) { return root + "/nodes"; }
 std::string directory_of(const std::string& root, const Place& place) {
@@ -61,13 +58,16 @@ Status make_roots(const std::string& root) {
   return made;
 }
 
-// Whose lock can be had is dead. Under the lock of all starts, so that nobody is between making the
-// directory and locking it.
+// Whose lock can be had is dead: what it has left is ended and removed. Under the lock of all
+// starts, so that nobody is between making the directory and locking it.
 void remove_abandoned(const std::string& nodes, const std::string& except) {
   for (const std::string& name : io::list_directory(nodes)) {
     const std::string path = nodes + "/" + name;
     if (path == except || !io::is_directory(path)) continue;
-    if (io::FileLock::try_lock(path + "/lock")) (void)io::remove_tree(path);
+    const auto lock = io::FileLock::try_lock(path + "/lock");
+    if (!lock) continue;
+    end_left_behind(path);
+    (void)io::remove_tree(path);
   }
 }
 
@@ -89,6 +89,7 @@ Result<Nest> make_nest(const std::string& root, const Place& place) {
                 "it is tried again");
   }
   nest.lock = *std::move(lock);
+  end_left_behind(nest.directory);
   auto listener = io::listen_at(nest.directory + "/socket");
   if (!listener) return fail(listener);
   nest.listener = *std::move(listener);
@@ -97,10 +98,11 @@ Result<Nest> make_nest(const std::string& root, const Place& place) {
 
 int serve(const Place& place, Nest nest) {
   io::note_holder(nest.lock.get());
-  io::set_variable(kVariable, place.name());
+  io::set_variable(kNodeVariable, place.name());
+  io::set_variable(kNestVariable, nest.directory);
   io::ignore_broken_pipes();
   io::forbid_core_files();
-  const int code = Loop(std::move(nest.listener)).run();
+  const int code = Loop(std::move(nest.listener), nest.directory).run();
   (void)io::remove_tree(nest.directory);
   return code;
 }
@@ -175,13 +177,16 @@ int end_daemons(const std::string& root, const std::string& prefix) {
     if (!name.starts_with(prefix)) continue;
     const std::string path = nodes + "/" + name;
     if (const auto daemon = io::holder_of(path + "/lock")) {
-      all = (io::end_process(*daemon, io::kTerminate, kEndPatience) ||
-             io::end_process(*daemon, io::kKill, kKillPatience)) &&
+      const Duration patience =
+          kEndPatience + (has_end_script(path) ? kUnmountTimeout : Duration{});
+      all = (io::end_process(*daemon, io::kTerminate, patience) ||
+             io::end_process(*daemon, io::kKill, kKillTimeout)) &&
             all;
     }
+    if (io::is_directory(path)) end_left_behind(path);
     (void)io::remove_tree(path);
   }
-  io::kill_marked(kVariable, prefix, kKillPatience);
+  io::kill_marked(kNodeVariable, prefix, kKillTimeout);
   return all ? 0 : 1;
 }
 

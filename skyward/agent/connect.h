@@ -6,7 +6,8 @@
 //
 // Each daemon of a user has a directory of its own, /tmp/skyward-<uid>/nodes/<pool>.<node>.<life>.,
 // that only this user can read: `socket`, `log`, and `lock`, which is held for as long as the
-// daemon lives. What a killed daemon left behind is removed by whoever comes next. Nothing there is
+// daemon lives. What a killed daemon left behind, mounts and processes included, is ended and
+// removed by whoever comes next. Nothing there is
 // looked at, followed or connected to before it is known to be this user's own.
 
 #include <cstdint>

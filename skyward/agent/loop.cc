@@ -9,6 +9,7 @@
 #include <system_error>
 #include <utility>
 
+#include "skyward/agent/nest.h"
 #include "skyward/io/daemon.h"
 #include "skyward/io/process.h"
 #include "skyward/io/unix_socket.h"
@@ -20,11 +21,8 @@ namespace {
 
 constexpr Duration kReliefInterval = std::chrono::milliseconds(5);
 constexpr Duration kOrphanInterval = std::chrono::seconds(5);
-constexpr Duration kLastKillTimeout = std::chrono::seconds(2);
-
 constexpr Duration kEndCommandTimeout = std::chrono::seconds(60);
 constexpr int kEndCommandTries = 3;
-constexpr Duration kEndScriptTimeout = std::chrono::seconds(30);
 
 Time now() { return io::EventLoop::now(); }
 
@@ -39,15 +37,6 @@ void run_end_command(const std::vector<std::string>& command) {
                fmt::join(command, " "),
                result ? result->status.describe() + ": " + result->err : result.error().message);
   }
-}
-
-void run_end_script(const std::string& script) {
-  io::SpawnOptions options;
-  options.command = {"bash", "-c", script};
-  const auto result = io::run_command(options, kEndScriptTimeout);
-  if (result && result->status.code == 0 && result->status.signal == 0) return;
-  fmt::print(stderr, "skyward-agent: the script of the end failed: {}\n",
-             result ? result->status.describe() + ": " + result->err : result.error().message);
 }
 
 }  // namespace
@@ -71,8 +60,9 @@ Loop::Loop(io::FileDescriptor read, io::FileDescriptor write) : Loop(false) {
   link_.attach(std::move(read), std::move(write));
 }
 
-Loop::Loop(io::FileDescriptor listener) : Loop(true) {
+Loop::Loop(io::FileDescriptor listener, std::string nest) : Loop(true) {
   listener_ = std::move(listener);
+  nest_ = std::move(nest);
   events_.watch(listener_.get(), [this] { accept(); });
   events_.watch_signal(io::kTerminate, [this] { on_disconnected(state_, *this); });
   // Whoever started it has something to say to it.
@@ -108,8 +98,8 @@ int Loop::run() {
   bootstrap_.reset();
   workers_.clear();
   ended_.clear();
-  if (!state_.configure.end_script.empty()) run_end_script(state_.configure.end_script);
-  io::kill_descendants(kLastKillTimeout);
+  if (!nest_.empty()) release_volumes(nest_);
+  io::kill_descendants(kKillTimeout);
   if (!end_command_.empty()) run_end_command(end_command_);
   return exit_code_;
 }
@@ -127,6 +117,7 @@ void Loop::prepare(const wire::Configure& configure) {
     std::error_code error;  // the workers' start will fail and say so
     std::filesystem::create_directories(configure.directory, error);
   }
+  if (!nest_.empty() && !configure.end_script.empty()) keep_end_script(nest_, configure.end_script);
   meet_peers(configure);
   workers_.resize(configure.workers.size() * std::max(1U, configure.concurrency));
   if (configure.heartbeat_ms > 0)
@@ -226,8 +217,10 @@ void Loop::kill_bootstrap() { bootstrap_->kill(); }
 
 void Loop::start_worker(SlotId slot) {
   const std::uint32_t worker = state_.slots[slot.value].worker;
+  auto environment = worker_environment(state_, worker);
+  if (!nest_.empty()) environment.emplace_back(kWorkVariable, name_of(nest_));
   const WorkerProcess::Options options{.command = state_.configure.worker_command,
-                                       .environment = worker_environment(state_, worker),
+                                       .environment = std::move(environment),
                                        .directory = state_.configure.directory,
                                        .worker = worker};
   auto started = WorkerProcess::start(

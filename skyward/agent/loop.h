@@ -27,9 +27,9 @@ class Loop final : public Effects {
   // An agent that ends with its connection. `write` is empty when `read` is a socket. Both must be
   // non-blocking.
   Loop(io::FileDescriptor read, io::FileDescriptor write);
-  // A daemon: engines connect to the listening socket, one after another, for as long as it lives.
-  // SIGTERM ends it in order.
-  explicit Loop(io::FileDescriptor listener);
+  // A daemon, with its directory: engines connect to the listening socket, one after another, for
+  // as long as it lives. SIGTERM ends it in order.
+  Loop(io::FileDescriptor listener, std::string nest);
   ~Loop() override;
 
   // Serves the engine until it ends the conversation. Returns the exit code, after the last process
@@ -65,6 +65,7 @@ class Loop final : public Effects {
 
   io::EventLoop events_;
   io::FileDescriptor listener_;
+  std::string nest_;  // of a daemon
   State state_;
   Link link_;
   Peers peers_;

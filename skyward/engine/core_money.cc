@@ -59,7 +59,7 @@ CostNow cost_now(const State& state, Time now) {
 // From the decision to the end of the last machine's cost.
 Duration stopping_time(const State& state) {
   const auto verbs = static_cast<int>(state.terminating.size()) + state.provisioning;
-  return kBudgetStop + verbs * kBudgetVerb;
+  return kBudgetStop - kCloseTimeout + closing_time(state) + verbs * kBudgetVerb;
 }
 
 // A task that is begun with less than this before the end would hardly be done in time.
@@ -125,7 +125,7 @@ Status check_budget(const State& state, const Offer& offer) {
   CostBook book = new_book(state, offer);
   const Time now = state.opened_at;
   book.on_asked(0, at_the_cloud(state, now), state.spec.nodes, price);
-  const Duration least = kBudgetStop + kBudgetDrain;
+  const Duration least = stopping_time(state) + kBudgetDrain;
   if (money_lasts_until(state, book, now) >= now + least) return {};
   return fail(ErrorKind::over_budget,
               fmt::format("budget=${:.2f} does not pay for {:.0f} s of {} × {} of {} (${:.4g} an "

@@ -64,6 +64,11 @@ void on_moved_out(State& state, Effects& effects, Time now, const Status& status
 // The region is not the one that was asked for: says so.
 void tell_other_region(const State& state, Effects& effects);
 
+// From Shutdown to the end of an agent, at most.
+inline Duration closing_time(const State& state) {
+  return kCloseTimeout + (state.spec.volumes.empty() ? Duration{} : kUnmountTimeout);
+}
+
 // core_money.cc
 // Our time by the cloud's clock.
 Time at_the_cloud(const State& state, Time now);

@@ -398,7 +398,7 @@ void start_closing(State& state, Effects& effects, Time now) {
   effects.stop_buying();
   fail_all_tasks(state, effects,
                  state.abandoned.value_or(Error{ErrorKind::cancelled, "the pool was closed", {}}));
-  state.close_deadline = now + kCloseTimeout;
+  state.close_deadline = now + closing_time(state);
   for (Node& node : state.nodes) {
     note_work(state, now, node);
     if (node.bought) effects.emit(InstanceStopping{node.instance.id});

@@ -566,6 +566,19 @@ TEST_F(CorePoolTest, SilentNodeIsLost) {
   effects.take<Provision>();
 }
 
+TEST_F(CorePoolTest, AgentsHaveTimeToLetTheirVolumesGo) {
+  open_to_running();
+  state.spec.volumes = {{.mount_path = "/data", .bucket = "b"}};
+  on_close(state, effects, now);
+  effects.drop_all();
+  advance_to(now + kCloseTimeout);
+  effects.expect_nothing_else();
+  advance_to(now + kUnmountTimeout);
+  EXPECT_EQ(effects.take<Disconnect>().node, kFirst);
+  finish_closing({"i-0-1"});
+  effects.take<Closed>();
+}
+
 // ------------------------------------------------------------------------------------ replacements
 
 TEST_F(CorePoolTest, LostNodeIsReplacedUnderItsRank) {

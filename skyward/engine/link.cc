@@ -16,7 +16,6 @@ namespace {
 constexpr int kPulsesInSilence = 4;
 // For a command whose agent is given up: to see the end of its input and clean up.
 constexpr Duration kStopGrace = 500ms;
-constexpr Duration kSweepTimeout = 8s;
 constexpr Duration kHopelessSweepTimeout = 2s;
 constexpr Duration kSweepPause = 500ms;
 
@@ -185,7 +184,8 @@ void Link::check_pulse() {
   if (const std::uint64_t moved = attempt_->moved_bytes(); std::exchange(moved_, moved) != moved) {
     moved_at_ = now;
   }
-  if (now - moved_at_ >= policy_.silence(moved_at_)) {
+  const bool lets_go = has_volumes_ && !farewell_.empty();
+  if (now - moved_at_ >= policy_.silence(moved_at_) + (lets_go ? kUnmountTimeout : Duration{})) {
     return drop_attempt(
         {.error = {ErrorKind::lost,
                    fmt::format("nothing came from it for {:.1f} s", seconds(now - moved_at_)),
@@ -248,6 +248,9 @@ void Link::send(wire::Message message) {
   if (std::holds_alternative<wire::Heartbeat>(message)) {
     if (policy_.is_connected()) write(message, session_.control());
     return;
+  }
+  if (const auto* configure = std::get_if<wire::Configure>(&message)) {
+    has_volumes_ = !configure->end_script.empty();
   }
   if (session_.is_full()) {
     post([this] { lose(ErrorKind::lost, "its agent has not acknowledged anything for too long"); });
@@ -457,6 +460,7 @@ void Link::sweep() {
   const bool hopeless = !policy_.is_connected() && policy_.tries() > 0 && !answered_;
   if (sweep_until_ == kNever) {
     sweep_until_ = now + (hopeless ? kHopelessSweepTimeout : kSweepTimeout);
+    if (has_volumes_ && !hopeless) sweep_until_ += kUnmountTimeout;
   }
   io::SpawnOptions options{.command = connection_.command,
                            .environment = connection_.environment,

@@ -98,6 +98,7 @@ class Link {
   bool over_ = false;      // lost or closed
   bool gone_told_ = false;
   std::string farewell_;      // the agent said why it ends
+  bool has_volumes_ = false;  // it may take its time for that
   LinkPolicy policy_;
   bool answered_ = false;  // since the connection broke, by anything
   std::minstd_rand random_;

@@ -12,8 +12,12 @@ namespace skyward::provider {
 
 namespace {
 
-// What both scripts know. A path as /proc/self/mounts spells it has no blanks.
+// What both scripts know. A path as /proc/self/mounts spells it has no blanks, and no links. What
+// this agent has mounted, and who serves it, is noted in the agent's directory: only that is let
+// go.
 constexpr std::string_view kCommon = R"bash(
+places=${SKYWARD_NEST:?}/volumes
+servers=${SKYWARD_NEST:?}/servers
 as_root=()
 [[ $(id -u) == 0 ]] || as_root=(sudo -n)
 is_mounted() {
@@ -21,48 +25,61 @@ is_mounted() {
   while read -r _ at _; do [[ $at == "$spelled" ]] && return 0; done </proc/self/mounts
   return 1
 }
+# Processes that serve file systems (FUSE) on this machine: their numbers, sorted as text.
+list_servers() {
+  { "${as_root[@]}" find /proc/[0-9]*/fd -lname /dev/fuse 2>/dev/null || true; } |
+    cut -d/ -f3 | LC_ALL=C sort -u
+}
 )bash";
 
 constexpr std::string_view kMount = R"bash(
 step "begin volumes"
 told() { printf 'skyward: %s\n' "$*" >&2; }
 
+# Sets `path`, the directory that is meant.
 make_place() {
-  if is_mounted "$1"; then
-    if "${as_root[@]}" stat -- "$1/." >/dev/null 2>&1; then
-      told "something is mounted at $1 already: unmount it there, or choose another mount_path"
+  path=$("${as_root[@]}" realpath -m -- "$1")
+  if is_mounted "$path"; then
+    if "${as_root[@]}" stat -- "$path/." >/dev/null 2>&1; then
+      told "something is mounted at $path already: unmount it there, or choose another mount_path"
       exit 1
     fi
-    "${as_root[@]}" umount -l -- "$1"  # left by a killed s3fs
+    "${as_root[@]}" umount -l -- "$path"  # left by a killed s3fs
   fi
-  if ! "${as_root[@]}" mkdir -p -- "$1"; then
+  others=$(list_servers)
+  printf '%s\0' "$path" >>"$places"
+  if ! "${as_root[@]}" mkdir -p -- "$path"; then
     told "the directory $1 of a volume cannot be made: log in as root, allow sudo without a" \
       "password, or make it yourself"
     exit 1
   fi
 }
 
-# Keys for s3fs, in a file that only the user who logs in can read, in memory where the system has
-# a place there. It is gone when all is mounted, or when that fails. s3fs knows no file for keys
-# with a session token: it gets those in its environment, from ours.
-s3_home=
+# The file system stands: who serves it is whoever did not serve before.
+note_servers() {
+  LC_ALL=C comm -13 <(printf '%s\n' "$others") <(list_servers) >>"$servers"
+}
+
+# Keys for s3fs, in a file without a name: this process holds it open, and s3fs reads it there. So
+# it goes with this process, however that ends. s3fs knows no file for keys with a session token: it
+# gets those in its environment, from ours.
 s3_keys=
 s3_start=()
-forget_keys() { [[ -z $s3_home ]] || rm -rf -- "$s3_home"; }
+forget_keys() { exec 8>&-; }
 keep_keys() {
-  local place=/dev/shm
+  local place=/dev/shm file
   [[ ${AWS_ACCESS_KEY_ID:-} ]] || return 0
   [[ -w $place ]] || place=${TMPDIR:-/tmp}
-  trap forget_keys EXIT
-  s3_home=$(umask 077 && mktemp -d "$place/skyward-s3-XXXXXXXX")
+  file=$(mktemp "$place/skyward-s3-XXXXXXXX")
+  exec 8>"$file"
+  rm -f -- "$file"
+  file=/proc/$$/fd/8
   if [[ ${AWS_SESSION_TOKEN:-} ]]; then
-    (umask 077 && declare -p AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY AWS_SESSION_TOKEN \
-      >"$s3_home/keys")
-    s3_start=(bash -c 'source "$1"; shift; exec "$@"' bash "$s3_home/keys")
+    declare -p AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY AWS_SESSION_TOKEN >&8
+    s3_start=(bash -c 'source "$1"; shift; exec "$@"' bash "$file")
   else
-    (umask 077 && printf '%s:%s\n' "$AWS_ACCESS_KEY_ID" "${AWS_SECRET_ACCESS_KEY:-}" \
-      >"$s3_home/keys")
-    s3_keys=,passwd_file=$s3_home/keys
+    printf '%s:%s\n' "$AWS_ACCESS_KEY_ID" "${AWS_SECRET_ACCESS_KEY:-}" >&8
+    s3_keys=,passwd_file=$file
   fi
   unset AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY AWS_SESSION_TOKEN
 }
@@ -106,15 +123,16 @@ why_not_mounted() {
 
 # Path, bucket, options.
 mount_bucket() {
-  local path=$1 what="the bucket $2 at $s3_endpoint" log process tries
-  make_place "$path"
+  local path what="the bucket $2 at $s3_endpoint" log process tries
+  make_place "$1"
   log=$(mktemp)
   setsid "${as_root[@]}" "${s3_start[@]}" s3fs "$2" "$path" -f \
-    -o "$3$s3_keys,uid=$(id -u),gid=$(id -g)" >"$log" 2>&1 </dev/null 3>&- 9>&- &
+    -o "$3$s3_keys,uid=$(id -u),gid=$(id -g)" >"$log" 2>&1 </dev/null 3>&- 8>&- 9>&- &
   process=$!
   for ((tries = 0; tries < 300; tries++)); do
     if is_mounted "$path" && stat -- "$path/." >/dev/null 2>&1; then
       rm -f -- "$log"
+      note_servers
       return
     fi
     "${as_root[@]}" kill -0 $process 2>/dev/null || break
@@ -129,20 +147,37 @@ mount_bucket() {
 
 # Path, and lines of the user's own.
 mount_own() {
-  local path=$1 line
+  local path line
+  make_place "$1"
   shift
-  make_place "$path"
-  for line in "$@"; do "${as_root[@]}" bash -c "$line" </dev/null 3>&- 9>&-; done
+  for line in "$@"; do "${as_root[@]}" bash -c "$line" </dev/null 3>&- 8>&- 9>&-; done
+  note_servers
 }
 )bash";
 
-// What was written is with the store when umount returns; a busy one is let go when it is not.
+// A busy volume is let go when it is not. umount waits for the kernel alone; what was written is
+// with the store when the process that serves it has ended. The last one goes first.
 constexpr std::string_view kUnmount = R"bash(
 release() {
   is_mounted "$1" || return 0
   "${as_root[@]}" sync -f -- "$1" 2>/dev/null || true
   "${as_root[@]}" umount -- "$1" || "${as_root[@]}" umount -l -- "$1" || true
 }
+lives() {
+  local facts
+  { facts=$(<"/proc/$1/stat"); } 2>/dev/null || return 1
+  facts=${facts##*) }
+  [[ $facts != [ZX]* ]]
+}
+[[ -e $places ]] || exit 0
+touch -- "$servers"
+serving=$(LC_ALL=C comm -12 <(LC_ALL=C sort -u "$servers") <(list_servers))
+mapfile -d '' -t mounted <"$places"
+for ((nth = ${#mounted[@]} - 1; nth >= 0; nth--)); do release "${mounted[nth]}"; done
+for process in $serving; do
+  while lives "$process"; do sleep 0.1; done
+done
+rm -f -- "$places" "$servers"
 )bash";
 
 using Variable = std::function<std::optional<std::string>(const char*)>;
@@ -199,7 +234,6 @@ VolumeScripts volume_scripts(const PoolSpec& spec, const Variable& variable) {
   }
   std::string mounts = fmt::format("s3_endpoint={}\ns3_who={}\n{}\n", shell_quote(endpoint),
                                    shell_quote(who), prepare);
-  std::string releases;
   for (const Volume& volume : spec.volumes) {
     const std::string path = shell_quote(volume.mount_path);
     if (is_bucket(volume)) {
@@ -209,11 +243,10 @@ VolumeScripts volume_scripts(const PoolSpec& spec, const Variable& variable) {
       mounts += fmt::format("mount_own {}{}{}\n", path, quoted_list(volume.install_commands),
                             quoted_list(volume.mount_commands));
     }
-    releases = fmt::format("release {}\n", path) + releases;  // the last one first
   }
   if (std::ranges::any_of(spec.volumes, is_bucket)) scripts.packages = {"s3fs"};
   scripts.mount = fmt::format("{}{}{}forget_keys\nstep volumes\n", kCommon, kMount, mounts);
-  scripts.unmount = fmt::format("{}{}{}", kCommon, kUnmount, releases);
+  scripts.unmount = fmt::format("{}{}", kCommon, kUnmount);
   return scripts;
 }
 

@@ -1,7 +1,8 @@
 #pragma once
 
 // Storage on a node of Linux, as shell: the part of a bootstrap that mounts a pool's volumes, and
-// the script that flushes and unmounts them at the end. Buckets are mounted by s3fs. Pure.
+// the script that flushes and unmounts them at the end, and nothing else. Buckets are mounted by
+// s3fs. Both note what they do in the agent's directory ($SKYWARD_NEST). Pure.
 
 #include <functional>
 #include <optional>
@@ -18,8 +19,8 @@ struct VolumeScripts {
   std::string mount;    // for bash, after the packages; ends with its step. Empty without volumes.
   std::string unmount;  // for bash, of its own
   std::vector<std::string> packages;  // that it needs, where their programs are missing
-  // Of the mounting script: credentials of the client. It hands them on in a file that no other
-  // user can read and that is gone when everything is mounted.
+  // Of the mounting script: credentials of the client. It hands them on in a file without a name,
+  // which is gone with it.
   std::vector<std::pair<std::string, std::string>> environment;
 };
 

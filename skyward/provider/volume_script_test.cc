@@ -54,7 +54,8 @@ TEST(VolumeScripts, ABucketAtAmazonWithKeys) {
                     HasSubstr("keep_keys\nmount_bucket"), HasSubstr("ro\nmount_bucket")));
   EXPECT_TRUE(scripts.mount.ends_with("\nforget_keys\nstep volumes\n"))
       << "the keys are gone when all is mounted";
-  EXPECT_THAT(scripts.unmount, HasSubstr("release /out\nrelease '/my data'\n"));
+  EXPECT_THAT(scripts.unmount, AllOf(Not(HasSubstr("/out")), Not(HasSubstr("/my data"))))
+      << "only what was noted as mounted is let go";
   EXPECT_THAT(scripts.packages, ElementsAre("s3fs"));
   EXPECT_THAT(scripts.environment, ElementsAre(Pair("AWS_ACCESS_KEY_ID", "CANARY-1"),
                                                Pair("AWS_SECRET_ACCESS_KEY", "CANARY-2")));

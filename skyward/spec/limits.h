@@ -101,8 +101,18 @@ inline constexpr Duration kReplacementPause = 5s;
 inline constexpr Duration kReconnectTimeout = 30s;
 // After the end of the pool's lifetime, before agents end by themselves.
 inline constexpr Duration kLifetimeGrace = 30s;
-// Shutdown to the end of the agent, then SIGKILL.
+// What the kernel does not let end is left after so long: a process that waits for a silent file
+// server.
+inline constexpr Duration kKillTimeout = 2s;
+// Volumes are let go at an agent's end. What was written goes to their stores first.
+inline constexpr Duration kUnmountTimeout = 30s;
+// Shutdown to the end of the agent, then SIGKILL. With volumes, kUnmountTimeout more.
 inline constexpr Duration kCloseTimeout = 10s;
+// A sweep asks what is left of an agent to end (SIGTERM), for so long, and then ends it. With
+// volumes, kUnmountTimeout more.
+inline constexpr Duration kEndPatience = 3s;
+// One run of the command that does so, connections included. With volumes, kUnmountTimeout more.
+inline constexpr Duration kSweepTimeout = 8s;
 
 // ---- Machines that are taken back
 
@@ -145,6 +155,9 @@ inline constexpr std::size_t kTailLines = 20;
 inline constexpr Duration kProgressInterval = 500ms;
 
 static_assert(kHeartbeatTimeout >= 3 * kHeartbeatInterval, "one lost heartbeat is not a lost node");
+static_assert(kCloseTimeout >= kCancelGrace + 3 * kKillTimeout,
+              "an agent stops its workers, kills them, and what they started");
+static_assert(kSweepTimeout > kEndPatience + 2 * kKillTimeout);
 static_assert(kBlobThresholdBytes < kMaxFrameBodyBytes);
 static_assert(4 * kMaxTasksGiven < kMaxUnacknowledgedFrames,
               "a task's start, its cancellation and what is dropped behind it are a frame each");

@@ -52,7 +52,7 @@ struct Configure {
   std::uint64_t lifetime_ms = 0;  // the node ends so long after this message, whatever happens
   // argv that ends the machine, run at the agent's end: then, and at a Shutdown. Empty: it stays.
   std::vector<std::string> end_command;
-  std::string end_script;  // bash script run at the end, when the workers are gone; empty: none
+  std::string end_script;  // bash script a daemon runs when its workers are gone; empty: none
   std::string preemption;  // where the cloud announces that it takes the machine back: "ec2"
   // What the agents of this pool prove to each other, and the address of this node at which they
   // find it. Empty: they do not talk.

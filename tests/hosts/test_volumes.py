@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from bed import Bed, Host, end_with_parent, until
+from bed import HERE, Bed, Host, end_with_parent, until
 from driving import agent_of, begin, drive, finish, nothing_is_left_on
 
 MISSING = [
@@ -241,3 +241,153 @@ def test_a_mount_whose_agent_was_killed_is_no_obstacle(
         assert told.facts["second"] == "hello"
         nothing_is_left_on(hosts)
     assert [mounts(host) for host in hosts] == ["", "", ""]
+
+
+def everything_mounted(host: Host) -> set[str]:
+    """Where anything is mounted."""
+    return {line.split()[1] for line in host.run("cat /proc/mounts").stdout.splitlines()}
+
+
+OWN = """
+class Own:
+    def __init__(self, mount_path, *commands):
+        self.mount_path, self.commands = mount_path, list(commands)
+    def install_commands(self):
+        return []
+    def mount_commands(self):
+        return self.commands
+"""
+
+
+def test_what_somebody_else_mounted_stays(bed: Bed, hosts: list[Host], tmp_path: Path) -> None:
+    """The pool is refused there, and its end leaves the mount alone."""
+    hosts[0].run("mkdir -p /theirs && mount -t tmpfs theirs /theirs && echo 1 >/theirs/file")
+    told = drive(
+        bed,
+        OWN
+        + """
+try:
+    with pool(1, volume=[Own("/mine", "mount -t tmpfs mine /mine"),
+                         Own("/theirs", "mount -t tmpfs mine /theirs")]) as p:
+        tell(text="opened")
+except sky.ProvisioningError as error:
+    tell(text=str(error))
+""",
+        hosts[:1],
+        tmp_path,
+    )
+    assert "something is mounted at /theirs already" in told.facts["text"], told.facts
+    nothing_is_left_on(hosts[:1])
+    assert hosts[0].run("cat /theirs/file").stdout == "1\n"
+    assert "/mine" not in everything_mounted(hosts[0])
+    hosts[0].run("umount /theirs")
+
+
+def test_a_pool_ends_when_the_store_has_what_was_written(
+    bed: Bed, hosts: list[Host], tmp_path: Path
+) -> None:
+    """umount returns before that. What tasks left behind in the volume does not keep it."""
+    host = hosts[0]
+    host.write("/opt/slow_store.py", (HERE / "slow_store.py").read_text())
+    drive(
+        bed,
+        OWN
+        + """
+@sky.compute
+def stay():
+    import subprocess
+    subprocess.Popen(["sleep", "1000"], cwd="/slow", start_new_session=True)
+
+start = "setsid -f python3 /opt/slow_store.py /slow /tmp/stored 4 >/tmp/slow.log 2>&1"
+ready = "until grep -q ' /slow ' /proc/mounts; do sleep 0.1; done"
+with pool(1, volume=[Own("/slow", start, ready)]) as p:
+    stay() >> p
+""",
+        [host],
+        tmp_path,
+    )
+    assert host.run("cat /tmp/stored").stdout == "stored", host.run("cat /tmp/slow.log").stdout
+    nothing_is_left_on([host])
+    assert "/slow" not in everything_mounted(host)
+
+
+def test_a_killed_agent_leaves_no_mount(bed: Bed, hosts: list[Host], tmp_path: Path) -> None:
+    """Whoever comes next lets go what it had mounted, and finds the place free."""
+    host = hosts[0]
+    driver = begin(
+        bed,
+        OWN
+        + """
+@sky.compute
+def read():
+    return open("/own/file").read()
+
+with pool(1, volume=[Own("/own", "mount -t tmpfs own /own", "echo $$ >/own/file")]) as p:
+    first = read() >> p
+    print("GO", flush=True)
+    while read() >> p == first:
+        pass
+    tell(second=read() >> p)
+""",
+        [host],
+        tmp_path,
+    )
+    assert driver.stdout is not None
+    for line in driver.stdout:
+        if line == "GO\n":
+            break
+    os.kill(agent_of(host), signal.SIGKILL)
+    told = finish(driver)
+    assert told.code == 0, told.err
+    assert told.facts["second"]
+    nothing_is_left_on([host])
+    assert "/own" not in everything_mounted(host)
+
+
+def test_a_mount_path_may_be_spelled_in_any_way(
+    bed: Bed, hosts: list[Host], tmp_path: Path
+) -> None:
+    host = hosts[0]
+    host.run("ln -sfn /mnt /opt/link")
+    drive(
+        bed,
+        OWN
+        + """
+@sky.compute
+def look():
+    return open("/mnt/linked/file").read() + open("/mnt/slash/file").read()
+
+mount = "mount -t tmpfs own "
+volumes = [Own("/opt/link/linked", mount + "/opt/link/linked", "echo 1 >/mnt/linked/file"),
+           Own("/mnt/slash/", mount + "/mnt/slash", "echo 2 >/mnt/slash/file")]
+with pool(1, volume=volumes) as p:
+    tell(seen=look() >> p)
+""",
+        [host],
+        tmp_path,
+    )
+    nothing_is_left_on([host])
+    assert not {"/mnt/linked", "/mnt/slash"} & everything_mounted(host)
+
+
+def test_keys_go_with_whoever_held_them(bed: Bed, hosts: list[Host], tmp_path: Path) -> None:
+    """The pool is closed while its volumes are being mounted."""
+    host = hosts[0]
+    driver = begin(
+        bed,
+        OWN
+        + """
+with pool(1, volume=[Own("/own", "touch /tmp/mounting; sleep 100")]):
+    pass
+""",
+        [host],
+        tmp_path,
+        env=KEYS,
+    )
+    until(lambda: host.run("ls /tmp/mounting").returncode == 0, 60, "it mounts")
+    assert host.run("ls -d /dev/shm/skyward-s3-* 2>/dev/null").stdout == ""
+    driver.send_signal(signal.SIGINT)
+    finish(driver)
+    nothing_is_left_on([host])
+    left = host.run("grep -rl CANARY /dev/shm /tmp /root /run 2>/dev/null").stdout
+    assert left == "", left
