@@ -162,9 +162,7 @@ void WorkerSocket::send(const wire::WorkerMessage& message) {
 
 SharedBytes map_blob(const wire::Buffer& buffer) {
   if (!buffer.in_blob()) return buffer.bytes;
-  io::FileDescriptor own(fcntl(buffer.blob.descriptor, F_DUPFD_CLOEXEC, 0));
-  if (!own) broken("take a buffer from");
-  auto memory = io::SharedMemory::map_private(std::move(own), buffer.offset + buffer.size);
+  auto memory = io::SharedMemory::map_private(buffer.blob.descriptor, buffer.offset + buffer.size);
   if (!memory) throw_error(memory.error());
   const ByteView view((*memory)->data() + buffer.offset, buffer.size);
   return {*std::move(memory), view};

@@ -102,6 +102,7 @@ int serve(const Place& place, Nest nest) {
   io::set_variable(kNestVariable, nest.directory);
   io::ignore_broken_pipes();
   io::forbid_core_files();
+  io::allow_many_files();
   const int code = Loop(std::move(nest.listener), nest.directory).run();
   (void)io::remove_tree(nest.directory);
   return code;

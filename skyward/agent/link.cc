@@ -32,9 +32,7 @@ std::vector<wire::Blob> received_blobs(std::vector<io::FileDescriptor> descripto
 }
 
 Result<SharedBytes> bytes_of(const wire::Blob& blob) {
-  auto copy = io::duplicate(blob.descriptor);
-  if (!copy) return fail(copy);
-  auto memory = io::SharedMemory::map_private(std::move(*copy), blob.size);
+  auto memory = io::SharedMemory::map_private(blob.descriptor, blob.size);
   if (!memory) return fail(memory);
   return SharedBytes(*memory, ByteView((*memory)->data(), blob.size));
 }

@@ -32,6 +32,7 @@ int run() {
   skyward::io::ignore_broken_pipes();
   // A crashed function must not fill the disk; its stack is in the task's output.
   skyward::io::forbid_core_files();
+  skyward::io::allow_many_files();
   return skyward::agent::Loop(std::move(streams->read), std::move(streams->write)).run();
 }
 

@@ -27,8 +27,8 @@ io::Outgoing outgoing(wire::EncodedFrame frame) {
 }
 
 wire::Blob received_blob(io::FileDescriptor descriptor) {
+  const int number = descriptor.get();
   auto received = std::make_shared<ReceivedBlob>(std::move(descriptor));
-  const int number = received->descriptor();
   return {.id = {}, .size = 0, .descriptor = number, .storage = std::move(received)};
 }
 
@@ -43,9 +43,7 @@ std::vector<wire::Blob> received_blobs(std::vector<io::FileDescriptor> descripto
 
 // For reading while it is sent; the blob's memory is not used again before.
 Result<SharedBytes> bytes_of(const wire::Blob& blob) {
-  auto copy = io::duplicate(blob.descriptor);
-  if (!copy) return fail(copy);
-  auto memory = io::SharedMemory::map_private(std::move(*copy), blob.size);
+  auto memory = io::SharedMemory::map_private(blob.descriptor, blob.size);
   if (!memory) return fail(memory);
   const ByteView view((*memory)->data(), blob.size);
   using Keep = std::pair<std::shared_ptr<io::SharedMemory>, std::shared_ptr<const void>>;
@@ -55,20 +53,27 @@ Result<SharedBytes> bytes_of(const wire::Blob& blob) {
 Result<wire::BlobInbox::Room> make_room(std::uint64_t size) {
   auto memory = io::SharedMemory::create(size);
   if (!memory) return fail(memory);
-  auto descriptor = io::duplicate((*memory)->descriptor());
-  if (!descriptor) return fail(descriptor);
-  // Written through this mapping, read through the one that ReceivedBlob makes.
-  using Stored = std::pair<std::shared_ptr<io::SharedMemory>, std::shared_ptr<ReceivedBlob>>;
   wire::BlobInbox::Room room;
   room.bytes = {(*memory)->data(), (*memory)->size()};
   room.write = [to = memory->get()](std::uint64_t offset, ByteView part) {
     return to->write(offset, part);
   };
-  auto received = std::make_shared<ReceivedBlob>(*std::move(descriptor));
-  const auto stored = std::make_shared<Stored>(*std::move(memory), std::move(received));
-  room.blob.descriptor = stored->second->descriptor();
-  room.blob.storage = std::shared_ptr<const ReceivedBlob>(stored, stored->second.get());
+  room.blob.descriptor = (*memory)->descriptor();
+  room.blob.storage = std::make_shared<ReceivedBlob>(*std::move(memory));
   return room;
+}
+
+// Mapped now, however late somebody looks at it: a descriptor more or less matters.
+Status map_all(wire::Payload& payload) {
+  for (wire::Buffer& buffer : payload.buffers) {
+    if (!buffer.in_blob()) continue;
+    const auto received = std::const_pointer_cast<ReceivedBlob>(
+        std::static_pointer_cast<const ReceivedBlob>(buffer.blob.storage));
+    if (const auto mapped = received->map(buffer.blob.size); !mapped) return fail(mapped);
+    buffer.blob.descriptor = -1;
+    buffer.blob.id = BlobId{};
+  }
+  return {};
 }
 
 wire::Payload* payload_of(wire::Message& message) {
@@ -368,12 +373,12 @@ void Link::handle(wire::Message message) {
     pump();
   }
   if (wire::Payload* payload = payload_of(message)) {
-    const Status filled = inbox_.fill_in(message);
+    Status filled = inbox_.fill_in(message);
     inbox_.drop_those_of(message);
+    if (filled) filled = map_all(*payload);
     if (!filled && filled.error().kind == ErrorKind::invalid) {
       return lose(ErrorKind::lost, "its agent sent what cannot be read: " + filled.error().message);
     }
-    for (wire::Buffer& buffer : payload->buffers) buffer.blob.id = BlobId{};
     if (!filled) {
       const auto* item = std::get_if<wire::StreamItem>(&message);
       wire::TaskResult result;

@@ -1,21 +1,22 @@
 #include "skyward/engine/received_blob.h"
 
-#include <fcntl.h>
-
-#include <cerrno>
+#include <fmt/format.h>
 
 namespace skyward::engine {
 
 Result<std::shared_ptr<io::SharedMemory>> ReceivedBlob::map(std::uint64_t size) {
   const std::scoped_lock lock(mutex_);
-  if (mapping_ && mapping_->size() >= size) return mapping_;
-  const int copy = ::fcntl(descriptor_.get(), F_DUPFD_CLOEXEC, 0);
-  if (copy < 0) {
-    return fail(ErrorKind::exhausted, "cannot map a received buffer: " + io::errno_text(errno));
+  if (!memory_) {
+    auto mapped = io::SharedMemory::map_private(descriptor_.get(), 0);
+    if (!mapped) return mapped;
+    memory_ = *std::move(mapped);
+    descriptor_.reset();
   }
-  auto mapped = io::SharedMemory::map_private(io::FileDescriptor(copy), size);
-  if (mapped) mapping_ = *mapped;
-  return mapped;
+  memory_->close_descriptor();
+  if (memory_->size() >= size) return memory_;
+  return fail(ErrorKind::invalid,
+              fmt::format("a received buffer was announced with {} bytes and has {}", size,
+                          memory_->size()));
 }
 
 }  // namespace skyward::engine

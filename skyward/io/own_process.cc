@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "skyward/io/file.h"
+#include "skyward/io/start_child.h"
 
 namespace skyward::io {
 
@@ -48,6 +49,14 @@ void ignore_broken_pipes() { ::signal(SIGPIPE, SIG_IGN); }
 void forbid_core_files() {
   const rlimit none{.rlim_cur = 0, .rlim_max = 0};
   ::setrlimit(RLIMIT_CORE, &none);
+}
+
+void allow_many_files() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) return;
+  const rlimit own = limit;
+  limit.rlim_cur = limit.rlim_max;
+  if (::setrlimit(RLIMIT_NOFILE, &limit) == 0) set_files_of_children(own);
 }
 
 std::string host_name() {

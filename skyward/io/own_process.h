@@ -26,6 +26,10 @@ void ignore_broken_pipes();
 // No process started from here on leaves a core file.
 void forbid_core_files();
 
+// Allows this process as many open files as the system lets it. Those that it starts get what it
+// was started with: more descriptors than select() can hold surprise programs.
+void allow_many_files();
+
 std::string host_name();
 // Of the system that runs now, the same in all its containers; another after each start. Empty when
 // it is not told.

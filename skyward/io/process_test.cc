@@ -26,6 +26,7 @@
 
 #include "skyward/io/daemon.h"
 #include "skyward/io/file_descriptor.h"
+#include "skyward/io/own_process.h"
 
 namespace skyward::io {
 namespace {
@@ -234,6 +235,24 @@ TEST_F(ProcessTest, SignalsAreDefaultAndUnblockedInTheChild) {
   ::signal(SIGTERM, before);
   ::pthread_sigmask(SIG_SETMASK, &previous, nullptr);
   EXPECT_EQ(status.signal, SIGTERM);
+}
+
+TEST_F(ProcessTest, ChildrenOfOneThatMayOpenManyFilesMayOpenAsManyAsItCould) {
+  // For good: hence in a process of its own.
+  const pid_t user = ::fork();
+  if (user == 0) {
+    rlimit limit{};
+    ::getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = 100;
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+    allow_many_files();
+    ::getrlimit(RLIMIT_NOFILE, &limit);
+    const auto child = run_command(shell("ulimit -Sn"), 10s);
+    ::_exit(limit.rlim_cur == limit.rlim_max && child && child->out == "100\n" ? 0 : 1);
+  }
+  int status = 1;
+  ASSERT_EQ(::waitpid(user, &status, 0), user);
+  EXPECT_EQ(status, 0);
 }
 
 TEST_F(ProcessTest, SignalReachesTheChildWhileItRuns) {

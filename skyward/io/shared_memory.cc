@@ -63,12 +63,11 @@ Result<std::shared_ptr<SharedMemory>> SharedMemory::create(std::size_t size) {
   return memory;
 }
 
-Result<std::shared_ptr<SharedMemory>> SharedMemory::map_private(FileDescriptor descriptor,
-                                                                std::size_t size) {
+Result<std::shared_ptr<SharedMemory>> SharedMemory::map_private(int descriptor, std::size_t size) {
   struct stat facts{};
-  if (::fstat(descriptor.get(), &facts) != 0) {
+  if (::fstat(descriptor, &facts) != 0) {
     return fail(ErrorKind::invalid,
-                fmt::format("cannot map descriptor {}: {}", descriptor.get(), errno_text(errno)));
+                fmt::format("cannot map descriptor {}: {}", descriptor, errno_text(errno)));
   }
   const auto file_size = static_cast<std::size_t>(facts.st_size);
   if (size == 0) size = file_size;
@@ -80,11 +79,11 @@ Result<std::shared_ptr<SharedMemory>> SharedMemory::map_private(FileDescriptor d
   }
   void* data = nullptr;
   if (size > 0) {
-    data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, descriptor.get(), 0);
+    data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, descriptor, 0);
     if (data == MAP_FAILED) return no_memory(size, errno);
   }
   return std::shared_ptr<SharedMemory>(
-      new SharedMemory(std::move(descriptor), static_cast<std::byte*>(data), size));
+      new SharedMemory(FileDescriptor(), static_cast<std::byte*>(data), size));
 }
 
 Status SharedMemory::write(std::size_t offset, ByteView from) {

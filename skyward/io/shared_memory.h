@@ -21,10 +21,10 @@ class SharedMemory {
  public:
   // New, zeroed, mapped shared and writable. Fails with `exhausted`.
   static Result<std::shared_ptr<SharedMemory>> create(std::size_t size);
-  // A received descriptor, mapped private and writable (copy on write). `size` 0: the file's own.
-  // Fails with `invalid` when the file is shorter than `size`.
-  static Result<std::shared_ptr<SharedMemory>> map_private(FileDescriptor descriptor,
-                                                           std::size_t size);
+  // What a descriptor is open on, mapped private and writable (copy on write); it needs the
+  // descriptor no longer, and has none. `size` 0: the file's own. Fails with `invalid` when the
+  // file is shorter than `size`.
+  static Result<std::shared_ptr<SharedMemory>> map_private(int descriptor, std::size_t size);
   ~SharedMemory();
   SharedMemory(const SharedMemory&) = delete;
   SharedMemory& operator=(const SharedMemory&) = delete;
@@ -40,6 +40,8 @@ class SharedMemory {
   std::byte* data() const { return data_; }
   std::size_t size() const { return size_; }
   int descriptor() const { return descriptor_.get(); }
+  // For memory that is only read from now on: one descriptor less, of which there may be few.
+  void close_descriptor() { descriptor_.reset(); }
 
  private:
   SharedMemory(FileDescriptor descriptor, std::byte* data, std::size_t size);

@@ -20,10 +20,6 @@ Bytes pattern(std::size_t size) {
   return bytes;
 }
 
-FileDescriptor copy_of(int descriptor) {
-  return FileDescriptor(::fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
-}
-
 TEST(SharedMemory, IsZeroedAndCloseOnExec) {
   const auto memory = SharedMemory::create(100'000).value();
   EXPECT_EQ(memory->size(), 100'000U);
@@ -36,8 +32,7 @@ TEST(SharedMemory, AReceiverSeesItAndItsWritesStayItsOwn) {
   const Bytes bytes = pattern(1'000'003);
   const auto sent = SharedMemory::create(bytes.size()).value();
   ASSERT_TRUE(sent->fill(bytes));
-  const auto received =
-      SharedMemory::map_private(copy_of(sent->descriptor()), bytes.size()).value();
+  const auto received = SharedMemory::map_private(sent->descriptor(), bytes.size()).value();
   EXPECT_EQ(std::memcmp(received->data(), bytes.data(), bytes.size()), 0);
   received->data()[5] = std::byte{99};
   EXPECT_EQ(sent->data()[5], bytes[5]);
@@ -74,22 +69,22 @@ TEST(SharedMemory, IsWrittenInPartsOfAnySize) {
 
 TEST(SharedMemory, SizeZeroMeansTheWholeFile) {
   const auto sent = SharedMemory::create(12'345).value();
-  EXPECT_EQ(SharedMemory::map_private(copy_of(sent->descriptor()), 0).value()->size(), 12'345U);
+  EXPECT_EQ(SharedMemory::map_private(sent->descriptor(), 0).value()->size(), 12'345U);
 }
 
 TEST(SharedMemory, NothingIsASizeToo) {
   const auto sent = SharedMemory::create(0).value();
   ASSERT_TRUE(sent->fill({}));
-  EXPECT_EQ(SharedMemory::map_private(copy_of(sent->descriptor()), 0).value()->size(), 0U);
+  EXPECT_EQ(SharedMemory::map_private(sent->descriptor(), 0).value()->size(), 0U);
 }
 
 TEST(SharedMemory, AFileThatIsTooShortIsRefused) {
   const auto sent = SharedMemory::create(4096).value();
-  const auto received = SharedMemory::map_private(copy_of(sent->descriptor()), 4097);
+  const auto received = SharedMemory::map_private(sent->descriptor(), 4097);
   ASSERT_FALSE(received);
   EXPECT_EQ(received.error().kind, ErrorKind::invalid);
   EXPECT_NE(received.error().message.find("4097 bytes and has 4096"), std::string::npos);
-  EXPECT_FALSE(SharedMemory::map_private(FileDescriptor(), 1));
+  EXPECT_FALSE(SharedMemory::map_private(-1, 1));
 }
 
 TEST(SharedMemory, WhatCannotBeHadIsExhausted) {

@@ -59,6 +59,7 @@ struct Plan {
   bool new_session = false;
   bool die_with_parent = false;
   pid_t parent = 0;
+  const rlimit* files = nullptr;  // null: ours
 
   // The child's answer: memory is shared until the exec.
   Step failed = Step::start;
@@ -147,6 +148,7 @@ SKYWARD_IN_CHILD void become_program(Plan& plan) {
   plan.failed = Step::descriptor;
   if (!place_descriptors(plan)) return;
   plan.failed = Step::directory;
+  if (plan.files != nullptr) syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, plan.files, nullptr);
   if (plan.directory != nullptr && syscall(SYS_chdir, plan.directory) < 0) return;
   plan.failed = Step::program;
   const unsigned long none = 0;
@@ -268,6 +270,11 @@ OwnChildren& own_children() {
   return children;
 }
 
+std::optional<rlimit>& files_of_children() {
+  static std::optional<rlimit> limit;
+  return limit;
+}
+
 void disown(pid_t pid) {
   OwnChildren& children = own_children();
   const std::lock_guard lock(children.mutex);
@@ -325,6 +332,7 @@ Result<StartedChild> start_child(const SpawnOptions& options) {
   plan.new_session = options.new_session;
   plan.die_with_parent = options.die_with_parent;
   plan.parent = ::getpid();
+  plan.files = files_of_children() ? &*files_of_children() : nullptr;
   const pid_t pid = run_plan(plan);
   if (pid < 0) return explain(options, Step::start, plan.error);
   if (plan.error != 0) {
@@ -334,6 +342,8 @@ Result<StartedChild> start_child(const SpawnOptions& options) {
   return StartedChild{.pid = pid,
                       .pidfd = FileDescriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)))};
 }
+
+void set_files_of_children(const rlimit& limit) { files_of_children() = limit; }
 
 std::optional<ExitStatus> peek_exit(pid_t pid) {
   siginfo_t info{};

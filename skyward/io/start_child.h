@@ -36,6 +36,9 @@ inline constexpr Duration kReapPatience = std::chrono::seconds(2);
 // Reaps a killed child as soon as it has ended, until `deadline`; then leaves it to reap_orphans().
 void reap_killed(const StartedChild& child, Time deadline);
 
+// The limit of open files of all children from now on. Before there are threads.
+void set_files_of_children(const rlimit& limit);
+
 // Whether a child with this pid was started here and not reaped yet. Any thread.
 bool is_own_child(pid_t pid);
 

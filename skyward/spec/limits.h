@@ -38,6 +38,8 @@ inline constexpr std::size_t kBlobChunkBytes = std::size_t{256} << 10;
 // Blobs without a task that a node keeps for the next one: at most this, and a quarter of its
 // memory.
 inline constexpr std::uint64_t kMaxKeptBlobBytes = std::uint64_t{16} << 30;
+// ... and so many: each is a descriptor there, and some systems allow a process 1024.
+inline constexpr std::size_t kMaxKeptBlobs = 512;
 // Bodies of functions that a node keeps, beside those that its tasks need.
 inline constexpr std::uint64_t kMaxKeptFunctionBytes = std::uint64_t{256} << 20;
 // A function's body is written to each worker process in one piece.

@@ -236,7 +236,8 @@ void Outbox::release(BlobId user) {
 }
 
 void Outbox::keep_within_budget() {
-  for (auto next = unused_.begin(); next != unused_.end() && unused_bytes_ > budget_;) {
+  const auto is_over = [&] { return unused_bytes_ > budget_ || unused_.size() > kMaxKeptBlobs; };
+  for (auto next = unused_.begin(); next != unused_.end() && is_over();) {
     const auto found = contents_.find(*next++);
     if (found->second.waiting > 0) continue;  // a held message that nobody asks for any more
     unused_bytes_ -= found->second.blob.size;

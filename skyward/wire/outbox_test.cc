@@ -161,6 +161,17 @@ TEST_F(OutboxTest, WhatNobodyUsesStaysUpToTheBudget) {
   EXPECT_THAT(drain(), testing::Contains("chunk 3").Times(4));
 }
 
+TEST_F(OutboxTest, NoMoreStayThanANodeHasDescriptorsFor) {
+  outbox.set_budget(2 * kMaxKeptBlobs * kBig);
+  for (std::uint32_t nth = 1; nth <= kMaxKeptBlobs + 2; ++nth) {
+    push(call(nth, {ours.make(nth, kBig, 'x')}));
+    drain();
+    push(DropBlobs{{BlobId{nth}}});
+    const auto said = drain();
+    EXPECT_EQ(said.size(), nth > kMaxKeptBlobs ? 1U : 0U) << nth;
+  }
+}
+
 TEST_F(OutboxTest, WithoutABudgetNothingStays) {
   push(call(1, {ours.make(5, kBig, 'x')}));
   drain();

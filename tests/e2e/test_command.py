@@ -5,6 +5,7 @@ The command is a plain shell of this machine; everything else is as on a machine
 
 import ctypes
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -351,6 +352,33 @@ def test_a_task_that_cannot_be_killed_does_not_keep_the_agent(tmp_path):
                 os.kill(pid, signal.SIGKILL)
         with suppress(ChildProcessError):
             os.waitpid(worker, 0x40000000)  # as its tracer
+
+
+def test_large_data_by_the_thousand_needs_few_descriptors():
+    """On a node that allows few, and in a driver that does. Arrays are mapped, not copied."""
+    numpy = pytest.importorskip("numpy")
+
+    @sky.compute
+    def filled(size, value):
+        import numpy
+
+        return numpy.full(size, value, "u1")
+
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    few = ["sh", "-c", 'ulimit -n 700; exec sh -c "$1"', "sh"]
+    provider = sky.Command(commands=[few], python=sys.executable)
+    large = 70_000
+    with sky.ComputePool(provider=provider, display="quiet") as pool:
+        for number in range(1000):
+            assert summed(number.to_bytes(4, "big") + bytes(large)) >> pool
+        in_use = len(os.listdir("/proc/self/fd"))
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (in_use + 100, before[1]))
+            kept = [filled(large, 1) >> pool for _ in range(300)]
+            kept += sky.gather(*(filled(large, 1) for _ in range(300))) >> pool
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        assert int(numpy.sum(kept)) == 600 * large
 
 
 def test_an_agent_that_nobody_greeted_ends_with_its_connection(tmp_path):
