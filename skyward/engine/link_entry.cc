@@ -88,8 +88,12 @@ class Cache {
   std::map<std::string, std::pair<std::filesystem::file_time_type, Value>> known_;
 };
 
+// Some ways to a node (containers, setpriv) set no HOME: then the system is asked, and all that is
+// started here is told. Without one there is no place that only this user can write to.
 constexpr std::string_view kCache =
-    "c=\"${XDG_CACHE_HOME:-${HOME:-/tmp/skyward-$(id -u)}/.cache}/skyward\"";
+    "[ \"$HOME\" ] || { HOME=$(getent passwd \"$(id -u)\" 2>/dev/null | cut -d: -f6); "
+    "export HOME; }; "
+    "c=; [ \"$XDG_CACHE_HOME$HOME\" ] && c=\"${XDG_CACHE_HOME:-$HOME/.cache}/skyward\"";
 
 std::string options(const EntryPlace& place) {
   return fmt::format(" --pool {} --node {} --life {}", place.pool, place.node.value, place.life);
@@ -128,9 +132,11 @@ Result<SharedBytes> load_upload(const std::string& path, bool packed) {
 
 std::string entry_line(std::span<const EntryFile> files, const EntryPlace& place, bool resume) {
   std::string script = fmt::format(
-      "set -f; umask 077; "
+      "set -f; m=$(umask); umask 077; "
       "{2}; "
       "echo \"skyward-agent: machine $(uname -sm)\"; "
+      "[ \"$c\" ] || {{ echo \"skyward-agent: error user $(id -u) has no home directory there: "
+      "set HOME or XDG_CACHE_HOME for it\"; exit 1; }}; "
       "w=packed; z=\"gzip -dc\"; "
       "command -v gzip >/dev/null 2>&1 || {{ w=plain; z=cat; }}; "
       "f() {{ rm -f \"$t\"; echo skyward-agent: error \"$c/$1\" $2; exit 1; }}; "
@@ -145,15 +151,17 @@ std::string entry_line(std::span<const EntryFile> files, const EntryPlace& place
       "e=$(mv -f \"$t\" \"$c/$1\" 2>&1) || f \"$1\" \"cannot be stored: $e\"; }}; ",
       place.pool, place.node.value, kCache);
   for (const EntryFile& file : files) script += fmt::format("g {} {}; ", file.place, file.hash);
-  script += fmt::format("exec \"$c/{}\" connect{}{}", files.front().place, options(place),
+  // What users make there has the rights that they have when they log in.
+  script += fmt::format("umask $m; exec \"$c/{}\" connect{}{}", files.front().place, options(place),
                         resume ? " --resume" : "");
   SKYWARD_CHECK(is_safe(script), "{}", script);
   return fmt::format("exec sh -c '{}'", script);
 }
 
 std::string sweep_line(const EntryFile& agent, const EntryPlace& place) {
-  const std::string script = fmt::format("{0}; [ -x \"$c/{1}\" ] || exit 0; exec \"$c/{1}\" end{2}", kCache,
-                                         agent.place, options(place));
+  const std::string script =
+      fmt::format("{0}; [ \"$c\" ] && [ -x \"$c/{1}\" ] || exit 0; exec \"$c/{1}\" end{2}", kCache,
+                  agent.place, options(place));
   SKYWARD_CHECK(is_safe(script), "{}", script);
   return fmt::format("exec sh -c '{}'", script);
 }

@@ -31,7 +31,9 @@ class EntryTest : public testing::Test {
   void SetUp() override {
     home = fs::temp_directory_path() / ("entry-" + io::random_hex(12));
     fs::create_directories(home);
-    const std::string script = "#!/bin/sh\necho \"skyward-agent: connected\"\necho \"$@\"\n";
+    const std::string script =
+        "#!/bin/sh\necho \"skyward-agent: connected\"\necho \"$@\"\n"
+        "echo \"home=$HOME umask=$(umask)\"\n";
     agent = {.path = home / "agent", .hash = to_hex(sha256(as_bytes(script)))};
     std::ofstream(agent.path) << script;
     agent.place = fmt::format("agents/{}/skyward-agent", agent.hash);
@@ -45,6 +47,7 @@ class EntryTest : public testing::Test {
     options.command = shell;
     options.command.push_back(entry_line(files(), place, resume));
     options.environment = {{"HOME", home}, {"XDG_CACHE_HOME", ""}};
+    for (const auto& [name, value] : changes) options.environment.emplace_back(name, value);
     const auto result = io::run_command(options, kPatience, input);
     if (!result) return result.error().message;
     return result->out + result->err;
@@ -58,6 +61,7 @@ class EntryTest : public testing::Test {
   fs::path stored() const { return home / ".cache/skyward" / agent.place; }
 
   fs::path home;
+  std::vector<std::pair<std::string, std::string>> changes;  // of the node's environment
   EntryFile agent;
   EntryPlace place{.pool = "deadbeef", .node = NodeId{3}, .life = 2};
 };
@@ -70,6 +74,36 @@ TEST_F(EntryTest, TheFileIsBroughtOnceAndBecomesTheCommand) {
   EXPECT_THAT(second, testing::Not(HasSubstr("need")));
   EXPECT_THAT(second, HasSubstr("connect --pool deadbeef --node 3 --life 2 --resume\n"));
   EXPECT_EQ(fs::status(stored()).permissions() & fs::perms::all, fs::perms::owner_all);
+}
+
+TEST_F(EntryTest, TheAgentHasTheRightsOfALogin) {
+  const std::string said = run({"sh", "-c", "umask 0027; exec sh -c \"$1\"", "sh"}, upload(true));
+  EXPECT_THAT(said, HasSubstr("umask=0027\n"));
+  EXPECT_EQ(fs::status(stored()).permissions() & fs::perms::all, fs::perms::owner_all);
+  EXPECT_EQ(fs::status(stored().parent_path()).permissions() & fs::perms::all,
+            fs::perms::owner_all);
+}
+
+TEST_F(EntryTest, WithoutAHomeTheSystemKnowsIt) {
+  // A stand-in for the system's table of users.
+  fs::create_directories(home / "bin");
+  std::ofstream(home / "bin/getent")
+      << "#!/bin/sh\necho \"u:x:$2:1::" << home.string() << ":/bin/sh\"\n";
+  fs::permissions(home / "bin/getent", fs::perms::owner_all);
+  changes = {{"HOME", ""}, {"PATH", home.string() + "/bin:/usr/bin:/bin"}};
+  const std::string said = run({"sh", "-c"}, upload(true));
+  EXPECT_THAT(said, HasSubstr("home=" + home.string() + " "));
+  EXPECT_TRUE(fs::exists(stored()));
+}
+
+TEST_F(EntryTest, WithoutAnyHomeItIsRefused) {
+  fs::create_directories(home / "bin");
+  std::ofstream(home / "bin/getent") << "#!/bin/sh\nexit 2\n";
+  fs::permissions(home / "bin/getent", fs::perms::owner_all);
+  changes = {{"HOME", ""}, {"PATH", home.string() + "/bin:/usr/bin:/bin"}};
+  const std::string said = run({"sh", "-c"}, upload(true));
+  EXPECT_THAT(said, HasSubstr("has no home directory there: set HOME or XDG_CACHE_HOME"));
+  EXPECT_THAT(said, testing::Not(HasSubstr("skyward-agent: need")));
 }
 
 TEST_F(EntryTest, TheLineGoesThroughAnotherShellUnharmed) {

@@ -18,8 +18,9 @@ namespace skyward::provider {
 
 namespace {
 
-// Where everything is kept on a node, for bash and for sh.
-constexpr std::string_view kRoot = "root=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/skyward\n";
+// Where everything is kept on a node, for bash and for sh: where the agent was brought to. Who
+// started it has seen to HOME.
+constexpr std::string_view kRoot = "root=${XDG_CACHE_HOME:-${HOME:?}/.cache}/skyward\n";
 
 // Follows the assignments that script_of() writes. All that comes from outside is in those, quoted,
 // or in the environment.
@@ -48,7 +49,7 @@ base=
 find_uv() {
   local candidate
   for candidate in ${uv_file:+"$root/files/$uv_file"} "$(command -v uv || true)" \
-    "${HOME:-/root}/.local/bin/uv" "$root/uv/bin/uv"; do
+    "${HOME:-}/.local/bin/uv" "$root/uv/bin/uv"; do
     if [[ -x $candidate ]] && "$candidate" --version >/dev/null 2>&1; then uv=$candidate; return; fi
   done
 }
