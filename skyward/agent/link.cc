@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kMaxQueuedBytes = std::size_t{8} << 20;
 constexpr std::size_t kMaxUnacknowledged = kMaxUnacknowledgedFrames / 4;
-// Kept while nobody is connected, before output has to wait.
+// Kept while nobody is connected, before output has to wait: so many messages, and so much.
 constexpr std::size_t kMaxKeptWithoutLine = 1024;
 
 std::vector<wire::Blob> received_blobs(std::vector<io::FileDescriptor> descriptors) {
@@ -180,7 +180,10 @@ void Link::flush() {
 }
 
 bool Link::is_backed_up() const {
-  if (current_ == nullptr) return session_.unacknowledged() > kMaxKeptWithoutLine;
+  if (current_ == nullptr) {
+    return session_.unacknowledged() > kMaxKeptWithoutLine ||
+           session_.unacknowledged_bytes() > kMaxQueuedBytes;
+  }
   return current_->channel->queued_bytes() + outbox_.waiting_bytes() > kMaxQueuedBytes ||
          session_.unacknowledged() > kMaxUnacknowledged;
 }

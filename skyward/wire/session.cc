@@ -9,6 +9,29 @@
 
 namespace skyward::wire {
 
+namespace {
+
+std::uint64_t bytes_in(const Payload& payload) {
+  std::uint64_t sum = 0;
+  for (const Buffer& buffer : payload.buffers) sum += buffer.bytes.size();
+  return sum;
+}
+
+std::uint64_t bytes_in(const Message& message) {
+  if (const auto* output = std::get_if<Output>(&message)) {
+    std::uint64_t sum = 0;
+    for (const OutputLine& line : output->lines) sum += line.text.size();
+    return sum;
+  }
+  if (const auto* run = std::get_if<RunTask>(&message)) return bytes_in(run->arguments);
+  if (const auto* result = std::get_if<TaskResult>(&message)) return bytes_in(result->payload);
+  if (const auto* item = std::get_if<StreamItem>(&message)) return bytes_in(item->payload);
+  if (const auto* chunk = std::get_if<BlobChunk>(&message)) return chunk->bytes.size();
+  return 0;
+}
+
+}  // namespace
+
 bool is_numbered(const Message& message) {
   return !std::holds_alternative<Hello>(message) && !std::holds_alternative<Welcome>(message) &&
          !std::holds_alternative<Farewell>(message) && !std::holds_alternative<Heartbeat>(message);
@@ -16,6 +39,7 @@ bool is_numbered(const Message& message) {
 
 Envelope Session::number(Message message) {
   SKYWARD_CHECK(is_numbered(message), "kind {}", message.index());
+  kept_bytes_ += bytes_in(message);
   kept_.push_back({next_, std::move(message)});
   told_ = received_;
   return {.sequence = next_++, .acknowledged = received_};
@@ -56,7 +80,10 @@ bool Session::should_acknowledge() const { return received_ - told_ > kAcknowled
 bool Session::is_full() const { return kept_.size() >= kMaxUnacknowledgedFrames; }
 
 void Session::forget(std::uint64_t acknowledged) {
-  while (!kept_.empty() && kept_.front().sequence <= acknowledged) kept_.pop_front();
+  while (!kept_.empty() && kept_.front().sequence <= acknowledged) {
+    kept_bytes_ -= bytes_in(kept_.front().message);
+    kept_.pop_front();
+  }
 }
 
 }  // namespace skyward::wire

@@ -56,6 +56,8 @@ class Session {
 
   std::uint64_t last_received() const { return received_; }
   std::size_t unacknowledged() const { return kept_.size(); }
+  // What these hold in memory of their own: lines, small buffers, parts of blobs.
+  std::uint64_t unacknowledged_bytes() const { return kept_bytes_; }
 
  private:
   void forget(std::uint64_t acknowledged);
@@ -64,6 +66,7 @@ class Session {
   std::uint64_t received_ = 0;
   std::uint64_t told_ = 0;  // the acknowledgement last sent
   std::deque<Kept> kept_;
+  std::uint64_t kept_bytes_ = 0;
 };
 
 }  // namespace skyward::wire

@@ -5,6 +5,7 @@
 
 #include <deque>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "skyward/spec/limits.h"
@@ -22,6 +23,19 @@ TEST(Session, NumbersFromOne) {
   EXPECT_EQ(session.number(numbered(11)), (Envelope{.sequence = 2, .acknowledged = 0}));
   EXPECT_EQ(session.control(), (Envelope{.sequence = 0, .acknowledged = 0}));
   EXPECT_EQ(session.unacknowledged(), 2U);
+}
+
+TEST(Session, KnowsWhatItKeeps) {
+  Session session;
+  const std::string line(1000, 'x');
+  session.number(Output{{{.text = line}, {.text = line}}});
+  session.number(StreamItem{.payload = {{small_buffer(SharedBytes(std::string(300, 'y')))}}});
+  session.number(numbered(1));
+  EXPECT_EQ(session.unacknowledged_bytes(), 2300U);
+  EXPECT_EQ(session.arrived({.sequence = 0, .acknowledged = 1}), Arrival::deliver);
+  EXPECT_EQ(session.unacknowledged_bytes(), 300U);
+  EXPECT_TRUE(session.resume(3));
+  EXPECT_EQ(session.unacknowledged_bytes(), 0U);
 }
 
 TEST(Session, NumbersEverythingButGreetingsAndHeartbeats) {
