@@ -146,7 +146,7 @@ TEST_F(CoreTaskTest, FunctionsThatNoTaskNeedsAreDropped) {
   effects.expect_nothing_else();  // the first runs still
   answer(0, first);
   take_completion(first);
-  const TaskId third = submit(call(3));
+  const TaskId third = submit(pinned_to(call(3), kFirst));
   FunctionId dropped;
   dropped.value = call(1).function->id.value;
   EXPECT_EQ(effects.take_message<wire::DropFunctions>(kFirst).functions, std::vector{dropped});

@@ -26,9 +26,11 @@ TEST(FunctionCache, ABodyGoesOnce) {
 
 TEST(FunctionCache, TheLongestUnusedGoesAndComesAgain) {
   FunctionCache cache;
-  for (std::uint8_t n = 1; n <= 3; ++n) cache.use(function(n), body(kMiB, 10 + n));
+  for (std::uint8_t n = 1; n <= 3; ++n)
+    cache.use(function(n), body(kMiB, static_cast<std::uint8_t>(10 + n)));
   EXPECT_TRUE(cache.shrink(0).empty());  // tasks need them all
-  for (const std::uint8_t n : {2, 1, 3}) cache.release(function(n));
+  for (const std::uint8_t n : std::initializer_list<std::uint8_t>{2, 1, 3})
+    cache.release(function(n));
   cache.use(function(2), body(kMiB));
   cache.release(function(2));  // the last that was used
   EXPECT_TRUE(cache.shrink(4 * kMiB).empty());
