@@ -340,6 +340,7 @@ std::string SpinnerDisplay::tick(std::int64_t wall_us) {
   if (nodes_wanted_ > 0) text += fmt::format(" · {}/{} nodes", ready_.size(), nodes_wanted_);
   if (tasks_done_ + tasks_running_ > 0) {
     text += fmt::format(" · {} done, {} running", tasks_done_, tasks_running_);
+    if (tasks_waiting_ > 0) text += fmt::format(", {} waiting", tasks_waiting_);
   }
   if (!cpu_.empty()) {
     double sum = 0;
@@ -355,9 +356,10 @@ std::string SpinnerDisplay::tick(std::int64_t wall_us) {
                      cut_text(text, options_.width - 3));
 }
 
-void SpinnerDisplay::set_tasks(std::uint64_t done, std::uint64_t running) {
+void SpinnerDisplay::set_tasks(std::uint64_t done, std::uint64_t running, std::uint64_t waiting) {
   tasks_done_ = done;
   tasks_running_ = running;
+  tasks_waiting_ = waiting;
 }
 
 std::string SpinnerDisplay::clear() {

@@ -82,7 +82,7 @@ class SpinnerDisplay {
   static constexpr std::int64_t kFrameMicroseconds = 80'000;
 
   // Events do not count tasks; the pool's owner does.
-  void set_tasks(std::uint64_t done, std::uint64_t running);
+  void set_tasks(std::uint64_t done, std::uint64_t running, std::uint64_t waiting);
 
   // Takes the line away, for text of somebody else or for good.
   std::string clear();
@@ -103,6 +103,7 @@ class SpinnerDisplay {
   std::map<int, double> cpu_{};    // per cent, by node
   std::uint64_t tasks_done_ = 0;
   std::uint64_t tasks_running_ = 0;
+  std::uint64_t tasks_waiting_ = 0;  // for a slot
   bool saw_error_ = false;
   CostFinal cost_{};
 };

@@ -286,7 +286,7 @@ TEST(Spinner, OneLineDrawnInItsPlace) {
   EXPECT_EQ(render(BootstrapCompleted{"b"}, 0.24),
             wiped + "⠸ preparing the image: deps · 2/2 nodes · 0:00");
   EXPECT_EQ(render(PoolStarted{}, 0.8), wiped + "⠋ running · 2/2 nodes · 0:00");
-  spinner.set_tasks(12, 3);
+  spinner.set_tasks(12, 3, 0);
   EXPECT_EQ(spinner.tick(kNoon + 61 * kSecond + 80'000),
             wiped + "⠸ running · 2/2 nodes · 12 done, 3 running · 1:01");
   EXPECT_EQ(
@@ -297,6 +297,9 @@ TEST(Spinner, OneLineDrawnInItsPlace) {
       wiped + "[node 1] stderr oh\n" + wiped + "⠴ running · 2/2 nodes · 12 done, 3 running · 1:02");
   EXPECT_EQ(render(Metrics{.node = 0, .cpu_percent = 50}, 64),
             wiped + "⠋ running · 2/2 nodes · 12 done, 3 running · cpu 50% · 1:04");
+  spinner.set_tasks(12, 3, 36);
+  EXPECT_TRUE(spinner.tick(kNoon).contains("12 done, 3 running, 36 waiting · cpu"));
+  spinner.set_tasks(12, 3, 0);
   EXPECT_EQ(render(PoolStopping{}, 64),
             wiped + "⠋ closing · 2/2 nodes · 12 done, 3 running · cpu 50% · 1:04");
   EXPECT_EQ(render(PoolStopped{"p", 0.8, 64, {{0, "a", 10, 0, 1, 1}, {1, "b", 5, 0, 1, 1}}}, 65),

@@ -30,7 +30,7 @@ class Display:
         look = (width, terminal.wants_color(), time.localtime().tm_gmtoff)
         self._lock = threading.Lock()
         self._closed = threading.Event()
-        self._count: Callable[[], tuple[int, int]] = lambda: (0, 0)
+        self._count: Callable[[], tuple[int, int, int]] = lambda: (0, 0, 0)
         self._spinner: Any = None
         if mode == "spinner" and terminal.can_redraw():
             self._core: Any = _core.SpinnerDisplay(*look, True)
@@ -43,8 +43,8 @@ class Display:
         with self._lock:
             self._write(self._core.render(*fields_of_event(event), _wall_us()))
 
-    def count_tasks(self, count: Callable[[], tuple[int, int]]) -> None:
-        """`count` tells how many tasks are done and how many are on their way."""
+    def count_tasks(self, count: Callable[[], tuple[int, int, int]]) -> None:
+        """`count` tells how many tasks are done, how many run, and how many wait for a slot."""
         self._count = count
 
     def close(self) -> None:

@@ -67,11 +67,14 @@ class OpenPool:
         """Blocks until the nodes are ready. Raises after everything was given back."""
         self._events.start()
         try:
-            self.core.open(check)
+            self.core.open(check, self._tell_interrupt)
         except BaseException:
             self.close()
             raise
         _open_pools.add(self)
+
+    def _tell_interrupt(self) -> None:
+        self._deliver(Error("interrupted; giving back what was bought"))
 
     def close(self, tell: bool = True) -> None:
         """Cancels what runs, gives all machines back, and returns when all events have been
@@ -90,9 +93,11 @@ class OpenPool:
             if self._events.is_alive() and self._events is not threading.current_thread():
                 self._events.join(HANDLER_GRACE_SECONDS)
 
-    def counts(self) -> tuple[int, int]:
-        """Tasks that are done, and those on their way."""
-        return self._answered, max(0, self._sent - self._answered)
+    def counts(self) -> tuple[int, int, int]:
+        """Tasks that are done, that run, and that wait for a slot."""
+        left = max(0, self._sent - self._answered)
+        running = min(left, self.core.total_slots)
+        return self._answered, running, left - running
 
     def run(self, pending: PendingCompute[Any]) -> Any:
         return self.run_all([pending])[0]

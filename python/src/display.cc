@@ -76,7 +76,8 @@ void bind_display(nb::module_& module) {
              std::int64_t wall_us) { return self.render(from_python(name, fields), wall_us); },
           nb::arg("name"), nb::arg("fields"), nb::arg("wall_us"), nb::sig(kRenderSignature))
       .def("tick", &SpinnerDisplay::tick, nb::arg("wall_us"))
-      .def("set_tasks", &SpinnerDisplay::set_tasks, nb::arg("done"), nb::arg("running"))
+      .def("set_tasks", &SpinnerDisplay::set_tasks, nb::arg("done"), nb::arg("running"),
+           nb::arg("waiting"))
       .def("clear", &SpinnerDisplay::clear)
       .def_prop_ro_static("frame_seconds", [](nb::handle) {
         return static_cast<double>(SpinnerDisplay::kFrameMicroseconds) * 1e-6;

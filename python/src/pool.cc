@@ -102,12 +102,17 @@ Call make_call(const Function& function, const wire::Payload& arguments,
   return {function.body, arguments, options};
 }
 
-void open(const OwnedPool& owned, const nb::object& check) {
+// `interrupted` is called before everything is given back, which may take its time.
+void open(const OwnedPool& owned, const nb::object& check, const nb::callable& interrupted) {
   Pool& pool = owned.get();
   const nb::gil_scoped_release released;
-  pool.open([&check] {
+  pool.open([&] {
     const nb::gil_scoped_acquire acquired;
-    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    if (PyErr_CheckSignals() != 0) {
+      const nb::python_error interrupt;
+      interrupted();
+      throw nb::python_error(interrupt);
+    }
     if (!check.is_none()) check();
   });
 }
@@ -298,8 +303,10 @@ void bind_pool(nb::module_& module) {
   bind_cost(module);
   nb::class_<OwnedPool>(module, "Pool", "The engine's pool; see skyward.ComputePool.")
       .def(nb::init<PoolSpec>(), nb::arg("spec"))
-      .def("open", &open, nb::arg("check").none() = nb::none(),
-           "Provisions; `check` is called about every 100 ms and may raise.")
+      .def("open", &open, nb::arg("check").none(), nb::arg("interrupted"),
+           "Provisions; `check` is called about every 100 ms and may raise, `interrupted` when "
+           "Ctrl-C "
+           "was pressed.")
       .def("close", &close_pool)
       .def("store", &store, nb::arg("buffer"),
            "Stores a large buffer; the nodes keep it from the first call that uses it on.")

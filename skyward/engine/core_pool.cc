@@ -72,7 +72,10 @@ void say_closed(State& state, Effects& effects, Time now, Status left = {}) {
     stopped.first_call_seconds = seconds(state.first_answer_at - state.first_call_at);
   }
   for (const Node& node : state.nodes) {
-    if (!node.instance.id.empty()) stopped.nodes.push_back(node.receipt);
+    if (node.instance.id.empty()) continue;
+    NodeReceipt& receipt = stopped.nodes.emplace_back(node.receipt);
+    receipt.node = static_cast<int>(node.id.value);
+    receipt.instance_id = node.instance.id;
   }
   tell_final_cost(state, effects, now, stopped);
   effects.emit(std::move(stopped));
@@ -495,8 +498,6 @@ void launch_instance(State& state, Node& node, Instance instance, Time now) {
   node.bought = true;
   node.steps = 0;
   node.gone_at = kNever;
-  node.receipt.node = static_cast<int>(node.id.value);
-  node.receipt.instance_id = node.instance.id;
   node.state = NodeState::connecting;
   node.connecting_at = now;
   node.prepared_at = {};

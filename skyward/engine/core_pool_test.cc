@@ -363,7 +363,14 @@ TEST_F(CorePoolTest, ClosedWhileProvisioning) {
   effects.take_event<PoolStopping>();
   effects.expect_nothing_else();  // what is being bought must be waited for
   on_provisioned(state, effects, now, kFirst, 2, std::vector{machine(0), machine(1)});
-  finish_closing({"i-0-1", "i-1-1"});
+  EXPECT_THAT(effects.take<Terminate>().instances, ElementsAre("i-0-1", "i-1-1"));
+  on_terminated(state, effects, now, {});
+  effects.take<Teardown>();
+  on_torn_down(state, effects, now, {});
+  const auto stopped = effects.take_event<PoolStopped>();
+  ASSERT_EQ(stopped.nodes.size(), 2U);
+  EXPECT_EQ(stopped.nodes[1].node, 1);
+  EXPECT_EQ(stopped.nodes[1].instance_id, "i-1-1");
   EXPECT_FALSE(effects.take<Opened>().status);
   effects.take<Closed>();
 }

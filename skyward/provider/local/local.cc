@@ -181,10 +181,13 @@ Status LocalProvider::check_machine(const PoolSpec& spec) const {
   }
   const double memory_gib = static_cast<double>(spec.memory_mb) / 1024;
   if (memory_gib * workers > io::memory_gib()) {
-    return fail(ErrorKind::invalid,
-                fmt::format("memory=\"{:g}GB\"{}: this machine has {:.1f} GB", memory_gib, each,
-                            io::memory_gib()),
-                "ask for less, or leave memory out to use what there is");
+    return fail(
+        ErrorKind::invalid,
+        fmt::format("memory={}{}: this machine has {:.1f} GB",
+                    spec.memory_mb % 1024 == 0 ? fmt::format("\"{}GB\"", spec.memory_mb / 1024)
+                                               : fmt::format("\"{}MB\"", spec.memory_mb),
+                    each, io::memory_gib()),
+        "ask for less, or leave memory out to use what there is");
   }
   const std::int64_t processes = std::int64_t{spec.nodes} * workers * spec.concurrency;
   if (static_cast<double>(processes) * kProcessGib > io::memory_gib()) {
