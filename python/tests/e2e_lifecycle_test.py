@@ -529,3 +529,24 @@ def test_local_modules_are_found(tmp_path):
         capture_output=True, text=True, timeout=60, cwd="/", env=environment,
     )  # fmt: skip
     assert done.stdout == "6 True\n", done.stderr
+
+
+def test_a_command_that_fails_is_told_at_once(tmp_path):
+    reach = tmp_path / "reach"
+    reach.write_text(f"""#!/bin/sh
+[ -e {tmp_path}/tried ] && exec sh -c "$1"
+touch {tmp_path}/tried
+echo "no such option: '$1'" >&2
+exit 1
+""")
+    reach.chmod(0o755)
+    troubles = []
+    provider = sky.Command([[str(reach)]], python=sys.executable)
+    pool = sky.ComputePool(provider=provider, display="quiet")
+    pool.on(sky.Error, lambda event: troubles.append(event.message))
+    with pool:
+        assert sky.compute(abs)(-1) >> pool == 1
+    assert troubles == [
+        "node 0: the command that reaches it ended (exit code 1); it wrote: no such option: '…';"
+        f" run it yourself, it must answer \"hi\": {reach} 'echo hi'; connecting again"
+    ]

@@ -230,6 +230,10 @@ void Link::attempt_ended(Attempt::End end) {
                 std::move(end.error.hint));
   }
   if (was_connected && events_.on_trouble) events_.on_trouble(end.error.message);
+  if (connection_.stands && !policy_.was_welcomed() && policy_.tries() == 1 && events_.on_trouble) {
+    const std::string& hint = end.error.hint;
+    events_.on_trouble(end.error.message + (hint.empty() ? "" : "; " + hint));
+  }
   retry_ = loop_.start_timer(*again, [this] {
     retry_ = 0;
     attempt();

@@ -1,6 +1,6 @@
 #include "skyward/engine/link_attempt.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -290,7 +290,12 @@ void Attempt::exited(io::ExitStatus status) {
 void Attempt::finish(End end) {
   if (std::exchange(over_, true)) return;
   loop_.cancel_timer(std::exchange(timer_, 0));
-  const std::string words = trimmed(reader_.noise() + stderr_tail_);
+  std::string words = trimmed(reader_.noise() + stderr_tail_);
+  // A command that does not run its last word as a shell would often quotes it, and nobody wants to
+  // read our script.
+  if (const std::size_t at = words.find(entry_.line); !entry_.line.empty() && at != words.npos) {
+    words.replace(at, entry_.line.size(), "…");
+  }
   if (!words.empty() && !end.means.gone) end.error.message += "; it wrote: " + words;
   // The command's own words. Where a shell has answered, they are the machine's.
   const auto says = [&](const std::string& sign) {
@@ -302,6 +307,10 @@ void Attempt::finish(End end) {
   }
   end.means.hopeless = std::ranges::any_of(connection_.hopeless_errors, says);
   end.means.refused = stderr_tail_.contains(kRefused);
+  if (!reached_ && connection_.stands && end.error.hint.empty()) {
+    end.error.hint = fmt::format("run it yourself, it must answer \"hi\": {} 'echo hi'",
+                                 fmt::join(connection_.command, " "));
+  }
   let_go(kExitGrace);
   events_.on_end(std::move(end));
 }

@@ -65,7 +65,9 @@ struct Connection {
   std::vector<std::pair<std::string, std::string>> environment{};  // of the command, here
   std::string directory{};                                         // of the command, here
   bool shell = false;
-  std::string agent{};            // with `shell`: the skyward-agent on this machine to upload
+  bool stands = false;  // with `shell`: the machine does not boot, so that not to reach it
+                        // at once is worth a word
+  std::string agent{};  // with `shell`: the skyward-agent on this machine to upload
   std::vector<Upload> uploads{};  // with `shell`: what its bootstrap and workers read
   // With `shell`: words of the command's standard error after which trying again is useless
   // ("Host key verification failed"). Everything else that ends the command is tried again until

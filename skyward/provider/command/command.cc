@@ -232,6 +232,7 @@ Connection CommandProvider::connection(const Cluster& cluster, const Instance& i
   const Plan& plan = plans_.at(cluster.id);
   return {.command = commands_.at(command_of(instance.id)),
           .shell = true,
+          .stands = true,
           .agent = plan.agent_path,
           .uploads = plan.image.uploads,
           .permanent_errors = {"no such container", "is not running", "not found in namespace"}};
