@@ -473,7 +473,7 @@ def test_ctrl_c_while_a_cloud_says_nothing():
             threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
             started = time.monotonic()
             try:
-                sky.available_instances(sky.AWS(region="us-east-1"))
+                sky.AWS(region="us-east-1").available_instances()
             except KeyboardInterrupt:
                 silence = max(b - a for a, b in zip(ticks, ticks[1:]))
                 print("interrupted", time.monotonic() - started < 5, silence < 5, flush=True)

@@ -48,16 +48,6 @@ TEST_F(ConnectTest, WhoMakesTheDirectoryFirstIsNotTakenForTheDaemon) {
   }
 }
 
-TEST_F(ConnectTest, ALinkIsNoDirectoryOfOnesOwn) {
-  fs::create_directories(root + "-elsewhere/nodes/" + place.name());
-  fs::create_symlink(root + "-elsewhere", root);
-  const auto listener = io::listen_at(nest + "/socket");
-  ASSERT_TRUE(listener) << listener.error().message;
-  EXPECT_EXIT(std::exit(connect(root, place, false)), ExitedWithCode(1), "");
-  EXPECT_FALSE(io::accept_next(listener->get()));
-  fs::remove_all(root + "-elsewhere");
-}
-
 TEST_F(ConnectTest, ALockInADirectoryOfOthersEndsNobody) {
   make_open_nest();
   io::EventLoop loop;

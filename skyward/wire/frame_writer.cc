@@ -213,6 +213,7 @@ auto write(Writer& to, const DropBlobs& from) {
 auto write(Writer& to, const DropFunctions& from) {
   std::vector<schema::FunctionId> functions;
   for (const FunctionId& function : from.functions) functions.push_back(written(function));
+  if (functions.empty()) return schema::CreateDropFunctions(to.builder());
   return schema::CreateDropFunctions(to.builder(), to.builder().CreateVectorOfStructs(functions));
 }
 
