@@ -304,9 +304,10 @@ void bind_pool(nb::module_& module) {
   nb::class_<OwnedPool>(module, "Pool", "The engine's pool; see skyward.ComputePool.")
       .def(nb::init<PoolSpec>(), nb::arg("spec"))
       .def("open", &open, nb::arg("check").none(), nb::arg("interrupted"),
+           nb::sig("def open(self, check: object | None, "
+                   "interrupted: collections.abc.Callable[[], None]) -> None"),
            "Provisions; `check` is called about every 100 ms and may raise, `interrupted` when "
-           "Ctrl-C "
-           "was pressed.")
+           "Ctrl-C was pressed.")
       .def("close", &close_pool)
       .def("store", &store, nb::arg("buffer"),
            "Stores a large buffer; the nodes keep it from the first call that uses it on.")

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 
 namespace skyward::provider {
 
@@ -37,11 +38,20 @@ Status PoolBook::made(const std::string& key, const std::vector<std::string>& id
   return ledger_.made(pool_, key, ids);
 }
 
+void PoolBook::note_in_vain(const std::vector<std::string>& ids) {
+  for (const LedgerEntry& entry : bought_) {
+    if (std::ranges::find(ids, entry.id) != ids.end()) in_vain_.push_back(entry);
+  }
+}
+
 // A ledger that fails once, possibly after a long wait, is not asked again for each of many.
 void PoolBook::gone(const std::vector<std::string>& keys_or_ids) {
   Status told;
   for (const std::string& one : keys_or_ids) {
     std::erase_if(bought_, [&](const LedgerEntry& entry) { return is_called(entry, one); });
+    for (LedgerEntry& entry : in_vain_) {
+      if (entry.id == one && !entry.gone_s) entry.gone_s = world_.wall_s();
+    }
     if (told) told = ledger_.gone(pool_, one, world_.wall_s());
     if (!told) untold_.push_back(one);
   }
@@ -91,6 +101,18 @@ Status PoolBook::close_when_clear(std::int64_t patience_s) {
   if (!clear) return {};
   const Status closed = ledger_.close_pool(pool_, world_.wall_s());
   return closed ? closed : unwritten(closed.error());
+}
+
+Charge charge_in_vain(const LedgerEntry& entry, std::int64_t now_s) {
+  using std::chrono::seconds;
+  Charge charge{.instance = entry.id,
+                .since = seconds(now_s - entry.asked_s),
+                .began = seconds(now_s - entry.asked_s),
+                .of_no_use = true,
+                .spot = entry.spot};
+  if (entry.hourly_micro_dollars > 0) charge.hourly = to_dollars(entry.hourly_micro_dollars);
+  if (entry.gone_s) charge.ended = seconds(now_s - *entry.gone_s);
+  return charge;
 }
 
 }  // namespace skyward::provider

@@ -11,6 +11,7 @@
 
 #include "skyward/provider/ledger.h"
 #include "skyward/provider/world.h"
+#include "skyward/spec/cost.h"
 
 namespace skyward::provider {
 
@@ -27,6 +28,10 @@ class PoolBook {
   Status ask(LedgerEntry entry);
   // The cloud's answer.
   Status made(const std::string& key, const std::vector<std::string>& ids);
+  // Machines that a launch made and that are of no use: they cost all the same. Before they are
+  // gone.
+  void note_in_vain(const std::vector<std::string>& ids);
+  const std::vector<LedgerEntry>& in_vain() const { return in_vain_; }
   // The cloud says that these are not there, or never were.
   void gone(const std::vector<std::string>& keys_or_ids);
 
@@ -42,8 +47,12 @@ class PoolBook {
   const World& world_;
   Ledger& ledger_;
   const std::string pool_;
-  std::vector<LedgerEntry> bought_;  // through this, and not gone
+  std::vector<LedgerEntry> bought_;   // through this, and not gone
+  std::vector<LedgerEntry> in_vain_;  // gone or not
   std::vector<std::string> untold_;  // gone, and still open in the ledger
 };
+
+// What a machine that was bought in vain costs, as it was asked for and seen to go.
+Charge charge_in_vain(const LedgerEntry& entry, std::int64_t now_s);
 
 }  // namespace skyward::provider

@@ -41,6 +41,7 @@ Result<std::vector<Standing>> Stock::launch(const LaunchWish& wish, Time deadlin
       .attempt = [&](const Attempt& wanted) { return attempt(wish, wanted, record, deadline); },
       .give_back =
           [&](const std::vector<Standing>& machines) {
+            book_.note_in_vain(ids_of(machines));
             return end(ids_of(machines), book_.world().now() + seller_.facts().give_back_time);
           }};
   auto machines = launch_all(book_.world(), wish, record, hands, deadline);
@@ -158,6 +159,7 @@ LaunchFailure Stock::withdraw(const Lot& lot, const std::vector<std::string>& id
   }
   const std::vector<std::string> all(known.begin(), known.end());
   if (!all.empty()) (void)book_.made(lot.token, all);
+  book_.note_in_vain(all);
   if (Status ended = end(all, until); !ended) why.error.message += "; " + ended.error().message;
   return why;
 }

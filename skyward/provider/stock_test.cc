@@ -212,6 +212,14 @@ TEST_F(StockTest, WhatWasNeverListedStaysOpenUntilNothingCanComeOfIt) {
 TEST_F(StockTest, MachinesThatDoNotStartAreGivenBackAndSoughtElsewhere) {
   shop_.dead = {"a"};
   EXPECT_THAT(*launch(), ElementsAre("b3", "b4"));
+  ASSERT_EQ(book_->in_vain().size(), 2U) << "they cost all the same";
+  for (const LedgerEntry& entry : book_->in_vain()) {
+    const Charge charge = charge_in_vain(entry, world_.wall_s + 100);
+    EXPECT_EQ(charge.hourly, 3.0);
+    EXPECT_EQ(charge.began, std::chrono::seconds(world_.wall_s + 100 - entry.asked_s));
+    EXPECT_EQ(charge.ended, std::chrono::seconds(world_.wall_s + 100 - *entry.gone_s));
+    EXPECT_TRUE(charge.of_no_use);
+  }
   shop_.tells_too_few = true;
   wish_.places.erase(wish_.places.begin());
   EXPECT_THAT(launch().error().message, HasSubstr("the shop, here: 1 machines were told of where "

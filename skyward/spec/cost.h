@@ -45,7 +45,7 @@ struct Charge {
   std::optional<Duration> ended{};  // ... and ended; empty: it still counts, or nobody knows
   bool taken_back = false;          // by the cloud: BillingRules::free_when_taken_back
   // A machine that a launch made and gave back, as it came to nothing: the pool has not seen it.
-  // `hourly` and `began` are told.
+  // `hourly` is told.
   bool of_no_use = false;
   bool spot = false;  // of such a machine
 

@@ -145,6 +145,7 @@ class AwsProvider final : public Provider {
   std::set<std::string> empty_regions_;  // where machines were sought in vain
   HeldLedger ledger_{[this] { return open_ledger(world_); }};
   std::map<std::string, PoolBook> books_;  // by cluster id
+  std::vector<LedgerEntry> in_vain_;       // of those that are torn down
   // connection() is asked while a verb runs.
   std::mutex mutex_;
   std::map<std::string, Plan> plans_;  // by cluster id
@@ -534,8 +535,13 @@ Status AwsProvider::add_taken_back(const Cluster& cluster, std::set<std::string>
 Result<std::vector<Charge>> AwsProvider::charges(const Cluster& cluster,
                                                  const std::vector<std::string>& ids,
                                                  Time deadline) {
+  std::vector<Charge> out;
+  for (const LedgerEntry& entry : in_vain_) out.push_back(charge_in_vain(entry, world_.wall_s()));
+  for (const LedgerEntry& entry : book_of(cluster).in_vain()) {
+    out.push_back(charge_in_vain(entry, world_.wall_s()));
+  }
   const auto plan = plans_.find(cluster.id);
-  if (plan == plans_.end()) return std::vector<Charge>{};
+  if (plan == plans_.end()) return out;
   const auto& machines = plan->second.spot_machines;
   std::vector<std::string> types;
   for (const std::string& id : ids) {
@@ -544,7 +550,6 @@ Result<std::vector<Charge>> AwsProvider::charges(const Cluster& cluster,
   }
   std::ranges::sort(types);
   types.erase(std::ranges::unique(types).begin(), types.end());
-  std::vector<Charge> out;
   if (types.empty()) return out;
   const auto prices = Ec2Api(client_in(cluster.region)).describe_spot_prices(types, deadline);
   if (!prices) {
@@ -600,6 +605,7 @@ Status AwsProvider::teardown(const Cluster& cluster, Time deadline) {
   }
   remove_pool_directory(world_, cluster.id);
   Status closed = stock.close_when_clear();
+  std::ranges::copy(book.in_vain(), std::back_inserter(in_vain_));
   books_.erase(cluster.id);
   return closed;
 }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <iterator>
 #include <mutex>
+#include <span>
 #include <utility>
 
 #include "skyward/base/check.h"
@@ -100,6 +101,7 @@ class FakeProvider final : public Provider {
   const std::unique_ptr<Provider> local_;
   HeldLedger ledger_;
   std::map<std::string, PoolBook> books_;  // by cluster id
+  std::vector<LedgerEntry> in_vain_;       // of those that are torn down
   std::vector<Offer> ranked_;              // of the last offers()
   // connection() is asked while a verb runs.
   std::mutex mutex_;
@@ -358,20 +360,31 @@ Status FakeProvider::teardown(const Cluster& cluster, Time deadline) {
   }
   remove_pool_directory(renter_.world, cluster.id);
   Status closed = stock.close_when_clear();
+  std::ranges::copy(book.in_vain(), std::back_inserter(in_vain_));
   books_.erase(cluster.id);
   return closed;
 }
 
 // Of machines that have ended: how long they stood by the cloud's clock. Until then the pool's own
 // meter runs by ours, and would take both for one.
-Result<std::vector<Charge>> FakeProvider::charges(const Cluster&,
+Result<std::vector<Charge>> FakeProvider::charges(const Cluster& cluster,
                                                   const std::vector<std::string>& ids, Time) {
+  std::vector<LedgerEntry> in_vain = book_of(cluster).in_vain();
+  std::ranges::copy(in_vain_, std::back_inserter(in_vain));
   return renter_.cloud->ask([&](Cloud& cloud, Time now) {
     std::vector<Charge> out;
-    for (const std::string& id : ids) {
+    const auto add_bill = [&](const std::string& id) {
       std::vector<Charge> steps = cloud.charges(now, id);
-      if (steps.empty() || !steps.front().ended) continue;
-      std::ranges::move(steps, std::back_inserter(out));
+      if (!steps.empty() && steps.front().ended) std::ranges::move(steps, std::back_inserter(out));
+    };
+    for (const std::string& id : ids) add_bill(id);
+    for (const LedgerEntry& entry : in_vain) {
+      const std::size_t before = out.size();
+      add_bill(entry.id);
+      for (Charge& charge : std::span(out).subspan(before)) {
+        charge.of_no_use = true;
+        charge.spot = entry.spot;
+      }
     }
     return out;
   });
