@@ -200,7 +200,7 @@ def test_an_error_that_nobody_asks_for_is_logged(pool, caplog):
 def test_futures_that_are_left_are_told_of(tmp_path, capfd):
     program = tmp_path / "program.py"
     program.write_text("""
-import threading
+import concurrent.futures, threading
 import skyward as sky
 
 @sky.compute
@@ -213,7 +213,7 @@ def boom(x):
 
 with sky.ComputePool(nodes=1) as pool:
     failed = boom(7) > pool
-    stay(0) >> pool
+    concurrent.futures.wait([failed])
     left = [pool.submit(stay(60)) for _ in range(3)]
 """)
     subprocess.run([sys.executable, str(program)], check=True, timeout=60)
