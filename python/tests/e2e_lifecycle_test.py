@@ -468,7 +468,8 @@ def test_ctrl_c_while_a_cloud_says_nothing():
             def tick():
                 while True:
                     ticks.append(time.monotonic())
-                    time.sleep(0.05)
+                    pause.wait(0.05)
+            pause = threading.Event()
             threading.Thread(target=tick, daemon=True).start()
             threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
             started = time.monotonic()

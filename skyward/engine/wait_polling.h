@@ -29,12 +29,10 @@ void wait_polling(std::unique_lock<std::mutex>& lock, std::condition_variable& c
 template <typename Ready>
 bool wait_within(std::unique_lock<std::mutex>& lock, std::condition_variable& changed,
                  Duration timeout, Ready ready) {
-  using Clock = std::chrono::steady_clock;
-  const Clock::time_point now = Clock::now();
-  if (timeout < Clock::time_point::max() - now) {
-    return changed.wait_until(lock, now + timeout, ready);
-  }
-  changed.wait(lock, ready);  // the clock does not count that far
+  // Now and so much more must still be a time that the clock counts to.
+  constexpr Duration kLongest = std::chrono::years(100);
+  if (timeout < kLongest) return changed.wait_for(lock, timeout, ready);
+  changed.wait(lock, ready);
   return true;
 }
 
