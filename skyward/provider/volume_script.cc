@@ -38,7 +38,7 @@ told() { printf 'skyward: %s\n' "$*" >&2; }
 
 # Sets `path`, the directory that is meant.
 make_place() {
-  path=$("${as_root[@]}" realpath -m -- "$1")
+  path=$(realpath -m -- "$1")
   if is_mounted "$path"; then
     if "${as_root[@]}" stat -- "$path/." >/dev/null 2>&1; then
       told "something is mounted at $path already: unmount it there, or choose another mount_path"
