@@ -49,7 +49,7 @@ class PoolBook {
   const std::string pool_;
   std::vector<LedgerEntry> bought_;   // through this, and not gone
   std::vector<LedgerEntry> in_vain_;  // gone or not
-  std::vector<std::string> untold_;  // gone, and still open in the ledger
+  std::vector<std::string> untold_;   // gone, and still open in the ledger
 };
 
 // What a machine that was bought in vain costs, as it was asked for and seen to go.
