@@ -16,9 +16,9 @@
 // Nodes keep their rank when their machine is replaced. Tasks wait in one queue; a node gets a task
 // for each free slot, and a little more than that while tasks are short (State::mean_run), so that
 // the wire is never empty. What was given too early is recalled when another node falls idle.
-// core_pool.cc decides about phases and nodes, core_place.cc about the region, core_preempt.cc
-// about nodes that their cloud takes back, core_task.cc about tasks, core_money.cc about what may
-// be spent, core_spread.cc about the ways of large arguments.
+// core_pool.cc decides about phases and nodes, core_end.cc about their end, core_place.cc about the
+// region, core_preempt.cc about nodes that their cloud takes back, core_task.cc about tasks,
+// core_money.cc about what may be spent, core_spread.cc about the ways of large arguments.
 
 #include <cstdint>
 #include <deque>

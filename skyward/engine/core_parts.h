@@ -33,7 +33,6 @@ Node& node_at(State& state, NodeId id);
 
 // core_pool.cc
 void set_deadline(State& state, Node& node, Time deadline);
-void release(State& state, Effects& effects, std::vector<InstanceId> instances);
 // Tells of a machine that was bought for the node.
 void announce_instance(State& state, Effects& effects, const Node& node, const Instance& instance);
 // It stands in the node's place from now on, and is dialled by connect_node().
@@ -47,10 +46,26 @@ void buy(State& state, Effects& effects, Time now, int count, NodeId first_node)
 void buy_replacement(State& state, Effects& effects, Time now, Node& node);
 // Its machine goes, and none comes after it.
 void dismiss(State& state, Effects& effects, Time now, Node& node);
+// Fewer machines cost money than before.
+void buy_what_waited(State& state, Effects& effects, Time now);
+bool is_alive(const Node& node);
+
+// core_end.cc
 // Opening has failed: gives everything back, then tells the caller why.
 void fail_open(State& state, Effects& effects, Time now, Error why);
 void start_closing(State& state, Effects& effects, Time now);
-bool is_alive(const Node& node);
+// Nothing is left that could still answer: the machines go.
+void give_back_when_idle(State& state, Effects& effects, Time now);
+// The machines shall end.
+void release(State& state, Effects& effects, std::vector<InstanceId> instances);
+// Those that did not end when they were asked to are asked again.
+void release_again(State& state, Effects& effects);
+// There are some, and that may pass.
+bool may_still_end(const State& state);
+// The pool's timeout. Calls that come later are told as well.
+void end_lifetime(State& state, Effects& effects, Time now);
+// Agents that have not ended by now are cut off.
+void check_close(State& state, Effects& effects, Time now);
 
 // core_place.cc
 // The cheapest offer within the budget, of a region that has not refused yet.

@@ -1,7 +1,6 @@
-// Phases and nodes: opening, joining, losing, replacing, closing. See core.h for the idea.
+// Phases and nodes: opening, joining, losing, replacing. See core.h for the idea.
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -21,78 +20,6 @@ namespace {
 
 // The documented steps of a bootstrap, in order. "volumes" only where there are some.
 constexpr std::array<std::string_view, 5> kSteps = {"uv", "apt", "deps", "skyward", "server"};
-
-// Between two requests to end a machine that did not end; then as the last. An open pool goes on
-// for ever, a closing one gives up after these: its caller waits, and its machines end themselves.
-constexpr std::array<Duration, 4> kReleasePauses = {1s, 4s, 16s, 60s};
-
-// Some machine did not end when it was asked to, which may pass.
-bool may_still_end(const State& state) {
-  return !state.unreleased.empty() && state.release_tries <= std::ssize(kReleasePauses);
-}
-
-void release_again(State& state, Effects& effects) {
-  state.release_at = kNever;
-  if (!state.unreleased.empty()) release(state, effects, std::exchange(state.unreleased, {}));
-}
-
-// Goes on when there is nothing more to wait for.
-void remove_when_released(State& state, Effects& effects, Time now) {
-  if (state.phase != Phase::terminating || !state.terminating.empty()) return;
-  if (state.release_at != kNever) return;
-  state.phase = Phase::removing;
-  ask_cloud(state, effects, now);
-  effects.teardown();
-}
-
-// Nothing is left that could still answer: the machines go.
-void give_back_when_idle(State& state, Effects& effects, Time now) {
-  if (state.phase != Phase::closing || state.provisioning > 0 || state.moving) return;
-  if (std::ranges::any_of(state.nodes, is_alive)) return;
-  for (Node& node : state.nodes) {
-    if (std::exchange(node.bought, false)) state.unreleased.push_back(node.instance.id);
-    if (node.successor) state.unreleased.push_back(std::exchange(node.successor, {})->id);
-  }
-  state.phase = Phase::terminating;
-  state.close_deadline = kNever;
-  state.release_tries = 0;
-  release_again(state, effects);
-  remove_when_released(state, effects, now);
-}
-
-// `left`: which machines may still be there.
-void say_closed(State& state, Effects& effects, Time now, Status left = {}) {
-  state.phase = Phase::closed;
-  PoolStopped stopped;
-  stopped.pool = state.options.job_id;
-  const Time ready = state.ready_at == Time{} ? now : state.ready_at;
-  stopped.setup_seconds = seconds(ready - state.opened_at);
-  stopped.total_seconds = seconds(now - state.opened_at);
-  if (state.first_answer_at != Time{}) {
-    stopped.first_call_seconds = seconds(state.first_answer_at - state.first_call_at);
-  }
-  for (const Node& node : state.nodes) {
-    if (node.instance.id.empty()) continue;
-    NodeReceipt& receipt = stopped.nodes.emplace_back(node.receipt);
-    receipt.node = static_cast<int>(node.id.value);
-    receipt.instance_id = node.instance.id;
-  }
-  tell_final_cost(state, effects, now, stopped);
-  effects.emit(std::move(stopped));
-  if (!std::exchange(state.ready_told, true)) {
-    effects.opened(std::unexpected(state.open_error.value_or(
-        Error{ErrorKind::cancelled, "the pool was closed while it opened", {}})));
-  }
-  effects.closed(std::move(left));
-}
-
-Status machines_left(const State& state, const std::vector<InstanceId>& ids, const Error& why) {
-  return fail(
-      ErrorKind::unavailable,
-      fmt::format("{} of {} in {} did not end, and may still cost money: {}", fmt::join(ids, ", "),
-                  provider_label(state.spec.provider.name), state.cluster.region, why.message),
-      "'skyward gc' ends them when the cloud answers again; look at its console, too");
-}
 
 std::string head_address(const State& state) { return state.nodes.front().instance.private_ip; }
 
@@ -314,15 +241,6 @@ void replace_node(State& state, Effects& effects, Time now, Node& node, bool was
   buy_replacement(state, effects, now, node);
 }
 
-// Fewer machines cost money than before.
-void buy_what_waited(State& state, Effects& effects, Time now) {
-  if (state.phase != Phase::running || state.money.draining) return;
-  for (Node& node : state.nodes) {
-    if (!std::exchange(node.waits_for_rate, false)) continue;
-    if (node.state == NodeState::absent) buy_replacement(state, effects, now, node);
-  }
-}
-
 void check_node(State& state, Effects& effects, Time now, Node& node, Time alarm) {
   if (node.deadline != alarm) return;  // an alarm of an earlier state
   if (node.state == NodeState::ready) {
@@ -359,74 +277,11 @@ void check_node(State& state, Effects& effects, Time now, Node& node, Time alarm
   on_node_lost(state, effects, now, node.id, {ErrorKind::lost, std::move(text), {}});
 }
 
-// Calls that come later are told as well.
-void end_lifetime(State& state, Effects& effects, Time now) {
-  if (state.phase >= Phase::closing) return;
-  const bool opening = state.phase < Phase::running;
-  const Error why{
-      ErrorKind::timeout,
-      fmt::format("the pool's timeout of {} s has passed{}; its machines are given back",
-                  seconds(state.spec.timeout), opening ? " while it opened" : ""),
-      "give it a longer life: ComputePool(timeout=seconds)"};
-  if (opening) {
-    fail_open(state, effects, now, why);
-    return;
-  }
-  effects.emit(ErrorEvent{fmt::format("{}; {}", why.message, why.hint), std::nullopt});
-  state.abandoned = why;
-  start_closing(state, effects, now);
-}
-
-void check_close(State& state, Effects& effects, Time now) {
-  if (state.phase != Phase::closing || state.close_deadline > now) return;
-  state.close_deadline = kNever;
-  for (Node& node : state.nodes) {
-    if (node.state != NodeState::draining) continue;
-    node.state = NodeState::gone;
-    effects.disconnect(node.id);
-  }
-  give_back_when_idle(state, effects, now);
-}
-
 }  // namespace
 
 bool is_alive(const Node& node) {
   return node.state == NodeState::connecting || node.state == NodeState::bootstrapping ||
          node.state == NodeState::ready || node.state == NodeState::draining;
-}
-
-void start_closing(State& state, Effects& effects, Time now) {
-  state.phase = Phase::closing;
-  effects.emit(PoolStopping{});
-  effects.stop_buying();
-  fail_all_tasks(state, effects,
-                 state.abandoned.value_or(Error{ErrorKind::cancelled, "the pool was closed", {}}));
-  state.close_deadline = now + closing_time(state);
-  for (Node& node : state.nodes) {
-    note_work(state, now, node);
-    if (node.bought) effects.emit(InstanceStopping{node.instance.id});
-    if (node.successor) effects.emit(InstanceStopping{node.successor->id});
-    if (node.state == NodeState::ready) {
-      node.receipt.up_seconds += seconds(now - node.ready_at);
-    }
-    if (node.state == NodeState::ready || node.state == NodeState::bootstrapping) {
-      node.state = NodeState::draining;
-      effects.send(node.id, wire::Shutdown{0});
-    } else if (node.state == NodeState::connecting) {
-      node.state = NodeState::gone;
-      effects.disconnect(node.id);
-    } else if (node.state == NodeState::absent) {
-      node.state = NodeState::gone;
-    }
-  }
-  give_back_when_idle(state, effects, now);
-}
-
-void fail_open(State& state, Effects& effects, Time now, Error why) {
-  if (state.phase >= Phase::closing) return;
-  effects.emit(ErrorEvent{why.message, std::nullopt});
-  state.open_error = std::move(why);
-  start_closing(state, effects, now);
 }
 
 void buy(State& state, Effects& effects, Time now, int count, NodeId first_node) {
@@ -450,6 +305,14 @@ void buy_replacement(State& state, Effects& effects, Time now, Node& node) {
   buy(state, effects, now, 1, node.id);
 }
 
+void buy_what_waited(State& state, Effects& effects, Time now) {
+  if (state.phase != Phase::running || state.money.draining) return;
+  for (Node& node : state.nodes) {
+    if (!std::exchange(node.waits_for_rate, false)) continue;
+    if (node.state == NodeState::absent) buy_replacement(state, effects, now, node);
+  }
+}
+
 void dismiss(State& state, Effects& effects, Time now, Node& node) {
   if (is_alive(node)) effects.disconnect(node.id);
   if (node.state == NodeState::ready) node.receipt.up_seconds += seconds(now - node.ready_at);
@@ -469,11 +332,6 @@ void set_deadline(State& state, Node& node, Time deadline) {
   if (deadline != kNever) {
     state.alarms.push({deadline, State::Alarm::Kind::node, node.id.value});
   }
-}
-
-void release(State& state, Effects& effects, std::vector<InstanceId> instances) {
-  state.terminating.push_back(instances);
-  effects.terminate(std::move(instances));
 }
 
 void announce_instance(State& state, Effects& effects, const Node& node, const Instance& instance) {
@@ -725,59 +583,6 @@ void on_node_lost(State& state, Effects& effects, Time now, NodeId id, Error why
                     provider_label(state.spec.provider.name), node.instance.id, why.message);
   }
   fail_open(state, effects, now, std::move(why));
-}
-
-void on_close(State& state, Effects& effects, Time now) {
-  if (state.phase == Phase::idle) {
-    state.opened_at = now;
-    say_closed(state, effects, now);
-  } else if (state.phase < Phase::closing) {
-    start_closing(state, effects, now);
-  }
-}
-
-void on_terminated(State& state, Effects& effects, Time now, Status status) {
-  SKYWARD_CHECK(!state.terminating.empty());
-  const std::vector<InstanceId> instances = std::move(state.terminating.front());
-  state.terminating.pop_front();
-  if (status) {
-    note_gone(state, now, instances);
-    if (state.unreleased.empty()) state.release_tries = 0;
-  } else {
-    // Those that fail while others wait to be asked again are asked with them.
-    const auto tries = static_cast<std::size_t>(state.release_tries);
-    const bool last = state.phase == Phase::terminating && tries >= kReleasePauses.size();
-    if (state.release_at == kNever && !last) {
-      state.release_at = now + kReleasePauses.at(std::min(tries, kReleasePauses.size() - 1));
-      ++state.release_tries;
-    }
-    const std::string again =
-        state.release_at == kNever
-            ? std::string()
-            : fmt::format("; asking again in {:.3g} s", seconds(state.release_at - now));
-    effects.emit(ErrorEvent{fmt::format("{} did not end: {}{}", fmt::join(instances, ", "),
-                                        status.error().message, again),
-                            instances.front()});
-    state.unreleased.insert(state.unreleased.end(), instances.begin(), instances.end());
-  }
-  buy_what_waited(state, effects, now);
-  remove_when_released(state, effects, now);
-}
-
-void on_torn_down(State& state, Effects& effects, Time now, Status status) {
-  if (std::exchange(state.moving, false)) {
-    on_moved_out(state, effects, now, status);
-    give_back_when_idle(state, effects, now);
-    return;
-  }
-  const std::vector<InstanceId> left = std::exchange(state.unreleased, {});
-  if (status) {
-    note_gone(state, now, left);
-  } else {
-    effects.emit(ErrorEvent{status.error().message, std::nullopt});
-  }
-  say_closed(state, effects, now,
-             status || left.empty() ? Status() : machines_left(state, left, status.error()));
 }
 
 void on_timer(State& state, Effects& effects, Time now) {

@@ -1,0 +1,212 @@
+// How a pool ends, whatever began that: its agents, its machines, what they used. A machine that
+// does not end is asked again, while the pool is open, too. See core.h for the idea.
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "skyward/base/check.h"
+#include "skyward/engine/core.h"
+#include "skyward/engine/core_parts.h"
+#include "skyward/spec/limits.h"
+#include "skyward/spec/provider_settings.h"
+
+namespace skyward::engine {
+namespace {
+
+// Between two requests to end a machine that did not end; then as the last. An open pool goes on
+// for ever, a closing one gives up after these: its caller waits, and its machines end themselves.
+constexpr std::array<Duration, 4> kReleasePauses = {1s, 4s, 16s, 60s};
+
+// Goes on when there is nothing more to wait for.
+void remove_when_released(State& state, Effects& effects, Time now) {
+  if (state.phase != Phase::terminating || !state.terminating.empty()) return;
+  if (state.release_at != kNever) return;
+  state.phase = Phase::removing;
+  ask_cloud(state, effects, now);
+  effects.teardown();
+}
+
+Status machines_left(const State& state, const std::vector<InstanceId>& ids, const Error& why) {
+  return fail(
+      ErrorKind::unavailable,
+      fmt::format("{} of {} in {} did not end, and may still cost money: {}", fmt::join(ids, ", "),
+                  provider_label(state.spec.provider.name), state.cluster.region, why.message),
+      "'skyward gc' ends them when the cloud answers again; look at its console, too");
+}
+
+// `left`: which machines may still be there.
+void say_closed(State& state, Effects& effects, Time now, Status left = {}) {
+  state.phase = Phase::closed;
+  PoolStopped stopped;
+  stopped.pool = state.options.job_id;
+  const Time ready = state.ready_at == Time{} ? now : state.ready_at;
+  stopped.setup_seconds = seconds(ready - state.opened_at);
+  stopped.total_seconds = seconds(now - state.opened_at);
+  if (state.first_answer_at != Time{}) {
+    stopped.first_call_seconds = seconds(state.first_answer_at - state.first_call_at);
+  }
+  for (const Node& node : state.nodes) {
+    if (node.instance.id.empty()) continue;
+    NodeReceipt& receipt = stopped.nodes.emplace_back(node.receipt);
+    receipt.node = static_cast<int>(node.id.value);
+    receipt.instance_id = node.instance.id;
+  }
+  tell_final_cost(state, effects, now, stopped);
+  effects.emit(std::move(stopped));
+  if (!std::exchange(state.ready_told, true)) {
+    effects.opened(std::unexpected(state.open_error.value_or(
+        Error{ErrorKind::cancelled, "the pool was closed while it opened", {}})));
+  }
+  effects.closed(std::move(left));
+}
+
+}  // namespace
+
+void release(State& state, Effects& effects, std::vector<InstanceId> instances) {
+  state.terminating.push_back(instances);
+  effects.terminate(std::move(instances));
+}
+
+bool may_still_end(const State& state) {
+  return !state.unreleased.empty() && state.release_tries <= std::ssize(kReleasePauses);
+}
+
+void release_again(State& state, Effects& effects) {
+  state.release_at = kNever;
+  if (!state.unreleased.empty()) release(state, effects, std::exchange(state.unreleased, {}));
+}
+
+void give_back_when_idle(State& state, Effects& effects, Time now) {
+  if (state.phase != Phase::closing || state.provisioning > 0 || state.moving) return;
+  if (std::ranges::any_of(state.nodes, is_alive)) return;
+  for (Node& node : state.nodes) {
+    if (std::exchange(node.bought, false)) state.unreleased.push_back(node.instance.id);
+    if (node.successor) state.unreleased.push_back(std::exchange(node.successor, {})->id);
+  }
+  state.phase = Phase::terminating;
+  state.close_deadline = kNever;
+  state.release_tries = 0;
+  release_again(state, effects);
+  remove_when_released(state, effects, now);
+}
+
+void start_closing(State& state, Effects& effects, Time now) {
+  state.phase = Phase::closing;
+  effects.emit(PoolStopping{});
+  effects.stop_buying();
+  fail_all_tasks(state, effects,
+                 state.abandoned.value_or(Error{ErrorKind::cancelled, "the pool was closed", {}}));
+  state.close_deadline = now + closing_time(state);
+  for (Node& node : state.nodes) {
+    note_work(state, now, node);
+    if (node.bought) effects.emit(InstanceStopping{node.instance.id});
+    if (node.successor) effects.emit(InstanceStopping{node.successor->id});
+    if (node.state == NodeState::ready) {
+      node.receipt.up_seconds += seconds(now - node.ready_at);
+    }
+    if (node.state == NodeState::ready || node.state == NodeState::bootstrapping) {
+      node.state = NodeState::draining;
+      effects.send(node.id, wire::Shutdown{0});
+    } else if (node.state == NodeState::connecting) {
+      node.state = NodeState::gone;
+      effects.disconnect(node.id);
+    } else if (node.state == NodeState::absent) {
+      node.state = NodeState::gone;
+    }
+  }
+  give_back_when_idle(state, effects, now);
+}
+
+void fail_open(State& state, Effects& effects, Time now, Error why) {
+  if (state.phase >= Phase::closing) return;
+  effects.emit(ErrorEvent{why.message, std::nullopt});
+  state.open_error = std::move(why);
+  start_closing(state, effects, now);
+}
+
+void end_lifetime(State& state, Effects& effects, Time now) {
+  if (state.phase >= Phase::closing) return;
+  const bool opening = state.phase < Phase::running;
+  const Error why{
+      ErrorKind::timeout,
+      fmt::format("the pool's timeout of {} s has passed{}; its machines are given back",
+                  seconds(state.spec.timeout), opening ? " while it opened" : ""),
+      "give it a longer life: ComputePool(timeout=seconds)"};
+  if (opening) {
+    fail_open(state, effects, now, why);
+    return;
+  }
+  effects.emit(ErrorEvent{fmt::format("{}; {}", why.message, why.hint), std::nullopt});
+  state.abandoned = why;
+  start_closing(state, effects, now);
+}
+
+void check_close(State& state, Effects& effects, Time now) {
+  if (state.phase != Phase::closing || state.close_deadline > now) return;
+  state.close_deadline = kNever;
+  for (Node& node : state.nodes) {
+    if (node.state != NodeState::draining) continue;
+    node.state = NodeState::gone;
+    effects.disconnect(node.id);
+  }
+  give_back_when_idle(state, effects, now);
+}
+
+void on_close(State& state, Effects& effects, Time now) {
+  if (state.phase == Phase::idle) {
+    state.opened_at = now;
+    say_closed(state, effects, now);
+  } else if (state.phase < Phase::closing) {
+    start_closing(state, effects, now);
+  }
+}
+
+void on_terminated(State& state, Effects& effects, Time now, Status status) {
+  SKYWARD_CHECK(!state.terminating.empty());
+  const std::vector<InstanceId> instances = std::move(state.terminating.front());
+  state.terminating.pop_front();
+  if (status) {
+    note_gone(state, now, instances);
+    if (state.unreleased.empty()) state.release_tries = 0;
+  } else {
+    // Those that fail while others wait to be asked again are asked with them.
+    const auto tries = static_cast<std::size_t>(state.release_tries);
+    const bool last = state.phase == Phase::terminating && tries >= kReleasePauses.size();
+    if (state.release_at == kNever && !last) {
+      state.release_at = now + kReleasePauses.at(std::min(tries, kReleasePauses.size() - 1));
+      ++state.release_tries;
+    }
+    const std::string again =
+        state.release_at == kNever
+            ? std::string()
+            : fmt::format("; asking again in {:.3g} s", seconds(state.release_at - now));
+    effects.emit(ErrorEvent{fmt::format("{} did not end: {}{}", fmt::join(instances, ", "),
+                                        status.error().message, again),
+                            instances.front()});
+    state.unreleased.insert(state.unreleased.end(), instances.begin(), instances.end());
+  }
+  buy_what_waited(state, effects, now);
+  remove_when_released(state, effects, now);
+}
+
+void on_torn_down(State& state, Effects& effects, Time now, Status status) {
+  if (std::exchange(state.moving, false)) {
+    on_moved_out(state, effects, now, status);
+    give_back_when_idle(state, effects, now);
+    return;
+  }
+  const std::vector<InstanceId> left = std::exchange(state.unreleased, {});
+  if (status) {
+    note_gone(state, now, left);
+  } else {
+    effects.emit(ErrorEvent{status.error().message, std::nullopt});
+  }
+  say_closed(state, effects, now,
+             status || left.empty() ? Status() : machines_left(state, left, status.error()));
+}
+
+}  // namespace skyward::engine
