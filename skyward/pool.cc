@@ -196,7 +196,8 @@ struct PoolImpl final : engine::Caller {
   std::shared_ptr<io::Arena> arena;
   std::shared_ptr<Pace> pace = std::make_shared<Pace>(engine::Loop::cpu_count());
   std::atomic<std::uint64_t> next_task{1};
-  std::atomic<std::uint64_t> next_blob{1};
+  // Of all pools: none takes what another has stored for its own.
+  static inline std::atomic<std::uint64_t> next_blob{1};
   std::string job_id;
   std::atomic<bool> content_named = false;  // blobs go to other machines: their content names them
 
