@@ -249,8 +249,8 @@ void look_at_budget(State& state, Effects& effects, Time now) {
 void ask_cloud(State& state, Effects& effects, Time now) {
   Money& money = state.money;
   money.ask_at = kNever;
-  if (state.options.charges_interval <= Duration{}) return;
-  const bool last = state.phase == Phase::removing;
+  if (state.options.charges_interval <= Duration{} || !state.prepared) return;
+  const bool last = state.phase == Phase::removing || state.phase == Phase::moving;
   if (!last && !has_machines(state)) return;
   if (!last) money.ask_at = now + state.options.charges_interval;
   std::vector<InstanceId> bills = money.book.open_bills();

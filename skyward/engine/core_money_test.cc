@@ -164,6 +164,22 @@ TEST_F(MoneyTest, LaunchesThatCameToNothingAreInTheBill) {
   EXPECT_DOUBLE_EQ(finish().total_cost, 0.06);
 }
 
+TEST_F(MoneyTest, ARegionIsAskedForItsBillsWhileThereIsSomethingOfIt) {
+  ask(1, std::nullopt, 60s);
+  on_provisioned(state, effects, now, NodeId{0}, 1, fail(ErrorKind::exhausted, "none left"));
+  effects.drop_all();
+  offer({.instance_type = "big", .region = "there", .price_on_demand = kHourly});
+  effects.take<AskCharges>();
+  effects.take<Teardown>();
+  on_close(state, effects, now);
+  effects.drop_events();
+  on_torn_down(state, effects, now, {});
+  effects.take<Teardown>();  // once more is no mistake
+  effects.expect_nothing_else();
+  on_torn_down(state, effects, now, {});
+  effects.drop_all();
+}
+
 TEST_F(MoneyTest, WorkThatIsLostWithItsMachineIsSaidToBeSo) {
   open(1, std::nullopt);
   const TaskId first = submit_to(0);

@@ -102,6 +102,7 @@ void choose_offer(State& state, Effects& effects, Time now, Result<std::vector<O
   if (!state.prepared) return prepare(state, effects);
   state.phase = Phase::moving;
   state.moving = true;
+  ask_cloud(state, effects, now);
   effects.teardown();
 }
 
