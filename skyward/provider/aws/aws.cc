@@ -145,7 +145,6 @@ class AwsProvider final : public Provider {
   std::set<std::string> empty_regions_;  // where machines were sought in vain
   HeldLedger ledger_{[this] { return open_ledger(world_); }};
   std::map<std::string, PoolBook> books_;  // by cluster id
-  std::vector<LedgerEntry> in_vain_;       // of those that are torn down
   // connection() is asked while a verb runs.
   std::mutex mutex_;
   std::map<std::string, Plan> plans_;  // by cluster id
@@ -536,7 +535,6 @@ Result<std::vector<Charge>> AwsProvider::charges(const Cluster& cluster,
                                                  const std::vector<std::string>& ids,
                                                  Time deadline) {
   std::vector<Charge> out;
-  for (const LedgerEntry& entry : in_vain_) out.push_back(charge_in_vain(entry, world_.wall_s()));
   for (const LedgerEntry& entry : book_of(cluster).in_vain()) {
     out.push_back(charge_in_vain(entry, world_.wall_s()));
   }
@@ -605,7 +603,6 @@ Status AwsProvider::teardown(const Cluster& cluster, Time deadline) {
   }
   remove_pool_directory(world_, cluster.id);
   Status closed = stock.close_when_clear();
-  std::ranges::copy(book.in_vain(), std::back_inserter(in_vain_));
   books_.erase(cluster.id);
   return closed;
 }

@@ -101,7 +101,6 @@ class FakeProvider final : public Provider {
   const std::unique_ptr<Provider> local_;
   HeldLedger ledger_;
   std::map<std::string, PoolBook> books_;  // by cluster id
-  std::vector<LedgerEntry> in_vain_;       // of those that are torn down
   std::vector<Offer> ranked_;              // of the last offers()
   // connection() is asked while a verb runs.
   std::mutex mutex_;
@@ -360,7 +359,6 @@ Status FakeProvider::teardown(const Cluster& cluster, Time deadline) {
   }
   remove_pool_directory(renter_.world, cluster.id);
   Status closed = stock.close_when_clear();
-  std::ranges::copy(book.in_vain(), std::back_inserter(in_vain_));
   books_.erase(cluster.id);
   return closed;
 }
@@ -369,8 +367,7 @@ Status FakeProvider::teardown(const Cluster& cluster, Time deadline) {
 // meter runs by ours, and would take both for one.
 Result<std::vector<Charge>> FakeProvider::charges(const Cluster& cluster,
                                                   const std::vector<std::string>& ids, Time) {
-  std::vector<LedgerEntry> in_vain = book_of(cluster).in_vain();
-  std::ranges::copy(in_vain_, std::back_inserter(in_vain));
+  const std::vector<LedgerEntry>& in_vain = book_of(cluster).in_vain();
   return renter_.cloud->ask([&](Cloud& cloud, Time now) {
     std::vector<Charge> out;
     const auto add_bill = [&](const std::string& id) {
