@@ -524,11 +524,15 @@ TEST(Descendants, OrphansAreReapedAndOwnChildrenAreNot) {
               if (!set_non_blocking(gate->read.get(), false)) return 104;
               SpawnOptions options = shell("cat <&3 & exit 0");
               options.descriptors = {{gate->read.get(), 3}};
-              auto parent = Process::spawn(loop, options, [&](ExitStatus) {});
-              auto own = Process::spawn(loop, shell("exit 5"), [&](ExitStatus status) {
-                if (status.code != 5) ::_exit(100);
-                loop.stop();
-              });
+              int running = 2;
+              const auto wait_for = [&](int code) {
+                return [&loop, &running, code](ExitStatus status) {
+                  if (status.code != code) ::_exit(100);
+                  if (--running == 0) loop.stop();  // the orphan has been left before that
+                };
+              };
+              auto parent = Process::spawn(loop, options, wait_for(0));
+              auto own = Process::spawn(loop, shell("exit 5"), wait_for(5));
               if (!parent || !own) return 101;
               // Nobody has asked about them yet: both may be zombies, and stay so.
               if (reap_orphans() != 0) return 102;
