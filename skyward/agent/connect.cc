@@ -71,6 +71,20 @@ void remove_abandoned(const std::string& nodes, const std::string& except) {
   }
 }
 
+// Ends the daemon there, if there is one, and all that was started below it. False where it lives
+// on.
+bool end_nest(const std::string& path) {
+  bool ended = true;
+  if (const auto daemon = io::holder_of(path + "/lock")) {
+    const Duration patience = kEndPatience + (has_end_script(path) ? kUnmountTimeout : Duration{});
+    ended = io::end_process(*daemon, io::kTerminate, patience) ||
+            io::end_process(*daemon, io::kKill, kKillTimeout);
+  }
+  if (io::is_directory(path)) end_left_behind(path);
+  (void)io::remove_tree(path);
+  return ended;
+}
+
 // What a new daemon takes over from the one who starts it.
 struct Nest {
   std::string directory;
@@ -78,9 +92,14 @@ struct Nest {
   io::FileDescriptor listener;
 };
 
-Result<Nest> make_nest(const std::string& root, const Place& place) {
+Result<Nest> make_nest(const std::string& root, const Place& place,
+                       const std::vector<Place>& former) {
   Nest nest;
   nest.directory = directory_of(root, place);
+  // They hold the machine's memory and its devices, and nobody wants their answers.
+  for (const Place& one : former) {
+    if (io::is_directory(directory_of(root, one))) (void)end_nest(directory_of(root, one));
+  }
   remove_abandoned(nodes_of(root), nest.directory);
   if (const Status made = io::ensure_private_directory(nest.directory); !made) return fail(made);
   auto lock = io::lock_file(nest.directory + "/lock", kFormerPatience);
@@ -133,7 +152,8 @@ std::string Place::name() const { return fmt::format("{}.{}.{}.", pool, node.val
 
 std::string user_root() { return fmt::format("/tmp/skyward-{}", io::user_id()); }
 
-int connect(const std::string& root, const Place& place, bool start) {
+int connect(const std::string& root, const Place& place, bool start,
+            const std::vector<Place>& former) {
   if (const Status made = make_roots(root); !made) return say_error(made.error());
   if (auto socket = find_daemon(root, place)) return pass_on(*std::move(socket));
   if (!start) {
@@ -149,7 +169,7 @@ int connect(const std::string& root, const Place& place, bool start) {
     starting.reset();
     return pass_on(*std::move(socket));
   }
-  auto nest = make_nest(root, place);
+  auto nest = make_nest(root, place, former);
   if (!nest) return say_error(nest.error());
   const auto split = io::split_daemon(nest->directory, {nest->lock.get(), nest->listener.get()});
   if (!split) return say_error(split.error());
@@ -176,16 +196,7 @@ int end_daemons(const std::string& root, const std::string& prefix) {
   const std::string nodes = nodes_of(root);
   for (const std::string& name : made ? io::list_directory(nodes) : std::vector<std::string>()) {
     if (!name.starts_with(prefix)) continue;
-    const std::string path = nodes + "/" + name;
-    if (const auto daemon = io::holder_of(path + "/lock")) {
-      const Duration patience =
-          kEndPatience + (has_end_script(path) ? kUnmountTimeout : Duration{});
-      all = (io::end_process(*daemon, io::kTerminate, patience) ||
-             io::end_process(*daemon, io::kKill, kKillTimeout)) &&
-            all;
-    }
-    if (io::is_directory(path)) end_left_behind(path);
-    (void)io::remove_tree(path);
+    all = end_nest(nodes + "/" + name) && all;
   }
   io::kill_marked(kNodeVariable, prefix, kKillTimeout);
   return all ? 0 : 1;

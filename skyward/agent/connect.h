@@ -7,12 +7,13 @@
 // Each daemon of a user has a directory of its own, /tmp/skyward-<uid>/nodes/<pool>.<node>.<life>.,
 // that only this user can read: `socket`, `log`, and `lock`, which is held for as long as the
 // daemon lives. What a killed daemon left behind, mounts and processes included, is ended and
-// removed by whoever comes next. Nothing there is
-// looked at, followed or connected to before it is known to be this user's own.
+// removed by whoever comes next. Nothing there is looked at, followed or connected to before it is
+// known to be this user's own.
 
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "skyward/spec/id.h"
 
@@ -34,9 +35,12 @@ inline constexpr const char* kEntryWord = "skyward-agent: ";
 // The directory of this user, /tmp/skyward-<uid>: the root of the two below.
 std::string user_root();
 
-// Connects and relays until one side ends. Without `start`, only to a daemon that is there.
-// Returns the exit code. In the daemon that it has started, it returns that one's.
-int connect(const std::string& root, const Place& place, bool start);
+// Connects and relays until one side ends. Without `start`, only to a daemon that is there; else
+// one is started where there is none, and the `former` ones are ended before: those of the same
+// pool that were given up, perhaps while nobody could reach this machine, and may still be at work
+// here. Returns the exit code. In the daemon that it has started, it returns that one's.
+int connect(const std::string& root, const Place& place, bool start,
+            const std::vector<Place>& former = {});
 
 // Ends the daemons whose names begin so, on this machine, and every process that was started below
 // them, also where the daemon itself was killed. Returns the exit code: 0 also when there was none.

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <cstdio>
@@ -22,6 +23,18 @@
 namespace {
 
 using Words = std::vector<std::string_view>;
+
+int usage() {
+  fmt::print(
+      stderr,
+      "usage: skyward-agent run\n"
+      "       skyward-agent connect --pool ID --node NUMBER --life NUMBER\n"
+      "                             [--resume | --former NODE.LIFE,...]\n"
+      "       skyward-agent end --pool ID [--node NUMBER --life NUMBER]\n"
+      "       skyward-agent --version\n"
+      "Started by Skyward on each node; speaks its protocol on standard input and output.\n");
+  return 2;
+}
 
 int run() {
   auto streams = skyward::io::take_standard_streams();
@@ -66,6 +79,31 @@ std::optional<skyward::agent::Place> place_of(const Words& words) {
   return skyward::agent::Place{std::string(*pool), skyward::NodeId{*node}, *life};
 }
 
+// "NODE.LIFE,NODE.LIFE", of the same pool.
+std::optional<std::vector<skyward::agent::Place>> places_of(const std::string& pool,
+                                                            std::string_view text) {
+  std::vector<skyward::agent::Place> places;
+  while (!text.empty()) {
+    const std::string_view item = text.substr(0, text.find(','));
+    text.remove_prefix(std::min(item.size() + 1, text.size()));
+    const std::size_t dot = std::min(item.find('.'), item.size());
+    const auto node = number_of(item.substr(0, dot));
+    const auto life = number_of(item.substr(std::min(dot + 1, item.size())));
+    if (!node || !life) return std::nullopt;
+    places.push_back({pool, skyward::NodeId{*node}, *life});
+  }
+  return places;
+}
+
+int connect(const skyward::agent::Place& place, const Words& options) {
+  const std::string root = skyward::agent::user_root();
+  if (options.empty()) return skyward::agent::connect(root, place, true);
+  if (options == Words{"--resume"}) return skyward::agent::connect(root, place, false);
+  const auto former = places_of(place.pool, value_of(options, "--former").value_or("?"));
+  if (options.size() != 2 || !former) return usage();
+  return skyward::agent::connect(root, place, true, *former);
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -74,11 +112,8 @@ int main(int count, char** arguments) {
   if (command == "run" && words.size() == 1) return run();
   constexpr std::size_t kPlaceWords = 7;
   const auto place = place_of(words);
-  if (command == "connect" && place) {
-    const bool start = words.back() != "--resume";
-    if (words.size() == kPlaceWords + (start ? 0 : 1)) {
-      return skyward::agent::connect(skyward::agent::user_root(), *place, start);
-    }
+  if (command == "connect" && place && words.size() >= kPlaceWords) {
+    return connect(*place, Words(words.begin() + kPlaceWords, words.end()));
   }
   if (command == "end" && place && words.size() == kPlaceWords) {
     return skyward::agent::end_daemons(skyward::agent::user_root(), place->name());
@@ -93,12 +128,5 @@ int main(int count, char** arguments) {
     fmt::print("skyward-agent {} protocol {}\n", SKYWARD_VERSION, skyward::kProtocolVersion);
     return 0;
   }
-  fmt::print(
-      stderr,
-      "usage: skyward-agent run\n"
-      "       skyward-agent connect --pool ID --node NUMBER --life NUMBER [--resume]\n"
-      "       skyward-agent end --pool ID [--node NUMBER --life NUMBER]\n"
-      "       skyward-agent --version\n"
-      "Started by Skyward on each node; speaks its protocol on standard input and output.\n");
-  return 2;
+  return usage();
 }

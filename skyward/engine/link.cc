@@ -85,13 +85,14 @@ wire::Payload* payload_of(wire::Message& message) {
 }  // namespace
 
 Link::Link(io::EventLoop& loop, wire::Hello hello, provider::Connection connection, bool socket,
-           std::uint32_t life, const LinkPolicy::Limits& limits, Events events)
+           std::uint32_t life, const LinkPolicy::Limits& limits, Strays& strays, Events events)
     : loop_(loop),
       events_(std::move(events)),
       hello_(std::move(hello)),
       connection_(std::move(connection)),
       life_(life),
       limits_(limits),
+      strays_(strays),
       outbox_(bytes_of),
       inbox_(make_room),
       policy_(limits, io::EventLoop::now()),
@@ -142,7 +143,7 @@ void Link::attempt() {
       entry.files.push_back(
           {.path = upload.path, .hash = upload.sha256, .place = "files/" + upload.sha256});
     }
-    entry.line = entry_line(entry.files, place(), policy_.was_welcomed());
+    entry.line = entry_line(entry.files, place(), policy_.was_welcomed(), strays_.text());
   }
   auto owner = std::make_shared<const Attempt*>(nullptr);
   attempt_ = std::make_unique<Attempt>(
@@ -428,6 +429,7 @@ void Link::handle_welcome(const wire::Welcome& welcome) {
 
 void Link::lose(ErrorKind kind, std::string why, std::string hint) {
   if (std::exchange(over_, true)) return;
+  note_stray();
   loop_.cancel_timer(std::exchange(retry_, 0));
   loop_.cancel_timer(std::exchange(pulse_, 0));
   if (attempt_) {
@@ -446,6 +448,7 @@ void Link::close(Duration grace) {
     attempt_->flush();
   }
   over_ = true;
+  note_stray();
   loop_.cancel_timer(std::exchange(retry_, 0));
   loop_.cancel_timer(std::exchange(pulse_, 0));
   if (!attempt_) return schedule_gone();
@@ -480,7 +483,8 @@ void Link::sweep() {
     loop_.cancel_timer(std::exchange(closing_, 0));
     sweep_.reset();
     const Time next = io::EventLoop::now() + kSweepPause;
-    if ((status.code == 0 && status.signal == 0) || next >= sweep_until_) return schedule_gone();
+    swept_ = status.code == 0 && status.signal == 0;
+    if (swept_ || next >= sweep_until_) return schedule_gone();
     closing_ = loop_.start_timer(next, [this] {
       closing_ = 0;
       sweep();
@@ -494,6 +498,11 @@ void Link::sweep() {
   });
 }
 
+// Until it has taken its leave, or was swept: whoever buys its machine meanwhile ends it.
+void Link::note_stray() {
+  if (connection_.shell && heard_of_) strays_.add(hello_.node, life_);
+}
+
 // Later, so that the owner may destroy the link in the callback.
 void Link::schedule_gone() {
   if (attempt_ || !ending_.empty() || sweep_ || closing_ != 0 || gone_told_) return;
@@ -501,6 +510,7 @@ void Link::schedule_gone() {
     return sweep();
   }
   gone_told_ = true;
+  if (swept_ || !farewell_.empty()) strays_.remove(hello_.node, life_);
   post([this] { events_.on_gone(); });
 }
 

@@ -19,6 +19,7 @@
 #include "skyward/base/time.h"
 #include "skyward/engine/link_attempt.h"
 #include "skyward/engine/link_policy.h"
+#include "skyward/engine/strays.h"
 #include "skyward/io/event_loop.h"
 #include "skyward/provider/provider.h"
 #include "skyward/wire/blob_inbox.h"
@@ -43,9 +44,10 @@ class Link {
     std::function<void()> on_gone;
   };
   // Starts the command; a failure to start it comes as on_lost, too.
-  // `life` counts the machines that have stood in the node's place.
+  // `life` counts the machines that have stood in the node's place. `strays`: of the whole pool;
+  // outlives the link.
   Link(io::EventLoop& loop, wire::Hello hello, provider::Connection connection, bool socket,
-       std::uint32_t life, const LinkPolicy::Limits& limits, Events events);
+       std::uint32_t life, const LinkPolicy::Limits& limits, Strays& strays, Events events);
   ~Link();
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
@@ -76,6 +78,7 @@ class Link {
   std::string tries_text(Duration tried) const;
   void attempt_gone(const Attempt* attempt);
   void lose(ErrorKind kind, std::string why, std::string hint = {});
+  void note_stray();
   void schedule_gone();
   void post(std::function<void()> callback);
 
@@ -85,6 +88,7 @@ class Link {
   const provider::Connection connection_;
   const std::uint32_t life_;
   const LinkPolicy::Limits limits_;
+  Strays& strays_;
   AgentProgram agent_;  // with a shell
   wire::Session session_;
   wire::Outbox outbox_;  // on connections without descriptors
@@ -93,6 +97,7 @@ class Link {
   std::vector<std::unique_ptr<Attempt>> ending_;  // until their processes are reaped
   std::unique_ptr<io::Process> sweep_;
   Time sweep_until_ = kNever;
+  bool swept_ = false;
   std::optional<Time> reached_at_;
   bool heard_of_ = false;  // an agent may have been greeted, and live on without us
   bool over_ = false;      // lost or closed

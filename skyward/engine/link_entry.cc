@@ -130,7 +130,8 @@ Result<SharedBytes> load_upload(const std::string& path, bool packed) {
   });
 }
 
-std::string entry_line(std::span<const EntryFile> files, const EntryPlace& place, bool resume) {
+std::string entry_line(std::span<const EntryFile> files, const EntryPlace& place, bool resume,
+                       const std::string& former) {
   std::string script = fmt::format(
       "set -f; m=$(umask); umask 077; "
       "{2}; "
@@ -152,8 +153,12 @@ std::string entry_line(std::span<const EntryFile> files, const EntryPlace& place
       place.pool, place.node.value, kCache);
   for (const EntryFile& file : files) script += fmt::format("g {} {}; ", file.place, file.hash);
   // What users make there has the rights that they have when they log in.
-  script += fmt::format("umask $m; exec \"$c/{}\" connect{}{}", files.front().place, options(place),
-                        resume ? " --resume" : "");
+  script += fmt::format("umask $m; exec \"$c/{}\" connect{}", files.front().place, options(place));
+  if (resume) {
+    script += " --resume";
+  } else if (!former.empty()) {
+    script += " --former " + former;
+  }
   SKYWARD_CHECK(is_safe(script), "{}", script);
   return fmt::format("exec sh -c '{}'", script);
 }

@@ -52,8 +52,10 @@ struct EntryPlace {
 };
 
 // One line for any shell (POSIX, csh, fish): brings the files into the user's cache on the node,
-// the agent first, and becomes its `skyward-agent connect`.
-std::string entry_line(std::span<const EntryFile> files, const EntryPlace& place, bool resume);
+// the agent first, and becomes its `skyward-agent connect`. Unless it goes on with a daemon that is
+// there, it ends the `former` ones that it finds (engine/strays.h).
+std::string entry_line(std::span<const EntryFile> files, const EntryPlace& place, bool resume,
+                       const std::string& former = {});
 // One line that ends the daemon and everything below it, also what it left when it was killed.
 std::string sweep_line(const EntryFile& agent, const EntryPlace& place);
 

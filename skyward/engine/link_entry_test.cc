@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "skyward/base/hash.h"
+#include "skyward/engine/strays.h"
 #include "skyward/io/machine.h"
 #include "skyward/io/process.h"
 
@@ -45,7 +46,7 @@ class EntryTest : public testing::Test {
                   bool resume = false) {
     io::SpawnOptions options;
     options.command = shell;
-    options.command.push_back(entry_line(files(), place, resume));
+    options.command.push_back(entry_line(files(), place, resume, former));
     options.environment = {{"HOME", home}, {"XDG_CACHE_HOME", ""}};
     for (const auto& [name, value] : changes) options.environment.emplace_back(name, value);
     const auto result = io::run_command(options, kPatience, input);
@@ -63,6 +64,7 @@ class EntryTest : public testing::Test {
   fs::path home;
   std::vector<std::pair<std::string, std::string>> changes;  // of the node's environment
   EntryFile agent;
+  std::string former;
   EntryPlace place{.pool = "deadbeef", .node = NodeId{3}, .life = 2};
 };
 
@@ -73,6 +75,12 @@ TEST_F(EntryTest, TheFileIsBroughtOnceAndBecomesTheCommand) {
   const std::string second = run({"sh", "-c"}, "", true);
   EXPECT_THAT(second, testing::Not(HasSubstr("need")));
   EXPECT_THAT(second, HasSubstr("connect --pool deadbeef --node 3 --life 2 --resume\n"));
+  Strays strays;
+  strays.add(NodeId{3}, 1);
+  strays.add(NodeId{12}, 4);
+  former = strays.text();
+  EXPECT_THAT(run({"sh", "-c"}, ""), HasSubstr("--life 2 --former 3.1,12.4\n"));
+  EXPECT_THAT(run({"sh", "-c"}, "", true), HasSubstr("--life 2 --resume\n"));
   EXPECT_EQ(fs::status(stored()).permissions() & fs::perms::all, fs::perms::owner_all);
 }
 
@@ -200,6 +208,20 @@ TEST(Agent, IsLookedAtOnceAndMustBeAProgram) {
   const auto text = inspect_agent("/etc/passwd");
   ASSERT_FALSE(text);
   EXPECT_EQ(text.error().kind, ErrorKind::invalid);
+}
+
+TEST(StraysTest, TheLatestAreKnownUntilTheyAreSeenToEnd) {
+  Strays strays;
+  EXPECT_EQ(strays.text(), "");
+  strays.add(NodeId{1}, 2);
+  strays.add(NodeId{0}, 1);
+  strays.add(NodeId{1}, 2);
+  EXPECT_EQ(strays.text(), "0.1,1.2");
+  strays.remove(NodeId{0}, 1);
+  strays.remove(NodeId{7}, 1);
+  EXPECT_EQ(strays.text(), "1.2");
+  for (std::uint32_t life = 1; life <= Strays::kMost; ++life) strays.add(NodeId{5}, life);
+  EXPECT_TRUE(strays.text().starts_with("5.1,5.2,")) << strays.text();
 }
 
 }  // namespace

@@ -240,8 +240,9 @@ void Loop::connect(NodeId node, const Instance& instance) {
   const LinkPolicy::Limits limits{.greet = capabilities.greet_timeout,
                                   .silence = state_.spec.heartbeat_timeout,
                                   .patience = state_.spec.reconnect_timeout};
-  auto link = std::make_unique<Link>(loop_, std::move(hello), std::move(connection),
-                                     capabilities.descriptors, life, limits, std::move(events));
+  auto link =
+      std::make_unique<Link>(loop_, std::move(hello), std::move(connection),
+                             capabilities.descriptors, life, limits, strays_, std::move(events));
   *owner = link.get();
   links_[node] = std::move(link);
 }

@@ -16,6 +16,7 @@
 #include "skyward/engine/core.h"
 #include "skyward/engine/effects.h"
 #include "skyward/engine/link.h"
+#include "skyward/engine/strays.h"
 #include "skyward/io/event_loop.h"
 #include "skyward/provider/provider.h"
 
@@ -105,6 +106,7 @@ class Loop final : private Effects {
   std::shared_ptr<const Cluster> cluster_;           // shared with the verb that is running
   const std::string token_;                          // the agents' proof that it is we who call
   std::unordered_map<NodeId, std::uint32_t> lives_;  // machines that have stood for each node
+  Strays strays_;
   std::unordered_map<NodeId, std::unique_ptr<Link>> links_;
   std::vector<std::unique_ptr<Link>> ending_;
   std::deque<std::function<void()>> verbs_;

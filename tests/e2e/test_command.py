@@ -444,6 +444,37 @@ def test_a_connection_that_is_lost_for_good_is_told_apart_from_a_lost_machine(tm
     wait_for(lambda: all(is_gone(pid) for pid in left), "nobody can end it but itself", 30)
 
 
+def test_a_node_that_comes_back_to_its_machine_ends_who_stood_there(tmp_path):
+    """An agent that was given up while nobody could reach it still runs its task when its place on
+    the same machine is taken anew."""
+    gate = tmp_path / "shut"
+    sweep = """case "$0" in *" end "*) exit 1;; esac"""  # never gets there
+    way = ["sh", "-c", f'test -e {gate} && exit 1; {sweep}; exec sh -c "$0"']
+    lost = threading.Event()
+
+    def hear(event):
+        if isinstance(event, sky.InstanceStopping):
+            lost.set()
+
+    with sky.ComputePool(
+        provider=sky.Command(commands=[way], python=sys.executable),
+        reconnect_timeout=1,
+        on_event=hear,
+        display="quiet",
+    ) as pool:
+        start_stray(str(tmp_path / "pid")) >> pool
+        (left,) = daemons()
+        stray = int((tmp_path / "pid").read_text())
+        gate.touch()
+        os.kill(relays()[0], signal.SIGKILL)
+        assert lost.wait(DEADLINE)
+        assert not is_gone(left), "nobody could reach it"
+        gate.unlink()
+        assert square(3) >> pool == 9
+        assert is_gone(left) and is_gone(stray), "two agents of one node on one machine"
+        assert daemons() and daemons() != [left]
+
+
 def test_a_silent_connection_is_made_again(tmp_path):
     """Half open: the relay neither passes anything on nor ends."""
     events = []
