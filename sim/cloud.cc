@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <span>
 #include <utility>
 
@@ -15,11 +16,15 @@ Cloud::Cloud(World& world, Journal& journal, const Dials& dials)
       journal_(journal),
       dials_(dials),
       bill_(dials.money.billing),
-      spot_price_(dials.money.on_demand * 0.3) {}
+      spot_price_(dials.money.on_demand * 0.3) {
+  if (const auto spare = dials.returns.spare_hosts) {
+    seats_.resize(static_cast<std::size_t>(dials.nodes + *spare));
+  }
+}
 
 void Cloud::move_price() {
   world_.after(world_.random.about(dials_.money.step_mean), [this] {
-    if (torn_down_) {
+    if (torn_down_ || driver_killed_) {
       price_moves_ = false;
       return;
     }
@@ -93,9 +98,10 @@ void Cloud::provision(int count, Answer<std::vector<Instance>> answer) {
     }
     opened_ = true;
     std::vector<Instance> instances;
-    for (int i = 0; i < count; ++i) {
-      instances.push_back(sell());
+    if (!seats_.empty() && std::ranges::count(seats_, false, &Seat::taken) < count) {
+      return answer(fail(ErrorKind::exhausted, "too few hosts are free"));
     }
+    for (int i = 0; i < count; ++i) instances.push_back(sell());
     answer(std::move(instances));
   });
 }
@@ -118,27 +124,31 @@ double Cloud::dollars_in_vain() const {
 
 double Cloud::price() const { return dials_.money.spot ? spot_price_ : dials_.money.on_demand; }
 
+// The one that was used least, as with hosts that are reached by SSH.
+std::optional<std::size_t> Cloud::free_seat() const {
+  std::optional<std::size_t> best;
+  for (std::size_t i = 0; i < seats_.size(); ++i) {
+    if (!seats_[i].taken && (!best || seats_[i].uses < seats_[*best].uses)) best = i;
+  }
+  return best;
+}
+
 Instance Cloud::sell() {
+  const std::optional<std::size_t> seat = free_seat();
   const InstanceId id = fmt::format("i-{}", sold_.size());
   Link::Door door = Link::Door::open;
   if (world_.random.chance(dials_.cloud.never_greet)) door = Link::Door::silent;
   if (world_.random.chance(dials_.cloud.unreachable)) door = Link::Door::refusing;
   Sold& sold = sold_[id];
-  sold.machine = std::make_unique<Machine>(world_, journal_, dials_.node, id, door);
-  if (dials_.cloud.death_mean > Duration{}) {
-    world_.after(world_.random.about(dials_.cloud.death_mean), [this, id] {
-      if (sold_.at(id).machine->is_on()) world_.say("{} dies", id);
-      sold_.at(id).machine->power_off();
-      if (!dials_.money.dead_machines_cost) bill_.end(id, world_.now());
-    });
+  auto host = seat ? seats_[*seat].host : std::make_shared<Host>();
+  if (seat) {
+    sold.seat = *seat;
+    seats_[*seat].taken = true;
+    ++seats_[*seat].uses;
   }
-  if (dials_.cloud.agent_death_mean > Duration{}) {
-    world_.after(world_.random.about(dials_.cloud.agent_death_mean), [this, id] {
-      if (!sold_.at(id).machine->agent_runs()) return;
-      world_.say("the agent of {} is killed", id);
-      sold_.at(id).machine->kill_agent();
-    });
-  }
+  sold.machine = std::make_unique<Machine>(world_, journal_, dials_.node, id, door, std::move(host),
+                                           [this, id] { bill_.end(id, world_.now()); });
+  let_die(id);
   if (dials_.cloud.recall_mean > Duration{}) {
     world_.after(world_.random.about(dials_.cloud.recall_mean), [this, id] { take_back(id); });
   }
@@ -150,6 +160,39 @@ Instance Cloud::sell() {
   bill_.begin(id, world_.now(), price());
   check_rate();
   return instance;
+}
+
+void Cloud::let_die(const InstanceId& id) {
+  if (dials_.cloud.death_mean > Duration{}) {
+    world_.after(world_.random.about(dials_.cloud.death_mean), [this, id] {
+      Sold& sold = sold_.at(id);
+      if (!sold.machine->is_on() || sold.ended) return;
+      world_.say("{} dies", id);
+      if (!seats_.empty()) {
+        return sold.machine->power_off_for(
+            world_.returns.between(Duration{1s}, dials_.returns.off_max));
+      }
+      sold.machine->power_off();
+      if (!dials_.money.dead_machines_cost) bill_.end(id, world_.now());
+    });
+  }
+  if (dials_.cloud.agent_death_mean > Duration{}) {
+    world_.after(world_.random.about(dials_.cloud.agent_death_mean),
+                 [this, id] { let_agent_die(id); });
+  }
+}
+
+void Cloud::let_agent_die(const InstanceId& id) {
+  Machine& machine = *sold_.at(id).machine;
+  const ReturnDials& returns = dials_.returns;
+  if (!machine.agent_runs()) return;
+  if (returns.reboot > 0 && world_.returns.chance(returns.reboot)) {
+    return machine.power_off_for(world_.returns.between(Duration{100ms}, returns.off_max));
+  }
+  if (returns.late_start > 0 && world_.returns.chance(returns.late_start)) {
+    return machine.exchange_agent();
+  }
+  machine.kill_agent();
 }
 
 // What is billed never costs more an hour than was allowed, unless prices move. A machine that was
@@ -166,7 +209,7 @@ void Cloud::check_rate() const {
 
 void Cloud::take_back(const InstanceId& id) {
   Machine& machine = *sold_.at(id).machine;
-  if (!machine.is_on()) return;
+  if (!machine.is_on() || !seats_.empty()) return;
   const Duration left = world_.random.between(Duration{}, dials_.cloud.notice_max);
   world_.say("{} is taken back in {:.1f} s", id, seconds(left));
   machine.announce_end(left);
@@ -195,7 +238,11 @@ void Cloud::terminate(std::vector<InstanceId> instances, Answer<void> answer) {
       Sold& sold = sold_.at(id);
       world_.say("{} is terminated", id);
       sold.ended = true;
-      sold.machine->power_off();
+      if (seats_.empty()) {
+        sold.machine->power_off();
+      } else {
+        seats_[sold.seat].taken = false;
+      }
       bill_.end(id, world_.now());
     }
     answer({});
@@ -234,7 +281,35 @@ void Cloud::check_empty() const {
   SKYWARD_CHECK(torn_down_ || (!prepared_ && sold_.empty()), "not torn down");
   for (const auto& [id, sold] : sold_) {
     SKYWARD_CHECK(sold.ended, "{} is left", id);
-    SKYWARD_CHECK(sold.machine->processes() == 0, "processes on {} are left", id);
+    if (!seats_.empty()) continue;  // what could not be reached ends by its lease
+    SKYWARD_CHECK(sold.machine->host().processes() == 0, "processes on {} are left", id);
+  }
+}
+
+std::size_t Cloud::restarts() const {
+  std::set<const Host*> hosts;
+  std::size_t count = 0;
+  for (const auto& [id, sold] : sold_) {
+    const Host& host = sold.machine->host();
+    if (!host.agents.empty() && hosts.insert(&host).second) count += host.agents.size() - 1;
+  }
+  return count;
+}
+
+void Cloud::driver_killed() {
+  verbs_.clear();
+  driver_killed_ = true;
+}
+
+void Cloud::check_ended(Time limit) const {
+  for (const auto& [id, sold] : sold_) {
+    const Host& host = sold.machine->host();
+    SKYWARD_CHECK(host.processes() == 0, "processes on {} are left", id);
+    for (const auto& agent : host.agents) {
+      SKYWARD_CHECK(!agent->runs() && agent->ended_at() <= limit, "the agent of {} goes on", id);
+    }
+    const bool ends = dials_.returns.ends_itself && sold.machine->agent_has_ended();
+    SKYWARD_CHECK(!ends || !host.on, "{} is left", id);
   }
 }
 

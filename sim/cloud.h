@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,8 +39,15 @@ class Cloud {
 
   Machine& machine(const InstanceId& id) { return *sold_.at(id).machine; }
   std::size_t sold() const { return sold_.size(); }
+  // Agents that began where one had been before.
+  std::size_t restarts() const;
   // Everything was given back.
   void check_empty() const;
+  // What the engine has asked for and not been given is asked by nobody any more.
+  void driver_killed();
+  // Nothing works on any machine, long after the driver's or the pool's end; the last agent ended
+  // before `limit`, and the machine with it where it can end itself.
+  void check_ended(Time limit) const;
   // What all of it cost, once it was given back.
   double dollars() const { return bill_.dollars(); }
   double dollars_in_vain() const;
@@ -47,6 +55,7 @@ class Cloud {
  private:
   struct Sold {
     std::unique_ptr<Machine> machine;
+    std::size_t seat = 0;  // of hosts_, where they are one's own
     bool ended = false;
     int stuck = 0;  // terminate() failed, so often
   };
@@ -55,6 +64,9 @@ class Cloud {
   void verb(World::Event work);
   void next_verb();
   Instance sell();
+  std::optional<std::size_t> free_seat() const;
+  void let_agent_die(const InstanceId& id);
+  void let_die(const InstanceId& id);
   void move_price();
   void check_rate() const;
   void bill_in_vain(int count);
@@ -71,6 +83,13 @@ class Cloud {
   bool price_moves_ = false;
   bool opened_ = false;  // the first machines were sold
   bool torn_down_ = false;
+  bool driver_killed_ = false;
+  struct Seat {
+    std::shared_ptr<Host> host = std::make_shared<Host>();
+    bool taken = false;
+    int uses = 0;
+  };
+  std::vector<Seat> seats_;  // of machines of one's own
   std::map<InstanceId, Sold> sold_;
   Bill bill_;
   std::vector<InstanceId> in_vain_;  // came and went within a provision() that failed

@@ -149,6 +149,28 @@ Dials draw_weather(Random& random, int nodes, int tasks) {
 
 }  // namespace
 
+void draw_returns(Random& returns, Dials& dials) {
+  if (dials.calm || returns.chance(0.4)) return;
+  ReturnDials& drawn = dials.returns;
+  drawn.reboot = rarely(returns, 0.5, 1);
+  drawn.off_max = returns.between(Duration{1s}, Duration{90s});
+  if (dials.network.far) drawn.late_start = rarely(returns, 0.5, 0.5);
+  drawn.sweep = rarely(returns, 0.5, 1);
+  drawn.ends_itself = dials.network.far && returns.chance(0.5);
+  if (dials.network.far && returns.chance(0.5)) {
+    drawn.spare_hosts = returns.between(0, 2);
+    drawn.ends_itself = false;
+    dials.money = {};
+  }
+  const bool agents_die = dials.cloud.agent_death_mean > Duration{};
+  if (!agents_die && returns.chance(0.5)) {
+    dials.cloud.agent_death_mean = returns.between(Duration{1s}, Duration{60s});
+  }
+  if (returns.chance(0.15)) {
+    drawn.driver_death_mean = returns.between(Duration{1s}, Duration{120s});
+  }
+}
+
 Dials draw_dials(Random& random, int nodes, int tasks) {
   Dials dials = draw_weather(random, nodes, tasks);
   dials.money = draw_money(random, dials.nodes);

@@ -77,6 +77,19 @@ struct NodeDials {
   double keep_mapped = 0;   // a blob after the task that it came with
 };
 
+// What ends, and what comes back where something has ended. Drawn from World::returns.
+struct ReturnDials {
+  double reboot = 0;      // of an agent's death: its machine was off for a while
+  Duration off_max{};     // ... so long at most
+  double late_start = 0;  // of an agent's death: a connection from before its time starts another
+  // Machines of one's own: given back they are not switched off, and the next one bought is one of
+  // them, with whatever still runs there. There are so many more of them than nodes.
+  std::optional<int> spare_hosts{};
+  double sweep = 0;              // of agents given up: the engine gets there and ends it
+  bool ends_itself = false;      // a machine, by a command of its agent's
+  Duration driver_death_mean{};  // the program is killed after so long on average; 0: never
+};
+
 struct UserDials {
   double quick = 0.5;  // of all tasks: microseconds to milliseconds
   double slow = 0.05;  // seconds
@@ -102,6 +115,7 @@ struct Dials {
   NodeDials node;
   UserDials user;
   MoneyDials money;
+  ReturnDials returns;
   int nodes = 1;
   int workers_per_node = 1;
   int concurrency = 1;
@@ -113,5 +127,7 @@ struct Dials {
 
 // `nodes` and `tasks` of 0: drawn, too.
 Dials draw_dials(Random& random, int nodes, int tasks);
+// Over them.
+void draw_returns(Random& returns, Dials& dials);
 
 }  // namespace skyward::sim

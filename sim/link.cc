@@ -64,7 +64,12 @@ Link::Link(World& world, const NetworkDials& dials, std::string name, Door door,
       door_(door),
       events_(std::move(events)),
       policy_(kLimits, world.now()) {
-  agent_.inbox = wire::BlobInbox([this](std::uint64_t size) -> Result<wire::BlobInbox::Room> {
+  connect();
+  if (dials_.far) beat();
+}
+
+wire::BlobInbox Link::make_inbox() {
+  return wire::BlobInbox([this](std::uint64_t size) -> Result<wire::BlobInbox::Room> {
     auto bytes = std::make_shared<Bytes>(size);
     wire::BlobInbox::Room room;
     room.bytes = *bytes;
@@ -72,8 +77,10 @@ Link::Link(World& world, const NetworkDials& dials, std::string name, Door door,
     room.blob.storage = std::move(bytes);
     return room;
   });
-  connect();
-  if (dials_.far) beat();
+}
+
+bool Link::is_reachable() const {
+  return events_.is_on() && door_ == Door::open && world_.now() >= outage_ends_;
 }
 
 void Link::connect() {
@@ -81,14 +88,18 @@ void Link::connect() {
   policy_.on_attempt();
   const Duration answer = world_.random.between(dials_.delay_min, 2s);
   const bool is_cut_off = world_.now() < outage_ends_;
-  if ((is_cut_off && !outage_refuses_) || !machine_on_ || door_ == Door::silent) {
+  if ((is_cut_off && !outage_refuses_) || !events_.is_on() || door_ == Door::silent) {
     return attempt_ends({}, answer);
   }
   if (is_cut_off || door_ == Door::refusing) {
     return attempt_ends({.hopeless = world_.random.chance(0.5), .refused = true}, answer);
   }
-  if (!agent_open_) return attempt_ends({.gone = true}, answer);
-  engine_.connection = ++connection_;
+  if (!agent_open_) {
+    if (policy_.was_welcomed()) return attempt_ends({.gone = true}, answer);
+    events_.on_start_agent();
+    agent_started();
+  }
+  engine_.connection = last_line_ = ++connection_;
   engine_.greeted = false;
   wire::Hello hello;
   hello.protocol = kProtocolVersion;
@@ -148,7 +159,13 @@ void Link::break_connection() {
   });
   world_.after(world_.random.about(500ms), [this, broken] {
     if (agent_.connection == broken) agent_notices();
+    end_ungreeted(broken);
   });
+}
+
+// Nobody has spoken to the agent, and nobody knows of it: the next connection starts another.
+void Link::end_ungreeted(std::uint64_t broken) {
+  if (agent_open_ && agent_.connection == 0 && last_line_ == broken) events_.on_cut_off();
 }
 
 void Link::engine_notices() {
@@ -296,18 +313,26 @@ void Link::deliver(End& end, wire::Message message) {
 void Link::hello_arrives(const wire::Hello& hello, std::uint64_t connection) {
   if (agent_.greeted && agent_.connection == connection) return;  // twice
   agent_.connection = connection;
-  agent_.greeted = true;
-  events_.on_agent_heard();
   wire::Welcome welcome;
   welcome.protocol = kProtocolVersion;
   welcome.last_received = agent_.session.last_received();
   welcome.blob_bytes = dials_.blob_bytes;
+  if (const auto resumed = agent_.session.resume(hello.last_received); !resumed) {
+    welcome.refusal = resumed.error().message;
+    transmit(agent_, welcome, agent_.session.control());
+    return events_.on_cut_off();  // it has never been greeted
+  }
+  agent_.greeted = true;
+  events_.on_agent_heard();
   transmit(agent_, welcome, agent_.session.control());
   resend(agent_, hello.last_received);
 }
 
 void Link::welcome_arrives(const wire::Welcome& welcome) {
   if (engine_.greeted) return;  // twice
+  if (!welcome.refusal.empty()) return lose(ErrorKind::unsupported, welcome.refusal);
+  const auto resumed = engine_.session.resume(welcome.last_received);
+  if (!resumed) return lose(ErrorKind::lost, resumed.error().message);
   engine_.greeted = true;
   engine_.outbox.set_budget(welcome.blob_bytes);
   const bool is_first = !policy_.was_welcomed();
@@ -329,6 +354,28 @@ void Link::engine_closes() {
   });
 }
 
+// The kernel closes what it had open.
+void Link::engine_killed() {
+  if (!std::exchange(engine_open_, false)) return;
+  world_.cancel(reconnect_);
+  const bool was_broken = is_broken();
+  const std::uint64_t broken = connection_++;
+  world_.after(world_.random.about(500ms), [this, was_broken, broken] {
+    if (!agent_open_) return;
+    if (!dials_.far) return events_.on_cut_off();
+    if (was_broken) return;  // it has noticed, or will
+    agent_notices();
+    end_ungreeted(broken);
+  });
+}
+
+void Link::agent_started() {
+  agent_ = End("agent");
+  agent_.inbox = make_inbox();
+  fetching_.clear();
+  agent_open_ = true;
+}
+
 void Link::agent_ended() {
   if (!std::exchange(agent_open_, false)) return;
   if (is_broken()) return;  // found out when the engine comes back
@@ -346,7 +393,6 @@ void Link::agent_killed() {
 }
 
 void Link::machine_died() {
-  machine_on_ = false;
   if (!std::exchange(agent_open_, false) || is_broken()) return;
   const std::uint64_t broken = connection_++;
   const bool told = world_.random.chance(0.5);
@@ -381,7 +427,7 @@ void Link::fetch_more(const wire::FetchBlob& ask, Time grown_at) {
   }
   const Link* source = events_.peer(ask.peer);
   SKYWARD_CHECK(source != this, "{} is to read from itself", name_);
-  if (source == nullptr || !source->machine_on_ || !source->agent_open_) {
+  if (source == nullptr || !source->events_.is_on() || !source->agent_open_) {
     world_.after(world_.random.between(dials_.delay_min, 4s), [this, ask] {
       const auto asked = fetching_.find(ask.blob);
       if (!agent_open_ || asked == fetching_.end() || asked->second != ask.attempt) return;

@@ -35,6 +35,9 @@ class Link {
     std::function<void(wire::Message)> on_agent_message;
     std::function<void()> on_agent_heard;  // any frame has come
     std::function<void()> on_cut_off;      // the engine has closed; once
+    // A connection has come that may start one, as none has been there yet.
+    std::function<void()> on_start_agent;
+    std::function<bool()> is_on;  // the machine
     // The link of another node's present machine, or null.
     std::function<Link*(NodeId)> peer;
   };
@@ -49,17 +52,24 @@ class Link {
 
   // The engine ends the conversation: no more calls to it.
   void engine_closes();
+  // The engine's process is killed.
+  void engine_killed();
+  // An agent begins, knowing nothing of any conversation.
+  void agent_started();
   // The agent's process ended in order: what it sent arrives, then the loss is told.
   void agent_ended();
   // The agent's process was killed; its machine goes on.
   void agent_killed();
   // The machine is gone with everything on it. Nobody need notice at once.
   void machine_died();
+  // The engine, or what it starts, gets there now.
+  bool is_reachable() const;
 
   int breaks() const { return breaks_; }
   int fetches() const { return fetches_; }  // blobs that came whole from another machine
 
  private:
+  wire::BlobInbox make_inbox();
   bool is_broken() const { return engine_.connection != connection_; }
 
   struct End {
@@ -77,6 +87,7 @@ class Link {
   void connect();
   void break_connection();
   void schedule_break();
+  void end_ungreeted(std::uint64_t broken);
   void engine_notices();
   void agent_notices();
   void send(End& end, wire::Message message);
@@ -107,12 +118,12 @@ class Link {
   End engine_{"engine"};
   End agent_{"agent"};
   std::uint64_t connection_ = 0;  // the one that carries frames
+  std::uint64_t last_line_ = 0;   // the last one that reached the agent
   int breaks_ = 0;
   int fetches_ = 0;
   std::map<BlobId, std::uint32_t> fetching_;  // the agent; the attempt
   bool engine_open_ = true;
-  bool agent_open_ = true;
-  bool machine_on_ = true;
+  bool agent_open_ = false;
   engine::LinkPolicy policy_;
   Time outage_ends_{};
   bool outage_refuses_ = false;  // whoever calls is turned away; else nothing is heard

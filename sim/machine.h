@@ -1,82 +1,79 @@
 #pragma once
 
-// An instance of the simulated cloud: a real agent core, its worker processes, and the agent's loop
-// redone as thinly as it goes.
+// An instance of the simulated cloud, and the host that it stands on. Most clouds have a host for
+// each; machines of one's own are the same hosts again and again, with what was left there.
 
-#include <map>
+#include <functional>
 #include <memory>
-#include <span>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "sim/agent_process.h"
 #include "sim/dials.h"
 #include "sim/link.h"
 #include "sim/worker_process.h"
 #include "sim/world.h"
-#include "skyward/agent/core.h"
-#include "skyward/agent/effects.h"
 
 namespace skyward::sim {
 
-class Machine final : private agent::Effects {
+// All agents that ever began there, whatever instance they served.
+struct Host {
+  bool on = true;
+  bool gone = false;  // off, and for good
+  std::vector<std::unique_ptr<AgentProcess>> agents{};
+
+  std::size_t processes() const;
+  bool has_agent() const;  // that runs
+};
+
+class Machine {
  public:
-  Machine(World& world, Journal& journal, const NodeDials& dials, std::string name,
-          Link::Door door);
+  // `on_end`: it has ended itself, and what it costs.
+  Machine(World& world, Journal& journal, const NodeDials& dials, std::string name, Link::Door door,
+          std::shared_ptr<Host> host, std::function<void()> on_end);
 
   // Before the first message.
   void attach(Link& link) { link_ = &link; }
-  Link::Door door() const { return on_ ? door_ : Link::Door::silent; }
+  Link::Door door() const { return door_; }
+  const Host& host() const { return *host_; }
+  bool is_on() const { return host_->on; }
+  bool agent_runs() const { return agent_ != nullptr && agent_->runs(); }
+  // Its last agent was told what it is, and ended in order.
+  bool agent_has_ended() const { return agent_ != nullptr && agent_->has_ended(); }
 
   // From the network.
-  void receive(const wire::Message& message);
-  void heard();
-  void cut_off();
+  void receive(const wire::Message& message) { agent_->receive(message); }
+  void heard() { agent_->heard(); }
+  void cut_off() { agent_->cut_off(); }
 
+  // A connection has come that may start an agent. It ends those of the engine's strays
+  // (engine/strays.h) that it finds here.
+  void start_agent(const std::set<Machine*>& strays);
   // The cloud's word that it takes the machine back.
   void announce_end(Duration left);
-  // Power off, by us or by the cloud.
+  // By us or by the cloud, or by its own fault: for good, or for a while.
   void power_off();
-  bool is_on() const { return on_; }
+  void power_off_for(Duration time);
   // The agent's process dies, and its children with it.
   void kill_agent();
-  bool agent_runs() const { return on_ && state_.phase != agent::Phase::ended; }
-  std::size_t processes() const;
+  // ... by the engine's sweep, which ends it in order.
+  void sweep_agent();
+  // As kill_agent(), and a connection of long ago comes to its shell only now, and starts another.
+  void exchange_agent();
 
  private:
-  void send(wire::Message message) override;
-  void start_bootstrap(const wire::Configure& configure) override;
-  void kill_bootstrap() override;
-  void start_worker(SlotId slot) override;
-  void run(SlotId slot, const agent::WorkerRun& run) override;
-  void interrupt(SlotId slot, TaskId task) override;
-  void withdraw(SlotId slot, std::span<const TaskId> tasks) override;
-  void warn(SlotId slot, Duration left) override;
-  void credit(SlotId slot, TaskId task, std::uint32_t count) override;
-  void drop_function(SlotId slot, FunctionId function) override;
-  void stop_worker(SlotId slot) override;
-  void kill_worker(SlotId slot) override;
-  void end_machine(std::vector<std::string> command) override;
-  void exit(int code) override;
-
-  // Runs `step` on the core if the agent still runs, then sees to the timer.
-  template <typename Step>
-  void turn(Step step);
-  void arm_timer();
-  void tick(Duration interval, wire::Message message);
-  WorkerProcess& process(SlotId slot) { return *processes_.at(slot); }
+  void go_off();
 
   World& world_;
   Journal& journal_;
   NodeDials dials_;
   std::string name_;
   Link::Door door_;
+  std::shared_ptr<Host> host_;
+  std::function<void()> on_end_;
   Link* link_ = nullptr;
-  bool on_ = true;
-  agent::State state_;
-  World::Timer timer_ = World::kNoTimer;
-  World::Timer bootstrap_ = World::kNoTimer;
-  std::map<SlotId, WorkerProcess*> processes_;  // the present one of each slot
-  std::vector<std::unique_ptr<WorkerProcess>> all_processes_;
+  AgentProcess* agent_ = nullptr;  // the last one of this instance; the host's
 };
 
 }  // namespace skyward::sim

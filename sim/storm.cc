@@ -21,6 +21,14 @@ constexpr std::size_t kSmallState = 200;
 constexpr std::uint64_t kCheckEvery = 64;
 constexpr Duration kFarTimeout = std::chrono::seconds(25);
 constexpr Duration kLease = std::chrono::seconds(60);
+// After the lease: what is on its way, and the machine's own end.
+constexpr Duration kEndSlack = std::chrono::seconds(30);
+
+Dials draw_all(World& world, const StormOptions& options) {
+  Dials dials = draw_dials(world.random, options.nodes, options.tasks);
+  draw_returns(world.returns, dials);
+  return dials;
+}
 
 }  // namespace
 
@@ -40,13 +48,15 @@ StormReport& StormReport::operator+=(const StormReport& other) {
   budgets += other.budgets;
   warnings += other.warnings;
   stops += other.stops;
+  deaths += other.deaths;
+  restarts += other.restarts;
   fetches += other.fetches;
   return *this;
 }
 
 Storm::Storm(const StormOptions& options)
     : world_(options.seed, options.verbose),
-      dials_(draw_dials(world_.random, options.nodes, options.tasks)),
+      dials_(draw_all(world_, options)),
       cloud_(world_, journal_, dials_),
       user_(world_, journal_, dials_,
             {.submit =
@@ -88,22 +98,31 @@ StormReport Storm::run() {
   world_.say("{} nodes × {} workers × {} slots, {} tasks{}", dials_.nodes, dials_.workers_per_node,
              dials_.concurrency, dials_.tasks, dials_.calm ? ", calm" : "");
   const Time began = world_.now();
+  if (dials_.returns.driver_death_mean > Duration{}) {
+    world_.after(world_.returns.about(dials_.returns.driver_death_mean), [this] { kill_engine(); });
+  }
   turn([&](Time now) { on_open(state_, *this, now); });
-  while (!user_.is_closed()) {
+  while (!user_.is_closed() && !killed_) {
     SKYWARD_CHECK(world_.step(), "nothing will ever happen: {}", user_.stuck_text());
     ++report_.steps;
     SKYWARD_CHECK(world_.now() < user_.progress() + kStuckAfter, "stuck in phase {}: {}",
                   static_cast<int>(state_.phase), user_.stuck_text());
   }
   report_.virtual_seconds = seconds(world_.now() - began);
-  cloud_.check_empty();
-  check_bill();
-  check(true);
+  const Time ended = world_.now();
+  if (!killed_) {
+    cloud_.check_empty();
+    check_bill();
+    check(true);
+  }
   // Late words must not wake anything.
   std::uint64_t late = 0;
   while (world_.step()) SKYWARD_CHECK(++late < kMaxStepsAfterClosing, "it goes on for ever");
-  check(true);
+  if (!killed_) check(true);
+  // Nobody greets an agent for longer than its lease.
+  cloud_.check_ended(ended + std::max(kLease, kGreetTimeout) + kEndSlack);
   report_.machines = cloud_.sold();
+  report_.restarts = cloud_.restarts();
   report_.answered = user_.answered();
   report_.starts = journal_.size();
   for (const auto& link : all_links_) {
@@ -115,9 +134,21 @@ StormReport Storm::run() {
 
 template <typename Step>
 void Storm::turn(Step step) {
+  if (killed_) return;
   step(world_.now());
   check(false);
   arm_timer();
+}
+
+// As `kill -9` does it: nobody is told, and nothing more is asked for.
+void Storm::kill_engine() {
+  if (user_.is_closed()) return;
+  world_.say("the engine is killed");
+  killed_ = true;
+  ++report_.deaths;
+  world_.cancel(timer_);
+  for (const auto& link : all_links_) link->engine_killed();
+  cloud_.driver_killed();
 }
 
 void Storm::arm_timer() {
@@ -210,11 +241,13 @@ void Storm::connect(NodeId node, const Instance& instance) {
   disconnect(node);
   taken_back_.erase(node);
   Machine& machine = cloud_.machine(instance.id);
+  places_[node] = &machine;
   Link::Events events;
   events.on_joined = [this, node] {
     engine::NodeSetup setup;
     setup.worker_command = {"worker"};
     if (dials_.node.bootstrap) setup.bootstrap = "script";
+    if (dials_.returns.ends_itself) setup.end_command = {"poweroff"};
     turn([&](Time now) { on_joined(state_, *this, now, node, std::move(setup)); });
   };
   events.on_engine_message = [this, node](wire::Message message) {
@@ -223,12 +256,15 @@ void Storm::connect(NodeId node, const Instance& instance) {
   events.on_lost = [this, node](const Error& why) {
     world_.say("node {} is lost: {}", node.value, why.message);
     ++report_.losses;
+    give_up(node, *links_.at(node));
     links_.erase(node);
     turn([&](Time now) { on_node_lost(state_, *this, now, node, why); });
   };
   events.on_agent_message = [&machine](const wire::Message& message) { machine.receive(message); };
   events.on_agent_heard = [&machine] { machine.heard(); };
   events.on_cut_off = [&machine] { machine.cut_off(); };
+  events.is_on = [&machine] { return machine.is_on(); };
+  events.on_start_agent = [this, &machine] { machine.start_agent(strays_); };
   events.peer = [this](NodeId other) -> Link* {
     const auto found = links_.find(other);
     return found == links_.end() ? nullptr : found->second;
@@ -246,6 +282,19 @@ void Storm::disconnect(NodeId node) {
   Link* link = found->second;
   links_.erase(found);
   link->engine_closes();
+  give_up(node, *link);
+}
+
+// Until it was seen to end, it may be at work on a machine that is bought again.
+void Storm::give_up(NodeId node, const Link& link) {
+  Machine* machine = places_.at(node);
+  strays_.insert(machine);
+  if (!dials_.network.far || !world_.returns.chance(dials_.returns.sweep)) return;
+  world_.after(world_.returns.between(Duration{10ms}, Duration{7s}), [this, machine, &link] {
+    if (killed_ || !link.is_reachable()) return;
+    machine->sweep_agent();
+    strays_.erase(machine);
+  });
 }
 
 void Storm::send(NodeId node, wire::Message message) {

@@ -41,11 +41,13 @@ struct StormReport {
   int breaks = 0;   // of connections
   int notices = 0;  // of machines that are taken back
   double dollars = 0;
-  double worst_error = 0;  // of our sum, as a share of the cloud's bill
-  int budgets = 0;         // pools that had one
-  int warnings = 0;        // ... and came near its end
-  int stops = 0;           // ... and were stopped by it
-  int fetches = 0;         // of blobs by one node from another
+  int deaths = 0;            // of pools whose program was killed
+  std::size_t restarts = 0;  // of agents, on a machine that had one
+  double worst_error = 0;    // of our sum, as a share of the cloud's bill
+  int budgets = 0;           // pools that had one
+  int warnings = 0;          // ... and came near its end
+  int stops = 0;             // ... and were stopped by it
+  int fetches = 0;           // of blobs by one node from another
 
   StormReport& operator+=(const StormReport& other);
 };
@@ -81,6 +83,8 @@ class Storm final : private engine::Effects {
   void arm_timer();
   void check(bool always);
   void check_bill();
+  void kill_engine();
+  void give_up(NodeId node, const Link& link);
 
   World world_;
   Dials dials_;
@@ -89,14 +93,17 @@ class Storm final : private engine::Effects {
   User user_;
   engine::State state_;
   std::map<NodeId, Link*> links_;
-  std::set<NodeId> taken_back_;  // their machine of now is announced to go
+  std::map<NodeId, Machine*> places_;  // where each link leads
+  std::set<NodeId> taken_back_;        // their machine of now is announced to go
   std::vector<std::unique_ptr<Link>> all_links_;
   World::Timer timer_ = World::kNoTimer;
   std::uint64_t turns_ = 0;
   double final_cost_ = 0;
   std::set<InstanceId> standing_;  // told of, and not of their end
   bool buying_ = true;
-  bool all_told_ = false;  // the cloud's last word on its bills has come
+  bool all_told_ = false;      // the cloud's last word on its bills has come
+  bool killed_ = false;        // the engine's process
+  std::set<Machine*> strays_;  // given up or closed, and not seen to end
   StormReport report_;
 };
 

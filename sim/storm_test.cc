@@ -39,6 +39,8 @@ TEST(StormTest, FewDozenSeeds) {
   EXPECT_GT(sum.budgets, 20);
   EXPECT_GT(sum.stops, 5);
   EXPECT_GT(sum.fetches, 3);
+  EXPECT_GT(sum.restarts, 2);
+  EXPECT_GT(sum.deaths, 1);
 }
 
 TEST(StormTest, TheSameSeedIsTheSameStorm) {
@@ -110,6 +112,8 @@ TEST_P(LinkTest, WhateverHappensToConnectionsMessagesArriveOnceAndInOrder) {
   events.on_lost = [](const Error& why) { FAIL() << why.message; };
   events.on_agent_heard = [] {};
   events.on_cut_off = [] { FAIL() << "cut off"; };
+  events.on_start_agent = [] {};
+  events.is_on = [] { return true; };
   Link link(world, dials, "link", Link::Door::open, std::move(events));
   const int count = 1000;
   for (int i = 0; i < count; ++i) {

@@ -34,7 +34,8 @@ class World {
   using Timer = std::pair<Time, std::uint64_t>;
   static constexpr Timer kNoTimer{kNever, 0};
 
-  World(std::uint64_t seed, bool verbose) : random(seed), verbose_(verbose) {}
+  World(std::uint64_t seed, bool verbose)
+      : random(seed), returns(seed ^ 0xa24baed4963ee407U), verbose_(verbose) {}
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
@@ -61,6 +62,7 @@ class World {
   }
 
   Random random;
+  Random returns;  // of what comes back: a seed's other weather does not depend on it
 
  private:
   // Not zero: cores take that for "never was".

@@ -1,0 +1,86 @@
+#pragma once
+
+// One life of an agent on a machine: the real core, its worker processes, and the agent's loop
+// redone as thinly as it goes. What begins anew on that machine is another one.
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "sim/dials.h"
+#include "sim/worker_process.h"
+#include "sim/world.h"
+#include "skyward/agent/core.h"
+#include "skyward/agent/effects.h"
+
+namespace skyward::sim {
+
+class AgentProcess final : private agent::Effects {
+ public:
+  struct Events {
+    std::function<void(wire::Message)> send;  // to the engine
+    std::function<void()> on_end_machine;     // by the command that ends what it costs
+    std::function<void()> on_exit;            // in order; once
+    std::function<bool()> may_work;           // nobody else works on this machine
+  };
+
+  AgentProcess(World& world, Journal& journal, const NodeDials& dials, std::string name,
+               Events events);
+
+  // From the network.
+  void receive(const wire::Message& message);
+  void heard();
+  void cut_off();
+
+  // The cloud's word that it takes the machine back.
+  void announce_end(Duration left);
+  // It dies, and its children with it, without a word.
+  void kill();
+  bool runs() const { return state_.phase != agent::Phase::ended; }
+  // In order, after the engine had told it what it is.
+  bool has_ended() const { return exited_ && state_.configured_at != Time{}; }
+  std::size_t processes() const;
+  Time ended_at() const { return ended_at_; }
+
+ private:
+  void send(wire::Message message) override;
+  void start_bootstrap(const wire::Configure& configure) override;
+  void kill_bootstrap() override;
+  void start_worker(SlotId slot) override;
+  void run(SlotId slot, const agent::WorkerRun& run) override;
+  void interrupt(SlotId slot, TaskId task) override;
+  void withdraw(SlotId slot, std::span<const TaskId> tasks) override;
+  void warn(SlotId slot, Duration left) override;
+  void credit(SlotId slot, TaskId task, std::uint32_t count) override;
+  void drop_function(SlotId slot, FunctionId function) override;
+  void stop_worker(SlotId slot) override;
+  void kill_worker(SlotId slot) override;
+  void end_machine(std::vector<std::string> command) override;
+  void exit(int code) override;
+
+  // Runs `step` on the core if the agent still runs, then sees to the timer.
+  template <typename Step>
+  void turn(Step step);
+  void arm_timer();
+  void end();
+  void tick(Duration interval, wire::Message message);
+  WorkerProcess& process(SlotId slot) { return *processes_.at(slot); }
+
+  World& world_;
+  Journal& journal_;
+  NodeDials dials_;
+  std::string name_;
+  Events events_;
+  Time ended_at_ = kNever;
+  bool exited_ = false;  // not killed
+  agent::State state_;
+  World::Timer timer_ = World::kNoTimer;
+  World::Timer bootstrap_ = World::kNoTimer;
+  std::map<SlotId, WorkerProcess*> processes_;  // the present one of each slot
+  std::vector<std::unique_ptr<WorkerProcess>> all_processes_;
+};
+
+}  // namespace skyward::sim
