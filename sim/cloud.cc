@@ -234,19 +234,21 @@ void Cloud::terminate(std::vector<InstanceId> instances, Answer<void> answer) {
         return answer(fail(ErrorKind::unavailable, "try again later"));
       }
     }
-    for (const InstanceId& id : instances) {
-      Sold& sold = sold_.at(id);
-      world_.say("{} is terminated", id);
-      sold.ended = true;
-      if (seats_.empty()) {
-        sold.machine->power_off();
-      } else {
-        seats_[sold.seat].taken = false;
-      }
-      bill_.end(id, world_.now());
-    }
+    for (const InstanceId& id : instances) end(id);
     answer({});
   });
+}
+
+void Cloud::end(const InstanceId& id) {
+  Sold& sold = sold_.at(id);
+  world_.say("{} is terminated", id);
+  sold.ended = true;
+  if (seats_.empty()) {
+    sold.machine->power_off();
+  } else {
+    seats_[sold.seat].taken = false;
+  }
+  bill_.end(id, world_.now());
 }
 
 void Cloud::charges(std::vector<InstanceId> instances, Answer<std::vector<Charge>> answer) {
@@ -271,6 +273,9 @@ void Cloud::teardown(Answer<void> answer) {
   torn_down_ = false;  // once more is no mistake
   verb([this, answer = std::move(answer)] {
     SKYWARD_CHECK(verbs_.empty(), "verbs behind teardown()");
+    for (const auto& [id, sold] : sold_) {  // what terminate() could not end
+      if (!sold.ended) end(id);
+    }
     torn_down_ = true;
     answer({});
   });

@@ -72,6 +72,7 @@ class Cloud {
   void bill_in_vain(int count);
   double price() const;
   void take_back(const InstanceId& id);
+  void end(const InstanceId& id);
 
   World& world_;
   Journal& journal_;
