@@ -18,7 +18,7 @@ Cloud::Cloud(World& world, Journal& journal, const Dials& dials)
       bill_(dials.money.billing),
       spot_price_(dials.money.on_demand * 0.3) {
   if (const auto spare = dials.returns.spare_hosts) {
-    seats_.resize(static_cast<std::size_t>(dials.nodes + *spare));
+    seats_.resize(static_cast<std::size_t>(dials.nodes) + static_cast<std::size_t>(*spare));
   }
 }
 

@@ -201,7 +201,7 @@ void Link::send_far(End& end, wire::Message message) {
     }
   }
   if (auto* ask = std::get_if<wire::FetchBlob>(&message)) {
-    if (auto answer = end.outbox.push(*std::move(ask))) {
+    if (auto answer = end.outbox.push(*ask)) {
       world_.after({}, [this, answer = *std::move(answer)] {
         if (engine_open_) events_.on_engine_message(answer);
       });

@@ -69,7 +69,7 @@ std::string death_detail(const WorkerExit& end, const std::string& killed) {
         "the worker process ended with exit code {} while it ran the task, as if the function had "
         "called os._exit({}){}",
         end.code, end.code, peak);
-  const std::string text =
+  std::string text =
       fmt::format("the worker process was {} while it ran the task{}", end.text, peak);
   if (!end.by_sigkill) return text;
   return text +

@@ -295,13 +295,14 @@ void Peers::watch_silence(const std::shared_ptr<Fetch>& fetch) {
 }
 
 void Peers::finish(const std::shared_ptr<Fetch>& fetch, wire::FetchEnd end, std::string detail) {
-  const auto held = fetch;  // ours may be the map's
+  // Ours may be the map's.
+  const auto held = fetch;  // NOLINT(performance-unnecessary-copy-initialization)
   forget(held);
   answer(held->ask, end, std::move(detail));
 }
 
 void Peers::forget(const std::shared_ptr<Fetch>& fetch) {
-  const auto held = fetch;
+  const auto held = fetch;  // NOLINT(performance-unnecessary-copy-initialization)
   loop_.cancel_timer(std::exchange(held->timer, 0));
   const auto stream = std::move(held->stream);  // not before its callbacks have let go of it
   const auto found = fetches_.find(held->ask.blob);

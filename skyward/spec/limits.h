@@ -161,7 +161,7 @@ static_assert(kCloseTimeout >= kCancelGrace + 3 * kKillTimeout,
               "an agent stops its workers, kills them, and what they started");
 static_assert(kSweepTimeout > kEndPatience + 2 * kKillTimeout);
 static_assert(kBlobThresholdBytes < kMaxFrameBodyBytes);
-static_assert(4 * kMaxTasksGiven < kMaxUnacknowledgedFrames,
+static_assert(4ULL * kMaxTasksGiven < kMaxUnacknowledgedFrames,
               "a task's start, its cancellation and what is dropped behind it are a frame each");
 static_assert(7 * kMaxConcurrency <= kMaxTasksGiven, "all slots of a divided device have a task");
 static_assert(kCancelBackstop > 2 * kCancelGrace, "the agent must have its chance to answer");
