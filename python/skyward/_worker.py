@@ -339,7 +339,7 @@ class Worker:
             explain_missing_module(error, "an argument")
             raise
         except Exception as error:
-            error.add_note("raised while the arguments of the call were unpickled, on the node")
+            add_note(error, "raised while the arguments of the call were unpickled, on the node")
             raise
 
     def release_arguments(self):
@@ -603,11 +603,23 @@ def store(pieces, positions):
 def explain_missing_module(error, what):
     name = (error.name or "").partition(".")[0]
     if name:
-        error.add_note(
+        add_note(
+            error,
             f"{what} needs the module {name!r}, which is not on the worker: add its package to "
             f"Image(pip=[{name!r}]); if it is your own, import it before the pool opens or name it "
-            f"in Image(includes=[{name!r}])"
+            f"in Image(includes=[{name!r}])",
         )
+
+
+def add_note(error, text):
+    try:
+        error.add_note(text)
+    except Exception:
+        pass  # its class lets nobody write to it
+
+
+# A frozen class would not let its instances be assigned to.
+set_traceback = BaseException.with_traceback
 
 
 def clear_frames(error, seen=None):
@@ -615,12 +627,9 @@ def clear_frames(error, seen=None):
     seen = set() if seen is None else seen
     while error is not None and id(error) not in seen:
         seen.add(id(error))
-        error.__traceback__ = None
+        set_traceback(error, None)
         clear_frames(error.__cause__, seen)
         error = error.__context__
-
-
-NOTHING = pickle.dumps(None)
 
 
 def describe(error):
@@ -631,20 +640,56 @@ def describe(error):
     skip_own_frames(error, set())
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     clear_frames(error)
-    try:
-        pickled = None if type(error) is SerializationError else cloudpickle.dumps(error, 5)
-        # Exceptions with an __init__ of their own often pickle but do not load.
-        pickle.loads(pickled or NOTHING)
-    except BaseException:
-        pickled = None
+    pickled = parts = None
+    if type(error) is not SerializationError:
+        try:
+            pickled = cloudpickle.dumps(error, 5)
+            # Exceptions with an __init__ of their own often pickle but do not load.
+            if not isinstance(pickle.loads(pickled), BaseException):
+                raise TypeError("it loads as something else")
+        except BaseException:
+            pickled, parts = None, pickled_parts(error)
     return {
         "type": type(error).__qualname__,
         "module": type(error).__module__,
-        "message": str(error),
+        "message": text_of(error),
         "traceback": text,
         "exception": pickled,
+        "parts": parts,
         "notes": [str(note) for note in getattr(error, "__notes__", ())],
     }
+
+
+def text_of(error):
+    try:
+        return str(error)
+    except Exception as second:
+        return f"(its __str__ raised {type(second).__name__})"
+
+
+def pickled_parts(error):
+    """The class, the arguments and those fields that travel, of one that does not as a whole."""
+    import cloudpickle
+
+    def travels(value):
+        try:
+            pickle.loads(cloudpickle.dumps(value, 5))
+        except BaseException:
+            return False
+        return True
+
+    cls = type(error)
+    if not travels(cls):
+        return None
+    fields = {}
+    for base in cls.__mro__:  # slots, and fields of builtin classes such as OSError
+        for name, member in vars(base).items():
+            if isinstance(member, types.MemberDescriptorType) and not name.startswith("__"):
+                fields.setdefault(name, getattr(error, name, None))
+    fields.update(error.__dict__)
+    fields = {name: value for name, value in fields.items() if travels(value)}
+    args = tuple([value if travels(value) else repr(value) for value in error.args])
+    return cloudpickle.dumps((cls, args, fields), 5)
 
 
 def skip_own_frames(error, seen):
@@ -655,7 +700,7 @@ def skip_own_frames(error, seen):
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
         trace = trace.tb_next
-    error.__traceback__ = trace
+    set_traceback(error, trace)
     skip_own_frames(error.__cause__, seen)
     skip_own_frames(error.__context__, seen)
 

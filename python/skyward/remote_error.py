@@ -3,6 +3,8 @@
 import os
 import pickle
 import sys
+from collections.abc import Iterable
+from types import MemberDescriptorType
 from typing import Any
 
 from skyward.exceptions import (
@@ -41,7 +43,7 @@ def raised(report: dict[str, Any], task: int, outcome: Any) -> BaseException:
     else:
         error = _rebuilt(report)
     text = report.get("traceback") or ""
-    _mark(error, task, outcome, text)
+    _mark(error, task, outcome, text, _own_names(error))
     for note in report.get("notes") or ():
         if note not in getattr(error, "__notes__", ()):
             error.add_note(note)
@@ -85,20 +87,31 @@ def failed(task: int, outcome: Any) -> BaseException:
     return error
 
 
-def _mark(error: BaseException, task: int, outcome: Any, text: str) -> None:
-    facts = {
-        "node": outcome.node,
-        "worker": outcome.worker,
-        "instance_id": outcome.instance_id,
-        "task": task,
-        "remote_traceback": text,
-        "output": tuple(outcome.tail),
-    }
-    for name, value in facts.items():
-        try:
-            setattr(error, name, value)
-        except (AttributeError, TypeError):  # a class with a read-only attribute of this name
-            continue
+_FACTS = ("node", "worker", "instance_id", "task", "remote_traceback", "output")
+_MARKED = "_skyward_marked"  # the facts that were written here, not by the exception's own class
+
+
+def _own_names(error: BaseException) -> list[str]:
+    """The facts whose names the exception uses itself: those are left to it."""
+    marked = error.__dict__.get(_MARKED, ())
+    classes = [base for base in type(error).__mro__ if base is not ExecutionError]
+    return [
+        name
+        for name in _FACTS
+        if (name in error.__dict__ and name not in marked)
+        or any(name in vars(base) for base in classes)
+    ]
+
+
+def _mark(
+    error: BaseException, task: int, outcome: Any, text: str, own: Iterable[str] = ()
+) -> None:
+    place = (outcome.node, outcome.worker, outcome.instance_id)
+    facts = dict(zip(_FACTS, (*place, task, text, tuple(outcome.tail)), strict=True))
+    for name in own:
+        del facts[name]
+    error.__dict__.update(facts)
+    error.__dict__[_MARKED] = tuple(facts)
 
 
 def _add_notes(error: BaseException, outcome: Any, placed: bool = False) -> None:
@@ -123,30 +136,38 @@ def _last_words(lines: list[str]) -> list[str]:
 
 
 def _rebuilt(report: dict[str, Any]) -> BaseException:
-    original = _load(report.get("exception"))
-    if original is not None:
-        error = _combined(type(original), original.args, original)
-        if error is not None:
-            return error
     name, message = report.get("type") or "Exception", report.get("message") or ""
-    if name == "SystemExit":
+    original = _load(report.get("exception"))
+    parts = _load(report.get("parts"))  # of one whose pickle does not load
+    error = None
+    if isinstance(original, BaseException):
+        error = _combined(type(original), original.args, original)
+    elif isinstance(parts, tuple):
+        cls, args, fields = parts
+        error = _combined(cls, args, None, fields)
+    if error is None and name == "SystemExit":
         return ExecutionError(f"the task called sys.exit({message})")
-    cls = _find(report.get("module") or "", name)
-    if cls is not None:  # its pickle could not be read, but the class is known: its fields are lost
-        error = _combined(cls, (message,), None)
-        if error is not None:
-            return error
-    return ExecutionError(f"{name}: {message}" if message else name)
+    if error is None and (found := _find(report.get("module") or "", name)) is not None:
+        error = _combined(found, (message,), None)  # the class is known, its fields are lost
+    if error is None:
+        return ExecutionError(f"{name}: {message}" if message else name)
+    _keep_text(error, message)
+    return error
 
 
-def _load(data: bytes | None) -> BaseException | None:
-    if data is None:
-        return None
+def _keep_text(error: BaseException, message: str) -> None:
+    """Where its class cannot say it, as a field did not come along, the node's text stands."""
     try:
-        error = pickle.loads(data)
+        type(error).__str__(error)
+    except Exception:
+        error.__dict__["_skyward_text"] = message
+
+
+def _load(data: bytes | None) -> Any:
+    try:
+        return None if data is None else pickle.loads(data)
     except Exception:
         return None
-    return error if isinstance(error, BaseException) else None
 
 
 def _find(module: str, name: str) -> type[BaseException] | None:
@@ -157,7 +178,10 @@ def _find(module: str, name: str) -> type[BaseException] | None:
 
 
 def _combined(
-    cls: type[BaseException], args: tuple[Any, ...], original: BaseException | None
+    cls: type[BaseException],
+    args: tuple[Any, ...],
+    original: BaseException | None,
+    fields: dict[str, Any] | None = None,
 ) -> BaseException | None:
     """An exception that is both an ExecutionError and a `cls`; None when there is no such thing.
 
@@ -167,9 +191,9 @@ def _combined(
         return None
     try:
         error = _instance(_both(cls), args, original)
-        str(error)
     except Exception:
         return None
+    _take_fields(error, fields or {})
     return error
 
 
@@ -185,7 +209,15 @@ def _both(cls: type[BaseException]) -> type[ExecutionError]:
             "__module__": cls.__module__,
             "__qualname__": cls.__qualname__,
             "__reduce_ex__": _reduce,
+            "__str__": _text,
+            # The place and notes are written into it, and its cause: a frozen class lets nobody.
+            "__setattr__": BaseException.__setattr__,
+            "__delattr__": BaseException.__delattr__,
         }
+        if hasattr(cls, "__getattr__"):
+            body["__getattr__"] = _attribute
+        for base in reversed(cls.__mro__):  # ExecutionError's fields do not stand before its own
+            body.update((name, vars(base)[name]) for name in _FACTS if name in vars(base))
         bases: tuple[type, ...] = (ExecutionError, cls)
         if cls in (Exception, SkywardError):
             bases = (ExecutionError,)
@@ -213,30 +245,64 @@ def _instance(
         pass
     if original is not None:
         error.args = original.args
-        error.__dict__.update(original.__dict__)
-        for name in (
-            "name",
-            "path",
-            "obj",
-            "name_from",
-        ):  # ImportError, NameError, AttributeError keep these apart
-            if name not in error.__dict__ and hasattr(original, name):
-                try:
-                    setattr(error, name, getattr(original, name))
-                except (AttributeError, TypeError):
-                    continue
+        _take_fields(error, {**_members(original), **original.__dict__})
     return error
+
+
+def _members(error: BaseException) -> dict[str, Any]:
+    """What is kept beside ``__dict__``: slots, and fields of builtin classes such as OSError."""
+    found: dict[str, Any] = {}
+    for base in type(error).__mro__:
+        for name, member in vars(base).items():
+            if isinstance(member, MemberDescriptorType) and not name.startswith("__"):
+                found.setdefault(name, getattr(error, name, None))
+    return found
+
+
+def _take_fields(error: BaseException, fields: dict[str, Any]) -> None:
+    for name, value in fields.items():
+        kept = getattr(type(error), name, None)
+        if not isinstance(kept, MemberDescriptorType):
+            error.__dict__[name] = value
+        elif value is not None:
+            try:
+                kept.__set__(error, value)
+            except (AttributeError, TypeError):  # a field that only its class writes
+                continue
+
+
+def _text(self: Any) -> str:
+    try:
+        text: str = self._original_class.__str__(self)
+    except Exception:
+        if "_skyward_text" not in self.__dict__:
+            raise
+        return str(self.__dict__["_skyward_text"])
+    return text
+
+
+def _attribute(self: Any, name: str) -> Any:
+    """A ``__getattr__`` may count on fields that did not come along."""
+    try:
+        return self._original_class.__getattr__(self, name)
+    except AttributeError:
+        raise
+    except Exception as error:
+        raise AttributeError(f"{type(self).__name__!r} has no {name!r}: {error!r}") from None
 
 
 def _reduce(self: BaseException, protocol: int) -> Any:
     """Made classes have no importable name: pickles refer to the class they were made from."""
     original: Any = type(self)
-    return _restore, (original._original_class, self.args, dict(self.__dict__))
+    fields = {**_members(self), **self.__dict__}
+    return _restore, (original._original_class, self.args, fields)
 
 
 def _restore(
-    cls: type[BaseException], args: tuple[Any, ...], state: dict[str, Any]
+    cls: type[BaseException], args: tuple[Any, ...], fields: dict[str, Any]
 ) -> BaseException:
-    error = _combined(cls, args, None) or ExecutionError(*args)
-    error.__dict__.update(state)
+    error = _combined(cls, args, None, fields)
+    if error is None:
+        error = ExecutionError(*args)
+        error.__dict__.update(fields)
     return error
