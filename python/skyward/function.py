@@ -50,12 +50,14 @@ Target: TypeAlias = "ComputePool | ModuleType"
 class ComputeFunction(Generic[P, R]):
     """A function that, when called, writes the call down. Made by ``@compute``; immutable."""
 
-    __slots__ = ("__dict__", "__weakref__", "_check", "_fn", "_retries", "_timeout")
+    __slots__ = ("__dict__", "__weakref__", "_check", "_fn", "_is_method", "_retries", "_timeout")
     __name__: str
     _check: Callable[..., None] | None
     _fn: Callable[P, R]
     _timeout: float | None
     _retries: int
+    _is_method: bool
+    """Of an object: `_fn` is a partial with the object."""
 
     def __init__(self, fn: Callable[P, R], timeout: float | None = None, retries: int = 0) -> None:
         timeout, retries = _limits(timeout, retries)
@@ -63,6 +65,7 @@ class ComputeFunction(Generic[P, R]):
         self.__dict__.setdefault("__name__", name_of(fn))
         object.__setattr__(self, "_fn", fn)
         object.__setattr__(self, "_check", None)
+        object.__setattr__(self, "_is_method", False)
         object.__setattr__(self, "_timeout", timeout)
         object.__setattr__(self, "_retries", retries)
 
@@ -80,11 +83,14 @@ class ComputeFunction(Generic[P, R]):
     ) -> "ComputeFunction[Q, S]": ...
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """A method of an object: the object travels along as the first argument."""
-        if instance is None:
+        fn = self._fn
+        if instance is None or isinstance(fn, staticmethod) or not hasattr(fn, "__get__"):
             return self
-        bound: Any = update_wrapper(partial(self._fn, instance), self._fn)
+        bound: Any = update_wrapper(partial(fn, instance), fn)
         del bound.__wrapped__  # its signature begins behind the object
-        return self.with_function(bound)
+        method = self.with_function(bound)
+        object.__setattr__(method, "_is_method", True)
+        return method
 
     @property
     def local(self) -> Callable[P, R]:
@@ -108,7 +114,10 @@ class ComputeFunction(Generic[P, R]):
 
     def written_down(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> "PendingCompute[R]":
         """The call, whatever its arguments are."""
-        return PendingCompute(self._fn, args, kwargs, self.__name__, self._timeout, self._retries)
+        fn: Any = self._fn
+        if self._is_method:  # the object is an argument: the function's body is sent once
+            fn, args = fn.func, (*fn.args, *args)
+        return PendingCompute(fn, args, kwargs, self.__name__, self._timeout, self._retries)
 
     if not TYPE_CHECKING:  # a type checker shall refuse these
 

@@ -2,6 +2,7 @@
 answers here."""
 
 import atexit
+import hashlib
 import logging
 import sys
 import threading
@@ -36,6 +37,8 @@ MAP_AHEAD_CALLS = 1024
 MAP_AHEAD_BYTES = 64 << 20
 """map() sends ahead of its reader up to this many calls or bytes of arguments, but always enough to
 fill the slots."""
+FUNCTIONS_KEPT, FUNCTION_BYTES_KEPT = 256, 64 << 20
+"""Functions that nodes need not be sent anew; the newest one stays, whatever it has."""
 HANDLER_GRACE_SECONDS = 10.0
 """How long leaving a pool waits for event handlers that are still busy."""
 
@@ -52,7 +55,9 @@ class OpenPool:
         self.core = _core.Pool(spec)
         self._deliver = deliver
         self._workers = self.core.total_slots // max(1, spec.concurrency)
-        self._functions: dict[bytes, Any] = {}
+        # By the body's digest: the core's function, and the size of its body. Any thread may send.
+        self._functions: dict[bytes, tuple[Any, int]] = {}
+        self._functions_lock = threading.Lock()
         self._sent = 0
         self._answered = 0
         self._opened_at = time.time()
@@ -236,12 +241,19 @@ class OpenPool:
 
     def _function(self, item: PendingCompute[Any]) -> Any:
         body = serialize.dumps_function(item.fn, item.name)
-        function = self._functions.get(body)
-        if function is None:
-            self._look_for_changes()
-            if len(self._functions) >= 256:
-                self._functions.pop(next(iter(self._functions)), None)
-            function = self._functions[body] = _core.make_function(body, item.name)
+        digest = hashlib.sha256(body).digest()
+        if (known := self._functions.get(digest)) is not None:
+            return known[0]
+        self._look_for_changes()
+        function = _core.make_function(body, item.name)
+        with self._functions_lock:
+            kept = self._functions
+            kept[digest] = function, len(body)
+            size = sum(size for _, size in kept.values())
+            for oldest in list(kept)[:-1]:
+                if len(kept) <= FUNCTIONS_KEPT and size <= FUNCTION_BYTES_KEPT:
+                    break
+                size -= kept.pop(oldest)[1]
         return function
 
     def _look_for_changes(self) -> None:

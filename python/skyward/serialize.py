@@ -15,6 +15,9 @@ from skyward.exceptions import SerializationError
 IN_BAND_BYTES = 16 << 10
 """Smaller buffers are copied into the stream: a buffer of its own costs more than that copy."""
 
+PROGRAMS = ("__main__", "__mp_main__")
+"""Names of the program itself; the second one in processes that multiprocessing spawned."""
+
 _reducing = threading.local()  # .by_value: inside cloudpickle, which can take functions as they are
 
 
@@ -33,6 +36,9 @@ def dumps_by_value(value: Any, buffer_callback: Any = None) -> bytes:
     """cloudpickle bytes of a value. Raises what cloudpickle raises."""
     import cloudpickle
 
+    program: Any = sys.modules.get(PROGRAMS[1])
+    if program is not None and program.__name__ == PROGRAMS[1]:
+        cloudpickle.register_pickle_by_value(program)
     outer = getattr(_reducing, "by_value", False)
     _reducing.by_value = True
     try:
@@ -83,7 +89,7 @@ def dumps_arguments(
         stream = pickle.dumps(value, protocol=5, buffer_callback=beside)
         # Plain pickle refers to the classes of the program itself by name, but a worker has another
         # __main__.
-        if b"__main__" not in stream and not _registered_by_value():
+        if b"_main__" not in stream and not _registered_by_value():
             return stream, buffers
     except Exception:  # a lambda, a local class, a decorated function: cloudpickle can
         pass
@@ -113,7 +119,9 @@ def loads(payload: tuple[Any, list[Any]], name: str) -> Any:
 def _registered_by_value() -> bool:
     """True when the user asked cloudpickle to take some importable modules by value."""
     cloudpickle = sys.modules.get("cloudpickle")
-    return cloudpickle is not None and bool(cloudpickle.list_registry_pickle_by_value())
+    return cloudpickle is not None and bool(
+        cloudpickle.list_registry_pickle_by_value() - {PROGRAMS[1]}
+    )
 
 
 class _Bodies:
@@ -123,6 +131,7 @@ class _Bodies:
     LIMIT_BYTES = 64 << 20  # of bodies; the newest stays, whatever it has
 
     def __init__(self) -> None:
+        self._lock = threading.RLock()  # any thread may send
         self._bytes = 0
         # By id; the function is kept in the entry, so that its id stays its own.
         self._entries: dict[int, tuple[Any, list[tuple[Any, Any, Any]], bytes]] = {}
@@ -141,18 +150,20 @@ class _Bodies:
         seen: list[tuple[Any, Any, Any]] = []
         if _registered_by_value() or not _note_references(fn, seen, set()):
             return
-        self._drop(id(fn))
-        self._entries[id(fn)] = (fn, seen, body)
-        self._bytes += len(body)
-        for oldest in list(self._entries)[:-1]:
-            if len(self._entries) <= self.LIMIT and self._bytes <= self.LIMIT_BYTES:
-                break
-            self._drop(oldest)
+        with self._lock:
+            self._drop(id(fn))
+            self._entries[id(fn)] = (fn, seen, body)
+            self._bytes += len(body)
+            for oldest in list(self._entries)[:-1]:
+                if len(self._entries) <= self.LIMIT and self._bytes <= self.LIMIT_BYTES:
+                    break
+                self._drop(oldest)
 
     def _drop(self, key: int) -> None:
-        entry = self._entries.pop(key, None)
-        if entry is not None:
-            self._bytes -= len(entry[2])
+        with self._lock:
+            entry = self._entries.pop(key, None)
+            if entry is not None:
+                self._bytes -= len(entry[2])
 
 
 _bodies = _Bodies()
@@ -221,7 +232,7 @@ def _is_fixed(value: Any, seen: list[tuple[Any, Any, Any]], visited: set[int]) -
     if kind is tuple or kind is frozenset:
         return all(_is_fixed(item, seen, visited) for item in value)
     if isinstance(value, ModuleType):
-        return sys.modules.get(value.__name__) is value and value.__name__ != "__main__"
+        return sys.modules.get(value.__name__) is value and value.__name__ not in PROGRAMS
     if kind is BuiltinFunctionType or isinstance(value, type):
         return _travels_by_name(value)
     from skyward.function import ComputeFunction
@@ -236,7 +247,7 @@ def _is_fixed(value: Any, seen: list[tuple[Any, Any, Any]], visited: set[int]) -
 def _travels_by_name(value: Any) -> bool:
     """True for functions and classes that pickle refers to by module and name."""
     module = sys.modules.get(getattr(value, "__module__", None) or "builtins")
-    if module is None or module.__name__ == "__main__":
+    if module is None or module.__name__ in PROGRAMS:
         return False
     found: Any = module
     for part in value.__qualname__.split("."):

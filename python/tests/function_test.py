@@ -208,7 +208,38 @@ def test_a_method_takes_its_object_along():
     assert (pending.name, pending.timeout) == ("plus", 7)
     assert pending.fn(*pending.args) == Counter(3).plus.local(4) == 7
     assert Counter.plus.local(Counter(1), 1) == 2
+    assert pending.fn is Counter.plus.local  # one body, whatever the object
+    counter = Counter(3)
+    assert counter.plus(4) == counter.plus(4) != counter.plus(5)
+    assert pickle.loads(pickle.dumps(Counter(3).plus)).local(4) == 7
     assert str(inspect.signature(Counter(3).plus)) == "(more: int) -> int"
+
+
+class Tools:
+    @sky.compute
+    @staticmethod
+    def inner(x):
+        return x
+
+    @staticmethod
+    @sky.compute
+    def outer(x):
+        return x
+
+    @classmethod
+    @sky.compute
+    def named(cls, x):
+        return cls.__name__, x
+
+    size = sky.compute(len)
+
+
+def test_what_is_no_method_takes_no_object_along():
+    for place in (Tools, Tools()):
+        for call in (place.inner("a"), place.outer("a"), place.size("a")):
+            assert call.args == ("a",) and call.fn(*call.args) in ("a", 1)
+        call = place.named("a")
+        assert call.fn(*call.args) == ("Tools", "a")
 
 
 def test_async_functions_are_refused():

@@ -1,0 +1,109 @@
+"""How functions travel: bodies once, objects of methods as arguments, and from any process."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+
+import skyward as sky
+from skyward import open_pool, serialize
+
+PROGRAM = """
+import multiprocessing, sys
+import skyward as sky
+
+class Settings:
+    def __init__(self, rate):
+        self.rate = rate
+
+def helper(settings):
+    return settings.rate + 1
+
+@sky.compute
+def rate_of(settings):
+    return helper(settings)
+
+@sky.compute
+def settings_of(rate):
+    return Settings(rate)
+
+def child():
+    with sky.ComputePool(display="quiet", collect_metrics=False) as pool:
+        print(rate_of(Settings(2)) >> pool, (settings_of(5) >> pool).rate)
+        print(list(pool.map(helper, [Settings(1)])), flush=True)
+
+if __name__ == "__main__":
+    process = multiprocessing.get_context(sys.argv[1]).Process(target=child)
+    process.start()
+    process.join(60)
+    sys.exit(process.exitcode)
+"""
+
+
+class Model:
+    def __init__(self):
+        self.weights = bytearray(100_000)
+
+    @sky.compute
+    def first(self, more):
+        return self.weights[0] + more
+
+
+def test_the_object_of_a_method_is_an_argument(pool):
+    model = Model()
+    assert model.first(0) >> pool == 0
+    before = len(pool._live._functions)
+    for value in range(5):
+        model.weights[0] = value
+        assert model.first(1) >> pool == value + 1
+    assert len(pool._live._functions) == before
+
+
+def test_bodies_have_a_budget_of_bytes(pool, monkeypatch):
+    monkeypatch.setattr(open_pool, "FUNCTION_BYTES_KEPT", 300_000)
+    for value in range(6):
+        data = bytes([value]) * 100_000
+        assert sky.compute(lambda data=data: data[-1])() >> pool == value
+        kept = [size for _, size in pool._live._functions.values()]
+        assert sum(kept) <= 300_000 and kept[-1] > 100_000
+
+
+def test_many_threads_send_functions_of_their_own(pool, monkeypatch):
+    call, errors = sky.compute(abs)(-1), []
+    monkeypatch.setattr(serialize, "dumps_function", lambda fn, name: os.urandom(16))
+
+    def work():
+        try:
+            for _ in range(3000):
+                pool._live._function(call)
+        except BaseException as error:
+            errors.append(error)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=work) for _ in range(16)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(120)
+    finally:
+        sys.setswitchinterval(interval)
+    assert errors == [] and len(pool._live._functions) <= open_pool.FUNCTIONS_KEPT
+
+
+@pytest.mark.parametrize("way", ["spawn", "forkserver"])
+def test_the_program_itself_travels_from_a_child(tmp_path, way):
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    done = subprocess.run(
+        [sys.executable, program, way],
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
+    assert done.stdout == "3 5\n[2]\n", done.stderr
