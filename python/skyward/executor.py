@@ -1,6 +1,7 @@
 """A pool behind the interface of ``concurrent.futures``."""
 
 import atexit
+import os
 import threading
 import weakref
 from collections import deque
@@ -11,9 +12,10 @@ from itertools import islice
 from types import TracebackType
 from typing import Any, TypeVar
 
-from skyward.exceptions import CancelledError
+from skyward.exceptions import CancelledError, MachinesLeftError
 from skyward.function import ComputeFunction, PendingCompute, compute
 from skyward.pool import ComputePool
+from skyward.pool_block import end_block
 
 T = TypeVar("T")
 
@@ -47,6 +49,7 @@ class Executor(futures.Executor):
         self._changed = threading.Condition(self._lock)
         self._waiting: deque[tuple[futures.Future[Any], PendingCompute[Any]]] = deque()
         self._sent: dict[futures.Future[Any], futures.Future[Any] | None] = {}  # and the pool's own
+        self._process = os.getpid()
         self._shut = False
         self._given_up = False
         # For a pool that nobody can reach any more. In a thread, as this may be any.
@@ -127,12 +130,14 @@ class Executor(futures.Executor):
             try:
                 self.shutdown()
                 return
-            except BaseException:  # Ctrl-C while they were waited for
+            except MachinesLeftError:
+                raise
+            except BaseException as interrupt:  # Ctrl-C while they were waited for
                 self._give_up()
-                self.shutdown()
+                end_block(self.shutdown, interrupt)
                 raise
         self._give_up()
-        self.shutdown()
+        end_block(self.shutdown, error)
 
     def _give_up(self) -> None:
         """Nobody will ask for the answers any more: cancels what waits and what runs."""
@@ -148,9 +153,17 @@ class Executor(futures.Executor):
         with self._opening:
             if self._owned and not self._shut and self._pool._live is None:
                 self._pool._open()
+                self._process = os.getpid()
                 _finish_at_exit(self)
 
+    def _is_anothers(self) -> bool:
+        """True in a forked child: the answers come to its parent, which alone may close."""
+        live = self._pool._live
+        return os.getpid() != self._process if live is None else not live.core.is_ours
+
     def _finish(self) -> None:
+        if self._is_anothers():
+            return
         with self._changed:
             self._changed.wait_for(lambda: not self._waiting and not self._sent)
         with self._opening:
@@ -238,7 +251,8 @@ def _finish_at_exit(executor: Executor) -> None:
 
 def _finish_all() -> None:
     for executor in list(_with_pools):
-        executor.shutdown()
+        if not executor._is_anothers():  # asked first: a child's locks may be held for ever
+            executor.shutdown()
 
 
 def _chunks(rows: Iterator[T], size: int) -> Iterator[tuple[T, ...]]:

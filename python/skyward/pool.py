@@ -393,6 +393,9 @@ class ComputePool:
             live, self._live = self._live, None
             if live is None:
                 return
+            if not live.core.is_ours:  # a forked child: all of it is its parent's
+                self._delivery = None
+                return
             try:
                 live.close(tell)
             finally:

@@ -404,6 +404,41 @@ def test_a_forked_child_leaves_the_pool_alone():
     assert out.splitlines() == ["child: True", "child: True", "parent: 2"]
 
 
+def test_a_forked_child_waits_for_nothing_of_its_parents():
+    child = start("""
+        import os, sys, threading, time, skyward as sky
+        executor = sky.Executor(display="log")
+        running = executor.submit(time.sleep, 0.5)
+        held, done = threading.Event(), threading.Event()
+        def hold():
+            with executor._lock, executor._pool._display._lock:
+                held.set()
+                done.wait()
+        for leave in ("exit", "block", "close"):
+            held.clear(), done.clear()
+            holder = threading.Thread(target=hold)
+            holder.start()
+            held.wait()
+            pid = os.fork()
+            if pid == 0:
+                if leave == "block":
+                    executor._lock.release()
+                    executor.__exit__(None, None, None)
+                if leave == "close":
+                    executor._pool._close()
+                sys.exit(3)
+            done.set()
+            holder.join()
+            assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 3
+            print(leave, flush=True)
+        executor.shutdown()
+        print("parent", running.done(), flush=True)
+    """)
+    out, err = child.communicate(timeout=DEADLINE)
+    assert child.returncode == 0, err
+    assert out.splitlines() == ["exit", "block", "close", "parent True"]
+
+
 def test_places_that_are_not_there_are_refused(pool):
     core = pool._live.core
     call = pool._live._calls([sky.compute(abs)(-1)])[0]

@@ -1,5 +1,7 @@
 """What a block does when machines of its pool were not seen to end."""
 
+from collections.abc import Iterator
+
 import pytest
 from skyward.pool_block import end_block
 
@@ -37,6 +39,41 @@ class Pool(sky.ComputePool):
         self.closed += 1
         if self.says:
             raise sky.MachinesLeftError(self.says)
+
+
+@pytest.fixture
+def executor() -> Iterator[sky.Executor]:
+    opened = sky.Executor(provider=sky.Local())
+    opened._pool = pool = Pool("one is left")
+    yield opened
+    pool.says = ""  # it is closed once more at the end of the program
+
+
+@pytest.mark.parametrize("error", [ValueError("mine"), KeyboardInterrupt()])
+def test_an_error_that_leaves_an_executors_block_is_not_hidden(
+    executor: sky.Executor, error: BaseException
+) -> None:
+    with pytest.raises(type(error)) as caught, executor:
+        raise error
+    assert caught.value is error and error.__notes__ == ["skyward: one is left"]
+
+
+def test_an_interrupt_at_the_end_of_a_block_is_not_hidden(executor: sky.Executor) -> None:
+    endings = iter([KeyboardInterrupt(), sky.MachinesLeftError("one is left")])
+
+    def finish() -> None:
+        raise next(endings)
+
+    executor._finish = finish  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt) as caught, executor:
+        pass
+    assert caught.value.__notes__ == ["skyward: one is left"]
+
+
+def test_machines_left_of_an_executor_that_went_well_are_told(executor: sky.Executor) -> None:
+    with pytest.raises(sky.MachinesLeftError, match="one is left"), executor:
+        pass
+    assert not executor._sent
 
 
 def test_several_pools_are_all_closed_and_told_of_together() -> None:
