@@ -10,6 +10,7 @@ await train(data).on(pool)              from asyncio
 """
 
 import inspect
+from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, update_wrapper
@@ -337,7 +338,7 @@ class PendingStream(Generic[S]):
         submit = getattr(resolve(pool), "submit_batch", None)
         if submit is None:
             return NotImplemented
-        answers = _as_they_come(submit(PendingBatch(self.items)), self)
+        answers = _as_they_come(deque(submit(PendingBatch(self.items))), self)
         next(answers)  # from here on, dropping it cancels what is left
         return answers
 
@@ -554,23 +555,34 @@ def note_position(
         error.add_note(f"call {position + 1} of {len(items)}: {call_text(items[position])}{others}")
 
 
-def _as_they_come(futures: list[Any], stream: PendingStream[Any]) -> Generator[Any, None, None]:
+def _as_they_come(
+    futures: "deque[Future[Any]]", stream: PendingStream[Any]
+) -> Generator[Any, None, None]:
     from concurrent.futures import as_completed
 
     positions = {future: position for position, future in enumerate(futures)}
+
+    def in_order() -> Iterator["Future[Any]"]:
+        while futures:
+            yield futures.popleft()
+
+    answers = in_order() if stream.ordered else as_completed(positions)
+    if not stream.ordered:
+        futures.clear()
     try:
         yield
-        for future in futures if stream.ordered else as_completed(futures):
-            error = future.exception()
+        while (future := next(answers, None)) is not None:
+            position, error = positions.pop(future), future.exception()
             if error is None:
-                yield future.result()
+                answer, future = [future.result()], None
+                yield answer.pop()  # nothing of it is kept here
                 continue
-            note_position(error, stream.items, positions[future])
+            note_position(error, stream.items, position)
             if not (stream.return_exceptions and isinstance(error, Exception)):
                 raise error
             yield error
     finally:
-        for future in futures:
+        for future in positions:
             if not future.cancel():
                 future.exception()  # asked for: an error behind the one that was raised is no news
 

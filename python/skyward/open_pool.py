@@ -159,18 +159,23 @@ class OpenPool:
         return [self._answers.watch(*entry) for entry in zip(items, calls, handles, strict=True)]
 
     def map(self, items: Iterator[PendingCompute[Any]]) -> Iterator[Callable[[float | None], Any]]:
-        """One function per call, in order: it waits for the answer and returns it."""
+        """One function per call, in order: it waits for the answer, until then, and returns it.
+
+        What cannot be sent raises at its place, behind the answers of those before it."""
         window: deque[tuple[PendingCompute[Any], Any, Any]] = deque()
         ahead = 0
+        failure: Exception | None = None
         try:
             while True:
-                batch = list(islice(items, self._room(len(window), ahead)))
-                if batch:
-                    calls = self._calls(batch)
-                    ahead += sum(call.size() for call in calls)
-                    handles = self.core.submit_many(calls)
-                    window.extend(zip(batch, calls, handles, strict=True))
+                if failure is None and (room := self._room(len(window), ahead)):
+                    batch, calls, failure = self._some_calls(items, room)
+                    if calls:
+                        ahead += sum(call.size() for call in calls)
+                        handles = self.core.submit_many(calls)
+                        window.extend(zip(batch, calls, handles, strict=True))
                 if not window:
+                    if failure is not None:
+                        raise failure
                     return
                 item, call, handle = window[0]
                 yield partial(self._answer, item, call, handle)
@@ -179,6 +184,29 @@ class OpenPool:
         finally:
             for _, _, handle in window:
                 handle.cancel()
+
+    def _some_calls(
+        self, items: Iterator[PendingCompute[Any]], count: int
+    ) -> tuple[list[PendingCompute[Any]], list[Any], Exception | None]:
+        """The next calls, ready to be sent, and what befell the one behind them, if anything."""
+        batch: list[PendingCompute[Any]] = []
+        failure: Exception | None = None
+        try:
+            for item in islice(items, count):
+                batch.append(item)
+        except Exception as error:  # of the caller's iterables, or a call that is written wrongly
+            failure = error
+        try:
+            return batch, self._calls(batch), failure
+        except Exception:  # one of them cannot travel: which?
+            calls: list[Any] = []
+        for position, item in enumerate(batch):
+            try:
+                calls += self._calls([item])
+            except Exception as error:
+                error.add_note(f"call: {call_text(item)}")
+                return batch[:position], calls, error
+        return batch, calls, failure
 
     def _room(self, calls: int, size: int) -> int:
         """How many more calls map() may send while `calls` with `size` bytes of arguments wait."""
@@ -190,12 +218,8 @@ class OpenPool:
         by_size = (MAP_AHEAD_BYTES - size) * calls // max(size, 1)
         return max(fill_slots, min(MAP_AHEAD_CALLS - calls, by_size), 0)
 
-    def _answer(
-        self, item: PendingCompute[Any], call: Any, handle: Any, limit: float | None
-    ) -> Any:
-        if not call.is_stream and not handle.wait(limit):
-            raise TimeoutError(f"map(): no answer of {item.name}() in the time given to the whole")
-        answers, errors = self._collect([item], [call], [handle])
+    def _answer(self, item: PendingCompute[Any], call: Any, handle: Any, end: float | None) -> Any:
+        answers, errors = self._collect([item], [call], [handle], end=end)
         if errors:
             errors[0].add_note(f"call: {call_text(item)}")
             raise errors[0]
@@ -278,9 +302,10 @@ class OpenPool:
         calls: list[Any],
         handles: list[Any],
         in_place: bool = False,
+        end: float | None = None,
     ) -> tuple[list[Any], dict[int, Exception]]:
         """The answers, in order, and the errors by position. `in_place`: a call that is made again
-        goes to the worker that it was on."""
+        goes to the worker that it was on. `end`: how long is waited, of the monotonic clock."""
         handles = list(handles)
         answers: list[Any] = [None] * len(items)
         errors: dict[int, Exception] = {}
@@ -293,7 +318,11 @@ class OpenPool:
                 waiting.append(position)
         try:
             while waiting:
-                _core.wait_all([handles[position] for position in waiting])
+                if end is None:
+                    _core.wait_all([handles[position] for position in waiting])
+                else:
+                    for position in waiting:
+                        _wait_until(end, handles[position], items[position].name)
                 again = []
                 for position in waiting:
                     handle = handles[position]
@@ -339,6 +368,11 @@ class OpenPool:
                 continue
             for name, fields in batch:
                 self._deliver(event_from_fields(name, fields))
+
+
+def _wait_until(end: float, handle: Any, name: str) -> None:
+    if not handle.wait(max(0.0, end - time.monotonic())):
+        raise TimeoutError(f"map(): no answer of {name}() in the time given to the whole")
 
 
 class Stream(Iterator[Any]):

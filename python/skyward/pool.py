@@ -496,7 +496,7 @@ def _mapped(
     def results() -> Generator[R, None, None]:
         try:
             for answer in itertools.chain(() if first is None else (first,), answers):
-                yield answer(None if end is None else max(0.0, end - time.monotonic()))
+                yield answer(end)
         finally:
             answers.close()  # type: ignore[attr-defined]
 

@@ -2,11 +2,13 @@
 
 import asyncio
 import functools
+import gc
 import importlib
 import itertools
 import os
 import threading
 import time
+import weakref
 
 import pytest
 from waiting import DEADLINE, wait_until
@@ -197,6 +199,61 @@ def test_map_timeout(pool):
     with pytest.raises(sky.TimeoutError, match="map"):
         list(pool.map(time.sleep, [60], timeout=0.2))
     assert add(1) >> pool == 1
+
+
+def test_the_timeout_of_a_map_bounds_its_retries_too(pool, tmp_path):
+    marker = str(tmp_path / "tried")
+
+    @sky.compute(retries=1)
+    def fail_once_and_stay(path):
+        if not os.path.exists(path):
+            with open(path, "w"):
+                raise LookupError
+        time.sleep(60)  # on a worker
+
+    with pytest.raises(sky.TimeoutError, match="map"):
+        list(pool.map(fail_once_and_stay, [marker], timeout=1))
+    assert os.path.exists(marker) and add(1) >> pool == 1
+
+
+@pytest.mark.parametrize("bad", ["an argument", "a call", "an input"])
+def test_a_map_gives_what_comes_before_a_bad_call(pool, bad):
+    def inputs():
+        for number in range(2000):
+            if number != 1500:
+                yield (number,)
+            elif bad == "an input":
+                raise LookupError("no more")
+            else:
+                yield (threading.Lock(),) if bad == "an argument" else (1, 2, 3)
+
+    said = {
+        "an argument": (sky.SerializationError, "argument 'a': cannot pickle"),
+        "a call": (TypeError, "takes from 1 to 2 positional arguments but 3"),
+        "an input": (LookupError, "no more"),
+    }
+    seen = []
+    with pytest.raises(said[bad][0], match=said[bad][1]) as caught:
+        for answer in pool._live.map(add(*values) for values in inputs()):
+            seen.append(answer(None))
+    assert seen == list(range(1500))
+    assert not any(" of " in note for note in getattr(caught.value, "__notes__", ()))
+
+
+class Result:
+    pass
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_a_stream_of_answers_keeps_none_of_those_it_gave(pool, ordered):
+    calls = [sky.compute(Result)() for _ in range(8)]
+    given = []
+    for answer in sky.gather(*calls, stream=True, ordered=ordered) >> pool:
+        gc.collect()
+        assert [seen() for seen in given] == [None] * len(given)
+        given.append(weakref.ref(answer))
+        del answer
+    assert len(given) == 8
 
 
 def test_asyncio(pool):
