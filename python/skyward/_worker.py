@@ -291,6 +291,7 @@ class Worker:
         if self.callbacks:
             self.callbacks.clear()
         flush_output()
+        restore_output()
         if self.maps:
             # Copied first: a result that looks into an argument must not make it seem kept.
             packed = pack(pieces)
@@ -720,6 +721,19 @@ def flush_output():
     libc_flush(None)
 
 
+def restore_output():
+    """For the next task, when this one has closed or replaced the streams."""
+    for name, descriptor in (("stdout", 1), ("stderr", 2)):
+        own = getattr(sys, f"__{name}__")
+        if own is None or own.closed:
+            own = open(descriptor, "w", buffering=1, closefd=False, **TEXT)
+            setattr(sys, f"__{name}__", own)
+        setattr(sys, name, own)
+
+
+TEXT = {"encoding": "utf-8", "errors": "backslashreplace"}
+
+
 def has_children():
     """Whether a child process lives (or waits to be reaped): it may share the argument maps."""
     try:
@@ -753,9 +767,10 @@ def main():
     prepare_modules()
     import cloudpickle
 
-    faulthandler.enable()  # a crash leaves the Python stack among the task's last lines
+    # A crash leaves the Python stack among the task's last lines, also that of a silent function.
+    faulthandler.enable(os.dup(2))
     for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)
+        stream.reconfigure(line_buffering=True, **TEXT)
     os.set_inheritable(SOCKET, False)
     os.set_inheritable(CANCEL_PIPE, False)
     os.set_blocking(CANCEL_PIPE, False)

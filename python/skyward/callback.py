@@ -100,7 +100,7 @@ class Delivery:
     def _set_depth(self, depth: int) -> None:
         self._depth = depth
 
-    def _report(self, callback: object, error: Exception) -> None:
+    def _report(self, callback: object, error: BaseException) -> None:
         if id(callback) in self._reported:
             return
         self._reported.add(id(callback))
@@ -116,7 +116,7 @@ class Delivery:
 def _drain(
     queue: "deque[tuple[SkywardEvent, int]]",
     callbacks: list[Callback],
-    report: Callable[[object, Exception], None],
+    report: Callable[[object, BaseException], None],
     set_depth: Callable[[int], None] = lambda depth: None,
 ) -> None:
     """Delivers the queue breadth-first, derived events included, until it is empty."""
@@ -132,8 +132,14 @@ def _drain(
         for callback in list(callbacks):
             try:
                 queue.extend((derived, depth + 1) for derived in _derived(callback(event)))
-            except Exception as error:
+            except BaseException as error:  # sys.exit() would end the thread, and all events
+                if isinstance(error, KeyboardInterrupt) and _is_main_thread():
+                    raise
                 report(callback, error)
+
+
+def _is_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
 
 
 def _derived(answer: Any) -> Sequence[Any]:
@@ -156,7 +162,7 @@ def _check_callable(what: str, callback: Any) -> None:
         )
 
 
-def _raise(callback: object, error: Exception) -> None:
+def _raise(callback: object, error: BaseException) -> None:
     raise error
 
 

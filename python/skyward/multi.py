@@ -25,6 +25,12 @@ class MultiPool:
                 raise ConfigurationTypeError(
                     f"MultiPool() takes pools, but argument {position} is {pool!r:.80}{fix}"
                 )
+            if type(pool).__enter__ is not ComputePool.__enter__:
+                kind = type(pool).__name__
+                raise ConfigurationTypeError(
+                    f"MultiPool() cannot enter argument {position}, as a {kind} does more than open"
+                    f" machines; write `with {kind}(…):`"
+                )
         if len(set(map(id, pools))) != len(pools):
             raise ConfigurationError("MultiPool() got the same pool twice; make two")
         self.pools = pools

@@ -385,6 +385,7 @@ class Stream(Iterator[Any]):
     def __init__(self, handle: Any, name: str) -> None:
         self._handle = handle
         self._name = name
+        self._lock = threading.Lock()  # of several threads that read, one waits
 
     def __repr__(self) -> str:
         return f"Stream({self._name}(…), {'ended' if self._handle is None else 'open'})"
@@ -393,16 +394,21 @@ class Stream(Iterator[Any]):
         return self
 
     def __next__(self) -> Any:
-        if self._handle is None:
-            raise StopIteration
-        try:
-            item = self._handle.next()
-        except BaseException:
-            self.close()
-            raise
+        with self._lock:
+            handle = self._handle
+            if handle is None:
+                raise StopIteration
+            try:
+                item = handle.next()
+            except BaseException:
+                self.close()
+                raise
+            if item is None:
+                if self._handle is None:  # closed by another thread
+                    raise StopIteration
+                self._handle = None
         if item is not None:
             return serialize.loads(item, f"{self._name}()")
-        handle, self._handle = self._handle, None
         outcome = handle.take()
         if outcome.status != "ok":
             answer_of(self._name, handle.task, outcome)

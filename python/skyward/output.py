@@ -4,18 +4,20 @@
     @sky.stdout(only="head")
     def train(): ...
 
-The output of the other workers is dropped where it is written. The decorators may stand above or
-below ``@compute``."""
+The output of the other workers is dropped where it is written, that of C libraries and of programs
+which the function starts too. The decorators may stand above or below ``@compute``."""
 
+import ctypes
 import os
-from collections.abc import Callable
-from contextlib import ExitStack, redirect_stderr, redirect_stdout
+import sys
+from collections.abc import Callable, Generator
+from contextlib import ExitStack
 from functools import wraps
 from typing import Any, Literal, TypeVar, overload
 
 from skyward.cluster import InstanceInfo, instance_info
 from skyward.exceptions import ConfigurationError, ConfigurationTypeError
-from skyward.function import ComputeFunction
+from skyward.function import ComputeFunction, is_generator
 
 F = TypeVar("F", bound=Callable[..., Any])
 Only = Literal["head"] | Callable[[InstanceInfo], bool]
@@ -33,8 +35,8 @@ def stdout(fn: F, /) -> F: ...
 @overload
 def stdout(*, only: Only = "head") -> Callable[[F], F]: ...
 def stdout(fn: Any = None, /, *, only: Only = "head") -> Any:
-    """Keeps what the function prints only on some workers."""
-    quieted = _quieted(only, (redirect_stdout,))
+    """Keeps what the function writes to its standard output only on some workers."""
+    quieted = _quieted(only, (1,))
     return quieted if fn is None else quieted(fn)
 
 
@@ -43,21 +45,21 @@ def stderr(fn: F, /) -> F: ...
 @overload
 def stderr(*, only: Only = "head") -> Callable[[F], F]: ...
 def stderr(fn: Any = None, /, *, only: Only = "head") -> Any:
-    """Keeps what the function writes to sys.stderr only on some workers."""
-    quieted = _quieted(only, (redirect_stderr,))
+    """Keeps what the function writes to its standard error only on some workers."""
+    quieted = _quieted(only, (2,))
     return quieted if fn is None else quieted(fn)
 
 
 def silent(fn: F) -> F:
     """Drops all that the function writes, on every worker."""
-    return _quieted(_nobody, (redirect_stdout, redirect_stderr))(fn)
+    return _quieted(_nobody, (1, 2))(fn)
 
 
 def _nobody(info: InstanceInfo) -> bool:
     return False
 
 
-def _quieted(only: Only, redirects: tuple[Any, ...]) -> Callable[[F], F]:
+def _quieted(only: Only, descriptors: tuple[int, ...]) -> Callable[[F], F]:
     if only != "head" and not callable(only):
         raise ConfigurationError(f"only={only!r}: 'head' or a function of InstanceInfo is expected")
 
@@ -69,18 +71,53 @@ def _quieted(only: Only, redirects: tuple[Any, ...]) -> Callable[[F], F]:
             raise ConfigurationTypeError(
                 f"a function is expected, not {fn!r:.80}; options go by keyword: only=…"
             )
+        call: Callable[..., Any]
+        if is_generator(fn):
 
-        @wraps(fn)
-        def quiet(*args: Any, **kwargs: Any) -> Any:
-            info = instance_info()
-            if info is None or (info.is_head if only == "head" else only(info)):
-                return fn(*args, **kwargs)
-            with ExitStack() as stack:
-                nowhere = stack.enter_context(open(os.devnull, "w"))
-                for redirect in redirects:
-                    stack.enter_context(redirect(nowhere))
-                return fn(*args, **kwargs)
+            @wraps(fn)
+            def call(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+                with hushed(only, descriptors):
+                    return (yield from fn(*args, **kwargs))
 
-        return quiet
+        else:
+
+            @wraps(fn)
+            def call(*args: Any, **kwargs: Any) -> Any:
+                with hushed(only, descriptors):
+                    return fn(*args, **kwargs)
+
+        return call
 
     return decorate
+
+
+def hushed(only: Only, descriptors: tuple[int, ...]) -> ExitStack:
+    """A block in which nothing is written to these descriptors, by whatever library or child, on
+    workers other than those meant. A worker makes one call at a time, so they are its own."""
+    info = instance_info()
+    if info is None or (info.is_head if only == "head" else only(info)):
+        return ExitStack()
+    with ExitStack() as stack:
+        nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+        stack.callback(os.close, nowhere)
+        _flush()
+        for descriptor in descriptors:
+            try:
+                kept = os.dup(descriptor)
+            except OSError:  # an earlier call closed it: nothing is heard anyway
+                continue
+            stack.callback(os.close, kept)
+            stack.callback(os.dup2, kept, descriptor)
+            os.dup2(nowhere, descriptor)
+        stack.callback(_flush)
+        return stack.pop_all()
+
+
+def _flush() -> None:
+    """Python's buffers and C's."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except Exception:  # closed or replaced by the function
+            continue
+    ctypes.CDLL(None).fflush(None)

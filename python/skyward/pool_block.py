@@ -8,10 +8,10 @@
 as that is imported; so that the decorator is there all the same, that module can be called."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from contextvars import ContextVar
 from functools import wraps
-from inspect import iscoroutinefunction
+from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -41,7 +41,8 @@ def pool(function: F, /) -> F: ...
 @overload
 def pool(**options: Any) -> Callable[[F], F]: ...
 def pool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
-    """Opens a pool for each call of the function, and gives it back when the call ends.
+    """Opens a pool for each call of the function, and gives it back when the call ends; that of a
+    generator from its first item to its end.
 
     `options` are those of ComputePool. Inside, ``f(x) >> sky`` and ``f(x) @ sky`` mean that pool,
     where ``sky`` is this package, as imported."""
@@ -67,6 +68,20 @@ def pool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
             with ComputePool(**options):
                 return await function(*args, **kwargs)
 
+        @wraps(function)
+        def items(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+            from skyward.pool import ComputePool
+
+            with ComputePool(**options):
+                return (yield from function(*args, **kwargs))
+
+        if isasyncgenfunction(function):
+            raise TypeError(
+                f"@pool: {function.__name__} is an async generator; write `with ComputePool(…):`"
+                " inside it"
+            )
+        if isgeneratorfunction(function):
+            return items
         return call_later if iscoroutinefunction(function) else call
 
     return decorate if function is None else decorate(function)

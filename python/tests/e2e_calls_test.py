@@ -6,6 +6,7 @@ import gc
 import importlib
 import itertools
 import os
+import sys
 import threading
 import time
 import weakref
@@ -238,6 +239,47 @@ def test_a_map_gives_what_comes_before_a_bad_call(pool, bad):
             seen.append(answer(None))
     assert seen == list(range(1500))
     assert not any(" of " in note for note in getattr(caught.value, "__notes__", ()))
+
+
+def test_several_threads_read_one_stream(pool):
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(20):
+            stream, seen, errors = count_to(60) >> pool, [], []
+
+            def read(stream=stream, seen=seen, errors=errors):
+                try:
+                    for item in stream:
+                        seen.append(item)
+                except BaseException as error:
+                    errors.append(error)
+
+            threads = [threading.Thread(target=read) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(DEADLINE)
+            assert errors == [] and sorted(seen) == list(range(60))
+    finally:
+        sys.setswitchinterval(interval)
+
+
+def test_a_stream_that_another_thread_closes_ends(pool):
+    @sky.compute
+    def one_and_wait():
+        yield 1
+        time.sleep(60)  # on a worker
+
+    ended = []
+    stream = one_and_wait() >> pool
+    assert next(stream) == 1
+    reader = threading.Thread(target=lambda: ended.append(list(stream)))
+    reader.start()
+    wait_until(stream._lock.locked)
+    stream.close()
+    reader.join(DEADLINE)
+    assert ended == [[]]
 
 
 class Result:

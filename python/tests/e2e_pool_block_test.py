@@ -55,6 +55,29 @@ def test_bare_and_asynchronous():
     assert bare() == (0, 1) and asyncio.run(later()) == (0, 1)
 
 
+def test_a_generator_is_the_block_of_a_pool_until_it_ends():
+    opened = []
+
+    @sky.pool(nodes=1, display="quiet", on_event=lambda event: opened.append(type(event)))
+    def items():
+        for _ in range(2):
+            yield where() >> sky
+
+    answers = items()
+    assert opened == [] and next(answers) == (0, 1)
+    assert sky.PoolStopped not in opened
+    assert list(answers) == [(0, 1)] and opened.count(sky.PoolStopped) == 1
+    dropped = items()
+    assert next(dropped) == (0, 1)
+    dropped.close()
+    assert opened.count(sky.PoolStopped) == 2
+    with pytest.raises(TypeError, match="later is an async generator"):
+
+        @sky.pool
+        async def later():
+            yield 1
+
+
 def test_the_innermost_pool_is_meant(pool):
     with sky.ComputePool(nodes=1, display="quiet") as outer:
         assert where() >> sky == (0, 1)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import logging
+import sys
 import threading
 
 import pytest
@@ -127,6 +128,24 @@ def test_a_failing_callback_is_reported_once_and_stops_nothing(caplog):
         chain(METRICS)
     assert seen == [LINE, METRICS]
     assert caplog.text.count("ValueError: broken callback") == 1
+
+
+def test_a_callback_that_exits_is_reported_like_any_other(caplog):
+    seen = []
+    deliver = Delivery([lambda event: sys.exit(3), seen.append])
+    deliver(sky.Error("one"))
+    deliver(sky.Error("two"))
+    assert [event.message for event in seen] == ["one", "two"]
+    assert len(caplog.records) == 1 and "SystemExit: 3" in caplog.text
+
+
+def interrupt(event):
+    raise KeyboardInterrupt
+
+
+def test_ctrl_c_in_a_callback_reaches_the_main_thread():
+    with pytest.raises(KeyboardInterrupt):
+        Delivery([interrupt])(sky.Error("one"))
 
 
 def test_a_callback_may_emit():

@@ -6,6 +6,7 @@ import pickle
 import numpy
 import pytest
 from skyward.clouds import CLOUDS
+from skyward.integrations import JoblibPool
 from skyward.spot import normalize_spot
 
 import skyward as sky
@@ -184,6 +185,7 @@ def test_tasks_are_always_in_processes():
         (lambda: sky.Command([["sh"]], addresses="a"), "addresses='a'"),
         (lambda: sky.MultiPool([ComputePool()]), r"write MultiPool\(\*pools\)"),
         (lambda: sky.MultiPool(3), "argument 0 is 3"),
+        (lambda: sky.MultiPool(JoblibPool()), r"write `with JoblibPool\(…\):`"),
         (lambda: sky.stdout(only="worker"), "only='worker'"),
         (lambda: sky.silent(3), "a function is expected, not 3"),
         (lambda: sky.compose(print, 3), r"compose\(3\)"),
