@@ -17,6 +17,28 @@ C = TypeVar("C")
 
 @overload
 def shard(
+    text: str,
+    /,
+    *,
+    shuffle: bool = False,
+    seed: int | None = None,
+    drop_last: bool = False,
+    node: int | None = None,
+    total_nodes: int | None = None,
+) -> list[str]: ...
+@overload
+def shard(
+    numbers: range | bytes | bytearray,
+    /,
+    *,
+    shuffle: bool = False,
+    seed: int | None = None,
+    drop_last: bool = False,
+    node: int | None = None,
+    total_nodes: int | None = None,
+) -> list[int]: ...
+@overload
+def shard(
     array: A,
     /,
     *,

@@ -10,13 +10,14 @@ from concurrent import futures
 from functools import partial
 from itertools import islice
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar, overload
 
 from skyward.exceptions import CancelledError, MachinesLeftError
 from skyward.function import ComputeFunction, PendingCompute, compute
 from skyward.pool import ComputePool
 from skyward.pool_block import end_block
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -69,11 +70,19 @@ class Executor(futures.Executor):
         state = ", shut down" if self._shut else ""
         return f"Executor({self._pool!r}, {sent} sent, {waiting} waiting{state})"
 
-    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> "futures.Future[T]":
+    @overload
+    def submit(
+        self, fn: ComputeFunction[P, T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> "futures.Future[T]": ...
+    @overload
+    def submit(
+        self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> "futures.Future[T]": ...
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> "futures.Future[Any]":
         """Sends ``fn(*args, **kwargs)``, as soon as a slot is near; its answer comes later."""
         function = fn if isinstance(fn, ComputeFunction) else compute(fn)
         self._open()
-        future: futures.Future[T] = futures.Future()
+        future: futures.Future[Any] = futures.Future()
         with self._lock:
             if self._shut:
                 raise RuntimeError("cannot schedule new futures after shutdown")
@@ -81,13 +90,29 @@ class Executor(futures.Executor):
         self._send()
         return future
 
+    @overload
+    def map(
+        self,
+        fn: ComputeFunction[..., T],
+        *iterables: Iterable[Any],
+        timeout: float | None = None,
+        chunksize: int = 1,
+    ) -> Iterator[T]: ...
+    @overload
     def map(
         self,
         fn: Callable[..., T],
         *iterables: Iterable[Any],
         timeout: float | None = None,
         chunksize: int = 1,
-    ) -> Iterator[T]:
+    ) -> Iterator[T]: ...
+    def map(
+        self,
+        fn: Any,
+        *iterables: Iterable[Any],
+        timeout: float | None = None,
+        chunksize: int = 1,
+    ) -> Iterator[Any]:
         """``fn(x, y)`` for each x, y of the iterables, in order. All calls are sent at once,
         `chunksize` of them together; `timeout` bounds the whole, in seconds."""
         if chunksize < 1:

@@ -33,6 +33,7 @@ from skyward.exceptions import ConfigurationError, ConfigurationTypeError
 from skyward.pool_block import resolve
 
 if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
     from concurrent.futures import Future
 
     from skyward.pool import ComputePool
@@ -108,7 +109,7 @@ class ComputeFunction(Generic[P, R]):
             check = _check_of(self._fn)
             object.__setattr__(self, "_check", check)
         check(*args, **kwargs)
-        for value in args:
+        for value in (*args, *kwargs.values()) if kwargs else args:
             if type(value) is PendingCompute:
                 raise _not_made(self.__name__, value)
         return self.written_down(args, kwargs)
@@ -251,7 +252,8 @@ class PendingCompute(Generic[R]):
         """The call as an awaitable of the running asyncio loop; it is sent at once."""
         import asyncio
 
-        return asyncio.wrap_future(pool.submit(self))
+        loop = _running_loop(call_text(self))
+        return asyncio.wrap_future(pool.submit(self), loop=loop)
 
     def __repr__(self) -> str:
         return f"PendingCompute({call_text(self)})"
@@ -308,7 +310,8 @@ class PendingBatch(Generic[*Ts]):
         finish, then the first failing one (in the order written) raises."""
         import asyncio
 
-        futures = [asyncio.wrap_future(future) for future in pool.submit_batch(self)]
+        loop = _running_loop(repr(self))
+        futures = [asyncio.wrap_future(future, loop=loop) for future in pool.submit_batch(self)]
         return cast("Awaitable[tuple[*Ts]]", _all_of(futures, self))
 
     def __len__(self) -> int:
@@ -585,6 +588,18 @@ def _as_they_come(
         for future in positions:
             if not future.cancel():
                 future.exception()  # asked for: an error behind the one that was raised is no news
+
+
+def _running_loop(what: str) -> "AbstractEventLoop":
+    import asyncio
+
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        raise RuntimeError(
+            f"{what}.on(pool) needs a running asyncio loop, and there is none here; outside of"
+            " async functions write … >> pool, or … > pool for a future"
+        ) from None
 
 
 async def _all_of(futures: list[Any], batch: "PendingBatch[*tuple[Any, ...]]") -> tuple[Any, ...]:

@@ -56,6 +56,8 @@ if TYPE_CHECKING:
     from skyward.open_pool import OpenPool
 
 R = TypeVar("R")
+E = TypeVar("E", bound=SkywardEvent)
+S = TypeVar("S")
 H = TypeVar("H", bound=Callable[[Any], Any])
 
 
@@ -289,7 +291,13 @@ class ComputePool:
         return _mapped(answers, timeout)
 
     @overload
-    def on(self, *types: type, handler: H) -> H: ...
+    def on(self, event: type[E], /) -> Callable[[Callable[[E], S]], Callable[[E], S]]: ...
+    @overload
+    def on(self, event: type[E], handler: Callable[[E], S], /) -> Callable[[E], S]: ...
+    @overload
+    def on(self, *types: type[SkywardEvent], handler: H) -> H: ...
+    @overload
+    def on(self, *types: type[SkywardEvent]) -> Callable[[H], H]: ...
     @overload
     def on(self, *types: Any) -> Any: ...
     def on(self, *types: Any, handler: Any = None) -> Any:
@@ -510,9 +518,15 @@ def _from_here(error: SkywardError) -> SkywardError:
 
 
 def _not_pending(value: Any, operator: str) -> TypeError:
+    kind = type(value).__name__
+    if operator == ">> pool" and isinstance(value, (list, tuple, set, frozenset, Generator)):
+        return TypeError(
+            f"{_short(value)} {operator}: a {kind} is no call; to make the calls in it at the same"
+            " time write gather(*calls) >> pool"
+        )
     return TypeError(
         f"{_short(value)} {operator}: the left side is no call of a @compute function but"
-        f" {type(value).__name__}; write @sky.compute above the function that made it"
+        f" {kind}; write @sky.compute above the function that made it"
     )
 
 

@@ -49,7 +49,7 @@ def modules_archive(includes: Sequence[str], excludes: Sequence[str]) -> str | N
     `includes`: more modules or paths. `excludes`: patterns of paths in the archive, or of any part
     of them, that stay here ("tests", "*.csv", "mypkg/secret.py")."""
     files: dict[str, Path] = {}
-    for origin in [*local_modules(), *(_included(name) for name in includes)]:
+    for origin in [*local_modules(), *(place for name in includes for place in _included(name))]:
         for name, path in _files_of(origin):
             if not _is_left_out(name, excludes):
                 files[name] = path
@@ -57,14 +57,17 @@ def modules_archive(includes: Sequence[str], excludes: Sequence[str]) -> str | N
 
 
 def local_modules() -> list[Path]:
-    """The files and package folders of the top-level modules that are the program's own."""
-    found: dict[str, Path] = {}
+    """The files and package folders of the top-level modules that are the program's own. A package
+    without an ``__init__.py`` may have several folders; the first, which Python asks first, is last
+    here."""
+    found: dict[str, list[Path]] = {}
     queue: list[Path] = []
 
     def take(name: str, places: Iterable[Path]) -> None:
-        for place in places:
-            if name not in found and not _is_installed(place):
-                found[name] = place
+        own = [place for place in places if not _is_installed(place)]
+        if own and name not in found:
+            found[name] = own[::-1]
+            for place in own:
                 queue.extend(sorted(place.rglob("*.py")) if place.is_dir() else [place])
 
     main = getattr(sys.modules.get("__main__"), "__file__", None)
@@ -78,7 +81,7 @@ def local_modules() -> list[Path]:
         for name in _imports_of(queue.pop()):
             if name not in found and name not in sys.stdlib_module_names:
                 take(name, _places(_spec_of(name)))
-    return [found[name] for name in sorted(found)]
+    return [place for name in sorted(found) for place in found[name]]
 
 
 def _spec_of(name: str) -> Any:
@@ -118,18 +121,18 @@ def _imports_of(path: Path) -> set[str]:
     return names
 
 
-def _included(name: str) -> Path:
+def _included(name: str) -> list[Path]:
     """A module or a path that the user named."""
     path = Path(name).expanduser()
     if path.exists():
-        return path.absolute()
+        return [path.absolute()]
     places = _places(_spec_of(name)) if name.isidentifier() else []
     if not places:
         raise ConfigurationError(
             f"Image(includes=[{name!r}]): there is neither such a file or folder nor such a module;"
             f" paths are relative to {os.getcwd()}"
         )
-    return places[0]
+    return places[::-1]
 
 
 def _files_of(origin: Path) -> Iterator[tuple[str, Path]]:

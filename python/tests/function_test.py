@@ -255,11 +255,26 @@ def test_async_functions_are_refused():
         assert "asyncio.run" in str(caught.value)
 
 
+def test_nothing_is_sent_where_no_loop_runs():
+    class Pool:
+        def submit(self, call):
+            raise AssertionError("sent")
+
+        submit_batch = submit
+
+    for call in (add(1), add(1) & add(2)):
+        with pytest.raises(RuntimeError, match=r"needs a running asyncio loop.*>> pool"):
+            call.on(Pool())
+
+
 def test_results_and_uncalled_functions_are_no_calls():
     pool = sky.ComputePool()
     for text in ("3 >> pool", "3 @ pool"):
         with pytest.raises(TypeError, match="no call of a @compute function but int"):
             eval(text, {"pool": pool})
+    for text in ("[add(1), add(2)] >> pool", "(add(k) for k in range(2)) >> pool"):
+        with pytest.raises(TypeError, match=r"write gather\(\*calls\) >> pool"):
+            eval(text, {"pool": pool, "add": add})
     with pytest.raises(TypeError, match=r"write add\(…\) > pool"):
         add > pool  # noqa: B015
     with pytest.raises(TypeError, match="not supported between"):
@@ -283,6 +298,7 @@ def trained(model, /, data, *extra, rate=0.1, **options):
         (lambda: sky.compute(_plain)(1, z=2), "unexpected keyword argument 'z'"),
         (lambda: sky.compute(functools.partial(_plain, 1))(2, 3), "takes .* but"),
         (lambda: _Model().predict(), "missing 1 required positional argument: 'x'"),
+        (lambda: trained(1, 2, rate=trained(2, 3)), r"trained\(2, 3\) as an argument"),
         (lambda: trained(1, trained(2, 3)), r"trained\(2, 3\) as an argument, a call that has not"),
     ],
 )

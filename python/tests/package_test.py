@@ -54,7 +54,8 @@ def test_import_is_quick():
 
 
 TYPED = """
-from collections.abc import Awaitable, Generator
+from collections.abc import Awaitable, Callable, Generator
+from concurrent import futures
 from typing import assert_type
 import skyward as sky
 from skyward import accelerators
@@ -89,6 +90,23 @@ def use(pool: sky.ComputePool) -> None:
     assert_type(three(1) @ pool, tuple[str, ...])
     assert_type(four(1) @ pool, tuple[bytes, ...])
     assert_type(sky.Executor(pool=pool).submit(len, "a").result(), int)
+    with sky.Executor(pool=pool) as executor:
+        assert_type(executor.submit(one, 1).result(), int)
+        assert_type(executor.submit(two, "a", flag=True).result(), float)
+        assert_type(list(executor.map(one, [1])), list[int])
+        assert_type(list(executor.map(len, ["a"], chunksize=2)), list[int])
+        standard: futures.Executor = executor
+    @pool.on(sky.LogLine)
+    def heard(event: sky.LogLine) -> None: ...
+    assert_type(heard, Callable[[sky.LogLine], None])
+    assert_type(pool.on(sky.LogLine, heard), Callable[[sky.LogLine], None])
+    @pool.on(sky.LogLine, sky.Error)
+    def both(event: sky.LogLine | sky.Error) -> int:
+        return 1
+    assert_type(both(sky.Error("x")), int)
+    @pool.on()
+    def every(event: sky.SkywardEvent) -> None: ...
+    pool.on(sky.LogLine, sky.Error, handler=both)
     assert_type(one(1), sky.PendingCompute[int])
     assert_type(one(1) >> pool, int)
     assert_type((one(1) > pool).result(), int)
@@ -108,6 +126,8 @@ def use(pool: sky.ComputePool) -> None:
     assert_type(each >> pool, Generator[int | Exception, None, None])
     assert_type(sky.shard([1, 2]), list[int])
     assert_type(sky.shard([1], ["a"], seed=1), tuple[list[int], list[str]])
+    assert_type(sky.shard(range(4)), list[int])
+    assert_type(sky.shard("text", shuffle=True), list[str])
     info: sky.InstanceInfo = sky.instance_info()
     assert_type(one(1) >> sky, int)
     assert_type(main(3), int)
@@ -152,6 +172,8 @@ sky.accelerators.A100(memory="64GB")
 sky.AWS(region=3)
 sky.ComputePool(display="loud")
 (one(1) & one(2)) @ sky.ComputePool()
+sky.Executor().submit(one, "text")
+sky.ComputePool().on(sky.LogLine)(one)
 """
 
 

@@ -121,6 +121,20 @@ def test_own_modules_are_found_from_imports_also_inside_functions(project):
     assert modules_of(project, "import json") == "None"
 
 
+def test_all_folders_of_a_package_without_init_are_sent(project):
+    for part in ("near", "far"):
+        (project / part / "shared").mkdir(parents=True)
+        (project / part / "shared" / f"{part}.py").write_text("import lazy\n")
+        (project / part / "shared" / "both.py").write_text(f"part = {part!r}\n")
+    paths = f"import sys\nsys.path[:0] = [{str(project)!r} + '/near', {str(project)!r} + '/far']\n"
+    expected = {"shared/near.py", "shared/far.py", "shared/both.py", "lazy.py", "deep.py"}
+    for program, includes in (("import shared.far\n", ()), ("import json\n", ("shared", "lazy"))):
+        path = modules_of(project, paths + program, includes)
+        assert names_in(path) == (expected - {"deep.py"} if includes else expected)
+        with tarfile.open(path) as archive:
+            assert archive.extractfile("shared/both.py").read() == b"part = 'near'\n"
+
+
 def test_includes_and_excludes_steer(project):
     (project / "extra").mkdir()
     (project / "extra" / "table.bin").write_bytes(b"x")
