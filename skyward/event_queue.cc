@@ -32,6 +32,8 @@ void EventQueue::open(const std::string& record_root, const std::string& job_id)
     left_out_ = 0;
     notice_.reset();
     ended_ = false;
+    put_ = taken_ = delivered_ = 0;
+    lagging_ = false;
   }
   const std::scoped_lock lock(record_mutex_);
   record_.reset();
@@ -47,6 +49,7 @@ void EventQueue::put(Event event) {
   }
   bytes_ += weight(event);
   events_.push_back(std::move(event));
+  ++put_;
   if (events_.size() == 1) changed_.notify_all();
 }
 
@@ -54,6 +57,19 @@ void EventQueue::end() {
   const std::scoped_lock lock(mutex_);
   ended_ = true;
   changed_.notify_all();
+  delivery_.notify_all();
+}
+
+bool EventQueue::is_delivered() {
+  const std::scoped_lock lock(mutex_);
+  return delivered_ == put_ || lagging_ || ended_;
+}
+
+void EventQueue::await_delivery(Duration limit) {
+  std::unique_lock lock(mutex_);
+  if (lagging_) return;
+  const auto delivered = [this, upto = put_] { return delivered_ >= upto || ended_; };
+  lagging_ = !engine::wait_within(lock, delivery_, limit, delivered);
 }
 
 bool EventQueue::take(std::vector<Event>& taken, Duration timeout) {
@@ -69,8 +85,14 @@ bool EventQueue::take(std::vector<Event>& taken, Duration timeout) {
 bool EventQueue::wait(std::vector<Event>& taken, Duration timeout) {
   taken.clear();
   std::unique_lock lock(mutex_);
+  if (delivered_ != taken_) {
+    delivered_ = taken_;
+    lagging_ = lagging_ && delivered_ != put_;
+    delivery_.notify_all();
+  }
   engine::wait_within(lock, changed_, timeout, [this] { return !events_.empty() || ended_; });
   taken.swap(events_);
+  taken_ = put_;
   bytes_ = 0;
   const std::uint64_t left_out = std::exchange(left_out_, 0);
   if (const auto notice = std::exchange(notice_, {})) {

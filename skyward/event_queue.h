@@ -25,8 +25,11 @@ class EventQueue {
   // Nothing more will be put in.
   void end();
 
-  // As Pool::next_events().
+  // As Pool::next_events(). Who comes again has delivered what was taken before.
   bool take(std::vector<Event>& taken, Duration timeout);
+  // As in Pool.
+  bool is_delivered();
+  void await_delivery(Duration limit);
 
  private:
   bool wait(std::vector<Event>& taken, Duration timeout);
@@ -38,6 +41,12 @@ class EventQueue {
   std::uint64_t left_out_ = 0;         // since the last were taken
   std::optional<std::size_t> notice_;  // of that, among the events
   bool ended_ = true;
+
+  std::condition_variable delivery_;
+  std::uint64_t put_ = 0;  // how many were, since the queue opened
+  std::uint64_t taken_ = 0;
+  std::uint64_t delivered_ = 0;
+  bool lagging_ = false;  // somebody has waited in vain, and some are not delivered yet
 
   std::mutex record_mutex_;
   std::optional<PoolRecord> record_;

@@ -66,5 +66,39 @@ TEST(EventQueue, LinesAndMetricsAreLeftOutBeforeAnythingElse) {
   EXPECT_EQ(taken, (std::vector<Event>{line}));
 }
 
+TEST(EventQueue, DeliveredIsWhatWasTakenBeforeTheNext) {
+  EventQueue queue;
+  queue.open("", "job");
+  EXPECT_TRUE(queue.is_delivered());
+  queue.put(PoolStopping{});
+  EXPECT_FALSE(queue.is_delivered());
+  std::vector<Event> taken;
+  queue.take(taken, {});
+  EXPECT_FALSE(queue.is_delivered());
+  std::jthread waiting([&] { queue.await_delivery(kForever); });
+  queue.take(taken, {});
+  waiting.join();
+  EXPECT_TRUE(queue.is_delivered());
+}
+
+TEST(EventQueue, NobodyWaitsTwiceForWhoLagsBehind) {
+  EventQueue queue;
+  queue.open("", "job");
+  queue.put(PoolStopping{});
+  queue.await_delivery({});
+  EXPECT_TRUE(queue.is_delivered());
+  queue.await_delivery(kForever);  // does not wait
+  std::vector<Event> taken;
+  queue.take(taken, {});
+  queue.put(PoolStopped{});
+  queue.take(taken, {});  // the first one is delivered, the second is not
+  EXPECT_TRUE(queue.is_delivered());
+  queue.take(taken, {});
+  queue.put(PoolStopped{});
+  EXPECT_FALSE(queue.is_delivered());  // it has caught up, and is waited for again
+  queue.end();
+  queue.await_delivery(kForever);
+}
+
 }  // namespace
 }  // namespace skyward

@@ -683,6 +683,10 @@ bool Pool::next_events(std::vector<Event>& events, Duration timeout) {
   return impl_->events.take(events, timeout);
 }
 
+bool Pool::is_delivered() const { return impl_->events.is_delivered(); }
+
+void Pool::await_delivery(Duration limit) { impl_->events.await_delivery(limit); }
+
 bool Pool::is_ours() const { return ::getpid() == impl_->owner; }
 
 bool Pool::is_active() const {

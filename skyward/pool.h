@@ -146,6 +146,12 @@ class Pool {
   // without limit), or the pool has closed and all have been taken (then `false`).
   bool next_events(std::vector<Event>& events, Duration timeout);
 
+  // Whoever takes the events has come again after all that there are now; so have those of whom
+  // nobody waits any more, as they lag behind for longer than a limit.
+  bool is_delivered() const;
+  // Returns then, or after the limit: a task's lines are told before its result.
+  void await_delivery(Duration limit);
+
   // False in a forked child, which has the memory but not the engine's thread: there the pool is
   // not open.
   bool is_ours() const;

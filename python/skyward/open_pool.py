@@ -41,6 +41,8 @@ FUNCTIONS_KEPT, FUNCTION_BYTES_KEPT = 256, 64 << 20
 """Functions that nodes need not be sent anew; the newest one stays, whatever it has."""
 HANDLER_GRACE_SECONDS = 10.0
 """How long leaving a pool waits for event handlers that are still busy."""
+LINES_GRACE_SECONDS = 0.02
+"""How long an answer waits until handlers have heard what its task wrote; once, while they lag."""
 
 _PASSING = {
     "task",
@@ -149,6 +151,12 @@ class OpenPool:
 
     def count_answers(self, count: int) -> None:
         self._answered += count
+        self.tell_lines()
+
+    def tell_lines(self) -> None:
+        """Lets handlers hear what a task wrote before its answer is given."""
+        if threading.get_ident() != self._events.ident:  # a handler that makes calls
+            self.core.await_delivery(LINES_GRACE_SECONDS)
 
     def submit_all(
         self, items: Sequence[PendingCompute[Any]], shared: "SharedArguments | None" = None
@@ -342,6 +350,7 @@ class OpenPool:
                     except Exception as error:
                         errors[position] = error
                 waiting = again
+            self.tell_lines()
         except BaseException:  # Ctrl-C: nobody will ask for the answers any more
             for handle in handles:
                 handle.cancel()
@@ -571,7 +580,7 @@ class _Answers:
                 future.handle = self._pool.core.submit(call)
                 self._add(item, call, future, retries - 1)
                 return
-            self._pool._answered += 1
+            self._pool.count_answers(1)
             result = answer_of(item.name, future.handle.task, outcome)
         except BaseException as error:
             _settle(future.fail, item, error)

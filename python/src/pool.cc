@@ -131,6 +131,13 @@ std::optional<nb::list> next_events(const OwnedPool& owned, double timeout) {
   return list;
 }
 
+void await_delivery(const OwnedPool& owned, double limit) {
+  Pool& pool = owned.get();
+  if (pool.is_delivered()) return;  // nearly always: nobody else need run
+  const nb::gil_scoped_release released;
+  pool.await_delivery(limit_from_seconds(limit));
+}
+
 Stored store(const OwnedPool& owned, nb::handle buffer) {
   Py_buffer view;
   if (PyObject_GetBuffer(buffer.ptr(), &view, PyBUF_SIMPLE) != 0) throw nb::python_error();
@@ -346,6 +353,7 @@ void bind_pool(nb::module_& module) {
             return pool.broadcast(call);
           },
           nb::arg("call"), "Once on every worker; handles in rank order.")
+      .def("await_delivery", &await_delivery, nb::arg("limit"))
       .def("next_events", &next_events, nb::arg("timeout"),
            nb::sig("def next_events(self, timeout: float) -> list[tuple[str, tuple[object, ...]]] "
                    "| None"),

@@ -10,6 +10,7 @@ import pytest
 from waiting import DEADLINE, wait_until
 
 import skyward as sky
+from skyward import open_pool
 
 
 @sky.compute
@@ -75,6 +76,41 @@ def test_lines_of_parallel_tasks_stay_whole_and_apart(pool):
         assert [e.line for e in seen if e.line.startswith(f"t{k}:")] == [
             f"t{k}:{i}" for i in range(100)
         ]
+
+
+def test_handlers_hear_a_tasks_lines_before_its_answer_is_given(monkeypatch):
+    monkeypatch.setattr(open_pool, "LINES_GRACE_SECONDS", DEADLINE)
+    heard = []
+
+    def hear(event):
+        if isinstance(event, sky.LogLine):
+            threading.Event().wait(0.01)  # a handler that takes its time
+            heard.append(event.line)
+
+    with sky.ComputePool(nodes=2, display="quiet", on_event=hear) as pool:
+        for turn in range(3):
+            say(f"call {turn}") >> pool
+            assert heard[-1] == f"call {turn}"
+            (say(f"future {turn}") > pool).result(DEADLINE)
+            assert heard[-1] == f"future {turn}"
+            say(f"all {turn}") @ pool
+            assert heard[-2:] == [f"all {turn}"] * 2
+
+
+def test_nobody_waits_for_a_handler_that_waits_itself():
+    answered = threading.Event()
+    calls = []
+
+    def wait_and_call(event):
+        if isinstance(event, sky.LogLine):
+            calls.append((answered.wait(DEADLINE), say() >> pool))
+
+    with sky.ComputePool(display="quiet", on_event=wait_and_call) as pool:
+        for _ in range(3):
+            say("a line") >> pool
+        answered.set()
+        wait_until(lambda: len(calls) == 3)
+    assert calls == [(True, None)] * 3
 
 
 def test_progress_bars_and_last_lines_without_newline(pool):
