@@ -29,6 +29,9 @@ class PoolStarted:
 class InfraCreating:
     """What the machines need around them is being made."""
 
+    pool: str = ""
+    """The pool's id, as the program `skyward` takes it."""
+
 
 @dataclass(frozen=True, slots=True)
 class InfraCreated:

@@ -21,6 +21,8 @@ namespace {
 template <typename E>
 constexpr auto kFields = std::tuple<>{};
 template <>
+constexpr auto kFields<InfraCreating> = std::tuple{&InfraCreating::pool};
+template <>
 constexpr auto kFields<InfraCreated> = std::tuple{&InfraCreated::region};
 template <>
 constexpr auto kFields<RegionAutoSelected> =

@@ -384,7 +384,7 @@ void on_open(State& state, Effects& effects, Time now) {
   state.phase = Phase::offering;
   state.opened_at = now;
   if (state.spec.timeout > Duration{}) state.lifetime_ends = now + state.spec.timeout;
-  effects.emit(InfraCreating{});
+  effects.emit(InfraCreating{state.options.job_id});
   effects.list_offers();
 }
 

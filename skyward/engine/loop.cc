@@ -26,13 +26,19 @@ Options with_peer_key(Options options, const PoolSpec& spec,
   return options;
 }
 
+PoolSpec named(PoolSpec spec, const std::string& job_id) {
+  spec.job_id = job_id;
+  return spec;
+}
+
 }  // namespace
 
 Loop::Loop(PoolSpec spec, Options options, std::unique_ptr<provider::Provider> provider,
            Caller& caller)
     : caller_(caller),
       provider_(std::move(provider)),
-      state_(make_state(spec, with_peer_key(std::move(options), spec, provider_->capabilities()))),
+      state_(make_state(named(spec, options.job_id),
+                        with_peer_key(options, spec, provider_->capabilities()))),
       token_(io::random_hex(32)),
       thread_(io::start_thread([this] {
         pthread_setname_np(pthread_self(), "skyward");

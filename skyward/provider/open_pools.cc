@@ -2,6 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
+
+#include "skyward/io/file.h"
+#include "skyward/io/own_process.h"
 #include "skyward/io/private_directory.h"
 
 namespace skyward::provider {
@@ -19,6 +24,8 @@ Result<std::string> state_of(const World& world) {
 std::string path_of(const std::string& state, const std::string& pool) {
   return state + "/clouds/" + pool;
 }
+
+std::string process_file(const std::string& directory) { return directory + "/process"; }
 
 }  // namespace
 
@@ -47,12 +54,32 @@ Result<PoolDirectory> make_pool_directory(const World& world, const std::string&
     return fail(ErrorKind::unavailable, fmt::format("the pool {} is open already", pool),
                 "close it first");
   }
+  (void)io::write_private_file(process_file(path), std::to_string(io::process_id()));
   return PoolDirectory{path, std::move(lock)};
 }
 
 void remove_pool_directory(const World& world, const std::string& pool) {
   const Result<std::string> state = state_of(world);
   if (state) (void)io::remove_tree(path_of(*state, pool));  // keys of machines that are gone
+}
+
+std::string new_pool_id(const World& world, Ledger& ledger, std::string_view provider,
+                        const std::string& job_id) {
+  constexpr int kDigits = 8;
+  std::string id = fmt::format("{}-{}", provider, job_id);
+  const auto known = ledger.pools(false);
+  const bool taken = known && std::ranges::find(*known, id, &LedgerPool::id) != known->end();
+  if (!job_id.empty() && !taken) return id;
+  return fmt::format("{}-{}", provider, world.random_hex(kDigits));
+}
+
+int process_of(const World& world, const std::string& pool) {
+  const Result<std::string> state = state_of(world);
+  if (!state) return 0;
+  const auto text = io::read_file(process_file(path_of(*state, pool)));
+  int process = 0;
+  if (text) std::from_chars(text->data(), text->data() + text->size(), process);
+  return process;
 }
 
 bool is_open_here(const World& world, const std::string& pool) {

@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "skyward/base/error.h"
 #include "skyward/io/file_lock.h"
@@ -32,7 +33,16 @@ struct PoolDirectory {
 Result<PoolDirectory> make_pool_directory(const World& world, const std::string& pool);
 void remove_pool_directory(const World& world, const std::string& pool);
 
+// What a pool is called at a cloud: "aws-1a2b3c4d" of the job 1a2b3c4d. Where the ledger has one of
+// that name already, of another region in which it sought machines, the digits are new ones.
+std::string new_pool_id(const World& world, Ledger& ledger, std::string_view provider,
+                        const std::string& job_id);
+// Among the settings of a pool in the ledger: the id of its job, by which its log files are found.
+inline constexpr const char* kJobSetting = "job";
+
 // Whether a process of this computer has the pool open.
 bool is_open_here(const World& world, const std::string& pool);
+// Which one, as it wrote it down when it opened the pool; 0: not known.
+int process_of(const World& world, const std::string& pool);
 
 }  // namespace skyward::provider

@@ -1,7 +1,6 @@
 #pragma once
 
-// Everything that happens to a pool, as values, in the order in which it happens. Names and fields
-// are those of the Python face (skyward.events); what comes when is in docs/guide/events.md.
+// All that happens to a pool, as values; the twin of skyward.events. Order: docs/guide/events.md.
 
 #include <cstdint>
 #include <optional>
@@ -16,6 +15,7 @@ struct PoolStarted {
   bool operator==(const PoolStarted&) const = default;
 };  // ready for work
 struct InfraCreating {
+  std::string pool{};  // its id, as the program `skyward` takes it
   bool operator==(const InfraCreating&) const = default;
 };
 struct InfraCreated {

@@ -84,6 +84,9 @@ struct PoolSpec {
   WorkerRuntime runtime{};
   std::string agent_path{};   // the skyward-agent binary to run or to upload
   std::string record_root{};  // directory for the pool's log files (pool_record.h); empty: none
+  // 8 hex digits, new at each opening, set by the engine: what a provider makes for the pool is
+  // named by them ("aws-1a2b3c4d"), so that its log files and its machines are found by one name.
+  std::string job_id{};
 
   // Of nodes on other machines. A connection on which nothing comes for `heartbeat_timeout` is made
   // again; a node that cannot be reached for `reconnect_timeout` more is lost. A machine ends

@@ -34,7 +34,6 @@ namespace {
 using namespace aws;
 using namespace std::chrono_literals;
 
-constexpr int kIdDigits = 8;
 // From the launch to the agent's first word: boot, login, upload over a slow line.
 constexpr Duration kGreetTimeout = 600s;
 // A machine that no agent has begun to use by then ends itself.
@@ -383,10 +382,10 @@ Result<Cluster> AwsProvider::prepare_in(const PoolSpec& spec, const Offer& offer
   auto image = plan_remote_image(spec, world_.variable);
   if (!image) return fail(image);
 
-  const std::string digits = world_.random_hex(kIdDigits);
+  const std::string id = new_pool_id(world_, ledger_, "aws", spec.job_id);
   unsigned number = 0;
-  std::from_chars(digits.data(), digits.data() + digits.size(), number, 16);
-  Cluster cluster{.id = "aws-" + digits,
+  std::from_chars(id.data() + id.find('-') + 1, id.data() + id.size(), number, 16);
+  Cluster cluster{.id = id,
                   .region = client.region(),
                   .instance_type = offer.instance_type,
                   .details = {{"head_port", std::to_string(20000 + number % 12000)}}};
@@ -410,10 +409,12 @@ Result<Cluster> AwsProvider::prepare_in(const PoolSpec& spec, const Offer& offer
   Status status;
   if (login) {
     plan.login_key = *login;
+    std::map<std::string, std::string> settings = way_back(client, *caller);
+    if (!spec.job_id.empty()) settings[kJobSetting] = spec.job_id;
     status = ledger_.open_pool({.id = cluster.id,
                                 .provider = "aws",
                                 .region = cluster.region,
-                                .settings = way_back(client, *caller),
+                                .settings = std::move(settings),
                                 .opened_s = world_.wall_s(),
                                 .expires_s = plan.mark.expires_s});
   } else {

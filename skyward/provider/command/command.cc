@@ -164,7 +164,7 @@ Result<Cluster> CommandProvider::prepare(const PoolSpec& spec, const Offer& offe
   } else {
     image.bootstrap.python = python_;
   }
-  const std::string digits = io::random_hex(kIdDigits);
+  const std::string digits = spec.job_id.empty() ? io::random_hex(kIdDigits) : spec.job_id;
   const std::string id = "command-" + digits;
   plans_[id] = {.agent_path = spec.agent_path,
                 .image = std::move(image),

@@ -150,7 +150,7 @@ Result<std::vector<Offer>> FakeProvider::offers(const PoolSpec& spec, Time deadl
 Result<Cluster> FakeProvider::prepare(const PoolSpec& spec, const Offer& offer, Time deadline) {
   const World& world = renter_.world;
   const Time until = renter_.cloud->there(deadline);
-  const std::string id = "fake-" + world.random_hex(kIdDigits);
+  const std::string id = new_pool_id(world, ledger_, "fake", spec.job_id);
   const Duration lifetime = (spec.timeout > Duration{} ? spec.timeout : kNoTimeout) + kBootGrace;
   Plan plan{.spec = spec};
   plan.expires_s = world.wall_s() + lifetime / 1s;

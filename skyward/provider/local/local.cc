@@ -332,10 +332,13 @@ Result<Cluster> LocalProvider::prepare(const PoolSpec& spec, const Offer& offer,
   const Result<int> port = io::free_tcp_port();
   if (!port) return fail(port);
 
-  // Made under another name first: nobody sees a pool's directory before its lock is held.
-  const std::string digits = io::random_hex(static_cast<int>(kIdDigits));
-  const std::string id = std::string(kIdPrefix) + digits;
+  std::string id = std::string(kIdPrefix) + spec.job_id;
+  if (!is_cluster_id(id) || io::is_directory(root + "/" + id)) {  // a try of that job
+    id = std::string(kIdPrefix) + io::random_hex(static_cast<int>(kIdDigits));
+  }
+  const std::string digits = id.substr(kIdPrefix.size());
   const std::string directory = root + "/" + id;
+  // Made under another name first: nobody sees a pool's directory before its lock is held.
   const std::string unfinished = root + "/new-" + digits;
   if (Status status = io::make_private_directory(unfinished); !status) return fail(status);
   auto lock = io::FileLock::try_lock(unfinished + "/lock");

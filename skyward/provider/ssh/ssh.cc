@@ -197,7 +197,7 @@ Result<Cluster> SshProvider::prepare(const PoolSpec& spec, const Offer& offer, T
   if (Status status = write_host_keys(); !status) return fail(status);
   Result<RemoteImage> image = plan_remote_image(spec, variable_);
   if (!image) return fail(image);
-  const std::string digits = io::random_hex(kIdDigits);
+  const std::string digits = spec.job_id.empty() ? io::random_hex(kIdDigits) : spec.job_id;
   const std::string id = std::string(kIdPrefix) + digits;
   Plan plan{.agent_path = spec.agent_path, .image = std::move(*image), .seats = {}};
   for (const SshTarget& host : hosts_) plan.seats.push_back({.address = address_of(host)});
