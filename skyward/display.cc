@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
+#include <utility>
 #include <variant>
 
 #include "skyward/display_text.h"
@@ -18,6 +19,10 @@ constexpr std::int64_t kTellStepAfterMicroseconds = 500'000;
 constexpr std::string_view kInfo = "INFO";
 constexpr std::string_view kWarning = "WARNING";
 constexpr std::string_view kError = "ERROR";
+
+// As events have them of the local provider.
+constexpr std::string_view kLocal = "local";
+constexpr std::string_view kThisMachine = "localhost";
 
 constexpr std::string_view kDim = "\x1b[2m";
 constexpr std::string_view kRed = "\x1b[31m";
@@ -66,6 +71,23 @@ std::string metrics_text(const Metrics& event) {
   return out;
 }
 
+// What a node is at once this step is done; the steps are told when they are. Empty: it is told
+// another way.
+std::string_view under_way_after(std::string_view step) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kNext = {
+      {{"uv", "installing system packages"},
+       {"apt", "installing Python packages"},
+       {"deps", "mounting volumes, unpacking modules"},
+       {"volumes", "unpacking modules"},
+       {"skyward", "starting workers"},
+       {"server", ""}}};
+  const auto* found = std::ranges::find(kNext, step, &decltype(kNext)::value_type::first);
+  return found == kNext.end() ? "preparing the image" : found->second;
+}
+
+// Where nothing is installed, the environment is none.
+bool is_nothing(double seconds) { return seconds < 0.005; }
+
 std::uint64_t task_count(const PoolStopped& event, std::uint64_t NodeReceipt::* which) {
   std::uint64_t sum = 0;
   for (const NodeReceipt& node : event.nodes) sum += node.*which;
@@ -95,17 +117,19 @@ struct LogDisplay::Renderer {
   // Lines after the first of a message stand below its beginning.
   void line(int node, std::string_view level, std::string_view message) {
     const DisplayOptions& options = display.options_;
-    const std::string source = node == kPool ? "pool" : fmt::format("node {}", node);
+    std::string source = node == kPool ? "pool" : fmt::format("node {}", node);
+    if (!display.label_.empty()) source = display.label_ + " " + source;
     const std::string_view color = level == kError                          ? kRed
                                    : level == kWarning || level == "stderr" ? kYellow
                                                                             : kDim;
     out += painted(clock_text(wall_us, options.utc_offset_seconds), kDim, options) + " ";
     out += painted(fmt::format("{:<8}", source), node == kPool ? "" : kCyan, options) + " ";
     out += painted(fmt::format("{:<7}", level), color, options) + " ";
-    constexpr std::size_t kIndent = 26;
+    constexpr std::size_t kAround = 18;  // the time and the level
+    const std::size_t indent = kAround + std::max<std::size_t>(8, source.size());
     for (const char c : message) {
       out += c;
-      if (c == '\n') out.append(kIndent, ' ');
+      if (c == '\n') out.append(indent, ' ');
     }
     out += '\n';
   }
@@ -115,8 +139,11 @@ struct LogDisplay::Renderer {
     return found == display.nodes_.end() ? kPool : found->second;
   }
 
-  void operator()(const InfraCreating&) { line(kPool, kInfo, "creating infrastructure"); }
+  void operator()(const InfraCreating& e) {
+    line(kPool, kInfo, e.pool.empty() ? "opening" : fmt::format("opening {}", e.pool));
+  }
   void operator()(const InfraCreated& e) {
+    if (e.region == kThisMachine) return;
     line(kPool, kInfo, fmt::format("infrastructure ready ({})", e.region));
   }
   void operator()(const RegionAutoSelected& e) {
@@ -125,6 +152,7 @@ struct LogDisplay::Renderer {
                      e.selected_region));
   }
   void operator()(const InstanceLaunching& e) {
+    if (e.provider == kLocal) return;
     line(kPool, kInfo,
          fmt::format("launching {} × {} on {}", e.count, e.instance_type, e.provider));
   }
@@ -132,6 +160,10 @@ struct LogDisplay::Renderer {
     const std::optional<double>& price = e.spot ? e.price_spot : e.price_on_demand;
     display.nodes_[e.instance_id] = e.node;
     if (price == 0.0) ++display.free_machines_;
+    if (e.provider == kLocal) {
+      display.local_.insert(e.instance_id);
+      return;
+    }
     std::string text = e.instance_id;
     if (e.instance_type && *e.instance_type != e.provider) text += ", " + *e.instance_type;
     text += fmt::format(" on {}", e.provider);
@@ -141,6 +173,7 @@ struct LogDisplay::Renderer {
     line(e.node, kInfo, text);
   }
   void operator()(const ProvisioningCompleted& e) {
+    if (e.provider == kLocal) return;
     const int count = e.spot + e.on_demand;
     const std::string kinds = display.free_machines_ < count
                                   ? fmt::format(" ({})", kinds_text(e.spot, e.on_demand))
@@ -151,18 +184,23 @@ struct LogDisplay::Renderer {
                      e.region));
   }
   void operator()(const BootstrapStarting& e) {
-    display.steps_[e.instance_id] = {"preparing the image", wall_us};
+    display.steps_[e.instance_id] = {"preparing Python", wall_us};
   }
   void operator()(const BootstrapProgress& e) {
-    display.steps_[e.instance_id] = {"image: " + e.step, wall_us};
+    const std::string_view next = under_way_after(e.step);
+    display.steps_.erase(e.instance_id);
+    if (!next.empty()) display.steps_[e.instance_id] = {std::string(next), wall_us};
   }
   void operator()(const BootstrapCompleted& e) {
     display.steps_.erase(e.instance_id);
+    if (display.local_.contains(e.instance_id) && is_nothing(e.environment_seconds)) return;
     std::string text = "ready: connect " + duration_text(e.connect_seconds);
     if (e.agent_seconds > 0) text += ", agent " + duration_text(e.agent_seconds);
+    if (!is_nothing(e.environment_seconds)) {
+      text += ", environment " + duration_text(e.environment_seconds);
+    }
     line(node_of(e.instance_id), kInfo,
-         fmt::format("{}, environment {}, workers {}", text, duration_text(e.environment_seconds),
-                     duration_text(e.workers_seconds)));
+         fmt::format("{}, workers {}", text, duration_text(e.workers_seconds)));
   }
   void operator()(const ClusterSetupCompleted& e) {
     line(kPool, kInfo,
@@ -182,6 +220,7 @@ struct LogDisplay::Renderer {
   }
   void operator()(const InstanceStopping& e) {
     display.steps_.erase(e.instance_id);
+    if (display.stopping_ && display.local_.contains(e.instance_id)) return;
     line(node_of(e.instance_id), kInfo, e.instance_id + " stopping");
   }
   void operator()(const InstancePreempted& e) {
@@ -225,6 +264,7 @@ struct LogDisplay::Renderer {
     std::string text = fmt::format("closed after {}, set-up {}", duration_text(e.total_seconds),
                                    duration_text(e.setup_seconds));
     if (e.first_call_seconds > 0) text += ", first call " + duration_text(e.first_call_seconds);
+    if (!display.ended_by_.empty()) text += ", ended by " + display.ended_by_;
     line(kPool, kInfo, text);
     if (e.nodes.empty()) return;
     out += receipt_text(e, display.cost_, display.options_.width);
@@ -235,7 +275,7 @@ struct LogDisplay::Renderer {
   }
   void operator()(const PoolStarted&) {}
   void operator()(const TaskPoolInitCompleted&) {}
-  void operator()(const PoolStopping&) {}
+  void operator()(const PoolStopping&) { display.stopping_ = true; }
 };
 
 std::string LogDisplay::render(const Event& event, std::int64_t wall_us) {
@@ -262,19 +302,26 @@ std::string LogDisplay::tick(std::int64_t wall_us) {
 
 void SpinnerDisplay::follow(const Event& event, std::int64_t wall_us) {
   if (!active_) {
-    *this = SpinnerDisplay(options_, can_redraw_);
+    SpinnerDisplay fresh(options_, can_redraw_);
+    fresh.label_ = std::move(label_);
+    *this = std::move(fresh);
     active_ = true;
     started_us_ = wall_us;
     phase_ = "starting";
   }
   std::visit(Overloaded{
-                 [&](const InfraCreating&) { phase_ = "creating infrastructure"; },
+                 [&](const InfraCreating&) { phase_ = "opening"; },
                  [&](const InstanceLaunching& e) {
-                   phase_ = fmt::format("launching {} × {}", e.count, e.instance_type);
+                   if (e.provider != kLocal) {
+                     phase_ = fmt::format("launching {} × {}", e.count, e.instance_type);
+                   }
                    nodes_wanted_ = std::max(nodes_wanted_, e.count);
                  },
-                 [&](const BootstrapStarting&) { phase_ = "preparing the image"; },
-                 [&](const BootstrapProgress& e) { phase_ = "preparing the image: " + e.step; },
+                 [&](const BootstrapStarting&) { phase_ = "preparing Python"; },
+                 [&](const BootstrapProgress& e) {
+                   const std::string_view next = under_way_after(e.step);
+                   if (!next.empty()) phase_ = next;
+                 },
                  [&](const BootstrapCompleted& e) { ready_.insert(e.instance_id); },
                  [&](const ClusterSetupCompleted& e) {
                    phase_ = "running";
@@ -301,7 +348,8 @@ std::string SpinnerDisplay::render(const Event& event, std::int64_t wall_us) {
   if (const auto* log = std::get_if<LogLine>(&event)) {
     const std::string_view text = without_trailing_blanks(log->line);
     if (text.empty()) return "";
-    above = painted(fmt::format("[node {}]", log->node), kCyan, options_) + " ";
+    const std::string whose = label_.empty() ? "" : label_ + " ";
+    above = painted(fmt::format("[{}node {}]", whose, log->node), kCyan, options_) + " ";
     if (log->stream == "stderr") above += painted("stderr", kYellow, options_) + " ";
     above += std::string(text) + "\n";
   } else if (const auto* error = std::get_if<ErrorEvent>(&event)) {
@@ -320,8 +368,10 @@ std::string SpinnerDisplay::render(const Event& event, std::int64_t wall_us) {
 std::string SpinnerDisplay::final_line(const PoolStopped& event) const {
   const std::uint64_t tasks = task_count(event, &NodeReceipt::tasks);
   const std::uint64_t failed = task_count(event, &NodeReceipt::failed);
-  const bool good = failed == 0 && !saw_error_;
+  const bool good = failed == 0 && !saw_error_ && ended_by_.empty();
   std::string out = painted(good ? "✓" : "✗", good ? kGreen : kRed, options_);
+  if (!label_.empty()) out += " " + label_ + ":";
+  if (!ended_by_.empty()) out += fmt::format(" ended by {}:", ended_by_);
   out += fmt::format(" {} in {}", count_text(tasks, "task"), duration_text(event.total_seconds));
   if (failed > 0) out += fmt::format(", {} failed", failed);
   out += fmt::format(" · {} · set-up {}", count_text(event.nodes.size(), "node"),
@@ -336,7 +386,7 @@ std::string SpinnerDisplay::tick(std::int64_t wall_us) {
   constexpr std::array<std::string_view, 10> kFrames = {"⠋", "⠙", "⠹", "⠸", "⠼",
                                                         "⠴", "⠦", "⠧", "⠇", "⠏"};
   const std::int64_t elapsed = std::max<std::int64_t>(wall_us - started_us_, 0);
-  std::string text = phase_;
+  std::string text = label_.empty() ? phase_ : label_ + " " + phase_;
   if (nodes_wanted_ > 0) text += fmt::format(" · {}/{} nodes", ready_.size(), nodes_wanted_);
   if (tasks_done_ + tasks_running_ > 0) {
     text += fmt::format(" · {} done, {} running", tasks_done_, tasks_running_);
@@ -360,6 +410,21 @@ void SpinnerDisplay::set_tasks(std::uint64_t done, std::uint64_t running, std::u
   tasks_done_ = done;
   tasks_running_ = running;
   tasks_waiting_ = waiting;
+}
+
+void SpinnerDisplay::set_width(int columns) {
+  options_.width = columns;
+  log_.set_width(columns);
+}
+
+void SpinnerDisplay::set_label(std::string label) {
+  log_.set_label(label);
+  label_ = std::move(label);
+}
+
+void SpinnerDisplay::set_ended_by(std::string what) {
+  log_.set_ended_by(what);
+  ended_by_ = std::move(what);
 }
 
 std::string SpinnerDisplay::clear() {

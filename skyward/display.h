@@ -3,17 +3,19 @@
 // Events as text for people. Pure: an event and a time go in, text to write to a terminal or a file
 // comes out. Who reads the environment, asks for the width and writes is the caller.
 //
-// A line is "HH:MM:SS source level message", where the source is "pool" or "node 2". What tasks
-// print is shown whole and as it is; its level is empty for stdout and "stderr" for stderr. Metrics
-// are a line per node every 30 seconds, the first one after 30 seconds: often enough to see a stuck
-// GPU, too rare to drown the output; what was spent is told as often. A step of an image is told
-// once it has taken half a second. A pool that costs nothing says nothing of money.
+// A line is "HH:MM:SS source level message", where the source is "pool" or "node 2", behind the
+// label of the pool where it has one. What tasks print is shown whole and as it is; its level is
+// empty for stdout and "stderr" for stderr. Metrics are a line per node every 30 seconds, the first
+// one after 30 seconds: often enough to see a stuck GPU, too rare to drown the output; what was
+// spent is told as often. What a node does to get ready is told once it has taken half a second. A
+// pool that costs nothing says nothing of money, and one of this machine nothing of machines.
 
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "skyward/spec/event.h"
 
@@ -46,6 +48,12 @@ class LogDisplay {
   // `wall_us`: microseconds since 1970, when the event happened.
   std::string render(const Event& event, std::int64_t wall_us);
 
+  void set_width(int columns) { options_.width = columns; }
+  // To tell the lines of several pools apart.
+  void set_label(std::string label) { label_ = std::move(label); }
+  // What has ended the pool, where it was not its program: "KeyboardInterrupt".
+  void set_ended_by(std::string what) { ended_by_ = std::move(what); }
+
   // The steps that have taken long enough by now. Call about every kTickMicroseconds while
   // is_waiting(); render() tells them too, if later.
   std::string tick(std::int64_t wall_us);
@@ -60,6 +68,10 @@ class LogDisplay {
   };
 
   DisplayOptions options_;
+  std::string label_;
+  std::string ended_by_;
+  std::set<std::string> local_;  // instance ids
+  bool stopping_ = false;
   std::map<std::string, int> nodes_;           // by instance id
   std::map<int, std::int64_t> metrics_since_;  // by node: when the last line or first sample was
   std::map<std::string, Step> steps_;          // by instance id: under way and not told yet
@@ -84,6 +96,10 @@ class SpinnerDisplay {
   // Events do not count tasks; the pool's owner does.
   void set_tasks(std::uint64_t done, std::uint64_t running, std::uint64_t waiting);
 
+  void set_width(int columns);
+  void set_label(std::string label);
+  void set_ended_by(std::string what);
+
   // Takes the line away, for text of somebody else or for good.
   std::string clear();
 
@@ -94,6 +110,8 @@ class SpinnerDisplay {
   DisplayOptions options_;
   bool can_redraw_;
   LogDisplay log_;
+  std::string label_;
+  std::string ended_by_;
   bool active_ = false;  // between a pool's first event and its last
   bool drawn_ = false;   // the line stands on the terminal
   std::string phase_{};

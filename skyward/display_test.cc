@@ -32,7 +32,7 @@ class Log : public testing::Test {
 
 TEST_F(Log, ALocalPoolFromOpenToClose) {
   std::string text;
-  text += render(InfraCreating{});
+  text += render(InfraCreating{"1a2b3c4d"});
   text += render(InfraCreated{"localhost"});
   text += render(InstanceLaunching{2, "local", "local"});
   text += render(provisioned(0, "local-1a2b3c4d-0"));
@@ -59,20 +59,14 @@ TEST_F(Log, ALocalPoolFromOpenToClose) {
                               {1, "local-1a2b3c4d-1", 11, 1, 100, 59.5}}},
                  61);
   EXPECT_EQ(text,
-            "12:00:00 pool     INFO    creating infrastructure\n"
-            "12:00:00 pool     INFO    infrastructure ready (localhost)\n"
-            "12:00:00 pool     INFO    launching 2 × local on local\n"
-            "12:00:00 node 0   INFO    local-1a2b3c4d-0 on local\n"
-            "12:00:00 node 1   INFO    local-1a2b3c4d-1 on local\n"
-            "12:00:00 pool     INFO    2 instances provisioned on local, localhost\n"
-            "12:00:01 node 0   INFO    image: deps\n"
+            "12:00:00 pool     INFO    opening 1a2b3c4d\n"
+            "12:00:01 node 0   INFO    mounting volumes, unpacking modules\n"
             "12:00:02 node 1   INFO    ready: connect 0.31 s, environment 0.01 s, workers 0.12 s\n"
             "12:00:04 node 0   INFO    ready: connect 0.31 s, agent 4 ms, environment 2.5 s, "
             "workers 0.12 s\n"
             "12:00:01 pool     INFO    2 nodes ready in 1.2 s\n"
             "12:00:02 node 1           epoch 1  loss 0.25\n"
             "12:00:02 node 0   stderr  careful\n"
-            "12:01:01 node 1   INFO    local-1a2b3c4d-1 stopping\n"
             "12:01:01 pool     INFO    closed after 1m01s, set-up 1.2 s\n"
             "   node  instance           tasks  failed      busy        up\n"
             "      0  local-1a2b3c4d-0      12       0    10.2 s    59.8 s\n"
@@ -80,17 +74,71 @@ TEST_F(Log, ALocalPoolFromOpenToClose) {
             "  total                        23       1     1m50s\n");
 }
 
+TEST_F(Log, ALocalPoolThatInstallsNothingIsTwoLines) {
+  std::string text = render(InfraCreating{"1a2b3c4d"});
+  text += render(InfraCreated{"localhost"});
+  text += render(InstanceLaunching{1, "local", "local"});
+  text += render(provisioned(0, "local-1a2b3c4d-0"));
+  text += render(ProvisioningCompleted{0, 1, "local", "localhost", {}});
+  text += render(BootstrapStarting{"local-1a2b3c4d-0"});
+  text += render(BootstrapProgress{"local-1a2b3c4d-0", "server"});
+  text += render(BootstrapCompleted{"local-1a2b3c4d-0", 0.31, 0, 0, 0.12});
+  text += render(ClusterSetupCompleted{1, 0.43});
+  EXPECT_EQ(text,
+            "12:00:00 pool     INFO    opening 1a2b3c4d\n"
+            "12:00:00 pool     INFO    1 node ready in 0.43 s\n");
+}
+
+TEST_F(Log, WhatIsUnderWayIsToldAndNotWhatIsDone) {
+  const auto after = [&](const Event& event) {
+    LogDisplay display{DisplayOptions{}};
+    display.render(provisioned(0, "i-0"), kNoon);
+    display.render(event, kNoon);
+    return display.tick(kNoon + kSecond);
+  };
+  const std::string begin = "12:00:00 node 0   INFO    ";
+  EXPECT_EQ(after(BootstrapStarting{"i-0"}), begin + "preparing Python\n");
+  EXPECT_EQ(after(BootstrapProgress{"i-0", "uv"}), begin + "installing system packages\n");
+  EXPECT_EQ(after(BootstrapProgress{"i-0", "apt"}), begin + "installing Python packages\n");
+  EXPECT_EQ(after(BootstrapProgress{"i-0", "volumes"}), begin + "unpacking modules\n");
+  EXPECT_EQ(after(BootstrapProgress{"i-0", "skyward"}), begin + "starting workers\n");
+  EXPECT_EQ(after(BootstrapProgress{"i-0", "server"}), "");
+}
+
+TEST_F(Log, LinesOfSeveralPoolsAreToldApart) {
+  display_.set_label("1a2b3c4d");
+  EXPECT_EQ(render(printed(1, "hello\nyou")),
+            "12:00:00 1a2b3c4d node 1         hello\n"
+            "                                 you\n");
+  SpinnerDisplay spinner(DisplayOptions{}, true);
+  spinner.set_label("1a2b3c4d");
+  EXPECT_EQ(spinner.render(printed(1, "hello"), kNoon),
+            "[1a2b3c4d node 1] hello\n\r\x1b[K⠋ 1a2b3c4d starting · 0:00");
+}
+
+TEST_F(Log, WhatEndedThePoolIsTold) {
+  display_.set_ended_by("KeyboardInterrupt");
+  EXPECT_EQ(render(PoolStopped{"p", 1, 2, {}}),
+            "12:00:00 pool     INFO    closed after 2.0 s, set-up 1.0 s, ended by "
+            "KeyboardInterrupt\n");
+  SpinnerDisplay spinner(DisplayOptions{}, true);
+  spinner.render(PoolStarted{}, kNoon);
+  spinner.set_ended_by("KeyboardInterrupt");
+  EXPECT_EQ(spinner.render(PoolStopped{"p", 1, 2, {{0, "a", 3, 0, 1, 1}}}, kNoon),
+            "\r\x1b[K✗ ended by KeyboardInterrupt: 3 tasks in 2.0 s · 1 node · set-up 1.0 s\n");
+}
+
 TEST_F(Log, AStepIsToldOnceItHasTakenHalfASecond) {
   const auto at = [](double seconds) { return kNoon + static_cast<std::int64_t>(seconds * 1e6); };
   render(provisioned(0, "i-0"));
   EXPECT_FALSE(display_.is_waiting());
-  EXPECT_EQ(display_.render(BootstrapProgress{"i-0", "pip"}, at(1)), "");
+  EXPECT_EQ(display_.render(BootstrapProgress{"i-0", "apt"}, at(1)), "");
   EXPECT_TRUE(display_.is_waiting());
   EXPECT_EQ(display_.tick(at(1.4)), "");
-  EXPECT_EQ(display_.tick(at(1.5)), "12:00:01 node 0   INFO    image: pip\n");
+  EXPECT_EQ(display_.tick(at(1.5)), "12:00:01 node 0   INFO    installing Python packages\n");
   EXPECT_FALSE(display_.is_waiting());
   EXPECT_EQ(display_.tick(at(9)), "");
-  EXPECT_EQ(display_.render(BootstrapProgress{"i-0", "worker"}, at(10)), "");
+  EXPECT_EQ(display_.render(BootstrapProgress{"i-0", "skyward"}, at(10)), "");
   EXPECT_EQ(display_.render(InstancePreempted{"i-0", 0, "capacity"}, at(10.1)),
             "12:00:10 node 0   WARNING i-0 was taken away: capacity\n");
   EXPECT_FALSE(display_.is_waiting());
@@ -220,6 +268,16 @@ TEST(Receipt, FitsTheTerminal) {
   }
 }
 
+TEST(Receipt, OfAShortPoolSaysWhereItsMinimumIs) {
+  const PoolStopped stopped{.nodes = {{0, "i-0", 1, 0, 1, 1}}};
+  CostFinal cost{.total_cost = 0.01, .total_seconds = 2, .useful_cost = 0.0001};
+  cost.idle_cost = 0.0099;
+  EXPECT_TRUE(receipt_text(stopped, cost, 80)
+                  .ends_with("idle    $0.0099   99%  with the rest of the cloud's minimum\n"));
+  cost.total_seconds = 61;
+  EXPECT_TRUE(receipt_text(stopped, cost, 80).ends_with("idle    $0.0099   99%\n"));
+}
+
 TEST(Receipt, OfManyNodesIsShortened) {
   PoolStopped stopped;
   for (int node = 0; node < 100; ++node) stopped.nodes.push_back({.node = node, .tasks = 2});
@@ -277,14 +335,14 @@ TEST(Spinner, OneLineDrawnInItsPlace) {
   };
   const std::string wiped = kWiped;
   EXPECT_EQ(spinner.tick(kNoon), "") << "no pool, no line";
-  EXPECT_EQ(render(InfraCreating{}, 0), wiped + "⠋ creating infrastructure · 0:00");
-  EXPECT_EQ(render(InstanceLaunching{2, "local", "local"}, 0.08),
-            wiped + "⠙ launching 2 × local · 0/2 nodes · 0:00");
-  EXPECT_EQ(render(BootstrapProgress{"a", "deps"}, 0.16),
-            wiped + "⠹ preparing the image: deps · 0/2 nodes · 0:00");
+  EXPECT_EQ(render(InfraCreating{}, 0), wiped + "⠋ opening · 0:00");
+  EXPECT_EQ(render(InstanceLaunching{2, "t3.small", "aws"}, 0.08),
+            wiped + "⠙ launching 2 × t3.small · 0/2 nodes · 0:00");
+  EXPECT_EQ(render(BootstrapProgress{"a", "apt"}, 0.16),
+            wiped + "⠹ installing Python packages · 0/2 nodes · 0:00");
   render(BootstrapCompleted{"a"}, 0.2);
   EXPECT_EQ(render(BootstrapCompleted{"b"}, 0.24),
-            wiped + "⠸ preparing the image: deps · 2/2 nodes · 0:00");
+            wiped + "⠸ installing Python packages · 2/2 nodes · 0:00");
   EXPECT_EQ(render(PoolStarted{}, 0.8), wiped + "⠋ running · 2/2 nodes · 0:00");
   spinner.set_tasks(12, 3, 0);
   EXPECT_EQ(spinner.tick(kNoon + 61 * kSecond + 80'000),
@@ -308,7 +366,7 @@ TEST(Spinner, OneLineDrawnInItsPlace) {
   EXPECT_EQ(spinner.clear(), "");
 
   // The next pool starts from nothing.
-  EXPECT_EQ(render(InfraCreating{}, 100), wiped + "⠋ creating infrastructure · 0:00");
+  EXPECT_EQ(render(InfraCreating{}, 100), wiped + "⠋ opening · 0:00");
 }
 
 TEST(Spinner, SaysWhatItCost) {
@@ -331,8 +389,12 @@ TEST(Spinner, SaysWhatWentWrong) {
 
 TEST(Spinner, NeverFillsTheLastColumn) {
   SpinnerDisplay spinner(DisplayOptions{.width = 20}, true);
-  EXPECT_EQ(spinner.render(InfraCreating{}, kNoon), std::string(kWiped) + "⠋ creating infrast…");
-  EXPECT_EQ(text_width("⠋ creating infrast…"), 19);
+  spinner.render(InfraCreating{}, kNoon);
+  EXPECT_EQ(spinner.render(BootstrapProgress{"a", "apt"}, kNoon),
+            std::string(kWiped) + "⠋ installing Pytho…");
+  EXPECT_EQ(text_width("⠋ installing Pytho…"), 19);
+  spinner.set_width(12);
+  EXPECT_EQ(spinner.tick(kNoon), std::string(kWiped) + "⠋ installi…");
   EXPECT_EQ(spinner.clear(), kWiped);
   EXPECT_EQ(spinner.clear(), "");
 }

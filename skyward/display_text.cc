@@ -14,6 +14,7 @@ namespace skyward {
 namespace {
 
 constexpr std::size_t kMaxReceiptRows = 16;  // a longer table says nothing at a glance
+constexpr double kLeastLife_s = 60;          // what clouds count at least
 constexpr MicroDollars kShown = 100;         // the last digit of money_text()
 
 bool starts_code_point(char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }
@@ -67,8 +68,11 @@ std::string parts_text(const CostFinal& cost) {
   const auto shares = percents(cost);
   std::string out;
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    out += fmt::format("  {:>6}  {:>9}  {:>3}%\n", parts[i].first,
-                       money_text(to_dollars(amounts[i] * kShown)), shares[i]);
+    // Of a machine that lived less than its cloud's minimum, the rest of that is here.
+    const bool with_minimum = parts[i].first == "idle" && cost.total_seconds < kLeastLife_s;
+    out += fmt::format("  {:>6}  {:>9}  {:>3}%{}\n", parts[i].first,
+                       money_text(to_dollars(amounts[i] * kShown)), shares[i],
+                       with_minimum ? "  with the rest of the cloud's minimum" : "");
   }
   return out;
 }

@@ -702,6 +702,13 @@ int Pool::total_slots() const {
   return impl_->asked.nodes * workers_per_node(impl_->asked) * impl_->asked.concurrency;
 }
 
+std::uint64_t Pool::tasks_sent() const { return impl_->next_task - 1; }
+
+std::uint64_t Pool::tasks_unfinished() const {
+  const std::scoped_lock lock(impl_->tasks_mutex);
+  return impl_->tasks.size();
+}
+
 PoolCost Pool::cost() const {
   if (!is_ours()) return {};
   const PoolCost before = impl_->spent_until_now();

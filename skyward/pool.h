@@ -158,7 +158,10 @@ class Pool {
   bool is_active() const;
   int instance_count() const;  // 0 when not open
   int total_slots() const;     // nodes × workers × concurrency
-  PoolSpec spec() const;       // of an open pool: with the provider that it has
+  // Tasks that were ever sent, each attempt for itself, and those without an answer yet.
+  std::uint64_t tasks_sent() const;
+  std::uint64_t tasks_unfinished() const;
+  PoolSpec spec() const;  // of an open pool: with the provider that it has
   // The place of that provider among those that the pool was given.
   std::size_t chosen_provider() const;
   // What it has cost until now; of a closed pool, in all, until it is opened again.

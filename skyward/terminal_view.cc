@@ -65,9 +65,14 @@ TerminalView::~TerminalView() = default;
 void TerminalView::show(const Event& event) {
   const std::int64_t now = io::EventLoop::wall_us();
   std::string text;
-  if (auto* log = std::get_if<LogDisplay>(&impl_->display)) text = log->render(event, now);
-  if (auto* spinner = std::get_if<SpinnerDisplay>(&impl_->display))
+  if (auto* log = std::get_if<LogDisplay>(&impl_->display)) {
+    if (std::holds_alternative<PoolStopped>(event)) log->set_width(terminal_width());
+    text = log->render(event, now);
+  }
+  if (auto* spinner = std::get_if<SpinnerDisplay>(&impl_->display)) {
+    spinner->set_width(terminal_width());
     text = spinner->render(event, now);
+  }
   std::fwrite(text.data(), 1, text.size(), stderr);
 }
 
@@ -75,7 +80,10 @@ void TerminalView::tick() {
   const std::int64_t now = io::EventLoop::wall_us();
   std::string text;
   if (auto* log = std::get_if<LogDisplay>(&impl_->display)) text = log->tick(now);
-  if (auto* spinner = std::get_if<SpinnerDisplay>(&impl_->display)) text = spinner->tick(now);
+  if (auto* spinner = std::get_if<SpinnerDisplay>(&impl_->display)) {
+    spinner->set_width(terminal_width());
+    text = spinner->tick(now);
+  }
   std::fwrite(text.data(), 1, text.size(), stderr);
 }
 

@@ -8,12 +8,19 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TextIO
 
-from skyward.events import SkywardEvent, fields_of_event
+from skyward.events import InfraCreating, PoolStopped, SkywardEvent, fields_of_event
 
 MODES = ("log", "spinner", "quiet")
+
+_WIPE = "\r\x1b[K"  # what the spinner's line begins with
+_FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_PLAIN = str.maketrans(
+    {"×": "x", "·": "-", "…": "~", "✓": "ok", "✗": "failed"}
+    | {frame: "-\\|/"[i % 4] for i, frame in enumerate(_FRAMES)}
+)
 
 
 class Display:
@@ -22,13 +29,13 @@ class Display:
     def __init__(self, mode: str) -> None:
         from skyward import _core
 
-        self._stream = sys.stderr
+        self._stream: Any = _screen.real(sys.stderr)
         is_tty = self._stream is not None and self._stream.isatty()
         variables = (os.environ.get(name) for name in ("NO_COLOR", "FORCE_COLOR", "TERM"))
         terminal = _core.Terminal(is_tty, *variables)
-        width = shutil.get_terminal_size().columns
-        look = (width, terminal.wants_color(), time.localtime().tm_gmtoff)
-        self._lock = threading.Lock()
+        look = (self._width(), terminal.wants_color(), time.localtime().tm_gmtoff)
+        self._plain = not _can_write(self._stream, "×·…✓✗" + _FRAMES)
+        self._pool = ""
         self._closed = threading.Event()
         self._count: Callable[[], tuple[int, int, int]] = lambda: (0, 0, 0)
         self._spinner: Any = None
@@ -37,41 +44,69 @@ class Display:
             self._spinner = self._core
         else:
             self._core = _core.LogDisplay(*look)
+        _screen.add(self)
         threading.Thread(target=self._draw, name="skyward-display", daemon=True).start()
 
+    @property
+    def redraws(self) -> bool:
+        """Whether it keeps a line at the bottom."""
+        return self._spinner is not None
+
     def __call__(self, event: SkywardEvent) -> None:
-        with self._lock:
+        with _screen.lock:
+            if isinstance(event, InfraCreating):
+                self._pool = event.pool
+            if _screen.is_shared:
+                self._core.set_label(self._pool)
+            if self.redraws or isinstance(event, PoolStopped):
+                self._core.set_width(self._width())
             self._write(self._core.render(*fields_of_event(event), _wall_us()))
 
     def count_tasks(self, count: Callable[[], tuple[int, int, int]]) -> None:
         """`count` tells how many tasks are done, how many run, and how many wait for a slot."""
         self._count = count
 
+    def ended_by(self, error: BaseException) -> None:
+        """The pool ends before its program wanted it to."""
+        with _screen.lock:
+            self._core.set_ended_by(type(error).__name__)
+
     def close(self) -> None:
         """Leaves the terminal as it was."""
         self._closed.set()
-        with self._lock:
-            if self._spinner is not None:
-                self._write(self._spinner.clear())
+        _screen.remove(self)
 
     def _draw(self) -> None:
         while not self._closed.wait(self._core.frame_seconds):
-            with self._lock:
+            with _screen.lock:
                 if not self._closed.is_set():
                     if self._spinner is not None:
                         self._spinner.set_tasks(*self._count())
+                        self._spinner.set_width(self._width())
                     self._write(self._core.tick(_wall_us()))
+
+    def _width(self) -> int:
+        try:
+            columns = os.get_terminal_size(self._stream.fileno()).columns
+        except (AttributeError, OSError, ValueError):  # it is none, or closed
+            columns = 0
+        return columns or shutil.get_terminal_size().columns
 
     def _write(self, text: str) -> None:
         if not text or self._stream is None:
             return
+        if self._plain:
+            text = text.translate(_PLAIN)
+            encoding = self._stream.encoding or "ascii"
+            text = text.encode(encoding, "replace").decode(encoding)
         try:
-            self._stream.write(text)
-            self._stream.flush()
-        except UnicodeEncodeError:  # a terminal that has no such letters
-            plain = text.encode(self._stream.encoding or "ascii", "replace")
-            self._stream.write(plain.decode(self._stream.encoding or "ascii"))
-            self._stream.flush()
+            if self.redraws:
+                above, _, line = text.rpartition(_WIPE)
+                if line.endswith("\n"):
+                    above, line = above + line, ""
+                _screen.show(self, above.replace(_WIPE, ""), line)
+            else:
+                _screen.write(self._stream, text)
         except (OSError, ValueError):  # stderr is closed: there is nobody to show anything to
             self._stream = None
 
@@ -81,5 +116,127 @@ def make_display(mode: str) -> Display | None:
     return None if mode == "quiet" else Display(mode)
 
 
+class _Screen:
+    """The terminal, which all displays and the program itself write to: the spinners' lines stand
+    at the bottom, one for each pool, and what anybody prints goes above them."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.is_shared = False  # there are lines of several pools on it
+        self._displays: list[Display] = []
+        self._lines: dict[Display, str] = {}  # of those that redraw
+        self._drawn = 0
+        self._stream: Any = None  # that the lines stand on
+        self._is_midline = False  # somebody has begun a line and not ended it
+        os.register_at_fork(after_in_child=self._forget)
+
+    def add(self, display: Display) -> None:
+        with self.lock:
+            self._displays.append(display)
+            self.is_shared = self.is_shared or len(self._displays) > 1
+            if display.redraws and not self._lines:
+                self._stream, self._is_midline = display._stream, False
+                sys.stdout, sys.stderr = map(self._above, (sys.stdout, sys.stderr))
+            if display.redraws:
+                self._lines[display] = ""
+
+    def remove(self, display: Display) -> None:
+        with self.lock:
+            if display in self._displays:
+                self._displays.remove(display)
+            self.is_shared = self.is_shared and bool(self._displays)
+            if self._lines.pop(display, None) is None:
+                return
+            try:
+                self._erase()
+                self._draw()
+            except (OSError, ValueError):  # the terminal is gone
+                pass
+            if not self._lines:
+                sys.stdout, sys.stderr = map(self.real, (sys.stdout, sys.stderr))
+
+    def show(self, display: Display, above: str, line: str) -> None:
+        """`above` in whole lines, or none; `line` in the place of the display's own."""
+        with self.lock:
+            if display in self._lines:
+                self._lines[display] = line
+            self._erase()
+            if above:
+                self._stream.write(("\n" if self._is_midline else "") + above)
+                self._is_midline = False
+            self._draw()
+
+    def write(self, stream: Any, text: str) -> int:
+        """What goes above the lines."""
+        with self.lock:
+            self._erase()
+            written: int = stream.write(text)
+            stream.flush()
+            if text:
+                self._is_midline = not text.endswith("\n")
+            return written
+
+    def _forget(self) -> None:
+        """In a forked child: the lines are its parent's, and so was the lock."""
+        self.lock = threading.RLock()
+        self._displays, self._lines, self._drawn = [], {}, 0
+        sys.stdout, sys.stderr = map(self.real, (sys.stdout, sys.stderr))
+
+    @staticmethod
+    def real(stream: Any) -> Any:
+        """The stream itself, where the program has one of ours."""
+        return stream.stream if isinstance(stream, _Above) else stream
+
+    def _above(self, stream: Any) -> Any:
+        try:
+            is_tty = stream.isatty()
+        except (AttributeError, ValueError):  # there is none, or it is closed
+            is_tty = False
+        return _Above(self.real(stream), self) if is_tty else stream
+
+    def _erase(self) -> None:
+        if self._drawn:
+            self._stream.write(_WIPE + "\x1b[A\x1b[K" * (self._drawn - 1))
+            self._stream.flush()
+        self._drawn = 0
+
+    def _draw(self) -> None:
+        lines = [line for line in self._lines.values() if line]
+        if self._is_midline or not lines:
+            return
+        self._stream.write(_WIPE + "\n".join(lines))
+        self._stream.flush()
+        self._drawn = len(lines)
+
+
+class _Above:
+    """A standard stream whose text goes above the spinner's line."""
+
+    def __init__(self, stream: TextIO, screen: _Screen) -> None:
+        self.stream = stream
+        self._screen = screen
+
+    def write(self, text: str) -> int:
+        return self._screen.write(self.stream, text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+
+def _can_write(stream: Any, text: str) -> bool:
+    try:
+        text.encode(getattr(stream, "encoding", None) or "ascii")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _wall_us() -> int:
     return time.time_ns() // 1000
+
+
+_screen = _Screen()

@@ -74,14 +74,14 @@ class MultiPool:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        end_block(lambda: self._close_all(tell=error is None), error)
+        end_block(lambda: self._close_all(error), error)
 
-    def _close_all(self, tell: bool = True) -> None:
+    def _close_all(self, why: BaseException | None = None) -> None:
         left: list[MachinesLeftError] = []
 
         def close_one(position: int) -> None:
             try:
-                self.pools[position]._close(tell)
+                self.pools[position]._close(why)
             except MachinesLeftError as error:
                 left.append(error)
 

@@ -60,8 +60,6 @@ class OpenPool:
         # By the body's digest: the core's function, and the size of its body. Any thread may send.
         self._functions: dict[bytes, tuple[Any, int]] = {}
         self._functions_lock = threading.Lock()
-        self._sent = 0
-        self._answered = 0
         self._opened_at = time.time()
         self._next_look = time.monotonic() + 1
         self._closed = threading.Event()
@@ -102,9 +100,9 @@ class OpenPool:
 
     def counts(self) -> tuple[int, int, int]:
         """Tasks that are done, that run, and that wait for a slot."""
-        left = max(0, self._sent - self._answered)
+        sent, left = self.core.task_counts()
         running = min(left, self.core.total_slots)
-        return self._answered, running, left - running
+        return max(0, sent - left), running, left - running
 
     def run(self, pending: PendingCompute[Any]) -> Any:
         return self.run_all([pending])[0]
@@ -148,10 +146,6 @@ class OpenPool:
         """The call as sent, and its handles in rank order."""
         call = self._calls([pending], everywhere=True)[0]
         return call, self.core.broadcast(call)
-
-    def count_answers(self, count: int) -> None:
-        self._answered += count
-        self.tell_lines()
 
     def tell_lines(self) -> None:
         """Lets handlers hear what a task wrote before its answer is given."""
@@ -259,7 +253,6 @@ class OpenPool:
             if shared is not None:
                 buffers = shared.buffers(self.core, buffers)
             calls.append(_core.Call(function, packer.pack(stream, buffers), item.timeout, window))
-        self._sent += len(items)
         return calls
 
     def _refuse_alone(self, item: PendingCompute[Any]) -> None:
@@ -344,7 +337,6 @@ class OpenPool:
                             call = call.at(outcome.node, max(outcome.worker, 0))
                         handles[position] = self.core.submit(call)
                         continue
-                    self._answered += 1
                     try:
                         answers[position] = answer_of(items[position].name, handle.task, outcome)
                     except Exception as error:
@@ -580,7 +572,7 @@ class _Answers:
                 future.handle = self._pool.core.submit(call)
                 self._add(item, call, future, retries - 1)
                 return
-            self._pool.count_answers(1)
+            self._pool.tell_lines()
             result = answer_of(item.name, future.handle.task, outcome)
         except BaseException as error:
             _settle(future.fail, item, error)

@@ -208,7 +208,7 @@ class ComputePool:
         traceback: TracebackType | None,
     ) -> None:
         try:
-            end_block(lambda: self._close(tell=error is None), error)
+            end_block(lambda: self._close(error), error)
         finally:
             token, self._token = self._token, None
             if token is not None:
@@ -382,21 +382,20 @@ class ComputePool:
             outer = current_callback()
             chain = [show, self.on_event, *self._handlers, outer]
             delivery = Delivery(callback for callback in chain if callback is not None)
-            live = OpenPool(spec, delivery)
-            if show is not None:
-                show.count_tasks(live.counts)
             self._delivery = delivery
             try:
+                live = OpenPool(spec, delivery)
+                if show is not None:
+                    show.count_tasks(live.counts)
                 live.open(check)
             except BaseException:
                 self._delivery = None
-                raise
-            finally:
-                if show is not None and not live.core.is_active:
+                if show is not None:
                     show.close()
+                raise
             self._live, self._display = live, show
 
-    def _close(self, tell: bool = True) -> None:
+    def _close(self, error: BaseException | None = None) -> None:
         with self._lifecycle:
             live, self._live = self._live, None
             if live is None:
@@ -404,8 +403,10 @@ class ComputePool:
             if not live.core.is_ours:  # a forked child: all of it is its parent's
                 self._delivery = None
                 return
+            if self._display is not None and error is not None:
+                self._display.ended_by(error)
             try:
-                live.close(tell)
+                live.close(tell=error is None)
             finally:
                 self._last_cost = _cost_of(live.core)
                 self._delivery = None

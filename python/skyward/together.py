@@ -42,7 +42,7 @@ def _run_once(pool: "OpenPool", pending: PendingCompute[Any]) -> tuple[Any, ...]
         for handle in handles:
             handle.cancel()
         raise
-    pool.count_answers(len(handles))
+    pool.tell_lines()
     answers: list[Any] = []
     errors: dict[int, BaseException] = {}
     for rank, (handle, outcome) in enumerate(zip(handles, outcomes, strict=True)):

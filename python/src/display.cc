@@ -59,6 +59,9 @@ void bind_display(nb::module_& module) {
              std::int64_t wall_us) { return self.render(from_python(name, fields), wall_us); },
           nb::arg("name"), nb::arg("fields"), nb::arg("wall_us"), nb::sig(kRenderSignature))
       .def("tick", &LogDisplay::tick, nb::arg("wall_us"))
+      .def("set_width", &LogDisplay::set_width, nb::arg("columns"))
+      .def("set_label", &LogDisplay::set_label, nb::arg("label"))
+      .def("set_ended_by", &LogDisplay::set_ended_by, nb::arg("what"))
       .def_prop_ro_static("frame_seconds", [](nb::handle) {
         return static_cast<double>(LogDisplay::kTickMicroseconds) * 1e-6;
       });
@@ -76,6 +79,9 @@ void bind_display(nb::module_& module) {
              std::int64_t wall_us) { return self.render(from_python(name, fields), wall_us); },
           nb::arg("name"), nb::arg("fields"), nb::arg("wall_us"), nb::sig(kRenderSignature))
       .def("tick", &SpinnerDisplay::tick, nb::arg("wall_us"))
+      .def("set_width", &SpinnerDisplay::set_width, nb::arg("columns"))
+      .def("set_label", &SpinnerDisplay::set_label, nb::arg("label"))
+      .def("set_ended_by", &SpinnerDisplay::set_ended_by, nb::arg("what"))
       .def("set_tasks", &SpinnerDisplay::set_tasks, nb::arg("done"), nb::arg("running"),
            nb::arg("waiting"))
       .def("clear", &SpinnerDisplay::clear)

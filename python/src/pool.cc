@@ -1,6 +1,7 @@
 // skyward/pool.h.
 
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/unique_ptr.h>
@@ -296,6 +297,10 @@ void close_pool(const OwnedPool& owned) {
   owned.get().close();
 }
 
+std::pair<std::uint64_t, std::uint64_t> task_counts(const OwnedPool& owned) {
+  return {owned.get().tasks_sent(), owned.get().tasks_unfinished()};
+}
+
 PoolCost cost_of(const OwnedPool& owned) {
   const nb::gil_scoped_release released;
   return owned.get().cost();
@@ -370,6 +375,7 @@ void bind_pool(nb::module_& module) {
           "Position of the pool's provider among those that it was given.")
       .def("cost", &cost_of, "What it has cost until now.")
       .def_prop_ro("total_slots", [](const OwnedPool& owned) { return owned.get().total_slots(); })
+      .def("task_counts", &task_counts, "Tasks ever sent, and those without an answer yet.")
       .def_prop_ro("job_id", [](const OwnedPool& owned) { return owned.get().job_id(); });
 }
 

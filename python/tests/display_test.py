@@ -1,0 +1,182 @@
+"""The displays on a terminal: who writes above whom."""
+
+import io
+import os
+import pty
+import subprocess
+import sys
+
+from skyward import display, events
+
+WIPE = "\r\x1b[K"
+
+
+class Terminal(io.StringIO):
+    """A terminal that keeps what is written to it."""
+
+    encoding = "utf-8"
+
+    def isatty(self):
+        return True
+
+    def fileno(self):
+        raise io.UnsupportedOperation
+
+
+class Ascii(Terminal):
+    encoding = "ascii"
+
+
+def on(monkeypatch, terminal):
+    """Called by the test itself: between set-up and test, pytest puts streams of its own there."""
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    # Frames are drawn when a test says so.
+    monkeypatch.setattr(display.Display, "_draw", lambda self: None)
+    return terminal
+
+
+def screen_of(written):
+    """What stands on the terminal at the end."""
+    lines, row = [""], 0
+    rest = written
+    while rest:
+        if rest.startswith("\x1b[K"):
+            lines[row], rest = "", rest[3:]
+        elif rest.startswith("\x1b[A"):
+            row, rest = row - 1, rest[3:]
+        elif rest[0] == "\n":
+            row, rest = row + 1, rest[1:]
+            lines += [""] * (row == len(lines))
+        else:
+            lines[row] += rest[0].replace("\r", "")
+            rest = rest[1:]
+    return lines
+
+
+def test_what_the_program_prints_stands_above_the_spinner(monkeypatch):
+    terminal = on(monkeypatch, Terminal())
+    spinner = display.Display("spinner")
+    spinner(events.InfraCreating("1a2b3c4d"))
+    print("from the program")
+    spinner(events.PoolStarted())
+    assert screen_of(terminal.getvalue()) == ["from the program", "⠋ running · 0:00"]
+    print("half", end="")
+    spinner(events.Metrics("i", 0, 1, 1, 1, 1))
+    assert screen_of(terminal.getvalue())[-1] == "half", "its line is not written over"
+    print(" a line")
+    spinner(events.PoolStopping())
+    assert screen_of(terminal.getvalue())[1:] == ["half a line", "⠋ closing · cpu 1% · 0:00"]
+    spinner.close()
+    assert sys.stdout is terminal and sys.stderr is terminal
+    assert screen_of(terminal.getvalue()) == ["from the program", "half a line", ""]
+
+
+def test_two_spinners_have_two_lines(monkeypatch):
+    terminal = on(monkeypatch, Terminal())
+    first, second = display.Display("spinner"), display.Display("spinner")
+    first(events.InfraCreating("11111111"))
+    second(events.InfraCreating("22222222"))
+    second(events.PoolStarted())
+    first(events.LogLine(0, "i-0", "hello", 0))
+    assert screen_of(terminal.getvalue()) == [
+        "[11111111 node 0] hello",
+        "⠋ 11111111 opening · 0:00",
+        "⠋ 22222222 running · 0:00",
+    ]
+    first(events.PoolStopped("p", 0.5, 1, []))
+    first.close()
+    assert screen_of(terminal.getvalue())[1:] == [
+        "✓ 11111111: 0 tasks in 1.0 s · 0 nodes · set-up 0.50 s",
+        "⠋ 22222222 running · 0:00",
+    ]
+    second.close()
+    assert sys.stdout is terminal
+
+
+def test_lines_of_two_pools_can_be_told_apart(monkeypatch):
+    terminal = on(monkeypatch, Terminal())
+    first, second = display.Display("log"), display.Display("log")
+    for one, pool in ((first, "11111111"), (second, "22222222")):
+        one(events.InfraCreating(pool))
+        one(events.LogLine(0, "i-0", f"hello of {pool}", 0))
+    first.close()
+    second.close()
+    lines = terminal.getvalue().splitlines()
+    assert "11111111 node 0" in lines[1] and "22222222 node 0" in lines[3]
+    alone = display.Display("log")
+    alone(events.InfraCreating("33333333"))
+    alone.close()
+    assert "pool     INFO    opening 33333333" in terminal.getvalue()
+
+
+def test_an_interrupted_pool_ends_without_a_check_mark(monkeypatch):
+    terminal = on(monkeypatch, Terminal())
+    spinner = display.Display("spinner")
+    spinner(events.PoolStarted())
+    spinner.ended_by(KeyboardInterrupt())
+    spinner(events.PoolStopped("p", 0.5, 1, []))
+    spinner.close()
+    assert "✗ ended by KeyboardInterrupt: 0 tasks" in terminal.getvalue()
+    assert "✓" not in terminal.getvalue()
+
+
+def test_a_terminal_of_plain_letters_gets_plain_letters(monkeypatch):
+    terminal = on(monkeypatch, Ascii())
+    spinner = display.Display("spinner")
+    spinner(events.InstanceLaunching(2, "t3.small", "AWS"))
+    spinner(events.LogLine(0, "i-0", "größer", 0))
+    spinner.close()
+    assert "- launching 2 x t3.small - 0/2 nodes - 0:00" in terminal.getvalue()
+    assert "gr??er" in terminal.getvalue()
+    assert terminal.getvalue().isascii()
+
+
+PROGRAM = """
+import os, signal, sys, time
+import skyward as sky
+
+@sky.compute
+def work(i):
+    time.sleep(0.3)  # on a worker
+    return i
+
+with sky.ComputePool(display="spinner", collect_metrics=False) as pool:
+    print(list(sky.gather(*[work(i) for i in range(4)]) >> pool))
+    print("done", file=sys.stderr)
+    if "interrupt" in sys.argv:
+        os.kill(os.getpid(), signal.SIGINT)
+        signal.pause()
+"""
+
+
+def run_on_a_terminal(*words):
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "NO_COLOR": "1"}
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, *words], stdout=theirs, stderr=theirs, env=environment
+    ) as program:
+        os.close(theirs)
+        heard = b""
+        while True:
+            try:
+                heard += os.read(ours, 65536)
+            except OSError:  # it has ended
+                break
+        os.close(ours)
+        program.wait(60)
+    return heard.decode().replace("\r\n", "\n")
+
+
+def test_counts_move_while_a_gather_waits():
+    heard = run_on_a_terminal()
+    assert "2 done, 1 running" in heard, heard
+    assert "\n[0, 1, 2, 3]\n" in "\n" + heard.replace(WIPE, "\n")
+    assert "✓ 4 tasks" in heard
+
+
+def test_ctrl_c_is_told_at_the_end():
+    heard = run_on_a_terminal("interrupt")
+    assert "✗ ended by KeyboardInterrupt: 4 tasks" in heard, heard
