@@ -1,11 +1,13 @@
 """The program `skyward` where it needs no cloud: what it reads of this computer's own ledger, and
 what it says of a wrong command line."""
 
+import fcntl
 import json
 import pathlib
 import socket
 import sqlite3
 import subprocess
+import sys
 import time
 
 import pytest
@@ -133,6 +135,7 @@ def test_a_list_of_pools_has_one_shape(state):
     assert (cloud["pool"], cloud["provider"], cloud["machines"]) == ("aws-11111111", "aws", 2)
     assert recorded == {
         "pool": "1a2b3c4d",
+        "job": "1a2b3c4d",
         "provider": None,
         "region": None,
         "state": "recorded",
@@ -154,6 +157,19 @@ def test_a_list_of_pools_has_one_shape(state):
         (["offers", "list", "--count", "-1"], "-1 is not a number above 0", "--help"),
         (["offers", "list", "--cpu", "-5"], "-5 is not a number from 0 on", "--help"),
         (["pool", "get"], "pool is required", "--help"),
+        (["-x"], "'skyward' has no option -x", "'skyward --help'"),
+        (["gc", "-x"], "'skyward gc' has no option -x", "'skyward gc --help'"),
+        (["cost", "--timeout", "3"], "'skyward cost' has no option --timeout", "--help"),
+        (["offers", "list", "--limit", "-3"], "-3 is not a number from 0 on", "--help"),
+        (["offers", "list", "--provider", "local"], 'no offers of "local"', "--provider aws"),
+        (["offers", "list", "--provider", "ssh"], 'no offers of "ssh"', "--provider aws"),
+        (["offers", "list", "--provider", "fake"], "programs that test with it", "--provider aws"),
+        (["gc", "--provider", "asw"], 'there is no provider named "asw"', "did you mean aws?"),
+        (
+            ["providers", "check", "digitalocean"],
+            'there is no provider named "digitalocean"',
+            "did you mean digital_ocean?",
+        ),
         (["gc", "--provider", "nope"], 'there is no provider named "nope"', '"aws"'),
         (["gc", "--provider", "local"], 'pools of "local" leave nothing behind', "providers list"),
     ],
@@ -162,10 +178,10 @@ def test_a_wrong_command_line_is_told_with_what_to_say(state, words, message, hi
     code, out, err = skyward(*words)
     assert code == 2 and out == "", err
     assert err.startswith("skyward: ") and message in err and hint in err
-    assert '"fake"' not in err
+    assert '"fake"' not in err.partition("hint:")[2]
     code, out, err = skyward(*words, "--json")
-    told = json.loads(err)
-    assert code == 2 and out == "" and told["error"] == "invalid"
+    told = json.loads(out)
+    assert code == 2 and told["error"] == "invalid" and message in err
     assert message in told["message"] and hint in told["hint"]
 
 
@@ -183,3 +199,113 @@ def test_settings_of_providers_that_are_not_supported_yet_are_told_when_asked_fo
 
     assert "aws" in names() and "runpod" not in names()
     assert "runpod" in names("--all")
+
+
+def with_job(state, job):
+    """The pool that was left behind was that of the job."""
+    with sqlite3.connect(state / "ledger.db") as ledger:
+        (settings,) = ledger.execute("SELECT settings FROM pool").fetchone()
+        settings = json.dumps(json.loads(settings) | {"job": job})
+        ledger.execute("UPDATE pool SET settings = ?", (settings,))
+    ledger.close()
+    folder = state / f"20240131-235900-{job}"
+    folder.mkdir()
+    (folder / "pool.log").write_text("what happened\n")
+
+
+@pytest.mark.parametrize("job", ["11111111", "1a2b3c4d"])
+def test_a_pool_answers_to_the_id_that_its_program_tells(state, job):
+    left_behind(state)
+    with_job(state, job)
+    (row,) = rows("pool", "list", "--all")
+    assert (row["pool"], row["job"]) == ("aws-11111111", job)
+    assert row["record"] == f"20240131-235900-{job}"
+    for name in (job, "aws-11111111"):
+        assert skyward("pool", "logs", name)[1] == "what happened\n", name
+        assert rows("pool", "get", name)[0]["pool"] == "aws-11111111"
+        assert rows("cost", name)[0]["pool"] == "aws-11111111"
+    assert ("(1a2b3c4d)" in skyward("pool", "list")[1]) == (job == "1a2b3c4d")
+
+
+def test_a_local_pool_answers_to_the_id_that_its_program_tells(state):
+    told = []
+    with sky.ComputePool(display="quiet", on_event=told.append):
+        pass
+    (job,) = {event.pool for event in told if isinstance(event, sky.InfraCreating)}
+    (machine,) = [event for event in told if isinstance(event, sky.InstanceProvisioned)]
+    assert machine.instance_id == f"local-{job}-0"
+    for name in (job, f"local-{job}"):
+        assert f"opening {job}" in skyward("pool", "logs", name)[1]
+        assert rows("pool", "get", name)[0]["pool"] == job
+        code, out, err = skyward("pool", "delete", name)
+        assert (code, out) == (0, "") and "nothing is left of it" in err
+        assert "nothing was bought" in skyward("cost", name)[2]
+
+
+def test_a_pool_is_not_deleted_where_it_is_not(state):
+    left_behind(state)
+    code, out, err = skyward("pool", "delete", "aws-11111111", "--region", "eu-west-1")
+    assert code == 2 and out == ""
+    assert "the pool aws-11111111 is in us-east-1: nothing of it was removed" in err
+
+
+def test_an_open_pool_is_told_with_its_program(state):
+    left_behind(state)
+    folder = state / "clouds" / "aws-11111111"
+    folder.mkdir(parents=True, mode=0o700)
+    (folder / "process").write_text("4242")
+    with open(folder / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        code, out, err = skyward("pool", "delete", "aws-11111111")
+    assert code == 1 and out == ""
+    assert "the process 4242 on this computer uses it" in err and "kill -INT 4242" in err
+
+
+def test_a_broken_settings_file_keeps_no_machine_alive(state, tmp_path, monkeypatch):
+    (tmp_path / "skyward.toml").write_text("this is no TOML")
+    monkeypatch.chdir(tmp_path)
+    code, _, err = skyward("gc")
+    assert "skyward: warning: " in err and "going on without it" in err
+    assert code == 77 and "credentials" in err, "it went on to the cloud"
+
+
+def test_a_broken_ledger_has_an_exit_code_of_its_own(state):
+    (state / "ledger.db").write_bytes(b"no ledger at all" * 100)
+    for words in (["pool", "list"], ["pool", "get", "x"], ["cost"]):
+        code, out, err = skyward(*words)
+        assert code == 74 and out == "" and "'skyward pool delete ID' ends them" in err
+
+
+def test_a_variable_that_nobody_reads_is_told(state, monkeypatch):
+    monkeypatch.setenv("SKYWARD_AWS_REGOIN", "eu-west-1")
+    monkeypatch.setenv("SKYWARD_AWS_REGION", "eu-west-1")
+    code, _, err = skyward("config", "show")
+    assert code == 0 and "nobody reads the variable SKYWARD_AWS_REGOIN" in err
+    assert "did you mean SKYWARD_AWS_REGION?" in err and err.count("warning") == 1
+
+
+def test_json_is_taken_anywhere(state):
+    left_behind(state)
+    (row,) = rows("pool", "list")
+    for words in (["--json", "pool", "list"], ["pool", "--json", "list"]):
+        assert json.loads(skyward(*words)[1]) == row
+
+
+def test_help_and_version_are_words_too(state):
+    assert skyward("help") == skyward("--help")
+    assert skyward("help", "pool") == skyward("pool", "--help")
+    assert skyward("version") == skyward("-V") == skyward("--version")
+
+
+def test_an_error_of_gc_is_one_document_and_says_nothing_else(state):
+    code, out, err = skyward("gc", "--json")
+    assert code == 77 and json.loads(out)["error"] == "denied"
+    assert "removed" not in err
+
+
+def test_a_reader_that_goes_away_is_no_error(state):
+    program = [sys.executable, "-m", "skyward", "providers", "list"]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as told:
+        told.stdout.close()
+        assert told.stderr.read() == b""
+        told.wait(60)

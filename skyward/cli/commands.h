@@ -3,8 +3,9 @@
 // The commands of the program `skyward`: options in, exit code out. Data goes to `out`; what went
 // wrong, and what is worth knowing beside the data, goes to `err`.
 //
-// Exit codes: 0 well · 1 it failed · 2 the request is wrong · 69 the provider does not answer · 75
-// no capacity, try later · 77 credentials or rights · 124 the time was over · 130 interrupted.
+// Exit codes: 0 well · 1 it failed · 2 the request is wrong · 69 the provider does not answer · 74
+// the ledger of this computer cannot be used · 75 no capacity, try later · 77 credentials or rights
+// · 124 the time was over · 130 interrupted.
 
 #include <iosfwd>
 #include <optional>
@@ -25,8 +26,10 @@ struct Streams {
 };
 
 int exit_code(ErrorKind kind);
-// Tells what went wrong; gives the exit code.
+// Tells what went wrong, in words to `err` and with --json as an object to `out`, too; gives the
+// exit code.
 int complain(const Streams& streams, const Error& error);
+int complain_of_ledger(const Streams& streams, const Error& error);
 
 // Rows of words below their heads, in columns as wide as they must be.
 void print_table(std::ostream& out, const std::vector<std::string>& heads,
@@ -65,6 +68,8 @@ struct GcOptions {
   Duration timeout{};
 };
 int collect_garbage(const Streams& streams, const GcOptions& options);
+// The machines of the pool `options.pool`, by any of its names.
+int delete_pool(const Streams& streams, const GcOptions& options);
 
 // What the pools in the ledger have cost until now.
 int show_cost(const Streams& streams, const std::string& pool);
@@ -72,6 +77,9 @@ int show_cost(const Streams& streams, const std::string& pool);
 // Where a provider's machines are sought: as said on the command line, else where pools would.
 Result<provider::SettingOrigin> region_of(const provider::World& world, const std::string& provider,
                                           const std::string& said);
+
+// Variables like SKYWARD_AWS_REGOIN, which nobody reads.
+void warn_of_variables(const Streams& streams);
 
 // Settings, and with `origin` where each comes from.
 // `all`: of the providers that this version cannot rent from, too, what nobody has set.

@@ -4,8 +4,10 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <ostream>
+#include <utility>
 
 #include "skyward/cli/commands.h"
+#include "skyward/cli/pool_names.h"
 #include "skyward/io/event_loop.h"
 #include "skyward/provider/open_pools.h"
 #include "skyward/provider/table.h"
@@ -14,8 +16,11 @@ namespace skyward::cli {
 
 namespace {
 
+using provider::LedgerPool;
 using provider::SweepAction;
 using provider::Swept;
+
+using Counts = std::map<SweepAction, int>;
 
 std::string text_of(const Swept& swept) {
   const provider::Thing& thing = swept.thing;
@@ -37,66 +42,158 @@ nlohmann::ordered_json to_json(const Swept& swept) {
           {"why", swept.why}};
 }
 
-// Where it is not told, Skyward's own settings say where to begin.
-Result<std::string> home_region(const provider::World& world, const GcOptions& options) {
-  if (!options.regions.empty()) return std::string();
+// Where it is not told, Skyward's own settings say where to begin. Broken ones must not keep
+// machines alive.
+std::string home_region(const Streams& streams, const provider::World& world,
+                        const GcOptions& options) {
+  if (!options.regions.empty()) return "";
   const auto region = region_of(world, options.provider, "");
-  if (!region) return fail(region);
-  return region->value;
+  if (region) return region->value;
+  streams.err << fmt::format("skyward: warning: {}; going on without it\n", region.error().message);
+  return "";
 }
 
-// A ledger that cannot be read knows nobody; the sweep says so.
-bool is_known(const provider::World& world, const std::string& id) {
+// Tells what is found; counts it.
+Status sweep(const Streams& streams, const provider::TableRow& row, const GcOptions& options,
+             Counts& counts) {
+  const provider::World world = provider::world_of_this_process();
+  provider::SweepOptions wanted{.dry_run = options.dry_run, .regions = options.regions};
+  if (!options.pool.empty()) wanted.pool = options.pool;
+  wanted.home_region = home_region(streams, world, options);
+  const auto tell = [&](const Swept& swept) {
+    ++counts[swept.action];
+    streams.out << (streams.json ? to_json(swept).dump() : text_of(swept)) << std::endl;
+  };
+  return row.sweep(world, wanted, tell, io::EventLoop::now() + options.timeout);
+}
+
+void tell_counts(const Streams& streams, Counts& counts, bool dry_run) {
+  streams.err << fmt::format("{} {}, {} kept, {} failed{}\n",
+                             counts[SweepAction::removed] + counts[SweepAction::would_remove],
+                             dry_run ? "would be removed" : "removed", counts[SweepAction::kept],
+                             counts[SweepAction::failed],
+                             counts[SweepAction::skipped] == 0
+                                 ? std::string()
+                                 : fmt::format(", {} not looked at", counts[SweepAction::skipped]));
+}
+
+// After a failure only what was done before it: no "0 removed" beside an error.
+int complain_of_sweep(const Streams& streams, Counts& counts, const GcOptions& options,
+                      const Error& error) {
+  if (!counts.empty()) tell_counts(streams, counts, options.dry_run);
+  const auto ledger = provider::read_ledger(provider::world_of_this_process());
+  const bool of_the_ledger = !ledger && ledger.error().message == error.message;
+  return of_the_ledger ? complain_of_ledger(streams, error) : complain(streams, error);
+}
+
+Result<const provider::TableRow*> row_that_sweeps(const std::string& name) {
+  const provider::TableRow* row = provider::find_row(name);
+  if (row != nullptr && row->sweep != nullptr) return row;
+  const auto made = provider::make_provider({.name = name});
+  if (row == nullptr && !made) return fail(made);
+  return fail(
+      ErrorKind::invalid,
+      fmt::format("pools of \"{}\" leave nothing behind that could be removed from here", name),
+      "'skyward providers list' shows the providers");
+}
+
+// One that the ledger has; gives the exit code. It is looked for where it is.
+int delete_known(const Streams& streams, const GcOptions& options, const LedgerPool& pool) {
+  const provider::World world = provider::world_of_this_process();
+  if (!options.regions.empty() &&
+      std::ranges::find(options.regions, pool.region) == options.regions.end()) {
+    return complain(streams, {ErrorKind::invalid,
+                              fmt::format("the pool {} is in {}: nothing of it was removed",
+                                          pool.id, pool.region),
+                              "leave --region out"});
+  }
+  if (provider::is_open_here(world, pool.id) && !options.dry_run) {
+    const int process = provider::process_of(world, pool.id);
+    const std::string whose = process == 0 ? "a program" : fmt::format("the process {}", process);
+    const std::string word = process == 0 ? "end it" : fmt::format("'kill -INT {}'", process);
+    std::string what =
+        fmt::format("the pool {} is open: {} on this computer uses it", pool.id, whose);
+    return complain(streams, {ErrorKind::unsupported, std::move(what),
+                              word + ": a program that is interrupted gives its machines back"});
+  }
+  const auto row = row_that_sweeps(pool.provider);
+  if (!row) return complain(streams, row.error());
+  GcOptions there = options;
+  there.pool = pool.id;
+  Counts counts;
+  const Status status = sweep(streams, **row, there, counts);
+  if (!status) return complain_of_sweep(streams, counts, options, status.error());
   const auto ledger = provider::read_ledger(world);
-  if (!ledger) return false;
-  const auto pools = (*ledger)->pools(false);
-  return pools && std::ranges::find(*pools, id, &provider::LedgerPool::id) != pools->end();
+  if (!ledger) return complain_of_ledger(streams, ledger.error());
+  const auto open = (*ledger)->entries(pool.id, true);
+  if (!open) return complain_of_ledger(streams, open.error());
+  const int unfinished =
+      counts[SweepAction::kept] + counts[SweepAction::skipped] + counts[SweepAction::failed];
+  if (unfinished + counts[SweepAction::removed] + counts[SweepAction::would_remove] > 0) {
+    tell_counts(streams, counts, options.dry_run);
+  }
+  if (options.dry_run) return counts[SweepAction::failed] > 0 ? 1 : 0;
+  if (open->empty() && unfinished == 0) {
+    streams.err << fmt::format("nothing is left of the pool {}\n", pool.id);
+    return 0;
+  }
+  for (const provider::LedgerEntry& entry : *open) {
+    streams.err << fmt::format("the ledger still has {} {}: its end is not confirmed\n", entry.kind,
+                               entry.id.empty() ? "that nobody answered for" : entry.id);
+  }
+  if (!open->empty()) streams.err << "run it again in two minutes\n";
+  return 1;
 }
 
 }  // namespace
 
 int collect_garbage(const Streams& streams, const GcOptions& options) {
-  const provider::TableRow* row = provider::find_row(options.provider);
-  if (row == nullptr || row->sweep == nullptr) {
-    const auto made = provider::make_provider({.name = options.provider});
-    if (row == nullptr && !made) return complain(streams, made.error());
-    return complain(streams, {ErrorKind::invalid,
-                              fmt::format("pools of \"{}\" leave nothing behind that could be "
-                                          "removed from here",
-                                          options.provider),
-                              "'skyward providers list' shows the providers"});
-  }
+  const auto row = row_that_sweeps(options.provider);
+  if (!row) return complain(streams, row.error());
+  Counts counts;
+  const Status status = sweep(streams, **row, options, counts);
+  if (!status) return complain_of_sweep(streams, counts, options, status.error());
+  tell_counts(streams, counts, options.dry_run);
+  return counts[SweepAction::failed] > 0 ? 1 : 0;
+}
+
+int delete_pool(const Streams& streams, const GcOptions& options) {
   const provider::World world = provider::world_of_this_process();
-  provider::SweepOptions sweep{.dry_run = options.dry_run, .regions = options.regions};
-  if (!options.pool.empty()) sweep.pool = options.pool;
-  const auto region = home_region(world, options);
-  if (!region) return complain(streams, region.error());
-  sweep.home_region = *region;
-  std::map<SweepAction, int> counts;
-  const auto tell = [&](const Swept& swept) {
-    ++counts[swept.action];
-    streams.out << (streams.json ? to_json(swept).dump() : text_of(swept)) << std::endl;
-  };
-  const Status status = row->sweep(world, sweep, tell, io::EventLoop::now() + options.timeout);
-  if (status && counts.empty() && !options.pool.empty() && !is_known(world, options.pool)) {
+  std::vector<LedgerPool> pools;  // of a ledger that cannot be read, the sweep tells
+  if (const auto ledger = provider::read_ledger(world)) {
+    pools = (*ledger)->pools(false).value_or(std::vector<LedgerPool>{});
+  }
+  const std::vector<LedgerPool> named = pools_named(pools, options.pool);
+  int worst = 0;
+  for (const LedgerPool& pool : named) {
+    worst = std::max(worst, delete_known(streams, options, pool));
+  }
+  if (!named.empty()) return worst;
+  if (!record_named(records(world), pools, options.pool).empty()) {
+    streams.err << fmt::format("nothing was bought for the pool {}, and nothing is left of it\n",
+                               options.pool);
+    return 0;
+  }
+  // Of another computer: by its marks.
+  const auto row = row_that_sweeps(options.provider);
+  if (!row) return complain(streams, row.error());
+  GcOptions marked = options;
+  if (!options.pool.contains('-')) marked.pool = options.provider + "-" + options.pool;
+  Counts counts;
+  const Status status = sweep(streams, **row, marked, counts);
+  if (!status) return complain_of_sweep(streams, counts, options, status.error());
+  if (counts.empty()) {
     return complain(streams, {ErrorKind::invalid,
                               fmt::format("there is no pool \"{}\": this computer has not opened "
                                           "it, and nothing there bears its mark",
                                           options.pool),
                               "'skyward pool list --all' shows the ones there are"});
   }
-  streams.err << fmt::format("{} {}, {} kept, {} failed{}\n",
-                             counts[SweepAction::removed] + counts[SweepAction::would_remove],
-                             options.dry_run ? "would be removed" : "removed",
-                             counts[SweepAction::kept], counts[SweepAction::failed],
-                             counts[SweepAction::skipped] == 0
-                                 ? std::string()
-                                 : fmt::format(", {} not looked at", counts[SweepAction::skipped]));
-  if (!status) return complain(streams, status.error());
+  tell_counts(streams, counts, options.dry_run);
   // Somebody who names a pool wants it gone.
-  const bool refused = !options.pool.empty() && !options.dry_run &&
-                       counts[SweepAction::kept] + counts[SweepAction::skipped] > 0;
-  return counts[SweepAction::failed] > 0 || refused ? 1 : 0;
+  const int unfinished =
+      counts[SweepAction::kept] + counts[SweepAction::skipped] + counts[SweepAction::failed];
+  return unfinished > 0 && !options.dry_run ? 1 : 0;
 }
 
 }  // namespace skyward::cli

@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cctype>
 #include <iostream>
 #include <string>
 #include <string_view>
@@ -53,30 +54,47 @@ struct CommandLine {
   CommandLine();
 
   skyward::Duration time() const { return skyward::from_seconds(timeout); }
+  CLI::App* noun(const char* word, const char* what);
   CLI::App* verb(CLI::App* noun, const char* word, const char* what,
                  std::function<int(const cli::Streams&)> run);
+  // One that asks somebody, and waits for the answer.
+  CLI::App* asking(CLI::App* noun, const char* word, const char* what,
+                   std::function<int(const cli::Streams&)> run);
   void add_offers();
   void add_providers();
   void add_pools();
   void add_rest();
 };
 
+CLI::App* CommandLine::noun(const char* word, const char* what) {
+  CLI::App* made = app.add_subcommand(word, what)->require_subcommand(1);
+  made->add_flag("--json", json)->group("");  // wherever it stands
+  return made;
+}
+
 CLI::App* CommandLine::verb(CLI::App* noun, const char* word, const char* what,
                             std::function<int(const cli::Streams&)> run) {
   CLI::App* made = noun->add_subcommand(word, what);
   made->add_flag("--json", json, "one JSON object a line");
-  made->add_option("--timeout", timeout, "seconds after which to give up")->check(above_zero());
   made->callback([this, run = std::move(run)] { command = run; });
   return made;
 }
 
+CLI::App* CommandLine::asking(CLI::App* noun, const char* word, const char* what,
+                              std::function<int(const cli::Streams&)> run) {
+  CLI::App* made = verb(noun, word, what, std::move(run));
+  made->add_option("--timeout", timeout, fmt::format("seconds to wait at most ({})", kTimeout_s))
+      ->check(above_zero());
+  return made;
+}
+
 void CommandLine::add_offers() {
-  CLI::App* noun = app.add_subcommand("offers", "what can be rented")->require_subcommand(1);
-  CLI::App* list = verb(noun, "list", "the machines that fit, the cheapest first",
-                        [this](const cli::Streams& streams) {
-                          offers.timeout = time();
-                          return cli::list_offers(streams, offers);
-                        });
+  CLI::App* list =
+      asking(noun("offers", "what can be rented"), "list",
+             "the machines that fit, the cheapest first", [this](const cli::Streams& streams) {
+               offers.timeout = time();
+               return cli::list_offers(streams, offers);
+             });
   list->add_option("--provider", offers.provider, "whose machines (aws)");
   list->add_option("--region", offers.region, "where");
   list->add_option("--accelerator", offers.accelerator, "a model, for example A100 or H100-80GB");
@@ -86,63 +104,61 @@ void CommandLine::add_offers() {
   list->add_option("--memory", offers.memory, "memory of each machine, at least: 32GB");
   list->add_option("--machine", offers.machine, "this very type");
   list->add_flag("--spot", offers.spot, "spot machines, by their price");
-  list->add_option("--limit", offers.limit, "how many to show (20, with --json all; 0: all)");
+  list->add_option("--limit", offers.limit, "how many to show (20, with --json all; 0: all)")
+      ->check(not_negative());
 }
 
 void CommandLine::add_providers() {
-  CLI::App* noun = app.add_subcommand("providers", "where machines come from");
-  noun->require_subcommand(1);
-  verb(noun, "list", "the providers of this version",
+  CLI::App* providers = noun("providers", "where machines come from");
+  verb(providers, "list", "the providers of this version",
        [](const cli::Streams& streams) { return cli::list_providers(streams); });
-  CLI::App* check = verb(noun, "check", "which credentials are used, and what they may do",
-                         [this](const cli::Streams& streams) {
-                           return cli::check_provider(streams, name, region, time());
-                         });
+  CLI::App* check = asking(providers, "check", "which credentials are used, and what they may do",
+                           [this](const cli::Streams& streams) {
+                             return cli::check_provider(streams, name, region, time());
+                           });
   check->add_option("provider", name, "for example aws")->required();
   check->add_option("--region", region, "where");
 }
 
 void CommandLine::add_pools() {
-  CLI::App* noun = app.add_subcommand("pool", "pools that this computer has opened");
-  noun->require_subcommand(1);
-  verb(noun, "list", "the ones that are open at a cloud", [this](const cli::Streams& streams) {
+  CLI::App* pools = noun("pool", "pools that this computer has opened");
+  verb(pools, "list", "the ones that are open at a cloud", [this](const cli::Streams& streams) {
     return cli::list_pools(streams, all);
   })->add_flag("--all", all, "closed ones, too, and every pool that left log files");
-  verb(noun, "get", "what was bought for one",
+  verb(pools, "get", "what was bought for one",
        [this](const cli::Streams& streams) { return cli::show_pool(streams, pool); })
       ->add_option("pool", pool, "its id")
       ->required();
-  CLI::App* logs = verb(noun, "logs", "its log files", [this](const cli::Streams& streams) {
+  CLI::App* logs = verb(pools, "logs", "its log files", [this](const cli::Streams& streams) {
     return cli::show_logs(streams, pool, node < 0 ? std::nullopt : std::optional(node));
   });
-  logs->add_option("pool", pool, "the id of its job, or the name of its directory")->required();
+  logs->add_option("pool", pool, "its id, or the name of its directory")->required();
   logs->add_option("--node", node, "what the tasks on this node printed")->check(not_negative());
-  CLI::App* remove = verb(noun, "delete", "end all machines of one whose program is gone",
-                          [this](const cli::Streams& streams) {
-                            gc.pool = pool;
-                            gc.timeout = time();
-                            return cli::collect_garbage(streams, gc);
-                          });
+  CLI::App* remove = asking(pools, "delete", "end all machines of one whose program is gone",
+                            [this](const cli::Streams& streams) {
+                              gc.pool = pool;
+                              gc.timeout = time();
+                              return cli::delete_pool(streams, gc);
+                            });
   remove->add_option("pool", pool, "its id")->required();
   remove->add_flag("--dry-run", gc.dry_run, "only say what would be removed");
   remove->add_option("--region", gc.regions, "look there only");
 }
 
 void CommandLine::add_rest() {
-  CLI::App* collect = verb(&app, "gc", "find and remove what pools have left behind",
-                           [this](const cli::Streams& streams) {
-                             gc.timeout = time();
-                             return cli::collect_garbage(streams, gc);
-                           });
+  CLI::App* collect = asking(&app, "gc", "find and remove what pools have left behind",
+                             [this](const cli::Streams& streams) {
+                               gc.timeout = time();
+                               return cli::collect_garbage(streams, gc);
+                             });
   collect->add_flag("--dry-run", gc.dry_run, "only say what would be removed");
   collect->add_option("--provider", gc.provider, "at this provider (aws)");
   collect->add_option("--region", gc.regions, "look there only; may be given several times");
   verb(&app, "cost", "what pools have cost until now", [this](const cli::Streams& streams) {
     return cli::show_cost(streams, pool);
   })->add_option("pool", pool, "this one only");
-  CLI::App* config = app.add_subcommand("config", "settings")->require_subcommand(1);
   CLI::App* show =
-      verb(config, "show", "what holds when a program says nothing",
+      verb(noun("config", "settings"), "show", "what holds when a program says nothing",
            [this](const cli::Streams& s) { return cli::show_settings(s, origin, all); });
   show->add_flag("--origin", origin, "where each value comes from");
   show->add_flag("--all", all, "of providers that are not supported yet, too");
@@ -189,6 +205,11 @@ skyward::Error explain(const CLI::App& app, const std::vector<std::string>& word
           fmt::format("{}'{} --help' shows the ones it has", nearest_of(option, options), said));
     }
     const std::vector<std::string> names = names_below(*command);
+    const bool letter = word.size() > 1 && word[0] == '-' && std::isalpha(word[1]) != 0;
+    if (letter && word != "-h" && word != "-V") {
+      return wrong(fmt::format("'{}' has no option {}", said, word),
+                   fmt::format("'{} --help' shows the ones it has", said));
+    }
     if (word.starts_with('-') || names.empty()) continue;
     if (std::ranges::find(names, word) == names.end()) {
       return wrong(
@@ -207,9 +228,19 @@ skyward::Error explain(const CLI::App& app, const std::vector<std::string>& word
                fmt::format("'{} --help' shows what it takes", said));
 }
 
+// What people say in place of an option: 'skyward help pool', 'skyward version'.
+std::vector<std::string> in_our_words(std::vector<std::string> words) {
+  if (words.empty() || (words.front() != "help" && words.front() != "version")) return words;
+  const std::string option = "--" + words.front();
+  words.erase(words.begin());
+  words.push_back(option);
+  return words;
+}
+
 CommandLine::CommandLine() {
   app.require_subcommand(1);
-  app.set_version_flag("--version", "skyward " SKYWARD_VERSION);
+  app.set_version_flag("-V,--version", "skyward " SKYWARD_VERSION);
+  app.add_flag("--json", json)->group("");
   add_offers();
   add_providers();
   add_pools();
@@ -220,11 +251,12 @@ CommandLine::CommandLine() {
 
 int main(int argc, char** argv) {
   CommandLine line;
+  const std::vector<std::string> words =
+      in_our_words(std::vector<std::string>(argv + 1, argv + argc));
   try {
-    line.app.parse(argc, argv);
+    line.app.parse(std::vector<std::string>(words.rbegin(), words.rend()));  // as CLI11 takes them
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return line.app.exit(error, std::cout, std::cerr);
-    const std::vector<std::string> words(argv + 1, argv + argc);
     const bool json = std::ranges::find(words, "--json") != words.end();
     return cli::complain({std::cout, std::cerr, json}, explain(line.app, words, error.what()));
   }

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <ostream>
 
@@ -61,9 +62,23 @@ std::string price(const std::optional<double>& dollars) {
   return dollars ? fmt::format("${:.4f}", *dollars) : "?";
 }
 
+// Those whose machines are there already have nothing to choose from.
+Status sells(const std::string& name) {
+  const provider::TableRow* row = provider::find_row(name);
+  if (row == nullptr || row->diagnose != nullptr) return {};
+  const std::string why =
+      row->played ? "lives in the programs that test with it" : "takes the machines that you have";
+  return fail(ErrorKind::invalid, fmt::format("there are no offers of \"{}\": it {}", name, why),
+              "'--provider aws' lists machines that can be rented");
+}
+
 }  // namespace
 
 int list_offers(const Streams& streams, const OffersOptions& options) {
+  if (const Status selling = sells(options.provider); !selling) {
+    return complain(streams, selling.error());
+  }
+  warn_of_variables(streams);
   const auto spec = spec_of(options);
   if (!spec) return complain(streams, spec.error());
   const auto provider = provider::make_provider(spec->provider);
@@ -80,11 +95,11 @@ int list_offers(const Streams& streams, const OffersOptions& options) {
   std::vector<std::vector<std::string>> rows;
   for (const Offer& offer : *offers) {
     rows.push_back({offer.instance_type, offer.region, std::to_string(offer.cpus),
-                    fmt::format("{:g}", offer.memory_gb),
+                    fmt::format("{:g}", std::round(offer.memory_gb * 10) / 10),
                     offer.accelerator.empty()
                         ? "-"
                         : fmt::format("{:g}x {}", offer.accelerator_count, offer.accelerator),
-                    price(offer.price_on_demand), price(offer.price_spot)});
+                    price(offer.price_on_demand), options.spot ? price(offer.price_spot) : "-"});
   }
   print_table(streams.out, {"TYPE", "REGION", "CPUS", "GB", "ACCELERATOR", "ON DEMAND", "SPOT"},
               rows);

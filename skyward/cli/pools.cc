@@ -9,6 +9,7 @@
 #include <ostream>
 
 #include "skyward/cli/commands.h"
+#include "skyward/cli/pool_names.h"
 #include "skyward/io/file.h"
 #include "skyward/io/private_directory.h"
 #include "skyward/provider/open_pools.h"
@@ -34,7 +35,8 @@ std::string state_of(const provider::World& world, const LedgerPool& pool) {
 
 // A pool in a list; what is only recorded has no cloud.
 struct Row {
-  std::string pool{};  // its id at the cloud, or of its job
+  std::string pool{};  // its name at the cloud, or its id
+  std::string job{};   // its id, where it is known
   std::optional<LedgerPool> at_cloud{};
   std::string state{};
   int machines = 0;
@@ -43,9 +45,10 @@ struct Row {
 };
 
 ordered_json to_json(const Row& row) {
-  ordered_json line = {{"pool", row.pool},   {"provider", nullptr},      {"region", nullptr},
-                       {"state", row.state}, {"machines", row.machines}, {"opened", row.opened_s},
-                       {"record", nullptr}};
+  ordered_json line = {{"pool", row.pool},       {"job", nullptr},     {"provider", nullptr},
+                       {"region", nullptr},      {"state", row.state}, {"machines", row.machines},
+                       {"opened", row.opened_s}, {"record", nullptr}};
+  if (!row.job.empty()) line["job"] = row.job;
   if (row.at_cloud) line["provider"] = row.at_cloud->provider;
   if (row.at_cloud) line["region"] = row.at_cloud->region;
   if (!row.record.empty()) line["record"] = row.record;
@@ -64,22 +67,11 @@ Row row_of(const std::string& record) {
                      std::chrono::day(static_cast<unsigned>(digits(6, 2))));
   const sys_seconds time =
       day + hours(digits(9, 2)) + minutes(digits(11, 2)) + std::chrono::seconds(digits(13, 2));
-  return {.pool = record.substr(16),
+  return {.pool = job_of_record(record),
+          .job = job_of_record(record),
           .state = "recorded",
           .opened_s = time.time_since_epoch().count(),
           .record = record};
-}
-
-// The names of the directories that hold the pools' log files, newest first.
-std::vector<std::string> records(const provider::World& world) {
-  std::vector<std::string> names;
-  for (std::string& name : io::list_directory(provider::state_directory(world))) {
-    const bool is_pool = name.size() == 24 && name[8] == '-' && name[15] == '-' &&
-                         name.find_first_not_of("0123456789abcdef-") == std::string::npos;
-    if (is_pool) names.push_back(std::move(name));
-  }
-  std::ranges::reverse(names);
-  return names;
 }
 
 int machines_of(const std::vector<LedgerEntry>& entries) {
@@ -145,20 +137,24 @@ std::string_view bound_of(const PoolCost& cost) {
 int list_pools(const Streams& streams, bool all) {
   const provider::World world = provider::world_of_this_process();
   auto ledger = provider::read_ledger(world);
-  if (!ledger) return complain(streams, ledger.error());
+  if (!ledger) return complain_of_ledger(streams, ledger.error());
   const auto pools = (*ledger)->pools(!all);
-  if (!pools) return complain(streams, pools.error());
+  if (!pools) return complain_of_ledger(streams, pools.error());
+  std::vector<std::string> logs = records(world);
   std::vector<Row> found;
   for (const LedgerPool& pool : *pools) {
     const auto entries = (*ledger)->entries(pool.id, true);
-    if (!entries) return complain(streams, entries.error());
+    if (!entries) return complain_of_ledger(streams, entries.error());
     found.push_back({.pool = pool.id,
+                     .job = job_of(pool),
                      .at_cloud = pool,
                      .state = state_of(world, pool),
                      .machines = machines_of(*entries),
-                     .opened_s = pool.opened_s});
+                     .opened_s = pool.opened_s,
+                     .record = record_named(logs, {pool}, pool.id)});
   }
-  if (all) std::ranges::transform(records(world), std::back_inserter(found), row_of);
+  for (const Row& row : found) std::erase(logs, row.record);
+  if (all) std::ranges::transform(logs, std::back_inserter(found), row_of);
   if (streams.json) {
     for (const Row& row : found) streams.out << to_json(row).dump() << '\n';
     return 0;
@@ -166,28 +162,25 @@ int list_pools(const Streams& streams, bool all) {
   std::vector<std::vector<std::string>> rows;
   for (const Row& row : found) {
     const bool there = row.at_cloud.has_value();
-    rows.push_back({row.pool, there ? row.at_cloud->provider : "-",
-                    there ? row.at_cloud->region : "-", row.state,
-                    there ? std::to_string(row.machines) : "-", moment(row.opened_s)});
+    // The digits are others where it has sought machines in several regions.
+    const bool plain = row.job.empty() || row.pool.ends_with(row.job);
+    rows.push_back({plain ? row.pool : fmt::format("{} ({})", row.pool, row.job),
+                    there ? row.at_cloud->provider : "-", there ? row.at_cloud->region : "-",
+                    row.state, there ? std::to_string(row.machines) : "-", moment(row.opened_s)});
   }
   print_table(streams.out, {"POOL", "PROVIDER", "REGION", "STATE", "MACHINES", "OPENED"}, rows);
   if (rows.empty()) streams.err << "no pool of this computer is open at a cloud\n";
   return 0;
 }
 
-int show_pool(const Streams& streams, const std::string& id) {
-  const provider::World world = provider::world_of_this_process();
-  auto ledger = provider::read_ledger(world);
-  if (!ledger) return complain(streams, ledger.error());
-  const auto pools = (*ledger)->pools(false);
-  if (!pools) return complain(streams, pools.error());
-  const auto pool = std::ranges::find(*pools, id, &LedgerPool::id);
-  if (pool == pools->end()) return not_found(streams, id);
-  const auto entries = (*ledger)->entries(id, false);
-  if (!entries) return complain(streams, entries.error());
+namespace {
+
+// What was bought for a pool.
+void show_bought(const Streams& streams, const std::string& state, const LedgerPool& pool,
+                 const std::vector<LedgerEntry>& entries, const std::string& record) {
   if (streams.json) {
     ordered_json things = ordered_json::array();
-    for (const LedgerEntry& entry : *entries) {
+    for (const LedgerEntry& entry : entries) {
       things.push_back({{"kind", entry.kind},
                         {"id", entry.id},
                         {"key", entry.key},
@@ -198,22 +191,24 @@ int show_pool(const Streams& streams, const std::string& id) {
                         {"asked", entry.asked_s},
                         {"gone", entry.gone_s ? ordered_json(*entry.gone_s) : ordered_json()}});
     }
-    streams.out << ordered_json{{"pool", pool->id},
-                                {"provider", pool->provider},
-                                {"region", pool->region},
-                                {"state", state_of(world, *pool)},
-                                {"settings", pool->settings},
-                                {"opened", pool->opened_s},
+    streams.out << ordered_json{{"pool", pool.id},
+                                {"provider", pool.provider},
+                                {"region", pool.region},
+                                {"state", state},
+                                {"settings", pool.settings},
+                                {"opened", pool.opened_s},
+                                {"record", record.empty() ? ordered_json() : ordered_json(record)},
                                 {"things", things}}
                        .dump()
                 << '\n';
-    return 0;
+    return;
   }
   streams.out << fmt::format(
-      "pool      {}\nprovider  {}\nregion    {}\nstate     {}\nopened    {}\n", pool->id,
-      pool->provider, pool->region, state_of(world, *pool), moment(pool->opened_s));
+      "pool      {}\nprovider  {}\nregion    {}\nstate     {}\nopened    {}\n", pool.id,
+      pool.provider, pool.region, state, moment(pool.opened_s));
+  if (!record.empty()) streams.out << fmt::format("logs      {}\n", record);
   std::vector<std::vector<std::string>> rows;
-  for (const LedgerEntry& entry : *entries) {
+  for (const LedgerEntry& entry : entries) {
     rows.push_back({entry.kind, entry.id.empty() ? "(not answered)" : entry.id,
                     entry.instance_type.empty() ? "-" : entry.instance_type,
                     entry.kind != "instance" ? "-"
@@ -222,16 +217,50 @@ int show_pool(const Streams& streams, const std::string& id) {
                     moment(entry.asked_s), entry.gone_s ? moment(*entry.gone_s) : "-"});
   }
   print_table(streams.out, {"KIND", "ID", "TYPE", "MARKET", "ASKED", "GONE"}, rows);
+}
+
+// A pool that has nothing at a cloud: a local one, or one of machines that were there already.
+int show_record(const Streams& streams, const provider::World& world, const std::string& record) {
+  const Row row = row_of(record);
+  if (streams.json) {
+    streams.out << to_json(row).dump() << '\n';
+  } else {
+    streams.out << fmt::format("pool      {}\nstate     {}\nopened    {}\nlogs      {}/{}\n",
+                               row.pool, row.state, moment(row.opened_s),
+                               provider::state_directory(world), record);
+  }
+  return 0;
+}
+
+}  // namespace
+
+int show_pool(const Streams& streams, const std::string& name) {
+  const provider::World world = provider::world_of_this_process();
+  auto ledger = provider::read_ledger(world);
+  if (!ledger) return complain_of_ledger(streams, ledger.error());
+  const auto pools = (*ledger)->pools(false);
+  if (!pools) return complain_of_ledger(streams, pools.error());
+  const std::string record = record_named(records(world), *pools, name);
+  const std::vector<LedgerPool> named = pools_named(*pools, name);
+  if (named.empty() && record.empty()) return not_found(streams, name);
+  if (named.empty()) return show_record(streams, world, record);
+  for (const LedgerPool& pool : named) {
+    const auto entries = (*ledger)->entries(pool.id, false);
+    if (!entries) return complain_of_ledger(streams, entries.error());
+    show_bought(streams, state_of(world, pool), pool, *entries, record);
+  }
   return 0;
 }
 
 int show_logs(const Streams& streams, const std::string& id, std::optional<int> node) {
   const provider::World world = provider::world_of_this_process();
-  const std::vector<std::string> names = records(world);
-  const auto found = std::ranges::find_if(
-      names, [&](const std::string& name) { return name == id || name.ends_with("-" + id); });
-  if (found == names.end()) return not_found(streams, id);
-  const std::string directory = provider::state_directory(world) + "/" + *found;
+  std::vector<LedgerPool> pools;  // without the ledger, digits are compared
+  if (const auto ledger = provider::read_ledger(world)) {
+    pools = (*ledger)->pools(false).value_or(std::vector<LedgerPool>{});
+  }
+  const std::string record = record_named(records(world), pools, id);
+  if (record.empty()) return not_found(streams, id);
+  const std::string directory = provider::state_directory(world) + "/" + record;
   const std::string file = node ? fmt::format("node-{}.log", *node) : "pool.log";
   bool any = false;
   for (const std::string& part : {file + ".1", file}) {
@@ -248,15 +277,20 @@ int show_logs(const Streams& streams, const std::string& id, std::optional<int> 
 int show_cost(const Streams& streams, const std::string& id) {
   const provider::World world = provider::world_of_this_process();
   auto ledger = provider::read_ledger(world);
-  if (!ledger) return complain(streams, ledger.error());
+  if (!ledger) return complain_of_ledger(streams, ledger.error());
   const auto pools = (*ledger)->pools(false);
-  if (!pools) return complain(streams, pools.error());
+  if (!pools) return complain_of_ledger(streams, pools.error());
+  const std::vector<LedgerPool> wanted = id.empty() ? *pools : pools_named(*pools, id);
+  if (!id.empty() && wanted.empty()) {
+    if (record_named(records(world), *pools, id).empty()) return not_found(streams, id);
+    streams.err << fmt::format("nothing was bought for the pool {}\n", id);
+    return 0;
+  }
   std::vector<std::vector<std::string>> rows;
   PoolCost all;
-  for (const LedgerPool& pool : *pools) {
-    if (!id.empty() && pool.id != id) continue;
+  for (const LedgerPool& pool : wanted) {
     const auto entries = (*ledger)->entries(pool.id, false);
-    if (!entries) return complain(streams, entries.error());
+    if (!entries) return complain_of_ledger(streams, entries.error());
     const bool at_work = provider::is_open_here(world, pool.id);
     const PoolCost cost = cost_of(pool, *entries, at_work, world.wall_s());
     all.now.total += cost.now.total;
@@ -278,7 +312,6 @@ int show_cost(const Streams& streams, const std::string& id) {
                     fmt::format("{}${:.4f}", bound_of(cost), to_dollars(cost.now.total)),
                     fmt::format("${:.4f}", to_dollars(cost.now.hourly))});
   }
-  if (!id.empty() && rows.empty()) return not_found(streams, id);
   if (streams.json) return 0;
   print_table(streams.out, {"POOL", "REGION", "MACHINES", "COST", "AN HOUR NOW"}, rows);
   streams.err << fmt::format(

@@ -45,11 +45,12 @@ int list_providers(const Streams& streams) {
 
 int check_provider(const Streams& streams, const std::string& name, const std::string& region,
                    Duration timeout) {
+  warn_of_variables(streams);
   const provider::TableRow* row = provider::find_row(name);
   if (row == nullptr || row->diagnose == nullptr) {
     const auto made = provider::make_provider({.name = name});
     if (!made) return complain(streams, made.error());
-    streams.err << fmt::format("{} needs no credentials\n", name);
+    streams.err << fmt::format("{} needs no credentials; nothing was tried\n", name);
     return 0;
   }
   const provider::World world = provider::world_of_this_process();

@@ -4,7 +4,9 @@
 #include <nlohmann/json.hpp>
 #include <ostream>
 
+#include "skyward/base/nearest.h"
 #include "skyward/cli/commands.h"
+#include "skyward/io/machine.h"
 #include "skyward/provider/settings.h"
 #include "skyward/spec/provider_settings.h"
 
@@ -87,7 +89,33 @@ Result<std::vector<SettingOrigin>> all_settings(const World& world, bool all) {
 
 }  // namespace
 
+void warn_of_variables(const Streams& streams) {
+  const auto upper = [](std::string text) {
+    std::ranges::transform(text, text.begin(),
+                           [](char c) { return c >= 'a' && c <= 'z' ? char(c - 'a' + 'A') : c; });
+    return text;
+  };
+  for (const ProviderSheet& sheet : provider_sheets()) {
+    const std::string beginning = upper(fmt::format("SKYWARD_{}_", sheet.name));
+    std::vector<std::string> known;
+    for (const ProviderSetting& setting : sheet.settings) {
+      if (setting.kind != SettingKind::internal) {
+        known.push_back(beginning + upper(std::string(setting.name)));
+      }
+    }
+    for (const std::string& name : io::environment_names(beginning)) {
+      if (std::ranges::find(known, name) != known.end()) continue;
+      streams.err << fmt::format(
+          "skyward: warning: nobody reads the variable {}\n  hint: {}'skyward config show' lists "
+          "the settings of {}\n",
+          name, did_you_mean(name, std::vector<std::string_view>(known.begin(), known.end())),
+          sheet.name);
+    }
+  }
+}
+
 int show_settings(const Streams& streams, bool origin, bool all) {
+  warn_of_variables(streams);
   const auto settings = all_settings(provider::world_of_this_process(), all);
   if (!settings) return complain(streams, settings.error());
   std::vector<std::vector<std::string>> rows;

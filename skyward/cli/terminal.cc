@@ -36,12 +36,17 @@ int complain(const Streams& streams, const Error& error) {
   if (streams.json) {
     const nlohmann::ordered_json line = {
         {"error", to_string(error.kind)}, {"message", error.message}, {"hint", error.hint}};
-    streams.err << line.dump() << '\n';
-  } else {
-    streams.err << "skyward: " << error.message << '\n';
-    if (!error.hint.empty()) streams.err << "  hint: " << error.hint << '\n';
+    streams.out << line.dump() << '\n';
   }
+  streams.err << "skyward: " << error.message << '\n';
+  if (!error.hint.empty()) streams.err << "  hint: " << error.hint << '\n';
   return exit_code(error.kind);
+}
+
+int complain_of_ledger(const Streams& streams, const Error& error) {
+  constexpr int kLedger = 74;
+  (void)complain(streams, error);
+  return kLedger;
 }
 
 void print_table(std::ostream& out, const std::vector<std::string>& heads,

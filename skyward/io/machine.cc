@@ -30,6 +30,15 @@ std::optional<std::string> environment_variable(const char* name) {
   return value;
 }
 
+std::vector<std::string> environment_names(std::string_view beginning) {
+  std::vector<std::string> names;
+  for (char** one = ::environ; one != nullptr && *one != nullptr; ++one) {
+    const std::string_view text = *one;
+    if (text.starts_with(beginning)) names.emplace_back(text.substr(0, text.find('=')));
+  }
+  return names;
+}
+
 int cpu_count() {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);

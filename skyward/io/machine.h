@@ -6,6 +6,8 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "skyward/base/error.h"
 #include "skyward/base/time.h"
@@ -14,6 +16,8 @@ namespace skyward::io {
 
 // A variable of this process's environment; empty values count as not set.
 std::optional<std::string> environment_variable(const char* name);
+// The names of those that begin so.
+std::vector<std::string> environment_names(std::string_view beginning);
 
 // CPUs that this process may run on (its affinity, not the board's sockets). At least 1.
 int cpu_count();

@@ -260,7 +260,8 @@ class SqliteLedger final : public Ledger {
                 fmt::format("the ledger {} cannot be used: {}", path_, sqlite().errmsg(database_)),
                 damaged
                     ? "move it away: a new one is begun, and 'skyward gc' finds by their tags "
-                      "the machines that were in it"
+                      "the machines that were in it; those that may still be at work it keeps, and "
+                      "'skyward pool delete ID' ends them"
                     : "nothing is bought without it: check the rights and the free space there");
   }
 

@@ -19,8 +19,9 @@ Verdict judge(const Thing& thing, const PoolFacts& facts, const std::string& own
   const std::int64_t left_s = thing.expires_s + kGrace_s - now_s;
   if (left_s <= 0) return {true, "the time of its pool is over"};
   if (asked_for) return {true, "it was asked for"};
-  return {false, fmt::format("it may be at work for another computer; it ends itself within {} min",
-                             left_s / 60 + 1)};
+  return {false, fmt::format("it may be at work for another computer; it ends itself within {} "
+                             "min, and 'skyward pool delete {}' ends it now",
+                             left_s / 60 + 1, thing.pool)};
 }
 
 std::string_view to_string(SweepAction action) {

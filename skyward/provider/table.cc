@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "skyward/base/nearest.h"
 #include "skyward/io/machine.h"
 #include "skyward/provider/aws/aws.h"
 #include "skyward/provider/aws/diagnose.h"
@@ -36,9 +37,12 @@ Time Provider::billing_time() const { return io::time_with_sleep(); }
 
 Result<std::unique_ptr<Provider>> make_provider(const ProviderSpec& spec) {
   std::string known;
+  std::vector<std::string_view> names;
+  for (const ProviderSheet& sheet : provider_sheets()) names.push_back(sheet.name);
   for (const TableRow& row : provider_table()) {
     if (row.name == spec.name) return row.make(spec);
     if (row.played) continue;
+    names.push_back(row.name);
     known += fmt::format("{}\"{}\"", known.empty() ? "" : ", ", row.name);
   }
   if (const ProviderSheet* sheet = find_provider_sheet(spec.name)) {
@@ -49,7 +53,7 @@ Result<std::unique_ptr<Provider>> make_provider(const ProviderSpec& spec) {
                 "it knows " + known);
   }
   return fail(ErrorKind::invalid, fmt::format("there is no provider named \"{}\"", spec.name),
-              "this build of skyward knows " + known);
+              did_you_mean(spec.name, names) + "this build of skyward knows " + known);
 }
 
 }  // namespace skyward::provider

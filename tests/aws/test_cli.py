@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+import time
 from pathlib import Path
 
 import pytest
@@ -138,6 +139,8 @@ def test_gc_removes_by_marks_what_is_over_and_ours_alone(cloud: Cloud, tmp_path:
         others: "kept",
     }
     assert len(cloud.standing()) == 4
+    (why,) = {row["why"] for row in dry.rows() if row["id"] == at_work}
+    assert "'skyward pool delete aws-00000003' ends it now" in why
 
     told = skyward(cloud, tmp_path, "gc", "--json", *both)
     assert told.code == 0, told.err
@@ -263,3 +266,33 @@ def test_a_region_that_may_not_be_looked_in_is_told_and_no_failure(
         over: "removed",
         "ap-south-1": "skipped",
     }
+
+
+def test_deleting_a_pool_is_well_when_nothing_of_it_is_left(cloud: Cloud, tmp_path: Path) -> None:
+    assert skyward(cloud, tmp_path, "gc", "--region", REGION).code == 0  # there is a ledger now
+    now = int(time.time())
+    settings = json.dumps({"account": "123456789012", "host": "x", "job": "1a2b3c4d"})
+    with sqlite3.connect(tmp_path / "state/skyward/ledger.db") as ledger:
+        ledger.execute(
+            "INSERT INTO pool (id, provider, region, settings, opened_s) VALUES (?,?,?,?,?)",
+            ("aws-bbbbbbbb", "aws", REGION, settings, now),
+        )
+        ledger.execute(
+            "INSERT INTO entry (key, pool, kind, id, count, spot, instance_type, "
+            "hourly_micro_dollars, asked_s) VALUES ('t', 'aws-bbbbbbbb', 'instance', "
+            "'i-0123456789abcdef0', 1, 0, 't3.small', 0, ?)",
+            (now,),
+        )
+    ledger.close()
+    elsewhere = skyward(cloud, tmp_path, "pool", "delete", "aws-bbbbbbbb", "--region", "us-west-2")
+    assert elsewhere.code == 2 and f"is in {REGION}: nothing of it was removed" in elsewhere.err
+    told = skyward(cloud, tmp_path, "pool", "delete", "1a2b3c4d")
+    assert told.code == 1, told.err
+    assert "still has instance i-0123456789abcdef0: its end is not confirmed" in told.err
+    with sqlite3.connect(tmp_path / "state/skyward/ledger.db") as ledger:
+        ledger.execute("UPDATE entry SET asked_s = ?", (now - 3600,))
+    ledger.close()
+    for _ in range(2):
+        told = skyward(cloud, tmp_path, "pool", "delete", "1a2b3c4d")
+        assert told.code == 0, told.err
+        assert told.err.endswith("nothing is left of the pool aws-bbbbbbbb\n")

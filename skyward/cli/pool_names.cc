@@ -1,0 +1,60 @@
+#include "skyward/cli/pool_names.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "skyward/io/private_directory.h"
+#include "skyward/provider/open_pools.h"
+
+namespace skyward::cli {
+
+using provider::LedgerPool;
+
+namespace {
+
+// "161f1c15" of "aws-161f1c15", of a record's name, and of itself.
+std::string_view digits_of(std::string_view name) { return name.substr(name.rfind('-') + 1); }
+
+}  // namespace
+
+std::string job_of(const LedgerPool& pool) {
+  const auto found = pool.settings.find(provider::kJobSetting);
+  return found == pool.settings.end() ? std::string() : found->second;
+}
+
+std::vector<LedgerPool> pools_named(const std::vector<LedgerPool>& pools, std::string_view name) {
+  const auto exact = std::ranges::find(pools, name, &LedgerPool::id);
+  if (exact != pools.end()) return {*exact};
+  std::vector<LedgerPool> out;
+  std::ranges::copy_if(pools, std::back_inserter(out), [&](const LedgerPool& pool) {
+    return digits_of(pool.id) == name || (!name.empty() && job_of(pool) == digits_of(name));
+  });
+  return out;
+}
+
+std::vector<std::string> records(const provider::World& world) {
+  std::vector<std::string> names;
+  for (std::string& name : io::list_directory(provider::state_directory(world))) {
+    const bool is_pool = name.size() == 24 && name[8] == '-' && name[15] == '-' &&
+                         name.find_first_not_of("0123456789abcdef-") == std::string::npos;
+    if (is_pool) names.push_back(std::move(name));
+  }
+  std::ranges::reverse(names);
+  return names;
+}
+
+std::string job_of_record(std::string_view record) { return std::string(digits_of(record)); }
+
+std::string record_named(const std::vector<std::string>& records,
+                         const std::vector<LedgerPool>& pools, std::string_view name) {
+  std::string job(digits_of(name));
+  for (const LedgerPool& pool : pools_named(pools, name)) {
+    if (!job_of(pool).empty()) job = job_of(pool);
+  }
+  const auto found = std::ranges::find_if(records, [&](const std::string& record) {
+    return record == name || job_of_record(record) == job;
+  });
+  return found == records.end() ? std::string() : *found;
+}
+
+}  // namespace skyward::cli

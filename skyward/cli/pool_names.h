@@ -1,0 +1,30 @@
+#pragma once
+
+// The names of a pool. Its id are the eight digits that its program tells first, "161f1c15"; what
+// it has at a cloud bears them, "aws-161f1c15", or other ones where it sought machines in several
+// regions; the directory of its log files ends with them, "20240131-235900-161f1c15".
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "skyward/provider/ledger.h"
+#include "skyward/provider/world.h"
+
+namespace skyward::cli {
+
+// The id of a pool in the ledger; empty: an older version wrote it.
+std::string job_of(const provider::LedgerPool& pool);
+
+// Those of the ledger that are called so, by any of the names; in the order given.
+std::vector<provider::LedgerPool> pools_named(const std::vector<provider::LedgerPool>& pools,
+                                              std::string_view name);
+
+// The names of the directories that hold the pools' log files, newest first.
+std::vector<std::string> records(const provider::World& world);
+std::string job_of_record(std::string_view record);
+// The record of a pool that is called so, of those that are there; empty: there is none.
+std::string record_named(const std::vector<std::string>& records,
+                         const std::vector<provider::LedgerPool>& pools, std::string_view name);
+
+}  // namespace skyward::cli
