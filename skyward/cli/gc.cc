@@ -22,6 +22,9 @@ using provider::Swept;
 
 using Counts = std::map<SweepAction, int>;
 
+// Nothing that costs or runs: it stays until its machines have shut down, which takes minutes.
+bool may_stay(const std::string& kind) { return kind == "security_group"; }
+
 std::string text_of(const Swept& swept) {
   const provider::Thing& thing = swept.thing;
   std::string out = fmt::format("{} {} {}", to_string(swept.action), thing.kind, thing.id);
@@ -55,13 +58,16 @@ std::string home_region(const Streams& streams, const provider::World& world,
 
 // Tells what is found; counts it.
 Status sweep(const Streams& streams, const provider::TableRow& row, const GcOptions& options,
-             Counts& counts) {
+             Counts& counts, int& unfinished) {
   const provider::World world = provider::world_of_this_process();
   provider::SweepOptions wanted{.dry_run = options.dry_run, .regions = options.regions};
   if (!options.pool.empty()) wanted.pool = options.pool;
   wanted.home_region = home_region(streams, world, options);
   const auto tell = [&](const Swept& swept) {
     ++counts[swept.action];
+    const bool kept = swept.action == SweepAction::kept && !may_stay(swept.thing.kind);
+    unfinished +=
+        kept || swept.action == SweepAction::skipped || swept.action == SweepAction::failed;
     streams.out << (streams.json ? to_json(swept).dump() : text_of(swept)) << std::endl;
   };
   return row.sweep(world, wanted, tell, io::EventLoop::now() + options.timeout);
@@ -121,20 +127,20 @@ int delete_known(const Streams& streams, const GcOptions& options, const LedgerP
   GcOptions there = options;
   there.pool = pool.id;
   Counts counts;
-  const Status status = sweep(streams, **row, there, counts);
+  int unfinished = 0;
+  const Status status = sweep(streams, **row, there, counts, unfinished);
   if (!status) return complain_of_sweep(streams, counts, options, status.error());
   const auto ledger = provider::read_ledger(world);
   if (!ledger) return complain_of_ledger(streams, ledger.error());
-  const auto open = (*ledger)->entries(pool.id, true);
+  auto open = (*ledger)->entries(pool.id, true);
   if (!open) return complain_of_ledger(streams, open.error());
-  const int unfinished =
-      counts[SweepAction::kept] + counts[SweepAction::skipped] + counts[SweepAction::failed];
-  if (unfinished + counts[SweepAction::removed] + counts[SweepAction::would_remove] > 0) {
-    tell_counts(streams, counts, options.dry_run);
-  }
+  std::erase_if(*open, [](const provider::LedgerEntry& entry) { return may_stay(entry.kind); });
+  if (!counts.empty()) tell_counts(streams, counts, options.dry_run);
   if (options.dry_run) return counts[SweepAction::failed] > 0 ? 1 : 0;
   if (open->empty() && unfinished == 0) {
-    streams.err << fmt::format("nothing is left of the pool {}\n", pool.id);
+    if (counts[SweepAction::kept] == 0) {
+      streams.err << fmt::format("nothing is left of the pool {}\n", pool.id);
+    }
     return 0;
   }
   for (const provider::LedgerEntry& entry : *open) {
@@ -151,7 +157,8 @@ int collect_garbage(const Streams& streams, const GcOptions& options) {
   const auto row = row_that_sweeps(options.provider);
   if (!row) return complain(streams, row.error());
   Counts counts;
-  const Status status = sweep(streams, **row, options, counts);
+  int unfinished = 0;
+  const Status status = sweep(streams, **row, options, counts, unfinished);
   if (!status) return complain_of_sweep(streams, counts, options, status.error());
   tell_counts(streams, counts, options.dry_run);
   return counts[SweepAction::failed] > 0 ? 1 : 0;
@@ -180,7 +187,8 @@ int delete_pool(const Streams& streams, const GcOptions& options) {
   GcOptions marked = options;
   if (!options.pool.contains('-')) marked.pool = options.provider + "-" + options.pool;
   Counts counts;
-  const Status status = sweep(streams, **row, marked, counts);
+  int unfinished = 0;
+  const Status status = sweep(streams, **row, marked, counts, unfinished);
   if (!status) return complain_of_sweep(streams, counts, options, status.error());
   if (counts.empty()) {
     return complain(streams, {ErrorKind::invalid,
@@ -191,8 +199,6 @@ int delete_pool(const Streams& streams, const GcOptions& options) {
   }
   tell_counts(streams, counts, options.dry_run);
   // Somebody who names a pool wants it gone.
-  const int unfinished =
-      counts[SweepAction::kept] + counts[SweepAction::skipped] + counts[SweepAction::failed];
   return unfinished > 0 && !options.dry_run ? 1 : 0;
 }
 

@@ -91,7 +91,10 @@ class AwsSubject final : public Subject {
   PoolSpec spec() override { return computer_.spec_; }
   Time now() override { return computer_.fixture_.now; }
   int left() override {
-    return computer_.amazon_.standing() + static_cast<int>(computer_.amazon_.groups.size()) +
+    const int standing = computer_.amazon_.standing();
+    computer_.amazon_.refuse = nullptr;
+    computer_.let_go();
+    return standing + static_cast<int>(computer_.amazon_.groups.size()) +
            static_cast<int>(computer_.open_pools().size());
   }
   std::vector<std::string> unaccounted() override { return unaccounted_; }

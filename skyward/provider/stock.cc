@@ -166,19 +166,27 @@ LaunchFailure Stock::withdraw(const Lot& lot, const std::vector<std::string>& id
 
 // ---- Ending
 
-// Clouds forget what has been gone for long, and list what they made with a delay: what is not
-// listed is believed to be gone when it stays so, and when it was listed before or has had the
-// time. Adds to `gone` whatever is.
+// A cloud forgets what has been gone for long, and for minutes may not know what it has just made:
+// what is not there is asked to end all the same. It is gone when it is listed as gone; when the
+// cloud has heard of its end, and does not list it; or when it is unknown after the time that a
+// cloud may take. Adds to `gone` whatever is.
 Status Stock::see_off(const std::vector<std::string>& ids, std::vector<std::string>& gone,
                       Time deadline) {
   const World& world = book_.world();
-  const Time listed_by = std::min(deadline, world.now() + seller_.facts().listing_lag);
   struct Sight {
-    bool seen = false;
+    std::int64_t made_s = 0;
+    bool heard = false;
     int absent = 0;  // looks in a row
   };
   std::map<std::string, Sight> left;
-  for (const std::string& id : ids) left[id];
+  for (const std::string& id : ids) left[id];  // made long ago, or by nobody
+  for (const LedgerEntry& entry : book_.open_entries()) {
+    if (const auto at = left.find(entry.id); at != left.end()) at->second.made_s = entry.asked_s;
+  }
+  const auto is_unknown = [&](const Sight& sight) {
+    const auto age = std::chrono::seconds(world.wall_s() - sight.made_s);
+    return sight.absent > 0 && age >= seller_.facts().known_after;
+  };
   for (Duration pause = kFirstLook; !left.empty(); pause = std::min(pause * 2, kLongestLook)) {
     std::vector<std::string> wanted;
     for (auto& [id, sight] : left) {
@@ -191,24 +199,29 @@ Status Stock::see_off(const std::vector<std::string>& ids, std::vector<std::stri
       (void)seller_.end(wanted, deadline);
       return fail(found);
     }
-    std::vector<std::string> standing;
+    std::set<std::string> ending;
     for (const Standing& one : *found) {
       const auto at = left.find(one.instance.id);
       if (at == left.end()) continue;
-      at->second = {.seen = true, .absent = 0};
-      if (one.stage < Stage::ending) standing.push_back(one.instance.id);
+      at->second.absent = 0;
+      if (one.stage >= Stage::ending) ending.insert(one.instance.id);
       if (one.stage != Stage::gone) continue;
       gone.push_back(one.instance.id);
       left.erase(at);
     }
+    std::vector<std::string> standing;
     std::erase_if(left, [&](const auto& one) {
       const auto& [id, sight] = one;
-      const bool is_gone = sight.absent >= 2 && (sight.seen || world.now() >= listed_by);
+      const bool unknown = is_unknown(sight);
+      const bool is_gone = sight.absent >= 2 && (sight.heard || unknown);
       if (is_gone) gone.push_back(id);
+      if (!unknown && !is_gone && !ending.contains(id)) standing.push_back(id);
       return is_gone;
     });
     if (!standing.empty()) {
-      if (Status asked = seller_.end(standing, deadline); !asked) return asked;
+      const auto heard = seller_.end(standing, deadline);
+      if (!heard) return fail(heard);
+      for (const std::string& id : *heard) left[id].heard = true;
     }
     if (left.empty()) break;
     if (deadline - world.now() <= pause) {

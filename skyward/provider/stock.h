@@ -36,6 +36,7 @@ struct SellerFacts {
   std::string cloud{};  // as messages name it: "AWS"
   std::string region{};
   Duration listing_lag{};     // what was made may not be listed for so long
+  Duration known_after{};     // ... and may be unknown to every other request at the longest
   Duration give_back_time{};  // for what a failed launch has made, whatever is left of its time
   // After so long, a request that was never answered has brought nothing, or what it has brought
   // has ended itself and is listed as such.
@@ -55,8 +56,10 @@ class Seller {
   // Of these, what is listed.
   virtual Result<std::vector<Standing>> look_up(const std::vector<std::string>& ids,
                                                 Time deadline) = 0;
-  // Asks for the end of machines.
-  virtual Status end(const std::vector<std::string>& ids, Time deadline) = 0;
+  // Asks for the end of machines. Gives those that the cloud has heard it of: not the ones that it
+  // does not know, yet or any more.
+  virtual Result<std::vector<std::string>> end(const std::vector<std::string>& ids,
+                                               Time deadline) = 0;
 };
 
 class Stock {

@@ -29,6 +29,9 @@ constexpr std::string_view kRights =
 constexpr std::string_view kRenew =
     "renew the credentials ('aws sso login', or a new session token), then try again";
 constexpr std::string_view kClock = "set this machine's clock: signatures carry the time";
+constexpr std::string_view kOverOrClock =
+    "session keys are over, or this machine's clock is wrong: renew the credentials ('aws sso "
+    "login', or a new session token), or set the clock";
 
 constexpr std::array kCodes = {
     // No capacity.
@@ -67,7 +70,7 @@ constexpr std::array kCodes = {
     CodeRow{"ExpiredToken", ErrorKind::denied, kRenew},
     CodeRow{"ExpiredTokenException", ErrorKind::denied, kRenew},
     CodeRow{"TokenRefreshRequired", ErrorKind::denied, kRenew},
-    CodeRow{"RequestExpired", ErrorKind::denied, kClock},
+    CodeRow{"RequestExpired", ErrorKind::denied, kOverOrClock},
     CodeRow{"RequestTimeTooSkewed", ErrorKind::denied, kClock},
     CodeRow{"UnauthorizedOperation", ErrorKind::denied, kRights},
     CodeRow{"AccessDenied", ErrorKind::denied, kRights},

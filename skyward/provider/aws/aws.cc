@@ -373,6 +373,7 @@ Result<Cluster> AwsProvider::prepare_in(const PoolSpec& spec, const Offer& offer
   Client& client = client_in(offer.region.empty() ? client_.region() : offer.region);
   const auto caller = find_caller(client, deadline);
   if (!caller) return fail(caller);
+  remove_left_groups(client, ledger_, caller->account, deadline);
   const auto subnets = find_subnets(client, setting_of(spec_, "subnet_id"), deadline);
   if (!subnets) return fail(subnets);
   auto places = find_places(client, spec, offer, *subnets, deadline);
@@ -467,6 +468,7 @@ Result<LaunchRequest> AwsProvider::request_of(Plan& plan, int count, int first_n
   }
   request.image = plan.boot.image.id;
   request.security_group = plan.group;
+  request.own_group = setting_of(spec_, "security_group_id").empty();
   request.user_data = user_data(boot);
   request.instance_profile_arn = setting_of(spec_, "instance_profile_arn");
   request.root_device = plan.boot.image.root_device;
@@ -597,12 +599,14 @@ Status AwsProvider::teardown(const Cluster& cluster, Time deadline) {
   Fleet fleet(client, cluster.id);
   Stock stock(book, fleet);
   if (Status status = stock.end_all(deadline); !status) return status;
-  if (Status status = remove_groups(client, book, deadline); !status) return status;
+  const auto kept_groups = remove_groups(client, book, deadline);
+  // Keys are of no use when the machines have ended.
   {
     const std::scoped_lock lock(mutex_);
     plans_.erase(cluster.id);
   }
   remove_pool_directory(world_, cluster.id);
+  if (!kept_groups) return fail(kept_groups);
   Status closed = stock.close_when_clear();
   books_.erase(cluster.id);
   return closed;

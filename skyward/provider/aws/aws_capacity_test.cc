@@ -43,7 +43,9 @@ class Capacity : public ::testing::Test, public AwsComputer {
   }
   ~Capacity() override {
     EXPECT_EQ(amazon_.standing(), 0);
+    let_go();
     EXPECT_THAT(amazon_.groups, IsEmpty());
+    let_go();
     EXPECT_THAT(open_pools(), IsEmpty());
   }
 

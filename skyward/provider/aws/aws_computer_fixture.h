@@ -140,6 +140,15 @@ class AwsComputer {
     EXPECT_TRUE(status) << status.error().message;
     return told;
   }
+  // What gc does at once: groups are left until their machines have shut down.
+  static SweepAction at_once(const Swept& one) {
+    return one.thing.kind == "instance" ? SweepAction::removed : SweepAction::kept;
+  }
+  // Machines have shut down and let go of their groups; then gc.
+  void let_go() {
+    fixture_.now += 6min;
+    (void)gc();
+  }
   std::vector<LedgerPool> open_pools() {
     auto ledger = open_ledger(fixture_.world);
     EXPECT_TRUE(ledger);

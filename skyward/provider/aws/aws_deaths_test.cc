@@ -79,11 +79,12 @@ class Deaths : public ::testing::TestWithParam<Fault>, public AwsComputer {
     if (GetParam().lag > Duration{}) fixture_.now += 920s;  // the dead man's limit
     (void)gc();
     counts.machines_after += amazon_.standing();
-    counts.groups_after += static_cast<int>(amazon_.groups.size());
-    // A request that nobody answered stays in the ledger until nothing can come of it.
+    // Machines shut down for minutes and keep their groups. A request that nobody answered stays
+    // in the ledger until nothing can come of it.
     fixture_.now += 1800s;
     (void)gc();
     counts.machines_after += amazon_.standing();
+    counts.groups_after += static_cast<int>(amazon_.groups.size());
     counts.pools_after += static_cast<int>(open_pools().size());
   }
 };
@@ -114,7 +115,7 @@ TEST_P(Deaths, AtEveryBoundaryOfALifeLeaveNothing) {
     EXPECT_EQ(counts.pools_after, 0);
   }
   EXPECT_GT(at_requests.points, 40);
-  EXPECT_GT(at_writes.points, 20);
+  EXPECT_GT(at_writes.points, 15);
   const std::string row =
       fmt::format("| {} | {} | {} | {} | {} | {} |", GetParam().words, at_requests.points,
                   at_writes.points, at_requests.machines_left + at_writes.machines_left,

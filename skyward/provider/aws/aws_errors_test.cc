@@ -49,7 +49,10 @@ class Wrongs : public ::testing::TestWithParam<Wrong>, public AwsComputer {
   // Whatever a life has left where it stopped.
   void expect_nothing_left() {
     EXPECT_EQ(amazon_.standing(), 0);
+    amazon_.refuse = nullptr;
+    let_go();
     EXPECT_THAT(amazon_.groups, IsEmpty());
+    let_go();
     EXPECT_THAT(open_pools(), IsEmpty());
   }
 };
@@ -178,7 +181,9 @@ TEST_F(Fuzzed, RepliesLeaveNothing) {
     EXPECT_EQ(amazon_.standing(), 0);
     fixture_.now += 1800s;
     (void)gc();
+    let_go();
     EXPECT_THAT(amazon_.groups, IsEmpty());
+    let_go();
     EXPECT_THAT(open_pools(), IsEmpty());
   }
   EXPECT_GT(failed, 20) << "the spoilt replies did not matter";

@@ -86,6 +86,7 @@ struct LaunchRequest {
   std::string image{};
   std::string subnet{};
   std::string security_group{};
+  bool own_group = false;  // made for this pool: it may not be known everywhere yet
   std::string key_name{};
   std::string user_data{};  // plain
   std::string instance_profile_arn{};

@@ -1,9 +1,10 @@
 #pragma once
 
 // Amazon on virtual time, as far as a pool needs it: stricter than the real one, with dials for
-// what goes wrong. Machines end themselves as their user data says; what was made is not listed at
-// once; a group cannot go while a machine of it is there; a client token makes a thing once; more
-// requests than Amazon publishes as allowed are refused.
+// what goes wrong. Machines end themselves as their user data says; what was made is not listed or
+// known at once; a group cannot go while a machine of it is there, and machines take minutes to
+// shut down; a client token makes a thing once; more requests than Amazon publishes as allowed are
+// refused.
 
 #include <functional>
 #include <map>
@@ -47,7 +48,9 @@ class Ec2Double {
 
   // Dials.
   Duration listing_lag{};
-  Duration boot = std::chrono::seconds(5);  // from the launch to "running"
+  Duration group_lag = std::chrono::seconds(2);  // until a new group is known
+  Duration boot = std::chrono::seconds(5);       // from the launch to "running"
+  std::string over_token;                        // of a session that is over
   std::vector<std::string> regions = {"eu-west-1"};
   std::map<std::string, std::string> replies;  // action → what is answered in the place of a fact
   std::string spot_price = "0.03";
@@ -83,6 +86,8 @@ class Ec2Double {
   bool is_too_fast(const std::string& action, const std::string& region);
   std::string state_of(DoubleInstance& one) const;
   bool is_listed(Time made) const { return fixture_.now - made >= listing_lag; }
+  bool is_known(const DoubleInstance& one) const;
+  bool is_known_group(const std::string& id, const std::string& region) const;
   Result<io::HttpReply> answer(const io::HttpRequest& request);
   io::HttpReply perform(const std::string& action, const Form& form);
   io::HttpReply run(const Form& form);
@@ -90,6 +95,7 @@ class Ec2Double {
   io::HttpReply terminate(const Form& form);
   io::HttpReply create_group(const Form& form);
   io::HttpReply describe_groups(const Form& form);
+  io::HttpReply admit(const Form& form);
   io::HttpReply delete_group(const Form& form);
   std::string reason_of(const DoubleInstance& one) const;
   std::string text_of(DoubleInstance& one) const;

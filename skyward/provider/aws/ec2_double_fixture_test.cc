@@ -13,8 +13,10 @@ namespace {
 
 using Form = Ec2Double::Form;
 
-constexpr Duration kShutDown = std::chrono::seconds(20);
-
+// Real machines, those with GPUs above all, take minutes.
+constexpr Duration kShutDown = std::chrono::minutes(5);
+// What has ended is told of for so long.
+constexpr Duration kRemembered = std::chrono::hours(1);
 constexpr Duration kUnclaimed = std::chrono::seconds(900);
 
 Form read_form(const std::string& body) {
@@ -41,12 +43,12 @@ Form read_form(const std::string& body) {
   return form;
 }
 
-io::HttpReply refused(int status, const std::string& code) {
+io::HttpReply refused(int status, const std::string& code, const std::string& message = {}) {
   return {.status = status,
           .headers = {},
-          .body = fmt::format("<Response><Errors><Error><Code>{0}</Code><Message>{0}</Message>"
+          .body = fmt::format("<Response><Errors><Error><Code>{}</Code><Message>{}</Message>"
                               "</Error></Errors><RequestID>r</RequestID></Response>",
-                              code)};
+                              code, message.empty() ? code : message)};
 }
 
 io::HttpReply good(const std::string& body) {
@@ -148,6 +150,7 @@ void Ec2Double::forget() {
   die_before = die_after = -1;
   lose_reply = nullptr;
   refuse = nullptr;
+  over_token.clear();
   mangle = nullptr;
 }
 
@@ -193,6 +196,12 @@ Result<io::HttpReply> Ec2Double::answer(const io::HttpRequest& request) {
   const int number = ++requests;
   actions.push_back(action);
   if (number == die_before) throw DriverDied();
+  for (const auto& [name, value] : request.headers) {
+    if (name != "X-Amz-Security-Token" || value != over_token || value.empty()) continue;
+    // In the words of EC2; the other services have others.
+    const bool ec2 = request.url.contains("//ec2.");
+    return refused(ec2 ? 400 : 403, ec2 ? "RequestExpired" : "ExpiredToken");
+  }
   if (refuse) {
     const auto [status, code] = refuse(action, form);
     if (status != 0 && number == die_after) throw DriverDied();
@@ -235,12 +244,7 @@ io::HttpReply Ec2Double::perform(const std::string& action, const Form& form) {
   if (action == "CreateSecurityGroup") return create_group(form);
   if (action == "DescribeSecurityGroups") return describe_groups(form);
   if (action == "DeleteSecurityGroup") return delete_group(form);
-  if (action == "AuthorizeSecurityGroupIngress") {
-    for (DoubleGroup& group : groups) {
-      if (group.id == form.at("GroupId")) group.rules.push_back(form.begin()->first);
-    }
-    return good("");
-  }
+  if (action == "AuthorizeSecurityGroupIngress") return admit(form);
   if (action == "DescribeRegions") {
     std::string out = "<regionInfo>";
     for (const std::string& region : regions) {
@@ -256,6 +260,10 @@ io::HttpReply Ec2Double::run(const Form& form) {
   const std::string token = form.at("ClientToken");
   bool known = false;
   for (const DoubleInstance& one : instances) known = known || one.token == token;
+  const std::string group = form.at("NetworkInterface.1.SecurityGroupId.1");
+  if (group.starts_with("sg-own-") && !is_known_group(group, form.at("region"))) {
+    return refused(400, "InvalidGroup.NotFound");
+  }
   const int count = std::stoi(form.at("MaxCount"));
   EXPECT_EQ(form.at("MinCount"), form.at("MaxCount"));
   EXPECT_EQ(form.at("InstanceInitiatedShutdownBehavior"), "terminate");
@@ -265,7 +273,7 @@ io::HttpReply Ec2Double::run(const Form& form) {
                          .token = token,
                          .type = form.at("InstanceType"),
                          .zone = form.at("NetworkInterface.1.SubnetId") == "s1" ? "z1" : "z2",
-                         .group = form.at("NetworkInterface.1.SecurityGroupId.1"),
+                         .group = group,
                          .spot = form.contains("InstanceMarketOptions.MarketType"),
                          .tags = tags_of(form),
                          .launched = fixture_.now});
@@ -302,24 +310,63 @@ io::HttpReply Ec2Double::describe_instances(const Form& form) {
     std::map<std::string, std::string> facts = facts_of(one.tags);
     facts["instance-id"] = one.id;
     if (one.region != form.at("region")) continue;
-    if (is_listed(one.launched) && passes(form, facts)) out += text_of(one);
+    if (is_known(one) && passes(form, facts)) out += text_of(one);
   }
   return good(out + "</instancesSet></item></reservationSet>");
 }
 
+bool Ec2Double::is_known(const DoubleInstance& one) const {
+  const bool forgotten = one.ended != kNever && fixture_.now - one.ended > kRemembered;
+  return is_listed(one.launched) && !forgotten;
+}
+
+// All of them or none.
 io::HttpReply Ec2Double::terminate(const Form& form) {
+  std::vector<DoubleInstance*> wanted;
+  std::string unknown;
   for (int i = 1;; ++i) {
     const auto id = form.find(fmt::format("InstanceId.{}", i));
-    if (id == form.end()) return good("");
-    bool found = false;
-    for (DoubleInstance& one : instances) {
-      if (one.id != id->second || one.region != form.at("region")) continue;
-      if (!is_listed(one.launched)) continue;
-      found = true;
-      if (state_of(one) == "pending" || state_of(one) == "running") one.ended = fixture_.now;
+    if (id == form.end()) break;
+    const auto found = std::ranges::find_if(instances, [&](const DoubleInstance& one) {
+      return one.id == id->second && one.region == form.at("region") && is_known(one);
+    });
+    if (found == instances.end()) {
+      unknown += (unknown.empty() ? "" : ", ") + id->second;
+    } else {
+      wanted.push_back(&*found);
     }
-    if (!found) return refused(400, "InvalidInstanceID.NotFound");
   }
+  if (!unknown.empty()) {
+    return refused(400, "InvalidInstanceID.NotFound",
+                   fmt::format("The instance IDs '{}' do not exist", unknown));
+  }
+  for (DoubleInstance* one : wanted) {
+    if (state_of(*one) == "pending" || state_of(*one) == "running") one->ended = fixture_.now;
+  }
+  return good("");
+}
+
+bool Ec2Double::is_known_group(const std::string& id, const std::string& region) const {
+  return std::ranges::any_of(groups, [&](const DoubleGroup& group) {
+    return group.id == id && group.region == region && fixture_.now - group.made >= group_lag;
+  });
+}
+
+io::HttpReply Ec2Double::admit(const Form& form) {
+  const std::string id = form.at("GroupId");
+  if (!is_known_group(id, form.at("region"))) return refused(400, "InvalidGroup.NotFound");
+  std::string rule;
+  for (const auto& [name, value] : form) {
+    if (name.starts_with("IpPermissions")) rule += value + " ";
+  }
+  for (DoubleGroup& group : groups) {
+    if (group.id != id) continue;
+    if (std::ranges::find(group.rules, rule) != group.rules.end()) {
+      return refused(400, "InvalidPermission.Duplicate");
+    }
+    group.rules.push_back(rule);
+  }
+  return good("");
 }
 
 io::HttpReply Ec2Double::create_group(const Form& form) {
@@ -327,7 +374,7 @@ io::HttpReply Ec2Double::create_group(const Form& form) {
     if (group.name == form.at("GroupName") && group.region == form.at("region"))
       return refused(400, "InvalidGroup.Duplicate");
   }
-  groups.push_back({.id = fmt::format("sg-{}", ++made_),
+  groups.push_back({.id = fmt::format("sg-own-{}", ++made_),
                     .region = form.at("region"),
                     .name = form.at("GroupName"),
                     .tags = tags_of(form),
@@ -350,6 +397,7 @@ io::HttpReply Ec2Double::describe_groups(const Form& form) {
 
 io::HttpReply Ec2Double::delete_group(const Form& form) {
   const std::string id = form.at("GroupId");
+  if (!is_known_group(id, form.at("region"))) return refused(400, "InvalidGroup.NotFound");
   for (DoubleInstance& one : instances) {
     if (one.group == id && state_of(one) != "terminated") {
       return refused(400, "DependencyViolation");

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <utility>
 
+#include "skyward/provider/aws/groups.h"
 #include "skyward/provider/aws/tags.h"
 
 namespace skyward::provider::aws {
@@ -53,6 +54,8 @@ Fleet::Fleet(Client& client, std::string pool, LaunchRequest common)
       facts_{.cloud = "AWS",
              .region = client.region(),
              .listing_lag = 45s,
+             // "Eventual consistency" in the EC2 API's guide: back off "up to about five minutes".
+             .known_after = 300s,
              .give_back_time = 90s,
              // user_data.h: unclaimed, and as long again for the listing.
              .nothing_comes_of_it_s = 1800} {}
@@ -69,7 +72,11 @@ std::expected<std::vector<std::string>, NotSold> Fleet::sell(const Lot& lot, Tim
   request.subnet = lot.place.subnet;
   request.spot = lot.spot;
   request.tags.emplace_back(kLaunchTag, lot.token);
-  const auto made = Ec2Api(client_).run_instances(request, deadline);
+  auto made = Ec2Api(client_).run_instances(request, deadline);
+  const Time until = group_known_by(client_.world(), deadline);
+  while (!made && request.own_group && await_group(client_.world(), made.error(), until)) {
+    made = Ec2Api(client_).run_instances(request, deadline);
+  }
   if (!made) {
     const ApiError& error = made.error();
     const bool capacity = error.kind == ErrorKind::exhausted;
@@ -116,19 +123,35 @@ Result<std::vector<Standing>> Fleet::look_up(const std::vector<std::string>& ids
   return to_standing(describe(ids, deadline));
 }
 
-Status Fleet::end(const std::vector<std::string>& ids, Time deadline) {
-  const auto done = Ec2Api(client_).terminate_instances(ids, deadline);
-  if (done) return {};
-  if (done.error().code == "InvalidInstanceID.NotFound") {
-    // One that is not known (any more) spoils the request for all.
-    Status status;
-    if (ids.size() == 1) return status;
-    for (const std::string& id : ids) {
-      if (status) status = end({id}, deadline);
+// One that Amazon does not know (yet, or any more) spoils the request for all; its refusal names
+// them.
+Result<std::vector<std::string>> Fleet::end(const std::vector<std::string>& ids, Time deadline) {
+  std::vector<std::string> known = ids;
+  while (!known.empty()) {
+    const auto done = Ec2Api(client_).terminate_instances(known, deadline);
+    if (done) return known;
+    const ApiError& error = done.error();
+    if (error.code != "InvalidInstanceID.NotFound") {
+      return std::unexpected(explained(error, "TerminateInstances"));
     }
-    return status;
+    const auto named =
+        std::erase_if(known, [&](const std::string& id) { return error.message.contains(id); });
+    if (named == 0) return end_each(known, deadline);
   }
-  return std::unexpected(explained(done.error(), "TerminateInstances"));
+  return known;
+}
+
+Result<std::vector<std::string>> Fleet::end_each(const std::vector<std::string>& ids,
+                                                 Time deadline) {
+  std::vector<std::string> known;
+  for (const std::string& id : ids) {
+    const auto done = Ec2Api(client_).terminate_instances({id}, deadline);
+    if (done) known.push_back(id);
+    if (!done && done.error().code != "InvalidInstanceID.NotFound") {
+      return std::unexpected(explained(done.error(), "TerminateInstances"));
+    }
+  }
+  return known;
 }
 
 }  // namespace skyward::provider::aws

@@ -28,13 +28,14 @@ class Fleet final : public Seller {
   Result<std::vector<Standing>> find(std::string_view token, Time deadline) override;
   Result<std::vector<Standing>> look_up(const std::vector<std::string>& ids,
                                         Time deadline) override;
-  Status end(const std::vector<std::string>& ids, Time deadline) override;
+  Result<std::vector<std::string>> end(const std::vector<std::string>& ids, Time deadline) override;
 
   // As Amazon tells of them; unknown ids are left out.
   Result<std::vector<Ec2Instance>> describe(const std::vector<std::string>& ids, Time deadline);
 
  private:
   Result<std::vector<Ec2Instance>> list(const std::vector<Filter>& filters, Time deadline);
+  Result<std::vector<std::string>> end_each(const std::vector<std::string>& ids, Time deadline);
   Error explained(const ApiError& error, std::string_view action) const;
 
   Client& client_;

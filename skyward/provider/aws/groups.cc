@@ -4,8 +4,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
+#include <map>
 
+#include "skyward/provider/aws/account.h"
 #include "skyward/provider/aws/tags.h"
+#include "skyward/provider/open_pools.h"
 
 namespace skyward::provider::aws {
 
@@ -13,9 +17,13 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Duration kLookEvery = 3s;
-// For the interfaces of machines that are shutting down.
-constexpr Duration kPatience = 60s;
+constexpr Duration kLookEvery = 2s;
+// Machines that are shutting down keep their group for minutes: so long is worth waiting for it.
+constexpr Duration kPatience = 5s;
+// Until every request knows of a group that was made.
+constexpr Duration kGroupKnown = 30s;
+// Groups of earlier pools that are asked for at most.
+constexpr std::size_t kMostLeftGroups = 10;
 
 std::string name_of(const std::string& pool) { return "skyward-" + pool; }
 
@@ -54,37 +62,92 @@ Result<std::string> make_group(Client& client, PoolBook& book, const std::string
   return id;
 }
 
-Status remove_groups(Client& client, PoolBook& book, Time deadline) {
+Time group_known_by(const World& world, Time deadline) {
+  return std::min(deadline, world.now() + kGroupKnown);
+}
+
+bool await_group(const World& world, const ApiError& error, Time until) {
+  if (error.code != "InvalidGroup.NotFound" || until - world.now() <= kLookEvery) return false;
+  world.pause(kLookEvery, {});
+  return true;
+}
+
+namespace {
+
+enum class Removed : std::uint8_t { gone, in_use, not_known };
+
+// Asks once. A group that was made a moment ago is not gone for being unknown.
+ApiResult<Removed> remove_group(Client& client, const std::string& id, std::int64_t made_s,
+                                Time deadline) {
+  const auto done = Ec2Api(client).delete_security_group(id, deadline);
+  if (done) return Removed::gone;
+  const std::string& code = done.error().code;
+  if (code == "DependencyViolation" || code == "InvalidGroup.InUse") return Removed::in_use;
+  if (code != "InvalidGroup.NotFound") return std::unexpected(done.error());
+  const std::chrono::seconds age(client.world().wall_s() - made_s);
+  return age < kGroupKnown ? Removed::not_known : Removed::gone;
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> remove_groups(Client& client, PoolBook& book, Time deadline) {
   const World& world = client.world();
-  Ec2Api api(client);
-  const auto found =
-      api.describe_security_groups({{fmt::format("tag:{}", kPoolTag), {book.pool()}}}, deadline);
+  const auto found = Ec2Api(client).describe_security_groups(
+      {{fmt::format("tag:{}", kPoolTag), {book.pool()}}}, deadline);
   if (!found) return std::unexpected(explained(client, found.error(), "DescribeSecurityGroups"));
-  std::vector<std::string> ids;
-  for (const SecurityGroup& group : *found) ids.push_back(group.id);
+  std::map<std::string, std::int64_t> groups;  // when they were made; 0: long ago
+  for (const SecurityGroup& group : *found) groups[group.id] = 0;
   for (const LedgerEntry& entry : book.open_entries()) {
-    const bool known = std::ranges::find(ids, entry.id) != ids.end();
-    if (entry.kind == "security_group" && !entry.id.empty() && !known) ids.push_back(entry.id);
+    if (entry.kind == "security_group" && !entry.id.empty()) groups[entry.id] = entry.asked_s;
   }
-  const Time until = std::min(deadline, world.now() + kPatience);
-  for (const std::string& id : ids) {
+  std::vector<std::string> kept;
+  for (const auto& [id, made_s] : groups) {
+    const Time begin = world.now();
     while (true) {
-      const auto done = api.delete_security_group(id, deadline);
-      if (done || done.error().code == "InvalidGroup.NotFound") break;
-      const bool used =
-          done.error().code == "DependencyViolation" || done.error().code == "InvalidGroup.InUse";
-      if (!used || until - world.now() <= kLookEvery) {
-        Error error = explained(client, done.error(), "DeleteSecurityGroup " + id);
-        if (used)
-          error.hint = "it costs nothing; 'skyward gc' removes it when its machines are gone";
-        return std::unexpected(std::move(error));
+      const auto removed = remove_group(client, id, made_s, deadline);
+      if (!removed) {
+        return std::unexpected(explained(client, removed.error(), "DeleteSecurityGroup " + id));
+      }
+      if (*removed == Removed::gone) {
+        // Under its id, or under its name when the reply that told it was lost.
+        book.gone({id, name_of(book.pool())});
+        break;
+      }
+      const Time until = begin + (*removed == Removed::in_use ? kPatience : kGroupKnown);
+      if (std::min(deadline, until) - world.now() <= kLookEvery) {
+        kept.push_back(id);
+        break;
       }
       world.pause(kLookEvery, {});
     }
-    // Under its id, or under its name when the reply that told it was lost.
-    book.gone({id, name_of(book.pool())});
   }
-  return {};
+  return kept;
+}
+
+void remove_left_groups(Client& client, Ledger& ledger, const std::string& account, Time deadline) {
+  const World& world = client.world();
+  const auto pools = ledger.pools(true);
+  if (!pools) return;
+  std::size_t asked = 0;
+  for (const LedgerPool& pool : *pools) {
+    const auto of = pool.settings.find("account");
+    if (pool.provider != "aws" || pool.region != client.region() || !opened_here(pool) ||
+        of == pool.settings.end() || of->second != account || is_open_here(world, pool.id)) {
+      continue;
+    }
+    PoolBook book(world, ledger, pool.id);
+    const std::vector<LedgerEntry> entries = book.open_entries();
+    const bool groups_alone = std::ranges::all_of(entries, [](const LedgerEntry& entry) {
+      return entry.kind == "security_group" && !entry.id.empty();
+    });
+    if (!groups_alone || entries.empty() || (asked += entries.size()) > kMostLeftGroups) continue;
+    for (const LedgerEntry& entry : entries) {
+      const auto removed = remove_group(client, entry.id, entry.asked_s, deadline);
+      if (!removed) return;
+      if (*removed == Removed::gone) book.gone({entry.id});
+    }
+    (void)book.close_when_clear(0);
+  }
 }
 
 }  // namespace skyward::provider::aws

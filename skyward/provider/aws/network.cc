@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "skyward/provider/aws/groups.h"
+
 namespace skyward::provider::aws {
 
 namespace {
@@ -82,12 +84,18 @@ Result<std::string> caller_address(Client& client, Time deadline) {
 Status make_rules(Client& client, const std::string& group,
                   const std::optional<std::string>& caller, Time deadline) {
   Ec2Api api(client);
+  const World& world = client.world();
+  const Time until = group_known_by(world, deadline);
+  const auto ask = [&](const auto& admit) {
+    ApiResult<void> done = admit();
+    while (!done && await_group(world, done.error(), until)) done = admit();
+    if (!done && done.error().code == "InvalidPermission.Duplicate") done = {};
+    return done;
+  };
   ApiResult<void> done;
-  if (caller) done = api.admit(group, *caller, kSshPort, deadline);
-  if (done || done.error().code == "InvalidPermission.Duplicate") {
-    done = api.admit_group(group, deadline);
-  }
-  if (done || done.error().code == "InvalidPermission.Duplicate") return {};
+  if (caller) done = ask([&] { return api.admit(group, *caller, kSshPort, deadline); });
+  if (done) done = ask([&] { return api.admit_group(group, deadline); });
+  if (done) return {};
   return std::unexpected(to_error(done.error(), where("AuthorizeSecurityGroupIngress", client)));
 }
 

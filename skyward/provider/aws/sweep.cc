@@ -7,7 +7,6 @@
 #include <map>
 #include <set>
 
-#include "skyward/io/own_process.h"
 #include "skyward/provider/aws/account.h"
 #include "skyward/provider/aws/fleet.h"
 #include "skyward/provider/aws/groups.h"
@@ -23,8 +22,6 @@ using namespace std::chrono_literals;
 // Listings lag behind what was done: each region is looked at twice.
 constexpr int kPasses = 2;
 constexpr Duration kBetweenPasses = 3s;
-// What the ledger has and Amazon does not know by then is gone.
-constexpr std::int64_t kListingLag_s = 120;
 
 class Sweeping {
  public:
@@ -46,7 +43,6 @@ class Sweeping {
   void tell(const Thing& thing, SweepAction action, std::string why);
   Status remove(Client& client, const std::string& pool, const std::vector<Thing>& things);
   Status strike_off(Client& client, const LedgerPool& pool, const std::vector<Thing>& listed);
-  bool opened_here(const LedgerPool& pool) const;
   bool is_left_behind(const LedgerPool& pool, const std::string& region) const;
   bool must_look_in(const std::string& region) const;
 
@@ -73,14 +69,6 @@ bool contains(const std::vector<std::string>& words, const std::string& word) {
 std::string setting_of(const LedgerPool& pool, const char* name) {
   const auto found = pool.settings.find(name);
   return found == pool.settings.end() ? std::string() : found->second;
-}
-
-// Several computers may share a ledger, and not each other's locks. After a change of its name, a
-// computer is the same until it boots.
-bool Sweeping::opened_here(const LedgerPool& pool) const {
-  const std::string boot = io::boot_id();
-  return setting_of(pool, "host") == io::host_name() ||
-         (!boot.empty() && setting_of(pool, "boot") == boot);
 }
 
 // By the ledger, and in this region.
@@ -216,37 +204,57 @@ Status Sweeping::remove(Client& client, const std::string& pool, const std::vect
     }
     if (!gone && first) first = status;
   }
-  if (!of_kind("security_group").empty()) {
-    note("security_group", remove_groups(client, book, deadline_));
+  if (of_kind("security_group").empty()) return first;
+  const auto kept = remove_groups(client, book, deadline_);
+  if (!kept) {
+    note("security_group", fail(kept));
+    return first;
+  }
+  for (const Thing& thing : things) {
+    if (thing.kind != "security_group") continue;
+    const bool stays = contains(*kept, thing.id);
+    tell(thing, stays ? SweepAction::kept : SweepAction::removed,
+         stays ? "its machine is still ending; run gc again in some minutes" : verdict(thing).why);
   }
   return first;
 }
 
-// What the ledger still has of a pool whose driver is gone, and Amazon has no more.
+// What the ledger still has of a pool whose driver is gone, and Amazon has no more. A machine that
+// is not known may be so only now: it is asked to end, and is gone when it stays unknown.
 Status Sweeping::strike_off(Client& client, const LedgerPool& pool,
                             const std::vector<Thing>& listed) {
   const auto entries = ledger_->entries(pool.id, true);
   if (!entries) return fail(entries);
-  bool left = false;
+  Fleet fleet(client, pool.id);
+  std::vector<std::string> absent;
   for (const LedgerEntry& entry : *entries) {
     const bool there = std::ranges::find(listed, entry.id, &Thing::id) != listed.end();
-    const bool old = world_.wall_s() - entry.asked_s >= kListingLag_s;
+    const bool machine = entry.kind == "instance" && !entry.id.empty();
+    if (machine && !there && !ended_.contains(entry.id)) absent.push_back(entry.id);
+  }
+  const auto heard = fleet.end(absent, deadline_);
+  if (!heard) return fail(heard);
+  bool left = false;
+  for (const LedgerEntry& entry : *entries) {
+    if (entry.kind != "instance" || entry.id.empty()) continue;
     const auto ended = ended_.find(entry.id);
-    if (!entry.id.empty() && (ended != ended_.end() || (!there && old))) {
-      const bool known = ended != ended_.end() && ended->second;
-      const Status status =
-          known ? ledger_->gone(pool.id, entry.id, std::max(*ended->second, entry.asked_s))
-                : ledger_->gone_by(pool.id, entry.id, latest_end_s(pool, entry, world_.wall_s()));
-      if (!status) return status;
-    } else if (!entry.id.empty()) {
+    const std::chrono::seconds age(world_.wall_s() - entry.asked_s);
+    const bool over = contains(*heard, entry.id) ||
+                      (contains(absent, entry.id) && age >= fleet.facts().known_after);
+    if (ended == ended_.end() && !over) {
       left = true;
+      continue;
     }
+    const bool known = ended != ended_.end() && ended->second;
+    const Status status =
+        known ? ledger_->gone(pool.id, entry.id, std::max(*ended->second, entry.asked_s))
+              : ledger_->gone_by(pool.id, entry.id, latest_end_s(pool, entry, world_.wall_s()));
+    if (!status) return status;
   }
   if (left) return {};
   PoolBook book(world_, *ledger_, pool.id);
-  if (Status status = remove_groups(client, book, deadline_); !status) return status;
+  if (const auto kept = remove_groups(client, book, deadline_); !kept) return fail(kept);
   remove_pool_directory(world_, pool.id);
-  Fleet fleet(client, pool.id);
   return Stock(book, fleet).close_when_clear();
 }
 

@@ -72,6 +72,7 @@ const SellerFacts& Rental::facts() const {
   static const SellerFacts kFacts{.cloud = "fake cloud",
                                   .region = kRegion,
                                   .listing_lag = kListingLag,
+                                  .known_after = 300s,
                                   .give_back_time = 600s,
                                   .nothing_comes_of_it_s = 600};
   return kFacts;
@@ -123,11 +124,11 @@ Result<std::vector<Standing>> Rental::look_up(const std::vector<std::string>& id
   return found;
 }
 
-Status Rental::end(const std::vector<std::string>& ids, Time deadline) {
+Result<std::vector<std::string>> Rental::end(const std::vector<std::string>& ids, Time deadline) {
   const auto done =
       client_.call(deadline, [&](Cloud& cloud, Time now) { return cloud.end_machines(now, ids); });
   if (!done) return std::unexpected(to_error(done.error(), "EndMachines"));
-  return {};
+  return ids;
 }
 
 // ---- Other things

@@ -65,7 +65,7 @@ class Rental final : public Seller {
   Result<std::vector<Standing>> find(std::string_view token, Time deadline) override;
   Result<std::vector<Standing>> look_up(const std::vector<std::string>& ids,
                                         Time deadline) override;
-  Status end(const std::vector<std::string>& ids, Time deadline) override;
+  Result<std::vector<std::string>> end(const std::vector<std::string>& ids, Time deadline) override;
 
  private:
   Client& client_;
