@@ -241,6 +241,11 @@ FileLocations file_locations(const World& world) {
           .credentials = place("AWS_SHARED_CREDENTIALS_FILE", "credentials")};
 }
 
+std::optional<std::string> profile_variable(const World& world) {
+  auto name = world.variable("AWS_PROFILE");
+  return name ? name : world.variable("AWS_DEFAULT_PROFILE");
+}
+
 Result<Configuration> load_configuration(const World& world, const std::string& profile) {
   const FileLocations locations = file_locations(world);
   const auto read = [&](const std::string& path) { return world.read_file(path).value_or(""); };
@@ -248,7 +253,7 @@ Result<Configuration> load_configuration(const World& world, const std::string& 
   if (!files) return fail(files);
   Configuration configuration;
   configuration.files = *std::move(files);
-  const auto variable = world.variable("AWS_PROFILE");
+  const auto variable = profile_variable(world);
   if (!profile.empty() || variable) {
     configuration.profile = profile.empty() ? *variable : profile;
     configuration.profile_was_asked_for = true;

@@ -31,7 +31,7 @@ Result<Profiles> parse_profiles(std::string_view config, std::string_view creden
 struct Configuration {
   Profiles files{};
   std::string profile = "default";
-  bool profile_was_asked_for = false;  // by the user, in code or by AWS_PROFILE
+  bool profile_was_asked_for = false;  // by the user, in code or by a variable
 
   // A property of the chosen profile; empty when it has none.
   std::string property(const std::string& name) const;
@@ -44,7 +44,11 @@ struct FileLocations {
 };
 FileLocations file_locations(const World& world);
 
-// `profile` as given in code; empty: AWS_PROFILE, else "default". A missing file is an empty one.
+// AWS_PROFILE, else AWS_DEFAULT_PROFILE.
+std::optional<std::string> profile_variable(const World& world);
+
+// `profile` as given in code; empty: that of the variables, else "default". A missing file is an
+// empty one.
 Result<Configuration> load_configuration(const World& world, const std::string& profile);
 
 // A setting by its variable, else by its property; empty when neither is there.

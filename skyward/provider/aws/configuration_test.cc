@@ -69,6 +69,12 @@ TEST(Configuration, TheChosenProfileMustExist) {
   EXPECT_THAT(wrong.error().message, HasSubstr("\"werk\""));
   EXPECT_THAT(wrong.error().hint, HasSubstr("default, work"));
   EXPECT_TRUE(load_configuration(fixture.world, "work")) << "code outranks the variable";
+  fixture.variables.erase("AWS_PROFILE");
+  fixture.variables["AWS_DEFAULT_PROFILE"] = "work";
+  const auto other = load_configuration(fixture.world, "");
+  ASSERT_TRUE(other);
+  EXPECT_EQ(other->property("region"), "r2");
+  EXPECT_TRUE(other->profile_was_asked_for);
 }
 
 TEST(Configuration, RegionFromCodeThenVariablesThenProfile) {

@@ -138,8 +138,8 @@ Result<Credentials> find_credentials(const World& world, const Configuration& co
                                      const std::string& region, Time deadline) {
   const Search search{world, configuration, region.empty() ? "us-east-1" : region, deadline};
   // A profile that is named in code outranks the environment's keys.
-  const bool named_in_code = configuration.profile_was_asked_for &&
-                             variable_of(world, "AWS_PROFILE") != configuration.profile;
+  const bool named_in_code =
+      configuration.profile_was_asked_for && profile_variable(world) != configuration.profile;
   const auto take = [](Found& found) { return *std::move(*found); };
   if (!named_in_code) {
     Found found = from_environment(search);
