@@ -20,6 +20,8 @@ using namespace std::chrono_literals;
 
 constexpr std::int64_t kDay_s = 86400;
 constexpr std::int64_t kSpotPrices_s = 900;
+// A price list that did not answer is not waited for again at once.
+constexpr std::int64_t kNoPrices_s = 300;
 // Prices are good to have; nobody waits longer for them.
 constexpr Duration kPriceTime = 20s;
 constexpr std::size_t kTypesAtOnce = 100;
@@ -118,14 +120,18 @@ std::map<std::string, double> Catalogue::prices(Time deadline) {
     }
     return out;
   }
-  const Time until = std::min(deadline, client_.world().now() + kPriceTime);
-  const auto told = Ec2Api(client_).on_demand_prices(until);
-  if (told) {
-    for (const auto& [type, price] : *told) out[type] = price;
-    if (!out.empty()) keep("prices", kDay_s, json(out).dump());
-    return out;
+  std::string why = cached("no-prices");
+  if (why.empty()) {
+    const Time until = std::min(deadline, client_.world().now() + kPriceTime);
+    const auto told = Ec2Api(client_).on_demand_prices(until);
+    if (told) {
+      for (const auto& [type, price] : *told) out[type] = price;
+      if (!out.empty()) keep("prices", kDay_s, json(out).dump());
+      return out;
+    }
+    why = told.error().code.empty() ? told.error().message : told.error().code;
+    keep("no-prices", kNoPrices_s, why);
   }
-  const std::string why = told.error().code.empty() ? told.error().message : told.error().code;
   const bool here = client_.region() == kListPricesRegion;
   price_note_ =
       here ? fmt::format("Amazon's price list cannot be asked ({}): list prices of {} are shown",
