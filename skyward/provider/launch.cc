@@ -44,7 +44,7 @@ LaunchFailure LaunchRecord::refused(const Placement& place, bool spot, std::stri
                                     LaunchFailure why) {
   add_once(refusals_,
            fmt::format("{} in {}{}: {}", place.type, place.zone, spot ? " as spot" : "", code));
-  if (why.quota) quota_hint_ = why.error.hint;
+  if (why.quota || why.account) hint_ = why.error.hint;
   only_quotas_ = only_quotas_ && why.quota;
   return why;
 }
@@ -77,7 +77,11 @@ Error LaunchRecord::no_machines(Outcome outcome, const LaunchWish& wish) const {
   Error error{.kind = ErrorKind::exhausted,
               .message = fmt::format("{}{}{}: {}: {}", cloud_, region_.empty() ? "" : ", ", region_,
                                      what, why),
-              .hint = std::string(quota_hint_.empty() ? hint_for(wish.spot) : quota_hint_)};
+              .hint = std::string(hint_.empty() ? hint_for(wish.spot) : hint_)};
+  if (wish.spot.kind != SpotKind::always &&
+      std::ranges::none_of(wish.places, &Placement::on_demand)) {
+    error.hint += "; machines on demand cost more than max_hourly_cost";
+  }
   return with_shortage(std::move(error), shortage(outcome, wish));
 }
 
@@ -85,7 +89,7 @@ Shortage LaunchRecord::shortage(Outcome outcome, const LaunchWish& wish) const {
   Shortage out{.requested = wish.count, .got = most_standing_, .region = region_};
   if (!region_.empty()) out.regions = {region_};
   if (!wish.places.empty()) out.instance_type = wish.places.front().type;
-  if (only_quotas_ && !quota_hint_.empty()) {
+  if (only_quotas_ && !hint_.empty()) {
     out.kind = ShortageKind::quota;
   } else if (outcome == Outcome::spot_minimum_not_met) {
     out.kind = ShortageKind::spot_minimum;

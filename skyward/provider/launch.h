@@ -26,6 +26,8 @@ struct Standing {
   std::string zone{};
   Stage stage = Stage::coming;
   std::string reason{};   // why it ends, in the cloud's word
+  std::string message{};  // ... and sentence
+  std::string hint{};     // what to do about it, where that is known
   bool capacity = false;  // ... and another place may have one that stays
 };
 
@@ -34,6 +36,7 @@ struct LaunchFailure {
   Error error{};
   bool capacity = false;  // another place may have the machines
   bool quota = false;     // no place of this market has
+  bool account = false;   // the account may not: its hint is told when nothing is to be had
 };
 
 // Why nothing is bought any more.
@@ -70,9 +73,9 @@ class LaunchRecord {
   const std::string cloud_;
   const std::string region_;
   std::vector<std::string> refusals_{};  // in words
-  std::string quota_hint_{};
-  bool only_quotas_ = true;  // nothing else was in the way
-  int most_standing_ = 0;    // machines at the same time
+  std::string hint_{};                   // of the account
+  bool only_quotas_ = true;              // nothing else was in the way
+  int most_standing_ = 0;                // machines at the same time
 };
 
 // What a cloud does for a launch. Both leave nothing behind that its ledger does not have as open.

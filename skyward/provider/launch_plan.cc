@@ -27,7 +27,9 @@ LaunchPlan::LaunchPlan(const Spot& spot, int count, const std::vector<Placement>
       stages_.push_back({options_of(true), count, 0, least == count ? rounds : 1});
       if (least == 0) stages_.push_back({options_of(false), count, 0, 1});
       if (least > 0 && least < count) {
-        stages_.push_back({options_of(true), least, count - least, rounds});
+        std::vector<Option> mixed = options_of(true);
+        std::erase_if(mixed, [&](const Option& one) { return !fills_up(one.placement); });
+        stages_.push_back({std::move(mixed), least, count - least, rounds});
       }
       minimum_ = least > 0;
       break;
@@ -50,9 +52,16 @@ LaunchPlan::LaunchPlan(const Spot& spot, int count, const std::vector<Placement>
 std::vector<LaunchPlan::Option> LaunchPlan::options_of(bool spot) const {
   std::vector<Option> options;
   for (std::size_t i = 0; i < places_.size(); ++i) {
-    if (!spot || places_[i].spot) options.push_back({i, spot});
+    if (spot ? places_[i].spot : places_[i].on_demand) options.push_back({i, spot});
   }
   return options;
+}
+
+// Whether its zone has machines on demand for the rest.
+bool LaunchPlan::fills_up(std::size_t placement) const {
+  return std::ranges::any_of(places_, [&](const Placement& one) {
+    return one.on_demand && one.zone == places_[placement].zone;
+  });
 }
 
 Step LaunchPlan::next() {
@@ -80,7 +89,11 @@ void LaunchPlan::on_launched() {
   }
   launched_ = true;
   minimum_ = false;
-  rest_at_ = stage.options[option_].placement;  // the same type first
+  const std::size_t main = stage.options[option_].placement;
+  rest_at_ = main;  // the same type first
+  for (std::size_t i = 0; !places_[rest_at_].on_demand && i < places_.size(); ++i) {
+    if (places_[i].on_demand && places_[i].zone == places_[main].zone) rest_at_ = i;
+  }
 }
 
 void LaunchPlan::on_refused(bool quota) {
@@ -90,7 +103,7 @@ void LaunchPlan::on_refused(bool quota) {
                     // there
     const std::size_t main = stage.options[option_].placement;
     const auto fits = [&](std::size_t i) {
-      return i != main && places_[i].zone == places_[main].zone;
+      return i != main && places_[i].on_demand && places_[i].zone == places_[main].zone;
     };
     std::size_t at = rest_at_ == main ? 0 : rest_at_ + 1;
     while (at < places_.size() && !fits(at)) ++at;

@@ -26,7 +26,8 @@ struct Placement {
   std::string subnet{};
   std::optional<double> spot_price{};
   std::optional<double> on_demand_price{};
-  bool spot = true;  // sold as spot machines at all
+  bool spot = true;       // sold as spot machines at all
+  bool on_demand = true;  // ... on demand, for what the pool may cost
 };
 
 struct Attempt {
@@ -78,6 +79,7 @@ class LaunchPlan {
   };
 
   std::vector<Option> options_of(bool spot) const;
+  bool fills_up(std::size_t placement) const;
   void next_option();
 
   const std::vector<Placement> places_;

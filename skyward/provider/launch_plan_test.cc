@@ -174,5 +174,32 @@ TEST(LaunchPlan, EveryMarketEndsIt) {
   }
 }
 
+TEST(LaunchPlan, WhatCostsTooMuchOnDemandIsNotBoughtSo) {
+  std::vector<Placement> where = places();
+  for (Placement& place : where) place.on_demand = place.type == "b";
+  for (const Spot& spot : {Spot::Never(), Spot::IfAvailable(1, 1s), Spot::Cheapest()}) {
+    LaunchPlan plan(spot, 2, where);
+    for (Step step = plan.next(); std::holds_alternative<Attempt>(step); step = plan.next()) {
+      const auto& attempt = std::get<Attempt>(step);
+      EXPECT_TRUE(attempt.spot || where[attempt.placement].type == "b");
+      plan.on_refused(false);
+    }
+  }
+  // The rest of a share: of the type that may be bought, and only where there is one.
+  LaunchPlan plan(Spot::Percent(0.5), 2, where);
+  std::vector<Attempt> asked;
+  for (Step step = plan.next(); std::holds_alternative<Attempt>(step); step = plan.next()) {
+    asked.push_back(std::get<Attempt>(step));
+    if (asked.back().count == 2) {
+      plan.on_refused(false);
+    } else {
+      plan.on_launched();
+    }
+  }
+  ASSERT_GE(asked.size(), 2U);
+  EXPECT_EQ(asked.at(asked.size() - 2), (Attempt{0, 1, true}));
+  EXPECT_EQ(asked.back(), (Attempt{2, 1, false}));
+}
+
 }  // namespace
 }  // namespace skyward::provider

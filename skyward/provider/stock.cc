@@ -122,12 +122,12 @@ std::expected<std::vector<Standing>, LaunchFailure> Stock::await_running(
     for (const Standing& one : *found) {
       if (one.stage == Stage::running) ++running;
       if (one.stage < Stage::ending) continue;
-      return std::unexpected(
-          LaunchFailure{{ErrorKind::exhausted,
-                         fmt::format("{} in {} ended before it ran ({})",
-                                     one.instance.instance_type, one.zone, one.reason),
-                         "try again, or choose another type or region"},
-                        one.capacity});
+      return std::unexpected(LaunchFailure{
+          {one.capacity ? ErrorKind::exhausted : ErrorKind::invalid,
+           fmt::format("{} in {} ended before it ran ({}{}{})", one.instance.instance_type,
+                       one.zone, one.reason, one.message.empty() ? "" : ": ", one.message),
+           one.hint.empty() ? "try again, or choose another type or region" : one.hint},
+          one.capacity});
     }
     if (running == ids.size()) return *std::move(found);
     if (deadline - world.now() <= pause) {

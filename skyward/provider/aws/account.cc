@@ -1,5 +1,7 @@
 #include "skyward/provider/aws/account.h"
 
+#include <fmt/format.h>
+
 #include "skyward/io/own_process.h"
 #include "skyward/provider/aws/ec2_api.h"
 #include "skyward/provider/aws/tags.h"
@@ -14,6 +16,21 @@ Result<Caller> find_caller(Client& client, Time deadline) {
                 "STS GetCallerIdentity does not tell whose credentials these are", "try again");
   }
   return Caller{.arn = *arn, .owner = owner_of(*arn), .account = account_of(*arn)};
+}
+
+Status check_right_to_end(Client& client, Time deadline) {
+  const ApiError told =
+      Ec2Api(client).dry_run("TerminateInstances", {{"InstanceId.1", kNoMachine}}, deadline);
+  if (told.code != "UnauthorizedOperation") return {};
+  Error error = to_error(told, fmt::format("EC2 TerminateInstances in {}", client.region()));
+  error.message =
+      "nothing is bought, since these credentials may not end machines: " + error.message;
+  error.hint = fmt::format(
+      "let an administrator allow ec2:TerminateInstances; a policy that allows it for some "
+      "machines "
+      "alone must name {}, too, as the guide's does: that is how it is found out",
+      kNoMachine);
+  return std::unexpected(std::move(error));
 }
 
 bool opened_here(const LedgerPool& pool) {

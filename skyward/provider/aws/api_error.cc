@@ -24,8 +24,14 @@ constexpr std::string_view kCapacity =
     "Amazon has none of these left there: allow more zones, types or regions, or on-demand";
 constexpr std::string_view kKeys =
     "check the credentials: 'skyward providers check aws' says which ones are used";
+constexpr std::string_view kKeysOrRegion =
+    "check the credentials: 'skyward providers check aws' says which ones are used; or the region "
+    "is not enabled for the account";
 constexpr std::string_view kRights =
     "let an administrator allow this action; 'skyward providers check aws' lists what is missing";
+constexpr std::string_view kFreePlan =
+    "the account is on Amazon's free plan, which has few types: upgrade it to the paid plan in the "
+    "billing console, or give machine= of a type that is eligible";
 constexpr std::string_view kRenew =
     "renew the credentials ('aws sso login', or a new session token), then try again";
 constexpr std::string_view kClock = "set this machine's clock: signatures carry the time";
@@ -56,11 +62,12 @@ constexpr std::array kCodes = {
     CodeRow{"InstanceLimitExceeded", ErrorKind::exhausted, kQuota},
     CodeRow{"InstanceCreditSpecification.NotSupported", ErrorKind::invalid, ""},
     CodeRow{"VolumeLimitExceeded", ErrorKind::exhausted, kQuota},
+    CodeRow{"MaxIOPSLimitExceeded", ErrorKind::exhausted, kQuota},
     CodeRow{"SecurityGroupLimitExceeded", ErrorKind::exhausted, kQuota},
     CodeRow{"LimitExceeded", ErrorKind::exhausted, kQuota},
     CodeRow{"ResourceLimitExceeded", ErrorKind::exhausted, kQuota},
     // Who are you, and may you.
-    CodeRow{"AuthFailure", ErrorKind::denied, kKeys},
+    CodeRow{"AuthFailure", ErrorKind::denied, kKeysOrRegion},
     CodeRow{"InvalidClientTokenId", ErrorKind::denied, kKeys},
     CodeRow{"UnrecognizedClientException", ErrorKind::denied, kKeys},
     CodeRow{"SignatureDoesNotMatch", ErrorKind::denied, kKeys},
@@ -177,6 +184,10 @@ bool is_capacity(std::string_view code) {
   return row != kCodes.end() && row->kind == ErrorKind::exhausted && row->hint != kQuota;
 }
 
+bool is_free_plan(const ApiError& error) {
+  return error.code == "InvalidParameterCombination" && error.message.contains("Free Tier");
+}
+
 bool is_refusal(const ApiError& error) {
   if (error.code.empty() || error.maybe_done) return false;
   return error.status < 500 || is_capacity(error.code) || is_throttling(error.code, error.status);
@@ -207,7 +218,8 @@ ApiError read_error(const io::HttpReply& reply) {
   if (error.message.empty()) {
     error.message = error.code.empty() ? fmt::format("HTTP status {}", reply.status) : error.code;
   }
-  const CodeMeaning meaning = meaning_of(error.code, reply.status);
+  CodeMeaning meaning = meaning_of(error.code, reply.status);
+  if (is_free_plan(error)) meaning = {ErrorKind::exhausted, kFreePlan};
   error.kind = meaning.kind;
   error.hint = meaning.hint;
   return error;

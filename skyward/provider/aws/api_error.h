@@ -40,6 +40,9 @@ bool is_throttling(std::string_view code, int status);
 // True where another zone, type or region may have what this one has not.
 bool is_capacity(std::string_view code);
 
+// True of what an account of the free plan may not have: another type may do.
+bool is_free_plan(const ApiError& error);
+
 // True when it is certain that nothing was made, by this try or an earlier one. Any other failure
 // may have been heard.
 bool is_refusal(const ApiError& error);

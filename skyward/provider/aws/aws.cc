@@ -41,6 +41,7 @@ constexpr Duration kUnclaimed = 900s;
 // A machine lives so much longer than its pool may: boot and teardown.
 constexpr Duration kBootGrace = 900s;
 constexpr Duration kKeyTimeout = 10s;
+constexpr Duration kAddressTime = 20s;
 // Spot prices move a few times a day.
 constexpr Duration kPriceInterval = 300s;
 // Linux spot machines that Amazon interrupts within their first hour are not charged: "Billing for
@@ -58,6 +59,13 @@ std::string setting_of(const ProviderSpec& spec, const char* name) {
 Duration request_timeout(const ProviderSpec& spec) {
   const std::string given = setting_of(spec, "request_timeout");
   return given.empty() ? Duration(30s) : from_seconds(std::max(1.0, std::stod(given)));
+}
+
+// 0: no limit of the pool's; then the machines have one of their own.
+Duration lifetime_of(const PoolSpec& spec, const std::string& own) {
+  const Duration wanted =
+      spec.timeout > Duration{} ? spec.timeout : from_seconds(own.empty() ? 300 : std::stod(own));
+  return wanted + kBootGrace;
 }
 
 class AwsProvider final : public Provider {
@@ -107,6 +115,7 @@ class AwsProvider final : public Provider {
     std::vector<Placement> places{};
     std::string pinned_zone{};  // where its machines stand already
     std::string group{};
+    std::set<std::string> callers{};  // the addresses of this computer that it admits
     Mark mark{};
     std::string login_key{};       // public
     std::string session_region{};  // use_ssm: where its sessions are held
@@ -129,6 +138,7 @@ class AwsProvider final : public Provider {
   Result<std::string> make_key(const std::string& path) const;
   Status buy_group(Client& client, PoolBook& book, Plan& plan, const std::string& vpc,
                    Time deadline);
+  Status admit_again(Client& client, Plan& plan, Time deadline);
   Result<LaunchRequest> request_of(Plan& plan, int count, int first_node, std::string& known_hosts);
   Login login_of(const Plan& plan, const std::string& id) const;
   Client& client_in(const std::string& region);
@@ -179,13 +189,8 @@ Status AwsProvider::check(const PoolSpec& spec) {
     const Status able = check_session_manager(world_, setting_of(spec_, "instance_profile_arn"));
     if (!able) return able;
   }
-  if (spec.accelerator && spec.machine.empty() && !is_nvidia(spec.accelerator->name) &&
-      (is_trainium(spec.accelerator->name) || spec.accelerator->name.starts_with("Inferentia")) &&
-      setting_of(spec_, "ami").empty()) {
-    return fail(
-        ErrorKind::invalid,
-        fmt::format("machines with {} need an image with Neuron's driver", spec.accelerator->name),
-        "give ami= of a Deep Learning image for Neuron in that region");
+  if (spec.accelerator && spec.machine.empty()) {
+    return check_image(spec, spec.accelerator->name, spec.accelerator->count);
   }
   return {};
 }
@@ -307,6 +312,8 @@ Result<std::vector<Placement>> AwsProvider::find_places(Client& client, const Po
       if (std::ranges::none_of(*sold, here) || std::ranges::any_of(of_type, same)) continue;
       Placement place{.type = one.instance_type, .zone = subnet.zone, .subnet = subnet.id};
       place.on_demand_price = one.price_on_demand;
+      place.on_demand = !spec.max_hourly_cost ||
+                        one.price_on_demand.value_or(0) * spec.nodes <= *spec.max_hourly_cost;
       const auto spot = prices_.spot.find({one.instance_type, subnet.zone});
       if (spot != prices_.spot.end()) place.spot_price = spot->second;
       place.spot = prices_.spot.empty() || prices_.least_spot(one.instance_type).has_value();
@@ -354,7 +361,19 @@ Status AwsProvider::buy_group(Client& client, PoolBook& book, Plan& plan, const 
   const auto group = make_group(client, book, vpc, to_tags(plan.mark), deadline);
   if (!group) return fail(group);
   plan.group = *group;
+  if (caller) plan.callers.insert(*caller);
   return make_rules(client, plan.group, caller, deadline);
+}
+
+// After a change of network this computer comes from another address. Where that cannot be learnt,
+// the one that is admitted may still be right.
+Status AwsProvider::admit_again(Client& client, Plan& plan, Time deadline) {
+  if (plan.callers.empty()) return {};  // nobody is let in, or by a group of the user's
+  const auto caller = caller_address(client, std::min(deadline, world_.now() + kAddressTime));
+  if (!caller || plan.callers.contains(*caller)) return {};
+  Status made = make_rules(client, plan.group, *caller, deadline);
+  if (made) plan.callers.insert(*caller);
+  return made;
 }
 
 // A region without machines is left out from now on; once one is, so is a region that stands in for
@@ -370,9 +389,15 @@ Result<Cluster> AwsProvider::prepare(const PoolSpec& spec, const Offer& offer, T
 }
 
 Result<Cluster> AwsProvider::prepare_in(const PoolSpec& spec, const Offer& offer, Time deadline) {
+  // A machine that was asked for by its name may be of any kind.
+  if (!spec.machine.empty() && !offer.accelerator.empty()) {
+    const Status able = check_image(spec, offer.accelerator, offer.accelerator_count);
+    if (!able) return fail(able);
+  }
   Client& client = client_in(offer.region.empty() ? client_.region() : offer.region);
   const auto caller = find_caller(client, deadline);
   if (!caller) return fail(caller);
+  if (Status may = check_right_to_end(client, deadline); !may) return fail(may);
   remove_left_groups(client, ledger_, caller->account, deadline);
   const auto subnets = find_subnets(client, setting_of(spec_, "subnet_id"), deadline);
   if (!subnets) return fail(subnets);
@@ -390,12 +415,7 @@ Result<Cluster> AwsProvider::prepare_in(const PoolSpec& spec, const Offer& offer
                   .region = client.region(),
                   .instance_type = offer.instance_type,
                   .details = {{"head_port", std::to_string(20000 + number % 12000)}}};
-  // 0: no limit of the pool's; then the machines have one of their own.
-  const std::string own = setting_of(spec_, "instance_timeout");
-  const Duration lifetime =
-      (spec.timeout > Duration{} ? spec.timeout
-                                 : from_seconds(own.empty() ? 300 : std::stod(own))) +
-      kBootGrace;
+  const Duration lifetime = lifetime_of(spec, setting_of(spec_, "instance_timeout"));
   Plan plan{.spec = spec, .image = *std::move(image), .boot = *std::move(boot)};
   if (setting_of(spec_, "use_ssm") == "true") plan.session_region = client.region();
   plan.places = *std::move(places);
@@ -489,6 +509,10 @@ Result<std::vector<Instance>> AwsProvider::provision(const Cluster& cluster, int
                 "call prepare() first");
   }
   Plan& plan = found->second;
+  if (plan.launches > 0) {
+    Status admitted = admit_again(client_in(cluster.region), plan, deadline);
+    if (!admitted) return fail(admitted);
+  }
   std::string known_hosts;
   auto request = request_of(plan, count, first_node, known_hosts);
   if (!request) return fail(request);

@@ -25,6 +25,9 @@ class Capacity : public ::testing::Test, public AwsComputer {
   Capacity() {
     spec_.nodes = 4;
     amazon_.refuse = [this](const std::string& action, const Ec2Double::Form& form) {
+      if (action == "GetProducts" && price_list_refuses) {
+        return std::pair(400, std::string("AccessDeniedException"));
+      }
       if (action == "DescribeImages" && form.at("region") == region_without_image) {
         return std::pair(400, std::string("InvalidAMIID.NotFound"));
       }
@@ -93,6 +96,7 @@ class Capacity : public ::testing::Test, public AwsComputer {
   std::function<int(const std::string& region, const std::string& zone, bool spot)> market =
       [](const auto&, const auto&, bool) { return 0; };
   bool quota = false;
+  bool price_list_refuses = false;  // then those that ship with Skyward are taken in us-east-1
   std::string region_without_image;
   std::vector<std::string> asked;
 };
@@ -172,6 +176,25 @@ TEST_F(Capacity, AShareWhoseRestIsMissingIsGivenBackAndTold) {
   EXPECT_EQ(shortage.kind, ShortageKind::capacity) << "the share was there";
   EXPECT_EQ(shortage.requested, 4);
   EXPECT_EQ(shortage.got, 2);
+}
+
+TEST_F(Capacity, MachinesOnDemandThatCostTooMuchAreNotBought) {
+  amazon_.regions = {"us-east-1"};
+  fixture_.variables["AWS_REGION"] = "us-east-1";
+  spec_.provider.settings["region"] = "us-east-1";
+  spec_.max_hourly_cost = 0.2;  // four of them as spot machines: $0.12; on demand: $0.384
+  for (const Spot& spot : {Spot::IfAvailable(1, 1s), Spot::Percent(0.5)}) {
+    spec_.spot = spot;
+    asked.clear();
+    market = [](const auto&, const auto&, bool is_spot) { return is_spot ? 3 : 100; };
+    price_list_refuses = true;
+    const auto instances = open();
+    ASSERT_FALSE(instances);
+    EXPECT_EQ(instances.error().kind, ErrorKind::exhausted);
+    EXPECT_THAT(instances.error().hint, HasSubstr("more than max_hourly_cost"));
+    for (const std::string& one : asked) EXPECT_THAT(one, HasSubstr("spot")) << one;
+    EXPECT_FALSE(asked.empty());
+  }
 }
 
 TEST_F(Capacity, CheapestTakesEitherMarket) {

@@ -50,6 +50,7 @@ class Wrongs : public ::testing::TestWithParam<Wrong>, public AwsComputer {
   void expect_nothing_left() {
     EXPECT_EQ(amazon_.standing(), 0);
     amazon_.refuse = nullptr;
+    amazon_.stillborn.clear();
     let_go();
     EXPECT_THAT(amazon_.groups, IsEmpty());
     let_go();
@@ -120,7 +121,67 @@ INSTANTIATE_TEST_SUITE_P(
               ErrorKind::invalid, "DescribeSubnets", "eu-west-1", "InvalidSubnetID.NotFound",
               "subnets belong to one region"},
         Wrong{"AClockThatIsWrong", refusing("", "RequestExpired"), ErrorKind::denied,
-              "DescribeInstanceTypes", "eu-west-1", "RequestExpired", "clock"},
+              "DescribeInstanceTypes", "eu-west-1", "RequestExpired", "or set the clock"},
+        Wrong{"ARegionThatIsNotEnabled", refusing("", "AuthFailure"), ErrorKind::denied,
+              "DescribeInstanceTypes", "eu-west-1", "AuthFailure",
+              "the region is not enabled for the account"},
+        Wrong{"AKeyThatDisksMayNotUse",
+              [](AwsComputer& computer) {
+                computer.amazon_.stillborn = "Client.InternalError";
+                computer.amazon_.stillborn_message = "Client.InternalError: Client error on launch";
+              },
+              ErrorKind::invalid, "m5.large", "z1", "Client error on launch", "kms:CreateGrant"},
+        Wrong{"DisksBeyondTheQuota",
+              [](AwsComputer& computer) {
+                computer.amazon_.stillborn = "Client.VolumeLimitExceeded";
+                computer.amazon_.stillborn_message = "Volume limit exceeded";
+              },
+              ErrorKind::invalid, "m5.large", "z1", "Volume limit exceeded", "Service Quotas"},
+        Wrong{"AShortageAtTheLaunch",
+              [](AwsComputer& computer) {
+                computer.amazon_.stillborn = "Server.InsufficientInstanceCapacity";
+              },
+              ErrorKind::exhausted, "2 machines cannot be had", "eu-west-1",
+              "Server.InsufficientInstanceCapacity", "try later"},
+        Wrong{"AnAccountOfTheFreePlan",
+              refusing("RunInstances",
+                       "InvalidParameterCombination: The specified instance type is not eligible "
+                       "for Free Tier."),
+              ErrorKind::exhausted, "2 machines cannot be had", "eu-west-1",
+              "InvalidParameterCombination", "free plan"},
+        Wrong{"AnImageOfWindows",
+              [](AwsComputer& computer) {
+                setting("ami", "ami-1")(computer);
+                answering("DescribeImages",
+                          "<imagesSet><item><imageId>ami-1</imageId><name>w</name>"
+                          "<platform>windows</platform></item></imagesSet>")(computer);
+              },
+              ErrorKind::invalid, "ami-1", "eu-west-1", "of Windows", "cloud-init"},
+        Wrong{"AnAcceleratorTooOldForTheImage",
+              [](AwsComputer& computer) {
+                computer.spec_.accelerator = *catalogue_accelerator("V100");
+              },
+              ErrorKind::invalid, "V100", "", "proprietary driver", "ami="},
+        Wrong{"AShareOfAnAccelerator",
+              [](AwsComputer& computer) {
+                computer.spec_.accelerator = *catalogue_accelerator("L4", {.count = 0.25});
+              },
+              ErrorKind::invalid, "L4", "", "GRID", "ami="},
+        Wrong{"AMachineTooOldForTheImage",
+              [](AwsComputer& computer) {
+                computer.spec_.machine = "p3.2xlarge";
+                answering(
+                    "DescribeInstanceTypes",
+                    "<instanceTypeSet><item><instanceType>p3.2xlarge</instanceType><vCpuInfo>"
+                    "<defaultVCpus>8</defaultVCpus></vCpuInfo><memoryInfo><sizeInMiB>62464"
+                    "</sizeInMiB></memoryInfo><supportedUsageClasses><item>on-demand</item>"
+                    "</supportedUsageClasses><processorInfo><supportedArchitectures><item>"
+                    "x86_64</item><item>arm64</item></supportedArchitectures></processorInfo>"
+                    "<gpuInfo><gpus><item><name>V100</name><manufacturer>NVIDIA"
+                    "</manufacturer><count>1</count><memoryInfo><sizeInMiB>16384</sizeInMiB>"
+                    "</memoryInfo></item></gpus></gpuInfo></item></instanceTypeSet>")(computer);
+              },
+              ErrorKind::invalid, "V100", "", "proprietary driver", "ami="},
         Wrong{"NonsenseForAReply", answering("DescribeInstanceTypes", "<p>Bad day<br>"),
               ErrorKind::unavailable, "DescribeInstanceTypes", "eu-west-1", "XML", "try again"}),
     [](const auto& made) { return std::string(made.param.name); });

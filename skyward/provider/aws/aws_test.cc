@@ -233,6 +233,26 @@ TEST_F(AwsTest, ASessionThatIsOverIsReadAnewAndTheMachinesEnd) {
   EXPECT_EQ(amazon_.standing(), 0);
 }
 
+TEST_F(AwsTest, AnotherAddressOfThisComputerIsAdmittedBeforeMoreIsBought) {
+  amazon_.proxy_address = "198.51.100.1";
+  const auto aws = provider();
+  const auto offers = aws->offers(spec_, soon());
+  const auto cluster = aws->prepare(spec_, offers->front(), soon());
+  ASSERT_TRUE(aws->provision(*cluster, 1, 0, soon()));
+  const auto& rules = amazon_.groups.front().rules;
+  EXPECT_THAT(rules, SizeIs(2));
+  EXPECT_THAT(rules, Contains(HasSubstr("203.0.113.5/32"))) << "SSH goes past the proxy";
+  ASSERT_TRUE(aws->provision(*cluster, 1, 1, soon()));
+  EXPECT_THAT(rules, SizeIs(2));
+  amazon_.address = "203.0.113.77";
+  ASSERT_TRUE(aws->provision(*cluster, 1, 2, soon()));
+  EXPECT_THAT(rules, Contains(HasSubstr("203.0.113.77/32")));
+  amazon_.address = "";
+  ASSERT_TRUE(aws->provision(*cluster, 1, 3, soon()));
+  EXPECT_THAT(rules, Contains(HasSubstr("198.51.100.1/32"))) << "there is no other way out";
+  EXPECT_TRUE(aws->teardown(*cluster, soon()));
+}
+
 // A machine that was told of may be unknown for minutes: it is asked to end until it is heard.
 TEST_F(AwsTest, MachinesThatAreNotKnownYetAreNotGone) {
   auto aws = provider();

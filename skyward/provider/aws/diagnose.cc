@@ -6,6 +6,7 @@
 #include "skyward/provider/aws/ec2_api.h"
 #include "skyward/provider/aws/images.h"
 #include "skyward/provider/aws/market.h"
+#include "skyward/provider/aws/tags.h"
 
 namespace skyward::provider::aws {
 
@@ -24,15 +25,53 @@ std::string region_origin(const World& world, const Configuration& configuration
   return "default";
 }
 
-// What asking with DryRun tells: Amazon refuses in any case, and the word says why.
-Finding judge_dry_run(std::string_view action, const ApiError& answer) {
-  Finding finding{.what = fmt::format("ec2:{}", action)};
-  finding.good = answer.code == "DryRunOperation";
-  const bool denied = answer.kind == ErrorKind::denied;
+constexpr const char* kNoGroup = "sg-00000000000000000";
+constexpr const char* kNoVolume = "vol-00000000000000000";
+
+// Amazon is asked with DryRun, which does nothing: whoever may is told so, or that there is no such
+// thing. These are the rights of the guide's policy but for those below.
+struct Probe {
+  std::string_view action;
+  Parameters parameters{};
+};
+
+std::vector<Probe> probes() {
+  return {
+      {"AuthorizeSecurityGroupIngress",
+       {{"GroupId", kNoGroup},
+        {"IpPermissions.1.IpProtocol", "tcp"},
+        {"IpPermissions.1.FromPort", "22"},
+        {"IpPermissions.1.ToPort", "22"},
+        {"IpPermissions.1.IpRanges.1.CidrIp", "192.0.2.1/32"}}},
+      {"CreateSecurityGroup",
+       {{"GroupName", "skyward-check"}, {"GroupDescription", "skyward-check"}}},
+      {"DeleteSecurityGroup", {{"GroupId", kNoGroup}}},
+      {"DeleteVolume", {{"VolumeId", kNoVolume}}},
+      {"DescribeImages", {{"Owner.1", "self"}}},
+      {"DescribeInstanceTypeOfferings"},
+      {"DescribeInstanceTypes"},
+      {"DescribeInstances"},
+      {"DescribeRegions"},
+      {"DescribeSecurityGroups"},
+      {"DescribeSpotPriceHistory"},
+      {"DescribeSubnets"},
+      {"DescribeVolumes"},
+      {"DescribeVpcs"},
+      {"TerminateInstances", {{"InstanceId.1", kNoMachine}}},
+  };
+}
+
+bool is_allowed(const ApiError& told) {
+  return told.code == "DryRunOperation" || told.code.ends_with(".NotFound");
+}
+
+Finding judge_dry_run(std::string_view right, const ApiError& told) {
+  Finding finding{.what = std::string(right), .good = is_allowed(told)};
+  const bool denied = told.kind == ErrorKind::denied;
   finding.detail = finding.good ? "allowed"
-                   : denied     ? fmt::format("not allowed ({})", answer.code)
-                            : fmt::format("cannot be told ({}: {})", answer.code, answer.message);
-  if (!finding.good) finding.hint = answer.hint;
+                   : denied     ? fmt::format("not allowed ({})", told.code)
+                                : fmt::format("cannot be told ({}: {})", told.code, told.message);
+  if (!finding.good) finding.hint = told.hint;
   return finding;
 }
 
@@ -48,34 +87,47 @@ Finding judge_call(std::string what, const ApiResult<T>& answer) {
   return finding;
 }
 
+// As pools ask for machines: with tags, on demand and as spot machines. Tags are a right of their
+// own, which shows where the same is allowed without them.
 void look_into_launching(Client& client, const Tell& tell, Time deadline) {
   Ec2Api api(client);
   const Offer offer{.architecture = std::string(agent_architecture())};
   const auto image = api.get_parameter(image_parameter({}, offer), deadline);
   tell(judge_call("ssm:GetParameter", image));
-  const auto vpc = api.default_vpc(deadline);
-  tell(judge_call("ec2:DescribeVpcs", vpc));
-  if (vpc) {
-    tell({.what = "default network",
-          .good = !vpc->empty(),
-          .detail = vpc->empty() ? "the region has none" : *vpc,
-          .hint = "make one ('aws ec2 create-default-vpc') or give subnet_id="});
+  const Parameters plain = {
+      {"ImageId", image.value_or("ami-00000000000000000")},
+      {"InstanceType", offer.architecture == "arm64" ? "t4g.micro" : "t3.micro"},
+      {"MinCount", "1"},
+      {"MaxCount", "1"}};
+  Parameters tagged = plain;
+  const auto add_tag = [&](int number, const char* resource) {
+    const std::string prefix = fmt::format("TagSpecification.{}.", number);
+    tagged.emplace_back(prefix + "ResourceType", resource);
+    tagged.emplace_back(prefix + "Tag.1.Key", kManagedTag);
+    tagged.emplace_back(prefix + "Tag.1.Value", "true");
+  };
+  add_tag(1, "instance");
+  const ApiError bare = api.dry_run("RunInstances", plain, deadline);
+  tell(judge_dry_run("ec2:RunInstances", bare));
+  const ApiError with_tags = api.dry_run("RunInstances", tagged, deadline);
+  if (is_allowed(bare)) {
+    tell(judge_dry_run("ec2:CreateTags", with_tags));
+  } else {
+    tell({.what = "ec2:CreateTags", .good = true, .detail = "not checked: it needs RunInstances"});
   }
-  tell(judge_dry_run(
-      "RunInstances",
-      api.dry_run("RunInstances",
-                  {{"ImageId", image.value_or("ami-00000000000000000")},
-                   {"InstanceType", offer.architecture == "arm64" ? "t4g.micro" : "t3.micro"},
-                   {"MinCount", "1"},
-                   {"MaxCount", "1"}},
-                  deadline)));
-  if (vpc && !vpc->empty()) {
-    tell(judge_dry_run("CreateSecurityGroup", api.dry_run("CreateSecurityGroup",
-                                                          {{"GroupName", "skyward-check"},
-                                                           {"GroupDescription", "skyward-check"},
-                                                           {"VpcId", *vpc}},
-                                                          deadline)));
-  }
+  if (!is_allowed(with_tags)) return;
+  add_tag(2, "spot-instances-request");
+  tagged.emplace_back("InstanceMarketOptions.MarketType", "spot");
+  tell(judge_dry_run("spot machines", api.dry_run("RunInstances", tagged, deadline)));
+}
+
+void look_into_network(Client& client, const Tell& tell, Time deadline) {
+  const auto vpc = Ec2Api(client).default_vpc(deadline);
+  if (!vpc) return;  // told among the rights
+  tell({.what = "default network",
+        .good = !vpc->empty(),
+        .detail = vpc->empty() ? "the region has none" : *vpc,
+        .hint = "make one ('aws ec2 create-default-vpc') or give subnet_id="});
 }
 
 }  // namespace
@@ -105,18 +157,14 @@ Status diagnose(const World& world, const SettingOrigin& region, const Tell& tel
   if (!caller) return {};
 
   Ec2Api api(client);
-  tell(judge_call("ec2:DescribeRegions", api.describe_regions(deadline)));
-  tell(judge_call("ec2:DescribeInstances",
-                  api.describe_instances({}, {{"tag:skyward:managed", {"true"}}}, deadline)));
-  tell(judge_call("ec2:DescribeInstanceTypeOfferings",
-                  api.describe_type_zones({"t3.micro"}, deadline)));
-  tell(
-      judge_call("ec2:DescribeSpotPriceHistory", api.describe_spot_prices({"t3.micro"}, deadline)));
-  tell(judge_call("ec2:DescribeSubnets", api.describe_subnets({}, deadline)));
-  tell(judge_call("ec2:DescribeSecurityGroups",
-                  api.describe_security_groups({{"tag:skyward:managed", {"true"}}}, deadline)));
-  tell(judge_call("ec2:DescribeVolumes",
-                  api.describe_volumes({{"tag:skyward:managed", {"true"}}}, deadline)));
+  for (const Probe& probe : probes()) {
+    tell(judge_dry_run(fmt::format("ec2:{}", probe.action),
+                       api.dry_run(probe.action, probe.parameters, deadline)));
+  }
+  tell(judge_call("pricing:GetProducts",
+                  client.json("pricing", "GetProducts",
+                              R"({"ServiceCode":"AmazonEC2","MaxResults":1})", deadline)));
+  look_into_network(client, tell, deadline);
   look_into_launching(client, tell, deadline);
   return {};
 }
@@ -126,7 +174,9 @@ std::vector<SettingOrigin> settings_here(const World& world) {
   const auto configuration = load_configuration(world, "");
   if (!configuration) return {{"profile", "(unusable)", configuration.error().message}};
   out.push_back({"profile", configuration->profile,
-                 world.variable("AWS_PROFILE") ? "$AWS_PROFILE" : "default"});
+                 world.variable("AWS_PROFILE")           ? "$AWS_PROFILE"
+                 : world.variable("AWS_DEFAULT_PROFILE") ? "$AWS_DEFAULT_PROFILE"
+                                                         : "default"});
   const std::string region = find_region(world, *configuration, "");
   if (!region.empty()) out.push_back({"region", region, region_origin(world, *configuration)});
   const std::string endpoint = find_endpoint(world, *configuration, "ec2", region);

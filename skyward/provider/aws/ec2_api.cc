@@ -126,6 +126,7 @@ Ec2Instance read_instance(const XmlElement& element) {
           .type = element.value("instanceType"),
           .state = element.value("instanceState/name"),
           .state_reason = element.value("stateReason/code"),
+          .state_message = element.value("stateReason/message"),
           .zone = element.value("placement/availabilityZone"),
           .private_ip = element.value("privateIpAddress"),
           .public_ip = element.value("ipAddress"),
@@ -162,6 +163,11 @@ std::string iso_time(std::int64_t time_s) {
                      clock.hours().count(), clock.minutes().count(), clock.seconds().count());
 }
 
+// The families t2, t3, t3a, t4g, …; not trn1.
+bool is_burstable(std::string_view type) {
+  return type.size() > 1 && type[0] == 't' && type[1] >= '0' && type[1] <= '9';
+}
+
 Parameters launch_parameters(const LaunchRequest& request) {
   Parameters parameters = {{"ClientToken", request.client_token},
                            {"ImageId", request.image},
@@ -175,6 +181,9 @@ Parameters launch_parameters(const LaunchRequest& request) {
   const auto add = [&](std::string name, std::string value) {
     if (!value.empty()) parameters.emplace_back(std::move(name), std::move(value));
   };
+  // The types that save up their time launch as "unlimited" else: then bursts cost more than the
+  // price. Others refuse the parameter.
+  if (is_burstable(request.type)) add("CreditSpecification.CpuCredits", "standard");
   add("KeyName", request.key_name);
   add("IamInstanceProfile.Arn", request.instance_profile_arn);
   add("NetworkInterface.1.DeviceIndex", "0");
@@ -306,6 +315,7 @@ ApiResult<MachineImage> Ec2Api::describe_image(const std::string& id, Time deadl
   for (const XmlElement* item : reply->items("imagesSet")) {
     MachineImage image{.id = item->value("imageId"),
                        .name = item->value("name"),
+                       .platform = item->value("platform"),
                        .root_device = item->value("rootDeviceName")};
     for (const XmlElement* device : item->items("blockDeviceMapping")) {
       const std::string name = device->value("deviceName");

@@ -60,6 +60,7 @@ struct Disk {
 struct MachineImage {
   std::string id{};
   std::string name{};
+  std::string platform{};  // "windows", or empty
   std::string root_device{};
   int size_gb = 0;                 // of the root volume's snapshot
   std::vector<Disk> data_disks{};  // other volumes that its machines are given
@@ -103,6 +104,7 @@ struct Ec2Instance {
   std::string type{};
   std::string state{};         // "pending", "running", "shutting-down", "terminated", "stopp…"
   std::string state_reason{};  // code: "Server.SpotInstanceTermination"
+  std::string state_message{};
   std::string zone{};
   std::string private_ip{};
   std::string public_ip{};

@@ -76,6 +76,20 @@ LaunchRequest launch() {
           .tags = {{"skyward:pool", "aws-1"}, {"Name", "skyward & co"}}};
 }
 
+// Other types refuse the parameter.
+TEST_F(Ec2, BurstableMachinesCostTheirPriceAndNoMore) {
+  for (const auto& [type, standard] : std::vector<std::pair<std::string, bool>>{
+           {"t3.large", true}, {"t4g.micro", true}, {"trn1.2xlarge", false}, {"m5.large", false}}) {
+    LaunchRequest request = launch();
+    request.type = type;
+    (void)api_.run_instances(request, kNever);
+    EXPECT_EQ(
+        fixture_.http->requests.back().body.contains("CreditSpecification.CpuCredits=standard"),
+        standard)
+        << type;
+  }
+}
+
 TEST_F(Ec2, EveryRequestIsWhatAmazonsModelSays) {
   if (published_data().empty()) GTEST_SKIP() << "Amazon's service models are not on this machine";
   std::map<std::string, ApiModel> models;

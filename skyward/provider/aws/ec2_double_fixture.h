@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,6 +31,7 @@ struct DoubleInstance {
   bool claimed = false;  // an agent has begun
   Time ended = kNever;   // told to end, or by itself
   std::string reason{};  // code of why
+  std::string message{};
 };
 
 struct DoubleGroup {
@@ -54,6 +56,12 @@ class Ec2Double {
   std::vector<std::string> regions = {"eu-west-1"};
   std::map<std::string, std::string> replies;  // action → what is answered in the place of a fact
   std::string spot_price = "0.03";
+  std::string address = "203.0.113.5";  // of the caller; empty: nobody tells it
+  std::string proxy_address;            // ... of its proxy
+  std::set<std::string> missing;        // rights: "ec2:TerminateInstances"
+  std::string stillborn;                // why machines end at once: "Server.InternalError"
+  std::string stillborn_message;
+  // A status, and a code or "code: message".
   std::function<std::pair<int, std::string>(const std::string& action, const Form& form)> refuse;
   std::function<bool(const std::string& action)> lose_reply;
   std::function<void(io::HttpReply& reply)> mangle;  // on its way back
@@ -83,6 +91,8 @@ class Ec2Double {
     Time filled{};
   };
 
+  bool may(const std::string& action, const Form& form) const;
+  io::HttpReply dry_run(const Form& form) const;
   bool is_too_fast(const std::string& action, const std::string& region);
   std::string state_of(DoubleInstance& one) const;
   bool is_listed(Time made) const { return fixture_.now - made >= listing_lag; }

@@ -43,7 +43,10 @@ Form read_form(const std::string& body) {
   return form;
 }
 
-io::HttpReply refused(int status, const std::string& code, const std::string& message = {}) {
+io::HttpReply refused(int status, const std::string& word, const std::string& told = {}) {
+  const std::size_t colon = word.find(": ");
+  const std::string code = word.substr(0, colon);
+  const std::string message = colon == std::string::npos ? told : word.substr(colon + 2);
   return {.status = status,
           .headers = {},
           .body = fmt::format("<Response><Errors><Error><Code>{}</Code><Message>{}</Message>"
@@ -151,6 +154,8 @@ void Ec2Double::forget() {
   lose_reply = nullptr;
   refuse = nullptr;
   over_token.clear();
+  missing.clear();
+  stillborn.clear();
   mangle = nullptr;
 }
 
@@ -177,7 +182,9 @@ std::string Ec2Double::state_of(DoubleInstance& one) const {
 
 Result<io::HttpReply> Ec2Double::answer(const io::HttpRequest& request) {
   if (request.url.contains("checkip")) {
-    return io::HttpReply{.status = 200, .headers = {}, .body = "203.0.113.5\n"};
+    const std::string& told = request.direct ? address : proxy_address;
+    if (told.empty()) return fail(ErrorKind::unavailable, "no way out");
+    return io::HttpReply{.status = 200, .headers = {}, .body = told + "\n"};
   }
   std::string action;
   Form form;
@@ -206,6 +213,10 @@ Result<io::HttpReply> Ec2Double::answer(const io::HttpRequest& request) {
     const auto [status, code] = refuse(action, form);
     if (status != 0 && number == die_after) throw DriverDied();
     if (status != 0) return refused(status, code);
+  }
+  if (!may(action, form)) {
+    return refused(
+        403, request.url.contains("//ec2.") ? "UnauthorizedOperation" : "AccessDeniedException");
   }
   if (is_too_fast(action, form["region"])) {
     ++throttled;
@@ -237,7 +248,29 @@ bool Ec2Double::is_too_fast(const std::string& action, const std::string& region
   return false;
 }
 
+bool Ec2Double::may(const std::string& action, const Form& form) const {
+  const bool tags = form.contains("TagSpecification.1.ResourceType");
+  const std::string service = action == "GetParameter"  ? "ssm:"
+                              : action == "GetProducts" ? "pricing:"
+                                                        : "ec2:";
+  return !missing.contains(service + action) && !(tags && missing.contains("ec2:CreateTags"));
+}
+
+// Whoever may is told so, or that there is no such thing.
+io::HttpReply Ec2Double::dry_run(const Form& form) const {
+  const auto names = [&](const char* parameter, const auto& things) {
+    const auto id = form.find(parameter);
+    return id != form.end() &&
+           std::ranges::none_of(things, [&](const auto& one) { return one.id == id->second; });
+  };
+  if (names("InstanceId.1", instances)) return refused(400, "InvalidInstanceID.NotFound");
+  if (names("GroupId", groups)) return refused(400, "InvalidGroup.NotFound");
+  if (form.contains("VolumeId")) return refused(400, "InvalidVolume.NotFound");
+  return refused(412, "DryRunOperation");
+}
+
 io::HttpReply Ec2Double::perform(const std::string& action, const Form& form) {
+  if (form.contains("DryRun")) return dry_run(form);
   if (action == "RunInstances") return run(form);
   if (action == "DescribeInstances") return describe_instances(form);
   if (action == "TerminateInstances") return terminate(form);
@@ -267,16 +300,23 @@ io::HttpReply Ec2Double::run(const Form& form) {
   const int count = std::stoi(form.at("MaxCount"));
   EXPECT_EQ(form.at("MinCount"), form.at("MaxCount"));
   EXPECT_EQ(form.at("InstanceInitiatedShutdownBehavior"), "terminate");
+  const std::string type = form.at("InstanceType");
+  if (form.contains("CreditSpecification.CpuCredits") != type.starts_with("t3.")) {
+    return refused(400, "InstanceCreditSpecification.NotSupported");
+  }
   for (int i = 0; i < count && !known; ++i) {
     instances.push_back({.id = fmt::format("i-{:04}", ++made_),
                          .region = form.at("region"),
                          .token = token,
-                         .type = form.at("InstanceType"),
+                         .type = type,
                          .zone = form.at("NetworkInterface.1.SubnetId") == "s1" ? "z1" : "z2",
                          .group = group,
                          .spot = form.contains("InstanceMarketOptions.MarketType"),
                          .tags = tags_of(form),
-                         .launched = fixture_.now});
+                         .launched = fixture_.now,
+                         .ended = stillborn.empty() ? kNever : fixture_.now,
+                         .reason = stillborn,
+                         .message = stillborn_message});
   }
   std::string out = "<instancesSet>";
   for (DoubleInstance& one : instances) {
@@ -298,10 +338,11 @@ std::string Ec2Double::text_of(DoubleInstance& one) const {
       "<item><instanceId>{}</instanceId><instanceType>{}</instanceType><instanceState><name>{}"
       "</name></instanceState><placement><availabilityZone>{}</availabilityZone></placement>"
       "<privateIpAddress>10.0.0.1</privateIpAddress><ipAddress>203.0.113.9</ipAddress>"
-      "<instanceLifecycle>{}</instanceLifecycle><stateReason><code>{}</code></stateReason>"
+      "<instanceLifecycle>{}</instanceLifecycle><stateReason><code>{}</code><message>{}</message></"
+      "stateReason>"
       "<reason>{}</reason>{}</item>",
-      one.id, one.type, state_of(one), one.zone, one.spot ? "spot" : "", one.reason, reason_of(one),
-      tag_set(one.tags));
+      one.id, one.type, state_of(one), one.zone, one.spot ? "spot" : "", one.reason, one.message,
+      reason_of(one), tag_set(one.tags));
 }
 
 io::HttpReply Ec2Double::describe_instances(const Form& form) {

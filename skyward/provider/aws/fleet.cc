@@ -23,11 +23,25 @@ Stage stage_of(const Ec2Instance& told) {
   return told.state == "running" && !told.private_ip.empty() ? Stage::running : Stage::coming;
 }
 
+// What to do about "Client.InternalError" and the like, which no other zone mends.
+std::string hint_for(const Ec2Instance& told) {
+  if (told.state_reason == "Client.InternalError") {
+    return "its disks are encrypted with a KMS key that the credentials may not use: let them do "
+           "kms:CreateGrant, kms:Decrypt, kms:GenerateDataKeyWithoutPlaintext, kms:ReEncrypt* and "
+           "kms:DescribeKey on it";
+  }
+  const std::size_t dot = told.state_reason.find('.');
+  if (dot == std::string::npos || told.state_reason.starts_with("Server.")) return {};
+  return std::string(meaning_of(told.state_reason.substr(dot + 1), 400).hint);
+}
+
 Standing to_standing(const Ec2Instance& told) {
   Standing out{.instance = {.id = told.id, .spot = told.spot, .private_ip = told.private_ip},
                .zone = told.zone,
                .stage = stage_of(told),
                .reason = told.state_reason,
+               .message = told.state_message,
+               .hint = hint_for(told),
                .capacity = told.state_reason.empty() || told.state_reason.starts_with("Server.")};
   if (!told.public_ip.empty()) out.instance.public_ip = told.public_ip;
   out.instance.instance_type = told.type;
@@ -80,11 +94,13 @@ std::expected<std::vector<std::string>, NotSold> Fleet::sell(const Lot& lot, Tim
   if (!made) {
     const ApiError& error = made.error();
     const bool capacity = error.kind == ErrorKind::exhausted;
-    return std::unexpected(NotSold{.why = {.error = explained(error, "RunInstances"),
-                                           .capacity = capacity,
-                                           .quota = capacity && !is_capacity(error.code)},
-                                   .code = error.code,
-                                   .certain = is_refusal(error)});
+    return std::unexpected(
+        NotSold{.why = {.error = explained(error, "RunInstances"),
+                        .capacity = capacity,
+                        .quota = capacity && !is_capacity(error.code) && !is_free_plan(error),
+                        .account = is_free_plan(error)},
+                .code = error.code,
+                .certain = is_refusal(error)});
   }
   std::vector<std::string> ids;
   for (const Ec2Instance& one : *made) ids.push_back(one.id);

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+
+#include "skyward/spec/accelerator.h"
 
 namespace skyward::provider::aws {
 
@@ -16,12 +19,43 @@ std::string setting_of(const PoolSpec& spec, const char* name) {
   return found == spec.provider.settings.end() ? std::string() : found->second;
 }
 
+// The published images bring NVIDIA's open kernel modules, which drive Turing and what came after.
+bool has_open_driver(std::string_view accelerator) {
+  constexpr std::array<std::string_view, 4> kOlder = {"Kepler", "Maxwell", "Pascal", "Volta"};
+  const auto known = parse_accelerator_name(accelerator);
+  return !known || std::ranges::find(kOlder, known->model->architecture) == kOlder.end();
+}
+
 // Slices of a GPU need a driver that no published image brings.
 bool has_gpu_image(const Offer& offer) {
   return is_nvidia(offer.accelerator) && offer.accelerator_count >= 1;
 }
 
 }  // namespace
+
+Status check_image(const PoolSpec& spec, std::string_view accelerator, double count) {
+  if (!setting_of(spec, "ami").empty()) return {};
+  if (!is_nvidia(accelerator)) {
+    if (!is_trainium(accelerator) && !accelerator.starts_with("Inferentia")) return {};
+    return fail(ErrorKind::invalid,
+                fmt::format("machines with {} need an image with Neuron's driver", accelerator),
+                "give ami= of a Deep Learning image for Neuron in that region");
+  }
+  if (count < 1) {
+    return fail(ErrorKind::invalid,
+                fmt::format("machines with a share of one {} need an image with NVIDIA's GRID "
+                            "driver",
+                            accelerator),
+                "give ami= of an image that has it, or ask for a whole one");
+  }
+  if (has_open_driver(accelerator)) return {};
+  return fail(ErrorKind::invalid,
+              fmt::format("machines with {} need an image with NVIDIA's proprietary driver: the "
+                          "published ones drive Turing and what came after",
+                          accelerator),
+              "give ami= of a Deep Learning image with the proprietary driver in that region, or "
+              "ask for a newer accelerator");
+}
 
 std::string image_parameter(const PoolSpec& spec, const Offer& offer) {
   const bool arm = offer.architecture == "arm64";
@@ -66,6 +100,11 @@ Result<BootImage> find_image(Client& client, const PoolSpec& spec, const Offer& 
   if (!image) {
     return std::unexpected(
         to_error(image.error(), fmt::format("EC2 DescribeImages {} in {}", id, client.region())));
+  }
+  if (image->platform == "windows") {
+    return fail(ErrorKind::invalid,
+                fmt::format("the image {} in {} is of Windows", id, client.region()),
+                "give ami= of a Linux image with cloud-init");
   }
   BootImage boot{.image = *image};
   boot.user = setting_of(spec, "username");

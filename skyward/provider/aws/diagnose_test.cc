@@ -1,0 +1,105 @@
+#include "skyward/provider/aws/diagnose.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+
+#include "skyward/io/file.h"
+#include "skyward/provider/aws/aws_computer_fixture.h"
+
+namespace skyward::provider::aws {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+// The rights of the policy in the guide.
+std::set<std::string> documented_rights() {
+  const auto page = io::read_file(SKYWARD_DOCS "/guide/aws.md");
+  EXPECT_TRUE(page);
+  const std::size_t begin = page->find("```json\n") + 8;
+  const auto policy =
+      nlohmann::json::parse(page->substr(begin, page->find("```", begin) - begin), nullptr, false);
+  EXPECT_TRUE(policy.is_object()) << "the policy of the guide is no JSON";
+  std::set<std::string> out;
+  for (const auto& statement : policy["Statement"]) {
+    for (const auto& action : statement["Action"]) out.insert(action.get<std::string>());
+  }
+  return out;
+}
+
+class Diagnosis : public ::testing::Test, public AwsComputer {
+ protected:
+  std::map<std::string, Finding> look() {
+    std::map<std::string, Finding> told;
+    const Status status = diagnose(
+        fixture_.world, {.name = "region", .value = "eu-west-1", .origin = "default"},
+        [&](const Finding& finding) { told[finding.what] = finding; }, soon());
+    EXPECT_TRUE(status);
+    return told;
+  }
+  std::set<std::string> not_good() {
+    std::set<std::string> out;
+    for (const auto& [what, finding] : look()) {
+      if (!finding.good) out.insert(what);
+    }
+    return out;
+  }
+};
+
+TEST_F(Diagnosis, KnowsEveryRightOfThePolicy) {
+  EXPECT_THAT(not_good(), IsEmpty());
+  const auto told = look();
+  for (const std::string& right : documented_rights()) {
+    ASSERT_TRUE(told.contains(right)) << right << " is not asked for";
+    EXPECT_EQ(told.at(right).detail, "allowed") << right;
+  }
+  EXPECT_GT(documented_rights().size(), 15U);
+  EXPECT_THAT(amazon_.instances, IsEmpty());
+  EXPECT_THAT(amazon_.groups, IsEmpty());
+}
+
+TEST_F(Diagnosis, NamesTheOneThatIsMissing) {
+  for (const std::string& right : documented_rights()) {
+    SCOPED_TRACE(right);
+    amazon_.missing = {right};
+    fixture_.now += 10s;  // not faster than Amazon lets anybody ask
+    const auto missing = not_good();
+    EXPECT_TRUE(missing.contains(right));
+    EXPECT_THAT(missing, SizeIs(1));
+  }
+}
+
+TEST_F(Diagnosis, TellsThatTheFirstSpotMachineNeedsARole) {
+  amazon_.refuse = [](const std::string&, const Ec2Double::Form& form) {
+    return form.contains("InstanceMarketOptions.MarketType")
+               ? std::pair(403, std::string("AuthFailure.ServiceLinkedRoleCreationNotPermitted"))
+               : std::pair(0, std::string());
+  };
+  const auto told = look();
+  EXPECT_FALSE(told.at("spot machines").good);
+  EXPECT_THAT(told.at("spot machines").hint, HasSubstr("iam:CreateServiceLinkedRole"));
+}
+
+// Whoever may buy machines and not end them is told before anything is bought.
+TEST_F(Diagnosis, NothingIsBoughtThatCannotBeEnded) {
+  amazon_.missing = {"ec2:TerminateInstances"};
+  const auto aws = provider();
+  const auto offers = aws->offers(spec_, soon());
+  const auto cluster = aws->prepare(spec_, offers->front(), soon());
+  ASSERT_FALSE(cluster);
+  EXPECT_EQ(cluster.error().kind, ErrorKind::denied);
+  EXPECT_THAT(cluster.error().message, HasSubstr("EC2 TerminateInstances in eu-west-1"));
+  EXPECT_THAT(cluster.error().hint, HasSubstr("i-00000000000000000"));
+  EXPECT_THAT(amazon_.groups, IsEmpty());
+  EXPECT_THAT(open_pools(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace skyward::provider::aws
