@@ -14,8 +14,9 @@ namespace skyward {
 
 namespace {
 
-constexpr int kSlices = 7;  // compute slices of a GPU
-constexpr double kLarge = 80;
+constexpr int kSlices = 7;     // compute slices of a GPU
+constexpr double kLarge = 80;  // GB, which the profiles share out in eighths
+constexpr double kSmall = 40;
 
 constexpr std::array<MigProfile, 11> kProfiles = {{
     {"1g.10gb", 7, 1, 10, true, false},
@@ -46,6 +47,22 @@ bool can_split(const AcceleratorModel& model) {
   return model.name == "H100" || model.name == "A100";
 }
 
+// Why these do not fit on one GPU together; empty when they do.
+std::string excess(const std::vector<const MigProfile*>& profiles, double memory) {
+  int slices = 0;
+  double needed = 0;
+  for (const MigProfile* profile : profiles) {
+    slices += profile->slices;
+    needed += profile->memory_gb;
+  }
+  if (slices > kSlices) return fmt::format("needs {} slices, and a GPU has {}", slices, kSlices);
+  if (needed > memory) {
+    return fmt::format("needs {:g}GB of memory, and the partitions of a GPU share {:g}GB", needed,
+                       memory);
+  }
+  return {};
+}
+
 }  // namespace
 
 std::span<const MigProfile> mig_profiles() { return kProfiles; }
@@ -68,11 +85,11 @@ Status validate_mig(const Accelerator& accelerator) {
     return fail(ErrorKind::invalid, fmt::format("{}: mig=[] names no profile", accelerator.name),
                 "leave mig out to use whole GPUs");
   }
-  int slices = 0;
+  std::vector<const MigProfile*> profiles;
   for (const std::string& text : wanted) {
     const MigProfile* profile = find_profile(text);
     if (profile != nullptr && (large ? profile->on_80 : profile->on_40)) {
-      slices += profile->slices;
+      profiles.push_back(profile);
       continue;
     }
     std::vector<std::string_view> valid;
@@ -84,13 +101,11 @@ Status validate_mig(const Accelerator& accelerator) {
                             accelerator.name, quoted(text), memory),
                 fmt::format("choose one of {}", fmt::join(valid, ", ")));
   }
-  if (several != nullptr && slices > kSlices) {
-    return fail(ErrorKind::invalid,
-                fmt::format("{}: mig=[{}] needs {} slices, and a GPU has {}", accelerator.name,
-                            fmt::join(wanted, ", "), slices, kSlices),
-                "ask for fewer or smaller partitions");
-  }
-  return {};
+  const std::string too_much = several != nullptr ? excess(profiles, large ? kLarge : kSmall) : "";
+  if (too_much.empty()) return {};
+  return fail(ErrorKind::invalid,
+              fmt::format("{}: mig=[{}] {}", accelerator.name, fmt::join(wanted, ", "), too_much),
+              "ask for fewer or smaller partitions");
 }
 
 std::vector<std::string> mig_partitions(const Accelerator& accelerator) {

@@ -199,6 +199,31 @@ TEST(Mig, RefusalsSayWhichProfilesThereAre) {
   EXPECT_THAT(refusal("H100", "", 0.5, "3g.40gb"), HasSubstr("cannot be split further"));
 }
 
+// What the GPU holds of each alone is what fits together.
+TEST(Mig, PartitionsMustFitTogether) {
+  using Several = std::vector<std::string>;
+  for (const MigProfile& profile : mig_profiles()) {
+    const std::string memory = profile.on_80 ? "80GB" : "40GB";
+    const auto most = static_cast<std::size_t>(profile.most);
+    const Several fits(most, std::string(profile.name));
+    EXPECT_EQ(mig_partitions(made("A100", {.memory = memory, .mig = fits})), fits);
+    EXPECT_THAT(refusal("A100", memory, 1, Several(most + 1, std::string(profile.name))),
+                HasSubstr("and "))
+        << profile.name;
+  }
+  EXPECT_EQ(refusal("H100", "", 1, Several{"3g.40gb", "3g.40gb", "1g.10gb"}),
+            "H100: mig=[3g.40gb, 3g.40gb, 1g.10gb] needs 90GB of memory, and the partitions of a "
+            "GPU share 80GB | ask for fewer or smaller partitions");
+  EXPECT_THAT(refusal("H100", "", 1, Several(7, "1g.20gb")), HasSubstr("needs 140GB"));
+  EXPECT_THAT(refusal("A100", "40GB", 1, Several{"3g.20gb", "3g.20gb", "1g.5gb"}),
+              HasSubstr("needs 45GB of memory, and the partitions of a GPU share 40GB"));
+  for (const Several& fits :
+       {Several{"4g.40gb", "3g.40gb"}, Several{"4g.40gb", "2g.20gb", "1g.20gb"},
+        Several{"1g.20gb", "1g.20gb", "1g.20gb", "1g.10gb", "1g.10gb"}}) {
+    EXPECT_EQ(mig_partitions(made("H100", {.mig = fits})), fits);
+  }
+}
+
 TEST(Matching, ModelAndOnlyWhatWasAskedForBesides) {
   const Accelerator plain = made("A100");
   EXPECT_TRUE(matches(plain, "A100", 40) && matches(plain, "A100-40", 0));
