@@ -96,7 +96,7 @@ class ComputePool:
         max_hourly_cost: limit in dollars an hour for all machines together.
         budget: limit in dollars for all machines over the whole life of the pool. Before it is
             reached, no task is begun any more, and the machines are given back.
-        architecture: "x86_64" or "arm64"; None: the cheaper one.
+        architecture: "x86_64" or "arm64"; None: that of the machine where this program runs.
         selection: of several providers "first" tries them in the order given, "cheapest" by what
             the pool would cost there, "available" in that order but last those that have nothing
             that fits.

@@ -66,9 +66,9 @@ std::string death_detail(const WorkerExit& end, const std::string& killed) {
   if (!killed.empty()) return fmt::format("the worker process was killed: {}{}", killed, peak);
   if (!end.by_signal)
     return fmt::format(
-        "the worker process ended with exit code {} while it ran the task, as if the function had "
-        "called os._exit({}){}",
-        end.code, end.code, peak);
+        "the worker process ended with exit code {} while it ran the task, as if the function "
+        "itself had ended the program{}",
+        end.code, peak);
   std::string text =
       fmt::format("the worker process was {} while it ran the task{}", end.text, peak);
   if (!end.by_sigkill) return text;

@@ -492,10 +492,9 @@ TEST_F(CoreTest, BlamesTheFirstTaskOfADeadWorkerAndRunsTheOthersAgain) {
   on_message(state, effects, wire::CancelTask{TaskId{3}}, now);
   take("interrupt 0: 3");
   worker_ends(0, exited);
-  EXPECT_EQ(
-      take_result(1, TaskStatus::worker_died).detail,
-      "the worker process ended with exit code 3 while it ran the task, as if the function had "
-      "called os._exit(3); its peak memory was 40 MiB");
+  EXPECT_EQ(take_result(1, TaskStatus::worker_died).detail,
+            "the worker process ended with exit code 3 while it ran the task, as if the function "
+            "itself had ended the program; its peak memory was 40 MiB");
   take_result(3, TaskStatus::cancelled);
   take("start 0");
   hello(0);

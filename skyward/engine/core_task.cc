@@ -254,7 +254,7 @@ Completion make_completion(const Task& task, const Node& node, wire::TaskResult&
       completion.error = {
           ErrorKind::timeout,
           fmt::format("{} on node {}: {}", task.spec.function->name, node.id.value, result.detail),
-          "give it more time with .with_timeout(seconds)"};
+          "give it more time with .with_timeout(…)"};
       break;
   }
   return completion;

@@ -71,7 +71,7 @@ struct PoolSpec {
   std::optional<Accelerator> accelerator{};
   double cpus = 0;
   std::int64_t memory_mb = 0;
-  std::string architecture{};  // "x86_64" or "arm64"; empty: the cheaper one
+  std::string architecture{};  // "x86_64" or "arm64"; empty: that of the agent
   std::string machine{};       // the provider's name of the type; empty: chosen by the above
   Spot spot{};
   std::optional<double> max_hourly_cost{};  // dollars an hour, of all machines together
