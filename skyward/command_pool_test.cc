@@ -100,7 +100,7 @@ TEST_F(CommandPool, AConnectionThatEndsIsMadeAnew) {
 }
 
 TEST_F(CommandPool, SenselessLimitsOfSilenceAreRefused) {
-  for (Duration PoolOptions::* limit :
+  for (TimeLimit PoolOptions::* limit :
        {&PoolOptions::lease, &PoolOptions::heartbeat_timeout, &PoolOptions::reconnect_timeout}) {
     PoolOptions options = over({shell()});
     options.*limit = 0s;

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <exception>
 #include <optional>
@@ -50,7 +50,7 @@ PoolSpec to_spec(const PoolOptions& options) {
   spec.max_hourly_cost = options.max_hourly_cost;
   spec.budget = options.budget;
   spec.concurrency = options.concurrency;
-  spec.timeout = options.timeout;
+  spec.timeout = zero_if_forever(options.timeout);
   spec.env = options.env;
   spec.collect_metrics = options.collect_metrics;
   spec.lease = options.lease;
@@ -69,24 +69,35 @@ PoolSpec to_spec(const PoolOptions& options) {
 
 }  // namespace
 
-AcceleratorRequest::AcceleratorRequest(const char* name)
-    : accelerator_(value_or_throw(checked({.name = name}))) {}
+AcceleratorRequest::AcceleratorRequest(Named named)
+    : accelerator_(value_or_throw(checked({.name = std::string(named.name)}))) {}
 
-SpotRequest::SpotRequest(const char* word) : spot_(value_or_throw(parse_spot(word))) {}
+SpotRequest::SpotRequest(Word word) : spot_(value_or_throw(parse_spot(word.text))) {}
 
 ComputePool::ComputePool(PoolOptions options)
     : pool_(to_spec(options)),
       store_id_(next_store_id()),
-      display_(options.display),
-      on_event_(std::move(options.on_event)) {
+      ends_with_program_([this] { end_with_program(); }) {
   // The pool has events from the moment it begins to open, which is when it first calls back.
-  const auto start_events = [this] {
-    if (!events_.joinable()) events_ = std::thread([this] { deliver_events(); });
+  const auto start_events = [this, &options] {
+    if (events_.joinable()) return;
+    events_ = std::thread([this, on_event = std::move(options.on_event),
+                           display = options.display] { deliver_events(on_event, display); });
+  };
+  const auto opened = [this] {
+    opening_ = false;
+    opening_.notify_all();
   };
   try {
-    pool_.open(start_events);
+    pool_.open([&start_events] {
+      start_events();
+      throw_if_program_ends();
+    });
     start_events();
+    ends_with_program_.note_open();
+    opened();
   } catch (...) {
+    opened();
     start_events();
     close();
     throw;
@@ -99,6 +110,10 @@ ComputePool::~ComputePool() {
   } catch (const MachinesLeftError& error) {
     fmt::print(stderr, "skyward: {}\n", error.what());
   }
+  if (!events_.joinable()) return;
+  // It is on_event that destroys the pool.
+  *destroyed_ = true;
+  events_.detach();
 }
 
 void ComputePool::close() {
@@ -108,36 +123,57 @@ void ComputePool::close() {
   } catch (const MachinesLeftError&) {
     left = std::current_exception();
   }
-  // A forked child has no such thread.
-  if (events_.joinable()) pool_.is_ours() ? events_.join() : events_.detach();
+  if (events_id_ != std::this_thread::get_id() && events_.joinable()) {
+    // A forked child has no such thread.
+    pool_.is_ours() ? events_.join() : events_.detach();
+  }
   if (left) std::rethrow_exception(left);
+}
+
+// On a thread of its own, while another one ends the program: the opening, where it still goes on,
+// sees that and gives up.
+void ComputePool::end_with_program() {
+  constexpr auto kLastEvents = std::chrono::seconds(2);
+  opening_.wait(true);
+  try {
+    pool_.close();
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "skyward: {}\n", error.what());
+  }
+  static_cast<void>(delivered_.try_acquire_for(kLastEvents));
 }
 
 BlobStore ComputePool::store() {
   return {.put = [this](ByteView bytes) { return pool_.store(bytes); }, .id = store_id_};
 }
 
-void ComputePool::deliver_events() {
-  TerminalView view(display_);
+void ComputePool::deliver_events(const std::function<void(const Event&)>& on_event,
+                                 Display display) {
+  TerminalView view(display);
   std::vector<Event> events;
   bool complained = false;
+  bool destroyed = false;
+  destroyed_ = &destroyed;
+  events_id_ = std::this_thread::get_id();
   while (pool_.next_events(events, view.pause())) {
     for (const Event& event : events) {
       view.show(event);
-      if (!on_event_) continue;
+      if (!on_event) continue;
       std::string complaint;
       try {
-        on_event_(event);
+        on_event(event);
       } catch (const std::exception& error) {
         complaint = error.what();
       } catch (...) {
         complaint = "not a std::exception";
       }
+      if (destroyed) return;
       if (complaint.empty() || std::exchange(complained, true)) continue;
       view.show(ErrorEvent{"on_event threw, and goes on being called: " + complaint, std::nullopt});
     }
     view.tick();
   }
+  delivered_.release();
 }
 
 MultiPool::MultiPool(std::vector<PoolOptions> options) : pools_(options.size()) {

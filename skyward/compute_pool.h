@@ -9,13 +9,15 @@
 //     double loss = train(data) >> pool;
 //     // Once on every worker, in rank order.
 //     std::vector<Report> all = pool.broadcast(report());
-//   }  // closes, whatever happens
+//   }  // closes, whatever happens: an exception that nothing catches, exit() and Ctrl-C too
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
 #include <map>
 #include <memory>
+#include <semaphore>
 #include <string>
 #include <thread>
 #include <tuple>
@@ -28,16 +30,20 @@
 #include "skyward/pending.h"
 #include "skyward/pool.h"
 #include "skyward/pool_options.h"
+#include "skyward/program_end.h"
 #include "skyward/spec/event.h"
 #include "skyward/terminal_view.h"
 
 namespace skyward {
 
-// May be used from several threads, except close().
+// May be used from several threads. A program that ends while it is open closes it first, within a
+// minute: at an exception that nothing catches, at exit(), and at SIGINT, SIGTERM and SIGHUP,
+// unless the program handles those itself. Only SIGKILL, crashes and quick_exit() leave it to the
+// lease.
 class ComputePool {
  public:
-  // Opens the pool: throws ConfigurationError or ProvisioningError, and then nothing is left
-  // behind.
+  // Opens the pool, which is inside main(), after sky::init(): throws ConfigurationError or
+  // ProvisioningError, and then nothing is left behind.
   explicit ComputePool(PoolOptions options = {});
   // Closes it. Tasks still in flight are cancelled. Machines that may be left are told on standard
   // error.
@@ -46,7 +52,8 @@ class ComputePool {
   ComputePool& operator=(const ComputePool&) = delete;
 
   // Gives all machines back, after which calls throw NotProvisionedError. Throws MachinesLeftError,
-  // closed all the same, when some were not seen to end.
+  // closed all the same, when some were not seen to end. on_event may call it, and gets the last
+  // events after that.
   void close();
 
   // Sends a call and returns at once.
@@ -79,15 +86,19 @@ class ComputePool {
 
  private:
   BlobStore store();
-  void deliver_events();
+  void deliver_events(const std::function<void(const Event&)>& on_event, Display display);
+  void end_with_program();
   template <typename R>
   static std::vector<Value<R>> collect(std::vector<Future<R>> futures);
 
   Pool pool_;
   const std::uint64_t store_id_;
-  const Display display_;
-  const std::function<void(const Event&)> on_event_;
   std::thread events_;
+  std::atomic<std::thread::id> events_id_;
+  bool* destroyed_ = nullptr;           // tells the events' thread, when it is the one that does it
+  std::binary_semaphore delivered_{0};  // all events are
+  std::atomic<bool> opening_{true};
+  EndsWithProgram ends_with_program_;
 };
 
 // Several pools, opened at the same time: set-up takes as long as the slowest of them. When one
@@ -112,7 +123,13 @@ template <typename... Rs>
 std::tuple<Value<Rs>...> ComputePool::run(const Batch<Rs...>& batch) {
   return std::apply(
       [this](const auto&... call) {
-        std::tuple<Future<Rs>...> futures{this->submit(call)...};
+        // All are written down before the first is sent: what cannot be sent stops all of them.
+        std::vector<Call> sent;
+        sent.reserve(sizeof...(Rs));
+        (sent.push_back(call.to_call(store())), ...);
+        std::vector<Handle> handles = pool_.submit(std::move(sent));
+        auto next = handles.begin();
+        std::tuple<Future<Rs>...> futures{Future<Rs>(std::move(*next++), call.name())...};
         std::apply([](const auto&... future) { (future.wait(kForever), ...); }, futures);
         // Braces: get_value() in order, so that the first failure is the one thrown.
         return std::apply(

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -283,6 +284,79 @@ TEST(ComputePool, WhatOnEventThrowsDoesNotHurt) {
   EXPECT_EQ(add(1, 1) >> pool, 2);
 }
 
+TEST(ComputePool, OnEventMayCloseIt) {
+  std::promise<void> closed;
+  ComputePool* pool = nullptr;
+  PoolOptions options = quiet(1);
+  options.on_event = [&](const Event& event) {
+    match(event, [&](const LogLine& line) {
+      if (line.stream != "stdout") return;
+      pool->close();
+      closed.set_value();
+    });
+  };
+  ComputePool opened(options);
+  pool = &opened;
+  const Future<int> printing = submit(prints("now"), opened);
+  closed.get_future().get();
+  EXPECT_FALSE(opened.is_active());
+  EXPECT_TRUE(printing.done());
+  opened.close();
+}
+
+TEST(ComputePool, OnEventMayDestroyIt) {
+  std::promise<void> destroyed;
+  std::unique_ptr<ComputePool> pool;
+  PoolOptions options = quiet(1);
+  options.on_event = [&](const Event& event) {
+    match(event, [&](const LogLine& line) {
+      if (line.stream != "stdout") return;
+      pool.reset();
+      destroyed.set_value();
+    });
+  };
+  pool = std::make_unique<ComputePool>(options);
+  const Future<int> printing = submit(prints("now"), *pool);
+  destroyed.get_future().get();
+  EXPECT_TRUE(printing.done());
+}
+
+TEST(ComputePool, LimitsOfTimeArePositive) {
+  EXPECT_THROW((void)nothing().with_timeout(0s), ConfigurationError);
+  EXPECT_THROW((void)(nothing() & add(1, 2)).with_timeout(-1s), ConfigurationError);
+  PoolOptions options = quiet(1);
+  options.timeout = std::chrono::hours(24 * 365 * 300);
+  ComputePool pool(options);
+  EXPECT_THROW(waits().with_timeout(50ms) >> pool, TimeoutError);
+  Future<int> sum = submit(add(1, 2).with_timeout(std::chrono::hours::max()), pool);
+  EXPECT_TRUE(sum.wait(std::chrono::seconds::max()));
+  std::promise<void> told;
+  sum.on_done([&told] { told.set_value(); });
+  told.get_future().get();
+  EXPECT_EQ(sum.get(), 3);
+}
+
+// Cannot be written down.
+struct Unsendable {
+  template <typename Archive>
+  void save(Archive&) const {
+    throw std::runtime_error("no");
+  }
+  template <typename Archive>
+  void load(Archive&) {}
+};
+std::atomic<int> counted_there{0};
+int count_there() { return ++counted_there; }
+void take_there(Unsendable) {}
+constexpr auto count = compute<count_there>;
+constexpr auto take = compute<take_there>;
+
+TEST(ComputePool, ABatchThatCannotBeWrittenDownSendsNothing) {
+  ComputePool pool(quiet(1));
+  EXPECT_THROW((count() & take({})) >> pool, std::runtime_error);
+  EXPECT_EQ(count() >> pool, 1);
+}
+
 TEST(ComputePool, EnvironmentReachesTheWorkers) {
   PoolOptions options = quiet(1);
   options.image.env = {{"FIRST", "image"}, {"SECOND", "image"}};
@@ -335,7 +409,7 @@ TEST(ComputePool, WorkerThatForgotInitIsExplained) {
     ComputePool pool(options);
     FAIL() << "the pool opened";
   } catch (const SkywardError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("add it as the first line of main"));
+    EXPECT_THAT(error.what(), HasSubstr("the first line of main, and open pools inside main"));
   }
 }
 

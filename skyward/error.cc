@@ -36,9 +36,12 @@ std::string text_of(const std::vector<ProviderFailure>& errors) {
 AllProvidersFailedError::AllProvidersFailedError(std::vector<ProviderFailure> errors)
     : ProvisioningError(text_of(errors)), errors_(std::move(errors)) {}
 
+std::string text_of(const Error& error) {
+  return error.hint.empty() ? error.message : error.message + "\n  hint: " + error.hint;
+}
+
 void throw_error(const Error& error) {
-  std::string text = error.message;
-  if (!error.hint.empty()) text += "\n  hint: " + error.hint;
+  const std::string text = text_of(error);
   if (std::optional<Shortage> shortage = shortage_of(error)) {
     throw_shortage(text, *std::move(shortage));
   }

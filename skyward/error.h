@@ -119,6 +119,21 @@ class ExecutionError : public SkywardError {
   using SkywardError::SkywardError;
 };
 
+// A machine vanished under a task, and so did those that were tried after it.
+class InstanceTerminatedError : public ExecutionError {
+ public:
+  using ExecutionError::ExecutionError;
+};
+// The connection to a machine broke under a task and could not be made again, and so it was with
+// those that were tried after it. The machine itself may still be there.
+class ConnectionLostError : public ExecutionError {
+ public:
+  using ExecutionError::ExecutionError;
+};
+
+// Message and hint, as what() tells them.
+std::string text_of(const Error& error);
+
 // Throws the class that fits the kind, and the shortage where it tells of one; message and hint
 // become what().
 [[noreturn]] void throw_error(const Error& error);

@@ -9,6 +9,9 @@
 #ifndef SKYWARD_AGENT_DEFAULT
 #define SKYWARD_AGENT_DEFAULT ""
 #endif
+#ifndef SKYWARD_AGENT_INSTALLED
+#define SKYWARD_AGENT_INSTALLED ""
+#endif
 
 namespace skyward {
 
@@ -48,15 +51,17 @@ Result<std::string> find_agent() {
     places.push_back(self.parent_path() / "skyward-agent");
     places.push_back(self.parent_path().parent_path() / "libexec" / "skyward-agent");
   }
-  if (const std::string_view built = SKYWARD_AGENT_DEFAULT; !built.empty())
-    places.emplace_back(built);
+  for (const std::string_view known : {SKYWARD_AGENT_DEFAULT, SKYWARD_AGENT_INSTALLED}) {
+    if (!known.empty()) places.emplace_back(known);
+  }
   std::string looked;
   for (const fs::path& place : places) {
     if (is_program(place)) return place.native();
     looked += "\n  " + place.native();
   }
   return fail(ErrorKind::invalid, "skyward-agent was not found; looked at" + looked,
-              "build the target skyward-agent, or set SKYWARD_AGENT to the binary");
+              "put it there, or set SKYWARD_AGENT to the binary; it is built and installed with "
+              "Skyward's libraries");
 }
 
 std::string find_record_root() {

@@ -2,10 +2,47 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <csignal>
 #include <cstdlib>
+#include <future>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <thread>
 
 #include "skyward/compute_pool.h"
+#include "skyward/match.h"
 #include "skyward/worker.h"
+
+namespace {
+
+// A program that ends in one of several ways while its pool is open, for program_end_test.cc.
+int end_with_an_open_pool(std::string_view way, const char* folder) {
+  if (way == "own handler") {
+    std::signal(SIGTERM, [](int) { std::_Exit(7); });
+  }
+  skyward::PoolOptions options{.display = skyward::Display::quiet};
+  // Nodes that outlive this program; those of this machine would not.
+  if (way != "own handler") {
+    options.provider =
+        skyward::Command{{{"env", std::string("XDG_CACHE_HOME=") + folder, "sh", "-c"}}};
+  }
+  if (way == "while it opens") {
+    options.on_event = [](const skyward::Event& event) {
+      skyward::match(event, [](const skyward::BootstrapCompleted&) { std::raise(SIGTERM); });
+    };
+  }
+  const skyward::ComputePool pool(options);
+  if (way == "exit") std::exit(3);
+  if (way == "exception") throw std::runtime_error("nobody catches this");
+  if (way == "thread") std::thread([] { throw std::runtime_error("nor this"); }).join();
+  std::raise(way == "interrupt" ? SIGINT : SIGTERM);
+  std::promise<void>().get_future().wait_for(std::chrono::minutes(2));  // the signal ends it
+  return 0;
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   if (std::getenv("SKYWARD_TEST_FORGETS_INIT") != nullptr) {
@@ -13,6 +50,9 @@ int main(int argc, char** argv) {
         pool;  // what a program does in a worker whose main() does not begin with init()
   }
   skyward::init(argc, argv);
+  if (argc == 4 && std::string_view(argv[1]) == "--end") {
+    return end_with_an_open_pool(argv[2], argv[3]);
+  }
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

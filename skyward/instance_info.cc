@@ -25,6 +25,7 @@ Result<InstanceInfo> parse_instance_info(std::string_view text) {
     for (const auto& peer : json.value("peers", nlohmann::json::array())) {
       info.peers.push_back({.node = peer.at("node"), .private_ip = peer.at("private_ip")});
     }
+    info.no_network_of = json.value("network", nlohmann::json::object()).value("missing", "");
   } catch (const nlohmann::json::exception& error) {
     return fail(ErrorKind::invalid,
                 "COMPUTE_POOL does not describe a place in a pool: " + std::string(error.what()),

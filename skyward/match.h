@@ -1,8 +1,10 @@
 #pragma once
 
 // sky::match(event, [](const LogLine& line) {…}, [](const CostFinal& cost) {…}): calls the function
-// that fits what the variant holds, and none when none fits.
+// that fits what the variant holds, and none when none fits. A function that fits nothing which the
+// variant could hold does not compile.
 
+#include <type_traits>
 #include <utility>
 #include <variant>
 
@@ -13,12 +15,28 @@ struct Overloaded : Fs... {
   using Fs::operator()...;
 };
 
+// Whether F can be called with something that the variant may hold.
+template <typename F, typename Variant>
+struct FitsSome;
+template <typename F, typename... Ts>
+struct FitsSome<F, std::variant<Ts...>>
+    : std::bool_constant<(std::is_invocable_v<F&, const Ts&> || ...)> {};
+
 template <typename Variant, typename... Fs>
 void match(const Variant& variant, Fs&&... functions) {
-  const Overloaded<std::decay_t<Fs>...> overloaded{std::forward<Fs>(functions)...};
+  static_assert((FitsSome<std::decay_t<Fs>, Variant>::value && ...),
+                "a function given to sky::match would never be called: it takes nothing that the "
+                "variant can hold; take it by value or by const reference, as in "
+                "`[](const sky::LogLine& line)`");
+  Overloaded<std::decay_t<Fs>...> overloaded{std::forward<Fs>(functions)...};
   std::visit(
       [&overloaded](const auto& value) {
-        if constexpr (requires { overloaded(value); }) overloaded(value);
+        if constexpr (requires { overloaded(value); }) {
+          overloaded(value);
+        } else {
+          static_assert(!(std::is_invocable_v<std::decay_t<Fs>&, decltype(value)> || ...),
+                        "two functions given to sky::match fit the same thing equally well");
+        }
       },
       variant);
 }

@@ -12,13 +12,16 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "skyward/base/forever.h"
 #include "skyward/base/time.h"
+#include "skyward/error.h"
 #include "skyward/pool.h"
 #include "skyward/registry.h"
 
@@ -28,9 +31,18 @@ namespace skyward {
 template <typename R>
 using Value = std::conditional_t<std::is_void_v<R>, std::monostate, R>;
 
+// As CallOptions has it.
+inline Duration run_time_limit(Duration limit) {
+  if (limit <= Duration{}) {
+    throw ConfigurationError("with_timeout(" + std::to_string(seconds(limit)) +
+                             " s): a time limit is a positive number of seconds");
+  }
+  return zero_if_forever(limit);
+}
+
 // One call whose result is an R.
 template <typename R>
-class Pending {
+class [[nodiscard]] Pending {
  public:
   using Result = R;
   using WriteArguments = std::function<void(ArchiveWriter&)>;
@@ -40,9 +52,10 @@ class Pending {
       : function_(&function), write_(std::move(write)) {}
 
   // A copy whose run time is limited; passing the limit ends the task and throws TimeoutError.
-  Pending with_timeout(Duration timeout) const {
+  // Throws ConfigurationError unless the limit is positive.
+  Pending with_timeout(TimeLimit limit) const {
     Pending copy = *this;
-    copy.options_.timeout = timeout;
+    copy.options_.timeout = run_time_limit(limit);
     return copy;
   }
   // A copy that runs on this node only.
@@ -74,17 +87,17 @@ struct IsPending<Pending<R>> : std::true_type {};
 
 // Calls that run together, each with its own type of result. Made by `&`.
 template <typename... Rs>
-class Batch {
+class [[nodiscard]] Batch {
  public:
   explicit Batch(std::tuple<Pending<Rs>...> calls) : calls_(std::move(calls)) {}
 
   const std::tuple<Pending<Rs>...>& calls() const { return calls_; }
 
   // A copy in which every call has this limit.
-  Batch with_timeout(Duration timeout) const {
+  Batch with_timeout(TimeLimit limit) const {
     return std::apply(
-        [timeout](const auto&... call) {
-          return Batch(std::tuple<Pending<Rs>...>(call.with_timeout(timeout)...));
+        [limit](const auto&... call) {
+          return Batch(std::tuple<Pending<Rs>...>(call.with_timeout(limit)...));
         },
         calls_);
   }
@@ -95,7 +108,7 @@ class Batch {
 
 // Any number of calls with results of one type. Made by gather().
 template <typename R>
-class Gathered {
+class [[nodiscard]] Gathered {
  public:
   explicit Gathered(std::vector<Pending<R>> calls) : calls_(std::move(calls)) {}
 
@@ -138,6 +151,14 @@ template <typename... Rs>
 struct IsBatch<Batch<Rs...>> : std::true_type {};
 template <typename T>
 concept IsCall = IsPending<std::remove_cvref_t<T>>::value || IsBatch<std::remove_cvref_t<T>>::value;
+
+template <typename Left, typename R>
+  requires IsCall<Left>
+void operator&(const Left&, const Gathered<R>&) {
+  static_assert(!IsCall<Left>,
+                "a batch has one type for each of its calls, and gather() of a vector any number "
+                "of calls: put the call into that vector, or send one after the other");
+}
 
 // A call & a result: the mistake that the paragraph above speaks of.
 template <typename Left, typename Right>

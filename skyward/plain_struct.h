@@ -8,8 +8,10 @@
 //     std::vector<double> losses;
 //   };
 //
-// A struct with a constructor, a private field, a base class or a C array says itself how it
-// travels, with a cereal `serialize` (or save and load), which always comes first.
+// A struct with a constructor, a private field, a base class, a C array (std::array is fine), a
+// bit-field or a field of its own type says itself how it travels, with a cereal `serialize` (or
+// save and load), which always comes first. What adds fields to an inherited `serialize` needs one
+// of its own, which begins with archive(cereal::base_class<Base>(this)).
 
 #include <concepts>
 #include <cstddef>
@@ -37,6 +39,35 @@ concept HasOwn = requires(Archive& archive, T& value) { serialize(archive, value
                  requires(Archive& archive, T& value) { value.save(archive); } ||
                  requires(Archive& archive, T& value) { save_minimal(archive, value); } ||
                  requires(Archive& archive, T& value) { value.save_minimal(archive); };
+// Converts to what a T inherits, and to nothing else.
+template <typename T>
+struct AnyInherited {
+  template <typename U>
+    requires(std::is_base_of_v<U, T> && !std::is_same_v<U, T>)
+  operator U() const;
+};
+template <typename T>
+constexpr bool kHasBase = requires { T{AnyInherited<T>{}}; };
+
+// Whether that member is T's own: a pointer to an inherited one has the type of where it stands.
+template <typename T, typename C, typename R, typename... P>
+constexpr bool is_of(R (C::*)(P...)) {
+  return std::is_same_v<T, C> || sizeof(T) == sizeof(C);
+}
+template <typename T, typename C, typename R, typename... P>
+constexpr bool is_of(R (C::*)(P...) const) {
+  return std::is_same_v<T, C> || sizeof(T) == sizeof(C);
+}
+template <typename T>
+constexpr bool inherits_its_form() {
+  if constexpr (requires { is_of<T>(&T::template serialize<Archive>); }) {
+    return !is_of<T>(&T::template serialize<Archive>);
+  } else if constexpr (requires { is_of<T>(&T::template save<Archive>); }) {
+    return !is_of<T>(&T::template save<Archive>);
+  } else {
+    return false;
+  }
+}
 }  // namespace probe
 
 inline constexpr std::size_t kMaxPlainFields = 16;
@@ -59,7 +90,7 @@ constexpr std::size_t field_count() {
 template <typename T>
 concept PlainStruct = std::is_class_v<T> && std::is_aggregate_v<T> && !requires {
   typename T::value_type;
-} && !probe::HasOwn<T> && field_count<T>() <= kMaxPlainFields;
+} && !probe::HasOwn<T> && !probe::kHasBase<T> && field_count<T>() <= kMaxPlainFields;
 
 // What `visit` makes of all fields.
 template <typename T, typename Visit>

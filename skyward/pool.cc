@@ -331,8 +331,8 @@ struct PoolImpl final : engine::Caller {
     const std::scoped_lock lock(mutex);
     if (phase != Phase::active) {
       throw NotProvisionedError(
-          "the pool is not provisioned: use it inside its `with` block (C++: between open() and "
-          "close())");
+          "the pool is not provisioned: it is not open yet, or it was closed\nhint: use it inside "
+          "its `with` block (in C++ between its construction and close())");
     }
     return loop;
   }

@@ -2,6 +2,8 @@
 
 // What ComputePool is asked for.
 
+#include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -11,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "skyward/base/time.h"
+#include "skyward/base/forever.h"
 #include "skyward/providers.h"
 #include "skyward/spec/accelerator.h"
 #include "skyward/spec/event.h"
@@ -26,11 +28,18 @@ namespace skyward {
 class AcceleratorRequest {
  public:
   AcceleratorRequest() = default;
-  AcceleratorRequest(const char* name);
+  template <std::convertible_to<std::string_view> Text>
+  AcceleratorRequest(const Text& name) : AcceleratorRequest(Named{name}) {}
+  AcceleratorRequest(std::nullptr_t) = delete;  // leave it out for none
   AcceleratorRequest(Accelerator accelerator) : accelerator_(std::move(accelerator)) {}
   const std::optional<Accelerator>& get() const { return accelerator_; }
 
  private:
+  struct Named {
+    std::string_view name;
+  };
+  explicit AcceleratorRequest(Named named);
+
   std::optional<Accelerator> accelerator_;
 };
 
@@ -38,12 +47,20 @@ class AcceleratorRequest {
 class SpotRequest {
  public:
   SpotRequest() = default;
-  SpotRequest(const char* word);
+  template <std::convertible_to<std::string_view> Text>
+  SpotRequest(const Text& word) : SpotRequest(Word{word}) {}
+  SpotRequest(std::same_as<bool> auto) = delete;  // say "always" or "never"
+  SpotRequest(std::nullptr_t) = delete;
   SpotRequest(double least_share) : spot_(Spot::Percent(least_share)) {}
   SpotRequest(Spot spot) : spot_(spot) {}
   const Spot& get() const { return spot_; }
 
  private:
+  struct Word {
+    std::string_view text;
+  };
+  explicit SpotRequest(Word word);
+
   Spot spot_{};
 };
 
@@ -67,19 +84,20 @@ struct PoolOptions {
   // begun any more, and the machines are given back.
   std::optional<double> budget = {};
   int concurrency = 1;                          // tasks that a worker runs at the same time
-  Duration timeout = std::chrono::hours(1);     // lifetime of the pool's machines
+  TimeLimit timeout = std::chrono::hours(1);    // lifetime of the pool's machines
   std::map<std::string, std::string> env = {};  // for the workers, over image.env
   Display display = Display::log;
   // Every event, in order, on a thread of its own; see event.h and match.h. What it throws is
-  // reported once and dropped.
+  // reported once and dropped. It may close the pool, and may destroy it, after which it gets no
+  // event any more.
   std::function<void(const Event&)> on_event = {};
   bool collect_metrics = true;
   // Of nodes on other machines. A connection on which nothing comes for `heartbeat_timeout` is made
   // anew; a machine that cannot be reached for `reconnect_timeout` more is lost and replaced; one
   // that hears nothing of this program for `lease` ends itself.
-  Duration lease = std::chrono::minutes(10);
-  Duration heartbeat_timeout = std::chrono::seconds(3);
-  Duration reconnect_timeout = std::chrono::seconds(12);
+  TimeLimit lease = std::chrono::minutes(10);
+  TimeLimit heartbeat_timeout = std::chrono::seconds(3);
+  TimeLimit reconnect_timeout = std::chrono::seconds(12);
 };
 
 }  // namespace skyward

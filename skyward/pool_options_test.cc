@@ -2,6 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
 #include "skyward/accelerators.h"
 #include "skyward/error.h"
 #include "skyward/spec/provider_settings.h"
@@ -29,6 +35,28 @@ TEST(PoolOptions, SpotInThreeWays) {
   EXPECT_EQ(PoolOptions{.spot = 0.8}.spot.get(), Spot::Percent(0.8));
   EXPECT_EQ(PoolOptions{.spot = Spot::IfAvailable(3)}.spot.get(), Spot::IfAvailable(3));
   EXPECT_THROW((void)PoolOptions{.spot = "perhaps"}, ConfigurationError);
+}
+
+TEST(PoolOptions, TextsOfAnyKind) {
+  const std::string name = "A100";
+  EXPECT_EQ(PoolOptions{.accelerator = name}.accelerator.get()->name, "A100");
+  EXPECT_EQ(PoolOptions{.accelerator = std::string_view(name)}.accelerator.get()->name, "A100");
+  EXPECT_EQ(PoolOptions{.spot = std::string("never")}.spot.get(), Spot::Never());
+  static_assert(!std::is_convertible_v<std::nullptr_t, AcceleratorRequest>);
+  static_assert(!std::is_convertible_v<bool, AcceleratorRequest>);
+  static_assert(!std::is_convertible_v<bool, SpotRequest>);
+  static_assert(!std::is_convertible_v<std::nullptr_t, SpotRequest>);
+}
+
+TEST(TimeLimit, WhatCannotBeCountedIsForEver) {
+  EXPECT_EQ(Duration(TimeLimit(std::chrono::seconds::max())), kForever);
+  EXPECT_EQ(Duration(TimeLimit(std::chrono::hours(24 * 365 * 300))), kForever);
+  EXPECT_EQ(Duration(TimeLimit(std::chrono::duration<double>(1e300))), kForever);
+  EXPECT_EQ(Duration(TimeLimit(kForever)), kForever);
+  EXPECT_EQ(Duration(TimeLimit(std::chrono::hours::min())), Duration::min());
+  EXPECT_EQ(Duration(TimeLimit(std::chrono::duration<double>(0.5))),
+            std::chrono::milliseconds(500));
+  EXPECT_EQ(Duration(TimeLimit(std::chrono::hours(-1))), std::chrono::hours(-1));
 }
 
 // What is left out is left to files and defaults; what is said has the names and forms of the

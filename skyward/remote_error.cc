@@ -10,8 +10,8 @@ namespace {
 std::string where(const Outcome& outcome, const std::string& function, std::uint64_t task) {
   std::string text = "in " + function + " (task " + std::to_string(task);
   if (outcome.node >= 0) {
-    text +=
-        " on node " + std::to_string(outcome.node) + ", worker " + std::to_string(outcome.worker);
+    text += " on node " + std::to_string(outcome.node);
+    if (outcome.worker >= 0) text += ", worker " + std::to_string(outcome.worker);
   }
   if (!outcome.instance_id.empty()) text += ", instance " + outcome.instance_id;
   return text + ")";
@@ -45,11 +45,13 @@ void throw_unless_ok(const Outcome& outcome, const std::string& function, std::u
       archive(type, message);
       const std::string text =
           type + ": " + message + "\n" + where(outcome, function, task) + last_output(outcome);
-      throw RemoteError(std::move(type), std::move(message), outcome.node, outcome.worker, text);
+      throw RemoteError(std::move(type), std::move(message), outcome, text);
     }
     case OutcomeStatus::failed: {
       Error error = outcome.error;
       error.message += "\n" + where(outcome, function, task) + last_output(outcome);
+      if (error.kind == ErrorKind::lost) throw InstanceTerminatedError(text_of(error));
+      if (error.kind == ErrorKind::unreachable) throw ConnectionLostError(text_of(error));
       throw_error(error);
     }
   }

@@ -3,6 +3,8 @@
 // What get() throws when the function itself threw, in its own process on its own node.
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "skyward/error.h"
 #include "skyward/pool.h"
@@ -13,23 +15,27 @@ namespace skyward {
 // output.
 class RemoteError : public ExecutionError {
  public:
-  RemoteError(std::string type, std::string message, int node, int worker, const std::string& text)
+  RemoteError(std::string type, std::string message, const Outcome& where, const std::string& text)
       : ExecutionError(text),
         type_(std::move(type)),
         message_(std::move(message)),
-        node_(node),
-        worker_(worker) {}
+        output_(where.tail),
+        node_(where.node),
+        worker_(where.worker) {}
 
   // "std::invalid_argument"
   const std::string& type() const { return type_; }
   // Its what().
   const std::string& message() const { return message_; }
+  // The last lines that the task wrote.
+  const std::vector<std::string>& output() const { return output_; }
   int node() const { return node_; }
   int worker() const { return worker_; }
 
  private:
   std::string type_;
   std::string message_;
+  std::vector<std::string> output_;
   int node_;
   int worker_;
 };

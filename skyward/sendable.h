@@ -28,9 +28,18 @@
 namespace skyward {
 
 // True when cereal knows how to write and read a T and all it is made of.
+// Says what is wrong where a "no" would not be enough.
+template <typename T>
+struct CheckedForm {
+  static_assert(!std::is_class_v<T> || !probe::inherits_its_form<T>(),
+                "this struct adds fields to a `serialize` or `save` that it inherits, which knows "
+                "nothing of them: write one for the struct itself that begins with "
+                "archive(cereal::base_class<Base>(this))");
+};
 template <typename T>
 struct IsSendable
-    : std::bool_constant<!std::is_pointer_v<T> && std::default_initializable<T> &&
+    : CheckedForm<T>,
+      std::bool_constant<!std::is_pointer_v<T> && std::default_initializable<T> &&
                          cereal::traits::is_output_serializable<T, ArchiveWriter>::value &&
                          cereal::traits::is_input_serializable<T, ArchiveReader>::value> {};
 template <typename T>
@@ -45,13 +54,22 @@ struct IsSendable<std::pair<A, B>>
 template <typename... Ts>
 struct IsSendable<std::tuple<Ts...>> : std::bool_constant<(IsSendable<Ts>::value && ...)> {};
 template <typename... Ts>
-struct AllSendable : std::bool_constant<(IsSendable<Ts>::value && ...)> {};
+struct AllSendable : std::bool_constant<(IsSendable<std::remove_const_t<Ts>>::value && ...)> {
+  static_assert(!(std::is_const_v<Ts> || ...),
+                "a plain struct cannot be received with a const field: leave the const out, or "
+                "write a `serialize` and a constructor for it");
+};
 template <PlainStruct T>
 struct IsSendable<T> : decltype(visit_fields(std::declval<T&>(), [](auto&... field) {
-  return AllSendable<std::remove_cvref_t<decltype(field)>...>{};
+  return AllSendable<std::remove_reference_t<decltype(field)>...>{};
 })){};
 template <>
 struct IsSendable<void> : std::true_type {};
+
+template <typename T>
+struct IsSpan : std::false_type {};
+template <typename T, std::size_t N>
+struct IsSpan<std::span<T, N>> : std::true_type {};
 
 // How a parameter of type P is kept by the driver (Stored), received by the worker (Received) and
 // given to the function.
@@ -65,12 +83,16 @@ struct Parameter {
       "a compute function works on a copy of its argument in another process: take it by value "
       "or by const reference, and return what changed");
   using Stored = std::remove_cvref_t<P>;
-  static_assert(std::is_pointer_v<Stored> || IsSendable<Stored>::value,
+  static_assert(!IsSpan<Stored>::value,
+                "this span cannot be sent: a span parameter is a std::span<const T> of numbers, "
+                "read where they lie; take other elements as const std::vector<T>&, and return "
+                "what changed");
+  static_assert(std::is_pointer_v<Stored> || IsSpan<Stored>::value || IsSendable<Stored>::value,
                 "this parameter type cannot be sent: what is no plain struct needs (it, or what "
-                "the container "
-                "holds) a member `template <typename Archive> void serialize(Archive& archive) { "
-                "archive(a, b, c); }` "
-                "and a default constructor; for a standard type include its <cereal/types/….hpp>");
+                "the container holds) a member `template <typename Archive> void "
+                "serialize(Archive& archive) { archive(a, b, c); }` and a default constructor; for "
+                "a standard type include its <cereal/types/….hpp>, or where cereal has none send "
+                "what it is made of, such as the string of a path");
 
   struct Received {
     Stored value;
@@ -107,6 +129,7 @@ template <typename T>
   requires std::is_arithmetic_v<T> && (!std::is_same_v<T, bool>)
 struct Parameter<std::span<const T>> {
   using Stored = Array<T>;
+  static constexpr bool kIsView = true;
   struct Received : ReceivedRun<T> {
     std::span<const T> give() { return {this->data(), this->size()}; }
   };
@@ -115,10 +138,18 @@ struct Parameter<std::span<const T>> {
 template <>
 struct Parameter<std::string_view> {
   using Stored = std::string;
+  static constexpr bool kIsView = true;
   struct Received : ReceivedRun<char> {
     std::string_view give() { return {data(), size()}; }
   };
 };
+
+// A view by const reference is the view.
+template <typename P>
+  requires(std::is_reference_v<P> &&
+           (!std::is_lvalue_reference_v<P> || std::is_const_v<std::remove_reference_t<P>>) &&
+           requires { Parameter<std::remove_cvref_t<P>>::kIsView; })
+struct Parameter<P> : Parameter<std::remove_cvref_t<P>> {};
 
 template <typename R>
 constexpr void check_result_type() {

@@ -32,6 +32,7 @@
 #include "skyward/error.h"
 #include "skyward/io/event_loop.h"
 #include "skyward/io/shared_memory.h"
+#include "skyward/program_end.h"
 #include "skyward/registry.h"
 #include "skyward/remote_error.h"
 #include "skyward/spec/limits.h"
@@ -45,6 +46,8 @@ namespace {
 constexpr const char* kWorkerVariable = "SKYWARD_WORKER";
 constexpr const char* kMarkVariable = "SKYWARD_MARK";
 constexpr int kMissingInitStatus = 86;
+
+std::atomic<bool> init_called{false};
 
 // What the signal's function and the main thread know in common. The function runs on the main
 // thread only, so it interrupts and never competes; other threads just read (cancelled()).
@@ -303,6 +306,8 @@ bool is_socket(int descriptor) {
 }  // namespace
 
 void init(int, char**) {
+  init_called = true;
+  watch_program_end();
   const char* started_as_worker = std::getenv(kWorkerVariable);
   if (started_as_worker == nullptr || !is_socket(wire::kWorkerSocket)) return;
   // Programs that tasks start are no workers of this pool.
@@ -340,11 +345,15 @@ void throw_if_cancelled() {
 }
 
 void require_init() {
-  if (std::getenv(kWorkerVariable) == nullptr) return;
-  std::fputs(
-      "skyward: this program was started as a Skyward worker but main() did not call "
-      "sky::init(argc, argv) first: add it as the first line of main\n",
-      stderr);
+  if (init_called) return;
+  constexpr const char* kWhy =
+      "a pool is opened before sky::init(argc, argv) was called, so that the pool's workers, which "
+      "are this very program, would each open a pool\n"
+      "hint: make sky::init(argc, argv) the first line of main, and open pools inside main, not at "
+      "namespace scope";
+  if (std::getenv(kWorkerVariable) == nullptr) throw ConfigurationError(kWhy);
+  // Somebody might catch it, and here nobody must go on.
+  std::fprintf(stderr, "skyward: %s\n", kWhy);
   std::fflush(nullptr);
   _exit(kMissingInitStatus);
 }

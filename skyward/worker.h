@@ -9,7 +9,7 @@
 namespace skyward {
 
 // In a process started as a worker: runs tasks until the pool closes, and never returns. In any
-// other: does nothing.
+// other: sees to it that pools which are open when the program ends are closed (program_end.h).
 void init(int argc, char** argv);
 
 // Inside a task: true once the caller asked for its cancellation. A long task that looks at it now
@@ -20,8 +20,8 @@ bool cancelled();
 // Throws CancelledError when cancelled().
 void throw_if_cancelled();
 
-// Ends a process that was started as a worker and did not call init(), with a text that says so.
-// For pools.
+// For pools. Throws ConfigurationError when init() has not been called; a process that was started
+// as a worker it ends, with the same text.
 void require_init();
 
 }  // namespace skyward

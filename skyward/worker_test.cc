@@ -391,26 +391,32 @@ TEST(Init, DoesNothingInAnOrdinaryProgram) {
   EXPECT_FALSE(cancelled());
 }
 
-TEST(InitDeathTest, PoolInAWorkerThatForgotInitSaysSo) {
+TEST(WorkerInitDeathTest, APoolBeforeInitIsRefused) {
   EXPECT_EXIT(
       {
-        setenv("SKYWARD_WORKER", "1", 1);
-        require_init();
+        setenv("SKYWARD_TEST_FORGETS_INIT", "1", 1);
+        execl("/proc/self/exe", "face_test", nullptr);
       },
-      ::testing::ExitedWithCode(86), "add it as the first line of main");
+      ::testing::KilledBySignal(SIGABRT), "before sky::init.*inside main, not at namespace scope");
 }
 
 TEST(InstanceInfo, ReadsComputePool) {
-  const auto info = parse_instance_info(
-      R"({"node":1,"worker":0,"total_nodes":2,"workers_per_node":1,"accelerators":["H100","H100"],)"
-      R"("total_accelerators":4,"head_addr":"10.0.0.5","head_port":29500,"job_id":"1a2b3c4d",)"
-      R"("peers":[{"node":0,"private_ip":"10.0.0.5"},{"node":1,"private_ip":"10.0.0.6"}],)"
-      R"("accelerator":null,"network":{}})");
-  ASSERT_TRUE(info) << info.error().message;
-  EXPECT_EQ(info->node, 1);
-  EXPECT_EQ(info->accelerators.size(), 2U);
-  EXPECT_EQ(info->peers.at(1).private_ip, "10.0.0.6");
-  EXPECT_FALSE(info->is_head());
+  InstanceInfo told{.node = 1,
+                    .worker = 2,
+                    .total_nodes = 2,
+                    .workers_per_node = 3,
+                    .accelerators = {"H100", "H100"},
+                    .total_accelerators = 4,
+                    .head_addr = "10.0.0.5",
+                    .head_port = 29501,
+                    .job_id = "1a2b3c4d",
+                    .peers = {{0, "10.0.0.5"}, {1, "10.0.0.6"}},
+                    .no_network_of = "a \"cloud\""};
+  EXPECT_EQ(parse_instance_info(to_json(told)), told);
+  told.accelerators = {};
+  told.no_network_of = {};
+  EXPECT_EQ(parse_instance_info(to_json(told)), told);
+  EXPECT_FALSE(told.is_head());
   EXPECT_EQ(parse_instance_info("{}").error().kind, ErrorKind::invalid);
   EXPECT_EQ(parse_instance_info("not JSON").error().kind, ErrorKind::invalid);
 }

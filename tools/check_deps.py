@@ -60,8 +60,8 @@ SHARED_HEADERS: list[tuple[str, str]] = [
 ]
 
 # A C++ worker is a process with a socket, a pipe and a signal of its own, like its Python twin.
-# Its driver looks at its terminal.
-CPP_WORKER = ("skyward/worker*", "skyward/terminal_view.cc")
+# Its driver looks at its terminal, and ends its pools when a signal ends it.
+CPP_WORKER = ("skyward/worker*", "skyward/terminal_view.cc", "skyward/program_end*")
 
 # Third-party and operating-system headers: pattern of the include, files that may name it. What
 # fits no line here and is not in the repository counts as the standard library.

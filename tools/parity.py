@@ -60,8 +60,6 @@ ONLY_PYTHON = {
 }
 # Errors that C++ does not tell apart by class.
 ERRORS = {
-    "ConnectionLostError": "ConnectionError",
-    "InstanceTerminatedError": "ProvisioningError",
     "PreemptionError": "ProvisioningError",
 }
 

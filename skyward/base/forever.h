@@ -2,6 +2,9 @@
 
 // Waits without an end of their own, in the one spelling that they have.
 
+#include <chrono>
+#include <type_traits>
+
 #include "skyward/base/time.h"
 
 namespace skyward {
@@ -12,5 +15,35 @@ inline constexpr Duration kForever = Duration::max();
 constexpr Duration limit_from_seconds(double value) {
   return value < seconds(kForever) ? from_seconds(value) : kForever;
 }
+
+// For those who are told of no limit by a zero. Now and a century is still a time that the clock
+// counts to.
+constexpr Duration zero_if_forever(Duration limit) {
+  return limit < std::chrono::years(100) ? limit : Duration{};
+}
+
+// A limit as a parameter: a duration of any unit. Where std::chrono would overflow in silence, what
+// is too long to be counted is for ever.
+class TimeLimit {
+ public:
+  template <typename Rep, typename Period>
+  constexpr TimeLimit(std::chrono::duration<Rep, Period> limit) : value_(saturated(limit)) {}
+  constexpr operator Duration() const { return value_; }
+
+ private:
+  template <typename Rep, typename Period>
+  static constexpr Duration saturated(std::chrono::duration<Rep, Period> limit) {
+    if constexpr (std::is_same_v<decltype(limit), Duration>) {
+      return limit;
+    } else {
+      const auto wanted = std::chrono::duration_cast<std::chrono::duration<double>>(limit);
+      if (!(wanted < std::chrono::duration<double>(kForever))) return kForever;
+      if (wanted <= std::chrono::duration<double>(Duration::min())) return Duration::min();
+      return std::chrono::duration_cast<Duration>(limit);
+    }
+  }
+
+  Duration value_;
+};
 
 }  // namespace skyward

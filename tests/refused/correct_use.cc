@@ -18,6 +18,30 @@ double train_impl(std::span<const double> data, double rate) { return rate * dat
 inline constexpr auto train = sky::compute<train_impl>;
 inline constexpr auto square = sky::compute<[](int x) { return x * x; }>;
 
+std::size_t length_impl(const std::string_view& text) { return text.size(); }
+inline constexpr auto length = sky::compute<length_impl>;
+
+// Functions with a state of their own, by value and by reference.
+int count(const sky::Event& event) {
+  int lines = 0;
+  sky::match(
+      event, [&lines, seen = 0](const sky::LogLine&) mutable { lines += ++seen; },
+      [](const auto&) {});
+  return lines;
+}
+
+// Inherits how it travels, and adds nothing to it.
+struct Told {
+  int epoch = 0;
+  template <typename Archive>
+  void serialize(Archive& archive) {
+    archive(epoch);
+  }
+};
+struct Named : Told {};
+int epoch_impl(Named told) { return told.epoch; }
+inline constexpr auto epoch = sky::compute<epoch_impl>;
+
 struct Report {
   int epoch;
   std::vector<double> losses;
@@ -35,6 +59,6 @@ int program(int argc, char** argv, const std::vector<double>& rates) {
   for (double rate : rates) trials.push_back(train(data, rate));
   const auto losses = sky::gather(trials) >> pool;
   const std::vector<Report> all = pool.broadcast(report());
-  return square.local(2) + static_cast<int>(train(data, 3.0) >> pool) +
-         static_cast<int>(losses.size() + all.size());
+  return epoch.local({}) + static_cast<int>(length("four") >> pool) + square.local(2) +
+         static_cast<int>(train(data, 3.0) >> pool) + static_cast<int>(losses.size() + all.size());
 }

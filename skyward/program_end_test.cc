@@ -1,0 +1,161 @@
+// Real programs that end with a pool open: this very one, started again.
+
+#include "skyward/program_end.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "skyward/engine/loop.h"
+
+namespace skyward {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+using testing::IsEmpty;
+namespace fs = std::filesystem;
+
+std::string text_of(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+class ProgramEndTest : public testing::Test {
+ protected:
+  ProgramEndTest() {
+    int number = 0;
+    do {
+      folder_ = fs::path(testing::TempDir()) / ("skyward-program-end-" + std::to_string(++number));
+    } while (!fs::create_directory(folder_));
+  }
+  ~ProgramEndTest() override {
+    for (const pid_t left : processes()) kill(left, SIGKILL);
+    fs::remove_all(folder_);
+  }
+
+  // Its wait status.
+  int run(const std::string& way) {
+    const pid_t child = fork();
+    if (child == 0) {
+      const int output = open((folder_ / "stderr").c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+      dup2(output, STDERR_FILENO);
+      execl("/proc/self/exe", "face_test", "--end", way.c_str(), folder_.c_str(), nullptr);
+      _exit(127);
+    }
+    int status = -1;
+    EXPECT_EQ(waitpid(child, &status, 0), child);
+    return status;
+  }
+
+  // All that runs on the nodes of that program's pool: what began there has this folder in its
+  // environment.
+  std::vector<pid_t> processes() const {
+    std::vector<pid_t> found;
+    std::error_code gone;
+    for (const auto& entry : fs::directory_iterator("/proc", gone)) {
+      const std::string name = entry.path().filename();
+      if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+      const std::string environment = text_of(entry.path() / "environ");
+      if (environment.find("XDG_CACHE_HOME=" + folder_.string()) != std::string::npos) {
+        found.push_back(std::stoi(name));
+      }
+    }
+    return found;
+  }
+
+  // An agent has told of its end a moment before it is gone.
+  std::vector<pid_t> processes_in_the_end() const {
+    const auto limit = engine::Loop::now() + 5s;
+    std::vector<pid_t> left = processes();
+    while (!left.empty() && engine::Loop::now() < limit) {
+      std::this_thread::yield();
+      left = processes();
+    }
+    return left;
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(ProgramEndTest, AnUncaughtExceptionIsToldAndLeavesNothing) {
+  for (const char* way : {"exception", "thread"}) {
+    const int status = run(way);
+    ASSERT_TRUE(WIFSIGNALED(status)) << way << text_of(folder_ / "stderr");
+    EXPECT_EQ(WTERMSIG(status), SIGABRT);
+    EXPECT_THAT(text_of(folder_ / "stderr"),
+                HasSubstr(std::string_view(way) == "thread" ? "nor this" : "nobody catches this"));
+    EXPECT_THAT(processes_in_the_end(), IsEmpty()) << way;
+  }
+}
+
+TEST_F(ProgramEndTest, ExitLeavesNothing) {
+  const int status = run("exit");
+  ASSERT_TRUE(WIFEXITED(status)) << text_of(folder_ / "stderr");
+  EXPECT_EQ(WEXITSTATUS(status), 3);
+  EXPECT_THAT(processes_in_the_end(), IsEmpty());
+}
+
+TEST_F(ProgramEndTest, SignalsEndItByThemselvesAndLeaveNothing) {
+  for (const int number : {SIGINT, SIGTERM}) {
+    const int status = run(number == SIGINT ? "interrupt" : "terminate");
+    ASSERT_TRUE(WIFSIGNALED(status)) << text_of(folder_ / "stderr");
+    EXPECT_EQ(WTERMSIG(status), number);
+    EXPECT_THAT(processes_in_the_end(), IsEmpty());
+  }
+}
+
+TEST_F(ProgramEndTest, ASignalThatComesWhileItOpensEndsTheOpening) {
+  const int status = run("while it opens");
+  ASSERT_TRUE(WIFSIGNALED(status)) << text_of(folder_ / "stderr");
+  EXPECT_EQ(WTERMSIG(status), SIGTERM);
+  EXPECT_THAT(processes_in_the_end(), IsEmpty());
+}
+
+TEST_F(ProgramEndTest, TheProgramsOwnHandlerStays) {
+  const int status = run("own handler");
+  ASSERT_TRUE(WIFEXITED(status)) << text_of(folder_ / "stderr");
+  EXPECT_EQ(WEXITSTATUS(status), 7);
+}
+
+TEST_F(ProgramEndTest, SignalsAreTheProgramsAgainWhenAllIsClosed) {
+  const auto handler = [] {
+    struct sigaction now{};
+    EXPECT_EQ(sigaction(SIGHUP, nullptr, &now), 0);
+    return now.sa_handler;
+  };
+  ASSERT_EQ(handler(), SIG_DFL);
+  {
+    const EndsWithProgram first([] {});
+    {
+      const EndsWithProgram second([] {});
+    }
+    EXPECT_NE(handler(), SIG_DFL);
+    // A forked child dies of a signal as it would have died.
+    const pid_t child = fork();
+    if (child == 0) {
+      std::raise(SIGHUP);
+      _exit(0);
+    }
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGHUP);
+  }
+  EXPECT_EQ(handler(), SIG_DFL);
+}
+
+}  // namespace
+}  // namespace skyward
