@@ -1,40 +1,49 @@
 # skyward_room(NAME DEPS room… LIBS target…): the static library skyward_NAME from every *.cc of the folder,
 # and the test program NAME_test from every *_test.cc beside it.
 
-include(CTest)
-
+# What everybody needs who includes our headers.
 add_library(skyward_flags INTERFACE)
 target_compile_features(skyward_flags INTERFACE cxx_std_23)
-target_include_directories(skyward_flags INTERFACE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR}/generated)
-target_compile_definitions(skyward_flags INTERFACE SKYWARD_VERSION="${PROJECT_VERSION}")
-target_compile_options(skyward_flags INTERFACE
-  -Wall -Wextra -Wconversion -Wshadow -Wno-missing-field-initializers -Wno-psabi $<$<NOT:$<BOOL:${SKYWARD_NO_WERROR}>>:-Werror>)
+target_include_directories(skyward_flags INTERFACE
+  $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/generated>
+  $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+target_compile_definitions(skyward_flags INTERFACE $<BUILD_INTERFACE:SKYWARD_VERSION="${PROJECT_VERSION}">)
 target_link_libraries(skyward_flags INTERFACE Threads::Threads)
-# g++ 12 warns of overlaps inside its own std::string when it inlines "text" + string (GCC bug 105651).
-target_compile_options(skyward_flags INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
-# clang takes what its std::stable_sort does inside for a use of something deprecated.
-target_compile_options(skyward_flags INTERFACE $<$<CXX_COMPILER_ID:Clang>:-Wno-deprecated-declarations>)
-# g++ 13 and 14 take an empty std::map inside an aggregate for one that was never made.
-if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
-  target_compile_options(skyward_flags INTERFACE -Wno-maybe-uninitialized)
-endif()
+
+# What only we hold ourselves to.
 set(SKYWARD_TEST_TIMEOUT 300)  # seconds, for a whole test program
-if(SKYWARD_SANITIZE)
-  set(SKYWARD_TEST_TIMEOUT 900)
-  target_compile_options(skyward_flags INTERFACE -fsanitize=${SKYWARD_SANITIZE} -fno-omit-frame-pointer
-                                                 -fno-sanitize-recover=all)
-  target_link_options(skyward_flags INTERFACE -fsanitize=${SKYWARD_SANITIZE})
-else()
-  # Ubuntu's compiler does this unasked: so the calls that it checks are checked, and warned of, everywhere.
-  target_compile_options(skyward_flags INTERFACE "$<$<CONFIG:Release>:-U_FORTIFY_SOURCE;-D_FORTIFY_SOURCE=3>")
-endif()
-find_program(SKYWARD_MOLD mold)
-if(SKYWARD_MOLD)
-  target_link_options(skyward_flags INTERFACE -fuse-ld=mold)
-endif()
-find_program(SKYWARD_CCACHE ccache)
-if(SKYWARD_CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${SKYWARD_CCACHE})
+if(PROJECT_IS_TOP_LEVEL)
+  include(CTest)
+  add_library(skyward_development INTERFACE)
+  target_link_libraries(skyward_flags INTERFACE $<BUILD_INTERFACE:skyward_development>)
+  target_compile_options(skyward_development INTERFACE
+    -Wall -Wextra -Wconversion -Wshadow -Wno-missing-field-initializers -Wno-psabi $<$<NOT:$<BOOL:${SKYWARD_NO_WERROR}>>:-Werror>)
+  # g++ 12 warns of overlaps inside its own std::string when it inlines "text" + string (GCC bug 105651).
+  target_compile_options(skyward_development INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
+  # clang takes what its std::stable_sort does inside for a use of something deprecated.
+  target_compile_options(skyward_development INTERFACE $<$<CXX_COMPILER_ID:Clang>:-Wno-deprecated-declarations>)
+  # g++ 13 and 14 take an empty std::map inside an aggregate for one that was never made.
+  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
+    target_compile_options(skyward_development INTERFACE -Wno-maybe-uninitialized)
+  endif()
+  if(SKYWARD_SANITIZE)
+    set(SKYWARD_TEST_TIMEOUT 900)
+    target_compile_options(skyward_development INTERFACE
+      -fsanitize=${SKYWARD_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+    target_link_options(skyward_development INTERFACE -fsanitize=${SKYWARD_SANITIZE})
+  else()
+    # Ubuntu's compiler does this unasked: so the calls that it checks are checked, and warned of, everywhere.
+    target_compile_options(skyward_development INTERFACE
+      "$<$<CONFIG:Release>:-U_FORTIFY_SOURCE;-D_FORTIFY_SOURCE=3>")
+  endif()
+  find_program(SKYWARD_MOLD mold)
+  if(SKYWARD_MOLD)
+    target_link_options(skyward_development INTERFACE -fuse-ld=mold)
+  endif()
+  find_program(SKYWARD_CCACHE ccache)
+  if(SKYWARD_CCACHE)
+    set(CMAKE_CXX_COMPILER_LAUNCHER ${SKYWARD_CCACHE})
+  endif()
 endif()
 
 if(SKYWARD_TESTS)

@@ -4,6 +4,7 @@ Every fenced block of README.md and docs/**/*.md is one of:
   python, cpp        run as a program of its own; its exit status must be 0
   bash, console      lines `./dev VERB …` (with or without "$ "), whose verbs must exist
   json, toml         must parse
+  cmake              a project of one's own; tests/outside builds it
   text, output       read by people only, unless a mark makes it an expectation
 A comment directly above a block changes how it is taken:
   <!-- test: name=NAME -->          blocks of one page with one name are one program, in order
@@ -26,7 +27,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 RUN_SECONDS = 150
-LANGUAGES = frozenset("python cpp bash console json toml text output".split())
+LANGUAGES = frozenset("python cpp cmake bash console json toml text output".split())
 MARKS = frozenset("name output raises compile".split())
 
 

@@ -1,0 +1,68 @@
+"""Skyward in a project of one's own: installed and found, or taken in as a folder."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+BUILT = ROOT / "build/release"
+README = (ROOT / "README.md").read_text()
+
+
+def run(*command: str | Path) -> str:
+    done = subprocess.run(
+        [str(word) for word in command], capture_output=True, text=True, timeout=170, check=False
+    )
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def block(language: str) -> str:
+    """The README's block of that language."""
+    [found] = re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+    return found
+
+
+def write_project(folder: Path, more: str = "") -> None:
+    (folder / "main.cc").write_text(block("cpp"))
+    lists = block("cmake")
+    assert lists.count("find_package(skyward REQUIRED)") == 1
+    (folder / "CMakeLists.txt").write_text(
+        lists.replace("find_package(skyward REQUIRED)", more) if more else lists
+    )
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("installed")
+    run("cmake", "--install", BUILT, "--component", "cpp", "--prefix", place)
+    return place
+
+
+def test_an_installed_skyward_is_found_and_runs(installed: Path, tmp_path: Path) -> None:
+    assert os.access(installed / "libexec/skyward-agent", os.X_OK)
+    write_project(tmp_path)
+    build = tmp_path / "build"
+    # -Wall: a user's warnings are not ours to cause; -Werror would be for them to choose.
+    run("cmake", "-S", tmp_path, "-B", build, f"-DCMAKE_PREFIX_PATH={installed}",
+        "-DCMAKE_CXX_FLAGS=-Wall -Wextra -Werror")  # fmt: skip
+    run("cmake", "--build", build)
+    assert run(build / "mine") == "49\n0 1 4 9 16 \n"
+    commands = (build / "CMakeFiles/mine.dir/flags.make").read_text()
+    assert "-Wconversion" not in commands and str(ROOT) not in commands
+
+
+def test_a_folder_in_a_project_adds_its_library_alone(tmp_path: Path) -> None:
+    write_project(tmp_path, f"add_subdirectory({ROOT} skyward)")
+    build = tmp_path / "build"
+    run("cmake", "-S", tmp_path, "-B", build, "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON")
+    targets = run("cmake", "--build", build, "--target", "help")
+    assert "skyward_face" in targets and "skyward-agent" in targets
+    assert "_test" not in targets and "example" not in targets and "_core" not in targets
+    commands = (build / "compile_commands.json").read_text()
+    assert "main.cc" in commands
+    assert "-Werror" not in commands and "-Wconversion" not in commands
+    assert "ccache" not in commands
