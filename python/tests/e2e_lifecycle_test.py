@@ -407,11 +407,12 @@ def test_a_forked_child_leaves_the_pool_alone():
 def test_a_forked_child_waits_for_nothing_of_its_parents():
     child = start("""
         import os, sys, threading, time, skyward as sky
+        from skyward.display import _screen
         executor = sky.Executor(display="log")
         running = executor.submit(time.sleep, 0.5)
         held, done = threading.Event(), threading.Event()
         def hold():
-            with executor._lock, executor._pool._display._lock:
+            with executor._lock, _screen.lock:
                 held.set()
                 done.wait()
         for leave in ("exit", "block", "close"):
