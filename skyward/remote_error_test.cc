@@ -33,9 +33,10 @@ TEST(RemoteError, WhatBecameOfAMachineHasItsClass) {
 }
 
 TEST(RemoteError, CarriesTheLastOutput) {
-  const Outcome outcome{.status = OutcomeStatus::raised,
-                        .payload = write_exception("std::range_error", "too far"),
-                        .tail = {"one", "two"}};
+  Outcome outcome;
+  outcome.status = OutcomeStatus::raised;
+  outcome.payload = write_exception("std::range_error", "too far");
+  outcome.tail = {"one", "two"};
   EXPECT_THAT(thrown<RemoteError>(outcome), HasSubstr("std::range_error: too far"));
   try {
     throw_unless_ok(outcome, "train", 7);

@@ -18,21 +18,6 @@ Result<Caller> find_caller(Client& client, Time deadline) {
   return Caller{.arn = *arn, .owner = owner_of(*arn), .account = account_of(*arn)};
 }
 
-Status check_right_to_end(Client& client, Time deadline) {
-  const ApiError told =
-      Ec2Api(client).dry_run("TerminateInstances", {{"InstanceId.1", kNoMachine}}, deadline);
-  if (told.code != "UnauthorizedOperation") return {};
-  Error error = to_error(told, fmt::format("EC2 TerminateInstances in {}", client.region()));
-  error.message =
-      "nothing is bought, since these credentials may not end machines: " + error.message;
-  error.hint = fmt::format(
-      "let an administrator allow ec2:TerminateInstances; a policy that allows it for some "
-      "machines "
-      "alone must name {}, too, as the guide's does: that is how it is found out",
-      kNoMachine);
-  return std::unexpected(std::move(error));
-}
-
 bool opened_here(const LedgerPool& pool) {
   const auto setting = [&](const char* name) {
     const auto found = pool.settings.find(name);

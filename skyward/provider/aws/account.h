@@ -24,9 +24,6 @@ Result<Caller> find_caller(Client& client, Time deadline);
 // The id of no machine: what is asked of it tells what the credentials may do.
 inline constexpr const char* kNoMachine = "i-00000000000000000";
 
-// Fails with `denied` when Amazon says that they may not end machines; what cannot be told passes.
-Status check_right_to_end(Client& client, Time deadline);
-
 // What another process needs to know to come back to the same account, and which computer this is.
 // No secrets.
 std::map<std::string, std::string> way_back(const Client& client, const Caller& caller);

@@ -397,7 +397,6 @@ Result<Cluster> AwsProvider::prepare_in(const PoolSpec& spec, const Offer& offer
   Client& client = client_in(offer.region.empty() ? client_.region() : offer.region);
   const auto caller = find_caller(client, deadline);
   if (!caller) return fail(caller);
-  if (Status may = check_right_to_end(client, deadline); !may) return fail(may);
   remove_left_groups(client, ledger_, caller->account, deadline);
   const auto subnets = find_subnets(client, setting_of(spec_, "subnet_id"), deadline);
   if (!subnets) return fail(subnets);

@@ -87,19 +87,5 @@ TEST_F(Diagnosis, TellsThatTheFirstSpotMachineNeedsARole) {
   EXPECT_THAT(told.at("spot machines").hint, HasSubstr("iam:CreateServiceLinkedRole"));
 }
 
-// Whoever may buy machines and not end them is told before anything is bought.
-TEST_F(Diagnosis, NothingIsBoughtThatCannotBeEnded) {
-  amazon_.missing = {"ec2:TerminateInstances"};
-  const auto aws = provider();
-  const auto offers = aws->offers(spec_, soon());
-  const auto cluster = aws->prepare(spec_, offers->front(), soon());
-  ASSERT_FALSE(cluster);
-  EXPECT_EQ(cluster.error().kind, ErrorKind::denied);
-  EXPECT_THAT(cluster.error().message, HasSubstr("EC2 TerminateInstances in eu-west-1"));
-  EXPECT_THAT(cluster.error().hint, HasSubstr("i-00000000000000000"));
-  EXPECT_THAT(amazon_.groups, IsEmpty());
-  EXPECT_THAT(open_pools(), IsEmpty());
-}
-
 }  // namespace
 }  // namespace skyward::provider::aws
