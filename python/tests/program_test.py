@@ -127,6 +127,20 @@ def test_what_was_bought_is_read_from_a_disk_that_cannot_be_written_to(state):
     assert [row["state"] for row in rows("pool", "list", prefix=only_read)] == ["left behind"]
 
 
+def test_a_pool_of_which_only_a_security_group_is_left_has_ended(state):
+    left_behind(state)
+    with sqlite3.connect(state / "ledger.db") as ledger:
+        ledger.execute(
+            "INSERT INTO entry VALUES ('t2', 'aws-11111111', 'security_group', 'sg-1', 1, 0, '', 0, "
+            "1, NULL)"
+        )
+    assert [row["state"] for row in rows("pool", "list")] == ["left behind"]
+    with sqlite3.connect(state / "ledger.db") as ledger:
+        ledger.execute("UPDATE entry SET gone_s = asked_s + 9 WHERE kind = 'instance'")
+    (row,) = rows("pool", "list")
+    assert (row["state"], row["machines"]) == ("ended", 0)
+
+
 def test_a_list_of_pools_has_one_shape(state):
     left_behind(state)
     (state / "20240131-235900-1a2b3c4d").mkdir()

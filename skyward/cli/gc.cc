@@ -22,9 +22,6 @@ using provider::Swept;
 
 using Counts = std::map<SweepAction, int>;
 
-// Nothing that costs or runs: it stays until its machines have shut down, which takes minutes.
-bool may_stay(const std::string& kind) { return kind == "security_group"; }
-
 std::string text_of(const Swept& swept) {
   const provider::Thing& thing = swept.thing;
   std::string out = fmt::format("{} {} {}", to_string(swept.action), thing.kind, thing.id);

@@ -17,6 +17,8 @@ std::string_view digits_of(std::string_view name) { return name.substr(name.rfin
 
 }  // namespace
 
+bool may_stay(std::string_view kind) { return kind == "security_group"; }
+
 std::string job_of(const LedgerPool& pool) {
   const auto found = pool.settings.find(provider::kJobSetting);
   return found == pool.settings.end() ? std::string() : found->second;

@@ -27,4 +27,8 @@ std::string job_of_record(std::string_view record);
 std::string record_named(const std::vector<std::string>& records,
                          const std::vector<provider::LedgerPool>& pools, std::string_view name);
 
+// Of a kind that neither costs nor runs: it stays until its machines have shut down, for minutes,
+// and the next pool or `skyward gc` takes it away.
+bool may_stay(std::string_view kind);
+
 }  // namespace skyward::cli

@@ -28,9 +28,12 @@ std::string moment(std::int64_t time_s) {
                      std::chrono::sys_seconds(std::chrono::seconds(time_s)));
 }
 
-std::string state_of(const provider::World& world, const LedgerPool& pool) {
+std::string state_of(const provider::World& world, const LedgerPool& pool,
+                     const std::vector<LedgerEntry>& entries) {
   if (pool.closed_s) return "closed";
-  return provider::is_open_here(world, pool.id) ? "open" : "left behind";
+  if (provider::is_open_here(world, pool.id)) return "open";
+  const auto stays = [](const LedgerEntry& entry) { return entry.gone_s || may_stay(entry.kind); };
+  return !entries.empty() && std::ranges::all_of(entries, stays) ? "ended" : "left behind";
 }
 
 // A pool in a list; what is only recorded has no cloud.
@@ -148,7 +151,7 @@ int list_pools(const Streams& streams, bool all) {
     found.push_back({.pool = pool.id,
                      .job = job_of(pool),
                      .at_cloud = pool,
-                     .state = state_of(world, pool),
+                     .state = state_of(world, pool, *entries),
                      .machines = machines_of(*entries),
                      .opened_s = pool.opened_s,
                      .record = record_named(logs, {pool}, pool.id)});
@@ -247,7 +250,7 @@ int show_pool(const Streams& streams, const std::string& name) {
   for (const LedgerPool& pool : named) {
     const auto entries = (*ledger)->entries(pool.id, false);
     if (!entries) return complain_of_ledger(streams, entries.error());
-    show_bought(streams, state_of(world, pool), pool, *entries, record);
+    show_bought(streams, state_of(world, pool, *entries), pool, *entries, record);
   }
   return 0;
 }

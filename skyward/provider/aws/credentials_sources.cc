@@ -10,6 +10,7 @@
 #include "skyward/base/bytes.h"
 #include "skyward/base/hash.h"
 #include "skyward/provider/aws/call.h"
+#include "skyward/provider/aws/tags.h"
 #include "skyward/provider/aws/xml.h"
 
 namespace skyward::provider::aws {
@@ -22,17 +23,6 @@ std::string text_at(const nlohmann::json& json, const char* name) {
   const auto found = json.find(name);
   if (found == json.end()) return {};
   return found->is_string() ? found->get<std::string>() : "";
-}
-
-// "arn:aws:sts::123456789012:assumed-role/…" says 123456789012.
-std::string account_of(const std::string& arn) {
-  std::size_t begin = 0;
-  for (int field = 0; field < 4; ++field) {
-    begin = arn.find(':', begin);
-    if (begin == std::string::npos) return {};
-    ++begin;
-  }
-  return arn.substr(begin, arn.find(':', begin) - begin);
 }
 
 // Asks STS for a role's temporary keys.

@@ -40,7 +40,9 @@ std::string account_of(std::string_view arn) {
     if (at == std::string_view::npos) return {};
     arn.remove_prefix(at + 1);
   }
-  return std::string(arn.substr(0, arn.find(':')));
+  const std::string_view account = arn.substr(0, arn.find(':'));
+  const bool is_number = account.find_first_not_of("0123456789") == std::string_view::npos;
+  return is_number ? std::string(account) : std::string();
 }
 
 }  // namespace skyward::provider::aws

@@ -33,7 +33,7 @@ std::optional<Mark> read_mark(const Tags& tags);
 
 // Who made a thing, from the ARN of a caller: a role without the name of its session.
 std::string owner_of(std::string_view arn);
-// The account's number in an ARN.
+// The account's number in an ARN; empty where there is none.
 std::string account_of(std::string_view arn);
 
 }  // namespace skyward::provider::aws
