@@ -131,8 +131,8 @@ def test_a_pool_of_which_only_a_security_group_is_left_has_ended(state):
     left_behind(state)
     with sqlite3.connect(state / "ledger.db") as ledger:
         ledger.execute(
-            "INSERT INTO entry VALUES ('t2', 'aws-11111111', 'security_group', 'sg-1', 1, 0, '', 0, "
-            "1, NULL)"
+            "INSERT INTO entry VALUES "
+            "('t2', 'aws-11111111', 'security_group', 'sg-1', 1, 0, '', 0, 1, NULL)"
         )
     assert [row["state"] for row in rows("pool", "list")] == ["left behind"]
     with sqlite3.connect(state / "ledger.db") as ledger:
