@@ -95,7 +95,7 @@ class ProgramEnd {
     static std::atomic<ProgramEnd*> here{nullptr};
     ProgramEnd* one = here.load();
     while (one == nullptr || !one->is_ours()) {
-      auto fresh = std::unique_ptr<ProgramEnd>(new ProgramEnd);
+      auto fresh = std::make_unique<ProgramEnd>();
       if (here.compare_exchange_strong(one, fresh.get())) return *fresh.release();
     }
     return *one;

@@ -144,6 +144,7 @@ TEST_F(ProgramEndTest, SignalsAreTheProgramsAgainWhenAllIsClosed) {
       const EndsWithProgram second([] {});
     }
     EXPECT_NE(handler(), SIG_DFL);
+#ifndef __SANITIZE_THREAD__  // which keeps back what a handler raises
     // A forked child dies of a signal as it would have died.
     const pid_t child = fork();
     if (child == 0) {
@@ -153,6 +154,7 @@ TEST_F(ProgramEndTest, SignalsAreTheProgramsAgainWhenAllIsClosed) {
     int status = -1;
     ASSERT_EQ(waitpid(child, &status, 0), child);
     EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGHUP);
+#endif
   }
   EXPECT_EQ(handler(), SIG_DFL);
 }

@@ -140,7 +140,9 @@ void remove_left_groups(Client& client, Ledger& ledger, const std::string& accou
     const bool groups_alone = std::ranges::all_of(entries, [](const LedgerEntry& entry) {
       return entry.kind == "security_group" && !entry.id.empty();
     });
-    if (!groups_alone || entries.empty() || (asked += entries.size()) > kMostLeftGroups) continue;
+    if (!groups_alone || entries.empty()) continue;
+    asked += entries.size();
+    if (asked > kMostLeftGroups) return;
     for (const LedgerEntry& entry : entries) {
       const auto removed = remove_group(client, entry.id, entry.asked_s, deadline);
       if (!removed) return;
