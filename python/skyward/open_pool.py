@@ -2,7 +2,6 @@
 answers here."""
 
 import atexit
-import hashlib
 import logging
 import sys
 import threading
@@ -57,8 +56,8 @@ class OpenPool:
         self.core = _core.Pool(spec)
         self._deliver = deliver
         self._workers = self.core.total_slots // max(1, spec.concurrency)
-        # By the body's digest: the core's function, and the size of its body. Any thread may send.
-        self._functions: dict[bytes, tuple[Any, int]] = {}
+        # The core's function of each body. Any thread may send.
+        self._functions: dict[bytes, Any] = {}
         self._functions_lock = threading.Lock()
         self._opened_at = time.time()
         self._next_look = time.monotonic() + 1
@@ -266,19 +265,19 @@ class OpenPool:
 
     def _function(self, item: PendingCompute[Any]) -> Any:
         body = serialize.dumps_function(item.fn, item.name)
-        digest = hashlib.sha256(body).digest()
-        if (known := self._functions.get(digest)) is not None:
-            return known[0]
+        if (known := self._functions.get(body)) is not None:
+            return known
         self._look_for_changes()
         function = _core.make_function(body, item.name)
         with self._functions_lock:
             kept = self._functions
-            kept[digest] = function, len(body)
-            size = sum(size for _, size in kept.values())
+            kept[body] = function
+            size = 2 * sum(map(len, kept))  # here, and in the core
             for oldest in list(kept)[:-1]:
                 if len(kept) <= FUNCTIONS_KEPT and size <= FUNCTION_BYTES_KEPT:
                     break
-                size -= kept.pop(oldest)[1]
+                del kept[oldest]
+                size -= 2 * len(oldest)
         return function
 
     def _look_for_changes(self) -> None:
