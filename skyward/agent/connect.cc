@@ -97,9 +97,7 @@ Result<Nest> make_nest(const std::string& root, const Place& place,
   Nest nest;
   nest.directory = directory_of(root, place);
   // They hold the machine's memory and its devices, and nobody wants their answers.
-  for (const Place& one : former) {
-    if (io::is_directory(directory_of(root, one))) (void)end_nest(directory_of(root, one));
-  }
+  for (const Place& one : former) (void)end_nest(directory_of(root, one));
   remove_abandoned(nodes_of(root), nest.directory);
   if (const Status made = io::ensure_private_directory(nest.directory); !made) return fail(made);
   auto lock = io::lock_file(nest.directory + "/lock", kFormerPatience);

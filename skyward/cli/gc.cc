@@ -163,10 +163,8 @@ int collect_garbage(const Streams& streams, const GcOptions& options) {
 
 int delete_pool(const Streams& streams, const GcOptions& options) {
   const provider::World world = provider::world_of_this_process();
-  std::vector<LedgerPool> pools;  // of a ledger that cannot be read, the sweep tells
-  if (const auto ledger = provider::read_ledger(world)) {
-    pools = (*ledger)->pools(false).value_or(std::vector<LedgerPool>{});
-  }
+  // Of a ledger that cannot be read, the sweep tells.
+  const std::vector<LedgerPool> pools = pools_if_readable(world);
   const std::vector<LedgerPool> named = pools_named(pools, options.pool);
   int worst = 0;
   for (const LedgerPool& pool : named) {

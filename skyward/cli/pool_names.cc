@@ -19,9 +19,12 @@ std::string_view digits_of(std::string_view name) { return name.substr(name.rfin
 
 bool may_stay(std::string_view kind) { return kind == "security_group"; }
 
-std::string job_of(const LedgerPool& pool) {
-  const auto found = pool.settings.find(provider::kJobSetting);
-  return found == pool.settings.end() ? std::string() : found->second;
+std::string job_of(const LedgerPool& pool) { return pool.setting(provider::kJobSetting); }
+
+std::vector<LedgerPool> pools_if_readable(const provider::World& world) {
+  const auto ledger = provider::read_ledger(world);
+  return ledger ? (*ledger)->pools(false).value_or(std::vector<LedgerPool>{})
+                : std::vector<LedgerPool>{};
 }
 
 std::vector<LedgerPool> pools_named(const std::vector<LedgerPool>& pools, std::string_view name) {

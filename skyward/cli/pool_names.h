@@ -16,6 +16,9 @@ namespace skyward::cli {
 // The id of a pool in the ledger; empty: an older version wrote it.
 std::string job_of(const provider::LedgerPool& pool);
 
+// All that the ledger has; none where it cannot be read, for those who can do without.
+std::vector<provider::LedgerPool> pools_if_readable(const provider::World& world);
+
 // Those of the ledger that are called so, by any of the names; in the order given.
 std::vector<provider::LedgerPool> pools_named(const std::vector<provider::LedgerPool>& pools,
                                               std::string_view name);

@@ -257,10 +257,8 @@ int show_pool(const Streams& streams, const std::string& name) {
 
 int show_logs(const Streams& streams, const std::string& id, std::optional<int> node) {
   const provider::World world = provider::world_of_this_process();
-  std::vector<LedgerPool> pools;  // without the ledger, digits are compared
-  if (const auto ledger = provider::read_ledger(world)) {
-    pools = (*ledger)->pools(false).value_or(std::vector<LedgerPool>{});
-  }
+  // Without the ledger, digits are compared.
+  const std::vector<LedgerPool> pools = pools_if_readable(world);
   const std::string record = record_named(records(world), pools, id);
   if (record.empty()) return not_found(streams, id);
   const std::string directory = provider::state_directory(world) + "/" + record;

@@ -393,6 +393,11 @@ class BlankLedger final : public Ledger {
 
 }  // namespace
 
+std::string LedgerPool::setting(const std::string& name) const {
+  const auto found = settings.find(name);
+  return found == settings.end() ? std::string() : found->second;
+}
+
 std::unique_ptr<Ledger> blank_ledger() { return std::make_unique<BlankLedger>(); }
 
 std::int64_t latest_end_s(const LedgerPool& pool, const LedgerEntry& entry, std::int64_t now_s) {

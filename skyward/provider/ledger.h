@@ -28,6 +28,8 @@ struct LedgerPool {
   std::optional<std::int64_t> closed_s{};         // nothing of it is left
   std::int64_t expires_s = 0;  // its machines end themselves by then; 0: not known
 
+  // Empty where it has none of that name.
+  std::string setting(const std::string& name) const;
   bool operator==(const LedgerPool&) const = default;
 };
 

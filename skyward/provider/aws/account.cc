@@ -19,12 +19,8 @@ Result<Caller> find_caller(Client& client, Time deadline) {
 }
 
 bool opened_here(const LedgerPool& pool) {
-  const auto setting = [&](const char* name) {
-    const auto found = pool.settings.find(name);
-    return found == pool.settings.end() ? std::string() : found->second;
-  };
   const std::string boot = io::boot_id();
-  return setting("host") == io::host_name() || (!boot.empty() && setting("boot") == boot);
+  return pool.setting("host") == io::host_name() || (!boot.empty() && pool.setting("boot") == boot);
 }
 
 std::map<std::string, std::string> way_back(const Client& client, const Caller& caller) {

@@ -130,9 +130,8 @@ void remove_left_groups(Client& client, Ledger& ledger, const std::string& accou
   if (!pools) return;
   std::size_t asked = 0;
   for (const LedgerPool& pool : *pools) {
-    const auto of = pool.settings.find("account");
     if (pool.provider != "aws" || pool.region != client.region() || !opened_here(pool) ||
-        of == pool.settings.end() || of->second != account || is_open_here(world, pool.id)) {
+        pool.setting("account") != account || is_open_here(world, pool.id)) {
       continue;
     }
     PoolBook book(world, ledger, pool.id);

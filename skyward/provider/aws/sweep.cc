@@ -66,11 +66,6 @@ bool contains(const std::vector<std::string>& words, const std::string& word) {
   return std::ranges::find(words, word) != words.end();
 }
 
-std::string setting_of(const LedgerPool& pool, const char* name) {
-  const auto found = pool.settings.find(name);
-  return found == pool.settings.end() ? std::string() : found->second;
-}
-
 // By the ledger, and in this region.
 bool Sweeping::is_left_behind(const LedgerPool& pool, const std::string& region) const {
   if (pool.closed_s || pool.region != region || is_open_here(world_, pool.id)) return false;
@@ -157,7 +152,7 @@ Status Sweeping::add_unmarked(Client& client, std::vector<Thing>& listed) {
                           .id = one.id,
                           .region = client.region(),
                           .pool = id,
-                          .owner = setting_of(pool, "owner"),
+                          .owner = pool.setting("owner"),
                           .type = one.type});
       }
     }
@@ -326,9 +321,9 @@ Status Sweeping::sweep_regions(const std::vector<std::string>& regions) {
 // What is open in the ledger and cannot be looked for now.
 void Sweeping::tell_skipped(const LedgerPool& pool) {
   const Thing thing{.kind = "pool", .id = pool.id, .region = pool.region, .pool = pool.id};
-  const std::string account = setting_of(pool, "account");
+  const std::string account = pool.setting("account");
   if (account != caller_.account) {
-    const std::string profile = setting_of(pool, "profile");
+    const std::string profile = pool.setting("profile");
     tell(thing, SweepAction::skipped,
          fmt::format(
              "it is in the account {}, and these credentials are of {}; {}skyward gc", account,
@@ -338,7 +333,7 @@ void Sweeping::tell_skipped(const LedgerPool& pool) {
     tell(thing, SweepAction::skipped,
          fmt::format("it was opened on {}, and may be at work there; 'skyward pool delete {}' ends "
                      "its machines all the same",
-                     setting_of(pool, "host"), pool.id));
+                     pool.setting("host"), pool.id));
   }
 }
 
@@ -352,7 +347,7 @@ Status Sweeping::open_ledger() {
     if (pool.provider != "aws" || (options_.pool && *options_.pool != pool.id)) continue;
     const bool asked = options_.regions.empty() || contains(options_.regions, pool.region);
     if (!pool.closed_s && asked) tell_skipped(pool);
-    if (setting_of(pool, "account") == caller_.account) {
+    if (pool.setting("account") == caller_.account) {
       pools_.emplace(pool.id, pool);
     } else {
       elsewhere_ = options_.pool.has_value();
