@@ -273,9 +273,9 @@ Result<RemoteImage> plan_remote_image(const PoolSpec& spec, const Variable& vari
       python.substr(0, dot == std::string::npos ? dot : python.find('.', dot + 1));
   const VolumeScripts volumes = volume_scripts(spec, variable);
   image.bootstrap.script = fmt::format(
-      "set -euo pipefail\n{}key={}\npython={}\nminor={}\nuv_file={}\nrequirements=({})\n"
+      "set -euo pipefail\n{}{}key={}\npython={}\nminor={}\nuv_file={}\nrequirements=({})\n"
       "packages=({})\nprograms=({})\narchives=({})\n{}{}{}",
-      kRoot, key, has_python ? shell_quote(python) : "", shell_quote(minor), uv_file,
+      volumes.begin, kRoot, key, has_python ? shell_quote(python) : "", shell_quote(minor), uv_file,
       list_of(spec.image.pip), list_of(spec.image.apt), list_of(volumes.packages),
       list_of(archives), kUntilPackages, volumes.mount, kModules);
   image.bootstrap.end_script = volumes.unmount;

@@ -17,6 +17,7 @@ namespace skyward::provider {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -191,6 +192,38 @@ TEST_F(RemoteImageTest, ACppWorkerIsTheProgramItself) {
   const Run ran = run(image);
   ASSERT_EQ(ran.code, 0) << ran.err;
   EXPECT_EQ(output(image.bootstrap.worker_command), "--skyward worker\n");
+}
+
+// Building a package runs its code, which must not find the user's keys in its environment; s3fs,
+// later, does.
+TEST_F(RemoteImageTest, ThePackagesAreBuiltWithoutTheKeysOfTheVolumes) {
+  const std::string seen = root_ + "/seen";
+  fs::create_directory(root_ + "/bin");
+  std::ofstream(root_ + "/bin/uv") << "#!/bin/sh\nenv >>" + seen + "\nexec false\n";
+  fs::permissions(root_ + "/bin/uv", fs::perms::owner_all);
+  PoolSpec wanted = spec();
+  wanted.image.pip = {"six"};
+  wanted.volumes = {{.mount_path = root_ + "/data", .bucket = "models"}};
+  for (const char* name : {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"}) {
+    variables_[name] = std::string("CANARY-OF-") + name;
+  }
+  RemoteImage image = plan(wanted);
+  EXPECT_NE(run(image, root_ + "/bin:" + path_).code, 0);
+  EXPECT_THAT(content(seen), AllOf(HasSubstr("PATH="), Not(HasSubstr("CANARY"))));
+  // The mounting gets them all the same.
+  const std::size_t mount = image.bootstrap.script.find("\nforget_keys() {");
+  ASSERT_NE(mount, std::string::npos);
+  image.bootstrap.script = image.bootstrap.script.substr(0, image.bootstrap.script.find("root=")) +
+                           image.bootstrap.script.substr(
+                               image.bootstrap.script.find("s3_keys=\n"),
+                               image.bootstrap.script.find("# The machine's role by its name") -
+                                   image.bootstrap.script.find("s3_keys=\n")) +
+                           "keep_keys\n\"${s3_start[@]}\" env >&2\nenv >&2\n";
+  const std::string err = run(image, path_).err;
+  for (const auto& [name, value] : variables_) {
+    EXPECT_THAT(err, HasSubstr(name + "=" + value + "\n"));
+    EXPECT_EQ(err.find(value), err.rfind(value)) << "what comes later does not get them";
+  }
 }
 
 TEST_F(RemoteImageTest, SecretsAreInTheEnvironmentAlone) {

@@ -75,6 +75,7 @@ keep_keys() {
   rm -f -- "$file"
   file=/proc/$$/fd/8
   if [[ ${AWS_SESSION_TOKEN:-} ]]; then
+    export AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY AWS_SESSION_TOKEN  # for what reads this file
     declare -p AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY AWS_SESSION_TOKEN >&8
     s3_start=(bash -c 'source "$1"; shift; exec "$@"' bash "$file")
   else
@@ -215,18 +216,24 @@ VolumeScripts volume_scripts(const PoolSpec& spec, const Variable& variable) {
       first_of(variable, {"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"}, "");
   const std::string endpoint =
       own_endpoint.empty() ? fmt::format("https://s3.{}.amazonaws.com", region) : own_endpoint;
+  const bool buckets = std::ranges::any_of(spec.volumes, is_bucket);
   for (const char* name : {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"}) {
-    if (auto value = variable(name)) scripts.environment.emplace_back(name, *std::move(value));
+    auto value = buckets ? variable(name) : std::nullopt;
+    if (value) scripts.environment.emplace_back(name, *std::move(value));
   }
+  for (const auto& [name, value] : scripts.environment) {
+    scripts.begin += (scripts.begin.empty() ? "export -n " : " ") + name;
+  }
+  if (!scripts.begin.empty()) scripts.begin += '\n';
   // A comma would begin another option; none of these is the user's to spell freely but the
   // endpoint.
   std::string options = fmt::format(
       "url={},endpoint={},sigv4,allow_other,umask=022,mp_umask=022,retries=3,connect_timeout=5",
       endpoint, region);
   if (!own_endpoint.empty()) options += ",use_path_request_style";
-  std::string prepare = "keep_keys";
+  std::string prepare = buckets ? "keep_keys" : "";
   std::string who = "the keys in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY";
-  if (scripts.environment.empty()) {
+  if (buckets && scripts.environment.empty()) {
     const bool has_role = spec.provider.settings.contains("instance_profile_arn");
     if (!has_role) options += ",public_bucket=1";
     prepare = has_role ? "find_role" : "";
@@ -244,7 +251,7 @@ VolumeScripts volume_scripts(const PoolSpec& spec, const Variable& variable) {
                             quoted_list(volume.mount_commands));
     }
   }
-  if (std::ranges::any_of(spec.volumes, is_bucket)) scripts.packages = {"s3fs"};
+  if (buckets) scripts.packages = {"s3fs"};
   scripts.mount = fmt::format("{}{}{}forget_keys\nstep volumes\n", kCommon, kMount, mounts);
   scripts.unmount = fmt::format("{}{}", kCommon, kUnmount);
   return scripts;

@@ -16,11 +16,14 @@
 namespace skyward::provider {
 
 struct VolumeScripts {
+  // For bash, before all else: what it runs until the mounting does not get the credentials.
+  // Installing a package runs its code.
+  std::string begin;
   std::string mount;    // for bash, after the packages; ends with its step. Empty without volumes.
   std::string unmount;  // for bash, of its own
   std::vector<std::string> packages;  // that it needs, where their programs are missing
-  // Of the mounting script: credentials of the client. It hands them on in a file without a name,
-  // which is gone with it.
+  // Of the mounting script: credentials of the client, where there are buckets. It hands them on in
+  // a file without a name, which is gone with it.
   std::vector<std::pair<std::string, std::string>> environment;
 };
 

@@ -61,6 +61,20 @@ TEST(VolumeScripts, ABucketAtAmazonWithKeys) {
                                                Pair("AWS_SECRET_ACCESS_KEY", "CANARY-2")));
 }
 
+TEST(VolumeScripts, KeysAreForBucketsAlone) {
+  const Variables keys{{"AWS_ACCESS_KEY_ID", "CANARY-1"}, {"AWS_SECRET_ACCESS_KEY", "CANARY-2"}};
+  const VolumeScripts own =
+      scripts_of(with({{.mount_path = "/own", .mount_commands = {"true"}}}), keys);
+  EXPECT_THAT(own.environment, IsEmpty());
+  EXPECT_TRUE(own.begin.empty());
+  EXPECT_THAT(own.mount, Not(HasSubstr("\nkeep_keys\n")));
+  PoolSpec with_role = with({{.mount_path = "/own", .mount_commands = {"true"}}});
+  with_role.provider.settings["instance_profile_arn"] = "arn";
+  EXPECT_THAT(scripts_of(with_role).mount, Not(HasSubstr("\nfind_role\n")));
+  EXPECT_EQ(scripts_of(with({{.mount_path = "/data", .bucket = "models"}}), keys).begin,
+            "export -n AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY\n");
+}
+
 TEST(VolumeScripts, AnotherStoreAndNoKeys) {
   PoolSpec spec = with({{.mount_path = "/data", .bucket = "models"}});
   const Variables own{{"AWS_ENDPOINT_URL", "http://10.0.0.1:9000"}};
