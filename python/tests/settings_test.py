@@ -20,9 +20,28 @@ def project(tmp_path, monkeypatch):
     folder.mkdir()
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.delenv("SKYWARD_PROVIDER", raising=False)
     monkeypatch.chdir(folder)
     return folder
+
+
+def config(*words):
+    """`skyward config WORDS`: exit code, output, errors."""
+    done = subprocess.run(
+        [PROGRAM, "config", *words],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, "AWS_REGION": "", "AWS_DEFAULT_REGION": "", "AWS_CONFIG_FILE": "/none"},
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def trust(path):
+    status, _, err = config("trust", path)
+    assert status == 0, err
 
 
 def opening(*arguments, **options):
@@ -53,6 +72,8 @@ def test_settings_of_the_project_and_of_the_user(project, tmp_path, monkeypatch)
     )
     assert f"no file {tmp_path}/config/skyward/id" in opening("ssh")
     (project / "skyward.toml").write_text('[providers.ssh]\nidentity_file = "keys/id"\n')
+    assert "sets identity_file in [providers.ssh], but you have not trusted" in opening("ssh")
+    trust(project)
     assert f"no file {project}/keys/id" in opening("ssh")
     monkeypatch.setenv("SKYWARD_SSH_IDENTITY_FILE", "~/other")
     assert f"no file {tmp_path}/other" in opening("ssh")
@@ -67,22 +88,65 @@ def test_what_is_wrong_is_named_with_its_line_before_anything_starts(project):
     assert "did you mean region?" in said
 
 
-def test_commands_from_the_file(project):
-    (project / "skyward.toml").write_text('[providers.command]\ncommands = [["sh", "-c"]]\n')
-    assert "nodes=2, but commands reach 1" in opening("command", nodes=2)
+def test_commands_of_a_project_run_when_its_file_is_trusted(project, tmp_path):
+    file = project / "skyward.toml"
+    mark = tmp_path / "ran"
+    commands = [["sh", "-c", f"touch {mark}; exec sh -c"]]
+    file.write_text(f"provider = 'command'\n[providers.command]\ncommands = {commands}\n")
+    (project / "below").mkdir()
+    os.chdir(project / "below")
+    said = opening()
+    assert f"{file} sets commands in [providers.command]" in said
+    assert f"'skyward config trust {file}'" in said
+    assert not mark.exists()
+    trust("..")
+    assert "nodes=2, but commands reach 1" in opening(nodes=2)
+    file.write_text(file.read_text() + "# changed\n")
+    assert "it has changed since you trusted it" in opening(nodes=2)
+    assert not mark.exists()
+
+
+def test_a_region_that_is_a_host_gets_no_credentials(project):
+    (project / "skyward.toml").write_text('[providers.aws]\nregion = "evil.example/"\n')
+    assert "expected is the name of a region" in opening(sky.AWS())
+    (project / "skyward.toml").unlink()
+    assert "does not fit" in opening(sky.AWS(region="evil.example/"))
+
+
+def test_files_that_others_may_have_written_are_not_read(project):
+    file = project / "skyward.toml"
+    file.write_text('provider = "ssh"\n')
+    file.chmod(0o664)
+    with pytest.raises(sky.SkywardError, match="other users may write to .*chmod go-w"):
+        sky.ComputePool()
+    file.unlink()
+    os.mkfifo(file, 0o600)  # nobody ever writes into it
+    with pytest.raises(sky.SkywardError, match="is not a regular file"):
+        sky.ComputePool()
+
+
+def test_trust_is_listed_and_taken_back(project, tmp_path):
+    file = project / "skyward.toml"
+    file.write_text('[providers.ssh]\nhosts = ["192.0.2.1"]\n[providers.aws]\nregion = "eu-west-1"\n')
+    status, _, err = config("untrust", file)
+    assert status == 2 and f"{file} is not trusted" in err
+    status, out, _ = config("trust", file)
+    assert (status, out) == (0, f"{file} is trusted until it changes; it sets ssh.hosts\n")
+    (record,) = (tmp_path / "state" / "skyward" / "trusted").iterdir()
+    assert record.stat().st_mode & 0o777 == 0o600
+    assert config("trusted")[1] == f"{file}\n"
+    assert json.loads(config("trusted", "--json")[1]) == {"path": str(file), "current": True}
+    file.write_text("")
+    assert config("trusted")[1] == f"{file} (changed since, or gone)\n"
+    assert config("untrust", project) == (0, "", "")
+    assert config("trusted") == (0, "", "")
+    status, _, err = config("trust", project / "none" / "skyward.toml")
+    assert status == 2 and "there is no file" in err
 
 
 def show(*options):
     """The lines of `skyward config show --origin --json` in this folder, by name."""
-    done = subprocess.run(
-        [PROGRAM, "config", "show", *options],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        env={**os.environ, "AWS_REGION": "", "AWS_DEFAULT_REGION": "", "AWS_CONFIG_FILE": "/none"},
-    )
-    return done.returncode, done.stdout, done.stderr
+    return config("show", *options)
 
 
 def test_the_program_tells_each_value_and_its_origin(project, tmp_path, monkeypatch):
@@ -92,8 +156,15 @@ def test_the_program_tells_each_value_and_its_origin(project, tmp_path, monkeypa
         '[providers.vastai]\napi_key = "hush"\n[providers.ssh]\nhosts = ["w1", "w2"]\n'
     )
     monkeypatch.setenv("SKYWARD_AWS_AMI", "ami-1")
-    status, out, _ = show("--origin", "--json")
-    assert status == 0
+    status, out, err = show("--origin", "--json")
+    assert status == 0 and "pools refuse the settings of a project's file that is not trusted" in err
+    rows = {row.pop("name"): row for row in map(json.loads, out.splitlines())}
+    assert rows["file.project.trust"]["value"] == "not given"
+    assert rows["aws.region"]["origin"] == f"{file}:3"
+    assert rows["ssh.hosts"] == {"value": "w1\nw2", "origin": f"{file}:7 (not trusted)"}
+    trust(file)
+    status, out, err = show("--origin", "--json")
+    assert (status, err) == (0, "")
     rows = {row.pop("name"): row for row in map(json.loads, out.splitlines())}
     assert rows["file.project"]["value"] == str(file)
     assert rows["provider"] == {"value": "aws", "origin": f"{file}:1"}

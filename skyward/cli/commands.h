@@ -85,4 +85,10 @@ void warn_of_variables(const Streams& streams);
 // `all`: of the providers that this version cannot rent from, too, what nobody has set.
 int show_settings(const Streams& streams, bool origin, bool all);
 
+// A project's file, or the skyward.toml in a folder, whose settings all count from now on, until it
+// changes; no longer; and the ones there are.
+int trust_settings(const Streams& streams, const std::string& path);
+int distrust_settings(const Streams& streams, const std::string& path);
+int list_trusted(const Streams& streams);
+
 }  // namespace skyward::cli

@@ -157,11 +157,23 @@ void CommandLine::add_rest() {
   verb(&app, "cost", "what pools have cost until now", [this](const cli::Streams& streams) {
     return cli::show_cost(streams, pool);
   })->add_option("pool", pool, "this one only");
+  CLI::App* config = noun("config", "settings");
   CLI::App* show =
-      verb(noun("config", "settings"), "show", "what holds when a program says nothing",
+      verb(config, "show", "what holds when a program says nothing",
            [this](const cli::Streams& s) { return cli::show_settings(s, origin, all); });
   show->add_flag("--origin", origin, "where each value comes from");
   show->add_flag("--all", all, "of providers that are not supported yet, too");
+  const char* path_help = "a skyward.toml, or the folder that it is in";
+  verb(config, "trust", "let a project's file set hosts, commands, keys and images, as it is now",
+       [this](const cli::Streams& s) { return cli::trust_settings(s, name); })
+      ->add_option("path", name, path_help)
+      ->required();
+  verb(config, "untrust", "no longer",
+       [this](const cli::Streams& s) { return cli::distrust_settings(s, name); })
+      ->add_option("path", name, path_help)
+      ->required();
+  verb(config, "trusted", "the files that are trusted",
+       [](const cli::Streams& s) { return cli::list_trusted(s); });
 }
 
 // The names below a command.

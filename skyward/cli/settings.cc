@@ -23,6 +23,18 @@ SettingOrigin directory(const World& world, const char* name, const std::string&
           world.variable(variable) ? fmt::format("${}", variable) : "default"};
 }
 
+std::string words_for(provider::Trust trust) {
+  switch (trust) {
+    case provider::Trust::none:
+      return "not given";
+    case provider::Trust::given:
+      return "given";
+    case provider::Trust::outdated:
+      return "given for another content";
+  }
+  return "";
+}
+
 // Where things lie, and what is not of one provider.
 Result<std::vector<SettingOrigin>> general(const World& world,
                                            const provider::SettingsFiles& files) {
@@ -34,7 +46,11 @@ Result<std::vector<SettingOrigin>> general(const World& world,
         directory(world, "file.user", files.user->path,
                   world.variable("SKYWARD_CONFIG") ? "SKYWARD_CONFIG" : "XDG_CONFIG_HOME"));
   }
-  if (files.project) out.push_back({"file.project", files.project->path, "default"});
+  if (files.project) {
+    out.push_back({"file.project", files.project->path, "default"});
+    out.push_back(
+        {"file.project.trust", words_for(files.project->trust), "'skyward config trust'"});
+  }
   if (const auto agent = world.variable("SKYWARD_AGENT")) {
     out.push_back({"agent", *agent, "$SKYWARD_AGENT"});
   }
@@ -118,6 +134,10 @@ int show_settings(const Streams& streams, bool origin, bool all) {
   warn_of_variables(streams);
   const auto settings = all_settings(provider::world_of_this_process(), all);
   if (!settings) return complain(streams, settings.error());
+  if (!std::ranges::all_of(*settings, &SettingOrigin::trusted)) {
+    streams.err << "skyward: warning: pools refuse the settings of a project's file that is not "
+                   "trusted\n  hint: read it, then run 'skyward config trust' with its path\n";
+  }
   std::vector<std::vector<std::string>> rows;
   for (const SettingOrigin& one : *settings) {
     if (streams.json) {

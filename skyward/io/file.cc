@@ -36,15 +36,8 @@ bool write_all(int descriptor, std::string_view text) {
   return true;
 }
 
-}  // namespace
-
-Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
-  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
-  if (!file) {
-    const int code = errno;
-    return fail(code == EACCES || code == EPERM ? ErrorKind::denied : ErrorKind::invalid,
-                fmt::format("cannot read {}: {}", path, errno_text(code)));
-  }
+Result<std::string> read_all(const FileDescriptor& file, const std::string& path,
+                             std::size_t max_bytes) {
   std::string text;
   std::array<char, 16384> chunk{};
   while (true) {
@@ -59,6 +52,53 @@ Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
       return fail(ErrorKind::exhausted, fmt::format("{} is larger than {} bytes", path, max_bytes));
     }
   }
+}
+
+std::unexpected<Error> cannot_read(const std::string& path, ErrorKind kind, int code) {
+  return fail(kind, fmt::format("cannot read {}: {}", path, errno_text(code)));
+}
+
+}  // namespace
+
+Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
+  if (file) return read_all(file, path, max_bytes);
+  const int code = errno;
+  const bool denied = code == EACCES || code == EPERM;
+  return cannot_read(path, denied ? ErrorKind::denied : ErrorKind::invalid, code);
+}
+
+Result<std::string> read_safely(const std::string& path, bool follow_link, std::size_t max_bytes) {
+  const int links = follow_link ? 0 : O_NOFOLLOW;
+  const FileDescriptor file(
+      ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | links));
+  const int code = errno;
+  struct stat found{};
+  if (!file) {
+    const bool there = ::lstat(path.c_str(), &found) == 0;
+    if (there && code == ELOOP && !follow_link) {
+      return fail(ErrorKind::denied, fmt::format("{} is a symbolic link", path),
+                  "put a file of your own there");
+    }
+    if (there && code == ENXIO) {  // a socket
+      return fail(ErrorKind::denied, fmt::format("{} is not a regular file", path), "remove it");
+    }
+    if (code != EACCES && code != EPERM) return cannot_read(path, ErrorKind::invalid, code);
+    return cannot_read(path, there ? ErrorKind::denied : ErrorKind::unavailable, code);
+  }
+  if (::fstat(file.get(), &found) != 0) return cannot_read(path, ErrorKind::invalid, errno);
+  if (!S_ISREG(found.st_mode)) {
+    return fail(ErrorKind::denied, fmt::format("{} is not a regular file", path), "remove it");
+  }
+  if (found.st_uid != user_id() && found.st_uid != 0) {
+    return fail(ErrorKind::denied, fmt::format("{} belongs to another user", path),
+                "replace it by a file of your own");
+  }
+  if ((found.st_mode & 022) != 0) {
+    return fail(ErrorKind::denied, fmt::format("other users may write to {}", path),
+                fmt::format("run 'chmod go-w {}'", path));
+  }
+  return read_all(file, path, max_bytes);
 }
 
 Status write_private_file(const std::string& path, std::string_view text) {
@@ -87,9 +127,20 @@ std::string working_directory() {
   return std::filesystem::current_path(error).string();
 }
 
-bool is_own_file(const std::string& path) {
+bool exists(const std::string& path) {
   struct stat found{};
-  return ::stat(path.c_str(), &found) == 0 && (found.st_uid == user_id() || found.st_uid == 0);
+  return ::lstat(path.c_str(), &found) == 0;
+}
+
+Result<std::string> resolved_path(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path said(path);
+  const auto folder = std::filesystem::canonical(
+      said.has_parent_path() ? said.parent_path() : std::filesystem::path("."), error);
+  if (error) {
+    return fail(ErrorKind::invalid, fmt::format("there is no file {}: {}", path, error.message()));
+  }
+  return (folder / said.filename()).string();
 }
 
 }  // namespace skyward::io

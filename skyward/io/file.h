@@ -19,11 +19,22 @@ Result<std::string> read_file(const std::string& path,
 // above it are made when missing, private too.
 Status write_private_file(const std::string& path, std::string_view text);
 
+// A file whose text decides what this process does. Opening it never blocks. Fails with `invalid`
+// when there is none, `unavailable` when its folder may not be searched, and `denied` when somebody
+// else may have written it: it is not a regular file, belongs to neither this user nor root, or
+// others may write to it. `follow_link`: a symbolic link counts as the file that it leads to; else
+// it is refused.
+Result<std::string> read_safely(const std::string& path, bool follow_link,
+                                std::size_t max_bytes = std::size_t{1} << 20);
+
+// Whether anything has this path, a dangling link too. Opens nothing.
+bool exists(const std::string& path);
+
 // Where relative paths begin; empty when that directory is gone.
 std::string working_directory();
 
-// Whether the file belongs to the user that this process acts as, or to root. False when there is
-// none.
-bool is_own_file(const std::string& path);
+// The absolute path of a file without links, "." and ".." in its folder's part. Fails with
+// `invalid` when there is no such folder.
+Result<std::string> resolved_path(const std::string& path);
 
 }  // namespace skyward::io

@@ -46,5 +46,45 @@ TEST_F(File, WhatCannotBeReadOrWrittenIsNamed) {
   EXPECT_FALSE(read_file(root_)) << "a directory";
 }
 
+TEST_F(File, WhatOthersMayHaveWrittenIsNotRead) {
+  const std::string path = root_ + "/file";
+  EXPECT_EQ(read_safely(path, false).error().kind, ErrorKind::invalid) << "there is none";
+  ASSERT_TRUE(write_private_file(path, "text"));
+  EXPECT_EQ(read_safely(path, false), "text");
+  EXPECT_EQ(read_safely(path, false, 3).error().kind, ErrorKind::exhausted);
+  EXPECT_EQ(read_safely(root_, false).error().kind, ErrorKind::denied) << "a directory";
+  for (const unsigned mode : {0620U, 0602U}) {
+    ASSERT_EQ(::chmod(path.c_str(), mode), 0);
+    const auto read = read_safely(path, false);
+    ASSERT_FALSE(read);
+    EXPECT_EQ(read.error().kind, ErrorKind::denied);
+    EXPECT_EQ(read.error().hint, "run 'chmod go-w " + path + "'");
+  }
+  ASSERT_EQ(::chmod(path.c_str(), 0644), 0);
+  const std::string link = root_ + "/link";
+  ASSERT_EQ(::symlink(path.c_str(), link.c_str()), 0);
+  EXPECT_EQ(read_safely(link, true), "text");
+  EXPECT_EQ(read_safely(link, false).error().kind, ErrorKind::denied);
+  // A pipe would keep whoever opens it until somebody writes.
+  const std::string pipe = root_ + "/pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_EQ(read_safely(pipe, false).error().message, pipe + " is not a regular file");
+  if (::geteuid() == 0) {  // who may give files away
+    ASSERT_EQ(::chown(path.c_str(), 65534, 65534), 0);
+    EXPECT_EQ(read_safely(path, false).error().message, path + " belongs to another user");
+  }
+}
+
+TEST_F(File, PathsWithoutLinksOnTheWay) {
+  ASSERT_TRUE(write_private_file(root_ + "/a/file", ""));
+  ASSERT_EQ(::symlink((root_ + "/a").c_str(), (root_ + "/b").c_str()), 0);
+  EXPECT_EQ(resolved_path(root_ + "/b/../b/./file").value(),
+            std::filesystem::canonical(root_).string() + "/a/file");
+  EXPECT_EQ(resolved_path("file").value(), std::filesystem::current_path().string() + "/file");
+  EXPECT_FALSE(resolved_path(root_ + "/none/file"));
+  EXPECT_TRUE(exists(root_ + "/b"));
+  EXPECT_FALSE(exists(root_ + "/none"));
+}
+
 }  // namespace
 }  // namespace skyward::io

@@ -1,6 +1,7 @@
 #include "skyward/provider/settings.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -15,8 +16,9 @@ namespace fs = std::filesystem;
 
 constexpr const char* kProviderVariable = "SKYWARD_PROVIDER";
 
+// The user's own file may be a link: people keep such files in a repository.
 Result<std::optional<SettingsFile>> read_if_there(const World& world, const std::string& path) {
-  auto text = world.read_file(path);
+  auto text = world.read_safely(path, true);
   if (!text && text.error().kind == ErrorKind::invalid) return std::nullopt;  // there is none
   if (!text) return fail(text);
   auto file = parse_settings_file(*text, path, home_directory(world));
@@ -38,30 +40,14 @@ Result<std::optional<SettingsFile>> read_user_file(const World& world) {
   return read_if_there(world, home + "/.config/skyward/config.toml");
 }
 
-bool is_repository(const World& world, const std::string& folder) {
-  return world.read_file(folder + "/.git/HEAD") || world.read_file(folder + "/.git");
-}
-
 Result<std::optional<SettingsFile>> read_project_file(const World& world) {
-  const std::string home = home_directory(world);
-  for (fs::path folder = world.directory(); folder.is_absolute(); folder = folder.parent_path()) {
-    const std::string path = (folder / "skyward.toml").string();
-    auto file = read_if_there(world, path);
-    // Of a folder that may not be looked into, nobody can tell what is there.
-    if (!file && file.error().kind == ErrorKind::denied && !world.is_own_file(path)) {
-      file = std::optional<SettingsFile>();
-    }
-    if (!file) return file;
-    if (*file && !world.is_own_file(path)) {
-      return fail(ErrorKind::denied, fmt::format("{} belongs to another user", path),
-                  "it could send your programs to machines of theirs: make it yours, or name it in "
-                  "SKYWARD_CONFIG");
-    }
-    const bool last =
-        folder == home || folder == folder.root_path() || is_repository(world, folder.string());
-    if (*file || last) return file;
-  }
-  return std::nullopt;
+  auto found = find_project_file(world);
+  if (!found) return fail(found);
+  if (!*found) return std::nullopt;
+  auto file = parse_settings_file((*found)->text, (*found)->path, home_directory(world));
+  if (!file) return fail(file);
+  file->trust = trust_in(world, (*found)->path, (*found)->text);
+  return *std::move(file);
 }
 
 std::string variable_of(std::string_view provider, std::string_view setting) {
@@ -89,17 +75,40 @@ Result<std::optional<SettingOrigin>> from_variable(const World& world, std::stri
 }
 
 std::optional<SettingOrigin> from_file(const std::optional<SettingsFile>& file,
-                                       std::string_view provider, std::string_view setting) {
+                                       std::string_view provider, const ProviderSetting& setting) {
   if (!file) return std::nullopt;
   const auto table = file->providers.find(provider);
   if (table == file->providers.end()) return std::nullopt;
-  const auto found = table->second.find(std::string(setting));
+  const auto found = table->second.find(std::string(setting.name));
   if (found == table->second.end()) return std::nullopt;
-  return SettingOrigin{std::string(setting), found->second.value,
+  SettingOrigin origin{std::string(setting.name), found->second.value,
                        fmt::format("{}:{}", file->path, found->second.line)};
+  origin.trusted = file->trust == Trust::given || setting.from_project == FromProject::anybody;
+  if (!origin.trusted) origin.origin += " (not trusted)";
+  return origin;
 }
 
 }  // namespace
+
+Result<std::optional<FoundFile>> find_project_file(const World& world) {
+  const std::string home = home_directory(world);
+  for (fs::path folder = world.directory(); folder.is_absolute(); folder = folder.parent_path()) {
+    const std::string path = (folder / "skyward.toml").string();
+    auto text = world.read_safely(path, false);
+    if (text) return FoundFile{path, *std::move(text)};
+    // In a folder that may not be searched, nobody can tell what is there.
+    const bool none =
+        text.error().kind == ErrorKind::invalid || text.error().kind == ErrorKind::unavailable;
+    if (!none) {
+      text.error().hint += "; or name a file in SKYWARD_CONFIG";
+      return fail(text);
+    }
+    const bool last =
+        folder == home || folder == folder.root_path() || world.exists((folder / ".git").string());
+    if (last) break;
+  }
+  return std::nullopt;
+}
 
 Result<SettingsFiles> read_settings(const World& world) {
   auto user = read_user_file(world);
@@ -155,8 +164,8 @@ Result<std::vector<SettingOrigin>> settings_of(const World& world, const Setting
     auto value = from_variable(world, provider, setting);
     if (!value) return fail(value);
     if (!*value) *value = of_the_clouds_tools(name, true);
-    if (!*value) *value = from_file(files.project, provider, name);
-    if (!*value) *value = from_file(files.user, provider, name);
+    if (!*value) *value = from_file(files.project, provider, setting);
+    if (!*value) *value = from_file(files.user, provider, setting);
     if (!*value) *value = of_the_clouds_tools(name, false);
     if (!*value && !setting.standard.empty()) {
       *value = SettingOrigin{name, std::string(setting.standard), "default"};
@@ -167,11 +176,33 @@ Result<std::vector<SettingOrigin>> settings_of(const World& world, const Setting
   return out;
 }
 
+Status refuse_untrusted(const SettingsFiles& files, std::string_view provider,
+                        const std::vector<SettingOrigin>& settings) {
+  std::vector<std::string> names;
+  for (const SettingOrigin& one : settings) {
+    if (!one.trusted) names.push_back(one.name);
+  }
+  if (names.empty() || !files.project) return {};
+  const SettingsFile& file = *files.project;
+  return fail(
+      ErrorKind::invalid,
+      fmt::format("{} sets {} in [providers.{}], but {}", file.path, fmt::join(names, ", "),
+                  provider,
+                  file.trust == Trust::outdated ? "it has changed since you trusted it"
+                                                : "you have not trusted this file"),
+      fmt::format("such settings decide what runs on this computer, or which machines and accounts "
+                  "get your programs: read the file, then run 'skyward config trust {}'",
+                  file.path));
+}
+
 Result<ProviderSpec> with_settings(const World& world, const ProviderSpec& said) {
   const auto files = read_settings(world);
   if (!files) return fail(files);
   auto settings = settings_of(world, *files, said.name, said.settings);
   if (!settings) return fail(settings);
+  if (Status trusted = refuse_untrusted(*files, said.name, *settings); !trusted) {
+    return fail(trusted);
+  }
   ProviderSpec out{.name = said.name};
   for (SettingOrigin& one : *settings) out.settings[one.name] = std::move(one.value);
   return out;

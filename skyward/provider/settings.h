@@ -29,20 +29,31 @@ struct SettingsFiles {
   std::optional<SettingsFile> project{};
 };
 
-// Fails with `invalid` for what is wrong in a file, `denied` for a file that may not be read, and
-// for a project's file that belongs to another user: it could send programs to machines of theirs.
+// Fails with `invalid` for what is wrong in a file, `denied` for a file that may not be read or
+// that somebody else may have written: it could send programs to machines of theirs.
 Result<SettingsFiles> read_settings(const World& world);
+// The project's file alone, as its text and where it was found.
+struct FoundFile {
+  std::string path{};
+  std::string text{};
+};
+Result<std::optional<FoundFile>> find_project_file(const World& world);
 
 // The provider of pools that name none: $SKYWARD_PROVIDER, else a file's, else "local".
 Result<SettingOrigin> default_provider(const World& world, const SettingsFiles& files);
 
 // All settings of a provider that have a value, by name, `said` by the program ("code") among them.
-// Values of files and variables fit.
+// Values of files and variables fit. What a project's file says without being trusted is among
+// them, marked.
 Result<std::vector<SettingOrigin>> settings_of(const World& world, const SettingsFiles& files,
                                                std::string_view provider,
                                                const std::map<std::string, std::string>& said);
 
-// With these settings; reads the files.
+// Fails with `invalid` when one of these comes from a project's file that must be trusted for it.
+Status refuse_untrusted(const SettingsFiles& files, std::string_view provider,
+                        const std::vector<SettingOrigin>& settings);
+
+// With these settings; reads the files and refuses what is not trusted.
 Result<ProviderSpec> with_settings(const World& world, const ProviderSpec& said);
 
 // The name of the provider that a program gets that names this one, or none (""): this machine in

@@ -220,8 +220,10 @@ Result<SettingsFile> parse_settings_file(std::string_view text, const std::strin
                             parsed.error().description()),
                 "mend that line; texts stand in quotes: region = \"eu-west-1\"");
   }
-  Reader reader{
-      .file = {.path = path}, .folder = fs::path(path).parent_path().string(), .home = home};
+  Reader reader;
+  reader.file.path = path;
+  reader.folder = fs::path(path).parent_path().string();
+  reader.home = home;
   if (Status status = reader.read(parsed.table()); !status) return fail(status);
   return std::move(reader.file);
 }

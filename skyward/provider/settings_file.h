@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "skyward/base/error.h"
+#include "skyward/provider/trust.h"
 
 namespace skyward::provider {
 
@@ -23,6 +24,7 @@ struct FileValue {
 
 struct SettingsFile {
   std::string path{};
+  Trust trust = Trust::given;  // of the project's file, which may be a stranger's
   std::optional<FileValue> provider{};
   std::map<std::string, std::map<std::string, FileValue>, std::less<>> providers{};  // by name
 };

@@ -1,9 +1,14 @@
 #include "skyward/provider/settings.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
+#include "skyward/provider/trust.h"
 #include "skyward/provider/world_fixture.h"
+#include "skyward/spec/provider_settings.h"
 
 namespace skyward::provider {
 namespace {
@@ -37,7 +42,16 @@ class Settings : public testing::Test {
     const auto found = default_provider(fixture_.world, *files);
     return found ? found->value + " from " + found->origin : found.error().message;
   }
-  void project_says(const std::string& text) { fixture_.files[kProjectFile] = text; }
+  void project_says(const std::string& text) {
+    fixture_.files[kProjectFile] = text;
+    ASSERT_TRUE(trust_file(fixture_.world, kProjectFile, text));
+  }
+  void stranger_says(const std::string& text) { fixture_.files[kProjectFile] = text; }
+  // What is wrong with a pool of this provider; empty: nothing.
+  std::string refusal(const char* provider, const std::map<std::string, std::string>& said = {}) {
+    const auto spec = with_settings(fixture_.world, {.name = provider, .settings = said});
+    return spec ? "" : spec.error().message + " | " + spec.error().hint;
+  }
 
   WorldFixture fixture_;
 };
@@ -87,7 +101,7 @@ TEST_F(Settings, FilesAreSoughtUpwardToTheRepositoryOrHome) {
   fixture_.files["/h/skyward.toml"] = "provider = \"verda\"";
   fixture_.directory = "/h/project/part";
   EXPECT_EQ(find_provider(), "verda from /h/skyward.toml:1");
-  fixture_.files["/h/project/.git/HEAD"] = "ref";
+  fixture_.files["/h/project/.git"] = "gitdir";
   EXPECT_EQ(find_provider(), "local from default") << "what is above is another project's";
   project_says("provider = \"ssh\"");
   EXPECT_EQ(find_provider(), "ssh from /h/project/skyward.toml:1");
@@ -107,10 +121,122 @@ TEST_F(Settings, TheUsersFileMayLieElsewhere) {
   EXPECT_EQ(find_provider(), "aws from /mine.toml:1");
 }
 
-TEST_F(Settings, AFileOfAnotherUserIsNotTrusted) {
-  project_says("provider = \"command\"");
-  fixture_.strangers.insert(kProjectFile);
+TEST_F(Settings, AFileThatAnotherUserMayHaveWrittenIsNotRead) {
+  stranger_says("provider = \"command\"");
+  fixture_.unsafe.insert(kProjectFile);
   EXPECT_EQ(find_provider(), "/h/project/skyward.toml belongs to another user");
+}
+
+TEST_F(Settings, WhatCannotBeSearchedHoldsNoFile) {
+  fixture_.files["/h/skyward.toml"] = "provider = \"aws\"";
+  fixture_.hidden.insert(kProjectFile);
+  EXPECT_EQ(find_provider(), "aws from /h/skyward.toml:1");
+}
+
+TEST_F(Settings, CommandsOfAStrangersFileDoNotRun) {
+  stranger_says("provider = \"command\"\n[providers.command]\ncommands = [[\"sh\", \"-c\"]]\n");
+  EXPECT_EQ(find_provider(), "command from /h/project/skyward.toml:1");
+  EXPECT_EQ(
+      refusal("command"),
+      "/h/project/skyward.toml sets commands in [providers.command], but you have not trusted "
+      "this file | such settings decide what runs on this computer, or which machines and "
+      "accounts get your programs: read the file, then run 'skyward config trust "
+      "/h/project/skyward.toml'");
+  EXPECT_EQ(refusal("command", {{"commands", "[[\"sh\"]]"}}), "") << "the program's own count";
+  EXPECT_EQ(refusal("local"), "");
+  EXPECT_THAT(find("command", "commands"), HasSubstr("skyward.toml:3 (not trusted)"));
+}
+
+TEST_F(Settings, TrustIsForAPathAndItsContent) {
+  const std::string hosts = "[providers.ssh]\nhosts = [\"w1\"]\n";
+  project_says(hosts);
+  EXPECT_EQ(refusal("ssh"), "");
+  stranger_says(hosts + "# and more\n");
+  EXPECT_THAT(refusal("ssh"), HasSubstr("it has changed since you trusted it"));
+  stranger_says(hosts);
+  EXPECT_EQ(refusal("ssh"), "");
+  // The same text elsewhere is not what was trusted.
+  fixture_.files["/h/other/skyward.toml"] = hosts;
+  fixture_.directory = "/h/other";
+  EXPECT_THAT(refusal("ssh"), HasSubstr("you have not trusted this file"));
+  // Nor does a record count that somebody else may have written.
+  fixture_.directory = "/h/project";
+  fixture_.unsafe.insert(trust_record(fixture_.world, kProjectFile));
+  EXPECT_THAT(refusal("ssh"), HasSubstr("you have not trusted this file"));
+  fixture_.variables.erase("HOME");
+  EXPECT_THAT(refusal("ssh"), HasSubstr("you have not trusted this file"));
+}
+
+// Each setting as a file may say it; expectations stand in the table itself.
+std::string as_toml(const ProviderSetting& setting) {
+  switch (setting.kind) {
+    case SettingKind::flag:
+      return "true";
+    case SettingKind::whole:
+    case SettingKind::number:
+      return "1";
+    case SettingKind::json:
+      return "[[\"sh\"]]";
+    case SettingKind::list:
+    case SettingKind::lines:
+      return "[\"x\"]";
+    case SettingKind::choice:
+      return "\"" + std::string(setting.choices.substr(0, setting.choices.find('|'))) + "\"";
+    default:
+      return "\"x\"";
+  }
+}
+
+// All that a project's file may say without being trusted. Whoever adds a setting decides:
+// `anybody` in the table of settings and a line here, or `trusted`.
+TEST_F(Settings, WhatAStrangersFileMaySay) {
+  const std::set<std::string> kHarmless = {
+      "aws.allocation_strategy",  "aws.exclude_burstable",
+      "aws.instance_timeout",     "aws.region",
+      "aws.request_timeout",      "digital_ocean.instance_timeout",
+      "digital_ocean.region",     "runpod.bootstrap_timeout",
+      "runpod.container_disk_gb", "runpod.cpu_clock",
+      "runpod.instance_timeout",  "runpod.provision_timeout",
+      "runpod.request_timeout",   "runpod.volume_gb",
+      "vastai.disk_gb",           "vastai.instance_timeout",
+      "vastai.min_cuda",          "vastai.overlay_timeout",
+      "vastai.request_timeout",   "vastai.require_direct_port",
+      "verda.instance_timeout",   "verda.region",
+      "verda.request_timeout"};
+  std::set<std::string> accepted;
+  for (const ProviderSheet& sheet : provider_sheets()) {
+    for (const ProviderSetting& setting : sheet.settings) {
+      const std::string name = fmt::format("{}.{}", sheet.name, setting.name);
+      EXPECT_NE(setting.from_project, FromProject::undecided)
+          << "decide in spec/provider_settings.cc who may say " << name;
+      EXPECT_FALSE(setting.name.contains("endpoint") || setting.name.contains("url"))
+          << name << ": where a cloud is, no file says";
+      if (setting.kind == SettingKind::internal) continue;
+      stranger_says(
+          fmt::format("[providers.{}]\n{} = {}\n", sheet.name, setting.name, as_toml(setting)));
+      const std::string refused = refusal(std::string(sheet.name).c_str());
+      if (refused.empty()) {
+        accepted.insert(name);
+      } else {
+        EXPECT_THAT(refused, HasSubstr(fmt::format("sets {} in", setting.name)));
+      }
+      project_says(fixture_.files[kProjectFile]);
+      EXPECT_EQ(refusal(std::string(sheet.name).c_str()), "") << name;
+      fixture_.files.erase(trust_record(fixture_.world, kProjectFile));
+    }
+  }
+  EXPECT_EQ(accepted, kHarmless);
+}
+
+// A region becomes part of the address that gets the credentials.
+TEST_F(Settings, ARegionIsANameAndNoHost) {
+  for (const char* evil : {"evil.example/", "evil.example", "a@b", "a#", "-a", "a:1"}) {
+    project_says(fmt::format("[providers.aws]\nregion = \"{}\"\n", evil));
+    EXPECT_THAT(find("aws", "region"), HasSubstr("expected is the name of a region")) << evil;
+  }
+  stranger_says("");
+  fixture_.variables["SKYWARD_AWS_REGION"] = "evil.example/";
+  EXPECT_THAT(find("aws", "region"), HasSubstr("expected is the name of a region"));
 }
 
 TEST_F(Settings, AllTypes) {
@@ -212,7 +338,7 @@ TEST_F(Settings, WhatIsWrongInAFileIsNamedWithItsLine) {
            Wrong{"[providers.aws]\nregion = 3",
                  ":2: [providers.aws] region does not fit | expected "
                  "is text"},
-           Wrong{"[providers.aws]\nregion = \"\"", "expected is text that is not empty"},
+           Wrong{"[providers.aws]\nami = \"\"", "expected is text that is not empty"},
            Wrong{"[providers.aws]\nuse_ssm = \"true\"", "expected is true or false"},
            Wrong{"[providers.aws]\ninstance_timeout = 1.5", "expected is a whole number"},
            Wrong{"[providers.aws]\ninstance_timeout = -1", "expected is a whole number"},

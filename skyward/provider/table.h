@@ -26,6 +26,7 @@ struct SettingOrigin {
   std::string name{};
   std::string value{};
   std::string origin{};
+  bool trusted = true;  // false: pools refuse it (refuse_untrusted() in settings.h)
 };
 
 // Whether pools can be opened there with what is set up on this computer. Fails when it cannot even

@@ -11,7 +11,10 @@ World world_of_this_process() {
   world.variable = [](const char* name) { return io::environment_variable(name); };
   world.read_file = [](const std::string& path) { return io::read_file(path); };
   world.directory = [] { return io::working_directory(); };
-  world.is_own_file = [](const std::string& path) { return io::is_own_file(path); };
+  world.read_safely = [](const std::string& path, bool follow_link) {
+    return io::read_safely(path, follow_link);
+  };
+  world.exists = [](const std::string& path) { return io::exists(path); };
   world.write_file = [](const std::string& path, std::string_view text) {
     return io::write_private_file(path, text);
   };

@@ -25,8 +25,9 @@ struct World {
   std::function<std::optional<std::string>(const char*)> variable;
   std::function<Result<std::string>(const std::string& path)> read_file;
   std::function<std::string()> directory;  // in which the program runs; empty when it is gone
-  // Whether a file is this user's, or root's.
-  std::function<bool(const std::string& path)> is_own_file;
+  // A file that nobody else may have written (io/file.h).
+  std::function<Result<std::string>(const std::string& path, bool follow_link)> read_safely;
+  std::function<bool(const std::string& path)> exists;
   // Replaces a file, readable for this user alone.
   std::function<Status(const std::string& path, std::string_view text)> write_file;
   std::function<Result<io::CommandResult>(const io::SpawnOptions&, Duration timeout)> run;

@@ -48,7 +48,12 @@ class WorldFixture {
       return found->second;
     };
     world.directory = [this] { return directory; };
-    world.is_own_file = [this](const std::string& path) { return !strangers.contains(path); };
+    world.read_safely = [this](const std::string& path, bool) -> Result<std::string> {
+      if (unsafe.contains(path)) return fail(ErrorKind::denied, path + " belongs to another user");
+      if (hidden.contains(path)) return fail(ErrorKind::unavailable, "cannot search for " + path);
+      return world.read_file(path);
+    };
+    world.exists = [this](const std::string& path) { return files.contains(path); };
     world.write_file = [this](const std::string& path, std::string_view text) -> Status {
       files[path] = text;
       return {};
@@ -77,7 +82,8 @@ class WorldFixture {
   std::map<std::string, std::string> variables{{"HOME", "/home"}};
   std::map<std::string, std::string> files;
   std::string directory = "/srv/project";
-  std::set<std::string> strangers;  // files of another user
+  std::set<std::string> unsafe;  // files that another user may have written
+  std::set<std::string> hidden;  // what is in a folder that may not be searched
   std::shared_ptr<ScriptedHttp> http = std::make_shared<ScriptedHttp>();
   Time now = Time{} + std::chrono::hours(1);
   std::int64_t wall_s = 1'700'000'000;

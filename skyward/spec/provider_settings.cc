@@ -17,90 +17,91 @@ namespace skyward {
 namespace {
 
 using enum SettingKind;
+using enum FromProject;
 
 constexpr std::array<ProviderSetting, 12> kAws = {{
-    {"region", text, "us-east-1", ""},
-    {"use_ssm", flag, "false", ""},
-    {"ami", text, "", ""},
-    {"ubuntu_version", text, "24.04", ""},
-    {"subnet_id", text, "", ""},
-    {"security_group_id", text, "", ""},
-    {"instance_profile_arn", text, "", ""},
-    {"username", text, "", ""},
-    {"instance_timeout", whole, "300", ""},
-    {"request_timeout", whole, "30", ""},
-    {"allocation_strategy", choice, "price-capacity-optimized",
+    {"region", region, anybody, "us-east-1", ""},
+    {"use_ssm", flag, trusted, "false", ""},
+    {"ami", text, trusted, "", ""},
+    {"ubuntu_version", text, trusted, "24.04", ""},
+    {"subnet_id", text, trusted, "", ""},
+    {"security_group_id", text, trusted, "", ""},
+    {"instance_profile_arn", text, trusted, "", ""},
+    {"username", text, trusted, "", ""},
+    {"instance_timeout", whole, anybody, "300", ""},
+    {"request_timeout", whole, anybody, "30", ""},
+    {"allocation_strategy", choice, anybody, "price-capacity-optimized",
      "price-capacity-optimized|capacity-optimized|lowest-price"},
-    {"exclude_burstable", flag, "false", ""},
+    {"exclude_burstable", flag, anybody, "false", ""},
 }};
 
 constexpr std::array<ProviderSetting, 4> kDigitalOcean = {{
-    {"region", choice, "nyc1", "nyc1|nyc3|sfo2|sfo3|ams3|sgp1|lon1|fra1|tor1"},
-    {"token", secret, "", ""},
-    {"ssh_key_fingerprint", text, "", ""},
-    {"instance_timeout", whole, "300", ""},
+    {"region", choice, anybody, "nyc1", "nyc1|nyc3|sfo2|sfo3|ams3|sgp1|lon1|fra1|tor1"},
+    {"token", secret, trusted, "", ""},
+    {"ssh_key_fingerprint", text, trusted, "", ""},
+    {"instance_timeout", whole, anybody, "300", ""},
 }};
 
 constexpr std::array<ProviderSetting, 6> kVerda = {{
-    {"region", text, "", ""},
-    {"client_id", text, "", ""},
-    {"client_secret", secret, "", ""},
-    {"ssh_key_id", text, "", ""},
-    {"instance_timeout", whole, "300", ""},
-    {"request_timeout", whole, "30", ""},
+    {"region", region, anybody, "", ""},
+    {"client_id", text, trusted, "", ""},
+    {"client_secret", secret, trusted, "", ""},
+    {"ssh_key_id", text, trusted, "", ""},
+    {"instance_timeout", whole, anybody, "300", ""},
+    {"request_timeout", whole, anybody, "30", ""},
 }};
 
 constexpr std::array<ProviderSetting, 13> kVastAi = {{
-    {"api_key", secret, "", ""},
-    {"min_reliability", number, "0.95", ""},
-    {"verified_only", flag, "true", ""},
-    {"min_cuda", number, "12", ""},
-    {"geolocation", text, "", ""},
-    {"bid_multiplier", number, "1.2", ""},
-    {"instance_timeout", whole, "300", ""},
-    {"request_timeout", whole, "30", ""},
-    {"docker_image", text, "", ""},
-    {"disk_gb", whole, "100", ""},
-    {"use_overlay", flag, "true", ""},
-    {"overlay_timeout", whole, "120", ""},
-    {"require_direct_port", flag, "false", ""},
+    {"api_key", secret, trusted, "", ""},
+    {"min_reliability", number, trusted, "0.95", ""},
+    {"verified_only", flag, trusted, "true", ""},
+    {"min_cuda", number, anybody, "12", ""},
+    {"geolocation", text, trusted, "", ""},
+    {"bid_multiplier", number, trusted, "1.2", ""},
+    {"instance_timeout", whole, anybody, "300", ""},
+    {"request_timeout", whole, anybody, "30", ""},
+    {"docker_image", text, trusted, "", ""},
+    {"disk_gb", whole, anybody, "100", ""},
+    {"use_overlay", flag, trusted, "true", ""},
+    {"overlay_timeout", whole, anybody, "120", ""},
+    {"require_direct_port", flag, anybody, "false", ""},
 }};
 
 constexpr std::array<ProviderSetting, 17> kRunPod = {{
-    {"api_key", secret, "", ""},
-    {"cluster_mode", choice, "individual", "individual|instant"},
-    {"global_networking", flag, "", ""},
-    {"cloud_type", choice, "secure", "secure|community"},
-    {"ubuntu", text, "newest", ""},
-    {"container_disk_gb", whole, "50", ""},
-    {"volume_gb", whole, "20", ""},
-    {"volume_mount_path", text, "/workspace", ""},
-    {"registry_auth", text, "docker hub", ""},
-    {"data_center_ids", list, "global", ""},
-    {"ports", list, "22/tcp", ""},
-    {"provision_timeout", whole, "300", ""},
-    {"bootstrap_timeout", whole, "600", ""},
-    {"instance_timeout", whole, "300", ""},
-    {"request_timeout", whole, "30", ""},
-    {"cpu_clock", choice, "3c", "3c|5c"},
-    {"bid_multiplier", number, "1", ""},
+    {"api_key", secret, trusted, "", ""},
+    {"cluster_mode", choice, trusted, "individual", "individual|instant"},
+    {"global_networking", flag, trusted, "", ""},
+    {"cloud_type", choice, trusted, "secure", "secure|community"},
+    {"ubuntu", text, trusted, "newest", ""},
+    {"container_disk_gb", whole, anybody, "50", ""},
+    {"volume_gb", whole, anybody, "20", ""},
+    {"volume_mount_path", text, trusted, "/workspace", ""},
+    {"registry_auth", text, trusted, "docker hub", ""},
+    {"data_center_ids", list, trusted, "global", ""},
+    {"ports", list, trusted, "22/tcp", ""},
+    {"provision_timeout", whole, anybody, "300", ""},
+    {"bootstrap_timeout", whole, anybody, "600", ""},
+    {"instance_timeout", whole, anybody, "300", ""},
+    {"request_timeout", whole, anybody, "30", ""},
+    {"cpu_clock", choice, anybody, "3c", "3c|5c"},
+    {"bid_multiplier", number, trusted, "1", ""},
 }};
 
 constexpr std::array<ProviderSetting, 8> kSsh = {{
-    {"hosts", lines, "", ""},
-    {"user", text, "", ""},
-    {"port", whole, "", ""},
-    {"identity_file", path, "", ""},
-    {"jump", list, "", ""},
-    {"host_keys", host_keys, "", ""},
-    {"config", path, "", ""},
-    {"preemption", choice, "", "ec2"},
+    {"hosts", lines, trusted, "", ""},
+    {"user", text, trusted, "", ""},
+    {"port", whole, trusted, "", ""},
+    {"identity_file", path, trusted, "", ""},
+    {"jump", list, trusted, "", ""},
+    {"host_keys", host_keys, trusted, "", ""},
+    {"config", path, trusted, "", ""},
+    {"preemption", choice, trusted, "", "ec2"},
 }};
 
 constexpr std::array<ProviderSetting, 3> kCommand = {{
-    {"commands", json, "", ""},
-    {"addresses", json, "", ""},
-    {"python", internal, "", ""},
+    {"commands", json, trusted, "", ""},
+    {"addresses", json, trusted, "", ""},
+    {"python", internal, trusted, "", ""},
 }};
 
 constexpr std::array<ProviderSheet, 7> kSheets = {{
@@ -157,10 +158,21 @@ std::string hint_of_settings(const ProviderSheet& sheet, std::string_view name) 
   return fmt::format("{}it has {}", did_you_mean(name, names), fmt::join(names, ", "));
 }
 
+bool is_region(std::string_view name) {
+  constexpr std::size_t kMostOfALabel = 63;  // of a host name
+  return !name.empty() && name.size() <= kMostOfALabel && name.front() != '-' &&
+         std::ranges::all_of(name, [](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                  c == '-';
+         });
+}
+
 std::string expected_instead(const ProviderSetting& setting, const std::string& value) {
   const bool several = setting.kind == lines || setting.kind == SettingKind::host_keys;
   if (value.contains('\0') || (value.contains('\n') && !several)) return "text on one line";
   switch (setting.kind) {
+    case SettingKind::region:
+      return is_region(value) ? "" : "the name of a region: letters, digits and '-'";
     case text:
     case secret:
     case path:

@@ -16,6 +16,7 @@ namespace skyward {
 
 enum class SettingKind : std::uint8_t {
   text,
+  region,     // becomes part of host names: letters, digits and '-'
   secret,     // text that is shown to nobody
   path,       // of a file here; absolute, or relative to where the program runs
   flag,       // "true", "false"
@@ -29,9 +30,18 @@ enum class SettingKind : std::uint8_t {
   internal,   // said by a face for its own needs, never by users in files and variables
 };
 
+// Who may say it in a project's skyward.toml, which may be a stranger's. Endpoints are no settings:
+// no such file, trusted or not, says where a cloud is.
+enum class FromProject : std::uint8_t {
+  undecided,  // no setting may stay so: a test walks the table
+  anybody,    // harmless: it chooses among what the user's own account or machines offer
+  trusted,    // runs commands, or decides whose machines, images, keys and accounts are used
+};
+
 struct ProviderSetting {
   std::string_view name;
   SettingKind kind = SettingKind::text;
+  FromProject from_project = FromProject::undecided;
   std::string_view standard;  // what it is when it is not given; empty: none
   std::string_view choices;   // of a choice, joined by '|'
 };
@@ -58,6 +68,9 @@ std::string hint_of_settings(const ProviderSheet& sheet, std::string_view name);
 
 // What is expected instead of the value, in words; empty when it fits.
 std::string expected_instead(const ProviderSetting& setting, const std::string& value);
+
+// Whether it can stand in a host name as the name of a region.
+bool is_region(std::string_view name);
 
 // Refuses settings that the provider does not have, and values that do not fit. A provider without
 // a sheet checks its own.
