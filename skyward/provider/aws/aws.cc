@@ -687,6 +687,10 @@ Result<std::unique_ptr<Provider>> make_aws(const ProviderSpec& spec, World world
   if (!configuration) return fail(configuration);
   std::string region = find_region(world, *configuration, setting_of(spec, "region"));
   if (region.empty()) region = "us-east-1";
+  // Before a name is put into the address that gets the credentials.
+  if (const auto endpoint = find_endpoint(world, *configuration, "ec2", region); !endpoint) {
+    return fail(endpoint);
+  }
   return std::make_unique<AwsProvider>(std::move(world), *std::move(configuration), spec,
                                        std::move(region));
 }

@@ -72,9 +72,10 @@ std::vector<InstanceType> types_of_text(const std::string& text) {
 std::string Catalogue::path_of(const std::string& what) const {
   const std::string root = cache_directory(client_.world());
   if (root.empty()) return {};
-  const std::string endpoint =
+  const auto endpoint =
       find_endpoint(client_.world(), client_.configuration(), "ec2", client_.region());
-  const std::string name = to_hex(sha256(as_bytes(endpoint))).substr(0, 8);
+  if (!endpoint) return {};
+  const std::string name = to_hex(sha256(as_bytes(*endpoint))).substr(0, 8);
   return fmt::format("{}/aws/{}-{}/{}.json", root, client_.region(), name, what);
 }
 

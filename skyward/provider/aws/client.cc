@@ -70,7 +70,9 @@ Result<Credentials> Client::renew(Time deadline) {
 }
 
 ApiResult<io::HttpReply> Client::send(Call call, std::string_view service, Time deadline) {
-  call.endpoint = find_endpoint(world_, configuration_, service, region_);
+  auto endpoint = find_endpoint(world_, configuration_, service, region_);
+  if (!endpoint) return std::unexpected(no_answer(endpoint.error()));
+  call.endpoint = *std::move(endpoint);
   call.region = service == "iam" || service == "pricing" ? "us-east-1" : region_;
   if (service == "pricing") {
     // The region of the signature is the one in the service's address.

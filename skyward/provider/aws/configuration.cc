@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <array>
 
+#include "skyward/base/check.h"
+#include "skyward/spec/provider_settings.h"
+
 namespace skyward::provider::aws {
 
 namespace {
@@ -287,10 +290,14 @@ std::string find_region(const World& world, const Configuration& configuration,
   return configuration.property("region");
 }
 
-std::string find_endpoint(const World& world, const Configuration& configuration,
-                          std::string_view service, std::string_view region) {
+Result<std::string> find_endpoint(const World& world, const Configuration& configuration,
+                                  std::string_view service, std::string_view region) {
   const auto* names = std::ranges::find(kServices, service, &EndpointNames::service);
-  if (names == kServices.end()) return {};
+  SKYWARD_CHECK(names != kServices.end(), "there is no service {}", service);
+  if (!is_region(region)) {
+    return fail(ErrorKind::invalid, fmt::format("\"{}\" is not the name of an AWS region", region),
+                "region=, AWS_REGION and the profile take names like eu-west-1");
+  }
   if (std::string url = configured_endpoint(world, configuration, *names); !url.empty()) {
     while (url.ends_with('/')) url.pop_back();
     return url;

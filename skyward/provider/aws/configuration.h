@@ -60,8 +60,9 @@ std::string find_region(const World& world, const Configuration& configuration,
                         const std::string& given);
 
 // The address of a service ("ec2", "sts", "ssm", "pricing", "sso", "oidc", or "checkip", which
-// tells the caller's own address), without '/' at its end: a configured one, else Amazon's.
-std::string find_endpoint(const World& world, const Configuration& configuration,
-                          std::string_view service, std::string_view region);
+// tells the caller's own address), without '/' at its end: a configured one, else Amazon's. Fails
+// with `invalid` for a region that is no name of one: it would name somebody else's host.
+Result<std::string> find_endpoint(const World& world, const Configuration& configuration,
+                                  std::string_view service, std::string_view region);
 
 }  // namespace skyward::provider::aws

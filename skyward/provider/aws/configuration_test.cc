@@ -94,8 +94,14 @@ TEST(Configuration, RegionFromCodeThenVariablesThenProfile) {
 TEST(Configuration, EndpointsOfServices) {
   WorldFixture fixture;
   const auto endpoint = [&](const char* service, const char* place) {
-    return find_endpoint(fixture.world, *load_configuration(fixture.world, ""), service, place);
+    const auto found =
+        find_endpoint(fixture.world, *load_configuration(fixture.world, ""), service, place);
+    return found ? *found : found.error().message;
   };
+  for (const char* wrong : {"", "evil.example/", "evil.example#", "a@evil", "a:80", "-a", "a b"}) {
+    EXPECT_EQ(endpoint("sts", wrong),
+              "\"" + std::string(wrong) + "\" is not the name of an AWS region");
+  }
   EXPECT_EQ(endpoint("ec2", "eu-west-1"), "https://ec2.eu-west-1.amazonaws.com");
   EXPECT_EQ(endpoint("ec2", "cn-north-1"), "https://ec2.cn-north-1.amazonaws.com.cn");
   EXPECT_EQ(endpoint("iam", "eu-west-1"), "https://iam.amazonaws.com");

@@ -116,7 +116,7 @@ class ProfileWalk {
   Found named_source(const std::string& name, const std::string& source) {
     if (source == "Environment") return from_environment(search_);
     if (source == "EcsContainer") return from_container(search_);
-    if (source == "Ec2InstanceMetadata") return from_metadata(search_);
+    if (source == "Ec2InstanceMetadata") return from_metadata(search_, true);
     return wrong_profile(name, fmt::format("credential_source \"{}\" is none of Environment, "
                                            "EcsContainer, Ec2InstanceMetadata",
                                            source));
@@ -157,11 +157,10 @@ Result<Credentials> find_credentials(const World& world, const Configuration& co
     if (!found) return fail(found);
     if (*found) return take(found);
   }
-  for (auto* source : {&from_container, &from_metadata}) {
-    found = source(search);
-    if (!found) return fail(found);
-    if (*found) return take(found);
-  }
+  found = from_container(search);
+  if (found && !*found) found = from_metadata(search, false);
+  if (!found) return fail(found);
+  if (*found) return take(found);
   return fail(
       ErrorKind::denied,
       fmt::format("no AWS credentials were found: not in AWS_ACCESS_KEY_ID, not in the {} of "

@@ -12,6 +12,7 @@
 #include "skyward/base/hash.h"
 #include "skyward/provider/aws/call.h"
 #include "skyward/provider/aws/credentials_sources.h"
+#include "skyward/provider/aws/own_machine.h"
 
 namespace skyward::provider::aws {
 
@@ -80,8 +81,10 @@ Result<std::string> renew_token(const Search& search, const std::string& path,
   if (refresh.empty() || (registration && *registration <= search.world.wall_s())) {
     return no_session("it is over");
   }
+  auto endpoint = find_endpoint(search.world, search.configuration, "oidc", region);
+  if (!endpoint) return fail(endpoint);
   Call call;
-  call.endpoint = find_endpoint(search.world, search.configuration, "oidc", region);
+  call.endpoint = *std::move(endpoint);
   call.path = "/token";
   call.headers = {{"Content-Type", "application/json"}};
   call.body = nlohmann::json{
@@ -144,13 +147,6 @@ Result<io::HttpReply> ask_machine(const Search& search, io::HttpRequest request)
   }
 }
 
-bool is_own_address(std::string_view url) {
-  constexpr std::array<std::string_view, 8> kOwn = {
-      "http://127.",          "http://localhost:",     "http://localhost/",     "http://[::1]",
-      "http://169.254.170.2", "http://169.254.170.23", "http://[fd00:ec2::23]", "https://"};
-  return std::ranges::any_of(kOwn, [&](std::string_view start) { return url.starts_with(start); });
-}
-
 }  // namespace
 
 Found from_single_sign_on(const Search& search, const Section& section) {
@@ -175,8 +171,10 @@ Found from_single_sign_on(const Search& search, const Section& section) {
   const Result<std::string> token = session_token(search, key, region);
   if (!token) return fail(token);
 
+  auto endpoint = find_endpoint(search.world, search.configuration, "sso", region);
+  if (!endpoint) return fail(endpoint);
   Call call;
-  call.endpoint = find_endpoint(search.world, search.configuration, "sso", region);
+  call.endpoint = *std::move(endpoint);
   call.method = "GET";
   call.path = "/federation/credentials";
   call.query =
@@ -208,7 +206,7 @@ Result<std::string> container_endpoint(const World& world) {
   const std::string relative = variable_of(world, "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
   if (!relative.empty()) return "http://169.254.170.2" + relative;
   const std::string full = variable_of(world, "AWS_CONTAINER_CREDENTIALS_FULL_URI");
-  if (full.empty() || is_own_address(full)) return full;
+  if (full.empty() || is_trusted_service(full)) return full;
   return fail(ErrorKind::invalid,
               "AWS_CONTAINER_CREDENTIALS_FULL_URI is neither an https address nor one of this "
               "machine: " +
@@ -266,12 +264,17 @@ Result<std::string> metadata_endpoint(const World& world, const Configuration& c
               "the endpoint mode of the metadata service is neither IPv4 nor IPv6");
 }
 
-Found from_metadata(const Search& search) {
+Found from_metadata(const Search& search, bool named) {
   std::string disabled = variable_of(search.world, "AWS_EC2_METADATA_DISABLED");
   std::ranges::transform(disabled, disabled.begin(), [](char c) {
     return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
   });
   if (disabled == "true") return std::nullopt;
+  const bool asked_for = disabled == "false" || !setting(search.world, search.configuration,
+                                                         "AWS_EC2_METADATA_SERVICE_ENDPOINT",
+                                                         "ec2_metadata_service_endpoint")
+                                                     .empty();
+  if (!named && !asked_for && !is_ec2_machine(search.world)) return std::nullopt;
   const Result<std::string> endpoint = metadata_endpoint(search.world, search.configuration);
   if (!endpoint) return fail(endpoint);
 

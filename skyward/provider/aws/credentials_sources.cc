@@ -27,8 +27,10 @@ std::string text_at(const nlohmann::json& json, const char* name) {
 
 // Asks STS for a role's temporary keys.
 Result<Credentials> ask_sts(const Search& search, const Parameters& parameters, const Keys* base) {
+  auto endpoint = find_endpoint(search.world, search.configuration, "sts", search.region);
+  if (!endpoint) return fail(endpoint);
   Call call;
-  call.endpoint = find_endpoint(search.world, search.configuration, "sts", search.region);
+  call.endpoint = *std::move(endpoint);
   call.region = search.region;
   call.signing_name = base == nullptr ? "" : "sts";
   call.headers = {{"Content-Type", "application/x-www-form-urlencoded; charset=utf-8"}};

@@ -23,7 +23,9 @@ struct Search {
 
 Found from_environment(const Search& search);
 Found from_container(const Search& search);
-Found from_metadata(const Search& search);
+// This machine's role. `named`: the profile asks for it; else only a machine of EC2 does, or one
+// whose user has given the service's address or AWS_EC2_METADATA_DISABLED=false.
+Found from_metadata(const Search& search, bool named);
 // A file with a token, and a role that it may take.
 Found from_web_identity(const Search& search, const std::string& role, const std::string& file,
                         const std::string& session_name);

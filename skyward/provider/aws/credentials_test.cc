@@ -10,6 +10,7 @@
 #include <string>
 
 #include "skyward/provider/aws/credentials_sources.h"
+#include "skyward/provider/aws/own_machine.h"
 #include "skyward/provider/aws/published_data_fixture.h"
 #include "skyward/provider/world_fixture.h"
 
@@ -81,6 +82,7 @@ class PublishedCase {
       }
     }
     fixture_.wall_s = 1'632'197'000;
+    fixture_.files["/sys/class/dmi/id/sys_vendor"] = "Amazon EC2\n";
     fixture_.http->answer = [this](const io::HttpRequest& request) -> Result<io::HttpReply> {
       if (traffic_.empty()) {
         ADD_FAILURE() << "unexpected request: " << request.method << " " << request.url;
@@ -254,7 +256,67 @@ TEST_F(Chain, TheMetadataServiceIsNeverAskedWhenSwitchedOff) {
   EXPECT_TRUE(fixture_.http->requests.empty());
 }
 
+// On any other network, whoever answers there is a stranger.
+TEST_F(Chain, OnlyAMachineOfAmazonsAsksItsMetadataService) {
+  const auto is_asked = [&] {
+    fixture_.http->requests.clear();
+    EXPECT_FALSE(find());
+    return !fixture_.http->requests.empty();
+  };
+  EXPECT_FALSE(is_asked());
+  fixture_.files["/sys/class/dmi/id/sys_vendor"] = "LENOVO\n";
+  EXPECT_FALSE(is_asked());
+  fixture_.files["/sys/class/dmi/id/sys_vendor"] = "Amazon EC2\n";
+  EXPECT_TRUE(is_asked());
+  fixture_.files.clear();
+  fixture_.files["/sys/hypervisor/uuid"] = "ec2e1916-9099-7caf-fd21-012345abcdef\n";
+  EXPECT_TRUE(is_asked());
+  fixture_.files.clear();
+  fixture_.variables["AWS_EC2_METADATA_DISABLED"] = "False";
+  EXPECT_TRUE(is_asked()) << "the user says that there is one";
+  fixture_.variables.erase("AWS_EC2_METADATA_DISABLED");
+  fixture_.variables["AWS_EC2_METADATA_SERVICE_ENDPOINT"] = "http://127.0.0.1:1338";
+  EXPECT_TRUE(is_asked());
+}
+
+TEST(Credentials, ServicesThatMayBeAskedInClear) {
+  for (const char* url : {"http://127.0.0.1/keys", "http://127.1.2.3:80/",
+                          "http://localhost:51679/x", "http://localhost", "http://[::1]:8080/x",
+                          "http://169.254.170.2/v2", "http://169.254.170.23/v1/credentials",
+                          "http://[fd00:ec2::23]/v1", "https://keys.example/a?b=c"}) {
+    EXPECT_TRUE(is_trusted_service(url)) << url;
+  }
+  for (const char* url : {"http://localhost:x@evil.example/",
+                          "http://127.evil.example/",
+                          "http://127.0.0.1@evil/",
+                          "http://127.0.0.1.evil.example/",
+                          "http://localhost.evil.example/",
+                          "http://[::1].evil/",
+                          "http://[::1",
+                          "http://169.254.170.2.evil/",
+                          "http://169.254.170.234/",
+                          "http://127.1/",
+                          "http://0177.0.0.1/",
+                          "http://127.0.0.256/",
+                          "http://127.0.0.1:80:90/",
+                          "http://:80/",
+                          "http://127.0.0.1:/",
+                          "http://evil.example/127.0.0.1",
+                          "http://evil#@127.0.0.1/",
+                          "http://127.0.0.1\\@evil/",
+                          "http://localhost%2eevil/",
+                          "https://me:x@keys.example/",
+                          "https:///x",
+                          "HTTP://127.0.0.1/",
+                          "ftp://127.0.0.1/",
+                          "127.0.0.1",
+                          ""}) {
+    EXPECT_FALSE(is_trusted_service(url)) << url;
+  }
+}
+
 TEST_F(Chain, TheMetadataServiceIsAskedDirectlyAndWithAShortLimit) {
+  fixture_.files["/sys/class/dmi/id/sys_vendor"] = "Amazon EC2\n";
   EXPECT_FALSE(find());
   ASSERT_FALSE(fixture_.http->requests.empty());
   for (const io::HttpRequest& request : fixture_.http->requests) {

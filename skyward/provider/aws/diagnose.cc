@@ -179,9 +179,10 @@ std::vector<SettingOrigin> settings_here(const World& world) {
                                                          : "default"});
   const std::string region = find_region(world, *configuration, "");
   if (!region.empty()) out.push_back({"region", region, region_origin(world, *configuration)});
-  const std::string endpoint = find_endpoint(world, *configuration, "ec2", region);
   if (world.variable("AWS_ENDPOINT_URL") || world.variable("AWS_ENDPOINT_URL_EC2")) {
-    out.push_back({"endpoint", endpoint, "$AWS_ENDPOINT_URL"});
+    const auto endpoint =
+        find_endpoint(world, *configuration, "ec2", region.empty() ? "us-east-1" : region);
+    out.push_back({"endpoint", endpoint.value_or("(unusable)"), "$AWS_ENDPOINT_URL"});
   }
   return out;
 }

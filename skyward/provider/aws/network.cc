@@ -57,8 +57,10 @@ Result<std::vector<Subnet>> find_subnets(Client& client, const std::string& give
 
 Result<std::string> caller_address(Client& client, Time deadline) {
   const World& world = client.world();
+  const auto endpoint = find_endpoint(world, client.configuration(), "checkip", client.region());
+  if (!endpoint) return fail(endpoint);
   io::HttpRequest request;
-  request.url = find_endpoint(world, client.configuration(), "checkip", client.region()) + "/";
+  request.url = *endpoint + "/";
   request.max_reply_bytes = 1024;
   request.ca_file = setting(world, client.configuration(), "AWS_CA_BUNDLE", "ca_bundle");
   Retries retries(world, {.attempts = 4}, deadline);
