@@ -110,14 +110,15 @@ def test_a_region_that_is_a_host_gets_no_credentials(project):
     (project / "skyward.toml").write_text('[providers.aws]\nregion = "evil.example/"\n')
     assert "expected is the name of a region" in opening(sky.AWS())
     (project / "skyward.toml").unlink()
-    assert "does not fit" in opening(sky.AWS(region="evil.example/"))
+    with pytest.raises(sky.ConfigurationError, match="expected is the name of a region"):
+        sky.AWS(region="evil.example/")
 
 
 def test_files_that_others_may_have_written_are_not_read(project):
     file = project / "skyward.toml"
     file.write_text('provider = "ssh"\n')
     file.chmod(0o664)
-    with pytest.raises(sky.SkywardError, match="other users may write to .*chmod go-w"):
+    with pytest.raises(sky.SkywardError, match=r"(?s)other users may write to .*chmod go-w"):
         sky.ComputePool()
     file.unlink()
     os.mkfifo(file, 0o600)  # nobody ever writes into it
@@ -127,7 +128,9 @@ def test_files_that_others_may_have_written_are_not_read(project):
 
 def test_trust_is_listed_and_taken_back(project, tmp_path):
     file = project / "skyward.toml"
-    file.write_text('[providers.ssh]\nhosts = ["192.0.2.1"]\n[providers.aws]\nregion = "eu-west-1"\n')
+    file.write_text(
+        '[providers.ssh]\nhosts = ["192.0.2.1"]\n[providers.aws]\nregion = "eu-west-1"\n'
+    )
     status, _, err = config("untrust", file)
     assert status == 2 and f"{file} is not trusted" in err
     status, out, _ = config("trust", file)
@@ -157,7 +160,8 @@ def test_the_program_tells_each_value_and_its_origin(project, tmp_path, monkeypa
     )
     monkeypatch.setenv("SKYWARD_AWS_AMI", "ami-1")
     status, out, err = show("--origin", "--json")
-    assert status == 0 and "pools refuse the settings of a project's file that is not trusted" in err
+    assert status == 0
+    assert "pools refuse the settings of a project's file that is not trusted" in err
     rows = {row.pop("name"): row for row in map(json.loads, out.splitlines())}
     assert rows["file.project.trust"]["value"] == "not given"
     assert rows["aws.region"]["origin"] == f"{file}:3"
