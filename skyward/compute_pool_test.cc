@@ -230,6 +230,62 @@ TEST(ComputePool, AForkedChildLeavesItAlone) {
   EXPECT_EQ(add(1, 1) >> *pool, 2);
 }
 
+// Calls `ask` in a forked child, which must be refused with NotProvisionedError at once.
+template <typename Ask>
+bool is_refused_in_a_child(Ask ask) {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);
+    try {
+      ask();
+    } catch (const NotProvisionedError&) {
+      _exit(0);
+    } catch (...) {
+      _exit(2);
+    }
+    _exit(1);
+  }
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  return status == 0;
+}
+
+TEST(ComputePool, AForkedChildCannotWaitForItsParentsCalls) {
+  ComputePool pool(quiet(1));
+  Handle handle = pool.untyped().submit(waits().to_call({}));
+  wire::Payload item;
+  EXPECT_TRUE(is_refused_in_a_child([&] { handle.wait(kForever); }));
+  EXPECT_TRUE(is_refused_in_a_child([&] { handle.done(); }));
+  EXPECT_TRUE(is_refused_in_a_child([&] { handle.take(); }));
+  EXPECT_TRUE(is_refused_in_a_child([&] { handle.cancel(); }));
+  EXPECT_TRUE(is_refused_in_a_child([&] { handle.next(item, kForever); }));
+  EXPECT_TRUE(is_refused_in_a_child([&] { handle.on_done([] {}); }));
+  Pool& untyped = pool.untyped();
+  EXPECT_TRUE(is_refused_in_a_child([&] { untyped.store({}); }));
+  EXPECT_TRUE(is_refused_in_a_child([&] { untyped.open(); }));
+  EXPECT_TRUE(is_refused_in_a_child([&] { untyped.spec(); }));
+  EXPECT_TRUE(is_refused_in_a_child([&] { untyped.job_id(); }));
+  EXPECT_TRUE(is_refused_in_a_child([&] { untyped.chosen_provider(); }));
+  EXPECT_FALSE(handle.done());
+  handle.cancel();
+  EXPECT_TRUE(handle.wait(10s));
+}
+
+TEST(ComputePool, CallbacksMayCancelWhileAnotherThreadCloses) {
+  for (int round = 0; round < 20; ++round) {
+    ComputePool pool(quiet(1));
+    std::vector<Handle> handles =
+        pool.untyped().submit(std::vector<Call>(50, nothing().to_call({})));
+    for (Handle& handle : handles) {
+      handle.on_done([&handles] {
+        for (Handle& other : handles) other.cancel();
+      });
+    }
+    handles.front().wait(10s);
+    pool.close();
+  }
+}
+
 TEST(ComputePool, ItsOwnThreadCannotCloseIt) {
   ComputePool pool(quiet(1));
   std::promise<std::string> told;

@@ -1,13 +1,13 @@
 #include "skyward/pool.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstdio>
 #include <deque>
+#include <future>
 #include <mutex>
 #include <numeric>
 #include <unordered_map>
@@ -17,11 +17,13 @@
 #include "skyward/base/check.h"
 #include "skyward/base/hash.h"
 #include "skyward/engine/loop.h"
+#include "skyward/engine/loop_access.h"
 #include "skyward/engine/loop_choice.h"
 #include "skyward/engine/received_blob.h"
 #include "skyward/engine/wait_polling.h"
 #include "skyward/error.h"
 #include "skyward/event_queue.h"
+#include "skyward/io/forks.h"
 #include "skyward/io/shared_memory.h"
 #include "skyward/pace.h"
 #include "skyward/spec/limits.h"
@@ -45,6 +47,12 @@ MachinesLeftError machines_left(const Error& error) {
 
 // Where nothing can be thrown.
 void complain(const MachinesLeftError& error) { fmt::print(stderr, "skyward: {}\n", error.what()); }
+
+[[noreturn]] void throw_not_open() {
+  throw NotProvisionedError(
+      "the pool is not provisioned: it is not open yet, or it was closed\nhint: use it inside its "
+      "`with` block (in C++ between its construction and close())");
+}
 
 // Tells the core that its thread only waits.
 void relax() {
@@ -92,7 +100,8 @@ Outcome make_outcome(engine::Completion completion) {
 // Shared by the caller's handles and the engine's thread.
 struct Handle::State {
   TaskId id;
-  std::weak_ptr<engine::Loop> loop;
+  std::uint64_t owner = 0;  // process_generation() of the process that has the pool
+  std::shared_ptr<engine::LoopAccess> loop;
   std::shared_ptr<Pace> pace;
 
   std::mutex mutex;
@@ -131,6 +140,11 @@ Handle::State& Handle::state() const {
     throw SkywardError(
         "this handle or future refers to no task: it was moved from, or nothing was put into it");
   }
+  if (io::process_generation() != state_->owner) {
+    throw NotProvisionedError(
+        "this handle or future belongs to the process that this one was forked from, and its "
+        "result arrives there\nhint: wait for it in the parent, or open a pool of its own here");
+  }
   return *state_;
 }
 
@@ -160,7 +174,8 @@ Outcome Handle::take() {
 }
 
 void Handle::cancel() {
-  if (const auto loop = state().loop.lock()) loop->cancel(state_->id);
+  const State& task = state();
+  task.loop->borrow([&task](engine::Loop& loop) { loop.cancel(task.id); });
 }
 
 void Handle::on_done(std::function<void()> callback) {
@@ -184,15 +199,16 @@ NextItem Handle::next(wire::Payload& item, Duration timeout) {
   item = std::move(task.items.front());
   task.items.pop_front();
   lock.unlock();
-  if (const auto loop = task.loop.lock()) loop->item_taken(task.id, 1);
+  task.loop->borrow([&task](engine::Loop& loop) { loop.item_taken(task.id, 1); });
   return NextItem::item;
 }
 
 // The pool's own part: what callers and the engine's thread share.
 struct PoolImpl final : engine::Caller {
-  const pid_t owner = ::getpid();
+  const std::uint64_t owner = io::process_generation();
   PoolSpec asked;  // as it was given
-  std::shared_ptr<engine::Loop> loop;
+  std::unique_ptr<engine::Loop> loop;
+  std::shared_ptr<engine::LoopAccess> access;  // to `loop`; set with the mutex held
   std::shared_ptr<io::Arena> arena;
   std::shared_ptr<Pace> pace = std::make_shared<Pace>(engine::Loop::cpu_count());
   std::atomic<std::uint64_t> next_task{1};
@@ -287,7 +303,8 @@ struct PoolImpl final : engine::Caller {
       changed.wait(lock, [this] { return loop_closed; });
       result = std::exchange(left, {});
     }
-    loop.reset();  // callers hold weak references only, for the length of a call
+    access->end();
+    loop.reset();
     return result;
   }
 
@@ -313,28 +330,32 @@ struct PoolImpl final : engine::Caller {
     return spent;
   }
 
-  std::shared_ptr<engine::Loop> open_loop() const {  // null when the pool is not open
-    if (::getpid() != owner) return nullptr;
-    const std::scoped_lock lock(mutex);
-    return phase == Phase::active ? loop : nullptr;
+  bool is_ours() const { return io::process_generation() == owner; }
+
+  // Calls `use` with the loop of an open pool; false when it is not open.
+  template <typename Use>
+  bool with_open_loop(Use use) const {
+    if (!is_ours()) return false;
+    std::shared_ptr<engine::LoopAccess> open;
+    {
+      const std::scoped_lock lock(mutex);
+      if (phase == Phase::active) open = access;
+    }
+    return open && open->borrow(std::move(use));
   }
 
   void check_owner() const {
-    if (::getpid() == owner) return;
+    if (is_ours()) return;
     throw NotProvisionedError(
         "the pool belongs to the process that this one was forked from; open a pool of its own "
         "here");
   }
 
-  std::shared_ptr<engine::Loop> active_loop() const {
+  std::shared_ptr<engine::LoopAccess> active_loop() const {
     check_owner();
     const std::scoped_lock lock(mutex);
-    if (phase != Phase::active) {
-      throw NotProvisionedError(
-          "the pool is not provisioned: it is not open yet, or it was closed\nhint: use it inside "
-          "its `with` block (in C++ between its construction and close())");
-    }
-    return loop;
+    if (phase != Phase::active) throw_not_open();
+    return access;
   }
 
   wire::Blob make_blob(std::shared_ptr<io::Arena::Segment> segment, std::size_t size);
@@ -461,6 +482,7 @@ std::vector<Handle> PoolImpl::submit(std::vector<Call> calls) {
     task.stream_window = call.options.stream_window;
     auto state = std::make_shared<Handle::State>();
     state->id = task.id;
+    state->owner = owner;
     state->loop = active;
     state->pace = pace;
     states.push_back(std::move(state));
@@ -471,7 +493,12 @@ std::vector<Handle> PoolImpl::submit(std::vector<Call> calls) {
     for (const auto& state : states) tasks.emplace(state->id, state);
   }
   pace->began(static_cast<int>(specs.size()));
-  active->submit(std::move(specs));
+  const auto send = [&specs](engine::Loop& to) { to.submit(std::move(specs)); };
+  if (!active->borrow(send)) {  // closed since we looked
+    const std::scoped_lock lock(tasks_mutex);
+    for (const auto& state : states) tasks.erase(state->id);
+    throw_not_open();
+  }
   std::vector<Handle> handles;
   handles.reserve(states.size());
   for (auto& state : states) handles.push_back(Handle(std::move(state)));
@@ -505,6 +532,7 @@ Pool::~Pool() {
 }
 
 void PoolImpl::begin_opening() {
+  check_owner();
   {
     const std::scoped_lock lock(mutex);
     if (phase != Phase::closed) throw ConfigurationError("the pool is open already");
@@ -553,8 +581,9 @@ Status PoolImpl::open_choice(const PoolSpec& choice, const std::function<void()>
     spec = choice;
     opened_status.reset();
     loop_closed = false;
+    loop = std::make_unique<engine::Loop>(choice, std::move(options), *std::move(provider), *this);
+    access = std::make_shared<engine::LoopAccess>(*loop);
   }
-  loop = std::make_shared<engine::Loop>(choice, std::move(options), *std::move(provider), *this);
   loop->open();
   Status status;
   try {
@@ -618,7 +647,10 @@ void Pool::open(const std::function<void()>& poll) {
 
 void Pool::close() {
   if (!is_ours()) return;
-  if (const auto loop = impl_->open_loop(); loop && loop->is_this_thread()) {
+  bool on_loop_thread = false;
+  impl_->with_open_loop(
+      [&on_loop_thread](engine::Loop& loop) { on_loop_thread = loop.is_this_thread(); });
+  if (on_loop_thread) {
     throw SkywardError(
         "close() was called from on_done(), on the thread that does the closing\n"
         "hint: tell another thread to close the pool");
@@ -667,11 +699,11 @@ std::vector<wire::Buffer> Pool::store_together(std::span<const ByteView> runs) {
 }
 
 void Pool::keep(const wire::Blob& blob) {
-  if (const auto loop = impl_->open_loop()) loop->keep_blob(blob.id, true);
+  impl_->with_open_loop([&blob](engine::Loop& loop) { loop.keep_blob(blob.id, true); });
 }
 
 void Pool::forget(const wire::Blob& blob) {
-  if (const auto loop = impl_->open_loop()) loop->keep_blob(blob.id, false);
+  impl_->with_open_loop([&blob](engine::Loop& loop) { loop.keep_blob(blob.id, false); });
 }
 
 ByteView Pool::stored_bytes(const wire::Blob& blob) {
@@ -680,14 +712,16 @@ ByteView Pool::stored_bytes(const wire::Blob& blob) {
 }
 
 bool Pool::next_events(std::vector<Event>& events, Duration timeout) {
-  return impl_->events.take(events, timeout);
+  return is_ours() && impl_->events.take(events, timeout);
 }
 
-bool Pool::is_delivered() const { return impl_->events.is_delivered(); }
+bool Pool::is_delivered() const { return !is_ours() || impl_->events.is_delivered(); }
 
-void Pool::await_delivery(Duration limit) { impl_->events.await_delivery(limit); }
+void Pool::await_delivery(Duration limit) {
+  if (is_ours()) impl_->events.await_delivery(limit);
+}
 
-bool Pool::is_ours() const { return ::getpid() == impl_->owner; }
+bool Pool::is_ours() const { return impl_->is_ours(); }
 
 bool Pool::is_active() const {
   if (!is_ours()) return false;
@@ -705,6 +739,7 @@ int Pool::total_slots() const {
 std::uint64_t Pool::tasks_sent() const { return impl_->next_task - 1; }
 
 std::uint64_t Pool::tasks_unfinished() const {
+  if (!is_ours()) return 0;
   const std::scoped_lock lock(impl_->tasks_mutex);
   return impl_->tasks.size();
 }
@@ -712,21 +747,25 @@ std::uint64_t Pool::tasks_unfinished() const {
 PoolCost Pool::cost() const {
   if (!is_ours()) return {};
   const PoolCost before = impl_->spent_until_now();
-  const auto loop = impl_->open_loop();
-  return loop ? sum(before, loop->cost()) : before;
+  std::future<PoolCost> now;
+  impl_->with_open_loop([&now](engine::Loop& loop) { now = loop.cost(); });
+  return now.valid() ? sum(before, now.get()) : before;
 }
 
 PoolSpec Pool::spec() const {
+  impl_->check_owner();
   const std::scoped_lock lock(impl_->mutex);
   return impl_->spec;
 }
 
 std::size_t Pool::chosen_provider() const {
+  impl_->check_owner();
   const std::scoped_lock lock(impl_->mutex);
   return impl_->chosen;
 }
 
 std::string Pool::job_id() const {
+  impl_->check_owner();
   const std::scoped_lock lock(impl_->mutex);
   return impl_->job_id;
 }

@@ -26,11 +26,13 @@
 #include <typeinfo>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "skyward/archive.h"
 #include "skyward/base/bytes.h"
 #include "skyward/error.h"
 #include "skyward/io/event_loop.h"
+#include "skyward/io/forks.h"
 #include "skyward/io/shared_memory.h"
 #include "skyward/program_end.h"
 #include "skyward/registry.h"
@@ -217,12 +219,14 @@ class Worker {
     }
     if (message.behind) write_mark(task);
     const auto start = io::EventLoop::now();
+    const std::uint64_t forks = io::forks_made();
     if (cancels.remove(task)) {
       result.status = wire::WorkerStatus::cancelled;
     } else {
       call(message, result);
       finished.add(task);
     }
+    if (io::forks_made() != forks) result.retained = blobs_of(message.payload);
     result.run_ns = static_cast<std::uint64_t>(
         std::chrono::duration_cast<std::chrono::nanoseconds>(io::EventLoop::now() - start).count());
     if (cancel_seen.load()) {  // it looked, and ended because of what it saw
@@ -250,6 +254,17 @@ class Worker {
       result.payload =
           write_exception(current_exception_name(), "(not a std::exception, so it has no text)");
     }
+  }
+
+  // What a child of the function may still have mapped: it must not be written to again.
+  static std::vector<BlobId> blobs_of(const wire::Payload& payload) {
+    std::vector<BlobId> blobs;
+    for (const wire::Buffer& buffer : payload.buffers) {
+      if (buffer.in_blob() && std::ranges::find(blobs, buffer.blob.id) == blobs.end()) {
+        blobs.push_back(buffer.blob.id);
+      }
+    }
+    return blobs;
   }
 
   // A body comes with the first call of its function only, which may be one that is never carried

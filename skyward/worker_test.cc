@@ -22,6 +22,7 @@
 #include <cstring>
 #include <iostream>
 #include <memory>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -53,6 +54,12 @@ constexpr const char* kMark = "0102030405060708";
 std::vector<double> twice(std::vector<double> values) {
   for (double& value : values) value *= 2;
   return values;
+}
+int forks(std::span<const double> values) {
+  const pid_t child = fork();
+  if (child == 0) _exit(0);
+  waitpid(child, nullptr, 0);
+  return static_cast<int>(values.size());
 }
 int fails(const std::string& text) { throw std::invalid_argument(text); }
 int fails_oddly() { throw 7; }
@@ -180,6 +187,13 @@ class WorkerTest : public ::testing::Test {
     return *std::move(message);
   }
 
+  // What the next answer says is still in use.
+  std::vector<BlobId> receive_retained() {
+    const auto message = socket_->receive();
+    EXPECT_TRUE(message) << "the worker ended";
+    return message ? message->retained : std::vector<BlobId>();
+  }
+
   template <typename R>
   static R value(const wire::WorkerMessage& message) {
     EXPECT_EQ(message.status, WorkerStatus::ok);
@@ -249,6 +263,14 @@ TEST_F(WorkerTest, LargeBuffersArePassedByDescriptor) {
     EXPECT_TRUE(result.payload.buffers[1].in_blob());
     EXPECT_EQ(value<std::vector<double>>(result), std::vector<double>(large.size(), 3.0));
   }
+}
+
+TEST_F(WorkerTest, TellsThatAChildMayUseTheArgumentsStill) {
+  const std::vector<double> large(kBlobThresholdBytes, 1.5);
+  send(1, compute<forks>(large));
+  EXPECT_THAT(receive_retained(), ::testing::ElementsAre(BlobId{9}));
+  send(2, compute<twice>(large));
+  EXPECT_THAT(receive_retained(), ::testing::IsEmpty());
 }
 
 TEST_F(WorkerTest, ExceptionsCarryTypeAndText) {

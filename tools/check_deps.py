@@ -55,6 +55,7 @@ ARROWS: list[tuple[str, str, frozenset[str]]] = [
 # Single headers that more files may include than their room.
 SHARED_HEADERS: list[tuple[str, str]] = [
     ("skyward/*", "skyward/io/shared_memory.h"),  # the face maps received buffers
+    ("skyward/*", "skyward/io/forks.h"),  # what a forked child may use of its parent's pools
     ("skyward/*_test.cc", "skyward/io/no_threads_fixture.h"),
     ("python/src/*", "skyward/wire/payload.h"),  # the binding carries buffers without looking in
 ]

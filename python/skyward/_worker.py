@@ -347,7 +347,7 @@ class Worker:
         """Closes the argument maps; returns the ids of blobs that something still looks into."""
         retained = []
         maps, self.maps = self.maps, []
-        shared_with_child = has_children()
+        shared_with_child = has_forked() or has_children()
         for mapped, blob in maps:
             try:
                 mapped.close()
@@ -585,7 +585,8 @@ def parts_of(value):
 
 def store(pieces, positions):
     """Copies the pieces into one new memfd, at multiples of 64: it, and offsets by position."""
-    descriptor = os.memfd_create("skyward-result", os.MFD_CLOEXEC)
+    # The receiver seals it, so that no child of this process cuts it off under its eyes.
+    descriptor = os.memfd_create("skyward-result", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     offsets, offset = {}, 0
     for position in positions:
         view = memoryview(pieces[position]).cast("B")
@@ -732,6 +733,25 @@ def restore_output():
 
 
 TEXT = {"encoding": "utf-8", "errors": "backslashreplace"}
+
+
+forks = 0
+
+
+def count_fork():
+    global forks
+    forks += 1
+
+
+os.register_at_fork(after_in_parent=count_fork)
+
+
+def has_forked():
+    """Whether this process has forked since the last call: a child, or a child's child that nobody
+    waits for here, may share the argument maps."""
+    global forks
+    before, forks = forks, 0
+    return before > 0
 
 
 def has_children():

@@ -393,6 +393,32 @@ def test_tells_which_blobs_are_still_in_use(agent):
     os.kill(answer.value(), signal.SIGKILL)
 
 
+def test_tells_that_a_childs_child_may_use_an_argument_still(agent):
+    numpy = pytest.importorskip("numpy")
+    sent = numpy.arange(100_000, dtype="int64")
+
+    def leave_grandchild(array):
+        import os
+
+        read, write = os.pipe()
+        if os.fork() == 0:
+            grandchild = os.fork()
+            if grandchild == 0:
+                os.setsid()
+                os.execvp("sleep", ["sleep", "30"])
+            os.write(write, str(grandchild).encode())
+            os._exit(0)
+        os.wait()
+        return int(os.read(read, 20))
+
+    agent.run_with_blob(1, leave_grandchild, sent, blob=7)
+    answer = agent.answer()
+    assert answer.retained == [7]
+    os.kill(answer.value(), signal.SIGKILL)
+    agent.run_with_blob(2, len, sent, blob=8)
+    assert agent.answer().retained == []
+
+
 def test_large_results_travel_in_shared_memory(agent):
     numpy = pytest.importorskip("numpy")
 

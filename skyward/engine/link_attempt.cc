@@ -269,6 +269,7 @@ void Attempt::exited(io::ExitStatus status) {
   if (stderr_) read_stderr();
   exited_ = true;
   if (over_) {
+    loop_.cancel_timer(std::exchange(timer_, 0));
     schedule_gone();
     return;
   }
@@ -333,8 +334,12 @@ void Attempt::let_go(Duration grace) {
     return;
   }
   timer_ = loop_.start_timer(io::EventLoop::now() + grace, [this] {
-    timer_ = 0;
     process_->kill_group();
+    // One that the kernel does not let end (a silent file server, a debugger) holds nobody up.
+    timer_ = loop_.start_timer(io::EventLoop::now() + kKillTimeout, [this] {
+      timer_ = 0;
+      schedule_gone();
+    });
   });
 }
 

@@ -33,7 +33,7 @@ class Attempt {
     std::function<void(io::Incoming)> on_frame;
     std::function<void()> on_idle;    // room for more
     std::function<void(End)> on_end;  // once; not after stop()
-    std::function<void()> on_gone;    // once, last: the process was reaped
+    std::function<void()> on_gone;    // once, last: the process was reaped, or cannot be ended
   };
 
   // What goes before the first frame, where a shell is between.
@@ -58,7 +58,7 @@ class Attempt {
   std::uint64_t moved_bytes() const;
 
   // Ends it; on_end is not called any more. The process sees the end of its input and has `grace`,
-  // then it is killed.
+  // then it is killed, and left behind if it is still there kKillTimeout later.
   void stop(Duration grace);
 
  private:

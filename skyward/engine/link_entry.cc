@@ -15,6 +15,7 @@
 #include "skyward/base/check.h"
 #include "skyward/base/hash.h"
 #include "skyward/io/file.h"
+#include "skyward/io/forks.h"
 #include "skyward/io/process.h"
 
 namespace skyward::engine {
@@ -88,6 +89,11 @@ class Cache {
   std::map<std::string, std::pair<std::filesystem::file_time_type, Value>> known_;
 };
 
+struct UploadFiles {
+  Cache<SharedBytes> packed;
+  Cache<SharedBytes> plain;
+};
+
 // Some ways to a node (containers, setpriv) set no HOME: then the system is asked, and all that is
 // started here is told. Without one there is no place that only this user can write to.
 constexpr std::string_view kCache =
@@ -107,7 +113,7 @@ bool is_safe(std::string_view script) {
 }  // namespace
 
 Result<AgentProgram> inspect_agent(const std::string& path) {
-  static Cache<AgentProgram> cache;
+  auto& cache = io::of_this_process<Cache<AgentProgram>>();
   return cache.get(path, [&]() -> Result<AgentProgram> {
     const auto bytes = read_program(path);
     if (!bytes) return fail(bytes);
@@ -120,10 +126,9 @@ Result<AgentProgram> inspect_agent(const std::string& path) {
 }
 
 Result<SharedBytes> load_upload(const std::string& path, bool packed) {
-  static Cache<SharedBytes> packed_files;
-  static Cache<SharedBytes> plain_files;
-  if (packed) return packed_files.get(path, [&] { return pack(path); });
-  return plain_files.get(path, [&]() -> Result<SharedBytes> {
+  auto& files = io::of_this_process<UploadFiles>();
+  if (packed) return files.packed.get(path, [&] { return pack(path); });
+  return files.plain.get(path, [&]() -> Result<SharedBytes> {
     auto bytes = read_program(path);
     if (!bytes) return fail(bytes);
     return SharedBytes(*std::move(bytes));

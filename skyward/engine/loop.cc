@@ -4,7 +4,6 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <future>
 #include <utility>
 
 #include "skyward/base/check.h"
@@ -85,11 +84,15 @@ void Loop::keep_blob(BlobId blob, bool keep) {
   loop_.post([this, blob, keep] { on_keep_blob(state_, *this, blob, keep); });
 }
 
-PoolCost Loop::cost() {
-  if (is_this_thread()) return cost_until(state_, look_at_clocks());
-  std::promise<PoolCost> promise;
-  loop_.post([&] { promise.set_value(cost_until(state_, look_at_clocks())); });
-  return promise.get_future().get();
+std::future<PoolCost> Loop::cost() {
+  const auto promise = std::make_shared<std::promise<PoolCost>>();
+  const auto answer = [this, promise] { promise->set_value(cost_until(state_, look_at_clocks())); };
+  if (is_this_thread()) {
+    answer();
+  } else {
+    loop_.post(answer);
+  }
+  return promise->get_future();
 }
 
 Time Loop::look_at_clocks() {

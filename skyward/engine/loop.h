@@ -7,6 +7,7 @@
 #include <atomic>
 #include <deque>
 #include <functional>
+#include <future>
 #include <memory>
 #include <string>
 #include <thread>
@@ -62,8 +63,8 @@ class Loop final : private Effects {
   void cancel(TaskId task);
   void item_taken(TaskId task, std::uint32_t count);
   void keep_blob(BlobId blob, bool keep);
-  // Waits for the loop's answer, which comes at once.
-  PoolCost cost();
+  // The loop's answer comes at once, also when the loop is about to end.
+  std::future<PoolCost> cost();
 
  private:
   // Effects.

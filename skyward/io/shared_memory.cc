@@ -1,5 +1,6 @@
 #include "skyward/io/shared_memory.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -33,6 +34,33 @@ std::unexpected<Error> no_memory(std::size_t size, int error) {
               "free memory, send less at once, or raise the limits of memory and open files");
 }
 
+// Whether nobody can cut the file off any more, however many processes have it open: touching what
+// was cut off would be a SIGBUS.
+bool keeps_its_length(int descriptor) {
+  const int seals = ::fcntl(descriptor, F_GET_SEALS);
+  return (seals >= 0 && (seals & F_SEAL_SHRINK) != 0) ||
+         ::fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK) == 0;
+}
+
+// The first `size` bytes of the file, as many as it still has.
+Result<std::byte*> copy_of_file(int descriptor, std::size_t size) {
+  void* const data =
+      ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data == MAP_FAILED) return no_memory(size, errno);
+  for (std::size_t done = 0; done < size;) {
+    const ssize_t got = ::pread(descriptor, static_cast<std::byte*>(data) + done, size - done,
+                                static_cast<off_t>(done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) {
+      ::munmap(data, size);
+      return fail(ErrorKind::invalid,
+                  fmt::format("a shared buffer of {} bytes ended after {}", size, done));
+    }
+    done += static_cast<std::size_t>(got);
+  }
+  return static_cast<std::byte*>(data);
+}
+
 std::unexpected<Error> does_not_fit(std::size_t bytes, std::size_t size) {
   return fail(ErrorKind::invalid,
               fmt::format("{} bytes do not fit into shared memory of {}", bytes, size));
@@ -48,8 +76,9 @@ SharedMemory::~SharedMemory() {
 }
 
 Result<std::shared_ptr<SharedMemory>> SharedMemory::create(std::size_t size) {
-  FileDescriptor descriptor(::memfd_create("skyward", MFD_CLOEXEC));
-  if (!descriptor || ::ftruncate(descriptor.get(), static_cast<off_t>(size)) != 0) {
+  FileDescriptor descriptor(::memfd_create("skyward", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!descriptor || ::ftruncate(descriptor.get(), static_cast<off_t>(size)) != 0 ||
+      ::fcntl(descriptor.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
     return no_memory(size, errno);
   }
   void* data = nullptr;
@@ -64,6 +93,7 @@ Result<std::shared_ptr<SharedMemory>> SharedMemory::create(std::size_t size) {
 }
 
 Result<std::shared_ptr<SharedMemory>> SharedMemory::map_private(int descriptor, std::size_t size) {
+  const bool lasts = keeps_its_length(descriptor);
   struct stat facts{};
   if (::fstat(descriptor, &facts) != 0) {
     return fail(ErrorKind::invalid,
@@ -72,18 +102,21 @@ Result<std::shared_ptr<SharedMemory>> SharedMemory::map_private(int descriptor, 
   const auto file_size = static_cast<std::size_t>(facts.st_size);
   if (size == 0) size = file_size;
   if (file_size < size) {
-    // Touching what is behind the end would be a SIGBUS.
     return fail(
         ErrorKind::invalid,
         fmt::format("a shared buffer was announced with {} bytes and has {}", size, file_size));
   }
-  void* data = nullptr;
-  if (size > 0) {
-    data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, descriptor, 0);
-    if (data == MAP_FAILED) return no_memory(size, errno);
+  std::byte* data = nullptr;
+  if (size > 0 && lasts) {
+    void* const mapped = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, descriptor, 0);
+    if (mapped == MAP_FAILED) return no_memory(size, errno);
+    data = static_cast<std::byte*>(mapped);
+  } else if (size > 0) {
+    auto copy = copy_of_file(descriptor, size);
+    if (!copy) return fail(copy);
+    data = *copy;
   }
-  return std::shared_ptr<SharedMemory>(
-      new SharedMemory(FileDescriptor(), static_cast<std::byte*>(data), size));
+  return std::shared_ptr<SharedMemory>(new SharedMemory(FileDescriptor(), data, size));
 }
 
 Status SharedMemory::write(std::size_t offset, ByteView from) {

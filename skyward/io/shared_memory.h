@@ -19,11 +19,12 @@ namespace skyward::io {
 // One memfd, mapped.
 class SharedMemory {
  public:
-  // New, zeroed, mapped shared and writable. Fails with `exhausted`.
+  // New, zeroed, mapped shared and writable; sealed, so that nobody who gets the descriptor can
+  // change its length. Fails with `exhausted`.
   static Result<std::shared_ptr<SharedMemory>> create(std::size_t size);
-  // What a descriptor is open on, mapped private and writable (copy on write); it needs the
-  // descriptor no longer, and has none. `size` 0: the file's own. Fails with `invalid` when the
-  // file is shorter than `size`.
+  // What a descriptor is open on, mapped private and writable (copy on write), or copied where the
+  // file cannot be sealed against being cut off; it needs the descriptor no longer, and has none.
+  // `size` 0: the file's own. Fails with `invalid` when the file is shorter than `size`.
   static Result<std::shared_ptr<SharedMemory>> map_private(int descriptor, std::size_t size);
   ~SharedMemory();
   SharedMemory(const SharedMemory&) = delete;

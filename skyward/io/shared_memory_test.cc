@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -36,6 +37,32 @@ TEST(SharedMemory, AReceiverSeesItAndItsWritesStayItsOwn) {
   EXPECT_EQ(std::memcmp(received->data(), bytes.data(), bytes.size()), 0);
   received->data()[5] = std::byte{99};
   EXPECT_EQ(sent->data()[5], bytes[5]);
+}
+
+TEST(SharedMemory, NobodyCanChangeItsLength) {
+  const auto memory = SharedMemory::create(100'000).value();
+  EXPECT_NE(::ftruncate(memory->descriptor(), 0), 0);
+  EXPECT_NE(::ftruncate(memory->descriptor(), 200'000), 0);
+  EXPECT_EQ(memory->data()[99'999], std::byte{0});
+}
+
+// A file with the pattern as its content, made by somebody who may cut it off.
+FileDescriptor foreign_file(const Bytes& content, unsigned flags) {
+  FileDescriptor file(::memfd_create("test", MFD_CLOEXEC | flags));
+  EXPECT_EQ(::write(file.get(), content.data(), content.size()),
+            static_cast<ssize_t>(content.size()));
+  return file;
+}
+
+TEST(SharedMemory, WhatWasReceivedStaysThoughItsSenderCutsItOff) {
+  const Bytes bytes = pattern(100'000);
+  for (const unsigned flags : {0U, MFD_ALLOW_SEALING}) {
+    const FileDescriptor file = foreign_file(bytes, flags);
+    const auto received = SharedMemory::map_private(file.get(), bytes.size()).value();
+    const bool cut = ::ftruncate(file.get(), 0) == 0;
+    EXPECT_EQ(cut, flags == 0);
+    EXPECT_EQ(std::memcmp(received->data(), bytes.data(), bytes.size()), 0);
+  }
 }
 
 TEST(SharedMemory, FillsFreshAndUsedMemoryAlike) {

@@ -21,6 +21,8 @@
 #include <string>
 #include <vector>
 
+#include "skyward/io/forks.h"
+
 #if defined(__SANITIZE_THREAD__)
 // The same function by libc's other name: the sanitizer takes clone() for a fork, and what it then
 // sets right in the child's memory is here its own.
@@ -260,15 +262,12 @@ std::unexpected<Error> explain(const SpawnOptions& options, Step step, int error
 }
 
 // Children of this process are known to all its threads, whatever object here holds them: hence one
-// set for all.
+// set for all. A forked child has no children yet.
 struct OwnChildren {
   std::mutex mutex;
   std::set<pid_t> pids;
 };
-OwnChildren& own_children() {
-  static OwnChildren children;
-  return children;
-}
+OwnChildren& own_children() { return of_this_process<OwnChildren>(); }
 
 std::optional<rlimit>& files_of_children() {
   static std::optional<rlimit> limit;

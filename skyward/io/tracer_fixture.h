@@ -1,0 +1,44 @@
+#pragma once
+
+// For tests: a child that cannot be ended. What somebody traces and never looks at stays after a
+// SIGKILL, as a process does that waits for a silent file server.
+
+#include <signal.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace skyward::io {
+
+// Another process that traces this one and never looks at it: what is killed then does not end.
+class Tracer {
+ public:
+  explicit Tracer(pid_t traced) {
+    int ready[2];
+    if (::pipe(ready) != 0) return;
+    tracer_ = ::fork();
+    if (tracer_ == 0) {
+      const char answer = ::ptrace(PTRACE_SEIZE, traced, nullptr, nullptr) == 0 ? 'y' : 'n';
+      (void)!::write(ready[1], &answer, 1);
+      while (true) ::pause();
+    }
+    char answer = 'n';
+    (void)!::read(ready[0], &answer, 1);
+    holds_ = answer == 'y';
+    ::close(ready[0]);
+    ::close(ready[1]);
+  }
+  ~Tracer() {
+    ::kill(tracer_, SIGKILL);
+    ::waitpid(tracer_, nullptr, 0);
+  }
+  Tracer(const Tracer&) = delete;
+  Tracer& operator=(const Tracer&) = delete;
+  bool holds() const { return holds_; }
+
+ private:
+  pid_t tracer_ = -1;
+  bool holds_ = false;
+};
+
+}  // namespace skyward::io
