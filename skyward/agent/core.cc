@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "skyward/agent/core_schedule.h"
+#include "skyward/agent/core_start.h"
 #include "skyward/base/check.h"
 #include "skyward/spec/limits.h"
 #include "skyward/spec/topology.h"
@@ -98,7 +99,7 @@ void start_workers(State& state, Effects& effects, Time now) {
   if (state.phase != Phase::bootstrapping || !state.bootstrapped || !state.accelerators) return;
   state.phase = Phase::starting;
   for (Slot& slot : state.slots)
-    if (slot.place == 0) start_slot(slot, effects, now);
+    if (slot.place == 0) request_start(state, effects, slot, now);
 }
 
 void become_ready(State& state, Effects& effects, Time now) {
@@ -252,7 +253,7 @@ void on_shutdown(State& state, Effects& effects, const wire::Shutdown& shutdown,
     if (slot.phase == SlotPhase::absent || !slot.killed.empty()) continue;
     slot.kill_at = kNever;
     slot.start_deadline = kNever;
-    if (slot.phase == SlotPhase::starting) {  // it has nothing to save
+    if (slot.phase != SlotPhase::ready) {  // it has nothing to save
       kill_slot(slot, effects, "the pool was closed");
       continue;
     }
@@ -358,6 +359,15 @@ void release_window(State& state, Effects& effects, Slot& slot, const WorkerExit
   slot.withdrew = false;
 }
 
+// Asks for what waits behind a slow front. Once for each stay in the window: a second note about a
+// task that has come back meanwhile would meet it in the process when it is sent there again.
+void withdraw_behind(State& state, Effects& effects, const Slot& slot) {
+  std::vector<TaskId> behind;
+  for (auto id = slot.window.begin() + 1; id != slot.window.end(); ++id)
+    if (!std::exchange(state.tasks.at(*id).withdrawn, true)) behind.push_back(*id);
+  if (!behind.empty()) effects.withdraw(slot.id, behind);
+}
+
 // No slot of these tasks will come: tell them why.
 void fail_waiting(State& state, Effects& effects, const Slot& broken, const std::string& reason) {
   const auto fail_queue = [&](std::deque<TaskId>& queue) {
@@ -374,9 +384,11 @@ void fail_waiting(State& state, Effects& effects, const Slot& broken, const std:
 
 void on_start_failed(State& state, Effects& effects, Slot& slot, const WorkerExit& end, Time now) {
   const std::string how = slot.killed.empty() ? end.text : slot.killed;
-  if (++slot.start_failures < kMaxWorkerStartFailures) return start_slot(slot, effects, now);
+  if (++slot.start_failures < kMaxWorkerStartFailures)
+    return request_start(state, effects, slot, now);
   slot.phase = SlotPhase::absent;
   slot.broken = true;
+  start_queued(state, effects, now);
   if (state.phase == Phase::starting) {
     wire::Failed failed;
     failed.step = "server";
@@ -488,6 +500,7 @@ void on_worker_hello(State& state, Effects& effects, SlotId id, Time now) {
   slot.phase = SlotPhase::ready;
   slot.start_failures = 0;
   slot.start_deadline = kNever;
+  start_queued(state, effects, now);
   if (state.gone_at != kNever) effects.warn(id, std::max(state.gone_at - now, Duration{}));
   become_ready(state, effects, now);
   dispatch(state, effects, now);
@@ -534,7 +547,7 @@ void on_worker_exit(State& state, Effects& effects, SlotId id, const WorkerExit&
   }
   if (was_starting) return on_start_failed(state, effects, slot, end, now);
   release_window(state, effects, slot, end, now);
-  start_slot(slot, effects, now);
+  request_start(state, effects, slot, now);
   dispatch(state, effects, now);
 }
 
@@ -582,18 +595,17 @@ void on_timer(State& state, Effects& effects, Time now) {
     if (slot.window.size() > 1 && !slot.withdrew && slot.killed.empty() &&
         now >= slot.front_since + kWindowPatience) {
       slot.withdrew = true;
-      const std::vector<TaskId> behind(slot.window.begin() + 1, slot.window.end());
-      for (const TaskId id : behind) state.tasks.at(id).withdrawn = true;
-      effects.withdraw(slot.id, behind);
+      withdraw_behind(state, effects, slot);
     }
   }
+  start_queued(state, effects, now);
 }
 
 Time next_deadline(const State& state) {
   if (state.phase == Phase::ended) return kNever;
   const Time switch_off = std::min({state.lease_ends, state.lifetime_ends, state.warn_at});
   if (state.phase == Phase::stopping) return std::min(state.shutdown_deadline, switch_off);
-  Time next = std::min(state.bootstrap_deadline, switch_off);
+  Time next = std::min({state.bootstrap_deadline, switch_off, next_start(state)});
   for (const Slot& slot : state.slots) {
     next = std::min({next, slot.start_deadline, slot.kill_at, front_deadline(state, slot)});
     if (slot.window.size() > 1 && !slot.withdrew && slot.killed.empty())

@@ -33,6 +33,9 @@ namespace skyward::agent {
 // slots.
 inline constexpr Duration kWindowPatience = std::chrono::milliseconds(20);
 
+// Worker processes that start at the same time on a small machine. A larger one has room for more.
+inline constexpr std::uint32_t kMinStartLanes = 8;
+
 // A task goes to another worker process when one has ended without reading it; a node on which that
 // keeps happening must not keep the task for ever.
 inline constexpr std::uint32_t kMaxUnreadTries = 5;
@@ -77,7 +80,12 @@ struct Task {
   std::deque<std::string> tail;            // last lines of its output
 };
 
-enum class SlotPhase : std::uint8_t { absent, starting, ready };
+enum class SlotPhase : std::uint8_t {
+  absent,
+  queued,  // its process starts when others have greeted
+  starting,
+  ready,
+};
 
 struct Slot {
   SlotId id;
@@ -116,6 +124,10 @@ struct State {
   std::optional<std::vector<std::string>> accelerators;
   std::uint16_t peer_port = 0;  // where other agents find this one; the loop's to know
   std::vector<Slot> slots;      // by SlotId
+  std::deque<SlotId> start_queue;  // slots in phase queued, the first to start first
+  std::vector<SlotId> lanes;       // slots whose start others wait for
+  // Processes that may start at the same time; the loop's to know.
+  std::uint32_t start_lanes = kMinStartLanes;
   std::unordered_map<TaskId, Task> tasks;
   std::deque<TaskId> queue;                // for any slot
   std::vector<std::deque<TaskId>> pinned;  // by worker

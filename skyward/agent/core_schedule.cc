@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "skyward/agent/core_start.h"
 #include "skyward/base/check.h"
 #include "skyward/spec/limits.h"
 
@@ -70,7 +71,7 @@ void start_needed(State& state, Effects& effects, Time now) {
   std::size_t coming = 0;
   bool any_live = false;
   for (const Slot& slot : state.slots) {
-    if (slot.phase == SlotPhase::starting) ++coming;
+    if (slot.phase == SlotPhase::queued || slot.phase == SlotPhase::starting) ++coming;
     any_live = any_live || is_live(slot);
   }
   for (std::uint32_t place = 0; place < state.configure.concurrency; ++place) {
@@ -79,7 +80,7 @@ void start_needed(State& state, Effects& effects, Time now) {
       Slot& slot = state.slots[i];
       if (is_live(slot) || (slot.broken && any_live)) continue;
       slot.start_failures = 0;
-      start_slot(slot, effects, now);
+      request_start(state, effects, slot, now);
       any_live = true;
       ++coming;
     }
@@ -129,7 +130,7 @@ void dispatch(State& state, Effects& effects, Time now) {
     Slot& first = state.slots[worker * state.configure.concurrency];
     if (state.pinned[worker].empty() || is_live(first)) continue;
     first.start_failures = 0;
-    start_slot(first, effects, now);
+    request_start(state, effects, first, now);
   }
 }
 
@@ -195,24 +196,6 @@ void end_early(State& state, Effects& effects, TaskId id, TaskStatus status, Tim
   if (!slot.killed.empty()) return;  // its end is near and answers the task
   effects.interrupt(slot.id, id);
   if (slot.window.front() == id) slot.kill_at = now + kCancelGrace;
-}
-
-void kill_slot(Slot& slot, Effects& effects, std::string reason) {
-  if (!slot.killed.empty()) return;
-  slot.killed = std::move(reason);
-  slot.kill_at = kNever;
-  slot.start_deadline = kNever;
-  effects.kill_worker(slot.id);
-}
-
-void start_slot(Slot& slot, Effects& effects, Time now) {
-  slot.phase = SlotPhase::starting;
-  slot.broken = false;
-  slot.start_deadline = now + kWorkerStartTimeout;
-  slot.killed.clear();
-  slot.functions.clear();
-  slot.tail.clear();
-  effects.start_worker(slot.id);
 }
 
 Time front_deadline(const State& state, const Slot& slot) {

@@ -30,10 +30,6 @@ void end_early(State& state, Effects& effects, TaskId task, wire::TaskStatus sta
 // "cancelled", "ran longer than 5 s".
 std::string ending_detail(const Task& task);
 
-// Kills a slot's process and starts over when it has ended.
-void kill_slot(Slot& slot, Effects& effects, std::string reason);
-void start_slot(Slot& slot, Effects& effects, Time now);
-
 // When the front of the slot has used up its time limit; kNever without one.
 Time front_deadline(const State& state, const Slot& slot);
 

@@ -363,6 +363,39 @@ TEST_F(CoreTest, SendsShortTasksAheadAndWithdrawsThemFromBehindASlowOne) {
   EXPECT_EQ(state.queue, std::deque<TaskId>{TaskId{5}});
 }
 
+// The agent was held up: the process has answered everything, and the answers lie unread while the
+// timer rings again and again. Asking twice for the same task would leave a note in the process
+// that is still there when the task comes back to it.
+TEST_F(CoreTest, WithdrawsATaskOnceHoweverOftenItsWindowWaits) {
+  make_ready(1, 1);
+  teach_short();
+  for (std::uint64_t task = 1; task <= 4; ++task) submit(task);
+  take("run 0: 1");
+  for (std::uint64_t task = 2; task <= 4; ++task) take("run 0: " + std::to_string(task) + " behind");
+  advance_to_next_deadline();
+  take("withdraw 0: 2 3 4");
+  worker_answers(0, 1, 10us);
+  take_result(1, TaskStatus::ok);
+  submit(5);
+  take("run 0: 5 behind");
+  advance_to_next_deadline();
+  take("withdraw 0: 5");
+  advance(1s);
+  expect_nothing_else();
+  worker_answers(0, 2, 10us);
+  take_result(2, TaskStatus::ok);
+  advance(1s);
+  expect_nothing_else();
+  worker_answers(0, 3, 0us, WorkerStatus::cancelled);
+  take("run 0: 3 behind");
+  advance(1s);
+  take("withdraw 0: 3");  // a new stay in the window, a new note
+  for (const std::uint64_t task : {4, 5, 3}) {
+    worker_answers(0, task, 10us);
+    take_result(task, TaskStatus::ok);
+  }
+}
+
 TEST_F(CoreTest, DoesNotSendAheadBehindATaskThatHasTakenLong) {
   make_ready(1, 1);
   teach_short();
@@ -551,6 +584,49 @@ TEST_F(CoreTest, FailsTheWaitingTasksWhenAWorkerDoesNotStartAgain) {
   take("start 0");
   hello(0);
   take("run 0: 3 with body");
+}
+
+// Hundreds of processes that start at once leave the agent no processor to say that it lives.
+TEST_F(CoreTest, StartsAFewProcessesAtATime) {
+  state.start_lanes = 3;
+  make_ready(1, 8);
+  submit(1);
+  take("run 0: 1 with body");
+  for (std::uint64_t task = 2; task <= 7; ++task) submit(task);
+  for (const char* deed : {"start 1", "start 2", "start 3"}) take(deed);
+  expect_nothing_else();
+  hello(2);
+  take("start 4");
+  take("run 2: 2 with body");
+  worker_ends(1, exited);  // its next try waits behind the others
+  take("start 5");
+  expect_nothing_else();
+  EXPECT_EQ(next_deadline(state), now + 2s);
+  advance_to_next_deadline();  // these wait for a disk, not for a processor
+  take("start 6");
+  take("start 1");
+  expect_nothing_else();
+  on_message(state, effects, wire::CancelTask{TaskId{7}}, now);
+  take_result(7, TaskStatus::cancelled);
+  EXPECT_EQ(next_deadline(state), now + kWorkerStartTimeout - 2s);
+}
+
+TEST_F(CoreTest, AProcessThatHasNotStartedNeedsNoKill) {
+  state.start_lanes = 1;
+  make_ready(1, 3);
+  submit(1);
+  take("run 0: 1 with body");
+  submit(2);
+  submit(3);
+  take("start 1");
+  on_message(state, effects, wire::Shutdown{.grace_ms = 1000}, now);
+  take("interrupt 0: 1");
+  take("stop 0");
+  take("kill 1");
+  worker_ends(0, {});
+  expect_nothing_else();
+  worker_ends(1, killed);
+  take("exit 0");
 }
 
 TEST_F(CoreTest, GoesOnWithTheOtherSlotsWhenOneDoesNotStart) {

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "skyward/agent/nest.h"
@@ -113,10 +115,7 @@ void Loop::receive(const wire::Message& message) {
 // What a Configure means for the loop itself.
 void Loop::prepare(const wire::Configure& configure) {
   if (state_.phase != Phase::greeting) return;
-  if (!configure.directory.empty()) {
-    std::error_code error;  // the workers' start will fail and say so
-    std::filesystem::create_directories(configure.directory, error);
-  }
+  state_.start_lanes = std::max(kMinStartLanes, 2 * std::thread::hardware_concurrency());
   if (!nest_.empty() && !configure.end_script.empty()) keep_end_script(nest_, configure.end_script);
   meet_peers(configure);
   workers_.resize(configure.workers.size() * std::max(1U, configure.concurrency));
@@ -140,6 +139,12 @@ void Loop::prepare(const wire::Configure& configure) {
     file_notice_ = std::make_unique<FileNotice>(
         events_, configure.preemption.substr(kFileNotice.size()), on_notice);
   }
+}
+
+void Loop::make_directory() const {
+  if (state_.configure.directory.empty()) return;
+  std::error_code error;  // the worker's start fails then, and says why
+  std::filesystem::create_directories(state_.configure.directory, error);
 }
 
 // Without other agents the engine sends everything itself.
@@ -215,10 +220,31 @@ void Loop::start_bootstrap(const wire::Configure& configure) {
 
 void Loop::kill_bootstrap() { bootstrap_->kill(); }
 
+// A start takes many milliseconds on a busy machine: between two of them the loop looks at
+// everything else, so that the engine hears of this node however many there are.
 void Loop::start_worker(SlotId slot) {
+  starts_.push_back(slot);
+  if (starts_.size() == 1) start_next_later();
+}
+
+void Loop::start_next_later() {
+  events_.start_timer(now(), [this] {
+    const SlotId slot = starts_.front();
+    starts_.pop_front();
+    if (!starts_.empty()) start_next_later();
+    if (const std::string& killed = state_.slots[slot.value].killed; !killed.empty()) {
+      end_worker(slot, {.text = killed});
+    } else {
+      start_now(slot);
+    }
+  });
+}
+
+void Loop::start_now(SlotId slot) {
   const std::uint32_t worker = state_.slots[slot.value].worker;
   auto environment = worker_environment(state_, worker);
   if (!nest_.empty()) environment.emplace_back(kWorkVariable, name_of(nest_));
+  make_directory();  // a task may have removed it
   const WorkerProcess::Options options{.command = state_.configure.worker_command,
                                        .environment = std::move(environment),
                                        .directory = state_.configure.directory,
@@ -296,7 +322,7 @@ void Loop::drop_function(SlotId slot, FunctionId function) { workers_[slot.value
 void Loop::stop_worker(SlotId slot) { workers_[slot.value]->stop(); }
 
 void Loop::kill_worker(SlotId slot) {
-  // Nothing to kill when it could not be started: its end is on the way.
+  // Nothing to kill when it has not been started yet, or could not be: its end is on the way.
   if (workers_[slot.value]) workers_[slot.value]->kill();
 }
 

@@ -3,6 +3,7 @@
 // Does what the core decides: the link to the engine, the worker processes, the bootstrap, timers
 // and metrics of one node.
 
+#include <deque>
 #include <memory>
 #include <span>
 #include <string>
@@ -61,6 +62,9 @@ class Loop final : public Effects {
   void sample_metrics();
   void collect_orphans();
   void relieve();
+  void make_directory() const;
+  void start_next_later();
+  void start_now(SlotId slot);
   void end_worker(SlotId slot, const WorkerExit& end);
 
   io::EventLoop events_;
@@ -75,6 +79,7 @@ class Loop final : public Effects {
   std::unique_ptr<FileNotice> file_notice_;
   std::vector<std::unique_ptr<WorkerProcess>> workers_;  // by SlotId
   std::vector<std::unique_ptr<WorkerProcess>> ended_;    // destroyed outside of their own calls
+  std::deque<SlotId> starts_;                            // processes to be started, one a turn
   Time armed_ = kNever;
   io::EventLoop::TimerId timer_ = 0;
   bool paused_ = false;  // output waits for the engine

@@ -1,0 +1,71 @@
+#include "skyward/agent/core_start.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "skyward/spec/limits.h"
+
+namespace skyward::agent {
+namespace {
+
+// One that needs longer waits for a disk or a network, and not for the processor: the next one may
+// start beside it.
+constexpr Duration kStartPatience = std::chrono::seconds(2);
+
+Time started_at(const Slot& slot) { return slot.start_deadline - kWorkerStartTimeout; }
+
+bool holds_lane(const Slot& slot, Time now) {
+  return slot.phase == SlotPhase::starting && slot.killed.empty() &&
+         now < started_at(slot) + kStartPatience;
+}
+
+}  // namespace
+
+void request_start(State& state, Effects& effects, Slot& slot, Time now) {
+  slot.phase = SlotPhase::queued;
+  slot.broken = false;
+  slot.killed.clear();
+  slot.functions.clear();
+  slot.tail.clear();
+  state.start_queue.push_back(slot.id);
+  start_queued(state, effects, now);
+}
+
+void start_queued(State& state, Effects& effects, Time now) {
+  std::erase_if(state.lanes, [&](SlotId id) { return !holds_lane(state.slots[id.value], now); });
+  while (!state.start_queue.empty() && state.lanes.size() < state.start_lanes) {
+    Slot& slot = state.slots[state.start_queue.front().value];
+    state.start_queue.pop_front();
+    if (slot.phase != SlotPhase::queued) continue;  // killed meanwhile
+    slot.phase = SlotPhase::starting;
+    slot.start_deadline = now + kWorkerStartTimeout;
+    state.lanes.push_back(slot.id);
+    effects.start_worker(slot.id);
+  }
+}
+
+Time next_start(const State& state) {
+  Time next = kNever;
+  if (state.start_queue.empty()) return next;
+  for (const SlotId id : state.lanes) {
+    const Slot& slot = state.slots[id.value];
+    if (slot.phase == SlotPhase::starting && slot.killed.empty())
+      next = std::min(next, started_at(slot) + kStartPatience);
+  }
+  return next;
+}
+
+void kill_slot(Slot& slot, Effects& effects, std::string reason) {
+  if (slot.phase == SlotPhase::queued) {
+    slot.phase = SlotPhase::absent;
+    return;
+  }
+  if (!slot.killed.empty()) return;
+  slot.killed = std::move(reason);
+  slot.kill_at = kNever;
+  slot.start_deadline = kNever;
+  effects.kill_worker(slot.id);
+}
+
+}  // namespace skyward::agent
