@@ -31,6 +31,10 @@ void check_cancelled(State& state, Effects& effects, TaskId task);
 
 Node& node_at(State& state, NodeId id);
 
+// core_check.cc
+// Whether the node's agent may say this now. Fails with `lost`.
+Status check_message(const State& state, const Node& node, const wire::Message& message);
+
 // core_pool.cc
 void set_deadline(State& state, Node& node, Time deadline);
 // Tells of a machine that was bought for the node.

@@ -12,6 +12,7 @@
 #include "skyward/engine/core_parts.h"
 #include "skyward/spec/accelerator_script.h"
 #include "skyward/spec/limits.h"
+#include "skyward/wire/codec.h"
 #include "skyward/spec/provider_settings.h"
 #include "skyward/spec/topology.h"
 
@@ -500,12 +501,21 @@ void on_joined(State& state, Effects& effects, Time now, NodeId id, NodeSetup se
   node.reached_at = setup.reached_at.value_or(now);
   node.last_heard = now;
   set_deadline(state, node, now + kBootstrapTimeout);
-  effects.send(id, configuration(state, now, node, std::move(setup)));
+  wire::Configure configure = configuration(state, now, node, std::move(setup));
+  if (const Status fits = wire::check_limits(configure); !fits) {
+    effects.disconnect(id);
+    return on_node_lost(state, effects, now, id, fits.error());
+  }
+  effects.send(id, std::move(configure));
 }
 
 void on_message(State& state, Effects& effects, Time now, NodeId id, wire::Message message) {
   Node& node = node_at(state, id);
   if (!is_alive(node)) return;  // a last word of a machine that is given up
+  if (const Status allowed = check_message(state, node, message); !allowed) {
+    effects.disconnect(id);
+    return on_node_lost(state, effects, now, id, allowed.error());
+  }
   node.last_heard = now;
   std::visit(
       [&]<typename M>(M&& body) {
@@ -554,8 +564,7 @@ void on_message(State& state, Effects& effects, Time now, NodeId id, wire::Messa
                                .gpu_temperature = body.gpu_temperature});
           tell_cost(state, effects, now);
         }
-        // Heartbeat has done its work; the engine's own kinds never come back (the codec's peer is
-        // checked by the loop).
+        // Heartbeat has done its work.
       },
       std::move(message));
 }

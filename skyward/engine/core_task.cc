@@ -397,6 +397,8 @@ void check_cancelled(State& state, Effects& effects, TaskId id) {
 void on_item_taken(State& state, Effects& effects, TaskId id, std::uint32_t count) {
   const auto found = state.tasks.find(id);
   if (found == state.tasks.end() || !found->second.assigned) return;
+  std::uint32_t& ahead = found->second.items_ahead;
+  ahead -= std::min(ahead, count);
   effects.send(found->second.node, wire::StreamCredit{id, count});
 }
 
@@ -406,6 +408,7 @@ void on_stream_item(State& state, Effects& effects, Node& node, wire::StreamItem
     return;
   }
   found->second.item_seen = true;
+  ++found->second.items_ahead;
   effects.deliver_item(item.task, std::move(item.payload));
 }
 

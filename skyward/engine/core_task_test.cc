@@ -236,6 +236,7 @@ TEST_F(CoreTaskTest, PinnedTasksWaitWhenTheirNodeHasVeryMany) {
   take_completion(given[0]);
   EXPECT_EQ(effects.take_message<wire::RunTask>(kFirst).task, next);
   effects.expect_nothing_else();
+  state.nodes[0].recalling = true;
   receive(0, wire::Recalled{{}});
   effects.expect_nothing_else();
   answer(0, given[1]);
@@ -248,6 +249,7 @@ TEST_F(CoreTaskTest, PinnedTaskThatIsRecalledGoesBack) {
   open_to_running({.nodes = 2});
   const TaskId running = submit_to(0);
   const TaskId id = submit_to(0, pinned_to(task(), kFirst, std::nullopt));
+  state.nodes[0].recalling = true;
   receive(0, wire::Recalled{{id}});
   EXPECT_EQ(effects.take_message<wire::RunTask>(kFirst).task, id);
   answer(0, running);
@@ -472,6 +474,7 @@ TEST_F(CoreTaskTest, CancelledTaskThatIsRecalledHasEnded) {
   const TaskId id = submit_to(0, pinned_to(task(), kFirst, std::nullopt));
   on_cancel(state, effects, now, id);
   effects.drop_all();
+  state.nodes[0].recalling = true;
   receive(0, wire::Recalled{{id}});
   EXPECT_EQ(take_completion(id).error.kind, ErrorKind::cancelled);
 }
@@ -553,7 +556,9 @@ TEST_F(CoreTaskTest, StreamDeliversAndTakesCredits) {
 
 TEST_F(CoreTaskTest, StreamThatHasDeliveredIsNotStartedAgain) {
   open_to_running({.nodes = 2});
-  const TaskId id = submit_to(0);
+  TaskSpec spec = task();
+  spec.stream_window = 1;
+  const TaskId id = submit_to(0, spec);
   receive(0, wire::StreamItem{id, 1, {}});
   effects.take<DeliverItem>();
   lose(0);
@@ -565,13 +570,48 @@ TEST_F(CoreTaskTest, StreamThatHasDeliveredIsNotStartedAgain) {
 
 TEST_F(CoreTaskTest, StreamThatHasNotDeliveredIsStartedAgain) {
   open_to_running({.nodes = 2});
-  const TaskId id = submit_to(0);
+  TaskSpec spec = task();
+  spec.stream_window = 1;
+  const TaskId id = submit_to(0, spec);
   lose(0);
   EXPECT_EQ(effects.take_message<wire::RunTask>(kSecond).task, id);
   effects.drop_all();
   receive(0, wire::StreamItem{id, 1, {}});  // of the lost attempt
   receive(1, wire::StreamItem{id, 2, {}});
   effects.take<DeliverItem>();
+}
+
+// ---------------------------------------------------------------------------- broken protocols
+
+TEST_F(CoreTaskTest, AnAgentThatBreaksTheProtocolLosesItsNode) {
+  open_to_running({.nodes = 2});
+  TaskSpec stream = task();
+  stream.stream_window = 1;
+  const TaskId id = submit_to(0, stream);
+  receive(0, wire::StreamItem{id, 1, {}});
+  effects.take<DeliverItem>();
+  receive(0, wire::StreamItem{id, 1, {}});
+  EXPECT_EQ(effects.take<Disconnect>().node, kFirst);
+  EXPECT_THAT(take_completion(id).error.message,
+              HasSubstr("its agent broke the protocol: more items of task 1 than the 1"));
+  effects.drop_all();
+  const wire::Message words[] = {wire::TaskResult{.task = id},
+                                 wire::Recalled{{id}},
+                                 wire::Ready{},
+                                 wire::Failed{},
+                                 wire::BootstrapStep{"uv"},
+                                 wire::Shutdown{}};
+  for (const wire::Message& word : words) {
+    receive(1, word);
+    EXPECT_EQ(effects.take<Disconnect>().node, kSecond);
+    effects.drop_all();
+    if (&word == &words[std::size(words) - 1]) break;
+    state.nodes[1].replacements = 0;
+    state.nodes[1].instance = machine(1, 2);
+    state.nodes[1].state = NodeState::bootstrapping;
+    receive(1, wire::Ready{});
+    effects.drop_all();
+  }
 }
 
 // --------------------------------------------------------------------------------------- blobs

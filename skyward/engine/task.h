@@ -37,6 +37,7 @@ struct Task {
   bool assigned = false;
   bool cancelled = false;
   bool item_seen = false;  // a stream that has delivered cannot start over
+  std::uint32_t items_ahead = 0;  // delivered, and not taken by the reader yet
   NodeId node;             // when assigned
 };
 

@@ -12,6 +12,14 @@ namespace skyward {
 
 namespace {
 
+// Linux starts no program with a longer entry in its environment (MAX_ARG_STRLEN).
+constexpr std::size_t kMaxEntryBytes = (std::size_t{128} << 10) - 1;
+// All of them together: a program's arguments and environment share 2 MiB at most, and the message
+// that sets a node up holds the environment once for each of its workers.
+constexpr std::size_t kMaxEnvironmentBytes = std::size_t{256} << 10;
+// Of all package names together; they become a script of that size.
+constexpr std::size_t kMaxPackageBytes = std::size_t{1} << 20;
+
 constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
 constexpr bool is_lower(char c) { return c >= 'a' && c <= 'z'; }
 constexpr bool is_letter(char c) { return is_lower(c) || (c >= 'A' && c <= 'Z'); }
@@ -110,6 +118,9 @@ bool is_python_version(std::string_view text) {
 }  // namespace
 
 Status validate_environment(const std::map<std::string, std::string>& env, std::string_view where) {
+  constexpr const char* kPassAsArgument =
+      "pass large values as arguments of the calls, or put them into a file";
+  std::size_t total = 0;
   for (const auto& [name, value] : env) {
     if (name.empty() || is_digit(name.front()) || !only(name, "_")) {
       return fail(
@@ -122,6 +133,20 @@ Status validate_environment(const std::map<std::string, std::string>& env, std::
                   fmt::format("{}: the value of {} holds a NUL character", where, name),
                   "an environment variable cannot hold one; encode the value, for example as hex");
     }
+    const std::size_t bytes = name.size() + 1 + value.size();
+    total += bytes;
+    if (bytes > kMaxEntryBytes) {
+      return fail(ErrorKind::invalid,
+                  fmt::format("{}: {} has {} bytes; Linux allows {} for each variable", where,
+                              shown(name.substr(0, 64)), bytes, kMaxEntryBytes),
+                  kPassAsArgument);
+    }
+  }
+  if (total > kMaxEnvironmentBytes) {
+    return fail(ErrorKind::invalid,
+                fmt::format("{}: its variables have {} bytes together; at most {} are allowed",
+                            where, total, kMaxEnvironmentBytes),
+                kPassAsArgument);
   }
   return {};
 }
@@ -153,6 +178,16 @@ Status validate(const Image& image) {
                 "Image(pip_extra_index_url=…) is not a URL: no scheme, or a character that a URL "
                 "has to escape (the value is not shown: it may hold a password)",
                 "write it as \"https://host/simple\"");
+  }
+  std::size_t bytes = 0;
+  for (const std::string& package : image.pip) bytes += package.size();
+  for (const std::string& package : image.apt) bytes += package.size();
+  if (bytes > kMaxPackageBytes) {
+    return fail(ErrorKind::invalid,
+                fmt::format("Image(pip=…, apt=…): the names of its packages have {} bytes; at most "
+                            "{} are allowed",
+                            bytes, kMaxPackageBytes),
+                "put the packages into a wheel or a package index and name that");
   }
   return validate_environment(image.env, "Image(env=…)");
 }

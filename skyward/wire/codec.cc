@@ -55,6 +55,38 @@ Status check_payload(std::string_view what, const Payload& payload, const Buffer
   return {};
 }
 
+// Of the texts in a message that users give, with what a table of them takes.
+constexpr std::size_t kTextOverheadBytes = 16;
+
+std::size_t bytes_of(const KeyValues& values) {
+  std::size_t bytes = 0;
+  for (const auto& [name, value] : values)
+    bytes += name.size() + value.size() + 3 * kTextOverheadBytes;
+  return bytes;
+}
+
+std::size_t bytes_of(const std::vector<std::string>& words) {
+  std::size_t bytes = 0;
+  for (const std::string& word : words) bytes += word.size() + kTextOverheadBytes;
+  return bytes;
+}
+
+Status check_setup(const Configure& configure) {
+  constexpr std::size_t kRest = std::size_t{64} << 10;  // what no user gives
+  std::size_t bytes = kRest + bytes_of(configure.worker_command) + configure.directory.size() +
+                      configure.bootstrap.size() + bytes_of(configure.bootstrap_environment) +
+                      bytes_of(configure.end_command) + configure.end_script.size() +
+                      configure.preemption.size() + configure.peer_address.size();
+  for (const WorkerSpec& worker : configure.workers)
+    bytes += bytes_of(worker.environment) + kTextOverheadBytes;
+  if (bytes <= kMaxFrameHeaderBytes) return {};
+  return fail(ErrorKind::invalid,
+              fmt::format("the node's setup (environment, packages, commands, for {} workers) has "
+                          "{} bytes, more than {}",
+                          configure.workers.size(), bytes, kMaxFrameHeaderBytes),
+              "Use shorter environment variables and fewer packages.");
+}
+
 }  // namespace
 
 std::size_t EncodedFrame::size() const {
@@ -73,6 +105,7 @@ Status check_limits(const Message& message) {
   if (const auto* item = std::get_if<StreamItem>(&message)) {
     return check_payload("the item", item->payload, {});
   }
+  if (const auto* configure = std::get_if<Configure>(&message)) return check_setup(*configure);
   return {};
 }
 

@@ -1,0 +1,109 @@
+// What an agent may say, and when. Its bytes come from another machine: whatever they are, they
+// must never reach a CHECK of the core. A node that breaks the protocol is lost, and nothing else.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <unordered_set>
+#include <variant>
+
+#include "skyward/engine/core.h"
+#include "skyward/engine/core_parts.h"
+
+namespace skyward::engine {
+namespace {
+
+std::unexpected<Error> broken(std::string what) {
+  return fail(ErrorKind::lost, "its agent broke the protocol: " + std::move(what),
+              "this is a bug, or something else than skyward-agent answers there");
+}
+
+// Tasks that the core has given up waiting for, and whose slots stay taken until the node says so.
+std::size_t forgotten(const Node& node) { return node.outstanding - node.tasks.size(); }
+
+struct Checker {
+  const State& state;
+  const Node& node;
+
+  bool ready() const { return node.state == NodeState::ready; }
+  bool draining() const { return node.state == NodeState::draining; }
+
+  // A known task must be the node's own.
+  const Task* task_of(TaskId id) const {
+    const auto found = state.tasks.find(id);
+    return found == state.tasks.end() ? nullptr : &found->second;
+  }
+  bool has(const Task& task) const { return task.assigned && task.node == node.id; }
+
+  Status operator()(const wire::BootstrapStep&) const {
+    if (ready()) return broken("a step of the bootstrap after its end");
+    return {};
+  }
+  Status operator()(const wire::Ready&) const {
+    if (ready()) return broken("it was ready twice");
+    return {};
+  }
+  Status operator()(const wire::Failed&) const {
+    if (ready()) return broken("it failed to start after it had started");
+    return {};
+  }
+
+  Status operator()(const wire::TaskResult& result) const {
+    if (draining()) return {};
+    const Task* task = task_of(result.task);
+    const bool expected =
+        task == nullptr ? forgotten(node) > 0 : has(*task) && task->attempt == result.attempt;
+    if (ready() && expected) return {};
+    return broken(fmt::format("a result of task {}, attempt {}, which it was not given",
+                              result.task.value, result.attempt));
+  }
+  Status operator()(const wire::StreamItem& item) const {
+    const Task* task = task_of(item.task);
+    if (draining() || (ready() && task == nullptr)) return {};
+    if (!ready() || !has(*task) || task->attempt != item.attempt || task->spec.stream_window == 0) {
+      return broken(fmt::format("an item of task {}, attempt {}, which is no stream of this node",
+                                item.task.value, item.attempt));
+    }
+    if (task->items_ahead < task->spec.stream_window) return {};
+    return broken(fmt::format("more items of task {} than the {} that were asked for",
+                              item.task.value, task->spec.stream_window));
+  }
+  Status operator()(const wire::Recalled& recalled) const {
+    if (draining()) return {};
+    if (!ready() || !node.recalling) return broken("tasks came back that were not recalled");
+    std::unordered_set<TaskId> seen;
+    std::size_t unknown = 0;
+    for (const TaskId id : recalled.tasks) {
+      const Task* task = task_of(id);
+      if (task == nullptr) ++unknown;
+      if ((task == nullptr || has(*task)) && seen.insert(id).second) continue;
+      return broken(fmt::format("task {} came back, which it was not given", id.value));
+    }
+    if (unknown <= forgotten(node)) return {};
+    return broken("more tasks came back than it was given");
+  }
+  Status operator()(const wire::BlobFetched&) const {
+    if (ready() || draining()) return {};
+    return broken("it fetched a blob before it was ready");
+  }
+
+  Status operator()(const wire::Output&) const { return {}; }
+  Status operator()(const wire::MetricsSample&) const { return {}; }
+  Status operator()(const wire::Preempted&) const { return {}; }
+  Status operator()(const wire::Heartbeat&) const { return {}; }
+
+  // Greetings, parts of blobs and farewells are the link's, and the rest only the engine says.
+  template <typename Other>
+  Status operator()(const Other&) const {
+    return broken("a message that only the engine sends");
+  }
+};
+
+}  // namespace
+
+Status check_message(const State& state, const Node& node, const wire::Message& message) {
+  return std::visit(Checker{state, node}, message);
+}
+
+}  // namespace skyward::engine
