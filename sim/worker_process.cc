@@ -51,13 +51,9 @@ void WorkerProcess::tell(World::Event event) {
 }
 
 void WorkerProcess::run(const agent::WorkerRun& run) {
-  unread_ = run.task.task;
-  in_pipe_.push_back(run.task.task);
   deliver([this, task = run.task, has_body = !run.body.empty()] {
     if (has_body) functions_.insert(task.function);
     SKYWARD_CHECK(functions_.contains(task.function), "no body for task {}", task.task.value);
-    if (unread_ == task.task) unread_.reset();
-    in_pipe_.pop_front();
     waiting_.push_back({.task = task, .plan = plan_of(task.arguments)});
     if (!current_) begin_next();
   });
@@ -105,7 +101,6 @@ void WorkerProcess::interrupted(TaskId task) {
 }
 
 void WorkerProcess::credit(TaskId task, std::uint32_t count) {
-  unread_.reset();
   deliver([this, task, count] {
     if (!current_ || current_->task.task != task) return;
     const bool stuck = current_->sent >= current_->task.stream_window + current_->credits;
@@ -115,7 +110,6 @@ void WorkerProcess::credit(TaskId task, std::uint32_t count) {
 }
 
 void WorkerProcess::drop(FunctionId function) {
-  unread_.reset();
   deliver([this, function] {
     SKYWARD_CHECK(functions_.erase(function) == 1, "a function that is not here is dropped");
     for (const Run& run : waiting_) {
@@ -125,7 +119,6 @@ void WorkerProcess::drop(FunctionId function) {
 }
 
 void WorkerProcess::stop() {
-  unread_.reset();
   deliver([this] {
     stopping_ = true;
     if (!current_) begin_next();
@@ -157,6 +150,7 @@ void WorkerProcess::begin_next() {
   current_ = std::move(waiting_.front());
   waiting_.pop_front();
   current_->began = world_.now();
+  begun_ = current_->task.task;
   journal_.begun(current_->task.task, current_->task.attempt);
   for (const wire::Buffer& buffer : current_->task.arguments.buffers) {
     if (buffer.in_blob()) ++world_.segment(buffer.blob.descriptor).mapped;
@@ -266,14 +260,10 @@ void WorkerProcess::end_current() {
 
 void WorkerProcess::die(agent::WorkerExit exit) {
   alive_ = false;
-  const bool was_idle = !current_;
   end_current();
   world_.cancel(step_);
-  tell([this, was_idle, exit = std::move(exit)]() mutable {
-    exit.unread = unread_;
-    if (was_idle && !in_pipe_.empty() && exit.unread != in_pipe_.front()) {
-      journal_.doubt(in_pipe_.front());
-    }
+  exit.begun = begun_;
+  tell([this, exit = std::move(exit)] {
     std::exchange(events_.on_exit, nullptr)(exit);
   });
 }

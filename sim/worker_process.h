@@ -32,14 +32,10 @@ class Journal {
     SKYWARD_CHECK(starts_.emplace(task, attempt).second, "attempt {} of task {} begins twice",
                   attempt, task.value);
   }
-  // A process ended before it had read the task, and the agent cannot know: it may have begun.
-  void doubt(TaskId task) { doubted_.insert(task); }
-  bool is_doubted(TaskId task) const { return doubted_.contains(task); }
   std::size_t size() const { return starts_.size(); }
 
  private:
   std::set<std::pair<TaskId, std::uint32_t>> starts_;
-  std::set<TaskId> doubted_;
 };
 
 class WorkerProcess {
@@ -101,8 +97,7 @@ class WorkerProcess {
   std::uint32_t worker_;
   Events events_;
   bool alive_ = true;
-  std::optional<TaskId> unread_;  // the last thing sent to it, and not there yet
-  std::deque<TaskId> in_pipe_;    // all tasks that are not there yet
+  TaskId begun_;  // the last one
   bool stopping_ = false;
   Time last_in_{};
   Time last_out_{};

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -85,6 +86,7 @@ std::atomic<std::uint64_t> running_task{0};
 std::atomic<bool> cancel_seen{false};  // the running task has looked and knows
 std::atomic<bool> sending{false};      // a message is half out
 pthread_t main_thread;
+std::uint64_t* begun_task;  // where the agent sees which task began last
 
 // Answers for a task that has not begun, from within the signal's function. False when that is not
 // possible now; then the main thread does it when it comes to the task.
@@ -223,6 +225,7 @@ class Worker {
     if (cancels.remove(task)) {
       result.status = wire::WorkerStatus::cancelled;
     } else {
+      *begun_task = task;
       call(message, result);
       finished.add(task);
     }
@@ -313,6 +316,17 @@ class Worker {
   bool has_mark_ = false;
 };
 
+void map_begun() {
+  void* const shared = mmap(nullptr, sizeof *begun_task, PROT_READ | PROT_WRITE, MAP_SHARED,
+                            wire::kWorkerBegun, 0);
+  if (shared == MAP_FAILED) {
+    std::perror("skyward: the worker cannot map the memory it shares with its agent");
+    _exit(EXIT_FAILURE);
+  }
+  begun_task = static_cast<std::uint64_t*>(shared);
+  close(wire::kWorkerBegun);
+}
+
 bool is_socket(int descriptor) {
   struct stat status{};
   return fstat(descriptor, &status) == 0 && S_ISSOCK(status.st_mode);
@@ -330,6 +344,7 @@ void init(int, char**) {
   for (const int descriptor : {wire::kWorkerSocket, wire::kWorkerCancelPipe}) {
     fcntl(descriptor, F_SETFD, FD_CLOEXEC);
   }
+  map_begun();
   // Lines must leave as they are printed, though stdout is a pipe. What was printed before main()
   // leaves now: only then does the C library look at the new mode.
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);

@@ -108,10 +108,11 @@ class WorkerTest : public ::testing::Test {
     ASSERT_EQ(pipe2(cancel.data(), O_CLOEXEC), 0);
     ASSERT_EQ(pipe2(out.data(), O_CLOEXEC), 0);
     ASSERT_EQ(pipe2(err.data(), O_CLOEXEC), 0);
+    begun_ = io::SharedMemory::create(sizeof(std::uint64_t)).value();
     std::fflush(nullptr);
     child_ = fork();
     ASSERT_GE(child_, 0);
-    if (child_ == 0) become_worker(ends[1], cancel[0], out[1], err[1]);
+    if (child_ == 0) become_worker(ends[1], cancel[0], begun_->descriptor(), out[1], err[1]);
     for (const int theirs : {ends[1], cancel[0], out[1], err[1]}) close(theirs);
     socket_descriptor_ = io::FileDescriptor(ends[0]);
     cancel_ = io::FileDescriptor(cancel[1]);
@@ -133,14 +134,15 @@ class WorkerTest : public ::testing::Test {
     }
   }
 
-  [[noreturn]] static void become_worker(int socket, int cancel, int out, int err) {
+  [[noreturn]] static void become_worker(int socket, int cancel, int begun, int out, int err) {
     constexpr int kFree = 100;
-    const std::array<std::pair<int, int>, 4> places{{{fcntl(socket, F_DUPFD, kFree), 3},
+    const std::array<std::pair<int, int>, 5> places{{{fcntl(socket, F_DUPFD, kFree), 3},
                                                      {fcntl(cancel, F_DUPFD, kFree), 4},
+                                                     {fcntl(begun, F_DUPFD, kFree), 5},
                                                      {fcntl(out, F_DUPFD, kFree), 1},
                                                      {fcntl(err, F_DUPFD, kFree), 2}}};
     for (const auto& [from, to] : places) dup2(from, to);
-    for (int descriptor = 5; descriptor < kFree + 10; ++descriptor) close(descriptor);
+    for (int descriptor = 6; descriptor < kFree + 10; ++descriptor) close(descriptor);
     setenv("SKYWARD_WORKER", "1", 1);
     setenv("SKYWARD_MARK", kMark, 1);
     setenv(
@@ -241,9 +243,26 @@ class WorkerTest : public ::testing::Test {
   std::unique_ptr<WorkerSocket> socket_;
   io::FileDescriptor socket_descriptor_;
   io::FileDescriptor cancel_;
+  std::shared_ptr<io::SharedMemory> begun_;
   io::FileDescriptor out_;
   io::FileDescriptor err_;
 };
+
+TEST_F(WorkerTest, TellsWhichTaskHasBegun) {
+  const auto begun = [&] {
+    std::uint64_t task = 0;
+    std::memcpy(&task, begun_->data(), sizeof task);
+    return task;
+  };
+  EXPECT_EQ(begun(), 0U);
+  send(7, compute<rank>());
+  EXPECT_EQ(value<int>(receive(7)), 2);
+  EXPECT_EQ(begun(), 7U);
+  cancel(8);
+  send(8, compute<rank>());
+  EXPECT_EQ(receive(8).status, WorkerStatus::cancelled);
+  EXPECT_EQ(begun(), 7U);
+}
 
 TEST_F(WorkerTest, RunsTasksInOrderAndKeepsBodies) {
   send(1, compute<twice>({1, 2}));

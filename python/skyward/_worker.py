@@ -35,11 +35,12 @@ import types
 
 RUN, CREDIT, STOP, DROP, HELLO, RESULT, ITEM = 1, 2, 3, 4, 16, 17, 18
 OK, RAISED, CANCELLED = 0, 1, 2
-SOCKET, CANCEL_PIPE = 3, 4
+SOCKET, CANCEL_PIPE, BEGUN = 3, 4, 5
 WITHDRAW_BIT, NOTICE_BIT = 1 << 63, 1 << 62
 BLOB_THRESHOLD = 64 << 10  # kBlobThresholdBytes: results of this size travel in shared memory
 SMALL_BUFFER = 4 << 10  # buffers below stay inline even then
 RECEIVE_BYTES = 64 << 10  # malloc keeps memory of this size; more would be mapped anew each time
+FINISHED = 64  # several windows: more tasks are never in this process's hands
 MAX_DESCRIPTORS = 253  # kernel limit of one message
 
 HEAD = struct.Struct("<IBBHQ")  # length, kind, status, descriptors, task
@@ -64,8 +65,9 @@ class Incoming:
 
 
 class Worker:
-    def __init__(self, sock):
+    def __init__(self, sock, begun):
         self.sock = sock
+        self.begun = begun  # one number, which the agent sees: the last task that has begun
         self.pending = b""  # bytes of an incomplete message
         self.descriptors = collections.deque()  # received, not yet claimed by a message
         self.ready = collections.deque()  # Incoming, in order
@@ -73,6 +75,7 @@ class Worker:
         self.functions = {}  # id -> callable
         self.bodies = {}  # id -> pickled body, until it is loaded
         self.skipped = set()  # tasks to answer with `cancelled` instead of running them
+        self.finished = collections.deque(maxlen=FINISHED)  # notes about these come too late
         self.running = 0
         self.interrupted = False
         self.waiting = False  # for credits: await_credit() reads the cancel pipe, not the handler
@@ -198,10 +201,7 @@ class Worker:
                 self.ready.remove(run)
                 self.answer_cancelled(run)
         if running in self.skipped:
-            self.skipped.discard(running)
-            self.running = 0
-            self.interrupted = True
-            raise KeyboardInterrupt("cancelled")
+            self.cancel(running)
 
     def take_notes(self):
         try:
@@ -212,10 +212,13 @@ class Worker:
             if task & NOTICE_BIT:
                 self.gone_at = clock() + (task ^ NOTICE_BIT) * 1_000_000
                 self.call_back()
-            elif not task & WITHDRAW_BIT:
+                continue
+            if task & WITHDRAW_BIT:
+                task ^= WITHDRAW_BIT
+                if task in (self.running, self.stream):
+                    continue
+            if task not in self.finished:
                 self.skipped.add(task)
-            elif task ^ WITHDRAW_BIT != self.running:
-                self.skipped.add(task ^ WITHDRAW_BIT)
 
     def on_preemption(self, callback):
         """Of the running task: calls it, once, when the cloud takes the machine back."""
@@ -266,6 +269,9 @@ class Worker:
         self.interrupted = False
         try:
             self.running = task
+            if self.skipped and task in self.skipped:  # named since loop() looked
+                self.cancel(task)
+            self.begun[0] = task
             arguments = self.load_arguments(run)
             function = self.functions.get(run.function) or self.load_function(run.function)
             result = function(*arguments[0], **arguments[1])
@@ -288,6 +294,10 @@ class Worker:
             arguments = result = None
         if self.forked:  # os.fork() in the function, and this is the child
             os._exit(0)
+        if status != CANCELLED:  # such a one may come back
+            self.finished.append(task)
+        if self.skipped:
+            self.skipped.discard(task)
         if self.callbacks:
             self.callbacks.clear()
         flush_output()
@@ -398,7 +408,7 @@ class Worker:
                 self.send(ITEM, OK, task, 0, pack(pieces))
                 self.running = task
                 if task in self.skipped:  # cancelled while it was being sent
-                    self.cancel_stream(task)
+                    self.cancel(task)
         finally:
             self.stream = 0
             close = getattr(result, "close", None)
@@ -414,16 +424,16 @@ class Worker:
             while not self.credits:
                 self.take_notes()
                 if task in self.skipped:
-                    self.cancel_stream(task)
+                    self.cancel(task)
                 for descriptor, _ in poll.poll():
                     if descriptor != CANCEL_PIPE:
                         self.receive()
                 if self.stopped and not self.credits:
-                    self.cancel_stream(task)
+                    self.cancel(task)
         finally:
             self.waiting = False
 
-    def cancel_stream(self, task):
+    def cancel(self, task):
         self.running = 0
         self.skipped.discard(task)
         self.interrupted = True
@@ -796,8 +806,10 @@ def main():
     os.set_blocking(CANCEL_PIPE, False)
     sock = socket.socket(fileno=SOCKET)
     sock.setblocking(True)
+    with open(BEGUN, "rb+", buffering=0) as shared:
+        begun = memoryview(mmap.mmap(shared.fileno(), U64.size)).cast("Q")
     global worker
-    worker = Worker(sock)
+    worker = Worker(sock, begun)
     os.environ.pop("SKYWARD_MARK", None)
     signal.signal(signal.SIGINT, worker.on_interrupt)
     gc.freeze()

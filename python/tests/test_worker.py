@@ -2,6 +2,7 @@
 
 import array
 import collections
+import fcntl
 import hashlib
 import mmap
 import os
@@ -56,24 +57,28 @@ class Agent:
         os.set_blocking(cancel_read, False)
         self.outputs = {1: out_read, 2: err_read}
 
-        def place():  # in the child: the descriptors at 3 and 4
-            first, second = os.dup(theirs.fileno()), os.dup(cancel_read)
-            high = [os.dup(first), os.dup(second)]
-            os.dup2(high[0], 3)
-            os.dup2(high[1], 4)
+        shared = os.memfd_create("begun")
+        os.truncate(shared, 8)
+        self.shared = mmap.mmap(shared, 8)
+
+        def place():  # in the child: the descriptors at 3, 4 and 5
+            given = (theirs.fileno(), cancel_read, shared)
+            high = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, 100) for descriptor in given]
+            for number, descriptor in enumerate(high, 3):
+                os.dup2(descriptor, number)
 
         self.process = subprocess.Popen(
             [sys.executable, str(WORKER)],
             stdin=subprocess.DEVNULL,
             stdout=out_write,
             stderr=err_write,
-            pass_fds=sorted({3, 4, theirs.fileno(), cancel_read}),
+            pass_fds=sorted({3, 4, 5, theirs.fileno(), cancel_read, shared}),
             preexec_fn=place,
             env={**os.environ, "PYTHONUNBUFFERED": "", "SKYWARD_MARK": MARK.hex(), **environment},
             start_new_session=True,
         )
         theirs.close()
-        for descriptor in (cancel_read, out_write, err_write):
+        for descriptor in (cancel_read, out_write, err_write, shared):
             os.close(descriptor)
         for descriptor in self.outputs.values():
             os.set_blocking(descriptor, False)
@@ -83,6 +88,9 @@ class Agent:
         self.descriptors = collections.deque()
         self.answers = collections.deque()
         self.known = set()
+
+    def begun(self):
+        return struct.unpack("<Q", self.shared[:8])[0]
 
     def close(self):
         self.sock.close()

@@ -21,6 +21,7 @@ using wire::TaskStatus;
 constexpr std::size_t kMaxOutputBytes = std::size_t{1} << 20;  // of one Output message, roughly
 constexpr std::size_t kLineOverheadBytes = 64;
 constexpr const char* kClosed = "the pool was closed";
+constexpr std::uint64_t kMaxRunNs = std::uint64_t{1} << 50;  // two weeks; longer makes no odds
 constexpr std::uint64_t kMaxLeaseMs = std::uint64_t{1} << 40;  // some decades
 // Before the end of the lifetime.
 constexpr Duration kEndWarning = std::chrono::seconds(60);
@@ -172,6 +173,7 @@ void on_run_task(State& state, Effects& effects, const wire::RunTask& run, Time 
   Task& task = place->second;
   task.run = run;
   task.run.body = {};
+  task.items_left = run.stream_window;
   task.arrival = ++state.arrivals;
   if (!run.body.empty()) state.bodies[run.function] = run.body.bytes;
   const std::uint32_t worker = run.worker.value_or(0);
@@ -221,6 +223,7 @@ void on_drop_functions(State& state, Effects& effects, const wire::DropFunctions
 void on_credit(State& state, Effects& effects, const wire::StreamCredit& credit) {
   const auto found = state.tasks.find(credit.task);
   if (found == state.tasks.end() || !found->second.slot) return;  // it ended meanwhile
+  found->second.items_left += credit.count;
   effects.credit(*found->second.slot, credit.task, credit.count);
 }
 
@@ -243,9 +246,14 @@ bool all_ended(const State& state) {
                      [](const Slot& slot) { return slot.phase == SlotPhase::absent; });
 }
 
+// There is none while the devices are looked for, before the bootstrap or after it.
+void kill_bootstrap_if_any(const State& state, Effects& effects) {
+  if (state.phase == Phase::bootstrapping && !state.bootstrapped) effects.kill_bootstrap();
+}
+
 void on_shutdown(State& state, Effects& effects, const wire::Shutdown& shutdown, Time now) {
   if (state.phase == Phase::stopping || state.phase == Phase::ended) return;
-  if (state.phase == Phase::bootstrapping && !state.bootstrapped) effects.kill_bootstrap();
+  kill_bootstrap_if_any(state, effects);
   state.phase = Phase::stopping;
   state.bootstrap_deadline = kNever;
   state.shutdown_deadline = now + std::chrono::milliseconds(shutdown.grace_ms);
@@ -265,7 +273,7 @@ void on_shutdown(State& state, Effects& effects, const wire::Shutdown& shutdown,
 
 // Ends everything on this machine, and the machine where there is a command for that.
 void end_all(State& state, Effects& effects, std::string reason) {
-  if (state.phase == Phase::bootstrapping) effects.kill_bootstrap();
+  kill_bootstrap_if_any(state, effects);
   for (Slot& slot : state.slots)
     if (slot.phase != SlotPhase::absent) kill_slot(slot, effects, reason);
   finish_with_machine(state, effects, std::move(reason));
@@ -321,7 +329,7 @@ void on_worker_result(State& state, Effects& effects, Slot& slot, wire::WorkerMe
     answer(state, effects, id, std::move(result));
     return dispatch(state, effects, now);
   }
-  const Duration took{static_cast<Duration::rep>(message.run_ns)};
+  const Duration took{static_cast<Duration::rep>(std::min(message.run_ns, kMaxRunNs))};
   Duration& estimate = state.run_times.try_emplace(function, took).first->second;
   estimate = std::max(took, estimate - (estimate - took) / 4);
   wire::TaskResult result;
@@ -334,9 +342,9 @@ void on_worker_result(State& state, Effects& effects, Slot& slot, wire::WorkerMe
   dispatch(state, effects, now);
 }
 
-// The process is gone: its front task is answered, what it had not begun goes back to the queue.
-// The first task ran, unless the process ended before it had read it; the others did not begin.
+// The process is gone: the task that it had begun is answered, the others go back to the queue.
 void release_window(State& state, Effects& effects, Slot& slot, const WorkerExit& end, Time now) {
+  bool begun = std::ranges::find(slot.window, end.begun) != slot.window.end();
   bool front = true;
   while (!slot.window.empty()) {
     const TaskId id = slot.window.front();
@@ -345,12 +353,13 @@ void release_window(State& state, Effects& effects, Slot& slot, const WorkerExit
     task.slot.reset();
     if (task.ending) {
       answer_status(state, effects, id, *task.ending, slot.worker, ending_detail(task));
-    } else if (front && (end.unread != id || ++task.unread > kMaxUnreadTries)) {
+    } else if (begun || (front && ++task.unread > kMaxUnreadTries)) {
       answer_status(state, effects, id, TaskStatus::worker_died, slot.worker,
                     death_detail(end, slot.killed));
     } else {
       enqueue(state, id);
     }
+    begun = begun && id != end.begun;
     front = false;
   }
   slot.expected = Duration{};
@@ -435,7 +444,7 @@ void on_heard(State& state, Time now) {
 
 void on_disconnected(State& state, Effects& effects) {
   if (state.phase == Phase::ended) return;
-  if (state.phase == Phase::bootstrapping && !state.bootstrapped) effects.kill_bootstrap();
+  kill_bootstrap_if_any(state, effects);
   for (Slot& slot : state.slots)
     if (slot.phase != SlotPhase::absent) kill_slot(slot, effects, "the driver is gone");
   finish(state, effects, 0, "the driver is gone");
@@ -520,6 +529,11 @@ void on_worker_message(State& state, Effects& effects, SlotId id, wire::WorkerMe
     return on_worker_result(state, effects, slot, std::move(message), now);
   if (message.kind != wire::WorkerKind::item)
     return on_worker_broken(state, effects, id, "it sent a message out of order");
+  if (slot.window.front() != message.task || found->second.items_left == 0)
+    return on_worker_broken(
+        state, effects, id,
+        fmt::format("it sent an item of task {} that nobody asked for", message.task.value));
+  --found->second.items_left;
   effects.send(wire::StreamItem{.task = message.task,
                                 .attempt = found->second.run.attempt,
                                 .payload = std::move(message.payload)});

@@ -48,7 +48,7 @@ struct WorkerExit {
   bool by_signal = false;  // else it exited by itself
   bool by_sigkill = false;
   std::int64_t peak_bytes = 0;
-  std::optional<TaskId> unread{};  // the last task it was given, when it has not even read it
+  TaskId begun{};  // the last task that it had begun; 0: none
 };
 
 struct BootstrapEnd {
@@ -77,6 +77,7 @@ struct Task {
   bool withdrawn = false;                  // its slot was asked to give it back unstarted
   std::uint32_t unread = 0;                // worker processes that ended without having read it
   std::optional<wire::TaskStatus> ending;  // cancelled or timed_out was asked for
+  std::uint64_t items_left = 0;            // of a stream, that its reader has asked for
   std::deque<std::string> tail;            // last lines of its output
 };
 

@@ -147,7 +147,10 @@ class CoreTest : public ::testing::Test {
     on_worker_message(state, effects, SlotId{slot}, std::move(message), now);
     sanity_check(state);
   }
+  // While it runs the front of its window, unless told otherwise.
   void worker_ends(std::uint32_t slot, WorkerExit end) {
+    const auto& window = state.slots[slot].window;
+    if (end.begun == TaskId{} && !window.empty()) end.begun = window.front();
     on_worker_exit(state, effects, SlotId{slot}, end, now);
     sanity_check(state);
   }
@@ -545,7 +548,7 @@ TEST_F(CoreTest, RunsATaskAgainThatItsDeadWorkerHadNotRead) {
   submit(1);
   take("run 0: 1 with body");
   WorkerExit unread = killed;
-  unread.unread = TaskId{1};
+  unread.begun = TaskId{9001};
   for (std::uint32_t i = 0; i < kMaxUnreadTries; ++i) {
     worker_ends(0, unread);
     take("start 0");
@@ -558,8 +561,28 @@ TEST_F(CoreTest, RunsATaskAgainThatItsDeadWorkerHadNotRead) {
   hello(0);
   submit(2);
   take("run 0: 2 with body");
-  unread.unread = TaskId{1};  // not the one that is at work
-  worker_ends(0, unread);
+  worker_ends(0, killed);
+  take_result(2, TaskStatus::worker_died);
+  take("start 0");
+}
+
+TEST_F(CoreTest, BlamesNoTaskForTheDeathOfAnIdleWorker) {
+  make_ready(1, 1);
+  teach_short();
+  submit(1);
+  submit(2);
+  take("run 0: 1");
+  take("run 0: 2 behind");
+  WorkerExit idle = killed;
+  idle.begun = TaskId{9001};  // that one was answered
+  worker_ends(0, idle);
+  take("start 0");
+  hello(0);
+  take("run 0: 1 with body");
+  take("run 0: 2 behind");
+  worker_answers(0, 1, 10us);
+  take_result(1, TaskStatus::ok);
+  worker_ends(0, killed);
   take_result(2, TaskStatus::worker_died);
   take("start 0");
 }
@@ -849,6 +872,18 @@ TEST_F(LeaseTest, ASilentEngineEndsEverythingAndTheMachine) {
   take("exit 0");
   EXPECT_EQ(state.end_reason, "nothing was heard of the driver for 600 s");
   EXPECT_EQ(next_deadline(state), kNever);
+}
+
+TEST_F(LeaseTest, ItEndsWithoutABootstrapWhileTheDevicesAreLookedFor) {
+  wire::Configure message;
+  message.worker_command = {"python", "worker.py"};
+  message.workers.resize(1);
+  message.lease_ms = 1;
+  message.end_command = {"true"};
+  on_message(state, effects, message, now);
+  advance_to_next_deadline();
+  take("end machine true");
+  take("exit 0");
 }
 
 TEST_F(LeaseTest, WithoutACommandTheAgentAloneEnds) {

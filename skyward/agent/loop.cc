@@ -14,7 +14,6 @@
 #include "skyward/agent/nest.h"
 #include "skyward/io/daemon.h"
 #include "skyward/io/process.h"
-#include "skyward/io/unix_socket.h"
 #include "skyward/spec/accelerator_script.h"
 #include "skyward/spec/limits.h"
 
@@ -63,24 +62,15 @@ Loop::Loop(io::FileDescriptor read, io::FileDescriptor write) : Loop(false) {
 }
 
 Loop::Loop(io::FileDescriptor listener, std::string nest) : Loop(true) {
-  listener_ = std::move(listener);
+  listener_.emplace(events_, std::move(listener), [this](io::FileDescriptor connection) {
+    link_.attach(std::move(connection), io::FileDescriptor());
+  });
   nest_ = std::move(nest);
-  events_.watch(listener_.get(), [this] { accept(); });
   events_.watch_signal(io::kTerminate, [this] { on_disconnected(state_, *this); });
-  // Whoever started it has something to say to it.
+  // It ends unless the driver greets in time.
   events_.start_timer(now() + kGreetTimeout, [this] {
     if (state_.phase == Phase::greeting) on_disconnected(state_, *this);
   });
-}
-
-void Loop::accept() {
-  while (auto connection = io::accept_next(listener_.get())) {
-    link_.attach(*std::move(connection), io::FileDescriptor());
-  }
-}
-
-Loop::~Loop() {
-  if (listener_) events_.unwatch(listener_.get());
 }
 
 int Loop::run() {
@@ -170,9 +160,11 @@ void Loop::sample_metrics() {
                       [this] { sample_metrics(); });
 }
 
+// Not on this thread: it reads all of /proc, which takes its time on a large machine.
 void Loop::collect_orphans() {
-  io::reap_orphans();
-  events_.start_timer(now() + kOrphanInterval, [this] { collect_orphans(); });
+  events_.run_blocking([] { io::reap_orphans(); }, [this] {
+    events_.start_timer(now() + kOrphanInterval, [this] { collect_orphans(); });
+  });
 }
 
 // Arms the timer for the core's next deadline. A timer that comes too early does no harm.
@@ -272,13 +264,13 @@ void Loop::start_now(SlotId slot) {
              settle();
            },
        .on_exit =
-           [this, slot](const io::ExitStatus& status, std::optional<TaskId> unread) {
+           [this, slot](const io::ExitStatus& status, TaskId begun) {
              end_worker(slot, {.text = status.describe(),
                                .code = status.code,
                                .by_signal = status.signal != 0,
                                .by_sigkill = status.signal == io::kKill,
                                .peak_bytes = status.max_rss_bytes,
-                               .unread = unread});
+                               .begun = begun});
            }});
   if (started) {
     workers_[slot.value] = std::move(*started);

@@ -5,6 +5,7 @@
 
 #include <deque>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "skyward/agent/effects.h"
 #include "skyward/agent/file_notice.h"
 #include "skyward/agent/link.h"
+#include "skyward/agent/listener.h"
 #include "skyward/agent/metrics.h"
 #include "skyward/agent/notice.h"
 #include "skyward/agent/peers.h"
@@ -31,7 +33,6 @@ class Loop final : public Effects {
   // A daemon, with its directory: engines connect to the listening socket, one after another, for
   // as long as it lives. SIGTERM ends it in order.
   Loop(io::FileDescriptor listener, std::string nest);
-  ~Loop() override;
 
   // Serves the engine until it ends the conversation. Returns the exit code, after the last process
   // of this node is gone.
@@ -54,7 +55,6 @@ class Loop final : public Effects {
 
  private:
   explicit Loop(bool outlives);
-  void accept();
   void receive(const wire::Message& message);
   void prepare(const wire::Configure& configure);
   void meet_peers(const wire::Configure& configure);
@@ -68,10 +68,10 @@ class Loop final : public Effects {
   void end_worker(SlotId slot, const WorkerExit& end);
 
   io::EventLoop events_;
-  io::FileDescriptor listener_;
   std::string nest_;  // of a daemon
   State state_;
   Link link_;
+  std::optional<Listener> listener_;  // of a daemon
   Peers peers_;
   Metrics metrics_;
   std::unique_ptr<Bootstrap> bootstrap_;

@@ -16,6 +16,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -318,6 +319,40 @@ TEST_F(LoopTest, ATaskThatItsDeadWorkerHadNotReadRunsInTheNextOne) {
   const auto result = engine.take<wire::TaskResult>();
   EXPECT_EQ(result.status, wire::TaskStatus::ok) << result.detail;
   EXPECT_EQ(shown(result.payload), "'ran'");
+}
+
+TEST_F(LoopTest, TwoTasksThatTheirDeadWorkerHadNotReadRunInTheNextOne) {
+  make_ready();
+  const auto pid_of_worker = [&] {
+    return std::stoi(shown(run(call("import os\ndef value(): return os.getpid()")).payload));
+  };
+  for (int warm = 0; warm < 3; ++warm) pid_of_worker();
+  const pid_t worker = pid_of_worker();
+  ASSERT_EQ(::kill(worker, SIGSTOP), 0);
+  for (int task = 0; task < 2; ++task)
+    engine.send(call("import os\ndef value(): return os.getpid()"));
+  engine.send(wire::RecallTasks{2});
+  engine.take<wire::Recalled>();
+  ASSERT_EQ(::kill(worker, SIGKILL), 0);
+  for (int task = 0; task < 2; ++task) {
+    const auto result = engine.take<wire::TaskResult>();
+    EXPECT_EQ(result.status, wire::TaskStatus::ok) << result.detail;
+    EXPECT_NE(shown(result.payload), std::to_string(worker));
+  }
+}
+
+TEST_F(LoopTest, ADirectoryThatATaskRemovesIsMadeAgain) {
+  wire::Configure configure = configuration();
+  configure.directory = ::testing::TempDir() + "skyward-removed-" + std::to_string(::getpid());
+  engine.send(configure);
+  engine.take<wire::Ready>();
+  const auto died = run(call(
+      "import os, shutil\ndef value():\n  shutil.rmtree(os.getcwd())\n  os._exit(3)"));
+  EXPECT_EQ(died.status, wire::TaskStatus::worker_died);
+  const auto result = run(call("import os\ndef value(): return os.path.isdir(os.getcwd())"));
+  EXPECT_EQ(result.status, wire::TaskStatus::ok) << result.detail;
+  EXPECT_EQ(shown(result.payload), "True");
+  std::filesystem::remove_all(configure.directory);
 }
 
 TEST_F(LoopTest, DoesNotWaitForChildrenThatKeepThePipesOpen) {

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "skyward/io/tcp_socket.h"
-#include "skyward/io/unix_socket.h"
 #include "skyward/wire/peer_protocol.h"
 
 namespace skyward::agent {
@@ -80,7 +79,6 @@ Peers::~Peers() {
     loop_.cancel_timer(fetch->timer);
     fetch->stream.reset();
   }
-  if (listener_) loop_.unwatch(listener_.get());
 }
 
 Result<std::uint16_t> Peers::listen(std::string pool, std::string secret,
@@ -90,29 +88,28 @@ Result<std::uint16_t> Peers::listen(std::string pool, std::string secret,
   auto listener = io::listen_tcp(address);
   if (!listener) return fail(listener);
   key_ = *std::move(key);
-  listener_ = std::move(listener->socket);
-  loop_.watch(listener_.get(), [this] { accept(); });
+  listener_.emplace(loop_, std::move(listener->socket), [this](io::FileDescriptor connection) {
+    accept(std::move(connection));
+  });
   return listener->port;
 }
 
 // ---- those who read from us
 
-void Peers::accept() {
-  while (auto socket = io::accept_next(listener_.get())) {
-    if (guests_.size() >= kMaxGuests) continue;  // closes it
-    Guest& guest = *guests_.emplace_back(std::make_unique<Guest>());
-    guest.moved_at = io::EventLoop::now();
-    guest.timer = loop_.start_timer(guest.moved_at + kPeerGreeting, [this, &guest] {
-      guest.timer = 0;
-      dismiss(guest);
-    });
-    guest.stream = std::make_unique<io::TlsStream>(
-        loop_, key_, io::TlsStream::Role::answers, *std::move(socket),
-        io::TlsStream::Events{.on_open = [] {},
-                              .on_bytes = [this, &guest](ByteView bytes) { greet(guest, bytes); },
-                              .on_room = [this] { serve_later(); },
-                              .on_closed = [this, &guest](const Error&) { dismiss(guest); }});
-  }
+void Peers::accept(io::FileDescriptor socket) {
+  if (guests_.size() >= kMaxGuests) return;  // closes it
+  Guest& guest = *guests_.emplace_back(std::make_unique<Guest>());
+  guest.moved_at = io::EventLoop::now();
+  guest.timer = loop_.start_timer(guest.moved_at + kPeerGreeting, [this, &guest] {
+    guest.timer = 0;
+    dismiss(guest);
+  });
+  guest.stream = std::make_unique<io::TlsStream>(
+      loop_, key_, io::TlsStream::Role::answers, std::move(socket),
+      io::TlsStream::Events{.on_open = [] {},
+                            .on_bytes = [this, &guest](ByteView bytes) { greet(guest, bytes); },
+                            .on_room = [this] { serve_later(); },
+                            .on_closed = [this, &guest](const Error&) { dismiss(guest); }});
   if (pulse_ == 0 && !guests_.empty()) beat();
 }
 

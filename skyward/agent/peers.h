@@ -11,8 +11,10 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "skyward/agent/listener.h"
 #include "skyward/base/error.h"
 #include "skyward/io/event_loop.h"
 #include "skyward/io/file_descriptor.h"
@@ -46,7 +48,7 @@ class Peers {
   // One that we read from.
   struct Fetch;
 
-  void accept();
+  void accept(io::FileDescriptor socket);
   void greet(Guest& guest, ByteView bytes);
   void serve_later();
   void serve_all();
@@ -65,7 +67,7 @@ class Peers {
   wire::BlobInbox& inbox_;
   OnFetched on_fetched_;
   std::shared_ptr<const io::TlsKey> key_;
-  io::FileDescriptor listener_;
+  std::optional<Listener> listener_;
   std::list<std::unique_ptr<Guest>> guests_;
   std::map<BlobId, std::shared_ptr<Fetch>> fetches_;  // shared with the callbacks of its stream
   io::EventLoop::TimerId pulse_ = 0;

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <chrono>
+#include <cstring>
 #include <utility>
 
 #include "skyward/io/machine.h"
@@ -93,6 +94,8 @@ Status WorkerProcess::spawn(const Options& options, const std::string& mark_text
   if (!sockets) return fail(sockets);
   auto cancel = io::make_pipe();
   if (!cancel) return fail(cancel);
+  auto begun = io::SharedMemory::create(sizeof(std::uint64_t));
+  if (!begun) return fail(begun);
   auto out = io::make_pipe();
   if (!out) return fail(out);
   auto err = io::make_pipe();
@@ -110,13 +113,16 @@ Status WorkerProcess::spawn(const Options& options, const std::string& mark_text
   spawn.descriptors = {{out->write.get(), 1},
                        {err->write.get(), 2},
                        {sockets->theirs.get(), wire::kWorkerSocket},
-                       {cancel->read.get(), wire::kWorkerCancelPipe}};
+                       {cancel->read.get(), wire::kWorkerCancelPipe},
+                       {(*begun)->descriptor(), wire::kWorkerBegun}};
   spawn.new_session = true;
   spawn.die_with_parent = true;
   auto process =
       io::Process::spawn(loop_, spawn, [this](const io::ExitStatus& status) { end(status); });
   if (!process) return fail(process);
   process_ = std::move(*process);
+  begun_ = *std::move(begun);
+  begun_->close_descriptor();
   cancel_ = std::move(cancel->write);
   out_.pipe = std::move(out->read);
   err_.pipe = std::move(err->read);
@@ -146,7 +152,6 @@ void WorkerProcess::run(const WorkerRun& run) {
   message.body = run.body;
   message.stream_window = run.task.stream_window;
   message.payload = run.task.arguments;
-  last_said_ = run.task.task;
   channel_->send(encode(message));
 }
 
@@ -155,7 +160,6 @@ void WorkerProcess::credit(TaskId task, std::uint32_t count) {
   message.kind = wire::WorkerKind::credit;
   message.task = task;
   message.count = count;
-  last_said_.reset();
   channel_->send(encode(message));
 }
 
@@ -163,14 +167,12 @@ void WorkerProcess::drop(FunctionId function) {
   wire::WorkerMessage message;
   message.kind = wire::WorkerKind::drop;
   message.function = function;
-  last_said_.reset();
   channel_->send(encode(message));
 }
 
 void WorkerProcess::stop() {
   wire::WorkerMessage message;
   message.kind = wire::WorkerKind::stop;
-  last_said_.reset();
   channel_->send(encode(message));
 }
 
@@ -258,6 +260,12 @@ void WorkerProcess::receive(io::Incoming incoming) {
   events_.on_message(std::move(*message));
 }
 
+TaskId WorkerProcess::begun() const {
+  std::uint64_t task = 0;
+  std::memcpy(&task, begun_->data(), sizeof task);
+  return TaskId{task};
+}
+
 void WorkerProcess::lose_channel(const Error& error) {
   if (ended_) return;
   if (error.kind == ErrorKind::invalid) return events_.on_broken(error.message);
@@ -271,7 +279,6 @@ void WorkerProcess::lose_channel(const Error& error) {
 void WorkerProcess::end(const io::ExitStatus& status) {
   channel_->read_now();  // results that it sent before its end
   ended_ = true;
-  if (!channel_->left_unread()) last_said_.reset();
   channel_->close();
   process_->kill_group();  // what it started must not outlive it
   std::vector<wire::OutputLine> lines;
@@ -281,7 +288,7 @@ void WorkerProcess::end(const io::ExitStatus& status) {
   tell(std::move(lines));
   unwatch(out_);
   unwatch(err_);
-  events_.on_exit(status, last_said_);
+  events_.on_exit(status, begun());
 }
 
 }  // namespace skyward::agent

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,6 +18,7 @@
 #include "skyward/io/event_loop.h"
 #include "skyward/io/file_descriptor.h"
 #include "skyward/io/process.h"
+#include "skyward/io/shared_memory.h"
 #include "skyward/wire/message.h"
 #include "skyward/wire/worker_protocol.h"
 
@@ -39,9 +39,9 @@ class WorkerProcess {
     std::function<void(std::vector<wire::OutputLine>)> on_output;
     // The process broke the protocol, or lives on without its connection: kill it.
     std::function<void(std::string reason)> on_broken;
-    // The last call; all messages and output have been handed on. `unread`: the task, if any, that
-    // was the last thing said to the process and that it has not read.
-    std::function<void(const io::ExitStatus&, std::optional<TaskId> unread)> on_exit;
+    // The last call; all messages and output have been handed on. `begun`: the last task that the
+    // process had begun.
+    std::function<void(const io::ExitStatus&, TaskId begun)> on_exit;
   };
   static Result<std::unique_ptr<WorkerProcess>> start(io::EventLoop& loop, const Options& options,
                                                       Events events);
@@ -75,6 +75,7 @@ class WorkerProcess {
   void drain(std::vector<wire::OutputLine>& lines);
   void tell(std::vector<wire::OutputLine> lines);
   void receive(io::Incoming incoming);
+  TaskId begun() const;
   void lose_channel(const Error& error);
   void end(const io::ExitStatus& status);
 
@@ -86,7 +87,7 @@ class WorkerProcess {
   std::unique_ptr<io::Channel> channel_;
   std::unique_ptr<io::Process> process_;
   io::EventLoop::TimerId lost_timer_ = 0;
-  std::optional<TaskId> last_said_;  // the last message was this task's run
+  std::shared_ptr<io::SharedMemory> begun_;  // the process writes there what it begins
   bool paused_ = false;
   bool greeted_ = false;
   bool ended_ = false;

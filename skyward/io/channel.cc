@@ -102,7 +102,6 @@ struct Channel::Impl : std::enable_shared_from_this<Impl> {
   bool waiting = false;  // for the kernel to take more
   Error write_error;     // set once writing has failed; reading goes on to what is left
   bool write_failed = false;
-  bool left_unread = false;
 
   // Reading. buffer[begin, end) is what has not been cut yet. It grows for a message whose head
   // alone is larger.
@@ -318,7 +317,6 @@ struct Channel::Impl : std::enable_shared_from_this<Impl> {
   // first. Posted, because callers of send() do not expect callbacks.
   void fail_writing(int error) {
     write_failed = true;
-    left_unread = true;
     write_error = {ErrorKind::lost, "cannot write to the other process: " + errno_text(error), {}};
     queued = 0;
     const auto forgotten = std::exchange(queue, {});
@@ -357,7 +355,6 @@ struct Channel::Impl : std::enable_shared_from_this<Impl> {
       if (count < 0) {
         if (errno == EINTR) continue;
         if (errno == EAGAIN || errno == EWOULDBLOCK) return false;
-        left_unread = left_unread || (reads_unix_socket && errno == ECONNRESET);
         fail_with(
             {ErrorKind::lost, "cannot read from the other process: " + errno_text(errno), {}});
         return false;
@@ -573,7 +570,6 @@ void Channel::read_now() { impl_->read_now(); }
 std::size_t Channel::queued_bytes() const { return impl_->queued; }
 std::uint64_t Channel::received_bytes() const { return impl_->received; }
 bool Channel::is_open() const { return impl_->open; }
-bool Channel::left_unread() const { return impl_->left_unread; }
 void Channel::close() { impl_->close(); }
 
 }  // namespace skyward::io

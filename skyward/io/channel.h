@@ -71,8 +71,6 @@ class Channel {
   // Bytes read so far, whole messages or not: a slow peer is not a silent one.
   std::uint64_t received_bytes() const;
   bool is_open() const;
-  // The other end of a Unix socket closed before it had read all that was written to it.
-  bool left_unread() const;
   // Stops reading and forgets what is queued. on_closed is not called.
   void close();
 

@@ -407,30 +407,6 @@ TEST_F(ChannelTest, AnnouncedDescriptorsThatDidNotComeAreAnError) {
       << error.message;
 }
 
-TEST_F(ChannelTest, TellsThatThePeerHadNotReadEverything) {
-  FileDescriptor peer = connect_by_hand();
-  loop_.post([&] {
-    right_->send(frame("x"));
-    right_->flush();
-    peer.reset();
-  });
-  EXPECT_EQ(run_to_close().kind, ErrorKind::lost);
-  EXPECT_TRUE(right_->left_unread());
-}
-
-TEST_F(ChannelTest, TellsThatThePeerHadReadEverything) {
-  FileDescriptor peer = connect_by_hand();
-  loop_.post([&] {
-    right_->send(frame("x"));
-    right_->flush();
-    std::array<char, 64> bytes{};
-    EXPECT_GT(::read(peer.get(), bytes.data(), bytes.size()), 0);
-    peer.reset();
-  });
-  EXPECT_EQ(run_to_close().kind, ErrorKind::lost);
-  EXPECT_FALSE(right_->left_unread());
-}
-
 TEST_F(ChannelTest, APeerThatClosesInsideAHeadIsNotAQuietEnd) {
   FileDescriptor peer = connect_by_hand();
   const Outgoing message = frame("head");

@@ -38,6 +38,10 @@
 // has not begun, best at once from within the handler; never interrupt it. With kWorkerNoticeBit
 // set, the rest is no task but the milliseconds after which the machine is gone.
 //
+// Descriptor 5 is shared memory of 8 bytes: a worker writes the id of a task there when it begins to
+// unpickle the arguments or to run the function. When it dies, the agent knows by that which task
+// had begun, and gives the others to another process.
+//
 // Output: descriptors 1 and 2 are pipes to the agent. A task that was sent behind unfinished ones
 // (run's status 1) begins with a mark: to both pipes the worker writes the 8 bytes of SKYWARD_MARK
 // (hex in the environment), then the u64 id of the task whose output follows. Other tasks need no
@@ -57,6 +61,7 @@ namespace skyward::wire {
 
 inline constexpr int kWorkerSocket = 3;
 inline constexpr int kWorkerCancelPipe = 4;
+inline constexpr int kWorkerBegun = 5;
 inline constexpr std::size_t kWorkerPrefixBytes = 4;                         // the length
 inline constexpr std::size_t kWorkerMarkBytes = 16;                          // mark and task id
 inline constexpr std::uint64_t kWorkerWithdrawBit = std::uint64_t{1} << 63;  // on the cancel pipe

@@ -1,0 +1,55 @@
+#include "skyward/agent/listener.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <chrono>
+#include <optional>
+
+#include "skyward/io/tcp_socket.h"
+
+namespace skyward::agent {
+namespace {
+
+using namespace std::chrono_literals;
+
+double cpu_seconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+         static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1e-6;
+}
+
+// Whoever cannot be accepted for want of descriptors waits, and the loop with him.
+TEST(Listener, DoesNotSpinWithoutDescriptors) {
+  io::EventLoop loop;
+  auto bound = io::listen_tcp("127.0.0.1");
+  ASSERT_TRUE(bound) << bound.error().message;
+  int accepted = 0;
+  Listener listener(loop, std::move(bound->socket), [&](io::FileDescriptor) {
+    ++accepted;
+    loop.stop();
+  });
+  const auto connecting = io::dial_tcp("127.0.0.1", bound->port);
+  ASSERT_TRUE(connecting);
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const int next = fcntl(0, F_DUPFD_CLOEXEC, 0);
+  const io::FileDescriptor lowest(next);
+  const rlimit none{.rlim_cur = static_cast<rlim_t>(next) + 1, .rlim_max = before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const double cpu = cpu_seconds();
+  const Time began = io::EventLoop::now();
+  loop.start_timer(began + 500ms, [&] {
+    EXPECT_EQ(accepted, 0);
+    EXPECT_LT(cpu_seconds() - cpu, 0.25);
+    setrlimit(RLIMIT_NOFILE, &before);
+  });
+  loop.start_timer(began + 30s, [&] { loop.stop(); });
+  loop.run();
+  EXPECT_EQ(accepted, 1);
+}
+
+}  // namespace
+}  // namespace skyward::agent
