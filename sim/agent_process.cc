@@ -7,6 +7,13 @@
 #include "skyward/spec/limits.h"
 
 namespace skyward::sim {
+namespace {
+
+// In large states not every contradiction is looked for after each event.
+constexpr std::size_t kSmallState = 100;
+constexpr std::uint64_t kCheckEvery = 64;
+
+}  // namespace
 
 AgentProcess::AgentProcess(World& world, Journal& journal, const NodeDials& dials, std::string name,
                            Events events)
@@ -19,19 +26,77 @@ AgentProcess::AgentProcess(World& world, Journal& journal, const NodeDials& dial
   world_.after(kGreetTimeout, [this] {
     if (state_.phase == agent::Phase::greeting) cut_off();
   });
+  if (dials_.loop.stall_mean > Duration{}) stall_later();
 }
 
-template <typename Step>
-void AgentProcess::turn(Step step) {
+// ---- the loop
+
+// Something has come. It is looked at now, or when the loop comes to it.
+void AgentProcess::come(World::Event step) {
+  if (!runs()) return;
+  unread_.push_back(std::move(step));
+  if (world_.now() >= busy_until_ && !looking_) look(false);
+}
+
+// Runs `step` on the core if the agent still runs, then sees to the timer.
+void AgentProcess::turn(World::Event step) {
   if (!runs()) return;
   step();
   if (!runs()) return;
-  agent::sanity_check(state_);
+  if (state_.tasks.size() + state_.slots.size() < kSmallState || ++turns_ % kCheckEvery == 0) {
+    agent::sanity_check(state_);
+  }
   arm_timer();
 }
 
-// Not part of turn(): a lambda inside a template that calls the template again is a new type each
-// time, without end.
+// Looks at what has come: at the timers before it or after it, at all of it or only at a part.
+void AgentProcess::look(bool was_held_up) {
+  if (std::exchange(beat_due_, false)) events_.send(wire::Heartbeat{});
+  if (was_held_up && world_.crowds.chance(0.5)) ring();
+  std::size_t left = unread_.size();
+  if (was_held_up && left > 1 && world_.crowds.chance(0.7)) left = 1 + world_.crowds.below(left);
+  looking_ = true;
+  for (; left > 0 && runs() && !unread_.empty(); --left) {
+    World::Event step = std::move(unread_.front());
+    unread_.pop_front();
+    turn(std::move(step));
+  }
+  looking_ = false;
+  if (!runs()) return;
+  if (!unread_.empty()) hold_up(world_.crowds.between(Duration{}, dials_.loop.stall_max));
+  if (was_held_up) ring();
+}
+
+// Does what is due, unless the loop is at something else.
+void AgentProcess::ring() {
+  if (world_.now() < busy_until_ || agent::next_deadline(state_) > world_.now()) return;
+  turn([this] { agent::on_timer(state_, *this, world_.now()); });
+}
+
+// From now on, or for longer than it was.
+void AgentProcess::hold_up(Duration time) {
+  busy_until_ = std::max(busy_until_, world_.now()) + time;
+  if (std::exchange(waking_, true)) return;
+  wake_at(busy_until_);
+}
+
+void AgentProcess::wake_at(Time time) {
+  world_.at(time, [this] {
+    if (!runs()) return;
+    if (world_.now() < busy_until_) return wake_at(busy_until_);
+    waking_ = false;
+    look(true);
+  });
+}
+
+void AgentProcess::stall_later() {
+  world_.after(world_.crowds.about(dials_.loop.stall_mean), [this] {
+    if (!runs()) return;
+    hold_up(world_.crowds.between(Duration{}, dials_.loop.stall_max));
+    world_.at(busy_until_, [this] { stall_later(); });
+  });
+}
+
 void AgentProcess::arm_timer() {
   const Time next = agent::next_deadline(state_);
   if (next == timer_.first) return;
@@ -39,34 +104,44 @@ void AgentProcess::arm_timer() {
   if (next == kNever) return;
   timer_ = world_.at(next, [this] {
     timer_ = World::kNoTimer;
-    turn([this] { agent::on_timer(state_, *this, world_.now()); });
+    ring();
   });
 }
 
+// ---- what comes
+
 void AgentProcess::receive(const wire::Message& message) {
+  come([this, message] { handle(message); });
+}
+
+void AgentProcess::handle(const wire::Message& message) {
   const auto* configure = std::get_if<wire::Configure>(&message);
   if (configure != nullptr && !configure->peer_key.empty()) state_.peer_port = 1;
-  turn([&] { agent::on_message(state_, *this, message, world_.now()); });
+  agent::on_message(state_, *this, message, world_.now());
   if (configure == nullptr) return;
   tick(std::chrono::milliseconds(configure->heartbeat_ms), wire::Heartbeat{});
   if (configure->metrics_ms > 0) {
     tick(std::chrono::milliseconds(configure->metrics_ms), wire::MetricsSample{});
   }
   world_.after(world_.random.between(Duration{}, Duration{300ms}), [this] {
-    turn([this] { agent::on_accelerators(state_, *this, {}, world_.now()); });
+    come([this] { agent::on_accelerators(state_, *this, {}, world_.now()); });
   });
 }
 
 void AgentProcess::tick(Duration interval, wire::Message message) {
   world_.after(interval, [this, interval, message = std::move(message)]() mutable {
     if (!runs()) return;
-    events_.send(message);
+    if (world_.now() < busy_until_) {
+      beat_due_ = true;
+    } else {
+      events_.send(message);
+    }
     tick(interval, std::move(message));
   });
 }
 
 void AgentProcess::heard() {
-  turn([this] { agent::on_heard(state_, world_.now()); });
+  come([this] { agent::on_heard(state_, world_.now()); });
 }
 
 // As the kernel does it: the agent's children die with it.
@@ -74,6 +149,7 @@ void AgentProcess::end() {
   state_.phase = agent::Phase::ended;
   ended_at_ = world_.now();
   world_.cancel(timer_);
+  unread_.clear();
   for (auto& process : all_processes_) process->vanish();
 }
 
@@ -82,13 +158,13 @@ void AgentProcess::kill() {
 }
 
 void AgentProcess::cut_off() {
-  turn([this] { agent::on_disconnected(state_, *this); });
+  come([this] { agent::on_disconnected(state_, *this); });
 }
 
 void AgentProcess::announce_end(Duration left) {
-  turn([&] {
+  come([this, gone_at = world_.now() + left] {
     if (state_.phase == agent::Phase::greeting) return;  // nobody listens yet
-    agent::on_preempted(state_, *this, world_.now() + left, "taken back", world_.now());
+    agent::on_preempted(state_, *this, gone_at, "taken back", world_.now());
   });
 }
 
@@ -105,14 +181,14 @@ void AgentProcess::start_bootstrap(const wire::Configure&) {
   for (const char* step : {"uv", "deps", "skyward"}) {
     took += world_.random.between(10ms, 10s);
     world_.after(took, [this, step] {
-      turn([&] { agent::on_bootstrap_step(state_, *this, step, world_.now()); });
+      come([this, step] { agent::on_bootstrap_step(state_, *this, step, world_.now()); });
     });
   }
   agent::BootstrapEnd end;
   end.ok = !world_.random.chance(dials_.bootstrap_fail);
   if (!end.ok) end.reason = "exit code 1";
   bootstrap_ = world_.after(took, [this, end = std::move(end)] {
-    turn([&] { agent::on_bootstrap_end(state_, *this, end, world_.now()); });
+    come([this, end] { agent::on_bootstrap_end(state_, *this, end, world_.now()); });
   });
 }
 
@@ -121,7 +197,7 @@ void AgentProcess::kill_bootstrap() {
   world_.after(1ms, [this] {
     agent::BootstrapEnd end;
     end.reason = "killed by signal 9 (SIGKILL)";
-    turn([&] { agent::on_bootstrap_end(state_, *this, end, world_.now()); });
+    come([this, end] { agent::on_bootstrap_end(state_, *this, end, world_.now()); });
   });
 }
 
@@ -131,17 +207,22 @@ void AgentProcess::start_worker(SlotId slot) {
                 slot.value, name_);
   WorkerProcess::Events events;
   events.on_hello = [this, slot] {
-    turn([&] { agent::on_worker_hello(state_, *this, slot, world_.now()); });
+    come([this, slot] { agent::on_worker_hello(state_, *this, slot, world_.now()); });
   };
   events.on_message = [this, slot](wire::WorkerMessage message) {
-    turn([&] { agent::on_worker_message(state_, *this, slot, std::move(message), world_.now()); });
+    come([this, slot, message = std::move(message)]() mutable {
+      agent::on_worker_message(state_, *this, slot, std::move(message), world_.now());
+    });
   };
   events.on_output = [this, slot](std::vector<wire::OutputLine> lines) {
-    turn([&] { agent::on_output(state_, *this, slot, std::move(lines)); });
+    come([this, slot, lines = std::move(lines)]() mutable {
+      agent::on_output(state_, *this, slot, std::move(lines));
+    });
   };
   events.on_exit = [this, slot](const agent::WorkerExit& end) {
-    turn([&] { agent::on_worker_exit(state_, *this, slot, end, world_.now()); });
+    come([this, slot, end] { agent::on_worker_exit(state_, *this, slot, end, world_.now()); });
   };
+  if (dials_.loop.start_cost > Duration{}) hold_up(dials_.loop.start_cost);
   const std::uint32_t worker = state_.slots[slot.value].worker;
   all_processes_.push_back(
       std::make_unique<WorkerProcess>(world_, journal_, dials_, worker, std::move(events)));
@@ -160,7 +241,7 @@ void AgentProcess::withdraw(SlotId slot, std::span<const TaskId> tasks) {
 }
 
 void AgentProcess::warn(SlotId slot, Duration left) {
-  SKYWARD_CHECK(process(slot).alive() && left >= Duration{}, "slot {} of {}", slot.value, name_);
+  SKYWARD_CHECK(left >= Duration{}, "slot {} of {}", slot.value, name_);
 }
 
 void AgentProcess::credit(SlotId slot, TaskId task, std::uint32_t count) {

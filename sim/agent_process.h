@@ -3,6 +3,7 @@
 // One life of an agent on a machine: the real core, its worker processes, and the agent's loop
 // redone as thinly as it goes. What begins anew on that machine is another one.
 
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -61,10 +62,15 @@ class AgentProcess final : private agent::Effects {
   void end_machine(std::vector<std::string> command) override;
   void exit(int code) override;
 
-  // Runs `step` on the core if the agent still runs, then sees to the timer.
-  template <typename Step>
-  void turn(Step step);
+  void come(World::Event step);
+  void turn(World::Event step);
+  void look(bool was_held_up);
+  void ring();
+  void hold_up(Duration time);
+  void wake_at(Time time);
+  void stall_later();
   void arm_timer();
+  void handle(const wire::Message& message);
   void end();
   void tick(Duration interval, wire::Message message);
   WorkerProcess& process(SlotId slot) { return *processes_.at(slot); }
@@ -77,6 +83,12 @@ class AgentProcess final : private agent::Effects {
   Time ended_at_ = kNever;
   bool exited_ = false;  // not killed
   agent::State state_;
+  std::deque<World::Event> unread_;  // what has come and was not looked at
+  Time busy_until_{};                // the loop is held up
+  bool waking_ = false;              // an event will come then
+  bool looking_ = false;
+  bool beat_due_ = false;            // a heartbeat could not be sent meanwhile
+  std::uint64_t turns_ = 0;
   World::Timer timer_ = World::kNoTimer;
   World::Timer bootstrap_ = World::kNoTimer;
   std::map<SlotId, WorkerProcess*> processes_;  // the present one of each slot

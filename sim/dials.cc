@@ -149,6 +149,26 @@ Dials draw_weather(Random& random, int nodes, int tasks) {
 
 }  // namespace
 
+void draw_crowds(Random& crowds, Dials& dials, int tasks) {
+  if (crowds.chance(0.5)) dials.node.loop.start_cost = crowds.between(1ms, 30ms);
+  if (crowds.chance(0.4)) {
+    dials.node.loop.stall_mean = crowds.between(20ms, 2s);
+    dials.node.loop.stall_max = crowds.between(1ms, 300ms);
+  }
+  dials.user.tiny = crowds.chance(0.2);
+  if (!crowds.chance(0.04)) return;
+  // One wide node, and a task for each of its slots at once.
+  dials.nodes = 1;
+  dials.workers_per_node = 1;
+  dials.concurrency = crowds.between(200, 800);
+  dials.max_tasks_given = kMaxTasksGiven;
+  if (tasks == 0) dials.tasks = crowds.between(dials.concurrency, 2 * dials.concurrency);
+  dials.user.burst = dials.tasks;
+  dials.user.close_after.reset();
+  dials.user.lifetime = {};
+  dials.money = {};
+}
+
 void draw_returns(Random& returns, Dials& dials) {
   if (dials.calm || returns.chance(0.4)) return;
   ReturnDials& drawn = dials.returns;

@@ -64,6 +64,14 @@ struct MoneyDials {
 // Opening, or a task, may fail for want of money.
 inline bool is_limited(const MoneyDials& money) { return money.budget || money.max_hourly; }
 
+// An agent's loop does one thing after another, and is not always given a processor: what comes for
+// it meanwhile lies unread. Drawn from World::crowds.
+struct LoopDials {
+  Duration start_cost{};  // the start of a worker process holds it up for so long
+  Duration stall_mean{};  // it is held up so often on average; 0: never
+  Duration stall_max{};   // ... for so long at most
+};
+
 struct NodeDials {
   bool bootstrap = false;
   double bootstrap_fail = 0;
@@ -75,6 +83,7 @@ struct NodeDials {
   double sudden_death = 0;  // of a worker process, for each task
   double idle_death = 0;    // of a worker process, after each task
   double keep_mapped = 0;   // a blob after the task that it came with
+  LoopDials loop;           // of the agent
 };
 
 // What ends, and what comes back where something has ended. Drawn from World::returns.
@@ -93,6 +102,7 @@ struct ReturnDials {
 struct UserDials {
   double quick = 0.5;  // of all tasks: microseconds to milliseconds
   double slow = 0.05;  // seconds
+  bool tiny = false;   // all of them take microseconds: several are in a process's hands
   double raises = 0;
   double dies = 0;
   double hangs = 0;
@@ -129,5 +139,7 @@ struct Dials {
 Dials draw_dials(Random& random, int nodes, int tasks);
 // Over them.
 void draw_returns(Random& returns, Dials& dials);
+// Over them; the number of tasks stays when it was asked for.
+void draw_crowds(Random& crowds, Dials& dials, int tasks);
 
 }  // namespace skyward::sim

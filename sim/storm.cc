@@ -27,6 +27,7 @@ constexpr Duration kEndSlack = std::chrono::seconds(30);
 Dials draw_all(World& world, const StormOptions& options) {
   Dials dials = draw_dials(world.random, options.nodes, options.tasks);
   draw_returns(world.returns, dials);
+  draw_crowds(world.crowds, dials, options.tasks);
   return dials;
 }
 
@@ -58,7 +59,7 @@ Storm::Storm(const StormOptions& options)
     : world_(options.seed, options.verbose),
       dials_(draw_all(world_, options)),
       cloud_(world_, journal_, dials_),
-      user_(world_, journal_, dials_,
+      user_(world_, dials_,
             {.submit =
                  [this](engine::TaskSpec task) {
                    turn([&](Time now) { on_submit(state_, *this, now, std::move(task)); });
@@ -318,7 +319,11 @@ void Storm::deliver_item(TaskId task, wire::Payload item) { user_.deliver_item(t
 void Storm::retain_blob(const wire::Blob& blob) { user_.retain_blob(blob); }
 
 void Storm::emit(Event event) {
-  if (const auto* error = std::get_if<ErrorEvent>(&event)) world_.say("error: {}", error->message);
+  if (const auto* error = std::get_if<ErrorEvent>(&event)) {
+    world_.say("error: {}", error->message);
+    // In calm weather nothing dies: what is held up for a while must not be taken for dead.
+    SKYWARD_CHECK(!dials_.calm || !error->message.contains("was lost"), "{}", error->message);
+  }
   if (const auto* notice = std::get_if<InstancePreempted>(&event)) {
     ++report_.notices;
     taken_back_.insert(NodeId{static_cast<std::uint32_t>(notice->node)});

@@ -28,7 +28,7 @@ class User {
     std::function<void()> close;
   };
 
-  User(World& world, const Journal& journal, const Dials& dials, Pool pool);
+  User(World& world, const Dials& dials, Pool pool);
 
   // From the pool.
   void opened(const Status& status);
@@ -79,7 +79,6 @@ class User {
   void close();
 
   World& world_;
-  const Journal& journal_;
   Dials dials_;
   Pool pool_;
   std::vector<std::shared_ptr<const engine::FunctionRef>> functions_;

@@ -35,7 +35,10 @@ class World {
   static constexpr Timer kNoTimer{kNever, 0};
 
   World(std::uint64_t seed, bool verbose)
-      : random(seed), returns(seed ^ 0xa24baed4963ee407U), verbose_(verbose) {}
+      : random(seed),
+        returns(seed ^ 0xa24baed4963ee407U),
+        crowds(seed ^ 0x9fb21c651e98df25U),
+        verbose_(verbose) {}
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
@@ -62,7 +65,9 @@ class World {
   }
 
   Random random;
-  Random returns;  // of what comes back: a seed's other weather does not depend on it
+  // A seed's other weather does not depend on these.
+  Random returns;  // of what comes back
+  Random crowds;   // of wide nodes, tiny tasks and agents that are held up
 
  private:
   // Not zero: cores take that for "never was".
