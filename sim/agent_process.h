@@ -87,7 +87,7 @@ class AgentProcess final : private agent::Effects {
   Time busy_until_{};                // the loop is held up
   bool waking_ = false;              // an event will come then
   bool looking_ = false;
-  bool beat_due_ = false;            // a heartbeat could not be sent meanwhile
+  bool beat_due_ = false;  // a heartbeat could not be sent meanwhile
   std::uint64_t turns_ = 0;
   World::Timer timer_ = World::kNoTimer;
   World::Timer bootstrap_ = World::kNoTimer;

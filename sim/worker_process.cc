@@ -263,9 +263,7 @@ void WorkerProcess::die(agent::WorkerExit exit) {
   end_current();
   world_.cancel(step_);
   exit.begun = begun_;
-  tell([this, exit = std::move(exit)] {
-    std::exchange(events_.on_exit, nullptr)(exit);
-  });
+  tell([this, exit = std::move(exit)] { std::exchange(events_.on_exit, nullptr)(exit); });
 }
 
 }  // namespace skyward::sim

@@ -317,8 +317,8 @@ class Worker {
 };
 
 void map_begun() {
-  void* const shared = mmap(nullptr, sizeof *begun_task, PROT_READ | PROT_WRITE, MAP_SHARED,
-                            wire::kWorkerBegun, 0);
+  void* const shared =
+      mmap(nullptr, sizeof *begun_task, PROT_READ | PROT_WRITE, MAP_SHARED, wire::kWorkerBegun, 0);
   if (shared == MAP_FAILED) {
     std::perror("skyward: the worker cannot map the memory it shares with its agent");
     _exit(EXIT_FAILURE);

@@ -21,7 +21,7 @@ using wire::TaskStatus;
 constexpr std::size_t kMaxOutputBytes = std::size_t{1} << 20;  // of one Output message, roughly
 constexpr std::size_t kLineOverheadBytes = 64;
 constexpr const char* kClosed = "the pool was closed";
-constexpr std::uint64_t kMaxRunNs = std::uint64_t{1} << 50;  // two weeks; longer makes no odds
+constexpr std::uint64_t kMaxRunNs = std::uint64_t{1} << 50;    // two weeks; longer makes no odds
 constexpr std::uint64_t kMaxLeaseMs = std::uint64_t{1} << 40;  // some decades
 // Before the end of the lifetime.
 constexpr Duration kEndWarning = std::chrono::seconds(60);

@@ -123,8 +123,8 @@ struct State {
   // What the bootstrap script said that each worker shall see, over Configure's environment.
   std::vector<wire::KeyValues> told_environment;  // by worker
   std::optional<std::vector<std::string>> accelerators;
-  std::uint16_t peer_port = 0;  // where other agents find this one; the loop's to know
-  std::vector<Slot> slots;      // by SlotId
+  std::uint16_t peer_port = 0;     // where other agents find this one; the loop's to know
+  std::vector<Slot> slots;         // by SlotId
   std::deque<SlotId> start_queue;  // slots in phase queued, the first to start first
   std::vector<SlotId> lanes;       // slots whose start others wait for
   // Processes that may start at the same time; the loop's to know.

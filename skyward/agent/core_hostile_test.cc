@@ -55,7 +55,8 @@ class Sequence final : private Effects {
   int between(int low, int high) { return std::uniform_int_distribution<int>(low, high)(random_); }
   TaskId any_task() { return TaskId{static_cast<std::uint64_t>(between(0, next_task_ + 1))}; }
   SlotId any_slot() {
-    return SlotId{static_cast<std::uint32_t>(between(0, static_cast<int>(state_.slots.size()) - 1))};
+    return SlotId{
+        static_cast<std::uint32_t>(between(0, static_cast<int>(state_.slots.size()) - 1))};
   }
 
   void one_step() {
@@ -98,8 +99,8 @@ class Sequence final : private Effects {
       case 1:
         return on_message(state_, *this, wire::StreamCredit{any_task(), 3}, now_);
       case 2:
-        return on_message(
-            state_, *this, wire::RecallTasks{static_cast<std::uint32_t>(between(0, 5))}, now_);
+        return on_message(state_, *this,
+                          wire::RecallTasks{static_cast<std::uint32_t>(between(0, 5))}, now_);
       default:
         return on_message(state_, *this, wire::DropBlobs{{BlobId{1}}}, now_);
     }
@@ -132,9 +133,9 @@ class Sequence final : private Effects {
 
   void hostile_word() {
     wire::WorkerMessage message;
-    message.kind = std::vector{wire::WorkerKind::result, wire::WorkerKind::item,
-                               wire::WorkerKind::hello, wire::WorkerKind::run}
-        [static_cast<std::size_t>(between(0, 3))];
+    message.kind =
+        std::vector{wire::WorkerKind::result, wire::WorkerKind::item, wire::WorkerKind::hello,
+                    wire::WorkerKind::run}[static_cast<std::size_t>(between(0, 3))];
     message.status = static_cast<wire::WorkerStatus>(between(0, 2));
     message.task = any_task();
     message.run_ns = chance(0.5) ? random_() : 10;

@@ -374,7 +374,8 @@ TEST_F(CoreTest, WithdrawsATaskOnceHoweverOftenItsWindowWaits) {
   teach_short();
   for (std::uint64_t task = 1; task <= 4; ++task) submit(task);
   take("run 0: 1");
-  for (std::uint64_t task = 2; task <= 4; ++task) take("run 0: " + std::to_string(task) + " behind");
+  for (std::uint64_t task = 2; task <= 4; ++task)
+    take("run 0: " + std::to_string(task) + " behind");
   advance_to_next_deadline();
   take("withdraw 0: 2 3 4");
   worker_answers(0, 1, 10us);

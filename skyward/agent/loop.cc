@@ -162,9 +162,9 @@ void Loop::sample_metrics() {
 
 // Not on this thread: it reads all of /proc, which takes its time on a large machine.
 void Loop::collect_orphans() {
-  events_.run_blocking([] { io::reap_orphans(); }, [this] {
-    events_.start_timer(now() + kOrphanInterval, [this] { collect_orphans(); });
-  });
+  events_.run_blocking(
+      [] { io::reap_orphans(); },
+      [this] { events_.start_timer(now() + kOrphanInterval, [this] { collect_orphans(); }); });
 }
 
 // Arms the timer for the core's next deadline. A timer that comes too early does no harm.
@@ -241,37 +241,37 @@ void Loop::start_now(SlotId slot) {
                                        .environment = std::move(environment),
                                        .directory = state_.configure.directory,
                                        .worker = worker};
-  auto started = WorkerProcess::start(
-      events_, options,
-      {.on_hello =
-           [this, slot](const std::string&) {
-             on_worker_hello(state_, *this, slot, now());
-             settle();
-           },
-       .on_message =
-           [this, slot](wire::WorkerMessage message) {
-             on_worker_message(state_, *this, slot, std::move(message), now());
-             settle();
-           },
-       .on_output =
-           [this, slot](std::vector<wire::OutputLine> lines) {
-             on_output(state_, *this, slot, std::move(lines));
-             if (!paused_ && link_.is_backed_up()) relieve();
-           },
-       .on_broken =
-           [this, slot](std::string reason) {
-             on_worker_broken(state_, *this, slot, std::move(reason));
-             settle();
-           },
-       .on_exit =
-           [this, slot](const io::ExitStatus& status, TaskId begun) {
-             end_worker(slot, {.text = status.describe(),
-                               .code = status.code,
-                               .by_signal = status.signal != 0,
-                               .by_sigkill = status.signal == io::kKill,
-                               .peak_bytes = status.max_rss_bytes,
-                               .begun = begun});
-           }});
+  auto started =
+      WorkerProcess::start(events_, options,
+                           {.on_hello =
+                                [this, slot](const std::string&) {
+                                  on_worker_hello(state_, *this, slot, now());
+                                  settle();
+                                },
+                            .on_message =
+                                [this, slot](wire::WorkerMessage message) {
+                                  on_worker_message(state_, *this, slot, std::move(message), now());
+                                  settle();
+                                },
+                            .on_output =
+                                [this, slot](std::vector<wire::OutputLine> lines) {
+                                  on_output(state_, *this, slot, std::move(lines));
+                                  if (!paused_ && link_.is_backed_up()) relieve();
+                                },
+                            .on_broken =
+                                [this, slot](std::string reason) {
+                                  on_worker_broken(state_, *this, slot, std::move(reason));
+                                  settle();
+                                },
+                            .on_exit =
+                                [this, slot](const io::ExitStatus& status, TaskId begun) {
+                                  end_worker(slot, {.text = status.describe(),
+                                                    .code = status.code,
+                                                    .by_signal = status.signal != 0,
+                                                    .by_sigkill = status.signal == io::kKill,
+                                                    .peak_bytes = status.max_rss_bytes,
+                                                    .begun = begun});
+                                }});
   if (started) {
     workers_[slot.value] = std::move(*started);
     workers_[slot.value]->pause_output(paused_);

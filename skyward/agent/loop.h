@@ -15,13 +15,13 @@
 #include "skyward/agent/effects.h"
 #include "skyward/agent/file_notice.h"
 #include "skyward/agent/link.h"
-#include "skyward/agent/listener.h"
 #include "skyward/agent/metrics.h"
 #include "skyward/agent/notice.h"
 #include "skyward/agent/peers.h"
 #include "skyward/agent/worker_proc.h"
 #include "skyward/io/event_loop.h"
 #include "skyward/io/file_descriptor.h"
+#include "skyward/io/listener.h"
 
 namespace skyward::agent {
 
@@ -71,7 +71,7 @@ class Loop final : public Effects {
   std::string nest_;  // of a daemon
   State state_;
   Link link_;
-  std::optional<Listener> listener_;  // of a daemon
+  std::optional<io::Listener> listener_;  // of a daemon
   Peers peers_;
   Metrics metrics_;
   std::unique_ptr<Bootstrap> bootstrap_;

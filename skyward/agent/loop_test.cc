@@ -346,8 +346,8 @@ TEST_F(LoopTest, ADirectoryThatATaskRemovesIsMadeAgain) {
   configure.directory = ::testing::TempDir() + "skyward-removed-" + std::to_string(::getpid());
   engine.send(configure);
   engine.take<wire::Ready>();
-  const auto died = run(call(
-      "import os, shutil\ndef value():\n  shutil.rmtree(os.getcwd())\n  os._exit(3)"));
+  const auto died =
+      run(call("import os, shutil\ndef value():\n  shutil.rmtree(os.getcwd())\n  os._exit(3)"));
   EXPECT_EQ(died.status, wire::TaskStatus::worker_died);
   const auto result = run(call("import os\ndef value(): return os.path.isdir(os.getcwd())"));
   EXPECT_EQ(result.status, wire::TaskStatus::ok) << result.detail;

@@ -88,9 +88,8 @@ Result<std::uint16_t> Peers::listen(std::string pool, std::string secret,
   auto listener = io::listen_tcp(address);
   if (!listener) return fail(listener);
   key_ = *std::move(key);
-  listener_.emplace(loop_, std::move(listener->socket), [this](io::FileDescriptor connection) {
-    accept(std::move(connection));
-  });
+  listener_.emplace(loop_, std::move(listener->socket),
+                    [this](io::FileDescriptor connection) { accept(std::move(connection)); });
   return listener->port;
 }
 

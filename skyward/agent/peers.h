@@ -14,10 +14,10 @@
 #include <optional>
 #include <string>
 
-#include "skyward/agent/listener.h"
 #include "skyward/base/error.h"
 #include "skyward/io/event_loop.h"
 #include "skyward/io/file_descriptor.h"
+#include "skyward/io/listener.h"
 #include "skyward/io/tls.h"
 #include "skyward/wire/blob_inbox.h"
 #include "skyward/wire/message.h"
@@ -67,7 +67,7 @@ class Peers {
   wire::BlobInbox& inbox_;
   OnFetched on_fetched_;
   std::shared_ptr<const io::TlsKey> key_;
-  std::optional<Listener> listener_;
+  std::optional<io::Listener> listener_;
   std::list<std::unique_ptr<Guest>> guests_;
   std::map<BlobId, std::shared_ptr<Fetch>> fetches_;  // shared with the callbacks of its stream
   io::EventLoop::TimerId pulse_ = 0;

@@ -24,7 +24,8 @@ namespace {
 constexpr std::uint64_t kSequences = 3000;
 constexpr int kSteps = 120;
 constexpr int kStepsToClose = 2000;
-// What an agent says by chance is rarely near enough to the truth to get far: so often it is honest.
+// What an agent says by chance is rarely near enough to the truth to get far: so often it is
+// honest.
 constexpr double kHonest = 0.6;
 
 class Sequence final : private Effects {
@@ -83,7 +84,8 @@ class Sequence final : private Effects {
   // Of all tasks there ever were, or of none.
   TaskId any_task() { return TaskId{static_cast<std::uint64_t>(between(0, next_task_ + 1))}; }
   NodeId any_node() {
-    return NodeId{static_cast<std::uint32_t>(between(0, static_cast<int>(state_.nodes.size()) - 1))};
+    return NodeId{
+        static_cast<std::uint32_t>(between(0, static_cast<int>(state_.nodes.size()) - 1))};
   }
 
   // ---- what happens

@@ -12,9 +12,9 @@
 #include "skyward/engine/core_parts.h"
 #include "skyward/spec/accelerator_script.h"
 #include "skyward/spec/limits.h"
-#include "skyward/wire/codec.h"
 #include "skyward/spec/provider_settings.h"
 #include "skyward/spec/topology.h"
+#include "skyward/wire/codec.h"
 
 namespace skyward::engine {
 namespace {

@@ -36,9 +36,9 @@ struct Task {
   std::uint32_t attempt = 1;
   bool assigned = false;
   bool cancelled = false;
-  bool item_seen = false;  // a stream that has delivered cannot start over
+  bool item_seen = false;         // a stream that has delivered cannot start over
   std::uint32_t items_ahead = 0;  // delivered, and not taken by the reader yet
-  NodeId node;             // when assigned
+  NodeId node;                    // when assigned
 };
 
 }  // namespace skyward::engine

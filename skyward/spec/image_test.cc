@@ -16,9 +16,10 @@ TEST(ImageValidate, RefusesWhatIsTooLargeForAProcessOrAMessage) {
             "Image(env=…): its variables have 300009 bytes together; at most 262144 are allowed");
   image.env.clear();
   image.pip.assign(100, std::string(20'000, 'a'));
-  EXPECT_EQ(validate(image).error().message,
-            "Image(pip=…, apt=…): the names of its packages have 2000000 bytes; at most 1048576 are "
-            "allowed");
+  EXPECT_EQ(
+      validate(image).error().message,
+      "Image(pip=…, apt=…): the names of its packages have 2000000 bytes; at most 1048576 are "
+      "allowed");
 }
 
 TEST(ImageValidate, TakesWhatPipAndAptTake) {

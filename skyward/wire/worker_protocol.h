@@ -38,9 +38,9 @@
 // has not begun, best at once from within the handler; never interrupt it. With kWorkerNoticeBit
 // set, the rest is no task but the milliseconds after which the machine is gone.
 //
-// Descriptor 5 is shared memory of 8 bytes: a worker writes the id of a task there when it begins to
-// unpickle the arguments or to run the function. When it dies, the agent knows by that which task
-// had begun, and gives the others to another process.
+// Descriptor 5 is shared memory of 8 bytes: a worker writes the id of a task there when it begins
+// to unpickle the arguments or to run the function. When it dies, the agent knows by that which
+// task had begun, and gives the others to another process.
 //
 // Output: descriptors 1 and 2 are pipes to the agent. A task that was sent behind unfinished ones
 // (run's status 1) begins with a mark: to both pipes the worker writes the 8 bytes of SKYWARD_MARK

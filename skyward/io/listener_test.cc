@@ -1,4 +1,4 @@
-#include "skyward/agent/listener.h"
+#include "skyward/io/listener.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 
 #include "skyward/io/tcp_socket.h"
 
-namespace skyward::agent {
+namespace skyward::io {
 namespace {
 
 using namespace std::chrono_literals;
@@ -23,24 +23,24 @@ double cpu_seconds() {
 
 // Whoever cannot be accepted for want of descriptors waits, and the loop with him.
 TEST(Listener, DoesNotSpinWithoutDescriptors) {
-  io::EventLoop loop;
-  auto bound = io::listen_tcp("127.0.0.1");
+  EventLoop loop;
+  auto bound = listen_tcp("127.0.0.1");
   ASSERT_TRUE(bound) << bound.error().message;
   int accepted = 0;
-  Listener listener(loop, std::move(bound->socket), [&](io::FileDescriptor) {
+  Listener listener(loop, std::move(bound->socket), [&](FileDescriptor) {
     ++accepted;
     loop.stop();
   });
-  const auto connecting = io::dial_tcp("127.0.0.1", bound->port);
+  const auto connecting = dial_tcp("127.0.0.1", bound->port);
   ASSERT_TRUE(connecting);
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
   const int next = fcntl(0, F_DUPFD_CLOEXEC, 0);
-  const io::FileDescriptor lowest(next);
+  const FileDescriptor lowest(next);
   const rlimit none{.rlim_cur = static_cast<rlim_t>(next) + 1, .rlim_max = before.rlim_max};
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
   const double cpu = cpu_seconds();
-  const Time began = io::EventLoop::now();
+  const Time began = EventLoop::now();
   loop.start_timer(began + 500ms, [&] {
     EXPECT_EQ(accepted, 0);
     EXPECT_LT(cpu_seconds() - cpu, 0.25);
@@ -52,4 +52,4 @@ TEST(Listener, DoesNotSpinWithoutDescriptors) {
 }
 
 }  // namespace
-}  // namespace skyward::agent
+}  // namespace skyward::io

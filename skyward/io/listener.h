@@ -8,13 +8,13 @@
 #include "skyward/io/event_loop.h"
 #include "skyward/io/file_descriptor.h"
 
-namespace skyward::agent {
+namespace skyward::io {
 
 class Listener {
  public:
   // Each connection is non-blocking.
-  Listener(io::EventLoop& loop, io::FileDescriptor socket,
-           std::function<void(io::FileDescriptor)> on_connection);
+  Listener(EventLoop& loop, FileDescriptor socket,
+           std::function<void(FileDescriptor)> on_connection);
   ~Listener();
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
@@ -23,10 +23,10 @@ class Listener {
   void watch();
   void accept();
 
-  io::EventLoop& loop_;
-  io::FileDescriptor socket_;
-  std::function<void(io::FileDescriptor)> on_connection_;
-  io::EventLoop::TimerId pause_ = 0;
+  EventLoop& loop_;
+  FileDescriptor socket_;
+  std::function<void(FileDescriptor)> on_connection_;
+  EventLoop::TimerId pause_ = 0;
 };
 
-}  // namespace skyward::agent
+}  // namespace skyward::io

@@ -1,19 +1,19 @@
-#include "skyward/agent/listener.h"
+#include "skyward/io/listener.h"
 
 #include <chrono>
 #include <utility>
 
 #include "skyward/io/unix_socket.h"
 
-namespace skyward::agent {
+namespace skyward::io {
 namespace {
 
 constexpr Duration kPause = std::chrono::milliseconds(100);
 
 }  // namespace
 
-Listener::Listener(io::EventLoop& loop, io::FileDescriptor socket,
-                   std::function<void(io::FileDescriptor)> on_connection)
+Listener::Listener(EventLoop& loop, FileDescriptor socket,
+                   std::function<void(FileDescriptor)> on_connection)
     : loop_(loop), socket_(std::move(socket)), on_connection_(std::move(on_connection)) {
   watch();
 }
@@ -29,16 +29,16 @@ void Listener::watch() {
 
 void Listener::accept() {
   bool any = false;
-  while (auto connection = io::accept_next(socket_.get())) {
+  while (auto connection = accept_next(socket_.get())) {
     any = true;
     on_connection_(*std::move(connection));
   }
   if (any) return;
   loop_.unwatch(socket_.get());
-  pause_ = loop_.start_timer(io::EventLoop::now() + kPause, [this] {
+  pause_ = loop_.start_timer(EventLoop::now() + kPause, [this] {
     pause_ = 0;
     watch();
   });
 }
 
-}  // namespace skyward::agent
+}  // namespace skyward::io
