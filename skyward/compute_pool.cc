@@ -53,6 +53,7 @@ PoolSpec to_spec(const PoolOptions& options) {
   spec.timeout = zero_if_forever(options.timeout);
   spec.env = options.env;
   spec.collect_metrics = options.collect_metrics;
+  spec.collect_tasks = options.collect_tasks;
   spec.lease = options.lease;
   spec.heartbeat_timeout = options.heartbeat_timeout;
   spec.reconnect_timeout = options.reconnect_timeout;

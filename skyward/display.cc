@@ -24,6 +24,12 @@ constexpr std::string_view kError = "ERROR";
 constexpr std::string_view kLocal = "local";
 constexpr std::string_view kThisMachine = "localhost";
 
+// Machines that are there already: they are neither bought nor launched.
+bool is_reached(std::string_view provider_or_region) {
+  return provider_or_region == "ssh" || provider_or_region == "command" ||
+         provider_or_region == "commands";
+}
+
 constexpr std::string_view kDim = "\x1b[2m";
 constexpr std::string_view kRed = "\x1b[31m";
 constexpr std::string_view kGreen = "\x1b[32m";
@@ -51,6 +57,11 @@ std::string clock_text(std::int64_t wall_us, int utc_offset_seconds) {
   const std::int64_t day = 86400;
   const std::int64_t s = ((wall_us / 1'000'000 + utc_offset_seconds) % day + day) % day;
   return fmt::format("{:02}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
+}
+
+// "$12.50"; of little money more digits.
+std::string cents_text(double dollars) {
+  return dollars < 0.1 ? money_text(dollars) : fmt::format("${:.2f}", dollars);
 }
 
 // "2 spot + 1 on-demand", without the part that is none.
@@ -122,11 +133,13 @@ struct LogDisplay::Renderer {
     const std::string_view color = level == kError                          ? kRed
                                    : level == kWarning || level == "stderr" ? kYellow
                                                                             : kDim;
-    out += painted(clock_text(wall_us, options.utc_offset_seconds), kDim, options) + " ";
+    const std::string clock =
+        options.dated ? utc_text(wall_us) : clock_text(wall_us, options.utc_offset_seconds);
+    out += painted(clock, kDim, options) + " ";
     out += painted(fmt::format("{:<8}", source), node == kPool ? "" : kCyan, options) + " ";
     out += painted(fmt::format("{:<7}", level), color, options) + " ";
-    constexpr std::size_t kAround = 18;  // the time and the level
-    const std::size_t indent = kAround + std::max<std::size_t>(8, source.size());
+    constexpr std::size_t kAround = 10;  // the level, and blanks
+    const std::size_t indent = clock.size() + kAround + std::max<std::size_t>(8, source.size());
     for (const char c : message) {
       out += c;
       if (c == '\n') out.append(indent, ' ');
@@ -143,7 +156,7 @@ struct LogDisplay::Renderer {
     line(kPool, kInfo, e.pool.empty() ? "opening" : fmt::format("opening {}", e.pool));
   }
   void operator()(const InfraCreated& e) {
-    if (e.region == kThisMachine) return;
+    if (e.region == kThisMachine || is_reached(e.region)) return;
     line(kPool, kInfo, fmt::format("infrastructure ready ({})", e.region));
   }
   void operator()(const RegionAutoSelected& e) {
@@ -153,6 +166,12 @@ struct LogDisplay::Renderer {
   }
   void operator()(const InstanceLaunching& e) {
     if (e.provider == kLocal) return;
+    if (is_reached(e.provider)) {
+      line(kPool, kInfo,
+           fmt::format("connecting to {}",
+                       count_text(static_cast<std::uint64_t>(e.count), "machine")));
+      return;
+    }
     line(kPool, kInfo,
          fmt::format("launching {} × {} on {}", e.count, e.instance_type, e.provider));
   }
@@ -175,6 +194,11 @@ struct LogDisplay::Renderer {
   void operator()(const ProvisioningCompleted& e) {
     if (e.provider == kLocal) return;
     const int count = e.spot + e.on_demand;
+    if (is_reached(e.provider)) {
+      line(kPool, kInfo,
+           fmt::format("{} ready", count_text(static_cast<std::uint64_t>(count), "machine")));
+      return;
+    }
     const std::string kinds = display.free_machines_ < count
                                   ? fmt::format(" ({})", kinds_text(e.spot, e.on_demand))
                                   : std::string();
@@ -247,9 +271,8 @@ struct LogDisplay::Renderer {
   }
   void operator()(const BudgetWarning& e) {
     line(kPool, kWarning,
-         fmt::format("{} of the budget of {} are spent; at ${:.4g}/hr the pool stops in {}",
-                     money_text(e.spent), money_text(e.budget), e.hourly_rate,
-                     duration_text(e.seconds_left)));
+         fmt::format("{} of {} spent; at ${:.4g}/hr the pool stops in {}", cents_text(e.spent),
+                     cents_text(e.budget), e.hourly_rate, duration_text(e.seconds_left)));
   }
   void operator()(const CostFinal& e) {
     display.cost_ = e;
@@ -263,7 +286,11 @@ struct LogDisplay::Renderer {
   void operator()(const PoolStopped& e) {
     std::string text = fmt::format("closed after {}, set-up {}", duration_text(e.total_seconds),
                                    duration_text(e.setup_seconds));
-    if (e.first_call_seconds > 0) text += ", first call " + duration_text(e.first_call_seconds);
+    if (e.first_call_seconds > 0) {
+      text +=
+          fmt::format(", first call {} ({} in the function)", duration_text(e.first_call_seconds),
+                      duration_text(e.first_call_run_seconds));
+    }
     if (!display.ended_by_.empty()) text += ", ended by " + display.ended_by_;
     line(kPool, kInfo, text);
     if (e.nodes.empty()) return;
@@ -274,6 +301,9 @@ struct LogDisplay::Renderer {
          without_trailing_blanks(e.message));
   }
   void operator()(const PoolStarted&) {}
+  void operator()(const TaskStarted&) {}
+  void operator()(const TaskFinished&) {}
+  void operator()(const TaskFailed&) {}
   void operator()(const TaskPoolInitCompleted&) {}
   void operator()(const PoolStopping&) { display.stopping_ = true; }
 };
@@ -312,24 +342,36 @@ void SpinnerDisplay::follow(const Event& event, std::int64_t wall_us) {
   std::visit(Overloaded{
                  [&](const InfraCreating&) { phase_ = "opening"; },
                  [&](const InstanceLaunching& e) {
-                   if (e.provider != kLocal) {
-                     phase_ = fmt::format("launching {} × {}", e.count, e.instance_type);
+                   if (e.provider != kLocal && !running_) {
+                     phase_ = is_reached(e.provider)
+                                  ? "connecting"
+                                  : fmt::format("launching {} × {}", e.count, e.instance_type);
                    }
                    nodes_wanted_ = std::max(nodes_wanted_, e.count);
                  },
-                 [&](const BootstrapStarting&) { phase_ = "preparing Python"; },
+                 // While others work, a machine that takes a node's place is no news.
+                 [&](const BootstrapStarting&) {
+                   if (!running_) phase_ = "preparing Python";
+                 },
                  [&](const BootstrapProgress& e) {
                    const std::string_view next = under_way_after(e.step);
-                   if (!next.empty()) phase_ = next;
+                   if (!next.empty() && !running_) phase_ = next;
                  },
                  [&](const BootstrapCompleted& e) { ready_.insert(e.instance_id); },
                  [&](const ClusterSetupCompleted& e) {
                    phase_ = "running";
+                   running_ = true;
                    nodes_wanted_ = std::max(nodes_wanted_, e.instance_count);
                  },
-                 [&](const PoolStarted&) { phase_ = "running"; },
+                 [&](const PoolStarted&) {
+                   phase_ = "running";
+                   running_ = true;
+                 },
                  [&](const Metrics& e) { cpu_[e.node] = e.cpu_percent; },
-                 [&](const PoolStopping&) { phase_ = "closing"; },
+                 [&](const PoolStopping&) {
+                   phase_ = "closing";
+                   closing_ = true;
+                 },
                  [&](const InstanceStopping& e) { ready_.erase(e.instance_id); },
                  [&](const InstancePreempted& e) { ready_.erase(e.instance_id); },
                  [&](const InstanceReplaced& e) { ready_.erase(e.old_instance_id); },
@@ -389,8 +431,10 @@ std::string SpinnerDisplay::tick(std::int64_t wall_us) {
   std::string text = label_.empty() ? phase_ : label_ + " " + phase_;
   if (nodes_wanted_ > 0) text += fmt::format(" · {}/{} nodes", ready_.size(), nodes_wanted_);
   if (tasks_done_ + tasks_running_ > 0) {
-    text += fmt::format(" · {} done, {} running", tasks_done_, tasks_running_);
-    if (tasks_waiting_ > 0) text += fmt::format(", {} waiting", tasks_waiting_);
+    text += fmt::format(" · {} done", tasks_done_);
+    // What was not done when the pool began to close is cancelled.
+    if (!closing_) text += fmt::format(", {} running", tasks_running_);
+    if (!closing_ && tasks_waiting_ > 0) text += fmt::format(", {} waiting", tasks_waiting_);
   }
   if (!cpu_.empty()) {
     double sum = 0;

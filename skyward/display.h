@@ -25,6 +25,7 @@ struct DisplayOptions {
   int width = 80;  // columns
   bool color = false;
   int utc_offset_seconds = 0;  // of the local time that lines begin with
+  bool dated = false;          // they begin with date and time, as in all log files
 };
 
 // What is known of the place that text goes to; variables as they are in the environment.
@@ -113,7 +114,9 @@ class SpinnerDisplay {
   std::string label_;
   std::string ended_by_;
   bool active_ = false;  // between a pool's first event and its last
-  bool drawn_ = false;   // the line stands on the terminal
+  bool running_ = false;
+  bool closing_ = false;
+  bool drawn_ = false;  // the line stands on the terminal
   std::string phase_{};
   std::int64_t started_us_ = 0;
   int nodes_wanted_ = 0;

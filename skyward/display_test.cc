@@ -196,9 +196,7 @@ TEST_F(Log, ACloudPoolThatCosts) {
       "12:01:11 node 1   ERROR   first\n"
       "                          second\n"
       "12:01:11 pool     ERROR   of the pool\n"
-      "12:01:26 pool     WARNING $8.5000 of the budget of $10.0000 are spent; at $1.608/hr the "
-      "pool "
-      "stops in 20m00s\n"
+      "12:01:26 pool     WARNING $8.50 of $10.00 spent; at $1.608/hr the pool stops in 20m00s\n"
       "12:01:12 pool     INFO    final $0.0400 (1h01m) | 1 spot + 1 on-demand | saved $0.0200\n"
       "12:01:12 pool     INFO    closed after 1h01m, set-up 30.0 s\n"
       "   node  instance              tasks  failed      busy        up      cost\n"
@@ -209,6 +207,30 @@ TEST_F(Log, ACloudPoolThatCosts) {
       "  set-up    $0.0100   25%\n"
       "    idle    $0.0068   17%\n"
       "    lost    $0.0032    8%\n");
+}
+
+TEST_F(Log, MachinesThatAreThereAreConnectedToAndNotLaunched) {
+  std::string text = render(InfraCreated{"ssh"});
+  text += render(InstanceLaunching{1, "ssh", "ssh"});
+  text += render(ProvisioningCompleted{0, 1, "ssh", "ssh", {}});
+  text += render(InfraCreated{"commands"});
+  text += render(InstanceLaunching{2, "command", "command"});
+  text += render(ProvisioningCompleted{0, 2, "command", "commands", {}});
+  EXPECT_EQ(text,
+            "12:00:00 pool     INFO    connecting to 1 machine\n"
+            "12:00:00 pool     INFO    1 machine ready\n"
+            "12:00:00 pool     INFO    connecting to 2 machines\n"
+            "12:00:00 pool     INFO    2 machines ready\n");
+}
+
+TEST_F(Log, TheFirstCallIsTheFunctionsTimeAndOurs) {
+  PoolStopped stopped{.pool = "p", .setup_seconds = 1, .total_seconds = 8};
+  stopped.first_call_seconds = 6;
+  stopped.first_call_run_seconds = 5.5;
+  EXPECT_EQ(
+      render(stopped),
+      "12:00:00 pool     INFO    closed after 8.0 s, set-up 1.0 s, first call 6.0 s (5.5 s in "
+      "the function)\n");
 }
 
 TEST_F(Log, MetricsAreALineAMinuteHalf) {
@@ -358,8 +380,10 @@ TEST(Spinner, OneLineDrawnInItsPlace) {
   spinner.set_tasks(12, 3, 36);
   EXPECT_TRUE(spinner.tick(kNoon).contains("12 done, 3 running, 36 waiting · cpu"));
   spinner.set_tasks(12, 3, 0);
-  EXPECT_EQ(render(PoolStopping{}, 64),
-            wiped + "⠋ closing · 2/2 nodes · 12 done, 3 running · cpu 50% · 1:04");
+  render(InstanceLaunching{1, "t3.small", "aws"}, 64);  // a machine in the place of another
+  render(BootstrapStarting{"c"}, 64);
+  EXPECT_TRUE(render(BootstrapProgress{"c", "skyward"}, 64).contains("running · 2/2"));
+  EXPECT_EQ(render(PoolStopping{}, 64), wiped + "⠋ closing · 2/2 nodes · 12 done · cpu 50% · 1:04");
   EXPECT_EQ(render(PoolStopped{"p", 0.8, 64, {{0, "a", 10, 0, 1, 1}, {1, "b", 5, 0, 1, 1}}}, 65),
             wiped + "✓ 15 tasks in 1m04s · 2 nodes · set-up 0.80 s\n");
   EXPECT_EQ(spinner.tick(kNoon + 66 * kSecond), "");

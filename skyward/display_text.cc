@@ -1,8 +1,10 @@
 #include "skyward/display_text.h"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <utility>
 #include <vector>
@@ -89,6 +91,14 @@ std::string duration_text(double seconds) {
   const auto whole = static_cast<long long>(std::llround(seconds));
   if (whole < 3600) return fmt::format("{}m{:02}s", whole / 60, whole % 60);
   return fmt::format("{}h{:02}m", whole / 3600, whole % 3600 / 60);
+}
+
+std::string utc_text(std::int64_t wall_us) {
+  using std::chrono::microseconds;
+  const std::chrono::sys_time<microseconds> moment{microseconds(wall_us)};
+  const auto second = std::chrono::floor<std::chrono::seconds>(moment);
+  const auto ms = std::chrono::floor<std::chrono::milliseconds>(moment - second).count();
+  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", second, ms);
 }
 
 std::string money_text(double dollars) { return fmt::format("${:.4f}", dollars); }

@@ -2,6 +2,7 @@
 
 // How durations, money and tables of nodes are spelled for people.
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -11,6 +12,9 @@ namespace skyward {
 
 // "0.42 s", "12.3 s", "1m05s", "2h07m".
 std::string duration_text(double seconds);
+
+// "2025-06-17T12:00:00.250Z".
+std::string utc_text(std::int64_t wall_us);
 
 // "$0.0123".
 std::string money_text(double dollars);

@@ -36,6 +36,7 @@ void EventQueue::open(const std::string& record_root, const std::string& job_id)
     lagging_ = false;
   }
   const std::scoped_lock lock(record_mutex_);
+  pool_ = job_id;
   record_.reset();
   if (!record_root.empty()) record_.emplace(record_root, job_id);
 }
@@ -75,9 +76,13 @@ void EventQueue::await_delivery(Duration limit) {
 bool EventQueue::take(std::vector<Event>& taken, Duration timeout) {
   const bool more = wait(taken, timeout);
   const std::scoped_lock lock(record_mutex_);
-  if (!record_ || taken.empty()) return more;
-  if (auto why = record_->keep(taken, engine::Loop::wall_us())) {
-    taken.push_back(ErrorEvent{*std::move(why), std::nullopt});
+  if (record_ && !taken.empty()) {
+    if (auto why = record_->keep(taken, engine::Loop::wall_us())) {
+      taken.push_back(ErrorEvent{*std::move(why), std::nullopt});
+    }
+  }
+  for (Event& event : taken) {
+    std::visit([this](auto& one) { one.pool = pool_; }, event);
   }
   return more;
 }

@@ -48,6 +48,7 @@ class EventQueue {
   std::uint64_t delivered_ = 0;
   bool lagging_ = false;  // somebody has waited in vain, and some are not delivered yet
 
+  std::string pool_;  // the id that events are given
   std::mutex record_mutex_;
   std::optional<PoolRecord> record_;
 };

@@ -23,7 +23,7 @@ TEST(EventQueue, GivesWhatIsThereAndThenTheEnd) {
   queue.put(PoolStopped{});
   queue.end();
   EXPECT_TRUE(queue.take(taken, kForever));
-  EXPECT_EQ(taken, (std::vector<Event>{PoolStopping{}, PoolStopped{}}));
+  EXPECT_EQ(taken, (std::vector<Event>{PoolStopping{.pool = "job"}, PoolStopped{.pool = "job"}}));
   EXPECT_FALSE(queue.take(taken, kForever));
 }
 
@@ -39,7 +39,7 @@ TEST(EventQueue, ForeverIsUntilTheEnd) {
 TEST(EventQueue, LinesAndMetricsAreLeftOutBeforeAnythingElse) {
   EventQueue queue;
   queue.open("", "job");
-  const LogLine line{.line = std::string(kMaxLineBytes, 'x')};
+  const LogLine line{.line = std::string(kMaxLineBytes, 'x'), .pool = "job"};
   const std::size_t fit = kMaxPendingEventBytes / kMaxLineBytes;
   for (std::size_t i = 0; i < fit; ++i) queue.put(line);
   queue.put(line);
@@ -54,7 +54,7 @@ TEST(EventQueue, LinesAndMetricsAreLeftOutBeforeAnythingElse) {
   ASSERT_GT(taken.size(), fit / 2);
   ASSERT_LE(taken.size(), fit + 3);
   EXPECT_EQ(taken.back(), Event(PoolStopped{.pool = "job"}));
-  EXPECT_EQ(taken[taken.size() - 2], Event(CostFinal{.total_cost = 3}));
+  EXPECT_EQ(taken[taken.size() - 2], Event(CostFinal{.total_cost = 3, .pool = "job"}));
   const auto* notice = std::get_if<ErrorEvent>(&taken[taken.size() - 3]);
   ASSERT_NE(notice, nullptr);
   const std::size_t left_out = fit + 3 - (taken.size() - 3);

@@ -101,6 +101,7 @@ Outcome make_outcome(engine::Completion completion) {
 struct Handle::State {
   TaskId id;
   std::uint64_t owner = 0;  // process_generation() of the process that has the pool
+  std::shared_ptr<const FunctionBody> function;  // where events tell of it
   std::shared_ptr<engine::LoopAccess> loop;
   std::shared_ptr<Pace> pace;
 
@@ -245,9 +246,34 @@ struct PoolImpl final : engine::Caller {
     return state;
   }
 
+  static double wall_seconds() { return static_cast<double>(engine::Loop::wall_us()) * 1e-6; }
+
+  static Event task_event(const Handle::State& state, const engine::Completion& completion) {
+    const double run_seconds = static_cast<double>(completion.run_ns) * 1e-9;
+    if (completion.status == engine::Completion::Status::ok) {
+      return TaskFinished{.task = state.id.value,
+                          .name = state.function->name,
+                          .node = completion.node,
+                          .worker = completion.worker,
+                          .run_seconds = run_seconds,
+                          .timestamp = wall_seconds()};
+    }
+    const bool raised = completion.status == engine::Completion::Status::raised;
+    return TaskFailed{.task = state.id.value,
+                      .name = state.function->name,
+                      .node = completion.node,
+                      .worker = completion.worker,
+                      .run_seconds = run_seconds,
+                      .reason = raised ? "it raised" : completion.error.message,
+                      .timestamp = wall_seconds()};
+  }
+
   // ---- engine::Caller, on the engine's thread
   void complete(TaskId task, engine::Completion completion) override {
-    if (const auto state = find(task, true)) state->finish(make_outcome(std::move(completion)));
+    const auto state = find(task, true);
+    if (!state) return;
+    if (asked.collect_tasks) events.put(task_event(*state, completion));
+    state->finish(make_outcome(std::move(completion)));
   }
 
   void deliver_item(TaskId task, wire::Payload item) override {
@@ -277,6 +303,8 @@ struct PoolImpl final : engine::Caller {
                           .lost = bill->lost_cost});
     }
     if (std::holds_alternative<PoolStopped>(event) && !last_choice) return;  // it goes on elsewhere
+    if (auto* metrics = std::get_if<Metrics>(&event)) metrics->timestamp = wall_seconds();
+    if (auto* started = std::get_if<TaskStarted>(&event)) started->timestamp = wall_seconds();
     events.put(std::move(event));
   }
 
@@ -483,6 +511,7 @@ std::vector<Handle> PoolImpl::submit(std::vector<Call> calls) {
     auto state = std::make_shared<Handle::State>();
     state->id = task.id;
     state->owner = owner;
+    if (asked.collect_tasks) state->function = call.function;
     state->loop = active;
     state->pace = pace;
     states.push_back(std::move(state));

@@ -92,6 +92,7 @@ struct PoolOptions {
   // event any more.
   std::function<void(const Event&)> on_event = {};
   bool collect_metrics = true;
+  bool collect_tasks = false;  // events when tasks start, finish and fail
   // Of nodes on other machines. A connection on which nothing comes for `heartbeat_timeout` is made
   // anew; a machine that cannot be reached for `reconnect_timeout` more is lost and replaced; one
   // that hears nothing of this program for `lease` ends itself.

@@ -11,6 +11,8 @@
 #include <variant>
 #include <vector>
 
+#include "skyward/display_text.h"
+
 namespace skyward {
 
 namespace {
@@ -33,10 +35,10 @@ std::string cell(const std::optional<double>& value) {
 }
 
 std::string metrics_line(const Metrics& m, std::int64_t wall_us) {
-  return fmt::format("{:.3f},{},{:g},{:g},{:g},{},{},{},{}\n", static_cast<double>(wall_us) * 1e-6,
-                     m.node, m.cpu_percent, m.memory_used_mb, m.memory_total_mb,
-                     cell(m.gpu_utilization), cell(m.gpu_memory_used_mb),
-                     cell(m.gpu_memory_total_mb), cell(m.gpu_temperature));
+  return fmt::format("{},{},{:g},{:g},{:g},{},{},{},{}\n", utc_text(wall_us), m.node, m.cpu_percent,
+                     m.memory_used_mb, m.memory_total_mb, cell(m.gpu_utilization),
+                     cell(m.gpu_memory_used_mb), cell(m.gpu_memory_total_mb),
+                     cell(m.gpu_temperature));
 }
 
 }  // namespace
@@ -44,7 +46,7 @@ std::string metrics_line(const Metrics& m, std::int64_t wall_us) {
 PoolRecord::PoolRecord(std::string root, std::string job_id)
     : root_(std::move(root)),
       job_id_(std::move(job_id)),
-      display_(DisplayOptions{.width = kColumns}) {}
+      display_(DisplayOptions{.width = kColumns, .dated = true}) {}
 
 std::optional<std::string> PoolRecord::keep(std::span<const Event> events, std::int64_t wall_us) {
   if (broken_ || events.empty()) return std::nullopt;
@@ -112,10 +114,10 @@ void PoolRecord::write(const std::string& name, const std::string& text) {
 
 void PoolRecord::keep_one(const Event& event, std::int64_t wall_us) {
   if (const auto* line = std::get_if<LogLine>(&event)) {
-    const auto ms = static_cast<std::int64_t>(line->timestamp * 1e3);
     write(fmt::format("node-{}.log", line->node),
-          fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z task {} {} {}\n", second_of(ms * 1000),
-                      ms % 1000, line->task, line->stream, line->line));
+          fmt::format("{} task {} {} {}\n",
+                      utc_text(static_cast<std::int64_t>(line->timestamp * 1e6)), line->task,
+                      line->stream, line->line));
     return;
   }
   if (const auto* metrics = std::get_if<Metrics>(&event)) {

@@ -51,8 +51,9 @@ TEST_F(PoolRecordTest, LinesMetricsAndTheCourseOfThingsAreFiles) {
   EXPECT_EQ(record.keep(events, kNoon), std::nullopt);
   const fs::path pool = root_ / "20250617-120000-1a2b3c4d";
   EXPECT_EQ(text(pool / "node-1.log"), "2025-06-17T12:00:00.250Z task 7 stdout hello\n");
-  EXPECT_THAT(text(pool / "metrics.csv"), HasSubstr("\n1750161600.000,1,50,10,20,,,,\n"));
-  EXPECT_THAT(text(pool / "pool.log"), HasSubstr("ERROR   it broke"));
+  EXPECT_THAT(text(pool / "metrics.csv"), HasSubstr("\n2025-06-17T12:00:00.000Z,1,50,10,20,,,,\n"));
+  EXPECT_THAT(text(pool / "pool.log"),
+              HasSubstr("2025-06-17T12:00:00.000Z node 1   ERROR   it broke"));
   EXPECT_EQ(fs::status(pool).permissions(), fs::perms::owner_all);
   EXPECT_EQ(fs::status(root_).permissions(), fs::perms::owner_all);
 }

@@ -74,7 +74,10 @@ if TYPE_CHECKING:
     from skyward.events import ProvisioningCompleted as ProvisioningCompleted
     from skyward.events import RegionAutoSelected as RegionAutoSelected
     from skyward.events import SkywardEvent as SkywardEvent
+    from skyward.events import TaskFailed as TaskFailed
+    from skyward.events import TaskFinished as TaskFinished
     from skyward.events import TaskPoolInitCompleted as TaskPoolInitCompleted
+    from skyward.events import TaskStarted as TaskStarted
     from skyward.exceptions import AllProvidersFailedError as AllProvidersFailedError
     from skyward.exceptions import BudgetExceededError as BudgetExceededError
     from skyward.exceptions import CancelledError as CancelledError
@@ -147,7 +150,7 @@ _MODULE_OF = {
             "InstanceLaunching InstancePreempted InstanceProvisioned InstanceReplaced "
             "InstanceStopping LogLine Metrics NodeReceipt PoolStarted PoolStopped PoolStopping "
             "ProviderName ProvisioningCompleted RegionAutoSelected SkywardEvent "
-            "TaskPoolInitCompleted"
+            "TaskFailed TaskFinished TaskPoolInitCompleted TaskStarted"
         ),
         "exceptions": (
             "AllProvidersFailedError BudgetExceededError CancelledError CapacityError "

@@ -19,6 +19,7 @@ if __name__ == "__main__" and sys.path and sys.path[0] == __file__.rpartition("/
 
 import _thread
 import array
+import atexit
 import collections
 import ctypes
 import faulthandler
@@ -784,6 +785,34 @@ def check_python(wanted):
         sys.exit(1)
 
 
+THREAD_VARIABLES = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "BLIS_NUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+)
+
+
+def divide_processors(slots):
+    """Libraries that calculate with threads use this slot's share of the processors: each would use
+    all of them. What the user has set stays."""
+    if slots <= 1:
+        return
+    share = str(max(1, len(os.sched_getaffinity(0)) // slots))
+    for name in THREAD_VARIABLES:
+        os.environ.setdefault(name, share)
+
+
+def take_key(key):
+    """The driver's key of multiprocessing: proxies of its managers connect with it."""
+    if not key:
+        return
+    from multiprocessing import process
+
+    process.current_process().authkey = bytes.fromhex(key)
+
+
 def prepare_modules():
     """The driver's import path, and a clean __main__ for pickled functions."""
     extra = os.environ.pop("SKYWARD_SYS_PATH", "")
@@ -795,6 +824,8 @@ def prepare_modules():
 def main():
     check_python(os.environ.pop("SKYWARD_CLIENT_PYTHON", ""))
     prepare_modules()
+    divide_processors(int(os.environ.pop("SKYWARD_SLOTS", "1")))
+    take_key(os.environ.pop("SKYWARD_AUTHKEY", ""))
     import cloudpickle
 
     # A crash leaves the Python stack among the task's last lines, also that of a silent function.
@@ -816,7 +847,10 @@ def main():
     text = f"python {sys.version.split()[0]} cloudpickle {cloudpickle.__version__}".encode()
     sock.sendall(HEAD.pack(12 + len(text), HELLO, OK, 0, 0) + text)
     worker.loop()
+    atexit._run_exitfuncs()
     flush_output()
+    # The pool closes, and whoever leaves it waits: not for threads, nor for objects to end.
+    os._exit(0)
 
 
 if __name__ == "__main__":

@@ -293,19 +293,19 @@ def custom(
     )
 
 
-def is_nvidia(name: str) -> bool:
+def is_nvidia(acc: str) -> bool:
     """True for a model of NVIDIA, with or without a variant ("A100-40GB"), in any case."""
-    return _vendor(name) == "nvidia"
+    return _vendor(acc) == "nvidia"
 
 
-def is_trainium(name: str) -> bool:
+def is_trainium(acc: str) -> bool:
     """True for AWS's Trainium."""
-    return _vendor(name) == "aws" and "TRAINIUM" in name.upper()
+    return _vendor(acc) == "aws" and "TRAINIUM" in acc.upper()
 
 
-def is_gpu(name: str) -> bool:
+def is_gpu(acc: str) -> bool:
     """True for a GPU of NVIDIA or AMD."""
-    return _vendor(name) in ("nvidia", "amd")
+    return _vendor(acc) in ("nvidia", "amd")
 
 
 def current_accelerator() -> str | None:
@@ -314,7 +314,7 @@ def current_accelerator() -> str | None:
     from skyward.cluster import instance_info
 
     info = instance_info()
-    return info.accelerators[0] if info is not None and info.accelerators else None
+    return info.accelerators[0] if info.accelerators else None
 
 
 class _Name(str):

@@ -24,8 +24,20 @@ _ambient: ContextVar[Callback | None] = ContextVar("skyward_callback", default=N
 
 
 def current_callback() -> Callback | None:
-    """The ambient callback of this context."""
-    return _ambient.get()
+    """The ambient callback of this context. A pool that has closed is none any more, wherever that
+    was done."""
+    callback = _ambient.get()
+    while isinstance(callback, Delivery) and callback.is_closed:
+        callback = callback.around
+    return callback
+
+
+def users_callback() -> Callback | None:
+    """The innermost one of ``use_callback``: a pool tells it its events, and no other pool."""
+    callback = _ambient.get()
+    while isinstance(callback, Delivery):
+        callback = callback.around
+    return callback
 
 
 def emit(event: SkywardEvent) -> None:
@@ -36,7 +48,7 @@ def emit(event: SkywardEvent) -> None:
     caller."""
     if not isinstance(event, EVENT_TYPES):
         raise ConfigurationTypeError(f"emit({event!r:.80}): an event of skyward.events is expected")
-    callback = _ambient.get()
+    callback = current_callback()
     if isinstance(callback, Delivery):
         callback(event)
     elif callback is not None:
@@ -59,11 +71,11 @@ def compose(*callbacks: Callback) -> Callback:
 
 
 @contextmanager
-def use_callback(callback: Callback) -> Iterator[None]:
-    """Makes `callback` the ambient one for the block. A pool entered inside also delivers its
+def use_callback(cb: Callback) -> Iterator[None]:
+    """Makes `cb` the ambient one for the block. A pool entered inside also delivers its
     events to it."""
-    _check_callable("use_callback", callback)
-    token = _ambient.set(callback)
+    _check_callable("use_callback", cb)
+    token = _ambient.set(cb)
     try:
         yield
     finally:
@@ -74,7 +86,11 @@ class Delivery:
     """A pool's chain of callbacks. Delivers one event at a time, whatever the thread; a failing
     callback is reported once and stops neither the others nor the pool."""
 
-    def __init__(self, callbacks: Iterable[Callback]) -> None:
+    is_closed = False
+
+    def __init__(self, callbacks: Iterable[Callback], around: Callback | None = None) -> None:
+        """`around`: the ambient callback outside of the pool."""
+        self.around = around
         self._callbacks = list(callbacks)
         self._lock = threading.RLock()
         self._queue: deque[tuple[SkywardEvent, int]] = deque()

@@ -18,7 +18,6 @@ class _Cloud:
     """What the clouds have in common: their settings as text, checked against one table."""
 
     name: ClassVar[str]
-    remote: ClassVar[bool] = True
     supported: ClassVar[bool] = False
     """Whether pools open there yet."""
     _said: ClassVar[frozenset[str]]  # of each value: the settings that its maker gave
@@ -50,6 +49,11 @@ class _Cloud:
         shown = [one.name for one in fields(self) if one.repr and one.name in self._said]
         values = ", ".join(f"{name}={getattr(self, name)!r}" for name in shown)
         return f"{type(self).__name__}({values})"
+
+    @property
+    def remote(self) -> bool:
+        """Whether its nodes share no files with this machine."""
+        return True
 
     def available_instances(self) -> "tuple[InstanceSpec, ...]":
         """Everything that is for sale there, by accelerator, its count, processors and memory.

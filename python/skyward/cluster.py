@@ -3,7 +3,7 @@
 import os
 import socket
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 
 @dataclass(frozen=True)
@@ -12,6 +12,8 @@ class InstanceInfo:
 
     node: int
     total_nodes: int
+    is_head: bool = cast("bool", None)
+    """True for the first worker of node 0."""
     accelerators: list[str] = field(default_factory=list, hash=False)
     """Model name of each accelerator of this node."""
     head_addr: str = "127.0.0.1"
@@ -31,10 +33,9 @@ class InstanceInfo:
     network: dict[str, Any] = field(default_factory=dict, hash=False)
     """{"missing": provider} when the provider gives the nodes no network among them."""
 
-    @property
-    def is_head(self) -> bool:
-        """True for the first worker of node 0."""
-        return self.global_worker_index == 0
+    def __post_init__(self) -> None:
+        if self.is_head is None:  # it follows from the place
+            object.__setattr__(self, "is_head", self.global_worker_index == 0)
 
     @property
     def global_worker_index(self) -> int:
@@ -54,7 +55,7 @@ class InstanceInfo:
         return socket.gethostname()
 
     @classmethod
-    def current(cls) -> "InstanceInfo | Any":
+    def current(cls) -> "InstanceInfo":
         """The same as ``instance_info()``."""
         return instance_info()
 
@@ -62,9 +63,14 @@ class InstanceInfo:
 _parsed: tuple[str, InstanceInfo] | None = None
 
 
-def instance_info() -> InstanceInfo | Any:
-    """The place of the running task in its pool; None outside a pool. (The type lets tasks, which
-    are inside, use it without a check.)"""
+def instance_info() -> InstanceInfo:
+    """The place of the running task in its pool. Outside of a pool (``f.local(…)``) it is that of
+    the only worker there is, with an empty `job_id`."""
+    return place_in_pool() or InstanceInfo(0, 1)
+
+
+def place_in_pool() -> InstanceInfo | None:
+    """The same; None outside of a pool."""
     global _parsed
     text = os.environ.get("COMPUTE_POOL")
     if not text:

@@ -93,25 +93,29 @@ def shard(
     """The elements of each array that belong to this worker, in the kind of the input.
 
     Rank k of t gets the positions k, k + t, k + 2t, … of the (optionally shuffled) order: nothing
-    is dropped, nothing comes twice, and the inputs, which must be of one length, stay aligned. With
+    is dropped, nothing comes twice, and inputs of one length stay aligned. They may be of several
+    lengths, of each at least two: ``shard(x_train, y_train, x_test, y_test)``. With
     `drop_last` every rank gets a block of the same length and the tail is dropped. All ranks must
     pass the same seed; None counts as 0. `node` and `total_nodes` override the place of this
     worker.
 
-    Returns one array for one input, a tuple for several. Lists, tuples, numpy arrays and torch
-    tensors keep their kind; other sequences become lists."""
+    Returns one array for one input, a tuple for several. Lists, tuples, numpy arrays, torch tensors
+    and pandas' tables and series keep their kind; other sequences become lists."""
     if not arrays:
         raise ConfigurationError("shard() needs at least one array")
     index, total = _place(node, total_nodes)
-    count = _length("shard()", arrays[0])
-    for position, array in enumerate(arrays[1:], 1):
-        if (other := _length("shard()", array)) != count:
+    counts = [_length("shard()", array) for array in arrays]
+    for position, count in enumerate(counts):
+        if len(set(counts)) > 1 and counts.count(count) == 1:
             raise ConfigurationError(
-                f"shard(): {count} rows, but {other} in argument {position}; arrays that are"
-                " sharded together must be of one length, so that their rows stay aligned"
+                f"shard(): no other argument has {count} rows, as argument {position} has; arrays"
+                " that are sharded together must be of one length, so that their rows stay aligned"
             )
-    positions = _positions(count, index, total, shuffle, seed or 0, drop_last)
-    parts = [_pick(array, positions) for array in arrays]
+    order = {
+        count: _positions(count, index, total, shuffle, seed or 0, drop_last)
+        for count in set(counts)
+    }
+    parts = [_pick(array, order[count]) for array, count in zip(arrays, counts, strict=True)]
     return parts[0] if len(parts) == 1 else tuple(parts)
 
 
@@ -197,8 +201,8 @@ def _length(what: str, array: Any) -> int:
 def _place(node: int | None, total_nodes: int | None) -> tuple[int, int]:
     """(rank, number of ranks) of this worker, or as the caller says."""
     info = instance_info()
-    index = node if node is not None else (info.global_worker_index if info else 0)
-    total = total_nodes if total_nodes is not None else (info.total_workers if info else 1)
+    index = info.global_worker_index if node is None else node
+    total = info.total_workers if total_nodes is None else total_nodes
     if total < 1 or not 0 <= index < total:
         raise ConfigurationError(
             f"node {index} of total_nodes {total}: node must be from 0 to total_nodes - 1"
@@ -233,5 +237,5 @@ def _pick(array: Any, positions: Sequence[int]) -> Any:
     if torch is not None and isinstance(array, torch.Tensor):
         return array[torch.as_tensor(list(positions), dtype=torch.long, device=array.device)]
     if hasattr(array, "iloc"):  # pandas: `array[i]` would look up labels
-        return [array.iloc[i] for i in positions]
+        return array.iloc[list(positions)]
     return [array[i] for i in positions]

@@ -4,7 +4,7 @@ Fields stand in constructor order, so both ``LogLine(node, instance_id, line)`` 
 ``LogLine(line=line)`` match in a ``case``. ``pool.on``, ``on_event`` and ``use_callback`` say who
 receives them."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, get_args
 
@@ -20,13 +20,21 @@ class ProviderName(StrEnum):
     RunPod = "RunPod"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """What every event has."""
+
+    pool: str = field(default="", compare=False)
+    """The id of the pool that made it; empty in one that a program has made itself."""
+
+
 @dataclass(frozen=True, slots=True)
-class PoolStarted:
+class PoolStarted(Event):
     """The pool is ready for work."""
 
 
 @dataclass(frozen=True, slots=True)
-class InfraCreating:
+class InfraCreating(Event):
     """What the machines need around them is being made."""
 
     pool: str = ""
@@ -34,12 +42,12 @@ class InfraCreating:
 
 
 @dataclass(frozen=True, slots=True)
-class InfraCreated:
+class InfraCreated(Event):
     region: str
 
 
 @dataclass(frozen=True, slots=True)
-class RegionAutoSelected:
+class RegionAutoSelected(Event):
     """The requested region does not have the instance type; another one is used."""
 
     requested_region: str
@@ -49,14 +57,14 @@ class RegionAutoSelected:
 
 
 @dataclass(frozen=True, slots=True)
-class InstanceLaunching:
+class InstanceLaunching(Event):
     count: int
     instance_type: str
     provider: str
 
 
 @dataclass(frozen=True, slots=True)
-class InstanceProvisioned:
+class InstanceProvisioned(Event):
     """A machine exists. Prices in dollars an hour."""
 
     instance_id: str
@@ -71,7 +79,7 @@ class InstanceProvisioned:
 
 
 @dataclass(frozen=True, slots=True)
-class ProvisioningCompleted:
+class ProvisioningCompleted(Event):
     spot: int
     on_demand: int
     provider: str
@@ -80,12 +88,12 @@ class ProvisioningCompleted:
 
 
 @dataclass(frozen=True, slots=True)
-class BootstrapStarting:
+class BootstrapStarting(Event):
     instance_id: str
 
 
 @dataclass(frozen=True, slots=True)
-class BootstrapProgress:
+class BootstrapProgress(Event):
     """A step is done: uv, apt, deps, volumes, skyward or server."""
 
     instance_id: str
@@ -93,7 +101,7 @@ class BootstrapProgress:
 
 
 @dataclass(frozen=True, slots=True)
-class BootstrapCompleted:
+class BootstrapCompleted(Event):
     """The node is ready. The four times are what that took."""
 
     instance_id: str
@@ -108,7 +116,7 @@ class BootstrapCompleted:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskPoolInitCompleted:
+class TaskPoolInitCompleted(Event):
     """All agents are connected: `tunnels` connections with `connections` slots behind them."""
 
     tunnels: int
@@ -117,13 +125,13 @@ class TaskPoolInitCompleted:
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterSetupCompleted:
+class ClusterSetupCompleted(Event):
     instance_count: int
     duration_seconds: float
 
 
 @dataclass(frozen=True, slots=True)
-class Metrics:
+class Metrics(Event):
     """How busy a node is. Memory in MiB; the GPU fields are None without a GPU."""
 
     instance_id: str
@@ -136,6 +144,8 @@ class Metrics:
     gpu_memory_used_mb: float | None = None
     gpu_memory_total_mb: float | None = None
     gpu_temperature: float | None = None
+    timestamp: float = 0.0
+    """Seconds since 1970, when this program heard of it."""
 
     @property
     def cpu(self) -> float:
@@ -149,7 +159,7 @@ class Metrics:
 
 
 @dataclass(frozen=True, slots=True)
-class LogLine:
+class LogLine(Event):
     """One line that a task wrote, without its newline."""
 
     node: int
@@ -165,17 +175,58 @@ class LogLine:
 
 
 @dataclass(frozen=True, slots=True)
-class PoolStopping:
+class TaskStarted(Event):
+    """A task was given to a node, which begins it now or, where its slots are taken, very soon. For
+    pools with ``collect_tasks=True``, as are the next two."""
+
+    task: int
+    name: str
+    """Of the function."""
+    node: int
+    timestamp: float = 0.0
+    """Seconds since 1970."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFinished(Event):
+    """A task has returned."""
+
+    task: int
+    name: str
+    node: int
+    worker: int
+    run_seconds: float
+    """Inside the function."""
+    timestamp: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFailed(Event):
+    """A task has raised, or came to no answer: its worker died, it was cancelled, its time was
+    over. A call that is made again is another task."""
+
+    task: int
+    name: str
+    node: int
+    """-1: it never came to one."""
+    worker: int
+    run_seconds: float
+    reason: str
+    timestamp: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class PoolStopping(Event):
     """The pool is being closed."""
 
 
 @dataclass(frozen=True, slots=True)
-class InstanceStopping:
+class InstanceStopping(Event):
     instance_id: str
 
 
 @dataclass(frozen=True, slots=True)
-class InstancePreempted:
+class InstancePreempted(Event):
     """The cloud takes the machine of a node back, in so many seconds. The node gets no new tasks
     until another machine stands in its place."""
 
@@ -186,7 +237,7 @@ class InstancePreempted:
 
 
 @dataclass(frozen=True, slots=True)
-class InstanceReplaced:
+class InstanceReplaced(Event):
     """A node has a new machine; it keeps its rank."""
 
     old_instance_id: str
@@ -196,7 +247,7 @@ class InstanceReplaced:
 
 
 @dataclass(frozen=True, slots=True)
-class CostUpdate:
+class CostUpdate(Event):
     """Money so far, in dollars."""
 
     elapsed_seconds: float
@@ -207,7 +258,7 @@ class CostUpdate:
 
 
 @dataclass(frozen=True, slots=True)
-class BudgetWarning:
+class BudgetWarning(Event):
     """Money is getting short: in so many seconds the pool begins no more tasks. In dollars."""
 
     spent: float
@@ -217,7 +268,7 @@ class BudgetWarning:
 
 
 @dataclass(frozen=True, slots=True)
-class CostFinal:
+class CostFinal(Event):
     """The bill in dollars, once the last machine is gone. The four parts add up to the total."""
 
     total_cost: float
@@ -254,7 +305,7 @@ class NodeReceipt:
 
 
 @dataclass(frozen=True, slots=True)
-class PoolStopped:
+class PoolStopped(Event):
     """The last event of a pool: what ran where, how long."""
 
     pool: str
@@ -262,11 +313,13 @@ class PoolStopped:
     total_seconds: float
     nodes: list[NodeReceipt] = field(hash=False)
     first_call_seconds: float = 0.0
-    """From the first call to its answer; 0 without one."""
+    """From the first call to the first answer; 0 without one."""
+    first_call_run_seconds: float = 0.0
+    """Of that, inside the function."""
 
 
 @dataclass(frozen=True, slots=True)
-class Error:
+class Error(Event):
     """Something failed or deserves attention; the pool may go on."""
 
     message: str
@@ -288,6 +341,9 @@ SkywardEvent = (
     | ClusterSetupCompleted
     | Metrics
     | LogLine
+    | TaskStarted
+    | TaskFinished
+    | TaskFailed
     | PoolStopping
     | InstanceStopping
     | InstancePreempted
@@ -305,18 +361,22 @@ EVENT_TYPES: tuple[type, ...] = get_args(SkywardEvent)
 _TYPE_OF: dict[str, Any] = {cls.__name__: cls for cls in EVENT_TYPES}
 
 
-def event_from_fields(name: str, fields: tuple[Any, ...]) -> SkywardEvent:
+def event_from_fields(name: str, fields: tuple[Any, ...], pool: str = "") -> SkywardEvent:
     """An event as the engine tells it."""
-    event: SkywardEvent = _TYPE_OF[name](*fields)
-    if isinstance(event, PoolStopped):
-        return replace(event, nodes=[NodeReceipt(*receipt) for receipt in fields[3]])
+    cls = _TYPE_OF[name]
+    if cls is PoolStopped:
+        id, setup, total, nodes, *rest = fields
+        return PoolStopped(id, setup, total, [NodeReceipt(*receipt) for receipt in nodes], *rest)
+    if cls is InfraCreating:
+        return InfraCreating(*fields)
+    event: SkywardEvent = cls(*fields, pool=pool)
     return event
 
 
 def fields_of_event(event: Any) -> tuple[str, tuple[Any, ...]]:
     """The way back, for what is drawn by the engine's displays."""
     cls = type(event)
-    fields = {name: getattr(event, name) for name in cls.__dataclass_fields__}
+    fields = {name: getattr(event, name) for name in cls.__match_args__}
     if isinstance(event, PoolStopped):
         fields["nodes"] = [fields_of_event(receipt)[1] for receipt in event.nodes]
     return cls.__name__, tuple(fields.values())

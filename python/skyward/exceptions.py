@@ -2,6 +2,7 @@
 where and why."""
 
 import builtins
+from _pickle import PicklingError
 from collections.abc import Iterable
 from typing import ClassVar
 
@@ -126,7 +127,7 @@ class PreemptionError(SkywardError):
         return f"{self.instance_id} was taken away ({self.reason}) after {self.attempts} tries"
 
 
-class SerializationError(SkywardError):
+class SerializationError(SkywardError, PicklingError):
     """An argument, a function or a result cannot travel."""
 
 

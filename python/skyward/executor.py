@@ -7,13 +7,17 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent import futures
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar, overload
+from uuid import uuid4
 
-from skyward.exceptions import CancelledError, MachinesLeftError
+from skyward.answer import AnswerFuture
+from skyward.exceptions import CancelledError, ConfigurationError, MachinesLeftError
 from skyward.function import ComputeFunction, PendingCompute, compute
+from skyward.initial import Initial, run_after
 from skyward.pool import ComputePool
 from skyward.pool_block import end_block
 
@@ -35,14 +39,36 @@ class Executor(futures.Executor):
     `pool`, an open ComputePool, it uses that one and leaves it open. Functions need no decorator;
     one of ``@compute`` keeps its time limit and retries.
 
+    Of ProcessPoolExecutor's own parameters, `max_workers` is another name of `concurrency`, and
+    `initializer` with `initargs` is called once in each worker process, before its first call.
+    Worker processes are not restarted after some calls, so `max_tasks_per_child` is refused, and so
+    is `mp_context`.
+
     As with any executor, ``cancel()`` of a future does nothing once its call has been handed to
     the pool: that holds for the next calls of each slot."""
 
     def __init__(
-        self, provider: Any = None, *args: Any, pool: ComputePool | None = None, **options: Any
+        self,
+        provider: Any = None,
+        *args: Any,
+        pool: ComputePool | None = None,
+        max_workers: int | None = None,
+        initializer: Callable[..., Any] | None = None,
+        initargs: tuple[Any, ...] = (),
+        **options: Any,
     ) -> None:
+        if isinstance(provider, int):  # the first parameter of ProcessPoolExecutor
+            provider, max_workers = None, provider
+        _refuse_others(options)
+        if max_workers is not None:
+            options["concurrency"] = _concurrency(max_workers, options)
+        if initializer is not None and not callable(initializer):
+            raise TypeError("initializer must be a callable")
         if pool is not None and (provider is not None or args or options):
             raise TypeError("Executor() takes the parameters of a pool, or a pool, not both")
+        self._initial = None
+        if initializer is not None:
+            self._initial = Initial(uuid4().hex, initializer, tuple(initargs))
         self._owned = pool is None
         self._pool = pool if pool is not None else ComputePool(provider, *args, **options)
         self._opening = threading.Lock()
@@ -82,11 +108,11 @@ class Executor(futures.Executor):
         """Sends ``fn(*args, **kwargs)``, as soon as a slot is near; its answer comes later."""
         function = fn if isinstance(fn, ComputeFunction) else compute(fn)
         self._open()
-        future: futures.Future[Any] = futures.Future()
+        future = AnswerFuture()
         with self._lock:
             if self._shut:
                 raise RuntimeError("cannot schedule new futures after shutdown")
-            self._waiting.append((future, function.written_down(args, kwargs)))
+            self._waiting.append((future, self._written_down(function, args, kwargs)))
         self._send()
         return future
 
@@ -163,6 +189,15 @@ class Executor(futures.Executor):
                 raise
         self._give_up()
         end_block(self.shutdown, error)
+
+    def _written_down(
+        self, function: ComputeFunction[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> PendingCompute[Any]:
+        call = function.written_down(args, kwargs)
+        if self._initial is None:
+            return call
+        args = (self._initial, call.fn, call.args, call.kwargs)
+        return replace(call, fn=run_after, args=args, kwargs={})
 
     def _give_up(self) -> None:
         """Nobody will ask for the answers any more: cancels what waits and what runs."""
@@ -248,6 +283,28 @@ class Executor(futures.Executor):
         with self._lock:
             del self._sent[future]
             self._changed.notify_all()
+
+
+def _refuse_others(options: dict[str, Any]) -> None:
+    for name in ("max_tasks_per_child", "mp_context"):
+        if options.pop(name, None) is not None:
+            raise ConfigurationError(
+                f"Executor({name}=…): worker processes are the pool's, and live as long as it does;"
+                f" leave {name} out"
+            )
+
+
+def _concurrency(max_workers: int, options: dict[str, Any]) -> int:
+    """Of ``Executor(max_workers)``, where the pool has one node."""
+    if max_workers <= 0:
+        raise ValueError("max_workers must be greater than 0")
+    for name in ("concurrency", "worker", "nodes"):
+        if name in options:
+            raise ConfigurationError(
+                f"Executor(max_workers={max_workers}, {name}=…): max_workers counts the processes"
+                " of one node; with more say nodes= and concurrency="
+            )
+    return max_workers
 
 
 def _cancel_waiting(waiting: list["futures.Future[Any]"]) -> None:

@@ -11,7 +11,7 @@ await train(data).on(pool)              from asyncio
 
 import inspect
 from collections import deque
-from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, update_wrapper
 from types import FunctionType, ModuleType
@@ -200,6 +200,11 @@ class PendingCompute(Generic[R]):
     """Run time allowed, in seconds; None: no limit."""
     retries: int = 0
 
+    @property
+    def kwargs_dict(self) -> dict[str, Any]:
+        """The same as `kwargs`."""
+        return self.kwargs
+
     def with_timeout(self, seconds: float | None) -> "PendingCompute[R]":
         """The same call with another time limit."""
         return replace(self, timeout=_limits(seconds, self.retries)[0])
@@ -218,14 +223,17 @@ class PendingCompute(Generic[R]):
         return hash((self.fn, self.name))
 
     def __rshift__(self, pool: Target) -> R:
+        __tracebackhide__ = True
         run = getattr(resolve(pool), "run", None)
         return run(self) if run is not None else NotImplemented
 
     def __gt__(self, pool: Target) -> "Future[R]":
+        __tracebackhide__ = True
         submit = getattr(resolve(pool), "submit", None)
         return submit(self) if submit is not None else NotImplemented
 
     def __matmul__(self, pool: Target) -> tuple[R, ...]:
+        __tracebackhide__ = True
         broadcast = getattr(resolve(pool), "broadcast", None)
         return broadcast(self) if broadcast is not None else NotImplemented
 
@@ -248,12 +256,12 @@ class PendingCompute(Generic[R]):
                 f"{call_text(self)} has not been sent; write await {self.name}(…).on(pool)"
             )
 
-    def on(self, pool: "ComputePool") -> Awaitable[R]:
-        """The call as an awaitable of the running asyncio loop; it is sent at once."""
-        import asyncio
+    def on(self, pool: "ComputePool") -> "Coroutine[Any, Any, R]":
+        """The call as a future of the running asyncio loop; it is sent at once. It is a coroutine,
+        too, so that ``create_task()`` takes it."""
+        from skyward.awaited import awaited
 
-        loop = _running_loop(call_text(self))
-        return asyncio.wrap_future(pool.submit(self), loop=loop)
+        return awaited(pool.submit(self), _running_loop(call_text(self)))
 
     def __repr__(self) -> str:
         return f"PendingCompute({call_text(self)})"
@@ -272,6 +280,11 @@ class PendingBatch(Generic[*Ts]):
     items: tuple[PendingCompute[Any], ...]
     return_exceptions: bool = False
 
+    @property
+    def computations(self) -> tuple[PendingCompute[Any], ...]:
+        """The same as `items`."""
+        return self.items
+
     def with_timeout(self, seconds: float | None) -> "PendingBatch[*Ts]":
         """The same calls, each with this time limit."""
         return replace(self, items=tuple(item.with_timeout(seconds) for item in self.items))
@@ -285,6 +298,7 @@ class PendingBatch(Generic[*Ts]):
         return hash(self.items)
 
     def __rshift__(self, pool: Target) -> tuple[*Ts]:
+        __tracebackhide__ = True
         run_batch = getattr(resolve(pool), "run_batch", None)
         return run_batch(self) if run_batch is not None else NotImplemented
 
@@ -305,14 +319,14 @@ class PendingBatch(Generic[*Ts]):
         def __matmul__(self, pool: Any) -> Any:
             raise TypeError("a batch cannot be broadcast; broadcast one call at a time: f() @ pool")
 
-    def on(self, pool: "ComputePool") -> Awaitable[tuple[*Ts]]:
+    def on(self, pool: "ComputePool") -> "Coroutine[Any, Any, tuple[*Ts]]":
         """The batch as an awaitable of the running asyncio loop; it is sent at once. All calls
         finish, then the first failing one (in the order written) raises."""
         import asyncio
 
         loop = _running_loop(repr(self))
         futures = [asyncio.wrap_future(future, loop=loop) for future in pool.submit_batch(self)]
-        return cast("Awaitable[tuple[*Ts]]", _all_of(futures, self))
+        return cast("Coroutine[Any, Any, tuple[*Ts]]", _all_of(futures, self))
 
     def __len__(self) -> int:
         return len(self.items)
@@ -338,6 +352,7 @@ class PendingStream(Generic[S]):
         return replace(self, items=tuple(item.with_timeout(seconds) for item in self.items))
 
     def __rshift__(self, pool: Target) -> Generator[S, None, None]:
+        __tracebackhide__ = True
         submit = getattr(resolve(pool), "submit_batch", None)
         if submit is None:
             return NotImplemented

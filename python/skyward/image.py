@@ -12,6 +12,7 @@ from skyward.exceptions import (
 )
 from skyward.options import text_or_none, texts, variables
 
+OLDEST_PYTHON = (3, 11)
 CLIENT_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
@@ -47,6 +48,12 @@ class Image:
         if not re.fullmatch(r"auto|\d+\.\d+(\.\d+)?", self.python or "auto"):
             raise ConfigurationError(
                 f"Image(python={self.python!r}): a version such as {CLIENT_PYTHON!r} is expected"
+            )
+        if self.python not in (None, "auto") and _minor(self.python) < OLDEST_PYTHON:
+            raise PythonVersionMismatchError(
+                f"Image(python={self.python!r}): no node could run it: Skyward needs Python"
+                f" {'.'.join(map(str, OLDEST_PYTHON))} or newer; leave python out for that of this"
+                f" program, {CLIENT_PYTHON}"
             )
         for name in ("pip", "apt", "includes", "excludes"):
             object.__setattr__(self, name, texts(f"Image: {name}", getattr(self, name)))
@@ -107,6 +114,10 @@ class Image:
         image.apt = list(self.apt)
         image.env = dict(self.env)
         return image
+
+
+def _minor(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")[:2]))
 
 
 DEFAULT_IMAGE = Image()

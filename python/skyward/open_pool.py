@@ -15,6 +15,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from skyward import _core, remote_error, serialize
+from skyward.answer import AnswerFuture
 from skyward.callback import Delivery
 from skyward.events import Error, event_from_fields
 from skyward.exceptions import (
@@ -25,7 +26,7 @@ from skyward.exceptions import (
     TimeoutError,
 )
 from skyward.function import PendingCompute, call_text, is_generator, note_position
-from skyward.runtime import changed_since
+from skyward.runtime import ModuleWatch
 
 if TYPE_CHECKING:
     from skyward.integrations.shared_arguments import SharedArguments
@@ -38,6 +39,9 @@ MAP_AHEAD_BYTES = 64 << 20
 fill the slots."""
 FUNCTIONS_KEPT, FUNCTION_BYTES_KEPT = 256, 64 << 20
 """Functions that nodes need not be sent anew; the newest one stays, whatever it has."""
+LOOK_SECONDS = 0.02
+"""How often calls look whether the program's modules were edited: less than it takes to edit and
+reload one. A function object that was not sent before always looks."""
 HANDLER_GRACE_SECONDS = 10.0
 """How long leaving a pool waits for event handlers that are still busy."""
 LINES_GRACE_SECONDS = 0.02
@@ -52,15 +56,17 @@ _PASSING = {
 
 
 class OpenPool:
-    def __init__(self, spec: Any, deliver: Delivery) -> None:
+    def __init__(self, spec: Any, deliver: Delivery, timeout: float | None = None) -> None:
+        """`timeout`: of calls that have none."""
         self.core = _core.Pool(spec)
+        self._timeout = timeout
         self._deliver = deliver
         self._workers = self.core.total_slots // max(1, spec.concurrency)
         # The core's function of each body. Any thread may send.
         self._functions: dict[bytes, Any] = {}
         self._functions_lock = threading.Lock()
-        self._opened_at = time.time()
-        self._next_look = time.monotonic() + 1
+        self._modules = ModuleWatch()
+        self._next_look = 0.0
         self._closed = threading.Event()
         self._events = threading.Thread(
             target=self._pump_events, name="skyward-events", daemon=True
@@ -70,15 +76,19 @@ class OpenPool:
     def open(self, check: Callable[[], None] | None) -> None:
         """Blocks until the nodes are ready. Raises after everything was given back."""
         self._events.start()
+        _open_pools.add(self)  # the program may end while it opens
         try:
             self.core.open(check, self._tell_interrupt)
         except BaseException:
             self.close()
             raise
-        _open_pools.add(self)
+
+    def tell(self, message: str, instance_id: str | None = None) -> None:
+        """Says to whoever receives events what deserves attention."""
+        self._deliver(Error(message, instance_id, pool=self.core.job_id))
 
     def _tell_interrupt(self) -> None:
-        self._deliver(Error("interrupted; giving back what was bought"))
+        self.tell("interrupted; closing the pool")
 
     def close(self, tell: bool = True) -> None:
         """Cancels what runs, gives all machines back, and returns when all events have been
@@ -88,7 +98,7 @@ class OpenPool:
             return
         _open_pools.discard(self)
         if tell and (count := self._answers.unfinished()):
-            self._deliver(Error(_cancelled_text(count)))
+            self.tell(_cancelled_text(count))
         try:
             self.core.close()
         finally:
@@ -251,7 +261,8 @@ class OpenPool:
                 raise
             if shared is not None:
                 buffers = shared.buffers(self.core, buffers)
-            calls.append(_core.Call(function, packer.pack(stream, buffers), item.timeout, window))
+            timeout = self._timeout if item.timeout is None else item.timeout
+            calls.append(_core.Call(function, packer.pack(stream, buffers), timeout, window))
         return calls
 
     def _refuse_alone(self, item: PendingCompute[Any]) -> None:
@@ -264,10 +275,11 @@ class OpenPool:
             )
 
     def _function(self, item: PendingCompute[Any]) -> Any:
+        if time.monotonic() >= self._next_look or not serialize.is_kept(item.fn):
+            self._look_for_changes()
         body = serialize.dumps_function(item.fn, item.name)
         if (known := self._functions.get(body)) is not None:
             return known
-        self._look_for_changes()
         function = _core.make_function(body, item.name)
         with self._functions_lock:
             kept = self._functions
@@ -281,19 +293,12 @@ class OpenPool:
         return function
 
     def _look_for_changes(self) -> None:
-        """Says once that a module was edited: nodes may have imported it as it was before. Only new
-        functions ask, as after a reload, and at most once a second."""
-        now = time.monotonic()
-        if now < self._next_look:
-            return
-        self._next_look = now + 1
-        if path := changed_since(self._opened_at):
-            self._next_look = float("inf")
-            self._deliver(
-                Error(
-                    f"{path} was changed after the pool opened, and nodes may run it as it was;"
-                    " open the pool anew to be sure"
-                )
+        """Says that a module was edited: nodes may have imported it as it was before."""
+        self._next_look = time.monotonic() + LOOK_SECONDS
+        for path in self._modules.changed():
+            self.tell(
+                f"{path} was changed after the pool opened, and nodes may run it as it was;"
+                " open the pool anew to be sure"
             )
 
     def _collect(
@@ -351,12 +356,10 @@ class OpenPool:
     def tell_retry(self, item: PendingCompute[Any], task: int, outcome: Any, left: int) -> None:
         """Says that an attempt failed and the call is made again; `left`: retries until now."""
         attempts = item.retries + 1
-        self._deliver(
-            Error(
-                f"{call_text(item)} failed: {_summary(item.name, task, outcome)};"
-                f" attempt {attempts - left + 1} of {attempts}",
-                outcome.instance_id or None,
-            )
+        self.tell(
+            f"{call_text(item)} failed: {_summary(item.name, task, outcome)};"
+            f" attempt {attempts - left + 1} of {attempts}",
+            outcome.instance_id or None,
         )
 
     def _pump_events(self) -> None:
@@ -366,13 +369,17 @@ class OpenPool:
                 if self._closed.wait(0.02):
                     return
                 continue
+            pool = self.core.job_id
             for name, fields in batch:
-                self._deliver(event_from_fields(name, fields))
+                self._deliver(event_from_fields(name, fields, pool))
 
 
 def _wait_until(end: float, handle: Any, name: str) -> None:
     if not handle.wait(max(0.0, end - time.monotonic())):
         raise TimeoutError(f"map(): no answer of {name}() in the time given to the whole")
+
+
+_ENDED = object()
 
 
 class Stream(Iterator[Any]):
@@ -413,6 +420,22 @@ class Stream(Iterator[Any]):
         if outcome.status != "ok":
             answer_of(self._name, handle.task, outcome)
         raise StopIteration
+
+    def __aiter__(self) -> "Stream":
+        return self
+
+    async def __anext__(self) -> Any:
+        """The next item, while other tasks of the asyncio loop go on."""
+        from skyward.awaited import in_thread
+
+        try:
+            item = await in_thread(lambda: next(self, _ENDED))
+        except BaseException:  # also when the task that reads is cancelled
+            self.close()
+            raise
+        if item is _ENDED:
+            raise StopAsyncIteration
+        return item
 
     def close(self) -> None:
         """Stops the generator; it runs its ``finally`` blocks."""
@@ -459,7 +482,7 @@ def _cancelled_text(count: int) -> str:
     return f"{what} cancelled; wait for the futures inside the block: future.result()"
 
 
-class TaskFuture(Future[Any]):
+class TaskFuture(AnswerFuture):
     """The answer of a task, later. ``cancel()`` works until the answer is here: it stops the task
     on its worker. An error that nobody asks for is logged."""
 
@@ -468,6 +491,16 @@ class TaskFuture(Future[Any]):
     def __init__(self, handle: Any) -> None:
         super().__init__()
         self.handle = handle
+        self._swapping = threading.Lock()
+        self._told = False
+
+    def send_again(self, send: Callable[[], Any]) -> bool:
+        """Another attempt in the place of one that failed. False: it was cancelled meanwhile."""
+        with self._swapping:
+            if self.cancelled():
+                return False
+            self.handle = send()
+            return True
 
     def fail(self, item: PendingCompute[Any], error: BaseException) -> None:
         if not isinstance(error, CancelledError):  # of these, whoever cancelled knows
@@ -500,12 +533,13 @@ class TaskFuture(Future[Any]):
             self.tell_if_unread()
 
     def cancel(self) -> bool:
-        if self.cancelled():
-            return True
         if not super().cancel():
             return False
-        self.handle.cancel()
-        self.set_running_or_notify_cancel()
+        with self._swapping:  # an attempt that is sent by now is the one that `handle` names
+            handle, first, self._told = self.handle, not self._told, True
+        if first:  # of several threads
+            handle.cancel()
+            self.set_running_or_notify_cancel()
         return True
 
 
@@ -568,8 +602,8 @@ class _Answers:
         try:
             if outcome.status != "ok" and retries and _may_retry(outcome):
                 self._pool.tell_retry(item, future.handle.task, outcome, retries)
-                future.handle = self._pool.core.submit(call)
-                self._add(item, call, future, retries - 1)
+                if future.send_again(lambda: self._pool.core.submit(call)):
+                    self._add(item, call, future, retries - 1)
                 return
             self._pool.tell_lines()
             result = answer_of(item.name, future.handle.task, outcome)
@@ -588,6 +622,9 @@ def _settle(settle: Callable[..., None], *values: Any) -> None:
 
 _failed: "weakref.WeakSet[TaskFuture]" = weakref.WeakSet()
 _open_pools: "weakref.WeakSet[OpenPool]" = weakref.WeakSet()
+
+
+atexit.register(_core.close_gil)  # comes after the next: what runs last is registered first
 
 
 @atexit.register

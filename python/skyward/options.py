@@ -171,7 +171,7 @@ def _check_encodable(name: str, text: str) -> None:
         text.encode()
     except UnicodeEncodeError as error:
         raise ConfigurationTypeError(
-            f"{name}: the character {error.start} is no Unicode text"
+            f"{name}: the character {error.start} is not Unicode text"
         ) from None
 
 

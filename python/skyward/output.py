@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from functools import wraps
 from typing import Any, Literal, TypeVar, overload
 
-from skyward.cluster import InstanceInfo, instance_info
+from skyward.cluster import InstanceInfo, instance_info, place_in_pool
 from skyward.exceptions import ConfigurationError, ConfigurationTypeError
 from skyward.function import ComputeFunction, is_generator
 
@@ -26,8 +26,7 @@ Only = Literal["head"] | Callable[[InstanceInfo], bool]
 
 def is_head(info: InstanceInfo | None = None) -> bool:
     """True on the first worker of a pool, and outside of one."""
-    info = instance_info() if info is None else info
-    return info is None or info.is_head
+    return (instance_info() if info is None else info).is_head
 
 
 @overload
@@ -94,7 +93,7 @@ def _quieted(only: Only, descriptors: tuple[int, ...]) -> Callable[[F], F]:
 def hushed(only: Only, descriptors: tuple[int, ...]) -> ExitStack:
     """A block in which nothing is written to these descriptors, by whatever library or child, on
     workers other than those meant. A worker makes one call at a time, so they are its own."""
-    info = instance_info()
+    info = place_in_pool()
     if info is None or (info.is_head if only == "head" else only(info)):
         return ExitStack()
     with ExitStack() as stack:

@@ -3,12 +3,11 @@
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextvars import Token
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Never, TypeVar, overload
 
 from skyward.accelerator import Accelerator
-from skyward.callback import Callback, Delivery, _ambient, current_callback
+from skyward.callback import Callback, Delivery, _ambient, current_callback, users_callback
 from skyward.costs import PoolCost
 from skyward.display import MODES, make_display
 from skyward.events import EVENT_TYPES, SkywardEvent
@@ -19,7 +18,7 @@ from skyward.exceptions import (
     SkywardError,
 )
 from skyward.function import ComputeFunction, PendingBatch, PendingCompute, _short, compute
-from skyward.image import Image
+from skyward.image import DEFAULT_IMAGE, Image
 from skyward.options import (
     MAX_CONCURRENCY,
     MAX_NODES,
@@ -87,6 +86,8 @@ class ComputePool:
         display: "log", "spinner" or "quiet".
         on_event: receives every event of the pool.
         collect_metrics: whether nodes report how busy they are.
+        collect_tasks: whether events tell when each task starts, finishes or fails.
+        default_compute_timeout: run time in seconds allowed to calls that name no `timeout`.
         lease: seconds of silence of this program (killed, or cut off) after which machines end
             themselves. Not for the local provider, whose nodes end with this program.
         heartbeat_timeout: seconds of silence of a machine after which the connection to it is made
@@ -108,13 +109,14 @@ class ComputePool:
 
     _live: "OpenPool | None" = None
     _delivery: Delivery | None = None
-    _token: Token[Callback | None] | None = None
+    _around: "ComputePool | None" = None
+    _is_entered = False
     _last_cost = PoolCost()
 
     def __init__(
         self,
         provider: Provider | str | Sequence[Provider | str] | None = None,
-        image: Image | None = None,
+        image: Image | None = DEFAULT_IMAGE,
         nodes: int = 1,
         machine: str | None = None,
         accelerator: str | Accelerator | None = None,
@@ -129,6 +131,8 @@ class ComputePool:
         on_event: Callback | None = None,
         collect_metrics: bool = True,
         *,
+        collect_tasks: bool = False,
+        default_compute_timeout: float | None = None,
         lease: float = 600,
         heartbeat_timeout: float = 3,
         reconnect_timeout: float = 12,
@@ -163,6 +167,7 @@ class ComputePool:
             either("timeout", timeout, timeout is not STANDARD_TIMEOUT, "ttl", ttl),
             "timeout" if ttl is None else "ttl",
         )
+        self.default_compute_timeout = _limit(default_compute_timeout)
         self.lease = positive_seconds("lease", lease)
         self.heartbeat_timeout = positive_seconds("heartbeat_timeout", heartbeat_timeout)
         self.reconnect_timeout = positive_seconds("reconnect_timeout", reconnect_timeout)
@@ -170,16 +175,14 @@ class ComputePool:
         self.budget = dollars("budget", budget)
         self.architecture = one_of_architectures(architecture)
         self.env = variables("env", env)
-        given = concurrency is not STANDARD_CONCURRENCY
-        slots = either("concurrency", concurrency, given, "worker", concurrency_of(worker))
-        self.concurrency = whole("concurrency", slots, MAX_CONCURRENCY)
+        self.concurrency = _slots(concurrency, worker)
         self.display = _mode(display)
         self.on_event = _callback(on_event)
         self.collect_metrics = truth("collect_metrics", collect_metrics)
+        self.collect_tasks = truth("collect_tasks", collect_tasks)
         self._check_machines()
         self._handlers: list[Callback] = []
         self._lifecycle = threading.RLock()  # opening and closing exclude each other
-        self._outer: Token[ComputePool | None]
 
     def _check_machines(self) -> None:
         memory_mb(self.memory)
@@ -195,10 +198,21 @@ class ComputePool:
                         f" are; leave {name} out"
                     )
 
+    def open(self) -> "ComputePool":
+        """Gets the machines, as entering a ``with`` block does, and returns the pool. What one cell
+        of a notebook opens another one closes; a program that ends closes its open pools."""
+        return self.__enter__()
+
+    def close(self) -> None:
+        """Gives the machines back, as leaving the block does. Does nothing on a closed pool."""
+        self.__exit__(None, None, None)
+
     def __enter__(self) -> "ComputePool":
         self._open()
-        self._token = _ambient.set(self._delivery)
-        self._outer = _innermost.set(self)
+        self._around = _innermost.get()
+        self._is_entered = True
+        _ambient.set(self._delivery)
+        _innermost.set(self)
         return self
 
     def __exit__(
@@ -207,21 +221,21 @@ class ComputePool:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        delivery = self._delivery
         try:
             end_block(lambda: self._close(error), error)
         finally:
-            token, self._token = self._token, None
-            if token is not None:
-                try:
-                    _innermost.reset(self._outer)
-                    _ambient.reset(token)
-                except (
-                    ValueError
-                ):  # entered in another thread or asyncio task: its variables are its own
-                    pass
+            self._is_entered = False
+            # Where it was entered in another thread or asyncio task, that one's variables stay as
+            # they are; who reads them passes closed pools by.
+            if _innermost.get() is self:
+                _innermost.set(self._around)
+            if delivery is not None and _ambient.get() is delivery:
+                _ambient.set(delivery.around)
 
     def run(self, pending: PendingCompute[R]) -> R:
         """Makes the call on the first free worker: ``pending >> pool``."""
+        __tracebackhide__ = True  # for notebooks and pytest: the caller's line is what counts
         engine, one = self._engine(), _pending(pending)
         try:
             result: R = engine.run(one)
@@ -236,6 +250,7 @@ class ComputePool:
         All calls end before the error of the first failing one (in that order) is raised; see
         ``gather(…, return_exceptions=True)``.
         """
+        __tracebackhide__ = True  # for notebooks and pytest: the caller's line is what counts
         engine, items = self._engine(), _batch(batch).items
         try:
             return engine.run_all(items, batch.return_exceptions)
@@ -244,6 +259,7 @@ class ComputePool:
 
     def broadcast(self, pending: PendingCompute[R]) -> tuple[R, ...]:
         """Makes the call once on every worker; answers in rank order: ``pending @ pool``."""
+        __tracebackhide__ = True  # for notebooks and pytest: the caller's line is what counts
         engine, one = self._engine(), _pending(pending)
         try:
             return engine.broadcast(one)
@@ -311,7 +327,7 @@ class ComputePool:
             *types, handler = types  # type: ignore[assignment]
         for cls in types:
             if cls not in EVENT_TYPES:
-                raise TypeError(f"{cls!r} is no event class; see skyward.events")
+                raise TypeError(f"{cls!r} is not an event class; see skyward.events")
         if handler is None:
             return lambda function: self.on(*types, handler=function)
         if not callable(handler):
@@ -379,17 +395,18 @@ class ComputePool:
                 )
             spec = self._spec()
             show = make_display(self.display)
-            outer = current_callback()
-            chain = [show, self.on_event, *self._handlers, outer]
-            delivery = Delivery(callback for callback in chain if callback is not None)
+            chain = [show, self.on_event, *self._handlers, users_callback()]
+            delivery = Delivery(
+                (callback for callback in chain if callback is not None), current_callback()
+            )
             self._delivery = delivery
             try:
-                live = OpenPool(spec, delivery)
+                live = OpenPool(spec, delivery, self.default_compute_timeout)
                 if show is not None:
                     show.count_tasks(live.counts)
                 live.open(check)
             except BaseException:
-                self._delivery = None
+                self._end_delivery()
                 if show is not None:
                     show.close()
                 raise
@@ -409,14 +426,20 @@ class ComputePool:
                 live.close(tell=error is None)
             finally:
                 self._last_cost = _cost_of(live.core)
-                self._delivery = None
+                self._end_delivery()
                 if self._display is not None:
                     self._display.close()
+
+    def _end_delivery(self) -> None:
+        if self._delivery is not None:
+            self._delivery.is_closed = True
+        self._delivery = None
 
     def _engine(self) -> "OpenPool":
         if self._live is None:
             raise NotProvisionedError(
-                "Pool not provisioned: it has machines only inside its block: with pool: … >> pool"
+                'the pool is not open; use it inside "with pool:", or between pool.open() and'
+                " pool.close()"
             )
         return self._live
 
@@ -448,6 +471,7 @@ class ComputePool:
         spec.reconnect_timeout = self.reconnect_timeout
         spec.env = self.env
         spec.collect_metrics = self.collect_metrics
+        spec.collect_tasks = self.collect_tasks
         spec.agent_path = agent_path()
         spec.record_root = record_root()
         return spec
@@ -460,9 +484,13 @@ class ComputePool:
         spec = _core.ProviderSpec()
         spec.name = provider.name
         spec.settings = provider.settings()
+        slots = self.workers_per_instance * self.concurrency
         if provider.remote:
-            return spec, remote_runtime(self.image)
-        return spec, worker_runtime(self.image.needs_environment())
+            return spec, remote_runtime(self.image, slots)
+        if provider.name not in ("local", "fake"):
+            return spec, worker_runtime(self.image, slots)
+        # All nodes are on this computer, and processes of this user.
+        return spec, worker_runtime(self.image, slots * self.nodes, share_key=True)
 
 
 def _other(provider: Any, runtime: Any) -> Any:
@@ -522,12 +550,11 @@ def _not_pending(value: Any, operator: str) -> TypeError:
     kind = type(value).__name__
     if operator == ">> pool" and isinstance(value, (list, tuple, set, frozenset, Generator)):
         return TypeError(
-            f"{_short(value)} {operator}: a {kind} is no call; to make the calls in it at the same"
-            " time write gather(*calls) >> pool"
+            f"{_short(value)} {operator}: a {kind} is not a call; to make the calls in it at the"
+            " same time write gather(*calls) >> pool"
         )
     return TypeError(
-        f"{_short(value)} {operator}: the left side is no call of a @compute function but"
-        f" {kind}; write @sky.compute above the function that made it"
+        f"{_short(value)} {operator}: expected a call of a @sky.compute function, got {kind}"
     )
 
 
@@ -554,6 +581,18 @@ def _callback(value: Callback | None) -> Callback | None:
     if value is not None and not callable(value):
         raise ConfigurationError(f"on_event={value!r}: a function that receives events is expected")
     return value
+
+
+def _slots(concurrency: int, worker: Worker | None) -> int:
+    given = concurrency is not STANDARD_CONCURRENCY
+    slots = either("concurrency", concurrency, given, "worker", concurrency_of(worker))
+    return whole("concurrency", slots, MAX_CONCURRENCY)
+
+
+def _limit(default_compute_timeout: float | None) -> float | None:
+    if default_compute_timeout is None:
+        return None
+    return positive_seconds("default_compute_timeout", default_compute_timeout)
 
 
 def _image(value: Image | None) -> Image:

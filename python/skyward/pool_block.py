@@ -92,6 +92,8 @@ def resolve(target: Any) -> Any:
     if target is not sys.modules.get("skyward"):
         return target
     current = _innermost.get()
+    while current is not None and not current._is_entered:
+        current = current._around  # that one was left in another thread
     if current is None:
         raise RuntimeError(
             "`>> sky` means the pool around it, and there is none: write it inside a function of"

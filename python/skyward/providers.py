@@ -26,7 +26,11 @@ class Local:
     gets an environment of its own, made by uv and kept for the next time."""
 
     name: ClassVar[str] = "local"
-    remote: ClassVar[bool] = False
+
+    @property
+    def remote(self) -> bool:
+        """Whether its nodes share no files with this machine."""
+        return False
 
     def settings(self) -> dict[str, str]:
         """What the engine's provider needs to know of this side."""
@@ -49,8 +53,8 @@ class Provider(Protocol):
     """What a pool needs to know of a provider on this side. `sky.Local()`, `sky.AWS()` and the
     other clouds are such values."""
 
-    @property
-    def name(self) -> str: ...
+    name: ClassVar[str]
+
     @property
     def remote(self) -> bool:
         """Its nodes share no files with this machine."""
@@ -102,7 +106,7 @@ def resolve_provider(provider: Any) -> Any:
     if isinstance(provider, (list, tuple)):
         call = "; a list has providers, not lists"
     raise ConfigurationError(
-        f"provider={provider!r}: this is no provider{call}. Known are"
+        f"provider={provider!r}: this is not a provider{call}. Known are"
         f" {', '.join(f'{kind.__name__}()' for kind in open_to_pools.values())}, or the names of"
         " these"
     )

@@ -1,7 +1,9 @@
 """Turns the answer of a failed task into the exception that the caller sees."""
 
+import linecache
 import os
 import pickle
+import re
 import sys
 from collections.abc import Iterable
 from types import MemberDescriptorType
@@ -42,7 +44,7 @@ def raised(report: dict[str, Any], task: int, outcome: Any) -> BaseException:
         error: BaseException = SerializationError(report.get("message", ""))
     else:
         error = _rebuilt(report)
-    text = report.get("traceback") or ""
+    text = with_sources(report.get("traceback") or "")
     _mark(error, task, outcome, text, _own_names(error))
     for note in report.get("notes") or ():
         if note not in getattr(error, "__notes__", ()):
@@ -59,6 +61,25 @@ def raised(report: dict[str, Any], task: int, outcome: Any) -> BaseException:
     if text:
         error.__cause__ = RemoteTraceback(text)
     return error
+
+
+def with_sources(text: str) -> str:
+    """The traceback with the lines that the node could not show: of a notebook's cells, of the
+    program itself, and of files that are here and not there."""
+    lines = text.splitlines()
+    shown = []
+    for position, line in enumerate(lines):
+        shown.append(line)
+        found = _FRAME.match(line)
+        following = lines[position + 1] if position + 1 < len(lines) else ""
+        if found is None or following.startswith("    " + found[1]):
+            continue
+        if source := linecache.getline(found[2], int(found[3])).strip():
+            shown.append(f"    {found[1]}{source}")
+    return "\n".join(shown) + ("\n" if text.endswith("\n") else "")
+
+
+_FRAME = re.compile(r'^(\s*(?:\| )?\s*)File "(.+)", line (\d+)(?:, in |$)')
 
 
 def _note_file_left_here(error: FileNotFoundError) -> None:
@@ -80,11 +101,19 @@ def failed(task: int, outcome: Any) -> BaseException:
         error = InstanceTerminatedError(outcome.instance_id, text)
     elif outcome.error_kind == "unreachable":
         error = ConnectionLostError(outcome.instance_id, text)
+    elif outcome.error_kind == "task":
+        error = _worker_died()(text)
     else:
         error = _FAILED.get(outcome.error_kind, ExecutionError)(text)
     _mark(error, task, outcome, "")
     _add_notes(error, outcome, placed=f"(node {outcome.node}, worker {outcome.worker}" in text)
     return error
+
+
+def _worker_died() -> type[ExecutionError]:
+    """For programs that catch what ProcessPoolExecutor raises: that is loaded where they do."""
+    module = sys.modules.get("concurrent.futures.process")
+    return ExecutionError if module is None else _both(module.BrokenProcessPool)
 
 
 _FACTS = ("node", "worker", "instance_id", "task", "remote_traceback", "output")
@@ -166,7 +195,9 @@ def _keep_text(error: BaseException, message: str) -> None:
 def _load(data: bytes | None) -> Any:
     try:
         return None if data is None else pickle.loads(data)
-    except Exception:
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # also one whose making calls sys.exit()
         return None
 
 

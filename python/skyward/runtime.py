@@ -7,6 +7,7 @@ import site
 import sys
 import sysconfig
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,23 +19,33 @@ PACKAGE = (
 )  # not resolved: a build folder holds links to the sources
 
 
-def worker_runtime(own_environment: bool) -> Any:
-    """`own_environment`: the image has packages, so its interpreter is not the caller's."""
+def worker_runtime(image: Image, slots: int = 1, share_key: bool = False) -> Any:
+    """For nodes that share this machine's files. `slots`: tasks that run there at the same time.
+    `share_key`: their processes are this user's, here, and may use managers of multiprocessing."""
     from skyward import _core
+    from skyward.shipping import included_folders
 
+    # With packages an image has an interpreter of its own, else the caller's.
+    folders = importable_folders(image.needs_environment())
+    folders = list(dict.fromkeys([*folders, *included_folders(image.includes)]))
     runtime = _core.WorkerRuntime()
     # -P: the folder of the script holds modules called events, data, image …, which are not the
     # user's.
     runtime.command = ["{python}", "-P", str(PACKAGE / "_worker.py")]
     runtime.python = sys.executable
-    runtime.environment = {
+    environment = {
         "SKYWARD_CLIENT_PYTHON": CLIENT_PYTHON,
-        "SKYWARD_SYS_PATH": os.pathsep.join(importable_folders(own_environment)),
+        "SKYWARD_SYS_PATH": os.pathsep.join(folders),
+        "SKYWARD_SLOTS": str(slots),
     }
+    processes: Any = sys.modules.get("multiprocessing.process")
+    if share_key and processes is not None:
+        environment["SKYWARD_AUTHKEY"] = bytes(processes.current_process().authkey).hex()
+    runtime.environment = environment
     return runtime
 
 
-def remote_runtime(image: Image) -> Any:
+def remote_runtime(image: Image, slots: int = 1) -> Any:
     """The same for nodes that share no files with this machine: they are sent what they need."""
     from skyward import _core
     from skyward.providers import find_uv
@@ -43,7 +54,7 @@ def remote_runtime(image: Image) -> Any:
     runtime = _core.WorkerRuntime()
     runtime.command = ["{python}", "-P", "{archive}/skyward/_worker.py"]
     runtime.python = sys.executable
-    runtime.environment = {"SKYWARD_CLIENT_PYTHON": CLIENT_PYTHON}
+    runtime.environment = {"SKYWARD_CLIENT_PYTHON": CLIENT_PYTHON, "SKYWARD_SLOTS": str(slots)}
     modules = modules_archive(image.includes, image.excludes)
     runtime.archives = [package_archive(), *([modules] if modules else [])]
     runtime.uv = find_uv() or ""
@@ -82,20 +93,50 @@ def importable_folders(own_environment: bool) -> list[str]:
     return [*(entry for entry in entries if not is_installed(entry)), _folder_of_package_alone()]
 
 
-def changed_since(moment: float) -> str | None:
-    """The path of a module of the program's own whose file was written later than that, in seconds
-    since 1970; functions of the program itself travel with every call and do not count."""
+class ModuleWatch:
+    """Sees that modules of the program's own are edited from now on. Functions of the program
+    itself travel with every call and do not count."""
+
+    def __init__(self) -> None:
+        self._modules = 0
+        self._seen: dict[str, float] = {}  # when each file was written, as far as is known
+        self._find_new()
+
+    def changed(self) -> list[str]:
+        """The paths that were written to and not told yet, each writing once. A few microseconds,
+        unless something was imported meanwhile."""
+        if len(sys.modules) != self._modules:
+            self._find_new()  # what is imported only now, nodes have not imported before
+        found = []
+        for path, seen in self._seen.items():
+            written = _written_at(path)
+            if written not in (seen, 0.0):
+                self._seen[path] = written
+                found.append(path)
+        return found
+
+    def _find_new(self) -> None:
+        self._modules = len(sys.modules)
+        for path in _own_modules():
+            if path not in self._seen:
+                self._seen[path] = _written_at(path)
+
+
+def _written_at(path: str) -> float:
+    try:
+        return os.stat(path).st_mtime
+    except OSError:
+        return 0.0
+
+
+def _own_modules() -> Iterator[str]:
     for name, module in list(sys.modules.items()):
         top = name.partition(".")[0]
         if top in sys.stdlib_module_names or top in ("__main__", "skyward", "cloudpickle"):
             continue
         path = getattr(module, "__dict__", {}).get("__file__")
-        try:
-            if path and not is_installed(os.path.dirname(path)) and os.stat(path).st_mtime > moment:
-                return str(path)
-        except OSError:
-            continue
-    return None
+        if isinstance(path, str) and not is_installed(os.path.dirname(path)):
+            yield path
 
 
 @functools.cache

@@ -52,6 +52,11 @@ def _load_by_value(make: Any, data: bytes) -> Any:
     return make(*pickle.loads(data))
 
 
+def is_kept(fn: Any) -> bool:
+    """Whether the body of this very function was made before."""
+    return _bodies.has(fn)
+
+
 def dumps_function(fn: Any, name: str) -> bytes:
     """The body of a function, as a worker loads it."""
     kept = _bodies.get(fn)
@@ -108,7 +113,9 @@ def loads(payload: tuple[Any, list[Any]], name: str) -> Any:
     stream, buffers = payload
     try:
         return pickle.loads(stream, buffers=buffers)
-    except Exception as error:
+    except KeyboardInterrupt:  # most likely the user's, at this very moment
+        raise
+    except BaseException as error:  # sys.exit() of what travels would end the caller
         raise SerializationError(
             f"{name} returned, but its result cannot be rebuilt here: {type(error).__name__}:"
             f" {error}."
@@ -135,6 +142,9 @@ class _Bodies:
         self._bytes = 0
         # By id; the function is kept in the entry, so that its id stays its own.
         self._entries: dict[int, tuple[Any, list[tuple[Any, Any, Any]], bytes]] = {}
+
+    def has(self, fn: Any) -> bool:
+        return id(fn) in self._entries
 
     def get(self, fn: Any) -> bytes | None:
         entry = self._entries.get(id(fn))

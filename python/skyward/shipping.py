@@ -121,6 +121,11 @@ def _imports_of(path: Path) -> set[str]:
     return names
 
 
+def included_folders(names: Sequence[str]) -> list[str]:
+    """Where nodes that share this machine's files find what the user named."""
+    return [str(place.parent) for name in names for place in _included(name)]
+
+
 def _included(name: str) -> list[Path]:
     """A module or a path that the user named."""
     path = Path(name).expanduser()

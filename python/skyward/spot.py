@@ -149,6 +149,6 @@ def _check(strategy: Any) -> None:
         if isinstance(value, bool) or not isinstance(
             value, int if name == "retries" else (int, float)
         ):
-            raise ConfigurationError(f"Spot: {name}={value!r} is no number")
+            raise ConfigurationError(f"Spot: {name}={value!r} is not a number")
     if core := compiled():
         core.validate_spot(to_core(strategy))

@@ -49,7 +49,6 @@ class SSH:
     preemption: str | None = None
 
     name: ClassVar[str] = "ssh"
-    remote: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         for name in ("hosts", "jump"):
@@ -63,6 +62,11 @@ class SSH:
             path = getattr(self, name)
             if path is not None and not isinstance(path, (str, os.PathLike)):
                 raise ConfigurationTypeError(f"SSH: {name}={path!r}: a path is expected, or None")
+
+    @property
+    def remote(self) -> bool:
+        """Whether its nodes share no files with this machine."""
+        return True
 
     def settings(self) -> dict[str, str]:
         """What was given, as the engine's provider reads it. Raises ConfigurationError."""
@@ -114,7 +118,7 @@ def _words(name: str, value: Any) -> list[str]:
     words = value.split(",") if isinstance(value, str) else list(value)
     for word in words:
         if not isinstance(word, str) or not word.strip() or "\n" in word:
-            raise ConfigurationError(f"SSH({name}=…): {word!r} is no line of text")
+            raise ConfigurationError(f"SSH({name}=…): {word!r} is not a line of text")
     if not words:
         raise ConfigurationError(f"SSH({name}=…) is empty; name some, or leave it out")
     return [word.strip() for word in words]

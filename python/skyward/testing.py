@@ -50,7 +50,6 @@ class FakeCloud:
     """
 
     name: ClassVar[str] = "fake"
-    remote: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -115,6 +114,11 @@ class FakeCloud:
                     f"FakeCloud({name}={value!r}): {expected} is expected"
                 ) from None
         self._cloud: Any = _core.FakeCloud(options)
+
+    @property
+    def remote(self) -> bool:
+        """Whether its nodes share no files with this machine."""
+        return False
 
     def settings(self) -> dict[str, str]:
         """What the engine's provider needs to know of this side."""

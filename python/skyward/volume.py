@@ -64,7 +64,7 @@ def normalize_volumes(value: VolumeLike | None) -> tuple[Any, ...]:
     for volume in volumes:
         if not isinstance(volume, (S3Volume, Volume)):
             raise ConfigurationTypeError(
-                f"volume: {volume!r} ({type(volume).__name__}) is no volume;"
+                f"volume: {volume!r} ({type(volume).__name__}) is not a volume;"
                 " S3Volume(mount_path, bucket) is one"
             )
     _check(volumes)

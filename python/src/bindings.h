@@ -9,12 +9,14 @@
 #include <algorithm>
 #include <chrono>
 
+#include "gil.h"
 #include "skyward/base/forever.h"
 
 namespace skyward::python {
 
 namespace nb = nanobind;
 
+void bind_gil(nb::module_& module);
 void bind_errors(nb::module_& module);
 void bind_accelerator(nb::module_& module);
 void bind_machine(nb::module_& module);
@@ -37,7 +39,7 @@ bool wait_interruptibly(Duration limit, Wait wait) {
     const Duration step = std::min(kSignalInterval, limit - waited);
     bool over = false;
     {
-      const nb::gil_scoped_release released;
+      const GilReleased released;
       over = wait(step);
     }
     if (over) return true;

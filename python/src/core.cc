@@ -8,6 +8,7 @@ NB_MODULE(_core, module) {
   nanobind::set_leak_warnings(false);
   module.doc() = "The engine of skyward; use the package `skyward`, which stands on it.";
   module.attr("__version__") = SKYWARD_VERSION;
+  bind_gil(module);
   bind_errors(module);
   bind_accelerator(module);
   bind_machine(module);

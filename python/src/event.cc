@@ -65,16 +65,32 @@ template <>
 constexpr auto kFields<ClusterSetupCompleted> =
     std::tuple{&ClusterSetupCompleted::instance_count, &ClusterSetupCompleted::duration_seconds};
 template <>
-constexpr auto kFields<Metrics> =
-    std::tuple{&Metrics::instance_id,         &Metrics::node,
-               &Metrics::cpu_percent,         &Metrics::memory_percent,
-               &Metrics::memory_used_mb,      &Metrics::memory_total_mb,
-               &Metrics::gpu_utilization,     &Metrics::gpu_memory_used_mb,
-               &Metrics::gpu_memory_total_mb, &Metrics::gpu_temperature};
+constexpr auto kFields<Metrics> = std::tuple{&Metrics::instance_id,
+                                             &Metrics::node,
+                                             &Metrics::cpu_percent,
+                                             &Metrics::memory_percent,
+                                             &Metrics::memory_used_mb,
+                                             &Metrics::memory_total_mb,
+                                             &Metrics::gpu_utilization,
+                                             &Metrics::gpu_memory_used_mb,
+                                             &Metrics::gpu_memory_total_mb,
+                                             &Metrics::gpu_temperature,
+                                             &Metrics::timestamp};
 template <>
 constexpr auto kFields<LogLine> =
     std::tuple{&LogLine::node,   &LogLine::instance_id, &LogLine::line,  &LogLine::timestamp,
                &LogLine::worker, &LogLine::task,        &LogLine::stream};
+template <>
+constexpr auto kFields<TaskStarted> =
+    std::tuple{&TaskStarted::task, &TaskStarted::name, &TaskStarted::node, &TaskStarted::timestamp};
+template <>
+constexpr auto kFields<TaskFinished> =
+    std::tuple{&TaskFinished::task,   &TaskFinished::name,        &TaskFinished::node,
+               &TaskFinished::worker, &TaskFinished::run_seconds, &TaskFinished::timestamp};
+template <>
+constexpr auto kFields<TaskFailed> = std::tuple{
+    &TaskFailed::task,        &TaskFailed::name,   &TaskFailed::node,     &TaskFailed::worker,
+    &TaskFailed::run_seconds, &TaskFailed::reason, &TaskFailed::timestamp};
 template <>
 constexpr auto kFields<InstanceStopping> = std::tuple{&InstanceStopping::instance_id};
 template <>
@@ -105,9 +121,9 @@ constexpr auto kFields<NodeReceipt> =
                &NodeReceipt::failed, &NodeReceipt::busy_seconds, &NodeReceipt::up_seconds,
                &NodeReceipt::cost};
 template <>
-constexpr auto kFields<PoolStopped> =
-    std::tuple{&PoolStopped::pool, &PoolStopped::setup_seconds, &PoolStopped::total_seconds,
-               &PoolStopped::nodes, &PoolStopped::first_call_seconds};
+constexpr auto kFields<PoolStopped> = std::tuple{
+    &PoolStopped::pool,  &PoolStopped::setup_seconds,      &PoolStopped::total_seconds,
+    &PoolStopped::nodes, &PoolStopped::first_call_seconds, &PoolStopped::first_call_run_seconds};
 template <>
 constexpr auto kFields<ErrorEvent> = std::tuple{&ErrorEvent::message, &ErrorEvent::instance_id};
 

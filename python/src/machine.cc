@@ -112,9 +112,9 @@ void bind_offer(nb::module_& module) {
   module.def(
       "available_instances",
       [](const ProviderSpec& provider) {
-        const nb::gil_scoped_release released;
+        const GilReleased released;
         return available_instances(provider, [] {
-          const nb::gil_scoped_acquire acquired;
+          const GilAcquired acquired;
           if (PyErr_CheckSignals() != 0) throw nb::python_error();
         });
       },

@@ -20,7 +20,7 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
 PyType_Slot memory_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(get_buffer)}, {0, nullptr}};
 
 SharedBytes map(const wire::Buffer& buffer) {
-  const nb::gil_scoped_release released;
+  const GilReleased released;
   return map_buffer(buffer);
 }
 
@@ -43,7 +43,7 @@ bool holds(const Stored& stored, nb::handle buffer) {
   if (PyObject_GetBuffer(buffer.ptr(), &view, PyBUF_SIMPLE) != 0) throw nb::python_error();
   bool same = static_cast<std::size_t>(view.len) == stored.blob.size;
   if (same) {
-    const nb::gil_scoped_release released;
+    const GilReleased released;
     same = std::memcmp(Pool::stored_bytes(stored.blob).data(), view.buf, stored.blob.size) == 0;
   }
   PyBuffer_Release(&view);
@@ -121,7 +121,7 @@ void Packer::add(Draft& draft, nb::handle source) {
   if (!draft.has_room()) return draft.put_off(bytes);
   wire::Blob blob;
   {
-    const nb::gil_scoped_release released;
+    const GilReleased released;
     blob = pool_.store(bytes);
   }
   const auto stored = wire::blob_buffer(std::move(blob), 0, bytes.size());
@@ -135,7 +135,7 @@ void Packer::store_rest(Draft& draft) {
   for (const auto& [place, run] : draft.rest) runs.push_back(run.bytes);
   std::vector<wire::Buffer> stored;
   {
-    const nb::gil_scoped_release released;
+    const GilReleased released;
     stored = pool_.store_together(runs);
   }
   auto next = stored.begin();

@@ -7,10 +7,15 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include <atomic>
+#include <chrono>
 #include <condition_variable>
+#include <cstdio>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <semaphore>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +25,7 @@
 #include "payload.h"
 #include "skyward/error.h"
 #include "skyward/pool.h"
+#include "skyward/program_end.h"
 
 namespace skyward::python {
 namespace {
@@ -34,12 +40,14 @@ Duration limit_of(const std::optional<double>& value) {
   return value ? limit_from_seconds(*value) : kForever;
 }
 
-// The engine's threads may need the GIL while the pool closes.
+// A pool that ends with its program, as in C++: by SIGTERM or SIGHUP, too, where the program has no
+// handler of its own for them.
 class OwnedPool {
  public:
   explicit OwnedPool(PoolSpec spec) : pool_(std::make_unique<Pool>(std::move(spec))) {}
   ~OwnedPool() {
-    const nb::gil_scoped_release released;
+    const GilReleased released;  // the thread that brings the events needs it
+    end_with_program_.reset();
     pool_.reset();
   }
   OwnedPool(const OwnedPool&) = delete;
@@ -47,8 +55,77 @@ class OwnedPool {
 
   Pool& get() const { return *pool_; }
 
+  // `poll` is as in Pool. Gives up when close() is called or the program ends meanwhile.
+  void open(const std::function<void()>& poll) {
+    is_opening_ = true;
+    try {
+      end_with_program_ = std::make_unique<EndsWithProgram>([this] { end(); });
+      pool_->open([&] {
+        has_events_ = true;
+        throw_if_program_ends();
+        if (given_up_) throw CancelledError("the pool was closed while it opened");
+        poll();
+      });
+      end_with_program_->note_open();
+      opened();
+    } catch (...) {
+      opened();
+      throw;
+    }
+  }
+
+  void close() {
+    if (!pool_->is_ours()) return;
+    given_up_ = true;
+    is_opening_.wait(true);
+    try {
+      pool_->close();
+    } catch (...) {
+      forget_end();
+      throw;
+    }
+    forget_end();
+  }
+
+  // All events of the closed pool have been handed to whoever takes them, and were dealt with.
+  void note_delivered() {
+    if (has_events_ && !is_delivered_.exchange(true)) delivered_.release();
+  }
+
  private:
+  void opened() {
+    is_opening_ = false;
+    is_opening_.notify_all();
+  }
+
+  // On a thread of its own, without the GIL.
+  void end() {
+    constexpr auto kLastEvents = std::chrono::seconds(2);
+    is_opening_.wait(true);
+    try {
+      pool_->close();
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "skyward: %s\n", error.what());
+    }
+    static_cast<void>(delivered_.try_acquire_for(kLastEvents));
+  }
+
+  void forget_end() {
+    std::unique_ptr<EndsWithProgram> last;
+    {
+      const std::scoped_lock lock(mutex_);
+      last = std::move(end_with_program_);
+    }
+  }
+
   std::unique_ptr<Pool> pool_;
+  std::atomic<bool> is_opening_{false};
+  std::atomic<bool> given_up_{false};
+  std::atomic<bool> has_events_{false};  // from the moment at which it begins to open
+  std::atomic<bool> is_delivered_{false};
+  std::binary_semaphore delivered_{0};
+  std::mutex mutex_;
+  std::unique_ptr<EndsWithProgram> end_with_program_;
 };
 
 // Finished tasks, by the number under which they were watched. The engine's thread puts them in,
@@ -69,7 +146,7 @@ class Completions {
   }
   // Empty when closed and all were taken.
   std::vector<std::uint64_t> next() {
-    const nb::gil_scoped_release released;
+    const GilReleased released;
     std::unique_lock lock(state_->mutex);
     state_->changed.wait(lock, [&] { return state_->closed || !state_->tokens.empty(); });
     return {std::exchange(state_->tokens, {})};
@@ -104,11 +181,10 @@ Call make_call(const Function& function, const wire::Payload& arguments,
 }
 
 // `interrupted` is called before everything is given back, which may take its time.
-void open(const OwnedPool& owned, const nb::object& check, const nb::callable& interrupted) {
-  Pool& pool = owned.get();
-  const nb::gil_scoped_release released;
-  pool.open([&] {
-    const nb::gil_scoped_acquire acquired;
+void open(OwnedPool& owned, const nb::object& check, const nb::callable& interrupted) {
+  const GilReleased released;
+  owned.open([&] {
+    const GilAcquired acquired;
     if (PyErr_CheckSignals() != 0) {
       const nb::python_error interrupt;
       interrupted();
@@ -118,15 +194,17 @@ void open(const OwnedPool& owned, const nb::object& check, const nb::callable& i
   });
 }
 
-std::optional<nb::list> next_events(const OwnedPool& owned, double timeout) {
+std::optional<nb::list> next_events(OwnedPool& owned, double timeout) {
   std::vector<Event> events;
   bool more = false;
   {
-    Pool& pool = owned.get();
-    const nb::gil_scoped_release released;
-    more = pool.next_events(events, limit_from_seconds(timeout));
+    const GilReleased released;
+    more = owned.get().next_events(events, limit_from_seconds(timeout));
   }
-  if (!more && events.empty()) return std::nullopt;
+  if (!more && events.empty()) {
+    owned.note_delivered();
+    return std::nullopt;
+  }
   nb::list list;
   for (const Event& event : events) list.append(to_python(event));
   return list;
@@ -135,7 +213,7 @@ std::optional<nb::list> next_events(const OwnedPool& owned, double timeout) {
 void await_delivery(const OwnedPool& owned, double limit) {
   Pool& pool = owned.get();
   if (pool.is_delivered()) return;  // nearly always: nobody else need run
-  const nb::gil_scoped_release released;
+  const GilReleased released;
   pool.await_delivery(limit_from_seconds(limit));
 }
 
@@ -145,7 +223,7 @@ Stored store(const OwnedPool& owned, nb::handle buffer) {
   Stored stored;
   try {
     Pool& pool = owned.get();
-    const nb::gil_scoped_release released;
+    const GilReleased released;
     stored.blob =
         pool.store({static_cast<const std::byte*>(view.buf), static_cast<std::size_t>(view.len)});
     pool.keep(stored.blob);
@@ -158,7 +236,7 @@ Stored store(const OwnedPool& owned, nb::handle buffer) {
 }
 
 void forget(const OwnedPool& owned, const Stored& stored) {
-  const nb::gil_scoped_release released;
+  const GilReleased released;
   owned.get().forget(stored.blob);
 }
 
@@ -199,7 +277,7 @@ void bind_calls(nb::module_& module) {
       "make_function",
       [](const nb::bytes& bytes, std::string name) {
         const std::string_view text(bytes.c_str(), bytes.size());
-        const nb::gil_scoped_release released;  // there may be much to copy and to hash
+        const GilReleased released;  // there may be much to copy and to hash
         std::string copy(text);
         return Function{std::make_shared<const FunctionBody>(
             make_function(SharedBytes(std::move(copy)), std::move(name)))};
@@ -264,9 +342,8 @@ void bind_handle(nb::module_& module) {
                                       [&](Duration step) { return handle.wait(step); });
           },
           nb::arg("timeout").none() = nb::none(), "Waits for the end; returns done().")
-      .def("take", &Handle::take, nb::call_guard<nb::gil_scoped_release>(),
-           "The outcome; once, when done.")
-      .def("cancel", &Handle::cancel, nb::call_guard<nb::gil_scoped_release>())
+      .def("take", &Handle::take, nb::call_guard<GilReleased>(), "The outcome; once, when done.")
+      .def("cancel", &Handle::cancel, nb::call_guard<GilReleased>())
       .def("next", &next_item, nb::sig("def next(self) -> tuple[object, list[object]] | None"),
            "The next (stream, buffers) of a generator; None: it has ended.");
   module.def("wait_all", &wait_all, nb::arg("handles"), "Waits until all are done.");
@@ -292,9 +369,9 @@ void bind_cost(nb::module_& module) {
       .def_ro("lost", &PoolCost::lost);
 }
 
-void close_pool(const OwnedPool& owned) {
-  const nb::gil_scoped_release released;
-  owned.get().close();
+void close_pool(OwnedPool& owned) {
+  const GilReleased released;
+  owned.close();
 }
 
 std::pair<std::uint64_t, std::uint64_t> task_counts(const OwnedPool& owned) {
@@ -302,7 +379,7 @@ std::pair<std::uint64_t, std::uint64_t> task_counts(const OwnedPool& owned) {
 }
 
 PoolCost cost_of(const OwnedPool& owned) {
-  const nb::gil_scoped_release released;
+  const GilReleased released;
   return owned.get().cost();
 }
 
@@ -335,7 +412,7 @@ void bind_pool(nb::module_& module) {
           "submit",
           [](const OwnedPool& owned, const Call& call) {
             Pool& pool = owned.get();
-            const nb::gil_scoped_release released;
+            const GilReleased released;
             return pool.submit(call);
           },
           nb::arg("call"))
@@ -346,7 +423,7 @@ void bind_pool(nb::module_& module) {
             copies.reserve(calls.size());
             for (const Call* call : calls) copies.push_back(*call);
             Pool& pool = owned.get();
-            const nb::gil_scoped_release released;
+            const GilReleased released;
             return pool.submit(std::move(copies));
           },
           nb::arg("calls"))
@@ -354,7 +431,7 @@ void bind_pool(nb::module_& module) {
           "broadcast",
           [](const OwnedPool& owned, const Call& call) {
             Pool& pool = owned.get();
-            const nb::gil_scoped_release released;
+            const GilReleased released;
             return pool.broadcast(call);
           },
           nb::arg("call"), "Once on every worker; handles in rank order.")

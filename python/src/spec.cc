@@ -106,6 +106,7 @@ void bind_spec(nb::module_& module) {
           "Silence of this program, in seconds, after which a machine ends itself.")
       .def_rw("env", &PoolSpec::env)
       .def_rw("collect_metrics", &PoolSpec::collect_metrics)
+      .def_rw("collect_tasks", &PoolSpec::collect_tasks)
       .def_rw("runtime", &PoolSpec::runtime)
       .def_rw("agent_path", &PoolSpec::agent_path)
       .def_rw("record_root", &PoolSpec::record_root);

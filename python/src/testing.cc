@@ -65,7 +65,7 @@ void bind_options(nb::module_& module) {
 }  // namespace
 
 void bind_testing(nb::module_& module) {
-  using release = nb::call_guard<nb::gil_scoped_release>;
+  using release = nb::call_guard<GilReleased>;
   bind_options(module);
   nb::class_<FakeCloud>(module, "FakeCloud")
       .def(nb::init<const FakeCloudOptions&>(), nb::arg("options"), release())

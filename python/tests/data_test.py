@@ -51,8 +51,42 @@ def test_equal_lengths_stay_aligned():
 
 
 def test_unequal_lengths_are_refused():
-    with pytest.raises(sky.ConfigurationError, match=r"6 rows, but 4 in argument 1;"):
+    with pytest.raises(sky.ConfigurationError, match=r"no other argument has 6 rows"):
         sky.shard(list(range(6)), numpy.arange(4), node=0, total_nodes=2)
+    with pytest.raises(
+        sky.ConfigurationError, match=r"no other argument has 5 rows, as argument 2"
+    ):
+        sky.shard([0] * 6, [0] * 6, [0] * 5, node=0, total_nodes=2)
+
+
+def test_training_and_test_data_have_their_own_lengths():
+    parts = [
+        sky.shard(
+            list(range(6)), list("abcdef"), numpy.arange(4), list("wxyz"),
+            node=node, total_nodes=2, shuffle=True, seed=3,
+        )
+        for node in (0, 1)
+    ]  # fmt: skip
+    for x, letters, small, more in parts:
+        assert [*letters] == ["abcdef"[i] for i in x]
+        assert [*more] == ["wxyz"[i] for i in small]
+    assert sorted(parts[0][0] + parts[1][0]) == list(range(6))
+    assert sorted([*parts[0][2], *parts[1][2]]) == list(range(4))
+
+
+def test_a_table_stays_a_table():
+    class Table:  # as pandas' are
+        def __init__(self, rows):
+            self.rows, self.iloc = rows, self
+
+        def __len__(self):
+            return len(self.rows)
+
+        def __getitem__(self, positions):
+            return Table([self.rows[i] for i in positions])
+
+    part = sky.shard(Table(list("abcde")), node=1, total_nodes=2)
+    assert type(part) is Table and part.rows == ["b", "d"]
 
 
 @pytest.mark.parametrize(
@@ -72,7 +106,8 @@ def test_no_input_and_no_such_node():
 
 def test_outside_a_pool_there_is_one_part(monkeypatch):
     monkeypatch.delenv("COMPUTE_POOL", raising=False)
-    assert sky.instance_info() is None
+    info = sky.instance_info()
+    assert (info.node, info.total_nodes, info.is_head, info.job_id) == (0, 1, True, "")
     assert sky.shard([1, 2, 3]) == [1, 2, 3]
 
 

@@ -422,10 +422,14 @@ def test_environment():
     assert values == ["image", "pool", "é x"]
 
 
+def write(path, text, at):
+    path.write_text(text)
+    os.utime(path, (at, at))
+
+
 def test_a_module_that_is_edited_while_the_pool_is_open(tmp_path, monkeypatch):
     helper = tmp_path / "edited_helper.py"
-    helper.write_text("def answer():\n    return 1\n")
-    os.utime(helper, (1, 1))
+    write(helper, "def answer():\n    return 1\n", 1)
     monkeypatch.syspath_prepend(str(tmp_path))
     module = importlib.import_module("edited_helper")
     seen = []
@@ -434,9 +438,52 @@ def test_a_module_that_is_edited_while_the_pool_is_open(tmp_path, monkeypatch):
     with pool:
         assert sky.compute(module.answer)() >> pool == 1
         assert seen == []
-        later = time.time() + 5
-        os.utime(helper, (later, later))
-        pool._live._next_look = 0
-        for n in range(3):
-            assert sky.compute(lambda n=n: n)() >> pool == n
-    assert len(seen) == 1 and seen[0].startswith(f"{helper} was changed after the pool opened")
+        for later in (5, 10):
+            write(helper, "def answer():\n    return 1\n", time.time() + later)
+            for n in range(3):
+                assert sky.compute(lambda n=n: n)() >> pool == n
+    assert len(seen) == 2, "each change once"
+    assert all(text.startswith(f"{helper} was changed after the pool opened") for text in seen)
+
+
+def test_a_reloaded_function_is_never_stale_in_silence(tmp_path, monkeypatch):
+    text = """
+import skyward as sky
+K = 3
+def plain(x): return x * K
+@sky.compute
+def remote(x): return plain(x)
+"""
+    path = tmp_path / "reloaded_helper.py"
+    write(path, text, 1)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    module = importlib.import_module("reloaded_helper")
+    seen = []
+    with sky.ComputePool(display="quiet") as pool:
+        pool.on(sky.Error, lambda event: seen.append(event.message))
+        assert module.remote(2) >> pool == 6
+        write(path, text.replace("K = 3", "K = 100"), time.time() + 5)
+        importlib.reload(module)
+        assert module.remote.local(2) == 200
+        answer = module.remote(2) >> pool
+    assert answer == 200 or len(seen) == 1 and str(path) in seen[0]
+
+
+def test_a_module_that_is_imported_after_it_was_written_is_no_news(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    seen = []
+    with sky.ComputePool(display="quiet") as pool:
+        pool.on(sky.Error, lambda event: seen.append(event.message))
+        assert sky.compute(abs)(-1) >> pool == 1
+        write(tmp_path / "late_helper.py", "", time.time() + 5)
+        importlib.import_module("late_helper")
+        assert sky.compute(lambda: 2)() >> pool == 2
+    assert seen == []
+
+
+def test_a_time_limit_for_all_calls_of_a_pool():
+    nap = sky.compute(time.sleep)
+    with sky.ComputePool(display="quiet", default_compute_timeout=0.2) as pool:
+        with pytest.raises(sky.TimeoutError, match="ran longer than 0.2 s"):
+            nap(600) >> pool
+        assert nap(0.4).with_timeout(60) >> pool is None

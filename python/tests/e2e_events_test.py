@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 from waiting import DEADLINE, wait_until
@@ -138,7 +139,7 @@ def test_handlers_in_every_form(pool):
     for seen in (direct, keyword, decorated, all_events):
         seen.wait(lambda seen: any(isinstance(e, sky.LogLine) and e.line == "marker" for e in seen))
     assert not direct.of(sky.Metrics)
-    with pytest.raises(TypeError, match="no event class"):
+    with pytest.raises(TypeError, match="not an event class"):
         pool.on(int, print)
     with pytest.raises(TypeError, match="callable"):
         pool.on(sky.LogLine, handler=3)
@@ -218,3 +219,45 @@ def test_displays_write_to_stderr_only(mode):
     assert done.stdout == "result\n"
     assert ("a line of the task" in done.stderr) == (mode != "quiet")
     assert "\x1b[" not in done.stderr
+
+
+def test_tasks_tell_when_they_start_and_how_they_end():
+    def work(x):
+        if x == 2:
+            raise ValueError("no")
+        if x == 3:
+            os._exit(7)
+        return x
+
+    f, seen = sky.compute(work), []
+    with sky.ComputePool(display="quiet", collect_tasks=True, on_event=seen.append) as pool:
+        f(1) >> pool
+        told = [event for event in seen if isinstance(event, sky.TaskFinished)]
+        assert len(told) == 1, "before the answer"
+        for x in (2, 3):
+            with pytest.raises(sky.ExecutionError):
+                f(x) >> pool
+    started = [event for event in seen if isinstance(event, sky.TaskStarted)]
+    failed = [event for event in seen if isinstance(event, sky.TaskFailed)]
+    assert [event.task for event in started] == [told[0].task, *(event.task for event in failed)]
+    assert all(event.name == "work" and event.node == 0 for event in [*started, *told, *failed])
+    assert failed[0].reason == "it raised" and "exit code 7" in failed[1].reason
+    assert all(abs(event.timestamp - time.time()) < 600 for event in [*started, *told, *failed])
+    assert told[0].run_seconds < 5
+
+
+def test_without_being_asked_tasks_tell_nothing():
+    seen = []
+    with sky.ComputePool(display="quiet", on_event=seen.append) as pool:
+        sky.compute(abs)(-1) >> pool
+    assert not any(type(event).__name__.startswith("Task") and "Pool" not in type(event).__name__
+                   for event in seen)  # fmt: skip
+
+
+def test_metrics_have_their_time():
+    heard = threading.Event()
+    seen = []
+    with sky.ComputePool(display="quiet") as pool:
+        pool.on(sky.Metrics, lambda event: (seen.append(event), heard.set()))
+        assert heard.wait(DEADLINE)
+    assert abs(seen[0].timestamp - time.time()) < 600

@@ -20,7 +20,7 @@ from waiting import wait_until  # noqa: E402
 
 def where(_):
     info = sky.instance_info()
-    return None if info is None else info.node
+    return info.node if info.job_id else None
 
 
 def square(x):

@@ -82,7 +82,7 @@ def test_selections_and_lists_that_make_no_sense_are_refused():
         pool([sky.Local()], selection=7)
     with pytest.raises(sky.ConfigurationError, match="empty"):
         pool([])
-    with pytest.raises(sky.ConfigurationError, match="no provider"):
+    with pytest.raises(sky.ConfigurationError, match="not a provider"):
         pool([sky.Local(), [sky.Local()]])
 
 

@@ -47,6 +47,7 @@ def test_the_engine_has_the_same_fields():
             values = [
                 samples.get(field.type) or samples.get(str(field.type))
                 for field in dataclasses.fields(cls)
+                if field.name in cls.__match_args__
             ]
             event = cls(*values)
         name, fields = core.round_trip(*fields_of_event(event))

@@ -270,7 +270,7 @@ def test_nothing_is_sent_where_no_loop_runs():
 def test_results_and_uncalled_functions_are_no_calls():
     pool = sky.ComputePool()
     for text in ("3 >> pool", "3 @ pool"):
-        with pytest.raises(TypeError, match="no call of a @compute function but int"):
+        with pytest.raises(TypeError, match="expected a call of a @sky.compute function, got int"):
             eval(text, {"pool": pool})
     for text in ("[add(1), add(2)] >> pool", "(add(k) for k in range(2)) >> pool"):
         with pytest.raises(TypeError, match=r"write gather\(\*calls\) >> pool"):

@@ -97,7 +97,7 @@ def test_the_second_names_mean_the_same():
         ({"provider": sky.AWS}, r"make one: AWS\(\)"),
         ({"provider": 3}, "provider=3"),
         ({"provider": ""}, r"no such provider\. Known are 'local', 'ssh', 'command', 'aws'$"),
-        ({"env": {"A": "\udcff"}}, r"env\['A'\]: the character 0 is no Unicode text"),
+        ({"env": {"A": "\udcff"}}, r"env\['A'\]: the character 0 is not Unicode text"),
         ({"machine": "\udcff"}, "machine: the character 0"),
         ({"provider": ["aws", ["verda"]]}, "a list has providers, not lists"),
         ({"provider": ["aws", "verdda"]}, "did you mean 'verda'"),

@@ -36,7 +36,7 @@ import sys
 sys.modules["skyward._core"] = None
 import skyward as sky
 f = sky.compute(len)
-assert sky.shard([1, 2]) == [1, 2] and sky.instance_info() is None
+assert sky.shard([1, 2]) == [1, 2] and sky.instance_info().job_id == ""
 sky.emit(sky.PoolStarted()); sky.DistributedSampler([1]); sky.gather(f([1]), f([2]))
 sky.ComputePool(nodes=2); sky.Image(pip=["numpy"])
 sky.Executor(nodes=2); sky.conc; sky.pool(nodes=2)

@@ -148,6 +148,7 @@ struct State {
   Money money;
 
   Time opened_at{}, ready_at{}, first_call_at{}, first_answer_at{};
+  std::uint64_t first_run_ns = 0;  // of the task that was answered first
   Time lifetime_ends = kNever, close_deadline = kNever;
 
   // Deadlines to look at, earliest first; stale entries are skipped.

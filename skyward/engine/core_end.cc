@@ -21,6 +21,9 @@ namespace {
 // for ever, a closing one gives up after these: its caller waits, and its machines end themselves.
 constexpr std::array<Duration, 4> kReleasePauses = {1s, 4s, 16s, 60s};
 
+// What runs is interrupted, and has as long as a cancelled task to clean up.
+constexpr auto kGraceMs = static_cast<std::uint32_t>(kCancelGrace / 1ms);
+
 // Goes on when there is nothing more to wait for.
 void remove_when_released(State& state, Effects& effects, Time now) {
   if (state.phase != Phase::terminating || !state.terminating.empty()) return;
@@ -48,6 +51,8 @@ void say_closed(State& state, Effects& effects, Time now, Status left = {}) {
   stopped.total_seconds = seconds(now - state.opened_at);
   if (state.first_answer_at != Time{}) {
     stopped.first_call_seconds = seconds(state.first_answer_at - state.first_call_at);
+    stopped.first_call_run_seconds =
+        std::min(static_cast<double>(state.first_run_ns) * 1e-9, stopped.first_call_seconds);
   }
   for (const Node& node : state.nodes) {
     if (node.instance.id.empty()) continue;
@@ -62,6 +67,16 @@ void say_closed(State& state, Effects& effects, Time now, Status left = {}) {
         Error{ErrorKind::cancelled, "the pool was closed while it opened", {}})));
   }
   effects.closed(std::move(left));
+}
+
+// Tasks that run when the pool closes are cut: they have failed, after so long.
+void count_cut_tasks(Node& node, Time now) {
+  const auto running = std::min<std::size_t>(node.tasks.size(), node.slots);
+  if (running == 0) return;
+  node.receipt.tasks += running;
+  node.receipt.failed += running;
+  node.receipt.busy_seconds +=
+      static_cast<double>(running) * seconds(now - std::max(node.busy_since, node.answered_at));
 }
 
 }  // namespace
@@ -98,6 +113,7 @@ void start_closing(State& state, Effects& effects, Time now) {
   state.phase = Phase::closing;
   effects.emit(PoolStopping{});
   effects.stop_buying();
+  for (Node& node : state.nodes) count_cut_tasks(node, now);
   fail_all_tasks(state, effects,
                  state.abandoned.value_or(Error{ErrorKind::cancelled, "the pool was closed", {}}));
   state.close_deadline = now + closing_time(state);
@@ -110,7 +126,7 @@ void start_closing(State& state, Effects& effects, Time now) {
     }
     if (node.state == NodeState::ready || node.state == NodeState::bootstrapping) {
       node.state = NodeState::draining;
-      effects.send(node.id, wire::Shutdown{0});
+      effects.send(node.id, wire::Shutdown{kGraceMs});
     } else if (node.state == NodeState::connecting) {
       node.state = NodeState::gone;
       effects.disconnect(node.id);

@@ -114,7 +114,8 @@ TEST_F(CorePoolTest, ClosesStepByStepAndTellsOfEach) {
   EXPECT_EQ(take_completion(task).error.kind, ErrorKind::cancelled);
   for (const NodeId node : {kFirst, kSecond}) {
     effects.take_event<InstanceStopping>();
-    effects.take_message<wire::Shutdown>(node);
+    EXPECT_EQ(effects.take_message<wire::Shutdown>(node).grace_ms, kCancelGrace / 1ms)
+        << "what runs may clean up";
   }
   EXPECT_EQ(next_deadline(state), std::min(next_deadline(state), now + kCloseTimeout));
   answer(0, task);  // a last word, to nobody
@@ -131,6 +132,10 @@ TEST_F(CorePoolTest, ClosesStepByStepAndTellsOfEach) {
   EXPECT_DOUBLE_EQ(stopped.total_seconds, 60);
   ASSERT_EQ(stopped.nodes.size(), 2U);
   EXPECT_DOUBLE_EQ(stopped.nodes[0].up_seconds, 60);
+  EXPECT_EQ(stopped.nodes[0].tasks, 1U) << "it was cut";
+  EXPECT_EQ(stopped.nodes[0].failed, 1U);
+  EXPECT_DOUBLE_EQ(stopped.nodes[0].busy_seconds, 60);
+  EXPECT_EQ(stopped.nodes[1].tasks, 0U);
   effects.take<Closed>();
   on_close(state, effects, now);
 }

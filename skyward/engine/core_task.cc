@@ -182,6 +182,10 @@ void assign(State& state, Effects& effects, Time now, Node& node, Task& task) {
       std::chrono::ceil<std::chrono::milliseconds>(task.spec.timeout).count());
   run.stream_window = task.spec.stream_window;
   effects.send(node.id, std::move(run));
+  if (!state.spec.collect_tasks) return;
+  effects.emit(TaskStarted{.task = task.spec.id.value,
+                           .name = task.spec.function->name,
+                           .node = static_cast<int>(node.id.value)});
 }
 
 // Tasks that can run on this node only go there at once, busy or not: the agent knows best which of
@@ -416,7 +420,10 @@ void on_task_result(State& state, Effects& effects, Time now, Node& node, wire::
   SKYWARD_CHECK(node.outstanding > 0, "node {} answers task {}", node.id.value, result.task.value);
   const auto found = state.tasks.find(result.task);
   ++node.receipt.tasks;
-  if (state.first_answer_at == Time{}) state.first_answer_at = now;
+  if (state.first_answer_at == Time{}) {
+    state.first_answer_at = now;
+    state.first_run_ns = result.run_ns;
+  }
   node.receipt.busy_seconds += static_cast<double>(result.run_ns) * 1e-9;
   if (result.status != wire::TaskStatus::ok) ++node.receipt.failed;
   node.answered_at = now;

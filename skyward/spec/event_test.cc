@@ -22,6 +22,9 @@ TEST(Event, EachIsCalledWhatTheFaceCallsIt) {
   EXPECT_EQ(event_name(ClusterSetupCompleted{}), "ClusterSetupCompleted");
   EXPECT_EQ(event_name(Metrics{}), "Metrics");
   EXPECT_EQ(event_name(LogLine{}), "LogLine");
+  EXPECT_EQ(event_name(TaskStarted{}), "TaskStarted");
+  EXPECT_EQ(event_name(TaskFinished{}), "TaskFinished");
+  EXPECT_EQ(event_name(TaskFailed{}), "TaskFailed");
   EXPECT_EQ(event_name(PoolStopping{}), "PoolStopping");
   EXPECT_EQ(event_name(InstanceStopping{}), "InstanceStopping");
   EXPECT_EQ(event_name(InstancePreempted{}), "InstancePreempted");

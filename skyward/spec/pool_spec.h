@@ -81,6 +81,7 @@ struct PoolSpec {
   Duration timeout{};                        // lifetime of the pool's machines
   std::map<std::string, std::string> env{};  // merged over image.env
   bool collect_metrics = true;
+  bool collect_tasks = false;  // TaskStarted and the others are told
   WorkerRuntime runtime{};
   std::string agent_path{};   // the skyward-agent binary to run or to upload
   std::string record_root{};  // directory for the pool's log files (pool_record.h); empty: none

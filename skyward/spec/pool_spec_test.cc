@@ -117,7 +117,7 @@ TEST(PoolSpec, WhatEachMachineMustHave) {
   EXPECT_EQ(refusal(spec), "budget=nan is no amount");
   spec = good();
   spec.spot = Spot::Percent(2);
-  EXPECT_EQ(refusal(spec), "spot=2 is no share: allowed is 0 to 1");
+  EXPECT_EQ(refusal(spec), "spot=2 is not a share: 0 to 1 is allowed");
   spec = good();
   spec.volumes = {{.mount_path = "/", .bucket = "my-bucket"}};
   EXPECT_EQ(refusal(spec), "volume: mount_path=\"/\" would hide a part of the system");

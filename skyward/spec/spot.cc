@@ -15,7 +15,7 @@ constexpr int kMostRetries = 10000;
 Status validate(const Spot& spot) {
   if (!(spot.percentage >= 0 && spot.percentage <= 1)) {
     return fail(ErrorKind::invalid,
-                fmt::format("spot={:g} is no share: allowed is 0 to 1", spot.percentage),
+                fmt::format("spot={:g} is not a share: 0 to 1 is allowed", spot.percentage),
                 "0.8 asks for at least 80 % spot machines");
   }
   if (spot.retries < 0 || spot.retries > kMostRetries) {

@@ -9,7 +9,7 @@ from functools import wraps
 from importlib import import_module
 from typing import Any
 
-from skyward.cluster import instance_info
+from skyward.cluster import place_in_pool
 from skyward.distributed.meeting import require_network
 from skyward.exceptions import ConfigurationError
 from skyward.function import ComputeFunction, is_generator, name_of
@@ -83,7 +83,7 @@ def _surrounded(target: Any, framework: str, backend: str | None, timeout: float
 def session(framework: str, backend: str | None, timeout: float, name: str) -> Iterator[None]:
     """The framework, connected over all workers, for the length of the block; nothing outside a
     pool."""
-    info = instance_info()
+    info = place_in_pool()
     if info is None:
         yield
         return

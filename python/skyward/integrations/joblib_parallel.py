@@ -7,12 +7,15 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any
+from uuid import uuid4
 
 from joblib import register_parallel_backend
 from joblib.parallel import ParallelBackendBase, SequentialBackend
 
+from skyward.cluster import place_in_pool
 from skyward.exceptions import NotProvisionedError
 from skyward.function import PendingCompute
+from skyward.initial import Initial
 from skyward.integrations.shared_arguments import SharedArguments
 from skyward.pool import ComputePool
 
@@ -54,6 +57,8 @@ class SkywardBackend(ParallelBackendBase):  # type: ignore[misc]
                 )
             pool = _pools[-1]
         self._pool = pool
+        self._options = options
+        self._initial: Initial | None = None
         self._arguments = SharedArguments(pool)
         self._in_flight: dict[Future[Any], Any] = {}
         self._lock = threading.Lock()
@@ -67,8 +72,11 @@ class SkywardBackend(ParallelBackendBase):  # type: ignore[misc]
         """0 and 1 are taken at their word; anything else is all slots of the pool."""
         return n_jobs if n_jobs in (0, 1) else self._pool.total_slots
 
-    def configure(self, n_jobs: int = 1, parallel: Any = None, **_: Any) -> int:
+    def configure(self, n_jobs: int = 1, parallel: Any = None, **options: Any) -> int:
         self.parallel = parallel
+        options = {**self._options, **options}
+        if (initializer := options.get("initializer")) is not None:
+            self._initial = Initial(uuid4().hex, initializer, tuple(options.get("initargs", ())))
         if n_jobs == 0:
             raise ValueError("n_jobs == 0 in Parallel has no meaning")
         # joblib makes the calls itself, here, when it is told 1; a pool of one slot is not that.
@@ -77,7 +85,8 @@ class SkywardBackend(ParallelBackendBase):  # type: ignore[misc]
     def submit(self, func: Any, callback: Any = None) -> "Future[Any]":
         """Never raises: joblib calls this from our thread too, where nobody would hear it."""
         try:
-            call = PendingCompute(_run, (func, self.inner_max_num_threads), {}, _name(func))
+            args = (func, self.inner_max_num_threads, self._initial)
+            call = PendingCompute(_run, args, {}, _name(func))
             _strip_warning_filters(func)
             future = self._pool._engine().submit_all([call], self._arguments)[0]
         except Exception as error:
@@ -141,6 +150,8 @@ class SkywardBackend(ParallelBackendBase):  # type: ignore[misc]
     def _hand_over(self, future: "Future[Any]", callback: Callable[[Any], None]) -> None:
         """joblib's callback fetches the user's next task and sends it: not in the pool's thread,
         for which that very task may be waiting."""
+        if not future.cancelled():
+            future.exception()  # joblib raises the first; the others are no news
         with self._lock:
             self._in_flight.pop(future, None)
             if self._thread is None:
@@ -158,8 +169,10 @@ class SkywardBackend(ParallelBackendBase):  # type: ignore[misc]
         return SequentialBackend, ()
 
 
-def _run(batch: Callable[[], Any], threads: int | None) -> Any:
+def _run(batch: Callable[[], Any], threads: int | None, initial: Initial | None = None) -> Any:
     """On the worker. `threads`: what joblib calls inner_max_num_threads."""
+    if initial is not None:
+        initial.run_once()
     if threads is None:
         return batch()
     try:
@@ -196,4 +209,11 @@ def _travels(category: Any) -> bool:
     return all(kind.__module__.partition(".")[0] in _TRAVEL for kind in kinds)
 
 
-register_parallel_backend("skyward", SkywardBackend)
+def _make_backend(**options: Any) -> ParallelBackendBase:
+    """Inside a task there is no pool, and the slots beside it have tasks of their own."""
+    if not _pools and options.get("pool") is None and place_in_pool() is not None:
+        return SequentialBackend(nesting_level=options.get("nesting_level"))
+    return SkywardBackend(**options)
+
+
+register_parallel_backend("skyward", _make_backend)

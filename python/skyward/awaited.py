@@ -1,0 +1,64 @@
+"""Answers inside asyncio: futures that are coroutines, and streams that ``async for`` reads."""
+
+import asyncio
+import threading
+from asyncio import futures
+from collections.abc import Callable, Coroutine, Generator
+from concurrent.futures import Future, InvalidStateError
+from typing import Any, TypeVar
+
+R = TypeVar("R")
+
+
+class _Awaited(asyncio.Future[Any]):
+    """A future of the loop, with what a coroutine has: ``TaskGroup.create_task()`` takes nothing
+    else."""
+
+    _steps: Generator[Any, Any, Any] | None = None
+
+    def send(self, value: Any) -> Any:
+        return self._running().send(value)
+
+    def throw(self, *error: Any) -> Any:
+        return self._running().throw(*error)
+
+    def close(self) -> None:
+        if self._steps is not None:
+            self._steps.close()
+
+    def _running(self) -> Generator[Any, Any, Any]:
+        if self._steps is None:
+            self._steps = self.__await__()
+        return self._steps
+
+
+def awaited(answer: "Future[R]", loop: asyncio.AbstractEventLoop) -> Coroutine[Any, Any, R]:
+    """The answer in this loop; cancelling either cancels the other."""
+    future: Any = _Awaited(loop=loop)
+    futures._chain_future(answer, future)  # type: ignore[attr-defined]
+    return future  # type: ignore[no-any-return]
+
+
+async def in_thread(work: Callable[[], R]) -> R:
+    """What `work` returns. Its thread is a daemon: the program's end does not wait for it."""
+    loop = asyncio.get_running_loop()
+    answer: Future[R] = Future()
+    waiting = asyncio.wrap_future(answer, loop=loop)
+
+    def run() -> None:
+        try:
+            result = work()
+        except BaseException as error:
+            _settle(answer.set_exception, error)
+        else:
+            _settle(answer.set_result, result)
+
+    threading.Thread(target=run, name="skyward-awaited", daemon=True).start()
+    return await waiting
+
+
+def _settle(settle: Callable[[Any], None], value: Any) -> None:
+    try:
+        settle(value)
+    except (InvalidStateError, RuntimeError):
+        pass  # cancelled at this very moment, or the loop has ended

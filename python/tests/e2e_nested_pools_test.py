@@ -1,0 +1,119 @@
+"""Several pools open at a time: each tells its own events, to its own listeners."""
+
+import contextvars
+import threading
+
+import pytest
+
+import skyward as sky
+
+
+@sky.compute
+def speak(word):
+    print(word)
+    return word
+
+
+def lines(events):
+    return [event.line for event in events if isinstance(event, sky.LogLine)]
+
+
+def pools_of(events):
+    return {event.pool for event in events}
+
+
+def test_each_pool_tells_its_own_events():
+    outer, inner, around = [], [], []
+    with (
+        sky.use_callback(around.append),
+        sky.ComputePool(display="quiet", on_event=outer.append) as a,
+        sky.ComputePool(display="quiet", on_event=inner.append) as b,
+    ):
+        speak("one") >> a
+        speak("two") >> b
+    assert (lines(outer), lines(inner)) == (["one"], ["two"])
+    assert len(pools_of(outer)) == len(pools_of(inner)) == 1
+    assert pools_of(outer) != pools_of(inner)
+    assert "" not in pools_of(outer)
+    assert sorted(lines(around)) == ["one", "two"]
+    assert pools_of(around) == pools_of(outer) | pools_of(inner)
+    assert len(around) == len(outer) + len(inner)
+
+
+def test_a_quiet_pool_is_quiet_inside_one_that_shows_lines(capfd):
+    with sky.ComputePool() as a, sky.ComputePool(display="quiet") as b:
+        speak("shown") >> a
+        speak("hidden") >> b
+    err = capfd.readouterr().err
+    assert err.count("shown") == 1 and "hidden" not in err
+    assert err.count("closed after") == 1
+
+
+def test_the_receipt_counts_its_own_dollars(capfd):
+    from skyward.testing import FakeCloud
+
+    bills = []
+    with sky.ComputePool(on_event=bills.append) as free:
+        with sky.ComputePool(provider=FakeCloud(prices={"cpu": 10}), display="quiet") as paid:
+            speak(1) >> paid
+        speak(2) >> free
+    assert "$" not in capfd.readouterr().err
+    (bill,) = [event for event in bills if isinstance(event, sky.CostFinal)] or [None]
+    assert bill is None or bill.total_cost == 0
+
+
+def in_another_thread(work):
+    failed = []
+
+    def run():
+        try:
+            contextvars.Context().run(work)
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    if failed:
+        raise failed[0]
+
+
+def test_a_pool_that_another_thread_leaves_hears_no_more():
+    def scene():  # in a context of its own: it stays as the leaving has left it
+        first, second, own = [], [], []
+        with sky.use_callback(own.append):
+            a = sky.ComputePool(display="quiet", on_event=first.append)
+            a.__enter__()
+            in_another_thread(lambda: a.__exit__(None, None, None))
+            heard = len(first)
+            with sky.ComputePool(display="quiet", on_event=second.append) as b:
+                speak("later") >> sky
+                assert (speak("later") @ sky) == ("later",)
+            assert len(first) == heard
+            assert lines(second) == ["later", "later"]
+            sky.emit(sky.Error("mine"))
+            assert own[-1] == sky.Error("mine") and len(first) == heard
+            assert not b.is_active
+        with pytest.raises(RuntimeError, match="inside a `with` block"):
+            speak("nowhere") >> sky
+
+    contextvars.Context().run(scene)
+
+
+def test_pools_may_be_left_in_any_order():
+    def scene():
+        first, second = [], []
+        a = sky.ComputePool(display="quiet", on_event=first.append).open()
+        b = sky.ComputePool(display="quiet", on_event=second.append).open()
+        assert a.is_active and b.is_active
+        a.close()
+        heard = len(first)
+        speak("b") >> b
+        sky.emit(sky.Error("mine"))
+        b.close()
+        b.close()
+        assert len(first) == heard and lines(second) == ["b"]
+        sky.emit(sky.Error("nobody's"))
+        assert second[-1] != sky.Error("nobody's")
+
+    contextvars.Context().run(scene)

@@ -1,0 +1,236 @@
+"""Pools end with their program, however that ends."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import pytest
+from waiting import DEADLINE, wait_until
+
+HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def is_alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def start(program, ignored=(), **options):
+    """A driver of its own, with the usual dispositions wherever the tests run."""
+
+    def set_dispositions():
+        for number in HANDLED:
+            signal.signal(number, signal.SIG_IGN if number in ignored else signal.SIG_DFL)
+
+    return subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=set_dispositions, **options,
+    )  # fmt: skip
+
+
+OPEN = """
+import os, signal, sys, threading, time
+import skyward as sky
+pids = sky.compute(lambda: (os.getpid(), os.getppid()))
+"""
+
+
+def told_pids(child):
+    found = list(map(int, child.stdout.readline().split()))
+    assert found, child.stderr.read()
+    assert all(map(is_alive, found))
+    return found
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("what", ["waits", "calls", "thread"])
+def test_a_signal_closes_the_pool_and_ends_the_program(number, what, tmp_path):
+    wait = {
+        "waits": "signal.pause()",
+        "calls": "sky.compute(time.sleep)(600) >> pool",  # on a worker
+        "thread": "threading.Event().wait()",
+    }[what]
+    run = "main()" if what != "thread" else "t = threading.Thread(target=main); t.start(); t.join()"
+    child = start(
+        OPEN
+        + f"""
+def main():
+    stopped = lambda event: open({str(tmp_path / "stopped")!r}, "w").close()
+    with sky.ComputePool(nodes=2, display="quiet") as pool:
+        pool.on(sky.PoolStopped, stopped)
+        print(*(pid for pair in pids() @ pool for pid in pair), flush=True)
+        {wait}
+{run}
+"""
+    )
+    found = told_pids(child)
+    child.send_signal(number)
+    _, err = child.communicate(timeout=DEADLINE)
+    assert child.returncode == -number, err
+    assert not any(map(is_alive, found))
+    assert (tmp_path / "stopped").exists(), "the last event was delivered"
+
+
+def test_a_signal_closes_a_pool_that_opens(tmp_path):
+    agent = tmp_path / "agent"  # never speaks
+    agent.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 600\n")
+    agent.chmod(0o755)
+    child = start(
+        OPEN + "sky.ComputePool().open()", env={**os.environ, "SKYWARD_AGENT": str(agent)}
+    )
+    pid = tmp_path / "pid"
+    wait_until(lambda: pid.exists() and pid.read_text().strip())
+    child.send_signal(signal.SIGTERM)
+    _, err = child.communicate(timeout=DEADLINE)
+    assert child.returncode == -signal.SIGTERM, err
+    assert not is_alive(int(pid.read_text()))
+
+
+def test_a_handler_of_the_programs_own_is_what_counts():
+    child = start(
+        OPEN
+        + """
+heard = threading.Event()
+signal.signal(signal.SIGTERM, lambda *_: heard.set())
+with sky.ComputePool(display="quiet") as pool:
+    signal.signal(signal.SIGHUP, lambda *_: heard.set())
+    for _ in range(2):
+        print(*(pids() >> pool), flush=True)
+        assert heard.wait(60)
+        heard.clear()
+    print(sky.compute(abs)(-1) >> pool, flush=True)
+"""
+    )
+    found = told_pids(child)
+    child.send_signal(signal.SIGTERM)
+    assert told_pids(child) == found
+    child.send_signal(signal.SIGHUP)
+    out, err = child.communicate(timeout=DEADLINE)
+    assert (out, child.returncode) == ("1\n", 0), err
+
+
+def test_an_ignored_signal_is_ignored():
+    child = start(
+        OPEN
+        + """
+with sky.ComputePool(display="quiet") as pool:
+    print(*(pids() >> pool), flush=True)
+    sys.stdin.readline()
+    print(sky.compute(abs)(-1) >> pool, flush=True)
+""",
+        ignored=(signal.SIGTERM, signal.SIGHUP),
+        stdin=subprocess.PIPE,
+    )
+    told_pids(child)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        child.send_signal(number)
+    out, err = child.communicate("go on\n", timeout=DEADLINE)
+    assert (out, child.returncode) == ("1\n", 0), err
+
+
+def test_after_the_pool_signals_do_what_they_did():
+    child = start(
+        OPEN
+        + """
+with sky.ComputePool(display="quiet") as pool:
+    pass
+print("closed", flush=True)
+with open("/proc/self/status") as file:
+    caught = int(next(line for line in file if line.startswith("SigCgt")).split()[1], 16)
+print([number for number in (15, 1) if caught >> (number - 1) & 1], flush=True)
+"""
+    )
+    out, err = child.communicate(timeout=DEADLINE)
+    assert out == "closed\n[]\n", err
+
+
+def test_a_child_that_is_forked_dies_of_a_signal_as_ever():
+    child = start(
+        OPEN
+        + """
+with sky.ComputePool(display="quiet") as pool:
+    found = pids() >> pool
+    pid = os.fork()
+    if pid == 0:
+        signal.pause()
+    os.kill(pid, signal.SIGTERM)
+    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), pids() >> pool == found)
+"""
+    )
+    out, err = child.communicate(timeout=DEADLINE)
+    assert out == "-15 True\n", err
+
+
+# ---- the end of the interpreter
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [
+        "sky.compute(time.sleep)(600) >> pool",  # on a worker
+        "list(pool.map(sky.compute(time.sleep), [600, 600]))",
+        "(sky.compute(time.sleep)(600) > pool).result()",
+        "next(sky.gather(sky.compute(time.sleep)(600), stream=True) >> pool)",
+    ],
+)
+def test_the_program_may_end_while_a_daemon_thread_waits(wait):
+    child = start(
+        OPEN
+        + f"""
+pool = sky.ComputePool(display="quiet").open()
+print(*(pids() >> pool), flush=True)
+threading.Thread(target=lambda: {wait}, daemon=True).start()
+pool._live.core.task_counts()[1] or threading.Event().wait(0.2)  # it waits by then
+"""
+    )
+    found = told_pids(child)
+    _, err = child.communicate(timeout=DEADLINE)
+    assert child.returncode == 0, err
+    assert not any(map(is_alive, found))
+
+
+def test_the_program_may_end_while_a_daemon_thread_opens_a_pool(tmp_path):
+    agent = tmp_path / "agent"
+    agent.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 600\n")
+    agent.chmod(0o755)
+    child = start(
+        OPEN
+        + f"""
+threading.Thread(target=sky.ComputePool(display="quiet").open, daemon=True).start()
+while not os.path.exists({str(tmp_path / "pid")!r}):
+    threading.Event().wait(0.01)
+""",
+        env={**os.environ, "SKYWARD_AGENT": str(agent)},
+    )
+    begin = time.monotonic()
+    _, err = child.communicate(timeout=DEADLINE)
+    assert child.returncode == 0, err
+    assert time.monotonic() - begin < 20
+    assert not is_alive(int((tmp_path / "pid").read_text()))
+
+
+def test_interpreters_end_often(tmp_path):
+    """Threads that come from the engine at any moment of the interpreter's end."""
+    program = (
+        OPEN
+        + """
+pool = sky.ComputePool(display="quiet").open()
+def work():
+    while True:
+        sky.compute(abs)(-1) >> pool
+for _ in range(4):
+    threading.Thread(target=work, daemon=True).start()
+sky.compute(abs)(-1) >> pool
+"""
+    )
+    for _ in range(5):
+        child = start(program)
+        _, err = child.communicate(timeout=DEADLINE)
+        assert child.returncode == 0, err

@@ -1,0 +1,59 @@
+#pragma once
+
+// Events of tasks: what they write, and, where a pool collects that, when they begin and end; see
+// event.h for what all events share.
+
+#include <cstdint>
+#include <string>
+
+namespace skyward {
+
+// A task was given to a node, which begins it now or, where its slots are taken, very soon.
+struct TaskStarted {
+  std::uint64_t task = 0;
+  std::string name{};  // of the function
+  int node = 0;
+  double timestamp = 0;  // seconds since 1970
+  std::string pool{};
+  bool operator==(const TaskStarted&) const = default;
+};
+
+// A task has returned.
+struct TaskFinished {
+  std::uint64_t task = 0;
+  std::string name{};
+  int node = 0;
+  int worker = 0;
+  double run_seconds = 0;  // inside the function
+  double timestamp = 0;
+  std::string pool{};
+  bool operator==(const TaskFinished&) const = default;
+};
+
+// A task has raised, or did not come to an answer: its worker died, it was cancelled, its time was
+// over. A call that is made again is another task.
+struct TaskFailed {
+  std::uint64_t task = 0;
+  std::string name{};
+  int node = -1;  // -1: it never came to one
+  int worker = -1;
+  double run_seconds = 0;
+  std::string reason{};  // "raised", "worker died", "timeout", "cancelled", ...
+  double timestamp = 0;
+  std::string pool{};
+  bool operator==(const TaskFailed&) const = default;
+};
+
+struct LogLine {
+  int node = 0;
+  std::string instance_id{};
+  std::string line{};    // without its newline
+  double timestamp = 0;  // seconds since 1970
+  int worker = 0;
+  std::uint64_t task = 0;  // 0: written while no task ran
+  std::string stream{};    // "stdout" or "stderr"
+  std::string pool{};
+  bool operator==(const LogLine&) const = default;
+};
+
+}  // namespace skyward
