@@ -261,7 +261,8 @@ class PendingCompute(Generic[R]):
         too, so that ``create_task()`` takes it."""
         from skyward.awaited import awaited
 
-        return awaited(pool.submit(self), _running_loop(call_text(self)))
+        loop = _running_loop(call_text(self))
+        return awaited(pool.submit(self), loop)
 
     def __repr__(self) -> str:
         return f"PendingCompute({call_text(self)})"

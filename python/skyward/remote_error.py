@@ -112,8 +112,15 @@ def failed(task: int, outcome: Any) -> BaseException:
 
 def _worker_died() -> type[ExecutionError]:
     """For programs that catch what ProcessPoolExecutor raises: that is loaded where they do."""
+    global _died
     module = sys.modules.get("concurrent.futures.process")
-    return ExecutionError if module is None else _both(module.BrokenProcessPool)
+    if _died is None and module is not None:
+        body = {"__module__": ExecutionError.__module__, "__doc__": ExecutionError.__doc__}
+        _died = type(ExecutionError.__name__, (_both(module.BrokenProcessPool),), body)
+    return _died or ExecutionError
+
+
+_died: type[ExecutionError] | None = None
 
 
 _FACTS = ("node", "worker", "instance_id", "task", "remote_traceback", "output")

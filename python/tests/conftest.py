@@ -2,8 +2,12 @@
 
 import os
 import pathlib
+import sys
 
 import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
+pytest_plugins = ["held_tests"]
 
 
 def pytest_configure(config):

@@ -3,6 +3,7 @@
 import io
 import os
 import pty
+import signal
 import subprocess
 import sys
 
@@ -156,8 +157,10 @@ def run_on_a_terminal(*words):
     ours, theirs = pty.openpty()
     environment = {**os.environ, "TERM": "xterm", "NO_COLOR": "1"}
     with subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, *words], stdout=theirs, stderr=theirs, env=environment
-    ) as program:
+        [sys.executable, "-c", PROGRAM, *words],
+        stdout=theirs, stderr=theirs, env=environment,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    ) as program:  # fmt: skip
         os.close(theirs)
         heard = b""
         while True:

@@ -1,0 +1,42 @@
+"""A pytest plugin: Ctrl-C means the same wherever the tests are started, and no test outlives its
+time, whatever it waits in.
+
+A script's background jobs start with SIGINT ignored, which a test and its children would inherit.
+pytest-timeout interrupts a test once; where that is swallowed, or a clean-up behind it waits, the
+process itself ends here some time later, with the stacks of its threads."""
+
+import faulthandler
+import os
+import signal
+
+import pytest
+
+GRACE_SECONDS = 60.0
+"""How long after its time limit a test may still take."""
+
+
+_stderr = pytest.StashKey()
+
+
+def pytest_configure(config):
+    # A copy: pytest puts others in the place of descriptor 2.
+    config.stash[_stderr] = os.fdopen(os.dup(2), "w")
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    limit = float(item.config.getoption("timeout", None) or 0)
+    if limit:
+        stderr = item.config.stash[_stderr]
+        faulthandler.dump_traceback_later(limit + GRACE_SECONDS, exit=True, file=stderr)
+    try:
+        return (yield)
+    finally:
+        if limit:
+            faulthandler.cancel_dump_traceback_later()
+
+
+def pytest_unconfigure(config):
+    config.stash[_stderr].close()
