@@ -7,8 +7,10 @@ from typing import Any, ClassVar
 
 from skyward.exceptions import ConfigurationError
 from skyward.options import text_or_none
+from skyward.suggest import suggesting_class
 
 
+@suggesting_class
 @dataclass(frozen=True)
 class Command:
     """Nodes that are reached by commands: whatever takes one more argument and runs it in a shell.

@@ -37,7 +37,7 @@ class Display:
         self._plain = not _can_write(self._stream, "×·…✓✗" + _FRAMES)
         self._pool = ""
         self._closed = threading.Event()
-        self._count: Callable[[], tuple[int, int, int]] = lambda: (0, 0, 0)
+        self._count: Callable[[], tuple[int, int, int]] = _nothing
         self._spinner: Any = None
         if mode == "spinner" and terminal.can_redraw():
             self._core: Any = _core.SpinnerDisplay(*look, True)
@@ -74,6 +74,7 @@ class Display:
     def close(self) -> None:
         """Leaves the terminal as it was."""
         self._closed.set()
+        self._count = _nothing  # what it counts with holds the pool, and what that has stored
         _screen.remove(self)
 
     def _draw(self) -> None:
@@ -109,6 +110,10 @@ class Display:
                 _screen.write(self._stream, text)
         except (OSError, ValueError):  # stderr is closed: there is nobody to show anything to
             self._stream = None
+
+
+def _nothing() -> tuple[int, int, int]:
+    return 0, 0, 0
 
 
 def make_display(mode: str) -> Display | None:

@@ -11,11 +11,13 @@ from skyward.exceptions import (
     PythonVersionMismatchError,
 )
 from skyward.options import text_or_none, texts, variables
+from skyward.suggest import suggesting_class
 
 OLDEST_PYTHON = (3, 11)
 CLIENT_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
+@suggesting_class
 @dataclass(frozen=True)
 class Image:
     """What is installed on a node before the first task runs. Immutable.

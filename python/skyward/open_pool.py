@@ -39,6 +39,8 @@ MAP_AHEAD_BYTES = 64 << 20
 fill the slots."""
 FUNCTIONS_KEPT, FUNCTION_BYTES_KEPT = 256, 64 << 20
 """Functions that nodes need not be sent anew; the newest one stays, whatever it has."""
+HEAVY_BYTES = 8 << 20
+"""A function with so much data in it, in each call, is worth a word."""
 LOOK_SECONDS = 0.02
 """How often calls look whether the program's modules were edited: less than it takes to edit and
 reload one. A function object that was not sent before always looks."""
@@ -66,6 +68,7 @@ class OpenPool:
         self._functions: dict[bytes, Any] = {}
         self._functions_lock = threading.Lock()
         self._modules = ModuleWatch()
+        self._heavy: set[str] = set()  # names of functions
         self._next_look = 0.0
         self._closed = threading.Event()
         self._events = threading.Thread(
@@ -280,6 +283,8 @@ class OpenPool:
         body = serialize.dumps_function(item.fn, item.name)
         if (known := self._functions.get(body)) is not None:
             return known
+        if len(body) >= HEAVY_BYTES and not serialize.is_kept(item.fn):
+            self._tell_heavy(item, len(body))
         function = _core.make_function(body, item.name)
         with self._functions_lock:
             kept = self._functions
@@ -291,6 +296,18 @@ class OpenPool:
                 del kept[oldest]
                 size -= 2 * len(oldest)
         return function
+
+    def _tell_heavy(self, item: PendingCompute[Any], size: int) -> None:
+        """Once for each name: such a function is pickled for every call, as what it refers to may
+        change."""
+        if item.name in self._heavy:
+            return
+        self._heavy.add(item.name)
+        self.tell(
+            f"{item.name}() carries {size >> 20} MiB of data, in what it refers to"
+            f"{serialize.heaviest(item.fn)}, which is packed anew for each call; pass it as an"
+            " argument, or make it inside the function"
+        )
 
     def _look_for_changes(self) -> None:
         """Says that a module was edited: nodes may have imported it as it was before."""
@@ -547,7 +564,7 @@ class _Answers:
     """Gives answers to futures, from one thread, which starts with the first of them."""
 
     def __init__(self, pool: OpenPool) -> None:
-        self._pool = pool
+        self._pool = weakref.ref(pool)  # no circle: what it has stored goes with it, at once
         self._lock = threading.Lock()
         self._completions = _core.Completions()
         self._thread: threading.Thread | None = None
@@ -598,14 +615,15 @@ class _Answers:
     ) -> None:
         if future.cancelled():
             return
-        outcome = future.handle.take()
+        outcome, pool = future.handle.take(), self._pool()
         try:
-            if outcome.status != "ok" and retries and _may_retry(outcome):
-                self._pool.tell_retry(item, future.handle.task, outcome, retries)
-                if future.send_again(lambda: self._pool.core.submit(call)):
-                    self._add(item, call, future, retries - 1)
-                return
-            self._pool.tell_lines()
+            if pool is not None:
+                if outcome.status != "ok" and retries and _may_retry(outcome):
+                    pool.tell_retry(item, future.handle.task, outcome, retries)
+                    if future.send_again(partial(pool.core.submit, call)):
+                        self._add(item, call, future, retries - 1)
+                    return
+                pool.tell_lines()
             result = answer_of(item.name, future.handle.task, outcome)
         except BaseException as error:
             _settle(future.fail, item, error)

@@ -46,6 +46,7 @@ from skyward.pool_block import CallableModule, _innermost, end_block
 from skyward.providers import Provider, resolve_providers
 from skyward.spot import SpotLike, normalize_spot
 from skyward.spot import to_core as spot_to_core
+from skyward.suggest import suggesting
 from skyward.volume import VolumeLike, normalize_volumes
 from skyward.volume import to_core as volume_to_core
 
@@ -113,6 +114,7 @@ class ComputePool:
     _is_entered = False
     _last_cost = PoolCost()
 
+    @suggesting
     def __init__(
         self,
         provider: Provider | str | Sequence[Provider | str] | None = None,

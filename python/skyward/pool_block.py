@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator
 from contextvars import ContextVar
 from functools import wraps
 from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
-from types import ModuleType
+from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from skyward.exceptions import MachinesLeftError
@@ -39,13 +39,13 @@ def end_block(close: Callable[[], None], error: BaseException | None) -> None:
 @overload
 def pool(function: F, /) -> F: ...
 @overload
-def pool(**options: Any) -> Callable[[F], F]: ...
+def pool(**options: Any) -> "Block": ...
 def pool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Opens a pool for each call of the function, and gives it back when the call ends; that of a
     generator from its first item to its end.
 
-    `options` are those of ComputePool. Inside, ``f(x) >> sky`` and ``f(x) @ sky`` mean that pool,
-    where ``sky`` is this package, as imported."""
+    `options` are those of ComputePool; ``with pool(nodes=4) as opened:`` opens one, too. Inside,
+    ``f(x) >> sky`` and ``f(x) @ sky`` mean that pool; ``sky`` is this package, as imported."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         if not callable(function):
@@ -84,7 +84,35 @@ def pool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
             return items
         return call_later if iscoroutinefunction(function) else call
 
-    return decorate if function is None else decorate(function)
+    return Block(decorate, options) if function is None else decorate(function)
+
+
+class Block:
+    """``@sky.pool(nodes=4)`` above a function, or ``with sky.pool(nodes=4) as pool:``."""
+
+    def __init__(self, decorate: Callable[..., Any], options: dict[str, Any]) -> None:
+        self._decorate = decorate
+        self._options = options
+        self._pools: list[ComputePool] = []  # that were entered and not left
+
+    def __call__(self, function: F) -> F:
+        decorated: F = self._decorate(function)
+        return decorated
+
+    def __enter__(self) -> "ComputePool":
+        from skyward.pool import ComputePool
+
+        opened = ComputePool(**self._options).open()
+        self._pools.append(opened)
+        return opened
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._pools.pop().__exit__(kind, error, traceback)
 
 
 def resolve(target: Any) -> Any:

@@ -12,11 +12,13 @@ from skyward.command import Command
 from skyward.exceptions import ConfigurationError
 from skyward.extension import compiled
 from skyward.ssh import SSH
+from skyward.suggest import suggesting_class
 
 if TYPE_CHECKING:
     from skyward.instances import InstanceSpec
 
 
+@suggesting_class
 @dataclass(frozen=True)
 class Local:
     """Nodes as processes of this machine: for trying out, for tests, and for using all of its

@@ -223,6 +223,24 @@ def _note_references(fn: Any, seen: list[tuple[Any, Any, Any]], visited: set[int
     return all(_is_fixed(value, seen, visited) for value in values)
 
 
+def heaviest(fn: Any) -> str:
+    """ " ('table')": the largest global or variable around that a function refers to, if any."""
+    if type(fn) is not FunctionType:
+        return ""
+    found = {name: fn.__globals__[name] for name in names_in(fn.__code__) & fn.__globals__.keys()}
+    for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=False):
+        found[name] = _look_up(cell, None)
+    if not found:
+        return ""
+
+    def size(name: str) -> int:
+        value = found[name]
+        known = getattr(value, "nbytes", None)
+        return known if isinstance(known, int) else sys.getsizeof(value, 0)
+
+    return f" ({max(found, key=size)!r})"
+
+
 def names_in(code: CodeType) -> set[str]:
     """Every global name (and, harmlessly, attribute name) that the code or a function inside it
     uses."""

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 from skyward.exceptions import ConfigurationTypeError
 from skyward.providers import Local
+from skyward.suggest import suggesting
 
 PRICES: Mapping[str, float] = {"cpu": 0.1, "T4": 0.5, "A100": 4.0, "H100": 8.0}
 """What a fake cloud sells when nothing is said: dollars an hour, on demand."""
@@ -51,6 +52,7 @@ class FakeCloud:
 
     name: ClassVar[str] = "fake"
 
+    @suggesting
     def __init__(
         self,
         prices: Mapping[str, float] = PRICES,

@@ -107,3 +107,17 @@ def test_the_program_itself_travels_from_a_child(tmp_path, way):
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
     )
     assert done.stdout == "3 5\n[2]\n", done.stderr
+
+
+def test_a_function_that_carries_much_is_worth_a_word():
+    table = bytearray(9 << 20)
+
+    def look(i):
+        return table[i]
+
+    seen = []
+    with sky.ComputePool(display="quiet") as pool:
+        pool.on(sky.Error, lambda event: seen.append(event.message))
+        assert [sky.compute(look)(i) >> pool for i in range(3)] == [0, 0, 0]
+    assert len(seen) == 1 and seen[0].startswith("look() carries 9 MiB of data")
+    assert "('table')" in seen[0] and "pass it as an argument" in seen[0]

@@ -1,5 +1,6 @@
 """Opening and closing, whatever happens."""
 
+import gc
 import os
 import pathlib
 import shutil
@@ -10,6 +11,7 @@ import sys
 import textwrap
 import threading
 import time
+import weakref
 
 import pytest
 from skyward.image import CLIENT_PYTHON
@@ -588,3 +590,17 @@ exit 1
         "node 0: the command that reaches it ended (exit code 1); it wrote: no such option: '…';"
         f" run it yourself, it must answer \"hi\": {reach} 'echo hi'; connecting again"
     ]
+
+
+@pytest.mark.parametrize("display", ["quiet", "log"])
+def test_a_pool_that_was_left_keeps_nothing(display):
+    gc.collect()
+    gc.disable()
+    try:
+        with sky.ComputePool(display=display) as pool:
+            sky.compute(len)(bytearray(1 << 20)) >> pool
+            pool.submit(sky.compute(len)(bytearray(1 << 20))).result()
+            live = weakref.ref(pool._live)
+        wait_until(lambda: live() is None, 5)
+    finally:
+        gc.enable()

@@ -100,3 +100,10 @@ except TypeError as error:
     assert "needs a function" in str(error)
 """
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+def test_the_decorators_name_opens_a_pool_too():
+    with sky.pool(nodes=2, display="quiet") as opened:
+        assert opened.instance_count == 2
+        assert sky.compute(abs)(-1) >> sky == 1
+    assert not opened.is_active

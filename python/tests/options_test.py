@@ -1,6 +1,7 @@
 """What a pool may be asked for: both vocabularies, spot strategies, volumes, clouds."""
 
 import dataclasses
+import inspect
 import pickle
 
 import numpy
@@ -360,3 +361,57 @@ def test_only_what_is_given_is_said():
     assert sky.RunPod(registry_auth=None).settings() == {"registry_auth": "none"}
     copied = pickle.loads(pickle.dumps(sky.AWS(use_ssm=False)))
     assert copied.settings() == {"use_ssm": "false"}
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: sky.ComputePool(node=2), "'node'. Did you mean nodes?"),
+        (lambda: sky.ComputePool(concurency=2), "Did you mean concurrency?"),
+        (
+            lambda: sky.Local(nodes=2),
+            r"parameter of the pool: ComputePool\(provider=Local\(…\), nodes",
+        ),
+        (lambda: sky.testing.FakeCloud(price={"cpu": 1}), "Did you mean prices?"),
+        (lambda: sky.Image(package=["x"]), "unexpected keyword argument 'package'"),
+        (lambda: sky.pool(node=2)(len)(), "Did you mean nodes?"),
+        (lambda: sky.Executor(node=2), "Did you mean nodes?"),
+    ],
+)
+def test_a_parameter_that_does_not_exist(make, says):
+    with pytest.raises(TypeError, match=says):
+        make()
+
+
+def test_signatures_are_those_of_the_documents():
+    parameters = inspect.signature(sky.ComputePool).parameters
+    assert list(parameters)[:3] == ["provider", "image", "nodes"]
+    assert parameters["image"].default == sky.Image()
+    assert list(inspect.signature(sky.is_nvidia).parameters) == ["acc"]
+    assert list(inspect.signature(sky.is_trainium).parameters) == ["acc"]
+    assert list(inspect.signature(sky.use_callback).parameters) == ["cb"]
+    assert [field.name for field in dataclasses.fields(sky.InstanceInfo)][:5] == [
+        "node",
+        "total_nodes",
+        "is_head",
+        "accelerators",
+        "head_addr",
+    ]
+    assert dataclasses.asdict(sky.InstanceInfo(1, 2))["is_head"] is False
+    call = sky.compute(dict)(a=1)
+    assert call.kwargs_dict == {"a": 1} and (call & call).computations == (call, call)
+
+
+def test_names_of_earlier_modules():
+    from skyward.integrations import joblib
+
+    from skyward import pending, types
+
+    assert pending.PendingCompute is sky.PendingCompute and types.InstanceInfo is sky.InstanceInfo
+    assert joblib.JoblibPool is sky.integrations.JoblibPool
+
+
+def test_a_python_that_no_node_can_run_is_refused_where_it_is_written():
+    with pytest.raises(sky.PythonVersionMismatchError, match="3.11 or newer"):
+        sky.Image(python="3.8")
+    sky.Image(python="3.13")
