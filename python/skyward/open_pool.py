@@ -396,6 +396,13 @@ def _wait_until(end: float, handle: Any, name: str) -> None:
         raise TimeoutError(f"map(): no answer of {name}() in the time given to the whole")
 
 
+def _cancel(handle: Any) -> None:
+    try:
+        handle.cancel()
+    except NotProvisionedError:  # a forked child: the task is its parent's
+        pass
+
+
 _ENDED = object()
 
 
@@ -456,9 +463,9 @@ class Stream(Iterator[Any]):
 
     def close(self) -> None:
         """Stops the generator; it runs its ``finally`` blocks."""
-        if self._handle is not None:
-            self._handle.cancel()
-            self._handle = None
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            _cancel(handle)
 
     def __enter__(self) -> "Stream":
         return self
@@ -555,7 +562,7 @@ class TaskFuture(AnswerFuture):
         with self._swapping:  # an attempt that is sent by now is the one that `handle` names
             handle, first, self._told = self.handle, not self._told, True
         if first:  # of several threads
-            handle.cancel()
+            _cancel(handle)
             self.set_running_or_notify_cancel()
         return True
 

@@ -344,25 +344,26 @@ class ComputePool:
     def provider(self) -> Provider:
         """The provider that the machines come from; of several, before they are there, the first
         one that was given."""
-        chosen: Provider = self.providers[
-            0 if self._live is None else self._live.core.chosen_provider
-        ]
+        live = self._open_here()
+        chosen: Provider = self.providers[0 if live is None else live.core.chosen_provider]
         return chosen
 
     @property
     def is_active(self) -> bool:
         """True from the end of entering to the start of leaving."""
-        return self._live is not None and self._live.core.is_active
+        live = self._open_here()
+        return live is not None and bool(live.core.is_active)
 
     @property
     def instance_count(self) -> int:
         """Number of machines; 0 when the pool is not open."""
-        return self._live.core.instance_count if self._live is not None else 0
+        live = self._open_here()
+        return 0 if live is None else int(live.core.instance_count)
 
     @property
     def cost(self) -> PoolCost:
         """What the pool has cost until now; after its block, in all, until it is entered again."""
-        live = self._live
+        live = self._open_here()
         return self._last_cost if live is None else _cost_of(live.core)
 
     @property
@@ -436,6 +437,11 @@ class ComputePool:
         if self._delivery is not None:
             self._delivery.is_closed = True
         self._delivery = None
+
+    def _open_here(self) -> "OpenPool | None":
+        """In a forked child the pool is its parent's, and not open."""
+        live = self._live
+        return live if live is not None and live.core.is_ours else None
 
     def _engine(self) -> "OpenPool":
         if self._live is None:

@@ -1,0 +1,102 @@
+"""A forked child has the pool's memory and none of its threads: every method says so at once, or
+does nothing, and none waits."""
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+from waiting import DEADLINE
+
+REFUSED = [
+    "square(2) >> pool",
+    "square(2) @ pool",
+    "square(2) > pool",
+    "(square(2) & square(3)) >> pool",
+    "sky.gather() >> pool",
+    "next(sky.gather(square(2), stream=True) >> pool)",
+    "list(pool.map(square, [1]))",
+    "pool.run(square(2))",
+    "pool.run_batch(sky.gather(square(2)))",
+    "pool.broadcast(square(2))",
+    "pool.submit(square(2))",
+    "pool.submit_batch(sky.gather(square(2)))",
+    "asyncio.run(awaited(pool))",
+    "sky.Executor(pool=pool).submit(len, []).result(10)",
+    "future.result(10)",
+    "next(stream)",
+]
+QUIET = [
+    "pool.is_active, pool.instance_count, pool.total_slots, pool.cost, pool.provider, repr(pool)",
+    "pool.workers_per_instance, pool.job_id if hasattr(pool, 'job_id') else None",
+    "pool.on(sky.LogLine, print)",
+    "sky.emit(sky.Error('x'))",
+    "pool.close()",
+    "pool.__exit__(None, None, None)",
+    "executor.shutdown()",
+    "stream.close(), future.cancel()",
+    "future.done(), repr(future)",
+]
+
+PROGRAM = """
+import asyncio, os, sys, time, signal
+import skyward as sky
+
+@sky.compute
+def square(x):
+    return x * x
+
+@sky.compute
+def count():
+    yield from range(100)
+
+@sky.compute
+def nap():
+    time.sleep(600)  # on a worker
+
+async def awaited(pool):
+    return await square(2).on(pool)
+
+with sky.ComputePool(concurrency=3, display="quiet") as pool:
+    stream = count() >> pool
+    assert next(stream) == 0
+    future = nap() > pool
+    executor = sky.Executor(pool=pool)
+    sys.stdout.flush()
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(20)
+        try:
+            {what}
+        except (sky.NotProvisionedError, sky.CancelledError, TimeoutError) as error:
+            print("refused:", type(error).__name__, flush=True)
+        except BaseException as error:
+            print("other:", repr(error), flush=True)
+        else:
+            print("nothing", flush=True)
+        os._exit(0)
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    print(code, square(3) >> pool, next(stream), flush=True)
+    future.cancel()
+"""
+
+
+def run(what):
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(PROGRAM).replace("{what}", what)],
+        capture_output=True, text=True, timeout=DEADLINE, check=False,
+    )  # fmt: skip
+    return done.stdout.splitlines(), done.stderr
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_needs_the_pool_is_refused(what):
+    lines, err = run(what)
+    assert lines[-1] == "0 9 1", (lines, err)
+    assert lines[0].startswith("refused: "), (lines, err)
+
+
+@pytest.mark.parametrize("what", QUIET)
+def test_the_rest_does_nothing(what):
+    lines, err = run(what)
+    assert lines == ["nothing", "0 9 1"], (lines, err)
