@@ -3,6 +3,7 @@
 // Small files, read and written whole: configuration, caches, tokens.
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -26,6 +27,15 @@ Status write_private_file(const std::string& path, std::string_view text);
 // it is refused.
 Result<std::string> read_safely(const std::string& path, bool follow_link,
                                 std::size_t max_bytes = std::size_t{1} << 20);
+
+// Makes the file's last change now; makes the file when it is missing. Follows no link at its end.
+Status touch(const std::string& path);
+
+// Whether the file system at this path is of another machine, or may be: NFS, SMB, FUSE and the
+// like, which keep no memory that processes of several machines share.
+bool is_on_network(const std::string& path);
+// The same by the number that statfs() tells of it.
+bool is_network_file_system(std::uint64_t type);
 
 // Whether anything has this path, a dangling link too. Opens nothing.
 bool exists(const std::string& path);

@@ -144,14 +144,15 @@ class CurlHttp final : public Http {
   Result<HttpReply> send(const HttpRequest& request, Time deadline) override;
 
  private:
-  // A fresh set of options on the handle, which keeps its open connections.
-  void prepare(const HttpRequest& request, Duration left, Arriving& arriving, curl_slist* headers);
+  // A fresh set of options on the handle, which keeps its open connections. False when this libcurl
+  // cannot be kept to HTTP.
+  bool prepare(const HttpRequest& request, Duration left, Arriving& arriving, curl_slist* headers);
 
   CURL* easy_ = nullptr;
   std::array<char, CURL_ERROR_SIZE> detail_{};
 };
 
-void CurlHttp::prepare(const HttpRequest& request, Duration left, Arriving& arriving,
+bool CurlHttp::prepare(const HttpRequest& request, Duration left, Arriving& arriving,
                        curl_slist* headers) {
   const auto set = libcurl().easy_setopt;
   const auto milliseconds = [](Duration duration) {
@@ -162,7 +163,7 @@ void CurlHttp::prepare(const HttpRequest& request, Duration left, Arriving& arri
   detail_[0] = '\0';
   set(easy_, CURLOPT_ERRORBUFFER, detail_.data());
   set(easy_, CURLOPT_NOSIGNAL, 1L);
-  set(easy_, CURLOPT_PROTOCOLS_STR, "http,https");
+  if (set(easy_, CURLOPT_PROTOCOLS_STR, "http,https") != CURLE_OK) return false;
   set(easy_, CURLOPT_URL, request.url.c_str());
   set(easy_, CURLOPT_PATH_AS_IS, 1L);  // what was signed is what is sent
   set(easy_, CURLOPT_HTTPHEADER, headers);
@@ -181,6 +182,7 @@ void CurlHttp::prepare(const HttpRequest& request, Duration left, Arriving& arri
     set(easy_, CURLOPT_POSTFIELDS, request.body.data());
     set(easy_, CURLOPT_CUSTOMREQUEST, request.method.c_str());
   }
+  return true;
 }
 
 Result<HttpReply> CurlHttp::send(const HttpRequest& request, Time deadline) {
@@ -213,7 +215,11 @@ Result<HttpReply> CurlHttp::send(const HttpRequest& request, Time deadline) {
   curl_slist* headers = nullptr;
   for (const std::string& line : lines) headers = curl.slist_append(headers, line.c_str());
 
-  prepare(request, left, arriving, headers);
+  if (!prepare(request, left, arriving, headers)) {
+    curl.slist_free_all(headers);
+    return fail(ErrorKind::unsupported, "this machine's libcurl.so.4 is older than 7.85",
+                "update it, for example with 'apt-get install libcurl4'");
+  }
   const CURLcode code = curl.easy_perform(easy_);
   long status = 0;
   curl.easy_getinfo(easy_, CURLINFO_RESPONSE_CODE, &status);
