@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "skyward/base/check.h"
+#include "skyward/base/guarded.h"
 #include "skyward/io/machine.h"
 #include "skyward/io/start_thread.h"
 #include "skyward/spec/limits.h"
@@ -123,7 +124,7 @@ void Loop::ask_provider(Verb verb, Answer answer) {
   verbs_.push_back([this, verb = std::move(verb), answer = std::move(answer)]() mutable {
     using Reply = decltype(verb());
     auto reply = std::make_shared<std::optional<Reply>>();
-    loop_.run_blocking([verb = std::move(verb), reply] { *reply = verb(); },
+    loop_.run_blocking([verb = std::move(verb), reply]() mutable { *reply = guarded(verb); },
                        [this, reply, answer = std::move(answer)] {
                          verb_running_ = false;
                          turn([&](Time now) { answer(now, *std::move(*reply)); });

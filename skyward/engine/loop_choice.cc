@@ -8,6 +8,7 @@
 #include <numeric>
 #include <utility>
 
+#include "skyward/base/guarded.h"
 #include "skyward/engine/wait_polling.h"
 #include "skyward/io/event_loop.h"
 #include "skyward/io/start_thread.h"
@@ -51,7 +52,7 @@ std::vector<Result<Answer>> ask_all(std::vector<std::function<Result<Answer>()>>
   shared->answers.resize(questions.size());
   for (std::size_t i = 0; i < questions.size(); ++i) {
     io::start_thread([shared, i, ask = std::move(questions[i])] {
-      Result<Answer> answer = ask();
+      Result<Answer> answer = guarded(ask);
       const std::scoped_lock lock(shared->mutex);
       shared->answers[i] = std::move(answer);
       if (--shared->left == 0) shared->changed.notify_all();

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "skyward/provider/aws/xml.h"
+#include "skyward/provider/json_read.h"
 
 namespace skyward::provider::aws {
 
@@ -144,17 +145,12 @@ std::string plain_code(std::string code) {
 }
 
 void read_json_error(const io::HttpReply& reply, ApiError& error) {
-  const auto parsed = nlohmann::json::parse(reply.body, nullptr, false);
-  if (!parsed.is_object()) return;
+  const nlohmann::json parsed = read_json(reply.body);
   for (const char* name : {"__type", "code", "Code", "error"}) {
-    if (error.code.empty() && parsed.contains(name) && parsed[name].is_string()) {
-      error.code = plain_code(parsed[name]);
-    }
+    if (error.code.empty()) error.code = plain_code(json_text(parsed, name));
   }
   for (const char* name : {"message", "Message", "error_description"}) {
-    if (error.message.empty() && parsed.contains(name) && parsed[name].is_string()) {
-      error.message = parsed[name];
-    }
+    if (error.message.empty()) error.message = json_text(parsed, name);
   }
 }
 

@@ -12,6 +12,7 @@
 #include "skyward/io/file.h"
 #include "skyward/provider/aws/api_model_fixture.h"
 #include "skyward/provider/aws/aws_computer_fixture.h"
+#include "skyward/provider/aws/tags.h"
 
 namespace skyward::provider::aws {
 namespace {
@@ -446,6 +447,18 @@ TEST_F(AwsTest, NoMangledReplyLeavesAnything) {
       [](const std::string&) { return "<html><p>Bad day<br></html>"; },
       [](const std::string& body) { return body.substr(0, body.size() / 2); },
       [](const std::string& body) { return body.substr(0, body.size() - 1) + '\0'; },
+      // Of the form that was asked for, and of other types inside.
+      [](const std::string&) {
+        return R"({"Parameter":null,"PriceList":[null,3,"{}","{\"terms\":{\"OnDemand\":[7]}}"],)"
+               R"("NextToken":null})";
+      },
+      [](const std::string&) {
+        return R"({"Parameter":{"Value":[1]},"PriceList":{"a":1},"NextToken":{"b":2}})";
+      },
+      [](const std::string&) { return R"({"Parameter":7,"PriceList":null,"NextToken":1e300})"; },
+      [](const std::string& body) {
+        return body.starts_with('<') ? "<R><instancesSet>7</instancesSet><nextToken/></R>" : "[[]]";
+      },
   };
   for (std::size_t how = 0; how < mangles.size(); ++how) {
     for (int at = 1; at <= all; ++at) {
@@ -502,6 +515,17 @@ TEST_F(AwsTest, EveryRequestOfALifeIsWhatAmazonsModelSays) {
     ++judged;
   }
   EXPECT_GT(judged, 25);
+}
+
+// A pool's id becomes part of paths, and others may write tags.
+TEST(Tags, AMarkNamesAPoolAndNoPath) {
+  const Mark mark{.pool = "aws-1a2b3c4d", .owner = "me", .expires_s = 7};
+  EXPECT_EQ(read_mark(to_tags(mark)), mark);
+  for (const char* id : {"", "../../etc", "/etc", "a/b", ".", "-rf", "A", "a b", "a\n"}) {
+    EXPECT_EQ(read_mark(to_tags({.pool = id, .owner = "me", .expires_s = 7})), std::nullopt) << id;
+  }
+  EXPECT_EQ(read_mark(to_tags({.pool = std::string(65, 'a'), .owner = "me", .expires_s = 7})),
+            std::nullopt);
 }
 
 TEST_F(AwsTest, GcLeavesAPoolAtWorkAlone) {

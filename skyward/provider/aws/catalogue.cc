@@ -10,6 +10,7 @@
 #include "skyward/base/bytes.h"
 #include "skyward/base/hash.h"
 #include "skyward/provider/aws/list_prices.h"
+#include "skyward/provider/json_read.h"
 
 namespace skyward::provider::aws {
 
@@ -38,32 +39,34 @@ std::string to_text(const std::vector<InstanceType>& types) {
     out.push_back({type.name, type.cpus, type.memory_mib, type.architectures, devices, type.spot,
                    type.on_demand, type.current_generation, type.bare_metal, type.burstable});
   }
-  return out.dump();
+  return json_line(out);
 }
 
 std::vector<InstanceType> types_of_text(const std::string& text) {
+  const auto is_set = [](const json& row, std::size_t i) { return json_item(row, i) == true; };
   std::vector<InstanceType> out;
-  const json parsed = json::parse(text, nullptr, false);
-  if (!parsed.is_array()) return out;
-  try {
-    for (const json& row : parsed) {
-      InstanceType type{.name = row.at(0), .cpus = row.at(1), .memory_mib = row.at(2)};
-      type.architectures = row.at(3).get<std::vector<std::string>>();
-      for (const json& one : row.at(4)) {
-        type.devices.push_back({.name = one.at(0),
-                                .manufacturer = one.at(1),
-                                .count = one.at(2),
-                                .memory_mib = one.at(3)});
-      }
-      type.spot = row.at(5);
-      type.on_demand = row.at(6);
-      type.current_generation = row.at(7);
-      type.bare_metal = row.at(8);
-      type.burstable = row.at(9);
-      out.push_back(std::move(type));
+  const json rows = read_json(text);
+  for (const json* row : json_items(rows)) {
+    if (!row->is_array() || row->size() != 10) return {};  // another version's file
+    InstanceType type{
+        .name = json_text(json_item(*row, 0)),
+        .cpus = static_cast<int>(std::clamp(json_number(json_item(*row, 1)).value_or(0), 0.0, 1e6)),
+        .memory_mib = json_number(json_item(*row, 2)).value_or(0)};
+    for (const json* one : json_items(json_item(*row, 3)))
+      type.architectures.push_back(json_text(*one));
+    for (const json* one : json_items(json_item(*row, 4))) {
+      type.devices.push_back({.name = json_text(json_item(*one, 0)),
+                              .manufacturer = json_text(json_item(*one, 1)),
+                              .count = json_number(json_item(*one, 2)).value_or(0),
+                              .memory_mib = json_number(json_item(*one, 3)).value_or(0)});
     }
-  } catch (const json::exception&) {  // another version's file
-    out.clear();
+    type.spot = is_set(*row, 5);
+    type.on_demand = is_set(*row, 6);
+    type.current_generation = is_set(*row, 7);
+    type.bare_metal = is_set(*row, 8);
+    type.burstable = is_set(*row, 9);
+    if (type.name.empty()) return {};
+    out.push_back(std::move(type));
   }
   return out;
 }
@@ -114,10 +117,10 @@ Result<std::vector<InstanceType>> Catalogue::types(Time deadline) {
 
 std::map<std::string, double> Catalogue::prices(Time deadline) {
   std::map<std::string, double> out;
-  const json kept = json::parse(cached("prices"), nullptr, false);
+  const json kept = read_json(cached("prices"));
   if (kept.is_object() && !kept.empty()) {
     for (const auto& [type, price] : kept.items()) {
-      if (price.is_number()) out[type] = price;
+      if (const auto dollars = json_number(price)) out[type] = *dollars;
     }
     return out;
   }
@@ -127,7 +130,7 @@ std::map<std::string, double> Catalogue::prices(Time deadline) {
     const auto told = Ec2Api(client_).on_demand_prices(until);
     if (told) {
       for (const auto& [type, price] : *told) out[type] = price;
-      if (!out.empty()) keep("prices", kDay_s, json(out).dump());
+      if (!out.empty()) keep("prices", kDay_s, json_line(out));
       return out;
     }
     why = told.error().code.empty() ? told.error().message : told.error().code;
@@ -144,13 +147,10 @@ std::map<std::string, double> Catalogue::prices(Time deadline) {
 
 Result<void> Catalogue::add_spot_prices(const std::vector<std::string>& types, Prices& prices,
                                         Time deadline) {
-  json kept = json::parse(cached("spot"), nullptr, false);
+  const json kept = read_json(cached("spot"));
   std::set<std::string> known;
-  json rows = json::array();
-  if (kept.is_object() && kept["types"].is_array() && kept["rows"].is_array()) {
-    for (const json& type : kept["types"]) known.insert(type.get<std::string>());
-    rows = kept["rows"];
-  }
+  for (const json* type : json_items(kept, "types")) known.insert(json_text(*type));
+  json rows = json_at(kept, "rows");
   std::vector<std::string> unknown;
   std::ranges::copy_if(types, std::back_inserter(unknown),
                        [&](const std::string& type) { return !known.contains(type); });
@@ -168,12 +168,12 @@ Result<void> Catalogue::add_spot_prices(const std::vector<std::string>& types, P
       }
       for (const SpotPrice& one : *told) rows.push_back({one.type, one.zone, one.dollars});
     }
-    keep("spot", kSpotPrices_s, json{{"types", types}, {"rows", rows}}.dump());
+    keep("spot", kSpotPrices_s, json_line({{"types", types}, {"rows", rows}}));
   }
-  for (const json& row : rows) {
-    if (row.is_array() && row.size() == 3 && row[2].is_number() && row[2] > 0) {
-      prices.spot[{row[0], row[1]}] = row[2];
-    }
+  for (const json* row : json_items(rows)) {
+    if (!row->is_array() || row->size() != 3) continue;
+    const double dollars = json_number((*row)[2]).value_or(0);
+    if (dollars > 0) prices.spot[{json_text((*row)[0]), json_text((*row)[1])}] = dollars;
   }
   return {};
 }

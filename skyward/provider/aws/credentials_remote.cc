@@ -13,6 +13,7 @@
 #include "skyward/provider/aws/call.h"
 #include "skyward/provider/aws/credentials_sources.h"
 #include "skyward/provider/aws/own_machine.h"
+#include "skyward/provider/json_read.h"
 
 namespace skyward::provider::aws {
 
@@ -22,11 +23,6 @@ namespace {
 constexpr Duration kMachineConnectTimeout = std::chrono::seconds(1);
 constexpr Duration kMachineTimeout = std::chrono::seconds(5);
 constexpr int kMachineAttempts = 4;
-
-std::string text_at(const nlohmann::json& json, const char* name) {
-  const auto found = json.find(name);
-  return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
 
 // SHA-1, by which Amazon's tools name the files of a session. Nothing is protected by it.
 std::string sha1_hex(std::string_view text) {
@@ -76,8 +72,8 @@ std::unexpected<Error> no_session(const std::string& why) {
 // Renews a session's token with its refresh token, and keeps it where Amazon's tools keep it.
 Result<std::string> renew_token(const Search& search, const std::string& path,
                                 nlohmann::json cached, const std::string& region) {
-  const auto registration = parse_iso_time(text_at(cached, "registrationExpiresAt"));
-  const std::string refresh = text_at(cached, "refreshToken");
+  const auto registration = parse_iso_time(json_text(cached, "registrationExpiresAt"));
+  const std::string refresh = json_text(cached, "refreshToken");
   if (refresh.empty() || (registration && *registration <= search.world.wall_s())) {
     return no_session("it is over");
   }
@@ -87,22 +83,20 @@ Result<std::string> renew_token(const Search& search, const std::string& path,
   call.endpoint = *std::move(endpoint);
   call.path = "/token";
   call.headers = {{"Content-Type", "application/json"}};
-  call.body = nlohmann::json{
-      {"clientId", text_at(cached, "clientId")},
-      {"clientSecret", text_at(cached, "clientSecret")},
-      {"grantType", "refresh_token"},
-      {"refreshToken",
-       refresh}}.dump();
+  call.body = json_line({{"clientId", json_text(cached, "clientId")},
+                         {"clientSecret", json_text(cached, "clientSecret")},
+                         {"grantType", "refresh_token"},
+                         {"refreshToken", refresh}});
   ClockOffset clock;
   const auto reply =
       send_call(search.world, call, nullptr, clock, {.attempts = 4}, search.deadline);
   if (!reply) return no_session("it could not be renewed: " + reply.error().message);
-  const auto fresh = nlohmann::json::parse(reply->body, nullptr, false);
-  const std::string token = fresh.is_object() ? text_at(fresh, "accessToken") : std::string();
+  const auto fresh = read_json(reply->body);
+  const std::string token = json_text(fresh, "accessToken");
   if (token.empty()) return no_session("its renewal gave no token");
-  const auto lasts = fresh.find("expiresIn");
+  constexpr std::int64_t kHour_s = 3600;
   const std::int64_t seconds =
-      lasts != fresh.end() && lasts->is_number() ? lasts->get<std::int64_t>() : 3600;
+      std::clamp<std::int64_t>(json_whole(fresh, "expiresIn").value_or(kHour_s), 0, 24 * kHour_s);
   const std::chrono::sys_seconds until{std::chrono::seconds(search.world.wall_s() + seconds)};
   const std::chrono::year_month_day date(std::chrono::floor<std::chrono::days>(until));
   const std::chrono::hh_mm_ss clock_time(until - std::chrono::floor<std::chrono::days>(until));
@@ -111,10 +105,10 @@ Result<std::string> renew_token(const Search& search, const std::string& path,
       "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z", static_cast<int>(date.year()),
       static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
       clock_time.hours().count(), clock_time.minutes().count(), clock_time.seconds().count());
-  if (const std::string next = text_at(fresh, "refreshToken"); !next.empty()) {
+  if (const std::string next = json_text(fresh, "refreshToken"); !next.empty()) {
     cached["refreshToken"] = next;
   }
-  (void)search.world.write_file(path, cached.dump(2));  // else it is renewed again next time
+  (void)search.world.write_file(path, json_line(cached));  // else it is renewed again next time
   return token;
 }
 
@@ -125,10 +119,10 @@ Result<std::string> session_token(const Search& search, const std::string& key,
       home_directory(search.world) + "/.aws/sso/cache/" + sha1_hex(key) + ".json";
   const Result<std::string> text = search.world.read_file(path);
   if (!text) return no_session(text.error().message);
-  const auto cached = nlohmann::json::parse(*text, nullptr, false);
+  const auto cached = read_json(*text);
   if (!cached.is_object()) return no_session(path + " holds no JSON object");
-  const auto expires = parse_iso_time(text_at(cached, "expiresAt"));
-  const std::string token = text_at(cached, "accessToken");
+  const auto expires = parse_iso_time(json_text(cached, "expiresAt"));
+  const std::string token = json_text(cached, "accessToken");
   if (token.empty() || !expires) return no_session(path + " holds no token");
   constexpr std::int64_t kSpare_s = 60;
   if (*expires - kSpare_s > search.world.wall_s()) return token;
@@ -184,20 +178,19 @@ Found from_single_sign_on(const Search& search, const Section& section) {
   const auto reply =
       send_call(search.world, call, nullptr, clock, {.attempts = 4}, search.deadline);
   if (!reply) return no_session(reply.error().message);
-  const auto parsed = nlohmann::json::parse(reply->body, nullptr, false);
-  const auto keys = parsed.is_object() ? parsed.find("roleCredentials") : parsed.end();
-  if (!parsed.is_object() || keys == parsed.end() || !keys->is_object()) {
+  const auto parsed = read_json(reply->body);
+  const nlohmann::json& keys = json_at(parsed, "roleCredentials");
+  if (!keys.is_object()) {
     return no_session("the reply has no credentials in it");
   }
-  Credentials credentials{.keys = {.access_key_id = text_at(*keys, "accessKeyId"),
-                                   .secret_access_key = text_at(*keys, "secretAccessKey"),
-                                   .session_token = text_at(*keys, "sessionToken")},
+  Credentials credentials{.keys = {.access_key_id = json_text(keys, "accessKeyId"),
+                                   .secret_access_key = json_text(keys, "secretAccessKey"),
+                                   .session_token = json_text(keys, "sessionToken")},
                           .account_id = account,
                           .expires_s = std::nullopt,
                           .source = fmt::format("single sign-on, role {} of {}", role, account)};
-  const auto expires = keys->find("expiration");
-  if (expires != keys->end() && expires->is_number()) {
-    credentials.expires_s = expires->get<std::int64_t>() / 1000;
+  if (const auto expires_ms = json_whole(keys, "expiration")) {
+    credentials.expires_s = *expires_ms / 1000;
   }
   return credentials;
 }

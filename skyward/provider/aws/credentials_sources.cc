@@ -12,18 +12,13 @@
 #include "skyward/provider/aws/call.h"
 #include "skyward/provider/aws/tags.h"
 #include "skyward/provider/aws/xml.h"
+#include "skyward/provider/json_read.h"
 
 namespace skyward::provider::aws {
 
 namespace {
 
 constexpr Duration kProgramTimeout = std::chrono::seconds(60);
-
-std::string text_at(const nlohmann::json& json, const char* name) {
-  const auto found = json.find(name);
-  if (found == json.end()) return {};
-  return found->is_string() ? found->get<std::string>() : "";
-}
 
 // Asks STS for a role's temporary keys.
 Result<Credentials> ask_sts(const Search& search, const Parameters& parameters, const Keys* base) {
@@ -86,20 +81,20 @@ std::optional<std::int64_t> parse_iso_time(std::string_view text) {
 }
 
 Found read_keys(const std::string& json, const std::string& source) {
-  const auto parsed = nlohmann::json::parse(json, nullptr, false);
+  const auto parsed = read_json(json);
   if (!parsed.is_object()) {
     return fail(ErrorKind::denied, source + " gave no credentials: what it says is no JSON object");
   }
-  std::string token = text_at(parsed, "SessionToken");
-  if (token.empty()) token = text_at(parsed, "Token");
-  Credentials credentials{.keys = {.access_key_id = text_at(parsed, "AccessKeyId"),
-                                   .secret_access_key = text_at(parsed, "SecretAccessKey"),
+  std::string token = json_text(parsed, "SessionToken");
+  if (token.empty()) token = json_text(parsed, "Token");
+  Credentials credentials{.keys = {.access_key_id = json_text(parsed, "AccessKeyId"),
+                                   .secret_access_key = json_text(parsed, "SecretAccessKey"),
                                    .session_token = token},
-                          .account_id = text_at(parsed, "AccountId"),
-                          .expires_s = parse_iso_time(text_at(parsed, "Expiration")),
+                          .account_id = json_text(parsed, "AccountId"),
+                          .expires_s = parse_iso_time(json_text(parsed, "Expiration")),
                           .source = source};
   if (credentials.keys.access_key_id.empty() || credentials.keys.secret_access_key.empty()) {
-    const std::string why = text_at(parsed, "Message");
+    const std::string why = json_text(parsed, "Message");
     return fail(ErrorKind::denied,
                 source + " gave no credentials: " +
                     (why.empty() ? "AccessKeyId or SecretAccessKey is missing" : why));
@@ -187,19 +182,19 @@ Found from_login(const Search& search, const std::string& login_session) {
   constexpr std::string_view kHint = "run 'aws login'";
   if (!text)
     return fail(ErrorKind::denied, "aws login: " + text.error().message, std::string(kHint));
-  const auto parsed = nlohmann::json::parse(*text, nullptr, false);
-  const auto token = parsed.is_object() ? parsed.find("accessToken") : parsed.end();
-  if (!parsed.is_object() || token == parsed.end() || !token->is_object()) {
+  const auto parsed = read_json(*text);
+  const nlohmann::json& token = json_at(parsed, "accessToken");
+  if (!token.is_object()) {
     return fail(ErrorKind::denied, "aws login: the cached session has no keys", std::string(kHint));
   }
-  const auto expires = parse_iso_time(text_at(*token, "expiresAt"));
+  const auto expires = parse_iso_time(json_text(token, "expiresAt"));
   if (!expires || *expires <= search.world.wall_s()) {
     return fail(ErrorKind::denied, "the session of 'aws login' is over", std::string(kHint));
   }
-  return Credentials{.keys = {.access_key_id = text_at(*token, "accessKeyId"),
-                              .secret_access_key = text_at(*token, "secretAccessKey"),
-                              .session_token = text_at(*token, "sessionToken")},
-                     .account_id = text_at(*token, "accountId"),
+  return Credentials{.keys = {.access_key_id = json_text(token, "accessKeyId"),
+                              .secret_access_key = json_text(token, "secretAccessKey"),
+                              .session_token = json_text(token, "sessionToken")},
+                     .account_id = json_text(token, "accountId"),
                      .expires_s = expires,
                      .source = "aws login"};
 }

@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "skyward/base/bytes.h"
 #include "skyward/base/hash.h"
 #include "skyward/provider/aws/credentials.h"
+#include "skyward/provider/json_read.h"
 
 namespace skyward::provider::aws {
 
@@ -25,7 +27,11 @@ double number(const std::string& text) {
   return value;
 }
 
-int whole(const std::string& text) { return static_cast<int>(number(text)); }
+// 0 for what no machine has.
+int whole(const std::string& text) {
+  const double value = number(text);
+  return value >= 0 && value < 1e9 ? static_cast<int>(value) : 0;
+}
 
 Tags read_tags(const XmlElement& element) {
   Tags tags;
@@ -187,7 +193,7 @@ Parameters launch_parameters(const LaunchRequest& request) {
   add("KeyName", request.key_name);
   add("IamInstanceProfile.Arn", request.instance_profile_arn);
   add("NetworkInterface.1.DeviceIndex", "0");
-  add("NetworkInterface.1.AssociatePublicIpAddress", "true");
+  add("NetworkInterface.1.AssociatePublicIpAddress", request.public_ip ? "true" : "false");
   add("NetworkInterface.1.DeleteOnTermination", "true");
   add("NetworkInterface.1.SubnetId", request.subnet);
   add("NetworkInterface.1.SecurityGroupId.1", request.security_group);
@@ -241,11 +247,10 @@ ApiError broken_reply(std::string message) {
 
 // The dollars an hour of one product of the price list; 0 when it has none.
 double product_price(const nlohmann::json& product) {
-  const auto terms = product.value("/terms/OnDemand"_json_pointer, nlohmann::json::object());
-  for (const auto& term : terms) {
-    for (const auto& dimension : term.value("priceDimensions", nlohmann::json::object())) {
-      const auto dollars = dimension.value("/pricePerUnit/USD"_json_pointer, std::string());
-      if (number(dollars) > 0) return number(dollars);
+  for (const nlohmann::json* term : json_items(product, "terms/OnDemand")) {
+    for (const nlohmann::json* dimension : json_items(*term, "priceDimensions")) {
+      const double dollars = number(json_text(*dimension, "pricePerUnit/USD"));
+      if (dollars > 0 && std::isfinite(dollars)) return dollars;
     }
   }
   return 0;
@@ -468,13 +473,9 @@ ApiResult<void> Ec2Api::delete_volume(const std::string& id, Time deadline) {
 }
 
 ApiResult<std::string> Ec2Api::get_parameter(const std::string& name, Time deadline) {
-  const auto reply =
-      client_.json("ssm", "GetParameter", nlohmann::json{{"Name", name}}.dump(), deadline);
+  const auto reply = client_.json("ssm", "GetParameter", json_line({{"Name", name}}), deadline);
   if (!reply) return std::unexpected(reply.error());
-  const auto parsed = nlohmann::json::parse(*reply, nullptr, false);
-  const auto value = parsed.is_object()
-                         ? parsed.value("/Parameter/Value"_json_pointer, std::string())
-                         : std::string();
+  const std::string value = json_text(read_json(*reply), "Parameter/Value");
   if (value.empty()) return std::unexpected(broken_reply("SSM's parameter " + name + " is empty"));
   return value;
 }
@@ -500,20 +501,17 @@ ApiResult<std::vector<std::pair<std::string, double>>> Ec2Api::on_demand_prices(
   for (int page = 0; page < kMaxPages; ++page) {
     nlohmann::json body = {{"ServiceCode", "AmazonEC2"}, {"Filters", filters}, {"MaxResults", 100}};
     if (!next.empty()) body["NextToken"] = next;
-    const auto reply = client_.json("pricing", "GetProducts", body.dump(), deadline);
+    const auto reply = client_.json("pricing", "GetProducts", json_line(body), deadline);
     if (!reply) return std::unexpected(reply.error());
-    const auto parsed = nlohmann::json::parse(*reply, nullptr, false);
+    const nlohmann::json parsed = read_json(*reply);
     if (!parsed.is_object()) return std::unexpected(broken_reply("the price list is no JSON"));
-    for (const auto& text : parsed.value("PriceList", nlohmann::json::array())) {
-      const auto product = nlohmann::json::parse(
-          text.is_string() ? text.get<std::string>() : std::string(), nullptr, false);
-      if (!product.is_object()) continue;
-      const auto type =
-          product.value("/product/attributes/instanceType"_json_pointer, std::string());
+    for (const nlohmann::json* text : json_items(parsed, "PriceList")) {
+      const nlohmann::json product = read_json(json_text(*text));
+      const std::string type = json_text(product, "product/attributes/instanceType");
       const double price = product_price(product);
       if (!type.empty() && price > 0) out.emplace_back(type, price);
     }
-    next = parsed.value("NextToken", std::string());
+    next = json_text(parsed, "NextToken");
     if (next.empty()) return out;
   }
   return std::unexpected(broken_reply("the price list has no last page"));

@@ -88,6 +88,7 @@ struct LaunchRequest {
   std::string subnet{};
   std::string security_group{};
   bool own_group = false;  // made for this pool: it may not be known everywhere yet
+  bool public_ip = true;
   std::string key_name{};
   std::string user_data{};  // plain
   std::string instance_profile_arn{};

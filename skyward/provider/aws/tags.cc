@@ -4,6 +4,17 @@
 
 namespace skyward::provider::aws {
 
+namespace {
+
+// Others may write tags, and a pool's id becomes part of paths.
+bool is_pool_id(std::string_view id) {
+  constexpr std::size_t kMost = 64;
+  return !id.empty() && id.size() <= kMost && id.front() != '-' &&
+         id.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_-") == std::string_view::npos;
+}
+
+}  // namespace
+
 Tags to_tags(const Mark& mark) {
   return {{"Name", "skyward-" + mark.pool},
           {kManagedTag, "true"},
@@ -23,7 +34,7 @@ std::optional<Mark> read_mark(const Tags& tags) {
       std::from_chars(value.data(), value.data() + value.size(), mark.expires_s);
     }
   }
-  if (!managed || mark.pool.empty() || mark.owner.empty() || mark.expires_s <= 0) {
+  if (!managed || !is_pool_id(mark.pool) || mark.owner.empty() || mark.expires_s <= 0) {
     return std::nullopt;
   }
   return mark;

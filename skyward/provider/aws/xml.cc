@@ -7,6 +7,8 @@ namespace skyward::provider::aws {
 namespace {
 
 constexpr int kMaxDepth = 100;
+// More than any page of a list has; a tree takes many times the bytes of its text.
+constexpr int kMaxElements = 500'000;
 
 bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 
@@ -120,7 +122,7 @@ class Reader {
   }
 
   bool read_element(XmlElement& element, int depth) {
-    if (depth > kMaxDepth || !text_.starts_with('<')) return false;
+    if (depth > kMaxDepth || ++elements_ > kMaxElements || !text_.starts_with('<')) return false;
     text_.remove_prefix(1);
     const std::size_t end = text_.find_first_of(" \t\r\n/>");
     if (end == 0 || end == std::string_view::npos) return false;
@@ -177,6 +179,7 @@ class Reader {
   }
 
   std::string_view text_;
+  int elements_ = 0;
 };
 
 }  // namespace

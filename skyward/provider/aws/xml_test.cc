@@ -44,6 +44,16 @@ TEST(Xml, AnUnknownEntityStaysAsItIs) {
   EXPECT_EQ(parse_xml("<a>x &nope; & &#0; &#xZZ; y</a>")->text, "x &nope; & &#0; &#xZZ; y");
 }
 
+TEST(Xml, ATreeIsBounded) {
+  const auto many = [](int count) {
+    std::string text = "<R>";
+    for (int i = 0; i < count; ++i) text += "<a/>";
+    return text + "</R>";
+  };
+  EXPECT_TRUE(parse_xml(many(100'000)));
+  EXPECT_FALSE(parse_xml(many(1'000'000))) << "it would take many times the bytes of its text";
+}
+
 // Every cut and every changed byte of a reply is answered without harm.
 TEST(Xml, BrokenRepliesDoNoHarm) {
   const std::string whole =
