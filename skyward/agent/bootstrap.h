@@ -2,7 +2,8 @@
 
 // Runs the bootstrap script of a node. The script is never in a file or on a command line: bash
 // reads it from a memfd. It tells its steps as lines on descriptor 3: "begin NAME" when one starts
-// (optional) and "NAME" when it is done.
+// (optional) and "NAME" when it is done; "worker NAME=VALUE" is for the workers' environment, and
+// "alive PATH" names a file that the agent touches from then on, every few seconds.
 
 #include <functional>
 #include <memory>

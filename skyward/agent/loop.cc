@@ -13,6 +13,7 @@
 
 #include "skyward/agent/nest.h"
 #include "skyward/io/daemon.h"
+#include "skyward/io/file.h"
 #include "skyward/io/process.h"
 #include "skyward/spec/accelerator_script.h"
 #include "skyward/spec/limits.h"
@@ -22,6 +23,8 @@ namespace {
 
 constexpr Duration kReliefInterval = std::chrono::milliseconds(5);
 constexpr Duration kOrphanInterval = std::chrono::seconds(5);
+constexpr Duration kAliveInterval = std::chrono::seconds(3);
+constexpr std::string_view kAlive = "alive ";  // a step of the bootstrap
 constexpr Duration kEndCommandTimeout = std::chrono::seconds(60);
 constexpr int kEndCommandTries = 3;
 
@@ -160,6 +163,13 @@ void Loop::sample_metrics() {
                       [this] { sample_metrics(); });
 }
 
+// The machine's own timer ends it when this file is not touched for a lease: an agent that was
+// killed, or hangs, keeps no machine that costs.
+void Loop::show_alive(const std::string& path) {
+  (void)io::touch(path);
+  events_.start_timer(now() + kAliveInterval, [this, path] { show_alive(path); });
+}
+
 // Not on this thread: it reads all of /proc, which takes its time on a large machine.
 void Loop::collect_orphans() {
   events_.run_blocking(
@@ -200,14 +210,17 @@ void Loop::relieve() {
 void Loop::start_bootstrap(const wire::Configure& configure) {
   bootstrap_ = std::make_unique<Bootstrap>(
       events_, configure,
-      Bootstrap::Events{
-          .on_step =
-              [this](const std::string& line) { on_bootstrap_step(state_, *this, line, now()); },
-          .on_end =
-              [this](const BootstrapEnd& end) {
-                on_bootstrap_end(state_, *this, end, now());
-                settle();
-              }});
+      Bootstrap::Events{.on_step =
+                            [this](const std::string& line) {
+                              if (line.starts_with(kAlive))
+                                return show_alive(line.substr(kAlive.size()));
+                              on_bootstrap_step(state_, *this, line, now());
+                            },
+                        .on_end =
+                            [this](const BootstrapEnd& end) {
+                              on_bootstrap_end(state_, *this, end, now());
+                              settle();
+                            }});
 }
 
 void Loop::kill_bootstrap() { bootstrap_->kill(); }

@@ -61,6 +61,7 @@ class Loop final : public Effects {
   void settle();
   void sample_metrics();
   void collect_orphans();
+  void show_alive(const std::string& path);
   void relieve();
   void make_directory() const;
   void start_next_later();

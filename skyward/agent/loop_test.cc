@@ -560,6 +560,21 @@ TEST_F(LoopTest, RunsTheBootstrapBeforeTheWorkers) {
   engine.take<wire::Ready>();
 }
 
+// By this a machine's own timer knows that its agent lives.
+TEST_F(LoopTest, TouchesTheFileThatTheBootstrapNames) {
+  const std::string file = ::testing::TempDir() + "skyward-alive-" + io::random_hex(12);
+  auto configure = configuration();
+  configure.bootstrap = "echo 'alive " + file + "' >&3\necho deps >&3\n";
+  engine.send(configure);
+  EXPECT_EQ(engine.take<wire::BootstrapStep>().step, "deps") << "no step of its own";
+  for (int times = 0; times < 2; ++times) {
+    const Time until = io::EventLoop::now() + kPatience;
+    while (::unlink(file.c_str()) != 0 && io::EventLoop::now() < until) io::pause_thread(10ms);
+    EXPECT_LT(io::EventLoop::now(), until) << times;
+  }
+  engine.take<wire::Ready>();
+}
+
 TEST_F(LoopTest, TellsWhyTheBootstrapFailed) {
   auto configure = configuration();
   configure.bootstrap =

@@ -8,25 +8,47 @@ namespace skyward::provider::aws {
 
 namespace {
 
-// $root, $expires, $lifetime, $unclaimed and $look are set before it.
+// $root, $expires, $lifetime, $unclaimed, $silences and $look are set before it. A file's moment is
+// only compared with itself, and silence is counted in looks: neither cares about a clock that is
+// set.
 constexpr const char* kScript = R"sh(
 end=$root/usr/local/sbin/skyward-end
 watch=$root/usr/local/sbin/skyward-watch
+asked_for=$root/run/skyward-over
 mkdir -p "$root/usr/local/sbin" "$root/run/skyward"
 chmod 1777 "$root/run/skyward"
-cat >"$end" <<'END'
+cat >"$end" <<END
 #!/bin/sh
-# Ends this machine, and with it what it costs.
+# Ends this machine, and with it what it costs. The watch asks again until it is off.
+: >"$asked_for"
 shutdown -P now || systemctl poweroff --force || poweroff -f
 END
 cat >"$watch" <<WATCH
 #!/bin/sh
-# Ends this machine when its time is over, or when nobody has begun to use it.
+# Ends this machine when its time is over, when nobody has begun to use it, and when its agent is
+# gone: an agent touches the file while it lives.
+silent=0 asked=0 seen=
 while [ -d "$root/" ]; do
   read -r up rest </proc/uptime
   up=\$((\${up%%.*} - $booted))
-  if [ "\$(date +%s)" -ge $expires ] || [ "\$up" -ge $lifetime ]; then exec "$end"; fi
-  if [ ! -e "$root/run/skyward/claimed" ] && [ "\$up" -ge $unclaimed ]; then exec "$end"; fi
+  over=
+  if [ "\$(date +%s)" -ge $expires ] || [ "\$up" -ge $lifetime ]; then over=yes; fi
+  if [ -e "$asked_for" ]; then over=yes; fi
+  claim=\$(stat -c %y "$root/run/skyward/claimed" 2>/dev/null)
+  if [ -z "\$claim\$seen" ]; then
+    if [ "\$up" -ge $unclaimed ]; then over=yes; fi
+  elif [ "\$claim" = "\$seen" ] || [ -z "\$claim" ]; then
+    silent=\$((silent + 1))
+    if [ $silences -gt 0 ] && [ \$silent -ge $silences ]; then over=yes; fi
+  else
+    silent=0 seen=\$claim
+  fi
+  if [ "\$over" ]; then
+    asked=\$((asked + 1))
+    # It hangs while it shuts down.
+    if [ \$asked -gt 30 ] && [ -z "$root" ]; then poweroff -f; fi
+    "$end"
+  fi
   sleep $look
 done
 WATCH
@@ -49,10 +71,13 @@ std::string dead_man_script(const DeadMan& dead_man) {
   const char* booted = dead_man.root.empty()
                            ? "booted=0"
                            : "read -r booted rest </proc/uptime; booted=${booted%%.*}";
-  return fmt::format("root='{}'\nexpires={}\nlifetime={}\nunclaimed={}\nlook={}\n{}\n{}",
-                     dead_man.root, dead_man.expires_s, whole_seconds(dead_man.lifetime),
-                     whole_seconds(dead_man.unclaimed), seconds(dead_man.look_every), booted,
-                     kScript + 1);
+  const std::int64_t silences =
+      dead_man.lease > Duration{} ? dead_man.lease / dead_man.look_every + 1 : 0;
+  return fmt::format(
+      "root='{}'\nexpires={}\nlifetime={}\nunclaimed={}\nsilences={}\nlook={}\n{}\n{}",
+      dead_man.root, dead_man.expires_s, whole_seconds(dead_man.lifetime),
+      whole_seconds(dead_man.unclaimed), silences, seconds(dead_man.look_every), booted,
+      kScript + 1);
 }
 
 std::string user_data(const FirstBoot& boot) {

@@ -16,12 +16,14 @@ namespace skyward::provider::aws {
 
 // The paths that the machine and its agent agree on.
 inline constexpr const char* kEndProgram = "/usr/local/sbin/skyward-end";  // ends the machine
-inline constexpr const char* kClaimFile = "/run/skyward/claimed";  // made when an agent has begun
+// Made when an agent has begun, and touched by it every few seconds.
+inline constexpr const char* kClaimFile = "/run/skyward/claimed";
 
 struct DeadMan {
   std::int64_t expires_s = 0;  // seconds since 1970: the machine ends whatever it does
   Duration lifetime{};         // the same from its boot, for a machine whose clock is wrong
   Duration unclaimed{};        // it ends so long after its boot when no agent has begun
+  Duration lease{};            // ... and when the agent that began is gone for so long; 0: never
   Duration look_every = std::chrono::seconds(10);
   std::string root{};  // before every path, for tests
 };

@@ -81,6 +81,10 @@ class DeadManTest : public ::testing::Test {
     ASSERT_TRUE(ran);
     ASSERT_EQ(ran->status.code, 0) << ran->err;
   }
+  void claim() const {
+    std::filesystem::create_directories(root_ + "/run/skyward");
+    std::ofstream(root_ + kClaimFile) << "";
+  }
   bool ended(Duration within) {
     const Time until = io::EventLoop::now() + within;
     while (io::EventLoop::now() < until) {
@@ -117,14 +121,62 @@ TEST_F(DeadManTest, EndsAMachineThatNobodyBeganToUse) {
 TEST_F(DeadManTest, LeavesAMachineInUseAlone) {
   DeadMan how = dead_man();
   how.unclaimed = 1s;
-  std::filesystem::create_directories(root_ + "/run/skyward");
-  std::ofstream(root_ + "/run/skyward/claimed") << "";
+  claim();
   arm(how);
   EXPECT_FALSE(ended(2s));
   // And its end still comes.
   how.lifetime = 0s;
   arm(how);
   EXPECT_TRUE(ended(10s));
+}
+
+// The agent was killed, or ended without ending its machine.
+TEST_F(DeadManTest, EndsAMachineWhoseAgentIsGone) {
+  DeadMan how = dead_man();
+  how.unclaimed = 0s;
+  how.lease = 1s;
+  claim();
+  arm(how);
+  const Time until = io::EventLoop::now() + 2s;
+  while (io::EventLoop::now() < until) {
+    claim();
+    ASSERT_FALSE(ended(10ms)) << "its agent lives";
+  }
+  EXPECT_TRUE(ended(20s));
+}
+
+TEST_F(DeadManTest, EndsAMachineWhoseAgentIsGoneWithItsFile) {
+  DeadMan how = dead_man();
+  how.unclaimed = 1h;
+  how.lease = 500ms;
+  claim();
+  arm(how);
+  EXPECT_FALSE(ended(100ms));
+  std::filesystem::remove(root_ + kClaimFile);
+  EXPECT_TRUE(ended(20s));
+}
+
+TEST_F(DeadManTest, WithoutALeaseAnAgentMayBeSilent) {
+  DeadMan how = dead_man();
+  how.unclaimed = 0s;
+  claim();
+  arm(how);
+  EXPECT_FALSE(ended(1s));
+}
+
+TEST_F(DeadManTest, AsksForTheEndUntilItComes) {
+  std::ofstream(root_ + "/bin/shutdown") << "#!/bin/sh\necho x >>" + root_ +
+                                                "/asked\n"
+                                                "[ $(wc -l <" +
+                                                root_ + "/asked) -lt 4 ] || echo \"$@\" >>" +
+                                                root_ + "/ended\n";
+  arm(dead_man());
+  // As an agent does, once.
+  io::SpawnOptions options;
+  options.command = {root_ + kEndProgram};
+  options.environment = {{"PATH", root_ + "/bin:/usr/bin:/bin"}};
+  ASSERT_TRUE(io::run_command(options, 10s));
+  EXPECT_TRUE(ended(20s));
 }
 
 TEST_F(DeadManTest, TheEndProgramIsWhereTheAgentLooksForIt) {
