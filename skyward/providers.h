@@ -54,8 +54,7 @@ struct AWS {
   std::optional<std::string> security_group_id{};
   std::optional<std::string> instance_profile_arn{};
   std::optional<std::string> username{};
-  std::optional<int>
-      instance_timeout{};  // 300; seconds that a machine lives when the pool sets no timeout
+  std::optional<int> instance_timeout{};             // 300; changes nothing here
   std::optional<int> request_timeout{};              // 30; seconds
   std::optional<std::string> allocation_strategy{};  // "price-capacity-optimized"
   std::optional<bool> exclude_burstable{};           // false

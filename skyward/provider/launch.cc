@@ -80,7 +80,8 @@ Error LaunchRecord::no_machines(Outcome outcome, const LaunchWish& wish) const {
               .hint = std::string(hint_.empty() ? hint_for(wish.spot) : hint_)};
   if (wish.spot.kind != SpotKind::always &&
       std::ranges::none_of(wish.places, &Placement::on_demand)) {
-    error.hint += "; machines on demand cost more than max_hourly_cost";
+    error.hint +=
+        "; machines on demand cost more than max_hourly_cost, or their price is not known";
   }
   return with_shortage(std::move(error), shortage(outcome, wish));
 }

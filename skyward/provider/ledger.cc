@@ -14,6 +14,7 @@
 #include <utility>
 #include <variant>
 
+#include "skyward/io/file.h"
 #include "skyward/io/private_directory.h"
 #include "skyward/io/shared_library.h"
 
@@ -72,6 +73,8 @@ constexpr int kBusyTimeout_ms = 10'000;  // of other processes' writing
 
 // synchronous=FULL: a line that was written is there after a power cut.
 constexpr const char* kModes = "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;";
+// A write-ahead log needs memory that all its processes share, which a network does not give.
+constexpr const char* kNetworkModes = "PRAGMA journal_mode=DELETE; PRAGMA synchronous=FULL;";
 
 constexpr std::int64_t kSchemaVersion = 1;
 
@@ -108,6 +111,11 @@ constexpr std::array<Column, 14> kColumns = {{
 // Clocks differ, and a machine takes its time to end.
 constexpr std::int64_t kEnding_s = 120;
 
+std::string settings_text(const std::map<std::string, std::string>& settings) {
+  using nlohmann::json;
+  return json(settings).dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
 using Value = std::variant<std::string, std::int64_t>;
 
 class SqliteLedger final : public Ledger {
@@ -118,7 +126,8 @@ class SqliteLedger final : public Ledger {
   ~SqliteLedger() override { sqlite().close_v2(database_); }
 
   Status prepare_schema() {
-    if (Status status = execute(kModes); !status) return status;
+    const bool far = io::is_on_network(std::filesystem::path(path_).parent_path());
+    if (Status status = execute(far ? kNetworkModes : kModes); !status) return status;
     const auto version = schema_version();
     if (!version) return fail(version);
     if (*version == kSchemaVersion) return {};
@@ -147,7 +156,7 @@ class SqliteLedger final : public Ledger {
     return run(
         "INSERT INTO pool (id, provider, region, settings, opened_s, expires_s) VALUES "
         "(?,?,?,?,?,?)",
-        {pool.id, pool.provider, pool.region, nlohmann::json(pool.settings).dump(), pool.opened_s,
+        {pool.id, pool.provider, pool.region, settings_text(pool.settings), pool.opened_s,
          pool.expires_s});
   }
 
@@ -165,8 +174,13 @@ class SqliteLedger final : public Ledger {
 
   Status made(const std::string& pool, const std::string& key,
               const std::vector<std::string>& ids) override {
+    std::int64_t known = 0;
+    const auto count_known = [&] {
+      return select("SELECT COUNT(*) FROM entry WHERE pool=? AND key=? AND id<>''", {pool, key},
+                    [&](sqlite3_stmt* row) { known = sqlite().column_int64(row, 0) - known; });
+    };
     return transaction([&] {
-      Status status;
+      Status status = count_known();
       for (const std::string& id : ids) {
         if (!status) break;
         status =
@@ -175,8 +189,15 @@ class SqliteLedger final : public Ledger {
                 "hourly_micro_dollars, asked_s FROM entry WHERE pool=? AND key=? AND id=''",
                 {id, pool, key});
       }
-      if (status && !ids.empty()) {
-        status = run("DELETE FROM entry WHERE pool=? AND key=? AND id=''", {pool, key});
+      // Of how many nothing is known is still there.
+      if (status) status = count_known();
+      if (status) {
+        status = run("UPDATE entry SET count=count-? WHERE pool=? AND key=? AND id=''",
+                     {known, pool, key});
+      }
+      if (status) {
+        status =
+            run("DELETE FROM entry WHERE pool=? AND key=? AND id='' AND count<=0", {pool, key});
       }
       return status;
     });

@@ -66,7 +66,8 @@ class Ledger {
 
   // Before the cloud is asked. On disk when this returns.
   virtual Status ask(const LedgerEntry& entry) = 0;
-  // The cloud's answer: the entry of `key` becomes one entry for each id.
+  // The cloud's answer: the entry of `key` becomes one entry for each id. When there are fewer ids
+  // than were asked for, it stays, with the rest of its count.
   virtual Status made(const std::string& pool, const std::string& key,
                       const std::vector<std::string>& ids) = 0;
   // The cloud says that it is not there, or never was.

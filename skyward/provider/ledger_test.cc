@@ -101,6 +101,29 @@ TEST_F(LedgerFile, AnAnswerTurnsOneLineIntoAsManyAsThereAreMachines) {
   EXPECT_EQ(ledger->pools(false).value().at(0).closed_s, 202);
 }
 
+TEST_F(LedgerFile, OfAnAnswerWithFewerMachinesTheRestStaysOpen) {
+  const auto ledger = open();
+  LedgerEntry three = machines_;
+  three.count = 3;
+  ASSERT_TRUE(ledger->ask(three));
+  const auto left = [&] {
+    std::string out;
+    const auto entries = ledger->entries("aws-1", true);
+    for (const LedgerEntry& one : *entries) {
+      out += (one.id.empty() ? "?" : one.id) + "x" + std::to_string(one.count) + " ";
+    }
+    return out;
+  };
+  ASSERT_TRUE(ledger->made("aws-1", "token-1", {}));
+  EXPECT_EQ(left(), "?x3 ");
+  ASSERT_TRUE(ledger->made("aws-1", "token-1", {"i-1"}));
+  EXPECT_EQ(left(), "?x2 i-1x1 ");
+  ASSERT_TRUE(ledger->made("aws-1", "token-1", {"i-1", "i-2"})) << "one is told of again";
+  EXPECT_EQ(left(), "?x1 i-1x1 i-2x1 ");
+  ASSERT_TRUE(ledger->made("aws-1", "token-1", {"i-1", "i-2", "i-3"}));
+  EXPECT_EQ(left(), "i-1x1 i-2x1 i-3x1 ");
+}
+
 TEST_F(LedgerFile, ARequestThatCameToNothingIsStruckOffByItsKey) {
   const auto ledger = open();
   ASSERT_TRUE(ledger->ask(machines_));
@@ -117,6 +140,7 @@ TEST_F(LedgerFile, SeveralProcessesWriteAtOnce) {
       for (int i = 0; i < 20; ++i) {
         LedgerEntry entry = machines_;
         entry.key = std::to_string(writer) + "-" + std::to_string(i);
+        entry.count = 1;
         EXPECT_TRUE(ledger->ask(entry));
         EXPECT_TRUE(ledger->made("aws-1", entry.key, {"i-" + entry.key}));
       }

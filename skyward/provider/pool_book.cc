@@ -19,6 +19,7 @@ Status PoolBook::ask(LedgerEntry entry) {
   entry.pool = pool_;
   entry.asked_s = world_.wall_s();
   if (Status status = ledger_.ask(entry); !status) return status;
+  asked_[entry.key] = world_.now();
   bought_.push_back(std::move(entry));
   return {};
 }
@@ -26,10 +27,15 @@ Status PoolBook::ask(LedgerEntry entry) {
 Status PoolBook::made(const std::string& key, const std::vector<std::string>& ids) {
   const auto asked = std::ranges::find_if(
       bought_, [&](const LedgerEntry& one) { return one.key == key && one.id.empty(); });
-  if (asked != bought_.end() && !ids.empty()) {
-    LedgerEntry entry = std::move(*asked);
-    bought_.erase(asked);
+  if (asked != bought_.end()) {
+    LedgerEntry entry = *asked;
+    const int left = entry.count - static_cast<int>(ids.size());
     entry.count = 1;
+    if (left > 0) {
+      asked->count = left;
+    } else {
+      bought_.erase(asked);
+    }
     for (const std::string& id : ids) {
       entry.id = id;
       bought_.push_back(entry);
@@ -55,6 +61,12 @@ void PoolBook::gone(const std::vector<std::string>& keys_or_ids) {
     if (told) told = ledger_.gone(pool_, one, world_.wall_s());
     if (!told) untold_.push_back(one);
   }
+}
+
+Duration PoolBook::age_of(const LedgerEntry& entry) const {
+  const auto asked = asked_.find(entry.key);
+  if (asked != asked_.end()) return world_.now() - asked->second;
+  return std::chrono::seconds(world_.wall_s() - entry.asked_s);
 }
 
 std::vector<LedgerEntry> PoolBook::open_entries() {
@@ -90,7 +102,7 @@ Status PoolBook::close_when_clear(std::int64_t patience_s) {
   if (!entries) return unwritten(entries.error());
   bool clear = true;
   for (const LedgerEntry& entry : *entries) {
-    if (entry.id.empty() && world_.wall_s() - entry.asked_s >= patience_s) {
+    if (entry.id.empty() && age_of(entry) >= std::chrono::seconds(patience_s)) {
       if (const Status told = ledger_.gone(pool_, entry.key, world_.wall_s()); !told) {
         return unwritten(told.error());
       }

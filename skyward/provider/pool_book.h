@@ -5,6 +5,7 @@
 // ledger is told when it can be, and close_when_clear() says when it could not.
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,6 +40,9 @@ class PoolBook {
   // of the pool, where that can be read.
   std::vector<LedgerEntry> open_entries();
 
+  // How long ago it was asked for: by a clock that nobody sets, where this process asked.
+  Duration age_of(const LedgerEntry& entry) const;
+
   // The pool is over in the ledger, unless something may still come of it: of a request that was
   // not answered, nothing comes after `patience_s`.
   Status close_when_clear(std::int64_t patience_s);
@@ -47,9 +51,10 @@ class PoolBook {
   const World& world_;
   Ledger& ledger_;
   const std::string pool_;
-  std::vector<LedgerEntry> bought_;   // through this, and not gone
-  std::vector<LedgerEntry> in_vain_;  // gone or not
-  std::vector<std::string> untold_;   // gone, and still open in the ledger
+  std::vector<LedgerEntry> bought_;    // through this, and not gone
+  std::vector<LedgerEntry> in_vain_;   // gone or not
+  std::vector<std::string> untold_;    // gone, and still open in the ledger
+  std::map<std::string, Time> asked_;  // by key
 };
 
 // What a machine that was bought in vain costs, as it was asked for and seen to go.

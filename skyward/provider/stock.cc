@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -174,18 +175,19 @@ Status Stock::see_off(const std::vector<std::string>& ids, std::vector<std::stri
                       Time deadline) {
   const World& world = book_.world();
   struct Sight {
-    std::int64_t made_s = 0;
+    std::optional<Time> made{};
     bool heard = false;
     int absent = 0;  // looks in a row
   };
   std::map<std::string, Sight> left;
   for (const std::string& id : ids) left[id];  // made long ago, or by nobody
   for (const LedgerEntry& entry : book_.open_entries()) {
-    if (const auto at = left.find(entry.id); at != left.end()) at->second.made_s = entry.asked_s;
+    const auto at = left.find(entry.id);
+    if (at != left.end()) at->second.made = world.now() - book_.age_of(entry);
   }
   const auto is_unknown = [&](const Sight& sight) {
-    const auto age = std::chrono::seconds(world.wall_s() - sight.made_s);
-    return sight.absent > 0 && age >= seller_.facts().known_after;
+    const bool old = !sight.made || world.now() - *sight.made >= seller_.facts().known_after;
+    return sight.absent > 0 && old;
   };
   for (Duration pause = kFirstLook; !left.empty(); pause = std::min(pause * 2, kLongestLook)) {
     std::vector<std::string> wanted;

@@ -210,7 +210,38 @@ TEST_F(StockTest, WhatWasNeverListedStaysOpenUntilNothingCanComeOfIt) {
   EXPECT_FALSE(is_closed());
   world_.wall_s += 900;
   EXPECT_TRUE(stock().close_when_clear());
+  EXPECT_FALSE(is_closed()) << "a clock that is set ahead is no time that passes";
+  world_.now += 900s;
+  EXPECT_TRUE(stock().close_when_clear());
   EXPECT_TRUE(is_closed());
+}
+
+// Two were bought and one was told of; the other is not listed in time.
+TEST_F(StockTest, WhatIsNotKnownOfALotStaysOpenBesideWhatIs) {
+  shop_.tells_too_few = true;
+  shop_.lag = 10h;
+  wish_.places.pop_back();
+  ASSERT_FALSE(launch());
+  EXPECT_THAT(open_in_ledger(), ElementsAre("unanswered", "a1"));
+  EXPECT_TRUE(stock().close_when_clear());
+  EXPECT_FALSE(is_closed()) << "a machine may stand";
+  world_.now += 10h;
+  EXPECT_TRUE(stock().end_all(world_.now + 60s));
+  EXPECT_THAT(shop_.standing_ids(), IsEmpty());
+  EXPECT_TRUE(stock().close_when_clear());
+  EXPECT_TRUE(is_closed());
+}
+
+// A laptop's clock is set, or it slept.
+TEST_F(StockTest, AClockThatIsSetMakesNoMachineGone) {
+  ASSERT_TRUE(launch());
+  for (auto& [id, one] : shop_.sold) one.at = world_.now;
+  shop_.lag = 200s;
+  world_.wall_s += 3600;
+  EXPECT_FALSE(stock().end({"a1"}, world_.now + 60s)) << "it is a minute old, and not listed yet";
+  EXPECT_THAT(open_in_ledger(), ElementsAre("a1", "a2"));
+  EXPECT_TRUE(stock().end_all(world_.now + 400s));
+  EXPECT_THAT(shop_.standing_ids(), IsEmpty());
 }
 
 TEST_F(StockTest, MachinesThatDoNotStartAreGivenBackAndSoughtElsewhere) {

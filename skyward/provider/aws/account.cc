@@ -15,6 +15,7 @@ Result<Caller> find_caller(Client& client, Time deadline) {
     return fail(ErrorKind::unavailable,
                 "STS GetCallerIdentity does not tell whose credentials these are", "try again");
   }
+  client.pin_account(account_of(*arn));
   return Caller{.arn = *arn, .owner = owner_of(*arn), .account = account_of(*arn)};
 }
 

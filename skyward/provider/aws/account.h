@@ -18,7 +18,8 @@ struct Caller {
   bool operator==(const Caller&) const = default;
 };
 
-// Asks Amazon who the credentials belong to; that needs no permission.
+// Asks Amazon who the credentials belong to; that needs no permission. The client takes no others
+// from then on.
 Result<Caller> find_caller(Client& client, Time deadline);
 
 // The id of no machine: what is asked of it tells what the credentials may do.

@@ -38,8 +38,11 @@ using namespace std::chrono_literals;
 constexpr Duration kGreetTimeout = 600s;
 // A machine that no agent has begun to use by then ends itself.
 constexpr Duration kUnclaimed = 900s;
+// A busy agent may be silent for a while; its machine is not ended for that.
+constexpr Duration kLeastSilence = 60s;
 // A machine lives so much longer than its pool may: boot and teardown.
 constexpr Duration kBootGrace = 900s;
+constexpr Duration kNoLimit = 24h * 3650;  // of a pool without a timeout
 constexpr Duration kKeyTimeout = 10s;
 constexpr Duration kAddressTime = 20s;
 // Spot prices move a few times a day.
@@ -61,11 +64,9 @@ Duration request_timeout(const ProviderSpec& spec) {
   return given.empty() ? Duration(30s) : from_seconds(std::max(1.0, std::stod(given)));
 }
 
-// 0: no limit of the pool's; then the machines have one of their own.
-Duration lifetime_of(const PoolSpec& spec, const std::string& own) {
-  const Duration wanted =
-      spec.timeout > Duration{} ? spec.timeout : from_seconds(own.empty() ? 300 : std::stod(own));
-  return wanted + kBootGrace;
+// A pool may be without a limit; its machines end when their agent hears nothing for the lease.
+Duration lifetime_of(const PoolSpec& spec) {
+  return (spec.timeout > Duration{} ? spec.timeout : kNoLimit) + kBootGrace;
 }
 
 class AwsProvider final : public Provider {
@@ -139,7 +140,8 @@ class AwsProvider final : public Provider {
   Status buy_group(Client& client, PoolBook& book, Plan& plan, const std::string& vpc,
                    Time deadline);
   Status admit_again(Client& client, Plan& plan, Time deadline);
-  Result<LaunchRequest> request_of(Plan& plan, int count, int first_node, std::string& known_hosts);
+  Result<LaunchRequest> request_of(Plan& plan, std::int64_t wall_s, int count, int first_node,
+                                   std::string& known_hosts);
   Login login_of(const Plan& plan, const std::string& id) const;
   Client& client_in(const std::string& region);
   PoolBook& book_of(const Cluster& cluster);
@@ -288,6 +290,17 @@ Result<std::vector<Offer>> AwsProvider::catalogue(Time deadline) {
 
 // ---- A pool's own things
 
+// A limit that cannot be kept is no limit: with one, a market whose price is not known is left out.
+// (Of a spot machine max_hourly_cost bounds the bid.)
+void keep_affordable(const PoolSpec& spec, Placement& place) {
+  const std::optional<double>& price = place.on_demand_price;
+  if (spec.budget && !price) place.spot = place.spot && place.spot_price.has_value();
+  if (spec.budget || spec.max_hourly_cost) place.on_demand = place.on_demand && price.has_value();
+  if (spec.max_hourly_cost && price) {
+    place.on_demand = place.on_demand && *price * spec.nodes <= *spec.max_hourly_cost;
+  }
+}
+
 // The offer's type first, then others that cost little more; of each, the cheapest zone first.
 Result<std::vector<Placement>> AwsProvider::find_places(Client& client, const PoolSpec& spec,
                                                         const Offer& offer,
@@ -312,11 +325,10 @@ Result<std::vector<Placement>> AwsProvider::find_places(Client& client, const Po
       if (std::ranges::none_of(*sold, here) || std::ranges::any_of(of_type, same)) continue;
       Placement place{.type = one.instance_type, .zone = subnet.zone, .subnet = subnet.id};
       place.on_demand_price = one.price_on_demand;
-      place.on_demand = !spec.max_hourly_cost ||
-                        one.price_on_demand.value_or(0) * spec.nodes <= *spec.max_hourly_cost;
       const auto spot = prices_.spot.find({one.instance_type, subnet.zone});
       if (spot != prices_.spot.end()) place.spot_price = spot->second;
       place.spot = prices_.spot.empty() || prices_.least_spot(one.instance_type).has_value();
+      keep_affordable(spec, place);
       of_type.push_back(std::move(place));
     }
     std::ranges::stable_sort(of_type, {},
@@ -414,14 +426,14 @@ Result<Cluster> AwsProvider::prepare_in(const PoolSpec& spec, const Offer& offer
                   .region = client.region(),
                   .instance_type = offer.instance_type,
                   .details = {{"head_port", std::to_string(20000 + number % 12000)}}};
-  const Duration lifetime = lifetime_of(spec, setting_of(spec_, "instance_timeout"));
   Plan plan{.spec = spec, .image = *std::move(image), .boot = *std::move(boot)};
   if (setting_of(spec_, "use_ssm") == "true") plan.session_region = client.region();
   plan.places = *std::move(places);
   plan.mark = {.pool = cluster.id,
                .owner = caller->owner,
-               .expires_s = world_.wall_s() +
-                            std::chrono::duration_cast<std::chrono::seconds>(lifetime).count()};
+               // By Amazon's clock: by ours, if it is wrong, machines would end at their boot, and
+               // other computers would end machines at work.
+               .expires_s = client.wall_s() + lifetime_of(spec) / 1s};
   auto directory = make_pool_directory(world_, cluster.id);
   if (!directory) return fail(directory);
   plan.directory = *std::move(directory);
@@ -459,8 +471,8 @@ Result<Cluster> AwsProvider::prepare_in(const PoolSpec& spec, const Offer& offer
 // ---- Machines
 
 // What its launches have in common.
-Result<LaunchRequest> AwsProvider::request_of(Plan& plan, int count, int first_node,
-                                              std::string& known_hosts) {
+Result<LaunchRequest> AwsProvider::request_of(Plan& plan, std::int64_t wall_s, int count,
+                                              int first_node, std::string& known_hosts) {
   // A host key for this launch alone. Its private half is on the machines only.
   const std::string path = fmt::format("{}/host-{}", plan.directory.path, ++plan.launches);
   const auto host_key = make_key(path);
@@ -472,11 +484,12 @@ Result<LaunchRequest> AwsProvider::request_of(Plan& plan, int count, int first_n
   if (Status status = world_.write_file(known_hosts, "* " + *host_key + "\n"); !status) {
     return fail(status);
   }
-  const std::int64_t left_s = std::max<std::int64_t>(plan.mark.expires_s - world_.wall_s(), 60);
+  const std::int64_t left_s = std::max<std::int64_t>(plan.mark.expires_s - wall_s, 60);
   FirstBoot boot;
   boot.dead_man.expires_s = plan.mark.expires_s;
   boot.dead_man.lifetime = std::chrono::seconds(left_s);
   boot.dead_man.unclaimed = kUnclaimed;
+  if (plan.spec.lease > Duration{}) boot.dead_man.lease = std::max(plan.spec.lease, kLeastSilence);
   boot.host_key = *std::move(secret);
   boot.host_key_public = *host_key;
   boot.login_key = plan.login_key;
@@ -488,6 +501,9 @@ Result<LaunchRequest> AwsProvider::request_of(Plan& plan, int count, int first_n
   request.image = plan.boot.image.id;
   request.security_group = plan.group;
   request.own_group = setting_of(spec_, "security_group_id").empty();
+  // Session Manager needs no address of its own where the user's subnet leads to it; Amazon's
+  // default subnets lead nowhere without one.
+  request.public_ip = plan.session_region.empty() || setting_of(spec_, "subnet_id").empty();
   request.user_data = user_data(boot);
   request.instance_profile_arn = setting_of(spec_, "instance_profile_arn");
   request.root_device = plan.boot.image.root_device;
@@ -513,7 +529,8 @@ Result<std::vector<Instance>> AwsProvider::provision(const Cluster& cluster, int
     if (!admitted) return fail(admitted);
   }
   std::string known_hosts;
-  auto request = request_of(plan, count, first_node, known_hosts);
+  auto request =
+      request_of(plan, client_in(cluster.region).wall_s(), count, first_node, known_hosts);
   if (!request) return fail(request);
   LaunchWish wish{.count = count, .spot = plan.spec.spot, .places = plan.places};
   std::ranges::stable_partition(
@@ -665,7 +682,8 @@ Bootstrap AwsProvider::bootstrap(const Cluster& cluster, const Instance&) {
   const auto plan = plans_.find(cluster.id);
   SKYWARD_CHECK(plan != plans_.end(), "{} was not prepared here", cluster.id);
   Bootstrap bootstrap = plan->second.image.bootstrap;
-  bootstrap.script = fmt::format("touch {} 2>/dev/null || true\n{}", kClaimFile, bootstrap.script);
+  bootstrap.script = fmt::format("touch {0} 2>/dev/null || true\nprintf 'alive %s\\n' {0} >&3\n{1}",
+                                 kClaimFile, bootstrap.script);
   if (plan->second.boot.user != "root") bootstrap.end_command = {"sudo", "-n"};
   bootstrap.end_command.emplace_back(kEndProgram);
   return bootstrap;

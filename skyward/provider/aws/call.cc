@@ -102,6 +102,9 @@ ApiResult<io::HttpReply> send_call(const World& world, const Call& call, const K
       if (passing && retries.again()) continue;
       return std::unexpected(no_answer(reply.error()));
     }
+    if (const auto date = parse_http_date(reply->header("date"))) {
+      clock.told = *date - world.wall_s();
+    }
     if (reply->status >= 200 && reply->status < 300) return *std::move(reply);
     ApiError error = read_error(*reply);
     maybe_done = maybe_done || !is_refusal(error);

@@ -5,6 +5,7 @@
 // client token.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,9 +30,10 @@ struct Call {
   Duration time_limit = std::chrono::seconds(30);  // of one try
 };
 
-// How far Amazon's clock is ahead of ours, as learnt from a refusal.
+// How far Amazon's clock is ahead of ours.
 struct ClockOffset {
-  std::int64_t seconds = 0;
+  std::int64_t seconds = 0;            // by which requests are signed: learnt from a refusal
+  std::optional<std::int64_t> told{};  // by the date of the last reply
 };
 
 // The reply of status 2xx. `keys` may be null for calls that are not signed.

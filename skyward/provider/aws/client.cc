@@ -1,8 +1,14 @@
 #include "skyward/provider/aws/client.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <utility>
+
+#include "skyward/provider/aws/ec2_api.h"
+#include "skyward/provider/aws/tags.h"
 
 namespace skyward::provider::aws {
 
@@ -45,10 +51,43 @@ Client Client::in_region(const std::string& region) const {
   return other;
 }
 
+void Client::pin_account(std::string account) {
+  account_ = std::move(account);
+  checked_key_ = credentials_ ? credentials_->keys.access_key_id : "";
+}
+
+std::int64_t Client::clock_difference_s() const { return clock_.told.value_or(clock_.seconds); }
+
+std::int64_t Client::wall_s() const {
+  const std::int64_t difference = clock_difference_s();
+  return world_.wall_s() + (std::abs(difference) > kSameClock_s ? difference : 0);
+}
+
+Status Client::check_account(const Credentials& found, Time deadline) {
+  if (account_.empty() || found.keys.access_key_id == checked_key_) return {};
+  Client asking = *this;
+  asking.account_.clear();
+  asking.credentials_ = found;
+  const auto arn = Ec2Api(asking).caller(deadline);
+  if (!arn) return std::unexpected(to_error(arn.error(), "STS GetCallerIdentity"));
+  const std::string account = account_of(*arn);
+  if (account != account_) {
+    return fail(
+        ErrorKind::denied,
+        fmt::format("the AWS credentials are of the account {} now ({}); the pool is in the "
+                    "account {}, and nothing was asked of the other one",
+                    account, found.source, account_),
+        "bring the credentials of that account back; its machines end themselves when their "
+        "program is silent for its lease, and 'skyward gc' ends them at once");
+  }
+  checked_key_ = found.keys.access_key_id;
+  return {};
+}
+
 Result<Credentials> Client::credentials(Time deadline) {
   if (!credentials_) return renew(deadline);
   const std::int64_t left_s =
-      credentials_->expires_s ? *credentials_->expires_s - world_.wall_s() : kRenewBefore_s + 1;
+      credentials_->expires_s ? *credentials_->expires_s - wall_s() : kRenewBefore_s + 1;
   if (left_s > kRenewBefore_s) return *credentials_;
   if (left_s <= 0) return renew(deadline);
   if (world_.now() < renew_from_) return *credentials_;
@@ -65,7 +104,9 @@ Result<Credentials> Client::renew(Time deadline) {
       configuration_.profile_was_asked_for ? configuration_.profile : std::string();
   if (auto fresh = load_configuration(world_, profile)) configuration_ = *std::move(fresh);
   Result<Credentials> found = find_credentials(world_, configuration_, region_, deadline);
-  if (found) credentials_ = *found;
+  if (!found) return found;
+  if (Status same = check_account(*found, deadline); !same) return fail(same);
+  credentials_ = *found;
   return found;
 }
 

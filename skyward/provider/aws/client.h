@@ -16,6 +16,9 @@
 
 namespace skyward::provider::aws {
 
+// Clocks that differ by less are taken as one.
+inline constexpr std::int64_t kSameClock_s = 120;
+
 class Client {
  public:
   Client(World world, Configuration configuration, std::string region,
@@ -40,7 +43,17 @@ class Client {
 
   Result<Credentials> credentials(Time deadline);
 
+  // From now on, credentials of another account are refused: what is asked for by its id would not
+  // be there, and look as if it were gone.
+  void pin_account(std::string account);
+
+  // How far Amazon's clock is ahead of this computer's, by its last reply; 0 before there is one.
+  std::int64_t clock_difference_s() const;
+  // Seconds since 1970, by Amazon's clock where this computer's is wrong.
+  std::int64_t wall_s() const;
+
  private:
+  Status check_account(const Credentials& found, Time deadline);
   Result<Credentials> renew(Time deadline);
   ApiResult<io::HttpReply> send(Call call, std::string_view service, Time deadline);
 
@@ -51,6 +64,8 @@ class Client {
   std::optional<Credentials> credentials_;
   Time renew_from_{};  // not tried again before
   ClockOffset clock_;
+  std::string account_;      // that is pinned; empty: any
+  std::string checked_key_;  // is of this account
 };
 
 }  // namespace skyward::provider::aws

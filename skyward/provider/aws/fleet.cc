@@ -86,10 +86,16 @@ std::expected<std::vector<std::string>, NotSold> Fleet::sell(const Lot& lot, Tim
   request.subnet = lot.place.subnet;
   request.spot = lot.spot;
   request.tags.emplace_back(kLaunchTag, lot.token);
-  auto made = Ec2Api(client_).run_instances(request, deadline);
+  bool maybe_done = false;  // by any try
+  const auto ask = [&] {
+    auto made = Ec2Api(client_).run_instances(request, deadline);
+    if (!made) maybe_done = made.error().maybe_done = maybe_done || made.error().maybe_done;
+    return made;
+  };
+  auto made = ask();
   const Time until = group_known_by(client_.world(), deadline);
   while (!made && request.own_group && await_group(client_.world(), made.error(), until)) {
-    made = Ec2Api(client_).run_instances(request, deadline);
+    made = ask();
   }
   if (!made) {
     const ApiError& error = made.error();

@@ -77,15 +77,13 @@ namespace {
 enum class Removed : std::uint8_t { gone, in_use, not_known };
 
 // Asks once. A group that was made a moment ago is not gone for being unknown.
-ApiResult<Removed> remove_group(Client& client, const std::string& id, std::int64_t made_s,
-                                Time deadline) {
+ApiResult<Removed> remove_group(Client& client, const std::string& id, Time made, Time deadline) {
   const auto done = Ec2Api(client).delete_security_group(id, deadline);
   if (done) return Removed::gone;
   const std::string& code = done.error().code;
   if (code == "DependencyViolation" || code == "InvalidGroup.InUse") return Removed::in_use;
   if (code != "InvalidGroup.NotFound") return std::unexpected(done.error());
-  const std::chrono::seconds age(client.world().wall_s() - made_s);
-  return age < kGroupKnown ? Removed::not_known : Removed::gone;
+  return client.world().now() < made + kGroupKnown ? Removed::not_known : Removed::gone;
 }
 
 }  // namespace
@@ -95,16 +93,18 @@ Result<std::vector<std::string>> remove_groups(Client& client, PoolBook& book, T
   const auto found = Ec2Api(client).describe_security_groups(
       {{fmt::format("tag:{}", kPoolTag), {book.pool()}}}, deadline);
   if (!found) return std::unexpected(explained(client, found.error(), "DescribeSecurityGroups"));
-  std::map<std::string, std::int64_t> groups;  // when they were made; 0: long ago
-  for (const SecurityGroup& group : *found) groups[group.id] = 0;
+  std::map<std::string, Time> groups;  // when they were made; long ago, if nobody knows
+  for (const SecurityGroup& group : *found) groups[group.id] = world.now() - kGroupKnown;
   for (const LedgerEntry& entry : book.open_entries()) {
-    if (entry.kind == "security_group" && !entry.id.empty()) groups[entry.id] = entry.asked_s;
+    if (entry.kind == "security_group" && !entry.id.empty()) {
+      groups[entry.id] = world.now() - book.age_of(entry);
+    }
   }
   std::vector<std::string> kept;
-  for (const auto& [id, made_s] : groups) {
+  for (const auto& [id, made] : groups) {
     const Time begin = world.now();
     while (true) {
-      const auto removed = remove_group(client, id, made_s, deadline);
+      const auto removed = remove_group(client, id, made, deadline);
       if (!removed) {
         return std::unexpected(explained(client, removed.error(), "DeleteSecurityGroup " + id));
       }
@@ -143,7 +143,8 @@ void remove_left_groups(Client& client, Ledger& ledger, const std::string& accou
     asked += entries.size();
     if (asked > kMostLeftGroups) return;
     for (const LedgerEntry& entry : entries) {
-      const auto removed = remove_group(client, entry.id, entry.asked_s, deadline);
+      const auto removed =
+          remove_group(client, entry.id, world.now() - book.age_of(entry), deadline);
       if (!removed) return;
       if (*removed == Removed::gone) book.gone({entry.id});
     }

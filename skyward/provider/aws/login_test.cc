@@ -16,6 +16,7 @@ namespace {
 
 using ::testing::Contains;
 using ::testing::ElementsAre;
+using ::testing::Field;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::SizeIs;
@@ -168,10 +169,28 @@ TEST_F(SessionsTest, NobodyIsLetInFromOutside) {
         !session);
     const auto machines = aws->provision(*cluster, 1, 0, soon());
     ASSERT_TRUE(machines) << machines.error().message;
+    EXPECT_THAT(fixture_.http->requests,
+                Contains(Field(&io::HttpRequest::body, HasSubstr("AssociatePublicIpAddress=true"))))
+        << "the default subnets lead nowhere without one";
     const Connection way = aws->connection(*cluster, machines->front());
     EXPECT_EQ(way.command.back(), session ? machines->front().id : "203.0.113.9");
     EXPECT_TRUE(aws->teardown(*cluster, soon()));
   }
+}
+
+TEST_F(SessionsTest, InASubnetOfTheUsersAMachineHasNoPublicAddress) {
+  install("aws");
+  install("session-manager-plugin");
+  spec_.provider.settings["subnet_id"] = "s1";
+  const auto aws = provider();
+  const auto offers = aws->offers(spec_, soon());
+  ASSERT_TRUE(offers) << offers.error().message;
+  const auto cluster = aws->prepare(spec_, offers->front(), soon());
+  ASSERT_TRUE(cluster) << cluster.error().message;
+  ASSERT_TRUE(aws->provision(*cluster, 1, 0, soon()));
+  EXPECT_THAT(fixture_.http->requests,
+              Contains(Field(&io::HttpRequest::body, HasSubstr("AssociatePublicIpAddress=false"))));
+  EXPECT_TRUE(aws->teardown(*cluster, soon()));
 }
 
 }  // namespace

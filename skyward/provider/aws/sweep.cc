@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <map>
 #include <set>
 
@@ -33,6 +34,7 @@ class Sweeping {
 
  private:
   Status open_ledger();
+  Status check_clock() const;
   void tell_skipped(const LedgerPool& pool);
   std::vector<std::string> known_regions() const;
   Status sweep_regions(const std::vector<std::string>& regions);
@@ -356,6 +358,16 @@ Status Sweeping::open_ledger() {
   return {};
 }
 
+// Whose time is over is judged by a clock: a wrong one would end machines at work elsewhere.
+Status Sweeping::check_clock() const {
+  const std::int64_t ahead_s = -home_->clock_difference_s();
+  if (options_.pool || std::abs(ahead_s) <= kSameClock_s) return {};
+  return fail(ErrorKind::unsupported,
+              fmt::format("the clock of this computer is {} min {} Amazon's; nothing was removed",
+                          std::abs(ahead_s) / 60, ahead_s > 0 ? "ahead of" : "behind"),
+              "set the clock; 'skyward pool delete ID' ends one pool all the same");
+}
+
 Status Sweeping::run() {
   auto configuration = load_configuration(world_, "");
   if (!configuration) return fail(configuration);
@@ -366,6 +378,7 @@ Status Sweeping::run() {
   auto caller = find_caller(*home_, deadline_);
   if (!caller) return fail(caller);
   caller_ = *std::move(caller);
+  if (Status same = check_clock(); !same) return same;
   // Without its ledger, a computer is one that has never seen the pools.
   const Status known = open_ledger();
   if (!known) ledger_ = blank_ledger();

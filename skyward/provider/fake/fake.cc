@@ -30,7 +30,7 @@ constexpr const char* kDirectoryPrefix = "fake-cloud-";
 constexpr Duration kUnclaimed = 900s;
 // A machine lives so much longer than its pool may: boot and teardown.
 constexpr Duration kBootGrace = 900s;
-constexpr Duration kNoTimeout = 24h;  // of machines whose pool gave itself no time
+constexpr Duration kNoTimeout = 24h * 3650;  // of machines whose pool gave itself no time
 constexpr Duration kChargesInterval = 500ms;
 
 class FakeProvider final : public Provider {
