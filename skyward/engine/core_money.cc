@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "skyward/engine/core.h"
@@ -45,6 +46,11 @@ Duration for_the_cloud(const State& state, Duration ours) {
   return from_seconds(seconds(ours) * state.money.rate);
 }
 
+// A cloud that is played may let its time pass faster: what is set aside for it is of its time.
+Duration by_our_clock(const State& state, Duration theirs) {
+  return from_seconds(seconds(theirs) / state.money.rate);
+}
+
 // When the book says that so much is spent.
 Time money_lasts_until(const State& state, const CostBook& book, Time now) {
   const Time there = at_the_cloud(state, now);
@@ -59,19 +65,45 @@ CostNow cost_now(const State& state, Time now) {
 // From the decision to the end of the last machine's cost.
 Duration stopping_time(const State& state) {
   const auto verbs = static_cast<int>(state.terminating.size()) + state.provisioning;
-  return kBudgetStop - kCloseTimeout + closing_time(state) + verbs * kBudgetVerb;
+  return by_our_clock(state,
+                      kBudgetStop - kCloseTimeout + closing_time(state) + verbs * kBudgetVerb);
 }
 
 // A task that is begun with less than this before the end would hardly be done in time.
 Duration draining_time(const State& state) {
-  return std::max(kBudgetDrain, Duration(static_cast<std::int64_t>(state.mean_run_ns)));
+  return std::max(by_our_clock(state, kBudgetDrain),
+                  Duration(static_cast<std::int64_t>(state.mean_run_ns)));
+}
+
+// As it was written: "$2.00", "$0.001".
+std::string dollars_text(double dollars) {
+  const double cents = std::round(dollars * 100);
+  const bool whole = std::abs(cents - dollars * 100) < 1e-6;
+  return whole ? fmt::format("${:.2f}", cents / 100) : fmt::format("${:.6g}", dollars);
+}
+
+// In whole cents, what pays for all that was asked for until `time` from now.
+double least_budget(const CostBook& book, Time there, Duration time) {
+  constexpr MicroDollars kCent = 10'000;
+  constexpr std::int64_t kMost = 100'000'000'000;
+  const auto suffices = [&](std::int64_t cents) {
+    return book.lasts_until(cents * kCent, there) >= there + time;
+  };
+  std::int64_t enough = 1;
+  while (enough < kMost && !suffices(enough)) enough *= 2;
+  std::int64_t little = enough / 2;
+  while (enough - little > 1) {
+    const std::int64_t middle = (little + enough) / 2;
+    (suffices(middle) ? enough : little) = middle;
+  }
+  return static_cast<double>(enough) / 100;
 }
 
 Error spent_error(const State& state, Time now) {
   return {ErrorKind::over_budget,
-          fmt::format("the pool's budget of ${:.2f} is spent: ${:.2f} until now, and what is left "
+          fmt::format("the pool's budget of {} is spent: ${:.2f} until now, and what is left "
                       "pays for the tasks that run and for giving the machines back",
-                      *state.spec.budget, to_dollars(cost_now(state, now).total)),
+                      dollars_text(*state.spec.budget), to_dollars(cost_now(state, now).total)),
           "open the pool again with a larger budget=, or with fewer or cheaper machines"};
 }
 
@@ -125,15 +157,17 @@ Status check_budget(const State& state, const Offer& offer) {
   CostBook book = new_book(state, offer);
   const Time now = state.opened_at;
   book.on_asked(0, at_the_cloud(state, now), state.spec.nodes, price);
-  const Duration least = stopping_time(state) + kBudgetDrain;
+  const Duration least = stopping_time(state) + by_our_clock(state, kBudgetDrain);
   if (money_lasts_until(state, book, now) >= now + least) return {};
-  return fail(ErrorKind::over_budget,
-              fmt::format("budget=${:.2f} does not pay for {:.0f} s of {} × {} of {} (${:.4g} an "
-                          "hour each), which opening and giving them back may take; nothing was "
-                          "bought",
-                          *state.spec.budget, seconds(least), state.spec.nodes, offer.instance_type,
-                          provider, to_dollars(price->hourly)),
-              "allow more, or ask for fewer or cheaper machines");
+  const Duration there = for_the_cloud(state, least);
+  return fail(
+      ErrorKind::over_budget,
+      fmt::format("budget={} does not pay for {:.0f} s of {} × {} of {} (${:.4g} an hour each), "
+                  "which opening and giving them back may take; nothing was bought",
+                  dollars_text(*state.spec.budget), seconds(there), state.spec.nodes,
+                  offer.instance_type, provider, to_dollars(price->hourly)),
+      fmt::format("budget={} leaves a minute to work in; or ask for fewer or cheaper machines",
+                  dollars_text(least_budget(book, at_the_cloud(state, now), there + kWarnAhead))));
 }
 
 Status can_pay(const State& state, Time now, int count) {
@@ -221,7 +255,8 @@ void look_at_budget(State& state, Effects& effects, Time now) {
   const Time stop_at = end - stopping_time(state);
   const Time drain_at = stop_at - draining_time(state);
   const double share = to_dollars(cost_now(state, now).total) / *state.spec.budget;
-  if (share >= kWarnAtShare || now >= drain_at - kWarnAhead) warn(state, effects, now, drain_at);
+  if (share >= kWarnAtShare || now >= drain_at - by_our_clock(state, kWarnAhead))
+    warn(state, effects, now, drain_at);
   if (now >= stop_at || (now >= drain_at && state.phase == Phase::starting)) {
     const Error why = spent_error(state, now);
     if (!state.abandoned) state.abandoned = why;
