@@ -74,8 +74,10 @@ def agent_path() -> str:
 
 def record_root() -> str:
     """Where the log files of pools are kept: $XDG_STATE_HOME/skyward, ~/.local/state/skyward."""
-    state = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
-    return os.path.join(os.path.abspath(state), "skyward")
+    state = os.environ.get("XDG_STATE_HOME", "")
+    if not os.path.isabs(state):  # such a value is to be ignored
+        state = os.path.abspath(os.path.expanduser("~/.local/state"))
+    return os.path.join(state, "skyward")
 
 
 def importable_folders(own_environment: bool) -> list[str]:

@@ -165,7 +165,7 @@ def test_a_list_of_pools_has_one_shape(state):
     [
         (["frobnicate"], "there is no command 'skyward frobnicate'", "skyward knows offers"),
         (["pool", "lsit"], "there is no command 'skyward pool lsit'", "did you mean list?"),
-        (["pool"], "'skyward pool' needs another word", "list, get, logs, delete"),
+        (["pool"], "'skyward pool' needs a subcommand", "list, get, logs, delete"),
         (["gc", "--dry-rum"], "'skyward gc' has no option --dry-rum", "did you mean --dry-run?"),
         (["gc", "--timeout", "0"], "0 is not a number above 0", "'skyward gc --help'"),
         (["offers", "list", "--count", "-1"], "-1 is not a number above 0", "--help"),
@@ -252,7 +252,11 @@ def test_a_local_pool_answers_to_the_id_that_its_program_tells(state):
         assert f"opening {job}" in skyward("pool", "logs", name)[1]
         assert rows("pool", "get", name)[0]["pool"] == job
         code, out, err = skyward("pool", "delete", name)
-        assert (code, out) == (0, "") and "nothing is left of it" in err
+        assert (code, out) == (0, "") and "nothing was bought for it" in err
+        (kept,) = rows("pool", "delete", name)
+        assert (kept["action"], kept["kind"]) == ("kept", "pool") and "end with" in kept["why"]
+        lines = rows("pool", "logs", name)
+        assert lines[0]["file"] == "pool.log" and f"opening {job}" in lines[0]["line"]
         assert "nothing was bought" in skyward("cost", name)[2]
 
 

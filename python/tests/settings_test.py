@@ -44,6 +44,14 @@ def trust(path):
     assert status == 0, err
 
 
+def test_a_relative_state_directory_is_ignored(project, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", "foo")
+    with sky.ComputePool(display="quiet"):
+        pass
+    assert not (project / "foo").exists()
+    assert (tmp_path / ".local" / "state" / "skyward").is_dir()
+
+
 def opening(*arguments, **options):
     """What is wrong with a pool that cannot be opened."""
     with pytest.raises(sky.ConfigurationError) as caught:

@@ -172,8 +172,19 @@ int delete_pool(const Streams& streams, const GcOptions& options) {
   }
   if (!named.empty()) return worst;
   if (!record_named(records(world), pools, options.pool).empty()) {
-    streams.err << fmt::format("nothing was bought for the pool {}, and nothing is left of it\n",
-                               options.pool);
+    // Such a pool is not in the ledger, and nothing tells whether its program still runs.
+    const std::string why =
+        "nothing was bought for it: its nodes run on machines of your own, and end with its "
+        "program";
+    if (streams.json) {
+      streams.out << to_json({.thing = {.kind = "pool", .id = options.pool, .pool = options.pool},
+                              .action = SweepAction::kept,
+                              .why = why})
+                         .dump()
+                  << '\n';
+    } else {
+      streams.err << fmt::format("the pool {}: {}\n", options.pool, why);
+    }
     return 0;
   }
   // Of another computer: by its marks.

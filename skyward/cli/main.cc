@@ -233,7 +233,7 @@ skyward::Error explain(const CLI::App& app, const std::vector<std::string>& word
   }
   const std::vector<std::string> names = names_below(*command);
   if (!names.empty()) {
-    return wrong(fmt::format("'{}' needs another word", said),
+    return wrong(fmt::format("'{}' needs a subcommand", said),
                  fmt::format("{} knows {}", said, fmt::join(names, ", ")));
   }
   return wrong(fmt::format("{}: {}", said, parser_says),

@@ -255,6 +255,20 @@ int show_pool(const Streams& streams, const std::string& name) {
   return 0;
 }
 
+namespace {
+
+// One object for each line; what is not UTF-8 in it is replaced.
+void print_lines(const Streams& streams, const std::string& file, std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const ordered_json line = {{"file", file}, {"line", text.substr(0, end)}};
+    streams.out << line.dump(-1, ' ', false, ordered_json::error_handler_t::replace) << '\n';
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+}
+
+}  // namespace
+
 int show_logs(const Streams& streams, const std::string& id, std::optional<int> node) {
   const provider::World world = provider::world_of_this_process();
   // Without the ledger, digits are compared.
@@ -268,7 +282,11 @@ int show_logs(const Streams& streams, const std::string& id, std::optional<int> 
     const auto text = io::read_file(directory + "/" + part);
     if (!text) continue;
     any = true;
-    streams.out << *text;
+    if (streams.json) {
+      print_lines(streams, part, *text);
+    } else {
+      streams.out << *text;
+    }
   }
   if (any) return 0;
   return complain(streams, {ErrorKind::invalid, fmt::format("{} has no {}", directory, file),
@@ -315,10 +333,8 @@ int show_cost(const Streams& streams, const std::string& id) {
   }
   if (streams.json) return 0;
   print_table(streams.out, {"POOL", "REGION", "MACHINES", "COST", "AN HOUR NOW"}, rows);
-  streams.err << fmt::format(
-      "{}${:.4f} for machines, from the request to the moment at which they "
-      "were seen to be gone; disks and traffic are not in it\n",
-      bound_of(all), to_dollars(all.now.total));
+  streams.err << fmt::format("{}${:.4f} for machines (disks and traffic not included)\n",
+                             bound_of(all), to_dollars(all.now.total));
   if (all.at_most) {
     streams.err << "at most: of a pool whose program was killed, up to the time at which its "
                    "machines ended themselves; 'skyward gc' asks the cloud\n";

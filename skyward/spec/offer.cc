@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 #include <set>
@@ -40,14 +41,37 @@ bool has_devices(const Offer& offer, const Accelerator& wanted) {
   return has_model(offer, wanted) && offer.accelerator_count >= wanted.count;
 }
 
+std::string devices_text(const Accelerator& wanted) {
+  return fmt::format("{} {}{}", wanted.count, wanted.name,
+                     wanted.memory_required ? " of " + wanted.memory : std::string());
+}
+
 std::string request_text(const OfferRequest& request) {
-  std::string text = fmt::format("{:g} CPUs and {:g} GB of memory", request.cpus,
-                                 static_cast<double>(request.memory_mb) / kMibPerGib);
+  std::string text =
+      fmt::format("{:g} CPU{} and {:g} GB of memory", request.cpus, request.cpus == 1 ? "" : "s",
+                  std::round(static_cast<double>(request.memory_mb) / kMibPerGib * 100) / 100);
   if (!request.architecture.empty()) text += fmt::format(" of {}", request.architecture);
   if (!request.accelerator) return text;
+  return fmt::format("{} with {}", devices_text(*request.accelerator), text);
+}
+
+// "an H100", "a T4", "an Inferentia2": the first letter as it is read.
+std::string with_article(const std::string& name) {
+  const bool spelled = name.size() > 1 && !(name[1] >= 'a' && name[1] <= 'z');
+  const bool vowel =
+      !name.empty() && std::string_view(spelled ? "AEFHILMNORSX" : "AEIOU").contains(name.front());
+  return (vowel ? "an " : "a ") + name;
+}
+
+// What is missing, and no more: where no machine has the devices, its processors are no matter.
+std::string missing_text(std::span<const Offer> offers, const OfferRequest& request) {
+  if (!request.accelerator) return request_text(request);
   const Accelerator& wanted = *request.accelerator;
-  return fmt::format("{} {}{} with {}", wanted.count, wanted.name,
-                     wanted.memory_required ? " of " + wanted.memory : std::string(), text);
+  const auto model = [&](const Offer& offer) { return has_model(offer, wanted); };
+  const auto devices = [&](const Offer& offer) { return has_devices(offer, wanted); };
+  if (std::ranges::any_of(offers, devices)) return request_text(request);
+  if (std::ranges::any_of(offers, model)) return devices_text(wanted);
+  return with_article(wanted.name) + (wanted.memory_required ? " of " + wanted.memory : "");
 }
 
 std::string joined(const std::set<std::string>& names) {
@@ -73,7 +97,8 @@ std::string nearest(std::span<const Offer> offers, const OfferRequest& request) 
     if (models.empty()) return "no machine with an accelerator is offered";
     if (counts.empty()) return "offered are machines with " + joined(models);
     if (!enough_devices)
-      return fmt::format("{} is offered with {:g} devices", wanted.name, fmt::join(counts, ", "));
+      return fmt::format("{} is offered with {:g} device{}", wanted.name, fmt::join(counts, ", "),
+                         counts == std::set<double>{1} ? "" : "s");
   }
   double cpus = 0;
   double memory = 0;
@@ -102,10 +127,10 @@ Result<std::vector<std::size_t>> rank_offers(std::span<const Offer> offers,
   }
   if (fitting.empty()) fitting = std::move(with_device);
   if (fitting.empty()) {
-    return std::unexpected(
-        with_shortage({ErrorKind::invalid, fmt::format("no machine has {}", request_text(request)),
-                       nearest(offers, request)},
-                      {.kind = ShortageKind::no_match}));
+    return std::unexpected(with_shortage(
+        {ErrorKind::invalid, fmt::format("no machine has {}", missing_text(offers, request)),
+         nearest(offers, request)},
+        {.kind = ShortageKind::no_match}));
   }
   const auto order = [&](std::size_t i) {
     const Offer& offer = offers[i];

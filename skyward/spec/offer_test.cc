@@ -6,6 +6,7 @@
 namespace skyward {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -82,12 +83,14 @@ TEST(SelectInstance, DevicesNobodyAskedForComeLast) { EXPECT_EQ(chosen({.cpus = 
 
 TEST(SelectInstance, ErrorsSayWhatWasNear) {
   EXPECT_EQ(chosen({.accelerator = wanted("H100")}),
-            "no machine has 1 H100 with 1 CPUs and 1 GB of memory | offered are machines with "
-            "A100-40, A100-80, T4");
-  EXPECT_THAT(chosen({.accelerator = wanted("T4", {.count = 4})}),
-              HasSubstr("T4 is offered with 1 devices"));
+            "no machine has an H100 | offered are machines with A100-40, A100-80, T4");
+  EXPECT_EQ(chosen({.accelerator = wanted("T4", {.count = 4})}),
+            "no machine has 4 T4 | T4 is offered with 1 device");
   EXPECT_THAT(chosen({.accelerator = wanted("T4"), .cpus = 16}),
-              HasSubstr("the most offered with it is 4 CPUs and 16 GB"));
+              AllOf(HasSubstr("no machine has 1 T4 with 16 CPUs and 1 GB of memory"),
+                    HasSubstr("the most offered with it is 4 CPUs and 16 GB")));
+  EXPECT_THAT(chosen({.accelerator = wanted("T4"), .cpus = 16, .memory_mb = 1}),
+              HasSubstr("1 T4 with 16 CPUs and 0 GB of memory"));
   EXPECT_THAT(chosen({.cpus = 1000}), HasSubstr("the most offered is 96 CPUs and 1152 GB"));
   EXPECT_EQ(select_instance({}, {}).error().hint, "nothing is offered at all");
 }

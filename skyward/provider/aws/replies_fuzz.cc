@@ -83,7 +83,7 @@ void read_services(int status, const std::string& text) {
   ask([](Ec2Api& api, Time time) { return api.default_vpc(time); });
   ask([](Ec2Api& api, Time time) { return api.describe_subnets({}, time); });
   ask([](Ec2Api& api, Time time) { return api.describe_security_groups({}, time); });
-  ask([](Ec2Api& api, Time time) { return api.create_security_group("n", "v", {}, time); });
+  ask([](Ec2Api& api, Time time) { return api.create_security_group("n", "v", "d", {}, time); });
   ask([](Ec2Api& api, Time time) { return api.run_instances({}, time); });
   ask([](Ec2Api& api, Time time) { return api.describe_instances({}, {}, time); });
   ask([](Ec2Api& api, Time time) { return api.describe_volumes({}, time); });

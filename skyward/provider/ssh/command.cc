@@ -144,11 +144,12 @@ Error refused_login(const SshTarget& target, const SshOptions& options) {
                               ? "your keys and your ssh agent"
                               : fmt::format("the key {}", options.identity_file);
   return {.kind = ErrorKind::denied,
-          .message = fmt::format("{} lets nobody in by that name and {}", target.text(), key),
-          .hint = fmt::format("try 'ssh {}' by hand; set user=, identity_file= or your "
+          .message = fmt::format("{} refused the login for this user with {}", target.text(), key),
+          .hint = fmt::format("try 'ssh {}{}{}' by hand; set user=, identity_file= or your "
                               "~/.ssh/config, or add your public key to ~/.ssh/authorized_keys of "
                               "that machine",
-                              target.text())};
+                              target.port == 0 ? "" : fmt::format("-p {} ", target.port),
+                              target.user.empty() ? "" : target.user + "@", target.host)};
 }
 
 }  // namespace

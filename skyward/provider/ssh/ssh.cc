@@ -5,15 +5,13 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
-#include "skyward/base/bytes.h"
 #include "skyward/base/check.h"
-#include "skyward/base/hash.h"
+#include "skyward/io/file.h"
 #include "skyward/io/machine.h"
 #include "skyward/io/private_directory.h"
 #include "skyward/io/process.h"
@@ -106,6 +104,7 @@ class SshProvider final : public Provider {
   const std::string preemption_;
   const Variable variable_;
   const std::string state_root_;
+  std::string kept_keys_;              // path of the file
   std::map<std::string, Plan> plans_;  // by cluster id
 };
 
@@ -155,26 +154,15 @@ Result<std::vector<Offer>> SshProvider::offers(const PoolSpec&, Time) {
                              .billing_increment_minutes = 0}};
 }
 
-// Named by their content, so that any number of pools may share the file and none removes it.
+// Each provider has a file of its own, which goes with its last pool.
 Status SshProvider::write_host_keys() {
   if (host_keys_.empty()) return {};
   if (Status status = io::ensure_private_directory(state_root_); !status) return status;
   const std::string folder = state_root_ + "/host-keys";
   if (Status status = io::ensure_private_directory(folder); !status) return status;
-  const std::string path = folder + "/" + to_hex(sha256(as_bytes(host_keys_))).substr(0, 32);
-  const std::string unfinished = path + "." + io::random_hex(8);
-  std::ofstream file(unfinished, std::ios::binary);
-  file << host_keys_;
-  file.close();
-  std::error_code error;
-  if (file) fs::rename(unfinished, path, error);
-  if (!file || error) {
-    fs::remove(unfinished, error);
-    return fail(ErrorKind::unavailable, "cannot write the host keys to " + path,
-                "check the rights and the free space there");
-  }
-  options_.known_hosts_file = path;
-  return {};
+  if (kept_keys_.empty()) kept_keys_ = folder + "/" + io::random_hex(32);
+  options_.known_hosts_file = kept_keys_;
+  return io::write_private_file(kept_keys_, host_keys_);
 }
 
 // Where other nodes reach it: what the user's ssh configuration makes of its name, as an address
@@ -277,6 +265,11 @@ Status SshProvider::terminate(const Cluster& cluster, const std::vector<std::str
 
 Status SshProvider::teardown(const Cluster& cluster, Time) {
   plans_.erase(cluster.id);
+  if (!plans_.empty() || kept_keys_.empty()) return {};
+  // The folder too, when nobody else has keys there.
+  std::error_code error;
+  fs::remove(kept_keys_, error);
+  fs::remove(fs::path(kept_keys_).parent_path(), error);
   return {};
 }
 

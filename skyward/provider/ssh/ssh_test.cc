@@ -118,13 +118,16 @@ TEST_F(Ssh, KeysByHostAreKeptUnderTheNamesOfTheHosts) {
       {"port", "2201"},
       {"host_keys", R"({"Me@Box:2222": "ssh-ed25519 AAA", "10.0.0.5": "ssh-ed25519 BBB"})"}};
   const auto provider = make(settings);
-  ASSERT_TRUE(provider->prepare(spec(1), {}, kNever));
+  const auto cluster = provider->prepare(spec(1), {}, kNever);
+  ASSERT_TRUE(cluster) << cluster.error().message;
   std::string kept;
   for (const auto& file : fs::directory_iterator(root_ + "/state/host-keys")) {
     std::ifstream in(file.path());
     kept.assign(std::istreambuf_iterator<char>(in), {});
   }
   EXPECT_EQ(kept, "box:2222 ssh-ed25519 AAA\n10.0.0.5:2201 ssh-ed25519 BBB\n");
+  EXPECT_TRUE(provider->teardown(*cluster, kNever));
+  EXPECT_FALSE(fs::exists(root_ + "/state/host-keys")) << "nothing stays";
   auto by_gate = settings;
   by_gate["jump"] = "gate";
   const auto refused = make_ssh({.settings = by_gate}, {}, root_);
@@ -161,7 +164,7 @@ TEST_F(Ssh, FailuresOfTheConnectionAreExplained) {
       instances->at(0),
       {.kind = ErrorKind::lost, .message = "me@w1: Permission denied (publickey)."});
   EXPECT_EQ(told.kind, ErrorKind::denied);
-  EXPECT_THAT(told.message, HasSubstr("192.0.2.1 lets nobody in"));
+  EXPECT_THAT(told.message, HasSubstr("192.0.2.1 refused the login"));
 }
 
 }  // namespace
