@@ -33,7 +33,7 @@ class NotProvisionedError(SkywardError):
 
 
 class ProvisioningError(SkywardError):
-    """Machines could not be had or prepared; all of them were given back."""
+    """Machines could not be provisioned or set up; all of them were released."""
 
 
 class CapacityError(ProvisioningError):
@@ -64,7 +64,7 @@ class CapacityError(ProvisioningError):
 
 
 class SpotCapacityError(CapacityError):
-    """Spot machines could not be had, however often it was tried, and the pool allows no others."""
+    """There was no spot capacity after all retries, and the pool allows no other machines."""
 
 
 class SpotMinimumNotMetError(CapacityError):

@@ -62,8 +62,8 @@ H = TypeVar("H", bound=Callable[[Any], Any])
 
 
 class ComputePool:
-    """Machines, had at the start of a ``with`` block and given back at its end, whatever happens in
-    between.
+    """Machines rented for the length of a ``with`` block, and released at its end, whatever happens
+    in between.
 
         with ComputePool(provider=Local(), nodes=2) as pool:
             result = train(data) >> pool

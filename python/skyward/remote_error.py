@@ -72,10 +72,10 @@ def with_sources(text: str) -> str:
         shown.append(line)
         found = _FRAME.match(line)
         following = lines[position + 1] if position + 1 < len(lines) else ""
-        if found is None or following.startswith("    " + found[1]):
+        if found is None or following.startswith(found[1] + "  "):
             continue
         if source := linecache.getline(found[2], int(found[3])).strip():
-            shown.append(f"    {found[1]}{source}")
+            shown.append(f"{found[1]}  {source}")
     return "\n".join(shown) + ("\n" if text.endswith("\n") else "")
 
 
