@@ -63,7 +63,10 @@ void AgentProcess::look(bool was_held_up) {
   }
   looking_ = false;
   if (!runs()) return;
-  if (!unread_.empty()) hold_up(world_.crowds.between(Duration{}, dials_.loop.stall_max));
+  if (!unread_.empty() ||
+      (was_held_up && dials_.loop.stall_max > Duration{} && world_.crowds.chance(0.3))) {
+    hold_up(world_.crowds.between(Duration{}, dials_.loop.stall_max));
+  }
   if (was_held_up) ring();
 }
 

@@ -1,5 +1,7 @@
 #include "sim/dials.h"
 
+#include <algorithm>
+
 namespace skyward::sim {
 namespace {
 
@@ -147,26 +149,54 @@ Dials draw_weather(Random& random, int nodes, int tasks) {
   return dials;
 }
 
+void draw_stalls(Random& crowds, LoopDials& loop) {
+  loop.stall_mean = crowds.between(20ms, 1s);
+  loop.stall_max = crowds.between(1ms, 200ms);
+}
+
+// Nothing but the tasks themselves can fail.
+void make_calm(Dials& dials) {
+  dials.network = {.codec = dials.network.codec,
+                   .far = dials.network.far,
+                   .blob_bytes = dials.network.blob_bytes,
+                   .peers = dials.network.peers};
+  dials.cloud = {};
+  dials.node = {.bootstrap = dials.node.bootstrap,
+                .keep_mapped = dials.node.keep_mapped,
+                .loop = dials.node.loop};
+  dials.returns = {};
+  dials.calm = true;
+}
+
 }  // namespace
 
 void draw_crowds(Random& crowds, Dials& dials, int tasks) {
-  if (crowds.chance(0.5)) dials.node.loop.start_cost = crowds.between(1ms, 30ms);
-  if (crowds.chance(0.4)) {
-    dials.node.loop.stall_mean = crowds.between(20ms, 2s);
-    dials.node.loop.stall_max = crowds.between(1ms, 300ms);
-  }
-  dials.user.tiny = crowds.chance(0.2);
-  if (!crowds.chance(0.04)) return;
-  // One wide node, and a task for each of its slots at once.
-  dials.nodes = 1;
-  dials.workers_per_node = 1;
-  dials.concurrency = crowds.between(200, 800);
-  dials.max_tasks_given = kMaxTasksGiven;
-  if (tasks == 0) dials.tasks = crowds.between(dials.concurrency, 2 * dials.concurrency);
-  dials.user.burst = dials.tasks;
+  LoopDials& loop = dials.node.loop;
+  if (crowds.chance(0.5)) loop.start_cost = crowds.between(1ms, 30ms);
+  if (crowds.chance(0.4)) draw_stalls(crowds, loop);
+  const bool wide = crowds.chance(0.02);
+  dials.user.tiny = !wide && crowds.chance(0.12);
+  if (!wide && !dials.user.tiny) return;
+  if (crowds.chance(0.7)) make_calm(dials);
   dials.user.close_after.reset();
   dials.user.lifetime = {};
   dials.money = {};
+  dials.max_tasks_given = kMaxTasksGiven;
+  if (wide) {  // one node, and a task for each of its slots at once
+    loop.start_cost = crowds.between(15ms, 60ms);
+    dials.nodes = 1;
+    dials.workers_per_node = 1;
+    dials.concurrency = crowds.between(200, 800);
+    dials.user.quick = 0;
+    if (tasks == 0) dials.tasks = crowds.between(dials.concurrency, 2 * dials.concurrency);
+  } else {
+    draw_stalls(crowds, loop);
+    dials.nodes = std::min(dials.nodes, 2);
+    dials.workers_per_node = 1;
+    dials.concurrency = crowds.between(2, 30);
+    if (tasks == 0) dials.tasks = crowds.between(500, 2500);
+  }
+  dials.user.burst = dials.tasks;
 }
 
 void draw_returns(Random& returns, Dials& dials) {

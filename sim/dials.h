@@ -102,7 +102,7 @@ struct ReturnDials {
 struct UserDials {
   double quick = 0.5;  // of all tasks: microseconds to milliseconds
   double slow = 0.05;  // seconds
-  bool tiny = false;   // all of them take microseconds: several are in a process's hands
+  bool tiny = false;   // most take microseconds: several are in a process's hands
   double raises = 0;
   double dies = 0;
   double hangs = 0;

@@ -55,6 +55,16 @@ TEST(StormTest, TheSameSeedIsTheSameStorm) {
 // it from that node waited for ever.
 TEST(StormTest, NobodyWaitsForASourceThatStandsStill) { EXPECT_GT(storm(1282).fetches, 0); }
 
+// Hundreds of processes that started in one turn of an agent's loop kept it from saying that it
+// lives.
+TEST(StormTest, AWideNodeIsNotTakenForDead) { EXPECT_GT(storm(75).answered, 200); }
+
+// A task was asked back twice, and its slot's process gave it back the next time it came.
+TEST(StormTest, ATaskIsAskedBackOnce) { EXPECT_GT(storm(542).answered, 200); }
+
+// A process that died between two tasks cost the first of those that it had not begun.
+TEST(StormTest, AnIdleProcessDiesAlone) { EXPECT_GT(storm(16).answered, 1); }
+
 // ------------------------------------------------------------------------------------- the world
 
 TEST(WorldTest, EventsHappenInOrderOfTimeAndThenOfTheirMaking) {

@@ -92,7 +92,8 @@ TaskPlan User::draw_plan() {
   plan.key = random.next();
   Duration run = random.between(1ms, 200ms);
   if (user.tiny) {
-    run = random.between(Duration{}, Duration{50us});
+    run = random.chance(0.005) ? random.between(20ms, 200ms)
+                               : random.between(Duration{}, Duration{50us});
   } else if (random.chance(user.quick)) {
     run = random.between(Duration{}, Duration{2ms});
   } else if (random.chance(user.slow)) {
