@@ -1,7 +1,7 @@
 #include "skyward/event_queue.h"
 
-#include <fmt/format.h>
-
+#include <algorithm>
+#include <chrono>
 #include <utility>
 #include <variant>
 
@@ -12,51 +12,45 @@
 namespace skyward {
 namespace {
 
-// Others are few, and carry little beside their own size.
-std::size_t weight(const Event& event) {
-  const auto* line = std::get_if<LogLine>(&event);
-  return sizeof(Event) + (line == nullptr ? 0 : line->line.size());
-}
-
-bool may_be_left_out(const Event& event) {
-  return std::holds_alternative<LogLine>(event) || std::holds_alternative<Metrics>(event);
-}
+// Taken at a time: between two times the files catch up.
+constexpr std::size_t kBatch = 256;
+// Leaving a pool waits ten seconds for its handlers. Half of that is for all that is left, the rest
+// for the first and the last of it.
+constexpr Duration kLastPatience = std::chrono::seconds(5);
+constexpr std::size_t kMaxAtEnd = 2048;
+constexpr std::size_t kNoLimit = static_cast<std::size_t>(-1);
 
 }  // namespace
+
+EventQueue::EventQueue() : new_(kMaxPendingEventBytes / 2), kept_(kMaxPendingEventBytes / 2) {}
 
 void EventQueue::open(const std::string& record_root, const std::string& job_id) {
   {
     const std::scoped_lock lock(mutex_);
-    events_.clear();
-    bytes_ = 0;
-    left_out_ = 0;
-    notice_.reset();
+    pool_ = job_id;
+    new_.clear();
+    kept_.clear();
     ended_ = false;
+    shrink_at_ = kNever;
     put_ = taken_ = delivered_ = 0;
     lagging_ = false;
   }
   const std::scoped_lock lock(record_mutex_);
-  pool_ = job_id;
   record_.reset();
   if (!record_root.empty()) record_.emplace(record_root, job_id);
 }
 
 void EventQueue::put(Event event) {
   const std::scoped_lock lock(mutex_);
-  if (bytes_ >= kMaxPendingEventBytes && may_be_left_out(event)) {
-    if (left_out_++ > 0) return;
-    notice_ = events_.size();
-    event = ErrorEvent{};  // its text comes when they are counted
-  }
-  bytes_ += weight(event);
-  events_.push_back(std::move(event));
+  const bool was_empty = is_all_taken();
+  new_.push(std::move(event));
   ++put_;
-  if (events_.size() == 1) changed_.notify_all();
+  if (was_empty) changed_.notify_all();
 }
 
 void EventQueue::end() {
   const std::scoped_lock lock(mutex_);
-  ended_ = true;
+  if (!std::exchange(ended_, true)) shrink_at_ = engine::Loop::now() + kLastPatience;
   changed_.notify_all();
   delivery_.notify_all();
 }
@@ -74,40 +68,45 @@ void EventQueue::await_delivery(Duration limit) {
 }
 
 bool EventQueue::take(std::vector<Event>& taken, Duration timeout) {
-  const bool more = wait(taken, timeout);
-  const std::scoped_lock lock(record_mutex_);
-  if (record_ && !taken.empty()) {
-    if (auto why = record_->keep(taken, engine::Loop::wall_us())) {
-      taken.push_back(ErrorEvent{*std::move(why), std::nullopt});
-    }
-  }
+  taken.clear();
+  wait(timeout);
+  keep_new();
+  const std::scoped_lock lock(mutex_);
+  if (engine::Loop::now() >= shrink_at_) kept_.shrink(kMaxAtEnd);
+  kept_.pop(taken, kBatch);
   for (Event& event : taken) {
     std::visit([this](auto& one) { one.pool = pool_; }, event);
   }
-  return more;
+  taken_ = is_all_taken() ? put_ : std::min(put_, taken_ + taken.size());
+  return !taken.empty() || !ended_ || !is_all_taken();
 }
 
-bool EventQueue::wait(std::vector<Event>& taken, Duration timeout) {
-  taken.clear();
+// Until there is something to take.
+void EventQueue::wait(Duration timeout) {
   std::unique_lock lock(mutex_);
   if (delivered_ != taken_) {
     delivered_ = taken_;
     lagging_ = lagging_ && delivered_ != put_;
     delivery_.notify_all();
   }
-  engine::wait_within(lock, changed_, timeout, [this] { return !events_.empty() || ended_; });
-  taken.swap(events_);
-  taken_ = put_;
-  bytes_ = 0;
-  const std::uint64_t left_out = std::exchange(left_out_, 0);
-  if (const auto notice = std::exchange(notice_, {})) {
-    taken[*notice] =
-        ErrorEvent{fmt::format("{} lines and metrics are left out here: nobody took the pool's "
-                               "events in time (a slow on_event?)",
-                               left_out),
-                   std::nullopt};
+  engine::wait_within(lock, changed_, timeout, [this] { return !is_all_taken() || ended_; });
+}
+
+// One thread at a time, so that what comes later is behind what came before.
+void EventQueue::keep_new() {
+  const std::scoped_lock record_lock(record_mutex_);
+  std::vector<Event> events;
+  {
+    const std::scoped_lock lock(mutex_);
+    new_.pop(events, kNoLimit);
   }
-  return !taken.empty() || !ended_;
+  if (record_ && !events.empty()) {
+    if (auto why = record_->keep(events, engine::Loop::wall_us())) {
+      events.push_back(ErrorEvent{*std::move(why), std::nullopt});
+    }
+  }
+  const std::scoped_lock lock(mutex_);
+  for (Event& event : events) kept_.push(std::move(event));
 }
 
 }  // namespace skyward

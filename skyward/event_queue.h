@@ -1,10 +1,11 @@
 #pragma once
 
 // Events on their way from the engine's thread to whoever takes them, and into the pool's files.
-// Thread-safe. When nobody takes them in time, lines and metrics are left out, never the rest.
+// Thread-safe. Whoever takes some, a few at a time, first writes all that have come to the files:
+// these are complete though a display or a handler is slower than the tasks write. What is too much
+// for those is dropped as in event_backlog.h.
 
 #include <condition_variable>
-#include <cstddef>
 #include <cstdint>
 #include <mutex>
 #include <optional>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "skyward/base/forever.h"
+#include "skyward/event_backlog.h"
 #include "skyward/pool_record.h"
 #include "skyward/spec/event.h"
 
@@ -19,6 +21,7 @@ namespace skyward {
 
 class EventQueue {
  public:
+  EventQueue();
   // A pool begins to open. Without a root nothing is kept in files.
   void open(const std::string& record_root, const std::string& job_id);
   void put(Event event);
@@ -32,18 +35,20 @@ class EventQueue {
   void await_delivery(Duration limit);
 
  private:
-  bool wait(std::vector<Event>& taken, Duration timeout);
+  void wait(Duration timeout);
+  void keep_new();
+  bool is_all_taken() const { return new_.empty() && kept_.empty(); }
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<Event> events_;
-  std::size_t bytes_ = 0;              // of these
-  std::uint64_t left_out_ = 0;         // since the last were taken
-  std::optional<std::size_t> notice_;  // of that, among the events
+  EventBacklog new_;   // not in the files yet
+  EventBacklog kept_;  // in the files, and not taken
   bool ended_ = true;
+  Time shrink_at_ = kNever;  // slow handlers get no more than a part from then on
 
   std::condition_variable delivery_;
-  std::uint64_t put_ = 0;  // how many were, since the queue opened
+  // How many were, since the queue opened; the dropped ones count as taken.
+  std::uint64_t put_ = 0;
   std::uint64_t taken_ = 0;
   std::uint64_t delivered_ = 0;
   bool lagging_ = false;  // somebody has waited in vain, and some are not delivered yet

@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <thread>
 
 #include "skyward/spec/limits.h"
@@ -36,34 +40,78 @@ TEST(EventQueue, ForeverIsUntilTheEnd) {
   EXPECT_EQ(taken.size(), 1U);
 }
 
-TEST(EventQueue, LinesAndMetricsAreLeftOutBeforeAnythingElse) {
+std::vector<Event> take_all(EventQueue& queue) {
+  std::vector<Event> all;
+  std::vector<Event> taken;
+  while (queue.take(taken, {}) && !taken.empty()) {
+    all.insert(all.end(), taken.begin(), taken.end());
+  }
+  return all;
+}
+
+TEST(EventQueue, OfTooManyLinesTheFirstAndTheLastStay) {
   EventQueue queue;
   queue.open("", "job");
-  const LogLine line{.line = std::string(kMaxLineBytes, 'x'), .pool = "job"};
   const std::size_t fit = kMaxPendingEventBytes / kMaxLineBytes;
-  for (std::size_t i = 0; i < fit; ++i) queue.put(line);
-  queue.put(line);
-  queue.put(Metrics{});
-  queue.put(CostFinal{.total_cost = 3});
-  queue.put(line);
+  const std::size_t count = 4 * fit;
+  for (std::size_t i = 0; i < count; ++i) {
+    queue.put(LogLine{.line = std::string(kMaxLineBytes, 'x'), .task = i});
+    if (i == count / 2) queue.put(CostFinal{.total_cost = 3});
+  }
   queue.put(PoolStopped{.pool = "job"});
   queue.end();
+  const std::vector<Event> all = take_all(queue);
+  ASSERT_GT(all.size(), fit / 3);
+  ASSERT_LE(all.size(), fit);
+  EXPECT_EQ(std::get<LogLine>(all.front()).task, 0U);
+  EXPECT_EQ(all.back(), Event(PoolStopped{.pool = "job"}));
+  EXPECT_EQ(std::get<LogLine>(all[all.size() - 2]).task, count - 1);
+  const auto kept = [&](auto is) { return std::ranges::count_if(all, is); };
+  EXPECT_EQ(kept([](const Event& e) { return std::holds_alternative<CostFinal>(e); }), 1);
+  const auto lines = kept([](const Event& e) { return std::holds_alternative<LogLine>(e); });
+  const auto notice = std::ranges::find_if(
+      all, [](const Event& e) { return std::holds_alternative<ErrorEvent>(e); });
+  ASSERT_NE(notice, all.end());
+  EXPECT_EQ(std::get<ErrorEvent>(*notice).message,
+            std::to_string(count - static_cast<std::size_t>(lines)) +
+                " output lines dropped: they came faster than they could be shown");
+}
+
+TEST(EventBacklog, ShrinksToTheFirstAndTheLast) {
+  EventBacklog backlog(kMaxPendingEventBytes);
+  for (std::uint64_t i = 0; i < 50'000; ++i) backlog.push(LogLine{.line = "x", .task = i});
+  backlog.shrink(1000);
+  std::vector<Event> rest;
+  backlog.pop(rest, 100'000);
+  ASSERT_EQ(rest.size(), 1001U);
+  EXPECT_EQ(std::get<LogLine>(rest.front()).task, 0U);
+  EXPECT_EQ(std::get<ErrorEvent>(rest[500]).message,
+            "49000 output lines dropped: they came faster than they could be shown");
+  EXPECT_EQ(std::get<LogLine>(rest.back()).task, 49'999U);
+  EXPECT_TRUE(backlog.empty());
+}
+
+TEST(EventQueue, TheFilesAreCompleteThoughTheHandlerIsSlow) {
+  const std::string root = ::testing::TempDir() + "event-queue-files";
+  std::filesystem::remove_all(root);
+  EventQueue queue;
+  queue.open(root, "abcdef01");
   std::vector<Event> taken;
-  EXPECT_TRUE(queue.take(taken, {}));
-  // Where the first is missing, it says so; the events' own sizes count, too.
-  ASSERT_GT(taken.size(), fit / 2);
-  ASSERT_LE(taken.size(), fit + 3);
-  EXPECT_EQ(taken.back(), Event(PoolStopped{.pool = "job"}));
-  EXPECT_EQ(taken[taken.size() - 2], Event(CostFinal{.total_cost = 3, .pool = "job"}));
-  const auto* notice = std::get_if<ErrorEvent>(&taken[taken.size() - 3]);
-  ASSERT_NE(notice, nullptr);
-  const std::size_t left_out = fit + 3 - (taken.size() - 3);
-  EXPECT_THAT(notice->message, HasSubstr(std::to_string(left_out) + " lines and metrics"));
-  // There is room again.
-  queue.open("", "job");
-  queue.put(line);
-  EXPECT_TRUE(queue.take(taken, {}));
-  EXPECT_EQ(taken, (std::vector<Event>{line}));
+  for (std::uint64_t i = 0; i < 20'000; ++i) {
+    queue.put(LogLine{.line = "x", .task = i});
+    if (i % 1000 == 0) queue.take(taken, {});  // far behind
+  }
+  queue.end();
+  queue.take(taken, {});
+  std::string text;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(root)) {
+    if (entry.path().filename() != "node-0.log") continue;
+    std::ifstream file(entry.path());
+    text.assign(std::istreambuf_iterator<char>(file), {});
+  }
+  EXPECT_EQ(std::ranges::count(text, '\n'), 20'000);
+  EXPECT_THAT(text, HasSubstr("task 19999 "));
+  std::filesystem::remove_all(root);
 }
 
 TEST(EventQueue, DeliveredIsWhatWasTakenBeforeTheNext) {

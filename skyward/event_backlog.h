@@ -1,0 +1,43 @@
+#pragma once
+
+// Events that wait, in order and in bounded memory. When there are too many, output lines and
+// metrics are dropped from the middle: the first ones and the newest ones stay, and so does every
+// other event. A notice stands where some are missing.
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "skyward/spec/event.h"
+
+namespace skyward {
+
+class EventBacklog {
+ public:
+  explicit EventBacklog(std::size_t max_bytes) : max_bytes_(max_bytes) {}
+
+  void push(Event event);
+  // Takes up to `most` of the oldest ones. A notice counts as one.
+  void pop(std::vector<Event>& to, std::size_t most);
+  // Drops from the middle until no more than `most` are left, as far as they may be dropped.
+  void shrink(std::size_t most);
+  bool empty() const { return head_.empty() && tail_.empty(); }
+  void clear();
+  // Since clear().
+  std::uint64_t dropped() const { return dropped_; }
+
+ private:
+  void drop_from_tail();
+
+  const std::size_t max_bytes_;
+  std::deque<Event> head_;
+  std::deque<Event> tail_;  // behind what is missing
+  std::size_t head_bytes_ = 0;
+  std::size_t tail_bytes_ = 0;
+  std::uint64_t lines_missing_ = 0;  // between head and tail
+  std::uint64_t metrics_missing_ = 0;
+  std::uint64_t dropped_ = 0;
+};
+
+}  // namespace skyward
