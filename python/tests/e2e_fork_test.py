@@ -22,8 +22,9 @@ REFUSED = [
     "pool.submit(square(2))",
     "pool.submit_batch(sky.gather(square(2)))",
     "asyncio.run(awaited(pool))",
-    "sky.Executor(pool=pool).submit(len, []).result(10)",
-    "future.result(10)",
+    "sky.Executor(pool=pool).submit(len, []).result()",
+    "future.result()",
+    "future.exception()",
     "next(stream)",
 ]
 QUIET = [
@@ -36,6 +37,7 @@ QUIET = [
     "executor.shutdown()",
     "stream.close(), future.cancel()",
     "future.done(), repr(future)",
+    "ready.result() == 16 or sys.exit(1)",
 ]
 
 PROGRAM = """
@@ -61,6 +63,8 @@ with sky.ComputePool(concurrency=3, display="quiet") as pool:
     stream = count() >> pool
     assert next(stream) == 0
     future = nap() > pool
+    ready = square(4) > pool
+    ready.result()
     executor = sky.Executor(pool=pool)
     sys.stdout.flush()
     pid = os.fork()
@@ -68,7 +72,7 @@ with sky.ComputePool(concurrency=3, display="quiet") as pool:
         signal.alarm(20)
         try:
             {what}
-        except (sky.NotProvisionedError, sky.CancelledError, TimeoutError) as error:
+        except (sky.NotProvisionedError, sky.CancelledError) as error:
             print("refused:", type(error).__name__, flush=True)
         except BaseException as error:
             print("other:", repr(error), flush=True)
