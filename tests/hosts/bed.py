@@ -84,6 +84,16 @@ def place_for_disks() -> str:
     raise RuntimeError(problem)
 
 
+def just_booted() -> list[str]:
+    """Options of unshare(1) for a host whose clock of its running time begins now, like that of a
+    machine; none where the kernel has no such clocks, and the host then seems to be as old as the
+    computer."""
+    if not Path("/proc/self/ns/time").exists():
+        return []
+    uptime = float(Path("/proc/uptime").read_text().split()[0])
+    return ["--time", "--boottime", str(-int(uptime))]
+
+
 def run(*command: str, timeout: float = 20.0) -> str:
     """Runs a program of this machine; its output. Raises with its own words when it fails."""
     done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
@@ -165,7 +175,7 @@ class Host:
         with log:
             self.holder = subprocess.Popen(
                 ["nsenter", f"--net=/run/netns/{self.namespace}"]
-                + ["unshare", "--mount", "--uts", "--ipc", "--pid", "--fork"]
+                + ["unshare", "--mount", "--uts", "--ipc", "--pid", "--fork", *just_booted()]
                 + ["--kill-child=KILL", "sh", str(HERE / "host_init.sh"), self.name]
                 + [str(self.home)],
                 stdin=subprocess.DEVNULL,
