@@ -25,9 +25,16 @@ def pytest_configure(config):
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def limit_of(item):
+    """Seconds, by the test's own mark or the command line; 0 for none. As pytest-timeout reads it."""
+    mark = item.get_closest_marker("timeout")
+    own = (mark.args[0] if mark.args else mark.kwargs.get("timeout")) if mark else None
+    return float(own if own is not None else item.config.getoption("timeout", None) or 0)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item):
-    limit = float(item.config.getoption("timeout", None) or 0)
+    limit = limit_of(item)
     if limit:
         stderr = item.config.stash[_stderr]
         faulthandler.dump_traceback_later(limit + GRACE_SECONDS, exit=True, file=stderr)

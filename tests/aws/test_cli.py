@@ -206,7 +206,7 @@ def test_help_and_version(cloud: Cloud, tmp_path: Path) -> None:
         (["ofers"], "did you mean offers?"),
         (["offers", "lsit"], "did you mean list?"),
         (["pool", "frobnicate"], "skyward pool knows list, get, logs, delete"),
-        (["offers"], "'skyward offers' needs another word"),
+        (["offers"], "'skyward offers' needs a subcommand"),
         (["gc", "--frob"], "'skyward gc' has no option --frob"),
         (["gc", "--dry-rum"], "did you mean --dry-run?"),
         (["gc", "--timeout", "0"], "0 is not a number above 0"),
