@@ -26,7 +26,7 @@ def pytest_configure(config):
 
 
 def limit_of(item):
-    """Seconds, by the test's own mark or the command line; 0 for none. As pytest-timeout reads it."""
+    """Seconds, by the test's own mark or the command line, as pytest-timeout reads it; 0: none."""
     mark = item.get_closest_marker("timeout")
     own = (mark.args[0] if mark.args else mark.kwargs.get("timeout")) if mark else None
     return float(own if own is not None else item.config.getoption("timeout", None) or 0)
