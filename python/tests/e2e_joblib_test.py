@@ -1,5 +1,6 @@
 """joblib and scikit-learn on a pool."""
 
+import gc
 import multiprocessing
 import pathlib
 import sys
@@ -51,6 +52,31 @@ def test_one_job_stays_here(parallel):
     assert Parallel(n_jobs=1)(delayed(where)(x) for x in range(2)) == [None, None]
     with pytest.raises(ValueError, match="n_jobs == 0"):
         Parallel(n_jobs=0)(delayed(square)(x) for x in range(2))
+
+
+def fail_all(x):
+    raise LookupError(f"no {x}")
+
+
+def test_a_failed_call_raises_one_error_and_logs_no_others(caplog):
+    with sky.ComputePool(concurrency=4, display="quiet") as own, joblib_backend(own):
+        with pytest.raises(LookupError, match=r"no \d"):
+            Parallel(n_jobs=-1, batch_size=1)(delayed(fail_all)(x) for x in range(12))
+    gc.collect()
+    assert "nobody asked" not in caplog.text
+
+
+def remember(value):
+    sys.modules[__name__].remembered = value
+
+
+def remembered_there(_):
+    return sys.modules[__name__].remembered
+
+
+def test_an_initializer_runs_in_every_worker_first(parallel):
+    with parallel_config(backend="skyward", initializer=remember, initargs=(5,)):
+        assert set(Parallel(n_jobs=-1)(delayed(remembered_there)(x) for x in range(40))) == {5}
 
 
 def test_a_pool_of_one_slot_is_used(monkeypatch):

@@ -171,6 +171,7 @@ def check_events(
     places = [names.index(name) for name in milestones]
     assert places == sorted(places), names
     assert names[-2:] == ["CostFinal", "PoolStopped"]
+    assert len({values.pop("pool") for _, values in events}) == 1
     of: dict[str, list[dict[str, Any]]] = {}
     for name, values in events:
         of.setdefault(name, []).append(values)
