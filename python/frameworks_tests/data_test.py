@@ -19,18 +19,21 @@ def test_tensors_stay_tensors():
     assert empty.shape == (0, 2) and empty.dtype == torch.int32
 
 
-def test_tables_are_taken_by_position():
+def test_tables_are_taken_by_position_and_stay_tables():
     table = pandas.Series([10, 20, 30], index=[2, 1, 0])
-    assert sky.shard(table, node=0, total_nodes=2) == [10, 30]
+    part = sky.shard(table, node=0, total_nodes=2)
+    assert isinstance(part, pandas.Series)
+    assert part.tolist() == [10, 30] and part.index.tolist() == [2, 0]
     rows = sky.shard(pandas.DataFrame({"a": [1, 2, 3], "b": list("xyz")}), node=1, total_nodes=2)
-    assert len(rows) == 1 and rows[0]["a"] == 2 and rows[0]["b"] == "y"
+    assert isinstance(rows, pandas.DataFrame)
+    assert rows.to_dict("list") == {"a": [2], "b": ["y"]} and rows.index.tolist() == [1]
 
 
 def test_mixed_kinds_stay_aligned():
     x, y = torch.arange(11), pandas.Series(range(11))
     for node in range(3):
         a, b = sky.shard(x, y, shuffle=True, seed=4, node=node, total_nodes=3)
-        assert a.tolist() == b
+        assert a.tolist() == b.tolist()
 
 
 @pytest.mark.parametrize(("workers", "drop_last"), [(1, False), (2, True), (3, False)])
