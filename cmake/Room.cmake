@@ -31,7 +31,7 @@ if(PROJECT_IS_TOP_LEVEL)
     target_compile_options(skyward_development INTERFACE
       -fsanitize=${SKYWARD_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
     # With -Og, g++ loses sight of what constructors set; the release build, which sees it, does warn.
-    target_compile_options(skyward_development INTERFACE -Wno-maybe-uninitialized)
+    target_compile_options(skyward_development INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
     target_link_options(skyward_development INTERFACE -fsanitize=${SKYWARD_SANITIZE})
   else()
     # Ubuntu's compiler does this unasked: so the calls that it checks are checked, and warned of, everywhere.
