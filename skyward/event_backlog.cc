@@ -7,31 +7,46 @@
 #include <variant>
 
 namespace skyward {
-namespace {
 
-// Others are few, and carry little beside their own size.
-std::size_t weight(const Event& event) {
-  const auto* line = std::get_if<LogLine>(&event);
-  return sizeof(Event) + (line == nullptr ? 0 : line->line.size());
+// Those that are never dropped are few, and carry little beside their own size.
+std::size_t EventBacklog::weight(const Event& event) {
+  std::size_t text = 0;
+  if (const auto* line = std::get_if<LogLine>(&event)) text = line->line.size();
+  if (const auto* started = std::get_if<TaskStarted>(&event)) text = started->name.size();
+  if (const auto* finished = std::get_if<TaskFinished>(&event)) text = finished->name.size();
+  if (const auto* failed = std::get_if<TaskFailed>(&event)) {
+    text = failed->name.size() + failed->reason.size();
+  }
+  return sizeof(Event) + text;
 }
 
-bool may_be_dropped(const Event& event) {
-  return std::holds_alternative<LogLine>(event) || std::holds_alternative<Metrics>(event);
+EventBacklog::Kind EventBacklog::kind_of(const Event& event) {
+  if (std::holds_alternative<LogLine>(event)) return kLine;
+  if (std::holds_alternative<Metrics>(event)) return kMetrics;
+  const bool is_of_task = std::holds_alternative<TaskStarted>(event) ||
+                          std::holds_alternative<TaskFinished>(event) ||
+                          std::holds_alternative<TaskFailed>(event);
+  return is_of_task ? kTask : kKept;
 }
 
-Event notice(std::uint64_t lines, std::uint64_t metrics) {
-  std::string what;
-  if (lines > 0) what = fmt::format("{} output line{}", lines, lines == 1 ? "" : "s");
-  if (metrics > 0) what += fmt::format("{}{} metrics", lines > 0 ? " and " : "", metrics);
+Event EventBacklog::notice(const Counts& missing) {
+  const auto count_of = [](std::uint64_t count, const char* what) {
+    return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+  };
+  std::vector<std::string> parts;
+  if (missing[kLine] > 0) parts.push_back(count_of(missing[kLine], "output line"));
+  if (missing[kMetrics] > 0) parts.push_back(fmt::format("{} metrics", missing[kMetrics]));
+  if (missing[kTask] > 0) parts.push_back(count_of(missing[kTask], "task event"));
+  std::string what = parts.front();
+  for (std::size_t i = 1; i < parts.size(); ++i) {
+    what += (i + 1 == parts.size() ? " and " : ", ") + parts[i];
+  }
   return ErrorEvent{what + " dropped: they came faster than they could be shown", std::nullopt};
 }
 
-}  // namespace
-
 void EventBacklog::push(Event event) {
   const std::size_t bytes = weight(event);
-  if (tail_.empty() && lines_missing_ + metrics_missing_ == 0 &&
-      head_bytes_ + bytes <= max_bytes_ / 2) {
+  if (tail_.empty() && missing_ == Counts{} && head_bytes_ + bytes <= max_bytes_ / 2) {
     head_bytes_ += bytes;
     head_.push_back(std::move(event));
     return;
@@ -45,8 +60,8 @@ void EventBacklog::push(Event event) {
 void EventBacklog::drop_from_tail() {
   const std::size_t bytes = weight(tail_.front());
   tail_bytes_ -= bytes;
-  if (may_be_dropped(tail_.front())) {
-    ++(std::holds_alternative<LogLine>(tail_.front()) ? lines_missing_ : metrics_missing_);
+  if (const Kind kind = kind_of(tail_.front()); kind != kKept) {
+    ++missing_[kind];
     ++dropped_;
   } else {
     head_bytes_ += bytes;
@@ -58,11 +73,11 @@ void EventBacklog::drop_from_tail() {
 void EventBacklog::pop(std::vector<Event>& to, std::size_t most) {
   for (; most > 0; --most) {
     if (head_.empty()) {
-      if (tail_.empty() && lines_missing_ + metrics_missing_ == 0) return;
+      if (tail_.empty() && missing_ == Counts{}) return;
       std::swap(head_, tail_);
       head_bytes_ = std::exchange(tail_bytes_, 0);
-      if (lines_missing_ + metrics_missing_ > 0) {
-        to.push_back(notice(std::exchange(lines_missing_, 0), std::exchange(metrics_missing_, 0)));
+      if (missing_ != Counts{}) {
+        to.push_back(notice(std::exchange(missing_, {})));
         continue;
       }
     }
@@ -90,7 +105,8 @@ void EventBacklog::clear() {
   head_.clear();
   tail_.clear();
   head_bytes_ = tail_bytes_ = 0;
-  lines_missing_ = metrics_missing_ = dropped_ = 0;
+  missing_ = {};
+  dropped_ = 0;
 }
 
 }  // namespace skyward

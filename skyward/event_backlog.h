@@ -1,9 +1,11 @@
 #pragma once
 
-// Events that wait, in order and in bounded memory. When there are too many, output lines and
-// metrics are dropped from the middle: the first ones and the newest ones stay, and so does every
-// other event. A notice stands where some are missing.
+// Events that wait, in order and in bounded memory. When there are too many, those that come in any
+// number (output lines, metrics and the events of tasks) are dropped from the middle: the first
+// ones and the newest ones stay, and so does every other event. A notice stands where some are
+// missing.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -28,6 +30,13 @@ class EventBacklog {
   std::uint64_t dropped() const { return dropped_; }
 
  private:
+  // What may be dropped, as the notice counts it.
+  enum Kind : std::uint8_t { kLine, kMetrics, kTask, kKinds, kKept = kKinds };
+  using Counts = std::array<std::uint64_t, kKinds>;
+
+  static std::size_t weight(const Event& event);
+  static Kind kind_of(const Event& event);
+  static Event notice(const Counts& missing);
   void drop_from_tail();
 
   const std::size_t max_bytes_;
@@ -35,8 +44,7 @@ class EventBacklog {
   std::deque<Event> tail_;  // behind what is missing
   std::size_t head_bytes_ = 0;
   std::size_t tail_bytes_ = 0;
-  std::uint64_t lines_missing_ = 0;  // between head and tail
-  std::uint64_t metrics_missing_ = 0;
+  Counts missing_{};  // between head and tail
   std::uint64_t dropped_ = 0;
 };
 

@@ -91,6 +91,47 @@ TEST(EventBacklog, ShrinksToTheFirstAndTheLast) {
   EXPECT_TRUE(backlog.empty());
 }
 
+TEST(EventBacklog, EventsOfTasksAreBoundedToo) {
+  EventBacklog backlog(kMaxPendingEventBytes);
+  constexpr std::uint64_t kTasks = 1'000'000;
+  for (std::uint64_t i = 0; i < kTasks; ++i) {
+    backlog.push(TaskStarted{.task = i, .name = "f"});
+    if (i == kTasks / 2) backlog.push(CostFinal{.total_cost = 3});
+    if (i % 2 == 0) backlog.push(TaskFinished{.task = i, .name = "f"});
+    if (i % 2 == 1) backlog.push(TaskFailed{.task = i, .name = "f", .reason = "it raised"});
+  }
+  std::vector<Event> rest;
+  backlog.pop(rest, 2 * kTasks + 2);
+  EXPECT_LT(rest.size() * sizeof(Event), kMaxPendingEventBytes);
+  EXPECT_EQ(std::get<TaskStarted>(rest.front()).task, 0U);
+  EXPECT_EQ(std::get<TaskFailed>(rest.back()).task, kTasks - 1);
+  const auto notice = std::ranges::find_if(
+      rest, [](const Event& e) { return std::holds_alternative<ErrorEvent>(e); });
+  ASSERT_NE(notice, rest.end());
+  EXPECT_EQ(std::get<ErrorEvent>(*notice).message,
+            std::to_string(2 * kTasks + 2 - rest.size()) +
+                " task events dropped: they came faster than they could be shown");
+  EXPECT_EQ(std::ranges::count_if(
+                rest, [](const Event& e) { return std::holds_alternative<CostFinal>(e); }),
+            1);
+}
+
+TEST(EventBacklog, TheNoticeNamesAllThatIsMissing) {
+  EventBacklog backlog(kMaxPendingEventBytes);
+  for (int i = 0; i < 3; ++i) {
+    backlog.push(Metrics{});
+    backlog.push(LogLine{.line = "x"});
+    backlog.push(TaskStarted{});
+  }
+  backlog.shrink(2);
+  std::vector<Event> rest;
+  backlog.pop(rest, 100);
+  ASSERT_EQ(rest.size(), 3U);
+  EXPECT_EQ(std::get<ErrorEvent>(rest[1]).message,
+            "3 output lines, 2 metrics and 2 task events dropped: they came faster than they could "
+            "be shown");
+}
+
 TEST(EventQueue, TheFilesAreCompleteThoughTheHandlerIsSlow) {
   const std::string root = ::testing::TempDir() + "event-queue-files";
   std::filesystem::remove_all(root);
