@@ -196,7 +196,7 @@ int end_daemons(const std::string& root, const std::string& prefix) {
     if (!name.starts_with(prefix)) continue;
     all = end_nest(nodes + "/" + name) && all;
   }
-  io::kill_marked(kNodeVariable, prefix, kKillTimeout);
+  io::kill_marked(kNodeVariable, {prefix}, kKillTimeout);
   return all ? 0 : 1;
 }
 

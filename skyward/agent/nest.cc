@@ -37,7 +37,7 @@ bool has_end_script(const std::string& nest) {
 
 void release_volumes(const std::string& nest) {
   if (!has_end_script(nest)) return;
-  io::kill_marked(kWorkVariable, name_of(nest), kKillTimeout);
+  io::kill_marked(kWorkVariable, {name_of(nest)}, kKillTimeout);
   io::SpawnOptions options;
   options.command = {"bash", script_of(nest)};
   options.environment = {{kNestVariable, nest}};
@@ -54,7 +54,7 @@ void release_volumes(const std::string& nest) {
 
 void end_left_behind(const std::string& nest) {
   release_volumes(nest);
-  io::kill_marked(kNodeVariable, name_of(nest), kKillTimeout);
+  io::kill_marked(kNodeVariable, {name_of(nest)}, kKillTimeout);
 }
 
 }  // namespace skyward::agent

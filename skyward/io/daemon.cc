@@ -62,7 +62,7 @@ std::vector<pid_t> family_above() {
 
 // Processes whose environment at their start held what begins so. A process that has ended has
 // none.
-std::vector<pid_t> marked_processes(const std::string& prefix) {
+std::vector<pid_t> marked_processes(const std::vector<std::string>& prefixes) {
   std::vector<pid_t> found;
   std::error_code error;
   for (std::filesystem::directory_iterator at("/proc", error), end; !error && at != end;
@@ -73,7 +73,8 @@ std::vector<pid_t> marked_processes(const std::string& prefix) {
     if (parsed.ec != std::errc() || parsed.ptr != name.data() + name.size()) continue;
     std::ifstream file(at->path() / "environ", std::ios::binary);
     for (std::string variable; std::getline(file, variable, '\0');) {
-      if (!variable.starts_with(prefix)) continue;
+      const auto fits = [&](const std::string& prefix) { return variable.starts_with(prefix); };
+      if (std::ranges::none_of(prefixes, fits)) continue;
       found.push_back(process);
       break;
     }
@@ -127,18 +128,22 @@ void note_holder(int lock) {
   (void)!::pwrite(lock, text.data(), text.size(), 0);
 }
 
+std::optional<pid_t> noted_holder(int file) {
+  if (::flock(file, LOCK_SH | LOCK_NB) == 0 || errno != EWOULDBLOCK) return std::nullopt;
+  char text[kMaxDigits] = {};
+  const ssize_t size = ::pread(file, text, sizeof text, 0);
+  pid_t process = 0;
+  if (size > 0) std::from_chars(text, text + size, process);
+  return process;
+}
+
 std::optional<pid_t> holder_of(const std::string& path) {
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   struct stat facts{};
   if (!file || ::fstat(file.get(), &facts) != 0) return std::nullopt;
   if (facts.st_uid != ::geteuid() || (facts.st_mode & 022) != 0) return std::nullopt;
-  if (::flock(file.get(), LOCK_SH | LOCK_NB) == 0) return std::nullopt;
-  char text[kMaxDigits] = {};
-  const ssize_t size = ::pread(file.get(), text, sizeof text, 0);
-  pid_t process = 0;
-  if (size > 0) std::from_chars(text, text + size, process);
-  if (process <= 1) return std::nullopt;
-  return process;
+  const auto process = noted_holder(file.get());
+  return process && *process > 1 ? process : std::nullopt;
 }
 
 bool end_process(pid_t process, int signal, Duration patience) {
@@ -156,14 +161,16 @@ bool end_process(pid_t process, int signal, Duration patience) {
   }
 }
 
-int kill_marked(const std::string& name, const std::string& prefix, Duration timeout) {
-  const std::string entry = name + "=" + prefix;
+int kill_marked(const std::string& name, const std::vector<std::string>& prefixes,
+                Duration timeout) {
+  std::vector<std::string> entries;
+  for (const std::string& prefix : prefixes) entries.push_back(name + "=" + prefix);
   const std::vector<pid_t> spared = family_above();
   const Time deadline = EventLoop::now() + timeout;
   int killed = 0;
   while (true) {
     bool any = false;
-    for (const pid_t process : marked_processes(entry)) {
+    for (const pid_t process : marked_processes(entries)) {
       if (std::ranges::find(spared, process) != spared.end()) continue;
       any = true;
       if (end_process(process, SIGKILL, std::max(deadline - EventLoop::now(), Duration{}))) {

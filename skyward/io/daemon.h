@@ -30,7 +30,10 @@ Result<bool> split_daemon(const std::string& directory, const std::vector<int>& 
 std::optional<FileDescriptor> lock_file(const std::string& path, Duration patience);
 // Writes this process's number into a file that it has locked.
 void note_holder(int lock);
-// The number that the holder of the lock wrote. Nothing when nobody holds it, or when the file is
+// The number that the holder of the lock on this open file wrote, 0 if it wrote none. Nothing when
+// nobody holds it.
+std::optional<pid_t> noted_holder(int file);
+// The same of a path, where there is a number. Nothing when nobody holds it, or when the file is
 // not this user's own: anybody may have written that.
 std::optional<pid_t> holder_of(const std::string& path);
 
@@ -38,9 +41,10 @@ std::optional<pid_t> holder_of(const std::string& path);
 bool end_process(pid_t process, int signal, Duration patience);
 
 // Kills (SIGKILL) every process of this machine that was started with an environment variable
-// `name` whose value begins so, and that this user may end, except this one and those above it;
-// repeated until none is left or `timeout` is over. Returns how many were killed.
-int kill_marked(const std::string& name, const std::string& prefix, Duration timeout);
+// `name` whose value begins with one of these, and that this user may end, except this one and
+// those above it; repeated until none is left or `timeout` is over. Returns how many were killed.
+int kill_marked(const std::string& name, const std::vector<std::string>& prefixes,
+                Duration timeout);
 
 // Sets a variable of this process's environment, for those that it will start.
 void set_variable(const std::string& name, const std::string& value);

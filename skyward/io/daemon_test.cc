@@ -103,7 +103,7 @@ TEST_F(DaemonTest, KillsWhatCarriesTheMarkAndNothingElse) {
   // Until the program has started it is this one.
   const auto limit = std::chrono::steady_clock::now() + kPatience;
   while (killed == 0 && std::chrono::steady_clock::now() < limit) {
-    killed = kill_marked("SKYWARD_TEST_MARK", mark + ".", kPatience);
+    killed = kill_marked("SKYWARD_TEST_MARK", {mark + "."}, kPatience);
   }
   EXPECT_EQ(killed, 1);
   int status = 0;

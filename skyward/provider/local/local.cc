@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "skyward/base/check.h"
+#include "skyward/io/daemon.h"
 #include "skyward/io/event_loop.h"
 #include "skyward/io/file_lock.h"
 #include "skyward/io/machine.h"
@@ -18,6 +19,7 @@
 #include "skyward/provider/local/environment.h"
 #include "skyward/provider/pip_settings.h"
 #include "skyward/spec/accelerator_script.h"
+#include "skyward/spec/limits.h"
 
 namespace skyward::provider {
 
@@ -29,6 +31,9 @@ constexpr Duration kLookupTimeout = std::chrono::seconds(10);  // dpkg-query
 constexpr std::string_view kMachine = "local";
 constexpr std::string_view kIdPrefix = "local-";
 constexpr std::size_t kIdDigits = 8;
+// Every process below an agent has the directory of its node here, unless it cleared its
+// environment. What they start ends with their agent; where that was killed, its owner ends it.
+constexpr const char* kNodeVariable = "SKYWARD_LOCAL_NODE";
 constexpr double kProcessGib = 16.0 / 1024;  // of an interpreter that has loaded nothing yet
 #if defined(__aarch64__)
 constexpr std::string_view kArchitecture = "arm64";
@@ -318,8 +323,9 @@ void LocalProvider::remove_abandoned() const {
   for (const std::string& name : io::list_directory(surroundings_.state_root)) {
     const std::string path = surroundings_.state_root + "/" + name;
     if (!is_cluster_id(name) || !io::is_directory(path)) continue;
-    if (io::FileLock::try_lock(path + "/lock"))
-      (void)io::remove_tree(path);  // tried again next time
+    if (!io::FileLock::try_lock(path + "/lock")) continue;
+    io::kill_marked(kNodeVariable, {path + "/"}, kKillTimeout);
+    (void)io::remove_tree(path);  // tried again next time
   }
 }
 
@@ -422,6 +428,11 @@ Result<std::optional<Instance>> LocalProvider::get_instance(const Cluster& clust
 Status LocalProvider::terminate(const Cluster& cluster, const std::vector<std::string>& ids, Time) {
   const Result<std::string> directory = directory_of(cluster);
   if (!directory) return fail(directory);
+  std::vector<std::string> nodes;
+  for (const std::string& id : ids) {
+    if (is_instance_of(cluster.id, id)) nodes.push_back(*directory + "/" + id + "/");
+  }
+  if (!nodes.empty()) io::kill_marked(kNodeVariable, nodes, kKillTimeout);
   Status result;
   for (const std::string& id : ids) {
     if (!is_instance_of(cluster.id, id)) continue;
@@ -442,9 +453,10 @@ Connection LocalProvider::connection(const Cluster& cluster, const Instance& ins
   const auto plan = plans_.find(cluster.id);
   const Result<std::string> directory = directory_of(cluster);
   SKYWARD_CHECK(plan != plans_.end() && directory, "{} was not prepared here", cluster.id);
+  const std::string node = *directory + "/" + instance.id;
   return {.command = {plan->second.agent_path, "run"},
-          .environment = {},
-          .directory = *directory + "/" + instance.id};
+          .environment = {{kNodeVariable, node + "/"}},
+          .directory = node};
 }
 
 Bootstrap LocalProvider::bootstrap(const Cluster& cluster, const Instance& instance) {
