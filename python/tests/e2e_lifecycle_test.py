@@ -11,6 +11,7 @@ import sys
 import textwrap
 import threading
 import time
+import types
 import weakref
 
 import pytest
@@ -247,6 +248,25 @@ def test_a_task_that_takes_its_machine_along_is_given_up():
     error = caught.value
     assert isinstance(error, sky.ExecutionError)
     assert error.instance_id in str(error) and "killed by signal 9" in error.reason
+
+
+def test_what_a_task_leaves_running_ends_with_a_node_whose_agent_was_killed():
+    def daemonise():
+        read, write = os.pipe()
+        if os.fork() == 0:
+            os.setsid()
+            if os.fork() == 0:
+                os.write(write, str(os.getpid()).encode())
+                os.execvp("sleep", ["sleep", "600"])
+            os._exit(0)
+        return int(os.read(read, 100)), os.getppid()
+
+    with sky.ComputePool(display="quiet") as pool:
+        daemon, agent = sky.compute(daemonise)() >> pool
+        assert is_alive(daemon)
+        os.kill(agent, signal.SIGKILL)
+        assert identity(1) >> pool == 1
+    assert not is_alive(daemon)
 
 
 def test_multi_pool():
@@ -495,6 +515,26 @@ def test_functions_that_nobody_calls_any_more_leave_the_node():
             assert make(k)() >> pool == 12 << 20
         assert (resident() >> pool) - before < 400  # all would be 480
         assert first() >> pool == 12 << 20
+
+
+def test_very_many_functions_do_not_pile_up_in_a_worker():
+    @sky.compute
+    def held():
+        found = [o for o in gc.get_objects() if type(o) is types.FunctionType]
+        return sum(one.__name__ == "tiny" for one in found)
+
+    def make(k):
+        def tiny():
+            return k
+
+        return sky.compute(tiny)
+
+    with sky.ComputePool(display="quiet") as pool:
+        for start in range(0, 6000, 1000):
+            calls = [make(k)() for k in range(start, start + 1000)]
+            assert sky.gather(*calls) >> pool == tuple(range(start, start + 1000))
+        assert held() >> pool < 4200
+        assert make(0)() >> pool == 0  # it was dropped, and is sent again
 
 
 def test_ctrl_c_while_a_cloud_says_nothing():

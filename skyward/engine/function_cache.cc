@@ -5,8 +5,9 @@
 namespace skyward::engine {
 namespace {
 
-// What a function weighs beside its body: many small ones are not free.
-constexpr std::uint64_t kOverheadBytes = 4096;
+// What a function weighs beside its body: some KiB in each worker process that has run it, and a
+// node may have many of these. So no more than 4096 functions stay on a node, however small.
+constexpr std::uint64_t kOverheadBytes = 64 << 10;
 
 }  // namespace
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "skyward/spec/limits.h"
+
 namespace skyward::engine {
 namespace {
 
@@ -43,13 +45,21 @@ TEST(FunctionCache, TheLongestUnusedGoesAndComesAgain) {
   EXPECT_TRUE(cache.use(function(1), body(kMiB)));
 }
 
-TEST(FunctionCache, SmallBodiesCount) {
+TEST(FunctionCache, SmallOnesAreManyInNoWorker) {
   FunctionCache cache;
-  for (int n = 0; n < 100; ++n) {
-    cache.use(function(static_cast<std::uint8_t>(n)), body(1));
-    cache.release(function(static_cast<std::uint8_t>(n)));
+  const auto numbered = [](int n) {
+    return FunctionId{{static_cast<std::uint8_t>(n), static_cast<std::uint8_t>(n >> 8)}};
+  };
+  std::size_t dropped = 0;
+  for (int n = 0; n < 10'000; ++n) {
+    cache.use(numbered(n), body(1));
+    cache.release(numbered(n));
+    dropped += cache.shrink(kMaxKeptFunctionBytes).size();
   }
-  EXPECT_GT(cache.shrink(100'000).size(), 50U);
+  EXPECT_GT(dropped, 10'000U - 4'100U);
+  EXPECT_LT(dropped, 10'000U - 4'000U);
+  EXPECT_FALSE(cache.use(numbered(9'999), body(1)));
+  EXPECT_TRUE(cache.use(numbered(0), body(1)));
 }
 
 }  // namespace
