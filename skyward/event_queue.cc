@@ -96,15 +96,18 @@ void EventQueue::wait(Duration timeout) {
 void EventQueue::keep_new() {
   const std::scoped_lock record_lock(record_mutex_);
   std::vector<Event> events;
+  bool ended = false;
   {
     const std::scoped_lock lock(mutex_);
     new_.pop(events, kNoLimit);
+    ended = ended_;
   }
   if (record_ && !events.empty()) {
     if (auto why = record_->keep(events, engine::Loop::wall_us())) {
       events.push_back(ErrorEvent{*std::move(why), std::nullopt});
     }
   }
+  if (record_ && ended) record_->close();
   const std::scoped_lock lock(mutex_);
   for (Event& event : events) kept_.push(std::move(event));
 }

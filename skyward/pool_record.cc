@@ -21,6 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr int kColumns = 100;
 constexpr std::string_view kPoolFile = "pool.log";
+constexpr std::string_view kProvidersFile = "providers";
 constexpr std::string_view kMetricsFile = "metrics.csv";
 constexpr std::string_view kMetricsHead =
     "seconds,node,cpu_percent,memory_used_mb,memory_total_mb,gpu_utilization,gpu_memory_used_mb,"
@@ -73,6 +74,7 @@ bool PoolRecord::make_directory(std::int64_t wall_us) {
   if (error) return false;
   fs::permissions(directory_, fs::perms::owner_all, error);
   if (error) return false;
+  lock_ = io::FileLock::try_lock(directory_ + "/lock");
   forget_old_pools();
   return true;
 }
@@ -123,6 +125,9 @@ void PoolRecord::keep_one(const Event& event, std::int64_t wall_us) {
   if (const auto* metrics = std::get_if<Metrics>(&event)) {
     write(std::string(kMetricsFile), metrics_line(*metrics, wall_us));
     return;
+  }
+  if (const auto* launching = std::get_if<InstanceLaunching>(&event)) {
+    write(std::string(kProvidersFile), launching->provider + "\n");
   }
   const std::string text = display_.render(event, wall_us);
   if (!text.empty()) write(std::string(kPoolFile), text);

@@ -56,6 +56,7 @@ ARROWS: list[tuple[str, str, frozenset[str]]] = [
 SHARED_HEADERS: list[tuple[str, str]] = [
     ("skyward/*", "skyward/io/shared_memory.h"),  # the face maps received buffers
     ("skyward/*", "skyward/io/forks.h"),  # what a forked child may use of its parent's pools
+    ("skyward/pool_record.h", "skyward/io/file_lock.h"),  # says that the pool is open
     ("skyward/*_test.cc", "skyward/io/no_threads_fixture.h"),
     ("python/src/*", "skyward/wire/payload.h"),  # the binding carries buffers without looking in
 ]

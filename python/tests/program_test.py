@@ -3,6 +3,7 @@ what it says of a wrong command line."""
 
 import fcntl
 import json
+import os
 import pathlib
 import socket
 import sqlite3
@@ -241,6 +242,35 @@ def test_a_pool_answers_to_the_id_that_its_program_tells(state, job):
     assert ("(1a2b3c4d)" in skyward("pool", "list")[1]) == (job == "1a2b3c4d")
 
 
+def test_a_local_pool_is_open_while_its_program_has_it_open(state):
+    with sky.ComputePool(display="quiet") as pool:
+        (row,) = rows("pool", "list")
+        assert (row["state"], row["provider"]) == ("open", "local")
+        assert rows("pool", "get", row["pool"])[0]["state"] == "open"
+        assert " local " in skyward("pool", "list")[1]
+        code, out, err = skyward("pool", "delete", row["pool"])
+        assert code != 0 and out == "" and f"the process {os.getpid()}" in err
+        assert "kill -INT" in err
+        code, out, _ = skyward("pool", "delete", row["pool"], "--json")
+        assert code != 0 and json.loads(out)["error"] == "unsupported"
+        assert sky.compute(abs)(-1) >> pool == 1
+    assert rows("pool", "list") == []
+    (row,) = rows("pool", "list", "--all")
+    assert (row["state"], row["provider"]) == ("recorded", "local")
+
+
+def test_a_pool_whose_program_was_killed_is_not_open(state):
+    program = (
+        "import os, signal, skyward as sky\n"
+        "with sky.ComputePool(display='quiet'):\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    subprocess.run([sys.executable, "-c", program], timeout=60, check=False)
+    assert rows("pool", "list") == []
+    (row,) = rows("pool", "list", "--all")
+    assert row["state"] == "recorded"
+
+
 def test_a_local_pool_answers_to_the_id_that_its_program_tells(state):
     told = []
     with sky.ComputePool(display="quiet", on_event=told.append):
@@ -271,8 +301,9 @@ def test_an_open_pool_is_told_with_its_program(state):
     left_behind(state)
     folder = state / "clouds" / "aws-11111111"
     folder.mkdir(parents=True, mode=0o700)
-    (folder / "process").write_text("4242")
     with open(folder / "lock", "w") as lock:
+        lock.write("4242")
+        lock.flush()
         fcntl.flock(lock, fcntl.LOCK_EX)
         code, out, err = skyward("pool", "delete", "aws-11111111")
     assert code == 1 and out == ""

@@ -100,6 +100,15 @@ Result<const provider::TableRow*> row_that_sweeps(const std::string& name) {
       "'skyward providers list' shows the providers");
 }
 
+int complain_of_open(const Streams& streams, const std::string& pool, int process) {
+  const std::string whose = process == 0 ? "a program" : fmt::format("the process {}", process);
+  const std::string word = process == 0 ? "end it" : fmt::format("'kill -INT {}'", process);
+  return complain(streams,
+                  {ErrorKind::unsupported,
+                   fmt::format("the pool {} is open: {} on this computer uses it", pool, whose),
+                   word + ": a program that is interrupted gives its machines back"});
+}
+
 // One that the ledger has; gives the exit code. It is looked for where it is.
 int delete_known(const Streams& streams, const GcOptions& options, const LedgerPool& pool) {
   const provider::World world = provider::world_of_this_process();
@@ -111,13 +120,7 @@ int delete_known(const Streams& streams, const GcOptions& options, const LedgerP
                               "leave --region out"});
   }
   if (provider::is_open_here(world, pool.id) && !options.dry_run) {
-    const int process = provider::process_of(world, pool.id);
-    const std::string whose = process == 0 ? "a program" : fmt::format("the process {}", process);
-    const std::string word = process == 0 ? "end it" : fmt::format("'kill -INT {}'", process);
-    std::string what =
-        fmt::format("the pool {} is open: {} on this computer uses it", pool.id, whose);
-    return complain(streams, {ErrorKind::unsupported, std::move(what),
-                              word + ": a program that is interrupted gives its machines back"});
+    return complain_of_open(streams, pool.id, provider::process_of(world, pool.id));
   }
   const auto row = row_that_sweeps(pool.provider);
   if (!row) return complain(streams, row.error());
@@ -171,8 +174,10 @@ int delete_pool(const Streams& streams, const GcOptions& options) {
     worst = std::max(worst, delete_known(streams, options, pool));
   }
   if (!named.empty()) return worst;
-  if (!record_named(records(world), pools, options.pool).empty()) {
-    // Such a pool is not in the ledger, and nothing tells whether its program still runs.
+  const std::string record = record_named(records(world), pools, options.pool);
+  if (!record.empty()) {  // it is not in the ledger
+    const std::optional<int> opener = opener_of_record(world, record);
+    if (opener && !options.dry_run) return complain_of_open(streams, options.pool, *opener);
     const std::string why =
         "nothing was bought for it: its nodes run on machines of your own, and end with its "
         "program";

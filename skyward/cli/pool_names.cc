@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "skyward/io/file.h"
+#include "skyward/io/file_lock.h"
 #include "skyward/io/private_directory.h"
 #include "skyward/provider/open_pools.h"
 
@@ -14,6 +16,10 @@ namespace {
 
 // "161f1c15" of "aws-161f1c15", of a record's name, and of itself.
 std::string_view digits_of(std::string_view name) { return name.substr(name.rfind('-') + 1); }
+
+std::string path_of(const provider::World& world, const std::string& record) {
+  return provider::state_directory(world) + "/" + record;
+}
 
 }  // namespace
 
@@ -49,6 +55,17 @@ std::vector<std::string> records(const provider::World& world) {
 }
 
 std::string job_of_record(std::string_view record) { return std::string(digits_of(record)); }
+
+std::string provider_of_record(const provider::World& world, const std::string& record) {
+  const auto text = io::read_file(path_of(world, record) + "/providers");
+  if (!text || !text->ends_with('\n')) return "";
+  const std::string_view lines(text->data(), text->size() - 1);
+  return std::string(lines.substr(lines.rfind('\n') + 1));
+}
+
+std::optional<int> opener_of_record(const provider::World& world, const std::string& record) {
+  return io::FileLock::holder(path_of(world, record) + "/lock");
+}
 
 std::string record_named(const std::vector<std::string>& records,
                          const std::vector<LedgerPool>& pools, std::string_view name) {

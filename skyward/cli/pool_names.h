@@ -4,6 +4,7 @@
 // it has at a cloud bears them, "aws-161f1c15", or other ones where it sought machines in several
 // regions; the directory of its log files ends with them, "20240131-235900-161f1c15".
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +30,11 @@ std::string job_of_record(std::string_view record);
 // The record of a pool that is called so, of those that are there; empty: there is none.
 std::string record_named(const std::vector<std::string>& records,
                          const std::vector<provider::LedgerPool>& pools, std::string_view name);
+
+// The provider that its pool asked for machines last; empty: not known.
+std::string provider_of_record(const provider::World& world, const std::string& record);
+// The process that has its pool open, 0 if it is not known which; empty: none has.
+std::optional<int> opener_of_record(const provider::World& world, const std::string& record);
 
 // Of a kind that neither costs nor runs: it stays until its machines have shut down, for minutes,
 // and the next pool or `skyward gc` takes it away.

@@ -36,10 +36,11 @@ std::string state_of(const provider::World& world, const LedgerPool& pool,
   return !entries.empty() && std::ranges::all_of(entries, stays) ? "ended" : "left behind";
 }
 
-// A pool in a list; what is only recorded has no cloud.
+// A pool in a list; of one that has log files only, less is known.
 struct Row {
-  std::string pool{};  // its name at the cloud, or its id
-  std::string job{};   // its id, where it is known
+  std::string pool{};      // its name at the cloud, or its id
+  std::string job{};       // its id, where it is known
+  std::string provider{};  // empty: not known
   std::optional<LedgerPool> at_cloud{};
   std::string state{};
   int machines = 0;
@@ -52,14 +53,14 @@ ordered_json to_json(const Row& row) {
                        {"region", nullptr},      {"state", row.state}, {"machines", row.machines},
                        {"opened", row.opened_s}, {"record", nullptr}};
   if (!row.job.empty()) line["job"] = row.job;
-  if (row.at_cloud) line["provider"] = row.at_cloud->provider;
+  if (!row.provider.empty()) line["provider"] = row.provider;
   if (row.at_cloud) line["region"] = row.at_cloud->region;
   if (!row.record.empty()) line["record"] = row.record;
   return line;
 }
 
 // "20240131-235900-1a2b3c4d": when it was opened, and the id of its job.
-Row row_of(const std::string& record) {
+Row row_of(const provider::World& world, const std::string& record) {
   const auto digits = [&](std::size_t begin, std::size_t count) {
     int number = 0;
     std::from_chars(record.data() + begin, record.data() + begin + count, number);
@@ -72,7 +73,8 @@ Row row_of(const std::string& record) {
       day + hours(digits(9, 2)) + minutes(digits(11, 2)) + std::chrono::seconds(digits(13, 2));
   return {.pool = job_of_record(record),
           .job = job_of_record(record),
-          .state = "recorded",
+          .provider = provider_of_record(world, record),
+          .state = opener_of_record(world, record) ? "open" : "recorded",
           .opened_s = time.time_since_epoch().count(),
           .record = record};
 }
@@ -150,6 +152,7 @@ int list_pools(const Streams& streams, bool all) {
     if (!entries) return complain_of_ledger(streams, entries.error());
     found.push_back({.pool = pool.id,
                      .job = job_of(pool),
+                     .provider = pool.provider,
                      .at_cloud = pool,
                      .state = state_of(world, pool, *entries),
                      .machines = machines_of(*entries),
@@ -157,7 +160,10 @@ int list_pools(const Streams& streams, bool all) {
                      .record = record_named(logs, {pool}, pool.id)});
   }
   for (const Row& row : found) std::erase(logs, row.record);
-  if (all) std::ranges::transform(logs, std::back_inserter(found), row_of);
+  for (const std::string& record : logs) {
+    Row row = row_of(world, record);
+    if (all || row.state == "open") found.push_back(std::move(row));
+  }
   if (streams.json) {
     for (const Row& row : found) streams.out << to_json(row).dump() << '\n';
     return 0;
@@ -168,11 +174,11 @@ int list_pools(const Streams& streams, bool all) {
     // The digits are others where it has sought machines in several regions.
     const bool plain = row.job.empty() || row.pool.ends_with(row.job);
     rows.push_back({plain ? row.pool : fmt::format("{} ({})", row.pool, row.job),
-                    there ? row.at_cloud->provider : "-", there ? row.at_cloud->region : "-",
+                    row.provider.empty() ? "-" : row.provider, there ? row.at_cloud->region : "-",
                     row.state, there ? std::to_string(row.machines) : "-", moment(row.opened_s)});
   }
   print_table(streams.out, {"POOL", "PROVIDER", "REGION", "STATE", "MACHINES", "OPENED"}, rows);
-  if (rows.empty()) streams.err << "no pool of this computer is open at a cloud\n";
+  if (rows.empty()) streams.err << "no pool of this computer is open\n";
   return 0;
 }
 
@@ -224,13 +230,14 @@ void show_bought(const Streams& streams, const std::string& state, const LedgerP
 
 // A pool that has nothing at a cloud: a local one, or one of machines that were there already.
 int show_record(const Streams& streams, const provider::World& world, const std::string& record) {
-  const Row row = row_of(record);
+  const Row row = row_of(world, record);
   if (streams.json) {
     streams.out << to_json(row).dump() << '\n';
   } else {
-    streams.out << fmt::format("pool      {}\nstate     {}\nopened    {}\nlogs      {}/{}\n",
-                               row.pool, row.state, moment(row.opened_s),
-                               provider::state_directory(world), record);
+    streams.out << fmt::format(
+        "pool      {}\nprovider  {}\nstate     {}\nopened    {}\nlogs      {}/{}\n", row.pool,
+        row.provider.empty() ? "-" : row.provider, row.state, moment(row.opened_s),
+        provider::state_directory(world), record);
   }
   return 0;
 }

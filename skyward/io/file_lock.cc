@@ -9,6 +9,8 @@
 #include <set>
 #include <utility>
 
+#include "skyward/io/daemon.h"
+
 namespace skyward::io {
 
 namespace {
@@ -49,8 +51,14 @@ std::unique_ptr<FileLock> FileLock::try_lock(const std::string& path) {
   const std::scoped_lock lock(Held::held().mutex);
   FileDescriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!file || ::flock(file.get(), LOCK_EX | LOCK_NB) != 0) return nullptr;
+  note_holder(file.get());
   Held::held().descriptors.insert(file.get());
   return std::unique_ptr<FileLock>(new FileLock(std::move(file)));
+}
+
+std::optional<int> FileLock::holder(const std::string& path) {
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  return file ? noted_holder(file.get()) : std::nullopt;
 }
 
 FileLock::~FileLock() {

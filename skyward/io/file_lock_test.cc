@@ -31,6 +31,16 @@ TEST_F(FileLockTest, HasOneHolder) {
   EXPECT_EQ(list_directory(root_), std::vector<std::string>{"lock"});
 }
 
+TEST_F(FileLockTest, SaysWhoHoldsIt) {
+  EXPECT_FALSE(FileLock::holder(path_));
+  EXPECT_TRUE(list_directory(root_).empty()) << "who asks makes nothing";
+  auto lock = FileLock::try_lock(path_);
+  EXPECT_EQ(FileLock::holder(path_), ::getpid());
+  EXPECT_EQ(FileLock::holder(path_), ::getpid()) << "who asks takes nothing away";
+  lock.reset();
+  EXPECT_FALSE(FileLock::holder(path_));
+}
+
 TEST_F(FileLockTest, IsNotAForkedChilds) {
   auto lock = FileLock::try_lock(path_);
   ASSERT_TRUE(lock);

@@ -3,10 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 
-#include "skyward/io/file.h"
-#include "skyward/io/own_process.h"
 #include "skyward/io/private_directory.h"
 
 namespace skyward::provider {
@@ -25,7 +22,9 @@ std::string path_of(const std::string& state, const std::string& pool) {
   return state + "/clouds/" + pool;
 }
 
-std::string process_file(const std::string& directory) { return directory + "/process"; }
+std::string lock_file(const std::string& state, const std::string& pool) {
+  return path_of(state, pool) + "/lock";
+}
 
 }  // namespace
 
@@ -49,12 +48,11 @@ Result<PoolDirectory> make_pool_directory(const World& world, const std::string&
     status.error().hint = kOtherPlace;
     return fail(status);
   }
-  auto lock = io::FileLock::try_lock(path + "/lock");
+  auto lock = io::FileLock::try_lock(lock_file(*state, pool));
   if (!lock) {
     return fail(ErrorKind::unavailable, fmt::format("the pool {} is open already", pool),
                 "close it first");
   }
-  (void)io::write_private_file(process_file(path), std::to_string(io::process_id()));
   return PoolDirectory{path, std::move(lock)};
 }
 
@@ -76,17 +74,13 @@ std::string new_pool_id(const World& world, Ledger& ledger, std::string_view pro
 int process_of(const World& world, const std::string& pool) {
   const Result<std::string> state = state_of(world);
   if (!state) return 0;
-  const auto text = io::read_file(process_file(path_of(*state, pool)));
-  int process = 0;
-  if (text) std::from_chars(text->data(), text->data() + text->size(), process);
-  return process;
+  return io::FileLock::holder(lock_file(*state, pool)).value_or(0);
 }
 
 bool is_open_here(const World& world, const std::string& pool) {
   const Result<std::string> state = state_of(world);
   if (!state) return false;
-  const std::string path = path_of(*state, pool);
-  return io::is_directory(path) && !io::FileLock::try_lock(path + "/lock");
+  return io::FileLock::holder(lock_file(*state, pool)).has_value();
 }
 
 }  // namespace skyward::provider

@@ -42,7 +42,7 @@ inline constexpr const char* kJobSetting = "job";
 
 // Whether a process of this computer has the pool open.
 bool is_open_here(const World& world, const std::string& pool);
-// Which one, as it wrote it down when it opened the pool; 0: not known.
+// Which one; 0: not known, or none has.
 int process_of(const World& world, const std::string& pool);
 
 }  // namespace skyward::provider
