@@ -10,11 +10,11 @@
 #include <cerrno>
 #include <condition_variable>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -22,6 +22,7 @@
 #include <utility>
 
 #include "skyward/error.h"
+#include "skyward/io/forks.h"
 
 namespace skyward {
 namespace {
@@ -91,15 +92,7 @@ std::terminate_handler earlier_terminate_handler = nullptr;
 class ProgramEnd {
  public:
   // A forked child has one of its own: what its parent has open is not its business.
-  static ProgramEnd& get() {
-    static std::atomic<ProgramEnd*> here{nullptr};
-    ProgramEnd* one = here.load();
-    while (one == nullptr || !one->is_ours()) {
-      auto fresh = std::make_unique<ProgramEnd>();
-      if (here.compare_exchange_strong(one, fresh.get())) return *fresh.release();
-    }
-    return *one;
-  }
+  static ProgramEnd& get() { return io::of_this_process<ProgramEnd>(); }
 
   void add(EndsWithProgram& one) {
     std::call_once(watching_, [this] {
@@ -154,7 +147,7 @@ class ProgramEnd {
   }
 
  private:
-  bool is_ours() const { return getpid() == owner_; }
+  bool is_ours() const { return io::process_generation() == generation_; }
 
   static void end_at_exit() {
     std::atexit([] { get().end_all(); });
@@ -186,10 +179,10 @@ class ProgramEnd {
       die_of(number);
     }).detach();
     wake_pipe = ends[1];
-    watched_process = owner_;
+    watched_process = getpid();
   }
 
-  const pid_t owner_ = getpid();
+  const std::uint64_t generation_ = io::process_generation();
   std::once_flag watching_;
   std::once_flag opened_;
   std::mutex mutex_;

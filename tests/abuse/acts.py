@@ -110,41 +110,39 @@ HURT = """
 """
 
 
+def hurt(bed, **how):
+    program = bed.start(HURT.format(patience=PATIENCE, **how))
+    program.expect_success()
+    bed.expect_nothing_left()
+
+
 @act
 def workers(bed):
     """Workers are killed and stopped: a call is answered right, or says that its worker died."""
-    program = bed.start(
-        HURT.format(
-            nodes=bed.random.randint(1, 3),
-            slots=bed.random.randint(1, 6),
-            victims="workers",
-            longest_pause=0.1,
-            seconds=2,
-            patience=PATIENCE,
-            errors="sky.ExecutionError",
-        )
+    hurt(
+        bed,
+        nodes=bed.random.randint(1, 3),
+        slots=bed.random.randint(1, 6),
+        victims="workers",
+        longest_pause=0.1,
+        seconds=2,
+        errors="sky.ExecutionError",
     )
-    program.expect_success()
-    bed.expect_nothing_left()
 
 
 @act
 def agents(bed):
     """Agents are killed and stopped: nodes are replaced, and their calls run again."""
-    program = bed.start(
-        HURT.format(
-            nodes=bed.random.randint(2, 3),
-            slots=bed.random.randint(1, 4),
-            victims="agents",
-            # A node is replaced a few times only before the pool gives it up.
-            longest_pause=2.0,
-            seconds=4,
-            patience=PATIENCE,
-            errors="sky.SkywardError",
-        )
+    hurt(
+        bed,
+        nodes=bed.random.randint(2, 3),
+        slots=bed.random.randint(1, 4),
+        victims="agents",
+        # A node is replaced a few times only before the pool gives it up.
+        longest_pause=2.0,
+        seconds=4,
+        errors="sky.SkywardError",
     )
-    program.expect_success()
-    bed.expect_nothing_left()
 
 
 @act
