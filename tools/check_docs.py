@@ -242,17 +242,34 @@ def pages() -> list[Path]:
     return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
-LINK = re.compile(r"\]\(([^)\s#]+)(?:#[^)\s]*)?\)")
+LINK = re.compile(r"\]\(([^)\s#]*)(?:#([^)\s]*))?\)")
+HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
+CODE = re.compile(r"^(`{3,}).*?^\1$", re.MULTILINE | re.DOTALL)
+
+
+def linked_pages() -> list[Path]:
+    """Every page whose links are checked: the documentation, what is new, and the rooms' pages."""
+    folders = ("changes", "examples", "python", "sim", "skyward", "bench")
+    return pages() + [page for name in folders for page in sorted((ROOT / name).rglob("*.md"))]
+
+
+def anchors(text: str) -> set[str]:
+    """What a link may name behind `#`: each heading in small letters, `-` for a space, no signs."""
+    titles = HEADING.findall(CODE.sub("", text))
+    return {re.sub(r"[^\w\s-]", "", title.lower()).strip().replace(" ", "-") for title in titles}
 
 
 def dead_links() -> list[str]:
-    """`page: target` of each relative link without a file behind it."""
-    return [
-        f"{page.relative_to(ROOT)}: {target}"
-        for page in pages()
-        for target in LINK.findall(page.read_text())
-        if "://" not in target and not (page.parent / target).exists()
-    ]
+    """`page: target` of each relative link without a file, or without a heading, behind it."""
+    dead = []
+    for page in linked_pages():
+        for target, anchor in LINK.findall(CODE.sub("", page.read_text())):
+            file = page.parent / target if target else page
+            if "://" in target:
+                continue
+            if not file.exists() or (anchor and anchor not in anchors(file.read_text())):
+                dead.append(f"{page.relative_to(ROOT)}: {target}#{anchor}".rstrip("#"))
+    return dead
 
 
 def all_programs() -> list[Program]:

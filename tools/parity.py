@@ -39,24 +39,24 @@ TWINS = {
 # Names that exist in Python alone, and why.
 ONLY_PYTHON = {
     "__version__": "the version of the package",
-    "emit": "events of one's own are for Python's callbacks",
-    "compose": "a C++ callback is one function, which may call others",
-    "use_callback": "a C++ pool has one callback, given when it is made",
-    "shard_iterator": "loops in C++ over `my_shard_indices`",
-    "stdout": "C++ functions write where they like",
-    "stderr": "C++ functions write where they like",
-    "silent": "C++ functions write where they like",
-    "ProviderName": "C++ events carry the text",
-    "ComputeSpec": "`PoolSpec` is what a provider is given",
-    "ExitedInstance": "told by `InstanceStopping` and `PoolStopped`",
-    "PythonVersionMismatchError": "concerns Python's byte code",
-    "ConfigurationTypeError": "the compiler refuses wrong types",
-    "executor": "a class of Python's standard library",
-    "Executor": "implements an interface of Python's standard library",
-    "conc": "C++ programs call `submit` and wait for futures",
-    "distributed": "prepares frameworks of Python",
-    "integrations": "connects libraries of Python",
-    "pool": "a decorator; C++ programs open a pool in a scope",
+    "emit": "C++ callbacks receive the pool's events only",
+    "compose": "call the other functions from yours",
+    "use_callback": "a C++ pool has one callback, set when it opens",
+    "shard_iterator": "loop over `my_shard_indices`",
+    "stdout": "redirect the stream in the function",
+    "stderr": "redirect the stream in the function",
+    "silent": "redirect the streams in the function",
+    "ProviderName": "C++ events carry the name as text",
+    "ComputeSpec": "providers get a `PoolSpec`",
+    "ExitedInstance": "see `InstanceStopping` and `PoolStopped`",
+    "PythonVersionMismatchError": "only Python has byte code",
+    "ConfigurationTypeError": "the compiler rejects wrong types",
+    "executor": "a Python standard library interface",
+    "Executor": "implements a Python standard library interface",
+    "conc": "call `submit` and wait for the futures",
+    "distributed": "connects Python frameworks",
+    "integrations": "connects Python libraries",
+    "pool": "a decorator; open a pool in a scope",
 }
 # Errors that C++ does not tell apart by class.
 ERRORS = {
@@ -105,10 +105,11 @@ def page() -> str:
     lines = [
         "# Names in Python and in C++",
         "",
-        "Everything that `skyward` exports, and where the same is in C++ (namespace `skyward`,",
-        "short `sky`). Made by `tools/parity.py`; a test compiles the C++ column.",
+        "Every public name of the Python package, and its C++ twin (namespace `skyward`, short"
+        " `sky`).",
+        "`tools/parity.py` generates this page; a test compiles the C++ column.",
         "",
-        "| Python | C++ | |",
+        "| Python | C++ | Why none, or what instead |",
         "|---|---|---|",
     ]
     for name, twin, remark in rows():

@@ -27,6 +27,25 @@ BANNED_WORDS = frozenset(
     "manager helper helpers util utils common misc service handler handlers context".split()
 )
 TODO_KINDS = "soon|perf|test|port|cleanup"
+# Phrases that readers stumble over, and what to write instead; docs/style.md has the glossary.
+PHRASES = [
+    (r"\b(?:is|are|be|been|was|were) had\b", "provisioned, available"),
+    (r"\b(?:give|gives|giving|given|gave)(?: \w+){0,3} back\b", "release, terminate, return"),
+    (r"\btaken (?:back|away)\b", "preempted"),
+    (r"\bnobody (?:took|takes)\b", "say who drops what, and why"),
+    (r"\b(?:is|are) no more\b(?! than)", "is gone, has exited"),
+    (r"\b(?:stand|stands|stood) in for\b", "replace"),
+    (r"\bone's own\b", "your own, or name the owner"),
+    (r"\bpa(?:y|ys|id) no heed\b", "ignore"),
+    (r"\banew\b", "again"),
+    (r"\b(?:comes?|came) to nothing\b", "fail"),
+    (r"\blooks? whether\b", "check whether"),
+    (r"\bin the place of\b", "instead of"),
+    (r"\btells? of\b", "report"),
+    (r"\bwho(?:ever)? comes (?:again|back)\b", "after a reconnect, on the second call"),
+    (r"\b(?:is|are|be|was|were) given up\b", "give up on, count as lost"),
+    (r"\bmade again\b", "retried, re-established"),
+]
 
 
 @dataclass(frozen=True)
@@ -328,6 +347,21 @@ def header_opening(file: str, text: str) -> Iterator[Finding]:
         yield Finding(
             "header-opening", file, 3, "after #pragma once, a paragraph that teaches the idea"
         )
+
+
+@rule("*.md")
+def foreign_phrases(file: str, text: str) -> Iterator[Finding]:
+    # Of code and comments only pages are held to it so far.
+    for pattern, instead in PHRASES:
+        for match in re.finditer(pattern.replace(" ", r"\s+"), text, re.IGNORECASE):
+            phrase = " ".join(match[0].split())
+            yield Finding(
+                "phrase",
+                file,
+                line_of(text, match.start()),
+                f"'{phrase}': write {instead}",
+                subject=phrase,
+            )
 
 
 @rule("*")

@@ -15,7 +15,7 @@ int multiply_there(int a, int b) {
 constexpr auto multiply = sky::compute<multiply_there>;
 
 int main(int argc, char** argv) {
-  sky::init(argc, argv);  // workers are this program, too: they enter here and never leave
+  sky::init(argc, argv);  // workers are this program, too; in them, init() does not return
   sky::ComputePool pool;
   const int answer = multiply(6, 7) >> pool;
   std::printf("6 times 7 is %d\n", answer);

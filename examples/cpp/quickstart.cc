@@ -4,9 +4,9 @@
 //   $ quickstart              data drawn with a fixed seed
 //   $ quickstart data.csv     one example a line: numbers, the last one is the label, 0 or 1
 //
-// Each round every worker takes one pass of stochastic gradient descent over its shard and returns
-// its weights; the program averages them and sends them out again. At the end the model is judged
-// on held-out examples, in pieces, by whatever worker is free.
+// In each round, every worker makes one pass of stochastic gradient descent over its shard and
+// returns its weights; the program averages them and sends them out again. At the end, whichever
+// workers are idle evaluate the model on held-out examples.
 
 #include <cmath>
 #include <cstdio>
@@ -35,7 +35,7 @@ double probability(std::span<const double> example, const Weights& weights) {
   return 1 / (1 + std::exp(-sum));
 }
 
-// One pass over this worker's shard. The arrays are read where they lie in shared memory.
+// One pass over this worker's shard. It reads the arrays in shared memory, without a copy.
 Weights learn_there(std::span<const double> features, std::span<const double> labels,
                     Weights weights, int round) {
   const std::size_t columns = weights.size() - 1;

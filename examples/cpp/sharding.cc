@@ -10,7 +10,7 @@
 
 #include "skyward/skyward.h"
 
-struct Moments {  // a plain struct travels as it is
+struct Moments {  // a plain struct needs no serialize
   double count = 0;
   double sum = 0;
   double squares = 0;

@@ -10,7 +10,7 @@ def train(data):
 
 def main():
     call = train([1, 2, 3, 4])
-    print(call)  # nothing has run yet: a call is a value
+    print(call)  # a call is a value; nothing has run yet
     with sky.ComputePool() as pool:  # this machine; provider=sky.AWS() rents one
         result = call >> pool
     print(result)

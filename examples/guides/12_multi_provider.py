@@ -2,7 +2,7 @@
 
 import skyward as sky
 
-# In the order in which you like them best. The machine at home is one, and the pool needs two.
+# In order of preference. There is one machine at home, and the pool needs two.
 HOME = sky.SSH(hosts=["192.0.2.1"])
 RENTED = [sky.AWS(region="eu-central-1"), sky.AWS(region="us-east-1")]
 
@@ -17,7 +17,7 @@ def main() -> None:
     with sky.ComputePool(provider=[HOME, *RENTED], nodes=2) as pool:
         print(where() @ pool)
 
-    # By what the pool would cost an hour, wherever that is; unknown prices come last.
+    # By what the pool would cost per hour; unknown prices come last.
     with sky.ComputePool(provider=RENTED, nodes=2, cpu=1, selection="cheapest") as pool:
         places = where() @ pool
     print(places)

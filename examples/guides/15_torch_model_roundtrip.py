@@ -26,7 +26,7 @@ def main():
         trained = train(model, x, y, 200) >> pool
     print(f"weights {[round(w, 2) for w in trained.weight.flatten().tolist()]}")
     assert torch.allclose(trained.weight, torch.tensor([[1.0, 2.0, 3.0]]), atol=0.01)
-    assert not torch.allclose(model.weight, trained.weight)  # the one here is as it was
+    assert not torch.allclose(model.weight, trained.weight)  # the local one did not change
 
 
 if __name__ == "__main__":

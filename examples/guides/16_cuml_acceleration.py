@@ -34,8 +34,8 @@ def forest(samples: int, accelerate: bool) -> tuple[bool, float, float]:
 
 def main() -> None:
     samples = int(sys.argv[1]) if len(sys.argv) > 1 else SAMPLES
-    # On a cloud: provider=sky.AWS(), accelerator="T4", pip=["cuml-cu12"]. A node for each run: what
-    # cuML puts in scikit-learn's place stays there as long as the process lives.
+    # On a cloud: provider=sky.AWS(), accelerator="T4", pip=["cuml-cu12"]. One node per run, because
+    # cuML replaces parts of scikit-learn until the process ends.
     with sky.ComputePool(nodes=2) as pool:
         runs = sky.gather(forest(samples, False), forest(samples, True)) >> pool
     for on_gpu, score, seconds in runs:

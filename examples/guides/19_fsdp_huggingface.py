@@ -16,14 +16,14 @@ def fine_tune(steps: int) -> tuple[int, int, float, float]:
 
     info = sky.instance_info()
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    torch.manual_seed(0)  # every node begins with the same weights, and keeps its part of them
+    torch.manual_seed(0)  # every node starts with the same weights and keeps its part
     config = GPT2Config(
         vocab_size=WORDS, n_positions=LENGTH, n_embd=32, n_layer=2, n_head=2,
         bos_token_id=0, eos_token_id=0, loss_type="ForCausalLM",
     )  # fmt: skip
     model = GPT2LMHeadModel(config).to(device)
     mesh = init_device_mesh(device, (info.total_workers,))
-    for block in model.transformer.h:  # a block's weights are whole only while it computes
+    for block in model.transformer.h:  # gathers a block's weights only while it computes
         fully_shard(block, mesh=mesh)
     fully_shard(model, mesh=mesh)
     weights = list(model.parameters())

@@ -11,7 +11,7 @@ def add(a, b):
 
 @sky.pool(nodes=1)  # a pool for each call of main(); its parameters are those of ComputePool
 def main():
-    total = add(2, 3) >> sky  # sky is the pool around
+    total = add(2, 3) >> sky  # sky stands for the open pool
     print(f"2 + 3 = {total}")
     assert total == add.local(2, 3)  # the function itself, without a pool
 

@@ -11,7 +11,7 @@ LOCAL = os.environ.get("SKYWARD_PROVIDER") == "local"
 
 @sky.compute
 def device():
-    return sky.instance_info()  # a plain value: it can be returned like any other
+    return sky.instance_info()  # a plain value, which can be returned
 
 
 @sky.compute
@@ -22,7 +22,7 @@ def matmul_seconds(size):
     import numpy as np
 
     def measure(multiply):
-        multiply()  # the first one loads what is needed
+        multiply()  # the first run loads libraries
         began = time.perf_counter()
         multiply()
         return time.perf_counter() - began

@@ -23,7 +23,7 @@ def epoch_orders(count, epochs):
     sampler = sky.DistributedSampler(range(count), seed=42)
     orders = []
     for epoch in range(epochs):
-        sampler.set_epoch(epoch)  # without it every epoch has the order of the first
+        sampler.set_epoch(epoch)  # else every epoch repeats the first order
         orders.append(list(sampler))
     return orders
 

@@ -59,7 +59,7 @@ def main():
             assert steps == 20
     else:
         volumes = [
-            sky.S3Volume("/data", BUCKET, prefix="datasets/"),  # read-only, unless said otherwise
+            sky.S3Volume("/data", BUCKET, prefix="datasets/"),  # read-only by default
             sky.S3Volume("/checkpoints", BUCKET, prefix="models/", read_only=False),
         ]
         with sky.ComputePool(provider=sky.AWS(), volume=volumes) as pool:

@@ -32,7 +32,7 @@ def greet(name):
 def main():
     with sky.ComputePool(nodes=2, display="quiet", on_event=watch) as pool:
         words = []
-        pool.on(sky.LogLine, lambda event: words.append(event.line))  # one kind of event alone
+        pool.on(sky.LogLine, lambda event: words.append(event.line))  # one type of event
         sky.gather(greet("ada"), greet("alan")) >> pool
     print("kinds:", *dict.fromkeys(seen))
     assert sorted(words) == ["hello, ada", "hello, alan"]

@@ -23,7 +23,7 @@ def train(images, labels, epochs):
     seen = model.fit(x, y, batch_size=32, epochs=epochs, verbose=0)
     weights = model.get_weights()
 
-    # Weights are one on all nodes; judging them needs no other node.
+    # All nodes have the same weights, so one node alone can evaluate them.
     keras.distribution.set_distribution(None)
     alone = keras.models.clone_model(model)
     alone.set_weights(weights)

@@ -23,7 +23,7 @@ def matmul(size):
         import torch
 
         a = torch.ones(size, size, device="cuda")
-    (a @ a).sum().item()  # the first one loads what is needed
+    (a @ a).sum().item()  # the first run loads libraries
     began = time.perf_counter()
     for _ in range(rounds):
         (a @ a).sum().item()  # .item() waits for the device
@@ -38,7 +38,7 @@ def pool_with(accelerator):
 
 
 def main():
-    # The wait is that of the slower one; when one cannot be had, neither stays.
+    # Both open at the same time. If one fails to open, the other closes.
     with sky.MultiPool(pool_with("T4"), pool_with("L4")) as (t4, l4):
         answers = {"T4": matmul(512) >> t4, "L4": matmul(512) >> l4}
     for asked, (name, speed) in answers.items():

@@ -21,7 +21,7 @@ GRID = [
 def main():
     x, x_test, y, y_test = train_test_split(*load_digits(return_X_y=True), random_state=0)
     steps = Pipeline([("scale", StandardScaler()), ("model", SVC())])
-    # With packages of their own for the nodes: ScikitLearnPool(nodes=2, concurrency=2).
+    # To install scikit-learn on the nodes, write ScikitLearnPool(nodes=2, concurrency=2).
     with sky.ComputePool(nodes=2, concurrency=2) as pool, sklearn_backend(pool):
         search = GridSearchCV(steps, GRID, cv=3, n_jobs=-1).fit(x, y)
     best = search.best_params_

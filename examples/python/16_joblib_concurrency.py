@@ -14,7 +14,7 @@ def slow_square(number):
 
 
 def main():
-    # With joblib installed on the nodes for you: JoblibPool(nodes=2, concurrency=5).
+    # To install joblib on the nodes, write JoblibPool(nodes=2, concurrency=5).
     with sky.ComputePool(nodes=2, concurrency=5) as pool, joblib_backend(pool):
         started = time.perf_counter()
         answers = Parallel(n_jobs=-1)(delayed(slow_square)(n) for n in range(50))

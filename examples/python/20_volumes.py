@@ -30,7 +30,7 @@ def work(pool, source, target):
 
 
 def main():
-    # Read-only volumes can be written down as a mapping; both forms mean the same.
+    # A mapping is short for read-only volumes; both forms mean the same.
     source = sky.S3Volume("/input", BUCKET, "texts/")
     assert sky.ComputePool(volume={"/input": f"s3://{BUCKET}/texts/"}).volume == (source,)
     if not LOCAL:

@@ -45,13 +45,13 @@ def work(n: int) -> int:
 
 def main() -> None:
     everything = compose(cost, metrics, log)
-    with use_callback(everything):  # for every pool that is opened inside
+    with use_callback(everything):  # for every pool that opens inside
         with sky.ComputePool(nodes=2, display="quiet") as pool:
             squares = sky.gather(*[work(n) for n in range(4)]) >> pool
     print(f"{squares}; busiest: { ({node: f'{cpu:.0f} %' for node, cpu in busiest.items()}) }")
     assert len(lines) == 4
 
-    # The same for one pool, which does not ask its nodes how busy they are.
+    # The same for one pool, without metrics.
     with sky.ComputePool(display="quiet", on_event=log, collect_metrics=False) as pool:
         work(5) >> pool
     assert lines[-1] == "warning: 5 is odd"

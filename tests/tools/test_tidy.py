@@ -44,6 +44,10 @@ def rules(file: str, text: str) -> list[str]:
         ("skyward/a.cc", "int a; \n", "trailing-space"),
         ("docs/a.md", "see /wo" + "rk/main/x\n", "machine-path"),
         ("docs/a.md", "see /home/" + "ann/x\n", "machine-path"),
+        ("docs/a.md", "The nodes are had and prepared.\n", "phrase"),
+        ("changes/a.md", "Machines are given\nback.\n", "phrase"),
+        ("README.md", "It gives the machines back.\n", "phrase"),
+        ("skyward/io/README.md", "its agent is no more\n", "phrase"),
         ("docs/a.md", "no end", "final-newline"),
         ("docs/a.md", "end\n\n", "final-newline"),
         ("skyward/io/README.md", "line\n" * 26, "readme-lines"),
@@ -72,6 +76,8 @@ def test_violation_is_found(file: str, text: str, rule: str) -> None:
         ("skyward/spec/a.cc", "// TO" + "DO(perf): fewer copies\n"),
         ("docs/a.md", "build/wo" + "rk/log and ~/wo" + "rk/log\n"),
         ("docs/a.md", "spaces mean a break  \nhere\n"),
+        ("docs/a.md", "This is no more than a page, and what he had is here.\n"),
+        ("docs/a.md", "Release the machines, then go back.\n"),
     ],
 )
 def test_neighbour_passes(file: str, text: str) -> None:
