@@ -1,5 +1,5 @@
-// Several calls at once: & for a few different ones, gather for any number of one kind. Results come
-// in the order of the calls, errors with their own type and text.
+// Several calls at once: & for a few different ones, gather for any number of one kind. Results
+// come in the order of the calls, errors with their own type and text.
 
 #include <cmath>
 #include <cstdio>
