@@ -579,6 +579,7 @@ def _as_they_come(
 ) -> Generator[Any, None, None]:
     from concurrent.futures import as_completed
 
+    __tracebackhide__ = True
     positions = {future: position for position, future in enumerate(futures)}
 
     def in_order() -> Iterator["Future[Any]"]:

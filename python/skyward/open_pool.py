@@ -23,6 +23,7 @@ from skyward.exceptions import (
     ConfigurationError,
     NotProvisionedError,
     SerializationError,
+    SkywardError,
     TimeoutError,
 )
 from skyward.function import PendingCompute, call_text, is_generator, note_position
@@ -425,6 +426,7 @@ class Stream(Iterator[Any]):
         return self
 
     def __next__(self) -> Any:
+        __tracebackhide__ = True  # for notebooks and pytest
         with self._lock:
             handle = self._handle
             if handle is None:
@@ -441,8 +443,11 @@ class Stream(Iterator[Any]):
         if item is not None:
             return serialize.loads(item, f"{self._name}()")
         outcome = handle.take()
-        if outcome.status != "ok":
-            answer_of(self._name, handle.task, outcome)
+        try:
+            if outcome.status != "ok":
+                answer_of(self._name, handle.task, outcome)
+        except SkywardError as error:
+            raise error.with_traceback(None) from error.__cause__  # the caller's line counts
         raise StopIteration
 
     def __aiter__(self) -> "Stream":
@@ -534,8 +539,12 @@ class TaskFuture(AnswerFuture):
         self.set_exception(error.with_traceback(None))
 
     def result(self, timeout: float | None = None) -> Any:
+        __tracebackhide__ = True  # for notebooks and pytest
         try:
             return super().result(timeout)
+        except SkywardError as error:
+            self._unread = ""
+            raise error.with_traceback(None) from error.__cause__  # the caller's line counts
         except BaseException:
             self._unread = ""
             raise

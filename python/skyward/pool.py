@@ -539,9 +539,12 @@ def _mapped(
     first = next(answers, None)
 
     def results() -> Generator[R, None, None]:
+        __tracebackhide__ = True
         try:
             for answer in itertools.chain(() if first is None else (first,), answers):
                 yield answer(end)
+        except SkywardError as error:
+            raise _from_here(error)
         finally:
             answers.close()  # type: ignore[attr-defined]
 

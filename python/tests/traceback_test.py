@@ -1,8 +1,14 @@
 """The tracebacks of tasks, with the lines that only this side has."""
 
+import asyncio
 import linecache
+import traceback
+from pathlib import Path
 
+import pytest
 from skyward.remote_error import with_sources
+
+import skyward as sky
 
 TEXT = """Traceback (most recent call last):
   File "<cell 1>", line 2, in work
@@ -28,3 +34,49 @@ def test_a_traceback_inside_a_group_keeps_its_shape():
         '  + Exception Group Traceback\n  |   File "<none>", line 1, in f\n  | ExceptionGroup: x\n'
     )
     assert with_sources(text) == text and with_sources("") == ""
+
+
+@pytest.fixture(scope="module")
+def pool():
+    with sky.ComputePool(display="quiet") as opened:
+        yield opened
+
+
+def fails():
+    raise KeyError("gone")
+
+
+def yields():
+    yield 1
+    raise KeyError("gone")
+
+
+async def awaited(pool):
+    await sky.compute(fails)().on(pool)
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        lambda pool: sky.compute(fails)() >> pool,
+        lambda pool: sky.compute(fails)() @ pool,
+        lambda pool: sky.gather(sky.compute(fails)()) >> pool,
+        lambda pool: pool.submit(sky.compute(fails)()).result(),
+        lambda pool: list(pool.map(lambda _: fails(), [1, 2])),
+        lambda pool: list(sky.compute(yields)() >> pool),
+        lambda pool: list(sky.gather(sky.compute(fails)(), stream=True) >> pool),
+        lambda pool: asyncio.run(awaited(pool)),
+    ],
+    ids=["call", "broadcast", "gather", "future", "map", "generator", "stream", "await"],
+)
+def test_few_lines_of_ours_stand_before_the_users_own(pool, way):
+    with pytest.raises(sky.ExecutionError, match="gone") as caught:
+        way(pool)
+    package = str(Path(sky.__file__).parent)
+    frames = [frame for frame, _ in traceback.walk_tb(caught.value.__traceback__)]
+    ours = [frame for frame in frames if frame.f_code.co_filename.startswith(package)]
+    assert len(ours) <= 2, [frame.f_code.co_qualname for frame in ours]
+    # Notebooks and pytest hide all of these but the last.
+    assert all(frame.f_locals.get("__tracebackhide__") for frame in ours)
+    last = frames[-1].f_code.co_filename
+    assert last.startswith(package) or last == __file__ or "asyncio" in last, last
