@@ -8,7 +8,7 @@ from typing import Any
 from skyward.exceptions import NotProvisionedError
 
 _generation = 0
-"""Another number in each forked child."""
+"""Another number in each forked child; the extension has one, too, but nodes have no extension."""
 
 
 def _count_fork() -> None:
