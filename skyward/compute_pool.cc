@@ -78,7 +78,7 @@ SpotRequest::SpotRequest(Word word) : spot_(value_or_throw(parse_spot(word.text)
 ComputePool::ComputePool(PoolOptions options)
     : pool_(to_spec(options)),
       store_id_(next_store_id()),
-      ends_with_program_([this] { end_with_program(); }) {
+      ends_with_program_([this] { end_with_program(); }, [this] { pool_.hurry(); }) {
   // The pool has events from the moment it begins to open, which is when it first calls back.
   const auto start_events = [this, &options] {
     if (events_.joinable()) return;

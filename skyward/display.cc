@@ -19,6 +19,7 @@ constexpr std::int64_t kTellStepAfterMicroseconds = 500'000;
 constexpr std::string_view kInfo = "INFO";
 constexpr std::string_view kWarning = "WARNING";
 constexpr std::string_view kError = "ERROR";
+constexpr std::string_view kWarningLevel = "warning";  // of a Notice
 
 // As events have them of the local provider.
 constexpr std::string_view kLocal = "local";
@@ -296,6 +297,10 @@ struct LogDisplay::Renderer {
     if (e.nodes.empty()) return;
     out += receipt_text(e, display.cost_, display.options_.width);
   }
+  void operator()(const Notice& e) {
+    line(e.instance_id ? node_of(*e.instance_id) : kPool,
+         e.level == kWarningLevel ? kWarning : kInfo, without_trailing_blanks(e.message));
+  }
   void operator()(const ErrorEvent& e) {
     line(e.instance_id ? node_of(*e.instance_id) : kPool, kError,
          without_trailing_blanks(e.message));
@@ -394,6 +399,10 @@ std::string SpinnerDisplay::render(const Event& event, std::int64_t wall_us) {
     above = painted(fmt::format("[{}node {}]", whose, log->node), kCyan, options_) + " ";
     if (log->stream == "stderr") above += painted("stderr", kYellow, options_) + " ";
     above += std::string(text) + "\n";
+  } else if (const auto* notice = std::get_if<Notice>(&event)) {
+    const bool warns = notice->level == kWarningLevel;
+    above = painted(warns ? "!" : "·", warns ? kYellow : kDim, options_) + " " +
+            std::string(without_trailing_blanks(notice->message)) + "\n";
   } else if (const auto* error = std::get_if<ErrorEvent>(&event)) {
     above = painted("✗", kRed, options_) + " " +
             std::string(without_trailing_blanks(error->message)) + "\n";

@@ -165,6 +165,8 @@ TEST_F(Log, ACloudPoolThatCosts) {
   text += render(InstanceReplaced{"i-0123456789abcdef0", "i-2", 0, 1}, 70);
   text += render(ErrorEvent{"first\nsecond\n", "i-0123456789abcdef1"}, 71);
   text += render(ErrorEvent{"of the pool", std::nullopt}, 71);
+  text += render(Notice{"node 1: the connection broke", "warning", "i-0123456789abcdef1"}, 71);
+  text += render(Notice{.message = "closing: waiting for node 1"}, 72);
   text += render(CostUpdate{85, 0.0331, 1.608, 1, 1}, 85);  // too soon after the last
   text += render(BudgetWarning{8.5, 10, 1.608, 1200}, 86);
   text += render(CostFinal{.total_cost = 0.04,
@@ -196,6 +198,8 @@ TEST_F(Log, ACloudPoolThatCosts) {
       "12:01:11 node 1   ERROR   first\n"
       "                          second\n"
       "12:01:11 pool     ERROR   of the pool\n"
+      "12:01:11 node 1   WARNING node 1: the connection broke\n"
+      "12:01:12 pool     INFO    closing: waiting for node 1\n"
       "12:01:26 pool     WARNING $8.50 of $10.00 spent; at $1.608/hr the pool stops in 20m00s\n"
       "12:01:12 pool     INFO    final $0.0400 (1h01m) | 1 spot + 1 on-demand | saved $0.0200\n"
       "12:01:12 pool     INFO    closed after 1h01m, set-up 30.0 s\n"
@@ -409,6 +413,17 @@ TEST(Spinner, SaysWhatWentWrong) {
             "✗ node 0 was lost\n" + wiped + "⠋ starting · 0:00");
   EXPECT_EQ(spinner.render(PoolStopped{"p", 1, 2, {{0, "a", 3, 1, 1, 1}}}, kNoon),
             wiped + "✗ 3 tasks in 2.0 s, 1 failed · 1 node · set-up 1.0 s\n");
+}
+
+TEST(Spinner, SaysWhatIsNoErrorWithoutTheSignOfOne) {
+  SpinnerDisplay spinner(DisplayOptions{}, true);
+  const std::string wiped = kWiped;
+  EXPECT_EQ(spinner.render(Notice{"node 0: connecting again", "warning"}, kNoon),
+            "! node 0: connecting again\n" + wiped + "⠋ starting · 0:00");
+  EXPECT_EQ(spinner.render(Notice{.message = "node 0: connected again\n"}, kNoon),
+            wiped + "· node 0: connected again\n" + wiped + "⠋ starting · 0:00");
+  EXPECT_EQ(spinner.render(PoolStopped{"p", 1, 2, {{0, "a", 3, 0, 1, 1}}}, kNoon),
+            wiped + "✓ 3 tasks in 2.0 s · 1 node · set-up 1.0 s\n");
 }
 
 TEST(Spinner, NeverFillsTheLastColumn) {

@@ -12,7 +12,9 @@
 #include <thread>
 
 #include "skyward/compute_pool.h"
+#include "skyward/function.h"
 #include "skyward/match.h"
+#include "skyward/pending.h"
 #include "skyward/worker.h"
 
 // exit() leaves the thread of a pool's events: nothing destroys the pool. What the thread sanitizer
@@ -22,7 +24,11 @@ extern "C" [[gnu::visibility("default")]] const char* __tsan_default_options();
 extern "C" const char* __tsan_default_options() { return "report_thread_leaks=0"; }
 // NOLINTEND(bugprone-reserved-identifier)
 
+int parent_here();  // program_end_test.cc
+
 namespace {
+
+constexpr auto agent_of_a_worker = skyward::compute<parent_here>;
 
 // A program that ends in one of several ways while its pool is open, for program_end_test.cc.
 int end_with_an_open_pool(std::string_view way, const char* folder) {
@@ -40,7 +46,13 @@ int end_with_an_open_pool(std::string_view way, const char* folder) {
       skyward::match(event, [](const skyward::BootstrapCompleted&) { std::raise(SIGTERM); });
     };
   }
-  const skyward::ComputePool pool(options);
+  if (way == "twice") {
+    options.on_event = [](const skyward::Event& event) {
+      skyward::match(event, [](const skyward::Notice&) { std::raise(SIGINT); });
+    };
+  }
+  skyward::ComputePool pool(options);
+  if (way == "twice") kill(agent_of_a_worker() >> pool, SIGSTOP);
   if (way == "exit") std::exit(3);
   if (way == "exception") throw std::runtime_error("nobody catches this");
   if (way == "thread") std::thread([] { throw std::runtime_error("nor this"); }).join();

@@ -322,13 +322,36 @@ struct PoolImpl final : engine::Caller {
     changed.notify_all();
   }
 
+  // See Pool::hurry().
+  void hurry() {
+    std::shared_ptr<engine::LoopAccess> closing;
+    {
+      const std::scoped_lock lock(mutex);
+      if (!loop_closed) closing = access;
+    }
+    if (closing) closing->borrow([](engine::Loop& to) { to.hurry(); });
+  }
+
+  // `poll`, for whoever waits for the end: what it throws hurries the end on. Kept is the first.
+  std::function<void()> hurrying(const std::function<void()>& poll, std::exception_ptr& thrown) {
+    if (!poll) return {};
+    return [this, &poll, &thrown] {
+      try {
+        poll();
+      } catch (...) {
+        if (!thrown) thrown = std::current_exception();
+        hurry();
+      }
+    };
+  }
+
   // Waits for the engine to be done with everything, then ends its thread. Which machines may be
   // left.
-  Status end_loop() {
+  Status end_loop(const std::function<void()>& poll) {
     Status result;
     {
       std::unique_lock lock(mutex);
-      changed.wait(lock, [this] { return loop_closed; });
+      engine::wait_polling(lock, changed, poll, [this] { return loop_closed; });
       result = std::exchange(left, {});
     }
     access->end();
@@ -626,11 +649,14 @@ Status PoolImpl::open_choice(const PoolSpec& choice, const std::function<void()>
   } catch (...) {
     last_choice = true;
     loop->close();
-    if (const Status ended = end_loop(); !ended) complain(machines_left(ended.error()));
+    std::exception_ptr again;  // of no interest: the first one goes on from here
+    if (const Status ended = end_loop(hurrying(poll, again)); !ended) {
+      complain(machines_left(ended.error()));
+    }
     throw;
   }
   if (status) return status;
-  if (const Status ended = end_loop(); !ended) {
+  if (const Status ended = end_loop({}); !ended) {
     Error why = status.error();
     why.message += "; " + ended.error().message;
     why.hint = ended.error().hint;
@@ -674,7 +700,11 @@ void Pool::open(const std::function<void()>& poll) {
   throw AllProvidersFailedError(std::move(failures));
 }
 
-void Pool::close() {
+void Pool::hurry() {
+  if (is_ours()) impl_->hurry();
+}
+
+void Pool::close(const std::function<void()>& poll) {
   if (!is_ours()) return;
   bool on_loop_thread = false;
   impl_->with_open_loop(
@@ -684,17 +714,25 @@ void Pool::close() {
         "close() was called from on_done(), on the thread that does the closing\n"
         "hint: tell another thread to close the pool");
   }
+  std::exception_ptr thrown;
+  const auto hurrying = impl_->hurrying(poll, thrown);
+  Status left;
   {
     std::unique_lock lock(impl_->mutex);
     if (impl_->phase == PoolImpl::Phase::closing) {  // another thread is at it
-      impl_->changed.wait(lock, [this] { return impl_->phase == PoolImpl::Phase::closed; });
+      engine::wait_polling(lock, impl_->changed, hurrying,
+                           [this] { return impl_->phase == PoolImpl::Phase::closed; });
     }
-    if (impl_->phase != PoolImpl::Phase::active) return;
-    impl_->phase = PoolImpl::Phase::closing;
+    if (impl_->phase == PoolImpl::Phase::active) {
+      impl_->phase = PoolImpl::Phase::closing;
+      lock.unlock();
+      impl_->loop->close();
+      left = impl_->end_loop(hurrying);
+      impl_->set_closed();
+    }
   }
-  impl_->loop->close();
-  const Status left = impl_->end_loop();
-  impl_->set_closed();
+  if (thrown && !left) complain(machines_left(left.error()));
+  if (thrown) std::rethrow_exception(thrown);
   if (!left) throw machines_left(left.error());
 }
 

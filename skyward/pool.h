@@ -119,8 +119,13 @@ class Pool {
   void open(const std::function<void()>& poll = {});
   // Cancels what runs, gives all machines back, delivers the last events. Does nothing on a closed
   // pool. What the cloud says becomes an Error event; throws MachinesLeftError only, when
-  // everything else is done. Not from on_done().
-  void close();
+  // everything else is done. Not from on_done(). `poll` is called as in open(); what it throws
+  // hurries the end, and is thrown when the pool has closed.
+  void close(const std::function<void()>& poll = {});
+  // From any thread, at once: a close() under way waits no longer than is safe. Machines are given
+  // back and noted as ever; tasks and agents get no more time to clean up. Does nothing to a pool
+  // that does not close, or began to less than half a second ago.
+  void hurry();
 
   // These throw NotProvisionedError when the pool is not open.
   Handle submit(Call call);

@@ -153,6 +153,11 @@ class ProgramEnd {
     std::atexit([] { get().end_all(); });
   }
 
+  void hurry_all() {
+    const std::scoped_lock lock(mutex_);
+    for (const EndsWithProgram* one : open_) one->hurry_();
+  }
+
   void call(EndsWithProgram& one) {
     std::thread([this, &one] {
       one.end_();
@@ -172,11 +177,16 @@ class ProgramEnd {
     fcntl(ends[1], F_SETFL, O_NONBLOCK);
     const SignalsBlocked blocked;  // the program's handlers run on its own threads
     std::thread([this, from = ends[0]] {
-      unsigned char number = 0;
-      while (read(from, &number, 1) != 1) {
+      for (bool is_first = true;;) {
+        unsigned char number = 0;
+        if (read(from, &number, 1) != 1) continue;
+        hurry_all();
+        if (!std::exchange(is_first, false)) continue;
+        std::thread([this, number] {
+          end_all();
+          die_of(number);
+        }).detach();
       }
-      end_all();
-      die_of(number);
     }).detach();
     wake_pipe = ends[1];
     watched_process = getpid();
@@ -202,7 +212,8 @@ void watch_program_end() {
   });
 }
 
-EndsWithProgram::EndsWithProgram(End end) : end_(std::move(end)), program_(ProgramEnd::get()) {
+EndsWithProgram::EndsWithProgram(End end, End hurry)
+    : end_(std::move(end)), hurry_(std::move(hurry)), program_(ProgramEnd::get()) {
   program_.add(*this);
 }
 

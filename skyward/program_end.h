@@ -29,8 +29,10 @@ class EndsWithProgram {
  public:
   using End = std::function<void()>;
 
-  // `end` is called once at most, on a thread of its own; it must not throw.
-  explicit EndsWithProgram(End end);
+  // `end` is called once at most, on a thread of its own. `hurry` is called for every signal, on
+  // another one, and must not wait: an end that is under way shall take no longer than is safe.
+  // Neither may throw.
+  EndsWithProgram(End end, End hurry);
   // Waits for an `end` that has been called.
   ~EndsWithProgram();
   EndsWithProgram(const EndsWithProgram&) = delete;
@@ -42,6 +44,7 @@ class EndsWithProgram {
  private:
   friend class ProgramEnd;
   const End end_;
+  const End hurry_;
   ProgramEnd& program_;
   bool called_ = false;
   bool returned_ = false;

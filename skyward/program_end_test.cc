@@ -20,6 +20,10 @@
 #include <vector>
 
 #include "skyward/engine/loop.h"
+#include "skyward/spec/limits.h"
+
+int parent_here();
+int parent_here() { return getppid(); }
 
 namespace skyward {
 namespace {
@@ -118,6 +122,17 @@ TEST_F(ProgramEndTest, SignalsEndItByThemselvesAndLeaveNothing) {
   }
 }
 
+// The agent of its node is stopped. The program says what closing waits for, and has the second
+// signal then.
+TEST_F(ProgramEndTest, TheSecondSignalShortensTheWait) {
+  const auto begin = engine::Loop::now();
+  const int status = run("twice");
+  EXPECT_LT(engine::Loop::now() - begin, kCloseTimeout);
+  ASSERT_TRUE(WIFSIGNALED(status)) << text_of(folder_ / "stderr");
+  EXPECT_EQ(WTERMSIG(status), SIGTERM) << "the first one is what it dies of";
+  EXPECT_THAT(processes_in_the_end(), IsEmpty());
+}
+
 TEST_F(ProgramEndTest, ASignalThatComesWhileItOpensEndsTheOpening) {
   const int status = run("while it opens");
   ASSERT_TRUE(WIFSIGNALED(status)) << text_of(folder_ / "stderr");
@@ -139,9 +154,9 @@ TEST_F(ProgramEndTest, SignalsAreTheProgramsAgainWhenAllIsClosed) {
   };
   ASSERT_EQ(handler(), SIG_DFL);
   {
-    const EndsWithProgram first([] {});
+    const EndsWithProgram first([] {}, [] {});
     {
-      const EndsWithProgram second([] {});
+      const EndsWithProgram second([] {}, [] {});
     }
     EXPECT_NE(handler(), SIG_DFL);
 #ifndef __SANITIZE_THREAD__  // which keeps back what a handler raises

@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from skyward.events import LogLine as LogLine
     from skyward.events import Metrics as Metrics
     from skyward.events import NodeReceipt as NodeReceipt
+    from skyward.events import Notice as Notice
     from skyward.events import PoolStarted as PoolStarted
     from skyward.events import PoolStopped as PoolStopped
     from skyward.events import PoolStopping as PoolStopping
@@ -148,8 +149,8 @@ _MODULE_OF = {
             "BootstrapCompleted BootstrapProgress BootstrapStarting BudgetWarning "
             "ClusterSetupCompleted CostFinal CostUpdate Error InfraCreated InfraCreating "
             "InstanceLaunching InstancePreempted InstanceProvisioned InstanceReplaced "
-            "InstanceStopping LogLine Metrics NodeReceipt PoolStarted PoolStopped PoolStopping "
-            "ProviderName ProvisioningCompleted RegionAutoSelected SkywardEvent "
+            "InstanceStopping LogLine Metrics NodeReceipt Notice PoolStarted PoolStopped "
+            "PoolStopping ProviderName ProvisioningCompleted RegionAutoSelected SkywardEvent "
             "TaskFailed TaskFinished TaskPoolInitCompleted TaskStarted"
         ),
         "exceptions": (

@@ -319,6 +319,16 @@ class PoolStopped(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class Notice(Event):
+    """Worth a line while the pool goes on; nothing has failed for good."""
+
+    message: str
+    level: str = "info"
+    """Or "warning"."""
+    instance_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Error(Event):
     """Something failed or deserves attention; the pool may go on."""
 
@@ -352,6 +362,7 @@ SkywardEvent = (
     | BudgetWarning
     | CostFinal
     | PoolStopped
+    | Notice
     | Error
 )
 

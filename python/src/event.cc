@@ -125,6 +125,8 @@ constexpr auto kFields<PoolStopped> = std::tuple{
     &PoolStopped::pool,  &PoolStopped::setup_seconds,      &PoolStopped::total_seconds,
     &PoolStopped::nodes, &PoolStopped::first_call_seconds, &PoolStopped::first_call_run_seconds};
 template <>
+constexpr auto kFields<Notice> = std::tuple{&Notice::message, &Notice::level, &Notice::instance_id};
+template <>
 constexpr auto kFields<ErrorEvent> = std::tuple{&ErrorEvent::message, &ErrorEvent::instance_id};
 
 template <typename E>

@@ -59,7 +59,8 @@ class OwnedPool {
   void open(const std::function<void()>& poll) {
     is_opening_ = true;
     try {
-      end_with_program_ = std::make_unique<EndsWithProgram>([this] { end(); });
+      end_with_program_ =
+          std::make_unique<EndsWithProgram>([this] { end(); }, [this] { pool_->hurry(); });
       pool_->open([&] {
         has_events_ = true;
         throw_if_program_ends();
@@ -74,12 +75,13 @@ class OwnedPool {
     }
   }
 
-  void close() {
+  // `poll` is as in Pool.
+  void close(const std::function<void()>& poll) {
     if (!pool_->is_ours()) return;
     given_up_ = true;
     is_opening_.wait(true);
     try {
-      pool_->close();
+      pool_->close(poll);
     } catch (...) {
       forget_end();
       throw;
@@ -371,7 +373,10 @@ void bind_cost(nb::module_& module) {
 
 void close_pool(OwnedPool& owned) {
   const GilReleased released;
-  owned.close();
+  owned.close([] {
+    const GilAcquired acquired;
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+  });
 }
 
 std::pair<std::uint64_t, std::uint64_t> task_counts(const OwnedPool& owned) {

@@ -623,7 +623,7 @@ exit 1
     troubles = []
     provider = sky.Command([[str(reach)]], python=sys.executable)
     pool = sky.ComputePool(provider=provider, display="quiet")
-    pool.on(sky.Error, lambda event: troubles.append(event.message))
+    pool.on(sky.Notice, lambda event: troubles.append(event.message))
     with pool:
         assert sky.compute(abs)(-1) >> pool == 1
     assert troubles == [

@@ -234,3 +234,56 @@ sky.compute(abs)(-1) >> pool
         child = start(program)
         _, err = child.communicate(timeout=DEADLINE)
         assert child.returncode == 0, err
+
+
+# ---- closing that takes long
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("how", ["leaves", "interrupted"])
+def test_closing_says_what_it_waits_for_and_a_signal_shortens_it(number, how):
+    """The agent of the node is stopped: it does not end by itself."""
+    child = start(
+        OPEN
+        + f"""
+def told(event):
+    if isinstance(event, sky.Notice):
+        print(event.message, flush=True)
+with sky.ComputePool(display="quiet", on_event=told) as pool:
+    worker, agent = pids() >> pool
+    os.kill(agent, signal.SIGSTOP)
+    print(worker, agent, flush=True)
+    {"signal.pause()" if how == "interrupted" else ""}
+"""
+    )
+    found = told_pids(child)
+    if how == "interrupted":
+        child.send_signal(number)
+        child.send_signal(number)  # as from a wrapper that passes on what the terminal sent, too
+    text = child.stdout.readline()
+    assert text.startswith("closing: waiting for node 0 to stop; killing it in "), text
+    begin = time.monotonic()
+    child.send_signal(number)
+    _, err = child.communicate(timeout=DEADLINE)
+    assert time.monotonic() - begin < 5, err
+    assert child.returncode == -number, err
+    wait_until(lambda: not any(map(is_alive, found)), 5)  # workers end with their agent
+
+
+def test_without_a_signal_a_stopped_agent_is_killed_in_time():
+    child = start(
+        OPEN
+        + """
+with sky.ComputePool(display="log") as pool:
+    worker, agent = pids() >> pool
+    os.kill(agent, signal.SIGSTOP)
+    print(worker, agent, flush=True)
+"""
+    )
+    found = told_pids(child)
+    begin = time.monotonic()
+    _, err = child.communicate(timeout=DEADLINE)
+    assert time.monotonic() - begin < 11.5, "kCloseTimeout and no grace behind it"
+    assert child.returncode == 0, err
+    assert "closing: waiting for node 0 to stop" in err
+    wait_until(lambda: not any(map(is_alive, found)), 5)

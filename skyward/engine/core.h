@@ -149,7 +149,8 @@ struct State {
 
   Time opened_at{}, ready_at{}, first_call_at{}, first_answer_at{};
   std::uint64_t first_run_ns = 0;  // of the task that was answered first
-  Time lifetime_ends = kNever, close_deadline = kNever;
+  Time lifetime_ends = kNever, closing_at{}, close_deadline = kNever;
+  Time tell_wait_at = kNever;  // what closing waits for is said then
 
   // Deadlines to look at, earliest first; stale entries are skipped.
   struct Alarm {
@@ -165,6 +166,9 @@ State make_state(PoolSpec spec, Options options);
 // From the caller.
 void on_open(State& state, Effects& effects, Time now);
 void on_close(State& state, Effects& effects, Time now);
+// The caller does not want to wait for the end that began: agents get no more time. False: it has
+// not begun, or just now.
+bool on_hurry(State& state, Effects& effects, Time now);
 void on_submit(State& state, Effects& effects, Time now, TaskSpec task);
 void on_cancel(State& state, Effects& effects, Time now, TaskId task);
 void on_item_taken(State& state, Effects& effects, TaskId task, std::uint32_t count);

@@ -21,6 +21,13 @@ namespace {
 // for ever, a closing one gives up after these: its caller waits, and its machines end themselves.
 constexpr std::array<Duration, 4> kReleasePauses = {1s, 4s, 16s, 60s};
 
+// After so long closing says what it waits for, and again after each kTellWaitAgain.
+constexpr Duration kTellWaitAfter = 1500ms;
+constexpr Duration kTellWaitAgain = 10s;
+constexpr std::size_t kMostNamed = 5;
+// What began the end may come twice: from a terminal and from a program that passes signals on.
+constexpr Duration kSameSignal = 500ms;
+
 // What runs is interrupted, and has as long as a cancelled task to clean up.
 constexpr auto kGraceMs = static_cast<std::uint32_t>(kCancelGrace / 1ms);
 
@@ -41,9 +48,44 @@ Status machines_left(const State& state, const std::vector<InstanceId>& ids, con
       "'skyward gc' ends them when the cloud answers again; look at its console, too");
 }
 
+// "node 3", "nodes 0, 1, 2, 3, 4 and 7 more".
+std::string names_text(std::string_view kind, const std::vector<std::string>& names) {
+  const std::size_t named = std::min(names.size(), kMostNamed);
+  const auto last = names.begin() + static_cast<std::ptrdiff_t>(named);
+  std::string text = fmt::format("{}{} {}", kind, names.size() == 1 ? "" : "s",
+                                 fmt::join(names.begin(), last, ", "));
+  if (names.size() > named) text += fmt::format(" and {} more", names.size() - named);
+  return text;
+}
+
+// What closing waits for, and for how long at most.
+std::string wait_text(const State& state, Time now) {
+  std::vector<std::string> names;
+  for (const Node& node : state.nodes) {
+    if (node.state == NodeState::draining) names.push_back(fmt::to_string(node.id.value));
+  }
+  if (!names.empty()) {
+    return fmt::format("waiting for {} to stop; killing {} in {:.1f} s, or at once at Ctrl-C",
+                       names_text("node", names), names.size() == 1 ? "it" : "them",
+                       seconds(state.close_deadline - now));
+  }
+  const std::string& provider = provider_label(state.spec.provider.name);
+  const std::string limit = fmt::format(", {:.0f} s at most", seconds(kProvisionTimeout));
+  if (state.phase == Phase::closing) {
+    return fmt::format("waiting for {} to answer the last request for machines{}", provider, limit);
+  }
+  if (state.phase == Phase::removing) {
+    return fmt::format("waiting for {} to remove what the pool has used there{}", provider, limit);
+  }
+  for (const auto& ids : state.terminating) names.insert(names.end(), ids.begin(), ids.end());
+  if (names.empty()) return {};  // they are asked again later, which was said
+  return fmt::format("waiting for {} to end {}{}", provider, names_text("machine", names), limit);
+}
+
 // `left`: which machines may still be there.
 void say_closed(State& state, Effects& effects, Time now, Status left = {}) {
   state.phase = Phase::closed;
+  state.tell_wait_at = kNever;
   PoolStopped stopped;
   stopped.pool = state.options.job_id;
   const Time ready = state.ready_at == Time{} ? now : state.ready_at;
@@ -116,7 +158,9 @@ void start_closing(State& state, Effects& effects, Time now) {
   for (Node& node : state.nodes) count_cut_tasks(node, now);
   fail_all_tasks(state, effects,
                  state.abandoned.value_or(Error{ErrorKind::cancelled, "the pool was closed", {}}));
+  state.closing_at = now;
   state.close_deadline = now + closing_time(state);
+  state.tell_wait_at = now + kTellWaitAfter;
   for (Node& node : state.nodes) {
     note_work(state, now, node);
     if (node.bought) effects.emit(InstanceStopping{node.instance.id});
@@ -170,6 +214,23 @@ void check_close(State& state, Effects& effects, Time now) {
     effects.disconnect(node.id);
   }
   give_back_when_idle(state, effects, now);
+}
+
+void check_wait(State& state, Effects& effects, Time now) {
+  if (state.tell_wait_at > now) return;
+  state.tell_wait_at = now + kTellWaitAgain;
+  if (std::string text = wait_text(state, now); !text.empty()) {
+    effects.emit(Notice{.message = "closing: " + std::move(text)});
+  }
+}
+
+bool on_hurry(State& state, Effects& effects, Time now) {
+  if (state.phase < Phase::closing || now < state.closing_at + kSameSignal) return false;
+  if (state.phase == Phase::closing && state.close_deadline != kNever) {
+    state.close_deadline = now;
+    check_close(state, effects, now);
+  }
+  return true;
 }
 
 void on_close(State& state, Effects& effects, Time now) {

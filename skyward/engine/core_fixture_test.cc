@@ -232,6 +232,7 @@ Completion CoreTest::take_completion(TaskId task) {
 
 void CoreTest::finish_closing(std::vector<InstanceId> instances) {
   EXPECT_EQ(effects.take<Terminate>().instances, instances);
+  effects.drop_events();
   on_terminated(state, effects, now, {});
   effects.take<Teardown>();
   on_torn_down(state, effects, now, {});

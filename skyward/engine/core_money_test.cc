@@ -436,6 +436,7 @@ TEST_F(MoneyTest, WhatStillRunsAtTheEndOfTheBudgetEndsWithIt) {
   effects.take_event<InstanceStopping>();
   effects.take_message<wire::Shutdown>(NodeId{0});
   live_until(975s);  // it does not answer
+  effects.take_event<Notice>();
   effects.take<Disconnect>();
   effects.take<Terminate>();
   now += 20s;

@@ -70,6 +70,8 @@ bool may_still_end(const State& state);
 void end_lifetime(State& state, Effects& effects, Time now);
 // Agents that have not ended by now are cut off.
 void check_close(State& state, Effects& effects, Time now);
+// Says what closing waits for, when that takes long.
+void check_wait(State& state, Effects& effects, Time now);
 
 // core_place.cc
 // The cheapest offer within the budget, of a region that has not refused yet.

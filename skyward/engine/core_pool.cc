@@ -601,6 +601,7 @@ void on_timer(State& state, Effects& effects, Time now) {
   }
   check_steal(state, effects, now);
   check_close(state, effects, now);
+  check_wait(state, effects, now);
   if (state.release_at <= now) release_again(state, effects);
   if (state.money.ask_at <= now) ask_cloud(state, effects, now);
   if (state.money.look_at <= now) look_at_budget(state, effects, now);
@@ -621,7 +622,7 @@ void on_timer(State& state, Effects& effects, Time now) {
 
 Time next_deadline(const State& state) {
   Time next = std::min({state.lifetime_ends, state.close_deadline, state.release_at, state.steal_at,
-                        state.money.look_at, state.money.ask_at});
+                        state.tell_wait_at, state.money.look_at, state.money.ask_at});
   if (!state.alarms.empty()) next = std::min(next, state.alarms.top().at);
   return next;
 }

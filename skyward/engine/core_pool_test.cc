@@ -151,6 +151,60 @@ TEST_F(CorePoolTest, NodesThatDoNotEndAreCutOffAtTheDeadline) {
   effects.take<Closed>();
 }
 
+TEST_F(CorePoolTest, ClosingSaysWhatItWaitsFor) {
+  open_to_running({.nodes = 8});
+  on_close(state, effects, now);
+  effects.drop_all();
+  lose(0);
+  const Time began = now;
+  advance();
+  EXPECT_EQ(now, began + 1500ms);
+  EXPECT_EQ(effects.take_event<Notice>().message,
+            "closing: waiting for nodes 1, 2, 3, 4, 5 and 2 more to stop; killing them in 8.5 s, "
+            "or at once at Ctrl-C");
+  for (const std::uint32_t node : {1, 2, 4, 5, 6, 7}) lose(node);
+  effects.expect_nothing_else();
+  state.tell_wait_at = now;
+  advance();
+  EXPECT_EQ(effects.take_event<Notice>().message,
+            "closing: waiting for node 3 to stop; killing it in 8.5 s, or at once at Ctrl-C");
+  lose(3);
+  effects.take<Terminate>();
+  advance_to(state.tell_wait_at);
+  EXPECT_THAT(effects.take_event<Notice>().message,
+              AllOf(HasSubstr("to end machines i-0-1, i-1-1"), HasSubstr("and 3 more")));
+  on_terminated(state, effects, now, {});
+  effects.take<Teardown>();
+  advance_to(state.tell_wait_at);
+  EXPECT_THAT(effects.take_event<Notice>().message, HasSubstr("remove what the pool has used"));
+  on_torn_down(state, effects, now, {});
+  EXPECT_EQ(state.tell_wait_at, kNever);
+  effects.drop_all();
+}
+
+TEST_F(CorePoolTest, WhoDoesNotWantToWaitCutsAgentsOffAndStillGivesMachinesBack) {
+  open_to_running({.nodes = 2});
+  EXPECT_FALSE(on_hurry(state, effects, now));
+  on_close(state, effects, now);
+  effects.drop_all();
+  lose(0);
+  EXPECT_FALSE(on_hurry(state, effects, now)) << "what began the end came twice";
+  effects.expect_nothing_else();
+  now += 600ms;
+  EXPECT_TRUE(on_hurry(state, effects, now));
+  EXPECT_EQ(effects.take<Disconnect>().node, kSecond);
+  on_hurry(state, effects, now);
+  EXPECT_THAT(effects.take<Terminate>().instances, ElementsAre("i-0-1", "i-1-1"));
+  on_terminated(state, effects, now, kRefused);
+  effects.drop_events();
+  on_hurry(state, effects, now);
+  effects.expect_nothing_else();
+  advance_to(state.release_at);
+  effects.drop_events();
+  finish_closing({"i-0-1", "i-1-1"});  // what may still cost money is asked to end again
+  EXPECT_TRUE(effects.take<Closed>().status);
+}
+
 TEST_F(CorePoolTest, MachinesMayTakeTheirTimeToEnd) {
   open_to_running();
   on_close(state, effects, now);
@@ -158,10 +212,12 @@ TEST_F(CorePoolTest, MachinesMayTakeTheirTimeToEnd) {
   lose(0);
   effects.take<Terminate>();
   advance_to(now + 2 * kCloseTimeout);
+  effects.take_event<Notice>();
   effects.expect_nothing_else();
   on_terminated(state, effects, now, {});
   effects.take<Teardown>();
   advance_to(now + 2 * kCloseTimeout);
+  effects.take_event<Notice>();
 }
 
 TEST_F(CorePoolTest, ClosingWhatWasNeverOpened) {
@@ -584,6 +640,7 @@ TEST_F(CorePoolTest, AgentsHaveTimeToLetTheirVolumesGo) {
   on_close(state, effects, now);
   effects.drop_all();
   advance_to(now + kCloseTimeout);
+  effects.take_event<Notice>();
   effects.expect_nothing_else();
   advance_to(now + kUnmountTimeout);
   EXPECT_EQ(effects.take<Disconnect>().node, kFirst);

@@ -17,6 +17,8 @@ constexpr int kPulsesInSilence = 4;
 // For a command whose agent is given up: to see the end of its input and clean up.
 constexpr Duration kStopGrace = 500ms;
 constexpr Duration kHopelessSweepTimeout = 2s;
+// The way there, and as long as the agent has to end before it is killed.
+constexpr Duration kHurriedSweepTimeout = kEndPatience + 2s;
 constexpr Duration kSweepPause = 500ms;
 
 io::Outgoing outgoing(wire::EncodedFrame frame) {
@@ -259,6 +261,7 @@ void Link::send(wire::Message message) {
     if (policy_.is_connected()) write(message, session_.control());
     return;
   }
+  if (std::holds_alternative<wire::Shutdown>(message)) told_to_end_ = true;
   if (const auto* configure = std::get_if<wire::Configure>(&message)) {
     has_volumes_ = !configure->end_script.empty();
   }
@@ -411,6 +414,7 @@ void Link::handle_welcome(const wire::Welcome& welcome) {
   const auto kept = session_.resume(welcome.last_received);
   if (!kept) return lose(ErrorKind::lost, kept.error().message);
   const bool is_first = !policy_.was_welcomed();
+  const Duration trouble = policy_.trouble(io::EventLoop::now());
   policy_.on_welcome();
   outbox_.set_budget(welcome.blob_bytes);
   for (const wire::Session::Kept& message : *kept) {
@@ -419,8 +423,8 @@ void Link::handle_welcome(const wire::Welcome& welcome) {
   }
   if (is_first) {
     events_.on_welcome(reached_at_);
-  } else if (events_.on_trouble) {
-    events_.on_trouble({});
+  } else if (events_.on_recovered) {
+    events_.on_recovered(trouble);
   }
   pump();
 }
@@ -442,6 +446,7 @@ void Link::lose(ErrorKind kind, std::string why, std::string hint) {
 
 void Link::close(Duration grace) {
   if (over_) return;
+  if (told_to_end_) grace = std::min(grace, kStopGrace);
   // A daemon would live on without its connection.
   if (connection_.shell && policy_.is_connected()) {
     send(wire::Shutdown{0});
@@ -464,6 +469,14 @@ void Link::close(Duration grace) {
   });
 }
 
+void Link::hurry() {
+  if (std::exchange(hurried_, true) || sweep_until_ == kNever) return;
+  sweep_until_ = std::min(sweep_until_, io::EventLoop::now() + kHurriedSweepTimeout);
+  if (!sweep_) return;
+  loop_.cancel_timer(closing_);
+  limit_sweep();
+}
+
 // The agent did not take its leave: what it may have left on the node is ended there. Tried again
 // where the command does not get there.
 void Link::sweep() {
@@ -473,6 +486,7 @@ void Link::sweep() {
   if (sweep_until_ == kNever) {
     sweep_until_ = now + (hopeless ? kHopelessSweepTimeout : kSweepTimeout);
     if (has_volumes_ && !hopeless) sweep_until_ += kUnmountTimeout;
+    if (hurried_) sweep_until_ = std::min(sweep_until_, now + kHurriedSweepTimeout);
   }
   io::SpawnOptions options{.command = connection_.command,
                            .environment = connection_.environment,
@@ -492,6 +506,10 @@ void Link::sweep() {
   });
   if (!process) return schedule_gone();
   sweep_ = *std::move(process);
+  limit_sweep();
+}
+
+void Link::limit_sweep() {
   closing_ = loop_.start_timer(sweep_until_, [this] {
     closing_ = 0;
     sweep_->kill_group();

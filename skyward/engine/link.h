@@ -36,8 +36,9 @@ class Link {
     // Once. `reached_at`: when the machine answered first, where a shell is between.
     std::function<void(std::optional<Time> reached_at)> on_welcome;
     std::function<void(wire::Message)> on_message;
-    // The connection is being made again, and why; and that it is there again (empty).
+    // The connection is being made again, and why; and that it is there again, after so long.
     std::function<void(std::string)> on_trouble{};
+    std::function<void(Duration)> on_recovered{};
     // Once; the agent is gone, cannot be reached or was refused. `on_gone` follows.
     std::function<void(Error)> on_lost;
     // Once, last: no process of the link is left. It may be destroyed now.
@@ -57,11 +58,14 @@ class Link {
   // Ends the conversation: the agent is told, or sees the end of its input, and has `grace` to
   // clean up; then the command is killed. on_lost is not called any more.
   void close(Duration grace);
+  // Who waits for the end wants to wait no longer than is safe; before or after close().
+  void hurry();
 
  private:
   void inspect();
   void attempt();
   void sweep();
+  void limit_sweep();
   EntryFile agent_file() const;
   EntryPlace place() const;
   void opened();
@@ -98,6 +102,8 @@ class Link {
   std::unique_ptr<io::Process> sweep_;
   Time sweep_until_ = kNever;
   bool swept_ = false;
+  bool hurried_ = false;
+  bool told_to_end_ = false;  // it had its time for that, when the link is closed
   std::optional<Time> reached_at_;
   bool heard_of_ = false;  // an agent may have been greeted, and live on without us
   bool over_ = false;      // lost or closed

@@ -65,6 +65,14 @@ void Loop::close() {
   loop_.post([this] { turn([&](Time now) { on_close(state_, *this, now); }); });
 }
 
+void Loop::hurry() {
+  loop_.post([this] {
+    turn([&](Time now) { hurried_ = on_hurry(state_, *this, now) || hurried_; });
+    if (!hurried_) return;
+    for (const auto& link : ending_) link->hurry();
+  });
+}
+
 void Loop::submit(std::vector<TaskSpec> tasks) {
   loop_.post([this, tasks = std::make_shared<std::vector<TaskSpec>>(std::move(tasks))] {
     turn([&](Time now) {
@@ -238,9 +246,14 @@ void Loop::connect(NodeId node, const Instance& instance) {
     turn([&](Time now) { on_message(state_, *this, now, node, std::move(message)); });
   };
   events.on_trouble = [this, node, instance](const std::string& why) {
-    if (why.empty()) return;
-    caller_.emit(
-        ErrorEvent{fmt::format("node {}: {}; connecting again", node.value, why), instance.id});
+    caller_.emit(Notice{.message = fmt::format("node {}: {}; connecting again", node.value, why),
+                        .level = "warning",
+                        .instance_id = instance.id});
+  };
+  events.on_recovered = [this, node, instance](Duration after) {
+    caller_.emit(Notice{.message = fmt::format("node {}: connected again after {:.1f} s",
+                                               node.value, seconds(after)),
+                        .instance_id = instance.id});
   };
   events.on_lost = [this, node, instance](Error why) {
     why = provider_->explain(instance, std::move(why));
@@ -264,6 +277,7 @@ void Loop::drop_link(NodeId node, Duration grace) {
   if (found == links_.end()) return;
   ending_.push_back(std::move(found->second));
   links_.erase(found);
+  if (hurried_) ending_.back()->hurry();
   ending_.back()->close(grace);
 }
 

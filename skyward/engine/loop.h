@@ -59,6 +59,9 @@ class Loop final : private Effects {
   // These may be called from any thread.
   void open();
   void close();
+  // The pool closes, and whoever waits for that wants to wait no longer than is safe. Does nothing
+  // to one that does not close yet, or has just begun to.
+  void hurry();
   void submit(std::vector<TaskSpec> tasks);
   void cancel(TaskId task);
   void item_taken(TaskId task, std::uint32_t count);
@@ -113,6 +116,7 @@ class Loop final : private Effects {
   std::deque<std::function<void()>> verbs_;
   bool verb_running_ = false;
   std::optional<Status> closed_;  // decided, and not told yet
+  bool hurried_ = false;
   Time armed_ = kNever;
   io::EventLoop::TimerId timer_ = 0;
   std::thread thread_;

@@ -34,6 +34,7 @@ constexpr std::array<std::string_view, std::variant_size_v<Event>> kNames = {
     "BudgetWarning",
     "CostFinal",
     "PoolStopped",
+    "Notice",
     "Error",
 };
 

@@ -25,6 +25,15 @@ struct PoolStopping {
   bool operator==(const PoolStopping&) const = default;
 };
 
+// Worth a line while the pool goes on; nothing has failed for good.
+struct Notice {
+  std::string message{};
+  std::string level{"info"};  // or "warning"
+  std::optional<std::string> instance_id{};
+  std::string pool{};
+  bool operator==(const Notice&) const = default;
+};
+
 // Something failed or deserves attention; the pool may go on.
 struct ErrorEvent {
   std::string message{};
@@ -39,7 +48,7 @@ using Event =
                  BootstrapCompleted, TaskPoolInitCompleted, ClusterSetupCompleted, Metrics, LogLine,
                  TaskStarted, TaskFinished, TaskFailed, PoolStopping, InstanceStopping,
                  InstancePreempted, InstanceReplaced, CostUpdate, BudgetWarning, CostFinal,
-                 PoolStopped, ErrorEvent>;
+                 PoolStopped, Notice, ErrorEvent>;
 
 std::string_view event_name(const Event& event);  // as users see it: "LogLine", "Error"
 

@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from skyward.events import Error as Trouble
+from skyward.events import Notice
 
 import skyward as sky
 
@@ -486,8 +486,11 @@ def test_a_silent_connection_is_made_again(tmp_path):
         assert future.result(DEADLINE) == 1
         assert daemons() == mine
     assert len(list(tmp_path.glob("1-*"))) == 1
-    troubles = [event.message for event in events if isinstance(event, Trouble)]
-    assert len(troubles) == 1 and "nothing came from it" in troubles[0], troubles
+    notices = [event for event in events if isinstance(event, Notice)]
+    assert [event.level for event in notices] == ["warning", "info"], notices
+    assert "nothing came from it" in notices[0].message
+    assert notices[1].message.startswith("node 0: connected again after ")
+    assert not [event for event in events if isinstance(event, sky.Error)], "nothing was lost"
 
 
 def test_an_agent_that_hangs_is_given_up_and_ended():
