@@ -123,8 +123,8 @@ Result<BlobId> Outbox::name_blob(const Blob& blob, bool once) {
   if (!once) {
     if (const auto name = known(blob)) {
       Content& content = contents_.at(*name);
-      // In case that the fetch fails, while the one who knows the bytes is there.
-      if (content.fetch != Fetch::none && content.bytes.empty()) {
+      // In case that the fetch fails or has, while the one who knows the bytes is there.
+      if (!content.whole() && content.bytes.empty()) {
         auto bytes = read_whole(blob);
         if (!bytes) return fail(bytes);
         content.bytes = *std::move(bytes);

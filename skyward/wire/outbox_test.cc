@@ -404,6 +404,14 @@ TEST_F(FetchTest, ARunningFetchIsStoppedBeforeTheRestIsSent) {
   EXPECT_EQ(arrived_text(), ours.text(blob.descriptor));
 }
 
+TEST_F(FetchTest, WhatEndedShortBeforeAnyTaskUsedItIsSentFromHere) {
+  const Blob blob = ours.named(ours.make(5, kBig, 'x'), 1);
+  const FetchBlob told = ask(blob, 1);
+  EXPECT_TRUE(outbox.take({.blob = told.blob, .attempt = 1}));  // whole, it says
+  push(call(1, {blob}));
+  EXPECT_THAT(drain(), testing::ElementsAre("chunk 1", "chunk 1", "chunk 1", "chunk 1", "run 1"));
+}
+
 TEST_F(FetchTest, AnotherSourceTakesOver) {
   const Blob blob = ours.named(ours.make(5, kBig, 'x'), 1);
   const FetchBlob first = ask(blob, 1);

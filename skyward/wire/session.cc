@@ -23,7 +23,9 @@ std::uint64_t bytes_in(const Message& message) {
     for (const OutputLine& line : output->lines) sum += line.text.size();
     return sum;
   }
-  if (const auto* run = std::get_if<RunTask>(&message)) return bytes_in(run->arguments);
+  if (const auto* run = std::get_if<RunTask>(&message)) {
+    return run->body.bytes.size() + bytes_in(run->arguments);
+  }
   if (const auto* result = std::get_if<TaskResult>(&message)) return bytes_in(result->payload);
   if (const auto* item = std::get_if<StreamItem>(&message)) return bytes_in(item->payload);
   if (const auto* chunk = std::get_if<BlobChunk>(&message)) return chunk->bytes.size();

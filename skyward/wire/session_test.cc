@@ -30,10 +30,12 @@ TEST(Session, KnowsWhatItKeeps) {
   const std::string line(1000, 'x');
   session.number(Output{{{.text = line}, {.text = line}}});
   session.number(StreamItem{.payload = {{small_buffer(SharedBytes(std::string(300, 'y')))}}});
-  session.number(numbered(1));
-  EXPECT_EQ(session.unacknowledged_bytes(), 2300U);
+  RunTask run;
+  run.body = small_buffer(SharedBytes(std::string(70, 'z')));
+  session.number(std::move(run));
+  EXPECT_EQ(session.unacknowledged_bytes(), 2370U);
   EXPECT_EQ(session.arrived({.sequence = 0, .acknowledged = 1}), Arrival::deliver);
-  EXPECT_EQ(session.unacknowledged_bytes(), 300U);
+  EXPECT_EQ(session.unacknowledged_bytes(), 370U);
   EXPECT_TRUE(session.resume(3));
   EXPECT_EQ(session.unacknowledged_bytes(), 0U);
 }
