@@ -10,8 +10,8 @@ namespace skyward::sim {
 namespace {
 
 // In large states not every contradiction is looked for after each event.
-constexpr std::size_t kSmallState = 100;
-constexpr std::uint64_t kCheckEvery = 64;
+constexpr std::size_t kSmallAgent = 100;
+constexpr std::uint64_t kCheckAgentEvery = 64;
 
 }  // namespace
 
@@ -43,7 +43,7 @@ void AgentProcess::turn(World::Event step) {
   if (!runs()) return;
   step();
   if (!runs()) return;
-  if (state_.tasks.size() + state_.slots.size() < kSmallState || ++turns_ % kCheckEvery == 0) {
+  if (state_.tasks.size() + state_.slots.size() < kSmallAgent || ++turns_ % kCheckAgentEvery == 0) {
     agent::sanity_check(state_);
   }
   arm_timer();

@@ -44,7 +44,7 @@ wire::DecodedFrame travel(const World& world, const wire::Message& message,
 }
 
 // The bytes do not matter, their number does.
-Result<SharedBytes> bytes_of(const wire::Blob& blob) {
+Result<SharedBytes> zeros_for(const wire::Blob& blob) {
   static const auto kZeros = std::make_shared<const Bytes>(std::size_t{1} << 20);
   SKYWARD_CHECK(blob.size <= kZeros->size());
   return SharedBytes(kZeros, ByteView(*kZeros).first(blob.size));
@@ -53,7 +53,7 @@ Result<SharedBytes> bytes_of(const wire::Blob& blob) {
 }  // namespace
 
 Link::End::End(const char* its_name)
-    : name(its_name), outbox(bytes_of), inbox([](std::uint64_t) -> Result<wire::BlobInbox::Room> {
+    : name(its_name), outbox(zeros_for), inbox([](std::uint64_t) -> Result<wire::BlobInbox::Room> {
         return fail(ErrorKind::invalid, "the agent's end is set up by the link");
       }) {}
 

@@ -53,10 +53,10 @@ TEST(EventQueue, OfTooManyLinesTheFirstAndTheLastStay) {
   EventQueue queue;
   queue.open("", "job");
   const std::size_t fit = kMaxPendingEventBytes / kMaxLineBytes;
-  const std::size_t count = 4 * fit;
-  for (std::size_t i = 0; i < count; ++i) {
+  const std::size_t sent = 4 * fit;
+  for (std::size_t i = 0; i < sent; ++i) {
     queue.put(LogLine{.line = std::string(kMaxLineBytes, 'x'), .task = i});
-    if (i == count / 2) queue.put(CostFinal{.total_cost = 3});
+    if (i == sent / 2) queue.put(CostFinal{.total_cost = 3});
   }
   queue.put(PoolStopped{.pool = "job"});
   queue.end();
@@ -65,7 +65,7 @@ TEST(EventQueue, OfTooManyLinesTheFirstAndTheLastStay) {
   ASSERT_LE(all.size(), fit);
   EXPECT_EQ(std::get<LogLine>(all.front()).task, 0U);
   EXPECT_EQ(all.back(), Event(PoolStopped{.pool = "job"}));
-  EXPECT_EQ(std::get<LogLine>(all[all.size() - 2]).task, count - 1);
+  EXPECT_EQ(std::get<LogLine>(all[all.size() - 2]).task, sent - 1);
   const auto kept = [&](auto is) { return std::ranges::count_if(all, is); };
   EXPECT_EQ(kept([](const Event& e) { return std::holds_alternative<CostFinal>(e); }), 1);
   const auto lines = kept([](const Event& e) { return std::holds_alternative<LogLine>(e); });
@@ -73,7 +73,7 @@ TEST(EventQueue, OfTooManyLinesTheFirstAndTheLastStay) {
       all, [](const Event& e) { return std::holds_alternative<ErrorEvent>(e); });
   ASSERT_NE(notice, all.end());
   EXPECT_EQ(std::get<ErrorEvent>(*notice).message,
-            std::to_string(count - static_cast<std::size_t>(lines)) +
+            std::to_string(sent - static_cast<std::size_t>(lines)) +
                 " output lines dropped: they came faster than they could be shown");
 }
 

@@ -6,6 +6,7 @@
 #include <cctype>
 #include <utility>
 
+#include "skyward/base/text.h"
 #include "skyward/error.h"
 #include "skyward/provider/fake/fake.h"
 #include "skyward/spec/accelerator.h"
@@ -27,10 +28,8 @@ constexpr double kSpotShare = 0.4;
 }
 
 std::string type_name(const std::string& name) {
-  std::string out = "fake-";
-  for (const char c : name) {
-    out += c == ' ' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  }
+  std::string out = "fake-" + lower(name);
+  std::ranges::replace(out, ' ', '-');
   return out;
 }
 

@@ -23,12 +23,12 @@ namespace {
 // None, a profile, or a list of them.
 using PythonMig = std::optional<std::variant<std::string, std::vector<std::string>>>;
 
-Mig from_python(const PythonMig& mig) {
+Mig parse_mig(const PythonMig& mig) {
   if (!mig) return {};
   return std::visit([](const auto& value) -> Mig { return value; }, *mig);
 }
 
-PythonMig to_python(const Mig& mig) {
+PythonMig python_mig(const Mig& mig) {
   if (const auto* one = std::get_if<std::string>(&mig)) return *one;
   if (const auto* several = std::get_if<std::vector<std::string>>(&mig)) return *several;
   return std::nullopt;
@@ -69,8 +69,8 @@ void bind_accelerator(nb::module_& module) {
       .def_rw("memory", &Accelerator::memory)
       .def_rw("count", &Accelerator::count)
       .def_prop_rw(
-          "mig", [](const Accelerator& value) { return to_python(value.mig); },
-          [](Accelerator& value, const PythonMig& mig) { value.mig = from_python(mig); },
+          "mig", [](const Accelerator& value) { return python_mig(value.mig); },
+          [](Accelerator& value, const PythonMig& mig) { value.mig = parse_mig(mig); },
           nb::for_setter(nb::arg("mig").none()))
       .def_rw("memory_required", &Accelerator::memory_required)
       .def_rw("custom", &Accelerator::custom)
@@ -89,7 +89,7 @@ void bind_accelerator(nb::module_& module) {
         return value_or_throw(catalogue_accelerator(name, {.count = count,
                                                            .memory = memory,
                                                            .form_factor = form_factor,
-                                                           .mig = from_python(mig)}));
+                                                           .mig = parse_mig(mig)}));
       },
       nb::arg("name"), nb::arg("count").none(), nb::arg("memory"), nb::arg("form_factor"),
       nb::arg("mig").none(), "A model with the memory that the catalogue gives it.");

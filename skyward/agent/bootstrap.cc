@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "skyward/agent/incoming.h"
 #include "skyward/io/shared_memory.h"
 
 namespace skyward::agent {
@@ -23,10 +24,6 @@ constexpr std::string_view kPreamble =
 // No mark of a worker can occur in it: a script is no worker.
 constexpr OutputMark kNoMark{'\xFF', '\xFE', '\xFF', '\xFE', '\xFF', '\xFE', '\xFF', '\xFE'};
 
-OutputSplitter::Stamp stamp() {
-  return {.now = io::EventLoop::now(), .wall_us = io::EventLoop::wall_us()};
-}
-
 // Reads what is there now; false at the end of the stream.
 bool feed(const io::FileDescriptor& from, OutputSplitter& splitter,
           std::vector<wire::OutputLine>& lines) {
@@ -35,7 +32,7 @@ bool feed(const io::FileDescriptor& from, OutputSplitter& splitter,
     const auto count = io::read_some(from.get(), bytes);
     if (!count) return true;
     if (*count == 0) return false;
-    splitter.feed(ByteView(bytes).first(*count), stamp(), lines);
+    splitter.feed(ByteView(bytes).first(*count), read_now(), lines);
   }
   return true;
 }
@@ -138,7 +135,7 @@ void Bootstrap::end(const io::ExitStatus& status) {
   read_steps();
   read_output();
   std::vector<wire::OutputLine> rest;
-  output_splitter_.finish(stamp(), rest);
+  output_splitter_.finish(read_now(), rest);
   remember(std::move(rest));
   const bool ok = status.code == 0 && status.signal == 0;
   events_.on_end({.ok = ok,

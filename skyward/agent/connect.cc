@@ -26,7 +26,7 @@ namespace skyward::agent {
 namespace {
 
 // Others who start daemons here need milliseconds.
-constexpr Duration kStartPatience = std::chrono::seconds(10);
+constexpr Duration kStartLockTimeout = std::chrono::seconds(10);
 // A daemon that ends kills its processes first.
 constexpr Duration kFormerPatience = std::chrono::seconds(5);
 constexpr Duration kLastWordsPatience = std::chrono::seconds(5);
@@ -158,7 +158,7 @@ int connect(const std::string& root, const Place& place, bool start,
     say("gone");
     return 1;
   }
-  std::optional<io::FileDescriptor> starting = io::lock_file(root + "/start", kStartPatience);
+  std::optional<io::FileDescriptor> starting = io::lock_file(root + "/start", kStartLockTimeout);
   if (!starting) {
     return say_error(
         {ErrorKind::unavailable, "somebody holds " + root + "/start and does not let go", {}});

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "skyward/agent/incoming.h"
 #include "skyward/io/machine.h"
 #include "skyward/io/own_process.h"
 #include "skyward/io/shared_memory.h"
@@ -19,17 +20,6 @@ constexpr std::size_t kMaxQueuedBytes = std::size_t{8} << 20;
 constexpr std::size_t kMaxUnacknowledged = kMaxUnacknowledgedFrames / 4;
 // Kept while nobody is connected, before output has to wait: so many messages, and so much.
 constexpr std::size_t kMaxKeptWithoutLine = 1024;
-
-std::vector<wire::Blob> received_blobs(std::vector<io::FileDescriptor> descriptors) {
-  std::vector<wire::Blob> blobs;
-  for (io::FileDescriptor& descriptor : descriptors) {
-    // Shared by the tasks that use the blob and the core's table of blobs.
-    auto storage = std::make_shared<io::FileDescriptor>(std::move(descriptor));
-    const int number = storage->get();
-    blobs.push_back({.descriptor = number, .storage = std::move(storage)});
-  }
-  return blobs;
-}
 
 Result<SharedBytes> bytes_of(const wire::Blob& blob) {
   auto memory = io::SharedMemory::map_private(blob.descriptor, blob.size);

@@ -37,14 +37,14 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using wire::TaskStatus;
 
-constexpr Duration kPatience = 60s;
+constexpr Duration kLoopTimeout = 60s;
 
 std::string python() { return io::environment_variable("SKYWARD_TEST_PYTHON").value_or("python3"); }
 
 std::string run_python(const std::string& script, std::string_view input) {
   io::SpawnOptions options;
   options.command = {python(), "-c", script};
-  const auto result = io::run_command(options, kPatience, input);
+  const auto result = io::run_command(options, kLoopTimeout, input);
   if (!result || result->status.code != 0) {
     ADD_FAILURE() << (result ? result->err : result.error().message);
     return "";
@@ -128,7 +128,7 @@ class FakeEngine {
       }
       return false;
     };
-    if (!changed_.wait_for(lock, kPatience, find)) ADD_FAILURE() << "no " << typeid(T).name();
+    if (!changed_.wait_for(lock, kLoopTimeout, find)) ADD_FAILURE() << "no " << typeid(T).name();
     return taken;
   }
   // All lines of a task up to now; they come before its result.
@@ -145,7 +145,7 @@ class FakeEngine {
   }
   bool wait_for_line(const std::string& text) {
     std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, kPatience, [&] {
+    return changed_.wait_for(lock, kLoopTimeout, [&] {
       for (const wire::Message& message : inbox_)
         if (const auto* output = std::get_if<wire::Output>(&message))
           for (const wire::OutputLine& line : output->lines)
@@ -155,7 +155,7 @@ class FakeEngine {
   }
   io::ExitStatus wait_for_exit() {
     std::unique_lock lock(mutex_);
-    if (!changed_.wait_for(lock, kPatience, [&] { return exit_.has_value(); }))
+    if (!changed_.wait_for(lock, kLoopTimeout, [&] { return exit_.has_value(); }))
       ADD_FAILURE() << "the agent did not end";
     return exit_.value_or(io::ExitStatus{});
   }
@@ -234,7 +234,7 @@ class LoopTest : public ::testing::Test {
   void SetUp() override {
     io::SpawnOptions options;
     options.command = {python(), "-c", "import cloudpickle"};
-    const auto found = io::run_command(options, kPatience);
+    const auto found = io::run_command(options, kLoopTimeout);
     if (!found || found->status.code != 0)
       GTEST_SKIP() << "needs " << python()
                    << " with cloudpickle; choose an interpreter with SKYWARD_TEST_PYTHON";
@@ -568,7 +568,7 @@ TEST_F(LoopTest, TouchesTheFileThatTheBootstrapNames) {
   engine.send(configure);
   EXPECT_EQ(engine.take<wire::BootstrapStep>().step, "deps") << "no step of its own";
   for (int times = 0; times < 2; ++times) {
-    const Time until = io::EventLoop::now() + kPatience;
+    const Time until = io::EventLoop::now() + kLoopTimeout;
     while (::unlink(file.c_str()) != 0 && io::EventLoop::now() < until) io::pause_thread(10ms);
     EXPECT_LT(io::EventLoop::now(), until) << times;
   }

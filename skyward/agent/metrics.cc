@@ -8,6 +8,7 @@
 #include <iterator>
 #include <utility>
 
+#include "skyward/base/text.h"
 #include "skyward/io/file.h"
 #include "skyward/io/process.h"
 #include "skyward/spec/accelerator.h"
@@ -16,20 +17,13 @@ namespace skyward::agent {
 namespace {
 
 constexpr Duration kQueryTimeout = std::chrono::seconds(5);
-constexpr std::string_view kBlank = " \t\r";
-
-std::string_view trim(std::string_view text) {
-  const std::size_t first = text.find_first_not_of(kBlank);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
-}
 
 // Cuts the part before `separator` off `text`.
 std::string_view next_part(std::string_view& text, char separator) {
   const std::size_t end = std::min(text.find(separator), text.size());
   const std::string_view part = text.substr(0, end);
   text.remove_prefix(std::min(end + 1, text.size()));
-  return trim(part);
+  return trimmed(part);
 }
 
 template <typename Number>
@@ -126,7 +120,7 @@ bool parse_memory(std::string_view text, wire::MetricsSample& sample) {
   while (!text.empty() && !(total && available)) {
     std::string_view line = next_part(text, '\n');
     const std::string_view name = next_part(line, ':');
-    line = trim(line);
+    line = trimmed(line);
     const auto kib = parse_number<std::uint64_t>(next_part(line, ' '));
     if (!kib) continue;
     if (name == "MemTotal") total = static_cast<double>(*kib) / 1024.0;
@@ -176,7 +170,7 @@ std::vector<std::string> parse_rocm_names(std::string_view text) {
     const std::size_t at = line.find("Card series:");
     const std::size_t end = line.find_last_of(':');
     if (at == std::string_view::npos || !line.starts_with("GPU[")) continue;
-    names.push_back(device_model_name(trim(line.substr(end + 1))));
+    names.push_back(device_model_name(trimmed(line.substr(end + 1))));
   }
   return names;
 }

@@ -18,7 +18,7 @@ namespace {
 using ::testing::HasSubstr;
 using wire::FetchEnd;
 
-constexpr auto kPatience = std::chrono::seconds(30);
+constexpr auto kPeerTimeout = std::chrono::seconds(30);
 constexpr std::size_t kBig = (std::size_t{5} << 20) + 17;
 const std::string kSecret(64, 's');
 const wire::ContentId kContent{1, 2, 3};
@@ -92,7 +92,8 @@ class PeersTest : public testing::Test {
   // Runs the loop, looking again and again. Once a test.
   bool run_until(std::function<bool()> condition) {
     wanted = std::move(condition);
-    const auto limit = loop.start_timer(io::EventLoop::now() + kPatience, [this] { loop.stop(); });
+    const auto limit =
+        loop.start_timer(io::EventLoop::now() + kPeerTimeout, [this] { loop.stop(); });
     again();
     loop.run();
     loop.cancel_timer(limit);

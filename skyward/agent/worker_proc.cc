@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "skyward/agent/incoming.h"
 #include "skyward/io/machine.h"
 #include "skyward/spec/limits.h"
 
@@ -28,10 +29,6 @@ OutputMark from_hex(const std::string& text) {
   return mark;
 }
 
-OutputSplitter::Stamp stamp() {
-  return {.now = io::EventLoop::now(), .wall_us = io::EventLoop::wall_us()};
-}
-
 io::Outgoing encode(const wire::WorkerMessage& message) {
   wire::EncodedWorkerMessage encoded = wire::encode_worker_message(message);
   return {.head = std::move(encoded.head),
@@ -51,17 +48,6 @@ Result<Cut> cut_message(ByteView prefix) {
   const auto descriptors = wire::worker_descriptor_count(prefix.subspan(wire::kWorkerPrefixBytes));
   if (!descriptors) return fail(descriptors);
   return Cut{.head_bytes = length - 4, .body_bytes = 0, .descriptors = *descriptors};
-}
-
-std::vector<wire::Blob> received_blobs(std::vector<io::FileDescriptor> descriptors) {
-  std::vector<wire::Blob> blobs;
-  for (io::FileDescriptor& descriptor : descriptors) {
-    // Shared by the message and the frame that carries it on.
-    auto storage = std::make_shared<io::FileDescriptor>(std::move(descriptor));
-    const int number = storage->get();
-    blobs.push_back({.descriptor = number, .storage = std::move(storage)});
-  }
-  return blobs;
 }
 
 }  // namespace
@@ -217,7 +203,7 @@ bool WorkerProcess::read(Source& source, std::vector<wire::OutputLine>& lines) {
   std::array<std::byte, kReadBytes> bytes;
   const auto count = io::read_some(source.pipe.get(), bytes);
   if (count.value_or(0) > 0) {
-    source.splitter.feed(ByteView(bytes).first(*count), stamp(), lines);
+    source.splitter.feed(ByteView(bytes).first(*count), read_now(), lines);
     return *count == bytes.size();
   }
   if (count) {  // closed by the process and all its children
@@ -253,8 +239,8 @@ void WorkerProcess::receive(io::Incoming incoming) {
   std::vector<wire::OutputLine> lines;
   drain(lines);
   if (message->kind == wire::WorkerKind::result) {
-    out_.splitter.end(message->task, stamp(), lines);
-    err_.splitter.end(message->task, stamp(), lines);
+    out_.splitter.end(message->task, read_now(), lines);
+    err_.splitter.end(message->task, read_now(), lines);
   }
   tell(std::move(lines));
   events_.on_message(std::move(*message));
@@ -283,8 +269,8 @@ void WorkerProcess::end(const io::ExitStatus& status) {
   process_->kill_group();  // what it started must not outlive it
   std::vector<wire::OutputLine> lines;
   drain(lines);
-  out_.splitter.finish(stamp(), lines);
-  err_.splitter.finish(stamp(), lines);
+  out_.splitter.finish(read_now(), lines);
+  err_.splitter.finish(read_now(), lines);
   tell(std::move(lines));
   unwatch(out_);
   unwatch(err_);

@@ -5,6 +5,7 @@
 #include <ostream>
 
 #include "skyward/base/nearest.h"
+#include "skyward/base/text.h"
 #include "skyward/cli/commands.h"
 #include "skyward/io/machine.h"
 #include "skyward/provider/settings.h"
@@ -106,17 +107,12 @@ Result<std::vector<SettingOrigin>> all_settings(const World& world, bool all) {
 }  // namespace
 
 void warn_of_variables(const Streams& streams) {
-  const auto upper = [](std::string text) {
-    std::ranges::transform(text, text.begin(),
-                           [](char c) { return c >= 'a' && c <= 'z' ? char(c - 'a' + 'A') : c; });
-    return text;
-  };
   for (const ProviderSheet& sheet : provider_sheets()) {
     const std::string beginning = upper(fmt::format("SKYWARD_{}_", sheet.name));
     std::vector<std::string> known;
     for (const ProviderSetting& setting : sheet.settings) {
       if (setting.kind != SettingKind::internal) {
-        known.push_back(beginning + upper(std::string(setting.name)));
+        known.push_back(beginning + upper(setting.name));
       }
     }
     for (const std::string& name : io::environment_names(beginning)) {

@@ -21,6 +21,9 @@
 
 namespace skyward::engine {
 
+inline constexpr NodeId kFirst{0};
+inline constexpr NodeId kSecond{1};
+
 // One struct for each call of Effects.
 struct ListOffers {};
 struct Prepare {

@@ -13,9 +13,6 @@ using testing::HasSubstr;
 
 using CorePoolTest = CoreTest;
 
-constexpr NodeId kFirst{0};
-constexpr NodeId kSecond{1};
-
 const std::unexpected<Error> kRefused = fail(ErrorKind::denied, "the cloud says no");
 
 // ------------------------------------------------------------------------------------- opening

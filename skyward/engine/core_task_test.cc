@@ -13,9 +13,6 @@ using testing::HasSubstr;
 
 using CoreTaskTest = CoreTest;
 
-constexpr NodeId kFirst{0};
-constexpr NodeId kSecond{1};
-
 wire::Blob blob(std::uint64_t id) {
   return {.id = BlobId{id}, .size = 100'000, .descriptor = -1, .storage = nullptr};
 }

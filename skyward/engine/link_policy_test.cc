@@ -13,7 +13,7 @@ using End = LinkPolicy::End;
 constexpr LinkPolicy::Limits kLimits{.greet = 30s, .silence = 3s, .patience = 12s};
 constexpr Time kStart = Time{} + 1000s;
 constexpr End kSilent{};
-constexpr End kRefused{.hopeless = true, .refused = true};
+constexpr End kRefusedEnd{.hopeless = true, .refused = true};
 
 class LinkPolicyTest : public testing::Test {
  protected:
@@ -46,17 +46,17 @@ TEST_F(LinkPolicyTest, TheFirstWelcomeIsAwaitedForItsTime) {
 
 TEST_F(LinkPolicyTest, WhereNobodyEverServedAnotherTryIsUseless) {
   policy.on_attempt();
-  EXPECT_EQ(given_up_after(kRefused), 0s);
+  EXPECT_EQ(given_up_after(kRefusedEnd), 0s);
 }
 
 TEST_F(LinkPolicyTest, ARefusalOfAWelcomedNodeIsTriedAgain) {
   welcome();
-  const auto first = policy.on_end(kRefused, now, 0);
+  const auto first = policy.on_end(kRefusedEnd, now, 0);
   ASSERT_TRUE(first) << "one refusal may be the restart of a daemon";
   EXPECT_EQ(*first, now + 50ms);
   welcome();
   now += 60s;
-  EXPECT_EQ(given_up_after(kRefused), kLimits.silence) << "the trouble before is forgotten";
+  EXPECT_EQ(given_up_after(kRefusedEnd), kLimits.silence) << "the trouble before is forgotten";
 }
 
 TEST_F(LinkPolicyTest, SilenceIsBorneLongerThanRefusals) {
@@ -73,7 +73,7 @@ TEST_F(LinkPolicyTest, OneSilentTryMakesRefusalsNoProof) {
   policy.on_attempt();
   ASSERT_TRUE(policy.on_end(kSilent, now, 1));
   policy.on_attempt();
-  EXPECT_GT(given_up_after(kRefused), 9s);
+  EXPECT_GT(given_up_after(kRefusedEnd), 9s);
 }
 
 TEST_F(LinkPolicyTest, WhatAnotherTryCannotChangeEndsItAtAnyTime) {

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 
+#include "skyward/io/descriptors_fixture.h"
 #include "skyward/io/file_descriptor.h"
 
 namespace skyward::io {
@@ -49,14 +50,6 @@ Outgoing frame(std::string_view head, std::vector<SharedBytes> body = {},
 
 std::string head_of(const Incoming& message) {
   return std::string(as_text(message.head).substr(sizeof(Prefix)));
-}
-
-int count_descriptors() {
-  int count = 0;
-  for (int number = 0; number < 4096; ++number) {
-    if (::fcntl(number, F_GETFD) >= 0) ++count;
-  }
-  return count;
 }
 
 // Two ends in one loop, over a socket pair or over two pipes.

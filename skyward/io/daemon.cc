@@ -22,13 +22,13 @@
 #include <utility>
 
 #include "skyward/io/event_loop.h"
+#include "skyward/io/polling.h"
 #include "skyward/io/process_entry.h"
 
 namespace skyward::io {
 
 namespace {
 
-constexpr Duration kLookAgain = std::chrono::milliseconds(20);
 constexpr std::size_t kMaxDigits = 20;
 
 void close_others(std::vector<int> keep) {
@@ -116,7 +116,7 @@ std::optional<FileDescriptor> lock_file(const std::string& path, Duration patien
   FileDescriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   while (file && ::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EINTR && EventLoop::now() >= deadline) return std::nullopt;
-    std::this_thread::sleep_for(kLookAgain);  // the kernel tells nobody of a lock let go
+    std::this_thread::sleep_for(kPollInterval);  // the kernel tells nobody of a lock let go
   }
   if (!file) return std::nullopt;
   return file;

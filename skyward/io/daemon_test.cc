@@ -12,6 +12,7 @@
 #include <iterator>
 #include <string>
 
+#include "skyward/io/descriptors_fixture.h"
 #include "skyward/io/machine.h"
 #include "skyward/io/process.h"
 
@@ -19,8 +20,6 @@ namespace skyward::io {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr Duration kPatience = std::chrono::seconds(30);
-
 class DaemonTest : public testing::Test {
  protected:
   void SetUp() override { fs::create_directories(directory); }

@@ -9,6 +9,7 @@
 #include <cctype>
 #include <chrono>
 
+#include "skyward/base/text.h"
 #include "skyward/io/event_loop.h"
 #include "skyward/io/shared_library.h"
 #include "skyward/io/sigpipe_guard.h"
@@ -18,9 +19,7 @@ namespace skyward::io {
 namespace {
 
 bool same_name(std::string_view left, std::string_view right) {
-  return std::ranges::equal(left, right, [](unsigned char a, unsigned char b) {
-    return std::tolower(a) == std::tolower(b);
-  });
+  return std::ranges::equal(left, right, [](char a, char b) { return to_lower(a) == to_lower(b); });
 }
 
 // The functions of libcurl that are used here.
@@ -244,8 +243,8 @@ std::string percent_encode(std::string_view text, std::string_view keep) {
   std::string out;
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                       std::string_view("-._~").contains(c) || keep.contains(c);
+    const bool plain =
+        is_alphanumeric(c) || std::string_view("-._~").contains(c) || keep.contains(c);
     if (plain) {
       out += c;
     } else {

@@ -11,16 +11,13 @@
 #include <thread>
 #include <utility>
 
+#include "skyward/io/polling.h"
 #include "skyward/io/start_child.h"
 #include "skyward/io/start_thread.h"
 
 namespace skyward::io {
 
-namespace {
-
-constexpr Duration kLookAgain = std::chrono::milliseconds(20);
-
-}  // namespace
+namespace {}  // namespace
 
 std::string ExitStatus::describe() const {
   if (code < 0) return "ended in an unknown way (another part of the program waited for it)";
@@ -59,7 +56,7 @@ struct Process::Impl : std::enable_shared_from_this<Impl> {
         std::optional<ExitStatus> status;
         while (!status && !stop_waiter) {
           status = peek_exit(child.pid);
-          if (!status) std::this_thread::sleep_for(kLookAgain);
+          if (!status) std::this_thread::sleep_for(kPollInterval);
         }
         loop.post([weak, status] {
           if (const auto self = weak.lock()) self->ended(status);

@@ -1,4 +1,5 @@
 #include "skyward/io/process.h"
+#include "skyward/io/descriptors_fixture.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -34,31 +35,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::HasSubstr;
 
-int count_descriptors() {
-  int count = 0;
-  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
-    ++count;
-  }
-  return count;
-}
-
 bool exists(pid_t pid) { return ::kill(pid, 0) == 0; }
-
-// Reads until the other side closes; fails the test after ten seconds.
-std::string read_all(int descriptor) {
-  std::string text;
-  while (true) {
-    pollfd watched{.fd = descriptor, .events = POLLIN, .revents = 0};
-    if (::poll(&watched, 1, 10'000) != 1) {
-      ADD_FAILURE() << "nothing came; so far: " << text;
-      return text;
-    }
-    char buffer[4096];
-    const ssize_t size = ::read(descriptor, buffer, sizeof buffer);
-    if (size <= 0) return text;
-    text.append(buffer, static_cast<std::size_t>(size));
-  }
-}
 
 std::string read_line(int descriptor) {
   std::string text;

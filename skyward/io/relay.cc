@@ -14,12 +14,12 @@ namespace skyward::io {
 
 namespace {
 
-constexpr std::size_t kBufferBytes = std::size_t{256} << 10;
+constexpr std::size_t kRelayBytes = std::size_t{256} << 10;
 
 // One way: bytes read and not yet written.
 class Direction {
  public:
-  Direction() : buffer_(kBufferBytes) {}
+  Direction() : buffer_(kRelayBytes) {}
 
   bool wants_read() const { return !ended_ && begin_ == end_; }
   bool wants_write() const { return begin_ < end_; }

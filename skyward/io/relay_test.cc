@@ -1,4 +1,5 @@
 #include "skyward/io/relay.h"
+#include "skyward/io/descriptors_fixture.h"
 
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -12,22 +13,6 @@
 
 namespace skyward::io {
 namespace {
-
-constexpr auto kPatience = std::chrono::seconds(30);
-
-// Reads to the end of the stream, waiting for what comes.
-std::string read_all(int descriptor) {
-  std::string text;
-  std::vector<std::byte> chunk(65536);
-  while (true) {
-    pollfd ready{.fd = descriptor, .events = POLLIN, .revents = 0};
-    if (::poll(&ready, 1, 30'000) != 1) return text + " (timed out)";
-    const auto count = read_some(descriptor, chunk);
-    if (!count) continue;
-    if (*count == 0) return text;
-    text.append(reinterpret_cast<const char*>(chunk.data()), *count);
-  }
-}
 
 void write_all(int descriptor, std::string_view text) {
   auto bytes = std::as_bytes(std::span(text.data(), text.size()));

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <optional>
 
+#include "skyward/io/polling.h"
 #include "skyward/io/process.h"
 #include "skyward/io/sigpipe_guard.h"
 #include "skyward/io/start_child.h"
@@ -17,9 +18,6 @@ namespace skyward::io {
 namespace {
 
 using namespace std::chrono_literals;
-
-// How often a child is looked at where no pidfd tells.
-constexpr Duration kLookAgain = 20ms;
 
 // The parent's ends of the child's three streams; one that is done is closed.
 struct Streams {
@@ -60,7 +58,7 @@ void wait_for_any(const Streams& streams, const StartedChild& child, Duration li
                       {.fd = streams.out.get(), .events = POLLIN, .revents = 0},
                       {.fd = streams.err.get(), .events = POLLIN, .revents = 0},
                       {.fd = child.pidfd.get(), .events = POLLIN, .revents = 0}};
-  if (!child.pidfd) limit = std::min(limit, kLookAgain);
+  if (!child.pidfd) limit = std::min(limit, kPollInterval);
   const auto whole =
       std::chrono::ceil<std::chrono::milliseconds>(std::clamp(limit, Duration{0}, Duration{1h}));
   ::poll(watched, 4, static_cast<int>(whole.count()));

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "skyward/io/forks.h"
+#include "skyward/io/polling.h"
 
 #if defined(__SANITIZE_THREAD__)
 // The same function by libc's other name: the sanitizer takes clone() for a fork, and what it then
@@ -38,7 +39,6 @@ namespace {
 
 constexpr std::size_t kChildStackBytes = std::size_t{64} << 10;
 constexpr int kLastSignal = 64;
-constexpr Duration kLookAgain = std::chrono::milliseconds(20);
 // Without close_range (Linux before 5.9), descriptors up to here are closed one by one.
 constexpr unsigned kHighestDescriptor = 65536;
 
@@ -375,7 +375,7 @@ void reap_killed(const StartedChild& child, Time deadline) {
     // A debugger may hold it back though it has ended: the descriptor alone does not tell.
     pollfd ended{.fd = child.pidfd.get(), .events = POLLIN, .revents = 0};
     const auto look_again =
-        std::chrono::ceil<std::chrono::milliseconds>(std::min(left, kLookAgain));
+        std::chrono::ceil<std::chrono::milliseconds>(std::min(left, kPollInterval));
     if (::poll(&ended, 1, static_cast<int>(look_again.count())) > 0 && !peek_exit(child.pid)) {
       ::poll(nullptr, 0, static_cast<int>(look_again.count()));
     }

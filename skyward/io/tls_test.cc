@@ -1,4 +1,5 @@
 #include "skyward/io/tls.h"
+#include "skyward/io/descriptors_fixture.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,7 +19,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr auto kPatience = std::chrono::seconds(30);
 const std::string kSecret(64, 's');
 
 // One end of a stream, and what it has seen.

@@ -13,7 +13,7 @@ namespace skyward::io {
 
 namespace {
 
-constexpr int kBacklog = 16;
+constexpr int kUnixBacklog = 16;
 
 std::optional<sockaddr_un> address_of(const std::string& path) {
   sockaddr_un address{};
@@ -53,7 +53,7 @@ Result<FileDescriptor> listen_at(const std::string& path) {
   FileDescriptor socket = make_socket();
   ::unlink(path.c_str());
   if (!socket || ::bind(socket.get(), generic(*address), sizeof *address) != 0 ||
-      ::listen(socket.get(), kBacklog) != 0) {
+      ::listen(socket.get(), kUnixBacklog) != 0) {
     return fail(ErrorKind::unavailable,
                 fmt::format("cannot listen at {}: {}", path, errno_text(errno)),
                 "check the rights and the free space there");

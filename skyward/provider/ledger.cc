@@ -14,6 +14,7 @@
 #include <utility>
 #include <variant>
 
+#include "skyward/base/text.h"
 #include "skyward/io/file.h"
 #include "skyward/io/private_directory.h"
 #include "skyward/io/shared_library.h"
@@ -414,10 +415,7 @@ class BlankLedger final : public Ledger {
 
 }  // namespace
 
-std::string LedgerPool::setting(const std::string& name) const {
-  const auto found = settings.find(name);
-  return found == settings.end() ? std::string() : found->second;
-}
+std::string LedgerPool::setting(const std::string& name) const { return value_at(settings, name); }
 
 std::unique_ptr<Ledger> blank_ledger() { return std::make_unique<BlankLedger>(); }
 

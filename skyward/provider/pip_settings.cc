@@ -9,7 +9,7 @@ namespace skyward::provider {
 
 namespace {
 
-constexpr Duration kLookupTimeout = std::chrono::seconds(10);
+constexpr Duration kPipConfigTimeout = std::chrono::seconds(10);
 
 }  // namespace
 
@@ -17,7 +17,7 @@ std::map<std::string, std::string> pip_config(const std::string& python) {
   if (!python.starts_with('/')) return {};
   io::SpawnOptions query;
   query.command = {python, "-m", "pip", "--disable-pip-version-check", "config", "list"};
-  const Result<io::CommandResult> answer = io::run_command(query, kLookupTimeout);
+  const Result<io::CommandResult> answer = io::run_command(query, kPipConfigTimeout);
   if (!answer || answer->status.code != 0 || answer->status.signal != 0) return {};
   return parse_pip_config(answer->out);
 }

@@ -23,7 +23,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::Pair;
 
-constexpr Duration kLimit = std::chrono::seconds(60);
+constexpr Duration kScriptTimeout = std::chrono::seconds(60);
 
 std::string content(const std::string& path) {
   std::stringstream text;
@@ -90,7 +90,7 @@ class RemoteImageTest : public ::testing::Test {
         {{"HOME", root_ + "/home"}, {"PATH", path}, {"UV_OFFLINE", "1"}, {"PIP_NO_INDEX", "1"}});
     options.unset = {"XDG_CACHE_HOME", "PYTHONPATH"};
     const Time start = io::EventLoop::now();
-    const auto ran = io::run_command(options, kLimit);
+    const auto ran = io::run_command(options, kScriptTimeout);
     EXPECT_TRUE(ran) << ran.error().message;
     if (!ran) return {};
     return {.code = ran->status.code,
@@ -104,7 +104,7 @@ class RemoteImageTest : public ::testing::Test {
     options.command = std::move(command);
     options.environment = {{"HOME", root_ + "/home"}};
     options.unset = {"XDG_CACHE_HOME"};
-    const auto ran = io::run_command(options, kLimit);
+    const auto ran = io::run_command(options, kScriptTimeout);
     EXPECT_TRUE(ran && ran->status.code == 0) << (ran ? ran->err : ran.error().message);
     return ran ? ran->out : "";
   }
@@ -146,7 +146,7 @@ TEST_F(RemoteImageTest, AnInterruptedStartIsMadeAgain) {
 TEST_F(RemoteImageTest, APackageThatCannotBeHadSaysSo) {
   io::SpawnOptions uv;
   uv.command = {"uv", "--version"};
-  if (!io::run_command(uv, kLimit)) GTEST_SKIP() << "uv is not on PATH";
+  if (!io::run_command(uv, kScriptTimeout)) GTEST_SKIP() << "uv is not on PATH";
   PoolSpec wanted = spec();
   wanted.image.pip = {"skyward-no-such-package==1.0"};
   variables_["UV_INDEX_URL"] = "file:///nowhere";

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "skyward/base/text.h"
 #include "skyward/spec/provider_settings.h"
 
 namespace skyward::provider {
@@ -51,10 +52,7 @@ Result<std::optional<SettingsFile>> read_project_file(const World& world) {
 }
 
 std::string variable_of(std::string_view provider, std::string_view setting) {
-  std::string name = fmt::format("SKYWARD_{}_{}", provider, setting);
-  std::ranges::transform(name, name.begin(),
-                         [](char c) { return c >= 'a' && c <= 'z' ? char(c - 'a' + 'A') : c; });
-  return name;
+  return upper(fmt::format("SKYWARD_{}_{}", provider, setting));
 }
 
 // What our own variable says of a setting.

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "skyward/base/nearest.h"
+#include "skyward/base/text.h"
 #include "skyward/spec/json_text.h"
 #include "skyward/spec/memory_size.h"
 
@@ -27,14 +28,12 @@ constexpr std::array<std::string_view, 8> kPrefixes = {"NVIDIA", "AMD",   "AWS",
                                                        "HABANA", "INTEL", "TESLA", "GEFORCE"};
 
 bool is_separator(char c) { return c == ' ' || c == '-' || c == '_' || c == '/'; }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-char upper(char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; }
 
 // What names are compared by.
 std::string key_of(std::string_view name) {
   std::string key;
   for (const char c : name) {
-    if (!is_separator(c)) key += upper(c);
+    if (!is_separator(c)) key += to_upper(c);
   }
   return key;
 }
@@ -45,7 +44,7 @@ std::vector<std::string> words_of(std::string_view name) {
     if (is_separator(c)) {
       if (!words.back().empty()) words.emplace_back();
     } else {
-      words.back() += upper(c);
+      words.back() += to_upper(c);
     }
   }
   if (words.back().empty()) words.pop_back();
@@ -62,16 +61,10 @@ std::vector<std::string_view> split(std::string_view list) {
   return parts;
 }
 
-double number(std::string_view text) {
+double parse_number(std::string_view text) {
   double value = 0;
   std::from_chars(text.data(), text.data() + text.size(), value);
   return value;
-}
-
-std::string quoted(std::string_view text) {
-  std::string out;
-  append_json_string(out, text);
-  return out;
 }
 
 std::string memory_text(double gb) { return fmt::format("{:g}GB", gb); }
@@ -85,7 +78,7 @@ std::vector<Form> forms_of(const AcceleratorModel& model) {
   std::vector<Form> forms;
   for (const std::string_view part : split(model.forms)) {
     const std::size_t colon = part.find(':');
-    forms.push_back({part.substr(0, colon), number(part.substr(colon + 1))});
+    forms.push_back({part.substr(0, colon), parse_number(part.substr(colon + 1))});
   }
   return forms;
 }
@@ -93,7 +86,7 @@ std::vector<Form> forms_of(const AcceleratorModel& model) {
 // Every size that one is made with.
 std::vector<double> memories_of(const AcceleratorModel& model) {
   std::vector<double> memories = {model.memory_gb};
-  for (const std::string_view part : split(model.memories)) memories.push_back(number(part));
+  for (const std::string_view part : split(model.memories)) memories.push_back(parse_number(part));
   for (const Form& form : forms_of(model)) {
     if (std::ranges::find(memories, form.memory_gb) == memories.end())
       memories.push_back(form.memory_gb);
@@ -166,7 +159,7 @@ Status check_memory(const Accelerator& wanted, const AcceleratorName& name) {
   for (const double size : sizes) texts.push_back(memory_text(size));
   return fail(ErrorKind::invalid,
               fmt::format("{}: memory={} does not exist: it is made with {}", wanted.name,
-                          quoted(wanted.memory), fmt::join(texts, " or ")),
+                          json_string(wanted.memory), fmt::join(texts, " or ")),
               fmt::format("say memory=\"{}\", or leave memory out", texts.front()));
 }
 
@@ -232,7 +225,7 @@ Result<Accelerator> checked(Accelerator wanted) {
   if (!name) {
     const std::vector<std::string> close = close_accelerators(wanted.name);
     return fail(ErrorKind::invalid,
-                fmt::format("there is no accelerator named {}", quoted(wanted.name)),
+                fmt::format("there is no accelerator named {}", json_string(wanted.name)),
                 close.empty()
                     ? std::string("the catalogue is in skyward.accelerators; for a model that it "
                                   "does not have: accelerators.Custom(name)")
@@ -270,7 +263,7 @@ Result<Accelerator> catalogue_accelerator(std::string_view name,
       for (const Form& one : forms) names.push_back(one.name);
       return fail(ErrorKind::invalid,
                   fmt::format("{}: form_factor={} does not exist", wanted.name,
-                              quoted(options.form_factor)),
+                              json_string(options.form_factor)),
                   names.empty() ? "leave form_factor out: the model has one form only"
                                 : fmt::format("choose one of {}", fmt::join(names, ", ")));
     }

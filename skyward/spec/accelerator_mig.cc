@@ -37,12 +37,6 @@ const MigProfile* find_profile(std::string_view name) {
   return found == kProfiles.end() ? nullptr : &*found;
 }
 
-std::string quoted(std::string_view text) {
-  std::string out;
-  append_json_string(out, text);
-  return out;
-}
-
 bool can_split(const AcceleratorModel& model) {
   return model.name == "H100" || model.name == "A100";
 }
@@ -98,7 +92,7 @@ Status validate_mig(const Accelerator& accelerator) {
     }
     return fail(ErrorKind::invalid,
                 fmt::format("{}: mig={} is not a profile of the model with {:g}GB",
-                            accelerator.name, quoted(text), memory),
+                            accelerator.name, json_string(text), memory),
                 fmt::format("choose one of {}", fmt::join(valid, ", ")));
   }
   const std::string too_much = several != nullptr ? excess(profiles, large ? kLarge : kSmall) : "";

@@ -6,6 +6,7 @@
 #include <array>
 #include <string_view>
 
+#include "skyward/base/text.h"
 #include "skyward/spec/json_text.h"
 
 namespace skyward {
@@ -20,26 +21,8 @@ constexpr std::size_t kMaxEnvironmentBytes = std::size_t{256} << 10;
 // Of all package names together; they become a script of that size.
 constexpr std::size_t kMaxPackageBytes = std::size_t{1} << 20;
 
-constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
-constexpr bool is_lower(char c) { return c >= 'a' && c <= 'z'; }
-constexpr bool is_letter(char c) { return is_lower(c) || (c >= 'A' && c <= 'Z'); }
-constexpr bool is_alphanumeric(char c) { return is_letter(c) || is_digit(c); }
-
 bool only(std::string_view text, std::string_view also) {
   return std::ranges::all_of(text, [&](char c) { return is_alphanumeric(c) || also.contains(c); });
-}
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
-  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
-  return text;
-}
-
-// The text as a person should see it in an error: control characters spelled out.
-std::string shown(std::string_view text) {
-  std::string out;
-  append_json_string(out, text);
-  return out;
 }
 
 bool is_url_or_path(std::string_view text) {
@@ -125,7 +108,7 @@ Status validate_environment(const std::map<std::string, std::string>& env, std::
     if (name.empty() || is_digit(name.front()) || !only(name, "_")) {
       return fail(
           ErrorKind::invalid,
-          fmt::format("{}: {} is not a name of an environment variable", where, shown(name)),
+          fmt::format("{}: {} is not a name of an environment variable", where, json_string(name)),
           "use letters, digits and underscores, not starting with a digit");
     }
     if (value.contains('\0')) {
@@ -138,7 +121,7 @@ Status validate_environment(const std::map<std::string, std::string>& env, std::
     if (bytes > kMaxEntryBytes) {
       return fail(ErrorKind::invalid,
                   fmt::format("{}: {} has {} bytes; Linux allows {} for each variable", where,
-                              shown(name.substr(0, 64)), bytes, kMaxEntryBytes),
+                              json_string(name.substr(0, 64)), bytes, kMaxEntryBytes),
                   kPassAsArgument);
     }
   }
@@ -154,13 +137,13 @@ Status validate_environment(const std::map<std::string, std::string>& env, std::
 Status validate(const Image& image) {
   if (!image.python.empty() && image.python != "auto" && !is_python_version(image.python)) {
     return fail(ErrorKind::invalid,
-                fmt::format("Image(python={}) is not a Python version", shown(image.python)),
+                fmt::format("Image(python={}) is not a Python version", json_string(image.python)),
                 "write it as \"3.12\" or \"3.12.4\", or \"auto\" for the version of this program");
   }
   for (const std::string& package : image.pip) {
     if (is_requirement(package)) continue;
     return fail(ErrorKind::invalid,
-                fmt::format("Image(pip=[{}]) is not a package requirement", shown(package)),
+                fmt::format("Image(pip=[{}]) is not a package requirement", json_string(package)),
                 package.starts_with('-')
                     ? "options cannot be given as packages; use pip_extra_index_url for an index"
                     : "write it as \"name\", \"name[extra]==1.2\", \"name @ URL\", a URL, or an "
@@ -168,9 +151,10 @@ Status validate(const Image& image) {
   }
   for (const std::string& package : image.apt) {
     if (is_apt_package(package)) continue;
-    return fail(ErrorKind::invalid,
-                fmt::format("Image(apt=[{}]) is not a name of a system package", shown(package)),
-                "write it as \"git\" or \"git=1:2.39\"; lower-case letters, digits, + - . only");
+    return fail(
+        ErrorKind::invalid,
+        fmt::format("Image(apt=[{}]) is not a name of a system package", json_string(package)),
+        "write it as \"git\" or \"git=1:2.39\"; lower-case letters, digits, + - . only");
   }
   if (image.pip_extra_index_url && (!is_url_or_path(*image.pip_extra_index_url) ||
                                     !is_clean_location(*image.pip_extra_index_url))) {

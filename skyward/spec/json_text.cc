@@ -94,4 +94,10 @@ void append_json_string(std::string& out, std::string_view utf8) {
   out += '"';
 }
 
+std::string json_string(std::string_view utf8) {
+  std::string out;
+  append_json_string(out, utf8);
+  return out;
+}
+
 }  // namespace skyward

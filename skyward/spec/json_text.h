@@ -12,5 +12,6 @@ namespace skyward {
 // Appends `utf8` to `out` between quotes. A byte that is not UTF-8 becomes \udcXX, as in Python
 // strings that came from the operating system.
 void append_json_string(std::string& out, std::string_view utf8);
+std::string json_string(std::string_view utf8);
 
 }  // namespace skyward

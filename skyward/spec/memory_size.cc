@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "skyward/base/text.h"
 #include "skyward/spec/json_text.h"
 
 namespace skyward {
@@ -16,8 +17,6 @@ namespace skyward {
 namespace {
 
 constexpr double kLargestMb = 1024.0 * 1024 * 1024 * 64;  // 64 PiB
-
-char upper(char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; }
 
 }  // namespace
 
@@ -33,7 +32,7 @@ Result<std::int64_t> parse_memory_mb(std::string_view text, std::string_view whe
                                                                           {"TIB", 1048576}}};
   std::string plain;
   for (const char c : text) {
-    if (c != ' ') plain += upper(c);
+    if (c != ' ') plain += to_upper(c);
   }
   double value = 0;
   const auto [end, error] =
@@ -44,8 +43,7 @@ Result<std::int64_t> parse_memory_mb(std::string_view text, std::string_view whe
     const double mb = value * found->second;
     if (mb >= 1 && mb < kLargestMb) return static_cast<std::int64_t>(mb);
   }
-  std::string shown;
-  append_json_string(shown, text);
+  const std::string shown = json_string(text);
   if (error == std::errc() && unit.empty()) {
     return fail(ErrorKind::invalid, fmt::format("{}={} has no unit", where, shown),
                 fmt::format("write \"{0}GB\" or \"{0}MB\"", plain));

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "skyward/base/error.h"
+#include "skyward/base/text.h"
 #include "skyward/base/time.h"
 #include "skyward/spec/accelerator.h"
 #include "skyward/spec/image.h"
@@ -19,10 +20,14 @@
 
 namespace skyward {
 
+// In the id of a pool.
+inline constexpr int kJobIdDigits = 8;
+
 // Which cloud, and its constructor's arguments as text.
 struct ProviderSpec {
   std::string name = "local";
   std::map<std::string, std::string> settings{};
+  std::string setting(const std::string& key) const { return value_at(settings, key); }
   bool operator==(const ProviderSpec&) const = default;
 };
 
@@ -85,8 +90,9 @@ struct PoolSpec {
   WorkerRuntime runtime{};
   std::string agent_path{};   // the skyward-agent binary to run or to upload
   std::string record_root{};  // directory for the pool's log files (pool_record.h); empty: none
-  // 8 hex digits, new at each opening, set by the engine: what a provider makes for the pool is
-  // named by them ("aws-1a2b3c4d"), so that its log files and its machines are found by one name.
+  // kJobIdDigits hex digits, new at each opening, set by the engine: what a provider makes for the
+  // pool is named by them ("aws-1a2b3c4d"), so that its log files and its machines are found by one
+  // name.
   std::string job_id{};
 
   // Of nodes on other machines. A connection on which nothing comes for `heartbeat_timeout` is made

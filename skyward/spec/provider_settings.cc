@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "skyward/base/nearest.h"
+#include "skyward/base/text.h"
 #include "skyward/spec/json_text.h"
 
 namespace skyward {
@@ -161,10 +162,7 @@ std::string hint_of_settings(const ProviderSheet& sheet, std::string_view name) 
 bool is_region(std::string_view name) {
   constexpr std::size_t kMostOfALabel = 63;  // of a host name
   return !name.empty() && name.size() <= kMostOfALabel && name.front() != '-' &&
-         std::ranges::all_of(name, [](char c) {
-           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                  c == '-';
-         });
+         std::ranges::all_of(name, [](char c) { return is_alphanumeric(c) || c == '-'; });
 }
 
 std::string expected_instead(const ProviderSetting& setting, const std::string& value) {

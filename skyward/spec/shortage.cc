@@ -1,4 +1,5 @@
 #include "skyward/spec/shortage.h"
+#include "skyward/base/text.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -41,10 +42,7 @@ Error with_shortage(Error error, const Shortage& shortage) {
 }
 
 std::optional<Shortage> shortage_of(const Error& error) {
-  const auto text = [&](const char* name) {
-    const auto found = error.facts.find(name);
-    return found == error.facts.end() ? std::string() : found->second;
-  };
+  const auto text = [&](const char* name) { return value_at(error.facts, name); };
   const auto number = [&](const char* name) {
     const std::string digits = text(name);
     int value = 0;

@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "skyward/base/text.h"
 #include "skyward/spec/json_text.h"
 
 namespace skyward {
@@ -16,15 +17,9 @@ namespace {
 constexpr std::string_view kScheme = "s3://";
 constexpr std::size_t kLongestBucket = 63;  // as S3 has it
 
-std::string quoted(std::string_view text) {
-  std::string out;
-  append_json_string(out, text);
-  return out;
-}
-
 bool is_bucket(std::string_view name) {
   return name.size() >= 3 && name.size() <= kLongestBucket && std::ranges::all_of(name, [](char c) {
-           return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.';
+           return is_lower(c) || is_digit(c) || c == '-' || c == '.';
          });
 }
 
@@ -38,13 +33,14 @@ Status check_path(std::string_view path) {
   const bool odd = std::ranges::any_of(plain, [](char c) { return c >= 0 && c < ' '; });
   if (!plain.starts_with('/') || dotted || odd) {
     return fail(ErrorKind::invalid,
-                fmt::format("volume: mount_path={} is not an absolute path", quoted(path)),
+                fmt::format("volume: mount_path={} is not an absolute path", json_string(path)),
                 "write it as \"/data\"");
   }
   if (std::ranges::find(kTaken, plain) != kTaken.end()) {
-    return fail(ErrorKind::invalid,
-                fmt::format("volume: mount_path={} would hide a part of the system", quoted(path)),
-                "choose a directory of its own, for example \"/data\"");
+    return fail(
+        ErrorKind::invalid,
+        fmt::format("volume: mount_path={} would hide a part of the system", json_string(path)),
+        "choose a directory of its own, for example \"/data\"");
   }
   return {};
 }
@@ -54,7 +50,7 @@ Status check_path(std::string_view path) {
 Result<Volume> parse_volume(std::string mount_path, std::string_view uri) {
   if (!uri.starts_with(kScheme)) {
     return fail(ErrorKind::invalid,
-                fmt::format("volume: {} is not the address of a bucket", quoted(uri)),
+                fmt::format("volume: {} is not the address of a bucket", json_string(uri)),
                 "write it as \"s3://bucket/prefix\"");
   }
   const std::string_view rest = uri.substr(kScheme.size());
@@ -74,18 +70,20 @@ Status validate(const std::vector<Volume>& volumes) {
     std::string_view path = volume.mount_path;
     while (path.ends_with('/')) path.remove_suffix(1);
     if (!paths.insert(path).second) {
-      return fail(ErrorKind::invalid, fmt::format("volume: two are mounted at {}", quoted(path)),
+      return fail(ErrorKind::invalid,
+                  fmt::format("volume: two are mounted at {}", json_string(path)),
                   "give each a path of its own");
     }
     if (!volume.mount_commands.empty()) continue;  // the user's own kind
     if (!is_bucket(volume.bucket)) {
-      return fail(ErrorKind::invalid,
-                  fmt::format("volume: bucket={} is not a name of a bucket", quoted(volume.bucket)),
-                  "3 to 63 lower-case letters, digits, '-' and '.'");
+      return fail(
+          ErrorKind::invalid,
+          fmt::format("volume: bucket={} is not a name of a bucket", json_string(volume.bucket)),
+          "3 to 63 lower-case letters, digits, '-' and '.'");
     }
     if (volume.prefix.starts_with('/')) {
       return fail(ErrorKind::invalid,
-                  fmt::format("volume: prefix={} starts with a slash", quoted(volume.prefix)),
+                  fmt::format("volume: prefix={} starts with a slash", json_string(volume.prefix)),
                   "names of objects do not; write it as \"datasets/\"");
     }
   }

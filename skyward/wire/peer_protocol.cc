@@ -11,14 +11,14 @@
 namespace skyward::wire {
 namespace {
 
-constexpr std::string_view kMagic = "SKYP";
+constexpr std::string_view kPeerMagic = "SKYP";
 
 }  // namespace
 
 std::array<std::byte, kPeerRequestBytes> encode_peer_request(const PeerRequest& request) {
   std::array<std::byte, kPeerRequestBytes> bytes{};
   ByteWriter writer(bytes.data());
-  writer.put_bytes(kMagic.data(), kMagic.size());
+  writer.put_bytes(kPeerMagic.data(), kPeerMagic.size());
   writer.put(kPeerVersion);
   writer.put_bytes(request.content.data(), request.content.size());
   writer.put(request.size);
@@ -28,13 +28,13 @@ std::array<std::byte, kPeerRequestBytes> encode_peer_request(const PeerRequest& 
 
 Result<PeerRequest> decode_peer_request(ByteView bytes) {
   ByteReader reader(bytes);
-  const ByteView magic = reader.take_bytes(kMagic.size());
+  const ByteView magic = reader.take_bytes(kPeerMagic.size());
   const auto version = reader.take<std::uint32_t>();
   const ByteView content = reader.take_bytes(sizeof(ContentId));
   PeerRequest request;
   request.size = reader.take<std::uint64_t>();
   request.offset = reader.take<std::uint64_t>();
-  if (reader.failed() || reader.left() > 0 || as_text(magic) != kMagic) {
+  if (reader.failed() || reader.left() > 0 || as_text(magic) != kPeerMagic) {
     return fail(ErrorKind::invalid, "that is no request of an agent");
   }
   if (version != kPeerVersion) {

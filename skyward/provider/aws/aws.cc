@@ -54,13 +54,8 @@ constexpr Duration kCleanUpTime = 120s;
 // Offers of so many types get their spot prices: the cheapest on demand.
 constexpr std::size_t kMostSpotTypes = 100;
 
-std::string setting_of(const ProviderSpec& spec, const char* name) {
-  const auto found = spec.settings.find(name);
-  return found == spec.settings.end() ? std::string() : found->second;
-}
-
 Duration request_timeout(const ProviderSpec& spec) {
-  const std::string given = setting_of(spec, "request_timeout");
+  const std::string given = spec.setting("request_timeout");
   return given.empty() ? Duration(30s) : from_seconds(std::max(1.0, std::stod(given)));
 }
 
@@ -187,8 +182,8 @@ Status AwsProvider::check(const PoolSpec& spec) {
                             agent_architecture(), spec.architecture),
                 "leave architecture out, or open the pool from a machine of that kind");
   }
-  if (setting_of(spec_, "use_ssm") == "true") {
-    const Status able = check_session_manager(world_, setting_of(spec_, "instance_profile_arn"));
+  if (spec_.setting("use_ssm") == "true") {
+    const Status able = check_session_manager(world_, spec_.setting("instance_profile_arn"));
     if (!able) return able;
   }
   if (spec.accelerator && spec.machine.empty()) {
@@ -228,7 +223,7 @@ Result<std::vector<Offer>> AwsProvider::offers_in(Client& client, const PoolSpec
 Result<std::vector<Offer>> AwsProvider::offers_elsewhere(const PoolSpec& spec, Error here,
                                                          Time deadline) {
   for (const char* bound : {"subnet_id", "security_group_id", "ami"}) {
-    if (!setting_of(spec_, bound).empty()) return std::unexpected(here);
+    if (!spec_.setting(bound).empty()) return std::unexpected(here);
   }
   const auto regions = Ec2Api(client_).describe_regions(deadline);
   if (!regions) return std::unexpected(here);
@@ -362,7 +357,7 @@ Result<std::string> AwsProvider::make_key(const std::string& path) const {
 
 Status AwsProvider::buy_group(Client& client, PoolBook& book, Plan& plan, const std::string& vpc,
                               Time deadline) {
-  plan.group = setting_of(spec_, "security_group_id");
+  plan.group = spec_.setting("security_group_id");
   if (!plan.group.empty()) return {};
   std::optional<std::string> caller;
   if (plan.session_region.empty()) {
@@ -410,7 +405,7 @@ Result<Cluster> AwsProvider::prepare_in(const PoolSpec& spec, const Offer& offer
   const auto caller = find_caller(client, deadline);
   if (!caller) return fail(caller);
   remove_left_groups(client, ledger_, caller->account, deadline);
-  const auto subnets = find_subnets(client, setting_of(spec_, "subnet_id"), deadline);
+  const auto subnets = find_subnets(client, spec_.setting("subnet_id"), deadline);
   if (!subnets) return fail(subnets);
   auto places = find_places(client, spec, offer, *subnets, deadline);
   if (!places) return fail(places);
@@ -427,7 +422,7 @@ Result<Cluster> AwsProvider::prepare_in(const PoolSpec& spec, const Offer& offer
                   .instance_type = offer.instance_type,
                   .details = {{"head_port", std::to_string(20000 + number % 12000)}}};
   Plan plan{.spec = spec, .image = *std::move(image), .boot = *std::move(boot)};
-  if (setting_of(spec_, "use_ssm") == "true") plan.session_region = client.region();
+  if (spec_.setting("use_ssm") == "true") plan.session_region = client.region();
   plan.places = *std::move(places);
   plan.mark = {.pool = cluster.id,
                .owner = caller->owner,
@@ -500,12 +495,12 @@ Result<LaunchRequest> AwsProvider::request_of(Plan& plan, std::int64_t wall_s, i
   }
   request.image = plan.boot.image.id;
   request.security_group = plan.group;
-  request.own_group = setting_of(spec_, "security_group_id").empty();
+  request.own_group = spec_.setting("security_group_id").empty();
   // Session Manager needs no address of its own where the user's subnet leads to it; Amazon's
   // default subnets lead nowhere without one.
-  request.public_ip = plan.session_region.empty() || setting_of(spec_, "subnet_id").empty();
+  request.public_ip = plan.session_region.empty() || spec_.setting("subnet_id").empty();
   request.user_data = user_data(boot);
-  request.instance_profile_arn = setting_of(spec_, "instance_profile_arn");
+  request.instance_profile_arn = spec_.setting("instance_profile_arn");
   request.root_device = plan.boot.image.root_device;
   request.root_gb = request.root_device.empty() ? 0 : plan.boot.root_gb;
   request.data_disks = plan.boot.image.data_disks;
@@ -703,7 +698,7 @@ Error AwsProvider::explain(const Instance& instance, Error error) {
 Result<std::unique_ptr<Provider>> make_aws(const ProviderSpec& spec, World world) {
   auto configuration = load_configuration(world, "");
   if (!configuration) return fail(configuration);
-  std::string region = find_region(world, *configuration, setting_of(spec, "region"));
+  std::string region = find_region(world, *configuration, spec.setting("region"));
   if (region.empty()) region = "us-east-1";
   // Before a name is put into the address that gets the credentials.
   if (const auto endpoint = find_endpoint(world, *configuration, "ec2", region); !endpoint) {

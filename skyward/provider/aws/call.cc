@@ -68,12 +68,12 @@ io::HttpRequest to_request(const World& world, const Call& call, const Keys* key
 // True when a refusal was for our clock, and the reply's date says how far it is off.
 bool learn_clock(const World& world, const io::HttpReply& reply, const ApiError& error,
                  ClockOffset& clock) {
-  constexpr std::array<std::string_view, 5> kCodes = {"RequestExpired", "RequestTimeTooSkewed",
-                                                      "SignatureDoesNotMatch", "AuthFailure",
-                                                      "InvalidSignatureException"};
+  constexpr std::array<std::string_view, 5> kClockCodes = {"RequestExpired", "RequestTimeTooSkewed",
+                                                           "SignatureDoesNotMatch", "AuthFailure",
+                                                           "InvalidSignatureException"};
   constexpr std::int64_t kSkew_s = 240;  // Amazon allows five minutes
   bool may_be = false;
-  for (const std::string_view code : kCodes) may_be = may_be || error.code == code;
+  for (const std::string_view code : kClockCodes) may_be = may_be || error.code == code;
   const auto date = parse_http_date(reply.header("date"));
   if (!may_be || !date) return false;
   const std::int64_t offset = *date - world.wall_s();

@@ -35,9 +35,9 @@ std::string_view target_of(std::string_view service) {
 // EC2 says RequestExpired of a session that is over, and of a clock that is wrong; the latter has
 // been looked into by then.
 bool credentials_are_over(std::string_view code) {
-  constexpr std::array<std::string_view, 4> kCodes = {"ExpiredToken", "ExpiredTokenException",
-                                                      "RequestExpired", "TokenRefreshRequired"};
-  for (const std::string_view one : kCodes) {
+  constexpr std::array<std::string_view, 4> kSessionCodes = {
+      "ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired"};
+  for (const std::string_view one : kSessionCodes) {
     if (code == one) return true;
   }
   return false;

@@ -6,32 +6,16 @@
 #include <array>
 
 #include "skyward/base/check.h"
+#include "skyward/base/text.h"
 #include "skyward/spec/provider_settings.h"
 
 namespace skyward::provider::aws {
 
 namespace {
 
-bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
-  return text;
-}
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return out;
-}
-
 bool is_name(std::string_view text) {
   return !text.empty() && std::ranges::all_of(text, [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           std::string_view("-_/.%@:+").contains(c);
+    return is_alphanumeric(c) || std::string_view("-_/.%@:+").contains(c);
   });
 }
 
@@ -174,11 +158,6 @@ std::string nested_property(const std::string& lines, std::string_view name) {
   return {};
 }
 
-std::string lookup(const Section& section, const std::string& name) {
-  const auto found = section.find(name);
-  return found == section.end() ? std::string() : found->second;
-}
-
 // How Amazon's settings name a service.
 struct EndpointNames {
   std::string_view service;
@@ -208,7 +187,7 @@ std::string configured_endpoint(const World& world, const Configuration& configu
   if (const auto any = world.variable("AWS_ENDPOINT_URL")) return *any;
   const auto services = configuration.files.services.find(configuration.property("services"));
   if (services != configuration.files.services.end()) {
-    const std::string lines = lookup(services->second, std::string(names.section));
+    const std::string lines = value_at(services->second, std::string(names.section));
     if (std::string own = nested_property(lines, "endpoint_url"); !own.empty()) return own;
   }
   return configuration.property("endpoint_url");
@@ -230,7 +209,7 @@ Result<Profiles> parse_profiles(std::string_view config, std::string_view creden
 
 std::string Configuration::property(const std::string& name) const {
   const auto found = files.profiles.find(profile);
-  return found == files.profiles.end() ? std::string() : lookup(found->second, name);
+  return found == files.profiles.end() ? std::string() : value_at(found->second, name);
 }
 
 FileLocations file_locations(const World& world) {

@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "skyward/base/text.h"
 #include "skyward/provider/aws/credentials_sources.h"
 
 namespace skyward::provider::aws {
@@ -18,7 +19,7 @@ std::unexpected<Error> wrong_profile(const std::string& name, const std::string&
 }
 
 bool has(const Section& section, const std::string& name) {
-  return !property_of(section, name).empty();
+  return !value_at(section, name).empty();
 }
 
 // Follows a profile to its credentials.
@@ -59,9 +60,9 @@ class ProfileWalk {
       if (!has(section, "role_arn")) {
         return wrong_profile(name, "it has web_identity_token_file but no role_arn");
       }
-      return named(name, from_web_identity(search_, property_of(section, "role_arn"),
-                                           property_of(section, "web_identity_token_file"),
-                                           property_of(section, "role_session_name")));
+      return named(name, from_web_identity(search_, value_at(section, "role_arn"),
+                                           value_at(section, "web_identity_token_file"),
+                                           value_at(section, "role_session_name")));
     }
     if (has(section, "role_arn")) return role_of(name, section);
     if (has(section, "sso_session") || has(section, "sso_start_url") ||
@@ -69,12 +70,12 @@ class ProfileWalk {
       return named(name, from_single_sign_on(search_, section));
     }
     if (has(section, "login_session")) {
-      return named(name, from_login(search_, property_of(section, "login_session")));
+      return named(name, from_login(search_, value_at(section, "login_session")));
     }
     if (has(section, "credential_process")) {
-      Found result = named(name, from_program(search_, property_of(section, "credential_process")));
+      Found result = named(name, from_program(search_, value_at(section, "credential_process")));
       if (result && *result && (*result)->account_id.empty()) {
-        (*result)->account_id = property_of(section, "aws_account_id");
+        (*result)->account_id = value_at(section, "aws_account_id");
       }
       return result;
     }
@@ -86,10 +87,10 @@ class ProfileWalk {
     for (const char* key : {"aws_access_key_id", "aws_secret_access_key"}) {
       if (!has(section, key)) return wrong_profile(name, fmt::format("it lacks {}", key));
     }
-    return Credentials{.keys = {.access_key_id = property_of(section, "aws_access_key_id"),
-                                .secret_access_key = property_of(section, "aws_secret_access_key"),
-                                .session_token = property_of(section, "aws_session_token")},
-                       .account_id = property_of(section, "aws_account_id"),
+    return Credentials{.keys = {.access_key_id = value_at(section, "aws_access_key_id"),
+                                .secret_access_key = value_at(section, "aws_secret_access_key"),
+                                .session_token = value_at(section, "aws_session_token")},
+                       .account_id = value_at(section, "aws_account_id"),
                        .expires_s = std::nullopt,
                        .source = quoted(name)};
   }
@@ -97,9 +98,9 @@ class ProfileWalk {
   Found role_of(const std::string& name, const Section& section) {
     Found base = std::nullopt;
     if (has(section, "source_profile")) {
-      base = resolve(property_of(section, "source_profile"));
+      base = resolve(value_at(section, "source_profile"));
     } else if (has(section, "credential_source")) {
-      base = named_source(name, property_of(section, "credential_source"));
+      base = named_source(name, value_at(section, "credential_source"));
     } else {
       return wrong_profile(name,
                            "it has role_arn but neither source_profile nor credential_source");
@@ -109,7 +110,7 @@ class ProfileWalk {
     Result<Credentials> taken = assume_role(search_, **base, section);
     if (!taken) return fail(taken);
     taken->source = fmt::format("{}, role {} by way of {}", quoted(name),
-                                property_of(section, "role_arn"), (*base)->source);
+                                value_at(section, "role_arn"), (*base)->source);
     return *std::move(taken);
   }
 
@@ -169,16 +170,8 @@ Result<Credentials> find_credentials(const World& world, const Configuration& co
       "run 'aws configure' or 'aws sso login', or set AWS_PROFILE");
 }
 
-std::string property_of(const Section& section, const std::string& name) {
-  const auto found = section.find(name);
-  return found == section.end() ? std::string() : found->second;
-}
-
 std::string variable_of(const World& world, const char* name) {
-  std::string value = world.variable(name).value_or("");
-  const std::size_t begin = value.find_first_not_of(" \t\r\n");
-  if (begin == std::string::npos) return {};
-  return value.substr(begin, value.find_last_not_of(" \t\r\n") - begin + 1);
+  return std::string(trimmed(world.variable(name).value_or("")));
 }
 
 }  // namespace skyward::provider::aws

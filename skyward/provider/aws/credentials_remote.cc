@@ -10,6 +10,7 @@
 
 #include "skyward/base/bytes.h"
 #include "skyward/base/hash.h"
+#include "skyward/base/text.h"
 #include "skyward/provider/aws/call.h"
 #include "skyward/provider/aws/credentials_sources.h"
 #include "skyward/provider/aws/own_machine.h"
@@ -144,11 +145,11 @@ Result<io::HttpReply> ask_machine(const Search& search, io::HttpRequest request)
 }  // namespace
 
 Found from_single_sign_on(const Search& search, const Section& section) {
-  const std::string account = property_of(section, "sso_account_id");
-  const std::string role = property_of(section, "sso_role_name");
-  const std::string name = property_of(section, "sso_session");
+  const std::string account = value_at(section, "sso_account_id");
+  const std::string role = value_at(section, "sso_role_name");
+  const std::string name = value_at(section, "sso_session");
   Section session = section;
-  std::string key = property_of(section, "sso_start_url");
+  std::string key = value_at(section, "sso_start_url");
   if (!name.empty()) {
     const auto found = search.configuration.files.sso_sessions.find(name);
     if (found == search.configuration.files.sso_sessions.end()) {
@@ -160,7 +161,7 @@ Found from_single_sign_on(const Search& search, const Section& section) {
   if (account.empty() || role.empty()) {
     return no_session("the profile needs both sso_account_id and sso_role_name");
   }
-  const std::string region = property_of(session, "sso_region");
+  const std::string region = value_at(session, "sso_region");
   if (region.empty() || key.empty()) return no_session("it has no sso_region or no sso_start_url");
   const Result<std::string> token = session_token(search, key, region);
   if (!token) return fail(token);

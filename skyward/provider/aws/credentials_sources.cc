@@ -9,6 +9,7 @@
 
 #include "skyward/base/bytes.h"
 #include "skyward/base/hash.h"
+#include "skyward/base/text.h"
 #include "skyward/provider/aws/call.h"
 #include "skyward/provider/aws/tags.h"
 #include "skyward/provider/aws/xml.h"
@@ -138,23 +139,23 @@ Found from_web_identity(const Search& search, const std::string& role, const std
 
 Result<Credentials> assume_role(const Search& search, const Credentials& base,
                                 const Section& section) {
-  if (!property_of(section, "mfa_serial").empty()) {
+  if (!value_at(section, "mfa_serial").empty()) {
     return fail(ErrorKind::unsupported,
                 "the AWS profile asks for a code of a multi-factor device, and there is nobody to "
                 "type one",
                 "take the role once with 'aws sts assume-role' and export its keys, or use "
                 "'aws sso login'");
   }
-  const std::string session = property_of(section, "role_session_name");
+  const std::string session = value_at(section, "role_session_name");
   Parameters parameters = {
       {"Action", "AssumeRole"},
       {"Version", "2011-06-15"},
-      {"RoleArn", property_of(section, "role_arn")},
+      {"RoleArn", value_at(section, "role_arn")},
       {"RoleSessionName", session.empty() ? "skyward-" + search.world.random_hex(8) : session}};
-  if (const std::string id = property_of(section, "external_id"); !id.empty()) {
+  if (const std::string id = value_at(section, "external_id"); !id.empty()) {
     parameters.emplace_back("ExternalId", id);
   }
-  if (const std::string s = property_of(section, "duration_seconds"); !s.empty()) {
+  if (const std::string s = value_at(section, "duration_seconds"); !s.empty()) {
     parameters.emplace_back("DurationSeconds", s);
   }
   return ask_sts(search, parameters, &base.keys);

@@ -43,9 +43,6 @@ Result<Credentials> assume_role(const Search& search, const Credentials& base,
 // Keys in JSON: {"AccessKeyId", "SecretAccessKey", "Token" | "SessionToken", "Expiration"}.
 Found read_keys(const std::string& json, const std::string& source);
 
-// A property; empty without it.
-std::string property_of(const Section& section, const std::string& name);
-
 // A variable without blanks at its ends: all blanks count as not set.
 std::string variable_of(const World& world, const char* name);
 

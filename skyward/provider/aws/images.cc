@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "skyward/base/text.h"
 #include "skyward/spec/accelerator.h"
 
 namespace skyward::provider::aws {
@@ -13,11 +14,6 @@ namespace {
 
 constexpr int kRoot_gb = 30;
 constexpr int kGpuRoot_gb = 100;  // drivers, CUDA and the frameworks on top
-
-std::string setting_of(const PoolSpec& spec, const char* name) {
-  const auto found = spec.provider.settings.find(name);
-  return found == spec.provider.settings.end() ? std::string() : found->second;
-}
 
 // The published images bring NVIDIA's open kernel modules, which drive Turing and what came after.
 bool has_open_driver(std::string_view accelerator) {
@@ -34,7 +30,7 @@ bool has_gpu_image(const Offer& offer) {
 }  // namespace
 
 Status check_image(const PoolSpec& spec, std::string_view accelerator, double count) {
-  if (!setting_of(spec, "ami").empty()) return {};
+  if (!spec.provider.setting("ami").empty()) return {};
   if (!is_nvidia(accelerator)) {
     if (!is_trainium(accelerator) && !accelerator.starts_with("Inferentia")) return {};
     return fail(ErrorKind::invalid,
@@ -59,7 +55,7 @@ Status check_image(const PoolSpec& spec, std::string_view accelerator, double co
 
 std::string image_parameter(const PoolSpec& spec, const Offer& offer) {
   const bool arm = offer.architecture == "arm64";
-  std::string version = setting_of(spec, "ubuntu_version");
+  std::string version = spec.provider.setting("ubuntu_version");
   if (version.empty()) version = "24.04";
   if (has_gpu_image(offer)) {
     return fmt::format(
@@ -71,10 +67,7 @@ std::string image_parameter(const PoolSpec& spec, const Offer& offer) {
 }
 
 std::string login_user(const std::string& image_name) {
-  std::string name = image_name;
-  std::ranges::transform(name, name.begin(), [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  });
+  const std::string name = lower(image_name);
   if (name.contains("ubuntu")) return "ubuntu";
   return name.contains("debian") ? "admin" : "ec2-user";
 }
@@ -82,7 +75,7 @@ std::string login_user(const std::string& image_name) {
 Result<BootImage> find_image(Client& client, const PoolSpec& spec, const Offer& offer,
                              Time deadline) {
   Ec2Api api(client);
-  std::string id = setting_of(spec, "ami");
+  std::string id = spec.provider.setting("ami");
   if (id.empty()) {
     const std::string parameter = image_parameter(spec, offer);
     const auto found = api.get_parameter(parameter, deadline);
@@ -107,7 +100,7 @@ Result<BootImage> find_image(Client& client, const PoolSpec& spec, const Offer& 
                 "give ami= of a Linux image with cloud-init");
   }
   BootImage boot{.image = *image};
-  boot.user = setting_of(spec, "username");
+  boot.user = spec.provider.setting("username");
   if (boot.user.empty()) boot.user = login_user(image->name);
   boot.root_gb = std::max(has_gpu_image(offer) ? kGpuRoot_gb : kRoot_gb, image->size_gb);
   return boot;

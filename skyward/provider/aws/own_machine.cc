@@ -1,4 +1,5 @@
 #include "skyward/provider/aws/own_machine.h"
+#include "skyward/base/text.h"
 
 #include <algorithm>
 #include <array>
@@ -8,8 +9,6 @@
 namespace skyward::provider::aws {
 
 namespace {
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 // "127.0.0.1", with four decimal parts and no other way to write them.
 bool is_loopback(std::string_view host) {
@@ -36,10 +35,8 @@ std::string_view host_of(std::string_view authority) {
   if (colon != std::string_view::npos && port.empty()) return {};
   if (port.size() > 5 || !std::ranges::all_of(port, is_digit)) return {};
   const std::string_view host = authority.substr(0, colon);
-  const bool plain = std::ranges::all_of(host, [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit(c) ||
-           std::string_view("-._:[]").contains(c);
-  });
+  const bool plain = std::ranges::all_of(
+      host, [](char c) { return is_alphanumeric(c) || std::string_view("-._:[]").contains(c); });
   return plain ? host : std::string_view();
 }
 

@@ -9,6 +9,7 @@
 
 #include "skyward/base/bytes.h"
 #include "skyward/base/hash.h"
+#include "skyward/base/text.h"
 
 namespace skyward::provider::aws {
 
@@ -46,14 +47,6 @@ std::string timestamp(std::int64_t time_s) {
   return fmt::format("{:04}{:02}{:02}T{:02}{:02}{:02}Z", static_cast<int>(date.year()),
                      static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
                      clock.hours().count(), clock.minutes().count(), clock.seconds().count());
-}
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return out;
 }
 
 // Without blanks at its ends, and one blank for each run of them inside.

@@ -1,4 +1,5 @@
 #include "skyward/provider/aws/xml.h"
+#include "skyward/base/text.h"
 
 #include <cstdint>
 
@@ -9,14 +10,6 @@ namespace {
 constexpr int kMaxDepth = 100;
 // More than any page of a list has; a tree takes many times the bytes of its text.
 constexpr int kMaxElements = 500'000;
-
-bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_blank(text.back())) text.remove_suffix(1);
-  return text;
-}
 
 void append_utf8(std::string& out, std::uint32_t code) {
   const auto add = [&](std::uint32_t byte) { out += static_cast<char>(byte); };

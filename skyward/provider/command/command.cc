@@ -16,7 +16,6 @@ namespace skyward::provider {
 
 namespace {
 
-constexpr int kIdDigits = 8;
 // Below the ports that kernels hand out; two pools on the same machines seldom meet.
 constexpr int kFirstPort = 20000;
 constexpr int kPorts = 10000;
@@ -58,11 +57,6 @@ Result<std::vector<std::string>> parse_addresses(const std::string& text, std::s
   return fail(ErrorKind::invalid,
               fmt::format("addresses={}: it is no list of {} addresses", text, commands),
               "give one for each command, by which the nodes reach each other, or leave it out");
-}
-
-std::string setting(const ProviderSpec& spec, const std::string& name) {
-  const auto found = spec.settings.find(name);
-  return found == spec.settings.end() ? std::string() : found->second;
 }
 
 // Of "command-1a2b3c4d-7-2", the 7.
@@ -164,7 +158,7 @@ Result<Cluster> CommandProvider::prepare(const PoolSpec& spec, const Offer& offe
   } else {
     image.bootstrap.python = python_;
   }
-  const std::string digits = spec.job_id.empty() ? io::random_hex(kIdDigits) : spec.job_id;
+  const std::string digits = spec.job_id.empty() ? io::random_hex(kJobIdDigits) : spec.job_id;
   const std::string id = "command-" + digits;
   plans_[id] = {.agent_path = spec.agent_path,
                 .image = std::move(image),
@@ -245,12 +239,12 @@ Bootstrap CommandProvider::bootstrap(const Cluster& cluster, const Instance&) {
 }  // namespace
 
 Result<std::unique_ptr<Provider>> make_command(const ProviderSpec& spec) {
-  auto commands = parse_commands(setting(spec, "commands"));
+  auto commands = parse_commands(spec.setting("commands"));
   if (!commands) return fail(commands);
-  auto addresses = parse_addresses(setting(spec, "addresses"), commands->size());
+  auto addresses = parse_addresses(spec.setting("addresses"), commands->size());
   if (!addresses) return fail(addresses);
   return std::make_unique<CommandProvider>(*std::move(commands), *std::move(addresses),
-                                           setting(spec, "python"));
+                                           spec.setting("python"));
 }
 
 }  // namespace skyward::provider

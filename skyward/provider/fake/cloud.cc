@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "skyward/base/check.h"
+#include "skyward/base/text.h"
 
 namespace skyward::provider::fake {
 
@@ -22,11 +23,6 @@ constexpr Duration kLooked = 60s;        // a careful client has looked at a lis
 constexpr int kMostAtOnce = 1000;        // machines of one request
 constexpr double kLeastSpotShare = 0.1;  // of the on-demand price
 constexpr std::string_view kViolation = "Violation";
-
-std::string tag(const Tags& tags, const char* name) {
-  const auto found = tags.find(name);
-  return found == tags.end() ? std::string() : found->second;
-}
 
 bool has_all(const Tags& tags, const Tags& wanted) {
   return std::ranges::all_of(wanted, [&](const auto& one) {
@@ -123,9 +119,9 @@ Answer<T> Cloud::request(Time now, std::string_view action, Deed deed) {
 
 std::string Cloud::wrong_tags(const Tags& tags, Time now) const {
   for (const char* name : {kPoolTag, kOwnerTag}) {
-    if (tag(tags, name).empty()) return fmt::format("it has no tag \"{}\"", name);
+    if (value_at(tags, name).empty()) return fmt::format("it has no tag \"{}\"", name);
   }
-  const std::string expires = tag(tags, kExpiresTag);
+  const std::string expires = value_at(tags, kExpiresTag);
   std::int64_t at_s = 0;
   std::from_chars(expires.data(), expires.data() + expires.size(), at_s);
   if (at_s <= wall_s(now)) return fmt::format("its tag \"expires\" is \"{}\", not later", expires);
@@ -167,7 +163,8 @@ std::string Cloud::wrong_launch(const LaunchRequest& request, Time now) const {
   if (request.lifetime <= Duration{} || request.unclaimed <= Duration{}) {
     return "the machine would never end by itself";
   }
-  if (tag(request.tags, kLaunchTag) != request.token) return "its tag \"launch\" is not its token";
+  if (value_at(request.tags, kLaunchTag) != request.token)
+    return "its tag \"launch\" is not its token";
   return wrong_tags(request.tags, now);
 }
 
@@ -235,7 +232,7 @@ Answer<std::vector<Machine>> Cloud::sell(Time now, const LaunchRequest& wanted) 
 void Cloud::sell_one(Time now, const LaunchRequest& wanted, int index) {
   const std::string id = fmt::format("i-{:04}", ++next_id_);
   int node = 0;
-  const std::string first = tag(wanted.tags, kNodeTag);
+  const std::string first = value_at(wanted.tags, kNodeTag);
   std::from_chars(first.data(), first.data() + first.size(), node);
   Sold sold{.told = {.id = id, .type = wanted.type, .zone = wanted.zone, .spot = wanted.spot},
             .group = wanted.group,
@@ -512,7 +509,7 @@ MicroDollars Cloud::cost(const Sold& sold, Time now) const {
 MicroDollars Cloud::bill(Time now, const std::string& pool) const {
   MicroDollars sum = 0;
   for (const auto& [id, sold] : machines_) {
-    if (pool.empty() || tag(sold.told.tags, kPoolTag) == pool) sum += cost(sold, now);
+    if (pool.empty() || value_at(sold.told.tags, kPoolTag) == pool) sum += cost(sold, now);
   }
   return sum;
 }
@@ -548,7 +545,7 @@ bool Cloud::stands(const std::string& id) const {
 std::string Cloud::machine_of(const std::string& node) const {
   std::string newest;
   for (const auto& [id, sold] : machines_) {
-    if (sold.ending == kNever && tag(sold.told.tags, kNodeTag) == node) newest = id;
+    if (sold.ending == kNever && value_at(sold.told.tags, kNodeTag) == node) newest = id;
   }
   return newest;
 }

@@ -25,7 +25,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr int kIdDigits = 8;
 constexpr const char* kDirectoryPrefix = "fake-cloud-";
 constexpr Duration kUnclaimed = 900s;
 // A machine lives so much longer than its pool may: boot and teardown.
@@ -420,7 +419,7 @@ Result<std::shared_ptr<Simulation>> start_simulation(Dials dials, double speed) 
       (void)io::remove_tree(path);
   }
   const std::string directory =
-      fmt::format("{}/{}{}", root, kDirectoryPrefix, io::random_hex(kIdDigits));
+      fmt::format("{}/{}{}", root, kDirectoryPrefix, io::random_hex(kJobIdDigits));
   if (Status status = io::make_private_directory(directory); !status) return fail(status);
   auto lock = io::FileLock::try_lock(directory + "/lock");
   if (!lock) return fail(ErrorKind::unavailable, "cannot lock " + directory, "try again");

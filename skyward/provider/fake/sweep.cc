@@ -3,6 +3,7 @@
 #include <set>
 #include <utility>
 
+#include "skyward/base/text.h"
 #include "skyward/provider/fake/fake.h"
 #include "skyward/provider/fake/rental.h"
 #include "skyward/provider/open_pools.h"
@@ -16,11 +17,6 @@ using namespace std::chrono_literals;
 // Listings lag: what is there now is looked for a second time.
 constexpr int kPasses = 2;
 constexpr Duration kBetweenPasses = 3s;
-
-std::string tag(const Tags& tags, const char* name) {
-  const auto found = tags.find(name);
-  return found == tags.end() ? std::string() : found->second;
-}
 
 class Sweeping {
  public:
@@ -51,8 +47,9 @@ class Sweeping {
 };
 
 Thing to_thing(const std::string& kind, const std::string& id, const Tags& tags) {
-  Thing thing{.kind = kind, .id = id, .pool = tag(tags, kPoolTag), .owner = tag(tags, kOwnerTag)};
-  const std::string expires = tag(tags, kExpiresTag);
+  Thing thing{
+      .kind = kind, .id = id, .pool = value_at(tags, kPoolTag), .owner = value_at(tags, kOwnerTag)};
+  const std::string expires = value_at(tags, kExpiresTag);
   std::from_chars(expires.data(), expires.data() + expires.size(), thing.expires_s);
   return thing;
 }

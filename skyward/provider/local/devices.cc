@@ -1,4 +1,5 @@
 #include "skyward/provider/local/devices.h"
+#include "skyward/base/text.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -15,12 +16,6 @@ namespace {
 
 constexpr double kMibPerGib = 1024;
 constexpr double kRounding = 1e-9;  // 10 × 0.1 is a little less than 1
-
-std::string_view trimmed(std::string_view text) {
-  while (text.starts_with(' ')) text.remove_prefix(1);
-  while (text.ends_with(' ') || text.ends_with('\r')) text.remove_suffix(1);
-  return text;
-}
 
 std::optional<double> parsed(std::string_view text) {
   double value = 0;

@@ -7,6 +7,7 @@
 
 #include "skyward/base/bytes.h"
 #include "skyward/base/hash.h"
+#include "skyward/base/text.h"
 #include "skyward/spec/image.h"
 
 namespace skyward::provider {
@@ -52,7 +53,7 @@ std::string joined_words(std::string_view text, std::string_view separator) {
 
 // Follows the assignments that environment_script() writes. All that comes from outside is in
 // those, quoted.
-constexpr std::string_view kScript = R"bash(
+constexpr std::string_view kEnvironmentScript = R"bash(
 say() { printf 'skyward: %s\n' "$*" >&2; }
 
 mkdir -p -- "${environment%/*}"
@@ -140,7 +141,7 @@ std::string environment_script(const EnvironmentRequest& request, bool no_index)
       "{}",
       shell_quote(environment_directory(request)), shell_quote(request.python),
       shell_quote(request.uv), list, no_index ? "--no-index" : "",
-      request.cloudpickle.empty() ? "pass" : "'import cloudpickle'", kScript);
+      request.cloudpickle.empty() ? "pass" : "'import cloudpickle'", kEnvironmentScript);
 }
 
 std::map<std::string, std::string> parse_pip_config(std::string_view text) {
@@ -168,10 +169,7 @@ UvSettings uv_settings(const std::map<std::string, std::string>& pip,
   const auto set = [&](const char* name, std::string value) {
     if (!value.empty()) settings.environment.emplace_back(name, std::move(value));
   };
-  const auto from_pip = [&](const char* option) {
-    const auto found = pip.find(option);
-    return found == pip.end() ? std::string() : found->second;
-  };
+  const auto from_pip = [&](const char* option) { return value_at(pip, option); };
 
   std::string extra = variable("UV_EXTRA_INDEX_URL").value_or("");
   bool several = false;

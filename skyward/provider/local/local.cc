@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "skyward/base/check.h"
+#include "skyward/base/text.h"
 #include "skyward/io/daemon.h"
 #include "skyward/io/event_loop.h"
 #include "skyward/io/file_lock.h"
@@ -27,10 +28,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr Duration kLookupTimeout = std::chrono::seconds(10);  // dpkg-query
+constexpr Duration kDeviceQueryTimeout = std::chrono::seconds(10);  // dpkg-query
 constexpr std::string_view kMachine = "local";
-constexpr std::string_view kIdPrefix = "local-";
-constexpr std::size_t kIdDigits = 8;
+constexpr std::string_view kLocalIdPrefix = "local-";
 // Every process below an agent has the directory of its node here, unless it cleared its
 // environment. What they start ends with their agent; where that was killed, its owner ends it.
 constexpr const char* kNodeVariable = "SKYWARD_LOCAL_NODE";
@@ -42,8 +42,8 @@ constexpr std::string_view kArchitecture = "x86_64";
 #endif
 
 bool is_cluster_id(std::string_view id) {
-  return id.size() == kIdPrefix.size() + kIdDigits && id.starts_with(kIdPrefix) &&
-         id.find_first_not_of("0123456789abcdef", kIdPrefix.size()) == std::string_view::npos;
+  return id.size() == kLocalIdPrefix.size() + kJobIdDigits && id.starts_with(kLocalIdPrefix) &&
+         id.find_first_not_of("0123456789abcdef", kLocalIdPrefix.size()) == std::string_view::npos;
 }
 
 // True for "<cluster>-<rest>" that is one plain name.
@@ -57,11 +57,6 @@ std::string minor_version(std::string_view version) {
   const std::size_t first = version.find('.');
   const std::size_t second = first == std::string_view::npos ? first : version.find('.', first + 1);
   return std::string(version.substr(0, second));
-}
-
-std::string lookup(const std::map<std::string, std::string>& map, const std::string& key) {
-  const auto found = map.find(key);
-  return found == map.end() ? std::string() : found->second;
 }
 
 class LocalProvider final : public Provider {
@@ -118,7 +113,7 @@ class LocalProvider final : public Provider {
 };
 
 Status check_python(const PoolSpec& spec) {
-  const std::string client = lookup(spec.runtime.environment, "SKYWARD_CLIENT_PYTHON");
+  const std::string client = value_at(spec.runtime.environment, "SKYWARD_CLIENT_PYTHON");
   const std::string& wanted = spec.image.python;
   if (client.empty() || wanted.empty() || wanted == "auto") return {};
   if (minor_version(wanted) == minor_version(client)) return {};
@@ -137,7 +132,7 @@ Status check_apt(const std::vector<std::string>& packages) {
     const std::string name = package.substr(0, package.find_first_of("=/"));
     io::SpawnOptions query;
     query.command = {"dpkg-query", "-W", "-f", "${db:Status-Status}\n", name};
-    const Result<io::CommandResult> answer = io::run_command(query, kLookupTimeout);
+    const Result<io::CommandResult> answer = io::run_command(query, kDeviceQueryTimeout);
     if (answer && answer->status.code == 0 && answer->status.signal == 0 &&
         answer->out.starts_with("installed")) {
       continue;
@@ -231,7 +226,7 @@ Result<std::vector<int>> LocalProvider::devices_for(const PoolSpec& spec) const 
   if (const auto program = io::find_program("nvidia-smi", surroundings_.variable("PATH"))) {
     io::SpawnOptions query;
     query.command = device_query(*program);
-    const Result<io::CommandResult> answer = io::run_command(query, kLookupTimeout);
+    const Result<io::CommandResult> answer = io::run_command(query, kDeviceQueryTimeout);
     if (answer && answer->status.code == 0 && answer->status.signal == 0) {
       devices = parse_devices(answer->out);
     }
@@ -240,7 +235,7 @@ Result<std::vector<int>> LocalProvider::devices_for(const PoolSpec& spec) const 
 }
 
 std::string LocalProvider::interpreter(const PoolSpec& spec) const {
-  const std::string given = lookup(settings_, "python");
+  const std::string given = value_at(settings_, "python");
   return given.empty() ? spec.runtime.python : given;
 }
 
@@ -249,7 +244,7 @@ bool LocalProvider::needs_environment(const PoolSpec& spec) const {
   if (!spec.image.pip.empty()) return true;
   if (spec.runtime.python.empty()) return false;  // no Python in it
   const std::string& wanted = spec.image.python;
-  const std::string client = lookup(spec.runtime.environment, "SKYWARD_CLIENT_PYTHON");
+  const std::string client = value_at(spec.runtime.environment, "SKYWARD_CLIENT_PYTHON");
   return !(wanted.empty() || wanted == "auto" || client.empty() ||
            wanted == minor_version(client) || wanted == client);
 }
@@ -257,10 +252,10 @@ bool LocalProvider::needs_environment(const PoolSpec& spec) const {
 EnvironmentRequest LocalProvider::environment_request(const PoolSpec& spec) const {
   EnvironmentRequest request;
   request.root = surroundings_.environment_root;
-  request.cloudpickle = lookup(settings_, "cloudpickle");
+  request.cloudpickle = value_at(settings_, "cloudpickle");
   request.pip = spec.image.pip;
   request.extra_index = spec.image.pip_extra_index_url;
-  if (const std::string uv = lookup(settings_, "uv"); !uv.empty()) request.uv = uv;
+  if (const std::string uv = value_at(settings_, "uv"); !uv.empty()) request.uv = uv;
 
   // The driver's own interpreter, unless a patch release is asked for by name: nothing is
   // downloaded for it.
@@ -287,7 +282,7 @@ Bootstrap LocalProvider::plan_bootstrap(const PoolSpec& spec) const {
   std::error_code error;
   if (!fs::exists(environment_marker(request), error)) {
     const auto variable = [&](const char* name) {
-      const std::string given = lookup(request.variables, name);
+      const std::string given = value_at(request.variables, name);
       return given.empty() ? surroundings_.variable(name) : std::optional(given);
     };
     const bool uv_is_configured =
@@ -338,11 +333,11 @@ Result<Cluster> LocalProvider::prepare(const PoolSpec& spec, const Offer& offer,
   const Result<int> port = io::free_tcp_port();
   if (!port) return fail(port);
 
-  std::string id = std::string(kIdPrefix) + spec.job_id;
+  std::string id = std::string(kLocalIdPrefix) + spec.job_id;
   if (!is_cluster_id(id) || io::is_directory(root + "/" + id)) {  // a try of that job
-    id = std::string(kIdPrefix) + io::random_hex(static_cast<int>(kIdDigits));
+    id = std::string(kLocalIdPrefix) + io::random_hex(kJobIdDigits);
   }
-  const std::string digits = id.substr(kIdPrefix.size());
+  const std::string digits = id.substr(kLocalIdPrefix.size());
   const std::string directory = root + "/" + id;
   // Made under another name first: nobody sees a pool's directory before its lock is held.
   const std::string unfinished = root + "/new-" + digits;

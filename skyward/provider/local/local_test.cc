@@ -21,12 +21,12 @@ namespace fs = std::filesystem;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr Duration kLimit = std::chrono::seconds(60);
+constexpr Duration kNodeTimeout = std::chrono::seconds(60);
 
 Result<io::CommandResult> run_program(std::vector<std::string> command) {
   io::SpawnOptions options;
   options.command = std::move(command);
-  return io::run_command(options, kLimit);
+  return io::run_command(options, kNodeTimeout);
 }
 
 class Local : public testing::Test {
@@ -389,7 +389,7 @@ with zipfile.ZipFile(f"{folder}/{name}-{version}-py3-none-any.whl", "w") as whee
     }
     options.environment.insert(options.environment.end(), more.begin(), more.end());
     const auto start = io::EventLoop::now();
-    const auto ran = io::run_command(options, kLimit);
+    const auto ran = io::run_command(options, kNodeTimeout);
     result.took = io::EventLoop::now() - start;
     EXPECT_TRUE(ran) << ran.error().message;
     result.code = ran->status.code;

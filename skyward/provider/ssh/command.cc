@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "skyward/base/text.h"
 #include "skyward/spec/image.h"
 
 namespace skyward::provider {
@@ -155,10 +156,7 @@ Error refused_login(const SshTarget& target, const SshOptions& options) {
 }  // namespace
 
 std::string SshTarget::place() const {
-  std::string out = SshTarget{.host = host, .user = {}, .port = port}.text();
-  std::ranges::transform(out, out.begin(),
-                         [](char c) { return c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c; });
-  return out;
+  return lower(SshTarget{.host = host, .user = {}, .port = port}.text());
 }
 
 std::string SshTarget::text() const {

@@ -24,16 +24,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kIdPrefix = "ssh-";
-constexpr int kIdDigits = 8;
-constexpr Duration kLookupTimeout = std::chrono::seconds(5);
+constexpr std::string_view kSshIdPrefix = "ssh-";
+constexpr Duration kSshVersionTimeout = std::chrono::seconds(5);
 // Login, upload of the agent and of uv over a slow line.
-constexpr Duration kGreetTimeout = std::chrono::seconds(90);
-
-std::string setting(const ProviderSpec& spec, const char* name) {
-  const auto found = spec.settings.find(name);
-  return found == spec.settings.end() ? std::string() : found->second;
-}
+constexpr Duration kSshGreetTimeout = std::chrono::seconds(90);
 
 std::vector<std::string> split(std::string_view text, char separator) {
   std::vector<std::string> parts;
@@ -64,7 +58,7 @@ class SshProvider final : public Provider {
             .root = true,
             .stop_ends_billing = false,
             .preemption = preemption_,
-            .greet_timeout = kGreetTimeout};
+            .greet_timeout = kSshGreetTimeout};
   }
 
   Status check(const PoolSpec& spec) override;
@@ -139,7 +133,7 @@ Status SshProvider::check(const PoolSpec& spec) {
   }
   io::SpawnOptions version;
   version.command = {options_.program, "-V"};
-  if (const auto ran = io::run_command(version, kLookupTimeout); !ran) {
+  if (const auto ran = io::run_command(version, kSshVersionTimeout); !ran) {
     return fail(ErrorKind::unsupported,
                 fmt::format("the OpenSSH client does not run: {}", ran.error().message),
                 "install it, for example with 'apt-get install openssh-client'");
@@ -172,7 +166,7 @@ std::string SshProvider::address_of(const SshTarget& host) const {
   io::SpawnOptions query;
   query.command = ssh_command(host, options_);
   query.command.insert(query.command.begin() + 1, "-G");
-  if (const auto answer = io::run_command(query, kLookupTimeout); answer) {
+  if (const auto answer = io::run_command(query, kSshVersionTimeout); answer) {
     for (const std::string& line : split(answer->out, '\n')) {
       if (line.starts_with("hostname ")) name = line.substr(9);
     }
@@ -185,8 +179,8 @@ Result<Cluster> SshProvider::prepare(const PoolSpec& spec, const Offer& offer, T
   if (Status status = write_host_keys(); !status) return fail(status);
   Result<RemoteImage> image = plan_remote_image(spec, variable_);
   if (!image) return fail(image);
-  const std::string digits = spec.job_id.empty() ? io::random_hex(kIdDigits) : spec.job_id;
-  const std::string id = std::string(kIdPrefix) + digits;
+  const std::string digits = spec.job_id.empty() ? io::random_hex(kJobIdDigits) : spec.job_id;
+  const std::string id = std::string(kSshIdPrefix) + digits;
   Plan plan{.agent_path = spec.agent_path, .image = std::move(*image), .seats = {}};
   for (const SshTarget& host : hosts_) plan.seats.push_back({.address = address_of(host)});
   plans_.emplace(id, std::move(plan));
@@ -202,9 +196,9 @@ Result<Cluster> SshProvider::prepare(const PoolSpec& spec, const Offer& offer, T
 
 // The host of "ssh-1a2b3c4d-7" or "ssh-1a2b3c4d-7-r2"; past the end for anything else.
 std::size_t SshProvider::host_of(const std::string& id) const {
-  const std::size_t begin = kIdPrefix.size() + kIdDigits + 1;
+  const std::size_t begin = kSshIdPrefix.size() + kJobIdDigits + 1;
   std::size_t host = hosts_.size();
-  if (id.size() <= begin || !id.starts_with(kIdPrefix)) return host;
+  if (id.size() <= begin || !id.starts_with(kSshIdPrefix)) return host;
   const auto [end, error] = std::from_chars(id.data() + begin, id.data() + id.size(), host);
   const bool whole = end == id.data() + id.size() || *end == '-';
   return error == std::errc{} && whole ? std::min(host, hosts_.size()) : hosts_.size();
@@ -343,11 +337,11 @@ Result<HostKeys> read_host_keys(const std::string& text, const std::vector<SshTa
 
 Result<std::unique_ptr<Provider>> make_ssh(const ProviderSpec& spec, Variable variable,
                                            std::string state_root) {
-  std::vector<std::string> names = split(setting(spec, "hosts"), '\n');
+  std::vector<std::string> names = split(spec.setting("hosts"), '\n');
   Result<std::vector<SshTarget>> hosts = read_targets(names);
   if (!hosts) return fail(hosts);
-  SshTarget defaults{.host = "x", .user = setting(spec, "user")};
-  if (const std::string port = setting(spec, "port"); !port.empty()) {
+  SshTarget defaults{.host = "x", .user = spec.setting("user")};
+  if (const std::string port = spec.setting("port"); !port.empty()) {
     const Result<SshTarget> with_port = parse_ssh_target("x:" + port);
     if (!with_port) return fail(with_port);
     defaults.port = with_port->port;
@@ -365,20 +359,20 @@ Result<std::unique_ptr<Provider>> make_ssh(const ProviderSpec& spec, Variable va
                   "each host is one node; use concurrency= for more tasks at a time on it");
     }
   }
-  const std::vector<std::string> jump_names = split(setting(spec, "jump"), ',');
+  const std::vector<std::string> jump_names = split(spec.setting("jump"), ',');
   Result<std::vector<SshTarget>> jumps = read_targets(jump_names);
   if (!jumps) return fail(jumps);
   std::vector<SshTarget> targets = *hosts;
   targets.insert(targets.end(), jumps->begin(), jumps->end());
   names.insert(names.end(), jump_names.begin(), jump_names.end());
-  Result<HostKeys> keys = read_host_keys(setting(spec, "host_keys"), targets, names);
+  Result<HostKeys> keys = read_host_keys(spec.setting("host_keys"), targets, names);
   if (!keys) return fail(keys);
-  SshOptions options{.identity_file = setting(spec, "identity_file"),
+  SshOptions options{.identity_file = spec.setting("identity_file"),
                      .jumps = std::move(*jumps),
                      .known_hosts_file = std::move(keys->path),
                      .pinned = keys->pinned,
-                     .configuration_file = setting(spec, "config")};
-  const std::string preemption = setting(spec, "preemption");
+                     .configuration_file = spec.setting("config")};
+  const std::string preemption = spec.setting("preemption");
   if (!preemption.empty() && preemption != "ec2") {
     return fail(ErrorKind::invalid,
                 fmt::format("preemption=\"{}\": it is not known how these machines are told that "

@@ -1,0 +1,49 @@
+#pragma once
+
+// ASCII text, whatever the locale says.
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+namespace skyward {
+
+inline constexpr std::string_view kBlanks = " \t\r\n";
+
+constexpr bool is_blank(char c) { return kBlanks.contains(c); }
+constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
+constexpr bool is_lower(char c) { return c >= 'a' && c <= 'z'; }
+constexpr bool is_upper(char c) { return c >= 'A' && c <= 'Z'; }
+constexpr bool is_letter(char c) { return is_lower(c) || is_upper(c); }
+constexpr bool is_alphanumeric(char c) { return is_letter(c) || is_digit(c); }
+
+constexpr char to_lower(char c) { return is_upper(c) ? static_cast<char>(c - 'A' + 'a') : c; }
+constexpr char to_upper(char c) { return is_lower(c) ? static_cast<char>(c - 'a' + 'A') : c; }
+
+inline std::string lower(std::string_view text) {
+  std::string out(text);
+  std::ranges::transform(out, out.begin(), to_lower);
+  return out;
+}
+
+inline std::string upper(std::string_view text) {
+  std::string out(text);
+  std::ranges::transform(out, out.begin(), to_upper);
+  return out;
+}
+
+// Without the blanks at its two ends.
+constexpr std::string_view trimmed(std::string_view text, std::string_view blanks = kBlanks) {
+  const std::size_t begin = text.find_first_not_of(blanks);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
+}
+
+// What a map of texts holds under a name; empty without such an entry.
+template <class Map>
+std::string value_at(const Map& texts, const std::string& name) {
+  const auto found = texts.find(name);
+  return found == texts.end() ? std::string() : found->second;
+}
+
+}  // namespace skyward
