@@ -52,12 +52,29 @@ if(SKYWARD_TESTS)
   find_package(GTest REQUIRED)
 endif()
 
+# A first build takes half as long when the files of a room share what they include. Each file still includes all that
+# it needs: the preset `alone` compiles them one by one.
+set(SKYWARD_UNITE 8 CACHE STRING "compile so many files of a room at once; 0 compiles each on its own")
+function(skyward_unite target)
+  if(SKYWARD_UNITE GREATER 1)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${SKYWARD_UNITE})
+  endif()
+endfunction()
+
+# Files that cannot share: what they name would meet what another file of the room names.
+function(skyward_compile_alone)
+  set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+endfunction()
+
 function(skyward_test name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
   if(NOT SKYWARD_TESTS OR NOT ARG_SOURCES)
     return()
   endif()
   add_executable(${name} ${ARG_SOURCES})
+  skyward_unite(${name})
+  # The rooms are tried as they ship; what tries them need not be fast, and compiles in half the time.
+  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gtest GTest::gmock GTest::gtest_main)
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES TIMEOUT ${SKYWARD_TEST_TIMEOUT})
@@ -76,6 +93,7 @@ function(skyward_room name)
   list(TRANSFORM deps PREPEND skyward_)
   if(sources)
     add_library(skyward_${name} STATIC ${sources})
+    skyward_unite(skyward_${name})
     target_link_libraries(skyward_${name} PUBLIC skyward_flags ${deps} ${ARG_LIBS})
   else()
     add_library(skyward_${name} INTERFACE)

@@ -171,9 +171,9 @@ def compile_cpp(source: Path, program: Path) -> None:
     """With the flags of the built face, linked to all rooms."""
     build = ROOT / "build" / "release"
     entries = json.loads((build / "compile_commands.json").read_text())
-    face = next((e for e in entries if e["file"].endswith("/skyward/pool.cc")), None)
+    face = next((e for e in entries if "/skyward_face.dir/" in e["command"]), None)
     if face is None:
-        raise DocsError("build/release does not compile skyward/pool.cc: run ./dev build")
+        raise DocsError("build/release does not compile skyward_face: run ./dev build")
     flags = [
         word
         for word in shlex.split(face["command"])
