@@ -58,24 +58,24 @@ bool is_marker(std::string_view text) {
 // A requirement as pip reads it: name[extras] version ; marker, or name @ URL, or a URL, or an
 // absolute path.
 bool is_requirement(std::string_view text) {
-  text = trimmed(text);
+  text = trimmed(text, " ");
   if (is_url_or_path(text) && is_clean_location(text)) return true;
   std::size_t name = 0;
   while (name < text.size() && (is_alphanumeric(text[name]) ||
                                 (name > 0 && std::string_view("._-").contains(text[name]))))
     ++name;
   if (name == 0) return false;
-  std::string_view rest = trimmed(text.substr(name));
+  std::string_view rest = trimmed(text.substr(name), " ");
   if (rest.starts_with('[')) {
     const std::size_t end = rest.find(']');
     if (end == std::string_view::npos || !only(rest.substr(1, end - 1), "._-, ")) return false;
-    rest = trimmed(rest.substr(end + 1));
+    rest = trimmed(rest.substr(end + 1), " ");
   }
   if (const std::size_t marker = rest.find(';'); marker != std::string_view::npos) {
     if (!is_marker(rest.substr(marker + 1))) return false;
-    rest = trimmed(rest.substr(0, marker));
+    rest = trimmed(rest.substr(0, marker), " ");
   }
-  if (rest.starts_with('@')) return is_clean_location(trimmed(rest.substr(1)));
+  if (rest.starts_with('@')) return is_clean_location(trimmed(rest.substr(1), " "));
   if (rest.empty()) return true;
   return std::string_view("<>=!~(").contains(rest.front()) && only(rest, "<>=!~().,*+_- ");
 }
