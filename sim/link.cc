@@ -17,6 +17,7 @@ constexpr engine::LinkPolicy::Limits kLimits{
     .greet = kGreetTimeout, .silence = 3s, .patience = 12s};
 // As agent/peers.cc.
 constexpr Duration kStandstill = 10s;
+constexpr std::uint64_t kCheckOutboxEvery = 64;
 
 // Through the bytes of the real wire and back.
 wire::DecodedFrame travel(const World& world, const wire::Message& message,
@@ -191,7 +192,9 @@ void Link::send_numbered(End& end, wire::Message message) {
 
 void Link::send_far(End& end, wire::Message message) {
   if (const auto* cancel = std::get_if<wire::CancelTask>(&message)) {
-    if (const auto run = end.outbox.withdraw(cancel->task)) {
+    const auto run = end.outbox.withdraw(cancel->task);
+    end.outbox.sanity_check();
+    if (run) {
       world_.after({}, [this, task = run->task, attempt = run->attempt] {
         if (!engine_open_) return;
         events_.on_engine_message(wire::TaskResult{
@@ -212,6 +215,7 @@ void Link::send_far(End& end, wire::Message message) {
   }
   while (auto next = end.outbox.next_urgent()) send_numbered(end, *std::move(next));
   pump(end);
+  if (++far_sends_ % kCheckOutboxEvery == 0) end.outbox.sanity_check();
 }
 
 // One part after another, each a while after the one before.

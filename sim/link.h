@@ -121,6 +121,7 @@ class Link {
   std::uint64_t last_line_ = 0;   // the last one that reached the agent
   int breaks_ = 0;
   int fetches_ = 0;
+  std::uint64_t far_sends_ = 0;
   std::map<BlobId, std::uint32_t> fetching_;  // the agent; the attempt
   bool engine_open_ = true;
   bool agent_open_ = false;

@@ -69,8 +69,8 @@ Status Outbox::push(Message& message) {
   }
   // Also those that are there: they must stay until the message has gone.
   for (const BlobId blob : uses) ++contents_.at(blob).waiting;
-  if (task) ++held_tasks_[*task];
   held_.push_back({std::move(message), std::move(uses), task});
+  if (task) held_tasks_[*task].push_back(std::prev(held_.end()));
   return {};
 }
 
@@ -175,6 +175,7 @@ BlobId Outbox::add(Content content, const Blob& blob) {
     names_[blob.id] = name;
     if (blob.content != kUnknown) by_content_.try_emplace(blob.content, name);
   }
+  waiting_bytes_ += content.unsent();
   contents_.emplace(name, std::move(content));
   return name;
 }
@@ -193,10 +194,10 @@ std::optional<BlobFetched> Outbox::push(FetchBlob fetch) {
   }
   content.send_rest = fetch.port == 0;
   if (content.fetch == Fetch::stopped && content.send_rest) {
-    content.fetch = Fetch::none;
+    change(content, [&] { content.fetch = Fetch::none; });
     return std::nullopt;
   }
-  content.fetch = Fetch::running;
+  content.fetch = Fetch::running;  // it was not `none`: the sum stays
   content.attempt = fetch.attempt;
   urgent_.emplace_back(std::move(fetch));
   return std::nullopt;
@@ -209,9 +210,11 @@ bool Outbox::take(const BlobFetched& fetched) {
     return false;
   }
   Content& content = found->second;
-  content.sent = std::min(fetched.received, content.blob.size);
-  content.fetch =
-      content.send_rest || fetched.end == FetchEnd::whole ? Fetch::none : Fetch::stopped;
+  change(content, [&] {
+    content.sent = std::min(fetched.received, content.blob.size);
+    content.fetch =
+        content.send_rest || fetched.end == FetchEnd::whole ? Fetch::none : Fetch::stopped;
+  });
   if (content.whole()) content.bytes = {};
   return true;
 }
@@ -251,6 +254,7 @@ void Outbox::forget(std::unordered_map<BlobId, Content>::iterator content, bool 
   const auto known = by_content_.find(content->second.blob.content);
   if (known != by_content_.end() && known->second == name) by_content_.erase(known);
   if (tell && content->second.is_known_there()) urgent_.emplace_back(DropBlobs{{name}});
+  waiting_bytes_ -= content->second.unsent();
   contents_.erase(content);
 }
 
@@ -287,18 +291,23 @@ std::optional<Message> Outbox::next_chunk(const std::vector<BlobId>& uses) {
                     .offset = content.sent,
                     .bytes = {content.bytes.owner, content.bytes.view.subspan(content.sent, size)},
                     .content = content.blob.content};
-    content.sent += size;
+    change(content, [&] { content.sent += size; });
     if (content.whole()) content.bytes = {};
     return chunk;
   }
   return std::nullopt;
 }
 
-Message Outbox::release_held(std::deque<Held>::iterator place) {
+Message Outbox::release_held(HeldPlace place) {
+  if (place->task) {
+    const auto same = held_tasks_.find(*place->task);
+    SKYWARD_CHECK(same->second.front() == place, "task {} out of order", place->task->value);
+    same->second.pop_front();
+    if (same->second.empty()) held_tasks_.erase(same);
+  }
   Held whole = std::move(*place);
   held_.erase(place);
   let_go(whole.uses);
-  if (whole.task && --held_tasks_.at(*whole.task) == 0) held_tasks_.erase(*whole.task);
   note_sent(whole.message);
   return std::move(whole.message);
 }
@@ -314,26 +323,39 @@ void Outbox::let_go(const std::vector<BlobId>& uses) {
 }
 
 std::optional<RunTask> Outbox::withdraw(TaskId task) {
-  const auto place = std::ranges::find_if(held_, [&](const Held& held) {
-    const auto* run = std::get_if<RunTask>(&held.message);
-    return run != nullptr && run->task == task;
-  });
-  if (place == held_.end()) return std::nullopt;
-  Held held = std::move(*place);
-  held_.erase(place);
+  const auto found = held_tasks_.find(task);
+  if (found == held_tasks_.end()) return std::nullopt;
+  ++looked_at_;
+  if (!std::holds_alternative<RunTask>(found->second.front()->message)) return std::nullopt;
+  const std::deque<HeldPlace> places = std::move(found->second);
+  held_tasks_.erase(found);
+  auto run = std::get<RunTask>(std::move(places.front()->message));
   // What follows it (credits) has lost its meaning.
-  std::erase_if(held_, [&](const Held& other) { return other.task == task; });
-  held_tasks_.erase(task);
-  let_go(held.uses);
-  return std::get<RunTask>(std::move(held.message));
+  for (const HeldPlace place : places) {
+    ++looked_at_;
+    const std::vector<BlobId> uses = std::move(place->uses);
+    held_.erase(place);
+    let_go(uses);
+  }
+  return run;
 }
 
-std::uint64_t Outbox::waiting_bytes() const {
-  std::uint64_t bytes = 0;
-  for (const auto& [name, content] : contents_) {
-    if (content.fetch == Fetch::none) bytes += content.blob.size - content.sent;
+void Outbox::sanity_check() const {
+  std::uint64_t unsent = 0;
+  for (const auto& [name, content] : contents_) unsent += content.unsent();
+  SKYWARD_CHECK(unsent == waiting_bytes_, "{} bytes wait, not {}", unsent, waiting_bytes_);
+  std::unordered_map<TaskId, std::size_t> seen;  // messages of each task
+  for (auto held = held_.begin(); held != held_.end(); ++held) {
+    if (!held->task) continue;
+    const auto places = held_tasks_.find(*held->task);
+    const std::size_t index = seen[*held->task]++;
+    SKYWARD_CHECK(places != held_tasks_.end() && index < places->second.size() &&
+                      &*places->second[index] == &*held,
+                  "message {} of task {}", index, held->task->value);
   }
-  return bytes;
+  SKYWARD_CHECK(seen.size() == held_tasks_.size(), "{} tasks", held_tasks_.size());
+  for (const auto& [task, count] : seen)
+    SKYWARD_CHECK(held_tasks_.at(task).size() == count, "task {}", task.value);
 }
 
 }  // namespace skyward::wire

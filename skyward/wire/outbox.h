@@ -60,8 +60,13 @@ class Outbox {
   std::optional<RunTask> withdraw(TaskId task);
 
   // Bytes that wait in blobs.
-  std::uint64_t waiting_bytes() const;
+  std::uint64_t waiting_bytes() const { return waiting_bytes_; }
   bool empty() const { return urgent_.empty() && held_.empty(); }
+
+  // Held messages that withdraw() has looked at so far: its cost, for tests.
+  std::uint64_t looked_at() const { return looked_at_; }
+  // Aborts the program when the indexes contradict what they index.
+  void sanity_check() const;
 
  private:
   // A blob as the other end knows it.
@@ -80,12 +85,15 @@ class Outbox {
 
     bool whole() const { return sent == blob.size && fetch == Fetch::none; }
     bool is_known_there() const { return sent > 0 || fetch != Fetch::none; }
+    // What is still to be sent from here.
+    std::uint64_t unsent() const { return fetch == Fetch::none ? blob.size - sent : 0; }
   };
   struct Held {
     Message message;
     std::vector<BlobId> uses;
     std::optional<TaskId> task;
   };
+  using HeldPlace = std::list<Held>::iterator;
 
   Result<std::vector<BlobId>> name_blobs(std::span<Buffer* const> buffers, bool once);
   Result<BlobId> name_blob(const Blob& blob, bool once);
@@ -94,24 +102,33 @@ class Outbox {
   BlobId add(Content content, const Blob& blob);
   void use(BlobId name, BlobId user);
   std::optional<Message> next_chunk(const std::vector<BlobId>& uses);
-  Message release_held(std::deque<Held>::iterator place);
+  Message release_held(HeldPlace place);
   void attach_body(RunTask& run);
   void release(BlobId user);
   void forget(std::unordered_map<BlobId, Content>::iterator content, bool tell);
   void let_go(const std::vector<BlobId>& uses);
   void note_sent(const Message& message);
   void keep_within_budget();
+  // Changes what has been sent of a content, or by whom, and keeps the sum over all contents.
+  template <typename Change>
+  void change(Content& content, const Change& how) {
+    waiting_bytes_ -= content.unsent();
+    how();
+    waiting_bytes_ += content.unsent();
+  }
 
   Read read_;
   std::deque<Message> urgent_;
-  std::deque<Held> held_;
-  std::unordered_map<TaskId, std::uint32_t> held_tasks_;  // messages held of each task
-  std::unordered_map<FunctionId, Buffer> bodies_;         // not sent yet
+  std::list<Held> held_;
+  std::unordered_map<TaskId, std::deque<HeldPlace>> held_tasks_;  // the messages of each, in order
+  std::unordered_map<FunctionId, Buffer> bodies_;                 // not sent yet
   std::unordered_map<BlobId, Content> contents_;
   std::unordered_map<BlobId, BlobId> names_;  // ours → the other end's
   std::map<ContentId, BlobId> by_content_;
   std::list<BlobId> unused_;  // the longest unused first
   std::uint64_t unused_bytes_ = 0;
+  std::uint64_t waiting_bytes_ = 0;  // sum of unsent() over contents_
+  std::uint64_t looked_at_ = 0;
   std::uint64_t budget_ = 0;
   std::uint64_t next_name_ = 1;
 };

@@ -67,6 +67,7 @@ class OutboxTest : public testing::Test {
   std::vector<std::string> drain() {
     std::vector<std::string> words;
     while (true) {
+      outbox.sanity_check();
       auto message = outbox.next_urgent();
       if (!message) message = outbox.next_bulk();
       if (!message) return words;
@@ -202,6 +203,35 @@ TEST_F(OutboxTest, AWithdrawnTaskGivesTheWayFree) {
   EXPECT_THAT(drain(), testing::ElementsAre("drop 1", "chunk 2", "run 2"));
   EXPECT_EQ(inbox.count(), 1U);
   EXPECT_FALSE(outbox.withdraw(TaskId{2})) << "it has gone";
+}
+
+// Whatever the order: looking through all that is held for each would be quadratic.
+TEST_F(OutboxTest, ToWithdrawATaskCostsTheSameHoweverManyAreHeld) {
+  constexpr std::uint64_t kTasks = 20000;
+  const Blob blob = ours.make(5, kBig, 'x');
+  for (std::uint64_t task = 1; task <= kTasks; ++task) push(call(task, {blob}));
+  outbox.sanity_check();
+  for (std::uint64_t task = kTasks; task >= 1; --task) ASSERT_TRUE(outbox.withdraw(TaskId{task}));
+  EXPECT_LE(outbox.looked_at(), 2 * kTasks);
+  EXPECT_TRUE(outbox.empty());
+  push(DropBlobs{{blob.id}});
+  EXPECT_EQ(outbox.waiting_bytes(), 0U);
+  outbox.sanity_check();
+}
+
+TEST_F(OutboxTest, WhatFollowsAWithdrawnTaskGoesWithIt) {
+  push(call(1, {ours.make(5, 10, 'x')}));
+  push(StreamCredit{.task = TaskId{1}, .count = 3});
+  push(call(2, {ours.make(6, 20, 'y')}));
+  push(StreamCredit{.task = TaskId{1}, .count = 4});
+  outbox.sanity_check();
+  ASSERT_TRUE(outbox.withdraw(TaskId{1}));
+  outbox.sanity_check();
+  EXPECT_EQ(outbox.waiting_bytes(), 30U) << "task 1 may come again";
+  push(DropBlobs{{BlobId{5}}});
+  EXPECT_EQ(outbox.waiting_bytes(), 20U);
+  EXPECT_THAT(drain(), testing::ElementsAre("chunk 2", "run 2"));
+  EXPECT_EQ(outbox.waiting_bytes(), 0U);
 }
 
 TEST_F(OutboxTest, TheBodyGoesWithWhicheverTaskGoesFirst) {
