@@ -7,6 +7,7 @@
 #include <chrono>
 #include <utility>
 
+#include "skyward/agent/core_index.h"
 #include "skyward/agent/core_schedule.h"
 #include "skyward/agent/core_start.h"
 #include "skyward/base/check.h"
@@ -85,9 +86,10 @@ void fail_node(State& state, Effects& effects, wire::Failed failed) {
       fmt::format("the node failed in step {}: {}", failed.step, failed.reason);
   effects.send(std::move(failed));
   for (Slot& slot : state.slots)
-    if (slot.phase != SlotPhase::absent) kill_slot(slot, effects, detail);
+    if (slot.phase != SlotPhase::absent) kill_slot(state, slot, effects, detail);
   state.queue.clear();
   for (auto& queue : state.pinned) queue.clear();
+  state.pinned_waiting.clear();
   std::vector<TaskId> waiting;
   for (const auto& [id, task] : state.tasks) waiting.push_back(id);
   std::sort(waiting.begin(), waiting.end());
@@ -138,6 +140,7 @@ void on_configure(State& state, Effects& effects, const wire::Configure& configu
       slot.id = SlotId{worker * state.configure.concurrency + place};
       slot.worker = worker;
       slot.place = place;
+      reindex(state, slot);
     }
   }
   state.pinned.resize(workers);
@@ -241,10 +244,7 @@ void finish_with_machine(State& state, Effects& effects, std::string reason) {
   finish(state, effects, 0, std::move(reason));
 }
 
-bool all_ended(const State& state) {
-  return std::all_of(state.slots.begin(), state.slots.end(),
-                     [](const Slot& slot) { return slot.phase == SlotPhase::absent; });
-}
+bool all_ended(const State& state) { return state.absent.size() == state.slots.size(); }
 
 // There is none while the devices are looked for, before the bootstrap or after it.
 void kill_bootstrap_if_any(const State& state, Effects& effects) {
@@ -261,8 +261,9 @@ void on_shutdown(State& state, Effects& effects, const wire::Shutdown& shutdown,
     if (slot.phase == SlotPhase::absent || !slot.killed.empty()) continue;
     slot.kill_at = kNever;
     slot.start_deadline = kNever;
+    reindex(state, slot);
     if (slot.phase != SlotPhase::ready) {  // it has nothing to save
-      kill_slot(slot, effects, "the pool was closed");
+      kill_slot(state, slot, effects, "the pool was closed");
       continue;
     }
     for (const TaskId id : slot.window) effects.interrupt(slot.id, id);
@@ -275,7 +276,7 @@ void on_shutdown(State& state, Effects& effects, const wire::Shutdown& shutdown,
 void end_all(State& state, Effects& effects, std::string reason) {
   kill_bootstrap_if_any(state, effects);
   for (Slot& slot : state.slots)
-    if (slot.phase != SlotPhase::absent) kill_slot(slot, effects, reason);
+    if (slot.phase != SlotPhase::absent) kill_slot(state, slot, effects, reason);
   finish_with_machine(state, effects, std::move(reason));
 }
 
@@ -366,6 +367,7 @@ void release_window(State& state, Effects& effects, Slot& slot, const WorkerExit
   slot.front_since = now;
   slot.kill_at = kNever;
   slot.withdrew = false;
+  reindex(state, slot);
 }
 
 // Asks for what waits behind a slow front. Once for each stay in the window: a second note about a
@@ -387,7 +389,10 @@ void fail_waiting(State& state, Effects& effects, const Slot& broken, const std:
       answer_status(state, effects, id, TaskStatus::worker_died, broken.worker, reason);
     }
   };
-  if (broken.place == 0) fail_queue(state.pinned[broken.worker]);
+  if (broken.place == 0) {
+    fail_queue(state.pinned[broken.worker]);
+    state.pinned_waiting.erase(broken.worker);
+  }
   if (all_ended(state)) fail_queue(state.queue);
 }
 
@@ -397,6 +402,7 @@ void on_start_failed(State& state, Effects& effects, Slot& slot, const WorkerExi
     return request_start(state, effects, slot, now);
   slot.phase = SlotPhase::absent;
   slot.broken = true;
+  reindex(state, slot);
   start_queued(state, effects, now);
   if (state.phase == Phase::starting) {
     wire::Failed failed;
@@ -446,7 +452,7 @@ void on_disconnected(State& state, Effects& effects) {
   if (state.phase == Phase::ended) return;
   kill_bootstrap_if_any(state, effects);
   for (Slot& slot : state.slots)
-    if (slot.phase != SlotPhase::absent) kill_slot(slot, effects, "the driver is gone");
+    if (slot.phase != SlotPhase::absent) kill_slot(state, slot, effects, "the driver is gone");
   finish(state, effects, 0, "the driver is gone");
 }
 
@@ -509,6 +515,7 @@ void on_worker_hello(State& state, Effects& effects, SlotId id, Time now) {
   slot.phase = SlotPhase::ready;
   slot.start_failures = 0;
   slot.start_deadline = kNever;
+  reindex(state, slot);
   start_queued(state, effects, now);
   if (state.gone_at != kNever) effects.warn(id, std::max(state.gone_at - now, Duration{}));
   become_ready(state, effects, now);
@@ -541,7 +548,7 @@ void on_worker_message(State& state, Effects& effects, SlotId id, wire::WorkerMe
 
 void on_worker_broken(State& state, Effects& effects, SlotId id, std::string reason) {
   Slot& slot = state.slots[id.value];
-  if (slot.phase != SlotPhase::absent) kill_slot(slot, effects, std::move(reason));
+  if (slot.phase != SlotPhase::absent) kill_slot(state, slot, effects, std::move(reason));
 }
 
 void on_worker_exit(State& state, Effects& effects, SlotId id, const WorkerExit& end, Time now) {
@@ -554,6 +561,7 @@ void on_worker_exit(State& state, Effects& effects, SlotId id, const WorkerExit&
     for (const TaskId task : slot.window) state.tasks.erase(task);
     slot.window.clear();
     slot.expected = Duration{};
+    reindex(state, slot);
     if (state.phase == Phase::stopping && all_ended(state)) {
       finish_with_machine(state, effects, kClosed);
     }
@@ -591,7 +599,7 @@ void on_timer(State& state, Effects& effects, Time now) {
     if (now < state.shutdown_deadline) return;
     state.shutdown_deadline = kNever;
     for (Slot& slot : state.slots)
-      if (slot.phase != SlotPhase::absent) kill_slot(slot, effects, "the pool was closed");
+      if (slot.phase != SlotPhase::absent) kill_slot(state, slot, effects, "the pool was closed");
     return;
   }
   if (now >= state.bootstrap_deadline) {
@@ -599,16 +607,24 @@ void on_timer(State& state, Effects& effects, Time now) {
     state.bootstrap_timed_out = true;
     effects.kill_bootstrap();
   }
-  for (Slot& slot : state.slots) {
+  std::vector<SlotId> due;
+  for (const auto& [time, id] : state.deadlines) {
+    if (time > now) break;
+    due.push_back(id);
+  }
+  std::ranges::sort(due);
+  for (const SlotId id : due) {
+    Slot& slot = state.slots[id.value];
     if (now >= slot.start_deadline)
-      kill_slot(slot, effects,
+      kill_slot(state, slot, effects,
                 fmt::format("it did not greet within {:g} s", seconds(kWorkerStartTimeout)));
-    if (now >= slot.kill_at) kill_slot(slot, effects, "the task did not end when interrupted");
+    if (now >= slot.kill_at)
+      kill_slot(state, slot, effects, "the task did not end when interrupted");
     if (now >= front_deadline(state, slot))
       end_early(state, effects, slot.window.front(), TaskStatus::timed_out, now);
-    if (slot.window.size() > 1 && !slot.withdrew && slot.killed.empty() &&
-        now >= slot.front_since + kWindowPatience) {
+    if (now >= patience_end(slot)) {
       slot.withdrew = true;
+      reindex(state, slot);
       withdraw_behind(state, effects, slot);
     }
   }
@@ -619,13 +635,8 @@ Time next_deadline(const State& state) {
   if (state.phase == Phase::ended) return kNever;
   const Time switch_off = std::min({state.lease_ends, state.lifetime_ends, state.warn_at});
   if (state.phase == Phase::stopping) return std::min(state.shutdown_deadline, switch_off);
-  Time next = std::min({state.bootstrap_deadline, switch_off, next_start(state)});
-  for (const Slot& slot : state.slots) {
-    next = std::min({next, slot.start_deadline, slot.kill_at, front_deadline(state, slot)});
-    if (slot.window.size() > 1 && !slot.withdrew && slot.killed.empty())
-      next = std::min(next, slot.front_since + kWindowPatience);
-  }
-  return next;
+  const Time slots = state.deadlines.empty() ? kNever : state.deadlines.begin()->first;
+  return std::min({state.bootstrap_deadline, switch_off, next_start(state), slots});
 }
 
 void sanity_check(const State& state) {
@@ -662,6 +673,7 @@ void sanity_check(const State& state) {
     }
     SKYWARD_CHECK(expected == slot.expected, "slot {}", slot.id.value);
   }
+  check_indexes(state);
   if (state.phase == Phase::failed) SKYWARD_CHECK(state.tasks.empty(), "{}", state.tasks.size());
   SKYWARD_CHECK(placed == state.tasks.size(), "{} of {} tasks placed", placed, state.tasks.size());
 }

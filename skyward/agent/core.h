@@ -100,6 +100,8 @@ struct Slot {
   Duration expected{};                       // sum over the window
   Time front_since{};                        // when the front became the front
   Time kill_at = kNever;                     // the front was interrupted and has until then
+  Time listed_deadline = kNever;             // in State::deadlines
+  Duration listed_expected{};                // in State::open
   bool withdrew = false;                     // the window behind this front was asked for
   std::string killed;                        // why we killed the process, while we wait for its end
   std::unordered_set<FunctionId> functions;  // bodies that the process has
@@ -132,6 +134,11 @@ struct State {
   std::unordered_map<TaskId, Task> tasks;
   std::deque<TaskId> queue;                // for any slot
   std::vector<std::deque<TaskId>> pinned;  // by worker
+  // Kept by reindex(), and read for each message instead of all slots.
+  std::set<std::pair<Time, SlotId>> deadlines;
+  std::set<std::pair<Duration, SlotId>> open;  // run something and may take more; by expected
+  std::set<SlotId> idle, absent;               // could take a task; have no process
+  std::set<std::uint32_t> pinned_waiting;      // workers whose `pinned` is not empty
   std::uint64_t arrivals = 0;
   std::unordered_map<FunctionId, SharedBytes> bodies;  // until the engine says drop
   std::unordered_map<FunctionId, Duration> run_times;  // rises at once, falls slowly

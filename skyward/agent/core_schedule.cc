@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "skyward/agent/core_index.h"
 #include "skyward/agent/core_start.h"
 #include "skyward/base/check.h"
 #include "skyward/spec/limits.h"
@@ -22,6 +23,16 @@ Task& task_at(State& state, TaskId id) {
   const auto found = state.tasks.find(id);
   SKYWARD_CHECK(found != state.tasks.end(), "task {}", id.value);
   return found->second;
+}
+
+// After a change of the queue that the task is or was in.
+void note_pinned(State& state, const Task& task) {
+  if (!task.run.worker) return;
+  if (state.pinned[*task.run.worker].empty()) {
+    state.pinned_waiting.erase(*task.run.worker);
+  } else {
+    state.pinned_waiting.insert(*task.run.worker);
+  }
 }
 
 // The queue that the slot takes from next, or nothing: whichever front came first.
@@ -51,23 +62,70 @@ void give(State& state, Effects& effects, Slot& slot, std::deque<TaskId>& queue,
   const TaskId id = queue.front();
   queue.pop_front();
   Task& task = task_at(state, id);
+  note_pinned(state, task);
   const bool behind = !slot.window.empty();
   task.slot = slot.id;
   task.expected = expected_run_time(state, task.run.function);
   slot.expected += task.expected;
   slot.window.push_back(id);
   if (!behind) slot.front_since = now;
+  reindex(state, slot);
   SharedBytes body;
   if (slot.functions.insert(task.run.function).second) body = task.body;
   effects.run(slot.id, {.task = task.run, .body = std::move(body), .behind = behind});
 }
 
-bool is_usable(const Slot& slot) { return slot.phase == SlotPhase::ready && slot.killed.empty(); }
+Slot& first_slot(State& state, std::uint32_t worker) {
+  return state.slots[std::size_t{worker} * state.configure.concurrency];
+}
+
+// A task for each slot that runs none.
+void feed_idle(State& state, Effects& effects, Time now) {
+  for (auto next = state.idle.begin(); next != state.idle.end() && !state.queue.empty();) {
+    Slot& slot = state.slots[(next++)->value];  // giving it a task takes it out
+    give(state, effects, slot, *next_queue(state, slot), now);
+  }
+  for (auto next = state.pinned_waiting.begin(); next != state.pinned_waiting.end();) {
+    const std::uint32_t worker = *next++;  // the last one takes it out
+    Slot& slot = first_slot(state, worker);
+    if (is_usable(slot) && slot.window.empty())
+      give(state, effects, slot, state.pinned[worker], now);
+  }
+}
+
+// One more for each slot that has room behind what it runs. False when none has.
+bool feed_open(State& state, Effects& effects, Time now) {
+  std::vector<SlotId> slots;
+  if (!state.queue.empty()) {
+    const FunctionId function = task_at(state, state.queue.front()).run.function;
+    const Duration most = kWorkerWindowWork - expected_run_time(state, function);
+    for (const auto& [expected, id] : state.open) {
+      if (expected > most) break;
+      slots.push_back(id);
+    }
+  }
+  for (const std::uint32_t worker : state.pinned_waiting)
+    slots.push_back(first_slot(state, worker).id);
+  std::ranges::sort(slots);
+  slots.erase(std::ranges::unique(slots).begin(), slots.end());
+  bool gave = false;
+  for (const SlotId id : slots) {
+    Slot& slot = state.slots[id.value];
+    if (!is_usable(slot) || slot.window.empty()) continue;
+    auto* queue = next_queue(state, slot);
+    if (queue == nullptr) continue;
+    if (!has_room(state, slot, task_at(state, queue->front()).run.function, now)) continue;
+    give(state, effects, slot, *queue, now);
+    gave = true;
+  }
+  return gave;
+}
 
 bool is_live(const Slot& slot) { return slot.phase != SlotPhase::absent; }
 
 // Starts processes for tasks that no slot could take: one more for each, the lowest places first.
 void start_needed(State& state, Effects& effects, Time now) {
+  if (state.absent.empty()) return;
   std::size_t coming = 0;
   bool any_live = false;
   for (const Slot& slot : state.slots) {
@@ -97,38 +155,27 @@ void enqueue(State& state, TaskId id) {
   while (place != queue.begin() && task_at(state, *std::prev(place)).arrival > task.arrival)
     --place;
   queue.insert(place, id);
+  note_pinned(state, task);
 }
 
 void unqueue(State& state, TaskId id) {
-  std::deque<TaskId>& queue = queue_of(state, task_at(state, id));
+  const Task& task = task_at(state, id);
+  std::deque<TaskId>& queue = queue_of(state, task);
   const auto found = std::find(queue.begin(), queue.end(), id);
   SKYWARD_CHECK(found != queue.end(), "task {} is not queued", id.value);
   queue.erase(found);
+  note_pinned(state, task);
 }
 
 void dispatch(State& state, Effects& effects, Time now) {
   if (state.phase != Phase::ready) return;
-  for (Slot& slot : state.slots) {
-    if (!is_usable(slot) || !slot.window.empty()) continue;
-    if (auto* queue = next_queue(state, slot)) give(state, effects, slot, *queue, now);
-  }
-  bool gave = true;
-  while (gave) {  // evenly: one task a slot and round
-    gave = false;
-    for (Slot& slot : state.slots) {
-      if (!is_usable(slot) || slot.window.empty()) continue;
-      auto* queue = next_queue(state, slot);
-      if (queue == nullptr) continue;
-      const FunctionId function = task_at(state, queue->front()).run.function;
-      if (!has_room(state, slot, function, now)) continue;
-      give(state, effects, slot, *queue, now);
-      gave = true;
-    }
+  feed_idle(state, effects, now);
+  while (feed_open(state, effects, now)) {
   }
   if (!state.queue.empty()) start_needed(state, effects, now);
-  for (std::size_t worker = 0; worker < state.pinned.size(); ++worker) {
-    Slot& first = state.slots[worker * state.configure.concurrency];
-    if (state.pinned[worker].empty() || is_live(first)) continue;
+  for (const std::uint32_t worker : state.pinned_waiting) {
+    Slot& first = first_slot(state, worker);
+    if (is_live(first)) continue;
     first.start_failures = 0;
     request_start(state, effects, first, now);
   }
@@ -143,11 +190,11 @@ void leave_window(State& state, Effects& effects, TaskId id, Time now) {
   slot.window.erase(found);
   slot.expected -= task.expected;
   task.slot.reset();
-  if (!front) return;
+  if (!front) return reindex(state, slot);
   slot.front_since = now;
   slot.kill_at = kNever;
   slot.withdrew = false;
-  if (slot.window.empty()) return;
+  if (slot.window.empty()) return reindex(state, slot);
   // A cancelled task that the process began before it heard of it has its own grace; interrupting
   // again does no harm.
   const Task& next = task_at(state, slot.window.front());
@@ -155,6 +202,7 @@ void leave_window(State& state, Effects& effects, TaskId id, Time now) {
     slot.kill_at = now + kCancelGrace;
     if (slot.killed.empty()) effects.interrupt(slot.id, slot.window.front());
   }
+  reindex(state, slot);
 }
 
 void answer(State& state, Effects& effects, TaskId id, wire::TaskResult result) {
@@ -196,15 +244,7 @@ void end_early(State& state, Effects& effects, TaskId id, TaskStatus status, Tim
   if (!slot.killed.empty()) return;  // its end is near and answers the task
   effects.interrupt(slot.id, id);
   if (slot.window.front() == id) slot.kill_at = now + kCancelGrace;
-}
-
-Time front_deadline(const State& state, const Slot& slot) {
-  if (slot.window.empty() || !slot.killed.empty()) return kNever;
-  const Task& task = state.tasks.at(slot.window.front());
-  if (task.run.timeout_ms == 0 || task.ending) return kNever;
-  const Duration limit = std::chrono::milliseconds(
-      std::min<std::uint64_t>(task.run.timeout_ms, std::uint64_t{1} << 40));
-  return slot.front_since + limit;
+  reindex(state, slot);
 }
 
 }  // namespace skyward::agent

@@ -30,7 +30,4 @@ void end_early(State& state, Effects& effects, TaskId task, wire::TaskStatus sta
 // "cancelled", "ran longer than 5 s".
 std::string ending_detail(const Task& task);
 
-// When the front of the slot has used up its time limit; kNever without one.
-Time front_deadline(const State& state, const Slot& slot);
-
 }  // namespace skyward::agent

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "skyward/agent/core_index.h"
 #include "skyward/spec/limits.h"
 
 namespace skyward::agent {
@@ -25,9 +26,11 @@ bool holds_lane(const Slot& slot, Time now) {
 void request_start(State& state, Effects& effects, Slot& slot, Time now) {
   slot.phase = SlotPhase::queued;
   slot.broken = false;
+  slot.start_deadline = kNever;  // of a process before it
   slot.killed.clear();
   slot.functions.clear();
   slot.tail.clear();
+  reindex(state, slot);
   state.start_queue.push_back(slot.id);
   start_queued(state, effects, now);
 }
@@ -40,6 +43,7 @@ void start_queued(State& state, Effects& effects, Time now) {
     if (slot.phase != SlotPhase::queued) continue;  // killed meanwhile
     slot.phase = SlotPhase::starting;
     slot.start_deadline = now + kWorkerStartTimeout;
+    reindex(state, slot);
     state.lanes.push_back(slot.id);
     effects.start_worker(slot.id);
   }
@@ -56,15 +60,16 @@ Time next_start(const State& state) {
   return next;
 }
 
-void kill_slot(Slot& slot, Effects& effects, std::string reason) {
+void kill_slot(State& state, Slot& slot, Effects& effects, std::string reason) {
   if (slot.phase == SlotPhase::queued) {
     slot.phase = SlotPhase::absent;
-    return;
+    return reindex(state, slot);
   }
   if (!slot.killed.empty()) return;
   slot.killed = std::move(reason);
   slot.kill_at = kNever;
   slot.start_deadline = kNever;
+  reindex(state, slot);
   effects.kill_worker(slot.id);
 }
 

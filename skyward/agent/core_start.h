@@ -18,6 +18,6 @@ void start_queued(State& state, Effects& effects, Time now);
 Time next_start(const State& state);
 
 // Kills a slot's process, if it has one already; its end will tell `reason`.
-void kill_slot(Slot& slot, Effects& effects, std::string reason);
+void kill_slot(State& state, Slot& slot, Effects& effects, std::string reason);
 
 }  // namespace skyward::agent
