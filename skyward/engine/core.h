@@ -92,8 +92,9 @@ struct Node {
   std::unordered_set<TaskId> tasks;  // given and not answered
   std::deque<TaskId> pinned;         // waiting for this very node; may name tasks that are gone
   FunctionCache functions;
-  std::uint16_t peer_port = 0;  // where other nodes find its agent; 0: nowhere
-  std::uint32_t unreached = 0;  // other nodes in a row that it did not reach
+  std::unordered_set<BlobId> blobs;  // of State::blobs, those that name it as a holder
+  std::uint16_t peer_port = 0;       // where other nodes find its agent; 0: nowhere
+  std::uint32_t unreached = 0;       // other nodes in a row that it did not reach
   NodeReceipt receipt;
 };
 
@@ -132,7 +133,6 @@ struct State {
   std::vector<InstanceId> unreleased;  // would not go: asked for again
   Time release_at = kNever;            // ... at this time
   int release_tries = 0;               // in vain, in a row
-
   std::unordered_map<TaskId, Task> tasks;
   std::deque<TaskId> queue;                 // may name tasks that are gone: skipped
   std::deque<NodeId> free_nodes;            // outstanding < slots

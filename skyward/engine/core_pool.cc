@@ -641,6 +641,14 @@ void sanity_check(const State& state) {
     }
     SKYWARD_CHECK(task.assigned || !task.cancelled);
   }
+  std::size_t held = 0;
+  for (const auto& [id, use] : state.blobs) {
+    held += use.holders.size();
+    for (const NodeId holder : use.holders)
+      SKYWARD_CHECK(state.nodes[holder.value].blobs.contains(id), "blob {}", id.value);
+  }
+  for (const Node& node : state.nodes) held -= node.blobs.size();
+  SKYWARD_CHECK(held == 0, "nodes list blobs that do not list them");
   for (const Node& node : state.nodes) {
     SKYWARD_CHECK(node.tasks.size() <= node.outstanding, "node {}", node.id.value);
     if (!node.tasks.empty()) SKYWARD_CHECK(node.state == NodeState::ready);

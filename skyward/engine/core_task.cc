@@ -99,7 +99,9 @@ void drop_if_unused(State& state, Effects& effects, BlobId blob) {
   const auto found = state.blobs.find(blob);
   if (found->second.users > 0) return;
   for (const NodeId holder : found->second.holders) {
-    if (node_at(state, holder).state == NodeState::ready) {
+    Node& node = node_at(state, holder);
+    node.blobs.erase(blob);
+    if (node.state == NodeState::ready) {
       effects.send(holder, wire::DropBlobs{{blob}});
     }
   }
@@ -164,6 +166,7 @@ void assign(State& state, Effects& effects, Time now, Node& node, Task& task) {
   if (node.outstanding++ == 0) node.busy_since = now;
   for_each_blob(task.spec.arguments, [&](const wire::Blob& blob) {
     state.blobs[blob.id].holders.insert(node.id);
+    node.blobs.insert(blob.id);
     spread_blob(state, effects, node, blob);
   });
 
@@ -554,7 +557,8 @@ void return_tasks(State& state, Effects& effects, Time now, Node& node, const Er
   node.recalling = false;
   node.functions.clear();
   state.loaded_nodes.erase(node.id);
-  for (auto& [id, use] : state.blobs) use.holders.erase(node.id);
+  for (const BlobId blob : std::exchange(node.blobs, {}))
+    state.blobs.at(blob).holders.erase(node.id);
   forget_copies(state, effects, node);
   dispatch(state, effects, now);
 }

@@ -665,6 +665,20 @@ TEST_F(CoreTaskTest, ABlobIsForgottenAsOftenAsItWasKept) {
   take_completion(id);
 }
 
+TEST_F(CoreTaskTest, ANodeListsTheBlobsThatItHolds) {
+  open_to_running({.nodes = 2});
+  const TaskId first = submit_to(0, with_blobs(task(), {5, 6}));
+  submit_to(1, with_blobs(task(), {5}));
+  EXPECT_THAT(state.nodes[0].blobs, testing::UnorderedElementsAre(BlobId{5}, BlobId{6}));
+  EXPECT_THAT(state.nodes[1].blobs, testing::UnorderedElementsAre(BlobId{5}));
+  answer(0, first);
+  EXPECT_THAT(state.nodes[0].blobs, testing::UnorderedElementsAre(BlobId{5}));
+  lose(0);
+  EXPECT_TRUE(state.nodes[0].blobs.empty());
+  EXPECT_THAT(state.blobs.at(BlobId{5}).holders, testing::ElementsAre(NodeId{1}));
+  effects.drop_all();
+}
+
 TEST_F(CoreTaskTest, BlobOfAWaitingTaskIsHeldByNobody) {
   open_to_running();
   submit_to(0);
