@@ -1,7 +1,6 @@
 #pragma once
 
 // For the tests of the core: Effects that write everything down, and a pool that opens in one line.
-//
 // A test calls on_*, takes the effects that it expects, in order, and ends (by TearDown) with
 // expect_nothing_else() and sanity_check(). Time moves only when the test moves it.
 
@@ -165,8 +164,7 @@ class CoreTest : public testing::Test {
 
   // Time passes until the core wants to be called, and it is called.
   void advance();
-  // The same while all nodes that are ready give signs of life.
-  void advance_alive();
+  void advance_alive();  // all nodes that are ready give signs of life meanwhile
   void advance_to(Time time);
 
   // The machine that the provider sells for this node, the nth of it.
@@ -189,7 +187,6 @@ class CoreTest : public testing::Test {
   void answer_with(std::uint32_t node, TaskId task, wire::TaskStatus status,
                    std::vector<BlobId> retained = {});
   Completion take_completion(TaskId task);
-
   // From a running pool to the end, when nothing is in the way.
   void finish_closing(std::vector<InstanceId> instances);
 
