@@ -68,7 +68,7 @@ class Process {
 };
 
 // Runs a command to its end on the calling thread (a blocking one, never the loop) and returns what
-// it printed. After `timeout` it is killed, and left where even that does not end it.
+// it printed. After `timeout`, or 64 MiB, it is killed, and left where even that does not end it.
 struct CommandResult {
   ExitStatus status;
   std::string out;

@@ -439,6 +439,17 @@ TEST(RunCommand, KillsAfterTheTimeout) {
   EXPECT_THAT(result.error().message, HasSubstr("waiting"));
 }
 
+TEST(RunCommand, StopsWhatWritesWithoutEnd) {
+  for (const char* command : {"exec yes", "exec yes >&2", "yes & sleep 1000"}) {
+    SpawnOptions options = shell(command);
+    options.new_session = true;
+    const auto result = run_command(options, 60s);
+    ASSERT_FALSE(result) << command;
+    EXPECT_EQ(result.error().kind, ErrorKind::invalid) << command;
+    EXPECT_THAT(result.error().message, HasSubstr("'sh' wrote more than 64 MiB"));
+  }
+}
+
 TEST(RunCommand, DoesNotWaitForADaemonThatHoldsItsStreams) {
   const auto result = run_command(shell("sleep 1000 & echo $!"), 30s);
   ASSERT_TRUE(result) << result.error().message;

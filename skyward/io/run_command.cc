@@ -19,6 +19,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
+// Of both streams together. The longest that a command prints here, a packed agent, has a few MiB.
+constexpr std::size_t kMaxPrintedBytes = std::size_t{64} << 20;
+
 // The parent's ends of the child's three streams; one that is done is closed.
 struct Streams {
   FileDescriptor in;
@@ -37,10 +40,11 @@ void write_input(FileDescriptor& in, std::string_view& input) {
   in.reset();
 }
 
-void read_output(FileDescriptor& from, std::string& text) {
+// Takes `room` bytes at most.
+void read_output(FileDescriptor& from, std::string& text, std::size_t room) {
   char buffer[16384];
-  while (from) {
-    const ssize_t size = ::read(from.get(), buffer, sizeof buffer);
+  while (from && room > 0) {
+    const ssize_t size = ::read(from.get(), buffer, std::min(room, sizeof buffer));
     if (size < 0 && errno == EINTR) continue;
     if (size < 0 && errno == EAGAIN) return;
     if (size <= 0) {
@@ -48,7 +52,16 @@ void read_output(FileDescriptor& from, std::string& text) {
       return;
     }
     text.append(buffer, static_cast<std::size_t>(size));
+    room -= static_cast<std::size_t>(size);
   }
+}
+
+// False when the command has written more than is kept.
+bool read_outputs(Streams& streams, CommandResult& result) {
+  const auto room = [&] { return kMaxPrintedBytes + 1 - result.out.size() - result.err.size(); };
+  read_output(streams.out, result.out, room());
+  read_output(streams.err, result.err, room());
+  return room() > 0;
 }
 
 // Waits until a stream or the child has something to tell, or `limit` is over.
@@ -104,14 +117,18 @@ Result<CommandResult> run_command(const SpawnOptions& options, Duration timeout,
   CommandResult result;
   std::optional<ExitStatus> status;
   bool timed_out = false;
+  bool too_much = false;
   while (true) {
     write_input(streams.in, input);
     // Asked before the last reading: what the command wrote is all there once it has ended. A
     // daemon that it left behind may hold its streams open for ever, so their end is not waited
     // for.
     status = peek_exit(child->pid);
-    read_output(streams.out, result.out);
-    read_output(streams.err, result.err);
+    if (!read_outputs(streams, result)) {
+      if (!status) signal_all(*child, options.new_session, SIGKILL);
+      too_much = true;
+      break;
+    }
     if (status) break;
     const Duration left = deadline - EventLoop::now();
     if (left <= Duration{0}) {
@@ -122,6 +139,12 @@ Result<CommandResult> run_command(const SpawnOptions& options, Duration timeout,
     wait_for_any(streams, *child, left);
   }
   reap_killed(*child, EventLoop::now() + kReapPatience);
+  if (too_much) {
+    return fail(ErrorKind::invalid,
+                fmt::format("'{}' wrote more than {} MiB and was stopped", options.command.front(),
+                            kMaxPrintedBytes >> 20),
+                "run it by hand to see what it writes");
+  }
   if (timed_out) {
     return fail(
         ErrorKind::timeout,

@@ -235,6 +235,7 @@ void TlsStream::Impl::read() {
       more = result == 1;
       if (more) continue;
       const int why = SSL_get_error(ssl.get(), result);
+      // Reading waits for room only to go on with what write() began, and that is `full` then.
       const bool waits = why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE;
       if (!waits) broken = problem(why, "the connection broke");
     }

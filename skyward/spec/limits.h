@@ -144,7 +144,7 @@ inline constexpr Duration kCostUpdateInterval = 1s;
 
 // Idle segments kept for the next big argument.
 inline constexpr std::size_t kArenaKeepBytes = std::size_t{4} << 30;
-// Events that nobody has taken yet, before lines and metrics are left out.
+// Events that nobody has taken yet, before lines, metrics and events of tasks are left out.
 inline constexpr std::size_t kMaxPendingEventBytes = std::size_t{64} << 20;
 
 // ---- Output
