@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstring>
@@ -9,13 +10,13 @@
 
 #include "skyward/agent/incoming.h"
 #include "skyward/io/machine.h"
+#include "skyward/io/readable.h"
 #include "skyward/spec/limits.h"
 
 namespace skyward::agent {
 namespace {
 
 constexpr std::size_t kReadBytes = std::size_t{64} << 10;  // what a pipe holds
-constexpr int kMaxDrainReads = 64;                         // a flood must not hold up the loop
 // Between the end of the connection and the end of the process, before that counts as broken.
 constexpr Duration kExitGrace = std::chrono::seconds(1);
 
@@ -188,7 +189,7 @@ void WorkerProcess::watch(Source& source) {
   source.watched = true;
   loop_.watch(source.pipe.get(), [this, &source] {
     std::vector<wire::OutputLine> lines;
-    read(source, lines);
+    read(source, lines, kReadBytes);
     tell(std::move(lines));
   });
 }
@@ -198,25 +199,34 @@ void WorkerProcess::unwatch(Source& source) {
   loop_.unwatch(source.pipe.get());
 }
 
-bool WorkerProcess::read(Source& source, std::vector<wire::OutputLine>& lines) {
-  if (!source.pipe) return false;
+std::size_t WorkerProcess::read(Source& source, std::vector<wire::OutputLine>& lines,
+                                std::size_t limit) {
+  if (!source.pipe) return 0;
   std::array<std::byte, kReadBytes> bytes;
-  const auto count = io::read_some(source.pipe.get(), bytes);
+  const auto room = std::span(bytes).first(std::min(limit, bytes.size()));
+  const auto count = io::read_some(source.pipe.get(), room);
   if (count.value_or(0) > 0) {
     source.splitter.feed(ByteView(bytes).first(*count), read_now(), lines);
-    return *count == bytes.size();
+    return *count;
   }
   if (count) {  // closed by the process and all its children
     unwatch(source);
     source.pipe.reset();
   }
-  return false;
+  return 0;
 }
 
+// A process that writes a message waits until the pipes have taken what it wrote before. What comes
+// while we read belongs to nobody's end, and may be a flood.
 void WorkerProcess::drain(std::vector<wire::OutputLine>& lines) {
-  for (Source* source : {&out_, &err_})
-    for (int reads = 0; reads < kMaxDrainReads && read(*source, lines); ++reads) {
+  for (Source* source : {&out_, &err_}) {
+    std::size_t left = io::readable_bytes(source->pipe.get());
+    while (left > 0) {
+      const std::size_t count = read(*source, lines, left);
+      if (count == 0) break;
+      left -= count;
     }
+  }
 }
 
 void WorkerProcess::tell(std::vector<wire::OutputLine> lines) {
@@ -237,8 +247,11 @@ void WorkerProcess::receive(io::Incoming incoming) {
       (message->kind != wire::WorkerKind::result && message->kind != wire::WorkerKind::item))
     return events_.on_broken("it sent a message out of order");
   std::vector<wire::OutputLine> lines;
-  drain(lines);
-  if (message->kind == wire::WorkerKind::result) {
+  // The engine, which lags behind, gives only so many tasks without a result: what their ends take
+  // out of the pipes is bounded. Items are not.
+  const bool is_result = message->kind == wire::WorkerKind::result;
+  if (is_result || !paused_) drain(lines);
+  if (is_result) {
     out_.splitter.end(message->task, read_now(), lines);
     err_.splitter.end(message->task, read_now(), lines);
   }

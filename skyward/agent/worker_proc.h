@@ -4,6 +4,7 @@
 // of tasks, and hands a result on only after everything that was written before it. Everything
 // happens on the loop thread.
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -56,7 +57,8 @@ class WorkerProcess {
   // Writes the ids to the cancel pipe and sends SIGINT.
   void interrupt(std::span<const std::uint64_t> ids);
   void kill();
-  // While paused the process blocks when its pipes are full.
+  // While paused the process blocks when its pipes are full, and items may overtake lines; results
+  // never do.
   void pause_output(bool paused);
 
  private:
@@ -70,8 +72,9 @@ class WorkerProcess {
   Status spawn(const Options& options, const std::string& mark_text);
   void watch(Source& source);
   void unwatch(Source& source);
-  // Reads once; false when nothing more is there now.
-  bool read(Source& source, std::vector<wire::OutputLine>& lines);
+  // Reads once, `limit` bytes at most; 0 when nothing is there now.
+  std::size_t read(Source& source, std::vector<wire::OutputLine>& lines, std::size_t limit);
+  // Reads what is in the pipes now.
   void drain(std::vector<wire::OutputLine>& lines);
   void tell(std::vector<wire::OutputLine> lines);
   void receive(io::Incoming incoming);

@@ -1,0 +1,117 @@
+// A worker process that is a shell: it sends messages that the test has written for it.
+
+#include "skyward/agent/worker_proc.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace skyward::agent {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::AnyOf;
+using testing::ElementsAre;
+
+class WorkerProcTest : public testing::Test {
+ protected:
+  WorkerProcTest() {
+    std::string name = testing::TempDir() + "skyward-worker-XXXXXX";
+    folder_ = ::mkdtemp(name.data());
+    write_message("hello", wire::WorkerKind::hello);
+    write_message("item", wire::WorkerKind::item);
+    write_message("result", wire::WorkerKind::result);
+    loop_.start_timer(io::EventLoop::now() + 60s, [this] {
+      ADD_FAILURE() << "the test waited too long";
+      loop_.stop();
+    });
+  }
+  ~WorkerProcTest() override { std::filesystem::remove_all(folder_); }
+
+  void write_message(const std::string& file, wire::WorkerKind kind) const {
+    wire::WorkerMessage message;
+    message.kind = kind;
+    if (kind != wire::WorkerKind::hello) message.task = TaskId{7};
+    const auto encoded = wire::encode_worker_message(message);
+    std::ofstream(folder_ / file, std::ios::binary)
+        .write(reinterpret_cast<const char*>(encoded.head.data()),
+               static_cast<std::streamsize>(encoded.head.size()));
+  }
+
+  // The script finds the messages where it runs; descriptor 3 is the way to the agent.
+  void start(const std::string& script) {
+    auto started = WorkerProcess::start(
+        loop_,
+        {.command = {"sh", "-c", script}, .environment = {}, .directory = folder_, .worker = 0},
+        {.on_hello = [](const std::string&) {},
+         .on_message =
+             [this](const wire::WorkerMessage& message) {
+               seen_.emplace_back(message.kind == wire::WorkerKind::item ? "item" : "result");
+               if (message.kind == wire::WorkerKind::result) on_result();
+             },
+         .on_output =
+             [this](const std::vector<wire::OutputLine>& lines) {
+               for (const wire::OutputLine& line : lines) {
+                 bytes_ += line.text.size() + 1;
+                 if (line.text != "y") seen_.push_back(line.text);
+               }
+             },
+         .on_broken = [](const std::string& reason) { ADD_FAILURE() << reason; },
+         .on_exit = [this](const io::ExitStatus&, TaskId) { loop_.stop(); }});
+    ASSERT_TRUE(started) << started.error().message;
+    worker_ = *std::move(started);
+  }
+
+  io::EventLoop loop_;
+  std::filesystem::path folder_;
+  std::vector<std::string> seen_;  // lines, items and results
+  std::size_t bytes_ = 0;          // of lines
+  std::function<void()> on_result = [] {};
+  std::unique_ptr<WorkerProcess> worker_;
+};
+
+TEST_F(WorkerProcTest, WhatATaskWroteComesBeforeItsItemsAndItsResult) {
+  on_result = [this] { worker_->kill(); };
+  start("cat hello >&3; echo one; cat item >&3; echo two >&2; cat result >&3; sleep 1000");
+  loop_.run();
+  // The agent may come to read when the second line is there, too.
+  EXPECT_THAT(seen_, AnyOf(ElementsAre("one", "item", "two", "result"),
+                           ElementsAre("one", "two", "item", "result")));
+}
+
+TEST_F(WorkerProcTest, PausedOutputWaitsForTheResultAndNoneIsLost) {
+  on_result = [this] { worker_->kill(); };
+  start("cat hello >&3; echo one; cat item item >&3; echo two; cat result >&3; sleep 1000");
+  worker_->pause_output(true);
+  loop_.run();
+  EXPECT_THAT(seen_, ElementsAre("item", "item", "one", "two", "result"));
+}
+
+// What a task started goes on writing, as fast as it is read.
+TEST_F(WorkerProcTest, AFloodIsReadNoFurtherThanTheResult) {
+  constexpr std::size_t kPipeBytes = std::size_t{64} << 10;
+  constexpr int kResults = 20;
+  std::size_t told = 0;
+  int results = 0;
+  on_result = [&] {
+    if (++results < kResults) return;
+    told = bytes_;
+    worker_->kill();
+  };
+  std::string script = "cat hello >&3; yes & yes & yes & ";
+  for (int i = 0; i < kResults; ++i) script += "cat result >&3; ";
+  start(script + "sleep 1000");
+  worker_->pause_output(true);
+  loop_.run();
+  EXPECT_LE(told, kResults * kPipeBytes);
+}
+
+}  // namespace
+}  // namespace skyward::agent
