@@ -102,7 +102,8 @@ class OwnedPool {
 
   // On a thread of its own, without the GIL.
   void end() {
-    constexpr auto kLastEvents = std::chrono::seconds(2);
+    // As long as leaving a pool waits for its handlers (HANDLER_GRACE_SECONDS).
+    constexpr auto kLastEvents = std::chrono::seconds(10);
     is_opening_.wait(true);
     try {
       pool_->close();
