@@ -65,7 +65,7 @@ std::string wait_text(const State& state, Time now) {
     if (node.state == NodeState::draining) names.push_back(fmt::to_string(node.id.value));
   }
   if (!names.empty()) {
-    return fmt::format("waiting for {} to stop; killing {} in {:.1f} s, or at once at Ctrl-C",
+    return fmt::format("waiting for {} to stop; killing {} in {:.1f} s, or at once on Ctrl-C",
                        names_text("node", names), names.size() == 1 ? "it" : "them",
                        seconds(state.close_deadline - now));
   }

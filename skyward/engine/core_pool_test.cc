@@ -158,13 +158,13 @@ TEST_F(CorePoolTest, ClosingSaysWhatItWaitsFor) {
   EXPECT_EQ(now, began + 1500ms);
   EXPECT_EQ(effects.take_event<Notice>().message,
             "closing: waiting for nodes 1, 2, 3, 4, 5 and 2 more to stop; killing them in 8.5 s, "
-            "or at once at Ctrl-C");
+            "or at once on Ctrl-C");
   for (const std::uint32_t node : {1, 2, 4, 5, 6, 7}) lose(node);
   effects.expect_nothing_else();
   state.tell_wait_at = now;
   advance();
   EXPECT_EQ(effects.take_event<Notice>().message,
-            "closing: waiting for node 3 to stop; killing it in 8.5 s, or at once at Ctrl-C");
+            "closing: waiting for node 3 to stop; killing it in 8.5 s, or at once on Ctrl-C");
   lose(3);
   effects.take<Terminate>();
   advance_to(state.tell_wait_at);
