@@ -170,7 +170,8 @@ void ComputePool::deliver_events(const std::function<void(const Event&)>& on_eve
       }
       if (destroyed) return;
       if (complaint.empty() || std::exchange(complained, true)) continue;
-      view.show(ErrorEvent{"on_event threw, and goes on being called: " + complaint, std::nullopt});
+      view.show(ErrorEvent{"on_event threw an exception; Skyward keeps calling it: " + complaint,
+                           std::nullopt});
     }
     view.tick();
   }

@@ -4,7 +4,7 @@
 //
 //   int main(int argc, char** argv) {
 //     sky::init(argc, argv);  // first of all: workers enter here and never leave
-//     // Opens; throws with everything given back when that fails.
+//     // Opens the pool; throws if that fails, after releasing everything.
 //     sky::ComputePool pool({.nodes = 4});
 //     double loss = train(data) >> pool;
 //     // Once on every worker, in rank order.
@@ -51,7 +51,7 @@ class ComputePool {
   ComputePool(const ComputePool&) = delete;
   ComputePool& operator=(const ComputePool&) = delete;
 
-  // Gives all machines back, after which calls throw NotProvisionedError. Throws MachinesLeftError,
+  // Releases all machines; afterwards calls throw NotProvisionedError. Throws MachinesLeftError,
   // closed all the same, when some were not seen to end. on_event may call it, and gets the last
   // events after that.
   void close();

@@ -251,8 +251,8 @@ struct LogDisplay::Renderer {
   void operator()(const InstancePreempted& e) {
     display.steps_.erase(e.instance_id);
     const std::string when = e.seconds_left > 0
-                                 ? fmt::format("is taken away in {:.0f} s", e.seconds_left)
-                                 : std::string("was taken away");
+                                 ? fmt::format("is preempted in {:.0f} s", e.seconds_left)
+                                 : std::string("was preempted");
     line(e.node, kWarning, fmt::format("{} {}: {}", e.instance_id, when, e.reason));
   }
   void operator()(const InstanceReplaced& e) {

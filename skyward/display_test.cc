@@ -140,7 +140,7 @@ TEST_F(Log, AStepIsToldOnceItHasTakenHalfASecond) {
   EXPECT_EQ(display_.tick(at(9)), "");
   EXPECT_EQ(display_.render(BootstrapProgress{"i-0", "skyward"}, at(10)), "");
   EXPECT_EQ(display_.render(InstancePreempted{"i-0", 0, "capacity"}, at(10.1)),
-            "12:00:10 node 0   WARNING i-0 was taken away: capacity\n");
+            "12:00:10 node 0   WARNING i-0 was preempted: capacity\n");
   EXPECT_FALSE(display_.is_waiting());
 }
 

@@ -31,7 +31,7 @@ class NotProvisionedError : public SkywardError {  // the pool is not open
  public:
   using SkywardError::SkywardError;
 };
-class ProvisioningError : public SkywardError {  // machines could not be had or prepared
+class ProvisioningError : public SkywardError {  // machines could not be provisioned or set up
  public:
   using SkywardError::SkywardError;
 };
@@ -76,12 +76,12 @@ class NoAvailableRegionError : public CapacityError {  // no region sells the ty
   using CapacityError::CapacityError;
 };
 
-// One of several providers, and why it did not come to a pool.
+// One of several providers, and why the pool did not open there.
 struct ProviderFailure {
   std::string provider;  // as people call it
   Error error;
 };
-// None of the providers that a pool may take could be had.
+// No provider of the list has machines for the pool.
 class AllProvidersFailedError : public ProvisioningError {
  public:
   explicit AllProvidersFailedError(std::vector<ProviderFailure> errors);
@@ -119,13 +119,13 @@ class ExecutionError : public SkywardError {
   using SkywardError::SkywardError;
 };
 
-// A machine vanished under a task, and so did those that were tried after it.
+// The task's machine was lost, and so was the machine of every retry.
 class InstanceTerminatedError : public ExecutionError {
  public:
   using ExecutionError::ExecutionError;
 };
-// The connection to a machine broke under a task and could not be made again, and so it was with
-// those that were tried after it. The machine itself may still be there.
+// The connection to the task's machine broke for good, and so did that of every retry. The machine
+// may still be running.
 class ConnectionLostError : public ExecutionError {
  public:
   using ExecutionError::ExecutionError;

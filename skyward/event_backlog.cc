@@ -41,7 +41,7 @@ Event EventBacklog::notice(const Counts& missing) {
   for (std::size_t i = 1; i < parts.size(); ++i) {
     what += (i + 1 == parts.size() ? " and " : ", ") + parts[i];
   }
-  return ErrorEvent{what + " dropped: they came faster than they could be shown", std::nullopt};
+  return ErrorEvent{what + " dropped: the consumer is too slow", std::nullopt};
 }
 
 void EventBacklog::push(Event event) {

@@ -28,7 +28,7 @@ class EventQueue {
   // Nothing more will be put in.
   void end();
 
-  // As Pool::next_events(). Who comes again has delivered what was taken before.
+  // As Pool::next_events(). Calling it again confirms that the previous events were delivered.
   bool take(std::vector<Event>& taken, Duration timeout);
   // As in Pool.
   bool is_delivered();

@@ -74,7 +74,7 @@ TEST(EventQueue, OfTooManyLinesTheFirstAndTheLastStay) {
   ASSERT_NE(notice, all.end());
   EXPECT_EQ(std::get<ErrorEvent>(*notice).message,
             std::to_string(sent - static_cast<std::size_t>(lines)) +
-                " output lines dropped: they came faster than they could be shown");
+                " output lines dropped: the consumer is too slow");
 }
 
 TEST(EventBacklog, ShrinksToTheFirstAndTheLast) {
@@ -86,7 +86,7 @@ TEST(EventBacklog, ShrinksToTheFirstAndTheLast) {
   ASSERT_EQ(rest.size(), 1001U);
   EXPECT_EQ(std::get<LogLine>(rest.front()).task, 0U);
   EXPECT_EQ(std::get<ErrorEvent>(rest[500]).message,
-            "49000 output lines dropped: they came faster than they could be shown");
+            "49000 output lines dropped: the consumer is too slow");
   EXPECT_EQ(std::get<LogLine>(rest.back()).task, 49'999U);
   EXPECT_TRUE(backlog.empty());
 }
@@ -110,7 +110,7 @@ TEST(EventBacklog, EventsOfTasksAreBoundedToo) {
   ASSERT_NE(notice, rest.end());
   EXPECT_EQ(std::get<ErrorEvent>(*notice).message,
             std::to_string(2 * kTasks + 2 - rest.size()) +
-                " task events dropped: they came faster than they could be shown");
+                " task events dropped: the consumer is too slow");
   EXPECT_EQ(std::ranges::count_if(
                 rest, [](const Event& e) { return std::holds_alternative<CostFinal>(e); }),
             1);
@@ -128,8 +128,7 @@ TEST(EventBacklog, TheNoticeNamesAllThatIsMissing) {
   backlog.pop(rest, 100);
   ASSERT_EQ(rest.size(), 3U);
   EXPECT_EQ(std::get<ErrorEvent>(rest[1]).message,
-            "3 output lines, 2 metrics and 2 task events dropped: they came faster than they could "
-            "be shown");
+            "3 output lines, 2 metrics and 2 task events dropped: the consumer is too slow");
 }
 
 TEST(EventQueue, TheFilesAreCompleteThoughTheHandlerIsSlow) {

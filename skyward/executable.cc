@@ -41,7 +41,7 @@ Result<std::string> find_agent() {
   };
   if (const char* named = std::getenv("SKYWARD_AGENT"); named != nullptr && *named != '\0') {
     if (is_program(named)) return fs::absolute(named).native();
-    return fail(ErrorKind::invalid, std::string("SKYWARD_AGENT names no program: ") + named,
+    return fail(ErrorKind::invalid, std::string("SKYWARD_AGENT is not a program: ") + named,
                 "point it at the skyward-agent binary, or unset it");
   }
   std::vector<fs::path> places;

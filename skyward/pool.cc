@@ -138,8 +138,7 @@ struct Handle::State {
 
 Handle::State& Handle::state() const {
   if (!state_) {
-    throw SkywardError(
-        "this handle or future refers to no task: it was moved from, or nothing was put into it");
+    throw SkywardError("this handle or future refers to no task: it is empty or was moved from");
   }
   if (io::process_generation() != state_->owner) {
     throw NotProvisionedError(
@@ -169,7 +168,7 @@ Outcome Handle::take() {
   }
   if (std::exchange(task.taken, true)) {
     throw SkywardError(fmt::format(
-        "the result of task {} was taken already: take() and get() give it once", task.id.value));
+        "the result of task {} was already taken: take() and get() return it once", task.id.value));
   }
   return std::move(task.outcome);
 }
@@ -686,7 +685,7 @@ void Pool::open(const std::function<void()>& poll) {
       if (status) return;
       failures.push_back({label(order[i]), std::move(status.error())});
       if (impl_->last_choice) break;
-      impl_->events.put(ErrorEvent{fmt::format("{} is left out: {}; trying {}", label(order[i]),
+      impl_->events.put(ErrorEvent{fmt::format("{} failed: {}; trying {}", label(order[i]),
                                                failures.back().error.message, label(order[i + 1])),
                                    std::nullopt});
     }

@@ -80,8 +80,8 @@ struct PoolOptions {
   std::vector<Volume> volume = {};  // storage to mount
   SpotRequest spot = {};
   std::optional<double> max_hourly_cost = {};  // dollars an hour, of all machines together
-  // Dollars for all machines over the whole life of the pool: before they are spent, no task is
-  // begun any more, and the machines are given back.
+  // Dollars for all machines over the life of the pool: before they are spent, it starts no more
+  // tasks and releases the machines.
   std::optional<double> budget = {};
   int concurrency = 1;                          // tasks that a worker runs at the same time
   TimeLimit timeout = std::chrono::hours(1);    // lifetime of the pool's machines

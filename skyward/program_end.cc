@@ -136,8 +136,8 @@ class ProgramEnd {
     });
     if (ended) return;
     std::fputs(
-        "skyward: the program ends before its pools have closed: their machines end themselves "
-        "when the lease is over\n",
+        "skyward: the program ends before its pools have closed: their machines will shut down "
+        "when their lease expires\n",
         stderr);
   }
 

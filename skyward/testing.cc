@@ -35,7 +35,7 @@ std::string type_name(const std::string& name) {
 
 MachineType type_of(const std::string& name, double on_demand, double spot) {
   if (!(on_demand > 0) || !(spot > 0)) {
-    refuse(fmt::format("prices[\"{}\"]: a price is more than nothing", name));
+    refuse(fmt::format("prices[\"{}\"]: a price must be positive", name));
   }
   MachineType type{.name = type_name(name),
                    .on_demand = to_micro_dollars(on_demand),
@@ -121,7 +121,7 @@ FakeCloud::operator ProviderSpec() const {
 }
 
 void FakeCloud::advance(Duration duration) {
-  if (duration < Duration{}) refuse("no time passes backwards");
+  if (duration < Duration{}) refuse("advance() cannot go back in time");
   cloud_->advance(duration);
 }
 
@@ -136,7 +136,7 @@ void FakeCloud::preempt(int node, std::optional<Duration> notice) {
     cloud.advance(now);
     return taken;
   });
-  if (!done) refuse(fmt::format("node {} has no machine that could be taken back", node));
+  if (!done) refuse(fmt::format("node {} has no machine to preempt", node));
 }
 
 int FakeCloud::storm(std::optional<Duration> notice) {

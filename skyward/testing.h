@@ -75,7 +75,7 @@ class FakeCloud {
   void advance(Duration duration);
   Duration elapsed() const;  // since the beginning
 
-  // Takes the machine of this node back; throws when there is none. Without a notice of its own,
+  // Preempts the machine of this node; throws if there is none. Without a notice of its own,
   // the options'.
   void preempt(int node, std::optional<Duration> notice = {});
   // Takes all spot machines back; returns how many.

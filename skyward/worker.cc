@@ -283,10 +283,10 @@ class Worker {
     }
     const RegisteredFunction* function = find_function(symbol->second);
     if (function == nullptr) {
-      throw ConfigurationError("the worker's program has no compute function '" + symbol->second +
-                               "'\nhint: driver and worker must be the same executable; functions "
-                               "of a library opened at "
-                               "run time are not there when a worker starts");
+      throw ConfigurationError(
+          "the worker's program has no compute function '" + symbol->second +
+          "'\nhint: driver and worker must be the same executable; functions of a library that is "
+          "loaded at run time do not exist yet when a worker starts");
     }
     return *function;
   }
@@ -378,7 +378,7 @@ void require_init() {
   if (init_called) return;
   constexpr const char* kWhy =
       "a pool is opened before sky::init(argc, argv) was called, so that the pool's workers, which "
-      "are this very program, would each open a pool\n"
+      "run this same executable, would each open a pool\n"
       "hint: make sky::init(argc, argv) the first line of main, and open pools inside main, not at "
       "namespace scope";
   if (std::getenv(kWorkerVariable) == nullptr) throw ConfigurationError(kWhy);

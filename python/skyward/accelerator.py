@@ -161,7 +161,7 @@ class Accelerator:
             count, times, name = value.partition("x")
             if times and count.isdecimal() and name:
                 raise ConfigurationError(
-                    f"accelerator={value!r}: a count is given by itself:"
+                    f"accelerator={value!r}: give the count separately:"
                     f" Accelerator({name!r}, count={int(count)})"
                 )
             return Accelerator(str(value))

@@ -44,8 +44,8 @@ class AnswerFuture(Future[Any]):
             return
         if self._state in ("PENDING", "RUNNING"):
             raise NotProvisionedError(
-                "this future belongs to the process that this one was forked from, and its answer "
-                "comes there; wait for it in the parent, or open a pool of its own here"
+                "this future belongs to the parent process; wait for it there, or open another"
+                " pool in this process"
             )
         # A thread that does not exist here may have held the parent's.
         self._condition = threading.Condition()

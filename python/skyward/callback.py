@@ -141,7 +141,7 @@ def _drain(
         set_depth(depth)
         if depth > MAX_DERIVED_DEPTH:
             too_deep = RecursionError(
-                f"callbacks answered {type(event).__name__} with events without end; it is dropped"
+                f"callbacks keep answering {type(event).__name__} with new events; Skyward stops here"
             )
             report(_drain, too_deep)
             continue

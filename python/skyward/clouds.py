@@ -104,7 +104,8 @@ class AWS(_Cloud):
 
 @dataclass(frozen=True, repr=False)
 class DigitalOcean(_Cloud):
-    """DigitalOcean's droplets. Not supported yet: its settings are checked, no pool opens there.
+    """DigitalOcean's droplets. Not supported yet: Skyward checks the settings, but cannot open
+    pools there.
 
     `token` None: $DIGITALOCEAN_TOKEN."""
 
@@ -119,7 +120,7 @@ class DigitalOcean(_Cloud):
 
 @dataclass(frozen=True, repr=False)
 class Verda(_Cloud):
-    """Verda. Not supported yet: its settings are checked, no pool opens there.
+    """Verda. Not supported yet: Skyward checks the settings, but cannot open pools there.
 
     `client_id` and `client_secret` None: $VERDA_CLIENT_ID and $VERDA_CLIENT_SECRET."""
 
@@ -136,7 +137,8 @@ class Verda(_Cloud):
 
 @dataclass(frozen=True, repr=False)
 class VastAI(_Cloud):
-    """Vast.ai's market. Not supported yet: its settings are checked, no pool opens there.
+    """Vast.ai's market. Not supported yet: Skyward checks the settings, but cannot open pools
+    there.
 
     `api_key` None: $VAST_API_KEY, else the file that its own tool keeps."""
 
@@ -166,7 +168,7 @@ class VastAI(_Cloud):
 
 @dataclass(frozen=True, repr=False)
 class RunPod(_Cloud):
-    """RunPod. Not supported yet: its settings are checked, no pool opens there.
+    """RunPod. Not supported yet: Skyward checks the settings, but cannot open pools there.
 
     `api_key` None: $RUNPOD_API_KEY, else the file that its own tool keeps."""
 

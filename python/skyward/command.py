@@ -41,7 +41,7 @@ class Command:
         text_or_none("Command: python", self.python)
         if self.commands is None:
             if self.addresses is not None:
-                raise ConfigurationError("addresses are of commands; give these too")
+                raise ConfigurationError("addresses= needs commands=")
             return
         lists = isinstance(self.commands, (list, tuple)) and len(self.commands) > 0
         if not lists or not all(_is_command(command) for command in self.commands):
@@ -81,12 +81,13 @@ class Command:
         for name, value in (("cpu", cpu), ("memory", memory), ("volume", volume)):
             if value:
                 raise ConfigurationError(
-                    f"{name}={value!r}: the machines that commands reach are as they are;"
+                    f"{name}={value!r}: Skyward does not choose the machines that commands reach;"
                     f" leave {name} out"
                 )
         if accelerator is not None:
             raise ConfigurationError(
-                f"accelerator={accelerator!r}: the machines that commands reach are as they are;"
+                f"accelerator={accelerator!r}: Skyward does not choose the machines that"
+                " commands reach;"
                 " leave accelerator out, tasks see what is there"
             )
 

@@ -9,7 +9,7 @@ class PoolCost:
 
     total: float = 0.0
     hourly: float = 0.0
-    """An hour, of the machines that are there."""
+    """Dollars an hour for the current machines."""
     setup: float = 0.0
     """From the request for a machine to its node being ready."""
     useful: float = 0.0

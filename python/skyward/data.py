@@ -108,7 +108,7 @@ def shard(
     for position, count in enumerate(counts):
         if len(set(counts)) > 1 and counts.count(count) == 1:
             raise ConfigurationError(
-                f"shard(): no other argument has {count} rows, as argument {position} has; arrays"
+                f"shard(): argument {position} has {count} rows, and no other argument does; arrays"
                 " that are sharded together must be of one length, so that their rows stay aligned"
             )
     order = {

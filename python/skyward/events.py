@@ -35,7 +35,7 @@ class PoolStarted(Event):
 
 @dataclass(frozen=True, slots=True)
 class InfraCreating(Event):
-    """What the machines need around them is being made."""
+    """Skyward is creating networks, groups and keys for the machines."""
 
     pool: str = ""
     """The pool's id, as the program `skyward` takes it."""
@@ -106,7 +106,7 @@ class BootstrapCompleted(Event):
 
     instance_id: str
     connect_seconds: float = 0.0
-    """Reach it."""
+    """Time to reach the machine."""
     agent_seconds: float = 0.0
     """Bring the agent and its files, start it; 0 where that is part of reaching the node."""
     environment_seconds: float = 0.0
@@ -176,7 +176,7 @@ class LogLine(Event):
 
 @dataclass(frozen=True, slots=True)
 class TaskStarted(Event):
-    """A task was given to a node, which begins it now or, where its slots are taken, very soon. For
+    """The engine sent a task to a node, which starts it now, or as soon as a slot is free. For
     pools with ``collect_tasks=True``, as are the next two."""
 
     task: int
@@ -202,13 +202,13 @@ class TaskFinished(Event):
 
 @dataclass(frozen=True, slots=True)
 class TaskFailed(Event):
-    """A task has raised, or came to no answer: its worker died, it was cancelled, its time was
-    over. A call that is made again is another task."""
+    """A task raised an exception, lost its worker, was cancelled or timed out. A retry is another
+    task."""
 
     task: int
     name: str
     node: int
-    """-1: it never came to one."""
+    """-1: it never reached a worker."""
     worker: int
     run_seconds: float
     reason: str
@@ -227,8 +227,8 @@ class InstanceStopping(Event):
 
 @dataclass(frozen=True, slots=True)
 class InstancePreempted(Event):
-    """The cloud takes the machine of a node back, in so many seconds. The node gets no new tasks
-    until another machine stands in its place."""
+    """The cloud preempts a node's machine in `seconds_left`. The node gets no new tasks until it is
+    replaced."""
 
     instance_id: str
     node: int
@@ -259,7 +259,7 @@ class CostUpdate(Event):
 
 @dataclass(frozen=True, slots=True)
 class BudgetWarning(Event):
-    """Money is getting short: in so many seconds the pool begins no more tasks. In dollars."""
+    """The budget is nearly spent: the pool stops starting tasks in `seconds_left`. In dollars."""
 
     spent: float
     budget: float
@@ -276,7 +276,7 @@ class CostFinal(Event):
     hourly_rate: float
     """The highest that there was."""
     spot_count: int
-    """Machines that there were."""
+    """Number of machines."""
     ondemand_count: int
     savings_vs_ondemand: float
     setup_cost: float = 0.0
@@ -301,7 +301,7 @@ class NodeReceipt:
     up_seconds: float
     """From ready to the end."""
     cost: float = 0.0
-    """Dollars, of all machines that stood there."""
+    """Dollars, for all machines this node had."""
 
 
 @dataclass(frozen=True, slots=True)

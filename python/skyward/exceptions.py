@@ -37,7 +37,7 @@ class ProvisioningError(SkywardError):
 
 
 class CapacityError(ProvisioningError):
-    """There were not as many machines as were asked for; all were given back."""
+    """There was not enough capacity; Skyward released what it had launched."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class CapacityError(ProvisioningError):
         self.requested = requested
         """Machines; of SpotMinimumNotMetError the least number of spot machines."""
         self.got = got
-        """The most that stood at the same time."""
+        """The most machines that ran at the same time."""
         self.region = region
         """The first that was asked."""
         self.regions_checked = tuple(regions_checked)
@@ -68,7 +68,7 @@ class SpotCapacityError(CapacityError):
 
 
 class SpotMinimumNotMetError(CapacityError):
-    """Fewer spot machines could be had than the least share asks for."""
+    """There was less spot capacity than the least share requires."""
 
 
 class QuotaExceededError(CapacityError):
@@ -76,7 +76,7 @@ class QuotaExceededError(CapacityError):
 
 
 class AllProvidersFailedError(ProvisioningError):
-    """None of the providers that a pool may take could be had. `errors` has a pair for each, in the
+    """No provider of the list has machines for the pool. `errors` has a pair for each, in the
     order in which they were tried: its name, and what it raised."""
 
     def __init__(self, errors: Iterable[tuple[str, SkywardError]], text: str = "") -> None:
@@ -94,8 +94,9 @@ class BudgetExceededError(ProvisioningError):
 
 
 class MachinesLeftError(SkywardError):
-    """The pool is closed, but machines of it were not seen to end and may still cost money; the
-    text names them. Raised at the end of the block; an error that leaves it has this as a note."""
+    """The pool is closed, but some of its machines were not seen to terminate and may still cost
+    money; the text names them. Raised at the end of the block; an error that leaves it has this as
+    a note."""
 
 
 class NoAvailableRegionError(ProvisioningError):
@@ -115,7 +116,7 @@ class NoAvailableRegionError(ProvisioningError):
 
 
 class PreemptionError(SkywardError):
-    """A spot machine was taken away, and no other came in its place."""
+    """A spot machine was preempted, and no other came in its place."""
 
     def __init__(self, instance_id: str, reason: str, attempts: int) -> None:
         super().__init__(instance_id, reason, attempts)
@@ -124,7 +125,7 @@ class PreemptionError(SkywardError):
         self.attempts = attempts
 
     def __str__(self) -> str:
-        return f"{self.instance_id} was taken away ({self.reason}) after {self.attempts} tries"
+        return f"{self.instance_id} was preempted ({self.reason}) after {self.attempts} tries"
 
 
 class SerializationError(SkywardError, PicklingError):
@@ -140,7 +141,7 @@ class CancelledError(SkywardError):
 
 
 class ConnectionError(ProvisioningError, builtins.ConnectionError):
-    """The way to a machine is broken: while the pool opened, it could not be reached."""
+    """A machine could not be reached while the pool opened."""
 
 
 class ExecutionError(SkywardError):
@@ -180,14 +181,14 @@ class _InstanceError(ExecutionError):
 
 
 class InstanceTerminatedError(_InstanceError):
-    """A machine vanished under a task, and so did those that were tried after it."""
+    """The task's machine was lost, and so was the machine of every retry."""
 
     _what = "instance {} is gone"
 
 
 class ConnectionLostError(_InstanceError, ConnectionError):
-    """The connection to a machine broke under a task and could not be made again, and so it was
-    with those that were tried after it. The machine itself may still be there."""
+    """The connection to the task's machine broke for good, and so did that of every retry. The
+    machine may still be running."""
 
     _what = "lost the connection to {}"
 

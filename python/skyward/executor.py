@@ -33,7 +33,7 @@ class Executor(futures.Executor):
             results = list(executor.map(f, range(100), chunksize=10))
 
     Takes the parameters of ComputePool and opens a pool of its own, on entering or at the first
-    submit, whichever comes first; ``shutdown()`` gives it back, and so does dropping the executor.
+    submit, whichever comes first; ``shutdown()`` closes it, and so does dropping the executor.
     At the end of the program its calls are waited for, and so they are at the end of a ``with``
     block; an error or Ctrl-C that leaves the block cancels them, those that run included. With
     `pool`, an open ComputePool, it uses that one and leaves it open. Functions need no decorator;
@@ -105,7 +105,7 @@ class Executor(futures.Executor):
         self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
     ) -> "futures.Future[T]": ...
     def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> "futures.Future[Any]":
-        """Sends ``fn(*args, **kwargs)``, as soon as a slot is near; its answer comes later."""
+        """Queues ``fn(*args, **kwargs)`` and returns its future."""
         function = fn if isinstance(fn, ComputeFunction) else compute(fn)
         self._open()
         future = AnswerFuture()
@@ -151,7 +151,7 @@ class Executor(futures.Executor):
         return _one_by_one(answers)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Takes no more calls, and gives a pool of its own back when those it has are done.
+        """Accepts no more calls, and closes a pool of its own when the accepted ones are done.
 
         `wait`: returns only then. `cancel_futures`: calls that have not been sent never will be."""
         with self._lock:
@@ -289,8 +289,7 @@ def _refuse_others(options: dict[str, Any]) -> None:
     for name in ("max_tasks_per_child", "mp_context"):
         if options.pop(name, None) is not None:
             raise ConfigurationError(
-                f"Executor({name}=…): worker processes are the pool's, and live as long as it does;"
-                f" leave {name} out"
+                f"Executor({name}=…): the pool manages its worker processes; leave {name} out"
             )
 
 

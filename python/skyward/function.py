@@ -1,4 +1,4 @@
-"""Calls written down, not made: ``train(data)`` is a PendingCompute until it meets a pool.
+"""Recorded calls: ``train(data)`` is a PendingCompute until it is sent to a pool.
 
 train(data) >> pool                     one worker, the result
 train(data) @ pool                      every worker, a tuple in rank order
@@ -157,7 +157,7 @@ def compute(fn: Any = None, /, *, timeout: float | None = None, retries: int = 0
     """Makes a function lazy: a call returns a PendingCompute, to be sent to a pool.
 
     `timeout` is the run time allowed, in seconds, from the moment a worker starts the call.
-    `retries` is how often the call is made again when the function raises or its worker dies. Works
+    `retries` is how often to run the call again if the function raises or its worker dies. Works
     on any callable that can be pickled."""
     if fn is None:
         timeout, retries = _limits(timeout, retries)
@@ -190,7 +190,7 @@ def compute_with(fn: Any, timeout: float | None, retries: int) -> "ComputeFuncti
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class PendingCompute(Generic[R]):
-    """A call that has not been made. Immutable and picklable; sending it twice makes two calls."""
+    """A recorded call. Immutable and picklable; sending it twice runs it twice."""
 
     fn: Callable[..., R]
     args: tuple[Any, ...] = ()
@@ -514,7 +514,7 @@ def _take_anything(*args: Any, **kwargs: Any) -> None:
 
 def _not_made(name: str, call: PendingCompute[Any]) -> TypeError:
     return TypeError(
-        f"{name}(…) has {call_text(call)} as an argument, a call that has not been made: write"
+        f"{name}(…) has {call_text(call)} as an argument, a call that was not sent: write"
         f" {name}({call.name}(…) >> pool), or pass a function that makes it"
     )
 

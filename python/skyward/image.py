@@ -53,7 +53,7 @@ class Image:
             )
         if self.python not in (None, "auto") and _minor(self.python) < OLDEST_PYTHON:
             raise PythonVersionMismatchError(
-                f"Image(python={self.python!r}): no node could run it: Skyward needs Python"
+                f"Image(python={self.python!r}): no node can run it: Skyward needs Python"
                 f" {'.'.join(map(str, OLDEST_PYTHON))} or newer; leave python out for that of this"
                 f" program, {CLIENT_PYTHON}"
             )
@@ -70,7 +70,7 @@ class Image:
 
     def bootstrap(self, ttl: int = 0) -> str:
         """A bash script that makes a bare Debian or Ubuntu machine into this image, in
-        /opt/skyward. Run again, it only looks whether all is there.
+        /opt/skyward. Run again, it only checks that everything is there.
 
         `ttl`: seconds after which the machine switches itself off; 0: never. Raises
         ConfigurationError for an image that cannot be made."""

@@ -20,7 +20,7 @@ class InstanceSpec:
     accelerator: str | None = None
     accelerator_count: float = 0
     accelerator_memory_gb: float = 0
-    """Of one device; 0: not told."""
+    """Of one device; 0: unknown."""
     price_on_demand: float | None = None
     price_spot: float | None = None
     billing_increment_minutes: int | None = None
@@ -49,7 +49,7 @@ class Instance:
 
 @dataclass(frozen=True)
 class ExitedInstance:
-    """A machine that was given back, or went by itself."""
+    """A machine that was released, or terminated itself."""
 
     instance: Instance
     exit_code: int | None = None

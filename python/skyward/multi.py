@@ -11,7 +11,7 @@ from skyward.pool_block import end_block
 
 
 class MultiPool:
-    """Opens pools at the same time: the wait is that of the slowest, not the sum.
+    """Opens pools at the same time: opening takes as long as the slowest pool.
 
         with MultiPool(ComputePool(nodes=1), ComputePool(nodes=2)) as (small, large): ...
 

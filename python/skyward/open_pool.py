@@ -306,8 +306,8 @@ class OpenPool:
         self._heavy.add(item.name)
         self.tell(
             f"{item.name}() carries {size >> 20} MiB of data, in what it refers to"
-            f"{serialize.heaviest(item.fn)}, which is packed anew for each call; pass it as an"
-            " argument, or make it inside the function"
+            f"{serialize.heaviest(item.fn)}, which is serialized again for each call; pass it"
+            " as an argument, or create it inside the function"
         )
 
     def _look_for_changes(self) -> None:
@@ -315,8 +315,8 @@ class OpenPool:
         self._next_look = time.monotonic() + LOOK_SECONDS
         for path in self._modules.changed():
             self.tell(
-                f"{path} was changed after the pool opened, and nodes may run it as it was;"
-                " open the pool anew to be sure"
+                f"{path} changed after the pool opened; nodes may run the old version. Open the"
+                " pool again to be sure"
             )
 
     def _collect(
@@ -394,7 +394,7 @@ class OpenPool:
 
 def _wait_until(end: float, handle: Any, name: str) -> None:
     if not handle.wait(max(0.0, end - time.monotonic())):
-        raise TimeoutError(f"map(): no answer of {name}() in the time given to the whole")
+        raise TimeoutError(f"map(): no answer of {name}() before the overall timeout")
 
 
 def _cancel(handle: Any) -> None:
@@ -558,7 +558,9 @@ class TaskFuture(AnswerFuture):
         call, self._unread = self._unread, ""
         if call:
             logging.getLogger("skyward").error(
-                "%s failed, and nobody asked its future", call, exc_info=super().exception(0)
+                "%s failed, and nothing read the error from its future",
+                call,
+                exc_info=super().exception(0),
             )
 
     def __del__(self) -> None:

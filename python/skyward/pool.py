@@ -75,12 +75,12 @@ class ComputePool:
         image: what is installed on them.
         nodes: number of machines.
         machine: the provider's name of the machine type; None: chosen.
-        accelerator: what each machine must have: a name ("A100") or an Accelerator.
+        accelerator: accelerator of each machine: a name ("A100") or an Accelerator.
         cpu: CPU cores that each worker must have.
         memory: memory that each worker must have, for example "32GB".
         volume: storage to mount: volumes, or {"/data": "s3://bucket/prefix"}.
         spot: "always", "if-available", "never", "cheapest", the least share of spot machines (0.8),
-            or a strategy of Spot. Providers without spot machines pay no heed to it.
+            or a strategy of Spot. Providers without spot machines ignore it.
         timeout: lifetime of the machines in seconds; they end by themselves then.
         env: environment variables of the tasks; win over the image's.
         concurrency: tasks that run on a node at the same time, each in a process of its own.
@@ -91,13 +91,12 @@ class ComputePool:
         default_compute_timeout: run time in seconds allowed to calls that name no `timeout`.
         lease: seconds of silence of this program (killed, or cut off) after which machines end
             themselves. Not for the local provider, whose nodes end with this program.
-        heartbeat_timeout: seconds of silence of a machine after which the connection to it is made
-            anew.
+        heartbeat_timeout: seconds without a message from a node after which Skyward reconnects.
         reconnect_timeout: seconds for that, before the machine counts as lost and is replaced.
         pip: packages, in addition to the image's.
         max_hourly_cost: limit in dollars an hour for all machines together.
         budget: limit in dollars for all machines over the whole life of the pool. Before it is
-            reached, no task is begun any more, and the machines are given back.
+            reached, the pool starts no more tasks and releases the machines.
         architecture: "x86_64" or "arm64"; None: that of the machine where this program runs.
         selection: of several providers "first" tries them in the order given, "cheapest" by what
             the pool would cost there, "available" in that order but last those that have nothing
@@ -201,12 +200,13 @@ class ComputePool:
                     )
 
     def open(self) -> "ComputePool":
-        """Gets the machines, as entering a ``with`` block does, and returns the pool. What one cell
-        of a notebook opens another one closes; a program that ends closes its open pools."""
+        """Provisions the machines, as entering a ``with`` block does, and returns the pool. What
+        one cell of a notebook opens another one closes; a program that ends closes its open
+        pools."""
         return self.__enter__()
 
     def close(self) -> None:
-        """Gives the machines back, as leaving the block does. Does nothing on a closed pool."""
+        """Releases the machines, as leaving the block does. Does nothing on a closed pool."""
         self.__exit__(None, None, None)
 
     def __enter__(self) -> "ComputePool":
@@ -236,7 +236,7 @@ class ComputePool:
                 _ambient.set(delivery.around)
 
     def run(self, pending: PendingCompute[R]) -> R:
-        """Makes the call on the first free worker: ``pending >> pool``."""
+        """Runs the call on the first free slot: ``pending >> pool``."""
         __tracebackhide__ = True  # for notebooks and pytest: the caller's line is what counts
         engine, one = self._engine(), _pending(pending)
         try:

@@ -124,8 +124,8 @@ def resolve(target: Any) -> Any:
         current = current._around  # that one was left in another thread
     if current is None:
         raise RuntimeError(
-            "`>> sky` means the pool around it, and there is none: write it inside a function of"
-            " @sky.pool(…), or inside a `with` block of a pool"
+            "`>> sky` needs an open pool: use it inside a function with @sky.pool(…), or inside"
+            " a pool's `with` block"
         )
     return current
 

@@ -80,8 +80,8 @@ def resolve_provider(provider: Any) -> Any:
     """The provider that a pool is given: a value, or a name for one with nothing said. None means
     the one of $SKYWARD_PROVIDER, else of skyward.toml, else this machine.
 
-    $SKYWARD_PROVIDER=local puts this machine in the place of whatever cloud a program names, to try
-    it out."""
+    $SKYWARD_PROVIDER=local uses this machine instead of the cloud that a program names, to try the
+    program out."""
     known: dict[str, type[Any]] = {"local": Local, "ssh": SSH, "command": Command, **CLOUDS}
     named = provider if isinstance(provider, str) else getattr(type(provider), "name", "")
     if provider is None or named in CLOUDS:
@@ -97,7 +97,7 @@ def resolve_provider(provider: Any) -> Any:
         near = near or get_close_matches(provider, known, 1)
         hint = f"; did you mean {near[0]!r}?" if near else "."
         raise ConfigurationError(
-            f"provider={provider!r}: there is no such provider{hint}"
+            f"provider={provider!r}: unknown provider{hint}"
             f" Known are {', '.join(map(repr, open_to_pools))}"
         )
     if not isinstance(provider, type) and all(

@@ -86,8 +86,8 @@ def _note_file_left_here(error: FileNotFoundError) -> None:
     path = error.filename
     if isinstance(path, str) and not os.path.isabs(path) and os.path.exists(path):
         error.add_note(
-            f"hint: {path!r} is a file of this machine, in the folder where this program runs; a"
-            " task runs elsewhere: pass what the file holds, or mount a volume"
+            f"hint: {path!r} exists on this machine, but tasks run in another folder: pass the"
+            " file's content, or mount a volume"
         )
 
 

@@ -1,4 +1,4 @@
-"""How far a pool relies on spot machines, which are cheaper and can be taken away."""
+"""How far a pool relies on spot machines, which are cheaper and can be preempted."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -9,7 +9,7 @@ from skyward.extension import compiled
 
 @dataclass(frozen=True)
 class _Always:
-    """Only spot machines; an error when they cannot be had after `retries` tries, `interval`
+    """Only spot machines; an error if there is no capacity after `retries` attempts, `interval`
     seconds apart."""
 
     retries: int = 10
@@ -21,7 +21,7 @@ class _Always:
 
 @dataclass(frozen=True)
 class _IfAvailable:
-    """Spot machines, and others when they cannot be had."""
+    """Spot machines; on-demand machines if there is no spot capacity."""
 
     retries: int = 10
     interval: float = 1.0

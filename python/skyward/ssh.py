@@ -93,7 +93,7 @@ class SSH:
         for name, value in (("accelerator", accelerator), ("cpu", cpu), ("memory", memory)):
             if value is not None:
                 raise ConfigurationError(
-                    f"{name}={value!r}: SSH takes the machines that you name as they are; leave"
+                    f"{name}={value!r}: SSH does not choose among machines; leave"
                     f" {name} out and name machines that have it"
                 )
 

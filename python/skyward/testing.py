@@ -35,7 +35,7 @@ class FakeCloud:
         capacity: machines that there are, in each of the two zones; not named: without end.
         spot_capacity: how many of them are sold as spot machines.
         quota: machines that the account may have at the same time.
-        preemptions: so many spot machines, drawn by the seed, are taken back …
+        preemptions: number of spot machines to preempt, drawn by the seed …
         preempt_after: … when they have been in use for about so long, …
         notice: … after so long a notice.
         storms: at these times since the beginning, all spot machines are taken back.
@@ -46,7 +46,7 @@ class FakeCloud:
         server_errors: share that fails inside, before the deed or after it.
         failed_boots: share of machines that never start.
         stray_disks: share of disks that outlive their machine.
-        seed: of all that is left to chance.
+        seed: of everything left to chance.
         speed: of its clock. 60: a second here is a minute there. 0: it stands until ``advance()``.
     """
 
@@ -136,11 +136,11 @@ class FakeCloud:
         return float(self._cloud.elapsed())
 
     def preempt(self, node: int = 0, *, notice: float | None = None) -> None:
-        """Takes the machine of this node back."""
+        """Preempts the machine of this node."""
         self._cloud.preempt(node, notice)
 
     def storm(self, *, notice: float | None = None) -> int:
-        """Takes all spot machines back; says how many."""
+        """Preempts all spot machines; returns how many."""
         return int(self._cloud.storm(notice))
 
     def set_spot_price(self, name: str, price: float) -> None:

@@ -17,7 +17,7 @@ MAX_DEPTH = 24
 def explain(what: str, value: Any, error: Exception) -> str:
     """The message for a value that could not be pickled."""
     path, cause = _Search().find(what, value, error)
-    return f"{path}: {_reason(cause)}. It cannot be sent along: make it inside the function"
+    return f"{path}: {_reason(cause)}. It cannot travel with the function: create it inside"
 
 
 def explain_arguments(

@@ -64,7 +64,7 @@ class OwnedPool {
       pool_->open([&] {
         has_events_ = true;
         throw_if_program_ends();
-        if (given_up_) throw CancelledError("the pool was closed while it opened");
+        if (given_up_) throw CancelledError("the pool was closed while it was opening");
         poll();
       });
       end_with_program_->note_open();

@@ -170,12 +170,12 @@ def test_a_list_of_pools_has_one_shape(state):
         (["gc", "--dry-rum"], "'skyward gc' has no option --dry-rum", "did you mean --dry-run?"),
         (["gc", "--timeout", "0"], "0 is not a number above 0", "'skyward gc --help'"),
         (["offers", "list", "--count", "-1"], "-1 is not a number above 0", "--help"),
-        (["offers", "list", "--cpu", "-5"], "-5 is not a number from 0 on", "--help"),
+        (["offers", "list", "--cpu", "-5"], "-5 is not a non-negative number", "--help"),
         (["pool", "get"], "pool is required", "--help"),
         (["-x"], "'skyward' has no option -x", "'skyward --help'"),
         (["gc", "-x"], "'skyward gc' has no option -x", "'skyward gc --help'"),
         (["cost", "--timeout", "3"], "'skyward cost' has no option --timeout", "--help"),
-        (["offers", "list", "--limit", "-3"], "-3 is not a number from 0 on", "--help"),
+        (["offers", "list", "--limit", "-3"], "-3 is not a non-negative number", "--help"),
         (["offers", "list", "--provider", "local"], 'no offers of "local"', "--provider aws"),
         (["offers", "list", "--provider", "ssh"], 'no offers of "ssh"', "--provider aws"),
         (["offers", "list", "--provider", "fake"], "programs that test with it", "--provider aws"),
@@ -205,7 +205,7 @@ def test_what_cannot_be_written_is_told(state):
     with open("/dev/full", "w") as full:
         code, _, err = skyward("cost", stdout=full)
     assert code == 1
-    assert "skyward: not all could be written to the standard output" in err
+    assert "skyward: could not write everything to standard output" in err
 
 
 def test_settings_of_providers_that_are_not_supported_yet_are_told_when_asked_for(state):

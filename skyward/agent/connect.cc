@@ -54,7 +54,7 @@ int say_error(const Error& error) {
 Status make_roots(const std::string& root) {
   Status made = io::ensure_private_directory(root);
   if (made) made = io::ensure_private_directory(nodes_of(root));
-  if (!made) made.error().hint = "have it removed; its owner may do that, and root";
+  if (!made) made.error().hint = "its owner or root can remove it";
   return made;
 }
 
@@ -102,8 +102,8 @@ Result<Nest> make_nest(const std::string& root, const Place& place,
   if (const Status made = io::ensure_private_directory(nest.directory); !made) return fail(made);
   auto lock = io::lock_file(nest.directory + "/lock", kFormerPatience);
   if (!lock) {
-    return fail(ErrorKind::unavailable, "the former agent of this node is still ending",
-                "it is tried again");
+    return fail(ErrorKind::unavailable, "the previous agent of this node is still shutting down",
+                "Skyward retries");
   }
   nest.lock = *std::move(lock);
   end_left_behind(nest.directory);
@@ -161,7 +161,7 @@ int connect(const std::string& root, const Place& place, bool start,
   std::optional<io::FileDescriptor> starting = io::lock_file(root + "/start", kStartLockTimeout);
   if (!starting) {
     return say_error(
-        {ErrorKind::unavailable, "somebody holds " + root + "/start and does not let go", {}});
+        {ErrorKind::unavailable, "another process holds the lock " + root + "/start", {}});
   }
   if (auto socket = find_daemon(root, place)) {  // another connect was faster
     starting.reset();
@@ -181,7 +181,7 @@ int connect(const std::string& root, const Place& place, bool start,
   auto socket = find_daemon(root, place);
   if (!socket) {
     return say_error({ErrorKind::unavailable,
-                      "the agent was started and ended at once; see " + nest->directory + "/log",
+                      "the agent exited right after it started; see " + nest->directory + "/log",
                       {}});
   }
   return pass_on(*std::move(socket));

@@ -69,15 +69,15 @@ std::string death_detail(const WorkerExit& end, const std::string& killed) {
   if (!killed.empty()) return fmt::format("the worker process was killed: {}{}", killed, peak);
   if (!end.by_signal)
     return fmt::format(
-        "the worker process ended with exit code {} while it ran the task, as if the function "
-        "itself had ended the program{}",
+        "the worker process exited with code {} while it ran the task, as if the function had "
+        "called exit(){}",
         end.code, peak);
   std::string text =
       fmt::format("the worker process was {} while it ran the task{}", end.text, peak);
   if (!end.by_sigkill) return text;
   return text +
-         ". Nobody here sent that signal; it is what the kernel does when memory runs out: use "
-         "less memory in the function, fewer slots, or a machine with more";
+         ". Skyward did not send that signal; the kernel does when memory runs out: use less "
+         "memory in the function, fewer slots, or a larger machine";
 }
 
 void fail_node(State& state, Effects& effects, wire::Failed failed) {
@@ -191,8 +191,8 @@ void on_run_task(State& state, Effects& effects, const wire::RunTask& run, Time 
   task.body = body->second;
   if (state.phase == Phase::failed) return refuse("the node has failed");
   if (state.phase != Phase::greeting && worker >= state.pinned.size())
-    return refuse(
-        fmt::format("worker {} was asked for, but the node has {}", worker, state.pinned.size()));
+    return refuse(fmt::format("the call asks for worker {}, but the node has {}", worker,
+                              state.pinned.size()));
   if (state.phase == Phase::greeting) return refuse("the node is not configured yet");
   enqueue(state, run.task);
   dispatch(state, effects, now);
@@ -284,13 +284,13 @@ void end_all(State& state, Effects& effects, std::string reason) {
 bool check_lease(State& state, Effects& effects, Time now) {
   if (now >= state.lifetime_ends) {
     end_all(state, effects,
-            fmt::format("the pool's lifetime of {:g} s is over",
+            fmt::format("the pool's lifetime of {:g} s has expired",
                         static_cast<double>(state.configure.lifetime_ms) / 1000.0));
     return true;
   }
   if (now >= state.lease_ends) {
     end_all(state, effects,
-            fmt::format("nothing was heard of the driver for {:g} s",
+            fmt::format("no message from the driver for {:g} s",
                         static_cast<double>(state.configure.lease_ms) / 1000.0));
     return true;
   }
@@ -299,7 +299,7 @@ bool check_lease(State& state, Effects& effects, Time now) {
     wire::OutputLine line;
     line.stream = wire::OutputStream::err;
     line.text =
-        fmt::format("skyward: this node ends in {:g} s, as the pool's lifetime is over then",
+        fmt::format("skyward: the pool's lifetime expires in {:g} s; this node shuts down then",
                     seconds(state.lifetime_ends - now));
     effects.send(wire::Output{{std::move(line)}});
   }
@@ -313,7 +313,7 @@ void on_worker_result(State& state, Effects& effects, Slot& slot, wire::WorkerMe
   const bool cancelled = message.status == wire::WorkerStatus::cancelled;
   if (cancelled ? !task.ending && !task.withdrawn : slot.window.front() != id)
     return on_worker_broken(state, effects, slot.id,
-                            fmt::format("it answered task {} out of turn", id.value));
+                            fmt::format("it answered task {} out of order", id.value));
   const FunctionId function = task.run.function;
   leave_window(state, effects, id, now);
   if (cancelled && !task.ending) {
@@ -413,7 +413,7 @@ void on_start_failed(State& state, Effects& effects, Slot& slot, const WorkerExi
     return fail_node(state, effects, std::move(failed));
   }
   fail_waiting(state, effects, slot,
-               fmt::format("the worker process did not start, {} times in a row: {}",
+               fmt::format("the worker process failed to start {} times in a row: {}",
                            slot.start_failures, how));
   dispatch(state, effects, now);
 }
@@ -531,7 +531,7 @@ void on_worker_message(State& state, Effects& effects, SlotId id, wire::WorkerMe
   if (found == state.tasks.end() || found->second.slot != slot.id)
     return on_worker_broken(
         state, effects, id,
-        fmt::format("it spoke of task {}, which it was not given", message.task.value));
+        fmt::format("it mentioned task {}, which it did not receive", message.task.value));
   if (message.kind == wire::WorkerKind::result)
     return on_worker_result(state, effects, slot, std::move(message), now);
   if (message.kind != wire::WorkerKind::item)
@@ -539,7 +539,7 @@ void on_worker_message(State& state, Effects& effects, SlotId id, wire::WorkerMe
   if (slot.window.front() != message.task || found->second.items_left == 0)
     return on_worker_broken(
         state, effects, id,
-        fmt::format("it sent an item of task {} that nobody asked for", message.task.value));
+        fmt::format("it sent an item of task {} that nobody requested", message.task.value));
   --found->second.items_left;
   effects.send(wire::StreamItem{.task = message.task,
                                 .attempt = found->second.run.attempt,
@@ -617,7 +617,7 @@ void on_timer(State& state, Effects& effects, Time now) {
     Slot& slot = state.slots[id.value];
     if (now >= slot.start_deadline)
       kill_slot(state, slot, effects,
-                fmt::format("it did not greet within {:g} s", seconds(kWorkerStartTimeout)));
+                fmt::format("it sent no greeting within {:g} s", seconds(kWorkerStartTimeout)));
     if (now >= slot.kill_at)
       kill_slot(state, slot, effects, "the task did not end when interrupted");
     if (now >= front_deadline(state, slot))

@@ -429,7 +429,7 @@ TEST_F(CoreTest, RunsPinnedTasksAtPlaceZeroOfTheirWorkerInTurn) {
   wrong.worker = 2;
   submit(wrong);
   EXPECT_EQ(take_result(5, TaskStatus::worker_died).detail,
-            "worker 2 was asked for, but the node has 2");
+            "the call asks for worker 2, but the node has 2");
 }
 
 TEST_F(CoreTest, CancelsAQueuedTaskAtOnce) {
@@ -530,8 +530,8 @@ TEST_F(CoreTest, BlamesTheFirstTaskOfADeadWorkerAndRunsTheOthersAgain) {
   take("interrupt 0: 3");
   worker_ends(0, exited);
   EXPECT_EQ(take_result(1, TaskStatus::worker_died).detail,
-            "the worker process ended with exit code 3 while it ran the task, as if the function "
-            "itself had ended the program; its peak memory was 40 MiB");
+            "the worker process exited with code 3 while it ran the task, as if the function had "
+            "called exit(); its peak memory was 40 MiB");
   take_result(3, TaskStatus::cancelled);
   take("start 0");
   hello(0);
@@ -602,7 +602,7 @@ TEST_F(CoreTest, FailsTheWaitingTasksWhenAWorkerDoesNotStartAgain) {
     worker_ends(0, exited);
   }
   const auto result = take_result(2, TaskStatus::worker_died);
-  EXPECT_EQ(result.detail, "the worker process did not start, 3 times in a row: exit code 3");
+  EXPECT_EQ(result.detail, "the worker process failed to start 3 times in a row: exit code 3");
   EXPECT_EQ(result.tail, std::vector<std::string>{"no space left"});
   submit(3);  // a new task tries again
   take("start 0");
@@ -675,7 +675,7 @@ TEST_F(CoreTest, KillsAWorkerThatBreaksTheProtocol) {
   take("kill 0");
   worker_ends(0, killed);
   EXPECT_EQ(take_result(1, TaskStatus::worker_died).detail,
-            "the worker process was killed: it spoke of task 55, which it was not given; its peak "
+            "the worker process was killed: it mentioned task 55, which it did not receive; its peak "
             "memory was 3.0 GiB");
   take("start 0");
 }
@@ -871,7 +871,7 @@ TEST_F(LeaseTest, ASilentEngineEndsEverythingAndTheMachine) {
   take("kill 0");
   take("end machine shutdown");
   take("exit 0");
-  EXPECT_EQ(state.end_reason, "nothing was heard of the driver for 600 s");
+  EXPECT_EQ(state.end_reason, "no message from the driver for 600 s");
   EXPECT_EQ(next_deadline(state), kNever);
 }
 
@@ -904,7 +904,7 @@ TEST_F(LeaseTest, TheLifetimeEndsHoweverLoudTheEngineIsAndIsAnnounced) {
   const auto output = take_message<wire::Output>();
   ASSERT_EQ(output.lines.size(), 1U);
   EXPECT_EQ(output.lines[0].text,
-            "skyward: this node ends in 60 s, as the pool's lifetime is over then");
+            "skyward: the pool's lifetime expires in 60 s; this node shuts down then");
   on_heard(state, now);
   run_until(began + 300s);
   take("kill 0");

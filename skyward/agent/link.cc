@@ -93,7 +93,7 @@ void Link::attach(io::FileDescriptor read, io::FileDescriptor write) {
   if (!outlives_) return;
   line.timer = loop_.start_timer(io::EventLoop::now() + kGreetTimeout, [this, &line] {
     line.timer = 0;
-    close(line, "the engine did not greet in time");
+    close(line, "the engine sent no greeting in time");
   });
 }
 
@@ -187,8 +187,8 @@ void Link::receive(Line& line, io::Incoming incoming) {
     return close(line, "the engine sent a frame that cannot be read: " + frame.error().message);
   const auto* hello = std::get_if<wire::Hello>(&frame->message);
   if ((hello != nullptr) == (&line == current_)) {
-    return close(line,
-                 hello != nullptr ? "the engine greeted twice" : "the engine did not greet first");
+    return close(line, hello != nullptr ? "the engine greeted twice"
+                                        : "the engine's first message is not a greeting");
   }
   if (hello != nullptr) return greet(line, *hello);
   if (events_.on_heard) events_.on_heard();
@@ -278,7 +278,7 @@ void Link::greet(Line& line, const wire::Hello& hello) {
     token_ = hello.token;
   }
   Line* const former = std::exchange(current_, nullptr);
-  if (former != nullptr) close(*former, "the engine has connected anew");
+  if (former != nullptr) close(*former, "the engine has reconnected");
   current_ = &line;
   answer(line, std::move(welcome));
   if (events_.on_heard) events_.on_heard();

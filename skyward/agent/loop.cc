@@ -37,7 +37,7 @@ void run_end_command(const std::vector<std::string>& command) {
   for (int left = kEndCommandTries; left > 0; --left) {
     const auto result = io::run_command(options, kEndCommandTimeout);
     if (result && result->status.code == 0 && result->status.signal == 0) return;
-    fmt::print(stderr, "skyward-agent: '{}' did not end this machine: {}\n",
+    fmt::print(stderr, "skyward-agent: '{}' failed to shut this machine down: {}\n",
                fmt::join(command, " "),
                result ? result->status.describe() + ": " + result->err : result.error().message);
   }
@@ -147,7 +147,7 @@ void Loop::meet_peers(const wire::Configure& configure) {
   if (port) {
     state_.peer_port = *port;
   } else {
-    fmt::print(stderr, "skyward-agent: other nodes do not reach this one: {}\n",
+    fmt::print(stderr, "skyward-agent: other nodes cannot reach this one: {}\n",
                port.error().message);
   }
 }

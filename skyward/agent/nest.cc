@@ -45,7 +45,7 @@ void release_volumes(const std::string& nest) {
   options.new_session = true;
   const auto result = io::run_command(options, kUnmountTimeout);
   if (!result || result->status.code != 0 || result->status.signal != 0) {
-    fmt::print(stderr, "skyward-agent: the script of the end failed: {}\n",
+    fmt::print(stderr, "skyward-agent: the clean-up script failed: {}\n",
                result ? result->status.describe() + ": " + result->err : result.error().message);
   }
   std::error_code error;

@@ -222,7 +222,8 @@ void Peers::fetch(const wire::FetchBlob& ask) {
 }
 
 void Peers::dial(const std::shared_ptr<Fetch>& fetch) {
-  if (!key_) return answer(fetch->ask, wire::FetchEnd::unreached, "this node talks to no others");
+  if (!key_)
+    return answer(fetch->ask, wire::FetchEnd::unreached, "peer transfer is disabled on this node");
   auto socket = io::dial_tcp(fetch->ask.address, fetch->ask.port);
   if (!socket) return answer(fetch->ask, wire::FetchEnd::unreached, socket.error().message);
   fetches_[fetch->ask.blob] = fetch;
@@ -279,12 +280,12 @@ void Peers::watch_silence(const std::shared_ptr<Fetch>& fetch) {
   if (now >= fetch->heard_at + patience) {
     fetch->timer = 0;
     return finish(fetch, fetch->open ? wire::FetchEnd::broken : wire::FetchEnd::unreached,
-                  fmt::format("nothing came from it for {:.0f} s", seconds(patience)));
+                  fmt::format("no data from it for {:.0f} s", seconds(patience)));
   }
   if (fetch->open && now >= fetch->grown_at + kStandstill) {
     fetch->timer = 0;
     return finish(fetch, wire::FetchEnd::broken,
-                  fmt::format("it had nothing new for {:.0f} s", seconds(kStandstill)));
+                  fmt::format("it received no new data for {:.0f} s", seconds(kStandstill)));
   }
   fetch->timer = loop_.start_timer(
       now + kPeerPulse, [this, fetch = std::weak_ptr(fetch)] { watch_silence(fetch.lock()); });

@@ -232,7 +232,7 @@ TEST_F(PeersTest, AnIdleSourceIsAliveAndASilentOneIsGivenUp) {
                        .port = mute->port});
   ASSERT_TRUE(run_until([&] { return !hopeful.answers.empty(); }));
   EXPECT_EQ(hopeful.answers.at(0).end, FetchEnd::unreached);
-  EXPECT_THAT(hopeful.answers.at(0).detail, HasSubstr("nothing came from it for 4 s"));
+  EXPECT_THAT(hopeful.answers.at(0).detail, HasSubstr("no data from it for 4 s"));
   EXPECT_TRUE(reader.answers.empty()) << "for as long, its source has told that it is there";
 }
 

@@ -17,7 +17,7 @@ auto guarded(Work&& work) -> decltype(work()) {
     return work();
   } catch (const std::exception& thrown) {
     return fail(ErrorKind::unavailable, std::string("an internal error: ") + thrown.what(),
-                "please report it, with what led to it");
+                "please report it, with the steps that led to it");
   }
 }
 

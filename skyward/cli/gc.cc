@@ -49,7 +49,8 @@ std::string home_region(const Streams& streams, const provider::World& world,
   if (!options.regions.empty()) return "";
   const auto region = region_of(world, options.provider, "");
   if (region) return region->value;
-  streams.err << fmt::format("skyward: warning: {}; going on without it\n", region.error().message);
+  streams.err << fmt::format("skyward: warning: {}; continuing without it\n",
+                             region.error().message);
   return "";
 }
 
@@ -94,10 +95,9 @@ Result<const provider::TableRow*> row_that_sweeps(const std::string& name) {
   if (row != nullptr && row->sweep != nullptr) return row;
   const auto made = provider::make_provider({.name = name});
   if (row == nullptr && !made) return fail(made);
-  return fail(
-      ErrorKind::invalid,
-      fmt::format("pools of \"{}\" leave nothing behind that could be removed from here", name),
-      "'skyward providers list' shows the providers");
+  return fail(ErrorKind::invalid,
+              fmt::format("pools of \"{}\" leave nothing behind that Skyward could remove", name),
+              "'skyward providers list' shows the providers");
 }
 
 int complain_of_open(const Streams& streams, const std::string& pool, int process) {
@@ -106,7 +106,7 @@ int complain_of_open(const Streams& streams, const std::string& pool, int proces
   return complain(streams,
                   {ErrorKind::unsupported,
                    fmt::format("the pool {} is open: {} on this computer uses it", pool, whose),
-                   word + ": a program that is interrupted gives its machines back"});
+                   word + ": interrupt it, and it releases its machines"});
 }
 
 // One that the ledger has; gives the exit code. It is looked for where it is.
@@ -144,8 +144,9 @@ int delete_known(const Streams& streams, const GcOptions& options, const LedgerP
     return 0;
   }
   for (const provider::LedgerEntry& entry : *open) {
-    streams.err << fmt::format("the ledger still has {} {}: its end is not confirmed\n", entry.kind,
-                               entry.id.empty() ? "that nobody answered for" : entry.id);
+    streams.err << fmt::format(
+        "the ledger still lists {} {}: the cloud has not confirmed its end\n", entry.kind,
+        entry.id.empty() ? "whose request got no answer" : entry.id);
   }
   if (!open->empty()) streams.err << "run it again in two minutes\n";
   return 1;
@@ -179,8 +180,7 @@ int delete_pool(const Streams& streams, const GcOptions& options) {
     const std::optional<int> opener = opener_of_record(world, record);
     if (opener && !options.dry_run) return complain_of_open(streams, options.pool, *opener);
     const std::string why =
-        "nothing was bought for it: its nodes run on machines of your own, and end with its "
-        "program";
+        "nothing was launched for it: its nodes run on your own machines and end with its program";
     if (streams.json) {
       streams.out << to_json({.thing = {.kind = "pool", .id = options.pool, .pool = options.pool},
                               .action = SweepAction::kept,
@@ -204,9 +204,9 @@ int delete_pool(const Streams& streams, const GcOptions& options) {
   if (counts.empty()) {
     return complain(streams, {ErrorKind::invalid,
                               fmt::format("there is no pool \"{}\": this computer has not opened "
-                                          "it, and nothing there bears its mark",
+                                          "it, and nothing at the provider carries its tag",
                                           options.pool),
-                              "'skyward pool list --all' shows the ones there are"});
+                              "'skyward pool list --all' lists all pools"});
   }
   tell_counts(streams, counts, options.dry_run);
   // Somebody who names a pool wants it gone.

@@ -33,12 +33,12 @@ CLI::Validator above_zero() {
   return number([](double value) { return value > 0 && value < 1e9; }, "a number above 0");
 }
 CLI::Validator not_negative() {
-  return number([](double value) { return value >= 0 && value < 1e9; }, "a number from 0 on");
+  return number([](double value) { return value >= 0 && value < 1e9; }, "a non-negative number");
 }
 
 // One run of the program: CLI11 fills the fields and says which command was named.
 struct CommandLine {
-  CLI::App app{"Machines that exist only as long as they are needed.", "skyward"};
+  CLI::App app{"Runs functions on machines that exist only while you need them.", "skyward"};
   bool json = false;
   bool all = false;
   bool origin = false;
@@ -83,27 +83,27 @@ CLI::App* CommandLine::verb(CLI::App* noun, const char* word, const char* what,
 CLI::App* CommandLine::asking(CLI::App* noun, const char* word, const char* what,
                               std::function<int(const cli::Streams&)> run) {
   CLI::App* made = verb(noun, word, what, std::move(run));
-  made->add_option("--timeout", timeout, fmt::format("seconds to wait at most ({})", kTimeout_s))
+  made->add_option("--timeout", timeout, fmt::format("time limit in seconds ({})", kTimeout_s))
       ->check(above_zero());
   return made;
 }
 
 void CommandLine::add_offers() {
   CLI::App* list =
-      asking(noun("offers", "what can be rented"), "list",
-             "the machines that fit, the cheapest first", [this](const cli::Streams& streams) {
+      asking(noun("offers", "machines you can rent"), "list",
+             "list machines that fit, cheapest first", [this](const cli::Streams& streams) {
                offers.timeout = time();
                return cli::list_offers(streams, offers);
              });
   list->add_option("--provider", offers.provider, "whose machines (aws)");
   list->add_option("--region", offers.region, "where");
   list->add_option("--accelerator", offers.accelerator, "a model, for example A100 or H100-80GB");
-  list->add_option("--count", offers.count, "devices of each machine (1)")->check(above_zero());
-  list->add_option("--cpu", offers.cpus, "processors of each machine, at least")
+  list->add_option("--count", offers.count, "devices per machine (1)")->check(above_zero());
+  list->add_option("--cpu", offers.cpus, "least number of CPU cores per machine")
       ->check(not_negative());
-  list->add_option("--memory", offers.memory, "memory of each machine, at least: 32GB");
+  list->add_option("--memory", offers.memory, "least memory per machine, such as 32GB");
   list->add_option("--machine", offers.machine, "this very type");
-  list->add_flag("--spot", offers.spot, "spot machines, by their price");
+  list->add_flag("--spot", offers.spot, "spot machines, by spot price");
   list->add_option("--limit", offers.limit, "how many to show (20, with --json all; 0: all)")
       ->check(not_negative());
 }
@@ -112,20 +112,21 @@ void CommandLine::add_providers() {
   CLI::App* providers = noun("providers", "where machines come from");
   verb(providers, "list", "the providers of this version",
        [](const cli::Streams& streams) { return cli::list_providers(streams); });
-  CLI::App* check = asking(providers, "check", "which credentials are used, and what they may do",
-                           [this](const cli::Streams& streams) {
-                             return cli::check_provider(streams, name, region, time());
-                           });
+  CLI::App* check =
+      asking(providers, "check", "check which credentials Skyward finds, and what they may do",
+             [this](const cli::Streams& streams) {
+               return cli::check_provider(streams, name, region, time());
+             });
   check->add_option("provider", name, "for example aws")->required();
   check->add_option("--region", region, "where");
 }
 
 void CommandLine::add_pools() {
   CLI::App* pools = noun("pool", "pools that this computer has opened");
-  verb(pools, "list", "the ones that are open at a cloud", [this](const cli::Streams& streams) {
+  verb(pools, "list", "list pools that are open at a cloud", [this](const cli::Streams& streams) {
     return cli::list_pools(streams, all);
-  })->add_flag("--all", all, "closed ones, too, and every pool that left log files");
-  verb(pools, "get", "what was bought for one",
+  })->add_flag("--all", all, "include closed pools and pools of which only log files remain");
+  verb(pools, "get", "show what a pool launched",
        [this](const cli::Streams& streams) { return cli::show_pool(streams, pool); })
       ->add_option("pool", pool, "its id")
       ->required();
@@ -134,35 +135,36 @@ void CommandLine::add_pools() {
   });
   logs->add_option("pool", pool, "its id, or the name of its directory")->required();
   logs->add_option("--node", node, "what the tasks on this node printed")->check(not_negative());
-  CLI::App* remove = asking(pools, "delete", "end all machines of one whose program is gone",
-                            [this](const cli::Streams& streams) {
-                              gc.pool = pool;
-                              gc.timeout = time();
-                              return cli::delete_pool(streams, gc);
-                            });
+  CLI::App* remove =
+      asking(pools, "delete", "terminate the machines of a pool whose program is gone",
+             [this](const cli::Streams& streams) {
+               gc.pool = pool;
+               gc.timeout = time();
+               return cli::delete_pool(streams, gc);
+             });
   remove->add_option("pool", pool, "its id")->required();
-  remove->add_flag("--dry-run", gc.dry_run, "only say what would be removed");
+  remove->add_flag("--dry-run", gc.dry_run, "only report what it would remove");
   remove->add_option("--region", gc.regions, "look there only");
 }
 
 void CommandLine::add_rest() {
-  CLI::App* collect = asking(&app, "gc", "find and remove what pools have left behind",
+  CLI::App* collect = asking(&app, "gc", "find and remove what dead pools left behind",
                              [this](const cli::Streams& streams) {
                                gc.timeout = time();
                                return cli::collect_garbage(streams, gc);
                              });
-  collect->add_flag("--dry-run", gc.dry_run, "only say what would be removed");
+  collect->add_flag("--dry-run", gc.dry_run, "only report what it would remove");
   collect->add_option("--provider", gc.provider, "at this provider (aws)");
-  collect->add_option("--region", gc.regions, "look there only; may be given several times");
-  verb(&app, "cost", "what pools have cost until now", [this](const cli::Streams& streams) {
+  collect->add_option("--region", gc.regions, "look only there; may be repeated");
+  verb(&app, "cost", "what pools have cost so far", [this](const cli::Streams& streams) {
     return cli::show_cost(streams, pool);
   })->add_option("pool", pool, "this one only");
   CLI::App* config = noun("config", "settings");
   CLI::App* show =
-      verb(config, "show", "what holds when a program says nothing",
+      verb(config, "show", "show the settings that apply when a program sets none",
            [this](const cli::Streams& s) { return cli::show_settings(s, origin, all); });
   show->add_flag("--origin", origin, "where each value comes from");
-  show->add_flag("--all", all, "of providers that are not supported yet, too");
+  show->add_flag("--all", all, "include providers that are not supported yet");
   const char* path_help = "a skyward.toml, or the folder that it is in";
   verb(config, "trust", "let a project's file set hosts, commands, keys and images, as it is now",
        [this](const cli::Streams& s) { return cli::trust_settings(s, name); })
@@ -214,13 +216,13 @@ skyward::Error explain(const CLI::App& app, const std::vector<std::string>& word
       if (known || option == "--json") continue;
       return wrong(
           fmt::format("'{}' has no option {}", said, option),
-          fmt::format("{}'{} --help' shows the ones it has", nearest_of(option, options), said));
+          fmt::format("{}'{} --help' lists its options", nearest_of(option, options), said));
     }
     const std::vector<std::string> names = names_below(*command);
     const bool letter = word.size() > 1 && word[0] == '-' && std::isalpha(word[1]) != 0;
     if (letter && word != "-h" && word != "-V") {
       return wrong(fmt::format("'{}' has no option {}", said, word),
-                   fmt::format("'{} --help' shows the ones it has", said));
+                   fmt::format("'{} --help' lists its options", said));
     }
     if (word.starts_with('-') || names.empty()) continue;
     if (std::ranges::find(names, word) == names.end()) {
@@ -237,7 +239,7 @@ skyward::Error explain(const CLI::App& app, const std::vector<std::string>& word
                  fmt::format("{} knows {}", said, fmt::join(names, ", ")));
   }
   return wrong(fmt::format("{}: {}", said, parser_says),
-               fmt::format("'{} --help' shows what it takes", said));
+               fmt::format("'{} --help' lists its subcommands", said));
 }
 
 // What people say in place of an option: 'skyward help pool', 'skyward version'.
@@ -277,7 +279,7 @@ int main(int argc, char** argv) {
   std::cout.flush();
   if (std::cout.good()) return code;
   (void)cli::complain(
-      streams, {skyward::ErrorKind::unavailable, "not all could be written to the standard output",
-                "look whether there is room, and whether somebody reads it"});
+      streams, {skyward::ErrorKind::unavailable, "could not write everything to standard output",
+                "check that the disk is not full and that the reader is still there"});
   return 1;
 }

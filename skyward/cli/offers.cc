@@ -66,8 +66,8 @@ std::string price(const std::optional<double>& dollars) {
 Status sells(const std::string& name) {
   const provider::TableRow* row = provider::find_row(name);
   if (row == nullptr || row->diagnose != nullptr) return {};
-  const std::string why =
-      row->played ? "lives in the programs that test with it" : "takes the machines that you have";
+  const std::string why = row->played ? "exists only inside the program that tests with it"
+                                      : "uses machines you already have";
   return fail(ErrorKind::invalid, fmt::format("there are no offers of \"{}\": it {}", name, why),
               "'--provider aws' lists machines that can be rented");
 }
@@ -104,7 +104,7 @@ int list_offers(const Streams& streams, const OffersOptions& options) {
   print_table(streams.out, {"TYPE", "REGION", "CPUS", "GB", "ACCELERATOR", "ON DEMAND", "SPOT"},
               rows);
   if (rows.size() < all) {
-    streams.err << fmt::format("{} of {} are shown; --limit 0 shows all\n", rows.size(), all);
+    streams.err << fmt::format("showing {} of {}; --limit 0 shows all\n", rows.size(), all);
   }
   return 0;
 }

@@ -89,7 +89,7 @@ int machines_of(const std::vector<LedgerEntry>& entries) {
 
 int not_found(const Streams& streams, const std::string& id) {
   return complain(streams, {ErrorKind::invalid, fmt::format("there is no pool \"{}\" here", id),
-                            "'skyward pool list --all' shows the ones there are"});
+                            "'skyward pool list --all' lists all pools"});
 }
 
 // What one pool has cost.
@@ -309,7 +309,7 @@ int show_cost(const Streams& streams, const std::string& id) {
   const std::vector<LedgerPool> wanted = id.empty() ? *pools : pools_named(*pools, id);
   if (!id.empty() && wanted.empty()) {
     if (record_named(records(world), *pools, id).empty()) return not_found(streams, id);
-    streams.err << fmt::format("nothing was bought for the pool {}\n", id);
+    streams.err << fmt::format("nothing was launched for the pool {}\n", id);
     return 0;
   }
   std::vector<std::vector<std::string>> rows;
@@ -343,8 +343,8 @@ int show_cost(const Streams& streams, const std::string& id) {
   streams.err << fmt::format("{}${:.4f} for machines (disks and traffic not included)\n",
                              bound_of(all), to_dollars(all.now.total));
   if (all.at_most) {
-    streams.err << "at most: of a pool whose program was killed, up to the time at which its "
-                   "machines ended themselves; 'skyward gc' asks the cloud\n";
+    streams.err << "at most: counts a killed program's machines until they terminate themselves; "
+                   "'skyward gc' asks the cloud for the exact time\n";
   }
   return 0;
 }

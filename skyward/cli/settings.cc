@@ -31,7 +31,7 @@ std::string words_for(provider::Trust trust) {
     case provider::Trust::given:
       return "given";
     case provider::Trust::outdated:
-      return "given for another content";
+      return "trusted with different content";
   }
   return "";
 }
@@ -118,8 +118,8 @@ void warn_of_variables(const Streams& streams) {
     for (const std::string& name : io::environment_names(beginning)) {
       if (std::ranges::find(known, name) != known.end()) continue;
       streams.err << fmt::format(
-          "skyward: warning: nobody reads the variable {}\n  hint: {}'skyward config show' lists "
-          "the settings of {}\n",
+          "skyward: warning: unknown variable {}\n  hint: {}'skyward config show' lists the "
+          "settings of {}\n",
           name, did_you_mean(name, std::vector<std::string_view>(known.begin(), known.end())),
           sheet.name);
     }

@@ -59,7 +59,7 @@ int trust_settings(const Streams& streams, const std::string& said) {
     return 0;
   }
   streams.out << fmt::format("{} is trusted until it changes; {}\n", *path,
-                             names.empty() ? "it has no setting that needs it"
+                             names.empty() ? "no setting in it needs trust"
                                            : fmt::format("it sets {}", fmt::join(names, ", ")));
   return 0;
 }

@@ -16,7 +16,7 @@ namespace {
 
 std::unexpected<Error> broken(std::string what) {
   return fail(ErrorKind::lost, "its agent broke the protocol: " + std::move(what),
-              "this is a bug, or something else than skyward-agent answers there");
+              "this is a bug, or a program other than skyward-agent is answering");
 }
 
 // Tasks that the core has given up waiting for, and whose slots stay taken until the node says so.
@@ -41,7 +41,7 @@ struct Checker {
     return {};
   }
   Status operator()(const wire::Ready&) const {
-    if (ready()) return broken("it was ready twice");
+    if (ready()) return broken("it reported ready twice");
     return {};
   }
   Status operator()(const wire::Failed&) const {
@@ -55,7 +55,7 @@ struct Checker {
     const bool expected =
         task == nullptr ? forgotten(node) > 0 : has(*task) && task->attempt == result.attempt;
     if (ready() && expected) return {};
-    return broken(fmt::format("a result of task {}, attempt {}, which it was not given",
+    return broken(fmt::format("a result of task {}, attempt {}, which was not sent to it",
                               result.task.value, result.attempt));
   }
   Status operator()(const wire::StreamItem& item) const {
@@ -71,14 +71,14 @@ struct Checker {
   }
   Status operator()(const wire::Recalled& recalled) const {
     if (draining()) return {};
-    if (!ready() || !node.recalling) return broken("tasks came back that were not recalled");
+    if (!ready() || !node.recalling) return broken("it returned tasks that were not withdrawn");
     std::unordered_set<TaskId> seen;
     std::size_t unknown = 0;
     for (const TaskId id : recalled.tasks) {
       const Task* task = task_of(id);
       if (task == nullptr) ++unknown;
       if ((task == nullptr || has(*task)) && seen.insert(id).second) continue;
-      return broken(fmt::format("task {} came back, which it was not given", id.value));
+      return broken(fmt::format("task {} came back, which it did not receive", id.value));
     }
     if (unknown <= forgotten(node)) return {};
     return broken("more tasks came back than it was given");

@@ -41,11 +41,11 @@ void remove_when_released(State& state, Effects& effects, Time now) {
 }
 
 Status machines_left(const State& state, const std::vector<InstanceId>& ids, const Error& why) {
-  return fail(
-      ErrorKind::unavailable,
-      fmt::format("{} of {} in {} did not end, and may still cost money: {}", fmt::join(ids, ", "),
-                  provider_label(state.spec.provider.name), state.cluster.region, why.message),
-      "'skyward gc' ends them when the cloud answers again; look at its console, too");
+  return fail(ErrorKind::unavailable,
+              fmt::format("{} of {} in {} did not terminate and may still cost money: {}",
+                          fmt::join(ids, ", "), provider_label(state.spec.provider.name),
+                          state.cluster.region, why.message),
+              "run 'skyward gc' when the cloud answers again, and check its console");
 }
 
 // "node 3", "nodes 0, 1, 2, 3, 4 and 7 more".
@@ -106,7 +106,7 @@ void say_closed(State& state, Effects& effects, Time now, Status left = {}) {
   effects.emit(std::move(stopped));
   if (!std::exchange(state.ready_told, true)) {
     effects.opened(std::unexpected(state.open_error.value_or(
-        Error{ErrorKind::cancelled, "the pool was closed while it opened", {}})));
+        Error{ErrorKind::cancelled, "the pool was closed while it was opening", {}})));
   }
   effects.closed(std::move(left));
 }
@@ -191,11 +191,10 @@ void fail_open(State& state, Effects& effects, Time now, Error why) {
 void end_lifetime(State& state, Effects& effects, Time now) {
   if (state.phase >= Phase::closing) return;
   const bool opening = state.phase < Phase::running;
-  const Error why{
-      ErrorKind::timeout,
-      fmt::format("the pool's timeout of {} s has passed{}; its machines are given back",
-                  seconds(state.spec.timeout), opening ? " while it opened" : ""),
-      "give it a longer life: ComputePool(timeout=seconds)"};
+  const Error why{ErrorKind::timeout,
+                  fmt::format("the pool's timeout of {} s has expired{}; releasing its machines",
+                              seconds(state.spec.timeout), opening ? " while it opened" : ""),
+                  "allow more time: ComputePool(timeout=seconds)"};
   if (opening) {
     fail_open(state, effects, now, why);
     return;
@@ -260,7 +259,7 @@ void on_terminated(State& state, Effects& effects, Time now, Status status) {
     const std::string again =
         state.release_at == kNever
             ? std::string()
-            : fmt::format("; asking again in {:.3g} s", seconds(state.release_at - now));
+            : fmt::format("; retrying in {:.3g} s", seconds(state.release_at - now));
     effects.emit(ErrorEvent{fmt::format("{} did not end: {}{}", fmt::join(instances, ", "),
                                         status.error().message, again),
                             instances.front()});

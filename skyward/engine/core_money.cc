@@ -101,8 +101,8 @@ double least_budget(const CostBook& book, Time there, Duration time) {
 
 Error spent_error(const State& state, Time now) {
   return {ErrorKind::over_budget,
-          fmt::format("the pool's budget of {} is spent: ${:.2f} until now, and what is left "
-                      "pays for the tasks that run and for giving the machines back",
+          fmt::format("the pool's budget of {} is spent: ${:.2f} so far; the rest pays for running "
+                      "tasks and for terminating the machines",
                       dollars_text(*state.spec.budget), to_dollars(cost_now(state, now).total)),
           "open the pool again with a larger budget=, or with fewer or cheaper machines"};
 }
@@ -149,10 +149,10 @@ Status check_budget(const State& state, const Offer& offer) {
   const std::string provider = provider_label(state.spec.provider.name);
   if (!price) {
     return fail(ErrorKind::invalid,
-                fmt::format("{} does not tell what its machines cost, so that budget=${:.2f} "
-                            "cannot be kept; nothing was bought",
+                fmt::format("{} does not report what its machines cost, so Skyward cannot keep "
+                            "budget=${:.2f}; nothing was launched",
                             provider, *state.spec.budget),
-                "leave the budget out and bound the pool with timeout=, or take another provider");
+                "leave budget out and limit the pool with timeout=, or use another provider");
   }
   CostBook book = new_book(state, offer);
   const Time now = state.opened_at;
@@ -162,11 +162,11 @@ Status check_budget(const State& state, const Offer& offer) {
   const Duration there = for_the_cloud(state, least);
   return fail(
       ErrorKind::over_budget,
-      fmt::format("budget={} does not pay for {:.0f} s of {} × {} of {} (${:.4g} an hour each), "
-                  "which opening and giving them back may take; nothing was bought",
+      fmt::format("budget={} does not cover {:.0f} s of {} × {} of {} (${:.4g} an hour each), "
+                  "which opening and closing may take; nothing was launched",
                   dollars_text(*state.spec.budget), seconds(there), state.spec.nodes,
                   offer.instance_type, provider, to_dollars(price->hourly)),
-      fmt::format("budget={} leaves a minute to work in; or ask for fewer or cheaper machines",
+      fmt::format("budget={} would leave a minute of work; or ask for fewer or cheaper machines",
                   dollars_text(least_budget(book, at_the_cloud(state, now), there + kWarnAhead))));
 }
 
@@ -177,7 +177,7 @@ Status can_pay(const State& state, Time now, int count) {
   const Time least = now + stopping_time(state) + draining_time(state);
   if (money_lasts_until(state, book, now) >= least) return {};
   return fail(ErrorKind::over_budget,
-              fmt::format("what is left of the budget of ${:.2f} does not pay for another machine",
+              fmt::format("the rest of the budget of ${:.2f} does not cover another machine",
                           *state.spec.budget),
               "open the pool again with a larger budget=");
 }
@@ -198,8 +198,8 @@ Status check_rate(const State& state, Time now, int more) {
                 "raise the limit, or ask for fewer or smaller machines");
   }
   return fail(ErrorKind::over_budget,
-              fmt::format("the machines that {} had left cost ${:.2f} an hour together, more than "
-                          "max_hourly_cost=${:.2f}; they were given back",
+              fmt::format("the available machines of {} cost ${:.2f} an hour together, more than "
+                          "max_hourly_cost=${:.2f}; Skyward released them",
                           provider_label(state.spec.provider.name), to_dollars(hourly),
                           *state.spec.max_hourly_cost),
               "raise the limit, ask for fewer or smaller machines, or try again later");

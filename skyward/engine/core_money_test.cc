@@ -453,7 +453,7 @@ TEST_F(MoneyTest, TheLastMoneyBuysNoOtherMachine) {
   effects.take<Terminate>();
   const Completion failed = take_completion(task);
   EXPECT_EQ(failed.error.kind, ErrorKind::over_budget);
-  EXPECT_THAT(failed.error.message, testing::HasSubstr("does not pay for another machine"));
+  EXPECT_THAT(failed.error.message, testing::HasSubstr("does not cover another machine"));
   on_terminated(state, effects, now, {});
   EXPECT_LE(close().total_cost, 1.0);
 }

@@ -156,7 +156,7 @@ Error bootstrap_error(const State& state, const Node& node, const wire::Failed& 
 
 void give_up_node(State& state, Effects& effects, Node& node, const Error& why) {
   node.state = NodeState::gone;
-  effects.emit(ErrorEvent{fmt::format("node {} is given up after {} replacements: {}",
+  effects.emit(ErrorEvent{fmt::format("giving up on node {} after {} replacements: {}",
                                       node.id.value, node.replacements, why.message),
                           node.instance.id});
   const Error lost{
@@ -209,9 +209,10 @@ void replace_node(State& state, Effects& effects, Time now, Node& node, bool was
                   const Error& why) {
   note_work(state, now, node);
   if (state.money.draining) {
-    effects.emit(ErrorEvent{fmt::format("node {} was lost: {}; there is no money to replace it",
-                                        node.id.value, why.message),
-                            node.instance.id});
+    effects.emit(
+        ErrorEvent{fmt::format("node {} was lost: {}; the budget does not cover a replacement",
+                               node.id.value, why.message),
+                   node.instance.id});
     dismiss_when_done(state, effects, now, node);
     return;
   }
@@ -254,15 +255,15 @@ void check_node(State& state, Effects& effects, Time now, Node& node, Time alarm
   std::string text;
   switch (node.state) {
     case NodeState::connecting:
-      text = fmt::format("its agent did not greet within {:.0f} s",
+      text = fmt::format("its agent sent no greeting within {:.0f} s",
                          seconds(state.options.greet_timeout));
       break;
     case NodeState::bootstrapping:
       text = fmt::format("it was not ready within {:.0f} s", seconds(kBootstrapTimeout));
       break;
     case NodeState::ready:
-      text = node.gone_at <= now ? std::string("its cloud has taken the machine back")
-                                 : fmt::format("nothing was heard of it for {:.1f} s",
+      text = node.gone_at <= now ? std::string("its cloud has preempted the machine")
+                                 : fmt::format("no message from it for {:.1f} s",
                                                seconds(state.options.heartbeat_timeout));
       break;
     case NodeState::absent:

@@ -47,8 +47,7 @@ void on_successor(State& state, Effects& effects, Time now, Node& node, Instance
 
 void on_no_successor(State&, Effects& effects, Node& node, const Error& why) {
   --node.replacements;  // tried again when the machine is gone
-  effects.emit(ErrorEvent{fmt::format("node {} gets no other machine yet: {}; it is tried again "
-                                      "when the present one is gone",
+  effects.emit(ErrorEvent{fmt::format("no replacement for node {} yet: {}; retrying when its machine is gone",
                                       node.id.value, why.message),
                           node.instance.id});
 }
@@ -62,7 +61,7 @@ void retire_when_done(State& state, Effects& effects, Time now, Node& node) {
   if (node.outstanding > 0 || !node.successor) return;
   node.receipt.up_seconds += seconds(now - node.ready_at);
   node.state = NodeState::absent;
-  return_tasks(state, effects, now, node, {ErrorKind::lost, "its cloud takes it back", {}});
+  return_tasks(state, effects, now, node, {ErrorKind::lost, "its cloud preempts it", {}});
   note_work(state, now, node);
   effects.disconnect(node.id);
   if (node.replaced.empty()) node.replaced = node.instance.id;

@@ -113,8 +113,8 @@ void note_unreached(Effects& effects, Node& node, const Node& source, const std:
   if (++node.unreached != kMaxUnreached) return;
   effects.emit(ErrorEvent{
       fmt::format(
-          "node {} cannot reach node {} at {}:{}: {}; what is large is sent to it from here "
-          "instead. Let the nodes reach each other's TCP ports to have it sent once",
+          "node {} cannot reach node {} at {}:{}: {}; your program sends large data to it directly "
+          "instead. Open the nodes' TCP ports to each other, and large data is sent only once",
           node.id.value, source.id.value, source.instance.private_ip, source.peer_port, why),
       node.instance.id});
 }

@@ -251,7 +251,7 @@ Completion make_completion(const Task& task, const Node& node, wire::TaskResult&
       break;
     case wire::TaskStatus::worker_died:
       completion.error = {ErrorKind::task, died_text(task, node, result),
-                          "the worker was replaced and the pool goes on"};
+                          "Skyward replaced the worker; the pool continues"};
       break;
     case wire::TaskStatus::cancelled:
       completion.error = {
@@ -396,7 +396,7 @@ void check_cancelled(State& state, Effects& effects, TaskId id) {
   finish(state, effects, id,
          failure_on(node,
                     {ErrorKind::cancelled,
-                     fmt::format("{} was cancelled; node {} has not confirmed it within {:.0f} s",
+                     fmt::format("{} was cancelled; node {} did not confirm within {:.0f} s",
                                  task.spec.function->name, node.id.value, seconds(kCancelBackstop)),
                      {}}));
 }
@@ -546,7 +546,7 @@ void return_tasks(State& state, Effects& effects, Time now, Node& node, const Er
                   fmt::format("{}: node {} was lost while it ran this task (attempt {} of {}): {}",
                               task.spec.function->name, node.id.value, task.attempt, kMaxAttempts,
                               why.message),
-                  task.item_seen ? "a stream that has delivered items is not started again"
+                  task.item_seen ? "a stream that has delivered items is not retried"
                                  : std::string()}));
     } else {
       ++task.attempt;

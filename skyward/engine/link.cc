@@ -196,7 +196,7 @@ void Link::check_pulse() {
   if (now - moved_at_ >= policy_.silence(moved_at_) + (lets_go ? kUnmountTimeout : Duration{})) {
     return drop_attempt(
         {.error = {ErrorKind::lost,
-                   fmt::format("nothing came from it for {:.1f} s", seconds(now - moved_at_)),
+                   fmt::format("no message from it for {:.1f} s", seconds(now - moved_at_)),
                    {}}});
   }
   if (policy_.is_connected() && !std::exchange(spoke_, false))
@@ -372,7 +372,7 @@ void Link::handle(wire::Message message) {
   }
   if (const auto* chunk = std::get_if<wire::BlobChunk>(&message)) {
     if (const Status taken = inbox_.take(*chunk); !taken) {
-      lose(ErrorKind::lost, "its agent sent what cannot be read: " + taken.error().message);
+      lose(ErrorKind::lost, "its agent sent an unreadable message: " + taken.error().message);
     }
     return;
   }
@@ -385,7 +385,8 @@ void Link::handle(wire::Message message) {
     inbox_.drop_those_of(message);
     if (filled) filled = map_all(*payload);
     if (!filled && filled.error().kind == ErrorKind::invalid) {
-      return lose(ErrorKind::lost, "its agent sent what cannot be read: " + filled.error().message);
+      return lose(ErrorKind::lost,
+                  "its agent sent an unreadable message: " + filled.error().message);
     }
     if (!filled) {
       const auto* item = std::get_if<wire::StreamItem>(&message);

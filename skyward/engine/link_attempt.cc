@@ -158,7 +158,7 @@ void Attempt::handle_word(const EntryReader::Word& word) {
       return load(word);
     case Kind::gone:
       return finish(
-          {.error = {ErrorKind::lost, "its agent is no more", {}}, .means = {.gone = true}});
+          {.error = {ErrorKind::lost, "its agent has exited", {}}, .means = {.gone = true}});
     case Kind::busy:
       return finish({.error = {ErrorKind::unavailable, word.text, {}}});
     case Kind::error:
@@ -168,7 +168,7 @@ void Attempt::handle_word(const EntryReader::Word& word) {
       break;
   }
   if (reader_.left() > 0 || !upload_.empty()) {
-    return finish({.error = {ErrorKind::lost, "something wrote between its agent's words", {}}});
+    return finish({.error = {ErrorKind::lost, "unexpected output in the handshake", {}}});
   }
   loop_.unwatch(read_.get());
   loop_.unwatch(write_.get());
@@ -189,7 +189,7 @@ void Attempt::refuse_machine(const std::string& machine) {
 void Attempt::load(const EntryReader::Word& need) {
   const auto file = std::ranges::find(entry_.files, need.text, &EntryFile::hash);
   if (file == entry_.files.end()) {
-    return finish({.error = {ErrorKind::lost, "it asks for a file that nobody offered", {}}});
+    return finish({.error = {ErrorKind::lost, "it requests a file that was not offered", {}}});
   }
   auto bytes = std::make_shared<Result<SharedBytes>>();
   loop_.run_blocking(

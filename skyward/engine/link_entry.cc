@@ -120,7 +120,7 @@ Result<AgentProgram> inspect_agent(const std::string& path) {
     AgentProgram program{.hash = to_hex(sha256(as_bytes(*bytes))),
                          .machine = machine_of(as_bytes(*bytes))};
     if (!program.machine.empty()) return program;
-    return fail(ErrorKind::invalid, fmt::format("the agent {} is no program for Linux", path),
+    return fail(ErrorKind::invalid, fmt::format("the agent {} is not a Linux program", path),
                 "install skyward again, or give the path of a skyward-agent that you built");
   });
 }
@@ -182,8 +182,8 @@ Result<std::optional<EntryReader::Word>> EntryReader::next() {
     if (end == std::string::npos) {
       if (pending_.size() + passed_over_ <= kMaxNoiseBytes) return std::nullopt;
       return fail(ErrorKind::invalid,
-                  "the command writes too much before the agent's first word: " + noise_,
-                  "make the login shell of the node silent, or see what the command does");
+                  "the command prints too much before the agent's greeting: " + noise_,
+                  "make the node's login shell print nothing, or check what the command does");
     }
     std::string line = pending_.substr(0, end);
     pending_.erase(0, end + 1);

@@ -19,7 +19,7 @@ class LinkPolicy {
   };
   // What the end of a connection, or of an attempt to make one, says about the next one.
   struct End {
-    bool gone = false;       // the node was reached, and its agent is no more
+    bool gone = false;       // the node was reached, and its agent has exited
     bool permanent = false;  // another would end the same way
     bool hopeless = false;   // ... if the node was never reached: nobody serves there, say
     bool refused = false;    // the machine was reached, and nobody answers there

@@ -415,7 +415,7 @@ struct Channel::Impl : std::enable_shared_from_this<Impl> {
     }
     if (message.msg_flags & MSG_CTRUNC) {
       fail_with({.kind = ErrorKind::exhausted,
-                 .message = "descriptors sent by the other process did not fit into this one",
+                 .message = "cannot receive the descriptors that the other process sent",
                  .hint = "raise the limit of open files (ulimit -n)"});
     } else if (arrived.size() > kMaxUnclaimedDescriptors) {
       fail_with({.kind = ErrorKind::invalid,

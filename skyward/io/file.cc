@@ -121,7 +121,7 @@ Status write_private_file(const std::string& path, std::string_view text) {
   }
   return fail(code == EACCES || code == EPERM ? ErrorKind::denied : ErrorKind::invalid,
               fmt::format("cannot write {}: {}", path, errno_text(code)),
-              "check the rights and the free space of that directory");
+              "check the permissions and free space of that directory");
 }
 
 std::string working_directory() {

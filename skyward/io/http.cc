@@ -108,7 +108,7 @@ std::unexpected<Error> explain(CURLcode code, const char* detail, const HttpRequ
   switch (code) {
     case CURLE_URL_MALFORMAT:
     case CURLE_UNSUPPORTED_PROTOCOL:
-      return fail(ErrorKind::invalid, fmt::format("\"{}\" is no web address: {}", site, why),
+      return fail(ErrorKind::invalid, fmt::format("\"{}\" is not a URL: {}", site, why),
                   "give one that starts with http:// or https://");
     case CURLE_OPERATION_TIMEDOUT:
       return fail(ErrorKind::timeout, fmt::format("{} did not answer in time: {}", site, why),
@@ -188,13 +188,13 @@ Result<HttpReply> CurlHttp::send(const HttpRequest& request, Time deadline) {
   const Curl& curl = libcurl();
   if (!curl.ready) {
     return fail(ErrorKind::unsupported,
-                "clouds are spoken to with libcurl, and this machine has no libcurl.so.4",
+                "Skyward uses libcurl to reach clouds, and this machine has no libcurl.so.4",
                 "install it, for example with 'apt-get install libcurl4'");
   }
   const Duration left = deadline == kNever ? Duration::max() : deadline - EventLoop::now();
   if (left <= Duration::zero()) {
     return fail(ErrorKind::timeout,
-                fmt::format("no time was left to ask {}", site_of(request.url)));
+                fmt::format("timed out before the request to {}", site_of(request.url)));
   }
   const SigpipeGuard guard;
   if (easy_ == nullptr) easy_ = curl.easy_init();

@@ -204,7 +204,7 @@ void TlsStream::Impl::shake_hands() {
   if (result == 1) {
     // A full handshake would have ended by verifying a certificate; look all the same.
     if (SSL_session_reused(ssl.get()) != 1 || SSL_version(ssl.get()) != TLS1_3_VERSION) {
-      return fail_with({ErrorKind::denied, "the other end has not proved itself", {}});
+      return fail_with({ErrorKind::denied, "the other end failed to authenticate", {}});
     }
     open = true;
     loop.want_write(socket.get(), false);
@@ -273,7 +273,8 @@ Error TlsStream::Impl::problem(int why, std::string_view doing) {
   const int system = errno;
   if (why == SSL_ERROR_ZERO_RETURN) return {ErrorKind::lost, {}, {}};
   if (why == SSL_ERROR_SYSCALL) {
-    const std::string text = system == 0 ? "it ended in the middle" : errno_text(system);
+    const std::string text =
+        system == 0 ? "the stream ended in the middle of a message" : errno_text(system);
     return {ErrorKind::lost, fmt::format("{}: {}", doing, text), {}};
   }
   return {

@@ -37,7 +37,7 @@ void add_once(std::vector<std::string>& texts, std::string text) {
 }  // namespace
 
 Error no_longer_wanted() {
-  return {ErrorKind::cancelled, "the pool is closing, and wants no more machines", {}};
+  return {ErrorKind::cancelled, "the pool is closing and launches no more machines", {}};
 }
 
 LaunchFailure LaunchRecord::refused(const Placement& place, bool spot, std::string_view code,
@@ -62,16 +62,16 @@ Error LaunchRecord::no_machines(Outcome outcome, const LaunchWish& wish) const {
   const std::size_t shown = std::min(refusals_.size(), kRefusalsShown);
   const std::string why =
       refusals_.empty()
-          ? "none of the types is sold so"
+          ? "no type is offered on those terms"
           : fmt::format("{}{}",
                         fmt::join(refusals_.begin(),
                                   refusals_.begin() + static_cast<std::ptrdiff_t>(shown), "; "),
                         refusals_.size() > shown ? "; …" : "");
   const std::string what =
       outcome == Outcome::spot_minimum_not_met
-          ? fmt::format("fewer than {} of {} machines are to be had as spot machines",
+          ? fmt::format("fewer than {} of {} machines are available as spot machines",
                         least_spot_count(wish.spot, wish.count), wish.count)
-          : fmt::format("{} {}machine{} cannot be had", wish.count,
+          : fmt::format("no capacity for {} {}machine{}", wish.count,
                         wish.spot.kind == SpotKind::always ? "spot " : "",
                         wish.count == 1 ? "" : "s");
   Error error{.kind = ErrorKind::exhausted,

@@ -278,13 +278,14 @@ class SqliteLedger final : public Ledger {
   std::unexpected<Error> wrong() const {
     const int code = sqlite().errcode(database_) & 0xff;
     const bool damaged = code == SQLITE_CORRUPT || code == SQLITE_NOTADB;
-    return fail(ErrorKind::unavailable,
-                fmt::format("the ledger {} cannot be used: {}", path_, sqlite().errmsg(database_)),
-                damaged
-                    ? "move it away: a new one is begun, and 'skyward gc' finds by their tags "
-                      "the machines that were in it; those that may still be at work it keeps, and "
-                      "'skyward pool delete ID' ends them"
-                    : "nothing is bought without it: check the rights and the free space there");
+    return fail(
+        ErrorKind::unavailable,
+        fmt::format("the ledger {} cannot be used: {}", path_, sqlite().errmsg(database_)),
+        damaged
+            ? "move it away: Skyward starts a new one, and 'skyward gc' finds the machines in it "
+              "by their tags; it keeps those that may still be in use, which 'skyward pool delete "
+              "ID' terminates"
+            : "Skyward launches nothing without it: check the permissions and free space there");
   }
 
   Status strike_off(const std::string& pool, const std::string& key_or_id, std::int64_t gone_s,
@@ -429,10 +430,10 @@ namespace {
 Result<std::unique_ptr<SqliteLedger>> open_file(const std::string& path, const std::string& name,
                                                 int flags) {
   if (!sqlite().ready) {
-    return fail(ErrorKind::unsupported,
-                "what is bought is written into an SQLite file, and this machine has no "
-                "libsqlite3.so.0",
-                "install it, for example with 'apt-get install libsqlite3-0'");
+    return fail(
+        ErrorKind::unsupported,
+        "Skyward keeps its ledger in an SQLite file, and this machine has no libsqlite3.so.0",
+        "install it, for example with 'apt-get install libsqlite3-0'");
   }
   sqlite3* database = nullptr;
   const int code =

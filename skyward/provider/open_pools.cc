@@ -15,7 +15,7 @@ constexpr const char* kOtherPlace = "set XDG_STATE_HOME to a directory of yours"
 Result<std::string> state_of(const World& world) {
   std::string state = state_directory(world);
   if (!state.empty()) return state;
-  return fail(ErrorKind::invalid, "there is no place to write down what is bought", kOtherPlace);
+  return fail(ErrorKind::invalid, "no place for the ledger", kOtherPlace);
 }
 
 std::string path_of(const std::string& state, const std::string& pool) {

@@ -88,7 +88,8 @@ std::vector<LedgerEntry> PoolBook::open_entries() {
 Status PoolBook::close_when_clear(std::int64_t patience_s) {
   const auto unwritten = [](Error why) {
     return fail(why.kind,
-                "all of the pool has ended, and the ledger could not be told: " + why.message,
+                "everything of the pool has terminated, but the ledger could not be updated: " +
+                    why.message,
                 "'skyward gc' strikes it off when the ledger can be used again: check the rights "
                 "and the free space there");
   };

@@ -130,7 +130,7 @@ class Provider {
   virtual Status teardown(const Cluster& cluster, Time deadline) = 0;
 
   // What the cloud knows of the bills of these machines, also of ended ones, where it knows more
-  // than is seen from here: a spot price that has changed, when a machine was taken away. Machines
+  // than is seen from here: a spot price that has changed, when a machine was preempted. Machines
   // that are left out are as before. Asked at each `charges_interval` while the pool is open, and
   // once more when its last machine is gone.
   virtual Result<std::vector<Charge>> charges(const Cluster&, const std::vector<std::string>&,

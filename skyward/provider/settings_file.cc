@@ -174,7 +174,7 @@ Status Reader::read(const toml::table& root) {
     if (key.str() == "provider") {
       const auto name = value.value_exact<std::string>();
       if (!name) {
-        return fail(ErrorKind::invalid, fmt::format("{}: provider does not fit", at(line)),
+        return fail(ErrorKind::invalid, fmt::format("{}: provider has a wrong value", at(line)),
                     fmt::format("expected is the name of one: \"{}\"",
                                 fmt::join(provider_names(), "\", \"")));
       }
@@ -216,9 +216,9 @@ Result<SettingsFile> parse_settings_file(std::string_view text, const std::strin
   const toml::parse_result parsed = toml::parse(text);
   if (!parsed) {
     return fail(ErrorKind::invalid,
-                fmt::format("{}:{}: this is no TOML: {}", path, line_of(parsed.error().source()),
+                fmt::format("{}:{}: not valid TOML: {}", path, line_of(parsed.error().source()),
                             parsed.error().description()),
-                "mend that line; texts stand in quotes: region = \"eu-west-1\"");
+                "correct that line; quote texts: region = \"eu-west-1\"");
   }
   Reader reader;
   reader.file.path = path;

@@ -103,7 +103,7 @@ std::expected<std::vector<Standing>, LaunchFailure> Stock::settle(
   if (ids.size() != static_cast<std::size_t>(lot.count)) {
     return std::unexpected(
         LaunchFailure{{ErrorKind::unavailable,
-                       fmt::format("{}: {} machines were told of where {} were asked for", where(),
+                       fmt::format("{}: the reply lists {} machines instead of {}", where(),
                                    ids.size(), lot.count),
                        "try again"}});
   }
@@ -228,8 +228,9 @@ Status Stock::see_off(const std::vector<std::string>& ids, std::vector<std::stri
     if (left.empty()) break;
     if (deadline - world.now() <= pause) {
       return fail(ErrorKind::timeout,
-                  fmt::format("{}: {} did not end in time", where(), fmt::join(wanted, ", ")),
-                  "'skyward gc' ends them; they end themselves when their time is over");
+                  fmt::format("{}: {} did not terminate in time", where(), fmt::join(wanted, ", ")),
+                  "'skyward gc' terminates them; otherwise they terminate themselves when their "
+                  "time is over");
     }
     // What was asked for just now may be so at once.
     if (standing.empty() || pause > kFirstLook) world.pause(pause, {});

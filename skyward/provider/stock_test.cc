@@ -257,8 +257,7 @@ TEST_F(StockTest, MachinesThatDoNotStartAreGivenBackAndSoughtElsewhere) {
   }
   shop_.tells_too_few = true;
   wish_.places.erase(wish_.places.begin());
-  EXPECT_THAT(launch().error().message, HasSubstr("the shop, here: 1 machines were told of where "
-                                                  "2 were asked for"));
+  EXPECT_THAT(launch().error().message, HasSubstr("the shop, here: the reply lists 1 machines instead of 2"));
   EXPECT_THAT(shop_.standing_ids(), ElementsAre("a1", "a2", "b3", "b4"))
       << "the one that was not told of has ended, too";
 }

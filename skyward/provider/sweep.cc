@@ -17,10 +17,10 @@ Verdict judge(const Thing& thing, const PoolFacts& facts, const std::string& own
   if (facts.at_work) return {false, "its pool is open on this computer"};
   if (facts.opened_here) return {true, "the program that opened its pool is gone"};
   const std::int64_t left_s = thing.expires_s + kGrace_s - now_s;
-  if (left_s <= 0) return {true, "the time of its pool is over"};
+  if (left_s <= 0) return {true, "its pool's time has expired"};
   if (asked_for) return {true, "it was asked for"};
-  return {false, fmt::format("it may be at work for another computer; it ends itself within {} "
-                             "min, and 'skyward pool delete {}' ends it now",
+  return {false, fmt::format("another computer may be using it; it terminates itself within {} "
+                             "min, 'skyward pool delete {}' terminates it now",
                              left_s / 60 + 1, thing.pool)};
 }
 

@@ -92,7 +92,7 @@ inline constexpr Duration kGreetTimeout = 30s;
 inline constexpr Duration kBootstrapTimeout = 600s;
 // From the start of a worker process to its greeting: cold disks are slow.
 inline constexpr Duration kWorkerStartTimeout = 60s;
-// In a row, before the node is given up.
+// In a row, before the engine gives up on the node.
 inline constexpr std::uint32_t kMaxWorkerStartFailures = 3;
 // Per rank.
 inline constexpr std::uint32_t kMaxNodeReplacements = 3;
@@ -116,7 +116,7 @@ inline constexpr Duration kEndPatience = 3s;
 // One run of the command that does so, connections included. With volumes, kUnmountTimeout more.
 inline constexpr Duration kSweepTimeout = 8s;
 
-// ---- Machines that are taken back
+// ---- Preemption
 
 // Clouds end a machine at the announced time or a little later.
 inline constexpr Duration kPreemptionGrace = 30s;
@@ -144,7 +144,7 @@ inline constexpr Duration kCostUpdateInterval = 1s;
 
 // Idle segments kept for the next big argument.
 inline constexpr std::size_t kArenaKeepBytes = std::size_t{4} << 30;
-// Events that nobody has taken yet, before lines, metrics and events of tasks are left out.
+// Unread events before output lines, metrics and events of tasks are dropped.
 inline constexpr std::size_t kMaxPendingEventBytes = std::size_t{64} << 20;
 
 // ---- Output

@@ -59,13 +59,14 @@ Status check_machine(const PoolSpec& spec) {
   if (!spec.architecture.empty() && spec.architecture != "x86_64" && spec.architecture != "arm64") {
     return fail(ErrorKind::invalid,
                 fmt::format("architecture=\"{}\" is not known", spec.architecture),
-                "choose \"x86_64\" or \"arm64\", or leave it out for the cheaper one");
+                "choose \"x86_64\" or \"arm64\", or leave it out for this computer's");
   }
   if (spec.max_hourly_cost &&
       !(*spec.max_hourly_cost > 0 && *spec.max_hourly_cost < kMostDollars)) {
-    return fail(ErrorKind::invalid,
-                fmt::format("max_hourly_cost={:g} is no amount", *spec.max_hourly_cost),
-                "give dollars an hour for all machines together, or leave it out");
+    return fail(
+        ErrorKind::invalid,
+        fmt::format("max_hourly_cost={:g} is not an amount of money", *spec.max_hourly_cost),
+        "give dollars an hour for all machines together, or leave it out");
   }
   if (spec.budget && !(*spec.budget > 0 && *spec.budget < kMostDollars)) {
     return fail(ErrorKind::invalid, fmt::format("budget={:g} is no amount", *spec.budget),

@@ -1,6 +1,6 @@
 #pragma once
 
-// Why machines could not be had, as facts beside the words: what the face's errors of that kind
+// Details of a capacity error, as fields besides the text: what the face's errors of that kind
 // tell a program. Travels inside an Error.
 
 #include <cstdint>

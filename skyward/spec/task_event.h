@@ -8,7 +8,7 @@
 
 namespace skyward {
 
-// A task was given to a node, which begins it now or, where its slots are taken, very soon.
+// The engine sent a task to a node, which starts it now, or as soon as a slot is free.
 struct TaskStarted {
   std::uint64_t task = 0;
   std::string name{};  // of the function
@@ -30,8 +30,8 @@ struct TaskFinished {
   bool operator==(const TaskFinished&) const = default;
 };
 
-// A task has raised, or did not come to an answer: its worker died, it was cancelled, its time was
-// over. A call that is made again is another task.
+// A task has raised, or got no answer: its worker died, it was cancelled, its time
+// was over. A call that is made again is another task.
 struct TaskFailed {
   std::uint64_t task = 0;
   std::string name{};

@@ -35,7 +35,7 @@ Result<PeerRequest> decode_peer_request(ByteView bytes) {
   request.size = reader.take<std::uint64_t>();
   request.offset = reader.take<std::uint64_t>();
   if (reader.failed() || reader.left() > 0 || as_text(magic) != kPeerMagic) {
-    return fail(ErrorKind::invalid, "that is no request of an agent");
+    return fail(ErrorKind::invalid, "not a peer request");
   }
   if (version != kPeerVersion) {
     return fail(ErrorKind::unsupported,

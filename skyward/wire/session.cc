@@ -68,8 +68,8 @@ Result<std::vector<Session::Kept>> Session::resume(std::uint64_t last_received) 
   const std::uint64_t forgotten = last_sent - kept_.size();
   if (last_received > last_sent || last_received < forgotten) {
     return fail(ErrorKind::lost,
-                fmt::format("the other end has messages up to {}, but only {} to {} can follow: it "
-                            "is not the one that this conversation began with",
+                fmt::format("the other end has messages up to {}, but only {} to {} can follow: "
+                            "the session has changed",
                             last_received, forgotten, last_sent),
                 "Replace the node.");
   }

@@ -88,7 +88,7 @@ def test_a_pool_lives_without_an_open_port(
     assert told.facts.get("answers") == [4, 9], told.out + told.err
     machines = [one.split() for one in programs.sessions()]
     assert {region for _, region in machines} == {"us-east-1"}
-    # The first is refused, as the machine has not reported yet: it is tried again.
+    # The first is refused, as the machine has not reported yet: Skyward retries.
     times = Counter(machine for machine, _ in machines)
     assert len(times) == 2 and min(times.values()) >= 2
     rules = [

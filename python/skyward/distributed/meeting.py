@@ -115,8 +115,8 @@ def _listener(info: InstanceInfo, end: float) -> socket.socket:
             if time.monotonic() > end:
                 raise TimeoutError(
                     f"worker 0 cannot listen at {info.head_addr}:{info.head_port}, where the"
-                    f" workers meet: {error.strerror}. Another program of node 0 is there, or"
-                    " something that an earlier call has left behind"
+                    f" workers meet: {error.strerror}. Another program on node 0, or a leftover"
+                    " of an earlier call, uses that port"
                 ) from error
             gc.collect()  # what an earlier call left in a cycle of references listens until then
             time.sleep(_RETRY_SECONDS)
@@ -138,7 +138,7 @@ def _welcome(
         if heard is None:
             missing = sorted(set(range(info.total_workers)) - guests.seats.keys())
             text = (
-                f"{call}: {_workers(missing)} of {info.total_workers} did not come to"
+                f"{call}: {_workers(missing)} of {info.total_workers} did not arrive at"
                 f" {info.head_addr}:{info.head_port} in {timeout:g} s. A distributed function runs"
                 " on every worker at the same time: send it with `@`, and nothing else beside it"
             )
@@ -152,7 +152,7 @@ def _welcome(
             guests.sockets[rank] = guest
             text = (
                 f"worker 0 is in {call}, but worker {rank} is in {said.get('call')}: two"
-                " distributed calls at the same time wait for each other; make one after the other"
+                " distributed calls at the same time block each other; send one after the other"
             )
             return {"mixed": text}
         old = guests.sockets.pop(rank, None)

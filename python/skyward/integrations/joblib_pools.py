@@ -23,7 +23,7 @@ def joblib_backend(pool: ComputePool) -> Iterator[ComputePool]:
         import joblib
     except ImportError as error:
         raise ConfigurationError(
-            "joblib is not installed here, where its Parallel calls are made: pip install joblib"
+            "joblib is not installed on this machine: pip install joblib"
         ) from error
     from skyward.integrations.joblib_parallel import SkywardBackend, use
 

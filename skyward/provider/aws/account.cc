@@ -13,7 +13,7 @@ Result<Caller> find_caller(Client& client, Time deadline) {
   if (!arn) return std::unexpected(to_error(arn.error(), "STS GetCallerIdentity"));
   if (account_of(*arn).empty()) {
     return fail(ErrorKind::unavailable,
-                "STS GetCallerIdentity does not tell whose credentials these are", "try again");
+                "STS GetCallerIdentity does not say whose credentials these are", "try again");
   }
   client.pin_account(account_of(*arn));
   return Caller{.arn = *arn, .owner = owner_of(*arn), .account = account_of(*arn)};

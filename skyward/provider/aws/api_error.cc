@@ -22,7 +22,7 @@ struct CodeRow {
 constexpr std::string_view kQuota =
     "ask for a higher limit in the Service Quotas console, or choose another type or region";
 constexpr std::string_view kCapacity =
-    "Amazon has none of these left there: allow more zones, types or regions, or on-demand";
+    "no capacity there: allow more zones, types or regions, or on-demand machines";
 constexpr std::string_view kKeys =
     "check the credentials: 'skyward providers check aws' says which ones are used";
 constexpr std::string_view kKeysOrRegion =
@@ -37,7 +37,8 @@ constexpr std::string_view kRenew =
     "renew the credentials ('aws sso login', or a new session token), then try again";
 constexpr std::string_view kClock = "set this machine's clock: signatures carry the time";
 constexpr std::string_view kOverOrClock =
-    "session keys are over, or this machine's clock is wrong: renew the credentials ('aws sso "
+    "the session keys have expired, or this machine's clock is wrong: renew the credentials ('aws "
+    "sso "
     "login', or a new session token), or set the clock";
 
 constexpr std::array kCodes = {
@@ -48,13 +49,13 @@ constexpr std::array kCodes = {
     CodeRow{"InsufficientHostCapacity", ErrorKind::exhausted, kCapacity},
     CodeRow{"InsufficientReservedInstanceCapacity", ErrorKind::exhausted, kCapacity},
     CodeRow{"InsufficientFreeAddressesInSubnet", ErrorKind::exhausted,
-            "the subnet has no address left: end machines there or choose another subnet"},
+            "the subnet has no free address: terminate machines there or choose another subnet"},
     CodeRow{"InsufficientAddressCapacity", ErrorKind::exhausted, kCapacity},
     CodeRow{"ReservationCapacityExceeded", ErrorKind::exhausted, kCapacity},
     CodeRow{"UnfulfillableCapacity", ErrorKind::exhausted, kCapacity},
     CodeRow{"Unsupported", ErrorKind::exhausted, "this type does not exist in that zone"},
     CodeRow{"SpotMaxPriceTooLow", ErrorKind::exhausted,
-            "the market is above the price you allow: raise it, or use on-demand"},
+            "the spot price is above your limit: raise the limit, or use on-demand machines"},
     // Quota.
     CodeRow{"VcpuLimitExceeded", ErrorKind::exhausted, kQuota},
     CodeRow{"MaxSpotInstanceCountExceeded", ErrorKind::exhausted, kQuota},
@@ -114,7 +115,8 @@ constexpr std::array kCodes = {
     CodeRow{"InternalFailure", ErrorKind::unavailable, "a fault at Amazon's: try again"},
     CodeRow{"ServiceUnavailable", ErrorKind::unavailable, "a fault at Amazon's: try again"},
     CodeRow{"Unavailable", ErrorKind::unavailable, "a fault at Amazon's: try again"},
-    CodeRow{"IDPCommunicationError", ErrorKind::unavailable, "the identity provider was silent"},
+    CodeRow{"IDPCommunicationError", ErrorKind::unavailable,
+            "the identity provider did not answer"},
     CodeRow{"ConcurrentModification", ErrorKind::unavailable, "try again"},
     CodeRow{"IncorrectInstanceState", ErrorKind::unavailable, "try again"},
 };

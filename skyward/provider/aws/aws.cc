@@ -252,8 +252,8 @@ Result<std::vector<Offer>> AwsProvider::offers_elsewhere(const PoolSpec& spec, E
 
 // Of the regions that were sought for machines in vain.
 Error nowhere_else() {
-  return {ErrorKind::exhausted, "AWS: there is no other region to ask",
-          "a subnet, a security group or an image of one's own binds a pool to its region"};
+  return {ErrorKind::exhausted, "AWS: no other region to try",
+          "a subnet, a security group or an image ties the pool to its region"};
 }
 
 Result<std::vector<Offer>> AwsProvider::offers(const PoolSpec& spec, Time deadline) {

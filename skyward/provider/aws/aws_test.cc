@@ -180,7 +180,7 @@ TEST_F(AwsTest, AGroupIsLeftUntilItsMachinesHaveShutDown) {
   const std::vector<Swept> told = gc();
   ASSERT_THAT(told, SizeIs(1));
   EXPECT_EQ(told[0].action, SweepAction::kept);
-  EXPECT_EQ(told[0].why, "its machine is still ending; run gc again in some minutes");
+  EXPECT_EQ(told[0].why, "its machine is still shutting down; run gc again in a few minutes");
   EXPECT_LE(fixture_.now - swept, 20s);
   fixture_.now += 6min;
   const auto another = aws->prepare(spec_, offers->front(), soon());

@@ -138,8 +138,8 @@ std::map<std::string, double> Catalogue::prices(Time deadline) {
   }
   const bool here = client_.region() == kListPricesRegion;
   price_note_ =
-      here ? fmt::format("Amazon's price list cannot be asked ({}): list prices of {} are shown",
-                         why, kListPricesDate)
+      here ? fmt::format("cannot read Amazon's price list ({}): showing list prices of {}", why,
+                         kListPricesDate)
            : fmt::format("Amazon's price list cannot be asked ({}): prices on demand are not known",
                          why);
   return here ? list_prices() : out;

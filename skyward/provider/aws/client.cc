@@ -72,13 +72,12 @@ Status Client::check_account(const Credentials& found, Time deadline) {
   if (!arn) return std::unexpected(to_error(arn.error(), "STS GetCallerIdentity"));
   const std::string account = account_of(*arn);
   if (account != account_) {
-    return fail(
-        ErrorKind::denied,
-        fmt::format("the AWS credentials are of the account {} now ({}); the pool is in the "
-                    "account {}, and nothing was asked of the other one",
-                    account, found.source, account_),
-        "bring the credentials of that account back; its machines end themselves when their "
-        "program is silent for its lease, and 'skyward gc' ends them at once");
+    return fail(ErrorKind::denied,
+                fmt::format("the AWS credentials now belong to account {} ({}), but the pool is in "
+                            "account {}; Skyward sent no request to the other account",
+                            account, found.source, account_),
+                "restore the credentials of that account; its machines terminate themselves when "
+                "their lease expires, and 'skyward gc' terminates them at once");
   }
   checked_key_ = found.keys.access_key_id;
   return {};

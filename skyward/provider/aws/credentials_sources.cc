@@ -141,8 +141,7 @@ Result<Credentials> assume_role(const Search& search, const Credentials& base,
                                 const Section& section) {
   if (!value_at(section, "mfa_serial").empty()) {
     return fail(ErrorKind::unsupported,
-                "the AWS profile asks for a code of a multi-factor device, and there is nobody to "
-                "type one",
+                "the AWS profile needs a multi-factor code, and Skyward cannot ask for one",
                 "take the role once with 'aws sts assume-role' and export its keys, or use "
                 "'aws sso login'");
   }

@@ -211,7 +211,8 @@ Status Sweeping::remove(Client& client, const std::string& pool, const std::vect
     if (thing.kind != "security_group") continue;
     const bool stays = contains(*kept, thing.id);
     tell(thing, stays ? SweepAction::kept : SweepAction::removed,
-         stays ? "its machine is still ending; run gc again in some minutes" : verdict(thing).why);
+         stays ? "its machine is still shutting down; run gc again in a few minutes"
+               : verdict(thing).why);
   }
   return first;
 }
@@ -333,8 +334,8 @@ void Sweeping::tell_skipped(const LedgerPool& pool) {
              profile.empty() ? "with the others, run " : "run AWS_PROFILE=" + profile + " "));
   } else if (!opened_here(pool) && !is_left_behind(pool, pool.region)) {
     tell(thing, SweepAction::skipped,
-         fmt::format("it was opened on {}, and may be at work there; 'skyward pool delete {}' ends "
-                     "its machines all the same",
+         fmt::format("it was opened on {} and may be in use there; 'skyward pool delete {}' "
+                     "terminates its machines anyway",
                      pool.setting("host"), pool.id));
   }
 }

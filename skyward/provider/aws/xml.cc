@@ -211,10 +211,10 @@ std::vector<const XmlElement*> XmlElement::items(std::string_view path) const {
 Result<XmlElement> parse_xml(std::string_view text) {
   XmlElement root;
   if (Reader(text).read_document(root)) return root;
-  return fail(
-      ErrorKind::unavailable,
-      "the reply is no whole XML document; it begins with: " + std::string(text.substr(0, 120)),
-      "a proxy may have answered in the service's place; try again");
+  return fail(ErrorKind::unavailable,
+              "the reply is not a complete XML document; it starts with: " +
+                  std::string(text.substr(0, 120)),
+              "a proxy may have answered in the service's place; try again");
 }
 
 }  // namespace skyward::provider::aws

@@ -55,7 +55,7 @@ Result<std::vector<std::string>> parse_addresses(const std::string& text, std::s
   }
   if (good) return addresses;
   return fail(ErrorKind::invalid,
-              fmt::format("addresses={}: it is no list of {} addresses", text, commands),
+              fmt::format("addresses={}: not a list of {} addresses", text, commands),
               "give one for each command, by which the nodes reach each other, or leave it out");
 }
 

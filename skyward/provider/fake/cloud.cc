@@ -90,7 +90,7 @@ std::optional<Refusal> Cloud::refused_for_speed(Time now, std::string_view actio
   allowance_at_ = now;
   const auto before = throttled_.find(action);
   if (before != throttled_.end() && now - before->second < kPatience) {
-    return violation(now, action, "asked again at once after a refusal for speed").error();
+    return violation(now, action, "retried at once after being throttled").error();
   }
   if (allowance_ >= 1) {
     allowance_ -= 1;
@@ -161,7 +161,7 @@ std::string Cloud::wrong_launch(const LaunchRequest& request, Time now) const {
     if (!there) return fmt::format("there is no {} \"{}\"", kind, id);
   }
   if (request.lifetime <= Duration{} || request.unclaimed <= Duration{}) {
-    return "the machine would never end by itself";
+    return "the machine has no timer that would terminate it";
   }
   if (value_at(request.tags, kLaunchTag) != request.token)
     return "its tag \"launch\" is not its token";

@@ -251,11 +251,10 @@ Result<std::vector<Instance>> FakeProvider::provision(const Cluster& cluster, in
   }
   Plan& plan = found->second;
   if (renter_.world.wall_s() >= plan.expires_s) {
-    return fail(
-        ErrorKind::denied,
-        fmt::format("by the fake cloud's clock, the time of this pool is over (timeout={:g})",
-                    seconds(plan.spec.timeout)),
-        "open it with a longer timeout=, or let less time pass there");
+    return fail(ErrorKind::denied,
+                fmt::format("by the fake cloud's clock, this pool's timeout={:g} has expired",
+                            seconds(plan.spec.timeout)),
+                "open it with a longer timeout=, or let less time pass there");
   }
   Rental rental(client_, cluster.id, request_of(plan, first_node));
   const auto machines =

@@ -126,7 +126,7 @@ void Simulation::run_hands() {
     const auto found = hands_.find(one.machine);
     if (found == hands_.end()) continue;
     if (one.kind == Happening::Kind::notice) {
-      found->second.notice(here(one.left), "the fake cloud takes this machine back");
+      found->second.notice(here(one.left), "the fake cloud preempts this machine");
     } else {
       found->second.power_off();
     }

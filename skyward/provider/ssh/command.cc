@@ -122,7 +122,7 @@ Error changed_key(const SshTarget& target, const SshOptions& options, const std:
                                  "holds. Nothing was sent to it",
                                  target.text(), print, place),
           .hint = fmt::format(
-              "somebody may be in between. If the machine was really made anew: compare the key "
+              "this may be an attack. If the machine was reinstalled, compare the key "
               "with what 'ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub' shows on the machine "
               "itself, then replace that line of {}",
               file)};
@@ -132,7 +132,7 @@ Error unknown_key(const SshTarget& target, const SshOptions& options) {
   const std::string port = target.port == 0 ? "" : fmt::format("-p {} ", target.port);
   return {
       .kind = ErrorKind::denied,
-      .message = fmt::format("no host key of {} is known, so nothing tells it from an impostor",
+      .message = fmt::format("the host key of {} is unknown, so Skyward cannot verify the machine",
                              target.text()),
       .hint = fmt::format(
           "'ssh-keyscan {}{}' shows its key; compare the fingerprint with what the machine itself "
@@ -243,7 +243,7 @@ Error explain_ssh_error(const SshTarget& wanted, const SshOptions& options, Erro
     told = refused_login(target, options);
   } else if (says("Could not resolve hostname")) {
     told = {.kind = ErrorKind::invalid,
-            .message = fmt::format("the name {} leads nowhere", target.host),
+            .message = fmt::format("cannot resolve the name {}", target.host),
             .hint = "check its spelling, the name servers, and the Hosts of ~/.ssh/config"};
   } else if (says("Connection refused")) {
     told = {.kind = ErrorKind::unreachable,

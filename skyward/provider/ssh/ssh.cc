@@ -330,7 +330,7 @@ Result<HostKeys> read_host_keys(const std::string& text, const std::vector<SshTa
   }
   if (missing.empty()) return keys;
   return fail(ErrorKind::invalid, fmt::format("host_keys has no key for {}", missing),
-              "each host and each jump needs one, so that nothing else can stand in its place");
+              "each host and each jump needs one, so that Skyward can verify it");
 }
 
 }  // namespace
@@ -375,9 +375,7 @@ Result<std::unique_ptr<Provider>> make_ssh(const ProviderSpec& spec, Variable va
   const std::string preemption = spec.setting("preemption");
   if (!preemption.empty() && preemption != "ec2") {
     return fail(ErrorKind::invalid,
-                fmt::format("preemption=\"{}\": it is not known how these machines are told that "
-                            "they will be taken back",
-                            preemption),
+                fmt::format("preemption=\"{}\": unknown kind of preemption notice", preemption),
                 "choose \"ec2\", or leave it out");
   }
   return std::make_unique<SshProvider>(std::move(*hosts), std::move(options),
