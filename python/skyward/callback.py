@@ -141,7 +141,7 @@ def _drain(
         set_depth(depth)
         if depth > MAX_DERIVED_DEPTH:
             too_deep = RecursionError(
-                f"callbacks keep answering {type(event).__name__} with new events; Skyward stops here"
+                f"callbacks keep answering {type(event).__name__} with new events; Skyward stops"
             )
             report(_drain, too_deep)
             continue

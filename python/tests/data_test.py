@@ -53,9 +53,7 @@ def test_equal_lengths_stay_aligned():
 def test_unequal_lengths_are_refused():
     with pytest.raises(sky.ConfigurationError, match=r"argument 0 has 6 rows"):
         sky.shard(list(range(6)), numpy.arange(4), node=0, total_nodes=2)
-    with pytest.raises(
-        sky.ConfigurationError, match=r"argument 2 has 5 rows"
-    ):
+    with pytest.raises(sky.ConfigurationError, match=r"argument 2 has 5 rows"):
         sky.shard([0] * 6, [0] * 6, [0] * 5, node=0, total_nodes=2)
 
 

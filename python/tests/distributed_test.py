@@ -213,7 +213,7 @@ def test_missing_workers_are_named():
     seen = together(4, visit)
     for rank in (0, 2):
         assert isinstance(seen[rank], sky.TimeoutError)
-        assert "train() of torch: workers 1, 3 of 4 did not come" in str(seen[rank])
+        assert "train() of torch: workers 1, 3 of 4 did not arrive" in str(seen[rank])
         assert "`@`" in str(seen[rank])
 
 

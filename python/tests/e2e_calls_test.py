@@ -443,7 +443,7 @@ def test_a_module_that_is_edited_while_the_pool_is_open(tmp_path, monkeypatch):
             for n in range(3):
                 assert sky.compute(lambda n=n: n)() >> pool == n
     assert len(seen) == 2, "each change once"
-    assert all(text.startswith(f"{helper} was changed after the pool opened") for text in seen)
+    assert all(text.startswith(f"{helper} changed after the pool opened") for text in seen)
 
 
 def test_a_reloaded_function_is_never_stale_in_silence(tmp_path, monkeypatch):

@@ -94,7 +94,7 @@ def test_a_pool_that_another_thread_leaves_hears_no_more():
             sky.emit(sky.Error("mine"))
             assert own[-1] == sky.Error("mine") and len(first) == heard
             assert not b.is_active
-        with pytest.raises(RuntimeError, match="inside a `with` block"):
+        with pytest.raises(RuntimeError, match="needs an open pool"):
             speak("nowhere") >> sky
 
     contextvars.Context().run(scene)

@@ -28,7 +28,7 @@ def test_a_function_is_the_block_of_a_pool():
     one, both, total = main(1, y=2)
     assert seen == [((0, 2), (1, 2))] and one[1] == 2 and len(both) == 2 and total == 3
     assert main.__name__ == "main" and main.__doc__ == "Doc."
-    with pytest.raises(RuntimeError, match="there is none"):
+    with pytest.raises(RuntimeError, match="needs an open pool"):
         contextvars.Context().run(lambda: where() >> sky)
 
 
@@ -39,7 +39,7 @@ def test_an_error_leaves_no_pool_behind():
 
     with pytest.raises(KeyError, match="mine"):
         main()
-    with pytest.raises(RuntimeError, match="there is none"):
+    with pytest.raises(RuntimeError, match="needs an open pool"):
         contextvars.Context().run(lambda: where() @ sky)
 
 

@@ -83,7 +83,7 @@ def test_an_error_that_is_false(pool):
 def test_what_the_standard_library_calls_these_errors(pool):
     with pytest.raises(pickle.PicklingError):
         sky.compute(len)([threading.Lock()]) >> pool
-    with pytest.raises(BrokenProcessPool, match="exit code 3") as caught:
+    with pytest.raises(BrokenProcessPool, match="exited with code 3") as caught:
         sky.compute(os._exit)(3) >> pool
     assert isinstance(caught.value, sky.ExecutionError)
     again = pickle.loads(pickle.dumps(caught.value))

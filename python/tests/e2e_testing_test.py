@@ -77,7 +77,7 @@ def test_functions_are_told_of_the_end(tmp_path):
         (left,) = told.result(DEADLINE)
         assert 5 < left <= 10  # ten seconds here
     notices = [one for one in events if isinstance(one, sky.InstancePreempted)]
-    assert len(notices) == 1 and "takes this machine back" in notices[0].reason
+    assert len(notices) == 1 and "preempts this machine" in notices[0].reason
 
 
 def test_bills_are_to_the_cent_when_the_clock_stands():
@@ -181,7 +181,7 @@ def test_what_is_missing_has_its_own_class():
     ("dials", "words"),
     [
         ({"prices": {"A1000": 1.0}}, "A1000"),
-        ({"prices": {"A100": 0.0}}, "more than nothing"),
+        ({"prices": {"A100": 0.0}}, "must be positive"),
         ({"lost_replies": 2.0}, "a share is 0 to 1"),
         ({"capacity": {"L4": 1}}, "not in prices"),
         ({"speed": "fast"}, "speed='fast'"),

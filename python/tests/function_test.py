@@ -299,7 +299,10 @@ def trained(model, /, data, *extra, rate=0.1, **options):
         (lambda: sky.compute(functools.partial(_plain, 1))(2, 3), "takes .* but"),
         (lambda: _Model().predict(), "missing 1 required positional argument: 'x'"),
         (lambda: trained(1, 2, rate=trained(2, 3)), r"trained\(2, 3\) as an argument"),
-        (lambda: trained(1, trained(2, 3)), r"trained\(2, 3\) as an argument, a call that has not"),
+        (
+            lambda: trained(1, trained(2, 3)),
+            r"trained\(2, 3\) as an argument, a call that was not sent",
+        ),
     ],
 )
 def test_a_wrong_call_is_refused_where_it_is_written(wrong, says):

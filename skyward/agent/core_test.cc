@@ -537,10 +537,9 @@ TEST_F(CoreTest, BlamesTheFirstTaskOfADeadWorkerAndRunsTheOthersAgain) {
   hello(0);
   take("run 0: 2 with body");
   worker_ends(0, killed);
-  EXPECT_THAT(
-      take_result(2, TaskStatus::worker_died).detail,
-      ::testing::HasSubstr("its peak memory was 3.0 GiB. Nobody here sent that signal; it is "
-                           "what the kernel does when memory runs out"));
+  EXPECT_THAT(take_result(2, TaskStatus::worker_died).detail,
+              ::testing::HasSubstr("its peak memory was 3.0 GiB. Skyward did not send that signal; "
+                                   "the kernel does when memory runs out"));
   take("start 0");
 }
 
@@ -674,9 +673,10 @@ TEST_F(CoreTest, KillsAWorkerThatBreaksTheProtocol) {
   worker_answers(0, 55);
   take("kill 0");
   worker_ends(0, killed);
-  EXPECT_EQ(take_result(1, TaskStatus::worker_died).detail,
-            "the worker process was killed: it mentioned task 55, which it did not receive; its peak "
-            "memory was 3.0 GiB");
+  EXPECT_EQ(
+      take_result(1, TaskStatus::worker_died).detail,
+      "the worker process was killed: it mentioned task 55, which it did not receive; its peak "
+      "memory was 3.0 GiB");
   take("start 0");
 }
 
@@ -910,7 +910,7 @@ TEST_F(LeaseTest, TheLifetimeEndsHoweverLoudTheEngineIsAndIsAnnounced) {
   take("kill 0");
   take("end machine off");
   take("exit 0");
-  EXPECT_EQ(state.end_reason, "the pool's lifetime of 300 s is over");
+  EXPECT_EQ(state.end_reason, "the pool's lifetime of 300 s has expired");
 }
 
 TEST_F(LeaseTest, ItHoldsWhileTheNodeIsBeingClosed) {

@@ -294,7 +294,7 @@ TEST_F(LoopTest, SurvivesFunctionsThatKillTheirWorker) {
       run(call("def value():\n  import os\n  print('last', end='', flush=True)\n"
                "  os._exit(3)"));
   EXPECT_EQ(exited.status, TaskStatus::worker_died);
-  EXPECT_THAT(exited.detail, HasSubstr("exit code 3"));
+  EXPECT_THAT(exited.detail, HasSubstr("exited with code 3"));
   EXPECT_THAT(exited.tail, ElementsAre("last"));
   const auto killed = run(call("def value():\n  import os\n  os.kill(os.getpid(), 9)"));
   EXPECT_THAT(killed.detail, HasSubstr("killed by signal 9 (SIGKILL) while it ran the task"));

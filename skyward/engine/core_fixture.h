@@ -20,8 +20,7 @@
 
 namespace skyward::engine {
 
-inline constexpr NodeId kFirst{0};
-inline constexpr NodeId kSecond{1};
+inline constexpr NodeId kFirst{0}, kSecond{1};
 
 // One struct for each call of Effects.
 struct ListOffers {};
@@ -99,7 +98,7 @@ class RecordingEffects final : public Effects {
   void opened(Status status) override { add(Opened{std::move(status)}); }
   void closed(Status left) override { add(Closed{{std::move(left)}}); }
 
-  // The oldest effect that was not taken yet must be a T.
+  // The oldest effect that was not taken yet must be a T, an event E, a message M to this node.
   template <typename T>
   T take() {
     if (calls_.empty()) {
@@ -113,7 +112,6 @@ class RecordingEffects final : public Effects {
     return T{};
   }
 
-  // ... an event of this kind.
   template <typename E>
   E take_event() {
     Event event = take<Emit>().event;
@@ -122,7 +120,6 @@ class RecordingEffects final : public Effects {
     return E{};
   }
 
-  // ... this kind of message to this node.
   template <typename M>
   M take_message(NodeId node) {
     Send send = take<Send>();

@@ -246,7 +246,7 @@ TEST_F(MoneyTest, ABudgetNeedsAPrice) {
   const Status opened = effects.take<Opened>().status;
   ASSERT_FALSE(opened);
   EXPECT_EQ(opened.error().kind, ErrorKind::invalid);
-  EXPECT_THAT(opened.error().message, testing::HasSubstr("does not tell what its machines cost"));
+  EXPECT_THAT(opened.error().message, testing::HasSubstr("does not report what its machines cost"));
   effects.take<Closed>();
 }
 
@@ -263,9 +263,9 @@ TEST_F(MoneyTest, ABudgetThatPaysForNothingIsRefusedBeforeAnythingIsBought) {
   const Status opened = effects.take<Opened>().status;
   ASSERT_FALSE(opened);
   EXPECT_EQ(opened.error().kind, ErrorKind::over_budget);
-  EXPECT_THAT(opened.error().message, testing::HasSubstr("budget=$0.10 does not pay for 70 s of"));
+  EXPECT_THAT(opened.error().message, testing::HasSubstr("budget=$0.10 does not cover 70 s of"));
   // More than 130 s of two machines for 3.60 an hour each.
-  EXPECT_THAT(opened.error().hint, testing::HasSubstr("budget=$0.27 leaves a minute to work in"));
+  EXPECT_THAT(opened.error().hint, testing::HasSubstr("budget=$0.27 would leave a minute of work"));
   effects.take<Closed>();
 }
 

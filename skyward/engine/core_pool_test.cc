@@ -364,7 +364,7 @@ TEST_F(CorePoolTest, AgentThatNeverGreets) {
   effects.drop_events();
   finish_closing({"i-0-1"});
   EXPECT_THAT(effects.take<Opened>().status.error().message,
-              HasSubstr("did not greet within 30 s"));
+              HasSubstr("sent no greeting within 30 s"));
   effects.take<Closed>();
 }
 
@@ -529,7 +529,7 @@ TEST_F(CorePoolTest, AnOpenPoolGoesOnAskingForTheEndOfALostMachine) {
     const Time refused = now;
     on_terminated(state, effects, now, kRefused);
     EXPECT_THAT(effects.take_event<ErrorEvent>().message,
-                HasSubstr(fmt::format("asking again in {:g} s", seconds(pause))));
+                HasSubstr(fmt::format("retrying in {:g} s", seconds(pause))));
     EXPECT_EQ(state.release_at, refused + pause);
     while (state.terminating.empty()) advance_alive();
     EXPECT_THAT(effects.take<Terminate>().instances, ElementsAre("i-0-1"));
@@ -601,7 +601,7 @@ TEST_F(CorePoolTest, LifetimeEndsARunningPool) {
   effects.take<Closed>();
   const Completion late = take_completion(submit());
   EXPECT_EQ(late.error.kind, ErrorKind::timeout);
-  EXPECT_THAT(late.error.message, HasSubstr("timeout of 100 s has passed"));
+  EXPECT_THAT(late.error.message, HasSubstr("timeout of 100 s has expired"));
   EXPECT_THAT(late.error.hint, HasSubstr("ComputePool(timeout="));
 }
 
@@ -625,7 +625,7 @@ TEST_F(CorePoolTest, SilentNodeIsLost) {
   advance();
   EXPECT_EQ(now, heard + kHeartbeatTimeout);
   effects.take<Disconnect>();
-  EXPECT_THAT(effects.take_event<ErrorEvent>().message, HasSubstr("nothing was heard of it"));
+  EXPECT_THAT(effects.take_event<ErrorEvent>().message, HasSubstr("no message from it"));
   effects.take_event<InstanceStopping>();
   effects.take<Terminate>();
   effects.take<Provision>();
@@ -709,7 +709,7 @@ TEST_F(CorePoolTest, ReplacementThatFailsIsReplacedAndThenGivenUp) {
   effects.take_event<ErrorEvent>();
   effects.take_event<InstanceStopping>();
   effects.take<Terminate>();
-  EXPECT_THAT(effects.take_event<ErrorEvent>().message, HasSubstr("given up"));
+  EXPECT_THAT(effects.take_event<ErrorEvent>().message, HasSubstr("giving up on node 0"));
   on_terminated(state, effects, now, {});
   EXPECT_EQ(state.nodes[0].state, NodeState::gone);
   submit_to(1);  // the other one works on
@@ -726,7 +726,7 @@ TEST_F(CorePoolTest, PoolWithoutNodesAnswersEverythingWithTheReason) {
   const TaskId second = submit();
   effects.expect_nothing_else();
   on_provisioned(state, effects, now, kFirst, 1, kRefused);
-  EXPECT_THAT(effects.take_event<ErrorEvent>().message, HasSubstr("node 0 is given up"));
+  EXPECT_THAT(effects.take_event<ErrorEvent>().message, HasSubstr("giving up on node 0"));
   EXPECT_EQ(take_completion(first).error.kind, ErrorKind::lost);
   effects.expect_nothing_else();
   on_provisioned(state, effects, now, kSecond, 1, kRefused);

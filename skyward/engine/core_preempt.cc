@@ -47,9 +47,10 @@ void on_successor(State& state, Effects& effects, Time now, Node& node, Instance
 
 void on_no_successor(State&, Effects& effects, Node& node, const Error& why) {
   --node.replacements;  // tried again when the machine is gone
-  effects.emit(ErrorEvent{fmt::format("no replacement for node {} yet: {}; retrying when its machine is gone",
-                                      node.id.value, why.message),
-                          node.instance.id});
+  effects.emit(ErrorEvent{
+      fmt::format("no replacement for node {} yet: {}; retrying when its machine is gone",
+                  node.id.value, why.message),
+      node.instance.id});
 }
 
 void call_back_more(Effects& effects, Node& node, const wire::Recalled& recalled) {

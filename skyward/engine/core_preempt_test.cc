@@ -147,7 +147,7 @@ TEST_F(CorePreemptTest, AMachineThatStaysBeyondItsTimeCountsAsGone) {
   effects.drop_events();
   while (now < told + 2min + kPreemptionGrace) advance_alive();
   EXPECT_EQ(effects.take<Disconnect>().node, NodeId{0});
-  EXPECT_NE(effects.take_event<ErrorEvent>().message.find("taken the machine back"),
+  EXPECT_NE(effects.take_event<ErrorEvent>().message.find("preempted the machine"),
             std::string::npos);
   EXPECT_EQ(effects.take_event<InstanceStopping>().instance_id, "i-0-1");
   effects.take<Terminate>();

@@ -459,7 +459,7 @@ TEST_F(CoreTaskTest, CancelThatIsNeverConfirmedIsAnsweredByTheEngine) {
   advance_to(end);
   EXPECT_EQ(effects.take<RetainBlob>().blob.id, BlobId{9});
   effects.take_message<wire::DropBlobs>(kFirst);
-  EXPECT_THAT(take_completion(id).error.message, HasSubstr("has not confirmed"));
+  EXPECT_THAT(take_completion(id).error.message, HasSubstr("did not confirm"));
   submit();  // the slot is not free yet
   effects.expect_nothing_else();
   answer(0, id);  // the late word frees it, and nobody is answered twice

@@ -137,7 +137,7 @@ TEST_F(LaunchTest, WaitsBetweenRoundsAndNamesWhatRefused) {
   EXPECT_THAT(world_.pauses, ElementsAre(10s, 10s));
   EXPECT_EQ(none.error().kind, ErrorKind::exhausted);
   EXPECT_EQ(none.error().message,
-            "the cloud, here-1: 4 spot machines cannot be had: a in z1 as spot: Full; b in z2 as "
+            "the cloud, here-1: no capacity for 4 spot machines: a in z1 as spot: Full; b in z2 as "
             "spot: Full");
   EXPECT_THAT(none.error().hint, HasSubstr("spot=\"if-available\""));
   EXPECT_EQ(shortage_of(none.error())->kind, ShortageKind::spot_capacity);

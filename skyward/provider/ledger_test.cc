@@ -156,7 +156,8 @@ TEST_F(LedgerFile, WhatIsNoLedgerIsRefused) {
   const auto refused = Ledger::open(path_);
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().message, HasSubstr(path_));
-  EXPECT_THAT(refused.error().hint, HasSubstr("'skyward gc' finds by their tags"));
+  EXPECT_THAT(refused.error().hint,
+              HasSubstr("'skyward gc' finds the machines in it by their tags"));
   const auto nowhere = Ledger::open("/proc/none/ledger.db");
   ASSERT_FALSE(nowhere);
   EXPECT_THAT(nowhere.error().hint, HasSubstr("XDG_STATE_HOME"));

@@ -321,9 +321,10 @@ struct Wrong {
 
 TEST_F(Settings, WhatIsWrongInAFileIsNamedWithItsLine) {
   for (const Wrong& wrong : {
-           Wrong{"provider = ", ":1: this is no TOML: "},
-           Wrong{"a\n[x", ":1: this is no TOML: "},
-           Wrong{"\nprovider = 3", ":2: provider does not fit | expected is the name of one: "},
+           Wrong{"provider = ", ":1: not valid TOML: "},
+           Wrong{"a\n[x", ":1: not valid TOML: "},
+           Wrong{"\nprovider = 3",
+                 ":2: provider has a wrong value | expected is the name of one: "},
            Wrong{"provider = \"asw\"", ":1: there is no provider \"asw\" | did you mean aws?"},
            Wrong{"[pools.big]\nnodes = 4", ":1: there is no setting or table pools | "},
            Wrong{"providers = 3", ":1: there is no setting or table providers"},

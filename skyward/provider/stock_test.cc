@@ -257,7 +257,8 @@ TEST_F(StockTest, MachinesThatDoNotStartAreGivenBackAndSoughtElsewhere) {
   }
   shop_.tells_too_few = true;
   wish_.places.erase(wish_.places.begin());
-  EXPECT_THAT(launch().error().message, HasSubstr("the shop, here: the reply lists 1 machines instead of 2"));
+  EXPECT_THAT(launch().error().message,
+              HasSubstr("the shop, here: the reply lists 1 machines instead of 2"));
   EXPECT_THAT(shop_.standing_ids(), ElementsAre("a1", "a2", "b3", "b4"))
       << "the one that was not told of has ended, too";
 }
@@ -295,7 +296,7 @@ TEST_F(StockTest, OneThatDoesNotEndIsNamedAndTheOthersAreStruckOff) {
   ASSERT_TRUE(launch());
   shop_.stubborn = {"a1"};
   const Status ended = stock().end({"a1", "a2"}, world_.now + 60s);
-  EXPECT_EQ(ended.error().message, "the shop, here: a1 did not end in time");
+  EXPECT_EQ(ended.error().message, "the shop, here: a1 did not terminate in time");
   EXPECT_THAT(open_in_ledger(), ElementsAre("a1"));
 }
 
@@ -317,7 +318,8 @@ TEST_F(StockTest, WhatIsNotKnownYetIsAskedToEndUntilTheCloudHearsIt) {
   ASSERT_TRUE(launch());
   for (auto& [id, one] : shop_.sold) one.at = world_.now;
   shop_.lag = 200s;
-  EXPECT_THAT(stock().end({"a1"}, world_.now + 90s).error().message, HasSubstr("a1 did not end"));
+  EXPECT_THAT(stock().end({"a1"}, world_.now + 90s).error().message,
+              HasSubstr("a1 did not terminate"));
   EXPECT_THAT(open_in_ledger(), ElementsAre("a1", "a2")) << "gc ends what could not be ended";
   EXPECT_TRUE(stock().end_all(world_.now + 290s));
   EXPECT_THAT(shop_.standing_ids(), IsEmpty());

@@ -109,12 +109,12 @@ TEST(PoolSpec, WhatEachMachineMustHave) {
   EXPECT_EQ(refusal(spec), "architecture=\"vax\" is not known");
   spec = good();
   spec.max_hourly_cost = 0;
-  EXPECT_EQ(refusal(spec), "max_hourly_cost=0 is no amount");
+  EXPECT_EQ(refusal(spec), "max_hourly_cost=0 is not an amount of money");
   spec = good();
   spec.budget = -5;
-  EXPECT_EQ(refusal(spec), "budget=-5 is no amount");
+  EXPECT_EQ(refusal(spec), "budget=-5 is not an amount of money");
   spec.budget = std::nan("");
-  EXPECT_EQ(refusal(spec), "budget=nan is no amount");
+  EXPECT_EQ(refusal(spec), "budget=nan is not an amount of money");
   spec = good();
   spec.spot = Spot::Percent(2);
   EXPECT_EQ(refusal(spec), "spot=2 is not a share: 0 to 1 is allowed");

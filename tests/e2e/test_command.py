@@ -488,7 +488,7 @@ def test_a_silent_connection_is_made_again(tmp_path):
     assert len(list(tmp_path.glob("1-*"))) == 1
     notices = [event for event in events if isinstance(event, Notice)]
     assert [event.level for event in notices] == ["warning", "info"], notices
-    assert "nothing came from it" in notices[0].message
+    assert "no message from it" in notices[0].message
     assert notices[1].message.startswith("node 0: connected again after ")
     assert not [event for event in events if isinstance(event, sky.Error)], "nothing was lost"
 

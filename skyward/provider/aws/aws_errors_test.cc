@@ -92,7 +92,7 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{"NoSubnets", answering("DescribeSubnets", ""), ErrorKind::invalid, "default network",
               "eu-west-1", "no subnet", "create-default-subnet"},
         Wrong{"AQuotaOfNothing", refusing("RunInstances", "VcpuLimitExceeded"),
-              ErrorKind::exhausted, "2 machines cannot be had", "eu-west-1", "VcpuLimitExceeded",
+              ErrorKind::exhausted, "no capacity for 2 machines", "eu-west-1", "VcpuLimitExceeded",
               "Service Quotas"},
         Wrong{"AnUnknownRegion", setting("region", "eu-west-9"), ErrorKind::unavailable,
               "DescribeInstanceTypes", "eu-west-9", "Could not resolve host", "name of the region"},
@@ -141,13 +141,13 @@ INSTANTIATE_TEST_SUITE_P(
               [](AwsComputer& computer) {
                 computer.amazon_.stillborn = "Server.InsufficientInstanceCapacity";
               },
-              ErrorKind::exhausted, "2 machines cannot be had", "eu-west-1",
+              ErrorKind::exhausted, "no capacity for 2 machines", "eu-west-1",
               "Server.InsufficientInstanceCapacity", "try later"},
         Wrong{"AnAccountOfTheFreePlan",
               refusing("RunInstances",
                        "InvalidParameterCombination: The specified instance type is not eligible "
                        "for Free Tier."),
-              ErrorKind::exhausted, "2 machines cannot be had", "eu-west-1",
+              ErrorKind::exhausted, "no capacity for 2 machines", "eu-west-1",
               "InvalidParameterCombination", "free plan"},
         Wrong{"AnImageOfWindows",
               [](AwsComputer& computer) {

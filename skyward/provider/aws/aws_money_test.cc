@@ -82,8 +82,8 @@ TEST_F(AwsMoney, CredentialsOfAnotherAccountEndNoMachineAndForgetNone) {
   const Status closed = aws->teardown(cluster, soon());
   ASSERT_FALSE(closed);
   EXPECT_EQ(closed.error().kind, ErrorKind::denied);
-  EXPECT_THAT(closed.error().message, AllOf(HasSubstr("are of the account 2 now"),
-                                            HasSubstr("the pool is in the account 1")));
+  EXPECT_THAT(closed.error().message,
+              AllOf(HasSubstr("now belong to account 2"), HasSubstr("the pool is in account 1")));
   // The first look is refused for the old session; the other account is only asked who it is.
   std::set<std::string> asked(amazon_.actions.begin() + static_cast<std::ptrdiff_t>(before),
                               amazon_.actions.end());

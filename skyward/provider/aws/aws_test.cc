@@ -319,7 +319,7 @@ TEST_F(AwsTest, ALedgerThatFailsKeepsNoMachineRunning) {
   amazon_.listing_lag = 30s;
   const Status closed = aws->teardown(*cluster, soon());
   ASSERT_FALSE(closed);
-  EXPECT_THAT(closed.error().message, HasSubstr("all of the pool has ended"));
+  EXPECT_THAT(closed.error().message, HasSubstr("everything of the pool has terminated"));
   EXPECT_THAT(closed.error().message, HasSubstr("the disk is full"));
   EXPECT_THAT(closed.error().hint, HasSubstr("'skyward gc' strikes it off"));
   EXPECT_EQ(amazon_.standing(), 0);
@@ -628,7 +628,7 @@ TEST_F(AwsTest, SpotPartsAreGivenBackWhereTheRestIsMissing) {
   const Life life = live(*aws);
   ASSERT_FALSE(life.status);
   EXPECT_EQ(life.status.error().kind, ErrorKind::exhausted);
-  EXPECT_THAT(life.status.error().message, HasSubstr("4 machines cannot be had"));
+  EXPECT_THAT(life.status.error().message, HasSubstr("no capacity for 4 machines"));
   EXPECT_GT(amazon_.instances.size(), 0U);
   EXPECT_EQ(amazon_.standing(), 0);
   let_go();

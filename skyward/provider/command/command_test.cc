@@ -101,7 +101,7 @@ TEST(Command, NodesAreToldTheAddressesOfEachOther) {
   for (const char* wrong : {R"(["10.0.0.1"])", R"(["10.0.0.1", 7])", R"(["10.0.0.1", ""])", "x"}) {
     const auto refused = addresses(wrong);
     ASSERT_FALSE(refused) << wrong;
-    EXPECT_THAT(refused.error().message, HasSubstr("no list of 2 addresses"));
+    EXPECT_THAT(refused.error().message, HasSubstr("not a list of 2 addresses"));
   }
 }
 

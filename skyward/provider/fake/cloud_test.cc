@@ -145,7 +145,8 @@ TEST_F(CloudTest, CarelessRequestsAreViolations) {
   expect_violation(changed([](LaunchRequest& r) { r.type = "x"; }), "no type \"x\"");
   expect_violation(changed([](LaunchRequest& r) { r.zone = "x"; }), "no zone \"x\"");
   expect_violation(changed([](LaunchRequest& r) { r.group = "x"; }), "no security_group \"x\"");
-  expect_violation(changed([](LaunchRequest& r) { r.lifetime = {}; }), "never end by itself");
+  expect_violation(changed([](LaunchRequest& r) { r.lifetime = {}; }),
+                   "no timer that would terminate it");
   expect_violation(changed([](LaunchRequest& r) { r.count = 0; }), "0 machines");
   expect_violation(cloud_->end_machines(now_, {"i-none"}), "never sold");
   expect_violation(cloud_->end_machines(now_, {}), "no machine is named");
@@ -180,7 +181,7 @@ TEST_F(CloudTest, RequestsAreThrottled) {
   start({.requests_per_second = 1, .burst = 3});
   EXPECT_TRUE(cloud_->list_types(now_));
   EXPECT_EQ(cloud_->list_types(now_).error().code, "Throttled");
-  expect_violation(cloud_->list_types(now_ + 10ms), "at once after a refusal for speed");
+  expect_violation(cloud_->list_types(now_ + 10ms), "retried at once after being throttled");
   EXPECT_TRUE(cloud_->list_types(now_ + 1s));
 }
 

@@ -216,8 +216,9 @@ TEST_F(FakeTest, CapacityIsSoughtInEveryZone) {
   const Life none = open(*more);
   ASSERT_FALSE(none.status);
   EXPECT_EQ(none.status.error().kind, ErrorKind::exhausted);
-  EXPECT_THAT(none.status.error().message, HasSubstr("3 spot machines cannot be had: fake-a100 in "
-                                                     "zone-a as spot: NoCapacity"));
+  EXPECT_THAT(none.status.error().message,
+              HasSubstr("no capacity for 3 spot machines: fake-a100 in "
+                        "zone-a as spot: NoCapacity"));
   EXPECT_TRUE(fake->teardown(life.cluster, soon()));
   EXPECT_THAT(things(), IsEmpty());
   EXPECT_THAT(violations(), IsEmpty());
@@ -242,7 +243,7 @@ TEST_F(FakeTest, APoolBuysNothingWhenItsTimeIsOver) {
   ASSERT_TRUE(life.status);
   cloud_->advance(2h);
   EXPECT_THAT(fake->provision(life.cluster, 1, 0, soon()).error().message,
-              HasSubstr("the time of this pool is over (timeout=3600)"));
+              HasSubstr("this pool's timeout=3600 has expired"));
   EXPECT_TRUE(fake->teardown(life.cluster, soon()));
   EXPECT_THAT(things(), IsEmpty());
   EXPECT_THAT(violations(), IsEmpty());
@@ -281,7 +282,8 @@ TEST_F(FakeTest, ALedgerThatFailsKeepsNothingRunning) {
   trouble_ = fail(ErrorKind::unavailable, "the disk is full");
   EXPECT_TRUE(fake->terminate(life.cluster, {life.instances.front().id}, soon()));
   const Status closed = fake->teardown(life.cluster, soon());
-  EXPECT_THAT(closed.error().message, HasSubstr("the ledger could not be told: the disk is full"));
+  EXPECT_THAT(closed.error().message,
+              HasSubstr("the ledger could not be updated: the disk is full"));
   EXPECT_THAT(things(), IsEmpty());
   trouble_ = {};
   EXPECT_THAT(open_pools(), SizeIs(1));

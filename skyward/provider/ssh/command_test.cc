@@ -146,13 +146,13 @@ TEST(SshError, OthersSayWhatToDo) {
   for (const Case& c : {
            Case{"No ED25519 host key is known for w1 and you have requested strict checking.\r\n"
                 "Host key verification failed.\r\n",
-                ErrorKind::denied, "no host key of me@w1:22 is known",
+                ErrorKind::denied, "the host key of me@w1:22 is unknown",
                 "add the line to /k/known or give it as host_keys="},
            Case{"me@w1: Permission denied (publickey).\r\n", ErrorKind::denied,
                 "refused the login for this user with the key /k/id",
                 "try 'ssh -p 22 me@w1' by hand; set user=, identity_file="},
            Case{"ssh: Could not resolve hostname w1: Name or service not known\r\n",
-                ErrorKind::invalid, "the name w1 leads nowhere", "~/.ssh/config"},
+                ErrorKind::invalid, "cannot resolve the name w1", "~/.ssh/config"},
            Case{"ssh: connect to host w1 port 22: Connection refused\r\n", ErrorKind::unreachable,
                 "me@w1:22 refuses the connection", "sshd"},
            Case{"ssh: connect to host w1 port 22: Connection timed out\r\n", ErrorKind::unreachable,
@@ -173,7 +173,7 @@ TEST(SshError, AJumpHostIsBlamedForItsOwn) {
       {.host = "w1"}, options,
       {.message = "No ED25519 host key is known for gate and you have requested strict checking.\n"
                   "Host key verification failed.\nConnection closed by UNKNOWN port 65535\n"});
-  EXPECT_THAT(told.message, HasSubstr("no host key of j@gate is known"));
+  EXPECT_THAT(told.message, HasSubstr("the host key of j@gate is unknown"));
 }
 
 TEST(SshError, WhatIsNotOfSshStaysAsItIs) {
