@@ -69,7 +69,8 @@ Status check_machine(const PoolSpec& spec) {
         "give dollars an hour for all machines together, or leave it out");
   }
   if (spec.budget && !(*spec.budget > 0 && *spec.budget < kMostDollars)) {
-    return fail(ErrorKind::invalid, fmt::format("budget={:g} is no amount", *spec.budget),
+    return fail(ErrorKind::invalid,
+                fmt::format("budget={:g} is not an amount of money", *spec.budget),
                 "give dollars for all machines over the whole life of the pool, or leave it out");
   }
   if (Status status = validate(spec.spot); !status) return status;
