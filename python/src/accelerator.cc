@@ -86,10 +86,9 @@ void bind_accelerator(nb::module_& module) {
       "catalogue_accelerator",
       [](const std::string& name, std::optional<double> count, const std::string& memory,
          const std::string& form_factor, const PythonMig& mig) {
-        return value_or_throw(catalogue_accelerator(name, {.count = count,
-                                                           .memory = memory,
-                                                           .form_factor = form_factor,
-                                                           .mig = parse_mig(mig)}));
+        return value_or_throw(catalogue_accelerator(
+            name,
+            {.count = count, .memory = memory, .form_factor = form_factor, .mig = parse_mig(mig)}));
       },
       nb::arg("name"), nb::arg("count").none(), nb::arg("memory"), nb::arg("form_factor"),
       nb::arg("mig").none(), "A model with the memory that the catalogue gives it.");
