@@ -22,6 +22,8 @@ if(PROJECT_IS_TOP_LEVEL)
   target_compile_options(skyward_development INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
   # clang takes what its std::stable_sort does inside for a use of something deprecated.
   target_compile_options(skyward_development INTERFACE $<$<CXX_COMPILER_ID:Clang>:-Wno-deprecated-declarations>)
+  # Threads that ask clouds may still run while exit() destroys what is static: nothing of ours is.
+  target_compile_options(skyward_development INTERFACE $<$<CXX_COMPILER_ID:Clang>:-Wexit-time-destructors>)
   # g++ 13 and 14 take an empty std::map inside an aggregate for one that was never made.
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
     target_compile_options(skyward_development INTERFACE -Wno-maybe-uninitialized)

@@ -35,13 +35,13 @@ Result<InstanceInfo> parse_instance_info(std::string_view text) {
 }
 
 const InstanceInfo& instance_info() {
-  static const InstanceInfo info = [] {
+  static const InstanceInfo& info = *new const InstanceInfo([] {
     const char* text = std::getenv("COMPUTE_POOL");
     if (text == nullptr || *text == '\0') return InstanceInfo{};
     auto parsed = parse_instance_info(text);
     if (!parsed) throw_error(parsed.error());
     return *std::move(parsed);
-  }();
+  }());
   return info;
 }
 

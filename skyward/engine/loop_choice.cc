@@ -11,6 +11,7 @@
 #include "skyward/base/guarded.h"
 #include "skyward/engine/wait_polling.h"
 #include "skyward/io/event_loop.h"
+#include "skyward/io/http.h"
 #include "skyward/io/start_thread.h"
 #include "skyward/provider/provider.h"
 #include "skyward/provider/settings.h"
@@ -37,7 +38,7 @@ double price_of(const PoolSpec& spec, const Offer& offer) {
 }
 
 // Asks all beside each other; answers in order. When `poll` throws, those that still ask end by
-// themselves, unheard: they share nothing with the caller.
+// themselves, unheard: they share nothing with the caller, and their requests end with the program.
 template <typename Answer>
 std::vector<Result<Answer>> ask_all(std::vector<std::function<Result<Answer>()>> questions,
                                     const std::function<void()>& poll) {
@@ -52,6 +53,7 @@ std::vector<Result<Answer>> ask_all(std::vector<std::function<Result<Answer>()>>
   shared->answers.resize(questions.size());
   for (std::size_t i = 0; i < questions.size(); ++i) {
     io::start_thread([shared, i, ask = std::move(questions[i])] {
+      const io::BackgroundRequests requests;
       Result<Answer> answer = guarded(ask);
       const std::scoped_lock lock(shared->mutex);
       shared->answers[i] = std::move(answer);

@@ -6,11 +6,16 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
+#include <atomic>
 #include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <mutex>
+#include <optional>
 
 #include "skyward/base/text.h"
 #include "skyward/io/event_loop.h"
+#include "skyward/io/forks.h"
 #include "skyward/io/shared_library.h"
 #include "skyward/io/sigpipe_guard.h"
 
@@ -37,6 +42,43 @@ struct Curl {
   bool ready = false;
 };
 
+// The requests of threads that nobody waits for.
+struct Background {
+  std::mutex mutex;
+  std::condition_variable changed;
+  int under_way = 0;
+  std::atomic<bool> stopped = false;
+};
+Background& background() { return of_this_process<Background>(); }
+thread_local bool in_background = false;
+
+void break_off() {
+  Background& all = background();
+  std::unique_lock lock(all.mutex);
+  all.stopped = true;
+  all.changed.wait_for(lock, kBreakOffTimeout, [&all] { return all.under_way == 0; });
+}
+
+class UnderWay {
+ public:
+  UnderWay() {
+    const std::scoped_lock lock(background().mutex);
+    ++background().under_way;
+  }
+  ~UnderWay() {
+    const std::scoped_lock lock(background().mutex);
+    --background().under_way;
+    background().changed.notify_all();
+  }
+  UnderWay(const UnderWay&) = delete;
+  UnderWay& operator=(const UnderWay&) = delete;
+};
+
+// libcurl asks once a second at least; other than 0 ends the request.
+int is_stopped(void*, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
+  return background().stopped ? 1 : 0;
+}
+
 Curl load_curl() {
   Curl curl;
   void* library = load_library({"libcurl.so.4", "libcurl-gnutls.so.4"});
@@ -52,6 +94,8 @@ Curl load_curl() {
                find_symbol(library, "curl_slist_append", curl.slist_append) &&
                find_symbol(library, "curl_slist_free_all", curl.slist_free_all) &&
                curl.global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
+  // After libcurl has set up its TLS library, and so before that cleans up after itself.
+  if (curl.ready) std::atexit(break_off);
   return curl;
 }
 
@@ -118,6 +162,9 @@ std::unexpected<Error> explain(CURLcode code, const char* detail, const HttpRequ
       return fail(ErrorKind::denied, fmt::format("{} cannot be trusted: {}", site, why),
                   "install the certificates of your network's proxy or of your distribution "
                   "(package ca-certificates)");
+    case CURLE_ABORTED_BY_CALLBACK:
+      return fail(ErrorKind::cancelled,
+                  fmt::format("the request to {} was broken off: the program ends", site));
     case CURLE_WRITE_ERROR:
       if (arriving.too_large) {
         return fail(ErrorKind::exhausted, fmt::format("the reply of {} is larger than {} bytes",
@@ -172,6 +219,10 @@ bool CurlHttp::prepare(const HttpRequest& request, Duration left, Arriving& arri
   set(easy_, CURLOPT_WRITEDATA, &arriving);
   set(easy_, CURLOPT_HEADERFUNCTION, &take_header);
   set(easy_, CURLOPT_HEADERDATA, &arriving);
+  if (in_background) {
+    set(easy_, CURLOPT_NOPROGRESS, 0L);
+    set(easy_, CURLOPT_XFERINFOFUNCTION, &is_stopped);
+  }
   if (request.direct) set(easy_, CURLOPT_NOPROXY, "*");
   if (!request.ca_file.empty()) set(easy_, CURLOPT_CAINFO, request.ca_file.c_str());
   if (request.method == "HEAD") {
@@ -196,6 +247,8 @@ Result<HttpReply> CurlHttp::send(const HttpRequest& request, Time deadline) {
     return fail(ErrorKind::timeout,
                 fmt::format("timed out before the request to {}", site_of(request.url)));
   }
+  std::optional<UnderWay> under_way;
+  if (in_background) under_way.emplace();
   const SigpipeGuard guard;
   if (easy_ == nullptr) easy_ = curl.easy_init();
   if (easy_ == nullptr) return fail(ErrorKind::unavailable, "libcurl has no memory left");
@@ -236,6 +289,9 @@ std::string_view HttpReply::header(std::string_view name) const {
   }
   return {};
 }
+
+BackgroundRequests::BackgroundRequests() { in_background = true; }
+BackgroundRequests::~BackgroundRequests() { in_background = false; }
 
 std::unique_ptr<Http> make_http() { return std::make_unique<CurlHttp>(); }
 

@@ -52,12 +52,25 @@ class Http {
   //   unavailable  nobody answers there, or the connection broke: the request may have been heard
   //   denied       the certificate there cannot be trusted
   //   timeout      the deadline passed first
+  //   cancelled    the program ends meanwhile (BackgroundRequests)
   //   exhausted    the reply is larger than max_reply_bytes
   //   unsupported  this machine has no libcurl
   virtual Result<HttpReply> send(const HttpRequest& request, Time deadline) = 0;
 };
 
 std::unique_ptr<Http> make_http();
+
+// For a thread that nobody waits for: what it requests while this lives ends with the program.
+// exit() breaks such requests off (`cancelled`), and goes on when they have returned, or after
+// kBreakOffTimeout.
+class BackgroundRequests {
+ public:
+  BackgroundRequests();
+  ~BackgroundRequests();
+  BackgroundRequests(const BackgroundRequests&) = delete;
+  BackgroundRequests& operator=(const BackgroundRequests&) = delete;
+};
+inline constexpr Duration kBreakOffTimeout = std::chrono::seconds(2);
 
 // Everything but letters, digits and "-._~" as %XX; `keep` names further bytes to leave alone.
 std::string percent_encode(std::string_view text, std::string_view keep = {});

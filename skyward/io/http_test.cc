@@ -1,15 +1,24 @@
 #include "skyward/io/http.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
 #include <string>
+#include <thread>
 
 #include "skyward/io/event_loop.h"
 #include "skyward/io/http_fixture.h"
 #include "skyward/io/machine.h"
+#include "skyward/io/tcp_socket.h"
 
 namespace skyward::io {
 namespace {
@@ -129,6 +138,36 @@ TEST(Http, PercentEncoding) {
   EXPECT_EQ(percent_encode("aZ0-._~"), "aZ0-._~");
   EXPECT_EQ(percent_encode(std::string_view("/ +\0\xc3", 5)), "%2F%20%2B%00%C3");
   EXPECT_EQ(percent_encode("a/b c", "/"), "a/b%20c");
+}
+
+// Ends this program with a request under way, and says on the way out whether its connection stood.
+void exit_during_a_request(bool in_background) {
+  static int connection = -1;
+  std::atexit([] {
+    char bytes[4096];
+    ssize_t size = 0;
+    while ((size = ::recv(connection, bytes, sizeof bytes, MSG_DONTWAIT)) > 0) continue;
+    std::fputs(size == 0 ? "closed\n" : "open\n", stderr);
+  });
+  auto bound = listen_tcp("127.0.0.1");
+  if (!bound) std::exit(2);
+  const std::string url = "http://127.0.0.1:" + std::to_string(bound->port);
+  std::thread([url, in_background] {
+    std::optional<BackgroundRequests> requests;
+    if (in_background) requests.emplace();
+    (void)make_http()->send(to(url), EventLoop::now() + 60s);
+  }).detach();
+  pollfd ready{.fd = bound->socket.get(), .events = POLLIN, .revents = 0};
+  if (::poll(&ready, 1, 10'000) != 1) std::exit(3);
+  ::fcntl(bound->socket.get(), F_SETFL, 0);
+  connection = ::accept4(bound->socket.get(), nullptr, nullptr, SOCK_CLOEXEC);
+  std::exit(0);
+}
+
+TEST(HttpDeathTest, ExitBreaksOffWhatNobodyWaitsFor) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(exit_during_a_request(true), ::testing::ExitedWithCode(0), "closed");
+  EXPECT_EXIT(exit_during_a_request(false), ::testing::ExitedWithCode(0), "open");
 }
 
 }  // namespace

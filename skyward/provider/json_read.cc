@@ -9,7 +9,7 @@ using nlohmann::json;
 namespace {
 
 const json& nothing() {
-  static const json kNull;
+  static const json& kNull = *new const json;
   return kNull;
 }
 

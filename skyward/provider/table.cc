@@ -16,7 +16,7 @@
 namespace skyward::provider {
 
 const std::vector<TableRow>& provider_table() {
-  static const std::vector<TableRow> kTable = {
+  static const auto& kTable = *new const std::vector<TableRow>{
       {"local", make_local},
       {"ssh", make_ssh},
       {"command", make_command},

@@ -97,7 +97,7 @@ std::vector<double> memories_of(const AcceleratorModel& model) {
 // Every spelling that is a name, by its key.
 using NameTable = std::unordered_map<std::string, AcceleratorName>;
 const NameTable& name_table() {
-  static const NameTable kTable = [] {
+  static const NameTable& kTable = *new const NameTable([] {
     NameTable table;
     for (const AcceleratorModel& model : accelerator_catalogue()) {
       const std::string name(model.name);
@@ -116,7 +116,7 @@ const NameTable& name_table() {
       }
     }
     return table;
-  }();
+  }());
   return kTable;
 }
 

@@ -127,7 +127,7 @@ std::map<std::string, double> read_prices() {
 }  // namespace
 
 const std::map<std::string, double>& list_prices() {
-  static const std::map<std::string, double> kTable = read_prices();
+  static const auto& kTable = *new const std::map(read_prices());
   return kTable;
 }
 

@@ -69,12 +69,12 @@ Error to_error(const Refusal& refusal, std::string_view action) {
 // ---- Machines
 
 const SellerFacts& Rental::facts() const {
-  static const SellerFacts kFacts{.cloud = "fake cloud",
-                                  .region = kRegion,
-                                  .listing_lag = kListingLag,
-                                  .known_after = 300s,
-                                  .give_back_time = 600s,
-                                  .nothing_comes_of_it_s = 600};
+  static const SellerFacts& kFacts = *new const SellerFacts{.cloud = "fake cloud",
+                                                            .region = kRegion,
+                                                            .listing_lag = kListingLag,
+                                                            .known_after = 300s,
+                                                            .give_back_time = 600s,
+                                                            .nothing_comes_of_it_s = 600};
   return kFacts;
 }
 

@@ -24,7 +24,7 @@ struct Known {
   std::map<std::string, std::weak_ptr<Simulation>> clouds;
 };
 Known& known() {
-  static Known all;
+  static Known& all = *new Known;
   return all;
 }
 
