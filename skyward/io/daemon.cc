@@ -60,10 +60,14 @@ std::vector<pid_t> family_above() {
   return family;
 }
 
-// Processes whose environment at their start held what begins so. A process that has ended has
-// none.
-std::vector<pid_t> marked_processes(const std::vector<std::string>& prefixes) {
-  std::vector<pid_t> found;
+struct Marked {
+  std::vector<pid_t> processes;
+  std::vector<pid_t> blank;  // without any environment, as one is for a moment inside exec()
+};
+
+// Processes whose environment at their start held what begins so.
+Marked marked_processes(const std::vector<std::string>& prefixes) {
+  Marked found;
   std::error_code error;
   for (std::filesystem::directory_iterator at("/proc", error), end; !error && at != end;
        at.increment(error)) {
@@ -72,10 +76,16 @@ std::vector<pid_t> marked_processes(const std::vector<std::string>& prefixes) {
     const auto parsed = std::from_chars(name.data(), name.data() + name.size(), process);
     if (parsed.ec != std::errc() || parsed.ptr != name.data() + name.size()) continue;
     std::ifstream file(at->path() / "environ", std::ios::binary);
+    // A process that has ended, and a thread of the kernel, run no program.
+    if (file && file.peek() == std::ifstream::traits_type::eof() &&
+        std::filesystem::exists(at->path() / "exe", error)) {
+      found.blank.push_back(process);
+    }
+    error.clear();
     for (std::string variable; std::getline(file, variable, '\0');) {
       const auto fits = [&](const std::string& prefix) { return variable.starts_with(prefix); };
       if (std::ranges::none_of(prefixes, fits)) continue;
-      found.push_back(process);
+      found.processes.push_back(process);
       break;
     }
   }
@@ -168,16 +178,20 @@ int kill_marked(const std::string& name, const std::vector<std::string>& prefixe
   const std::vector<pid_t> spared = family_above();
   const Time deadline = EventLoop::now() + timeout;
   int killed = 0;
-  while (true) {
+  for (std::vector<pid_t> blank;;) {
+    Marked marked = marked_processes(entries);
     bool any = false;
-    for (const pid_t process : marked_processes(entries)) {
+    for (const pid_t process : marked.processes) {
       if (std::ranges::find(spared, process) != spared.end()) continue;
       any = true;
       if (end_process(process, SIGKILL, std::max(deadline - EventLoop::now(), Duration{}))) {
         ++killed;
       }
     }
-    if (!any || EventLoop::now() >= deadline) return killed;
+    const bool look_again = !std::ranges::includes(blank, marked.blank);
+    if ((!any && !look_again) || EventLoop::now() >= deadline) return killed;
+    if (!any) std::this_thread::sleep_for(kPollInterval);
+    std::swap(blank, marked.blank);
   }
 }
 
