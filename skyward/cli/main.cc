@@ -123,7 +123,7 @@ void CommandLine::add_providers() {
 
 void CommandLine::add_pools() {
   CLI::App* pools = noun("pool", "pools that this computer has opened");
-  verb(pools, "list", "list pools that are open at a cloud", [this](const cli::Streams& streams) {
+  verb(pools, "list", "list open pools", [this](const cli::Streams& streams) {
     return cli::list_pools(streams, all);
   })->add_flag("--all", all, "include closed pools and pools of which only log files remain");
   verb(pools, "get", "show what a pool launched",
