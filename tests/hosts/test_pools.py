@@ -111,7 +111,9 @@ def test_an_unknown_key_and_a_wrong_user_are_explained(
     bed: Bed, hosts: list[Host], tmp_path: Path
 ) -> None:
     facts = opening(bed, hosts[:1], tmp_path, known="").facts
-    assert "no host key of" in facts["text"] and "ssh-keyscan" in facts["text"]
+    assert (
+        "is unknown, so Skyward cannot verify" in facts["text"] and "ssh-keyscan" in facts["text"]
+    )
     facts = opening(bed, hosts[:1], tmp_path, changes={"user": "nobody1"}).facts
     assert "Permission denied" in facts["text"] and "user=" in facts["text"]
     facts = opening(bed, hosts[:1], tmp_path, changes={"port": 23}, known=None).facts
@@ -148,7 +150,7 @@ def test_by_way_of_a_jump_host(bed: Bed, hosts: list[Host], tmp_path: Path) -> N
             changes={"jump": f"root@{gate.address}"},
             known=bed.known_hosts(far),
         ).facts
-        assert f"no host key of root@{gate.address} is known" in facts["text"]
+        assert f"the host key of root@{gate.address} is unknown" in facts["text"]
     finally:
         bed.router("rule", "del", *rule)
 
