@@ -140,7 +140,7 @@ def test_gc_removes_by_marks_what_is_over_and_ours_alone(cloud: Cloud, tmp_path:
     }
     assert len(cloud.standing()) == 4
     (why,) = {row["why"] for row in dry.rows() if row["id"] == at_work}
-    assert "'skyward pool delete aws-00000003' ends it now" in why
+    assert "'skyward pool delete aws-00000003' terminates it now" in why
 
     told = skyward(cloud, tmp_path, "gc", "--json", *both)
     assert told.code == 0, told.err
