@@ -5,6 +5,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <fstream>
 #include <future>
 #include <stdexcept>
 #include <string>
@@ -52,7 +53,10 @@ int end_with_an_open_pool(std::string_view way, const char* folder) {
     };
   }
   skyward::ComputePool pool(options);
-  if (way == "twice") kill(agent_of_a_worker() >> pool, SIGSTOP);
+  if (way == "twice") {
+    kill(agent_of_a_worker() >> pool, SIGSTOP);
+    std::ofstream(std::string(folder) + "/signalled") << "now";
+  }
   if (way == "exit") std::exit(3);
   if (way == "exception") throw std::runtime_error("nobody catches this");
   if (way == "thread") std::thread([] { throw std::runtime_error("nor this"); }).join();
