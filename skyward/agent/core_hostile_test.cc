@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "skyward/agent/core.h"
+#include "skyward/agent/quiet_effects_fixture.h"
 #include "skyward/spec/limits.h"
 
 namespace skyward::agent {
@@ -22,7 +23,7 @@ namespace {
 constexpr std::uint64_t kSequences = 3000;
 constexpr int kSteps = 150;
 
-class Sequence final : private Effects {
+class Sequence final : private QuietEffects {
  public:
   explicit Sequence(std::uint64_t seed) : random_(seed) {}
 
@@ -162,22 +163,12 @@ class Sequence final : private Effects {
     EXPECT_TRUE(given_.contains(task)) << task.value;
     EXPECT_TRUE(answered_.insert(task).second) << "task " << task.value << " is answered twice";
   }
-  void start_bootstrap(const wire::Configure&) override {}
-  void kill_bootstrap() override {}
   void start_worker(SlotId slot) override { EXPECT_TRUE(alive_.insert(slot).second); }
   void run(SlotId slot, const WorkerRun&) override { EXPECT_TRUE(alive_.contains(slot)); }
-  void interrupt(SlotId, TaskId) override {}
-  void withdraw(SlotId, std::span<const TaskId>) override {}
-  void warn(SlotId, Duration) override {}
-  void credit(SlotId, TaskId, std::uint32_t) override {}
-  void drop_function(SlotId, FunctionId) override {}
-  void stop_worker(SlotId) override {}
   void kill_worker(SlotId slot) override {
     ++killed_;
     if (alive_.erase(slot) > 0) dying_.insert(slot);
   }
-  void end_machine(std::vector<std::string>) override {}
-  void exit(int) override {}
 
   std::mt19937_64 random_;
   State state_;

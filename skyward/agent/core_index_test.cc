@@ -9,26 +9,16 @@
 #include <utility>
 #include <vector>
 
+#include "skyward/agent/quiet_effects_fixture.h"
+
 namespace skyward::agent {
 namespace {
 
 // Only processes that start and tasks that run matter here.
-class Starts final : public Effects {
+class Starts final : public QuietEffects {
  public:
-  void send(wire::Message) override {}
-  void start_bootstrap(const wire::Configure&) override {}
-  void kill_bootstrap() override {}
   void start_worker(SlotId slot) override { started.push_back(slot); }
   void run(SlotId slot, const WorkerRun& run) override { ran.emplace_back(slot, run.task.task); }
-  void interrupt(SlotId, TaskId) override {}
-  void withdraw(SlotId, std::span<const TaskId>) override {}
-  void warn(SlotId, Duration) override {}
-  void credit(SlotId, TaskId, std::uint32_t) override {}
-  void drop_function(SlotId, FunctionId) override {}
-  void stop_worker(SlotId) override {}
-  void kill_worker(SlotId) override {}
-  void end_machine(std::vector<std::string>) override {}
-  void exit(int) override {}
 
   std::vector<SlotId> started;
   std::vector<std::pair<SlotId, TaskId>> ran;

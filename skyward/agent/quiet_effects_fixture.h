@@ -1,0 +1,32 @@
+#pragma once
+
+// For tests of the core: effects of which nothing comes. A test overrides those that it is about.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "skyward/agent/core.h"
+
+namespace skyward::agent {
+
+class QuietEffects : public Effects {
+ public:
+  void send(wire::Message) override {}
+  void start_bootstrap(const wire::Configure&) override {}
+  void kill_bootstrap() override {}
+  void start_worker(SlotId) override {}
+  void run(SlotId, const WorkerRun&) override {}
+  void interrupt(SlotId, TaskId) override {}
+  void withdraw(SlotId, std::span<const TaskId>) override {}
+  void warn(SlotId, Duration) override {}
+  void credit(SlotId, TaskId, std::uint32_t) override {}
+  void drop_function(SlotId, FunctionId) override {}
+  void stop_worker(SlotId) override {}
+  void kill_worker(SlotId) override {}
+  void end_machine(std::vector<std::string>) override {}
+  void exit(int) override {}
+};
+
+}  // namespace skyward::agent
