@@ -111,6 +111,7 @@ if TYPE_CHECKING:
     from skyward.function import lazy as lazy
     from skyward.image import DEFAULT_IMAGE as DEFAULT_IMAGE
     from skyward.image import Image as Image
+    from skyward.image import PipIndex as PipIndex
     from skyward.instances import ComputeSpec as ComputeSpec
     from skyward.instances import ExitedInstance as ExitedInstance
     from skyward.instances import Instance as Instance
@@ -163,7 +164,7 @@ _MODULE_OF = {
         ),
         "executor": "Executor",
         "function": "ComputeFunction PendingBatch PendingCompute compute gather lazy",
-        "image": "DEFAULT_IMAGE Image",
+        "image": "DEFAULT_IMAGE Image PipIndex",
         "instances": (
             "ComputeSpec ExitedInstance Instance InstanceSpec select_instance select_instances"
         ),

@@ -19,6 +19,27 @@ CLIENT_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 @suggesting_class
 @dataclass(frozen=True)
+class PipIndex:
+    """A package index that serves the packages listed here and no others:
+    ``Image(pip=["torch==2.6"], pip_indexes=[PipIndex(url, ["torch"])])``.
+
+    `packages` are names without versions, each of which `Image.pip` installs. Their dependencies
+    come from the usual indexes, unless they are listed too. `url` may hold a name and a password;
+    only the node that installs the packages gets it, and its text form does not show it."""
+
+    url: str = field(repr=False)
+    packages: list[str]
+
+    def __post_init__(self) -> None:
+        text_or_none("PipIndex: url", self.url or "")
+        object.__setattr__(self, "packages", texts("PipIndex: packages", self.packages))
+
+    def __hash__(self) -> int:
+        return hash((self.url, *self.packages))
+
+
+@suggesting_class
+@dataclass(frozen=True)
 class Image:
     """What is installed on a node before the first task runs. Immutable.
 
@@ -32,7 +53,8 @@ class Image:
 
     python: str | None = None
     pip: list[str] = field(default_factory=list)
-    pip_extra_index_url: str | None = None
+    pip_extra_index_url: str | None = field(default=None, repr=False)
+    pip_indexes: list[PipIndex] = field(default_factory=list)
     apt: list[str] = field(default_factory=list)
     env: dict[str, str] = field(default_factory=dict)
     includes: list[str] = field(default_factory=list)
@@ -59,6 +81,7 @@ class Image:
             )
         for name in ("pip", "apt", "includes", "excludes"):
             object.__setattr__(self, name, texts(f"Image: {name}", getattr(self, name)))
+        object.__setattr__(self, "pip_indexes", _indexes(self.pip_indexes))
         object.__setattr__(self, "env", variables("Image: env", self.env))
 
     def __hash__(self) -> int:
@@ -113,9 +136,17 @@ class Image:
         image.python = python
         image.pip = list(self.pip)
         image.pip_extra_index_url = self.pip_extra_index_url
+        image.pip_indexes = [_core.PipIndex(i.url, i.packages) for i in self.pip_indexes]
         image.apt = list(self.apt)
         image.env = dict(self.env)
         return image
+
+
+def _indexes(value: Any) -> list[PipIndex]:
+    if not isinstance(value, (list, tuple)) or not all(isinstance(i, PipIndex) for i in value):
+        example = 'pip_indexes=[sky.PipIndex("https://host/simple", ["torch"])]'
+        raise ConfigurationTypeError(f"Image: pip_indexes={value!r}: write {example}")
+    return list(value)
 
 
 def _minor(version: str) -> tuple[int, ...]:

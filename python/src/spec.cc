@@ -15,11 +15,15 @@ namespace skyward::python {
 namespace {
 
 void bind_image(nb::module_& module) {
+  nb::class_<PipIndex>(module, "PipIndex")
+      .def(nb::init<std::string, std::vector<std::string>>(), nb::arg("url"), nb::arg("packages"));
+
   nb::class_<Image>(module, "Image")
       .def(nb::init<>())
       .def_rw("python", &Image::python)
       .def_rw("pip", &Image::pip)
       .def_rw("pip_extra_index_url", &Image::pip_extra_index_url, nb::arg().none())
+      .def_rw("pip_indexes", &Image::pip_indexes)
       .def_rw("apt", &Image::apt)
       .def_rw("env", &Image::env)
       .def("content_hash", &Image::content_hash)

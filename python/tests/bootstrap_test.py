@@ -200,6 +200,9 @@ IMAGES = {
     "an index with a password": sky.Image(
         pip=["numpy"], pip_extra_index_url="https://user:hush@host/simple", env={"A": "1"}
     ),
+    "an index of its own": sky.Image(
+        pip=["numpy"], pip_indexes=[sky.PipIndex("https://user:hush@host/simple", ["numpy"])]
+    ),
     "everything": IMAGE,
 }
 

@@ -55,9 +55,12 @@ def home(tmp_path, monkeypatch):
     return tmp_path / "home"
 
 
+def address_of(index):
+    return f"http://{NAME}:{PASSWORD}@127.0.0.1:{index.server_port}/simple"
+
+
 def open_pool(index, packages, told):
-    address = f"http://{NAME}:{PASSWORD}@127.0.0.1:{index.server_port}/simple"
-    image = sky.Image(pip=packages, pip_extra_index_url=address)
+    image = sky.Image(pip=packages, pip_extra_index_url=address_of(index))
     return sky.ComputePool(image=image, display="quiet", on_event=told.append)
 
 
@@ -69,15 +72,42 @@ def files_with(secret, folder):
     ]
 
 
-def test_a_package_comes_from_it_and_the_password_goes_nowhere_else(index, home):
+def make_number():
+    """A function that travels by value: nodes do not have this module."""
+
     def number():
         import skyward_test_own
 
         return skyward_test_own.NUMBER
 
+    return number
+
+
+def test_an_index_serves_its_own_packages_alone(index, home):
+    pinned = sky.PipIndex(address_of(index), ["Skyward_Test.Own"])
+    assert PASSWORD not in repr(pinned)
+    image = sky.Image(pip=["skyward-test-own>=0"], pip_indexes=[pinned])
+    told = []
+    with sky.ComputePool(image=image, display="quiet", on_event=told.append) as pool:
+        assert sky.compute(make_number())() >> pool == 7
+    packages = {path.split("/")[2] for path in index.asked}
+    assert packages == {"skyward-test-own"}  # cloudpickle, above all, comes from elsewhere
+    assert told and PASSWORD not in repr(told)
+    assert files_with(PASSWORD, home) == []
+
+
+def test_an_index_lists_only_what_pip_installs():
+    image = sky.Image(pip=["numpy"], pip_indexes=[sky.PipIndex("https://host/simple", ["torch"])])
+    with pytest.raises(sky.ConfigurationError, match='lists "torch", but Image.pip=…. does not'):
+        sky.ComputePool(image=image, display="quiet").__enter__()
+    with pytest.raises(sky.ConfigurationError, match="write pip_indexes="):
+        sky.Image(pip_indexes=["https://host/simple"])
+
+
+def test_a_package_comes_from_it_and_the_password_goes_nowhere_else(index, home):
     told = []
     with open_pool(index, ["skyward-test-own"], told) as pool:
-        assert sky.compute(number)() >> pool == 7
+        assert sky.compute(make_number())() >> pool == 7
     assert "/simple/skyward-test-own/" in index.asked
     assert told and PASSWORD not in repr(told)
     assert files_with(PASSWORD, home) == []

@@ -13,6 +13,7 @@
 #include "skyward/provider/pip_settings.h"
 #include "skyward/provider/volume_script.h"
 #include "skyward/spec/image.h"
+#include "skyward/spec/pip_index.h"
 
 namespace skyward::provider {
 
@@ -109,12 +110,9 @@ if [[ ! $ready ]]; then
     say "no environment with Python $python could be made; uv says why above"
     exit 1
   fi
-  if [[ ${#requirements[@]} -gt 0 ]]; then
-    if ! printf '%s\n' "${requirements[@]}" |
-      "$uv" pip install --quiet --python "$environment/bin/python" --requirement -; then
-      say "the packages of the image could not be installed; uv says why above"
-      exit 1
-    fi
+  if ! install_requirements "$uv" "$environment"; then
+    say "the packages of the image could not be installed; uv says why above"
+    exit 1
   fi
 fi
 step deps
@@ -183,6 +181,7 @@ EnvironmentRequest request_of(const PoolSpec& spec) {
   EnvironmentRequest request;
   request.pip = spec.image.pip;
   request.extra_index = spec.image.pip_extra_index_url;
+  request.index_project = index_project(spec.image);
   request.python = spec.image.python;
   const auto client = spec.runtime.environment.find("SKYWARD_CLIENT_PYTHON");
   if (client != spec.runtime.environment.end() &&
@@ -274,10 +273,10 @@ Result<RemoteImage> plan_remote_image(const PoolSpec& spec, const Variable& vari
   const VolumeScripts volumes = volume_scripts(spec, variable);
   image.bootstrap.script = fmt::format(
       "set -euo pipefail\n{}{}key={}\npython={}\nminor={}\nuv_file={}\nrequirements=({})\n"
-      "packages=({})\nprograms=({})\narchives=({})\n{}{}{}",
+      "packages=({})\nprograms=({})\narchives=({})\n{}{}{}{}",
       volumes.begin, kRoot, key, has_python ? shell_quote(python) : "", shell_quote(minor), uv_file,
       list_of(spec.image.pip), list_of(spec.image.apt), list_of(volumes.packages),
-      list_of(archives), kUntilPackages, volumes.mount, kModules);
+      list_of(archives), kInstallRequirements, kUntilPackages, volumes.mount, kModules);
   image.bootstrap.end_script = volumes.unmount;
   const auto own = [&](const char* name) {
     const auto given = request.variables.find(name);
@@ -286,6 +285,9 @@ Result<RemoteImage> plan_remote_image(const PoolSpec& spec, const Variable& vari
   std::map<std::string, std::string> pip;
   if (has_python && !spec.image.pip.empty()) pip = pip_config(spec.runtime.python);
   image.bootstrap.environment = index_environment(pip, request.extra_index, own);
+  if (has_python && !request.index_project.empty()) {
+    image.bootstrap.environment.emplace_back(kIndexProject, request.index_project);
+  }
   for (const auto& [name, value] : request.variables) {
     const auto same = [&](const auto& pair) { return pair.first == name; };
     if (std::ranges::none_of(image.bootstrap.environment, same)) {

@@ -230,6 +230,7 @@ TEST_F(RemoteImageTest, SecretsAreInTheEnvironmentAlone) {
   PoolSpec wanted = spec();
   wanted.image.pip = {"six"};
   wanted.image.pip_extra_index_url = "https://me:canary-1@extra.example/simple";
+  wanted.image.pip_indexes = {{"https://me:canary-6@own.example/simple", {"six"}}};
   wanted.image.env = {{"UV_INDEX_PRIVATE_PASSWORD", "canary-2"}, {"TOKEN", "canary-3"}};
   variables_["PIP_INDEX_URL"] = "https://me:canary-4@mirror.example/simple";
   variables_["HTTPS_PROXY"] = "http://me:canary-5@proxy.example:3128";
@@ -239,6 +240,8 @@ TEST_F(RemoteImageTest, SecretsAreInTheEnvironmentAlone) {
     EXPECT_THAT(word, Not(HasSubstr("canary")));
   }
   EXPECT_THAT(image.bootstrap.environment, Contains(Pair("UV_INDEX_PRIVATE_PASSWORD", "canary-2")));
+  EXPECT_THAT(image.bootstrap.environment,
+              Contains(Pair("SKYWARD_INDEX_PROJECT", HasSubstr("canary-6"))));
 }
 
 TEST(IndexEnvironment, TakesIndexesAndProxiesAndLeavesFilesHere) {

@@ -8,6 +8,7 @@
 
 #include "skyward/base/text.h"
 #include "skyward/spec/json_text.h"
+#include "skyward/spec/pip_index.h"
 
 namespace skyward {
 
@@ -36,6 +37,16 @@ bool is_url_or_path(std::string_view text) {
 // substitution.
 bool is_clean_location(std::string_view text) {
   return !text.empty() && text.size() < 4096 && only(text, "-._~:/?#[]@!&'()*+,=%");
+}
+
+bool is_index_url(std::string_view text) { return is_url_or_path(text) && is_clean_location(text); }
+
+Status bad_index_url(std::string_view parameter) {
+  return fail(ErrorKind::invalid,
+              fmt::format("{} is not a URL: no scheme, or a character that a URL has to escape "
+                          "(the value is not shown: it may hold a password)",
+                          parameter),
+              "write it as \"https://host/simple\"");
 }
 
 // An environment marker starts with one of its variables or a quoted text and compares something.
@@ -145,7 +156,8 @@ Status validate(const Image& image) {
     return fail(ErrorKind::invalid,
                 fmt::format("Image(pip=[{}]) is not a package requirement", json_string(package)),
                 package.starts_with('-')
-                    ? "options cannot be given as packages; use pip_extra_index_url for an index"
+                    ? "options cannot be given as packages; use pip_extra_index_url or pip_indexes for "
+                      "an index"
                     : "write it as \"name\", \"name[extra]==1.2\", \"name @ URL\", a URL, or an "
                       "absolute path");
   }
@@ -156,13 +168,13 @@ Status validate(const Image& image) {
         fmt::format("Image(apt=[{}]) is not a name of a system package", json_string(package)),
         "write it as \"git\" or \"git=1:2.39\"; lower-case letters, digits, + - . only");
   }
-  if (image.pip_extra_index_url && (!is_url_or_path(*image.pip_extra_index_url) ||
-                                    !is_clean_location(*image.pip_extra_index_url))) {
-    return fail(ErrorKind::invalid,
-                "Image(pip_extra_index_url=…) is not a URL: no scheme, or a character that a URL "
-                "has to escape (the value is not shown: it may hold a password)",
-                "write it as \"https://host/simple\"");
+  if (image.pip_extra_index_url && !is_index_url(*image.pip_extra_index_url)) {
+    return bad_index_url("Image(pip_extra_index_url=…)");
   }
+  for (const PipIndex& index : image.pip_indexes) {
+    if (!is_index_url(index.url)) return bad_index_url("PipIndex(url=…)");
+  }
+  if (Status status = validate_pip_indexes(image); !status) return status;
   std::size_t bytes = 0;
   for (const std::string& package : image.pip) bytes += package.size();
   for (const std::string& package : image.apt) bytes += package.size();

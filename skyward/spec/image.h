@@ -12,18 +12,27 @@
 
 namespace skyward {
 
+// A package index that serves the packages listed here and no others.
+struct PipIndex {
+  std::string url;
+  std::vector<std::string> packages;  // names, as in Image::pip but without versions or extras
+
+  bool operator==(const PipIndex&) const = default;
+};
+
 struct Image {
   // "auto" or empty is resolved to the client's minor version by the face.
   std::string python = "3.13";
   std::vector<std::string> pip{};
-  std::optional<std::string> pip_extra_index_url{};
+  std::optional<std::string> pip_extra_index_url{};  // may serve any package
+  std::vector<PipIndex> pip_indexes{};
   std::vector<std::string> apt{};
   std::map<std::string, std::string> env{};
 
   bool operator==(const Image&) const = default;
 
   // First 12 hex digits of the SHA-256 of the canonical JSON text: keys apt, env, pip,
-  // pip_extra_index_url, python; lists sorted; the separators ", " and ": "; non-ASCII as \uXXXX.
+  // pip_extra_index_url, pip_indexes (if there are any), python; lists sorted; the separators ", " and ": "; non-ASCII as \uXXXX.
   // The order of packages does not matter.
   std::string content_hash() const;
 

@@ -4,6 +4,7 @@
 
 #include "skyward/base/check.h"
 #include "skyward/spec/image.h"
+#include "skyward/spec/pip_index.h"
 
 namespace skyward {
 
@@ -69,8 +70,7 @@ done_with apt
 if [[ ! -x $root/.venv/bin/python || $(cat "$root/.image" 2>/dev/null || true) != "$image" ]]; then
   rm -rf "$root/.venv" "$root/.ready"
   uv venv --quiet --no-project --python "$python" "$root/.venv" </dev/null
-  printf '%s\n' "${requirements[@]}" |
-    uv pip install --quiet --python "$root/.venv/bin/python" --requirement -
+  install_requirements uv "$root/.venv"
   printf '%s\n' "$image" >"$root/.image"
 fi
 "$root/.venv/bin/python" -c 'import cloudpickle' </dev/null
@@ -102,13 +102,16 @@ std::string Image::bootstrap(int ttl) const {
     // As pip does it: the best version of all indexes.
     script += "export UV_INDEX_STRATEGY=unsafe-best-match\n";
   }
+  if (const std::string project = index_project(*this); !project.empty()) {
+    script += fmt::format("export {}={}\n", kIndexProject, shell_quote(project));
+  }
   std::vector<std::string> packages = {"python3", "curl"};
   packages.insert(packages.end(), apt.begin(), apt.end());
   std::vector<std::string> requirements = {"cloudpickle"};
   requirements.insert(requirements.end(), pip.begin(), pip.end());
   script +=
-      fmt::format("image={}\npython={}\npackages=({})\nrequirements=({})\n{}", content_hash(),
-                  shell_quote(python), quoted_list(packages), quoted_list(requirements), kSteps);
+      fmt::format("image={}\npython={}\npackages=({})\nrequirements=({})\n{}{}", content_hash(),
+                  shell_quote(python), quoted_list(packages), quoted_list(requirements), kInstallRequirements, kSteps);
   return script;
 }
 

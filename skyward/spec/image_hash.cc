@@ -24,6 +24,23 @@ void append_sorted(std::string& out, std::vector<std::string> items) {
   out += ']';
 }
 
+// Sorted by URL, so that the order in which they are given does not matter.
+void append_indexes(std::string& out, std::vector<PipIndex> indexes) {
+  std::ranges::sort(indexes, {}, &PipIndex::url);
+  out += ", \"pip_indexes\": [";
+  std::string_view separator;
+  for (const PipIndex& index : indexes) {
+    out += separator;
+    out += "{\"packages\": ";
+    append_sorted(out, index.packages);
+    out += ", \"url\": ";
+    append_json_string(out, index.url);
+    out += '}';
+    separator = ", ";
+  }
+  out += ']';
+}
+
 }  // namespace
 
 std::string Image::content_hash() const {
@@ -46,6 +63,7 @@ std::string Image::content_hash() const {
   } else {
     text += "null";
   }
+  if (!pip_indexes.empty()) append_indexes(text, pip_indexes);
   text += ", \"python\": ";
   append_json_string(text, python);
   text += '}';

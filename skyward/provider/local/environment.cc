@@ -9,6 +9,7 @@
 #include "skyward/base/hash.h"
 #include "skyward/base/text.h"
 #include "skyward/spec/image.h"
+#include "skyward/spec/pip_index.h"
 
 namespace skyward::provider {
 
@@ -78,12 +79,9 @@ if ! "$uv" venv --quiet --no-project --python "$python" -- "$environment" </dev/
   say "no environment with Python '$python' could be made; uv says why above"
   exit 1
 fi
-if [[ ${#requirements[@]} -gt 0 ]]; then
-  options+=(--quiet --python "$environment/bin/python" --requirement -)
-  if ! printf '%s\n' "${requirements[@]}" | "$uv" pip install "${options[@]}"; then
-    say "the packages of the image could not be installed; uv says why above"
-    exit 1
-  fi
+if ! install_requirements "$uv" "$environment" "${options[@]}"; then
+  say "the packages of the image could not be installed; uv says why above"
+  exit 1
 fi
 echo deps >&3
 
@@ -103,6 +101,7 @@ std::string environment_key(const EnvironmentRequest& request) {
   };
   add(request.python);
   add(request.extra_index.value_or(""));
+  if (!request.index_project.empty()) add(request.index_project);
   for (const auto& [name, value] : request.variables) {
     add(name);
     add(value);
@@ -138,10 +137,11 @@ std::string environment_script(const EnvironmentRequest& request, bool no_index)
       "requirements=({})\n"
       "options=({})\n"
       "check={}\n"
-      "{}",
+      "{}{}",
       shell_quote(environment_directory(request)), shell_quote(request.python),
       shell_quote(request.uv), list, no_index ? "--no-index" : "",
-      request.cloudpickle.empty() ? "pass" : "'import cloudpickle'", kEnvironmentScript);
+      request.cloudpickle.empty() ? "pass" : "'import cloudpickle'", kInstallRequirements,
+      kEnvironmentScript);
 }
 
 std::map<std::string, std::string> parse_pip_config(std::string_view text) {

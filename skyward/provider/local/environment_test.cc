@@ -35,6 +35,9 @@ TEST(EnvironmentKey, SeesAllThatGoesIn) {
   other.extra_index = "https://host/simple";
   EXPECT_NE(environment_key(other), key);
   other = request();
+  other.index_project = "[project]";
+  EXPECT_NE(environment_key(other), key);
+  other = request();
   other.variables = {{"UV_INDEX_URL", "https://host"}};
   EXPECT_NE(environment_key(other), key);
 }

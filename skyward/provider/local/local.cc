@@ -21,6 +21,7 @@
 #include "skyward/provider/pip_settings.h"
 #include "skyward/spec/accelerator_script.h"
 #include "skyward/spec/limits.h"
+#include "skyward/spec/pip_index.h"
 
 namespace skyward::provider {
 
@@ -255,6 +256,7 @@ EnvironmentRequest LocalProvider::environment_request(const PoolSpec& spec) cons
   request.cloudpickle = value_at(settings_, "cloudpickle");
   request.pip = spec.image.pip;
   request.extra_index = spec.image.pip_extra_index_url;
+  request.index_project = index_project(spec.image);
   if (const std::string uv = value_at(settings_, "uv"); !uv.empty()) request.uv = uv;
 
   // The driver's own interpreter, unless a patch release is asked for by name: nothing is
@@ -300,6 +302,9 @@ Bootstrap LocalProvider::plan_bootstrap(const PoolSpec& spec) const {
   bootstrap.environment.assign(request.variables.begin(), request.variables.end());
   bootstrap.environment.insert(bootstrap.environment.end(), settings.environment.begin(),
                                settings.environment.end());
+  if (!request.index_project.empty()) {
+    bootstrap.environment.emplace_back(kIndexProject, request.index_project);
+  }
   return bootstrap;
 }
 

@@ -1,0 +1,27 @@
+#pragma once
+
+// Package indexes that serve only some of an image's packages, and how uv is told.
+
+#include <string>
+#include <string_view>
+
+#include "skyward/base/error.h"
+#include "skyward/spec/image.h"
+
+namespace skyward {
+
+// Refuses an index without a URL or packages, a name with a version, a package that two indexes
+// claim, and one that `image.pip` does not install.
+Status validate_pip_indexes(const Image& image);
+
+// A pyproject.toml that lists the packages with an index of their own; empty if there are none. It
+// may hold a password, so it travels in the environment as kIndexProject, never in a script.
+std::string index_project(const Image& image);
+
+constexpr std::string_view kIndexProject = "SKYWARD_INDEX_PROJECT";
+
+// A bash function, `install_requirements UV ENVIRONMENT [OPTION…]`. It installs what the array
+// `requirements` names, each package from the index that $SKYWARD_INDEX_PROJECT gives it.
+extern const std::string_view kInstallRequirements;
+
+}  // namespace skyward
