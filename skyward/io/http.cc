@@ -42,11 +42,11 @@ struct Curl {
   bool ready = false;
 };
 
-// The requests of threads that nobody waits for.
+// The threads that nobody waits for.
 struct Background {
   std::mutex mutex;
   std::condition_variable changed;
-  int under_way = 0;
+  int threads = 0;
   std::atomic<bool> stopped = false;
 };
 Background& background() { return of_this_process<Background>(); }
@@ -56,23 +56,11 @@ void break_off() {
   Background& all = background();
   std::unique_lock lock(all.mutex);
   all.stopped = true;
-  all.changed.wait_for(lock, kBreakOffTimeout, [&all] { return all.under_way == 0; });
+  all.changed.wait_for(lock, kBreakOffTimeout, [&all] { return all.threads == 0; });
 }
 
-class UnderWay {
- public:
-  UnderWay() {
-    const std::scoped_lock lock(background().mutex);
-    ++background().under_way;
-  }
-  ~UnderWay() {
-    const std::scoped_lock lock(background().mutex);
-    --background().under_way;
-    background().changed.notify_all();
-  }
-  UnderWay(const UnderWay&) = delete;
-  UnderWay& operator=(const UnderWay&) = delete;
-};
+// Set once libcurl is loaded, if it uses OpenSSL: frees what OpenSSL keeps for the calling thread.
+std::atomic<void (*)()> stop_tls_of_thread = nullptr;
 
 // libcurl asks once a second at least; other than 0 ends the request.
 int is_stopped(void*, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
@@ -94,6 +82,8 @@ Curl load_curl() {
                find_symbol(library, "curl_slist_append", curl.slist_append) &&
                find_symbol(library, "curl_slist_free_all", curl.slist_free_all) &&
                curl.global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK;
+  void (*stop)() = nullptr;
+  if (curl.ready && find_symbol(library, "OPENSSL_thread_stop", stop)) stop_tls_of_thread = stop;
   // After libcurl has set up its TLS library, and so before that cleans up after itself.
   if (curl.ready) std::atexit(break_off);
   return curl;
@@ -247,8 +237,6 @@ Result<HttpReply> CurlHttp::send(const HttpRequest& request, Time deadline) {
     return fail(ErrorKind::timeout,
                 fmt::format("timed out before the request to {}", site_of(request.url)));
   }
-  std::optional<UnderWay> under_way;
-  if (in_background) under_way.emplace();
   const SigpipeGuard guard;
   if (easy_ == nullptr) easy_ = curl.easy_init();
   if (easy_ == nullptr) return fail(ErrorKind::unavailable, "libcurl has no memory left");
@@ -290,8 +278,21 @@ std::string_view HttpReply::header(std::string_view name) const {
   return {};
 }
 
-BackgroundRequests::BackgroundRequests() { in_background = true; }
-BackgroundRequests::~BackgroundRequests() { in_background = false; }
+BackgroundRequests::BackgroundRequests() {
+  const std::scoped_lock lock(background().mutex);
+  ++background().threads;
+  in_background = true;
+}
+
+// OpenSSL would free the thread's state when the thread has ended, and so perhaps while exit()
+// frees the same. Here its requests are over and exit() still waits.
+BackgroundRequests::~BackgroundRequests() {
+  if (void (*stop)() = stop_tls_of_thread) stop();
+  in_background = false;
+  const std::scoped_lock lock(background().mutex);
+  --background().threads;
+  background().changed.notify_all();
+}
 
 std::unique_ptr<Http> make_http() { return std::make_unique<CurlHttp>(); }
 

@@ -61,8 +61,8 @@ class Http {
 std::unique_ptr<Http> make_http();
 
 // For a thread that nobody waits for: what it requests while this lives ends with the program.
-// exit() breaks such requests off (`cancelled`), and goes on when they have returned, or after
-// kBreakOffTimeout.
+// exit() breaks such requests off (`cancelled`), and goes on when no BackgroundRequests is left, or
+// after kBreakOffTimeout.
 class BackgroundRequests {
  public:
   BackgroundRequests();

@@ -153,13 +153,14 @@ Status validate(const Image& image) {
   }
   for (const std::string& package : image.pip) {
     if (is_requirement(package)) continue;
-    return fail(ErrorKind::invalid,
-                fmt::format("Image(pip=[{}]) is not a package requirement", json_string(package)),
-                package.starts_with('-')
-                    ? "options cannot be given as packages; use pip_extra_index_url or pip_indexes for "
-                      "an index"
-                    : "write it as \"name\", \"name[extra]==1.2\", \"name @ URL\", a URL, or an "
-                      "absolute path");
+    return fail(
+        ErrorKind::invalid,
+        fmt::format("Image(pip=[{}]) is not a package requirement", json_string(package)),
+        package.starts_with('-')
+            ? "options cannot be given as packages; use pip_extra_index_url or pip_indexes for "
+              "an index"
+            : "write it as \"name\", \"name[extra]==1.2\", \"name @ URL\", a URL, or an "
+              "absolute path");
   }
   for (const std::string& package : image.apt) {
     if (is_apt_package(package)) continue;

@@ -32,8 +32,8 @@ struct Image {
   bool operator==(const Image&) const = default;
 
   // First 12 hex digits of the SHA-256 of the canonical JSON text: keys apt, env, pip,
-  // pip_extra_index_url, pip_indexes (if there are any), python; lists sorted; the separators ", " and ": "; non-ASCII as \uXXXX.
-  // The order of packages does not matter.
+  // pip_extra_index_url, pip_indexes (if there are any), python; lists sorted; the separators ", "
+  // and ": "; non-ASCII as \uXXXX. The order of packages does not matter.
   std::string content_hash() const;
 
   // A bash script that makes a bare Debian or Ubuntu machine into this image, in /opt/skyward; run

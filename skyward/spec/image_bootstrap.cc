@@ -109,9 +109,9 @@ std::string Image::bootstrap(int ttl) const {
   packages.insert(packages.end(), apt.begin(), apt.end());
   std::vector<std::string> requirements = {"cloudpickle"};
   requirements.insert(requirements.end(), pip.begin(), pip.end());
-  script +=
-      fmt::format("image={}\npython={}\npackages=({})\nrequirements=({})\n{}{}", content_hash(),
-                  shell_quote(python), quoted_list(packages), quoted_list(requirements), kInstallRequirements, kSteps);
+  script += fmt::format("image={}\npython={}\npackages=({})\nrequirements=({})\n{}{}",
+                        content_hash(), shell_quote(python), quoted_list(packages),
+                        quoted_list(requirements), kInstallRequirements, kSteps);
   return script;
 }
 

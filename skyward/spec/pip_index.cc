@@ -34,9 +34,8 @@ std::string package_name(std::string_view requirement) {
 
 bool is_package_name(std::string_view text) {
   return !text.empty() && is_alphanumeric(text.front()) && is_alphanumeric(text.back()) &&
-         std::ranges::all_of(text, [](char c) {
-           return is_alphanumeric(c) || c == '-' || c == '_' || c == '.';
-         });
+         std::ranges::all_of(
+             text, [](char c) { return is_alphanumeric(c) || c == '-' || c == '_' || c == '.'; });
 }
 
 // A requirement that names where it comes from ("name @ URL") needs no index.

@@ -23,7 +23,7 @@ struct EnvironmentRequest {
   std::vector<std::string> pip{};  // requirements
   std::optional<std::string> extra_index{};
   std::string index_project{};  // which packages have an index of their own (spec/pip_index.h)
-  std::string uv = "uv";                           // the program
+  std::string uv = "uv";        // the program
   std::map<std::string, std::string> variables{};  // of the pool that steer uv: UV_…, PIP_…
 };
 
