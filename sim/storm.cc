@@ -107,7 +107,7 @@ StormReport Storm::run() {
     SKYWARD_CHECK(world_.step(), "nothing will ever happen: {}", user_.stuck_text());
     ++report_.steps;
     SKYWARD_CHECK(world_.now() < user_.progress() + kStuckAfter, "stuck in phase {}: {}",
-                  static_cast<int>(state_.phase), user_.stuck_text());
+                  name(state_.phase), user_.stuck_text());
   }
   report_.virtual_seconds = seconds(world_.now() - began);
   const Time ended = world_.now();

@@ -4,14 +4,7 @@
 // Synchronous, single-threaded; no I/O, no clock: `now` arrives with every event. What must happen
 // next is asked of Effects.
 //
-// A pool lives through these phases; every failure on the way leads through `closing`, so that
-// clean-up is a state and not a hope:
-//
-//     idle → offering → preparing → provisioning → starting → running → closing → terminating →
-//     removing → closed
-//
-// From provisioning, where a region has no machines: → offering → moving (what was prepared is
-// given back) → preparing, in another one.
+// phase.h has the phases of a pool and which may follow which.
 //
 // Nodes keep their rank when their machine is replaced. Tasks wait in one queue; a node gets a task
 // for each free slot, and a little more than that while tasks are short (State::mean_run), so that
@@ -38,6 +31,7 @@
 #include "skyward/engine/function_cache.h"
 #include "skyward/engine/money.h"
 #include "skyward/engine/node_setup.h"
+#include "skyward/engine/phase.h"
 #include "skyward/engine/task.h"
 #include "skyward/spec/id.h"
 #include "skyward/spec/limits.h"
@@ -46,20 +40,6 @@
 #include "skyward/wire/message.h"
 
 namespace skyward::engine {
-
-enum class Phase : std::uint8_t {
-  idle,
-  offering,
-  moving,
-  preparing,
-  provisioning,
-  starting,
-  running,
-  closing,
-  terminating,
-  removing,
-  closed,
-};
 
 enum class NodeState : std::uint8_t {
   absent,         // no machine, or one that is being bought
@@ -116,7 +96,7 @@ struct Options {
 struct State {
   PoolSpec spec;
   Options options;
-  Phase phase = Phase::idle;
+  CheckedPhase phase;
   std::optional<Error> open_error;
   // Nothing is begun any more, for want of nodes, money or time: every task that waits or comes
   // ends with this.

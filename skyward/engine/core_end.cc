@@ -35,7 +35,7 @@ constexpr auto kGraceMs = static_cast<std::uint32_t>(kCancelGrace / 1ms);
 void remove_when_released(State& state, Effects& effects, Time now) {
   if (state.phase != Phase::terminating || !state.terminating.empty()) return;
   if (state.release_at != kNever) return;
-  state.phase = Phase::removing;
+  state.phase.set(Phase::removing);
   ask_cloud(state, effects, now);
   effects.teardown();
 }
@@ -84,7 +84,7 @@ std::string wait_text(const State& state, Time now) {
 
 // `left`: which machines may still be there.
 void say_closed(State& state, Effects& effects, Time now, Status left = {}) {
-  state.phase = Phase::closed;
+  state.phase.set(Phase::closed);
   state.tell_wait_at = kNever;
   PoolStopped stopped;
   stopped.pool = state.options.job_id;
@@ -144,7 +144,7 @@ void give_back_when_idle(State& state, Effects& effects, Time now) {
     if (std::exchange(node.bought, false)) state.unreleased.push_back(node.instance.id);
     if (node.successor) state.unreleased.push_back(std::exchange(node.successor, {})->id);
   }
-  state.phase = Phase::terminating;
+  state.phase.set(Phase::terminating);
   state.close_deadline = kNever;
   state.release_tries = 0;
   release_again(state, effects);
@@ -152,7 +152,7 @@ void give_back_when_idle(State& state, Effects& effects, Time now) {
 }
 
 void start_closing(State& state, Effects& effects, Time now) {
-  state.phase = Phase::closing;
+  state.phase.set(Phase::closing);
   effects.emit(PoolStopping{});
   effects.stop_buying();
   for (Node& node : state.nodes) count_cut_tasks(node, now);
@@ -182,15 +182,15 @@ void start_closing(State& state, Effects& effects, Time now) {
 }
 
 void fail_open(State& state, Effects& effects, Time now, Error why) {
-  if (state.phase >= Phase::closing) return;
+  if (is_closing(state.phase)) return;
   effects.emit(ErrorEvent{why.message, std::nullopt});
   state.open_error = std::move(why);
   start_closing(state, effects, now);
 }
 
 void end_lifetime(State& state, Effects& effects, Time now) {
-  if (state.phase >= Phase::closing) return;
-  const bool opening = state.phase < Phase::running;
+  if (is_closing(state.phase)) return;
+  const bool opening = is_opening(state.phase);
   const Error why{ErrorKind::timeout,
                   fmt::format("the pool's timeout of {} s has expired{}; releasing its machines",
                               seconds(state.spec.timeout), opening ? " while it opened" : ""),
@@ -224,7 +224,7 @@ void check_wait(State& state, Effects& effects, Time now) {
 }
 
 bool on_hurry(State& state, Effects& effects, Time now) {
-  if (state.phase < Phase::closing || now < state.closing_at + kSameSignal) return false;
+  if (!is_closing(state.phase) || now < state.closing_at + kSameSignal) return false;
   if (state.phase == Phase::closing && state.close_deadline != kNever) {
     state.close_deadline = now;
     check_close(state, effects, now);
@@ -236,7 +236,7 @@ void on_close(State& state, Effects& effects, Time now) {
   if (state.phase == Phase::idle) {
     state.opened_at = now;
     say_closed(state, effects, now);
-  } else if (state.phase < Phase::closing) {
+  } else if (!is_closing(state.phase)) {
     start_closing(state, effects, now);
   }
 }

@@ -67,7 +67,7 @@ class Sequence final : private Effects {
       }
       sanity_check(state_);
     }
-    EXPECT_TRUE(closed_) << "in phase " << static_cast<int>(state_.phase);
+    EXPECT_TRUE(closed_) << "in phase " << name(state_.phase);
     EXPECT_EQ(answered_, submitted_);
   }
   int lost() const { return lost_; }

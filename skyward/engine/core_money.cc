@@ -134,11 +134,6 @@ void start_draining(State& state, Effects& effects, Time now) {
   }
 }
 
-// What was to be had is there: the cloud is asked from now on.
-bool has_machines(const State& state) {
-  return state.phase == Phase::starting || state.phase == Phase::running;
-}
-
 }  // namespace
 
 Time at_the_cloud(const State& state, Time now) { return now + state.money.ahead; }
@@ -249,7 +244,7 @@ void dismiss_when_done(State& state, Effects& effects, Time now, Node& node) {
 void look_at_budget(State& state, Effects& effects, Time now) {
   Money& money = state.money;
   money.look_at = kNever;
-  if (!state.spec.budget || !has_machines(state)) return;
+  if (!state.spec.budget || !has_machines(state.phase)) return;
   const Time end = money_lasts_until(state, money.book, now);
   if (end == kNever) return;
   const Time stop_at = end - stopping_time(state);
@@ -268,7 +263,7 @@ void look_at_budget(State& state, Effects& effects, Time now) {
     return;
   }
   if (now >= drain_at && !money.draining) start_draining(state, effects, now);
-  if (!has_machines(state)) return;
+  if (!has_machines(state.phase)) return;
   // For the worst, a price is what it might have become since the cloud was asked.
   if (drain_at - now < 2 * kBudgetLook) {
     const Time again = money.told_by_cloud_at + kBudgetLook;
@@ -286,7 +281,7 @@ void ask_cloud(State& state, Effects& effects, Time now) {
   money.ask_at = kNever;
   if (state.options.charges_interval <= Duration{} || !state.prepared) return;
   const bool last = state.phase == Phase::removing || state.phase == Phase::moving;
-  if (!last && !has_machines(state)) return;
+  if (!last && !has_machines(state.phase)) return;
   if (!last) money.ask_at = now + state.options.charges_interval;
   std::vector<InstanceId> bills = money.book.open_bills();
   // At the end also of machines that are in no book yet: launches that came to nothing cost, too.

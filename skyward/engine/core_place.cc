@@ -55,7 +55,7 @@ Error all_refusals(const State& state) {
 }
 
 void prepare(State& state, Effects& effects) {
-  state.phase = Phase::preparing;
+  state.phase.set(Phase::preparing);
   effects.prepare(state.offer);
 }
 
@@ -100,7 +100,7 @@ void choose_offer(State& state, Effects& effects, Time now, Result<std::vector<O
   state.offer = *std::move(offer);
   start_book(state);
   if (!state.prepared) return prepare(state, effects);
-  state.phase = Phase::moving;
+  state.phase.set(Phase::moving);
   state.moving = true;
   ask_cloud(state, effects, now);
   effects.teardown();
@@ -115,7 +115,7 @@ void look_elsewhere(State& state, Effects& effects, Time now, Error why) {
     return fail_open(state, effects, now, all_refusals(state));
   }
   effects.emit(ErrorEvent{text + "; asking elsewhere", std::nullopt});
-  state.phase = Phase::offering;
+  state.phase.set(Phase::offering);
   effects.list_offers();
 }
 

@@ -95,7 +95,7 @@ void report_steps(Effects& effects, Node& node, std::string_view step) {
 }
 
 void all_ready(State& state, Effects& effects, Time now) {
-  state.phase = Phase::running;
+  state.phase.set(Phase::running);
   state.ready_at = now;
   std::uint32_t slots = 0;
   for (const Node& node : state.nodes) slots += node.slots;
@@ -383,7 +383,7 @@ State make_state(PoolSpec spec, Options options) {
 
 void on_open(State& state, Effects& effects, Time now) {
   SKYWARD_CHECK(state.phase == Phase::idle);
-  state.phase = Phase::offering;
+  state.phase.set(Phase::offering);
   state.opened_at = now;
   if (state.spec.timeout > Duration{}) state.lifetime_ends = now + state.spec.timeout;
   effects.emit(InfraCreating{state.options.job_id});
@@ -414,7 +414,7 @@ void on_prepared(State& state, Effects& effects, Time now, Result<Cluster> clust
     look_elsewhere(state, effects, now, cluster.error());
     return;
   }
-  state.phase = Phase::provisioning;
+  state.phase.set(Phase::provisioning);
   const int count = static_cast<int>(state.nodes.size());
   effects.emit(InfraCreated{state.cluster.region});
   tell_other_region(state, effects);
@@ -486,7 +486,7 @@ void on_provisioned(State& state, Effects& effects, Time now, NodeId first_node,
     return;
   }
   if (state.phase == Phase::provisioning) {
-    state.phase = Phase::starting;
+    state.phase.set(Phase::starting);
     effects.emit(std::move(completed));
   }
   for (const NodeId node : launched) connect_node(effects, node_at(state, node));

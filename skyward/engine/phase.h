@@ -1,0 +1,92 @@
+#pragma once
+
+// The phases of a pool, and which may follow which. Every failure on the way leads through
+// `closing`, so that clean-up is a state and not a hope:
+//
+//     idle → offering → preparing → provisioning → starting → running → closing → terminating →
+//     removing → closed
+//
+// A region without machines: → offering again, → moving (what was prepared there is removed) →
+// preparing, in another region.
+
+#include <cstdint>
+#include <string_view>
+
+namespace skyward::engine {
+
+enum class Phase : std::uint8_t {
+  idle,
+  offering,      // the provider lists what it sells
+  moving,        // what was prepared in the region before is removed
+  preparing,     // what the machines share is made: a network, a key
+  provisioning,  // machines are asked for
+  starting,      // there are machines; their agents set the nodes up
+  running,       // tasks run
+  closing,       // agents end, and what was asked of the provider is awaited
+  terminating,   // machines end
+  removing,      // what the machines shared is removed
+  closed,
+};
+
+// The one table of transitions.
+constexpr bool may_follow(Phase from, Phase to) {
+  using enum Phase;
+  switch (from) {
+    case idle:
+      return to == offering || to == closed;
+    case offering:
+      return to == preparing || to == moving || to == closing;
+    case moving:
+      return to == preparing || to == closing;
+    case preparing:
+      return to == provisioning || to == offering || to == closing;
+    case provisioning:
+      return to == starting || to == offering || to == closing;
+    case starting:
+      return to == running || to == closing;
+    case running:
+      return to == closing;
+    case closing:
+      return to == terminating;
+    case terminating:
+      return to == removing;
+    case removing:
+      return to == closed;
+    case closed:
+      return false;
+  }
+  return false;
+}
+
+// Opened, and not ready yet.
+constexpr bool is_opening(Phase phase) {
+  using enum Phase;
+  return phase == offering || phase == moving || phase == preparing || phase == provisioning ||
+         phase == starting;
+}
+
+// The end has begun, or is over.
+constexpr bool is_closing(Phase phase) {
+  using enum Phase;
+  return phase == closing || phase == terminating || phase == removing || phase == closed;
+}
+
+// What was to be provisioned is there.
+constexpr bool has_machines(Phase phase) {
+  return phase == Phase::starting || phase == Phase::running;
+}
+
+std::string_view name(Phase phase);
+
+// A pool's phase: read as one, changed by set() alone.
+class CheckedPhase {
+ public:
+  operator Phase() const { return phase_; }
+  // By CHECK, only to one that may follow.
+  void set(Phase next);
+
+ private:
+  Phase phase_ = Phase::idle;
+};
+
+}  // namespace skyward::engine
