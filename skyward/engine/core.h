@@ -11,7 +11,8 @@
 // the wire is never empty. What was given too early is recalled when another node falls idle.
 // core_pool.cc decides about phases and nodes, core_end.cc about their end, core_place.cc about the
 // region, core_preempt.cc about nodes that their cloud takes back, core_task.cc about tasks,
-// core_money.cc about what may be spent, core_spread.cc about the ways of large arguments.
+// budget.h and core_spend.cc about what may be spent, core_spread.cc about the ways of large
+// arguments.
 
 #include <cstdint>
 #include <deque>
@@ -26,11 +27,13 @@
 
 #include "skyward/base/error.h"
 #include "skyward/base/time.h"
+#include "skyward/engine/budget.h"
 #include "skyward/engine/core_spread.h"
+#include "skyward/engine/costs.h"
 #include "skyward/engine/effects.h"
 #include "skyward/engine/function_cache.h"
-#include "skyward/engine/money.h"
 #include "skyward/engine/node_setup.h"
+#include "skyward/engine/options.h"
 #include "skyward/engine/phase.h"
 #include "skyward/engine/task.h"
 #include "skyward/spec/id.h"
@@ -64,7 +67,7 @@ struct Node {
   std::uint32_t slots = 0;
   std::uint32_t outstanding = 0;      // tasks given and not answered
   Time busy_since{}, answered_at{};   // the first of these was given; the last answer came
-  Duration worked{}, lost{};          // of the present machine; see CostBook::on_work
+  Work work;                          // of the present machine
   Time gone_at = kNever;              // by then its cloud takes the machine back: no new tasks
   std::optional<Instance> successor;  // bought: stands here when the present one is done
   bool listed_free = false, listed_spare = false, recalling = false, buying_successor = false;
@@ -78,21 +81,6 @@ struct Node {
   NodeReceipt receipt;
 };
 
-struct Options {
-  std::string job_id;
-  Duration heartbeat_timeout;
-  Duration heartbeat_interval = kHeartbeatInterval, greet_timeout = kGreetTimeout;
-  Duration lease{};  // of a node's agent; zero: it ends with its connection
-  std::uint32_t workers_per_node = 1;
-  std::uint32_t max_tasks_given = kMaxTasksGiven;                 // to one node at a time
-  std::uint64_t max_kept_function_bytes = kMaxKeptFunctionBytes;  // on one node
-  BillingRules billing{};                                         // of the cloud
-  Duration charges_interval{};  // the cloud is asked so often; zero: never
-  bool private_network = true;  // nodes reach each other by the addresses that instances tell
-  std::string peer_key;         // what the agents prove to each other; empty: they do not talk
-  int head_port = 29500;        // filled by on_prepared
-};
-
 struct State {
   PoolSpec spec;
   Options options;
@@ -103,6 +91,7 @@ struct State {
   std::optional<Error> abandoned;
   bool ready_told = false;  // opened() was called
   Cluster cluster;
+  int head_port = 29500;  // unless the cluster has another
   Offer offer;
   bool prepared = false, moving = false;                // there is a cluster; teardown() is at it
   std::vector<std::pair<std::string, Error>> refusals;  // regions without machines, their words
@@ -125,7 +114,9 @@ struct State {
   Time steal_at = kNever;
   Duration steal_pause{};  // grows while recalls bring nothing
 
-  Money money;
+  Costs costs;
+  BillPoll bills;
+  Budget budget;
 
   Time opened_at{}, ready_at{}, first_call_at{}, first_answer_at{};
   std::uint64_t first_run_ns = 0;  // of the task that was answered first

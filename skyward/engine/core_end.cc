@@ -32,11 +32,11 @@ constexpr Duration kSameSignal = 500ms;
 constexpr auto kGraceMs = static_cast<std::uint32_t>(kCancelGrace / 1ms);
 
 // Goes on when there is nothing more to wait for.
-void remove_when_released(State& state, Effects& effects, Time now) {
+void remove_when_released(State& state, Effects& effects) {
   if (state.phase != Phase::terminating || !state.terminating.empty()) return;
   if (state.release_at != kNever) return;
   state.phase.set(Phase::removing);
-  ask_cloud(state, effects, now);
+  if (state.prepared) state.bills.ask_last(effects, state.costs.book());
   effects.teardown();
 }
 
@@ -102,7 +102,7 @@ void say_closed(State& state, Effects& effects, Time now, Status left = {}) {
     receipt.node = static_cast<int>(node.id.value);
     receipt.instance_id = node.instance.id;
   }
-  tell_final_cost(state, effects, now, stopped);
+  state.costs.tell_final(effects, now, stopped);
   effects.emit(std::move(stopped));
   if (!std::exchange(state.ready_told, true)) {
     effects.opened(std::unexpected(state.open_error.value_or(
@@ -137,7 +137,7 @@ void release_again(State& state, Effects& effects) {
   if (!state.unreleased.empty()) release(state, effects, std::exchange(state.unreleased, {}));
 }
 
-void give_back_when_idle(State& state, Effects& effects, Time now) {
+void give_back_when_idle(State& state, Effects& effects) {
   if (state.phase != Phase::closing || state.provisioning > 0 || state.moving) return;
   if (std::ranges::any_of(state.nodes, is_alive)) return;
   for (Node& node : state.nodes) {
@@ -148,7 +148,7 @@ void give_back_when_idle(State& state, Effects& effects, Time now) {
   state.close_deadline = kNever;
   state.release_tries = 0;
   release_again(state, effects);
-  remove_when_released(state, effects, now);
+  remove_when_released(state, effects);
 }
 
 void start_closing(State& state, Effects& effects, Time now) {
@@ -159,7 +159,7 @@ void start_closing(State& state, Effects& effects, Time now) {
   fail_all_tasks(state, effects,
                  state.abandoned.value_or(Error{ErrorKind::cancelled, "the pool was closed", {}}));
   state.closing_at = now;
-  state.close_deadline = now + closing_time(state);
+  state.close_deadline = now + closing_time(state.spec);
   state.tell_wait_at = now + kTellWaitAfter;
   for (Node& node : state.nodes) {
     note_work(state, now, node);
@@ -178,7 +178,7 @@ void start_closing(State& state, Effects& effects, Time now) {
       node.state = NodeState::gone;
     }
   }
-  give_back_when_idle(state, effects, now);
+  give_back_when_idle(state, effects);
 }
 
 void fail_open(State& state, Effects& effects, Time now, Error why) {
@@ -212,7 +212,7 @@ void check_close(State& state, Effects& effects, Time now) {
     node.state = NodeState::gone;
     effects.disconnect(node.id);
   }
-  give_back_when_idle(state, effects, now);
+  give_back_when_idle(state, effects);
 }
 
 void check_wait(State& state, Effects& effects, Time now) {
@@ -246,7 +246,7 @@ void on_terminated(State& state, Effects& effects, Time now, Status status) {
   const std::vector<InstanceId> instances = std::move(state.terminating.front());
   state.terminating.pop_front();
   if (status) {
-    note_gone(state, now, instances);
+    state.costs.on_gone(now, instances);
     if (state.unreleased.empty()) state.release_tries = 0;
   } else {
     // Those that fail while others wait to be asked again are asked with them.
@@ -266,18 +266,18 @@ void on_terminated(State& state, Effects& effects, Time now, Status status) {
     state.unreleased.insert(state.unreleased.end(), instances.begin(), instances.end());
   }
   buy_what_waited(state, effects, now);
-  remove_when_released(state, effects, now);
+  remove_when_released(state, effects);
 }
 
 void on_torn_down(State& state, Effects& effects, Time now, Status status) {
   if (std::exchange(state.moving, false)) {
     on_moved_out(state, effects, now, status);
-    give_back_when_idle(state, effects, now);
+    give_back_when_idle(state, effects);
     return;
   }
   const std::vector<InstanceId> left = std::exchange(state.unreleased, {});
   if (status) {
-    note_gone(state, now, left);
+    state.costs.on_gone(now, left);
   } else {
     effects.emit(ErrorEvent{status.error().message, std::nullopt});
   }

@@ -114,17 +114,17 @@ TEST_F(MoneyTest, TheBillRunsFromTheRequestToTheConfirmedEndAndIsSplit) {
 
 TEST_F(MoneyTest, TheBillGoesByTheCloudsClock) {
   ask(1, std::nullopt);
-  state.money.rate = 60;
+  state.costs.clock().rate = 60;
   buy(1);
   ready(0);
   effects.drop_all();
   const TaskId task = submit_to(0);
   now += 10s;
-  state.money.ahead += 590s;
+  state.costs.clock().ahead += 590s;
   answer(0, task);
   take_completion(task);
   // This computer sleeps, or nothing is done for as long.
-  state.money.ahead += 600s;
+  state.costs.clock().ahead += 600s;
   const PoolCost cost = cost_until(state, now);
   EXPECT_DOUBLE_EQ(cost.total, 1.2);
   EXPECT_DOUBLE_EQ(cost.useful, 0.6);
@@ -135,10 +135,10 @@ TEST_F(MoneyTest, TheBillGoesByTheCloudsClock) {
 TEST_F(MoneyTest, ABudgetIsSpentAsTheCloudsClockGoes) {
   const auto began_to_drain = [&](double rate) {
     open(1, 3.6);  // an hour there
-    state.money.rate = rate;
+    state.costs.clock().rate = rate;
     const Time began = now;
-    while (!state.money.draining && now < began + 2h) {
-      state.money.ahead += from_seconds(seconds(next_deadline(state) - now) * (rate - 1));
+    while (!state.budget.is_draining() && now < began + 2h) {
+      state.costs.clock().ahead += from_seconds(seconds(next_deadline(state) - now) * (rate - 1));
       advance_alive();
     }
     EXPECT_FALSE(effects.buying);
@@ -273,7 +273,7 @@ TEST_F(MoneyTest, ABudgetIsAsGoodAtACloudWhoseTimeIsFaster) {
   for (const double rate : {1.0, 60.0}) {
     for (const bool enough : {false, true}) {
       make({.nodes = 2});
-      state.money.rate = rate;
+      state.costs.clock().rate = rate;
       state.spec.budget = enough ? 0.15 : 0.135;
       on_open(state, effects, now);
       effects.drop_all();
@@ -470,7 +470,7 @@ TEST_F(MoneyTest, AQuantumThatIsBegunMustBePaidFor) {
   ready(0);
   live_until(1125s);
   effects.drop_all();
-  EXPECT_FALSE(state.money.draining);
+  EXPECT_FALSE(state.budget.is_draining());
   live_until(1135s);  // 20 minutes less 70 seconds
   effects.drop_all();
   EXPECT_EQ(state.terminating.size(), 1U) << "idle: it goes at once";
@@ -485,7 +485,7 @@ TEST_F(MoneyTest, TheCloudIsAskedAndItsWordCounts) {
              std::vector<Charge>{{.instance = "i-0-1", .began = 50s},
                                  {.instance = "i-0-1", .hourly = 2 * kHourly, .since = 10s}});
   live_until(70s);
-  EXPECT_EQ(state.money.book.now(now).total, 40'000 + 2 * 20'000);
+  EXPECT_EQ(state.costs.book().now(now).total, 40'000 + 2 * 20'000);
   on_close(state, effects, now);
   lose(0);
   now += 50s;
@@ -512,7 +512,7 @@ TEST_F(MoneyTest, ASpotPriceIsExpectedToRiseUntilTheCloudSaysOtherwise) {
   ready(0);
   effects.drop_all();
   // A tenth of a cent a second until now, twice that from now on.
-  const auto lasts = [&] { return state.money.book.lasts_until(1'000'000, now) - now; };
+  const auto lasts = [&] { return state.costs.book().lasts_until(1'000'000, now) - now; };
   EXPECT_EQ(std::chrono::round<std::chrono::seconds>(lasts()), 500s);
   live_until(100s);
   effects.take<AskCharges>();

@@ -59,7 +59,7 @@ bool is_alive(const Node& node);
 void fail_open(State& state, Effects& effects, Time now, Error why);
 void start_closing(State& state, Effects& effects, Time now);
 // Nothing is left that could still answer: the machines go.
-void give_back_when_idle(State& state, Effects& effects, Time now);
+void give_back_when_idle(State& state, Effects& effects);
 // The machines shall end.
 void release(State& state, Effects& effects, std::vector<InstanceId> instances);
 // Those that did not end when they were asked to are asked again.
@@ -78,40 +78,21 @@ void check_wait(State& state, Effects& effects, Time now);
 void choose_offer(State& state, Effects& effects, Time now, Result<std::vector<Offer>> offers);
 // The chosen region cannot be had. Without machines there, others are asked; else opening fails.
 void look_elsewhere(State& state, Effects& effects, Time now, Error why);
-// Dollars an hour of one of its machines, if it is of the kind that is asked for first.
-std::optional<double> asking_price(const PoolSpec& spec, const Offer& offer);
 // What was prepared in the region before is given back.
 void on_moved_out(State& state, Effects& effects, Time now, const Status& status);
 // The region is not the one that was asked for: says so.
 void tell_other_region(const State& state, Effects& effects);
 
-// From Shutdown to the end of an agent, at most.
-inline Duration closing_time(const State& state) {
-  return kCloseTimeout + (state.spec.volumes.empty() ? Duration{} : kUnmountTimeout);
-}
-
-// core_money.cc
-// Our time by the cloud's clock.
-Time at_the_cloud(const State& state, Time now);
-// Refuses an offer whose price, or whose least cost, does not go with the budget.
-Status check_budget(const State& state, const Offer& offer);
-// The same for machines that would stand beside those that are there.
-Status can_pay(const State& state, Time now, int count);
-// Refuses what was had, and what comes with so many more machines, when all machines that are not
-// seen to be gone cost more an hour than was allowed.
-Status check_rate(const State& state, Time now, int more = 0);
-void start_book(State& state);
-void note_asked(State& state, Time now, int count, NodeId first_node);
-void note_bought(State& state, Time asked, NodeId node, const Instance& instance);
-void note_gone(State& state, Time now, const std::vector<InstanceId>& instances);
+// core_spend.cc
+Budget::Facts budget_facts(const State& state, Time now);
 // The node's machine has done its work; it is in the book after this.
 void note_work(State& state, Time now, Node& node);
+// Machines are there: what they cost is followed from now on.
+void begin_to_pay(State& state, Effects& effects, Time now);
 // The machines cost something else than before, or time has passed: acts on the budget.
 void look_at_budget(State& state, Effects& effects, Time now);
-void ask_cloud(State& state, Effects& effects, Time now);
-void tell_cost(State& state, Effects& effects, Time now);
-// The bill, and each node's part of it in `stopped`.
-void tell_final_cost(State& state, Effects& effects, Time now, PoolStopped& stopped);
+// The cloud's bills are due.
+void ask_for_bills(State& state, Effects& effects, Time now);
 // Something has ended on the node, while the pool runs out of money.
 void dismiss_when_done(State& state, Effects& effects, Time now, Node& node);
 

@@ -61,11 +61,6 @@ void prepare(State& state, Effects& effects) {
 
 }  // namespace
 
-std::optional<double> asking_price(const PoolSpec& spec, const Offer& offer) {
-  const bool spot = spec.spot.kind != SpotKind::never && offer.price_spot.has_value();
-  return spot ? offer.price_spot : offer.price_on_demand;
-}
-
 void tell_other_region(const State& state, Effects& effects) {
   const auto& settings = state.spec.provider.settings;
   const auto asked = settings.find("region");
@@ -95,14 +90,15 @@ void choose_offer(State& state, Effects& effects, Time now, Result<std::vector<O
          "ask for less, or for another region"});
   }
   auto offer = affordable(state.spec, *offers);
-  const Status paid = offer ? check_budget(state, *offer) : Status(std::unexpected(offer.error()));
+  const Status paid = offer ? state.budget.check_offer(budget_facts(state, state.opened_at), *offer)
+                            : Status(std::unexpected(offer.error()));
   if (!paid) return fail_open(state, effects, now, again ? all_refusals(state) : paid.error());
   state.offer = *std::move(offer);
-  start_book(state);
+  state.costs.take_offer(state.options, state.offer);
   if (!state.prepared) return prepare(state, effects);
   state.phase.set(Phase::moving);
   state.moving = true;
-  ask_cloud(state, effects, now);
+  state.bills.ask_last(effects, state.costs.book());
   effects.teardown();
 }
 

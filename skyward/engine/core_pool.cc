@@ -39,7 +39,7 @@ wire::KeyValues worker_environment(const State& state, const Node& node, std::ui
   } else {
     info.head_addr = head_address(state);
   }
-  info.head_port = state.options.head_port;
+  info.head_port = state.head_port;
   info.job_id = state.options.job_id;
   if (!apart && state.nodes.size() <= kMaxPeersTold) {
     for (const Node& peer : state.nodes) {
@@ -123,7 +123,7 @@ void on_ready(State& state, Effects& effects, Time now, Node& node, const wire::
                                   .workers_seconds = seconds(now - prepared)});
   node.state = NodeState::ready;
   node.ready_at = now;
-  state.money.book.on_ready(node.instance.id, at_the_cloud(state, now));
+  state.costs.on_ready(now, node.instance.id);
   node.peer_port = ready.peer_port;
   node.unreached = 0;
   node.slots =
@@ -176,18 +176,6 @@ void give_up_node(State& state, Effects& effects, Node& node, const Error& why) 
   }
 }
 
-// Machines are there: what they cost is followed from now on.
-void begin_to_pay(State& state, Effects& effects, Time now) {
-  if (state.options.charges_interval > Duration{}) {
-    state.money.ask_at = std::min(state.money.ask_at, now + state.options.charges_interval);
-  }
-  look_at_budget(state, effects, now);
-  if (state.phase != Phase::starting) return;
-  if (const Status paid = check_rate(state, now); !paid) {
-    fail_open(state, effects, now, paid.error());
-  }
-}
-
 // Machines that came too late.
 void give_back(State& state, Effects& effects, const std::vector<Instance>& instances) {
   std::vector<InstanceId> ids;
@@ -199,7 +187,7 @@ void give_back(State& state, Effects& effects, const std::vector<Instance>& inst
 void keep_within_rate(State& state, Effects& effects, Time now,
                       Result<std::vector<Instance>>& instances) {
   if (!instances) return;
-  const Status within = check_rate(state, now);
+  const Status within = state.budget.check_rate(budget_facts(state, now));
   if (within) return;
   give_back(state, effects, *instances);
   instances = fail(within);
@@ -208,7 +196,7 @@ void keep_within_rate(State& state, Effects& effects, Time now,
 void replace_node(State& state, Effects& effects, Time now, Node& node, bool was_ready,
                   const Error& why) {
   note_work(state, now, node);
-  if (state.money.draining) {
+  if (state.budget.is_draining()) {
     effects.emit(
         ErrorEvent{fmt::format("node {} was lost: {}; the budget does not cover a replacement",
                                node.id.value, why.message),
@@ -268,7 +256,7 @@ void check_node(State& state, Effects& effects, Time now, Node& node, Time alarm
       break;
     case NodeState::absent:
       node.deadline = kNever;
-      if (state.money.draining) return dismiss_when_done(state, effects, now, node);
+      if (state.budget.is_draining()) return dismiss_when_done(state, effects, now, node);
       buy_replacement(state, effects, now, node);
       return;
     case NodeState::draining:
@@ -288,16 +276,17 @@ bool is_alive(const Node& node) {
 
 void buy(State& state, Effects& effects, Time now, int count, NodeId first_node) {
   ++state.provisioning;
-  note_asked(state, now, count, first_node);
+  state.costs.on_asked(now, first_node, count);
   effects.provision(count, first_node);
 }
 
 void buy_replacement(State& state, Effects& effects, Time now, Node& node) {
-  if (const Status paid = can_pay(state, now, 1); !paid) {
+  if (const Status paid = state.budget.check_machine(budget_facts(state, now)); !paid) {
     give_up_node(state, effects, node, paid.error());
     return;
   }
-  if (const Status within = check_rate(state, now, 1); !within) {
+  if (const Status within = state.budget.check_rate_with_another(budget_facts(state, now));
+      !within) {
     node.waits_for_rate =
         !state.terminating.empty() || state.provisioning > 0 || may_still_end(state);
     if (!node.waits_for_rate) give_up_node(state, effects, node, within.error());
@@ -308,7 +297,7 @@ void buy_replacement(State& state, Effects& effects, Time now, Node& node) {
 }
 
 void buy_what_waited(State& state, Effects& effects, Time now) {
-  if (state.phase != Phase::running || state.money.draining) return;
+  if (state.phase != Phase::running || state.budget.is_draining()) return;
   for (Node& node : state.nodes) {
     if (!std::exchange(node.waits_for_rate, false)) continue;
     if (node.state == NodeState::absent) buy_replacement(state, effects, now, node);
@@ -361,7 +350,7 @@ void launch_instance(State& state, Node& node, Instance instance, Time now) {
   node.state = NodeState::connecting;
   node.connecting_at = now;
   node.prepared_at = {};
-  node.worked = node.lost = {};
+  node.work = {};
   set_deadline(state, node, now + state.options.greet_timeout);
 }
 
@@ -385,6 +374,7 @@ void on_open(State& state, Effects& effects, Time now) {
   SKYWARD_CHECK(state.phase == Phase::idle);
   state.phase.set(Phase::offering);
   state.opened_at = now;
+  state.bills = BillPoll(state.options.charges_interval);
   if (state.spec.timeout > Duration{}) state.lifetime_ends = now + state.spec.timeout;
   effects.emit(InfraCreating{state.options.job_id});
   effects.list_offers();
@@ -392,7 +382,7 @@ void on_open(State& state, Effects& effects, Time now) {
 
 void on_offers(State& state, Effects& effects, Time now, Result<std::vector<Offer>> offers) {
   if (state.phase != Phase::offering) {
-    give_back_when_idle(state, effects, now);
+    give_back_when_idle(state, effects);
     return;
   }
   choose_offer(state, effects, now, std::move(offers));
@@ -403,11 +393,11 @@ void on_prepared(State& state, Effects& effects, Time now, Result<Cluster> clust
     state.prepared = true;
     state.cluster = std::move(*cluster);
     for (const auto& [name, value] : state.cluster.details) {
-      if (name == "head_port") state.options.head_port = std::stoi(value);
+      if (name == "head_port") state.head_port = std::stoi(value);
     }
   }
   if (state.phase != Phase::preparing) {
-    give_back_when_idle(state, effects, now);
+    give_back_when_idle(state, effects);
     return;
   }
   if (!cluster) {
@@ -426,14 +416,13 @@ void on_prepared(State& state, Effects& effects, Time now, Result<Cluster> clust
 void on_provisioned(State& state, Effects& effects, Time now, NodeId first_node, int count,
                     Result<std::vector<Instance>> instances) {
   --state.provisioning;
-  const Time asked =
-      state.money.book.on_answered(static_cast<int>(first_node.value), at_the_cloud(state, now));
+  const Time asked = state.costs.on_answered(now, first_node);
   if (instances) {
     for (std::uint32_t i = 0; i < instances->size(); ++i) {
-      note_bought(state, asked, NodeId{first_node.value + i}, (*instances)[i]);
+      state.costs.on_bought(asked, NodeId{first_node.value + i}, (*instances)[i]);
     }
   }
-  if (state.money.draining && state.phase == Phase::running) {
+  if (state.budget.is_draining() && state.phase == Phase::running) {
     if (instances) give_back(state, effects, *instances);
     return;
   }
@@ -452,7 +441,7 @@ void on_provisioned(State& state, Effects& effects, Time now, NodeId first_node,
       }
       buy_what_waited(state, effects, now);
     } else {
-      give_back_when_idle(state, effects, now);
+      give_back_when_idle(state, effects);
     }
     return;
   }
@@ -482,7 +471,7 @@ void on_provisioned(State& state, Effects& effects, Time now, NodeId first_node,
     }
   }
   if (!wanted) {
-    give_back_when_idle(state, effects, now);
+    give_back_when_idle(state, effects);
     return;
   }
   if (state.phase == Phase::provisioning) {
@@ -563,7 +552,7 @@ void on_message(State& state, Effects& effects, Time now, NodeId id, wire::Messa
                                .gpu_memory_used_mb = body.gpu_memory_used_mb,
                                .gpu_memory_total_mb = body.gpu_memory_total_mb,
                                .gpu_temperature = body.gpu_temperature});
-          tell_cost(state, effects, now);
+          state.costs.tell(effects, now);
         }
         // Heartbeat has done its work.
       },
@@ -575,7 +564,7 @@ void on_node_lost(State& state, Effects& effects, Time now, NodeId id, Error why
   if (!is_alive(node)) return;
   if (node.state == NodeState::draining) {  // as it should be
     node.state = NodeState::gone;
-    give_back_when_idle(state, effects, now);
+    give_back_when_idle(state, effects);
     return;
   }
   const bool was_ready = node.state == NodeState::ready;
@@ -604,8 +593,8 @@ void on_timer(State& state, Effects& effects, Time now) {
   check_close(state, effects, now);
   check_wait(state, effects, now);
   if (state.release_at <= now) release_again(state, effects);
-  if (state.money.ask_at <= now) ask_cloud(state, effects, now);
-  if (state.money.look_at <= now) look_at_budget(state, effects, now);
+  if (state.bills.ask_at() <= now) ask_for_bills(state, effects, now);
+  if (state.budget.look_at() <= now) look_at_budget(state, effects, now);
   while (!state.alarms.empty() && state.alarms.top().at <= now) {
     const State::Alarm alarm = state.alarms.top();
     state.alarms.pop();
@@ -623,7 +612,7 @@ void on_timer(State& state, Effects& effects, Time now) {
 
 Time next_deadline(const State& state) {
   Time next = std::min({state.lifetime_ends, state.close_deadline, state.release_at, state.steal_at,
-                        state.tell_wait_at, state.money.look_at, state.money.ask_at});
+                        state.tell_wait_at, state.budget.look_at(), state.bills.ask_at()});
   if (!state.alarms.empty()) next = std::min(next, state.alarms.top().at);
   return next;
 }

@@ -29,12 +29,13 @@ void on_preempted(State& state, Effects& effects, Time now, Node& node,
 }
 
 void prepare_successor(State& state, Effects& effects, Time now, Node& node) {
-  if (node.gone_at == kNever || state.money.draining) return;
+  if (node.gone_at == kNever || state.budget.is_draining()) return;
   recall_all(effects, node);
   if (node.buying_successor || node.successor) return;
+  const Budget::Facts facts = budget_facts(state, now);
   // Without one, the end of the machine is a loss like any other.
   if (node.replacements >= static_cast<int>(kMaxNodeReplacements)) return;
-  if (!can_pay(state, now, 1) || !check_rate(state, now, 1)) return;
+  if (!state.budget.check_machine(facts) || !state.budget.check_rate_with_another(facts)) return;
   ++node.replacements;
   node.buying_successor = true;
   buy(state, effects, now, 1, node.id);

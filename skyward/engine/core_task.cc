@@ -204,7 +204,7 @@ void give_pinned(State& state, Effects& effects, Time now, Node& node) {
 
 // One task less on it.
 void take_off(Node& node, Time now) {
-  if (--node.outstanding == 0) node.worked += now - node.busy_since;
+  if (--node.outstanding == 0) node.work.useful += now - node.busy_since;
 }
 
 // The node's word about the task is awaited no longer.
@@ -491,7 +491,7 @@ void on_recalled(State& state, Effects& effects, Time now, Node& node,
                           ? kStealDelay
                           : std::min(2 * std::max(state.steal_pause, kStealDelay), kMaxStealDelay);
   dispatch(state, effects, now);
-  if (is_open(node) && !state.money.draining) return;
+  if (is_open(node) && !state.budget.is_draining()) return;
   call_back_more(effects, node, recalled);
   retire_when_done(state, effects, now, node);
   dismiss_when_done(state, effects, now, node);
@@ -526,8 +526,8 @@ void return_tasks(State& state, Effects& effects, Time now, Node& node, const Er
   std::ranges::sort(ids, std::greater<>());  // enqueue_first turns the order round
   if (node.outstanding > 0) {
     const Time since = std::max(node.busy_since, node.answered_at);
-    node.worked += since - node.busy_since;
-    node.lost += now - since;
+    node.work.useful += since - node.busy_since;
+    node.work.lost += now - since;
     node.busy_since = now;  // the rest is nothing
   }
   for (const TaskId id : ids) {

@@ -44,7 +44,7 @@ Loop::Loop(PoolSpec spec, Options options, std::unique_ptr<provider::Provider> p
         pthread_setname_np(pthread_self(), "skyward");
         loop_.run();
       })) {
-  state_.money.rate = provider_->capabilities().clock_rate;  // no event has been posted yet
+  state_.costs.clock().rate = provider_->capabilities().clock_rate;  // no event has been posted yet
 }
 
 Loop::~Loop() {
@@ -106,7 +106,7 @@ std::future<PoolCost> Loop::cost() {
 
 Time Loop::look_at_clocks() {
   const Time now = io::EventLoop::now();
-  state_.money.ahead = provider_->billing_time() - now;
+  state_.costs.clock().ahead = provider_->billing_time() - now;
   return now;
 }
 

@@ -20,6 +20,13 @@ struct FunctionRef {
   std::string name;
 };
 
+// How long a machine has worked: tasks ran; of the work that was lost with it, tasks ran since its
+// last answer.
+struct Work {
+  Duration useful{};
+  Duration lost{};
+};
+
 // One call, as it is submitted.
 struct TaskSpec {
   TaskId id;

@@ -1,0 +1,182 @@
+#include "skyward/engine/budget.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "skyward/engine/effects.h"
+#include "skyward/engine/options.h"
+#include "skyward/spec/limits.h"
+#include "skyward/spec/provider_settings.h"
+
+namespace skyward::engine {
+namespace {
+
+using Facts = Budget::Facts;
+
+// Warned of at the latest: when so much is spent, and so long before tasks are refused.
+constexpr double kWarnAtShare = 0.8;
+constexpr Duration kWarnAhead = 60s;
+
+// When the book says that so much is spent.
+Time money_lasts_until(const Facts& facts, const CostBook& book) {
+  const CloudClock& clock = facts.costs.clock();
+  const Time there = clock.at(facts.now);
+  const Time end = book.lasts_until(to_micro_dollars(*facts.spec.budget), there);
+  return end == kNever ? kNever : facts.now + from_seconds(seconds(end - there) / clock.rate);
+}
+
+// From the decision to the end of the last machine's cost.
+Duration stopping_time(const Facts& facts) {
+  const int verbs = facts.terminating + facts.provisioning;
+  return facts.costs.clock().ours(kBudgetStop - kCloseTimeout + closing_time(facts.spec) +
+                                  verbs * kBudgetVerb);
+}
+
+// A task that is begun with less than this before the end would hardly be done in time.
+Duration draining_time(const Facts& facts) {
+  return std::max(facts.costs.clock().ours(kBudgetDrain), facts.mean_run);
+}
+
+// As it was written: "$2.00", "$0.001".
+std::string dollars_text(double dollars) {
+  const double cents = std::round(dollars * 100);
+  const bool whole = std::abs(cents - dollars * 100) < 1e-6;
+  return whole ? fmt::format("${:.2f}", cents / 100) : fmt::format("${:.6g}", dollars);
+}
+
+// In whole cents, what pays for all that was asked for until `time` from now.
+double least_budget(const CostBook& book, Time there, Duration time) {
+  constexpr MicroDollars kCent = 10'000;
+  constexpr std::int64_t kMost = 100'000'000'000;
+  const auto suffices = [&](std::int64_t cents) {
+    return book.lasts_until(cents * kCent, there) >= there + time;
+  };
+  std::int64_t enough = 1;
+  while (enough < kMost && !suffices(enough)) enough *= 2;
+  std::int64_t little = enough / 2;
+  while (enough - little > 1) {
+    const std::int64_t middle = (little + enough) / 2;
+    (suffices(middle) ? enough : little) = middle;
+  }
+  return static_cast<double>(enough) / 100;
+}
+
+}  // namespace
+
+Duration closing_time(const PoolSpec& spec) {
+  return kCloseTimeout + (spec.volumes.empty() ? Duration{} : kUnmountTimeout);
+}
+
+std::optional<double> asking_price(const PoolSpec& spec, const Offer& offer) {
+  const bool spot = spec.spot.kind != SpotKind::never && offer.price_spot.has_value();
+  return spot ? offer.price_spot : offer.price_on_demand;
+}
+
+Status Budget::check_offer(const Facts& facts, const Offer& offer) const {
+  if (!facts.spec.budget) return {};
+  const std::optional<MachinePrice> price = highest_price(offer);
+  const std::string provider = provider_label(facts.spec.provider.name);
+  if (!price) {
+    return fail(ErrorKind::invalid,
+                fmt::format("{} does not report what its machines cost, so Skyward cannot keep "
+                            "budget=${:.2f}; nothing was launched",
+                            provider, *facts.spec.budget),
+                "leave budget out and limit the pool with timeout=, or use another provider");
+  }
+  const CloudClock& clock = facts.costs.clock();
+  const Time at = clock.at(facts.now);
+  CostBook book = new_book(facts.options, offer);
+  book.on_asked(0, at, facts.spec.nodes, price);
+  const Duration least = stopping_time(facts) + clock.ours(kBudgetDrain);
+  if (money_lasts_until(facts, book) >= facts.now + least) return {};
+  const Duration there = clock.theirs(least);
+  return fail(
+      ErrorKind::over_budget,
+      fmt::format("budget={} does not cover {:.0f} s of {} × {} of {} (${:.4g} an hour each), "
+                  "which opening and closing may take; nothing was launched",
+                  dollars_text(*facts.spec.budget), seconds(there), facts.spec.nodes,
+                  offer.instance_type, provider, to_dollars(price->hourly)),
+      fmt::format("budget={} would leave a minute of work; or ask for fewer or cheaper machines",
+                  dollars_text(least_budget(book, at, there + kWarnAhead))));
+}
+
+Status Budget::check_machine(const Facts& facts) const {
+  if (!facts.spec.budget) return {};
+  CostBook book = facts.costs.book();
+  book.on_asked(-1, facts.costs.clock().at(facts.now), 1, highest_price(facts.offer));
+  const Time least = facts.now + stopping_time(facts) + draining_time(facts);
+  if (money_lasts_until(facts, book) >= least) return {};
+  return fail(ErrorKind::over_budget,
+              fmt::format("the rest of the budget of ${:.2f} does not cover another machine",
+                          *facts.spec.budget),
+              "open the pool again with a larger budget=");
+}
+
+Status Budget::check_rate(const Facts& facts) const {
+  if (!facts.spec.max_hourly_cost) return {};
+  const MicroDollars hourly = facts.costs.now(facts.now).hourly;
+  if (hourly <= to_micro_dollars(*facts.spec.max_hourly_cost)) return {};
+  return fail(ErrorKind::over_budget,
+              fmt::format("the available machines of {} cost ${:.2f} an hour together, more than "
+                          "max_hourly_cost=${:.2f}; Skyward released them",
+                          provider_label(facts.spec.provider.name), to_dollars(hourly),
+                          *facts.spec.max_hourly_cost),
+              "raise the limit, ask for fewer or smaller machines, or try again later");
+}
+
+Status Budget::check_rate_with_another(const Facts& facts) const {
+  if (!facts.spec.max_hourly_cost) return {};
+  // One machine each, once the pool has opened.
+  const int coming = facts.provisioning + 1;
+  const double price = asking_price(facts.spec, facts.offer).value_or(0);
+  const MicroDollars hourly = facts.costs.now(facts.now).hourly + coming * to_micro_dollars(price);
+  if (hourly <= to_micro_dollars(*facts.spec.max_hourly_cost)) return {};
+  return fail(ErrorKind::over_budget,
+              fmt::format("with another machine they would cost ${:.2f} an hour together, more "
+                          "than max_hourly_cost=${:.2f}",
+                          to_dollars(hourly), *facts.spec.max_hourly_cost),
+              "raise the limit, or ask for fewer or smaller machines");
+}
+
+Budget::Look Budget::look(Effects& effects, const Facts& facts) {
+  look_at_ = kNever;
+  if (!facts.spec.budget) return {};
+  const Time end = money_lasts_until(facts, facts.costs.book());
+  if (end == kNever) return {};
+  const Time stop_at = end - stopping_time(facts);
+  const Time drain_at = stop_at - draining_time(facts);
+  const CostNow cost = facts.costs.now(facts.now);
+  const bool near = to_dollars(cost.total) / *facts.spec.budget >= kWarnAtShare ||
+                    facts.now >= drain_at - facts.costs.clock().ours(kWarnAhead);
+  if (near && !std::exchange(warned_, true)) {
+    effects.emit(
+        BudgetWarning{.spent = to_dollars(cost.total),
+                      .budget = *facts.spec.budget,
+                      .hourly_rate = to_dollars(cost.hourly),
+                      .seconds_left = seconds(std::max(drain_at - facts.now, Duration{}))});
+  }
+  return {.verdict = facts.now >= stop_at    ? Verdict::stop
+                     : facts.now >= drain_at ? Verdict::drain
+                                             : Verdict::enough,
+          .drain_at = drain_at,
+          .stop_at = stop_at};
+}
+
+void Budget::look_again(Time now, const Look& look) {
+  look_at_ = std::min(now + kBudgetLook, now < look.drain_at ? look.drain_at : look.stop_at);
+}
+
+Error Budget::spent(const Facts& facts) const {
+  return {
+      ErrorKind::over_budget,
+      fmt::format("the pool's budget of {} is spent: ${:.2f} so far; the rest pays for running "
+                  "tasks and for terminating the machines",
+                  dollars_text(*facts.spec.budget), to_dollars(facts.costs.now(facts.now).total)),
+      "open the pool again with a larger budget=, or with fewer or cheaper machines"};
+}
+
+}  // namespace skyward::engine
