@@ -211,9 +211,9 @@ have is asked for with ``Custom``.
 
 from typing import TYPE_CHECKING, Literal
 
-from skyward.accelerator import Accelerator as Accelerator
-from skyward.accelerator import Mig as Mig
-from skyward.accelerator import custom, from_catalogue, namespace_of
+from skyward.spec.accelerator import Accelerator as Accelerator
+from skyward.spec.accelerator import Mig as Mig
+from skyward.spec.accelerator import custom, from_catalogue, namespace_of
 
 Custom = custom
 

@@ -67,7 +67,7 @@ ERRORS = {
 def python_names() -> dict[str, str]:
     """Each public name and the module that defines it, as the package itself lists them."""
     text = (PACKAGE / "__init__.py").read_text()
-    listed = re.findall(r"^    from skyward(?:\.(\w+))? import (\w+) as \2$", text, re.MULTILINE)
+    listed = re.findall(r"^    from skyward(?:\.([\w.]+))? import (\w+) as \2$", text, re.MULTILINE)
     return {name: module or name for module, name in listed} | {"__version__": "skyward"}
 
 

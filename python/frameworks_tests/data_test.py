@@ -4,7 +4,7 @@ import numpy
 import pandas
 import pytest
 import torch
-from skyward.integrations.shared_arguments import _is_candidate, _Packed, _packed
+from skyward.transport.shared_arguments import _is_candidate, _Packed, _packed
 
 import skyward as sky
 

@@ -25,30 +25,19 @@ if TYPE_CHECKING:
     from skyward import events as events
     from skyward import integrations as integrations
     from skyward import testing as testing
-    from skyward.accelerator import Accelerator as Accelerator
-    from skyward.accelerator import current_accelerator as current_accelerator
-    from skyward.accelerator import is_gpu as is_gpu
-    from skyward.accelerator import is_nvidia as is_nvidia
-    from skyward.accelerator import is_trainium as is_trainium
     from skyward.accelerators import GPU as GPU
     from skyward.accelerators import NVIDIA as NVIDIA
     from skyward.accelerators import Trainium as Trainium
+    from skyward.call.function import ComputeFunction as ComputeFunction
+    from skyward.call.function import PendingBatch as PendingBatch
+    from skyward.call.function import PendingCompute as PendingCompute
+    from skyward.call.function import compute as compute
+    from skyward.call.function import gather as gather
+    from skyward.call.function import lazy as lazy
     from skyward.callback import Callback as Callback
     from skyward.callback import compose as compose
     from skyward.callback import emit as emit
     from skyward.callback import use_callback as use_callback
-    from skyward.clouds import AWS as AWS
-    from skyward.clouds import DigitalOcean as DigitalOcean
-    from skyward.clouds import RunPod as RunPod
-    from skyward.clouds import VastAI as VastAI
-    from skyward.clouds import Verda as Verda
-    from skyward.cluster import InstanceInfo as InstanceInfo
-    from skyward.cluster import instance_info as instance_info
-    from skyward.command import Command as Command
-    from skyward.costs import PoolCost as PoolCost
-    from skyward.data import DistributedSampler as DistributedSampler
-    from skyward.data import shard as shard
-    from skyward.data import shard_iterator as shard_iterator
     from skyward.events import BootstrapCompleted as BootstrapCompleted
     from skyward.events import BootstrapProgress as BootstrapProgress
     from skyward.events import BootstrapStarting as BootstrapStarting
@@ -102,50 +91,61 @@ if TYPE_CHECKING:
     from skyward.exceptions import SpotCapacityError as SpotCapacityError
     from skyward.exceptions import SpotMinimumNotMetError as SpotMinimumNotMetError
     from skyward.exceptions import TimeoutError as TimeoutError
-    from skyward.executor import Executor as Executor
-    from skyward.function import ComputeFunction as ComputeFunction
-    from skyward.function import PendingBatch as PendingBatch
-    from skyward.function import PendingCompute as PendingCompute
-    from skyward.function import compute as compute
-    from skyward.function import gather as gather
-    from skyward.function import lazy as lazy
-    from skyward.image import DEFAULT_IMAGE as DEFAULT_IMAGE
-    from skyward.image import Image as Image
-    from skyward.image import PipIndex as PipIndex
-    from skyward.instances import ComputeSpec as ComputeSpec
-    from skyward.instances import ExitedInstance as ExitedInstance
-    from skyward.instances import Instance as Instance
-    from skyward.instances import InstanceSpec as InstanceSpec
-    from skyward.instances import select_instance as select_instance
-    from skyward.instances import select_instances as select_instances
-    from skyward.multi import MultiPool as MultiPool
-    from skyward.options import Worker as Worker
-    from skyward.output import is_head as is_head
-    from skyward.output import silent as silent
-    from skyward.output import stderr as stderr
-    from skyward.output import stdout as stdout
-    from skyward.pool import ComputePool as ComputePool
-    from skyward.pool_block import pool as pool
-    from skyward.preemption import on_preemption as on_preemption
-    from skyward.providers import Local as Local
-    from skyward.providers import Provider as Provider
-    from skyward.spot import Spot as Spot
-    from skyward.spot import SpotLike as SpotLike
-    from skyward.ssh import SSH as SSH
-    from skyward.volume import S3Volume as S3Volume
-    from skyward.volume import Volume as Volume
+    from skyward.integrations.executor import Executor as Executor
+    from skyward.pool.block import pool as pool
+    from skyward.pool.compute_pool import ComputePool as ComputePool
+    from skyward.pool.multi import MultiPool as MultiPool
+    from skyward.providers.choice import Local as Local
+    from skyward.providers.choice import Provider as Provider
+    from skyward.providers.clouds import AWS as AWS
+    from skyward.providers.clouds import DigitalOcean as DigitalOcean
+    from skyward.providers.clouds import RunPod as RunPod
+    from skyward.providers.clouds import VastAI as VastAI
+    from skyward.providers.clouds import Verda as Verda
+    from skyward.providers.command import Command as Command
+    from skyward.providers.ssh import SSH as SSH
+    from skyward.spec.accelerator import Accelerator as Accelerator
+    from skyward.spec.accelerator import current_accelerator as current_accelerator
+    from skyward.spec.accelerator import is_gpu as is_gpu
+    from skyward.spec.accelerator import is_nvidia as is_nvidia
+    from skyward.spec.accelerator import is_trainium as is_trainium
+    from skyward.spec.costs import PoolCost as PoolCost
+    from skyward.spec.image import DEFAULT_IMAGE as DEFAULT_IMAGE
+    from skyward.spec.image import Image as Image
+    from skyward.spec.image import PipIndex as PipIndex
+    from skyward.spec.instances import ComputeSpec as ComputeSpec
+    from skyward.spec.instances import ExitedInstance as ExitedInstance
+    from skyward.spec.instances import Instance as Instance
+    from skyward.spec.instances import InstanceSpec as InstanceSpec
+    from skyward.spec.instances import select_instance as select_instance
+    from skyward.spec.instances import select_instances as select_instances
+    from skyward.spec.options import Worker as Worker
+    from skyward.spec.spot import Spot as Spot
+    from skyward.spec.spot import SpotLike as SpotLike
+    from skyward.spec.volume import S3Volume as S3Volume
+    from skyward.spec.volume import Volume as Volume
+    from skyward.task.data import DistributedSampler as DistributedSampler
+    from skyward.task.data import shard as shard
+    from skyward.task.data import shard_iterator as shard_iterator
+    from skyward.task.instance_info import InstanceInfo as InstanceInfo
+    from skyward.task.instance_info import instance_info as instance_info
+    from skyward.task.output import is_head as is_head
+    from skyward.task.output import silent as silent
+    from skyward.task.output import stderr as stderr
+    from skyward.task.output import stdout as stdout
+    from skyward.task.preemption import on_preemption as on_preemption
 
 _MODULE_OF = {
     name: module
     for module, names in {
-        "accelerator": "Accelerator current_accelerator is_gpu is_nvidia is_trainium",
+        "spec.accelerator": "Accelerator current_accelerator is_gpu is_nvidia is_trainium",
         "accelerators": "GPU NVIDIA Trainium",
         "callback": "Callback compose emit use_callback",
-        "clouds": "AWS DigitalOcean RunPod VastAI Verda",
-        "cluster": "InstanceInfo instance_info",
-        "command": "Command",
-        "costs": "PoolCost",
-        "data": "DistributedSampler shard shard_iterator",
+        "providers.clouds": "AWS DigitalOcean RunPod VastAI Verda",
+        "task.instance_info": "InstanceInfo instance_info",
+        "providers.command": "Command",
+        "spec.costs": "PoolCost",
+        "task.data": "DistributedSampler shard shard_iterator",
         "events": (
             "BootstrapCompleted BootstrapProgress BootstrapStarting BudgetWarning "
             "ClusterSetupCompleted CostFinal CostUpdate Error InfraCreated InfraCreating "
@@ -162,21 +162,21 @@ _MODULE_OF = {
             "PythonVersionMismatchError QuotaExceededError SerializationError SkywardError "
             "SpotCapacityError SpotMinimumNotMetError TimeoutError"
         ),
-        "executor": "Executor",
-        "function": "ComputeFunction PendingBatch PendingCompute compute gather lazy",
-        "image": "DEFAULT_IMAGE Image PipIndex",
-        "instances": (
+        "integrations.executor": "Executor",
+        "call.function": "ComputeFunction PendingBatch PendingCompute compute gather lazy",
+        "spec.image": "DEFAULT_IMAGE Image PipIndex",
+        "spec.instances": (
             "ComputeSpec ExitedInstance Instance InstanceSpec select_instance select_instances"
         ),
-        "multi": "MultiPool",
-        "options": "Worker",
-        "output": "is_head silent stderr stdout",
-        "pool": "ComputePool",
-        "preemption": "on_preemption",
-        "providers": "Local Provider",
-        "spot": "Spot SpotLike",
-        "ssh": "SSH",
-        "volume": "S3Volume Volume",
+        "pool.multi": "MultiPool",
+        "spec.options": "Worker",
+        "task.output": "is_head silent stderr stdout",
+        "pool.compute_pool": "ComputePool",
+        "task.preemption": "on_preemption",
+        "providers.choice": "Local Provider",
+        "spec.spot": "Spot SpotLike",
+        "providers.ssh": "SSH",
+        "spec.volume": "S3Volume Volume",
     }.items()
     for name in names.split()
 }

@@ -472,7 +472,7 @@ clock = time.perf_counter_ns
 ANCILLARY_BYTES = socket.CMSG_LEN(MAX_DESCRIPTORS * 4)
 
 
-worker = None  # of this process; for skyward.preemption
+worker = None  # of this process; for skyward.task.preemption
 
 
 def warn(callback, left):

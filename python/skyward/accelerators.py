@@ -10,9 +10,9 @@ Made by tools/catalogue.py from skyward/spec/accelerators.tsv; a test compares t
 
 from typing import TYPE_CHECKING, Literal
 
-from skyward.accelerator import Accelerator as Accelerator
-from skyward.accelerator import Mig as Mig
-from skyward.accelerator import custom, from_catalogue, namespace_of
+from skyward.spec.accelerator import Accelerator as Accelerator
+from skyward.spec.accelerator import Mig as Mig
+from skyward.spec.accelerator import custom, from_catalogue, namespace_of
 
 Custom = custom
 

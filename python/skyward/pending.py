@@ -1,6 +1,6 @@
-"""Calls that are written down; see skyward.function."""
+"""Calls that are written down; see skyward.call.function."""
 
-from skyward.function import (
+from skyward.call.function import (
     ComputeFunction,
     PendingBatch,
     PendingCompute,

@@ -12,9 +12,9 @@ careful clients never do, it refuses, and keeps in ``violations``."""
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
+from skyward.base.suggest import suggesting
 from skyward.exceptions import ConfigurationTypeError
-from skyward.providers import Local
-from skyward.suggest import suggesting
+from skyward.providers.choice import Local
 
 PRICES: Mapping[str, float] = {"cpu": 0.1, "T4": 0.5, "A100": 4.0, "H100": 8.0}
 """What a fake cloud sells when nothing is said: dollars an hour, on demand."""

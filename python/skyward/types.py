@@ -1,13 +1,13 @@
 """Types that programs name in their own signatures."""
 
-from skyward.accelerator import Accelerator
 from skyward.callback import Callback
-from skyward.cluster import InstanceInfo
 from skyward.events import ProviderName, SkywardEvent
-from skyward.instances import ComputeSpec, ExitedInstance, Instance, InstanceSpec
-from skyward.providers import Provider
-from skyward.spot import SpotLike
-from skyward.volume import Volume
+from skyward.providers.choice import Provider
+from skyward.spec.accelerator import Accelerator
+from skyward.spec.instances import ComputeSpec, ExitedInstance, Instance, InstanceSpec
+from skyward.spec.spot import SpotLike
+from skyward.spec.volume import Volume
+from skyward.task.instance_info import InstanceInfo
 
 __all__ = [
     "Accelerator",

@@ -9,8 +9,8 @@ import sys
 import zipfile
 
 import pytest
-from skyward.image import CLIENT_PYTHON
-from skyward.providers import find_uv
+from skyward.providers.choice import find_uv
+from skyward.spec.image import CLIENT_PYTHON
 
 import skyward as sky
 

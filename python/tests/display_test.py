@@ -7,7 +7,9 @@ import signal
 import subprocess
 import sys
 
-from skyward import display, events
+from skyward.pool import display
+
+from skyward import events
 
 WIPE = "\r\x1b[K"
 

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 from skyward.distributed import decorate, environment, meeting
-from skyward.serialize import dumps_function
+from skyward.transport.serialize import dumps_function
 
 import skyward as sky
 from skyward import distributed
@@ -149,7 +149,7 @@ def test_generators_stay_generators(monkeypatch):
     def count(n):
         yield from range(n)
 
-    from skyward.function import is_generator
+    from skyward.call.function import is_generator
 
     assert is_generator(count) and list(count(3)) == [0, 1, 2]
 

@@ -45,7 +45,7 @@ def test_the_failure_that_came_first_is_raised(pool):
 
 
 def test_those_who_wait_for_one_that_failed_are_stopped(pool, monkeypatch):
-    from skyward import together as module
+    from skyward.pool import together as module
 
     monkeypatch.setattr(module, "GRACE_SECONDS", 0.5)
 

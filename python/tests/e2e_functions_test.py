@@ -6,9 +6,10 @@ import sys
 import threading
 
 import pytest
+from skyward.pool import open_pool
+from skyward.transport import serialize
 
 import skyward as sky
-from skyward import open_pool, serialize
 
 PROGRAM = """
 import multiprocessing, sys

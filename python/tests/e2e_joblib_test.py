@@ -333,7 +333,7 @@ def test_long_lists_are_stored_once_too(backend):
 
 
 def test_what_is_used_once_makes_room(pool):
-    from skyward.integrations.shared_arguments import SharedArguments
+    from skyward.transport.shared_arguments import SharedArguments
 
     core = pool._engine().core
     kept = SharedArguments(pool, limit=5 * 100_000)

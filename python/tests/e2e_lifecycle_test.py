@@ -15,7 +15,7 @@ import types
 import weakref
 
 import pytest
-from skyward.image import CLIENT_PYTHON
+from skyward.spec.image import CLIENT_PYTHON
 from waiting import DEADLINE, wait_until
 
 import skyward as sky
@@ -429,7 +429,7 @@ def test_a_forked_child_leaves_the_pool_alone():
 def test_a_forked_child_waits_for_nothing_of_its_parents():
     child = start("""
         import os, sys, threading, time, skyward as sky
-        from skyward.display import _screen
+        from skyward.pool.display import _screen
         executor = sky.Executor(display="log")
         running = executor.submit(time.sleep, 0.5)
         held, done = threading.Event(), threading.Event()

@@ -10,10 +10,10 @@ import pickle
 import cloudpickle
 import numpy
 import pytest
-from skyward.function import is_generator
+from skyward.call.function import is_generator
+from skyward.transport import serialize
 
 import skyward as sky
-from skyward import serialize
 
 
 @sky.compute

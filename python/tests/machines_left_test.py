@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from skyward.pool_block import end_block
+from skyward.pool.leave import end_block
 
 import skyward as sky
 

@@ -6,9 +6,9 @@ import pickle
 
 import numpy
 import pytest
-from skyward.clouds import CLOUDS
 from skyward.integrations import JoblibPool
-from skyward.spot import normalize_spot
+from skyward.providers.clouds import CLOUDS
+from skyward.spec.spot import normalize_spot
 
 import skyward as sky
 from skyward import ComputePool, ConfigurationError, Spot, _core

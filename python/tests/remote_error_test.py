@@ -7,9 +7,9 @@ import types
 
 import cloudpickle
 import pytest
+from skyward.transport import remote_error
 
 import skyward as sky
-from skyward import remote_error
 
 
 class FieldsError(Exception):

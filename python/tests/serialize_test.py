@@ -8,9 +8,9 @@ import threading
 import cloudpickle
 import numpy
 import pytest
+from skyward.transport import serialize
 
 import skyward as sky
-from skyward import serialize
 
 FACTOR = 2
 TABLE = {"a": 1}
@@ -134,7 +134,7 @@ def test_lambdas_and_decorated_functions_are_arguments():
 def test_classes_of_the_program_itself_go_by_value(tmp_path):
     out = tmp_path / "stream"
     program = f"""
-from skyward import serialize
+from skyward.transport import serialize
 class Point:
     def __init__(self, x): self.x = x
 stream, _ = serialize.dumps_arguments(print, "print", (Point(3),), {{}})

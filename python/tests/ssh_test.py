@@ -5,10 +5,10 @@ import sys
 import tarfile
 
 import pytest
-from skyward.providers import resolve_provider
+from skyward.providers.choice import resolve_provider
+from skyward.transport import shipping
 
 import skyward as sky
-from skyward import shipping
 
 
 def test_settings_are_text_and_paths_are_absolute(tmp_path, monkeypatch):
@@ -95,7 +95,7 @@ def project(tmp_path, monkeypatch):
 def modules_of(folder, program, includes=(), excludes=()):
     """Runs a program in a process of its own that prints where its archive is."""
     (folder / "main.py").write_text(
-        f"{program}\nfrom skyward.shipping import modules_archive\n"
+        f"{program}\nfrom skyward.transport.shipping import modules_archive\n"
         f"print(modules_archive({list(includes)!r}, {list(excludes)!r}))\n"
     )
     done = subprocess.run(
@@ -167,7 +167,11 @@ def test_the_package_runs_a_worker_without_its_extension(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     path = shipping.package_archive()
     names = names_in(path)
-    assert {"skyward/_worker.py", "skyward/cluster.py", "cloudpickle/__init__.py"} <= names
+    assert {
+        "skyward/_worker.py",
+        "skyward/task/instance_info.py",
+        "cloudpickle/__init__.py",
+    } <= names
     assert not [name for name in names if not name.endswith(".py")]
     with tarfile.open(path) as archive:
         archive.extractall(tmp_path / "node", filter="data")

@@ -6,7 +6,7 @@ import traceback
 from pathlib import Path
 
 import pytest
-from skyward.remote_error import with_sources
+from skyward.transport.remote_error import with_sources
 
 import skyward as sky
 

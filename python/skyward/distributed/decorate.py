@@ -9,10 +9,10 @@ from functools import wraps
 from importlib import import_module
 from typing import Any
 
-from skyward.cluster import place_in_pool
+from skyward.call.function import ComputeFunction, is_generator, name_of
 from skyward.distributed.meeting import require_network
 from skyward.exceptions import ConfigurationError
-from skyward.function import ComputeFunction, is_generator, name_of
+from skyward.task.instance_info import place_in_pool
 
 MEETING_SECONDS = 300.0
 """How long workers wait for each other at the start of a call, unless the decorator says."""

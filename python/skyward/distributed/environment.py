@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 
-from skyward.cluster import InstanceInfo
+from skyward.task.instance_info import InstanceInfo
 
 
 def for_torch(info: InstanceInfo) -> dict[str, str]:

@@ -4,9 +4,9 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from skyward.cluster import InstanceInfo
 from skyward.distributed.environment import for_jax, variables
 from skyward.distributed.meeting import meet
+from skyward.task.instance_info import InstanceInfo
 
 
 @contextlib.contextmanager

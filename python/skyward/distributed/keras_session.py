@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
-from skyward.cluster import InstanceInfo
 from skyward.distributed.environment import variables
 from skyward.exceptions import ConfigurationError
+from skyward.task.instance_info import InstanceInfo
 
 SEED = 42
 """All workers begin with the same weights."""

@@ -17,8 +17,8 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from skyward.cluster import InstanceInfo
 from skyward.exceptions import ConfigurationError, TimeoutError
+from skyward.task.instance_info import InstanceInfo
 
 _RETRY_SECONDS = 0.02
 _HELLO_SECONDS = 5.0

@@ -10,7 +10,6 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from skyward.cluster import InstanceInfo
 from skyward.distributed.environment import (
     for_tensorflow,
     nodes_share_an_address,
@@ -19,6 +18,7 @@ from skyward.distributed.environment import (
 )
 from skyward.distributed.meeting import free_port, meet
 from skyward.exceptions import ConfigurationError
+from skyward.task.instance_info import InstanceInfo
 
 KEYS_PER_CALL = 100_000
 """Each call has keys of its own for what it exchanges; TensorFlow counts them up from a base."""

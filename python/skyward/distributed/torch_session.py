@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
-from skyward.cluster import InstanceInfo
 from skyward.distributed.environment import for_torch, torch_defaults, variables
 from skyward.distributed.meeting import free_port, meet
+from skyward.task.instance_info import InstanceInfo
 
 
 @contextlib.contextmanager

@@ -12,12 +12,12 @@ from uuid import uuid4
 from joblib import register_parallel_backend
 from joblib.parallel import ParallelBackendBase, SequentialBackend
 
-from skyward.cluster import place_in_pool
+from skyward.call.function import PendingCompute
 from skyward.exceptions import NotProvisionedError
-from skyward.function import PendingCompute
-from skyward.initial import Initial
-from skyward.integrations.shared_arguments import SharedArguments
-from skyward.pool import ComputePool
+from skyward.integrations.initial import Initial
+from skyward.pool.compute_pool import ComputePool
+from skyward.task.instance_info import place_in_pool
+from skyward.transport.shared_arguments import SharedArguments
 
 TARGET_SECONDS = 0.05
 """Tasks that are quicker than this go together, several in one call."""

@@ -7,8 +7,8 @@ from types import TracebackType
 from typing import Any
 
 from skyward.exceptions import ConfigurationError
-from skyward.image import Image
-from skyward.pool import ComputePool
+from skyward.pool.compute_pool import ComputePool
+from skyward.spec.image import Image
 
 
 @contextmanager

@@ -5,13 +5,13 @@ import sys
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from skyward.base.suggest import suggesting_class
 from skyward.exceptions import (
     ConfigurationError,
     ConfigurationTypeError,
     PythonVersionMismatchError,
 )
-from skyward.options import text_or_none, texts, variables
-from skyward.suggest import suggesting_class
+from skyward.spec.options import text_or_none, texts, variables
 
 OLDEST_PYTHON = (3, 11)
 CLIENT_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from skyward.clouds import CLOUDS
-from skyward.command import Command
+from skyward.base.extension import compiled
+from skyward.base.suggest import suggesting_class
 from skyward.exceptions import ConfigurationError
-from skyward.extension import compiled
-from skyward.ssh import SSH
-from skyward.suggest import suggesting_class
+from skyward.providers.clouds import CLOUDS
+from skyward.providers.command import Command
+from skyward.providers.ssh import SSH
 
 if TYPE_CHECKING:
-    from skyward.instances import InstanceSpec
+    from skyward.spec.instances import InstanceSpec
 
 
 @suggesting_class
@@ -46,7 +46,7 @@ class Local:
 
     def available_instances(self) -> "tuple[InstanceSpec, ...]":
         """This machine, alone."""
-        from skyward.instances import available_instances
+        from skyward.spec.instances import available_instances
 
         return available_instances(self)
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from types import FunctionType, ModuleType
 from typing import Any
 
-from skyward.pool import ComputePool
-from skyward.serialize import dumps_by_value
+from skyward.pool.compute_pool import ComputePool
+from skyward.transport.serialize import dumps_by_value
 
 MAX_TRIES = 500
 MAX_SECONDS = 2.0
@@ -139,7 +139,7 @@ def _parts_of_function(fn: FunctionType) -> Iterator[tuple[str, Any]]:
             yield f" variable {name!r}", cell.cell_contents
         except ValueError:
             continue
-    from skyward.serialize import names_in
+    from skyward.transport.serialize import names_in
 
     for name in sorted(names_in(fn.__code__)):
         if name in fn.__globals__:

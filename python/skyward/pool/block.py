@@ -4,36 +4,19 @@
     def main():
         print(train(data) @ sky)
 
-``skyward.pool`` is also the module of ComputePool, and becomes an attribute of the package as soon
-as that is imported; so that the decorator is there all the same, that module can be called."""
+``skyward.pool`` is also the package around this file, and becomes an attribute of ``skyward`` as
+soon as it is imported; so that the decorator is there all the same, that package can be called."""
 
-import sys
 from collections.abc import Callable, Generator
-from contextvars import ContextVar
 from functools import wraps
 from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
 from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from skyward.exceptions import MachinesLeftError
-
 if TYPE_CHECKING:
-    from skyward.pool import ComputePool
+    from skyward.pool.compute_pool import ComputePool
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-_innermost: "ContextVar[ComputePool | None]" = ContextVar("skyward_pool", default=None)
-
-
-def end_block(close: Callable[[], None], error: BaseException | None) -> None:
-    """Closes at the end of a block that `error` leaves, if any; then that stays what is raised."""
-    try:
-        close()
-    except MachinesLeftError as left:
-        if error is None:
-            raise
-        error.add_note(f"skyward: {left}")
-        print(f"skyward: {left}", file=sys.stderr)  # the error may be caught and forgotten
 
 
 @overload
@@ -56,21 +39,21 @@ def pool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
 
         @wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
-            from skyward.pool import ComputePool
+            from skyward.pool.compute_pool import ComputePool
 
             with ComputePool(**options):
                 return function(*args, **kwargs)
 
         @wraps(function)
         async def call_later(*args: Any, **kwargs: Any) -> Any:
-            from skyward.pool import ComputePool
+            from skyward.pool.compute_pool import ComputePool
 
             with ComputePool(**options):
                 return await function(*args, **kwargs)
 
         @wraps(function)
         def items(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
-            from skyward.pool import ComputePool
+            from skyward.pool.compute_pool import ComputePool
 
             with ComputePool(**options):
                 return (yield from function(*args, **kwargs))
@@ -100,7 +83,7 @@ class Block:
         return decorated
 
     def __enter__(self) -> "ComputePool":
-        from skyward.pool import ComputePool
+        from skyward.pool.compute_pool import ComputePool
 
         opened = ComputePool(**self._options).open()
         self._pools.append(opened)
@@ -115,23 +98,8 @@ class Block:
         self._pools.pop().__exit__(kind, error, traceback)
 
 
-def resolve(target: Any) -> Any:
-    """The pool that the right side of an operator means: itself, or the innermost open one."""
-    if target is not sys.modules.get("skyward"):
-        return target
-    current = _innermost.get()
-    while current is not None and not current._is_entered:
-        current = current._around  # that one was left in another thread
-    if current is None:
-        raise RuntimeError(
-            "`>> sky` needs an open pool: use it inside a function with @sky.pool(…), or inside"
-            " a pool's `with` block"
-        )
-    return current
-
-
 class CallableModule(ModuleType):
-    """The class of the module skyward.pool."""
+    """The class of the package skyward.pool."""
 
     def __call__(self, function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         return pool(**options) if function is None else pool(**options)(function)

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field, fields
 from types import UnionType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args, get_origin
 
+from skyward.base.extension import compiled
 from skyward.exceptions import ConfigurationTypeError
-from skyward.extension import compiled
 
 if TYPE_CHECKING:
-    from skyward.instances import InstanceSpec
+    from skyward.spec.instances import InstanceSpec
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class _Cloud:
         """Everything that is for sale there, by accelerator, its count, processors and memory.
 
         Asks the cloud, and needs what renting there needs. Raises ProvisioningError."""
-        from skyward.instances import available_instances
+        from skyward.spec.instances import available_instances
 
         return available_instances(self)
 

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, TypeVar, overload
 
-from skyward.cluster import instance_info
 from skyward.exceptions import ConfigurationError, ConfigurationTypeError
+from skyward.task.instance_info import instance_info
 
 T = TypeVar("T")
 A = TypeVar("A")

@@ -14,12 +14,12 @@ from types import TracebackType
 from typing import Any, ParamSpec, TypeVar, overload
 from uuid import uuid4
 
-from skyward.answer import AnswerFuture
+from skyward.call.function import ComputeFunction, PendingCompute, compute
 from skyward.exceptions import CancelledError, ConfigurationError, MachinesLeftError
-from skyward.function import ComputeFunction, PendingCompute, compute
-from skyward.initial import Initial, run_after
-from skyward.pool import ComputePool
-from skyward.pool_block import end_block
+from skyward.integrations.initial import Initial, run_after
+from skyward.pool.answer import AnswerFuture
+from skyward.pool.compute_pool import ComputePool
+from skyward.pool.leave import end_block
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from skyward.exceptions import ConfigurationError
-from skyward.runtime import PACKAGE, is_installed
+from skyward.transport.runtime import PACKAGE, is_installed
 
 MAX_ARCHIVE_BYTES = 256 << 20
 """More than this is data, and belongs into arguments or a volume."""

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Literal, TypeVar
 
+from skyward.base.extension import compiled
 from skyward.exceptions import ConfigurationError, ConfigurationTypeError
-from skyward.extension import compiled
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from skyward.exceptions import ConfigurationError, ConfigurationTypeError
-from skyward.options import text_or_none, whole
+from skyward.spec.options import text_or_none, whole
 
 _Path = str | os.PathLike[str]
 

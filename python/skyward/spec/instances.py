@@ -4,10 +4,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from skyward.accelerator import Accelerator
 from skyward.exceptions import ConfigurationError
-from skyward.image import Image
-from skyward.spot import SpotLike
+from skyward.spec.accelerator import Accelerator
+from skyward.spec.image import Image
+from skyward.spec.spot import SpotLike
 
 
 @dataclass(frozen=True)

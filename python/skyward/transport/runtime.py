@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from skyward.exceptions import ConfigurationError
-from skyward.image import CLIENT_PYTHON, Image
+from skyward.spec.image import CLIENT_PYTHON, Image
 
 PACKAGE = (
-    Path(__file__).absolute().parent
+    Path(__file__).absolute().parent.parent
 )  # not resolved: a build folder holds links to the sources
 
 
@@ -23,7 +23,7 @@ def worker_runtime(image: Image, slots: int = 1, share_key: bool = False) -> Any
     """For nodes that share this machine's files. `slots`: tasks that run there at the same time.
     `share_key`: their processes are this user's, here, and may use managers of multiprocessing."""
     from skyward import _core
-    from skyward.shipping import included_folders
+    from skyward.transport.shipping import included_folders
 
     # With packages an image has an interpreter of its own, else the caller's.
     folders = importable_folders(image.needs_environment())
@@ -48,8 +48,8 @@ def worker_runtime(image: Image, slots: int = 1, share_key: bool = False) -> Any
 def remote_runtime(image: Image, slots: int = 1) -> Any:
     """The same for nodes that share no files with this machine: they are sent what they need."""
     from skyward import _core
-    from skyward.providers import find_uv
-    from skyward.shipping import modules_archive, package_archive
+    from skyward.providers.choice import find_uv
+    from skyward.transport.shipping import modules_archive, package_archive
 
     runtime = _core.WorkerRuntime()
     runtime.command = ["{python}", "-P", "{archive}/skyward/_worker.py"]

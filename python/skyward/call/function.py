@@ -29,14 +29,14 @@ from typing import (
     overload,
 )
 
+from skyward.call.target import resolve
 from skyward.exceptions import ConfigurationError, ConfigurationTypeError
-from skyward.pool_block import resolve
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
     from concurrent.futures import Future
 
-    from skyward.pool import ComputePool
+    from skyward.pool.compute_pool import ComputePool
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -142,7 +142,7 @@ class ComputeFunction(Generic[P, R]):
         return f"ComputeFunction({self.__name__})"
 
     def __reduce__(self) -> Any:
-        from skyward.serialize import reduce_by_value
+        from skyward.transport.serialize import reduce_by_value
 
         return reduce_by_value(ComputeFunction, (self._fn, self._timeout, self._retries))
 
@@ -259,7 +259,7 @@ class PendingCompute(Generic[R]):
     def on(self, pool: "ComputePool") -> "Coroutine[Any, Any, R]":
         """The call as a future of the running asyncio loop; it is sent at once. It is a coroutine,
         too, so that ``create_task()`` takes it."""
-        from skyward.awaited import awaited
+        from skyward.call.awaited import awaited
 
         loop = _running_loop(call_text(self))
         return awaited(pool.submit(self), loop)
@@ -268,7 +268,7 @@ class PendingCompute(Generic[R]):
         return f"PendingCompute({call_text(self)})"
 
     def __reduce__(self) -> Any:
-        from skyward.serialize import reduce_by_value
+        from skyward.transport.serialize import reduce_by_value
 
         fields = (self.fn, self.args, self.kwargs, self.name, self.timeout, self.retries)
         return reduce_by_value(PendingCompute, fields)
@@ -643,7 +643,7 @@ def _short(value: Any) -> str:
 
 
 def _limits(timeout: float | None, retries: int) -> tuple[float | None, int]:
-    from skyward.options import plain_number
+    from skyward.spec.options import plain_number
 
     timeout, retries = plain_number(timeout), plain_number(retries)
     if timeout is not None and (

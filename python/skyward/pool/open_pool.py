@@ -14,8 +14,8 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from skyward import _core, remote_error, serialize
-from skyward.answer import AnswerFuture
+from skyward import _core
+from skyward.call.function import PendingCompute, call_text, is_generator, note_position
 from skyward.callback import Delivery
 from skyward.events import Error, event_from_fields
 from skyward.exceptions import (
@@ -26,11 +26,12 @@ from skyward.exceptions import (
     SkywardError,
     TimeoutError,
 )
-from skyward.function import PendingCompute, call_text, is_generator, note_position
-from skyward.runtime import ModuleWatch
+from skyward.pool.answer import AnswerFuture
+from skyward.transport import remote_error, serialize
+from skyward.transport.runtime import ModuleWatch
 
 if TYPE_CHECKING:
-    from skyward.integrations.shared_arguments import SharedArguments
+    from skyward.transport.shared_arguments import SharedArguments
 
 STREAM_WINDOW = 16
 """Items that a generator may be ahead of its reader."""
@@ -141,7 +142,7 @@ class OpenPool:
 
     def broadcast(self, pending: PendingCompute[Any]) -> tuple[Any, ...]:
         if getattr(pending.fn, "__skyward_distributed__", None) is not None:
-            from skyward.together import run_together
+            from skyward.pool.together import run_together
 
             return run_together(self, pending)
         call, handles = self.send_everywhere(pending)
@@ -455,7 +456,7 @@ class Stream(Iterator[Any]):
 
     async def __anext__(self) -> Any:
         """The next item, while other tasks of the asyncio loop go on."""
-        from skyward.awaited import in_thread
+        from skyward.call.awaited import in_thread
 
         try:
             item = await in_thread(lambda: next(self, _ENDED))

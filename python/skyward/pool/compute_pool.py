@@ -1,15 +1,14 @@
 """ComputePool: machines for the length of a ``with`` block."""
 
-import sys
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Never, TypeVar, overload
 
-from skyward.accelerator import Accelerator
+from skyward.base.suggest import suggesting
+from skyward.call.function import ComputeFunction, PendingBatch, PendingCompute, _short, compute
+from skyward.call.target import _innermost
 from skyward.callback import Callback, Delivery, _ambient, current_callback, users_callback
-from skyward.costs import PoolCost
-from skyward.display import MODES, make_display
 from skyward.events import EVENT_TYPES, SkywardEvent
 from skyward.exceptions import (
     ConfigurationError,
@@ -17,9 +16,13 @@ from skyward.exceptions import (
     NotProvisionedError,
     SkywardError,
 )
-from skyward.function import ComputeFunction, PendingBatch, PendingCompute, _short, compute
-from skyward.image import DEFAULT_IMAGE, Image
-from skyward.options import (
+from skyward.pool.display import MODES, make_display
+from skyward.pool.leave import end_block
+from skyward.providers.choice import Provider, resolve_providers
+from skyward.spec.accelerator import Accelerator
+from skyward.spec.costs import PoolCost
+from skyward.spec.image import DEFAULT_IMAGE, Image
+from skyward.spec.options import (
     MAX_CONCURRENCY,
     MAX_NODES,
     STANDARD_CONCURRENCY,
@@ -42,18 +45,15 @@ from skyward.options import (
     variables,
     whole,
 )
-from skyward.pool_block import CallableModule, _innermost, end_block
-from skyward.providers import Provider, resolve_providers
-from skyward.spot import SpotLike, normalize_spot
-from skyward.spot import to_core as spot_to_core
-from skyward.suggest import suggesting
-from skyward.volume import VolumeLike, normalize_volumes
-from skyward.volume import to_core as volume_to_core
+from skyward.spec.spot import SpotLike, normalize_spot
+from skyward.spec.spot import to_core as spot_to_core
+from skyward.spec.volume import VolumeLike, normalize_volumes
+from skyward.spec.volume import to_core as volume_to_core
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from skyward.open_pool import OpenPool
+    from skyward.pool.open_pool import OpenPool
 
 R = TypeVar("R")
 E = TypeVar("E", bound=SkywardEvent)
@@ -102,7 +102,7 @@ class ComputePool:
             the pool would cost there, "available" in that order but last those that have nothing
             that fits.
         allocation, ttl, vcpus, memory_gb, volumes, worker: other names of spot, timeout, cpu,
-            memory, volume and concurrency; see skyward.options.
+            memory, volume and concurrency; see skyward.spec.options.
 
     A pool may be used from several threads, and entered again after it was left: that gets new
     machines."""
@@ -389,7 +389,7 @@ class ComputePool:
         )
 
     def _open(self, check: Callable[[], None] | None = None) -> None:
-        from skyward.open_pool import OpenPool
+        from skyward.pool.open_pool import OpenPool
 
         with self._lifecycle:
             if self._live is not None:
@@ -454,7 +454,7 @@ class ComputePool:
     def _spec(self) -> Any:
         """All that the engine needs to know."""
         from skyward import _core
-        from skyward.runtime import agent_path, record_root
+        from skyward.transport.runtime import agent_path, record_root
 
         spec = _core.PoolSpec()
         spec.image = self.image.to_core()
@@ -487,7 +487,7 @@ class ComputePool:
     def _choice(self, provider: Provider) -> tuple[Any, Any]:
         """A provider and how its nodes run tasks, as the engine needs to know them."""
         from skyward import _core
-        from skyward.runtime import remote_runtime, worker_runtime
+        from skyward.transport.runtime import remote_runtime, worker_runtime
 
         spec = _core.ProviderSpec()
         spec.name = provider.name
@@ -614,6 +614,3 @@ def _image(value: Image | None) -> Image:
             f'image={value!r}: an Image is expected, such as Image(pip=["numpy"])'
         )
     return value
-
-
-sys.modules[__name__].__class__ = CallableModule  # `@sky.pool(…)`, see there

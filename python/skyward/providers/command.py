@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from skyward.base.suggest import suggesting_class
 from skyward.exceptions import ConfigurationError
-from skyward.options import text_or_none
-from skyward.suggest import suggesting_class
+from skyward.spec.options import text_or_none
 
 
 @suggesting_class

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+from skyward.base.extension import compiled
 from skyward.exceptions import ConfigurationTypeError
-from skyward.extension import compiled
 
 
 @runtime_checkable

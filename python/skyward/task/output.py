@@ -15,9 +15,9 @@ from contextlib import ExitStack
 from functools import wraps
 from typing import Any, Literal, TypeVar, overload
 
-from skyward.cluster import InstanceInfo, instance_info, place_in_pool
+from skyward.call.function import ComputeFunction, is_generator
 from skyward.exceptions import ConfigurationError, ConfigurationTypeError
-from skyward.function import ComputeFunction, is_generator
+from skyward.task.instance_info import InstanceInfo, instance_info, place_in_pool
 
 F = TypeVar("F", bound=Callable[..., Any])
 Only = Literal["head"] | Callable[[InstanceInfo], bool]

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from operator import getitem
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
+from skyward.base.extension import compiled
 from skyward.exceptions import ConfigurationError
-from skyward.extension import compiled
 
 if TYPE_CHECKING:
     from skyward.accelerators import NVIDIAFactories
@@ -311,7 +311,7 @@ def is_gpu(acc: str) -> bool:
 def current_accelerator() -> str | None:
     """Inside a task: the model of the node's accelerators, such as "H100-80GB"; None without one
     and outside of a pool."""
-    from skyward.cluster import instance_info
+    from skyward.task.instance_info import instance_info
 
     info = instance_info()
     return info.accelerators[0] if info.accelerators else None

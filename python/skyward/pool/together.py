@@ -8,12 +8,12 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from skyward.call.function import PendingCompute
 from skyward.exceptions import CancelledError, ExecutionError
-from skyward.function import PendingCompute
-from skyward.open_pool import Stream, answer_of
+from skyward.pool.open_pool import Stream, answer_of
 
 if TYPE_CHECKING:
-    from skyward.open_pool import OpenPool
+    from skyward.pool.open_pool import OpenPool
 
 GRACE_SECONDS = 15.0
 """How long the others may go on when one has failed."""

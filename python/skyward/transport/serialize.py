@@ -65,7 +65,7 @@ def dumps_function(fn: Any, name: str) -> bytes:
     try:
         body = dumps_by_value(fn)
     except Exception as error:
-        from skyward.unpicklable import explain
+        from skyward.transport.unpicklable import explain
 
         text = explain(f"function {name!r}", fn, error)
         raise SerializationError(text) from error.with_traceback(None)
@@ -102,7 +102,7 @@ def dumps_arguments(
     try:
         return dumps_by_value(value, beside), buffers
     except Exception as error:
-        from skyward.unpicklable import explain_arguments
+        from skyward.transport.unpicklable import explain_arguments
 
         text = explain_arguments(fn, name, args, kwargs, error)
         raise SerializationError(text) from error.with_traceback(None)
@@ -263,7 +263,7 @@ def _is_fixed(value: Any, seen: list[tuple[Any, Any, Any]], visited: set[int]) -
         return sys.modules.get(value.__name__) is value and value.__name__ not in PROGRAMS
     if kind is BuiltinFunctionType or isinstance(value, type):
         return _travels_by_name(value)
-    from skyward.function import ComputeFunction
+    from skyward.call.function import ComputeFunction
 
     if kind is ComputeFunction:
         return _note_references(value.local, seen, visited)

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+from skyward.base.extension import compiled
 from skyward.exceptions import ConfigurationError
-from skyward.extension import compiled
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from types import TracebackType
 from typing import Any
 
 from skyward.exceptions import ConfigurationError, ConfigurationTypeError, MachinesLeftError
-from skyward.pool import ComputePool
-from skyward.pool_block import end_block
+from skyward.pool.compute_pool import ComputePool
+from skyward.pool.leave import end_block
 
 
 class MultiPool:

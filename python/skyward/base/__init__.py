@@ -1,0 +1,1 @@
+"""What the rest stands on: the compiled half, and hints for parameters that do not exist."""

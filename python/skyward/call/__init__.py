@@ -1,0 +1,1 @@
+"""Recorded calls: what ``f(x)`` of a ``@compute`` function returns."""

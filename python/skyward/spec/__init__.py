@@ -1,0 +1,1 @@
+"""The nouns: what a pool is asked for, and what it is made of."""

@@ -1,0 +1,1 @@
+"""What travels to nodes and back: functions, arguments, results, errors, modules."""
