@@ -71,11 +71,6 @@ Duration closing_time(const PoolSpec& spec) {
   return kCloseTimeout + (spec.volumes.empty() ? Duration{} : kUnmountTimeout);
 }
 
-std::optional<double> asking_price(const PoolSpec& spec, const Offer& offer) {
-  const bool spot = spec.spot.kind != SpotKind::never && offer.price_spot.has_value();
-  return spot ? offer.price_spot : offer.price_on_demand;
-}
-
 Status Budget::check_offer(const Facts& facts, const Offer& offer) const {
   if (!facts.spec.budget) return {};
   const std::optional<MachinePrice> price = highest_price(offer);

@@ -17,9 +17,6 @@ namespace skyward::engine {
 
 // From Shutdown to the end of an agent, at most.
 Duration closing_time(const PoolSpec& spec);
-// Dollars an hour of one of its machines, if it is of the kind that is asked for first.
-std::optional<double> asking_price(const PoolSpec& spec, const Offer& offer);
-
 class Budget {
  public:
   // What every judgement depends on.

@@ -9,8 +9,8 @@
 // Nodes keep their rank when their machine is replaced. Tasks wait in one queue; a node gets a task
 // for each free slot, and a little more than that while tasks are short (State::mean_run), so that
 // the wire is never empty. What was given too early is recalled when another node falls idle.
-// core_pool.cc decides about phases and nodes, core_end.cc about their end, core_place.cc about the
-// region, core_preempt.cc about nodes that their cloud takes back, core_task.cc about tasks,
+// core_pool.cc decides about phases and nodes, core_end.cc about their end, core_open.cc about
+// opening, core_preempt.cc about nodes that their cloud takes back, core_task.cc about tasks,
 // budget.h and core_spend.cc about what may be spent, core_spread.cc about the ways of large
 // arguments.
 
@@ -35,6 +35,8 @@
 #include "skyward/engine/node_setup.h"
 #include "skyward/engine/options.h"
 #include "skyward/engine/phase.h"
+#include "skyward/engine/placement.h"
+#include "skyward/engine/releases.h"
 #include "skyward/engine/task.h"
 #include "skyward/spec/id.h"
 #include "skyward/spec/limits.h"
@@ -90,18 +92,10 @@ struct State {
   // ends with this.
   std::optional<Error> abandoned;
   bool ready_told = false;  // opened() was called
-  Cluster cluster;
-  int head_port = 29500;  // unless the cluster has another
-  Offer offer;
-  bool prepared = false, moving = false;                // there is a cluster; teardown() is at it
-  std::vector<std::pair<std::string, Error>> refusals;  // regions without machines, their words
+  Placement placement;
   std::vector<Node> nodes;
   int provisioning = 0;  // provision calls in flight
-  // Terminate calls in flight, oldest first: they are answered in this order.
-  std::deque<std::vector<InstanceId>> terminating;
-  std::vector<InstanceId> unreleased;  // would not go: asked for again
-  Time release_at = kNever;            // ... at this time
-  int release_tries = 0;               // in vain, in a row
+  Releases releases;
   std::unordered_map<TaskId, Task> tasks;
   std::deque<TaskId> queue;                 // may name tasks that are gone: skipped
   std::deque<NodeId> free_nodes;            // outstanding < slots

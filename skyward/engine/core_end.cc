@@ -17,10 +17,6 @@
 namespace skyward::engine {
 namespace {
 
-// Between two requests to end a machine that did not end; then as the last. An open pool goes on
-// for ever, a closing one gives up after these: its caller waits, and its machines end themselves.
-constexpr std::array<Duration, 4> kReleasePauses = {1s, 4s, 16s, 60s};
-
 // After so long closing says what it waits for, and again after each kTellWaitAgain.
 constexpr Duration kTellWaitAfter = 1500ms;
 constexpr Duration kTellWaitAgain = 10s;
@@ -33,10 +29,9 @@ constexpr auto kGraceMs = static_cast<std::uint32_t>(kCancelGrace / 1ms);
 
 // Goes on when there is nothing more to wait for.
 void remove_when_released(State& state, Effects& effects) {
-  if (state.phase != Phase::terminating || !state.terminating.empty()) return;
-  if (state.release_at != kNever) return;
+  if (state.phase != Phase::terminating || !state.releases.is_done()) return;
   state.phase.set(Phase::removing);
-  if (state.prepared) state.bills.ask_last(effects, state.costs.book());
+  if (state.placement.is_prepared()) state.bills.ask_last(effects, state.costs.book());
   effects.teardown();
 }
 
@@ -44,7 +39,7 @@ Status machines_left(const State& state, const std::vector<InstanceId>& ids, con
   return fail(ErrorKind::unavailable,
               fmt::format("{} of {} in {} did not terminate and may still cost money: {}",
                           fmt::join(ids, ", "), provider_label(state.spec.provider.name),
-                          state.cluster.region, why.message),
+                          state.placement.cluster().region, why.message),
               "run 'skyward gc' when the cloud answers again, and check its console");
 }
 
@@ -77,7 +72,7 @@ std::string wait_text(const State& state, Time now) {
   if (state.phase == Phase::removing) {
     return fmt::format("waiting for {} to remove what the pool has used there{}", provider, limit);
   }
-  for (const auto& ids : state.terminating) names.insert(names.end(), ids.begin(), ids.end());
+  names = state.releases.asked();
   if (names.empty()) return {};  // they are asked again later, which was said
   return fmt::format("waiting for {} to end {}{}", provider, names_text("machine", names), limit);
 }
@@ -123,31 +118,18 @@ void count_cut_tasks(Node& node, Time now) {
 
 }  // namespace
 
-void release(State& state, Effects& effects, std::vector<InstanceId> instances) {
-  state.terminating.push_back(instances);
-  effects.terminate(std::move(instances));
-}
-
-bool may_still_end(const State& state) {
-  return !state.unreleased.empty() && state.release_tries <= std::ssize(kReleasePauses);
-}
-
-void release_again(State& state, Effects& effects) {
-  state.release_at = kNever;
-  if (!state.unreleased.empty()) release(state, effects, std::exchange(state.unreleased, {}));
-}
-
 void give_back_when_idle(State& state, Effects& effects) {
-  if (state.phase != Phase::closing || state.provisioning > 0 || state.moving) return;
+  if (state.phase != Phase::closing || state.provisioning > 0) return;
+  if (state.placement.is_moving_out()) return;
   if (std::ranges::any_of(state.nodes, is_alive)) return;
+  std::vector<InstanceId> machines;
   for (Node& node : state.nodes) {
-    if (std::exchange(node.bought, false)) state.unreleased.push_back(node.instance.id);
-    if (node.successor) state.unreleased.push_back(std::exchange(node.successor, {})->id);
+    if (std::exchange(node.bought, false)) machines.push_back(node.instance.id);
+    if (node.successor) machines.push_back(std::exchange(node.successor, {})->id);
   }
   state.phase.set(Phase::terminating);
   state.close_deadline = kNever;
-  state.release_tries = 0;
-  release_again(state, effects);
+  state.releases.release_last(effects, std::move(machines));
   remove_when_released(state, effects);
 }
 
@@ -242,40 +224,19 @@ void on_close(State& state, Effects& effects, Time now) {
 }
 
 void on_terminated(State& state, Effects& effects, Time now, Status status) {
-  SKYWARD_CHECK(!state.terminating.empty());
-  const std::vector<InstanceId> instances = std::move(state.terminating.front());
-  state.terminating.pop_front();
-  if (status) {
-    state.costs.on_gone(now, instances);
-    if (state.unreleased.empty()) state.release_tries = 0;
-  } else {
-    // Those that fail while others wait to be asked again are asked with them.
-    const auto tries = static_cast<std::size_t>(state.release_tries);
-    const bool last = state.phase == Phase::terminating && tries >= kReleasePauses.size();
-    if (state.release_at == kNever && !last) {
-      state.release_at = now + kReleasePauses.at(std::min(tries, kReleasePauses.size() - 1));
-      ++state.release_tries;
-    }
-    const std::string again =
-        state.release_at == kNever
-            ? std::string()
-            : fmt::format("; retrying in {:.3g} s", seconds(state.release_at - now));
-    effects.emit(ErrorEvent{fmt::format("{} did not end: {}{}", fmt::join(instances, ", "),
-                                        status.error().message, again),
-                            instances.front()});
-    state.unreleased.insert(state.unreleased.end(), instances.begin(), instances.end());
-  }
+  const std::vector<InstanceId> gone = state.releases.on_answer(effects, now, status);
+  state.costs.on_gone(now, gone);
   buy_what_waited(state, effects, now);
   remove_when_released(state, effects);
 }
 
 void on_torn_down(State& state, Effects& effects, Time now, Status status) {
-  if (std::exchange(state.moving, false)) {
+  if (state.placement.is_moving_out()) {
     on_moved_out(state, effects, now, status);
     give_back_when_idle(state, effects);
     return;
   }
-  const std::vector<InstanceId> left = std::exchange(state.unreleased, {});
+  const std::vector<InstanceId> left = state.releases.take_left();
   if (status) {
     state.costs.on_gone(now, left);
   } else {

@@ -68,7 +68,7 @@ class MoneyTest : public CoreTest {
   }
   // Everything is given back this very moment.
   CostFinal finish() {
-    while (!state.terminating.empty()) on_terminated(state, effects, now, {});
+    while (state.releases.requests() > 0) on_terminated(state, effects, now, {});
     EXPECT_EQ(state.phase, Phase::removing);
     effects.drop_all();
     on_torn_down(state, effects, now, {});
@@ -380,7 +380,7 @@ TEST_F(MoneyTest, AMachineThatDoesNotEndLeavesNoRoomForItsReplacement) {
     effects.expect_nothing_else();
     on_terminated(state, effects, now, fail(ErrorKind::unavailable, "no answer"));
     effects.drop_events();
-    if (tries < 4) advance_to(state.release_at);
+    if (tries < 4) advance_to(state.releases.again_at());
   }
   const Completion failed = take_completion(task);
   EXPECT_EQ(failed.error.kind, ErrorKind::over_budget);
@@ -473,7 +473,7 @@ TEST_F(MoneyTest, AQuantumThatIsBegunMustBePaidFor) {
   EXPECT_FALSE(state.budget.is_draining());
   live_until(1135s);  // 20 minutes less 70 seconds
   effects.drop_all();
-  EXPECT_EQ(state.terminating.size(), 1U) << "idle: it goes at once";
+  EXPECT_EQ(state.releases.requests(), 1) << "idle: it goes at once";
   EXPECT_DOUBLE_EQ(finish().total_cost, 1.2);
 }
 

@@ -60,12 +60,6 @@ void fail_open(State& state, Effects& effects, Time now, Error why);
 void start_closing(State& state, Effects& effects, Time now);
 // Nothing is left that could still answer: the machines go.
 void give_back_when_idle(State& state, Effects& effects);
-// The machines shall end.
-void release(State& state, Effects& effects, std::vector<InstanceId> instances);
-// Those that did not end when they were asked to are asked again.
-void release_again(State& state, Effects& effects);
-// There are some, and that may pass.
-bool may_still_end(const State& state);
 // The pool's timeout. Calls that come later are told as well.
 void end_lifetime(State& state, Effects& effects, Time now);
 // Agents that have not ended by now are cut off.
@@ -73,15 +67,11 @@ void check_close(State& state, Effects& effects, Time now);
 // Says what closing waits for, when that takes long.
 void check_wait(State& state, Effects& effects, Time now);
 
-// core_place.cc
-// The cheapest offer within the budget, of a region that has not refused yet.
-void choose_offer(State& state, Effects& effects, Time now, Result<std::vector<Offer>> offers);
-// The chosen region cannot be had. Without machines there, others are asked; else opening fails.
+// core_open.cc
+// The chosen region has no machines: others are asked, or opening fails.
 void look_elsewhere(State& state, Effects& effects, Time now, Error why);
-// What was prepared in the region before is given back.
-void on_moved_out(State& state, Effects& effects, Time now, const Status& status);
-// The region is not the one that was asked for: says so.
-void tell_other_region(const State& state, Effects& effects);
+// What was prepared in the region before is removed, or was not.
+void on_moved_out(State& state, Effects& effects, Time now, const Status& removed);
 
 // core_spend.cc
 Budget::Facts budget_facts(const State& state, Time now);

@@ -71,7 +71,7 @@ TEST_F(CorePlaceTest, WhatWasPreparedIsGivenBackBeforeTheNextRegion) {
   on_provisioned(state, effects, now, NodeId{0}, 2, std::vector{machine(0), machine(1)});
   effects.drop_all();
   EXPECT_EQ(state.phase, Phase::starting);
-  EXPECT_EQ(state.cluster.region, "south");
+  EXPECT_EQ(state.placement.cluster().region, "south");
 }
 
 TEST_F(CorePlaceTest, WhenNoRegionIsLeftTheErrorNamesAll) {

@@ -39,7 +39,7 @@ wire::KeyValues worker_environment(const State& state, const Node& node, std::ui
   } else {
     info.head_addr = head_address(state);
   }
-  info.head_port = state.head_port;
+  info.head_port = state.placement.head_port();
   info.job_id = state.options.job_id;
   if (!apart && state.nodes.size() <= kMaxPeersTold) {
     for (const Node& peer : state.nodes) {
@@ -180,7 +180,7 @@ void give_up_node(State& state, Effects& effects, Node& node, const Error& why) 
 void give_back(State& state, Effects& effects, const std::vector<Instance>& instances) {
   std::vector<InstanceId> ids;
   for (const Instance& instance : instances) ids.push_back(instance.id);
-  release(state, effects, std::move(ids));
+  state.releases.release(effects, std::move(ids));
 }
 
 // Those that cost too much an hour beside the others go at once.
@@ -210,7 +210,7 @@ void replace_node(State& state, Effects& effects, Time now, Node& node, bool was
   if (node.replaced.empty()) node.replaced = node.instance.id;
   node.bought = false;
   effects.emit(InstanceStopping{node.instance.id});
-  release(state, effects, {node.instance.id});
+  state.releases.release(effects, {node.instance.id});
   node.state = NodeState::absent;
   node.deadline = kNever;
   if (node.buying_successor) return;  // it is on its way
@@ -288,7 +288,7 @@ void buy_replacement(State& state, Effects& effects, Time now, Node& node) {
   if (const Status within = state.budget.check_rate_with_another(budget_facts(state, now));
       !within) {
     node.waits_for_rate =
-        !state.terminating.empty() || state.provisioning > 0 || may_still_end(state);
+        state.releases.requests() > 0 || state.provisioning > 0 || state.releases.may_still_end();
     if (!node.waits_for_rate) give_up_node(state, effects, node, within.error());
     return;
   }
@@ -315,7 +315,7 @@ void dismiss(State& state, Effects& effects, Time now, Node& node) {
   if (node.successor) instances.push_back(std::exchange(node.successor, {})->id);
   if (instances.empty()) return;
   for (const InstanceId& id : instances) effects.emit(InstanceStopping{id});
-  release(state, effects, std::move(instances));
+  state.releases.release(effects, std::move(instances));
 }
 
 void set_deadline(State& state, Node& node, Time deadline) {
@@ -332,14 +332,15 @@ void announce_instance(State& state, Effects& effects, const Node& node, const I
       .spot = instance.spot,
       .provider = provider_label(state.spec.provider.name),
       .ip = instance.private_ip,
-      .instance_type =
-          instance.instance_type.empty() ? state.offer.instance_type : instance.instance_type,
-      .price_on_demand =
-          instance.price_on_demand ? instance.price_on_demand : state.offer.price_on_demand,
-      .price_spot = instance.price_spot ? instance.price_spot : state.offer.price_spot,
-      .billing_increment_minutes = state.offer.billing_increment_minutes > 0
-                                       ? std::optional(state.offer.billing_increment_minutes)
-                                       : std::nullopt});
+      .instance_type = instance.instance_type.empty() ? state.placement.offer().instance_type
+                                                      : instance.instance_type,
+      .price_on_demand = instance.price_on_demand ? instance.price_on_demand
+                                                  : state.placement.offer().price_on_demand,
+      .price_spot = instance.price_spot ? instance.price_spot : state.placement.offer().price_spot,
+      .billing_increment_minutes =
+          state.placement.offer().billing_increment_minutes > 0
+              ? std::optional(state.placement.offer().billing_increment_minutes)
+              : std::nullopt});
 }
 
 void launch_instance(State& state, Node& node, Instance instance, Time now) {
@@ -368,49 +369,6 @@ State make_state(PoolSpec spec, Options options) {
   state.spec = std::move(spec);
   state.options = std::move(options);
   return state;
-}
-
-void on_open(State& state, Effects& effects, Time now) {
-  SKYWARD_CHECK(state.phase == Phase::idle);
-  state.phase.set(Phase::offering);
-  state.opened_at = now;
-  state.bills = BillPoll(state.options.charges_interval);
-  if (state.spec.timeout > Duration{}) state.lifetime_ends = now + state.spec.timeout;
-  effects.emit(InfraCreating{state.options.job_id});
-  effects.list_offers();
-}
-
-void on_offers(State& state, Effects& effects, Time now, Result<std::vector<Offer>> offers) {
-  if (state.phase != Phase::offering) {
-    give_back_when_idle(state, effects);
-    return;
-  }
-  choose_offer(state, effects, now, std::move(offers));
-}
-
-void on_prepared(State& state, Effects& effects, Time now, Result<Cluster> cluster) {
-  if (cluster) {
-    state.prepared = true;
-    state.cluster = std::move(*cluster);
-    for (const auto& [name, value] : state.cluster.details) {
-      if (name == "head_port") state.head_port = std::stoi(value);
-    }
-  }
-  if (state.phase != Phase::preparing) {
-    give_back_when_idle(state, effects);
-    return;
-  }
-  if (!cluster) {
-    look_elsewhere(state, effects, now, cluster.error());
-    return;
-  }
-  state.phase.set(Phase::provisioning);
-  const int count = static_cast<int>(state.nodes.size());
-  effects.emit(InfraCreated{state.cluster.region});
-  tell_other_region(state, effects);
-  effects.emit(InstanceLaunching{count, state.offer.instance_type,
-                                 provider_label(state.spec.provider.name)});
-  buy(state, effects, now, count, NodeId{0});
 }
 
 void on_provisioned(State& state, Effects& effects, Time now, NodeId first_node, int count,
@@ -449,7 +407,7 @@ void on_provisioned(State& state, Effects& effects, Time now, NodeId first_node,
   ProvisioningCompleted completed{.spot = 0,
                                   .on_demand = 0,
                                   .provider = provider_label(state.spec.provider.name),
-                                  .region = state.cluster.region,
+                                  .region = state.placement.cluster().region,
                                   .instances = {}};
   std::vector<NodeId> launched;
   for (std::size_t i = 0; i < instances->size(); ++i) {
@@ -592,7 +550,7 @@ void on_timer(State& state, Effects& effects, Time now) {
   check_steal(state, effects, now);
   check_close(state, effects, now);
   check_wait(state, effects, now);
-  if (state.release_at <= now) release_again(state, effects);
+  if (state.releases.again_at() <= now) state.releases.retry(effects);
   if (state.bills.ask_at() <= now) ask_for_bills(state, effects, now);
   if (state.budget.look_at() <= now) look_at_budget(state, effects, now);
   while (!state.alarms.empty() && state.alarms.top().at <= now) {
@@ -611,8 +569,9 @@ void on_timer(State& state, Effects& effects, Time now) {
 }
 
 Time next_deadline(const State& state) {
-  Time next = std::min({state.lifetime_ends, state.close_deadline, state.release_at, state.steal_at,
-                        state.tell_wait_at, state.budget.look_at(), state.bills.ask_at()});
+  Time next =
+      std::min({state.lifetime_ends, state.close_deadline, state.releases.again_at(),
+                state.steal_at, state.tell_wait_at, state.budget.look_at(), state.bills.ask_at()});
   if (!state.alarms.empty()) next = std::min(next, state.alarms.top().at);
   return next;
 }
@@ -661,7 +620,7 @@ void sanity_check(const State& state) {
     }
   }
   if (state.phase == Phase::closed) {
-    SKYWARD_CHECK(state.tasks.empty() && state.provisioning == 0 && state.terminating.empty());
+    SKYWARD_CHECK(state.tasks.empty() && state.provisioning == 0 && state.releases.is_done());
     for (const Node& node : state.nodes) SKYWARD_CHECK(!is_alive(node));
   }
 }

@@ -196,7 +196,7 @@ TEST_F(CorePoolTest, WhoDoesNotWantToWaitCutsAgentsOffAndStillGivesMachinesBack)
   effects.drop_events();
   on_hurry(state, effects, now);
   effects.expect_nothing_else();
-  advance_to(state.release_at);
+  advance_to(state.releases.again_at());
   effects.drop_events();
   finish_closing({"i-0-1", "i-1-1"});  // what may still cost money is asked to end again
   EXPECT_TRUE(effects.take<Closed>().status);
@@ -530,12 +530,12 @@ TEST_F(CorePoolTest, AnOpenPoolGoesOnAskingForTheEndOfALostMachine) {
     on_terminated(state, effects, now, kRefused);
     EXPECT_THAT(effects.take_event<ErrorEvent>().message,
                 HasSubstr(fmt::format("retrying in {:g} s", seconds(pause))));
-    EXPECT_EQ(state.release_at, refused + pause);
-    while (state.terminating.empty()) advance_alive();
+    EXPECT_EQ(state.releases.again_at(), refused + pause);
+    while (state.releases.requests() == 0) advance_alive();
     EXPECT_THAT(effects.take<Terminate>().instances, ElementsAre("i-0-1"));
   }
   on_terminated(state, effects, now, {});
-  EXPECT_EQ(state.release_at, kNever);
+  EXPECT_EQ(state.releases.again_at(), kNever);
 }
 
 TEST_F(CorePoolTest, MachineThatNeverGoesIsNamedAndTheRestIsRemoved) {
@@ -550,7 +550,7 @@ TEST_F(CorePoolTest, MachineThatNeverGoesIsNamedAndTheRestIsRemoved) {
     ++tries;
     on_terminated(state, effects, now, kRefused);
     EXPECT_THAT(effects.take_event<ErrorEvent>().message, HasSubstr("i-0-1"));
-    if (state.phase == Phase::terminating) advance_to(state.release_at);
+    if (state.phase == Phase::terminating) advance_to(state.releases.again_at());
   }
   EXPECT_EQ(tries, 5);
   EXPECT_EQ(now, began + 81s);
@@ -571,7 +571,7 @@ TEST_F(CorePoolTest, WhatTearingDownEndedIsNotLeft) {
   while (state.phase == Phase::terminating) {
     effects.drop_all();
     on_terminated(state, effects, now, kRefused);
-    if (state.phase == Phase::terminating) advance_to(state.release_at);
+    if (state.phase == Phase::terminating) advance_to(state.releases.again_at());
   }
   effects.drop_events();
   effects.take<Teardown>();

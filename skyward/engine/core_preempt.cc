@@ -68,7 +68,7 @@ void retire_when_done(State& state, Effects& effects, Time now, Node& node) {
   effects.disconnect(node.id);
   if (node.replaced.empty()) node.replaced = node.instance.id;
   effects.emit(InstanceStopping{node.instance.id});
-  release(state, effects, {node.instance.id});
+  state.releases.release(effects, {node.instance.id});
   launch_instance(state, node, *std::exchange(node.successor, {}), now);
   connect_node(effects, node);
 }

@@ -21,7 +21,7 @@ void start_draining(State& state, Effects& effects, Time now) {
     if (node.successor) {
       const InstanceId id = std::exchange(node.successor, {})->id;
       effects.emit(InstanceStopping{id});
-      release(state, effects, {id});
+      state.releases.release(effects, {id});
     }
     if (node.state == NodeState::ready) recall_all(effects, node);
     dismiss_when_done(state, effects, now, node);
@@ -45,9 +45,9 @@ Budget::Facts budget_facts(const State& state, Time now) {
   return {.spec = state.spec,
           .options = state.options,
           .costs = state.costs,
-          .offer = state.offer,
+          .offer = state.placement.offer(),
           .provisioning = state.provisioning,
-          .terminating = static_cast<int>(state.terminating.size()),
+          .terminating = state.releases.requests(),
           .mean_run = Duration(static_cast<std::int64_t>(state.mean_run_ns)),
           .now = now};
 }

@@ -16,6 +16,7 @@
 #include "skyward/spec/id.h"
 #include "skyward/spec/offer.h"
 #include "skyward/spec/pool_cost.h"
+#include "skyward/spec/pool_spec.h"
 
 namespace skyward::engine {
 
@@ -35,6 +36,8 @@ struct CloudClock {
 
 // The highest price that the offer may turn out to have: spot machines may be others in the end.
 std::optional<MachinePrice> highest_price(const Offer& offer);
+// Dollars an hour of one of its machines, if it is of the kind that is asked for first.
+std::optional<double> asking_price(const PoolSpec& spec, const Offer& offer);
 // An empty book by the rules of whoever sells the offer.
 CostBook new_book(const Options& options, const Offer& offer);
 

@@ -1,0 +1,102 @@
+#include "skyward/engine/placement.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "skyward/engine/costs.h"
+#include "skyward/spec/limits.h"
+#include "skyward/spec/provider_settings.h"
+#include "skyward/spec/shortage.h"
+
+namespace skyward::engine {
+namespace {
+
+// The first offer within the budget.
+Result<Offer> affordable(const PoolSpec& spec, const std::vector<Offer>& offers) {
+  if (!spec.max_hourly_cost) return offers.front();
+  std::optional<double> least;
+  for (const Offer& offer : offers) {
+    const std::optional<double> price = asking_price(spec, offer);
+    if (!price) continue;  // nobody knows what it costs
+    const double cost = *price * spec.nodes;
+    if (cost <= *spec.max_hourly_cost) return offer;
+    least = std::min(least.value_or(cost), cost);
+  }
+  return fail(least ? ErrorKind::over_budget : ErrorKind::invalid,
+              least ? fmt::format("the cheapest {} machines of {} that fit cost ${:.2f} an hour, "
+                                  "more than max_hourly_cost=${:.2f}",
+                                  spec.nodes, provider_label(spec.provider.name), *least,
+                                  *spec.max_hourly_cost)
+                    : fmt::format("{} does not report what its machines cost, so Skyward cannot "
+                                  "keep max_hourly_cost=${:.2f}",
+                                  provider_label(spec.provider.name), *spec.max_hourly_cost),
+              "raise the limit, ask for fewer or smaller machines, or allow spot machines");
+}
+
+}  // namespace
+
+Result<Offer> Placement::choose(const PoolSpec& spec, Result<std::vector<Offer>> offers) const {
+  if (!offers) return std::unexpected(explain(std::move(offers).error()));
+  std::erase_if(*offers, [&](const Offer& offer) {
+    return std::ranges::any_of(refusals_,
+                               [&](const auto& refusal) { return refusal.first == offer.region; });
+  });
+  if (offers->empty()) {
+    return std::unexpected(
+        explain({ErrorKind::exhausted,
+                 fmt::format("{} has no machine that fits", provider_label(spec.provider.name)),
+                 "ask for less, or for another region"}));
+  }
+  Result<Offer> offer = affordable(spec, *offers);
+  if (!offer) return std::unexpected(explain(offer.error()));
+  return offer;
+}
+
+std::optional<Error> Placement::refuse(Error why) {
+  if (why.kind != ErrorKind::exhausted && refusals_.empty()) return why;
+  refusals_.emplace_back(offer_.region, why);
+  if (refusals_.size() >= kMaxPlacesTried) return explain(std::move(why));
+  return std::nullopt;
+}
+
+Error Placement::explain(Error why) const {
+  if (refusals_.empty()) return why;
+  Error all = refusals_.front().second;
+  std::optional<Shortage> shortage = shortage_of(all);
+  if (shortage) shortage->regions.clear();
+  for (const auto& [region, refusal] : refusals_) {
+    if (shortage) shortage->regions.push_back(region);
+    if (region != refusals_.front().first) all.message += "; " + refusal.message;
+  }
+  return shortage ? with_shortage(std::move(all), *shortage) : all;
+}
+
+void Placement::on_prepared(Cluster cluster) {
+  prepared_ = true;
+  cluster_ = std::move(cluster);
+  for (const auto& [name, value] : cluster_.details) {
+    if (name == "head_port") head_port_ = std::stoi(value);
+  }
+}
+
+void Placement::on_moved_out(const Status& removed) {
+  moving_ = false;
+  if (!removed) return;
+  prepared_ = false;
+  cluster_ = {};
+}
+
+std::optional<RegionAutoSelected> Placement::other_region(const PoolSpec& spec) const {
+  const auto asked = spec.provider.settings.find("region");
+  if (asked == spec.provider.settings.end() || asked->second.empty() ||
+      asked->second == offer_.region) {
+    return std::nullopt;
+  }
+  return RegionAutoSelected{.requested_region = asked->second,
+                            .selected_region = offer_.region,
+                            .instance_type = offer_.instance_type,
+                            .provider = provider_label(spec.provider.name)};
+}
+
+}  // namespace skyward::engine
