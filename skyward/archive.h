@@ -70,7 +70,7 @@ class ArchiveWriter final
 };
 
 // The memory of a payload's buffer, writable and seen by nobody else. A driver's is map_buffer() of
-// pool.h.
+// pool.h, a worker's is map_blob().
 using BufferMapper = SharedBytes (*)(const wire::Buffer&);
 
 // Reads what a writer wrote. The payload must outlive it. Throws SerializationError when the bytes

@@ -10,8 +10,9 @@
 
 #include "skyward/error.h"
 #include "skyward/executable.h"
+#include "skyward/program_start.h"
 #include "skyward/spec/memory_size.h"
-#include "skyward/worker.h"
+#include "skyward/wire/worker_protocol.h"
 
 namespace skyward {
 namespace {
@@ -58,7 +59,7 @@ PoolSpec to_spec(const PoolOptions& options) {
   spec.heartbeat_timeout = options.heartbeat_timeout;
   spec.reconnect_timeout = options.reconnect_timeout;
   spec.runtime.command = {value_or_throw(this_executable()), "--skyward-worker"};
-  spec.runtime.environment = {{"SKYWARD_WORKER", "1"}};
+  spec.runtime.environment = {{wire::kWorkerVariable, "1"}};
   for (const ProviderSpec& other : options.other_providers) {
     spec.other_providers.push_back({.provider = provider_to_take(other), .runtime = spec.runtime});
   }

@@ -14,9 +14,9 @@
 
 #include "skyward/compute_pool.h"
 #include "skyward/function.h"
+#include "skyward/init.h"
 #include "skyward/match.h"
 #include "skyward/pending.h"
-#include "skyward/worker.h"
 
 // exit() leaves the thread of a pool's events: nothing destroys the pool. What the thread sanitizer
 // asks for; nobody else knows of it.

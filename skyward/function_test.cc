@@ -14,8 +14,8 @@
 
 #include "skyward/error.h"
 #include "skyward/io/shared_memory.h"
+#include "skyward/map_blob.h"
 #include "skyward/spec/limits.h"
-#include "skyward/worker_socket.h"
 
 namespace skyward {
 

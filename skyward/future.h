@@ -36,7 +36,7 @@ class [[nodiscard]] Future {
   R get() {
     handle_.wait(kForever);
     Outcome outcome = handle_.take();
-    throw_unless_ok(outcome, function_, handle_.task());
+    throw_unless_ok(outcome, function_, handle_.task(), &map_buffer);
     if constexpr (!std::is_void_v<R>) {
       R result{};
       ArchiveReader archive(outcome.payload, &map_buffer);

@@ -21,8 +21,8 @@
 
 #include "skyward/base/forever.h"
 #include "skyward/base/time.h"
+#include "skyward/call.h"
 #include "skyward/error.h"
-#include "skyward/pool.h"
 #include "skyward/registry.h"
 
 namespace skyward {

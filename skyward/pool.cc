@@ -556,15 +556,6 @@ std::vector<Handle> PoolImpl::submit(std::vector<Call> calls) {
   return handles;
 }
 
-FunctionBody make_function(SharedBytes bytes, std::string name) {
-  FunctionBody body;
-  const auto digest = sha256(bytes.view);
-  std::copy_n(digest.begin(), body.id.value.size(), body.id.value.begin());
-  body.bytes = std::move(bytes);
-  body.name = std::move(name);
-  return body;
-}
-
 Pool::Pool(PoolSpec spec) : impl_(std::make_unique<PoolImpl>()) {
   if (const Status valid = validate(spec); !valid) throw_error(valid.error());
   impl_->asked = spec;

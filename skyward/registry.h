@@ -12,7 +12,7 @@
 #include <string_view>
 
 #include "skyward/archive.h"
-#include "skyward/pool.h"
+#include "skyward/call.h"
 
 namespace skyward {
 

@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "skyward/archive.h"
-
 namespace skyward {
 namespace {
 
@@ -34,14 +32,15 @@ wire::Payload write_exception(const std::string& type, const std::string& messag
   return archive.finish();
 }
 
-void throw_unless_ok(const Outcome& outcome, const std::string& function, std::uint64_t task) {
+void throw_unless_ok(const Outcome& outcome, const std::string& function, std::uint64_t task,
+                     BufferMapper map) {
   switch (outcome.status) {
     case OutcomeStatus::ok:
       return;
     case OutcomeStatus::raised: {
       std::string type;
       std::string message;
-      ArchiveReader archive(outcome.payload, &map_buffer);
+      ArchiveReader archive(outcome.payload, map);
       archive(type, message);
       const std::string text =
           type + ": " + message + "\n" + where(outcome, function, task) + last_output(outcome);

@@ -6,8 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "skyward/archive.h"
+#include "skyward/call.h"
 #include "skyward/error.h"
-#include "skyward/pool.h"
 
 namespace skyward {
 
@@ -43,7 +44,9 @@ class RemoteError : public ExecutionError {
 // The form in which an exception travels.
 wire::Payload write_exception(const std::string& type, const std::string& message);
 
-// Throws what the outcome of a call of `function` says; does nothing when it is ok.
-void throw_unless_ok(const Outcome& outcome, const std::string& function, std::uint64_t task);
+// Throws what the outcome of a call of `function` says; does nothing when it is ok. `map` reads the
+// exception's buffers.
+void throw_unless_ok(const Outcome& outcome, const std::string& function, std::uint64_t task,
+                     BufferMapper map);
 
 }  // namespace skyward

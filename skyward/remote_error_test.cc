@@ -5,6 +5,8 @@
 
 #include <string>
 
+#include "skyward/map_blob.h"
+
 namespace skyward {
 namespace {
 
@@ -14,7 +16,7 @@ using ::testing::HasSubstr;
 template <typename E>
 std::string thrown(const Outcome& outcome) {
   try {
-    throw_unless_ok(outcome, "train", 7);
+    throw_unless_ok(outcome, "train", 7, &map_blob);
   } catch (const E& error) {
     return error.what();
   }
@@ -39,7 +41,7 @@ TEST(RemoteError, CarriesTheLastOutput) {
   outcome.tail = {"one", "two"};
   EXPECT_THAT(thrown<RemoteError>(outcome), HasSubstr("std::range_error: too far"));
   try {
-    throw_unless_ok(outcome, "train", 7);
+    throw_unless_ok(outcome, "train", 7, &map_blob);
   } catch (const RemoteError& error) {
     EXPECT_THAT(error.output(), ElementsAre("one", "two"));
   }

@@ -35,7 +35,7 @@
 #include "skyward/io/event_loop.h"
 #include "skyward/io/forks.h"
 #include "skyward/io/shared_memory.h"
-#include "skyward/program_end.h"
+#include "skyward/map_blob.h"
 #include "skyward/registry.h"
 #include "skyward/remote_error.h"
 #include "skyward/spec/limits.h"
@@ -46,11 +46,7 @@
 namespace skyward {
 namespace {
 
-constexpr const char* kWorkerVariable = "SKYWARD_WORKER";
 constexpr const char* kMarkVariable = "SKYWARD_MARK";
-constexpr int kMissingInitStatus = 86;
-
-std::atomic<bool> init_called{false};
 
 // What the signal's function and the main thread know in common. The function runs on the main
 // thread only, so it interrupts and never competes; other threads just read (cancelled()).
@@ -334,13 +330,11 @@ bool is_socket(int descriptor) {
 
 }  // namespace
 
-void init(int, char**) {
-  init_called = true;
-  watch_program_end();
-  const char* started_as_worker = std::getenv(kWorkerVariable);
+void run_if_worker() {
+  const char* started_as_worker = std::getenv(wire::kWorkerVariable);
   if (started_as_worker == nullptr || !is_socket(wire::kWorkerSocket)) return;
   // Programs that tasks start are no workers of this pool.
-  unsetenv(kWorkerVariable);
+  unsetenv(wire::kWorkerVariable);
   for (const int descriptor : {wire::kWorkerSocket, wire::kWorkerCancelPipe}) {
     fcntl(descriptor, F_SETFD, FD_CLOEXEC);
   }
@@ -372,20 +366,6 @@ bool cancelled() {
 
 void throw_if_cancelled() {
   if (cancelled()) throw CancelledError("the caller cancelled this task");
-}
-
-void require_init() {
-  if (init_called) return;
-  constexpr const char* kWhy =
-      "a pool is opened before sky::init(argc, argv) was called, so that the pool's workers, which "
-      "run this same executable, would each open a pool\n"
-      "hint: make sky::init(argc, argv) the first line of main, and open pools inside main, not at "
-      "namespace scope";
-  if (std::getenv(kWorkerVariable) == nullptr) throw ConfigurationError(kWhy);
-  // Somebody might catch it, and here nobody must go on.
-  std::fprintf(stderr, "skyward: %s\n", kWhy);
-  std::fflush(nullptr);
-  _exit(kMissingInitStatus);
 }
 
 }  // namespace skyward

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "skyward/error.h"
-#include "skyward/io/shared_memory.h"
 #include "skyward/spec/limits.h"
 
 namespace skyward {
@@ -158,14 +157,6 @@ void WorkerSocket::send(const wire::WorkerMessage& message) {
       pieces[first].iov_len -= written;
     }
   }
-}
-
-SharedBytes map_blob(const wire::Buffer& buffer) {
-  if (!buffer.in_blob()) return buffer.bytes;
-  auto memory = io::SharedMemory::map_private(buffer.blob.descriptor, buffer.offset + buffer.size);
-  if (!memory) throw_error(memory.error());
-  const ByteView view((*memory)->data() + buffer.offset, buffer.size);
-  return {*std::move(memory), view};
 }
 
 }  // namespace skyward

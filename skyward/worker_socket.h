@@ -36,7 +36,4 @@ class WorkerSocket {
   std::deque<io::FileDescriptor> descriptors_;
 };
 
-// The memory of a buffer whose blob came with its descriptor, mapped privately.
-SharedBytes map_blob(const wire::Buffer& buffer);
-
 }  // namespace skyward

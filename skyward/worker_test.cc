@@ -34,6 +34,7 @@
 #include "skyward/instance_info.h"
 #include "skyward/io/file_descriptor.h"
 #include "skyward/io/shared_memory.h"
+#include "skyward/map_blob.h"
 #include "skyward/preemption.h"
 #include "skyward/remote_error.h"
 #include "skyward/spec/limits.h"
@@ -143,14 +144,14 @@ class WorkerTest : public ::testing::Test {
                                                      {fcntl(err, F_DUPFD, kFree), 2}}};
     for (const auto& [from, to] : places) dup2(from, to);
     for (int descriptor = 6; descriptor < kFree + 10; ++descriptor) close(descriptor);
-    setenv("SKYWARD_WORKER", "1", 1);
+    setenv(wire::kWorkerVariable, "1", 1);
     setenv("SKYWARD_MARK", kMark, 1);
     setenv(
         "COMPUTE_POOL",
         R"({"node":2,"worker":0,"total_nodes":3,"workers_per_node":1,"accelerators":[],)"
         R"("total_accelerators":0,"head_addr":"127.0.0.1","head_port":29500,"job_id":"1a2b3c4d"})",
         1);
-    execl("/proc/self/exe", "face_test", "--skyward-worker", nullptr);
+    execl("/proc/self/exe", "worker_test", "--skyward-worker", nullptr);
     _exit(99);
   }
 
@@ -424,42 +425,6 @@ TEST_F(WorkerTest, EndsWhenTheAgentIsGone) {
   ASSERT_EQ(waitpid(child_, &status, 0), child_);
   child_ = -1;
   EXPECT_EQ(status, 0);
-}
-
-TEST(Init, DoesNothingInAnOrdinaryProgram) {
-  init(0, nullptr);
-  require_init();
-  EXPECT_FALSE(cancelled());
-}
-
-TEST(WorkerInitDeathTest, APoolBeforeInitIsRefused) {
-  EXPECT_EXIT(
-      {
-        setenv("SKYWARD_TEST_FORGETS_INIT", "1", 1);
-        execl("/proc/self/exe", "face_test", nullptr);
-      },
-      ::testing::KilledBySignal(SIGABRT), "before sky::init.*inside main, not at namespace scope");
-}
-
-TEST(InstanceInfo, ReadsComputePool) {
-  InstanceInfo told{.node = 1,
-                    .worker = 2,
-                    .total_nodes = 2,
-                    .workers_per_node = 3,
-                    .accelerators = {"H100", "H100"},
-                    .total_accelerators = 4,
-                    .head_addr = "10.0.0.5",
-                    .head_port = 29501,
-                    .job_id = "1a2b3c4d",
-                    .peers = {{0, "10.0.0.5"}, {1, "10.0.0.6"}},
-                    .no_network_of = "a \"cloud\""};
-  EXPECT_EQ(parse_instance_info(to_json(told)), told);
-  told.accelerators = {};
-  told.no_network_of = {};
-  EXPECT_EQ(parse_instance_info(to_json(told)), told);
-  EXPECT_FALSE(told.is_head());
-  EXPECT_EQ(parse_instance_info("{}").error().kind, ErrorKind::invalid);
-  EXPECT_EQ(parse_instance_info("not JSON").error().kind, ErrorKind::invalid);
 }
 
 }  // namespace

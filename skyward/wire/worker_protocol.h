@@ -59,6 +59,8 @@
 
 namespace skyward::wire {
 
+// In the environment of every C++ worker, so that sky::init knows what its process is.
+inline constexpr const char* kWorkerVariable = "SKYWARD_WORKER";
 inline constexpr int kWorkerSocket = 3;
 inline constexpr int kWorkerCancelPipe = 4;
 inline constexpr int kWorkerBegun = 5;

@@ -1,0 +1,17 @@
+#pragma once
+
+// What every program that opens pools does first.
+
+namespace skyward {
+
+// The first line of main():
+//
+//   int main(int argc, char** argv) {
+//     sky::init(argc, argv);
+//
+// A pool's workers are processes of the program's own executable. In such a process this runs tasks
+// until the pool closes, and never returns. In any other it makes sure that pools which are open
+// when the program ends are closed (pool/program_end.h).
+void init(int argc, char** argv);
+
+}  // namespace skyward
