@@ -5,7 +5,7 @@ include(CMakePackageConfigHelpers)
 
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/skyward)
 set(libraries skyward_flags)
-foreach(room base spec wire io http provider engine face)
+foreach(room base spec wire io http provider engine call worker display pool face)
   list(APPEND libraries skyward_${room})
   set_target_properties(skyward_${room} PROPERTIES EXPORT_NAME ${room})
 endforeach()
@@ -15,7 +15,7 @@ set_target_properties(skyward_face PROPERTIES EXPORT_NAME skyward)
 install(TARGETS ${libraries} skyward-agent EXPORT skyward
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT cpp
   RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR} COMPONENT cpp)
-foreach(folder "" /base /spec /wire)  # what skyward.h and testing.h lead to
+foreach(folder "" /base /spec /wire /call /worker /display /pool)  # what skyward.h and testing.h lead to
   file(GLOB headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/skyward${folder}/*.h)
   list(FILTER headers EXCLUDE REGEX "_fixture\\.h$")
   install(FILES ${headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/skyward${folder} COMPONENT cpp)

@@ -1,7 +1,7 @@
 // C++ pools from end to end: this program, its workers (the same program) and real agents on this
 // machine.
 
-#include "skyward/compute_pool.h"
+#include "skyward/pool/compute_pool.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -12,11 +12,11 @@
 #include <string_view>
 #include <thread>
 
-#include "skyward/compute_pool.h"
-#include "skyward/function.h"
+#include "skyward/call/function.h"
+#include "skyward/call/match.h"
+#include "skyward/call/pending.h"
 #include "skyward/init.h"
-#include "skyward/match.h"
-#include "skyward/pending.h"
+#include "skyward/pool/compute_pool.h"
 
 // exit() leaves the thread of a pool's events: nothing destroys the pool. What the thread sanitizer
 // asks for; nobody else knows of it.

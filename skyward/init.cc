@@ -1,8 +1,8 @@
 #include "skyward/init.h"
 
-#include "skyward/program_end.h"
-#include "skyward/program_start.h"
-#include "skyward/worker.h"
+#include "skyward/pool/program_end.h"
+#include "skyward/pool/program_start.h"
+#include "skyward/worker/worker.h"
 
 namespace skyward {
 

@@ -5,8 +5,8 @@
 
 #include <cstdlib>
 
-#include "skyward/program_start.h"
-#include "skyward/worker.h"
+#include "skyward/pool/program_start.h"
+#include "skyward/worker/worker.h"
 
 namespace skyward {
 namespace {

@@ -1,6 +1,6 @@
 // Real programs that end with a pool open: this very one, started again.
 
-#include "skyward/program_end.h"
+#include "skyward/pool/program_end.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "skyward/base/text.h"
-#include "skyward/error.h"
+#include "skyward/call/error.h"
 #include "skyward/provider/fake/fake.h"
 #include "skyward/spec/accelerator.h"
 

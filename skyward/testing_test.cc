@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "skyward/error.h"
+#include "skyward/call/error.h"
 #include "skyward/skyward.h"
 
 namespace skyward {

@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "skyward/spec/accelerators.tsv"
 TABLE = ROOT / "skyward/spec/accelerator_table.cc"
-HEADER = ROOT / "skyward/accelerators.h"
+HEADER = ROOT / "skyward/pool/accelerators.h"
 PYTHON = ROOT / "python/skyward/accelerators.py"
 NOTE = "Made by tools/catalogue.py from skyward/spec/accelerators.tsv; a test compares them."
 E1_SPELLINGS = ("RTX3080", "RTX3090", "RTX4080", "RTX4090")

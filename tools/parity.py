@@ -8,7 +8,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/names.md"
 PACKAGE = ROOT / "python/skyward"
-HEADERS = (ROOT / "skyward", ROOT / "skyward/spec")
+HEADERS = tuple(
+    ROOT / "skyward" / room for room in ("", "call", "pool", "worker", "display", "spec")
+)
 
 # Names that are spelled in another way in C++, because the languages differ.
 TWINS = {

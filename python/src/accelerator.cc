@@ -14,7 +14,7 @@
 #include <map>
 
 #include "bindings.h"
-#include "skyward/error.h"
+#include "skyward/call/error.h"
 
 namespace skyward::python {
 

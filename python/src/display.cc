@@ -1,6 +1,6 @@
-// skyward/display.h.
+// skyward/display/display.h.
 
-#include "skyward/display.h"
+#include "skyward/display/display.h"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>

@@ -1,4 +1,4 @@
-// skyward/error.h: each class becomes the class of that name in skyward.exceptions.
+// skyward/call/error.h: each class becomes the class of that name in skyward.exceptions.
 
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -6,7 +6,7 @@
 #include <exception>
 
 #include "bindings.h"
-#include "skyward/error.h"
+#include "skyward/call/error.h"
 
 namespace skyward::python {
 namespace {

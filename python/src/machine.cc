@@ -11,8 +11,8 @@
 #include <array>
 
 #include "bindings.h"
-#include "skyward/error.h"
-#include "skyward/providers.h"
+#include "skyward/call/error.h"
+#include "skyward/pool/providers.h"
 #include "skyward/spec/memory_size.h"
 #include "skyward/spec/offer.h"
 #include "skyward/spec/provider_settings.h"

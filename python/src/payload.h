@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "bindings.h"
-#include "skyward/pool.h"
+#include "skyward/pool/pool.h"
 #include "skyward/wire/payload.h"
 
 namespace skyward::python {

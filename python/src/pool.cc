@@ -1,4 +1,4 @@
-// skyward/pool.h.
+// skyward/pool/pool.h.
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
@@ -23,9 +23,9 @@
 #include "bindings.h"
 #include "event.h"
 #include "payload.h"
-#include "skyward/error.h"
-#include "skyward/pool.h"
-#include "skyward/program_end.h"
+#include "skyward/call/error.h"
+#include "skyward/pool/pool.h"
+#include "skyward/pool/program_end.h"
 
 namespace skyward::python {
 namespace {

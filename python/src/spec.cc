@@ -6,7 +6,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "bindings.h"
-#include "skyward/error.h"
+#include "skyward/call/error.h"
 #include "skyward/spec/image.h"
 #include "skyward/spec/pool_spec.h"
 

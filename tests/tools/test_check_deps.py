@@ -11,7 +11,11 @@ skyward_room(io DEPS base)
 skyward_room(agent DEPS base spec wire io)
 skyward_room(provider DEPS base spec io)
 skyward_room(engine DEPS base spec wire io provider)
-skyward_room(face DEPS base spec wire io engine)
+skyward_room(call DEPS base spec wire io)
+skyward_room(worker DEPS base spec wire io call)
+skyward_room(display DEPS base spec io)
+skyward_room(pool DEPS base spec wire io engine call display)
+skyward_room(face DEPS base spec call worker display pool)
 """
 
 
@@ -43,15 +47,22 @@ def includes(*headers: str) -> str:
         ("skyward/engine/core.cc", "skyward/provider/provider.h"),
         ("skyward/engine/core.cc", "skyward/io/event_loop.h"),
         ("skyward/engine/core.cc", "skyward/engine/loop.h"),
-        ("skyward/engine/loop.cc", "skyward/pool.h"),
-        ("skyward/pool.cc", "skyward/io/channel.h"),
-        ("skyward/pool.cc", "skyward/provider/provider.h"),
+        ("skyward/engine/loop.cc", "skyward/pool/pool.h"),
+        ("skyward/call/pending.h", "skyward/pool/pool.h"),
+        ("skyward/worker/worker.cc", "skyward/pool/pool.h"),
+        ("skyward/worker/worker.cc", "skyward/engine/loop.h"),
+        ("skyward/display/display.cc", "skyward/pool/pool.h"),
+        ("skyward/display/display.cc", "skyward/io/event_loop.h"),
+        ("skyward/pool/compute_pool.cc", "skyward/worker/worker.h"),
+        ("skyward/pool/pool.cc", "skyward/io/channel.h"),
+        ("skyward/pool/pool.cc", "skyward/provider/provider.h"),
+        ("skyward/init.cc", "skyward/engine/loop.h"),
         ("python/src/pool.cc", "skyward/engine/loop.h"),
         ("python/src/pool.cc", "skyward/wire/message.h"),
         ("examples/cpp/quickstart.cc", "skyward/engine/core.h"),
         ("skyward/agent/loop.cc", "boost/asio.hpp"),
         ("skyward/io/channel.h", "boost/asio.hpp"),
-        ("skyward/pool.cc", "nanobind/nanobind.h"),
+        ("skyward/pool/pool.cc", "nanobind/nanobind.h"),
         ("skyward/engine/core.cc", "sqlite3.h"),
         ("skyward/spec/id.cc", "unistd.h"),
         ("skyward/spec/id.cc", "gtest/gtest.h"),
@@ -73,9 +84,11 @@ def test_forbidden_include_is_found(file: str, header: str) -> None:
         ("skyward/agent/loop.cc", "skyward/agent/core.h"),
         ("skyward/engine/loop.cc", "skyward/provider/provider.h"),
         ("skyward/provider/ledger.cc", "sqlite3.h"),
-        ("skyward/pool.cc", "skyward/io/shared_memory.h"),
-        ("skyward/pool.cc", "skyward/engine/loop.h"),
+        ("skyward/pool/pool.cc", "skyward/io/shared_memory.h"),
+        ("skyward/pool/pool.cc", "skyward/engine/loop.h"),
         ("python/src/pool.cc", "skyward/wire/payload.h"),
+        ("skyward/init.cc", "skyward/worker/worker.h"),
+        ("skyward/program_end_test.cc", "skyward/engine/loop.h"),
         ("skyward/spec/id_test.cc", "gtest/gtest.h"),
         ("sim/storm.cc", "skyward/engine/core.h"),
     ],
@@ -91,21 +104,21 @@ def test_file_outside_every_room_is_found() -> None:
 
 
 def test_suppression_silences_its_own_include_only() -> None:
-    files = {"skyward/pool.cc": includes("skyward/io/channel.h", "skyward/io/process.h")}
-    found = findings(files, [("skyward/pool.cc", "skyward/io/channel.h")])
+    files = {"skyward/pool/pool.cc": includes("skyward/io/channel.h", "skyward/io/process.h")}
+    found = findings(files, [("skyward/pool/pool.cc", "skyward/io/channel.h")])
     assert len(found) == 1
     assert "skyward/io/process.h" in found[0]
 
 
 def test_unused_suppression_fails() -> None:
-    found = findings({}, [("skyward/pool.cc", "skyward/io/channel.h")])
+    found = findings({}, [("skyward/pool/pool.cc", "skyward/io/channel.h")])
     assert len(found) == 1
     assert "remove the line" in found[0]
 
 
 def test_suppression_needs_a_reason() -> None:
     with pytest.raises(SystemExit, match="reason"):
-        check_deps.read_suppressions("skyward/pool.cc: skyward/io/channel.h:\n")
+        check_deps.read_suppressions("skyward/pool/pool.cc: skyward/io/channel.h:\n")
     assert check_deps.read_suppressions("# a remark\n\na.cc: b.h: because: it must\n") == [
         ("a.cc", "b.h")
     ]

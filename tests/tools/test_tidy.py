@@ -25,7 +25,7 @@ def rules(file: str, text: str) -> list[str]:
         ("skyward/agent/loop.cc", "std::this_thread::sleep_for(1s);\n", "banned-call"),
         ("skyward/spec/a.cc", "int r = rand();\n", "banned-call"),
         ("skyward/spec/a.cc", "std::random_device seed;\n", "banned-call"),
-        ("skyward/pool.cc", 'auto* v = std::getenv("X");\n', "banned-call"),
+        ("skyward/pool/pool.cc", 'auto* v = std::getenv("X");\n', "banned-call"),
         ("skyward/agent/a.cc", "int s = ::socket(AF_UNIX, SOCK_STREAM, 0);\n", "banned-call"),
         ("skyward/agent/a.cc", "pid_t p = fork();\n", "banned-call"),
         ("skyward/agent/a.cc", 'std::system("ls");\n', "banned-call"),
@@ -140,10 +140,10 @@ def test_tightening_lowers_a_ratchet() -> None:
 
 
 def test_allowed_exception_covers_its_subject_only() -> None:
-    files = {"skyward/pool.cc": 'auto a = getenv("A");\nauto b = Clock::now();\n'}
+    files = {"skyward/pool/pool.cc": 'auto a = getenv("A");\nauto b = Clock::now();\n'}
     entry = {
         "rule": "banned-call",
-        "file": "skyward/pool.cc",
+        "file": "skyward/pool/pool.cc",
         "subject": "getenv",
         "reason": "test",
     }
@@ -153,7 +153,7 @@ def test_allowed_exception_covers_its_subject_only() -> None:
 
 
 def test_allowed_exception_needs_a_use_and_a_reason() -> None:
-    entry = {"rule": "banned-call", "file": "skyward/pool.cc", "subject": "getenv"}
+    entry = {"rule": "banned-call", "file": "skyward/pool/pool.cc", "subject": "getenv"}
     failures = tidy.judge({}, {}, [entry])[0]
     assert any("has no reason" in failure for failure in failures)
     assert any("remove the entry" in failure for failure in failures)

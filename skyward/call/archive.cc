@@ -1,0 +1,105 @@
+#include "skyward/call/archive.h"
+
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "skyward/call/error.h"
+#include "skyward/spec/limits.h"
+
+namespace skyward {
+namespace {
+
+// More descriptors than this do not fit one message; what comes after stays in the stream, which is
+// then a blob itself.
+constexpr std::size_t kMaxBlobs = kMaxFrameDescriptors - 1;
+
+[[noreturn]] void ended_early(std::size_t wanted, std::size_t left) {
+  throw SerializationError(
+      "the received value ends early: " + std::to_string(wanted) + " bytes wanted, " +
+      std::to_string(left) +
+      " left\nhint: save and load of one of the types do not read what they write");
+}
+
+}  // namespace
+
+ArchiveWriter::ArchiveWriter(BlobStore store)
+    : cereal::OutputArchive<ArchiveWriter, cereal::AllowEmptyClassElision>(this),
+      store_(std::move(store)) {
+  payload_.buffers.emplace_back();  // the stream's place
+}
+
+bool ArchiveWriter::begin_blob(std::size_t size) {
+  if (size < kBlobThresholdBytes) return false;
+  const std::uint8_t apart = payload_.buffers.size() <= kMaxBlobs ? 1 : 0;
+  write(&apart, 1);
+  return apart == 1;
+}
+
+void ArchiveWriter::write_run(const void* data, std::size_t size) {
+  if (!begin_blob(size)) return write(data, size);
+  const ByteView bytes(static_cast<const std::byte*>(data), size);
+  payload_.buffers.push_back(wire::blob_buffer(store_.put(bytes), 0, std::uint64_t{size}));
+}
+
+void ArchiveWriter::write_shared_run(const void* data, std::size_t size, StoredRun& stored) {
+  if (!begin_blob(size)) return write(data, size);
+  const std::lock_guard lock(stored.mutex);
+  if (store_.id == 0 || stored.store != store_.id) {
+    stored.blob = store_.put(ByteView(static_cast<const std::byte*>(data), size));
+    stored.store = store_.id;
+  }
+  payload_.buffers.push_back(wire::blob_buffer(stored.blob, 0, std::uint64_t{size}));
+}
+
+wire::Payload ArchiveWriter::finish() {
+  if (stream_.size() < kBlobThresholdBytes) {
+    payload_.buffers[0] = wire::small_buffer(SharedBytes(std::move(stream_)));
+  } else {
+    payload_.buffers[0] = wire::blob_buffer(store_.put(stream_), 0, std::uint64_t{stream_.size()});
+    stream_.clear();
+  }
+  return std::move(payload_);
+}
+
+ArchiveReader::ArchiveReader(const wire::Payload& payload, BufferMapper map)
+    : cereal::InputArchive<ArchiveReader, cereal::AllowEmptyClassElision>(this),
+      payload_(&payload),
+      map_(map) {
+  if (payload.buffers.empty()) ended_early(1, 0);
+  stream_ = map_(payload.buffers[0]);
+}
+
+SharedBytes ArchiveReader::take_from_stream(std::size_t size) {
+  const std::size_t left = stream_.size() - position_;
+  if (size > left) ended_early(size, left);
+  const ByteView view = stream_.view.subspan(position_, size);
+  position_ += size;
+  return {stream_.owner, view};
+}
+
+SharedBytes ArchiveReader::take_blob(std::size_t size) {
+  if (next_buffer_ >= payload_->buffers.size()) ended_early(size, 0);
+  const wire::Buffer& buffer = payload_->buffers[next_buffer_++];
+  if (buffer.size != size) ended_early(size, static_cast<std::size_t>(buffer.size));
+  return map_(buffer);
+}
+
+SharedBytes ArchiveReader::take_run(std::size_t size) {
+  if (size < kBlobThresholdBytes) return take_from_stream(size);
+  std::uint8_t apart = 0;
+  read(&apart, 1);
+  return apart != 0 ? take_blob(size) : take_from_stream(size);
+}
+
+void ArchiveReader::read(void* data, std::size_t size) {
+  if (size == 0) return;
+  std::memcpy(data, take_from_stream(size).view.data(), size);
+}
+
+void ArchiveReader::read_run(void* data, std::size_t size) {
+  if (size == 0) return;
+  std::memcpy(data, take_run(size).view.data(), size);
+}
+
+}  // namespace skyward

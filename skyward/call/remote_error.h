@@ -1,0 +1,52 @@
+#pragma once
+
+// What get() throws when the function itself threw, in its own process on its own node.
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "skyward/call/archive.h"
+#include "skyward/call/call.h"
+#include "skyward/call/error.h"
+
+namespace skyward {
+
+// The remote exception's type and text; what() adds where it happened and the task's last lines of
+// output.
+class RemoteError : public ExecutionError {
+ public:
+  RemoteError(std::string type, std::string message, const Outcome& where, const std::string& text)
+      : ExecutionError(text),
+        type_(std::move(type)),
+        message_(std::move(message)),
+        output_(where.tail),
+        node_(where.node),
+        worker_(where.worker) {}
+
+  // "std::invalid_argument"
+  const std::string& type() const { return type_; }
+  // Its what().
+  const std::string& message() const { return message_; }
+  // The last lines that the task wrote.
+  const std::vector<std::string>& output() const { return output_; }
+  int node() const { return node_; }
+  int worker() const { return worker_; }
+
+ private:
+  std::string type_;
+  std::string message_;
+  std::vector<std::string> output_;
+  int node_;
+  int worker_;
+};
+
+// The form in which an exception travels.
+wire::Payload write_exception(const std::string& type, const std::string& message);
+
+// Throws what the outcome of a call of `function` says; does nothing when it is ok. `map` reads the
+// exception's buffers.
+void throw_unless_ok(const Outcome& outcome, const std::string& function, std::uint64_t task,
+                     BufferMapper map);
+
+}  // namespace skyward

@@ -1,0 +1,216 @@
+#include "skyward/pool/compute_pool.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <optional>
+#include <system_error>
+
+#include "skyward/call/error.h"
+#include "skyward/pool/executable.h"
+#include "skyward/pool/program_start.h"
+#include "skyward/spec/memory_size.h"
+#include "skyward/wire/worker_protocol.h"
+
+namespace skyward {
+namespace {
+
+template <typename T>
+T value_or_throw(Result<T> result) {
+  if (!result) throw_error(result.error());
+  return *std::move(result);
+}
+
+// Blobs are known to one pool only.
+std::uint64_t next_store_id() {
+  static std::atomic<std::uint64_t> last{0};
+  return ++last;
+}
+
+PoolSpec to_spec(const PoolOptions& options) {
+  require_init();
+  if (!options.image.pip.empty()) {
+    throw ConfigurationError(
+        "image.pip lists Python packages, but the workers of a C++ pool are C++ programs\nhint: "
+        "remove "
+        "it, or open the pool from Python");
+  }
+  PoolSpec spec;
+  spec.provider = provider_to_take(options.provider);
+  spec.image = options.image;
+  spec.image.python.clear();
+  spec.nodes = options.nodes;
+  spec.machine = options.machine;
+  spec.accelerator = options.accelerator.get();
+  spec.cpus = options.cpu;
+  if (!options.memory.empty()) spec.memory_mb = value_or_throw(parse_memory_mb(options.memory));
+  spec.volumes = options.volume;
+  spec.spot = options.spot.get();
+  spec.max_hourly_cost = options.max_hourly_cost;
+  spec.budget = options.budget;
+  spec.concurrency = options.concurrency;
+  spec.timeout = zero_if_forever(options.timeout);
+  spec.env = options.env;
+  spec.collect_metrics = options.collect_metrics;
+  spec.collect_tasks = options.collect_tasks;
+  spec.lease = options.lease;
+  spec.heartbeat_timeout = options.heartbeat_timeout;
+  spec.reconnect_timeout = options.reconnect_timeout;
+  spec.runtime.command = {value_or_throw(this_executable()), "--skyward-worker"};
+  spec.runtime.environment = {{wire::kWorkerVariable, "1"}};
+  for (const ProviderSpec& other : options.other_providers) {
+    spec.other_providers.push_back({.provider = provider_to_take(other), .runtime = spec.runtime});
+  }
+  spec.selection = value_or_throw(parse_selection(options.selection));
+  spec.agent_path = value_or_throw(find_agent());
+  spec.record_root = find_record_root();
+  return spec;
+}
+
+}  // namespace
+
+AcceleratorRequest::AcceleratorRequest(Named named)
+    : accelerator_(value_or_throw(checked({.name = std::string(named.name)}))) {}
+
+SpotRequest::SpotRequest(Word word) : spot_(value_or_throw(parse_spot(word.text))) {}
+
+ComputePool::ComputePool(PoolOptions options)
+    : pool_(to_spec(options)),
+      store_id_(next_store_id()),
+      ends_with_program_([this] { end_with_program(); }, [this] { pool_.hurry(); }) {
+  // The pool has events from the moment it begins to open, which is when it first calls back.
+  const auto start_events = [this, &options] {
+    if (events_.joinable()) return;
+    events_ = std::thread([this, on_event = std::move(options.on_event),
+                           display = options.display] { deliver_events(on_event, display); });
+  };
+  const auto opened = [this] {
+    opening_ = false;
+    opening_.notify_all();
+  };
+  try {
+    pool_.open([&start_events] {
+      start_events();
+      throw_if_program_ends();
+    });
+    start_events();
+    ends_with_program_.note_open();
+    opened();
+  } catch (...) {
+    opened();
+    start_events();
+    close();
+    throw;
+  }
+}
+
+ComputePool::~ComputePool() {
+  try {
+    close();
+  } catch (const MachinesLeftError& error) {
+    fmt::print(stderr, "skyward: {}\n", error.what());
+  }
+  if (!events_.joinable()) return;
+  // It is on_event that destroys the pool.
+  *destroyed_ = true;
+  events_.detach();
+}
+
+void ComputePool::close() {
+  std::exception_ptr left;
+  try {
+    pool_.close();
+  } catch (const MachinesLeftError&) {
+    left = std::current_exception();
+  }
+  if (events_id_ != std::this_thread::get_id() && events_.joinable()) {
+    // A forked child has no such thread.
+    pool_.is_ours() ? events_.join() : events_.detach();
+  }
+  if (left) std::rethrow_exception(left);
+}
+
+// On a thread of its own, while another one ends the program: the opening, where it still goes on,
+// sees that and gives up.
+void ComputePool::end_with_program() {
+  constexpr auto kLastEvents = std::chrono::seconds(2);
+  opening_.wait(true);
+  try {
+    pool_.close();
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "skyward: {}\n", error.what());
+  }
+  static_cast<void>(delivered_.try_acquire_for(kLastEvents));
+}
+
+BlobStore ComputePool::store() {
+  return {.put = [this](ByteView bytes) { return pool_.store(bytes); }, .id = store_id_};
+}
+
+void ComputePool::deliver_events(const std::function<void(const Event&)>& on_event,
+                                 Display display) {
+  TerminalView view(display);
+  std::vector<Event> events;
+  bool complained = false;
+  bool destroyed = false;
+  destroyed_ = &destroyed;
+  events_id_ = std::this_thread::get_id();
+  while (pool_.next_events(events, view.pause())) {
+    for (const Event& event : events) {
+      view.show(event);
+      if (!on_event) continue;
+      std::string complaint;
+      try {
+        on_event(event);
+      } catch (const std::exception& error) {
+        complaint = error.what();
+      } catch (...) {
+        complaint = "not a std::exception";
+      }
+      if (destroyed) return;
+      if (complaint.empty() || std::exchange(complained, true)) continue;
+      view.show(ErrorEvent{"on_event threw an exception; Skyward keeps calling it: " + complaint,
+                           std::nullopt});
+    }
+    view.tick();
+  }
+  delivered_.release();
+}
+
+MultiPool::MultiPool(std::vector<PoolOptions> options) : pools_(options.size()) {
+  std::vector<std::exception_ptr> failures(options.size());
+  std::vector<std::jthread> threads;  // joined before what they write to goes
+  for (std::size_t i = 0; i < options.size(); ++i) {
+    threads.emplace_back([this, &options, &failures, i] {
+      try {
+        pools_[i] = std::make_unique<ComputePool>(std::move(options[i]));
+      } catch (...) {
+        failures[i] = std::current_exception();
+      }
+    });
+  }
+  threads.clear();
+  for (const std::exception_ptr& failure : failures) {
+    if (!failure) continue;
+    close_all();
+    std::rethrow_exception(failure);
+  }
+}
+
+MultiPool::~MultiPool() { close_all(); }
+
+void MultiPool::close_all() {
+  std::vector<std::jthread> threads;
+  for (auto& pool : pools_) {
+    if (!pool) continue;
+    try {
+      threads.emplace_back([&pool] { pool.reset(); });
+    } catch (const std::system_error&) {  // no more threads: one after the other
+      pool.reset();
+    }
+  }
+}
+
+}  // namespace skyward

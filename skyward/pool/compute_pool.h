@@ -1,0 +1,196 @@
+#pragma once
+
+// A pool for C++ programs: nodes that run the functions of this very executable.
+//
+//   int main(int argc, char** argv) {
+//     sky::init(argc, argv);  // first of all: workers enter here and never leave
+//     // Opens the pool; throws if that fails, after releasing everything.
+//     sky::ComputePool pool({.nodes = 4});
+//     double loss = train(data) >> pool;
+//     // Once on every worker, in rank order.
+//     std::vector<Report> all = pool.broadcast(report());
+//   }  // closes, whatever happens: an exception that nothing catches, exit() and Ctrl-C too
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <map>
+#include <memory>
+#include <semaphore>
+#include <string>
+#include <thread>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "skyward/base/forever.h"
+#include "skyward/base/time.h"
+#include "skyward/call/pending.h"
+#include "skyward/display/terminal_view.h"
+#include "skyward/pool/future.h"
+#include "skyward/pool/pool.h"
+#include "skyward/pool/pool_options.h"
+#include "skyward/pool/program_end.h"
+#include "skyward/spec/event.h"
+
+namespace skyward {
+
+// May be used from several threads. A program that ends while it is open closes it first, within a
+// minute: at an exception that nothing catches, at exit(), and at SIGINT, SIGTERM and SIGHUP,
+// unless the program handles those itself. Only SIGKILL, crashes and quick_exit() leave it to the
+// lease.
+class ComputePool {
+ public:
+  // Opens the pool, which is inside main(), after sky::init(): throws ConfigurationError or
+  // ProvisioningError, and then nothing is left behind.
+  explicit ComputePool(PoolOptions options = {});
+  // Closes it. Tasks still in flight are cancelled. Machines that may be left are told on standard
+  // error.
+  ~ComputePool();
+  ComputePool(const ComputePool&) = delete;
+  ComputePool& operator=(const ComputePool&) = delete;
+
+  // Releases all machines; afterwards calls throw NotProvisionedError. Throws MachinesLeftError,
+  // closed all the same, when some were not seen to end. on_event may call it, and gets the last
+  // events after that.
+  void close();
+
+  // Sends a call and returns at once.
+  template <typename R>
+  Future<R> submit(const Pending<R>& call) {
+    return {pool_.submit(call.to_call(store())), call.name()};
+  }
+  // Sends a call and waits for its result.
+  template <typename R>
+  R run(const Pending<R>& call) {
+    return submit(call).get();
+  }
+  // Sends all, waits for all; then throws what the first failed one (in order) threw, if any.
+  template <typename... Rs>
+  std::tuple<Value<Rs>...> run(const Batch<Rs...>& batch);
+  template <typename R>
+  std::vector<Value<R>> run(const Gathered<R>& calls);
+  // Runs the call once on every worker; results in rank order. Failures as with a batch.
+  template <typename R>
+  std::vector<Value<R>> broadcast(const Pending<R>& call);
+
+  bool is_active() const { return pool_.is_active(); }
+  int instance_count() const { return pool_.instance_count(); }
+  int total_slots() const { return pool_.total_slots(); }
+  // What it has cost until now; once closed, in all.
+  PoolCost cost() const { return pool_.cost(); }
+  std::string job_id() const { return pool_.job_id(); }
+  // The untyped pool below.
+  Pool& untyped() { return pool_; }
+
+ private:
+  BlobStore store();
+  void deliver_events(const std::function<void(const Event&)>& on_event, Display display);
+  void end_with_program();
+  template <typename R>
+  static std::vector<Value<R>> collect(std::vector<Future<R>> futures);
+
+  Pool pool_;
+  const std::uint64_t store_id_;
+  std::thread events_;
+  std::atomic<std::thread::id> events_id_;
+  bool* destroyed_ = nullptr;           // tells the events' thread, when it is the one that does it
+  std::binary_semaphore delivered_{0};  // all events are
+  std::atomic<bool> opening_{true};
+  EndsWithProgram ends_with_program_;
+};
+
+// Several pools, opened at the same time: set-up takes as long as the slowest of them. When one
+// fails, the others are closed and the first failure, in order, is thrown.
+class MultiPool {
+ public:
+  explicit MultiPool(std::vector<PoolOptions> options);
+  ~MultiPool();
+  MultiPool(const MultiPool&) = delete;
+  MultiPool& operator=(const MultiPool&) = delete;
+
+  ComputePool& operator[](std::size_t index) { return *pools_.at(index); }
+  std::size_t size() const { return pools_.size(); }
+
+ private:
+  void close_all();
+
+  std::vector<std::unique_ptr<ComputePool>> pools_;
+};
+
+template <typename... Rs>
+std::tuple<Value<Rs>...> ComputePool::run(const Batch<Rs...>& batch) {
+  return std::apply(
+      [this](const auto&... call) {
+        // All are written down before the first is sent: what cannot be sent stops all of them.
+        std::vector<Call> sent;
+        sent.reserve(sizeof...(Rs));
+        (sent.push_back(call.to_call(store())), ...);
+        std::vector<Handle> handles = pool_.submit(std::move(sent));
+        auto next = handles.begin();
+        std::tuple<Future<Rs>...> futures{Future<Rs>(std::move(*next++), call.name())...};
+        std::apply([](const auto&... future) { (future.wait(kForever), ...); }, futures);
+        // Braces: get_value() in order, so that the first failure is the one thrown.
+        return std::apply(
+            [](auto&... future) { return std::tuple<Value<Rs>...>{future.get_value()...}; },
+            futures);
+      },
+      batch.calls());
+}
+
+template <typename R>
+std::vector<Value<R>> ComputePool::collect(std::vector<Future<R>> futures) {
+  for (const auto& future : futures) future.wait(kForever);
+  std::vector<Value<R>> values;
+  values.reserve(futures.size());
+  for (auto& future : futures) values.push_back(future.get_value());
+  return values;
+}
+
+template <typename R>
+std::vector<Value<R>> ComputePool::run(const Gathered<R>& calls) {
+  std::vector<Call> sent;
+  sent.reserve(calls.calls().size());
+  for (const auto& call : calls.calls()) sent.push_back(call.to_call(store()));
+  std::vector<Handle> handles = pool_.submit(std::move(sent));
+  std::vector<Future<R>> futures;
+  for (std::size_t i = 0; i < handles.size(); ++i) {
+    futures.emplace_back(std::move(handles[i]), calls.calls()[i].name());
+  }
+  return collect(std::move(futures));
+}
+
+template <typename R>
+std::vector<Value<R>> ComputePool::broadcast(const Pending<R>& call) {
+  std::vector<Future<R>> futures;
+  for (Handle& handle : pool_.broadcast(call.to_call(store()))) {
+    futures.emplace_back(std::move(handle), call.name());
+  }
+  return collect(std::move(futures));
+}
+
+// call >> pool, batch >> pool, gather(calls) >> pool.
+template <typename R>
+R operator>>(const Pending<R>& call, ComputePool& pool) {
+  return pool.run(call);
+}
+template <typename... Rs>
+std::tuple<Value<Rs>...> operator>>(const Batch<Rs...>& batch, ComputePool& pool) {
+  return pool.run(batch);
+}
+template <typename R>
+std::vector<Value<R>> operator>>(const Gathered<R>& calls, ComputePool& pool) {
+  return pool.run(calls);
+}
+
+template <typename R>
+std::vector<Value<R>> broadcast(const Pending<R>& call, ComputePool& pool) {
+  return pool.broadcast(call);
+}
+template <typename R>
+Future<R> submit(const Pending<R>& call, ComputePool& pool) {
+  return pool.submit(call);
+}
+
+}  // namespace skyward

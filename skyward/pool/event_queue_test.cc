@@ -1,0 +1,192 @@
+#include "skyward/pool/event_queue.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <thread>
+
+#include "skyward/spec/limits.h"
+
+namespace skyward {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+
+TEST(EventQueue, GivesWhatIsThereAndThenTheEnd) {
+  EventQueue queue;
+  queue.open("", "job");
+  std::vector<Event> taken;
+  EXPECT_TRUE(queue.take(taken, {}));
+  EXPECT_TRUE(taken.empty());
+  queue.put(PoolStopping{});
+  queue.put(PoolStopped{});
+  queue.end();
+  EXPECT_TRUE(queue.take(taken, kForever));
+  EXPECT_EQ(taken, (std::vector<Event>{PoolStopping{.pool = "job"}, PoolStopped{.pool = "job"}}));
+  EXPECT_FALSE(queue.take(taken, kForever));
+}
+
+TEST(EventQueue, ForeverIsUntilTheEnd) {
+  EventQueue queue;
+  queue.open("", "job");
+  std::jthread other([&] { queue.put(PoolStopping{}); });
+  std::vector<Event> taken;
+  EXPECT_TRUE(queue.take(taken, kForever));
+  EXPECT_EQ(taken.size(), 1U);
+}
+
+std::vector<Event> take_all(EventQueue& queue) {
+  std::vector<Event> all;
+  std::vector<Event> taken;
+  while (queue.take(taken, {}) && !taken.empty()) {
+    all.insert(all.end(), taken.begin(), taken.end());
+  }
+  return all;
+}
+
+TEST(EventQueue, OfTooManyLinesTheFirstAndTheLastStay) {
+  EventQueue queue;
+  queue.open("", "job");
+  const std::size_t fit = kMaxPendingEventBytes / kMaxLineBytes;
+  const std::size_t sent = 4 * fit;
+  for (std::size_t i = 0; i < sent; ++i) {
+    queue.put(LogLine{.line = std::string(kMaxLineBytes, 'x'), .task = i});
+    if (i == sent / 2) queue.put(CostFinal{.total_cost = 3});
+  }
+  queue.put(PoolStopped{.pool = "job"});
+  queue.end();
+  const std::vector<Event> all = take_all(queue);
+  ASSERT_GT(all.size(), fit / 3);
+  ASSERT_LE(all.size(), fit);
+  EXPECT_EQ(std::get<LogLine>(all.front()).task, 0U);
+  EXPECT_EQ(all.back(), Event(PoolStopped{.pool = "job"}));
+  EXPECT_EQ(std::get<LogLine>(all[all.size() - 2]).task, sent - 1);
+  const auto kept = [&](auto is) { return std::ranges::count_if(all, is); };
+  EXPECT_EQ(kept([](const Event& e) { return std::holds_alternative<CostFinal>(e); }), 1);
+  const auto lines = kept([](const Event& e) { return std::holds_alternative<LogLine>(e); });
+  const auto notice = std::ranges::find_if(
+      all, [](const Event& e) { return std::holds_alternative<ErrorEvent>(e); });
+  ASSERT_NE(notice, all.end());
+  EXPECT_EQ(std::get<ErrorEvent>(*notice).message,
+            std::to_string(sent - static_cast<std::size_t>(lines)) +
+                " output lines dropped: the consumer is too slow");
+}
+
+TEST(EventBacklog, ShrinksToTheFirstAndTheLast) {
+  EventBacklog backlog(kMaxPendingEventBytes);
+  for (std::uint64_t i = 0; i < 50'000; ++i) backlog.push(LogLine{.line = "x", .task = i});
+  backlog.shrink(1000);
+  std::vector<Event> rest;
+  backlog.pop(rest, 100'000);
+  ASSERT_EQ(rest.size(), 1001U);
+  EXPECT_EQ(std::get<LogLine>(rest.front()).task, 0U);
+  EXPECT_EQ(std::get<ErrorEvent>(rest[500]).message,
+            "49000 output lines dropped: the consumer is too slow");
+  EXPECT_EQ(std::get<LogLine>(rest.back()).task, 49'999U);
+  EXPECT_TRUE(backlog.empty());
+}
+
+TEST(EventBacklog, EventsOfTasksAreBoundedToo) {
+  EventBacklog backlog(kMaxPendingEventBytes);
+  constexpr std::uint64_t kTasks = 1'000'000;
+  for (std::uint64_t i = 0; i < kTasks; ++i) {
+    backlog.push(TaskStarted{.task = i, .name = "f"});
+    if (i == kTasks / 2) backlog.push(CostFinal{.total_cost = 3});
+    if (i % 2 == 0) backlog.push(TaskFinished{.task = i, .name = "f"});
+    if (i % 2 == 1) backlog.push(TaskFailed{.task = i, .name = "f", .reason = "it raised"});
+  }
+  std::vector<Event> rest;
+  backlog.pop(rest, 2 * kTasks + 2);
+  EXPECT_LT(rest.size() * sizeof(Event), kMaxPendingEventBytes);
+  EXPECT_EQ(std::get<TaskStarted>(rest.front()).task, 0U);
+  EXPECT_EQ(std::get<TaskFailed>(rest.back()).task, kTasks - 1);
+  const auto notice = std::ranges::find_if(
+      rest, [](const Event& e) { return std::holds_alternative<ErrorEvent>(e); });
+  ASSERT_NE(notice, rest.end());
+  EXPECT_EQ(std::get<ErrorEvent>(*notice).message,
+            std::to_string(2 * kTasks + 2 - rest.size()) +
+                " task events dropped: the consumer is too slow");
+  EXPECT_EQ(std::ranges::count_if(
+                rest, [](const Event& e) { return std::holds_alternative<CostFinal>(e); }),
+            1);
+}
+
+TEST(EventBacklog, TheNoticeNamesAllThatIsMissing) {
+  EventBacklog backlog(kMaxPendingEventBytes);
+  for (int i = 0; i < 3; ++i) {
+    backlog.push(Metrics{});
+    backlog.push(LogLine{.line = "x"});
+    backlog.push(TaskStarted{});
+  }
+  backlog.shrink(2);
+  std::vector<Event> rest;
+  backlog.pop(rest, 100);
+  ASSERT_EQ(rest.size(), 3U);
+  EXPECT_EQ(std::get<ErrorEvent>(rest[1]).message,
+            "3 output lines, 2 metrics and 2 task events dropped: the consumer is too slow");
+}
+
+TEST(EventQueue, TheFilesAreCompleteThoughTheHandlerIsSlow) {
+  const std::string root = ::testing::TempDir() + "event-queue-files";
+  std::filesystem::remove_all(root);
+  EventQueue queue;
+  queue.open(root, "abcdef01");
+  std::vector<Event> taken;
+  for (std::uint64_t i = 0; i < 20'000; ++i) {
+    queue.put(LogLine{.line = "x", .task = i});
+    if (i % 1000 == 0) queue.take(taken, {});  // far behind
+  }
+  queue.end();
+  queue.take(taken, {});
+  std::string text;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(root)) {
+    if (entry.path().filename() != "node-0.log") continue;
+    std::ifstream file(entry.path());
+    text.assign(std::istreambuf_iterator<char>(file), {});
+  }
+  EXPECT_EQ(std::ranges::count(text, '\n'), 20'000);
+  EXPECT_THAT(text, HasSubstr("task 19999 "));
+  std::filesystem::remove_all(root);
+}
+
+TEST(EventQueue, DeliveredIsWhatWasTakenBeforeTheNext) {
+  EventQueue queue;
+  queue.open("", "job");
+  EXPECT_TRUE(queue.is_delivered());
+  queue.put(PoolStopping{});
+  EXPECT_FALSE(queue.is_delivered());
+  std::vector<Event> taken;
+  queue.take(taken, {});
+  EXPECT_FALSE(queue.is_delivered());
+  std::jthread waiting([&] { queue.await_delivery(kForever); });
+  queue.take(taken, {});
+  waiting.join();
+  EXPECT_TRUE(queue.is_delivered());
+}
+
+TEST(EventQueue, NobodyWaitsTwiceForWhoLagsBehind) {
+  EventQueue queue;
+  queue.open("", "job");
+  queue.put(PoolStopping{});
+  queue.await_delivery({});
+  EXPECT_TRUE(queue.is_delivered());
+  queue.await_delivery(kForever);  // does not wait
+  std::vector<Event> taken;
+  queue.take(taken, {});
+  queue.put(PoolStopped{});
+  queue.take(taken, {});  // the first one is delivered, the second is not
+  EXPECT_TRUE(queue.is_delivered());
+  queue.take(taken, {});
+  queue.put(PoolStopped{});
+  EXPECT_FALSE(queue.is_delivered());  // it has caught up, and is waited for again
+  queue.end();
+  queue.await_delivery(kForever);
+}
+
+}  // namespace
+}  // namespace skyward

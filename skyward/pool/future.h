@@ -1,0 +1,73 @@
+#pragma once
+
+// A call that has been sent: its result, some time.
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "skyward/base/forever.h"
+#include "skyward/base/time.h"
+#include "skyward/call/archive.h"
+#include "skyward/call/pending.h"
+#include "skyward/call/remote_error.h"
+#include "skyward/pool/pool.h"
+
+namespace skyward {
+
+// The caller's end of one call. Movable; one that was moved from throws. Letting go of it does not
+// cancel the call. Thread-compatible.
+template <typename R>
+class [[nodiscard]] Future {
+ public:
+  // For ComputePool.
+  Future(Handle handle, std::string function)
+      : handle_(std::move(handle)), function_(std::move(function)) {}
+  Future(Future&&) noexcept = default;
+  Future& operator=(Future&&) noexcept = default;
+
+  // Waits without limit. Throws RemoteError when the function threw, ExecutionError when its worker
+  // died, InstanceTerminatedError or ConnectionLostError when its machines did, one after the
+  // other, TimeoutError, CancelledError, BudgetExceededError when no money is left to run it; all
+  // of them are SkywardErrors. The first call moves the result out, a second one throws.
+  R get() {
+    handle_.wait(kForever);
+    Outcome outcome = handle_.take();
+    throw_unless_ok(outcome, function_, handle_.task(), &map_buffer);
+    if constexpr (!std::is_void_v<R>) {
+      R result{};
+      ArchiveReader archive(outcome.payload, &map_buffer);
+      archive(result);
+      return result;
+    }
+  }
+  // get(), with std::monostate for void.
+  Value<R> get_value() {
+    if constexpr (std::is_void_v<R>) {
+      get();
+      return {};
+    } else {
+      return get();
+    }
+  }
+
+  bool done() const { return handle_.done(); }
+  // Waits until the call is done or the time is over (kForever: without limit); returns done().
+  bool wait(TimeLimit limit) const { return handle_.wait(limit); }
+  // Asks the running task to stop (sky::cancelled() turns true there); it is ended by force after
+  // two seconds. get() then throws CancelledError, unless the result was on its way already.
+  void cancel() { handle_.cancel(); }
+  // Calls `callback` on the engine's thread when done (at once when it is); it must neither block
+  // nor throw. One for each call: a second takes the place of the first.
+  void on_done(std::function<void()> callback) { handle_.on_done(std::move(callback)); }
+  std::uint64_t task() const { return handle_.task(); }
+
+ private:
+  Handle handle_;
+  std::string function_;
+};
+
+}  // namespace skyward

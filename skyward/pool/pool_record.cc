@@ -1,0 +1,136 @@
+#include "skyward/pool/pool_record.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "skyward/display/display_text.h"
+
+namespace skyward {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kColumns = 100;
+constexpr std::string_view kPoolFile = "pool.log";
+constexpr std::string_view kProvidersFile = "providers";
+constexpr std::string_view kMetricsFile = "metrics.csv";
+constexpr std::string_view kMetricsHead =
+    "seconds,node,cpu_percent,memory_used_mb,memory_total_mb,gpu_utilization,gpu_memory_used_mb,"
+    "gpu_memory_total_mb,gpu_temperature\n";
+
+std::chrono::sys_seconds second_of(std::int64_t wall_us) {
+  return std::chrono::sys_seconds(std::chrono::seconds(wall_us / 1'000'000));
+}
+
+std::string cell(const std::optional<double>& value) {
+  return value ? fmt::format("{:g}", *value) : std::string();
+}
+
+std::string metrics_line(const Metrics& m, std::int64_t wall_us) {
+  return fmt::format("{},{},{:g},{:g},{:g},{},{},{},{}\n", utc_text(wall_us), m.node, m.cpu_percent,
+                     m.memory_used_mb, m.memory_total_mb, cell(m.gpu_utilization),
+                     cell(m.gpu_memory_used_mb), cell(m.gpu_memory_total_mb),
+                     cell(m.gpu_temperature));
+}
+
+}  // namespace
+
+PoolRecord::PoolRecord(std::string root, std::string job_id)
+    : root_(std::move(root)),
+      job_id_(std::move(job_id)),
+      display_(DisplayOptions{.width = kColumns, .dated = true}) {}
+
+std::optional<std::string> PoolRecord::keep(std::span<const Event> events, std::int64_t wall_us) {
+  if (broken_ || events.empty()) return std::nullopt;
+  if (directory_.empty() && !make_directory(wall_us)) {
+    broken_ = true;
+    return fmt::format("the pool's log files are not kept: cannot write below {}", root_);
+  }
+  for (const Event& event : events) keep_one(event, wall_us);
+  bool good = true;
+  for (auto& [name, file] : files_) good = file.stream.flush().good() && good;
+  if (good) return std::nullopt;
+  broken_ = true;
+  files_.clear();
+  return fmt::format("the pool's log files end here: cannot write to {}", directory_);
+}
+
+bool PoolRecord::make_directory(std::int64_t wall_us) {
+  std::error_code error;
+  fs::create_directories(root_, error);
+  if (error) return false;
+  fs::permissions(root_, fs::perms::owner_all, error);
+  directory_ = fmt::format("{}/{:%Y%m%d-%H%M%S}-{}", root_, second_of(wall_us), job_id_);
+  fs::create_directory(directory_, error);
+  if (error) return false;
+  fs::permissions(directory_, fs::perms::owner_all, error);
+  if (error) return false;
+  lock_ = io::FileLock::try_lock(directory_ + "/lock");
+  forget_old_pools();
+  return true;
+}
+
+void PoolRecord::forget_old_pools() const {
+  std::error_code error;
+  std::error_code ignored;  // it ended meanwhile, or is another user's
+  std::vector<fs::path> pools;
+  for (fs::directory_iterator at(root_, error), end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    // Nothing else that somebody may have put there.
+    const bool is_pool = at->is_directory(ignored) && name.size() == 24 && name[8] == '-' &&
+                         name[15] == '-' &&
+                         name.find_first_not_of("0123456789abcdef-") == std::string::npos;
+    if (is_pool) pools.push_back(at->path());
+  }
+  if (pools.size() <= kPools) return;
+  std::ranges::sort(pools);
+  pools.resize(pools.size() - kPools);
+  for (const fs::path& pool : pools) fs::remove_all(pool, error);
+}
+
+void PoolRecord::write(const std::string& name, const std::string& text) {
+  File& file = files_[name];
+  const std::string path = fmt::format("{}/{}", directory_, name);
+  if (file.stream.is_open() && file.size + text.size() > kFileBytes / 2) {
+    file.stream.close();
+    std::error_code error;
+    fs::rename(path, path + ".1", error);
+    file = {};
+  }
+  if (!file.stream.is_open()) {
+    file.stream.open(path, std::ios::binary | std::ios::app);
+    if (name == kMetricsFile) file.stream << kMetricsHead;
+  }
+  file.stream << text;
+  file.size += text.size();
+}
+
+void PoolRecord::keep_one(const Event& event, std::int64_t wall_us) {
+  if (const auto* line = std::get_if<LogLine>(&event)) {
+    write(fmt::format("node-{}.log", line->node),
+          fmt::format("{} task {} {} {}\n",
+                      utc_text(static_cast<std::int64_t>(line->timestamp * 1e6)), line->task,
+                      line->stream, line->line));
+    return;
+  }
+  if (const auto* metrics = std::get_if<Metrics>(&event)) {
+    write(std::string(kMetricsFile), metrics_line(*metrics, wall_us));
+    return;
+  }
+  if (const auto* launching = std::get_if<InstanceLaunching>(&event)) {
+    write(std::string(kProvidersFile), launching->provider + "\n");
+  }
+  const std::string text = display_.render(event, wall_us);
+  if (!text.empty()) write(std::string(kPoolFile), text);
+}
+
+}  // namespace skyward

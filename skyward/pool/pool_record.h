@@ -1,0 +1,62 @@
+#pragma once
+
+// What a pool leaves in plain files, so that it can be read when the machines are gone:
+//
+//   <root>/<date>-<time>-<job id>/pool.log     what happened, as the log display shows it
+//                                 node-0.log   what tasks printed: time, task, stream, line
+//                                 metrics.csv  how busy the nodes were
+//                                 providers    where machines were asked for, a line each
+//                                 lock         held by the program while the pool is open
+//
+// Only this user can read it. Each file is cut at 10 MiB: the older half stays as node-0.log.1. The
+// newest pools are kept, 100 of them.
+
+#include <cstdint>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "skyward/display/display.h"
+#include "skyward/io/file_lock.h"
+#include "skyward/spec/event.h"
+
+namespace skyward {
+
+class PoolRecord {
+ public:
+  // Makes nothing yet. `root` is an absolute path, made when the first event comes.
+  PoolRecord(std::string root, std::string job_id);
+
+  // Writes the events, which have just been taken, at `wall_us` (microseconds since 1970). Blocks
+  // for as long as the disk does. Tells why nothing is kept, once; empty: all is well.
+  std::optional<std::string> keep(std::span<const Event> events, std::int64_t wall_us);
+  // The pool has closed: it is not shown as open any more.
+  void close() { lock_.reset(); }
+
+  static constexpr std::uintmax_t kFileBytes = std::uintmax_t{10} << 20;
+  static constexpr std::size_t kPools = 100;
+
+ private:
+  struct File {
+    std::ofstream stream;
+    std::uintmax_t size = 0;
+  };
+
+  bool make_directory(std::int64_t wall_us);
+  void forget_old_pools() const;
+  void write(const std::string& name, const std::string& text);
+  void keep_one(const Event& event, std::int64_t wall_us);
+
+  const std::string root_;
+  const std::string job_id_;
+  std::string directory_;
+  std::unique_ptr<io::FileLock> lock_;
+  std::map<std::string, File> files_;
+  LogDisplay display_;
+  bool broken_ = false;
+};
+
+}  // namespace skyward

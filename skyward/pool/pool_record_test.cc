@@ -1,0 +1,95 @@
+#include "skyward/pool/pool_record.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <sstream>
+#include <vector>
+
+namespace skyward {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+constexpr std::int64_t kNoon = 1'750'161'600'000'000;  // 2025-06-17T12:00:00Z
+
+class PoolRecordTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
+    root_ = fs::path(::testing::TempDir()) /
+            fmt::format("skyward-record-{}-{}", test->name(), fmt::ptr(this));
+  }
+  void TearDown() override { fs::remove_all(root_); }
+
+  static std::string text(const fs::path& path) {
+    std::stringstream out;
+    out << std::ifstream(path).rdbuf();
+    return out.str();
+  }
+  static LogLine line(std::string words) {
+    return {.node = 1,
+            .instance_id = "i-1",
+            .line = std::move(words),
+            .timestamp = kNoon * 1e-6 + 0.25,
+            .task = 7,
+            .stream = "stdout"};
+  }
+
+  fs::path root_;
+};
+
+TEST_F(PoolRecordTest, LinesMetricsAndTheCourseOfThingsAreFiles) {
+  PoolRecord record(root_.string(), "1a2b3c4d");
+  const std::vector<Event> events = {
+      InstanceProvisioned{.instance_id = "i-1", .node = 1, .provider = "aws"}, line("hello"),
+      Metrics{.node = 1, .cpu_percent = 50, .memory_used_mb = 10, .memory_total_mb = 20},
+      ErrorEvent{.message = "it broke", .instance_id = "i-1"}};
+  EXPECT_EQ(record.keep(events, kNoon), std::nullopt);
+  const fs::path pool = root_ / "20250617-120000-1a2b3c4d";
+  EXPECT_EQ(text(pool / "node-1.log"), "2025-06-17T12:00:00.250Z task 7 stdout hello\n");
+  EXPECT_THAT(text(pool / "metrics.csv"), HasSubstr("\n2025-06-17T12:00:00.000Z,1,50,10,20,,,,\n"));
+  EXPECT_THAT(text(pool / "pool.log"),
+              HasSubstr("2025-06-17T12:00:00.000Z node 1   ERROR   it broke"));
+  EXPECT_EQ(fs::status(pool).permissions(), fs::perms::owner_all);
+  EXPECT_EQ(fs::status(root_).permissions(), fs::perms::owner_all);
+}
+
+TEST_F(PoolRecordTest, FilesAreBounded) {
+  PoolRecord record(root_.string(), "1a2b3c4d");
+  const std::vector<Event> batch(100, line(std::string(10'000, 'x')));
+  for (int i = 0; i < 30; ++i) ASSERT_EQ(record.keep(batch, kNoon), std::nullopt);
+  std::uintmax_t size = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(root_)) {
+    if (entry.is_regular_file()) size += entry.file_size();
+  }
+  EXPECT_LE(size, PoolRecord::kFileBytes);
+  EXPECT_GE(size, PoolRecord::kFileBytes / 2);
+}
+
+TEST_F(PoolRecordTest, OldPoolsGoAndNothingElse) {
+  fs::create_directories(root_ / "precious");
+  for (std::size_t i = 0; i < PoolRecord::kPools; ++i) {
+    fs::create_directory(root_ / fmt::format("20240101-000000-{:08x}", i));
+  }
+  PoolRecord record(root_.string(), "1a2b3c4d");
+  ASSERT_EQ(record.keep(std::vector<Event>{line("x")}, kNoon), std::nullopt);
+  EXPECT_TRUE(fs::exists(root_ / "precious"));
+  EXPECT_FALSE(fs::exists(root_ / "20240101-000000-00000000"));
+  EXPECT_TRUE(fs::exists(root_ / "20240101-000000-00000001"));
+  EXPECT_TRUE(fs::exists(root_ / "20250617-120000-1a2b3c4d"));
+}
+
+TEST_F(PoolRecordTest, APlaceThatCannotBeWrittenIsToldOnce) {
+  std::ofstream(root_) << "a file";
+  PoolRecord record(root_.string(), "1a2b3c4d");
+  const std::vector<Event> events = {line("x")};
+  EXPECT_THAT(record.keep(events, kNoon).value_or(""), HasSubstr(root_.string()));
+  EXPECT_EQ(record.keep(events, kNoon), std::nullopt);
+}
+
+}  // namespace
+}  // namespace skyward

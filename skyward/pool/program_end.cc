@@ -1,0 +1,228 @@
+#include "skyward/pool/program_end.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <condition_variable>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "skyward/call/error.h"
+#include "skyward/io/forks.h"
+
+namespace skyward {
+namespace {
+
+constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP};
+
+// What the signals' function needs. It wakes a thread and does nothing else.
+std::atomic<int> wake_pipe{-1};
+std::atomic<pid_t> watched_process{0};
+
+void on_signal(int number) {
+  const int saved = errno;
+  if (getpid() == watched_process.load()) {
+    const auto byte = static_cast<unsigned char>(number);
+    static_cast<void>(!write(wake_pipe.load(), &byte, 1));
+  } else {  // a forked child has nothing to end
+    std::signal(number, SIG_DFL);
+    std::raise(number);  // comes when this function returns
+  }
+  errno = saved;
+}
+
+bool is_handled_by(int number, void (*handler)(int)) {
+  struct sigaction now{};
+  return sigaction(number, nullptr, &now) == 0 && (now.sa_flags & SA_SIGINFO) == 0 &&
+         now.sa_handler == handler;
+}
+
+void handle(int number, void (*handler)(int)) {
+  struct sigaction action{};
+  action.sa_handler = handler;
+  action.sa_flags = SA_RESTART;
+  sigaction(number, &action, nullptr);
+}
+
+// What the signal would have done without us.
+void die_of(int number) {
+  handle(number, SIG_DFL);
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, number);
+  pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+  std::raise(number);
+}
+
+// A thread that is begun under this gets no signal.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_{};
+};
+
+std::terminate_handler earlier_terminate_handler = nullptr;
+
+}  // namespace
+
+// What is open in this process. It is never destroyed: programs end at any time.
+class ProgramEnd {
+ public:
+  // A forked child has one of its own: what its parent has open is not its business.
+  static ProgramEnd& get() { return io::of_this_process<ProgramEnd>(); }
+
+  void add(EndsWithProgram& one) {
+    std::call_once(watching_, [this] {
+      watch_signals();
+      end_at_exit();  // another thread may call exit() while this one opens
+    });
+    const std::scoped_lock lock(mutex_);
+    one.place_ = open_.insert(open_.end(), &one);
+    for (const int number : kSignals) {
+      if (is_handled_by(number, SIG_DFL)) handle(number, on_signal);
+    }
+  }
+
+  void remove(EndsWithProgram& one) {
+    if (!is_ours()) return;
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&one] { return !one.called_ || one.returned_; });
+    open_.erase(one.place_);
+    changed_.notify_all();
+    if (!open_.empty() || ender_) return;
+    for (const int number : kSignals) {
+      if (is_handled_by(number, on_signal)) handle(number, SIG_DFL);
+    }
+  }
+
+  void note_open() { std::call_once(opened_, end_at_exit); }
+
+  // Ends all that is open, or gives up when the time is over. A thread that comes second waits for
+  // the end of the program.
+  void end_all() {
+    std::unique_lock lock(mutex_);
+    if (ender_ == std::this_thread::get_id()) return;
+    changed_.wait(lock, [this] { return !ender_; });
+    ender_ = std::this_thread::get_id();
+    for (EndsWithProgram* one : open_) {
+      one->called_ = true;
+      call(*one);
+    }
+    const bool ended = changed_.wait_for(lock, kProgramEndTimeout, [this] {
+      return std::ranges::all_of(open_, [](const auto* one) { return one->returned_; });
+    });
+    if (ended) return;
+    std::fputs(
+        "skyward: the program ends before its pools have closed: their machines will shut down "
+        "when their lease expires\n",
+        stderr);
+  }
+
+  bool is_ending() {
+    const std::scoped_lock lock(mutex_);
+    return ender_.has_value();
+  }
+
+ private:
+  bool is_ours() const { return io::process_generation() == generation_; }
+
+  static void end_at_exit() {
+    std::atexit([] { get().end_all(); });
+  }
+
+  void hurry_all() {
+    const std::scoped_lock lock(mutex_);
+    for (const EndsWithProgram* one : open_) one->hurry_();
+  }
+
+  void call(EndsWithProgram& one) {
+    std::thread([this, &one] {
+      one.end_();
+      const std::scoped_lock lock(mutex_);
+      one.returned_ = true;
+      changed_.notify_all();
+    }).detach();
+  }
+
+  // Starts the thread that signals wake; it waits for them until the program ends.
+  void watch_signals() {
+    std::array<int, 2> ends{};
+    if (pipe2(ends.data(), O_CLOEXEC) != 0) {
+      throw ConfigurationError(std::string("cannot watch for signals: pipe: ") +
+                               std::strerror(errno) + "\nhint: raise the limit of open files");
+    }
+    fcntl(ends[1], F_SETFL, O_NONBLOCK);
+    const SignalsBlocked blocked;  // the program's handlers run on its own threads
+    std::thread([this, from = ends[0]] {
+      for (bool is_first = true;;) {
+        unsigned char number = 0;
+        if (read(from, &number, 1) != 1) continue;
+        hurry_all();
+        if (!std::exchange(is_first, false)) continue;
+        std::thread([this, number] {
+          end_all();
+          die_of(number);
+        }).detach();
+      }
+    }).detach();
+    wake_pipe = ends[1];
+    watched_process = getpid();
+  }
+
+  const std::uint64_t generation_ = io::process_generation();
+  std::once_flag watching_;
+  std::once_flag opened_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::list<EndsWithProgram*> open_;
+  std::optional<std::thread::id> ender_;
+};
+
+void watch_program_end() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    earlier_terminate_handler = std::set_terminate([] {
+      ProgramEnd::get().end_all();
+      if (earlier_terminate_handler != nullptr) earlier_terminate_handler();
+      std::abort();
+    });
+  });
+}
+
+EndsWithProgram::EndsWithProgram(End end, End hurry)
+    : end_(std::move(end)), hurry_(std::move(hurry)), program_(ProgramEnd::get()) {
+  program_.add(*this);
+}
+
+EndsWithProgram::~EndsWithProgram() { program_.remove(*this); }
+
+void EndsWithProgram::note_open() { program_.note_open(); }
+
+void throw_if_program_ends() {
+  if (ProgramEnd::get().is_ending()) throw CancelledError("the program ends");
+}
+
+}  // namespace skyward

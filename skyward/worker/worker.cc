@@ -1,0 +1,371 @@
+#include "skyward/worker/worker.h"
+
+#include <cxxabi.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <typeinfo>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "skyward/base/bytes.h"
+#include "skyward/call/archive.h"
+#include "skyward/call/error.h"
+#include "skyward/call/map_blob.h"
+#include "skyward/call/registry.h"
+#include "skyward/call/remote_error.h"
+#include "skyward/io/event_loop.h"
+#include "skyward/io/forks.h"
+#include "skyward/io/shared_memory.h"
+#include "skyward/spec/limits.h"
+#include "skyward/wire/worker_protocol.h"
+#include "skyward/worker/worker_notice.h"
+#include "skyward/worker/worker_socket.h"
+
+namespace skyward {
+namespace {
+
+constexpr const char* kMarkVariable = "SKYWARD_MARK";
+
+// What the signal's function and the main thread know in common. The function runs on the main
+// thread only, so it interrupts and never competes; other threads just read (cancelled()).
+constexpr std::size_t kRemembered =
+    4 * kMaxWorkerWindow;  // more tasks can not be in this process's hands
+using Tasks = std::array<std::atomic<std::uint64_t>, kRemembered>;
+
+class Memory {
+ public:
+  void add(std::uint64_t task) { tasks_[count_++ % kRemembered].store(task); }
+  bool has(std::uint64_t task) const {
+    return std::ranges::any_of(tasks_, [task](const auto& one) { return one.load() == task; });
+  }
+  // Whether it was there.
+  bool remove(std::uint64_t task) {
+    bool found = false;
+    for (auto& one : tasks_) {
+      std::uint64_t wanted = task;
+      found |= one.compare_exchange_strong(wanted, 0);
+    }
+    return found;
+  }
+
+ private:
+  Tasks tasks_{};
+  std::size_t count_ = 0;
+};
+
+Memory cancels;   // asked for, done or not
+Memory finished;  // have a result
+Memory returned;  // withdrawn and answered for; their messages are still to come
+std::atomic<std::uint64_t> running_task{0};
+std::atomic<bool> cancel_seen{false};  // the running task has looked and knows
+std::atomic<bool> sending{false};      // a message is half out
+pthread_t main_thread;
+std::uint64_t* begun_task;  // where the agent sees which task began last
+
+// Answers for a task that has not begun, from within the signal's function. False when that is not
+// possible now; then the main thread does it when it comes to the task.
+bool give_back(std::uint64_t task) {
+  if (running_task.load() == 0 || sending.load()) return false;
+  struct {
+    std::uint32_t length = 28;
+    wire::WorkerKind kind = wire::WorkerKind::result;
+    wire::WorkerStatus status = wire::WorkerStatus::cancelled;
+    std::uint16_t descriptors = 0;
+    std::uint64_t task_id = 0;
+    std::uint64_t run_ns = 0;
+    std::uint32_t buffers = 0;
+    std::uint32_t retained = 0;
+  } message;
+  static_assert(sizeof message == 32);
+  message.task_id = task;
+  return send(wire::kWorkerSocket, &message, sizeof message, MSG_DONTWAIT | MSG_NOSIGNAL) ==
+         sizeof message;
+}
+
+// Only async-signal-safe calls: poll, read, send, pthread_kill, sem_post.
+void on_interrupt(int) {
+  const int saved = errno;
+  if (pthread_equal(pthread_self(), main_thread) == 0) {
+    pthread_kill(main_thread, SIGINT);
+    errno = saved;
+    return;
+  }
+  pollfd waiting{.fd = wire::kWorkerCancelPipe, .events = POLLIN, .revents = 0};
+  while (poll(&waiting, 1, 0) == 1 && (waiting.revents & POLLIN) != 0) {
+    std::uint64_t word = 0;
+    if (read(wire::kWorkerCancelPipe, &word, sizeof word) != sizeof word) break;
+    if ((word & wire::kWorkerNoticeBit) != 0) {
+      note_preemption(word & ~wire::kWorkerNoticeBit);
+      continue;
+    }
+    const std::uint64_t task = word & ~wire::kWorkerWithdrawBit;
+    const bool begun = task == running_task.load() || finished.has(task);
+    if ((word & wire::kWorkerWithdrawBit) == 0) {
+      cancels.add(task);
+    } else if (!begun && !returned.has(task)) {
+      give_back(task) ? returned.add(task) : cancels.add(task);
+    }
+  }
+  errno = saved;
+}
+
+// "std::invalid_argument" for the exception in flight.
+std::string current_exception_name() {
+  const std::type_info* type = abi::__cxa_current_exception_type();
+  if (type == nullptr) return "unknown exception";
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> name(
+      abi::__cxa_demangle(type->name(), nullptr, nullptr, &status), &std::free);
+  return name ? std::string(name.get()) : std::string(type->name());
+}
+
+// A result's large buffer: a memfd of its own, which belongs to the receiver.
+wire::Blob make_blob(ByteView bytes) {
+  auto memory = io::SharedMemory::create(bytes.size());
+  if (!memory) throw_error(memory.error());
+  io::copy_bytes((*memory)->data(), bytes);
+  const int descriptor = (*memory)->descriptor();
+  return {.id = {}, .size = bytes.size(), .descriptor = descriptor, .storage = *std::move(memory)};
+}
+
+class Worker {
+ public:
+  Worker() : socket_(wire::kWorkerSocket) { read_mark(); }
+
+  [[noreturn]] void run() {
+    wire::WorkerMessage hello;
+    hello.kind = wire::WorkerKind::hello;
+    hello.text = "c++";
+    send(hello);
+    while (true) {
+      std::optional<wire::WorkerMessage> message = socket_.receive();
+      if (!message) leave(EXIT_SUCCESS);
+      switch (message->kind) {
+        case wire::WorkerKind::run:
+          run_task(*std::move(message));
+          break;
+        case wire::WorkerKind::stop:
+          leave(EXIT_SUCCESS);
+        case wire::WorkerKind::drop:
+          symbols_.erase(message->function);
+          break;
+        case wire::WorkerKind::credit:  // C++ functions are no generators
+        case wire::WorkerKind::hello:
+        case wire::WorkerKind::result:
+        case wire::WorkerKind::item:
+          break;
+      }
+    }
+  }
+
+ private:
+  // Ends the process without running the program's destructors: main() has not begun.
+  [[noreturn]] static void leave(int status) {
+    flush_output();
+    _exit(status);
+  }
+
+  void read_mark() {
+    const char* text = std::getenv(kMarkVariable);
+    if (text == nullptr || std::strlen(text) != 2 * sizeof mark_) return;
+    for (std::size_t i = 0; i < sizeof mark_; ++i) {
+      const std::string digits(text + 2 * i, 2);
+      mark_[i] = static_cast<std::uint8_t>(std::strtoul(digits.c_str(), nullptr, 16));
+    }
+    has_mark_ = true;
+  }
+
+  void send(const wire::WorkerMessage& message) {
+    sending.store(true);
+    socket_.send(message);
+    sending.store(false);
+  }
+
+  void run_task(wire::WorkerMessage message) {
+    const std::uint64_t task = message.task.value;
+    keep_body(message);
+    wire::WorkerMessage result;
+    result.kind = wire::WorkerKind::result;
+    result.task = message.task;
+    cancel_seen.store(false);
+    running_task.store(task);
+    if (returned.remove(task)) {  // answered already; the agent may send it again
+      running_task.store(0);
+      return;
+    }
+    if (message.behind) write_mark(task);
+    const auto start = io::EventLoop::now();
+    const std::uint64_t forks = io::forks_made();
+    if (cancels.remove(task)) {
+      result.status = wire::WorkerStatus::cancelled;
+    } else {
+      *begun_task = task;
+      call(message, result);
+      finished.add(task);
+    }
+    if (io::forks_made() != forks) result.retained = blobs_of(message.payload);
+    result.run_ns = static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::nanoseconds>(io::EventLoop::now() - start).count());
+    if (cancel_seen.load()) {  // it looked, and ended because of what it saw
+      result.status = wire::WorkerStatus::cancelled;
+      result.payload = {};
+    }
+    running_task.store(0);
+    forget_preemption_callbacks();
+    flush_output();
+    message = {};  // its descriptors go before the agent hears of the end
+    send(result);
+  }
+
+  void call(const wire::WorkerMessage& message, wire::WorkerMessage& result) {
+    try {
+      ArchiveReader arguments(message.payload, &map_blob);
+      ArchiveWriter archive({.put = &make_blob});
+      function_of(message).invoke(arguments, archive);
+      result.payload = archive.finish();
+    } catch (const std::exception& error) {
+      result.status = wire::WorkerStatus::raised;
+      result.payload = write_exception(current_exception_name(), error.what());
+    } catch (...) {
+      result.status = wire::WorkerStatus::raised;
+      result.payload =
+          write_exception(current_exception_name(), "(not a std::exception, so it has no text)");
+    }
+  }
+
+  // What a child of the function may still have mapped: it must not be written to again.
+  static std::vector<BlobId> blobs_of(const wire::Payload& payload) {
+    std::vector<BlobId> blobs;
+    for (const wire::Buffer& buffer : payload.buffers) {
+      if (buffer.in_blob() && std::ranges::find(blobs, buffer.blob.id) == blobs.end()) {
+        blobs.push_back(buffer.blob.id);
+      }
+    }
+    return blobs;
+  }
+
+  // A body comes with the first call of its function only, which may be one that is never carried
+  // out.
+  void keep_body(const wire::WorkerMessage& message) {
+    if (!message.body.empty()) symbols_[message.function] = std::string(as_text(message.body.view));
+  }
+
+  const RegisteredFunction& function_of(const wire::WorkerMessage& message) const {
+    const auto symbol = symbols_.find(message.function);
+    if (symbol == symbols_.end()) {
+      throw SkywardError("the agent named a function whose body it has not sent");
+    }
+    const RegisteredFunction* function = find_function(symbol->second);
+    if (function == nullptr) {
+      throw ConfigurationError(
+          "the worker's program has no compute function '" + symbol->second +
+          "'\nhint: driver and worker must be the same executable; functions of a library that is "
+          "loaded at run time do not exist yet when a worker starts");
+    }
+    return *function;
+  }
+
+  // Tells the agent that what follows belongs to this task, though it was handed over while another
+  // one ran.
+  void write_mark(std::uint64_t task) {
+    if (!has_mark_) return;
+    std::array<std::uint8_t, wire::kWorkerMarkBytes> text{};
+    std::memcpy(text.data(), mark_, sizeof mark_);
+    std::memcpy(text.data() + sizeof mark_, &task, sizeof task);
+    for (const int output : {STDOUT_FILENO, STDERR_FILENO}) {
+      while (write(output, text.data(), text.size()) < 0 && errno == EINTR) {
+      }
+    }
+  }
+
+  static void flush_output() {
+    std::cout.flush();
+    std::cerr.flush();
+    std::fflush(nullptr);
+  }
+
+  WorkerSocket socket_;
+  std::unordered_map<FunctionId, std::string> symbols_;
+  std::uint8_t mark_[8] = {};
+  bool has_mark_ = false;
+};
+
+void map_begun() {
+  void* const shared =
+      mmap(nullptr, sizeof *begun_task, PROT_READ | PROT_WRITE, MAP_SHARED, wire::kWorkerBegun, 0);
+  if (shared == MAP_FAILED) {
+    std::perror("skyward: the worker cannot map the memory it shares with its agent");
+    _exit(EXIT_FAILURE);
+  }
+  begun_task = static_cast<std::uint64_t*>(shared);
+  close(wire::kWorkerBegun);
+}
+
+bool is_socket(int descriptor) {
+  struct stat status{};
+  return fstat(descriptor, &status) == 0 && S_ISSOCK(status.st_mode);
+}
+
+}  // namespace
+
+void run_if_worker() {
+  const char* started_as_worker = std::getenv(wire::kWorkerVariable);
+  if (started_as_worker == nullptr || !is_socket(wire::kWorkerSocket)) return;
+  // Programs that tasks start are no workers of this pool.
+  unsetenv(wire::kWorkerVariable);
+  for (const int descriptor : {wire::kWorkerSocket, wire::kWorkerCancelPipe}) {
+    fcntl(descriptor, F_SETFD, FD_CLOEXEC);
+  }
+  map_begun();
+  // Lines must leave as they are printed, though stdout is a pipe. What was printed before main()
+  // leaves now: only then does the C library look at the new mode.
+  std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
+  std::fflush(stdout);
+  main_thread = pthread_self();
+  struct sigaction action{};
+  action.sa_handler = on_interrupt;
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGINT, &action, nullptr);
+  try {
+    Worker().run();
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "skyward: the worker lost its agent: %s\n", error.what());
+    std::fflush(nullptr);
+    _exit(EXIT_FAILURE);
+  }
+}
+
+bool cancelled() {
+  const std::uint64_t task = running_task.load();
+  if (task == 0 || !cancels.has(task)) return false;
+  cancel_seen.store(true);
+  return true;
+}
+
+void throw_if_cancelled() {
+  if (cancelled()) throw CancelledError("the caller cancelled this task");
+}
+
+}  // namespace skyward

@@ -1,0 +1,162 @@
+#include "skyward/worker/worker_socket.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "skyward/call/error.h"
+#include "skyward/spec/limits.h"
+
+namespace skyward {
+namespace {
+
+constexpr std::size_t kReadBytes = 64 << 10;
+constexpr std::size_t kControlBytes = CMSG_SPACE(sizeof(int) * 253);
+
+[[noreturn]] void broken(const char* verb) {
+  throw SkywardError(std::string("cannot ") + verb +
+                     " the worker's socket: " + io::errno_text(errno));
+}
+
+std::uint32_t prefix_of(const std::byte* at) {
+  std::uint32_t length = 0;  // little-endian like every machine that this is built for
+  std::memcpy(&length, at, sizeof length);
+  return length;
+}
+
+}  // namespace
+
+WorkerSocket::WorkerSocket(int descriptor) : descriptor_(descriptor) {
+  const int flags = fcntl(descriptor, F_GETFL);
+  if (flags < 0 || fcntl(descriptor, F_SETFL, flags & ~O_NONBLOCK) < 0) broken("use");
+}
+
+std::optional<std::size_t> WorkerSocket::whole_message() const {
+  const std::size_t there = received_.size() - used_;
+  if (there < wire::kWorkerPrefixBytes) return std::nullopt;
+  const std::size_t length = prefix_of(received_.data() + used_);
+  if (there - wire::kWorkerPrefixBytes < length) return std::nullopt;
+  return length;
+}
+
+bool WorkerSocket::read_more() {
+  if (used_ == received_.size()) {
+    received_.clear();
+    used_ = 0;
+  }
+  // A long message is read in one go once its length is known.
+  std::size_t room = kReadBytes;
+  const std::size_t there = received_.size() - used_;
+  if (there >= wire::kWorkerPrefixBytes) {
+    const std::size_t whole = wire::kWorkerPrefixBytes + prefix_of(received_.data() + used_);
+    if (whole > there) room = std::max(room, whole - there);
+  }
+  const std::size_t end = received_.size();
+  received_.resize(end + room);
+  iovec piece{.iov_base = received_.data() + end, .iov_len = room};
+  alignas(cmsghdr) char control[kControlBytes];
+  msghdr header{};
+  header.msg_iov = &piece;
+  header.msg_iovlen = 1;
+  header.msg_control = control;
+  header.msg_controllen = sizeof control;
+  ssize_t count = -1;
+  do {
+    count = recvmsg(descriptor_, &header, MSG_CMSG_CLOEXEC);
+  } while (count < 0 && errno == EINTR);
+  received_.resize(end + static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
+  if (count < 0) {
+    if (errno == ECONNRESET) return false;
+    broken("read");
+  }
+  for (cmsghdr* part = CMSG_FIRSTHDR(&header); part != nullptr; part = CMSG_NXTHDR(&header, part)) {
+    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
+    const std::size_t bytes = part->cmsg_len - CMSG_LEN(0);
+    std::vector<int> numbers(bytes / sizeof(int));
+    std::memcpy(numbers.data(), CMSG_DATA(part), numbers.size() * sizeof(int));
+    for (const int number : numbers) descriptors_.emplace_back(number);
+  }
+  return count > 0;
+}
+
+std::optional<wire::WorkerMessage> WorkerSocket::receive() {
+  std::optional<std::size_t> length;
+  while (!(length = whole_message())) {
+    if (!read_more()) return std::nullopt;
+  }
+  const std::byte* begin = received_.data() + used_ + wire::kWorkerPrefixBytes;
+  SharedBytes message(Bytes(begin, begin + *length));
+  used_ += wire::kWorkerPrefixBytes + *length;
+  const auto count = wire::worker_descriptor_count(message.view);
+  if (!count) throw_error(count.error());
+  if (descriptors_.size() < *count) {
+    throw SkywardError("a message of the agent came without its descriptors");
+  }
+  std::vector<wire::Blob> blobs;
+  for (std::size_t i = 0; i < *count; ++i) {
+    auto owned = std::make_shared<const io::FileDescriptor>(std::move(descriptors_.front()));
+    descriptors_.pop_front();
+    wire::Blob blob;
+    blob.descriptor = owned->get();
+    blob.storage = std::move(owned);
+    blobs.push_back(std::move(blob));
+  }
+  auto decoded = wire::decode_worker_message(std::move(message), std::move(blobs));
+  if (!decoded) throw_error(decoded.error());
+  return *std::move(decoded);
+}
+
+void WorkerSocket::send(const wire::WorkerMessage& message) {
+  const wire::EncodedWorkerMessage encoded = wire::encode_worker_message(message);
+  std::vector<iovec> pieces;
+  const auto add = [&pieces](ByteView bytes) {
+    if (!bytes.empty()) {
+      pieces.push_back({.iov_base = const_cast<std::byte*>(bytes.data()), .iov_len = bytes.size()});
+    }
+  };
+  add(encoded.head);
+  for (const SharedBytes& part : encoded.body) add(part.view);
+
+  std::vector<char> control(CMSG_SPACE(sizeof(int) * encoded.descriptors.size()));
+  bool with_descriptors = !encoded.descriptors.empty();
+  constexpr std::size_t kMostPieces = 1024;  // IOV_MAX
+  for (std::size_t first = 0; first < pieces.size();) {
+    msghdr header{};
+    header.msg_iov = pieces.data() + first;
+    header.msg_iovlen = std::min(pieces.size() - first, kMostPieces);
+    if (with_descriptors) {
+      header.msg_control = control.data();
+      header.msg_controllen = control.size();
+      cmsghdr* part = CMSG_FIRSTHDR(&header);
+      part->cmsg_level = SOL_SOCKET;
+      part->cmsg_type = SCM_RIGHTS;
+      part->cmsg_len = CMSG_LEN(sizeof(int) * encoded.descriptors.size());
+      std::memcpy(CMSG_DATA(part), encoded.descriptors.data(),
+                  sizeof(int) * encoded.descriptors.size());
+    }
+    const ssize_t count = sendmsg(descriptor_, &header, MSG_NOSIGNAL);
+    if (count < 0) {
+      if (errno == EINTR) continue;
+      broken("write to");
+    }
+    with_descriptors = false;
+    std::size_t written = static_cast<std::size_t>(count);
+    while (first < pieces.size() && written >= pieces[first].iov_len) {
+      written -= pieces[first++].iov_len;
+    }
+    if (written > 0) {
+      pieces[first].iov_base = static_cast<std::byte*>(pieces[first].iov_base) + written;
+      pieces[first].iov_len -= written;
+    }
+  }
+}
+
+}  // namespace skyward

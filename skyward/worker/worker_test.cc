@@ -1,0 +1,431 @@
+// A worker in a child process, and this test in the agent's place at the other end of its socket.
+
+#include "skyward/worker/worker.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <iostream>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "skyward/call/error.h"
+#include "skyward/call/function.h"
+#include "skyward/call/instance_info.h"
+#include "skyward/call/map_blob.h"
+#include "skyward/call/remote_error.h"
+#include "skyward/io/file_descriptor.h"
+#include "skyward/io/shared_memory.h"
+#include "skyward/spec/limits.h"
+#include "skyward/worker/preemption.h"
+#include "skyward/worker/worker_socket.h"
+
+namespace skyward {
+namespace {
+
+using namespace std::string_literals;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+using wire::WorkerKind;
+using wire::WorkerStatus;
+
+constexpr int kDeadlineSeconds = 30;
+constexpr const char* kMark = "0102030405060708";
+
+std::vector<double> twice(std::vector<double> values) {
+  for (double& value : values) value *= 2;
+  return values;
+}
+int forks(std::span<const double> values) {
+  const pid_t child = fork();
+  if (child == 0) _exit(0);
+  waitpid(child, nullptr, 0);
+  return static_cast<int>(values.size());
+}
+int fails(const std::string& text) { throw std::invalid_argument(text); }
+int fails_oddly() { throw 7; }
+int prints(const std::string& text) {
+  std::cout << text << " to stdout\n";
+  std::printf("%s without newline", text.c_str());
+  std::fprintf(stderr, "%s to stderr\n", text.c_str());
+  return 0;
+}
+// Says that it runs, then waits for its cancellation.
+int waits() {
+  std::puts("running");
+  while (!cancelled()) std::this_thread::yield();
+  return 1;
+}
+int waits_and_throws() {
+  std::puts("running");
+  while (true) throw_if_cancelled();
+}
+// Says that it runs, then waits for the notice of its machine's end.
+int hears() {
+  std::atomic<int> heard{-1};
+  on_preemption([&](Duration left) {
+    heard.store(static_cast<int>(seconds(left)));
+    if (left < std::chrono::seconds(30)) throw std::runtime_error("no time to save");
+  });
+  std::puts("running");
+  while (heard.load() < 0) std::this_thread::yield();
+  return heard.load();
+}
+int only_registers() {
+  on_preemption([](Duration) { std::puts("called though its task is over"); });
+  return 1;
+}
+int rank() { return instance_info().global_worker_index(); }
+bool has_worker_variable() { return std::getenv("SKYWARD_WORKER") != nullptr; }
+
+class WorkerTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::array<int, 2> ends{};
+    ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), 0);
+    std::array<int, 2> cancel{};
+    std::array<int, 2> out{};
+    std::array<int, 2> err{};
+    ASSERT_EQ(pipe2(cancel.data(), O_CLOEXEC), 0);
+    ASSERT_EQ(pipe2(out.data(), O_CLOEXEC), 0);
+    ASSERT_EQ(pipe2(err.data(), O_CLOEXEC), 0);
+    begun_ = io::SharedMemory::create(sizeof(std::uint64_t)).value();
+    std::fflush(nullptr);
+    child_ = fork();
+    ASSERT_GE(child_, 0);
+    if (child_ == 0) become_worker(ends[1], cancel[0], begun_->descriptor(), out[1], err[1]);
+    for (const int theirs : {ends[1], cancel[0], out[1], err[1]}) close(theirs);
+    socket_descriptor_ = io::FileDescriptor(ends[0]);
+    cancel_ = io::FileDescriptor(cancel[1]);
+    out_ = io::FileDescriptor(out[0]);
+    err_ = io::FileDescriptor(err[0]);
+    const timeval deadline{.tv_sec = kDeadlineSeconds, .tv_usec = 0};
+    setsockopt(ends[0], SOL_SOCKET, SO_RCVTIMEO, &deadline, sizeof deadline);
+    socket_ = std::make_unique<WorkerSocket>(ends[0]);
+    const auto hello = socket_->receive();
+    ASSERT_TRUE(hello);
+    EXPECT_EQ(hello->kind, WorkerKind::hello);
+    EXPECT_EQ(hello->text, "c++");
+  }
+
+  void TearDown() override {
+    if (child_ > 0) {
+      kill(child_, SIGKILL);
+      waitpid(child_, nullptr, 0);
+    }
+  }
+
+  [[noreturn]] static void become_worker(int socket, int cancel, int begun, int out, int err) {
+    constexpr int kFree = 100;
+    const std::array<std::pair<int, int>, 5> places{{{fcntl(socket, F_DUPFD, kFree), 3},
+                                                     {fcntl(cancel, F_DUPFD, kFree), 4},
+                                                     {fcntl(begun, F_DUPFD, kFree), 5},
+                                                     {fcntl(out, F_DUPFD, kFree), 1},
+                                                     {fcntl(err, F_DUPFD, kFree), 2}}};
+    for (const auto& [from, to] : places) dup2(from, to);
+    for (int descriptor = 6; descriptor < kFree + 10; ++descriptor) close(descriptor);
+    setenv(wire::kWorkerVariable, "1", 1);
+    setenv("SKYWARD_MARK", kMark, 1);
+    setenv(
+        "COMPUTE_POOL",
+        R"({"node":2,"worker":0,"total_nodes":3,"workers_per_node":1,"accelerators":[],)"
+        R"("total_accelerators":0,"head_addr":"127.0.0.1","head_port":29500,"job_id":"1a2b3c4d"})",
+        1);
+    execl("/proc/self/exe", "worker_test", "--skyward-worker", nullptr);
+    _exit(99);
+  }
+
+  static wire::Blob store(ByteView bytes) {
+    auto memory = io::SharedMemory::create(bytes.size()).value();
+    io::copy_bytes(memory->data(), bytes);
+    const int descriptor = memory->descriptor();
+    return {.id = {9}, .size = bytes.size(), .descriptor = descriptor, .storage = memory};
+  }
+
+  // Sends a call as the agent does.
+  struct Sending {
+    bool with_body = true;
+    bool behind = false;  // other tasks are before it in the worker's hands
+  };
+  template <typename R>
+  void send(std::uint64_t task, const Pending<R>& pending, Sending how = {}) {
+    const Call call = pending.to_call({.put = &WorkerTest::store});
+    wire::WorkerMessage run;
+    run.kind = WorkerKind::run;
+    run.task = {task};
+    run.function = call.function->id;
+    if (how.with_body) run.body = call.function->bytes;
+    run.behind = how.behind;
+    run.payload = call.arguments;
+    socket_->send(run);
+  }
+
+  wire::WorkerMessage receive(std::uint64_t task) {
+    auto message = socket_->receive();
+    EXPECT_TRUE(message) << "the worker ended";
+    if (!message) return {};
+    EXPECT_EQ(message->kind, WorkerKind::result);
+    EXPECT_EQ(message->task, TaskId{task});
+    EXPECT_THAT(message->retained, ::testing::IsEmpty());
+    return *std::move(message);
+  }
+
+  // What the next answer says is still in use.
+  std::vector<BlobId> receive_retained() {
+    const auto message = socket_->receive();
+    EXPECT_TRUE(message) << "the worker ended";
+    return message ? message->retained : std::vector<BlobId>();
+  }
+
+  template <typename R>
+  static R value(const wire::WorkerMessage& message) {
+    EXPECT_EQ(message.status, WorkerStatus::ok);
+    R result{};
+    ArchiveReader reader(message.payload, &map_blob);
+    reader(result);
+    return result;
+  }
+
+  static std::pair<std::string, std::string> exception(const wire::WorkerMessage& message) {
+    EXPECT_EQ(message.status, WorkerStatus::raised);
+    std::pair<std::string, std::string> type_and_text;
+    ArchiveReader reader(message.payload, &map_blob);
+    reader(type_and_text.first, type_and_text.second);
+    return type_and_text;
+  }
+
+  void cancel(std::uint64_t task) {
+    ASSERT_EQ(write(cancel_.get(), &task, sizeof task), static_cast<ssize_t>(sizeof task));
+    ASSERT_EQ(kill(child_, SIGINT), 0);
+  }
+
+  // Reads until `text` has come, at most until the deadline; what has come.
+  static std::string read_until(const io::FileDescriptor& from, const std::string& text) {
+    std::string all;
+    while (all.find(text) == std::string::npos) {
+      pollfd waiting{.fd = from.get(), .events = POLLIN, .revents = 0};
+      if (poll(&waiting, 1, kDeadlineSeconds * 1000) != 1) break;
+      std::array<char, 4096> piece{};
+      const ssize_t count = read(from.get(), piece.data(), piece.size());
+      if (count <= 0) break;
+      all.append(piece.data(), static_cast<std::size_t>(count));
+    }
+    EXPECT_THAT(all, HasSubstr(text));
+    return all;
+  }
+
+  static std::string mark_of(std::uint64_t task) {
+    std::string mark = "\1\2\3\4\5\6\7\10";
+    mark.append(reinterpret_cast<const char*>(&task), sizeof task);
+    return mark;
+  }
+
+  pid_t child_ = -1;
+  std::unique_ptr<WorkerSocket> socket_;
+  io::FileDescriptor socket_descriptor_;
+  io::FileDescriptor cancel_;
+  std::shared_ptr<io::SharedMemory> begun_;
+  io::FileDescriptor out_;
+  io::FileDescriptor err_;
+};
+
+TEST_F(WorkerTest, TellsWhichTaskHasBegun) {
+  const auto begun = [&] {
+    std::uint64_t task = 0;
+    std::memcpy(&task, begun_->data(), sizeof task);
+    return task;
+  };
+  EXPECT_EQ(begun(), 0U);
+  send(7, compute<rank>());
+  EXPECT_EQ(value<int>(receive(7)), 2);
+  EXPECT_EQ(begun(), 7U);
+  cancel(8);
+  send(8, compute<rank>());
+  EXPECT_EQ(receive(8).status, WorkerStatus::cancelled);
+  EXPECT_EQ(begun(), 7U);
+}
+
+TEST_F(WorkerTest, RunsTasksInOrderAndKeepsBodies) {
+  send(1, compute<twice>({1, 2}));
+  send(2, compute<twice>({3}), {.with_body = false, .behind = true});
+  send(3, compute<rank>());
+  EXPECT_EQ(value<std::vector<double>>(receive(1)), (std::vector<double>{2, 4}));
+  EXPECT_EQ(value<std::vector<double>>(receive(2)), std::vector<double>{6});
+  EXPECT_EQ(value<int>(receive(3)), 2);
+}
+
+TEST_F(WorkerTest, LargeBuffersArePassedByDescriptor) {
+  const std::vector<double> large(kBlobThresholdBytes, 1.5);
+  for (std::uint64_t task = 1; task <= 3; ++task) {
+    send(task, compute<twice>(large));
+    const wire::WorkerMessage result = receive(task);
+    ASSERT_EQ(result.payload.buffers.size(), 2U);
+    EXPECT_TRUE(result.payload.buffers[1].in_blob());
+    EXPECT_EQ(value<std::vector<double>>(result), std::vector<double>(large.size(), 3.0));
+  }
+}
+
+TEST_F(WorkerTest, TellsThatAChildMayUseTheArgumentsStill) {
+  const std::vector<double> large(kBlobThresholdBytes, 1.5);
+  send(1, compute<forks>(large));
+  EXPECT_THAT(receive_retained(), ::testing::ElementsAre(BlobId{9}));
+  send(2, compute<twice>(large));
+  EXPECT_THAT(receive_retained(), ::testing::IsEmpty());
+}
+
+TEST_F(WorkerTest, ExceptionsCarryTypeAndText) {
+  send(1, compute<fails>("no such optimizer"));
+  EXPECT_EQ(exception(receive(1)), std::pair("std::invalid_argument"s, "no such optimizer"s));
+  send(2, compute<fails_oddly>());
+  EXPECT_EQ(exception(receive(2)).first, "int");
+  send(3, compute<twice>({1}));
+  EXPECT_EQ(receive(3).status, WorkerStatus::ok);
+}
+
+TEST_F(WorkerTest, UnknownFunctionsAreNamed) {
+  wire::WorkerMessage run;
+  run.kind = WorkerKind::run;
+  run.task = {1};
+  run.body = SharedBytes("no such symbol"s);
+  run.payload = compute<rank>().to_call({}).arguments;
+  socket_->send(run);
+  const auto [type, text] = exception(receive(1));
+  EXPECT_EQ(type, "skyward::ConfigurationError");
+  EXPECT_THAT(text, HasSubstr("no such symbol"));
+}
+
+TEST_F(WorkerTest, OutputIsThereBeforeTheResult) {
+  send(1, compute<prints>("one"));
+  receive(1);
+  EXPECT_THAT(read_until(out_, "without newline"),
+              StartsWith("one to stdout\none without newline"));
+  EXPECT_THAT(read_until(err_, "stderr\n"), StartsWith("one to stderr\n"));
+}
+
+TEST_F(WorkerTest, OutputOfATaskBehindAnotherBeginsWithAMark) {
+  send(1, compute<waits>());
+  read_until(out_, "running\n");
+  send(2, compute<prints>("two"), {.behind = true});
+  cancel(1);
+  EXPECT_EQ(receive(1).status, WorkerStatus::cancelled);
+  receive(2);
+  EXPECT_EQ(read_until(out_, "newline"), mark_of(2) + "two to stdout\ntwo without newline");
+  EXPECT_EQ(read_until(err_, "stderr\n"), mark_of(2) + "two to stderr\n");
+}
+
+TEST_F(WorkerTest, CancelReachesTheNamedTaskOnly) {
+  send(1, compute<waits_and_throws>());
+  read_until(out_, "running\n");
+  send(2, compute<twice>({1}));
+  send(3, compute<twice>({2}));
+  cancel(2);
+  cancel(1);
+  EXPECT_EQ(receive(1).status, WorkerStatus::cancelled);
+  EXPECT_EQ(receive(2).status, WorkerStatus::cancelled);
+  EXPECT_EQ(value<std::vector<double>>(receive(3)), std::vector<double>{4});
+  kill(child_, SIGINT);  // names nobody: nothing happens
+  send(4, compute<twice>({3}));
+  EXPECT_EQ(receive(4).status, WorkerStatus::ok);
+}
+
+TEST_F(WorkerTest, TasksThatHaveNotBegunAreGivenBackAtOnce) {
+  send(1, compute<twice>({1}));
+  receive(1);
+  send(2, compute<waits>());
+  read_until(out_, "running\n");
+  send(3, compute<twice>({3}), {.behind = true});
+  send(4, compute<twice>({4}), {.behind = true});
+  cancel(3 | wire::kWorkerWithdrawBit);
+  EXPECT_EQ(receive(3).status, WorkerStatus::cancelled);
+  cancel(1 | wire::kWorkerWithdrawBit);  // too late: has ended
+  cancel(2 | wire::kWorkerWithdrawBit);  // too late: runs, and goes on
+  cancel(2);
+  EXPECT_EQ(receive(2).status, WorkerStatus::cancelled);
+  EXPECT_EQ(value<std::vector<double>>(receive(4)), std::vector<double>{8});
+  send(3, compute<twice>({3}));  // it found no better place
+  EXPECT_EQ(value<std::vector<double>>(receive(3)), std::vector<double>{6});
+}
+
+TEST_F(WorkerTest, ARunningTaskHearsOfItsMachinesEnd) {
+  send(1, compute<hears>());
+  read_until(out_, "running\n");
+  cancel(wire::kWorkerNoticeBit | 90'000);
+  const int left = value<int>(receive(1));
+  EXPECT_TRUE(left > 60 && left <= 90) << left;
+}
+
+TEST_F(WorkerTest, WhoAsksAfterTheNoticeHearsAtOnceAndOthersNever) {
+  send(1, compute<only_registers>());
+  receive(1);
+  cancel(wire::kWorkerNoticeBit | 2'000);
+  send(2, compute<hears>());
+  const int left = value<int>(receive(2));
+  EXPECT_LE(left, 2);
+  EXPECT_THAT(read_until(err_, "no time to save"), HasSubstr("on_preemption threw"));
+  EXPECT_THAT(read_until(out_, "running\n"), ::testing::Not(HasSubstr("called though")));
+}
+
+TEST_F(WorkerTest, BodiesOfCancelledTasksAreKept) {
+  send(1, compute<waits>());
+  read_until(out_, "running\n");
+  send(2, compute<twice>({1}));
+  send(3, compute<fails>("x"));
+  cancel(2);
+  cancel(3 | wire::kWorkerWithdrawBit);
+  receive(3);
+  cancel(1);
+  receive(1);
+  receive(2);
+  send(4, compute<twice>({2}), {.with_body = false});
+  send(5, compute<fails>("y"), {.with_body = false});
+  EXPECT_EQ(value<std::vector<double>>(receive(4)), std::vector<double>{4});
+  EXPECT_EQ(exception(receive(5)).second, "y");
+}
+
+TEST_F(WorkerTest, ProgramsStartedByTasksAreNoWorkers) {
+  send(1, compute<has_worker_variable>());
+  EXPECT_FALSE(value<bool>(receive(1)));
+}
+
+TEST_F(WorkerTest, StopEndsItInOrder) {
+  wire::WorkerMessage stop;
+  stop.kind = WorkerKind::stop;
+  socket_->send(stop);
+  EXPECT_FALSE(socket_->receive());
+  int status = -1;
+  ASSERT_EQ(waitpid(child_, &status, 0), child_);
+  child_ = -1;
+  EXPECT_EQ(status, 0);
+}
+
+TEST_F(WorkerTest, EndsWhenTheAgentIsGone) {
+  socket_.reset();
+  socket_descriptor_.reset();
+  int status = -1;
+  ASSERT_EQ(waitpid(child_, &status, 0), child_);
+  child_ = -1;
+  EXPECT_EQ(status, 0);
+}
+
+}  // namespace
+}  // namespace skyward
