@@ -172,6 +172,15 @@ def factory(m: Model) -> str:
     return f"def {m.identifier}({', '.join(parameters)}) -> Accelerator:\n    {what}\n    {call}\n"
 
 
+def namespace(models: list[Model]) -> str:
+    """The functions of these models as those of a class."""
+    return "".join(
+        f"    {name} = staticmethod({m.identifier})\n"
+        for m in models
+        for name in dict.fromkeys((m.identifier, m.name.replace(" ", "").replace("-", "_")))
+    )
+
+
 def python(models: list[Model]) -> str:
     spellings = {m.name: m.spellings() for m in models}
     of = {
@@ -193,11 +202,6 @@ def python(models: list[Model]) -> str:
     keys = "".join(
         f'    "{vendor}": """\n{filled([key(name) for name in names(part)], " ")}\n    """,\n'
         for vendor, part in of.items()
-    )
-    namespace = "".join(
-        f"    {name} = staticmethod({m.identifier})\n"
-        for m in of["nvidia"]
-        for name in dict.fromkeys((m.identifier, m.name.replace(" ", "").replace("-", "_")))
     )
     return f'''"""A function for each model of the catalogue: ``sky.accelerators.H100(count=4)``.
 
@@ -241,7 +245,10 @@ else:
 class NVIDIAFactories:
     """``Accelerator.NVIDIA``: the models of NVIDIA."""
 
-{namespace}'''
+{namespace(of["nvidia"])}
+
+Accelerator.NVIDIA = NVIDIAFactories
+'''
 
 
 def formatted(text: str, name: str) -> str:

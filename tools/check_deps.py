@@ -1,4 +1,5 @@
-"""Holds every #include, and every room's DEPS in CMake, to the table of docs/architecture.md.
+"""Holds every #include, every room's DEPS in CMake, and every import of the Python package (see
+python_arrows.py) to the tables of docs/architecture.md.
 
 A room may include its own headers, the rooms that the table gives it, the standard library, and
 the third-party headers that THIRD_PARTY gives it. A new arrow is a decision page and a new line
@@ -12,6 +13,8 @@ import sys
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
+
+import python_arrows
 
 # (room, its files, rooms it may include). The first pattern that fits a file wins, so stricter
 # lines come first.
@@ -285,7 +288,7 @@ def check(files: dict[str, str], suppressions: list[tuple[str, str]]) -> list[st
 def read_repository(root: Path) -> dict[str, str]:
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
-        + ["*.h", "*.cc", "CMakeLists.txt", "*/CMakeLists.txt"],
+        + ["*.h", "*.cc", "CMakeLists.txt", "*/CMakeLists.txt", f"{python_arrows.PACKAGE}*.py"],
         cwd=root,
         check=True,
         capture_output=True,
@@ -300,6 +303,7 @@ def main() -> int:
     suppressions = read_suppressions(suppressions_path.read_text())
     files = read_repository(root)
     findings = check(files, suppressions)
+    findings += python_arrows.check({k: v for k, v in files.items() if k.endswith(".py")})
     for finding in findings:
         print(finding)
     if not findings:

@@ -27,13 +27,14 @@ if TYPE_CHECKING:
     from skyward import testing as testing
     from skyward.accelerators import GPU as GPU
     from skyward.accelerators import NVIDIA as NVIDIA
+    from skyward.accelerators import Accelerator as Accelerator
     from skyward.accelerators import Trainium as Trainium
     from skyward.call.function import ComputeFunction as ComputeFunction
-    from skyward.call.function import PendingBatch as PendingBatch
-    from skyward.call.function import PendingCompute as PendingCompute
     from skyward.call.function import compute as compute
-    from skyward.call.function import gather as gather
     from skyward.call.function import lazy as lazy
+    from skyward.call.gather import gather as gather
+    from skyward.call.pending import PendingBatch as PendingBatch
+    from skyward.call.pending import PendingCompute as PendingCompute
     from skyward.callback import Callback as Callback
     from skyward.callback import compose as compose
     from skyward.callback import emit as emit
@@ -95,7 +96,6 @@ if TYPE_CHECKING:
     from skyward.pool.block import pool as pool
     from skyward.pool.compute_pool import ComputePool as ComputePool
     from skyward.pool.multi import MultiPool as MultiPool
-    from skyward.providers.choice import Local as Local
     from skyward.providers.choice import Provider as Provider
     from skyward.providers.clouds import AWS as AWS
     from skyward.providers.clouds import DigitalOcean as DigitalOcean
@@ -103,12 +103,8 @@ if TYPE_CHECKING:
     from skyward.providers.clouds import VastAI as VastAI
     from skyward.providers.clouds import Verda as Verda
     from skyward.providers.command import Command as Command
+    from skyward.providers.local import Local as Local
     from skyward.providers.ssh import SSH as SSH
-    from skyward.spec.accelerator import Accelerator as Accelerator
-    from skyward.spec.accelerator import current_accelerator as current_accelerator
-    from skyward.spec.accelerator import is_gpu as is_gpu
-    from skyward.spec.accelerator import is_nvidia as is_nvidia
-    from skyward.spec.accelerator import is_trainium as is_trainium
     from skyward.spec.costs import PoolCost as PoolCost
     from skyward.spec.image import DEFAULT_IMAGE as DEFAULT_IMAGE
     from skyward.spec.image import Image as Image
@@ -119,11 +115,15 @@ if TYPE_CHECKING:
     from skyward.spec.instances import InstanceSpec as InstanceSpec
     from skyward.spec.instances import select_instance as select_instance
     from skyward.spec.instances import select_instances as select_instances
+    from skyward.spec.makers import is_gpu as is_gpu
+    from skyward.spec.makers import is_nvidia as is_nvidia
+    from skyward.spec.makers import is_trainium as is_trainium
     from skyward.spec.options import Worker as Worker
     from skyward.spec.spot import Spot as Spot
     from skyward.spec.spot import SpotLike as SpotLike
     from skyward.spec.volume import S3Volume as S3Volume
     from skyward.spec.volume import Volume as Volume
+    from skyward.task.accelerator import current_accelerator as current_accelerator
     from skyward.task.data import DistributedSampler as DistributedSampler
     from skyward.task.data import shard as shard
     from skyward.task.data import shard_iterator as shard_iterator
@@ -138,14 +138,11 @@ if TYPE_CHECKING:
 _MODULE_OF = {
     name: module
     for module, names in {
-        "spec.accelerator": "Accelerator current_accelerator is_gpu is_nvidia is_trainium",
-        "accelerators": "GPU NVIDIA Trainium",
+        "accelerators": "Accelerator GPU NVIDIA Trainium",
+        "call.function": "ComputeFunction compute lazy",
+        "call.gather": "gather",
+        "call.pending": "PendingBatch PendingCompute",
         "callback": "Callback compose emit use_callback",
-        "providers.clouds": "AWS DigitalOcean RunPod VastAI Verda",
-        "task.instance_info": "InstanceInfo instance_info",
-        "providers.command": "Command",
-        "spec.costs": "PoolCost",
-        "task.data": "DistributedSampler shard shard_iterator",
         "events": (
             "BootstrapCompleted BootstrapProgress BootstrapStarting BudgetWarning "
             "ClusterSetupCompleted CostFinal CostUpdate Error InfraCreated InfraCreating "
@@ -163,20 +160,27 @@ _MODULE_OF = {
             "SpotCapacityError SpotMinimumNotMetError TimeoutError"
         ),
         "integrations.executor": "Executor",
-        "call.function": "ComputeFunction PendingBatch PendingCompute compute gather lazy",
+        "pool.compute_pool": "ComputePool",
+        "pool.multi": "MultiPool",
+        "providers.choice": "Provider",
+        "providers.clouds": "AWS DigitalOcean RunPod VastAI Verda",
+        "providers.command": "Command",
+        "providers.local": "Local",
+        "providers.ssh": "SSH",
+        "spec.costs": "PoolCost",
         "spec.image": "DEFAULT_IMAGE Image PipIndex",
         "spec.instances": (
             "ComputeSpec ExitedInstance Instance InstanceSpec select_instance select_instances"
         ),
-        "pool.multi": "MultiPool",
+        "spec.makers": "is_gpu is_nvidia is_trainium",
         "spec.options": "Worker",
-        "task.output": "is_head silent stderr stdout",
-        "pool.compute_pool": "ComputePool",
-        "task.preemption": "on_preemption",
-        "providers.choice": "Local Provider",
         "spec.spot": "Spot SpotLike",
-        "providers.ssh": "SSH",
         "spec.volume": "S3Volume Volume",
+        "task.accelerator": "current_accelerator",
+        "task.data": "DistributedSampler shard shard_iterator",
+        "task.instance_info": "InstanceInfo instance_info",
+        "task.output": "is_head silent stderr stdout",
+        "task.preemption": "on_preemption",
     }.items()
     for name in names.split()
 }

@@ -966,3 +966,6 @@ class NVIDIAFactories:
     RTXPRO6000WS = staticmethod(RTX_PRO_6000_WS)
     RTX_PRO_Server_6000 = staticmethod(RTX_PRO_Server_6000)
     RTXPROServer6000 = staticmethod(RTX_PRO_Server_6000)
+
+
+Accelerator.NVIDIA = NVIDIAFactories

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from skyward.base.suggest import suggesting
 from skyward.exceptions import ConfigurationTypeError
-from skyward.providers.choice import Local
+from skyward.providers.local import Local
 
 PRICES: Mapping[str, float] = {"cpu": 0.1, "T4": 0.5, "A100": 4.0, "H100": 8.0}
 """What a fake cloud sells when nothing is said: dollars an hour, on demand."""

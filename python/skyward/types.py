@@ -1,9 +1,9 @@
 """Types that programs name in their own signatures."""
 
+from skyward.accelerators import Accelerator
 from skyward.callback import Callback
 from skyward.events import ProviderName, SkywardEvent
 from skyward.providers.choice import Provider
-from skyward.spec.accelerator import Accelerator
 from skyward.spec.instances import ComputeSpec, ExitedInstance, Instance, InstanceSpec
 from skyward.spec.spot import SpotLike
 from skyward.spec.volume import Volume

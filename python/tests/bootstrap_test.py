@@ -9,7 +9,7 @@ import sys
 import zipfile
 
 import pytest
-from skyward.providers.choice import find_uv
+from skyward.base.programs import find_uv
 from skyward.spec.image import CLIENT_PYTHON
 
 import skyward as sky

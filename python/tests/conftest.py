@@ -18,7 +18,7 @@ def pytest_configure(config):
 
 def has_engine():
     try:
-        from skyward.transport.runtime import agent_path
+        from skyward.base.programs import agent_path
 
         from skyward import _core  # noqa: F401
 

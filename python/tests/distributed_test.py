@@ -8,7 +8,7 @@ import threading
 
 import pytest
 from skyward.distributed import decorate, environment, meeting
-from skyward.transport.serialize import dumps_function
+from skyward.transport.functions import dumps_function
 
 import skyward as sky
 from skyward import distributed

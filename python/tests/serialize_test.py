@@ -8,7 +8,7 @@ import threading
 import cloudpickle
 import numpy
 import pytest
-from skyward.transport import serialize
+from skyward.transport import functions, serialize
 
 import skyward as sky
 
@@ -39,43 +39,43 @@ def test_a_body_is_pickled_once():
     f = make_function(
         "def f(x):\n    return math.sqrt(x) * SCALE", math=__import__("math"), SCALE=3
     )
-    first = serialize.dumps_function(f, "f")
-    assert serialize.dumps_function(f, "f") is first
+    first = functions.dumps_function(f, "f")
+    assert functions.dumps_function(f, "f") is first
     f.__globals__["SCALE"] = 4
-    second = serialize.dumps_function(f, "f")
+    second = functions.dumps_function(f, "f")
     assert second is not first
     assert pickle.loads(second)(4) == 8
 
 
 def test_kept_bodies_have_a_budget_of_bytes(monkeypatch):
-    monkeypatch.setattr(serialize._Bodies, "LIMIT_BYTES", 2500)
-    monkeypatch.setattr(serialize, "_bodies", serialize._Bodies())
+    monkeypatch.setattr(functions._Bodies, "LIMIT_BYTES", 2500)
+    monkeypatch.setattr(functions, "_bodies", functions._Bodies())
     large = [make_function("def f():\n    return X", X=bytes([k]) * 1000) for k in range(4)]
-    bodies = [serialize.dumps_function(f, "f") for f in large]
-    assert [serialize._bodies.get(f) for f in large] == [None, None, None, bodies[3]]
+    bodies = [functions.dumps_function(f, "f") for f in large]
+    assert [functions._bodies.get(f) for f in large] == [None, None, None, bodies[3]]
     huge = make_function("def f():\n    return X", X=bytes(9000))
-    body = serialize.dumps_function(huge, "f")
-    assert serialize._bodies.get(huge) is body  # the newest stays
-    assert serialize._bodies.get(large[3]) is None
+    body = functions.dumps_function(huge, "f")
+    assert functions._bodies.get(huge) is body  # the newest stays
+    assert functions._bodies.get(large[3]) is None
     small = make_function("def f():\n    return 1")
-    kept = serialize.dumps_function(small, "f")
-    assert serialize._bodies.get(huge) is None
-    assert serialize._bodies.get(small) is kept
+    kept = functions.dumps_function(small, "f")
+    assert functions._bodies.get(huge) is None
+    assert functions._bodies.get(small) is kept
 
 
 def test_a_body_is_pickled_anew_when_modules_go_by_value(monkeypatch):
     f = make_function("def f():\n    return 1")
-    first = serialize.dumps_function(f, "f")
+    first = functions.dumps_function(f, "f")
     monkeypatch.setattr(cloudpickle, "list_registry_pickle_by_value", lambda: {"a_module"})
-    assert serialize.dumps_function(f, "f") is not first
+    assert functions.dumps_function(f, "f") is not first
 
 
 def test_a_body_with_changeable_parts_is_pickled_each_time():
     table = {"a": 1}
     f = make_function("def f(key):\n    return table[key]", table=table)
-    first = serialize.dumps_function(f, "f")
+    first = functions.dumps_function(f, "f")
     table["a"] = 2
-    assert pickle.loads(serialize.dumps_function(f, "f"))("a") == 2
+    assert pickle.loads(functions.dumps_function(f, "f"))("a") == 2
     assert pickle.loads(first)("a") == 1
 
 
@@ -85,18 +85,18 @@ def test_changed_closures_defaults_and_callees_are_seen():
     def increase(x, by=10):
         return x + step + by
 
-    assert pickle.loads(serialize.dumps_function(increase, "f"))(0) == 11
+    assert pickle.loads(functions.dumps_function(increase, "f"))(0) == 11
     step = 2
-    assert pickle.loads(serialize.dumps_function(increase, "f"))(0) == 12
+    assert pickle.loads(functions.dumps_function(increase, "f"))(0) == 12
     increase.__defaults__ = (20,)
-    assert pickle.loads(serialize.dumps_function(increase, "f"))(0) == 22
+    assert pickle.loads(functions.dumps_function(increase, "f"))(0) == 22
 
     outer = make_function(
         "def outer(x):\n    return inner(x) + 1", inner=make_function("def inner(x):\n    return x")
     )
-    assert pickle.loads(serialize.dumps_function(outer, "f"))(1) == 2
+    assert pickle.loads(functions.dumps_function(outer, "f"))(1) == 2
     outer.__globals__["inner"] = make_function("def inner(x):\n    return -x")
-    assert pickle.loads(serialize.dumps_function(outer, "f"))(1) == 0
+    assert pickle.loads(functions.dumps_function(outer, "f"))(1) == 0
 
 
 def make_function(source, **names):
@@ -170,7 +170,7 @@ def test_the_way_to_what_does_not_pickle(make, path):
 def test_the_way_through_a_function():
     f = make_function("def f():\n    return guard", guard=threading.Lock())
     with pytest.raises(sky.SerializationError, match="function 'f' global 'guard': cannot pickle"):
-        serialize.dumps_function(f, "f")
+        functions.dumps_function(f, "f")
 
 
 def test_cycles_end():

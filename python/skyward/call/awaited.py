@@ -3,9 +3,11 @@
 import asyncio
 import threading
 from asyncio import futures
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from concurrent.futures import Future, InvalidStateError
 from typing import Any, TypeVar
+
+from skyward.call.text import Recorded, note_position
 
 R = TypeVar("R")
 
@@ -37,6 +39,28 @@ def awaited(answer: "Future[R]", loop: asyncio.AbstractEventLoop) -> Coroutine[A
     future: Any = _Awaited(loop=loop)
     futures._chain_future(answer, future)  # type: ignore[attr-defined]
     return future  # type: ignore[no-any-return]
+
+
+def running_loop(what: str) -> asyncio.AbstractEventLoop:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        raise RuntimeError(
+            f"{what}.on(pool) needs a running asyncio loop, and there is none here; outside of"
+            " async functions write … >> pool, or … > pool for a future"
+        ) from None
+
+
+async def all_of(
+    futures: list[Any], items: Sequence[Recorded], return_exceptions: bool
+) -> tuple[Any, ...]:
+    answers = await asyncio.gather(*futures, return_exceptions=True)
+    failed = [at for at, answer in enumerate(answers) if isinstance(answer, BaseException)]
+    for position in failed:
+        note_position(answers[position], items, position, len(failed) - 1)
+        if not return_exceptions:
+            raise answers[position]
+    return tuple(answers)
 
 
 async def in_thread(work: Callable[[], R]) -> R:

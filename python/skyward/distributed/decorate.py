@@ -9,7 +9,8 @@ from functools import wraps
 from importlib import import_module
 from typing import Any
 
-from skyward.call.function import ComputeFunction, is_generator, name_of
+from skyward.call.function import ComputeFunction, is_generator
+from skyward.call.text import name_of
 from skyward.distributed.meeting import require_network
 from skyward.exceptions import ConfigurationError
 from skyward.task.instance_info import place_in_pool

@@ -14,7 +14,8 @@ from types import TracebackType
 from typing import Any, ParamSpec, TypeVar, overload
 from uuid import uuid4
 
-from skyward.call.function import ComputeFunction, PendingCompute, compute
+from skyward.call.function import ComputeFunction, compute
+from skyward.call.pending import PendingCompute
 from skyward.exceptions import CancelledError, ConfigurationError, MachinesLeftError
 from skyward.integrations.initial import Initial, run_after
 from skyward.pool.answer import AnswerFuture

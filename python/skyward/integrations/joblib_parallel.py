@@ -12,7 +12,7 @@ from uuid import uuid4
 from joblib import register_parallel_backend
 from joblib.parallel import ParallelBackendBase, SequentialBackend
 
-from skyward.call.function import PendingCompute
+from skyward.call.pending import PendingCompute
 from skyward.exceptions import NotProvisionedError
 from skyward.integrations.initial import Initial
 from skyward.pool.compute_pool import ComputePool

@@ -6,35 +6,42 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Never, TypeVar, overload
 
 from skyward.base.suggest import suggesting
-from skyward.call.function import ComputeFunction, PendingBatch, PendingCompute, _short, compute
+from skyward.call.by_value import StaysHere
+from skyward.call.function import ComputeFunction, compute
+from skyward.call.pending import PendingBatch, PendingCompute
 from skyward.call.target import _innermost
+from skyward.call.text import short
 from skyward.callback import Callback, Delivery, _ambient, current_callback, users_callback
 from skyward.events import EVENT_TYPES, SkywardEvent
 from skyward.exceptions import (
     ConfigurationError,
-    ConfigurationTypeError,
     NotProvisionedError,
     SkywardError,
 )
-from skyward.pool.display import MODES, make_display
+from skyward.pool.display import make_display
 from skyward.pool.leave import end_block
+from skyward.pool.parameters import (
+    checked_callback,
+    checked_image,
+    checked_mode,
+    slots_of,
+    time_limit,
+)
+from skyward.pool.request import PoolRequest
 from skyward.providers.choice import Provider, resolve_providers
 from skyward.spec.accelerator import Accelerator
 from skyward.spec.costs import PoolCost
 from skyward.spec.image import DEFAULT_IMAGE, Image
 from skyward.spec.options import (
-    MAX_CONCURRENCY,
     MAX_NODES,
     STANDARD_CONCURRENCY,
     STANDARD_SPOT,
     STANDARD_TIMEOUT,
     Worker,
-    concurrency_of,
     dollars,
     either,
     lifetime,
     memory_from_gb,
-    memory_mb,
     one_of_architectures,
     one_of_selections,
     positive_seconds,
@@ -46,9 +53,7 @@ from skyward.spec.options import (
     whole,
 )
 from skyward.spec.spot import SpotLike, normalize_spot
-from skyward.spec.spot import to_core as spot_to_core
 from skyward.spec.volume import VolumeLike, normalize_volumes
-from skyward.spec.volume import to_core as volume_to_core
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -61,7 +66,7 @@ S = TypeVar("S")
 H = TypeVar("H", bound=Callable[[Any], Any])
 
 
-class ComputePool:
+class ComputePool(PoolRequest, StaysHere):
     """Machines rented for the length of a ``with`` block, and released at its end, whatever happens
     in between.
 
@@ -150,7 +155,7 @@ class ComputePool:
         selection: Literal["first", "cheapest", "available"] = "first",
     ) -> None:
         self.providers, self.selection = resolve_providers(provider), one_of_selections(selection)
-        self.image = _image(image).with_pip([] if pip is None else texts("pip", pip))
+        self.image = checked_image(image).with_pip([] if pip is None else texts("pip", pip))
         self.nodes = whole("nodes", nodes, MAX_NODES)
         self.machine = text_or_none("machine", machine)
         self.accelerator = Accelerator.from_value(accelerator)
@@ -168,7 +173,7 @@ class ComputePool:
             either("timeout", timeout, timeout is not STANDARD_TIMEOUT, "ttl", ttl),
             "timeout" if ttl is None else "ttl",
         )
-        self.default_compute_timeout = _limit(default_compute_timeout)
+        self.default_compute_timeout = time_limit(default_compute_timeout)
         self.lease = positive_seconds("lease", lease)
         self.heartbeat_timeout = positive_seconds("heartbeat_timeout", heartbeat_timeout)
         self.reconnect_timeout = positive_seconds("reconnect_timeout", reconnect_timeout)
@@ -176,28 +181,14 @@ class ComputePool:
         self.budget = dollars("budget", budget)
         self.architecture = one_of_architectures(architecture)
         self.env = variables("env", env)
-        self.concurrency = _slots(concurrency, worker)
-        self.display = _mode(display)
-        self.on_event = _callback(on_event)
+        self.concurrency = slots_of(concurrency, worker)
+        self.display = checked_mode(display)
+        self.on_event = checked_callback(on_event)
         self.collect_metrics = truth("collect_metrics", collect_metrics)
         self.collect_tasks = truth("collect_tasks", collect_tasks)
         self._check_machines()
         self._handlers: list[Callback] = []
         self._lifecycle = threading.RLock()  # opening and closing exclude each other
-
-    def _check_machines(self) -> None:
-        memory_mb(self.memory)
-        for provider in self.providers:
-            check = getattr(provider, "check", None)
-            if check is None:
-                continue
-            check(self.accelerator, self.cpu, self.memory, self.volume)
-            for name in ("machine", "architecture"):
-                if (value := getattr(self, name)) is not None:
-                    raise ConfigurationError(
-                        f"{name}={value!r}: the {provider.name} provider takes machines as they"
-                        f" are; leave {name} out"
-                    )
 
     def open(self) -> "ComputePool":
         """Provisions the machines, as entering a ``with`` block does, and returns the pool. What
@@ -366,16 +357,6 @@ class ComputePool:
         live = self._open_here()
         return self._last_cost if live is None else _cost_of(live.core)
 
-    @property
-    def workers_per_instance(self) -> int:
-        """Workers on each machine: one for each partition of its GPUs, else one."""
-        return 1 if self.accelerator is None else self.accelerator.workers_per_node
-
-    @property
-    def total_slots(self) -> int:
-        """Tasks that can run at the same time."""
-        return self.nodes * self.workers_per_instance * self.concurrency
-
     def __reduce__(self) -> Any:
         raise TypeError(
             "a pool cannot travel, nor be copied; return the calls and send them from here"
@@ -396,7 +377,7 @@ class ComputePool:
                 raise ConfigurationError(
                     "the pool is open already; use another ComputePool for more machines"
                 )
-            spec = self._spec()
+            spec = self.to_core()
             show = make_display(self.display)
             chain = [show, self.on_event, *self._handlers, users_callback()]
             delivery = Delivery(
@@ -451,63 +432,6 @@ class ComputePool:
             )
         return self._live
 
-    def _spec(self) -> Any:
-        """All that the engine needs to know."""
-        from skyward import _core
-        from skyward.transport.runtime import agent_path, record_root
-
-        spec = _core.PoolSpec()
-        spec.image = self.image.to_core()
-        (spec.provider, spec.runtime), *others = map(self._choice, self.providers)
-        spec.other_providers = [_other(*choice) for choice in others]
-        spec.selection = self.selection
-        spec.nodes = self.nodes
-        if self.accelerator is not None:
-            spec.accelerator = self.accelerator.to_core()
-        spec.cpus = float(self.cpu or 0)
-        spec.memory_mb = memory_mb(self.memory) or 0
-        spec.architecture = self.architecture or ""
-        spec.machine = self.machine or ""
-        spec.spot = spot_to_core(self.spot)
-        spec.max_hourly_cost = self.max_hourly_cost
-        spec.budget = self.budget
-        spec.volumes = [volume_to_core(volume) for volume in self.volume]
-        spec.concurrency = self.concurrency
-        spec.timeout = self.timeout
-        spec.lease = self.lease
-        spec.heartbeat_timeout = self.heartbeat_timeout
-        spec.reconnect_timeout = self.reconnect_timeout
-        spec.env = self.env
-        spec.collect_metrics = self.collect_metrics
-        spec.collect_tasks = self.collect_tasks
-        spec.agent_path = agent_path()
-        spec.record_root = record_root()
-        return spec
-
-    def _choice(self, provider: Provider) -> tuple[Any, Any]:
-        """A provider and how its nodes run tasks, as the engine needs to know them."""
-        from skyward import _core
-        from skyward.transport.runtime import remote_runtime, worker_runtime
-
-        spec = _core.ProviderSpec()
-        spec.name = provider.name
-        spec.settings = provider.settings()
-        slots = self.workers_per_instance * self.concurrency
-        if provider.remote:
-            return spec, remote_runtime(self.image, slots)
-        if provider.name not in ("local", "fake"):
-            return spec, worker_runtime(self.image, slots)
-        # All nodes are on this computer, and processes of this user.
-        return spec, worker_runtime(self.image, slots * self.nodes, share_key=True)
-
-
-def _other(provider: Any, runtime: Any) -> Any:
-    from skyward import _core
-
-    choice = _core.ProviderChoice()
-    choice.provider, choice.runtime = provider, runtime
-    return choice
-
 
 def _cost_of(core: Any) -> PoolCost:
     cost = core.cost()
@@ -561,11 +485,11 @@ def _not_pending(value: Any, operator: str) -> TypeError:
     kind = type(value).__name__
     if operator == ">> pool" and isinstance(value, (list, tuple, set, frozenset, Generator)):
         return TypeError(
-            f"{_short(value)} {operator}: a {kind} is not a call; to make the calls in it at the"
+            f"{short(value)} {operator}: a {kind} is not a call; to make the calls in it at the"
             " same time write gather(*calls) >> pool"
         )
     return TypeError(
-        f"{_short(value)} {operator}: expected a call of a @sky.compute function, got {kind}"
+        f"{short(value)} {operator}: expected a call of a @sky.compute function, got {kind}"
     )
 
 
@@ -580,37 +504,3 @@ def _batch(value: Any) -> "PendingBatch[*tuple[Any, ...]]":
     if isinstance(value, PendingBatch):
         return value
     raise TypeError(f"a batch (f() & g(), or gather(…)) is expected, not {type(value).__name__}")
-
-
-def _mode(display: str) -> str:
-    if display not in MODES:
-        raise ConfigurationError(f"display={display!r}: choose one of {', '.join(MODES)}")
-    return display
-
-
-def _callback(value: Callback | None) -> Callback | None:
-    if value is not None and not callable(value):
-        raise ConfigurationError(f"on_event={value!r}: a function that receives events is expected")
-    return value
-
-
-def _slots(concurrency: int, worker: Worker | None) -> int:
-    given = concurrency is not STANDARD_CONCURRENCY
-    slots = either("concurrency", concurrency, given, "worker", concurrency_of(worker))
-    return whole("concurrency", slots, MAX_CONCURRENCY)
-
-
-def _limit(default_compute_timeout: float | None) -> float | None:
-    if default_compute_timeout is None:
-        return None
-    return positive_seconds("default_compute_timeout", default_compute_timeout)
-
-
-def _image(value: Image | None) -> Image:
-    if value is None:
-        return Image()
-    if not isinstance(value, Image):
-        raise ConfigurationTypeError(
-            f'image={value!r}: an Image is expected, such as Image(pip=["numpy"])'
-        )
-    return value

@@ -5,15 +5,14 @@ very long time: they get a moment to notice, and then are stopped. What is raise
 that came first, not that of the lowest rank: the later ones only say that somebody went away."""
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from skyward.call.function import PendingCompute
+from skyward.call.pending import PendingCompute
 from skyward.exceptions import CancelledError, ExecutionError
-from skyward.pool.open_pool import Stream, answer_of
-
-if TYPE_CHECKING:
-    from skyward.pool.open_pool import OpenPool
+from skyward.pool.outcome import answer_of
+from skyward.pool.stream import Stream
 
 GRACE_SECONDS = 15.0
 """How long the others may go on when one has failed."""
@@ -21,19 +20,26 @@ OTHERS_SHOWN = 4
 """Of the other workers' errors, in the notes of the one that is raised."""
 _STEP_SECONDS = 0.2
 
+Send = Callable[[PendingCompute[Any]], tuple[Any, list[Any]]]
+"""Sends a call to every worker: the call as sent, and its handles in rank order."""
 
-def run_together(pool: "OpenPool", pending: PendingCompute[Any]) -> tuple[Any, ...]:
+
+def run_together(
+    send: Send, tell_lines: Callable[[], None], pending: PendingCompute[Any]
+) -> tuple[Any, ...]:
     """The answers by rank. `retries` of the call are of all workers together."""
     for _ in range(pending.retries):
         try:
-            return _run_once(pool, replace(pending, retries=0))
+            return _run_once(send, tell_lines, replace(pending, retries=0))
         except ExecutionError:
             continue
-    return _run_once(pool, replace(pending, retries=0))
+    return _run_once(send, tell_lines, replace(pending, retries=0))
 
 
-def _run_once(pool: "OpenPool", pending: PendingCompute[Any]) -> tuple[Any, ...]:
-    call, handles = pool.send_everywhere(pending)
+def _run_once(
+    send: Send, tell_lines: Callable[[], None], pending: PendingCompute[Any]
+) -> tuple[Any, ...]:
+    call, handles = send(pending)
     if call.is_stream:
         return tuple(Stream(handle, pending.name) for handle in handles)
     try:
@@ -42,7 +48,7 @@ def _run_once(pool: "OpenPool", pending: PendingCompute[Any]) -> tuple[Any, ...]
         for handle in handles:
             handle.cancel()
         raise
-    pool.tell_lines()
+    tell_lines()
     answers: list[Any] = []
     errors: dict[int, BaseException] = {}
     for rank, (handle, outcome) in enumerate(zip(handles, outcomes, strict=True)):

@@ -1,54 +1,14 @@
-"""Where machines come from."""
+"""Which provider a pool takes: a value, a name, or the one of the settings."""
 
-import shutil
-import sys
-import threading
-from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 from skyward.base.extension import compiled
-from skyward.base.suggest import suggesting_class
 from skyward.exceptions import ConfigurationError
 from skyward.providers.clouds import CLOUDS
 from skyward.providers.command import Command
+from skyward.providers.local import Local
 from skyward.providers.ssh import SSH
-
-if TYPE_CHECKING:
-    from skyward.spec.instances import InstanceSpec
-
-
-@suggesting_class
-@dataclass(frozen=True)
-class Local:
-    """Nodes as processes of this machine: for trying out, for tests, and for using all of its
-    cores.
-
-    An empty image runs the caller's own interpreter with all its packages; an image with packages
-    gets an environment of its own, made by uv and kept for the next time."""
-
-    name: ClassVar[str] = "local"
-
-    @property
-    def remote(self) -> bool:
-        """Whether its nodes share no files with this machine."""
-        return False
-
-    def settings(self) -> dict[str, str]:
-        """What the engine's provider needs to know of this side."""
-        import cloudpickle
-
-        settings = {"python": sys.executable, "cloudpickle": cloudpickle.__version__}
-        uv = find_uv()
-        if uv:
-            settings["uv"] = uv
-        return settings
-
-    def available_instances(self) -> "tuple[InstanceSpec, ...]":
-        """This machine, alone."""
-        from skyward.spec.instances import available_instances
-
-        return available_instances(self)
 
 
 class Provider(Protocol):
@@ -112,17 +72,3 @@ def resolve_provider(provider: Any) -> Any:
         f" {', '.join(f'{kind.__name__}()' for kind in open_to_pools.values())}, or the names of"
         " these"
     )
-
-
-_sysconfig = threading.Lock()
-
-
-def find_uv() -> str | None:
-    # sysconfig, which uv asks, is not fit for its first use by two threads at once (MultiPool).
-    with _sysconfig:
-        try:
-            import uv
-
-            return str(uv.find_uv_bin())
-        except (ImportError, FileNotFoundError):
-            return shutil.which("uv")

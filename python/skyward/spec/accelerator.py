@@ -1,4 +1,4 @@
-"""Accelerators: what each machine of a pool must have, and what a task finds on its node.
+"""Accelerators: what each machine of a pool must have.
 
 ``"A100"``, ``Accelerator.NVIDIA.H100(count=4, mig="3g.40gb")`` and
 ``sky.accelerators.H100(count=4)`` all end as one Accelerator. The catalogue behind them is
@@ -14,14 +14,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 from skyward.base.extension import compiled
 from skyward.exceptions import ConfigurationError
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # its functions return what is defined here
     from skyward.accelerators import NVIDIAFactories
 
 Mig = str | list[str] | tuple[str, ...]
 """A profile that fills each GPU ("3g.40gb"), or the profiles of one GPU, one by one."""
-
-_SEPARATORS = str.maketrans("", "", " -_/")
-_MAKERS = ("NVIDIA", "AMD", "AWS", "GOOGLE", "HABANA", "INTEL", "TESLA", "GEFORCE")
 
 
 class AMDFactories:
@@ -95,7 +92,7 @@ class Accelerator:
     Raises ConfigurationError for models, memories, counts and partitions that do not exist, and
     names the nearest that do."""
 
-    NVIDIA: ClassVar["type[NVIDIAFactories]"]
+    NVIDIA: ClassVar["type[NVIDIAFactories]"]  # set there
     AMD: ClassVar[type[AMDFactories]] = AMDFactories
     Habana: ClassVar[type[HabanaFactories]] = HabanaFactories
     AWS: ClassVar[type[AWSFactories]] = AWSFactories
@@ -245,17 +242,8 @@ class Accelerator:
         return f"Accelerator({', '.join(parts)})"
 
 
-class _NvidiaOnFirstUse:
-    """Accelerator.NVIDIA, which has a hundred factories, is loaded when it is first asked for."""
-
-    def __get__(self, instance: object, owner: type) -> Any:
-        from skyward.accelerators import NVIDIAFactories
-
-        owner.NVIDIA = NVIDIAFactories  # type: ignore[attr-defined]
-        return NVIDIAFactories
-
-
-Accelerator.NVIDIA = _NvidiaOnFirstUse()  # type: ignore[assignment]
+# Whoever gets the class by its name gets NVIDIA's functions, too.
+Accelerator.__module__ = "skyward.accelerators"
 
 
 def from_catalogue(
@@ -293,30 +281,6 @@ def custom(
     )
 
 
-def is_nvidia(acc: str) -> bool:
-    """True for a model of NVIDIA, with or without a variant ("A100-40GB"), in any case."""
-    return _vendor(acc) == "nvidia"
-
-
-def is_trainium(acc: str) -> bool:
-    """True for AWS's Trainium."""
-    return _vendor(acc) == "aws" and "TRAINIUM" in acc.upper()
-
-
-def is_gpu(acc: str) -> bool:
-    """True for a GPU of NVIDIA or AMD."""
-    return _vendor(acc) in ("nvidia", "amd")
-
-
-def current_accelerator() -> str | None:
-    """Inside a task: the model of the node's accelerators, such as "H100-80GB"; None without one
-    and outside of a pool."""
-    from skyward.task.instance_info import instance_info
-
-    info = instance_info()
-    return info.accelerators[0] if info.accelerators else None
-
-
 class _Name(str):
     """A model's name that can also be called: ``NVIDIA.A100`` and ``NVIDIA.A100(count=2)``."""
 
@@ -336,15 +300,6 @@ def namespace_of(names: Any) -> Any:
         attribute = name.replace(" ", "_").replace("-", "_")
         alias.__dict__[attribute] = _Name(name)
     return alias
-
-
-def _vendor(name: str) -> str | None:
-    from skyward.accelerators import VENDORS
-
-    key = str(name).translate(_SEPARATORS).upper()
-    makers = [key.removeprefix(maker) for maker in _MAKERS if key.startswith(maker)]
-    series = [f"RTX{key}"] if key[:1].isalpha() else []
-    return next((VENDORS[one] for one in (key, *makers, *series) if one in VENDORS), None)
 
 
 @dataclass(frozen=True)

@@ -1,22 +1,16 @@
 """How a node runs Python: the worker's command, and which of the caller's modules it may import."""
 
-import functools
 import hashlib
 import os
-import site
 import sys
-import sysconfig
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from skyward.base.programs import PACKAGE, find_uv
 from skyward.exceptions import ConfigurationError
 from skyward.spec.image import CLIENT_PYTHON, Image
-
-PACKAGE = (
-    Path(__file__).absolute().parent.parent
-)  # not resolved: a build folder holds links to the sources
+from skyward.transport.installed import is_installed
 
 
 def worker_runtime(image: Image, slots: int = 1, share_key: bool = False) -> Any:
@@ -48,7 +42,6 @@ def worker_runtime(image: Image, slots: int = 1, share_key: bool = False) -> Any
 def remote_runtime(image: Image, slots: int = 1) -> Any:
     """The same for nodes that share no files with this machine: they are sent what they need."""
     from skyward import _core
-    from skyward.providers.choice import find_uv
     from skyward.transport.shipping import modules_archive, package_archive
 
     runtime = _core.WorkerRuntime()
@@ -59,25 +52,6 @@ def remote_runtime(image: Image, slots: int = 1) -> Any:
     runtime.archives = [package_archive(), *([modules] if modules else [])]
     runtime.uv = find_uv() or ""
     return runtime
-
-
-def agent_path() -> str:
-    """The program that runs on a node."""
-    path = os.environ.get("SKYWARD_AGENT") or str(PACKAGE / "bin" / "skyward-agent")
-    if not os.access(path, os.X_OK):
-        raise ConfigurationError(
-            f"the node program is not at {path};"
-            " reinstall skyward, or set SKYWARD_AGENT to where it is"
-        )
-    return path
-
-
-def record_root() -> str:
-    """Where the log files of pools are kept: $XDG_STATE_HOME/skyward, ~/.local/state/skyward."""
-    state = os.environ.get("XDG_STATE_HOME", "")
-    if not os.path.isabs(state):  # such a value is to be ignored
-        state = os.path.abspath(os.path.expanduser("~/.local/state"))
-    return os.path.join(state, "skyward")
 
 
 def importable_folders(own_environment: bool) -> list[str]:
@@ -93,68 +67,6 @@ def importable_folders(own_environment: bool) -> list[str]:
     if not own_environment:
         return entries
     return [*(entry for entry in entries if not is_installed(entry)), _folder_of_package_alone()]
-
-
-class ModuleWatch:
-    """Sees that modules of the program's own are edited from now on. Functions of the program
-    itself travel with every call and do not count."""
-
-    def __init__(self) -> None:
-        self._modules = 0
-        self._seen: dict[str, float] = {}  # when each file was written, as far as is known
-        self._find_new()
-
-    def changed(self) -> list[str]:
-        """The paths that were written to and not told yet, each writing once. A few microseconds,
-        unless something was imported meanwhile."""
-        if len(sys.modules) != self._modules:
-            self._find_new()  # what is imported only now, nodes have not imported before
-        found = []
-        for path, seen in self._seen.items():
-            written = _written_at(path)
-            if written not in (seen, 0.0):
-                self._seen[path] = written
-                found.append(path)
-        return found
-
-    def _find_new(self) -> None:
-        self._modules = len(sys.modules)
-        for path in _own_modules():
-            if path not in self._seen:
-                self._seen[path] = _written_at(path)
-
-
-def _written_at(path: str) -> float:
-    try:
-        return os.stat(path).st_mtime
-    except OSError:
-        return 0.0
-
-
-def _own_modules() -> Iterator[str]:
-    for name, module in list(sys.modules.items()):
-        top = name.partition(".")[0]
-        if top in sys.stdlib_module_names or top in ("__main__", "skyward", "cloudpickle"):
-            continue
-        path = getattr(module, "__dict__", {}).get("__file__")
-        if isinstance(path, str) and not is_installed(os.path.dirname(path)):
-            yield path
-
-
-@functools.cache
-def is_installed(entry: str) -> bool:
-    """True for the folders of the interpreter: its library, site-packages, and what is inside."""
-    path = Path(os.path.realpath(entry))
-    inside = any(path.is_relative_to(root) for root in _installed_roots())
-    return inside or path.suffix == ".zip" or path.name in ("site-packages", "dist-packages")
-
-
-@functools.cache
-def _installed_roots() -> frozenset[str]:
-    roots = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
-    roots.update(site.getsitepackages())
-    roots.add(site.getusersitepackages())
-    return frozenset(os.path.realpath(root) for root in roots if root)
 
 
 def _folder_of_package_alone() -> str:

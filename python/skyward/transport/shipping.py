@@ -18,8 +18,9 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
+from skyward.base.programs import PACKAGE
 from skyward.exceptions import ConfigurationError
-from skyward.transport.runtime import PACKAGE, is_installed
+from skyward.transport.installed import is_installed
 
 MAX_ARCHIVE_BYTES = 256 << 20
 """More than this is data, and belongs into arguments or a volume."""

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from types import FunctionType, ModuleType
 from typing import Any
 
-from skyward.pool.compute_pool import ComputePool
-from skyward.transport.serialize import dumps_by_value
+from skyward.call.by_value import StaysHere, dumps_by_value
+from skyward.transport.references import names_in
 
 MAX_TRIES = 500
 MAX_SECONDS = 2.0
@@ -101,7 +101,7 @@ class _Search:
 
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:
     """The parts that pickling a value would pickle, each with the text that leads to it."""
-    if isinstance(value, ComputePool):  # it says itself why it stays
+    if isinstance(value, StaysHere):  # it says itself why
         return
     if isinstance(value, dict):
         for key, part in list(value.items()):
@@ -139,8 +139,6 @@ def _parts_of_function(fn: FunctionType) -> Iterator[tuple[str, Any]]:
             yield f" variable {name!r}", cell.cell_contents
         except ValueError:
             continue
-    from skyward.transport.serialize import names_in
-
     for name in sorted(names_in(fn.__code__)):
         if name in fn.__globals__:
             yield f" global {name!r}", fn.__globals__[name]

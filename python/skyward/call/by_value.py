@@ -1,0 +1,54 @@
+"""How functions are pickled: by value, with cloudpickle, which is loaded when the first one is."""
+
+import pickle
+import sys
+import threading
+from typing import Any
+
+PROGRAMS = ("__main__", "__mp_main__")
+"""Names of the program itself; the second one in processes that multiprocessing spawned."""
+
+_reducing = threading.local()  # .by_value: inside cloudpickle, which can take functions as they are
+
+
+def reduce_by_value(make: Any, fields: tuple[Any, ...]) -> Any:
+    """The ``__reduce__`` of objects that hold a decorated function.
+
+    Its module holds the wrapper under the function's name, so plain pickle would refuse to refer to
+    it: under plain pickle the fields become cloudpickle bytes of their own. Inside cloudpickle they
+    go as they are, so that a function that refers to itself ends."""
+    if getattr(_reducing, "by_value", False):
+        return make, fields
+    return _load_by_value, (make, dumps_by_value(fields))
+
+
+def dumps_by_value(value: Any, buffer_callback: Any = None) -> bytes:
+    """cloudpickle bytes of a value. Raises what cloudpickle raises."""
+    import cloudpickle
+
+    program: Any = sys.modules.get(PROGRAMS[1])
+    if program is not None and program.__name__ == PROGRAMS[1]:
+        cloudpickle.register_pickle_by_value(program)
+    outer = getattr(_reducing, "by_value", False)
+    _reducing.by_value = True
+    try:
+        data: bytes = cloudpickle.dumps(value, protocol=5, buffer_callback=buffer_callback)
+        return data
+    finally:
+        _reducing.by_value = outer
+
+
+def _load_by_value(make: Any, data: bytes) -> Any:
+    return make(*pickle.loads(data))
+
+
+def registered_by_value() -> bool:
+    """True when the user asked cloudpickle to take some importable modules by value."""
+    cloudpickle = sys.modules.get("cloudpickle")
+    return cloudpickle is not None and bool(
+        cloudpickle.list_registry_pickle_by_value() - {PROGRAMS[1]}
+    )
+
+
+class StaysHere:
+    """What never travels. Its ``__reduce__`` says why."""

@@ -1,0 +1,122 @@
+"""``gather``: several calls to be made at the same time."""
+
+from typing import Any, Literal, TypeVar, overload
+
+from skyward.call.function import ComputeFunction
+from skyward.call.pending import PendingBatch, PendingCompute, PendingStream
+from skyward.call.text import short
+from skyward.exceptions import ConfigurationError
+
+S = TypeVar("S")
+T1 = TypeVar("T1")
+T2 = TypeVar("T2")
+T3 = TypeVar("T3")
+T4 = TypeVar("T4")
+T5 = TypeVar("T5")
+T6 = TypeVar("T6")
+T7 = TypeVar("T7")
+T8 = TypeVar("T8")
+
+
+@overload
+def gather() -> "PendingBatch[()]": ...
+@overload
+def gather(a: PendingCompute[T1], /) -> PendingBatch[T1]: ...
+@overload
+def gather(a: PendingCompute[T1], b: PendingCompute[T2], /) -> PendingBatch[T1, T2]: ...
+@overload
+def gather(
+    a: PendingCompute[T1], b: PendingCompute[T2], c: PendingCompute[T3], /
+) -> PendingBatch[T1, T2, T3]: ...
+@overload
+def gather(
+    a: PendingCompute[T1], b: PendingCompute[T2], c: PendingCompute[T3], d: PendingCompute[T4], /
+) -> PendingBatch[T1, T2, T3, T4]: ...
+@overload
+def gather(
+    a: PendingCompute[T1],
+    b: PendingCompute[T2],
+    c: PendingCompute[T3],
+    d: PendingCompute[T4],
+    e: PendingCompute[T5],
+    /,
+) -> PendingBatch[T1, T2, T3, T4, T5]: ...
+@overload
+def gather(
+    a: PendingCompute[T1],
+    b: PendingCompute[T2],
+    c: PendingCompute[T3],
+    d: PendingCompute[T4],
+    e: PendingCompute[T5],
+    f: PendingCompute[T6],
+    /,
+) -> PendingBatch[T1, T2, T3, T4, T5, T6]: ...
+@overload
+def gather(
+    a: PendingCompute[T1],
+    b: PendingCompute[T2],
+    c: PendingCompute[T3],
+    d: PendingCompute[T4],
+    e: PendingCompute[T5],
+    f: PendingCompute[T6],
+    g: PendingCompute[T7],
+    /,
+) -> PendingBatch[T1, T2, T3, T4, T5, T6, T7]: ...
+@overload
+def gather(
+    a: PendingCompute[T1],
+    b: PendingCompute[T2],
+    c: PendingCompute[T3],
+    d: PendingCompute[T4],
+    e: PendingCompute[T5],
+    f: PendingCompute[T6],
+    g: PendingCompute[T7],
+    h: PendingCompute[T8],
+    /,
+) -> PendingBatch[T1, T2, T3, T4, T5, T6, T7, T8]: ...
+@overload
+def gather(
+    *computations: PendingCompute[S], stream: Literal[True], ordered: bool = True
+) -> PendingStream[S]: ...
+@overload
+def gather(
+    *computations: PendingCompute[S],
+    stream: Literal[True],
+    ordered: bool = True,
+    return_exceptions: Literal[True],
+) -> PendingStream[S | Exception]: ...
+@overload
+def gather(
+    *computations: PendingCompute[S], return_exceptions: Literal[True]
+) -> PendingBatch[*tuple[S | Exception, ...]]: ...
+@overload
+def gather(*computations: PendingCompute[S]) -> PendingBatch[*tuple[S, ...]]: ...
+def gather(
+    *computations: Any, stream: bool = False, ordered: bool = True, return_exceptions: bool = False
+) -> Any:
+    """Calls to be made at the same time: ``gather(*[f(x) for x in data]) >> pool`` is a tuple in
+    this order.
+
+    With `stream` it is an iterator, which gives each answer as it comes: in this order, or, if not
+    `ordered`, the first one that is ready first. All calls are sent at once. One that fails raises
+    at its place; what is not done then, or when the iterator is dropped, is cancelled.
+
+    With `return_exceptions`, the error of a call that fails is its answer, beside the results of
+    the others, and nothing is raised."""
+    for position, item in enumerate(computations):
+        if not isinstance(item, PendingCompute):
+            fix = (
+                f"call it: {item.__name__}(…)"
+                if isinstance(item, ComputeFunction)
+                else "to pass a list, write gather(*calls)"
+            )
+            raise TypeError(
+                f"gather() takes calls of @compute functions, but argument {position} is"
+                f" {short(item)}"
+                f" ({type(item).__name__}); {fix}"
+            )
+    if stream:
+        return PendingStream(computations, ordered, return_exceptions)
+    if not ordered:
+        raise ConfigurationError("gather(ordered=False): a tuple has an order; add stream=True")
+    return PendingBatch(computations, return_exceptions)

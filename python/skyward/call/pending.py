@@ -1,0 +1,291 @@
+"""Recorded calls: ``train(data)`` is a PendingCompute until it is sent to a pool.
+
+train(data) >> pool                     one worker, the result
+train(data) @ pool                      every worker, a tuple in rank order
+train(data) > pool                      one worker; a future, at once
+(f() & g()) >> pool                     at the same time, a tuple in the order written
+gather(*[f(x) for x in data]) >> pool   the same for any number
+gather(*calls, stream=True) >> pool     an iterator: each answer as it comes
+await train(data).on(pool)              from asyncio
+"""
+
+from collections import deque
+from collections.abc import Callable, Coroutine, Generator, Iterator
+from dataclasses import dataclass, field, replace
+from types import ModuleType
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Protocol,
+    TypeVar,
+    TypeVarTuple,
+    cast,
+    overload,
+)
+
+from skyward.call.by_value import reduce_by_value
+from skyward.call.limits import checked_limits
+from skyward.call.target import resolve
+from skyward.call.text import call_text, note_position, short
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+R = TypeVar("R", covariant=True)
+S = TypeVar("S")
+Ts = TypeVarTuple("Ts")
+
+
+class PoolLike(Protocol):
+    """What calls are sent to: a ComputePool."""
+
+    def run(self, pending: "PendingCompute[S]", /) -> S: ...
+    def run_batch(self, batch: "PendingBatch[*tuple[Any, ...]]", /) -> tuple[Any, ...]: ...
+    def broadcast(self, pending: "PendingCompute[S]", /) -> tuple[S, ...]: ...
+    def submit(self, pending: "PendingCompute[S]", /) -> "Future[S]": ...
+    def submit_batch(self, batch: "PendingBatch[*tuple[Any, ...]]", /) -> "list[Future[Any]]": ...
+
+
+Target = PoolLike | ModuleType
+"""The right side of an operator: a pool, or the package (``>> sky``) for the pool around."""
+
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class PendingCompute(Generic[R]):
+    """A recorded call. Immutable and picklable; sending it twice runs it twice."""
+
+    fn: Callable[..., R]
+    args: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    name: str = ""
+    timeout: float | None = None
+    """Run time allowed, in seconds; None: no limit."""
+    retries: int = 0
+
+    @property
+    def kwargs_dict(self) -> dict[str, Any]:
+        """The same as `kwargs`."""
+        return self.kwargs
+
+    def with_timeout(self, seconds: float | None) -> "PendingCompute[R]":
+        """The same call with another time limit."""
+        return replace(self, timeout=checked_limits(seconds, self.retries)[0])
+
+    def __eq__(self, other: object) -> bool:
+        """The same function with equal arguments. Values that do not compare as a whole (arrays)
+        are equal when they are the same object."""
+        if not isinstance(other, PendingCompute):
+            return NotImplemented
+        try:
+            return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
+        except Exception:
+            return False
+
+    def __hash__(self) -> int:
+        return hash((self.fn, self.name))
+
+    def __rshift__(self, pool: Target) -> R:
+        __tracebackhide__ = True
+        run = getattr(resolve(pool), "run", None)
+        return run(self) if run is not None else NotImplemented
+
+    def __gt__(self, pool: Target) -> "Future[R]":
+        __tracebackhide__ = True
+        submit = getattr(resolve(pool), "submit", None)
+        return submit(self) if submit is not None else NotImplemented
+
+    def __matmul__(self, pool: Target) -> tuple[R, ...]:
+        __tracebackhide__ = True
+        broadcast = getattr(resolve(pool), "broadcast", None)
+        return broadcast(self) if broadcast is not None else NotImplemented
+
+    @overload
+    def __and__(self, other: "PendingCompute[S]") -> "PendingBatch[R, S]": ...
+    @overload
+    def __and__(self, other: "PendingBatch[*Ts]") -> "PendingBatch[R, *Ts]": ...
+    def __and__(self, other: Any) -> "PendingBatch[*tuple[Any, ...]]":
+        return _join(self, other)
+
+    if not TYPE_CHECKING:
+
+        def __rand__(self, other: Any) -> Any:
+            raise _not_pending(other)
+
+    if not TYPE_CHECKING:
+
+        def __await__(self) -> Any:
+            raise TypeError(
+                f"{call_text(self)} has not been sent; write await {self.name}(…).on(pool)"
+            )
+
+    def on(self, pool: PoolLike) -> "Coroutine[Any, Any, R]":
+        """The call as a future of the running asyncio loop; it is sent at once. It is a coroutine,
+        too, so that ``create_task()`` takes it."""
+        from skyward.call.awaited import awaited, running_loop
+
+        loop = running_loop(call_text(self))
+        return awaited(pool.submit(self), loop)
+
+    def __repr__(self) -> str:
+        return f"PendingCompute({call_text(self)})"
+
+    def __reduce__(self) -> Any:
+        fields = (self.fn, self.args, self.kwargs, self.name, self.timeout, self.retries)
+        return reduce_by_value(PendingCompute, fields)
+
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class PendingBatch(Generic[*Ts]):
+    """Calls to be made at the same time; the answers come in the order of the calls."""
+
+    items: tuple[PendingCompute[Any], ...]
+    return_exceptions: bool = False
+
+    @property
+    def computations(self) -> tuple[PendingCompute[Any], ...]:
+        """The same as `items`."""
+        return self.items
+
+    def with_timeout(self, seconds: float | None) -> "PendingBatch[*Ts]":
+        """The same calls, each with this time limit."""
+        return replace(self, items=tuple(item.with_timeout(seconds) for item in self.items))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, PendingBatch):
+            return NotImplemented
+        return (self.items, self.return_exceptions) == (other.items, other.return_exceptions)
+
+    def __hash__(self) -> int:
+        return hash(self.items)
+
+    def __rshift__(self, pool: Target) -> tuple[*Ts]:
+        __tracebackhide__ = True
+        run_batch = getattr(resolve(pool), "run_batch", None)
+        return run_batch(self) if run_batch is not None else NotImplemented
+
+    @overload
+    def __and__(self, other: PendingCompute[S]) -> "PendingBatch[*Ts, S]": ...
+    @overload
+    def __and__(
+        self, other: "PendingBatch[*tuple[Any, ...]]"
+    ) -> "PendingBatch[*tuple[Any, ...]]": ...
+    def __and__(self, other: Any) -> "PendingBatch[*tuple[Any, ...]]":
+        return _join(self, other)
+
+    if not TYPE_CHECKING:  # a type checker shall refuse both
+
+        def __rand__(self, other: Any) -> Any:
+            raise _not_pending(other)
+
+        def __matmul__(self, pool: Any) -> Any:
+            raise TypeError("a batch cannot be broadcast; broadcast one call at a time: f() @ pool")
+
+    def on(self, pool: PoolLike) -> "Coroutine[Any, Any, tuple[*Ts]]":
+        """The batch as an awaitable of the running asyncio loop; it is sent at once. All calls
+        finish, then the first failing one (in the order written) raises."""
+        import asyncio
+
+        from skyward.call.awaited import all_of, running_loop
+
+        loop = running_loop(repr(self))
+        futures = [asyncio.wrap_future(future, loop=loop) for future in pool.submit_batch(self)]
+        return cast(
+            "Coroutine[Any, Any, tuple[*Ts]]", all_of(futures, self.items, self.return_exceptions)
+        )
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __iter__(self) -> Iterator[PendingCompute[Any]]:
+        return iter(self.items)
+
+    def __repr__(self) -> str:
+        names = [item.name for item in self.items[:8]] + ["…"] * (len(self.items) > 8)
+        return f"PendingBatch({', '.join(names)})"
+
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class PendingStream(Generic[S]):
+    """Calls to be made at the same time, whose answers are given one by one."""
+
+    items: tuple[PendingCompute[Any], ...]
+    ordered: bool = True
+    return_exceptions: bool = False
+
+    def with_timeout(self, seconds: float | None) -> "PendingStream[S]":
+        """The same calls, each with this time limit."""
+        return replace(self, items=tuple(item.with_timeout(seconds) for item in self.items))
+
+    def __rshift__(self, pool: Target) -> Generator[S, None, None]:
+        __tracebackhide__ = True
+        submit = getattr(resolve(pool), "submit_batch", None)
+        if submit is None:
+            return NotImplemented
+        answers = _as_they_come(deque(submit(PendingBatch(self.items))), self)
+        next(answers)  # from here on, dropping it cancels what is left
+        return answers
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __iter__(self) -> Iterator[PendingCompute[Any]]:
+        return iter(self.items)
+
+    def __repr__(self) -> str:
+        return f"PendingStream{repr(PendingBatch(self.items)).removeprefix('PendingBatch')}"
+
+
+def _join(left: Any, right: Any) -> "PendingBatch[*tuple[Any, ...]]":
+    parts: list[PendingCompute[Any]] = []
+    return_exceptions = False
+    for side in (left, right):
+        if isinstance(side, PendingCompute):
+            parts.append(side)
+        elif isinstance(side, PendingBatch):
+            parts.extend(side.items)
+            return_exceptions |= side.return_exceptions
+        else:
+            raise _not_pending(side)
+    return PendingBatch(tuple(parts), return_exceptions)
+
+
+def _not_pending(operand: Any) -> TypeError:
+    return TypeError(
+        f"& joins calls of @compute functions, but one operand is {short(operand)}"
+        f" ({type(operand).__name__});"
+        " >> binds tighter than &, so parentheses are needed: (f() & g()) >> pool"
+    )
+
+
+def _as_they_come(
+    futures: "deque[Future[Any]]", stream: PendingStream[Any]
+) -> Generator[Any, None, None]:
+    from concurrent.futures import as_completed
+
+    __tracebackhide__ = True
+    positions = {future: position for position, future in enumerate(futures)}
+
+    def in_order() -> Iterator["Future[Any]"]:
+        while futures:
+            yield futures.popleft()
+
+    answers = in_order() if stream.ordered else as_completed(positions)
+    if not stream.ordered:
+        futures.clear()
+    try:
+        yield
+        while (future := next(answers, None)) is not None:
+            position, error = positions.pop(future), future.exception()
+            if error is None:
+                answer, future = [future.result()], None
+                yield answer.pop()  # nothing of it is kept here
+                continue
+            note_position(error, stream.items, position)
+            if not (stream.return_exceptions and isinstance(error, Exception)):
+                raise error
+            yield error
+    finally:
+        for future in positions:
+            if not future.cancel():
+                future.exception()  # asked for: an error behind the one that was raised is no news

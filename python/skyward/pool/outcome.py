@@ -1,0 +1,30 @@
+"""The answer in a task's outcome: its result, or its exception."""
+
+from typing import Any
+
+from skyward.transport import remote_error, serialize
+
+_PASSING = {"task", "lost", "unreachable", "unavailable"}  # a retry may succeed
+
+
+def answer_of(name: str, task: int, outcome: Any) -> Any:
+    """The result of a task, or its exception."""
+    if outcome.status == "ok":
+        return serialize.loads(outcome.payload(), f"{name}()")
+    if outcome.status == "raised":
+        report = serialize.loads(outcome.payload(), f"the error report of {name}()")
+        raise remote_error.raised(report, task, outcome)
+    raise remote_error.failed(task, outcome)
+
+
+def summary_of(name: str, task: int, outcome: Any) -> str:
+    """The first line of a task's error, with its class."""
+    try:
+        answer_of(name, task, outcome)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}".partition("\n")[0].rstrip(": ")
+    return str(outcome.status)
+
+
+def may_retry(outcome: Any) -> bool:
+    return outcome.status == "raised" or outcome.error_kind in _PASSING

@@ -1,0 +1,134 @@
+"""Calls on their way to the engine: pickled, each with its function."""
+
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from skyward import _core
+from skyward.call.function import is_generator
+from skyward.call.pending import PendingCompute
+from skyward.call.text import note_position
+from skyward.callback import Delivery
+from skyward.events import Error
+from skyward.exceptions import ConfigurationError, SerializationError
+from skyward.transport import functions, serialize
+from skyward.transport.module_watch import ModuleWatch
+from skyward.transport.references import heaviest
+from skyward.transport.shared_arguments import SharedArguments
+
+STREAM_WINDOW = 16
+"""Items that a generator may be ahead of its reader."""
+FUNCTIONS_KEPT, FUNCTION_BYTES_KEPT = 256, 64 << 20
+"""Functions that nodes need not be sent anew; the newest one stays, whatever it has."""
+HEAVY_BYTES = 8 << 20
+"""A function with so much data in it, in each call, is worth a word."""
+LOOK_SECONDS = 0.02
+"""How often calls look whether the program's modules were edited: less than it takes to edit and
+reload one. A function object that was not sent before always looks."""
+
+
+class Teller:
+    """Says to whoever receives events what deserves attention."""
+
+    def __init__(self, core: Any, deliver: Delivery) -> None:
+        self._core = core
+        self._deliver = deliver
+
+    def __call__(self, message: str, instance_id: str | None = None) -> None:
+        self._deliver(Error(message, instance_id, pool=self._core.job_id))
+
+
+class Packing:
+    """Of one open pool. Any thread may send."""
+
+    def __init__(self, core: Any, tell: Teller, workers: int, timeout: float | None) -> None:
+        """`timeout`: of calls that have none."""
+        self._core = core
+        self._tell = tell
+        self._workers = workers
+        self._timeout = timeout
+        self._functions: dict[bytes, Any] = {}  # the core's function of each body
+        self._functions_lock = threading.Lock()
+        self._modules = ModuleWatch()
+        self._heavy: set[str] = set()  # names of functions
+        self._next_look = 0.0
+
+    def calls(
+        self,
+        items: Sequence[PendingCompute[Any]],
+        everywhere: bool = False,
+        shared: "SharedArguments | None" = None,
+    ) -> list[Any]:
+        packer = self._core.packer()
+        known_functions: dict[int, tuple[Any, int]] = {}  # each distinct function once per batch
+        calls: list[Any] = []
+        for item in items:
+            known = known_functions.get(id(item.fn))
+            if known is None:
+                if not everywhere:
+                    self._refuse_alone(item)
+                window = STREAM_WINDOW if is_generator(item.fn) else 0
+                known = known_functions[id(item.fn)] = (self._function(item), window)
+            function, window = known
+            args = item.args if shared is None else shared.arguments(item.args)
+            try:
+                stream, buffers = serialize.dumps_arguments(item.fn, item.name, args, item.kwargs)
+            except SerializationError as error:
+                note_position(error, items, len(calls))
+                raise
+            if shared is not None:
+                buffers = shared.buffers(self._core, buffers)
+            timeout = self._timeout if item.timeout is None else item.timeout
+            calls.append(_core.Call(function, packer.pack(stream, buffers), timeout, window))
+        return calls
+
+    def _refuse_alone(self, item: PendingCompute[Any]) -> None:
+        """A distributed function on one worker of several would wait for the others in vain."""
+        framework = getattr(item.fn, "__skyward_distributed__", None)
+        if framework is not None and self._workers > 1:
+            raise ConfigurationError(
+                f"{item.name} is distributed ({framework}): it runs on all {self._workers} workers"
+                f" at the same time, and waits until they meet; write {item.name}(…) @ pool"
+            )
+
+    def _function(self, item: PendingCompute[Any]) -> Any:
+        if time.monotonic() >= self._next_look or not functions.is_kept(item.fn):
+            self._look_for_changes()
+        body = functions.dumps_function(item.fn, item.name)
+        if (known := self._functions.get(body)) is not None:
+            return known
+        if len(body) >= HEAVY_BYTES and not functions.is_kept(item.fn):
+            self._tell_heavy(item, len(body))
+        function = _core.make_function(body, item.name)
+        with self._functions_lock:
+            kept = self._functions
+            kept[body] = function
+            size = 2 * sum(map(len, kept))  # here, and in the core
+            for oldest in list(kept)[:-1]:
+                if len(kept) <= FUNCTIONS_KEPT and size <= FUNCTION_BYTES_KEPT:
+                    break
+                del kept[oldest]
+                size -= 2 * len(oldest)
+        return function
+
+    def _tell_heavy(self, item: PendingCompute[Any], size: int) -> None:
+        """Once for each name: such a function is pickled for every call, as what it refers to may
+        change."""
+        if item.name in self._heavy:
+            return
+        self._heavy.add(item.name)
+        self._tell(
+            f"{item.name}() carries {size >> 20} MiB of data, in what it refers to"
+            f"{heaviest(item.fn)}, which is serialized again for each call; pass it"
+            " as an argument, or create it inside the function"
+        )
+
+    def _look_for_changes(self) -> None:
+        """Says that a module was edited: nodes may have imported it as it was before."""
+        self._next_look = time.monotonic() + LOOK_SECONDS
+        for path in self._modules.changed():
+            self._tell(
+                f"{path} changed after the pool opened; nodes may run the old version. Open the"
+                " pool again to be sure"
+            )

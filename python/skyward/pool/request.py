@@ -1,0 +1,119 @@
+"""What a pool is asked for, as the engine needs to know it."""
+
+from typing import Any
+
+from skyward.base.programs import agent_path, record_root
+from skyward.exceptions import ConfigurationError
+from skyward.providers.choice import Provider
+from skyward.spec.accelerator import Accelerator
+from skyward.spec.image import Image
+from skyward.spec.options import memory_mb
+from skyward.spec.spot import SpotStrategy
+from skyward.spec.spot import to_core as spot_to_core
+from skyward.spec.volume import to_core as volume_to_core
+
+
+class PoolRequest:
+    """The parameters of a pool, checked. ComputePool says what each of them means."""
+
+    providers: tuple[Any, ...]
+    selection: str
+    image: Image
+    nodes: int
+    machine: str | None
+    accelerator: Accelerator | None
+    cpu: float | None
+    memory: str | None
+    volume: tuple[Any, ...]
+    spot: SpotStrategy
+    timeout: float
+    lease: float
+    heartbeat_timeout: float
+    reconnect_timeout: float
+    max_hourly_cost: float | None
+    budget: float | None
+    architecture: str | None
+    env: dict[str, str]
+    concurrency: int
+    collect_metrics: bool
+    collect_tasks: bool
+
+    @property
+    def workers_per_instance(self) -> int:
+        """Workers on each machine: one for each partition of its GPUs, else one."""
+        return 1 if self.accelerator is None else self.accelerator.workers_per_node
+
+    @property
+    def total_slots(self) -> int:
+        """Tasks that can run at the same time."""
+        return self.nodes * self.workers_per_instance * self.concurrency
+
+    def _check_machines(self) -> None:
+        memory_mb(self.memory)
+        for provider in self.providers:
+            check = getattr(provider, "check", None)
+            if check is None:
+                continue
+            check(self.accelerator, self.cpu, self.memory, self.volume)
+            for name in ("machine", "architecture"):
+                if (value := getattr(self, name)) is not None:
+                    raise ConfigurationError(
+                        f"{name}={value!r}: the {provider.name} provider takes machines as they"
+                        f" are; leave {name} out"
+                    )
+
+    def to_core(self) -> Any:
+        """All that the engine needs to know."""
+        from skyward import _core
+
+        spec = _core.PoolSpec()
+        spec.image = self.image.to_core()
+        (spec.provider, spec.runtime), *others = map(self._choice, self.providers)
+        spec.other_providers = [_other(*choice) for choice in others]
+        spec.selection = self.selection
+        spec.nodes = self.nodes
+        if self.accelerator is not None:
+            spec.accelerator = self.accelerator.to_core()
+        spec.cpus = float(self.cpu or 0)
+        spec.memory_mb = memory_mb(self.memory) or 0
+        spec.architecture = self.architecture or ""
+        spec.machine = self.machine or ""
+        spec.spot = spot_to_core(self.spot)
+        spec.max_hourly_cost = self.max_hourly_cost
+        spec.budget = self.budget
+        spec.volumes = [volume_to_core(volume) for volume in self.volume]
+        spec.concurrency = self.concurrency
+        spec.timeout = self.timeout
+        spec.lease = self.lease
+        spec.heartbeat_timeout = self.heartbeat_timeout
+        spec.reconnect_timeout = self.reconnect_timeout
+        spec.env = self.env
+        spec.collect_metrics = self.collect_metrics
+        spec.collect_tasks = self.collect_tasks
+        spec.agent_path = agent_path()
+        spec.record_root = record_root()
+        return spec
+
+    def _choice(self, provider: Provider) -> tuple[Any, Any]:
+        """A provider and how its nodes run tasks, as the engine needs to know them."""
+        from skyward import _core
+        from skyward.transport.runtime import remote_runtime, worker_runtime
+
+        spec = _core.ProviderSpec()
+        spec.name = provider.name
+        spec.settings = provider.settings()
+        slots = self.workers_per_instance * self.concurrency
+        if provider.remote:
+            return spec, remote_runtime(self.image, slots)
+        if provider.name not in ("local", "fake"):
+            return spec, worker_runtime(self.image, slots)
+        # All nodes are on this computer, and processes of this user.
+        return spec, worker_runtime(self.image, slots * self.nodes, share_key=True)
+
+
+def _other(provider: Any, runtime: Any) -> Any:
+    from skyward import _core
+
+    choice = _core.ProviderChoice()
+    choice.provider, choice.runtime = provider, runtime
+    return choice

@@ -1,0 +1,94 @@
+"""The items of a generator that runs on a worker."""
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from skyward.exceptions import NotProvisionedError, SkywardError
+from skyward.pool.outcome import answer_of
+from skyward.transport import serialize
+
+_ENDED = object()
+
+
+class Stream(Iterator[Any]):
+    """The items of a generator that runs on a worker, as they come. The generator stays at most
+    some items ahead.
+
+    ``close()`` (also leaving a ``with`` block, or dropping the object) cancels what is left of it.
+    """
+
+    def __init__(self, handle: Any, name: str) -> None:
+        self._handle = handle
+        self._name = name
+        self._lock = threading.Lock()  # of several threads that read, one waits
+
+    def __repr__(self) -> str:
+        return f"Stream({self._name}(…), {'ended' if self._handle is None else 'open'})"
+
+    def __iter__(self) -> "Stream":
+        return self
+
+    def __next__(self) -> Any:
+        __tracebackhide__ = True  # for notebooks and pytest
+        with self._lock:
+            handle = self._handle
+            if handle is None:
+                raise StopIteration
+            try:
+                item = handle.next()
+            except BaseException:
+                self.close()
+                raise
+            if item is None:
+                if self._handle is None:  # closed by another thread
+                    raise StopIteration
+                self._handle = None
+        if item is not None:
+            return serialize.loads(item, f"{self._name}()")
+        outcome = handle.take()
+        try:
+            if outcome.status != "ok":
+                answer_of(self._name, handle.task, outcome)
+        except SkywardError as error:
+            raise error.with_traceback(None) from error.__cause__  # the caller's line counts
+        raise StopIteration
+
+    def __aiter__(self) -> "Stream":
+        return self
+
+    async def __anext__(self) -> Any:
+        """The next item, while other tasks of the asyncio loop go on."""
+        from skyward.call.awaited import in_thread
+
+        try:
+            item = await in_thread(lambda: next(self, _ENDED))
+        except BaseException:  # also when the task that reads is cancelled
+            self.close()
+            raise
+        if item is _ENDED:
+            raise StopAsyncIteration
+        return item
+
+    def close(self) -> None:
+        """Stops the generator; it runs its ``finally`` blocks."""
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            cancel(handle)
+
+    def __enter__(self) -> "Stream":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_handle", None) is not None:
+            self.close()
+
+
+def cancel(handle: Any) -> None:
+    try:
+        handle.cancel()
+    except NotProvisionedError:  # a forked child: the task is its parent's
+        pass

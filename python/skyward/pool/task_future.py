@@ -1,0 +1,90 @@
+"""The answer of a task, later."""
+
+import logging
+import sys
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from skyward.call.pending import PendingCompute
+from skyward.call.text import call_text
+from skyward.exceptions import CancelledError, SkywardError
+from skyward.pool.answer import AnswerFuture
+from skyward.pool.stream import cancel
+
+
+class TaskFuture(AnswerFuture):
+    """The answer of a task, later. ``cancel()`` works until the answer is here: it stops the task
+    on its worker. An error that nobody asks for is logged."""
+
+    _unread = ""  # the call, when it has failed and nobody has asked yet
+
+    def __init__(self, handle: Any) -> None:
+        super().__init__()
+        self.handle = handle
+        self._swapping = threading.Lock()
+        self._told = False
+
+    def send_again(self, send: Callable[[], Any]) -> bool:
+        """Another attempt in the place of one that failed. False: it was cancelled meanwhile."""
+        with self._swapping:
+            if self.cancelled():
+                return False
+            self.handle = send()
+            return True
+
+    def fail(self, item: PendingCompute[Any], error: BaseException) -> None:
+        if not isinstance(error, CancelledError):  # of these, whoever cancelled knows
+            self._unread = call_text(item)
+            _failed.add(self)
+        # Without the traceback, which would keep this future alive and has nothing of the caller's.
+        self.set_exception(error.with_traceback(None))
+
+    def result(self, timeout: float | None = None) -> Any:
+        __tracebackhide__ = True  # for notebooks and pytest
+        try:
+            return super().result(timeout)
+        except SkywardError as error:
+            self._unread = ""
+            raise error.with_traceback(None) from error.__cause__  # the caller's line counts
+        except BaseException:
+            self._unread = ""
+            raise
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        error = super().exception(timeout)
+        self._unread = ""
+        return error
+
+    def tell_if_unread(self) -> None:
+        call, self._unread = self._unread, ""
+        if call:
+            logging.getLogger("skyward").error(
+                "%s failed, and nothing read the error from its future",
+                call,
+                exc_info=super().exception(0),
+            )
+
+    def __del__(self) -> None:
+        if self._unread and not sys.is_finalizing():
+            self.tell_if_unread()
+
+    def cancel(self) -> bool:
+        if not super().cancel():
+            return False
+        with self._swapping:  # an attempt that is sent by now is the one that `handle` names
+            handle, first, self._told = self.handle, not self._told, True
+        if first:  # of several threads
+            cancel(handle)
+            self.set_running_or_notify_cancel()
+        return True
+
+
+_failed: "weakref.WeakSet[TaskFuture]" = weakref.WeakSet()
+
+
+def tell_unread() -> None:
+    """For futures that were never read, at the end of the program."""
+    for future in list(_failed):
+        future.tell_if_unread()

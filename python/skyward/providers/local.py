@@ -1,0 +1,44 @@
+"""This machine."""
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from skyward.base.programs import find_uv
+from skyward.base.suggest import suggesting_class
+
+if TYPE_CHECKING:
+    from skyward.spec.instances import InstanceSpec
+
+
+@suggesting_class
+@dataclass(frozen=True)
+class Local:
+    """Nodes as processes of this machine: for trying out, for tests, and for using all of its
+    cores.
+
+    An empty image runs the caller's own interpreter with all its packages; an image with packages
+    gets an environment of its own, made by uv and kept for the next time."""
+
+    name: ClassVar[str] = "local"
+
+    @property
+    def remote(self) -> bool:
+        """Whether its nodes share no files with this machine."""
+        return False
+
+    def settings(self) -> dict[str, str]:
+        """What the engine's provider needs to know of this side."""
+        import cloudpickle
+
+        settings = {"python": sys.executable, "cloudpickle": cloudpickle.__version__}
+        uv = find_uv()
+        if uv:
+            settings["uv"] = uv
+        return settings
+
+    def available_instances(self) -> "tuple[InstanceSpec, ...]":
+        """This machine, alone."""
+        from skyward.spec.instances import available_instances
+
+        return available_instances(self)

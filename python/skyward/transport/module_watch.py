@@ -1,0 +1,53 @@
+"""Edits of the program's modules while a pool is open."""
+
+import os
+import sys
+from collections.abc import Iterator
+
+from skyward.transport.installed import is_installed
+
+
+class ModuleWatch:
+    """Sees that modules of the program's own are edited from now on. Functions of the program
+    itself travel with every call and do not count."""
+
+    def __init__(self) -> None:
+        self._modules = 0
+        self._seen: dict[str, float] = {}  # when each file was written, as far as is known
+        self._find_new()
+
+    def changed(self) -> list[str]:
+        """The paths that were written to and not told yet, each writing once. A few microseconds,
+        unless something was imported meanwhile."""
+        if len(sys.modules) != self._modules:
+            self._find_new()  # what is imported only now, nodes have not imported before
+        found = []
+        for path, seen in self._seen.items():
+            written = _written_at(path)
+            if written not in (seen, 0.0):
+                self._seen[path] = written
+                found.append(path)
+        return found
+
+    def _find_new(self) -> None:
+        self._modules = len(sys.modules)
+        for path in _own_modules():
+            if path not in self._seen:
+                self._seen[path] = _written_at(path)
+
+
+def _written_at(path: str) -> float:
+    try:
+        return os.stat(path).st_mtime
+    except OSError:
+        return 0.0
+
+
+def _own_modules() -> Iterator[str]:
+    for name, module in list(sys.modules.items()):
+        top = name.partition(".")[0]
+        if top in sys.stdlib_module_names or top in ("__main__", "skyward", "cloudpickle"):
+            continue
+        path = getattr(module, "__dict__", {}).get("__file__")
+        if isinstance(path, str) and not is_installed(os.path.dirname(path)):
+            yield path

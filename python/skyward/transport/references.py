@@ -1,0 +1,111 @@
+"""What a function refers to, and whether that can change unseen."""
+
+import sys
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from typing import Any
+
+from skyward.call.by_value import PROGRAMS
+from skyward.call.function import ComputeFunction
+
+MISSING = object()
+_KNOWN = {"__wrapped__", "__skyward_distributed__"}  # attributes of functions that travel with them
+_ATTRIBUTES = ("__code__", "__defaults__", "__kwdefaults__", "__closure__")
+
+
+def look_up(place: Any, key: Any) -> Any:
+    if key is None:  # a closure's cell
+        try:
+            return place.cell_contents
+        except ValueError:
+            return MISSING
+    if type(place) is dict:
+        return place.get(key, MISSING)
+    return getattr(place, key, MISSING)
+
+
+def note_references(fn: Any, seen: list[tuple[Any, Any, Any]], visited: set[int]) -> bool:
+    """Notes every place that the pickle of `fn` depends on, with what is there now.
+
+    False when one of them holds something that could change without being replaced (a list, an
+    object): such a function is pickled for every call."""
+    if id(fn) in visited:
+        return True
+    visited.add(id(fn))
+    if type(fn) is not FunctionType or fn.__dict__.keys() - _KNOWN or len(visited) > 64:
+        return False
+    # Annotations travel too, but are replaced as a whole by nobody; defaults and cells are what
+    # people change.
+    for attribute in _ATTRIBUTES:
+        seen.append((fn, attribute, getattr(fn, attribute)))
+    values = list(fn.__defaults__ or ())
+    for mapping in (fn.__kwdefaults__ or {}, fn.__dict__):
+        for name, value in mapping.items():
+            seen.append((mapping, name, value))
+            values.append(value)
+    for cell in fn.__closure__ or ():
+        value = look_up(cell, None)
+        seen.append((cell, None, value))
+        values.append(value)
+    for name in names_in(fn.__code__):
+        value = fn.__globals__.get(name, MISSING)
+        seen.append((fn.__globals__, name, value))
+        values.append(value)
+    return all(_is_fixed(value, seen, visited) for value in values)
+
+
+def _is_fixed(value: Any, seen: list[tuple[Any, Any, Any]], visited: set[int]) -> bool:
+    if value is None or value is MISSING or value is Ellipsis:
+        return True
+    kind: Any = type(value)
+    if kind in (bool, int, float, complex, str, bytes):
+        return True
+    if kind is tuple or kind is frozenset:
+        return all(_is_fixed(item, seen, visited) for item in value)
+    if isinstance(value, ModuleType):
+        return sys.modules.get(value.__name__) is value and value.__name__ not in PROGRAMS
+    if kind is BuiltinFunctionType or isinstance(value, type):
+        return _travels_by_name(value)
+    if kind is ComputeFunction:
+        return note_references(value.local, seen, visited)
+    if kind is FunctionType:
+        return _travels_by_name(value) or note_references(value, seen, visited)
+    return False
+
+
+def _travels_by_name(value: Any) -> bool:
+    """True for functions and classes that pickle refers to by module and name."""
+    module = sys.modules.get(getattr(value, "__module__", None) or "builtins")
+    if module is None or module.__name__ in PROGRAMS:
+        return False
+    found: Any = module
+    for part in value.__qualname__.split("."):
+        found = getattr(found, part, None)
+    return found is value
+
+
+def names_in(code: CodeType) -> set[str]:
+    """Every global name (and, harmlessly, attribute name) that the code or a function inside it
+    uses."""
+    names = set(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            names |= names_in(constant)
+    return names
+
+
+def heaviest(fn: Any) -> str:
+    """ " ('table')": the largest global or variable around that a function refers to, if any."""
+    if type(fn) is not FunctionType:
+        return ""
+    found = {name: fn.__globals__[name] for name in names_in(fn.__code__) & fn.__globals__.keys()}
+    for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=False):
+        found[name] = look_up(cell, None)
+    if not found:
+        return ""
+
+    def size(name: str) -> int:
+        value = found[name]
+        known = getattr(value, "nbytes", None)
+        return known if isinstance(known, int) else sys.getsizeof(value, 0)
+
+    return f" ({max(found, key=size)!r})"
