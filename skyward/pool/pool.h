@@ -19,49 +19,13 @@
 #include "skyward/base/forever.h"
 #include "skyward/base/time.h"
 #include "skyward/call/call.h"
+#include "skyward/pool/handle.h"
 #include "skyward/spec/event.h"
 #include "skyward/spec/pool_cost.h"
 #include "skyward/spec/pool_spec.h"
 #include "skyward/wire/payload.h"
 
 namespace skyward {
-
-// How Handle::next() came back.
-enum class NextItem : std::uint8_t {
-  item,       // with an item
-  ended,      // the stream has ended; take() tells how
-  time_over,  // neither, in this time
-};
-
-// The caller's end of a task in flight. Copies refer to the same task. Dropping all handles does
-// not cancel. One that was default-constructed or moved from refers to none, and throws.
-class Handle {
- public:
-  Handle() = default;
-
-  std::uint64_t task() const;
-  bool done() const;
-  // Waits until done or the time is over (kForever: without limit); returns done().
-  bool wait(Duration timeout) const;
-  // The outcome, moved out: once, when done. Throws otherwise.
-  Outcome take();
-  // Asks for cancellation; the outcome will be `failed` with kind cancelled, unless it was already
-  // on its way.
-  void cancel();
-  // Calls `callback` on the engine's thread when done (at once when it is); it must not block.
-  void on_done(std::function<void()> callback);
-
-  // For a stream: waits for the next item. Taking one lets the generator go on.
-  NextItem next(wire::Payload& item, Duration timeout);
-
- private:
-  friend class Pool;
-  struct State;
-  friend struct PoolImpl;
-  explicit Handle(std::shared_ptr<State> state) : state_(std::move(state)) {}
-  State& state() const;
-  std::shared_ptr<State> state_;
-};
 
 class Pool {
  public:
@@ -135,7 +99,7 @@ class Pool {
   std::string job_id() const;  // 8 hex digits; a new one at each open
 
  private:
-  std::unique_ptr<struct PoolImpl> impl_;
+  std::unique_ptr<struct PoolState> impl_;
 };
 
 // A received payload's buffer as memory: small ones as they are, blobs mapped (privately,

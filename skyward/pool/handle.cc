@@ -1,0 +1,83 @@
+#include "skyward/pool/handle.h"
+
+#include <fmt/format.h>
+
+#include <mutex>
+#include <utility>
+
+#include "skyward/call/error.h"
+#include "skyward/engine/loop.h"
+#include "skyward/engine/wait_polling.h"
+#include "skyward/io/forks.h"
+#include "skyward/pool/task_table.h"
+
+namespace skyward {
+
+TaskState& Handle::state() const {
+  if (!state_) {
+    throw SkywardError("this handle or future refers to no task: it is empty or was moved from");
+  }
+  if (io::process_generation() != state_->owner) {
+    throw NotProvisionedError(
+        "this handle or future belongs to the process that this one was forked from, and its "
+        "result arrives there\nhint: wait for it in the parent, or open a pool of its own here");
+  }
+  return *state_;
+}
+
+std::uint64_t Handle::task() const { return state().id.value; }
+
+bool Handle::done() const { return state().done; }
+
+bool Handle::wait(Duration timeout) const {
+  TaskState& task = state();
+  if (timeout > Duration{}) task.wait_awake();
+  std::unique_lock lock(task.mutex);
+  return engine::wait_within(lock, task.changed, timeout, [&] { return task.done.load(); });
+}
+
+Outcome Handle::take() {
+  TaskState& task = state();
+  const std::scoped_lock lock(task.mutex);
+  if (!task.done) {
+    throw SkywardError(
+        fmt::format("task {} is not done: wait() comes before take()", task.id.value));
+  }
+  if (std::exchange(task.taken, true)) {
+    throw SkywardError(fmt::format(
+        "the result of task {} was already taken: take() and get() return it once", task.id.value));
+  }
+  return std::move(task.outcome);
+}
+
+void Handle::cancel() {
+  const TaskState& task = state();
+  task.loop->borrow([&task](engine::Loop& loop) { loop.cancel(task.id); });
+}
+
+void Handle::on_done(std::function<void()> callback) {
+  TaskState& task = state();
+  {
+    const std::scoped_lock lock(task.mutex);
+    if (!task.done) {
+      task.on_done = std::move(callback);
+      return;
+    }
+  }
+  callback();
+}
+
+NextItem Handle::next(wire::Payload& item, Duration timeout) {
+  TaskState& task = state();
+  std::unique_lock lock(task.mutex);
+  const auto ready = [&] { return task.done || !task.items.empty(); };
+  if (!engine::wait_within(lock, task.changed, timeout, ready)) return NextItem::time_over;
+  if (task.items.empty()) return NextItem::ended;
+  item = std::move(task.items.front());
+  task.items.pop_front();
+  lock.unlock();
+  task.loop->borrow([&task](engine::Loop& loop) { loop.item_taken(task.id, 1); });
+  return NextItem::item;
+}
+
+}  // namespace skyward

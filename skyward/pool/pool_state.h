@@ -1,0 +1,106 @@
+#pragma once
+
+// What a pool's callers and the engine's thread share; pool_open.cc opens and closes it, pool.cc
+// does the rest.
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "skyward/engine/loop.h"
+#include "skyward/engine/loop_access.h"
+#include "skyward/io/forks.h"
+#include "skyward/pool/event_queue.h"
+#include "skyward/pool/pace.h"
+#include "skyward/pool/pool.h"
+#include "skyward/pool/stored_blobs.h"
+#include "skyward/pool/task_table.h"
+
+namespace skyward {
+
+struct PoolState final : engine::Caller {
+  const std::uint64_t owner = io::process_generation();
+  PoolSpec asked;  // as it was given
+  std::unique_ptr<engine::Loop> loop;
+  std::shared_ptr<engine::LoopAccess> access;  // to `loop`; set with the mutex held
+  StoredBlobs blobs;
+  std::shared_ptr<Pace> pace = std::make_shared<Pace>(engine::Loop::cpu_count());
+  std::atomic<std::uint64_t> next_task{1};
+  std::string job_id;
+
+  mutable std::mutex mutex;
+  std::condition_variable changed;
+  enum class Phase : std::uint8_t { closed, opening, active, closing } phase = Phase::closed;
+  std::optional<Status> opened_status;
+  bool loop_closed = true;
+  Status left;  // which machines may not have ended, when it was closed last
+  std::atomic<bool> last_choice = true;  // no other provider is tried after this one
+  PoolSpec spec;                         // with the provider that it has
+  std::size_t chosen = 0;                // ... which has this place among those that were given
+  PoolCost spent;  // at providers that were given back, since it was opened last
+
+  TaskTable tasks;
+  EventQueue events;
+
+  // ---- engine::Caller, on the engine's thread
+  void complete(TaskId task, engine::Completion completion) override;
+  void deliver_item(TaskId task, wire::Payload item) override;
+  void retain_blob(const wire::Blob& blob) override { StoredBlobs::retain(blob); }
+  void emit(Event event) override;
+  void opened(Status status) override;
+  void closed(Status machines_left) override;
+
+  // See Pool::hurry().
+  void hurry();
+  // `poll`, for whoever waits for the end: what it throws hurries the end on. Kept is the first.
+  std::function<void()> hurrying(const std::function<void()>& poll, std::exception_ptr& thrown);
+  // Waits for the engine to be done with everything, then ends its thread. Which machines may be
+  // left.
+  Status end_loop(const std::function<void()>& poll);
+  void set_closed();
+  void set_chosen(std::size_t place) {
+    const std::scoped_lock lock(mutex);
+    chosen = place;
+  }
+
+  void begin_opening();
+  std::vector<std::size_t> order(const std::vector<PoolSpec>& choices,
+                                 const std::function<void()>& poll) const;
+  Status open_choice(const PoolSpec& choice, const std::function<void()>& poll);
+
+  PoolCost spent_until_now() const {
+    const std::scoped_lock lock(mutex);
+    return spent;
+  }
+
+  bool is_ours() const { return io::process_generation() == owner; }
+
+  // Calls `use` with the loop of an open pool; false when it is not open.
+  template <typename Use>
+  bool with_open_loop(Use use) const {
+    if (!is_ours()) return false;
+    std::shared_ptr<engine::LoopAccess> open;
+    {
+      const std::scoped_lock lock(mutex);
+      if (phase == Phase::active) open = access;
+    }
+    return open && open->borrow(std::move(use));
+  }
+
+  // Both throw NotProvisionedError.
+  void check_owner() const;
+  std::shared_ptr<engine::LoopAccess> active_loop() const;
+
+  void check_place(const Call& call) const;
+  std::vector<Handle> submit(std::vector<Call> calls);
+};
+
+}  // namespace skyward

@@ -1,0 +1,48 @@
+#pragma once
+
+// Large bytes that a pool sends, in shared memory: stored once, sent as often as calls use them.
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "skyward/base/bytes.h"
+#include "skyward/call/call.h"
+#include "skyward/engine/task.h"
+#include "skyward/io/shared_memory.h"
+#include "skyward/wire/payload.h"
+
+namespace skyward {
+
+// Any thread; the copying is the caller's.
+class StoredBlobs {
+ public:
+  StoredBlobs();
+
+  // Blobs go to other machines, which know them again by their content.
+  void name_by_content(bool yes) { content_named_ = yes; }
+
+  wire::Blob store(ByteView bytes);
+  std::vector<wire::Buffer> store_together(std::span<const ByteView> runs);
+  // The function as tasks refer to it. A large body is a blob, the same one for as long as tasks
+  // use it.
+  std::shared_ptr<const engine::FunctionRef> function(const FunctionBody& function);
+
+  // An agent has mapped it, so its memory is not used again.
+  static void retain(const wire::Blob& blob);
+  static ByteView bytes(const wire::Blob& blob);
+
+ private:
+  wire::Blob make_blob(std::shared_ptr<io::Arena::Segment> segment, std::size_t size);
+
+  std::shared_ptr<io::Arena> arena_;
+  std::atomic<bool> content_named_ = false;
+  std::mutex mutex_;
+  std::unordered_map<FunctionId, std::weak_ptr<const engine::FunctionRef>> bodies_;
+};
+
+}  // namespace skyward

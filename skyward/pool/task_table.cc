@@ -1,0 +1,88 @@
+#include "skyward/pool/task_table.h"
+
+#include <chrono>
+#include <utility>
+
+#include "skyward/engine/loop.h"
+
+namespace skyward {
+namespace {
+
+// Tells the core that its thread only waits.
+void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+}  // namespace
+
+void TaskState::finish(Outcome result) {
+  std::function<void()> callback;
+  pace->ended(
+      std::chrono::duration_cast<Duration>(std::chrono::duration<double>(result.run_seconds)));
+  {
+    const std::scoped_lock lock(mutex);
+    outcome = std::move(result);
+    done = true;
+    callback = std::move(on_done);
+  }
+  // Without the mutex: whoever wakes would only wait for it.
+  changed.notify_all();
+  if (callback) callback();
+}
+
+void TaskState::add_item(wire::Payload item) {
+  {
+    const std::scoped_lock lock(mutex);
+    items.push_back(std::move(item));
+  }
+  changed.notify_all();
+}
+
+void TaskState::wait_awake() const {
+  if (done || !pace->is_quick()) return;
+  const Time limit = engine::Loop::now() + kAwakeWait;
+  while (!done && engine::Loop::now() < limit) relax();
+}
+
+void TaskTable::add(const States& states) {
+  const std::scoped_lock lock(mutex_);
+  for (const auto& state : states) tasks_.emplace(state->id, state);
+}
+
+void TaskTable::remove(const States& states) {
+  const std::scoped_lock lock(mutex_);
+  for (const auto& state : states) tasks_.erase(state->id);
+}
+
+std::shared_ptr<TaskState> TaskTable::find(TaskId task) const {
+  const std::scoped_lock lock(mutex_);
+  const auto found = tasks_.find(task);
+  return found == tasks_.end() ? nullptr : found->second;
+}
+
+std::shared_ptr<TaskState> TaskTable::take(TaskId task) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = tasks_.find(task);
+  if (found == tasks_.end()) return nullptr;
+  auto state = std::move(found->second);
+  tasks_.erase(found);
+  return state;
+}
+
+std::size_t TaskTable::size() const {
+  const std::scoped_lock lock(mutex_);
+  return tasks_.size();
+}
+
+std::vector<Handle> TaskTable::handles(States states) {
+  std::vector<Handle> handles;
+  handles.reserve(states.size());
+  for (auto& state : states) handles.push_back(Handle(std::move(state)));
+  return handles;
+}
+
+}  // namespace skyward

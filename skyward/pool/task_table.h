@@ -1,0 +1,66 @@
+#pragma once
+
+// The tasks of a pool that have no outcome yet, as their callers see them.
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "skyward/engine/loop_access.h"
+#include "skyward/pool/handle.h"
+#include "skyward/pool/pace.h"
+#include "skyward/spec/id.h"
+
+namespace skyward {
+
+// Shared by the caller's handles and the engine's thread.
+struct TaskState {
+  TaskId id;
+  std::uint64_t owner = 0;  // process_generation() of the process that has the pool
+  std::shared_ptr<const FunctionBody> function;  // where events tell of it
+  std::shared_ptr<engine::LoopAccess> loop;
+  std::shared_ptr<Pace> pace;
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::atomic<bool> done = false;  // set with the mutex held
+  bool taken = false;
+  Outcome outcome;
+  std::deque<wire::Payload> items;
+  std::function<void()> on_done;
+
+  // Wakes whoever waits, and calls on_done.
+  void finish(Outcome result);
+  void add_item(wire::Payload item);
+  // For as long as a quick answer takes; the caller sleeps after that.
+  void wait_awake() const;
+};
+
+// Any thread.
+class TaskTable {
+ public:
+  using States = std::vector<std::shared_ptr<TaskState>>;
+
+  void add(const States& states);
+  void remove(const States& states);
+  // Null when the task has its outcome already.
+  std::shared_ptr<TaskState> find(TaskId task) const;
+  std::shared_ptr<TaskState> take(TaskId task);
+  std::size_t size() const;
+
+  static std::vector<Handle> handles(States states);
+
+ private:
+  mutable std::mutex mutex_;
+  std::unordered_map<TaskId, std::shared_ptr<TaskState>> tasks_;
+};
+
+}  // namespace skyward
