@@ -178,7 +178,8 @@ void Storm::check_bill() {
   report_.dollars = bill;
   if (money.budget) {
     report_.budgets = 1;
-    if (state_.abandoned && state_.abandoned->kind == ErrorKind::over_budget) report_.stops = 1;
+    if (state_.tasks.abandoned() && state_.tasks.abandoned()->kind == ErrorKind::over_budget)
+      report_.stops = 1;
     const double quantum = money.on_demand * seconds(money.billing.quantum) / 3600;
     SKYWARD_CHECK(bill <= *money.budget + quantum, "${:.4f} of a budget of ${:.4f}", bill,
                   *money.budget);

@@ -6,13 +6,10 @@
 //
 // phase.h has the phases of a pool and which may follow which.
 //
-// Nodes keep their rank when their machine is replaced. Tasks wait in one queue; a node gets a task
-// for each free slot, and a little more than that while tasks are short (State::mean_run), so that
-// the wire is never empty. What was given too early is recalled when another node falls idle.
-// core_pool.cc decides about phases and nodes, core_end.cc about their end, core_open.cc about
-// opening, core_preempt.cc about nodes that their cloud takes back, core_task.cc about tasks,
-// budget.h and core_spend.cc about what may be spent, core_spread.cc about the ways of large
-// arguments.
+// Nodes keep their rank when their machine is replaced. The parts of the state own their fields:
+// placement, releases, tasks and the money change only by their verbs. core_pool.cc decides about
+// nodes, core_open.cc about opening, core_end.cc about the end, core_preempt.cc about nodes that
+// their cloud takes back, core_spend.cc about what follows from what the pool costs.
 
 #include <cstdint>
 #include <deque>
@@ -28,16 +25,15 @@
 #include "skyward/base/error.h"
 #include "skyward/base/time.h"
 #include "skyward/engine/budget.h"
-#include "skyward/engine/core_spread.h"
 #include "skyward/engine/costs.h"
 #include "skyward/engine/effects.h"
-#include "skyward/engine/function_cache.h"
 #include "skyward/engine/node_setup.h"
 #include "skyward/engine/options.h"
 #include "skyward/engine/phase.h"
 #include "skyward/engine/placement.h"
 #include "skyward/engine/releases.h"
 #include "skyward/engine/task.h"
+#include "skyward/engine/tasks.h"
 #include "skyward/spec/id.h"
 #include "skyward/spec/limits.h"
 #include "skyward/spec/offer.h"
@@ -67,20 +63,12 @@ struct Node {
       ready_at{};         // each behind the one before
   std::size_t steps = 0;  // bootstrap steps reported so far
   std::uint32_t slots = 0;
-  std::uint32_t outstanding = 0;      // tasks given and not answered
-  Time busy_since{}, answered_at{};   // the first of these was given; the last answer came
-  Work work;                          // of the present machine
   Time gone_at = kNever;              // by then its cloud takes the machine back: no new tasks
   std::optional<Instance> successor;  // bought: stands here when the present one is done
-  bool listed_free = false, listed_spare = false, recalling = false, buying_successor = false;
+  bool buying_successor = false;
   bool waits_for_rate = false;  // absent until other machines are seen to be gone: check_rate()
-  std::unordered_set<TaskId> tasks;  // given and not answered
-  std::deque<TaskId> pinned;         // waiting for this very node; may name tasks that are gone
-  FunctionCache functions;
-  std::unordered_set<BlobId> blobs;  // of State::blobs, those that name it as a holder
-  std::uint16_t peer_port = 0;       // where other nodes find its agent; 0: nowhere
-  std::uint32_t unreached = 0;       // other nodes in a row that it did not reach
-  NodeReceipt receipt;
+  std::uint16_t peer_port = 0;  // where other nodes find its agent; 0: nowhere
+  double up_seconds = 0;        // from ready to the end, of all its machines
 };
 
 struct State {
@@ -88,40 +76,24 @@ struct State {
   Options options;
   CheckedPhase phase;
   std::optional<Error> open_error;
-  // Nothing is begun any more, for want of nodes, money or time: every task that waits or comes
-  // ends with this.
-  std::optional<Error> abandoned;
   bool ready_told = false;  // opened() was called
   Placement placement;
   std::vector<Node> nodes;
   int provisioning = 0;  // provision calls in flight
   Releases releases;
-  std::unordered_map<TaskId, Task> tasks;
-  std::deque<TaskId> queue;                 // may name tasks that are gone: skipped
-  std::deque<NodeId> free_nodes;            // outstanding < slots
-  std::deque<NodeId> spare_nodes;           // room for prefetch
-  std::unordered_set<NodeId> loaded_nodes;  // outstanding > slots
-  std::unordered_map<BlobId, BlobUse> blobs;
-  Spreads spreads;
-  std::uint32_t spread_uses = 0, fetch_attempts = 0;  // count up
-  double mean_run_ns = -1;                            // of recent tasks; negative: not known yet
-  Time steal_at = kNever;
-  Duration steal_pause{};  // grows while recalls bring nothing
-
+  Tasks tasks;
   Costs costs;
   BillPoll bills;
   Budget budget;
 
-  Time opened_at{}, ready_at{}, first_call_at{}, first_answer_at{};
-  std::uint64_t first_run_ns = 0;  // of the task that was answered first
+  Time opened_at{}, ready_at{};
   Time lifetime_ends = kNever, closing_at{}, close_deadline = kNever;
   Time tell_wait_at = kNever;  // what closing waits for is said then
 
   // Deadlines to look at, earliest first; stale entries are skipped.
   struct Alarm {
     Time at;
-    enum class Kind : std::uint8_t { node, cancel } kind;
-    std::uint64_t id;
+    NodeId node;
     bool operator>(const Alarm& other) const { return at > other.at; }
   };
   std::priority_queue<Alarm, std::vector<Alarm>, std::greater<>> alarms;

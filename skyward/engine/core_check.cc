@@ -20,20 +20,17 @@ std::unexpected<Error> broken(std::string what) {
 }
 
 // Tasks that the core has given up waiting for, and whose slots stay taken until the node says so.
-std::size_t forgotten(const Node& node) { return node.outstanding - node.tasks.size(); }
+std::size_t forgotten(const NodeLoad& load) { return load.outstanding - load.tasks.size(); }
 
 struct Checker {
-  const State& state;
   const Node& node;
+  const Tasks& tasks;
+  const NodeLoad& load;
 
   bool ready() const { return node.state == NodeState::ready; }
   bool draining() const { return node.state == NodeState::draining; }
 
   // A known task must be the node's own.
-  const Task* task_of(TaskId id) const {
-    const auto found = state.tasks.find(id);
-    return found == state.tasks.end() ? nullptr : &found->second;
-  }
   bool has(const Task& task) const { return task.assigned && task.node == node.id; }
 
   Status operator()(const wire::BootstrapStep&) const {
@@ -51,15 +48,15 @@ struct Checker {
 
   Status operator()(const wire::TaskResult& result) const {
     if (draining()) return {};
-    const Task* task = task_of(result.task);
+    const Task* task = tasks.find(result.task);
     const bool expected =
-        task == nullptr ? forgotten(node) > 0 : has(*task) && task->attempt == result.attempt;
+        task == nullptr ? forgotten(load) > 0 : has(*task) && task->attempt == result.attempt;
     if (ready() && expected) return {};
     return broken(fmt::format("a result of task {}, attempt {}, which was not sent to it",
                               result.task.value, result.attempt));
   }
   Status operator()(const wire::StreamItem& item) const {
-    const Task* task = task_of(item.task);
+    const Task* task = tasks.find(item.task);
     if (draining() || (ready() && task == nullptr)) return {};
     if (!ready() || !has(*task) || task->attempt != item.attempt || task->spec.stream_window == 0) {
       return broken(fmt::format("an item of task {}, attempt {}, which is no stream of this node",
@@ -71,16 +68,16 @@ struct Checker {
   }
   Status operator()(const wire::Recalled& recalled) const {
     if (draining()) return {};
-    if (!ready() || !node.recalling) return broken("it returned tasks that were not withdrawn");
+    if (!ready() || !load.recalling) return broken("it returned tasks that were not withdrawn");
     std::unordered_set<TaskId> seen;
     std::size_t unknown = 0;
     for (const TaskId id : recalled.tasks) {
-      const Task* task = task_of(id);
+      const Task* task = tasks.find(id);
       if (task == nullptr) ++unknown;
       if ((task == nullptr || has(*task)) && seen.insert(id).second) continue;
       return broken(fmt::format("task {} came back, which it did not receive", id.value));
     }
-    if (unknown <= forgotten(node)) return {};
+    if (unknown <= forgotten(load)) return {};
     return broken("more tasks came back than it was given");
   }
   Status operator()(const wire::BlobFetched&) const {
@@ -103,7 +100,7 @@ struct Checker {
 }  // namespace
 
 Status check_message(const State& state, const Node& node, const wire::Message& message) {
-  return std::visit(Checker{state, node}, message);
+  return std::visit(Checker{node, state.tasks, state.tasks.on(node.id)}, message);
 }
 
 }  // namespace skyward::engine

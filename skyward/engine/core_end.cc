@@ -86,16 +86,17 @@ void say_closed(State& state, Effects& effects, Time now, Status left = {}) {
   const Time ready = state.ready_at == Time{} ? now : state.ready_at;
   stopped.setup_seconds = seconds(ready - state.opened_at);
   stopped.total_seconds = seconds(now - state.opened_at);
-  if (state.first_answer_at != Time{}) {
-    stopped.first_call_seconds = seconds(state.first_answer_at - state.first_call_at);
+  if (const Tasks::FirstCall& first = state.tasks.first_call(); first.answered != Time{}) {
+    stopped.first_call_seconds = seconds(first.answered - first.submitted);
     stopped.first_call_run_seconds =
-        std::min(static_cast<double>(state.first_run_ns) * 1e-9, stopped.first_call_seconds);
+        std::min(static_cast<double>(first.run_ns) * 1e-9, stopped.first_call_seconds);
   }
   for (const Node& node : state.nodes) {
     if (node.instance.id.empty()) continue;
-    NodeReceipt& receipt = stopped.nodes.emplace_back(node.receipt);
+    NodeReceipt& receipt = stopped.nodes.emplace_back(state.tasks.on(node.id).receipt);
     receipt.node = static_cast<int>(node.id.value);
     receipt.instance_id = node.instance.id;
+    receipt.up_seconds = node.up_seconds;
   }
   state.costs.tell_final(effects, now, stopped);
   effects.emit(std::move(stopped));
@@ -104,16 +105,6 @@ void say_closed(State& state, Effects& effects, Time now, Status left = {}) {
         Error{ErrorKind::cancelled, "the pool was closed while it was opening", {}})));
   }
   effects.closed(std::move(left));
-}
-
-// Tasks that run when the pool closes are cut: they have failed, after so long.
-void count_cut_tasks(Node& node, Time now) {
-  const auto running = std::min<std::size_t>(node.tasks.size(), node.slots);
-  if (running == 0) return;
-  node.receipt.tasks += running;
-  node.receipt.failed += running;
-  node.receipt.busy_seconds +=
-      static_cast<double>(running) * seconds(now - std::max(node.busy_since, node.answered_at));
 }
 
 }  // namespace
@@ -137,9 +128,7 @@ void start_closing(State& state, Effects& effects, Time now) {
   state.phase.set(Phase::closing);
   effects.emit(PoolStopping{});
   effects.stop_buying();
-  for (Node& node : state.nodes) count_cut_tasks(node, now);
-  fail_all_tasks(state, effects,
-                 state.abandoned.value_or(Error{ErrorKind::cancelled, "the pool was closed", {}}));
+  state.tasks.close(effects, now);
   state.closing_at = now;
   state.close_deadline = now + closing_time(state.spec);
   state.tell_wait_at = now + kTellWaitAfter;
@@ -148,7 +137,7 @@ void start_closing(State& state, Effects& effects, Time now) {
     if (node.bought) effects.emit(InstanceStopping{node.instance.id});
     if (node.successor) effects.emit(InstanceStopping{node.successor->id});
     if (node.state == NodeState::ready) {
-      node.receipt.up_seconds += seconds(now - node.ready_at);
+      node.up_seconds += seconds(now - node.ready_at);
     }
     if (node.state == NodeState::ready || node.state == NodeState::bootstrapping) {
       node.state = NodeState::draining;
@@ -182,7 +171,7 @@ void end_lifetime(State& state, Effects& effects, Time now) {
     return;
   }
   effects.emit(ErrorEvent{fmt::format("{}; {}", why.message, why.hint), std::nullopt});
-  state.abandoned = why;
+  state.tasks.refuse(why);
   start_closing(state, effects, now);
 }
 

@@ -169,6 +169,8 @@ class CoreTest : public testing::Test {
   void join(std::uint32_t node);
   void receive(std::uint32_t node, wire::Message message);
   void lose(std::uint32_t node, std::string why = "connection reset");
+  // What its workers have not begun is asked back.
+  void recall(std::uint32_t node);
   // The lost node gets its new machine, up to `ready`.
   void replace(std::uint32_t node, int nth);
 
@@ -184,6 +186,7 @@ class CoreTest : public testing::Test {
   void answer_with(std::uint32_t node, TaskId task, wire::TaskStatus status,
                    std::vector<BlobId> retained = {});
   Completion take_completion(TaskId task);
+  std::uint32_t attempt_of(TaskId task) const;
   // From a running pool to the end, when nothing is in the way.
   void finish_closing(std::vector<InstanceId> instances);
 

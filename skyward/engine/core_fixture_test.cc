@@ -173,6 +173,11 @@ void CoreTest::lose(std::uint32_t node, std::string why) {
   on_node_lost(state, effects, now, NodeId{node}, {ErrorKind::lost, std::move(why), {}});
 }
 
+void CoreTest::recall(std::uint32_t node) {
+  state.tasks.recall(effects, NodeId{node});
+  effects.take_message<wire::RecallTasks>(NodeId{node});
+}
+
 void CoreTest::replace(std::uint32_t node, int nth) {
   on_provisioned(state, effects, now, NodeId{node}, 1, std::vector{machine(node, nth)});
   effects.drop_events();
@@ -205,10 +210,15 @@ TaskId CoreTest::submit_to(std::uint32_t node, TaskSpec spec) {
   return id;
 }
 
+std::uint32_t CoreTest::attempt_of(TaskId task) const {
+  const Task* known = state.tasks.find(task);
+  return known == nullptr ? 1 : known->attempt;
+}
+
 void CoreTest::answer(std::uint32_t node, TaskId task, Duration run) {
   wire::TaskResult result;
   result.task = task;
-  result.attempt = state.tasks.contains(task) ? state.tasks.at(task).attempt : 1;
+  result.attempt = attempt_of(task);
   result.run_ns = static_cast<std::uint64_t>(run.count());
   receive(node, std::move(result));
 }
@@ -217,7 +227,7 @@ void CoreTest::answer_with(std::uint32_t node, TaskId task, wire::TaskStatus sta
                            std::vector<BlobId> retained) {
   wire::TaskResult result;
   result.task = task;
-  result.attempt = state.tasks.contains(task) ? state.tasks.at(task).attempt : 1;
+  result.attempt = attempt_of(task);
   result.status = status;
   result.detail = "the detail";
   result.retained = std::move(retained);

@@ -6,29 +6,6 @@
 
 namespace skyward::engine {
 
-// Hands waiting tasks to nodes that have room.
-void dispatch(State& state, Effects& effects, Time now);
-// The node can take tasks: those that waited for it go out, then it joins the free ones.
-void node_opened(State& state, Effects& effects, Time now, Node& node);
-// The node is gone: its tasks go back to the queue, or fail with `why` when they may not run again.
-void return_tasks(State& state, Effects& effects, Time now, Node& node, const Error& why);
-// Everything that waits or runs ends with `why`.
-void fail_all_tasks(State& state, Effects& effects, const Error& why);
-// A task that waits, for this node or in the queue, ends with `why`. One that is gone already is
-// skipped.
-void fail_waiting_task(State& state, Effects& effects, TaskId task, const Error& why);
-// No node is left to wait for: what is in the queue can never run.
-void fail_waiting_tasks(State& state, Effects& effects, const Error& why);
-// Everything that no worker has begun comes back.
-void recall_all(Effects& effects, Node& node);
-
-void on_task_result(State& state, Effects& effects, Time now, Node& node, wire::TaskResult result);
-void on_stream_item(State& state, Effects& effects, Node& node, wire::StreamItem item);
-void on_recalled(State& state, Effects& effects, Time now, Node& node,
-                 const wire::Recalled& recalled);
-void check_steal(State& state, Effects& effects, Time now);
-void check_cancelled(State& state, Effects& effects, TaskId task);
-
 Node& node_at(State& state, NodeId id);
 
 // core_check.cc
@@ -36,6 +13,8 @@ Node& node_at(State& state, NodeId id);
 Status check_message(const State& state, const Node& node, const wire::Message& message);
 
 // core_pool.cc
+// The node can take tasks, unless its cloud takes its machine back.
+void open_node(State& state, Effects& effects, Time now, Node& node);
 void set_deadline(State& state, Node& node, Time deadline);
 // Tells of a machine that was bought for the node.
 void announce_instance(State& state, Effects& effects, const Node& node, const Instance& instance);
@@ -94,8 +73,6 @@ void prepare_successor(State& state, Effects& effects, Time now, Node& node);
 // The machine that was bought for it has come.
 void on_successor(State& state, Effects& effects, Time now, Node& node, Instance instance);
 void on_no_successor(State& state, Effects& effects, Node& node, const Error& why);
-// The recall may have been one for fewer tasks, sent before.
-void call_back_more(Effects& effects, Node& node, const wire::Recalled& recalled);
 // The present machine has answered something: when it has nothing left to do, it goes.
 void retire_when_done(State& state, Effects& effects, Time now, Node& node);
 

@@ -106,8 +106,12 @@ void all_ready(State& state, Effects& effects, Time now) {
   effects.emit(PoolStarted{});
   state.ready_told = true;
   effects.opened({});
+  state.tasks.open({.max_tasks_given = state.options.max_tasks_given,
+                    .max_kept_function_bytes = state.options.max_kept_function_bytes,
+                    .agents_talk = !state.options.peer_key.empty(),
+                    .tell_starts = state.spec.collect_tasks});
   for (Node& node : state.nodes) {
-    node_opened(state, effects, now, node);
+    open_node(state, effects, now, node);
     prepare_successor(state, effects, now, node);
   }
 }
@@ -125,18 +129,16 @@ void on_ready(State& state, Effects& effects, Time now, Node& node, const wire::
   node.ready_at = now;
   state.costs.on_ready(now, node.instance.id);
   node.peer_port = ready.peer_port;
-  node.unreached = 0;
   node.slots =
       std::min(state.options.workers_per_node * static_cast<std::uint32_t>(state.spec.concurrency),
                state.options.max_tasks_given);
-  node.outstanding = 0;
   set_deadline(state, node, now + state.options.heartbeat_timeout);
   if (!node.replaced.empty()) {
     effects.emit(InstanceReplaced{std::exchange(node.replaced, {}), node.instance.id,
                                   static_cast<int>(node.id.value), node.replacements});
   }
   if (state.phase == Phase::running) {
-    node_opened(state, effects, now, node);
+    open_node(state, effects, now, node);
     prepare_successor(state, effects, now, node);
   } else if (std::ranges::all_of(state.nodes,
                                  [](const Node& n) { return n.state == NodeState::ready; })) {
@@ -167,13 +169,10 @@ void give_up_node(State& state, Effects& effects, Node& node, const Error& why) 
   const bool any_left =
       std::ranges::any_of(state.nodes, [](const Node& n) { return n.state != NodeState::gone; });
   if (!any_left) {
-    state.abandoned = lost;
-    fail_waiting_tasks(state, effects, lost);
+    state.tasks.abandon(effects, lost);
     return;
   }
-  for (const TaskId id : std::exchange(node.pinned, {})) {
-    fail_waiting_task(state, effects, id, lost);
-  }
+  state.tasks.give_up_node(effects, node.id, node.instance.id, lost);
 }
 
 // Machines that came too late.
@@ -195,7 +194,6 @@ void keep_within_rate(State& state, Effects& effects, Time now,
 
 void replace_node(State& state, Effects& effects, Time now, Node& node, bool was_ready,
                   const Error& why) {
-  note_work(state, now, node);
   if (state.budget.is_draining()) {
     effects.emit(
         ErrorEvent{fmt::format("node {} was lost: {}; the budget does not cover a replacement",
@@ -229,6 +227,16 @@ void replace_node(State& state, Effects& effects, Time now, Node& node, bool was
     return;
   }
   buy_replacement(state, effects, now, node);
+}
+
+void on_recalled(State& state, Effects& effects, Time now, Node& node,
+                 const wire::Recalled& recalled) {
+  state.tasks.on_recalled(effects, now, node.id, recalled);
+  if (state.tasks.on(node.id).is_open() && !state.budget.is_draining()) return;
+  // The recall may have been one for fewer tasks, sent before.
+  if (!recalled.tasks.empty()) state.tasks.recall(effects, node.id);
+  retire_when_done(state, effects, now, node);
+  dismiss_when_done(state, effects, now, node);
 }
 
 void check_node(State& state, Effects& effects, Time now, Node& node, Time alarm) {
@@ -269,6 +277,20 @@ void check_node(State& state, Effects& effects, Time now, Node& node, Time alarm
 
 }  // namespace
 
+Node& node_at(State& state, NodeId id) {
+  SKYWARD_CHECK(id.value < state.nodes.size(), "node {}", id.value);
+  return state.nodes[id.value];
+}
+
+void open_node(State& state, Effects& effects, Time now, Node& node) {
+  if (node.gone_at != kNever) return;
+  state.tasks.open_node(effects, now, node.id, node.slots,
+                        {.instance = node.instance.id,
+                         .address = node.instance.private_ip,
+                         .port = node.peer_port,
+                         .gives = true});
+}
+
 bool is_alive(const Node& node) {
   return node.state == NodeState::connecting || node.state == NodeState::bootstrapping ||
          node.state == NodeState::ready || node.state == NodeState::draining;
@@ -306,7 +328,7 @@ void buy_what_waited(State& state, Effects& effects, Time now) {
 
 void dismiss(State& state, Effects& effects, Time now, Node& node) {
   if (is_alive(node)) effects.disconnect(node.id);
-  if (node.state == NodeState::ready) node.receipt.up_seconds += seconds(now - node.ready_at);
+  if (node.state == NodeState::ready) node.up_seconds += seconds(now - node.ready_at);
   node.state = NodeState::gone;
   node.deadline = kNever;
   note_work(state, now, node);
@@ -321,7 +343,7 @@ void dismiss(State& state, Effects& effects, Time now, Node& node) {
 void set_deadline(State& state, Node& node, Time deadline) {
   node.deadline = deadline;
   if (deadline != kNever) {
-    state.alarms.push({deadline, State::Alarm::Kind::node, node.id.value});
+    state.alarms.push({deadline, node.id});
   }
 }
 
@@ -351,7 +373,6 @@ void launch_instance(State& state, Node& node, Instance instance, Time now) {
   node.state = NodeState::connecting;
   node.connecting_at = now;
   node.prepared_at = {};
-  node.work = {};
   set_deadline(state, node, now + state.options.greet_timeout);
 }
 
@@ -366,6 +387,7 @@ State make_state(PoolSpec spec, Options options) {
     Node& node = state.nodes.emplace_back();
     node.id = NodeId{static_cast<std::uint32_t>(i)};
   }
+  state.tasks = Tasks(state.nodes.size());
   state.spec = std::move(spec);
   state.options = std::move(options);
   return state;
@@ -457,6 +479,22 @@ void on_joined(State& state, Effects& effects, Time now, NodeId id, NodeSetup se
   effects.send(id, std::move(configure));
 }
 
+void on_submit(State& state, Effects& effects, Time now, TaskSpec task) {
+  state.tasks.submit(effects, now, std::move(task));
+}
+
+void on_cancel(State& state, Effects& effects, Time now, TaskId task) {
+  state.tasks.cancel(effects, now, task);
+}
+
+void on_item_taken(State& state, Effects& effects, TaskId task, std::uint32_t count) {
+  state.tasks.take_item(effects, task, count);
+}
+
+void on_keep_blob(State& state, Effects& effects, BlobId blob, bool keep) {
+  state.tasks.blobs().keep(effects, blob, keep);
+}
+
 void on_message(State& state, Effects& effects, Time now, NodeId id, wire::Message message) {
   Node& node = node_at(state, id);
   if (!is_alive(node)) return;  // a last word of a machine that is given up
@@ -478,14 +516,18 @@ void on_message(State& state, Effects& effects, Time now, NodeId id, wire::Messa
           on_node_lost(state, effects, now, id, bootstrap_error(state, node, body));
         } else if constexpr (std::is_same_v<T, wire::TaskResult>) {
           if (node.state == NodeState::ready) {
-            on_task_result(state, effects, now, node, std::forward<M>(body));
+            state.tasks.on_result(effects, now, id, std::forward<M>(body));
+            if (!state.tasks.on(id).is_open()) retire_when_done(state, effects, now, node);
+            dismiss_when_done(state, effects, now, node);
           }
         } else if constexpr (std::is_same_v<T, wire::StreamItem>) {
-          on_stream_item(state, effects, node, std::forward<M>(body));
+          state.tasks.on_item(effects, id, std::forward<M>(body));
         } else if constexpr (std::is_same_v<T, wire::Recalled>) {
           if (node.state == NodeState::ready) on_recalled(state, effects, now, node, body);
         } else if constexpr (std::is_same_v<T, wire::BlobFetched>) {
-          if (node.state == NodeState::ready) on_blob_fetched(state, effects, node, body);
+          if (node.state == NodeState::ready) {
+            state.tasks.blobs().spreads().on_fetched(effects, id, body);
+          }
         } else if constexpr (std::is_same_v<T, wire::Preempted>) {
           on_preempted(state, effects, now, node, body);
         } else if constexpr (std::is_same_v<T, wire::Output>) {
@@ -526,10 +568,10 @@ void on_node_lost(State& state, Effects& effects, Time now, NodeId id, Error why
     return;
   }
   const bool was_ready = node.state == NodeState::ready;
-  if (was_ready) node.receipt.up_seconds += seconds(now - node.ready_at);
+  if (was_ready) node.up_seconds += seconds(now - node.ready_at);
   node.state = NodeState::absent;
   if (state.phase == Phase::running) {
-    return_tasks(state, effects, now, node, why);
+    state.costs.on_work(node.instance.id, state.tasks.lose_node(effects, now, id, why));
     replace_node(state, effects, now, node, was_ready, why);
     return;
   }
@@ -547,80 +589,47 @@ void on_timer(State& state, Effects& effects, Time now) {
     state.lifetime_ends = kNever;
     end_lifetime(state, effects, now);
   }
-  check_steal(state, effects, now);
   check_close(state, effects, now);
   check_wait(state, effects, now);
   if (state.releases.again_at() <= now) state.releases.retry(effects);
   if (state.bills.ask_at() <= now) ask_for_bills(state, effects, now);
   if (state.budget.look_at() <= now) look_at_budget(state, effects, now);
+  if (state.tasks.deadline() <= now) state.tasks.on_timer(effects, now);
   while (!state.alarms.empty() && state.alarms.top().at <= now) {
     const State::Alarm alarm = state.alarms.top();
     state.alarms.pop();
-    switch (alarm.kind) {
-      case State::Alarm::Kind::node:
-        check_node(state, effects, now,
-                   node_at(state, NodeId{static_cast<std::uint32_t>(alarm.id)}), alarm.at);
-        break;
-      case State::Alarm::Kind::cancel:
-        check_cancelled(state, effects, TaskId{alarm.id});
-        break;
-    }
+    check_node(state, effects, now, node_at(state, alarm.node), alarm.at);
   }
 }
 
 Time next_deadline(const State& state) {
-  Time next =
-      std::min({state.lifetime_ends, state.close_deadline, state.releases.again_at(),
-                state.steal_at, state.tell_wait_at, state.budget.look_at(), state.bills.ask_at()});
+  Time next = std::min({state.lifetime_ends, state.close_deadline, state.releases.again_at(),
+                        state.tasks.deadline(), state.tell_wait_at, state.budget.look_at(),
+                        state.bills.ask_at()});
   if (!state.alarms.empty()) next = std::min(next, state.alarms.top().at);
   return next;
 }
 
 void sanity_check(const State& state) {
-  std::unordered_map<BlobId, std::uint32_t> uses;
-  for (const auto& [id, task] : state.tasks) {
-    SKYWARD_CHECK(task.spec.id == id && task.attempt >= 1 && task.attempt <= kMaxAttempts);
-    if (task.assigned) {
-      SKYWARD_CHECK(state.nodes[task.node.value].tasks.contains(id));
-    } else if (task.spec.node) {
-      const Node& node = state.nodes[task.spec.node->value];
-      SKYWARD_CHECK(std::ranges::find(node.pinned, id) != node.pinned.end());
-    } else {
-      SKYWARD_CHECK(std::ranges::find(state.queue, id) != state.queue.end());
-    }
-    SKYWARD_CHECK(task.assigned || !task.cancelled);
-  }
-  std::size_t held = 0;
-  for (const auto& [id, use] : state.blobs) {
-    held += use.holders.size();
-    for (const NodeId holder : use.holders)
-      SKYWARD_CHECK(state.nodes[holder.value].blobs.contains(id), "blob {}", id.value);
-  }
-  for (const Node& node : state.nodes) held -= node.blobs.size();
-  SKYWARD_CHECK(held == 0, "nodes list blobs that do not list them");
+  state.tasks.check();
   for (const Node& node : state.nodes) {
-    SKYWARD_CHECK(node.tasks.size() <= node.outstanding, "node {}", node.id.value);
-    if (!node.tasks.empty()) SKYWARD_CHECK(node.state == NodeState::ready);
-    for (const TaskId id : node.tasks) {
-      const auto found = state.tasks.find(id);
-      SKYWARD_CHECK(found != state.tasks.end() && found->second.assigned &&
-                    found->second.node == node.id);
-    }
     const bool waits = node.state == NodeState::connecting ||
                        node.state == NodeState::bootstrapping || node.state == NodeState::ready;
     SKYWARD_CHECK(!node.successor || node.bought, "node {}", node.id.value);
     if (waits) SKYWARD_CHECK(node.deadline != kNever, "node {} waits for ever", node.id.value);
+    if (state.phase != Phase::running) continue;
+    const bool open = node.state == NodeState::ready && node.gone_at == kNever;
+    SKYWARD_CHECK(state.tasks.on(node.id).is_open() == open, "node {}", node.id.value);
   }
-  check_spreads(state);
-  if (state.phase == Phase::running && !state.queue.empty()) {
-    for (const Node& node : state.nodes) {
-      SKYWARD_CHECK(node.state != NodeState::ready || node.outstanding >= node.slots ||
-                        node.gone_at != kNever,
-                    "node {} is idle while tasks wait", node.id.value);
+  for (const auto& [content, spread] : state.tasks.blobs().spreads().all()) {
+    for (const auto& [id, copy] : spread.copies) {
+      SKYWARD_CHECK(
+          state.phase != Phase::running || state.nodes[id.value].state == NodeState::ready,
+          "node {}", id.value);
     }
   }
   if (state.phase == Phase::closed) {
-    SKYWARD_CHECK(state.tasks.empty() && state.provisioning == 0 && state.releases.is_done());
+    SKYWARD_CHECK(state.tasks.size() == 0 && state.provisioning == 0 && state.releases.is_done());
     for (const Node& node : state.nodes) SKYWARD_CHECK(!is_alive(node));
   }
 }

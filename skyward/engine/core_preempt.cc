@@ -23,6 +23,7 @@ void on_preempted(State& state, Effects& effects, Time now, Node& node,
                                  .seconds_left = seconds(left)});
   if (node.state == NodeState::draining) return;
   node.gone_at = now + left + kPreemptionGrace;
+  state.tasks.stop_node(node.id);
   if (node.state != NodeState::ready) return;
   set_deadline(state, node, std::min(node.deadline, node.gone_at));
   if (state.phase == Phase::running) prepare_successor(state, effects, now, node);
@@ -30,7 +31,7 @@ void on_preempted(State& state, Effects& effects, Time now, Node& node,
 
 void prepare_successor(State& state, Effects& effects, Time now, Node& node) {
   if (node.gone_at == kNever || state.budget.is_draining()) return;
-  recall_all(effects, node);
+  state.tasks.recall(effects, node.id);
   if (node.buying_successor || node.successor) return;
   const Budget::Facts facts = budget_facts(state, now);
   // Without one, the end of the machine is a loss like any other.
@@ -54,17 +55,14 @@ void on_no_successor(State&, Effects& effects, Node& node, const Error& why) {
       node.instance.id});
 }
 
-void call_back_more(Effects& effects, Node& node, const wire::Recalled& recalled) {
-  if (!recalled.tasks.empty()) recall_all(effects, node);
-}
-
 void retire_when_done(State& state, Effects& effects, Time now, Node& node) {
   if (state.phase != Phase::running || node.state != NodeState::ready) return;
-  if (node.outstanding > 0 || !node.successor) return;
-  node.receipt.up_seconds += seconds(now - node.ready_at);
+  if (!state.tasks.is_idle(node.id) || !node.successor) return;
+  node.up_seconds += seconds(now - node.ready_at);
   node.state = NodeState::absent;
-  return_tasks(state, effects, now, node, {ErrorKind::lost, "its cloud preempts it", {}});
-  note_work(state, now, node);
+  state.costs.on_work(
+      node.instance.id,
+      state.tasks.lose_node(effects, now, node.id, {ErrorKind::lost, "its cloud preempts it", {}}));
   effects.disconnect(node.id);
   if (node.replaced.empty()) node.replaced = node.instance.id;
   effects.emit(InstanceStopping{node.instance.id});

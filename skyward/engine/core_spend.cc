@@ -15,15 +15,14 @@ void start_draining(State& state, Effects& effects, Time now) {
   effects.stop_buying();
   const Error why = state.budget.spent(budget_facts(state, now));
   effects.emit(ErrorEvent{why.message, std::nullopt});
-  if (!state.abandoned) state.abandoned = why;
-  fail_waiting_tasks(state, effects, *state.abandoned);
+  state.tasks.abandon(effects, why);
   for (Node& node : state.nodes) {
     if (node.successor) {
       const InstanceId id = std::exchange(node.successor, {})->id;
       effects.emit(InstanceStopping{id});
       state.releases.release(effects, {id});
     }
-    if (node.state == NodeState::ready) recall_all(effects, node);
+    if (node.state == NodeState::ready) state.tasks.recall(effects, node.id);
     dismiss_when_done(state, effects, now, node);
   }
 }
@@ -31,7 +30,7 @@ void start_draining(State& state, Effects& effects, Time now) {
 // The budget is spent.
 void stop_spending(State& state, Effects& effects, Time now) {
   const Error why = state.budget.spent(budget_facts(state, now));
-  if (!state.abandoned) state.abandoned = why;
+  if (!state.tasks.abandoned()) state.tasks.refuse(why);
   if (state.phase == Phase::starting) {
     fail_open(state, effects, now, why);
   } else {
@@ -48,20 +47,20 @@ Budget::Facts budget_facts(const State& state, Time now) {
           .offer = state.placement.offer(),
           .provisioning = state.provisioning,
           .terminating = state.releases.requests(),
-          .mean_run = Duration(static_cast<std::int64_t>(state.mean_run_ns)),
+          .mean_run = state.tasks.mean_run(),
           .now = now};
 }
 
 void note_work(State& state, Time now, Node& node) {
-  if (node.outstanding > 0) node.work.useful += now - std::exchange(node.busy_since, now);
-  state.costs.on_work(node.instance.id, node.work);
+  state.costs.on_work(node.instance.id, state.tasks.work(now, node.id));
 }
 
 void dismiss_when_done(State& state, Effects& effects, Time now, Node& node) {
   if (!state.budget.is_draining() || state.phase != Phase::running) return;
-  if (node.state == NodeState::ready && node.outstanding > 0) return;
+  if (node.state == NodeState::ready && !state.tasks.is_idle(node.id)) return;
   if (node.state != NodeState::gone) {
-    return_tasks(state, effects, now, node, *state.abandoned);
+    state.costs.on_work(node.instance.id,
+                        state.tasks.lose_node(effects, now, node.id, *state.tasks.abandoned()));
     dismiss(state, effects, now, node);
   }
   if (std::ranges::none_of(state.nodes, is_alive)) start_closing(state, effects, now);

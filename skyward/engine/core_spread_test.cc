@@ -1,4 +1,4 @@
-#include "skyward/engine/core_spread.h"
+#include "skyward/engine/spreads.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,17 +17,19 @@ using wire::FetchEnd;
 class SpreadTest : public CoreTest {
  protected:
   // A running pool whose agents can talk to each other.
-  void open(int nodes) {
+  void open(int nodes, const std::string& key = "secret") {
     make({.nodes = nodes});
     open_to_bootstrapping({.nodes = nodes});
-    state.options.peer_key = "secret";
+    state.options.peer_key = key;
     for (int i = 0; i < nodes; ++i) ready(static_cast<unsigned>(i));
     effects.drop_all();
     ASSERT_EQ(state.phase, Phase::running);
   }
   void ready(std::uint32_t node) {
-    receive(node, wire::Ready{.peer_port = static_cast<std::uint16_t>(4000 + node)});
+    const auto port = static_cast<std::uint16_t>(4000 + node);
+    receive(node, wire::Ready{.peer_port = node == without_port ? std::uint16_t{0} : port});
   }
+  std::uint32_t without_port = 1000;
   static wire::Blob blob(std::uint64_t id, std::uint8_t content,
                          std::uint64_t size = kMinSpreadBytes) {
     wire::Blob made{.id = BlobId{id}, .size = size};
@@ -106,19 +108,18 @@ TEST_F(SpreadTest, WhatIsSmallOrWithoutAContentGoesToEachNode) {
     upload(0, each);
     upload(1, each);
   }
-  EXPECT_TRUE(state.spreads.empty());
+  EXPECT_TRUE(state.tasks.blobs().spreads().all().empty());
 }
 
 TEST_F(SpreadTest, AgentsThatDoNotTalkAreSentEverything) {
-  open(2);
-  state.options.peer_key.clear();
+  open(2, "");
   upload(0, blob(1, 9));
   upload(1, blob(1, 9));
 }
 
 TEST_F(SpreadTest, ANodeWithoutAPortNeitherGivesNorTakes) {
+  without_port = 1;
   open(3);
-  state.nodes[1].peer_port = 0;
   const wire::Blob large = blob(1, 9);
   upload(1, large);
   upload(0, large);
@@ -156,7 +157,7 @@ TEST_F(SpreadTest, WhoReadFromALostNodeGoesOnFromTheOneBeforeThat) {
   effects.take<Terminate>();
   effects.take<Provision>();
   fetched(2, again, FetchEnd::whole);
-  EXPECT_TRUE(state.spreads.at(large.content).copies.at(NodeId{2}).whole);
+  EXPECT_TRUE(state.tasks.blobs().spreads().all().at(large.content).copies.at(NodeId{2}).whole);
 }
 
 TEST_F(SpreadTest, WhoReadFromTheLostFirstIsSentTheRest) {
@@ -248,12 +249,12 @@ TEST_F(SpreadTest, ANodeThatHasForgottenTheBytesIsForgottenAsASource) {
   answer(0, first);
   effects.take_message<wire::DropBlobs>(NodeId{0});
   take_completion(first);
-  EXPECT_EQ(state.spreads.size(), 1U) << "its agent may have kept it";
+  EXPECT_EQ(state.tasks.blobs().spreads().all().size(), 1U) << "its agent may have kept it";
   const auto ask = fetch(1, blob(2, 9));
   EXPECT_EQ(ask.peer, NodeId{0});
   fetched(1, ask, FetchEnd::missing);
   EXPECT_EQ(take_fetch(1).port, 0);
-  EXPECT_FALSE(state.spreads.at(large.content).copies.contains(NodeId{0}));
+  EXPECT_FALSE(state.tasks.blobs().spreads().all().at(large.content).copies.contains(NodeId{0}));
 }
 
 TEST_F(SpreadTest, HalfACopyIsForgottenWithTheLastTaskThatNeedsIt) {
@@ -271,7 +272,7 @@ TEST_F(SpreadTest, HalfACopyIsForgottenWithTheLastTaskThatNeedsIt) {
   effects.take_message<wire::DropBlobs>(NodeId{0});
   effects.take_message<wire::DropBlobs>(NodeId{1});
   take_completion(second);
-  const Spread& spread = state.spreads.at(large.content);
+  const Spread& spread = state.tasks.blobs().spreads().all().at(large.content);
   EXPECT_TRUE(spread.copies.contains(NodeId{0}));
   EXPECT_FALSE(spread.copies.contains(NodeId{1}));
   EXPECT_EQ(fetch(1, blob(2, 9)).peer, NodeId{0});
@@ -311,8 +312,8 @@ TEST_F(SpreadTest, OnlySoManyIdleContentsAreRemembered) {
     effects.take_message<wire::DropBlobs>(NodeId{0});
     take_completion(id);
   }
-  EXPECT_LE(state.spreads.size(), 256U);
-  EXPECT_GT(state.spreads.size(), 200U);
+  EXPECT_LE(state.tasks.blobs().spreads().all().size(), 256U);
+  EXPECT_GT(state.tasks.blobs().spreads().all().size(), 200U);
 }
 
 }  // namespace

@@ -126,8 +126,10 @@ TEST_F(CoreTaskTest, FunctionBodyGoesOncePerMachine) {
 }
 
 TEST_F(CoreTaskTest, FunctionsThatNoTaskNeedsAreDropped) {
-  open_to_running();
+  open_to_bootstrapping();
   state.options.max_kept_function_bytes = 0;
+  receive(0, wire::Ready{});
+  effects.drop_all();
   const auto call = [&](std::uint8_t number, std::uint64_t blob_id = 0) {
     TaskSpec spec = task();
     FunctionRef other = *function;
@@ -233,7 +235,7 @@ TEST_F(CoreTaskTest, PinnedTasksWaitWhenTheirNodeHasVeryMany) {
   take_completion(given[0]);
   EXPECT_EQ(effects.take_message<wire::RunTask>(kFirst).task, next);
   effects.expect_nothing_else();
-  state.nodes[0].recalling = true;
+  recall(0);
   receive(0, wire::Recalled{{}});
   effects.expect_nothing_else();
   answer(0, given[1]);
@@ -246,7 +248,7 @@ TEST_F(CoreTaskTest, PinnedTaskThatIsRecalledGoesBack) {
   open_to_running({.nodes = 2});
   const TaskId running = submit_to(0);
   const TaskId id = submit_to(0, pinned_to(task(), kFirst, std::nullopt));
-  state.nodes[0].recalling = true;
+  recall(0);
   receive(0, wire::Recalled{{id}});
   EXPECT_EQ(effects.take_message<wire::RunTask>(kFirst).task, id);
   answer(0, running);
@@ -338,13 +340,13 @@ TEST_F(CoreTaskTest, IdleNodeMakesAnotherGiveBack) {
   const TaskId final = submit_to(1);
   answer(1, other, 2ms);
   take_completion(other);
-  EXPECT_EQ(state.steal_at, kNever);  // node 1 is busy still
+  EXPECT_EQ(state.tasks.deadline(), kNever);  // node 1 is busy still
   answer(1, next, 2ms);
   take_completion(next);
-  EXPECT_EQ(state.steal_at, kNever);
+  EXPECT_EQ(state.tasks.deadline(), kNever);
   answer(1, final, 2ms);
   take_completion(final);
-  ASSERT_NE(state.steal_at, kNever);
+  ASSERT_NE(state.tasks.deadline(), kNever);
   advance();
   EXPECT_EQ(effects.take_message<wire::RecallTasks>(kFirst).count, 2U);
   submit_to(1);
@@ -397,13 +399,13 @@ TEST_F(CoreTaskTest, EmptyAnswersAreAskedForAgainMoreAndMoreSlowly) {
   take_completion(next);
   const Time began = now;
   int asked = 0;
-  while (now < began + 60s || !state.nodes[0].recalling) {
-    if (state.nodes[0].recalling) receive(0, wire::Recalled{});
+  while (now < began + 60s || !state.tasks.on(kFirst).recalling) {
+    if (state.tasks.on(kFirst).recalling) receive(0, wire::Recalled{});
     effects.expect_nothing_else();
-    const Time steal = state.steal_at;
-    ASSERT_NE(steal, kNever);
+    const Time recall_at = state.tasks.deadline();
+    ASSERT_NE(recall_at, kNever);
     advance_alive();
-    if (now < steal) continue;
+    if (now < recall_at) continue;
     effects.take_message<wire::RecallTasks>(kFirst);
     ++asked;
   }
@@ -471,7 +473,7 @@ TEST_F(CoreTaskTest, CancelledTaskThatIsRecalledHasEnded) {
   const TaskId id = submit_to(0, pinned_to(task(), kFirst, std::nullopt));
   on_cancel(state, effects, now, id);
   effects.drop_all();
-  state.nodes[0].recalling = true;
+  recall(0);
   receive(0, wire::Recalled{{id}});
   EXPECT_EQ(take_completion(id).error.kind, ErrorKind::cancelled);
 }
@@ -596,14 +598,9 @@ TEST_F(CoreTaskTest, AnAgentThatBreaksTheProtocolLosesItsNode) {
       wire::TaskResult{.task = id}, wire::Recalled{{id}}, wire::Ready{}, wire::Failed{},
       wire::BootstrapStep{"uv"},    wire::Shutdown{}};
   for (const wire::Message& word : words) {
+    open_to_running({.nodes = 2});
     receive(1, word);
     EXPECT_EQ(effects.take<Disconnect>().node, kSecond);
-    effects.drop_all();
-    if (&word == &words[std::size(words) - 1]) break;
-    state.nodes[1].replacements = 0;
-    state.nodes[1].instance = machine(1, 2);
-    state.nodes[1].state = NodeState::bootstrapping;
-    receive(1, wire::Ready{});
     effects.drop_all();
   }
 }
@@ -621,7 +618,7 @@ TEST_F(CoreTaskTest, BlobIsDroppedWhereverItIsWhenItsLastTaskHasEnded) {
   EXPECT_EQ(effects.take_message<wire::DropBlobs>(kFirst).blobs, std::vector{BlobId{5}});
   EXPECT_EQ(effects.take_message<wire::DropBlobs>(kSecond).blobs, std::vector{BlobId{5}});
   take_completion(second);
-  EXPECT_TRUE(state.blobs.empty());
+  EXPECT_TRUE(state.tasks.blobs().uses().empty());
 }
 
 TEST_F(CoreTaskTest, KeptBlobStaysBetweenTasks) {
@@ -633,12 +630,12 @@ TEST_F(CoreTaskTest, KeptBlobStaysBetweenTasks) {
   submit_to(0);
   const TaskId second = submit_to(1, with_blobs(task(), {5}));
   on_keep_blob(state, effects, BlobId{5}, false);
-  EXPECT_FALSE(state.blobs.empty());  // the second task needs it still
+  EXPECT_FALSE(state.tasks.blobs().uses().empty());  // the second task needs it still
   answer(1, second);
   EXPECT_EQ(effects.take_message<wire::DropBlobs>(kFirst).blobs, std::vector{BlobId{5}});
   EXPECT_EQ(effects.take_message<wire::DropBlobs>(kSecond).blobs, std::vector{BlobId{5}});
   take_completion(second);
-  EXPECT_TRUE(state.blobs.empty());
+  EXPECT_TRUE(state.tasks.blobs().uses().empty());
 }
 
 TEST_F(CoreTaskTest, KeptBlobIsDroppedWhenItIsForgotten) {
@@ -649,7 +646,7 @@ TEST_F(CoreTaskTest, KeptBlobIsDroppedWhenItIsForgotten) {
   take_completion(id);
   on_keep_blob(state, effects, BlobId{5}, false);
   EXPECT_EQ(effects.take_message<wire::DropBlobs>(kFirst).blobs, std::vector{BlobId{5}});
-  EXPECT_TRUE(state.blobs.empty());
+  EXPECT_TRUE(state.tasks.blobs().uses().empty());
 }
 
 TEST_F(CoreTaskTest, ABlobIsForgottenAsOftenAsItWasKept) {
@@ -669,13 +666,14 @@ TEST_F(CoreTaskTest, ANodeListsTheBlobsThatItHolds) {
   open_to_running({.nodes = 2});
   const TaskId first = submit_to(0, with_blobs(task(), {5, 6}));
   submit_to(1, with_blobs(task(), {5}));
-  EXPECT_THAT(state.nodes[0].blobs, testing::UnorderedElementsAre(BlobId{5}, BlobId{6}));
-  EXPECT_THAT(state.nodes[1].blobs, testing::UnorderedElementsAre(BlobId{5}));
+  EXPECT_THAT(state.tasks.blobs().held_by(NodeId{0}),
+              testing::UnorderedElementsAre(BlobId{5}, BlobId{6}));
+  EXPECT_THAT(state.tasks.blobs().held_by(NodeId{1}), testing::UnorderedElementsAre(BlobId{5}));
   answer(0, first);
-  EXPECT_THAT(state.nodes[0].blobs, testing::UnorderedElementsAre(BlobId{5}));
+  EXPECT_THAT(state.tasks.blobs().held_by(NodeId{0}), testing::UnorderedElementsAre(BlobId{5}));
   lose(0);
-  EXPECT_TRUE(state.nodes[0].blobs.empty());
-  EXPECT_THAT(state.blobs.at(BlobId{5}).holders, testing::ElementsAre(NodeId{1}));
+  EXPECT_TRUE(state.tasks.blobs().held_by(NodeId{0}).empty());
+  EXPECT_THAT(state.tasks.blobs().uses().at(BlobId{5}).holders, testing::ElementsAre(NodeId{1}));
   effects.drop_all();
 }
 
@@ -685,7 +683,7 @@ TEST_F(CoreTaskTest, BlobOfAWaitingTaskIsHeldByNobody) {
   const TaskId waiting = submit(with_blobs(task(), {5}));
   on_cancel(state, effects, now, waiting);
   take_completion(waiting);
-  EXPECT_TRUE(state.blobs.empty());
+  EXPECT_TRUE(state.tasks.blobs().uses().empty());
 }
 
 TEST_F(CoreTaskTest, LostNodeHoldsNoBlobs) {

@@ -1,0 +1,85 @@
+#pragma once
+
+// The large arguments of tasks: which blobs are in use, and which nodes have them. A node keeps a
+// blob until nothing refers to it any more: neither an unfinished task nor the caller, who may keep
+// it for tasks to come. Spreads decides which node gets the bytes from where. A part of the core:
+// pure, and told in core_task_test.cc.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "skyward/engine/spreads.h"
+#include "skyward/spec/id.h"
+#include "skyward/wire/message.h"
+
+namespace skyward::engine {
+
+class Effects;
+
+struct BlobUse {
+  std::uint32_t users = 0;
+  std::uint32_t kept = 0;  // of these, how often the caller keeps it
+  std::set<NodeId> holders;
+  wire::ContentId content{};  // when it is spread
+};
+
+// Visits each blob of the payload once.
+template <typename Visit>
+void for_each_blob(const wire::Payload& payload, Visit visit) {
+  // Payloads may have many windows, but into few blobs.
+  std::vector<BlobId> seen;
+  for (const wire::Buffer& buffer : payload.buffers) {
+    if (!buffer.in_blob() || std::ranges::find(seen, buffer.blob.id) != seen.end()) continue;
+    seen.push_back(buffer.blob.id);
+    visit(buffer.blob);
+  }
+}
+
+class Blobs {
+ public:
+  explicit Blobs(std::size_t nodes = 0) : nodes_(nodes), spreads_(nodes) {}
+
+  // A task has come that refers to the blobs of its arguments ...
+  void hold(const wire::Payload& arguments);
+  // ... and is answered. Nodes forget what nobody needs any more.
+  void release(Effects& effects, const wire::Payload& arguments);
+  // The caller keeps the blob, or no longer does.
+  void keep(Effects& effects, BlobId blob, bool keep);
+
+  // The node is about to be sent a task with these arguments, or a function's body.
+  void give(Effects& effects, NodeId node, const wire::Payload& arguments);
+  void give_body(Effects& effects, NodeId node, const wire::Buffer& body);
+  // It has run a task with these arguments.
+  void note_whole(NodeId node, const wire::Payload& arguments);
+
+  // The node's agent can be told to forget blobs: from here to the end of the node, or of the pool.
+  void open_node(NodeId node, Peer peer);
+  void shut_node(NodeId node) { nodes_[node.value].listens = false; }
+  // Its machine is gone, and with it what it had.
+  void lose_node(Effects& effects, NodeId node);
+
+  Spreads& spreads() { return spreads_; }
+  const Spreads& spreads() const { return spreads_; }
+  const std::unordered_map<BlobId, BlobUse>& uses() const { return uses_; }
+  const std::unordered_set<BlobId>& held_by(NodeId node) const { return nodes_[node.value].blobs; }
+  void check() const;  // by CHECK, as sanity_check()
+
+ private:
+  struct Holder {
+    std::unordered_set<BlobId> blobs;  // of uses_, those that name the node as a holder
+    bool listens = false;
+  };
+
+  void drop_if_unused(Effects& effects, BlobId blob);
+
+  std::unordered_map<BlobId, BlobUse> uses_;
+  std::vector<Holder> nodes_;
+  Spreads spreads_;
+};
+
+}  // namespace skyward::engine

@@ -1,0 +1,134 @@
+#include "skyward/engine/node_loads.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "skyward/base/check.h"
+#include "skyward/engine/effects.h"
+
+namespace skyward::engine {
+namespace {
+
+using namespace std::chrono_literals;
+
+// How far a node may fall behind before its waiting tasks are recalled for an idle one.
+constexpr Duration kRecallDelay = 5ms;
+// ... and how far the delay grows while recalls bring nothing.
+constexpr Duration kMaxRecallDelay = 1s;
+// Weight of the newest run time in the running mean.
+constexpr double kMeanWeight = 1.0 / 16;
+
+bool has_free_slot(const NodeLoad& node) {
+  return node.is_open() && node.outstanding < node.slots;
+}
+
+}  // namespace
+
+Loads::Loads(std::size_t nodes) : nodes_(nodes) {
+  for (std::size_t i = 0; i < nodes; ++i) nodes_[i].id = NodeId{static_cast<std::uint32_t>(i)};
+}
+
+NodeLoad& Loads::at(NodeId node) {
+  SKYWARD_CHECK(node.value < nodes_.size(), "node {}", node.value);
+  return nodes_[node.value];
+}
+
+std::uint32_t Loads::prefetch_depth(const NodeLoad& node) const {
+  if (mean_run_ns_ < 0) return 0;
+  const auto work = static_cast<double>(kPrefetchWork.count());
+  const double tasks = std::floor(work / std::max(mean_run_ns_, 1.0));
+  const auto limit = static_cast<double>(kMaxPrefetchPerSlot);
+  return static_cast<std::uint32_t>(std::min(tasks, limit)) * node.slots;
+}
+
+bool Loads::has_spare_room(const NodeLoad& node) const {
+  const std::uint32_t room = node.slots + prefetch_depth(node);
+  return node.is_open() && !node.recalling && node.outstanding < std::min(room, max_given_);
+}
+
+void Loads::list(NodeLoad& node, bool warm) {
+  if (has_free_slot(node)) {
+    if (std::exchange(node.listed_free, true)) return;
+    if (warm && node.outstanding == 0) {
+      free_.push_front(node.id);
+    } else {
+      free_.push_back(node.id);
+    }
+  } else if (has_spare_room(node)) {
+    if (!std::exchange(node.listed_spare, true)) spare_.push_back(node.id);
+  }
+  if (node.outstanding > node.slots) {
+    loaded_.insert(node.id);
+  } else {
+    loaded_.erase(node.id);
+  }
+}
+
+NodeLoad* Loads::take() {
+  while (!free_.empty()) {
+    NodeLoad& node = at(free_.front());
+    free_.pop_front();
+    node.listed_free = false;
+    if (has_free_slot(node)) return &node;
+  }
+  while (!spare_.empty()) {
+    NodeLoad& node = at(spare_.front());
+    spare_.pop_front();
+    node.listed_spare = false;
+    if (has_spare_room(node)) return &node;
+  }
+  return nullptr;
+}
+
+void Loads::clear(NodeLoad& node) {
+  node.outstanding = 0;
+  node.recalling = false;
+  node.functions.clear();
+  loaded_.erase(node.id);
+}
+
+void Loads::recall_all(Effects& effects, NodeLoad& node) {
+  if (node.outstanding == 0 || std::exchange(node.recalling, true)) return;
+  effects.send(node.id, wire::RecallTasks{node.outstanding});
+}
+
+void Loads::plan_recall(Time now) {
+  if (recall_at_ != kNever || loaded_.empty() || free_.empty()) return;
+  recall_at_ = now + std::max(recall_pause_, kRecallDelay);
+}
+
+void Loads::recall(Effects& effects, bool tasks_wait) {
+  recall_at_ = kNever;
+  if (tasks_wait || loaded_.empty()) return;
+  std::erase_if(free_, [&](NodeId id) {
+    NodeLoad& node = at(id);
+    node.listed_free = has_free_slot(node);
+    return !node.listed_free;
+  });
+  if (free_.empty()) return;
+  for (const NodeId id : loaded_) {
+    NodeLoad& node = at(id);
+    if (std::exchange(node.recalling, true)) continue;
+    effects.send(id, wire::RecallTasks{node.outstanding - node.slots});
+  }
+}
+
+void Loads::on_recalled(bool useful) {
+  recall_pause_ =
+      useful ? kRecallDelay : std::min(2 * std::max(recall_pause_, kRecallDelay), kMaxRecallDelay);
+}
+
+void Loads::note_run(const wire::TaskResult& result) {
+  // A task that was ended would have run longer, nobody knows how long.
+  if (result.status != wire::TaskStatus::ok && result.status != wire::TaskStatus::raised) return;
+  const auto run = static_cast<double>(result.run_ns);
+  // Longer than expected counts at once, shorter only slowly: prefetching a long task hurts.
+  if (mean_run_ns_ < 0 || run > 4 * mean_run_ns_) {
+    mean_run_ns_ = run;
+  } else {
+    mean_run_ns_ += kMeanWeight * (run - mean_run_ns_);
+  }
+}
+
+}  // namespace skyward::engine

@@ -1,0 +1,515 @@
+#include "skyward/engine/tasks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "skyward/base/check.h"
+
+namespace skyward::engine {
+namespace {
+
+void retain_blobs(Effects& effects, const Task& task) {
+  for_each_blob(task.spec.arguments, [&](const wire::Blob& blob) { effects.retain_blob(blob); });
+}
+
+Completion failure(Error error) {
+  Completion completion;
+  completion.status = Completion::Status::failed;
+  completion.error = std::move(error);
+  return completion;
+}
+
+Completion failure_on(const NodeLoad& node, Error error) {
+  Completion completion = failure(std::move(error));
+  completion.node = static_cast<int>(node.id.value);
+  completion.instance_id = node.instance;
+  return completion;
+}
+
+std::string died_text(const Task& task, const NodeLoad& node, const wire::TaskResult& result) {
+  return fmt::format(
+      "{}: the worker process died while it ran this task (node {}, worker {}, {}): {}",
+      task.spec.function->name, node.id.value, result.worker, node.instance, result.detail);
+}
+
+// What the agent's verdict means for the caller.
+Completion make_completion(const Task& task, const NodeLoad& node, wire::TaskResult& result) {
+  Completion completion;
+  completion.node = static_cast<int>(node.id.value);
+  completion.worker = static_cast<int>(result.worker);
+  completion.instance_id = node.instance;
+  completion.run_ns = result.run_ns;
+  completion.tail = std::move(result.tail);
+  completion.payload = std::move(result.payload);
+  switch (result.status) {
+    case wire::TaskStatus::ok:
+      completion.status = Completion::Status::ok;
+      break;
+    case wire::TaskStatus::raised:
+      completion.status = Completion::Status::raised;
+      break;
+    case wire::TaskStatus::worker_died:
+      completion.error = {ErrorKind::task, died_text(task, node, result),
+                          "Skyward replaced the worker; the pool continues"};
+      break;
+    case wire::TaskStatus::cancelled:
+      completion.error = {
+          ErrorKind::cancelled, fmt::format("{} was cancelled", task.spec.function->name), {}};
+      break;
+    case wire::TaskStatus::timed_out:
+      completion.error = {
+          ErrorKind::timeout,
+          fmt::format("{} on node {}: {}", task.spec.function->name, node.id.value, result.detail),
+          "give it more time with .with_timeout(…)"};
+      break;
+  }
+  return completion;
+}
+
+// Makes room on the node for a function that it gets.
+void drop_old_functions(Effects& effects, NodeLoad& node, std::uint64_t max_bytes) {
+  wire::DropFunctions functions;
+  wire::DropBlobs bodies;
+  for (const auto& [function, blob] : node.functions.shrink(max_bytes)) {
+    functions.functions.push_back(function);
+    if (blob != BlobId{}) bodies.blobs.push_back(blob);
+  }
+  if (!functions.functions.empty()) effects.send(node.id, std::move(functions));
+  if (!bodies.blobs.empty()) effects.send(node.id, std::move(bodies));
+}
+
+// One task less on it.
+void take_off(NodeLoad& node, Time now) {
+  if (--node.outstanding == 0) node.work.useful += now - node.busy_since;
+}
+
+// The node's word about the task is awaited no longer.
+void forget_task(NodeLoad& node, const Task& task) {
+  node.tasks.erase(task.spec.id);
+  node.functions.release(task.spec.function->id);
+}
+
+void unassign(NodeLoad& node, Time now, Task& task) {
+  forget_task(node, task);
+  take_off(node, now);
+  task.assigned = false;
+}
+
+// Tasks that run when the pool closes are cut: they have failed, after so long.
+void count_cut_tasks(NodeLoad& node, Time now) {
+  const auto running = std::min<std::size_t>(node.tasks.size(), node.slots);
+  if (running == 0) return;
+  node.receipt.tasks += running;
+  node.receipt.failed += running;
+  node.receipt.busy_seconds +=
+      static_cast<double>(running) * seconds(now - std::max(node.busy_since, node.answered_at));
+}
+
+}  // namespace
+
+// ------------------------------------------------------------------------------------ the pool
+
+void Tasks::open(const Limits& limits) {
+  open_ = true;
+  limits_ = limits;
+  loads_.limit(limits.max_tasks_given);
+  blobs_.spreads().let_agents_talk(limits.agents_talk);
+}
+
+void Tasks::abandon(Effects& effects, const Error& why) {
+  if (!abandoned_) refuse(why);
+  fail_waiting(effects, *abandoned_);
+}
+
+void Tasks::close(Effects& effects, Time now) {
+  open_ = false;
+  for (NodeLoad& node : loads_.all()) count_cut_tasks(node, now);
+  const Error why = abandoned_.value_or(Error{ErrorKind::cancelled, "the pool was closed", {}});
+  std::vector<TaskId> ids;
+  for (const auto& [id, task] : tasks_) ids.push_back(id);
+  std::ranges::sort(ids);
+  for (const TaskId id : ids) {
+    Task& task = tasks_.at(id);
+    if (task.assigned) {
+      retain_blobs(effects, task);
+      forget_task(loads_.at(task.node), task);
+    }
+    finish(effects, id, failure(why));
+  }
+  queue_.clear();
+  for (const NodeLoad& node : loads_.all()) blobs_.shut_node(node.id);
+}
+
+// ------------------------------------------------------------------------------------ the queue
+
+void Tasks::dispatch(Effects& effects, Time now) {
+  if (!open_) return;
+  if (abandoned_) return fail_waiting(effects, *abandoned_);
+  while (!queue_.empty()) {
+    const auto found = tasks_.find(queue_.front());
+    if (found == tasks_.end() || found->second.assigned) {  // cancelled while it waited
+      queue_.pop_front();
+      continue;
+    }
+    NodeLoad* node = loads_.take();
+    if (node == nullptr) return;
+    queue_.pop_front();
+    assign(effects, now, *node, found->second);
+    loads_.list(*node);
+  }
+  loads_.plan_recall(now);
+}
+
+// Tasks that can run on this node only go there at once, busy or not: the agent knows best which of
+// its workers comes first. No more than a link can bear, though.
+void Tasks::give_pinned(Effects& effects, Time now, NodeLoad& node) {
+  if (!node.is_open() || abandoned_) return;
+  while (!node.pinned.empty() && node.outstanding < limits_.max_tasks_given) {
+    const auto found = tasks_.find(node.pinned.front());
+    node.pinned.pop_front();
+    if (found != tasks_.end()) assign(effects, now, node, found->second);
+  }
+}
+
+void Tasks::assign(Effects& effects, Time now, NodeLoad& node, Task& task) {
+  task.assigned = true;
+  task.node = node.id;
+  node.tasks.insert(task.spec.id);
+  if (node.outstanding++ == 0) node.busy_since = now;
+  blobs_.give(effects, node.id, task.spec.arguments);
+
+  wire::RunTask run;
+  run.task = task.spec.id;
+  run.attempt = task.attempt;
+  run.worker = task.spec.worker;
+  run.function = task.spec.function->id;
+  if (node.functions.use(task.spec.function->id, task.spec.function->body)) {
+    run.body = task.spec.function->body;
+    blobs_.give_body(effects, node.id, run.body);
+    drop_old_functions(effects, node, limits_.max_kept_function_bytes);
+  }
+  run.arguments = task.spec.arguments;
+  run.timeout_ms = static_cast<std::uint64_t>(
+      std::chrono::ceil<std::chrono::milliseconds>(task.spec.timeout).count());
+  run.stream_window = task.spec.stream_window;
+  effects.send(node.id, std::move(run));
+  if (!limits_.tell_starts) return;
+  effects.emit(TaskStarted{.task = task.spec.id.value,
+                           .name = task.spec.function->name,
+                           .node = static_cast<int>(node.id.value)});
+}
+
+void Tasks::enqueue_first(const Task& task) {
+  if (task.spec.node) {
+    loads_.at(*task.spec.node).pinned.push_front(task.spec.id);
+  } else {
+    queue_.push_front(task.spec.id);
+  }
+}
+
+// Answers the caller and forgets the task.
+void Tasks::finish(Effects& effects, TaskId id, Completion completion) {
+  const auto found = tasks_.find(id);
+  SKYWARD_CHECK(found != tasks_.end(), "task {}", id.value);
+  blobs_.release(effects, found->second.spec.arguments);
+  tasks_.erase(found);
+  effects.complete(id, std::move(completion));
+}
+
+void Tasks::fail_waiting(Effects& effects, const Error& why) {
+  std::vector<TaskId> waiting;
+  for (const auto& [id, task] : tasks_) {
+    if (!task.assigned) waiting.push_back(id);
+  }
+  std::ranges::sort(waiting);
+  for (const TaskId id : waiting) finish(effects, id, failure(why));
+  queue_.clear();
+}
+
+// -------------------------------------------------------------------------------- from the caller
+
+void Tasks::submit(Effects& effects, Time now, TaskSpec spec) {
+  const TaskId id = spec.id;
+  if (abandoned_) return effects.complete(id, failure(*abandoned_));
+  if (!open_) {
+    return effects.complete(id, failure({ErrorKind::cancelled, "the pool is closed", {}}));
+  }
+  if (first_call_.submitted == Time{}) first_call_.submitted = now;
+  const auto [place, added] = tasks_.try_emplace(id);
+  SKYWARD_CHECK(added, "task {} twice", id.value);
+  Task& task = place->second;
+  task.spec = std::move(spec);
+  blobs_.hold(task.spec.arguments);
+  if (!task.spec.node) {
+    queue_.push_back(id);
+    return dispatch(effects, now);
+  }
+  NodeLoad& node = loads_.at(*task.spec.node);
+  if (node.given_up) {
+    return finish(
+        effects, id,
+        failure_on(node, {ErrorKind::lost,
+                          fmt::format("node {} was lost and could not be replaced", node.id.value),
+                          {}}));
+  }
+  node.pinned.push_back(id);
+  give_pinned(effects, now, node);
+  loads_.list(node);
+}
+
+void Tasks::cancel(Effects& effects, Time now, TaskId id) {
+  const auto found = tasks_.find(id);
+  if (found == tasks_.end() || found->second.cancelled) return;
+  Task& task = found->second;
+  if (!task.assigned) {
+    return finish(
+        effects, id,
+        failure({ErrorKind::cancelled,
+                 fmt::format("{} was cancelled before it started", task.spec.function->name),
+                 {}}));
+  }
+  task.cancelled = true;
+  effects.send(task.node, wire::CancelTask{id});
+  cancelled_.emplace_back(now + kCancelBackstop, id);
+}
+
+void Tasks::take_item(Effects& effects, TaskId id, std::uint32_t count) {
+  const auto found = tasks_.find(id);
+  if (found == tasks_.end() || !found->second.assigned) return;
+  std::uint32_t& ahead = found->second.items_ahead;
+  ahead -= std::min(ahead, count);
+  effects.send(found->second.node, wire::StreamCredit{id, count});
+}
+
+// ----------------------------------------------------------------------------------- a node's life
+
+void Tasks::open_node(Effects& effects, Time now, NodeId id, std::uint32_t slots, Peer peer) {
+  NodeLoad& node = loads_.at(id);
+  node.intake = Intake::open;
+  node.instance = peer.instance;
+  node.slots = slots;
+  blobs_.open_node(id, std::move(peer));
+  give_pinned(effects, now, node);
+  loads_.list(node);
+  dispatch(effects, now);
+}
+
+void Tasks::stop_node(NodeId id) {
+  NodeLoad& node = loads_.at(id);
+  if (node.is_open()) node.intake = Intake::finishing;
+  blobs_.spreads().stop_giving(id);
+}
+
+void Tasks::recall(Effects& effects, NodeId id) { loads_.recall_all(effects, loads_.at(id)); }
+
+Work Tasks::lose_node(Effects& effects, Time now, NodeId id, const Error& why) {
+  NodeLoad& node = loads_.at(id);
+  node.intake = Intake::none;
+  blobs_.shut_node(id);
+  std::vector<TaskId> ids(node.tasks.begin(), node.tasks.end());
+  std::ranges::sort(ids, std::greater<>());  // enqueue_first turns the order round
+  if (node.outstanding > 0) {
+    const Time since = std::max(node.busy_since, node.answered_at);
+    node.work.useful += since - node.busy_since;
+    node.work.lost += now - since;
+    node.busy_since = now;  // the rest is nothing
+  }
+  for (const TaskId task_id : ids) {
+    Task& task = tasks_.at(task_id);
+    retain_blobs(effects, task);
+    unassign(node, now, task);
+    if (task.cancelled) {
+      finish(effects, task_id,
+             failure_on(node,
+                        {ErrorKind::cancelled, task.spec.function->name + " was cancelled", {}}));
+    } else if (task.attempt >= kMaxAttempts || task.item_seen) {
+      finish(effects, task_id,
+             failure_on(
+                 node,
+                 {why.kind == ErrorKind::unreachable ? why.kind : ErrorKind::lost,
+                  fmt::format("{}: node {} was lost while it ran this task (attempt {} of {}): {}",
+                              task.spec.function->name, node.id.value, task.attempt, kMaxAttempts,
+                              why.message),
+                  task.item_seen ? "a stream that has delivered items is not retried"
+                                 : std::string()}));
+    } else {
+      ++task.attempt;
+      enqueue_first(task);
+    }
+  }
+  loads_.clear(node);
+  blobs_.lose_node(effects, id);
+  dispatch(effects, now);
+  return std::exchange(node.work, {});
+}
+
+void Tasks::give_up_node(Effects& effects, NodeId id, const InstanceId& last, const Error& why) {
+  NodeLoad& node = loads_.at(id);
+  node.given_up = true;
+  node.instance = last;
+  for (const TaskId task : std::exchange(node.pinned, {})) {
+    const auto found = tasks_.find(task);
+    if (found != tasks_.end() && !found->second.assigned) finish(effects, task, failure(why));
+  }
+}
+
+Work Tasks::work(Time now, NodeId id) {
+  NodeLoad& node = loads_.at(id);
+  if (node.outstanding > 0) node.work.useful += now - std::exchange(node.busy_since, now);
+  return node.work;
+}
+
+// ----------------------------------------------------------------------------- from a node's agent
+
+void Tasks::on_result(Effects& effects, Time now, NodeId id, wire::TaskResult result) {
+  NodeLoad& node = loads_.at(id);
+  SKYWARD_CHECK(node.outstanding > 0, "node {} answers task {}", id.value, result.task.value);
+  ++node.receipt.tasks;
+  if (first_call_.answered == Time{}) {
+    first_call_.answered = now;
+    first_call_.run_ns = result.run_ns;
+  }
+  node.receipt.busy_seconds += static_cast<double>(result.run_ns) * 1e-9;
+  if (result.status != wire::TaskStatus::ok) ++node.receipt.failed;
+  node.answered_at = now;
+  const auto found = tasks_.find(result.task);
+  if (found == tasks_.end()) {  // answered already by give_up_cancelled
+    take_off(node, now);
+  } else {
+    Task& task = found->second;
+    SKYWARD_CHECK(task.assigned && task.node == node.id && task.attempt == result.attempt);
+    loads_.note_run(result);
+    if (result.status == wire::TaskStatus::ok || result.status == wire::TaskStatus::raised) {
+      blobs_.note_whole(id, task.spec.arguments);
+    }
+    if (result.status == wire::TaskStatus::worker_died) {
+      retain_blobs(effects, task);  // children of the worker may live on
+    } else if (!result.retained.empty()) {
+      for_each_blob(task.spec.arguments, [&](const wire::Blob& blob) {
+        const auto& kept = result.retained;
+        if (std::ranges::find(kept, blob.id) != kept.end()) effects.retain_blob(blob);
+      });
+    }
+    unassign(node, now, task);
+    finish(effects, result.task, make_completion(task, node, result));
+  }
+  give_pinned(effects, now, node);
+  loads_.list(node, /*warm=*/true);
+  dispatch(effects, now);
+}
+
+void Tasks::on_item(Effects& effects, NodeId id, wire::StreamItem item) {
+  const auto found = tasks_.find(item.task);
+  if (found == tasks_.end() || found->second.node != id || !found->second.assigned) return;
+  found->second.item_seen = true;
+  ++found->second.items_ahead;
+  effects.deliver_item(item.task, std::move(item.payload));
+}
+
+void Tasks::on_recalled(Effects& effects, Time now, NodeId node_id,
+                        const wire::Recalled& recalled) {
+  NodeLoad& node = loads_.at(node_id);
+  node.recalling = false;
+  bool movable = false;  // some may run elsewhere
+  for (const TaskId id : recalled.tasks) {
+    const auto found = tasks_.find(id);
+    if (found == tasks_.end()) {
+      take_off(node, now);
+      continue;
+    }
+    Task& task = found->second;
+    SKYWARD_CHECK(task.assigned && task.node == node.id);
+    unassign(node, now, task);
+    if (task.cancelled) {
+      finish(effects, id,
+             failure({ErrorKind::cancelled,
+                      fmt::format("{} was cancelled", task.spec.function->name),
+                      {}}));
+    } else if (task.spec.node && node.is_open() && !abandoned_) {
+      assign(effects, now, node, task);  // it can run nowhere else
+    } else {
+      enqueue_first(task);
+      movable = true;
+    }
+  }
+  give_pinned(effects, now, node);
+  loads_.list(node);
+  // Nothing came: what is there has begun, is pinned, or waits inside a worker process, from where
+  // the agent takes it back when it waits long.
+  loads_.on_recalled(movable);
+  dispatch(effects, now);
+}
+
+// ------------------------------------------------------------------------------------------- time
+
+void Tasks::give_up_cancelled(Effects& effects, TaskId id) {
+  const auto found = tasks_.find(id);
+  if (found == tasks_.end() || !found->second.cancelled || !found->second.assigned) return;
+  // The agent had its chance. The caller is answered; the slot stays taken until the node says
+  // otherwise.
+  Task& task = found->second;
+  NodeLoad& node = loads_.at(task.node);
+  retain_blobs(effects, task);
+  forget_task(node, task);
+  finish(effects, id,
+         failure_on(node,
+                    {ErrorKind::cancelled,
+                     fmt::format("{} was cancelled; node {} did not confirm within {:.0f} s",
+                                 task.spec.function->name, node.id.value, seconds(kCancelBackstop)),
+                     {}}));
+}
+
+void Tasks::on_timer(Effects& effects, Time now) {
+  if (loads_.recall_at() <= now) loads_.recall(effects, !queue_.empty());
+  while (!cancelled_.empty() && cancelled_.front().first <= now) {
+    const TaskId task = cancelled_.front().second;
+    cancelled_.pop_front();
+    give_up_cancelled(effects, task);
+  }
+}
+
+Time Tasks::deadline() const {
+  return cancelled_.empty() ? loads_.recall_at()
+                            : std::min(loads_.recall_at(), cancelled_.front().first);
+}
+
+// ---------------------------------------------------------------------------------------- looking
+
+const Task* Tasks::find(TaskId task) const {
+  const auto found = tasks_.find(task);
+  return found == tasks_.end() ? nullptr : &found->second;
+}
+
+void Tasks::check() const {
+  for (const auto& [id, task] : tasks_) {
+    SKYWARD_CHECK(task.spec.id == id && task.attempt >= 1 && task.attempt <= kMaxAttempts);
+    if (task.assigned) {
+      SKYWARD_CHECK(on(task.node).tasks.contains(id));
+    } else if (task.spec.node) {
+      const NodeLoad& node = on(*task.spec.node);
+      SKYWARD_CHECK(std::ranges::find(node.pinned, id) != node.pinned.end());
+    } else {
+      SKYWARD_CHECK(std::ranges::find(queue_, id) != queue_.end());
+    }
+    SKYWARD_CHECK(task.assigned || !task.cancelled);
+  }
+  for (const NodeLoad& node : loads_.all()) {
+    SKYWARD_CHECK(node.tasks.size() <= node.outstanding, "node {}", node.id.value);
+    for (const TaskId id : node.tasks) {
+      const Task* task = find(id);
+      SKYWARD_CHECK(task != nullptr && task->assigned && task->node == node.id);
+    }
+    SKYWARD_CHECK(!open_ || node.tasks.empty() || node.intake != Intake::none, "node {}",
+                  node.id.value);
+    SKYWARD_CHECK(!open_ || queue_.empty() || !node.is_open() || node.outstanding >= node.slots,
+                  "node {} is idle while tasks wait", node.id.value);
+  }
+  blobs_.check();
+}
+
+}  // namespace skyward::engine
