@@ -24,7 +24,7 @@ AgentProcess::AgentProcess(World& world, Journal& journal, const NodeDials& dial
       events_(std::move(events)) {
   // Whoever started it has something to say to it.
   world_.after(kGreetTimeout, [this] {
-    if (state_.phase == agent::Phase::greeting) cut_off();
+    if (state_.phase == agent::Phase::greeting) come([this] { cut_off(); });
   });
   if (dials_.loop.stall_mean > Duration{}) stall_later();
 }
@@ -51,7 +51,7 @@ void AgentProcess::turn(World::Event step) {
 
 // Looks at what has come: at the timers before it or after it, at all of it or only at a part.
 void AgentProcess::look(bool was_held_up) {
-  if (std::exchange(beat_due_, false)) events_.send(wire::Heartbeat{});
+  if (std::exchange(link_due_, false)) turn([this] { events_.on_link_timer(); });
   if (was_held_up && world_.crowds.chance(0.5)) ring();
   std::size_t left = unread_.size();
   if (was_held_up && left > 1 && world_.crowds.chance(0.7)) left = 1 + world_.crowds.below(left);
@@ -113,39 +113,35 @@ void AgentProcess::arm_timer() {
 
 // ---- what comes
 
-void AgentProcess::receive(const wire::Message& message) {
-  come([this, message] { handle(message); });
+void AgentProcess::ring_link() {
+  if (!runs()) return;
+  link_due_ = true;
+  if (world_.now() >= busy_until_ && !looking_) look(false);
 }
 
-void AgentProcess::handle(const wire::Message& message) {
+void AgentProcess::receive(const wire::Message& message) {
   const auto* configure = std::get_if<wire::Configure>(&message);
   if (configure != nullptr && !configure->peer_key.empty()) state_.peer_port = 1;
   agent::on_message(state_, *this, message, world_.now());
   if (configure == nullptr) return;
-  tick(std::chrono::milliseconds(configure->heartbeat_ms), wire::Heartbeat{});
+  events_.start_heartbeats(std::chrono::milliseconds(configure->heartbeat_ms));
   if (configure->metrics_ms > 0) {
-    tick(std::chrono::milliseconds(configure->metrics_ms), wire::MetricsSample{});
+    sample_metrics(std::chrono::milliseconds(configure->metrics_ms));
   }
   world_.after(world_.random.between(Duration{}, Duration{300ms}), [this] {
     come([this] { agent::on_accelerators(state_, *this, {}, world_.now()); });
   });
 }
 
-void AgentProcess::tick(Duration interval, wire::Message message) {
-  world_.after(interval, [this, interval, message = std::move(message)]() mutable {
+void AgentProcess::sample_metrics(Duration interval) {
+  world_.after(interval, [this, interval] {
     if (!runs()) return;
-    if (world_.now() < busy_until_) {
-      beat_due_ = true;
-    } else {
-      events_.send(message);
-    }
-    tick(interval, std::move(message));
+    if (world_.now() >= busy_until_) events_.send(wire::MetricsSample{});
+    sample_metrics(interval);
   });
 }
 
-void AgentProcess::heard() {
-  come([this] { agent::on_heard(state_, world_.now()); });
-}
+void AgentProcess::heard() { agent::on_heard(state_, world_.now()); }
 
 // As the kernel does it: the agent's children die with it.
 void AgentProcess::end() {
@@ -161,7 +157,7 @@ void AgentProcess::kill() {
 }
 
 void AgentProcess::cut_off() {
-  come([this] { agent::on_disconnected(state_, *this); });
+  if (runs()) agent::on_disconnected(state_, *this);
 }
 
 void AgentProcess::announce_end(Duration left) {
@@ -262,7 +258,7 @@ void AgentProcess::end_machine(std::vector<std::string>) { events_.on_end_machin
 void AgentProcess::exit(int) {
   end();
   exited_ = true;
-  events_.on_exit();
+  events_.on_exit(state_.end_reason);
 }
 
 }  // namespace skyward::sim

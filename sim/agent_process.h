@@ -23,15 +23,21 @@ class AgentProcess final : private agent::Effects {
  public:
   struct Events {
     std::function<void(wire::Message)> send;  // to the engine
-    std::function<void()> on_end_machine;     // by the command that ends what it costs
-    std::function<void()> on_exit;            // in order; once
-    std::function<bool()> may_work;           // nobody else works on this machine
+    std::function<void(Duration interval)> start_heartbeats;
+    std::function<void()> on_link_timer;                     // the link's timer, in our loop
+    std::function<void()> on_end_machine;                    // by the command that ends its cost
+    std::function<void(const std::string& reason)> on_exit;  // in order; once
+    std::function<bool()> may_work;                          // nobody else works on this machine
   };
 
   AgentProcess(World& world, Journal& journal, const NodeDials& dials, std::string name,
                Events events);
 
-  // From the network.
+  // Something has come. It is handled now, or when the loop gets there.
+  void come(World::Event step);
+  // The link's timer is due.
+  void ring_link();
+  // From its end of the link, as part of such a step.
   void receive(const wire::Message& message);
   void heard();
   void cut_off();
@@ -62,7 +68,6 @@ class AgentProcess final : private agent::Effects {
   void end_machine(std::vector<std::string> command) override;
   void exit(int code) override;
 
-  void come(World::Event step);
   void turn(World::Event step);
   void look(bool was_held_up);
   void ring();
@@ -70,9 +75,8 @@ class AgentProcess final : private agent::Effects {
   void wake_at(Time time);
   void stall_later();
   void arm_timer();
-  void handle(const wire::Message& message);
   void end();
-  void tick(Duration interval, wire::Message message);
+  void sample_metrics(Duration interval);
   WorkerProcess& process(SlotId slot) { return *processes_.at(slot); }
 
   World& world_;
@@ -87,7 +91,7 @@ class AgentProcess final : private agent::Effects {
   Time busy_until_{};                // the loop is held up
   bool waking_ = false;              // an event will come then
   bool looking_ = false;
-  bool beat_due_ = false;  // a heartbeat could not be sent meanwhile
+  bool link_due_ = false;  // the link's timer rang meanwhile
   std::uint64_t turns_ = 0;
   World::Timer timer_ = World::kNoTimer;
   World::Timer bootstrap_ = World::kNoTimer;

@@ -20,12 +20,13 @@ using namespace std::chrono_literals;
 struct NetworkDials {
   Duration delay_min = 20us;
   Duration delay_max = 1ms;
+  bool codec = false;  // frames travel as bytes
+  // As over a network: blobs go in parts, agents outlive connections, silence is noticed late.
+  // Nothing below happens otherwise.
+  bool far = false;
   Duration break_mean{};  // a connection lives this long on average; 0: for ever
   double duplicate = 0;   // of a frame
   double reorder = 0;
-  bool codec = false;  // frames travel as bytes
-  // As over a network: blobs go in parts, agents outlive connections, silence is noticed late.
-  bool far = false;
   double outage = 0;             // of a break: nothing goes through for a while
   Duration outage_max = 30s;     // ... so long at most
   std::uint64_t blob_bytes = 0;  // that a node keeps without a task

@@ -15,8 +15,6 @@ namespace {
 // As ComputePool has them by default.
 constexpr engine::LinkPolicy::Limits kLimits{
     .greet = kGreetTimeout, .silence = 3s, .patience = 12s};
-// As agent/peers.cc.
-constexpr Duration kStandstill = 10s;
 constexpr std::uint64_t kCheckOutboxEvery = 64;
 
 // Through the bytes of the real wire and back.
@@ -51,12 +49,62 @@ Result<SharedBytes> zeros_for(const wire::Blob& blob) {
   return SharedBytes(kZeros, ByteView(*kZeros).first(blob.size));
 }
 
+Result<wire::BlobInbox::Room> no_room(std::uint64_t) {
+  return fail(ErrorKind::invalid, "results bring no large data here");
+}
+
+Result<wire::BlobInbox::Room> make_room(World& world, std::uint64_t size) {
+  auto bytes = std::make_shared<Bytes>(size);
+  wire::BlobInbox::Room room;
+  room.bytes = *bytes;
+  room.blob.descriptor = world.make_segment();
+  room.blob.storage = std::move(bytes);
+  return room;
+}
+
+engine::EngineEnd::Options engine_options(World& world, const NetworkDials& dials) {
+  engine::EngineEnd::Options options;
+  options.hello.protocol = kProtocolVersion;
+  options.hello.descriptors = !dials.far;
+  options.reconnects = dials.far;
+  options.limits = kLimits;
+  options.seed = static_cast<std::uint32_t>(world.random.next());
+  return options;
+}
+
 }  // namespace
 
-Link::End::End(const char* its_name)
-    : name(its_name), outbox(zeros_for), inbox([](std::uint64_t) -> Result<wire::BlobInbox::Room> {
-        return fail(ErrorKind::invalid, "the agent's end is set up by the link");
-      }) {}
+struct Link::EngineEffects final : engine::EngineEnd::Effects {
+  explicit EngineEffects(Link& its_link) : link(its_link) {}
+  void connect() override { link.connect(); }
+  void hang_up(Duration) override { link.close_by_engine(); }
+  void write(const wire::Message& message, wire::Envelope envelope) override {
+    link.write_to_agent(message, envelope);
+  }
+  void on_welcome() override { link.events_.on_joined(); }
+  void on_message(wire::Message message) override {
+    link.events_.on_engine_message(std::move(message));
+  }
+  void on_trouble(std::string why) override { link.world_.say("{}: {}", link.name_, why); }
+  void on_recovered(Duration) override { link.world_.say("{}: connected again", link.name_); }
+  void on_lost(Error why) override { link.events_.on_lost(std::move(why)); }
+  Link& link;
+};
+
+struct Link::AgentEffects final : agent::AgentEnd::Effects {
+  explicit AgentEffects(Link& its_link) : link(its_link) {}
+  void write(LineId line, const wire::Message& message, wire::Envelope envelope) override {
+    link.write_to_engine(line, message, envelope);
+  }
+  void close(LineId line) override { link.close_by_agent(line); }
+  void on_heard() override { link.events_.on_agent_heard(); }
+  void on_message(const wire::Message& message) override { link.events_.on_agent_message(message); }
+  void on_fetch(const wire::FetchBlob& fetch) override { link.fetch(fetch); }
+  void on_blobs_changed() override {}
+  void on_closed(std::string) override { link.events_.on_cut_off(); }
+  void log(const std::string& text) override { link.world_.say("{}: {}", link.name_, text); }
+  Link& link;
+};
 
 Link::Link(World& world, const NetworkDials& dials, std::string name, Door door, Events events)
     : world_(world),
@@ -64,412 +112,308 @@ Link::Link(World& world, const NetworkDials& dials, std::string name, Door door,
       name_(std::move(name)),
       door_(door),
       events_(std::move(events)),
-      policy_(kLimits, world.now()) {
-  connect();
-  if (dials_.far) beat();
+      engine_effects_(std::make_unique<EngineEffects>(*this)),
+      engine_(
+          engine_options(world, dials),
+          {.read = zeros_for, .make = no_room, .hold = [](wire::Payload&) -> Status { return {}; }},
+          *engine_effects_, world.now()) {
+  engine_turn([this] { engine_.start(world_.now()); });
 }
 
-wire::BlobInbox Link::make_inbox() {
-  return wire::BlobInbox([this](std::uint64_t size) -> Result<wire::BlobInbox::Room> {
-    auto bytes = std::make_shared<Bytes>(size);
-    wire::BlobInbox::Room room;
-    room.bytes = *bytes;
-    room.blob.descriptor = world_.make_segment();
-    room.blob.storage = std::move(bytes);
-    return room;
-  });
-}
+Link::~Link() = default;
 
 bool Link::is_reachable() const {
   return events_.is_on() && door_ == Door::open && world_.now() >= outage_ends_;
 }
 
+// ---- the ends
+
+template <typename Step>
+void Link::engine_turn(Step step) {
+  if (engine_killed_) return;
+  step();
+  arm_engine_timer();
+}
+
+void Link::arm_engine_timer() {
+  const Time next = std::max(engine_.next_deadline(), world_.now());
+  if (next == engine_timer_.first) return;
+  world_.cancel(engine_timer_);
+  if (next == kNever) return;
+  engine_timer_ = world_.at(next, [this] {
+    engine_timer_ = World::kNoTimer;
+    engine_turn([this] { engine_.on_timer(moved_, world_.now()); });
+  });
+}
+
+// When the agent's loop gets there; never if another agent has begun meanwhile.
+template <typename Step>
+void Link::agent_turn(Step step) {
+  if (!agent_runs_) return;
+  events_.on_agent_turn([this, life = agent_life_, step = std::move(step)]() mutable {
+    if (!agent_runs_ || life != agent_life_) return;
+    step();
+    arm_agent_timer();
+  });
+}
+
+void Link::arm_agent_timer() {
+  if (!agent_runs_) return;
+  const Time next = std::max(agent_->next_deadline(), world_.now());
+  if (next == agent_timer_.first) return;
+  world_.cancel(agent_timer_);
+  if (next == kNever) return;
+  agent_timer_ = world_.at(next, [this] {
+    agent_timer_ = World::kNoTimer;
+    events_.on_agent_timer ? events_.on_agent_timer() : agent_rings();
+  });
+}
+
+void Link::agent_rings() {
+  if (!agent_runs_) return;
+  agent_->on_timer(world_.now());
+  arm_agent_timer();
+}
+
+void Link::engine_sends(wire::Message message) {
+  engine_turn([&] { engine_.send(std::move(message)); });
+  if (dials_.far && ++sends_ % kCheckOutboxEvery == 0) engine_.outbox().sanity_check();
+}
+
+void Link::agent_sends(wire::Message message) {
+  if (agent_runs_) agent_->send(std::move(message));
+}
+
+void Link::start_heartbeats(Duration interval) {
+  agent_->start_heartbeats(interval, world_.now());
+  arm_agent_timer();
+}
+
+// ---- streams
+
 void Link::connect() {
-  if (!engine_open_) return;
-  policy_.on_attempt();
+  const StreamId id = engine_stream_ = ++last_stream_;
+  moved_ = 0;
+  Stream& stream = streams_[id];
   const Duration answer = world_.random.between(dials_.delay_min, 2s);
   const bool is_cut_off = world_.now() < outage_ends_;
   if ((is_cut_off && !outage_refuses_) || !events_.is_on() || door_ == Door::silent) {
-    return attempt_ends({}, answer);
+    // Some commands give up before the engine does.
+    if (world_.random.chance(0.5)) end_for_engine(id, answer, "nothing answers");
+    return;
   }
   if (is_cut_off || door_ == Door::refusing) {
-    return attempt_ends({.hopeless = world_.random.chance(0.5), .refused = true}, answer);
+    return end_for_engine(id, answer, "connection refused",
+                          {.hopeless = world_.random.chance(0.5), .refused = true});
   }
-  if (!agent_open_) {
-    if (policy_.was_welcomed()) return attempt_ends({.gone = true}, answer);
+  if (!agent_runs_) {
+    if (engine_.was_welcomed()) {
+      return end_for_engine(id, answer, "its agent has exited", {.gone = true});
+    }
     events_.on_start_agent();
     agent_started();
   }
-  engine_.connection = last_line_ = ++connection_;
-  engine_.greeted = false;
-  wire::Hello hello;
-  hello.protocol = kProtocolVersion;
-  hello.last_received = engine_.session.last_received();
-  transmit(engine_, hello, engine_.session.control());
-  schedule_break();
+  stream.line = agent_->attach(world_.now());
+  stream.open();
+  lines_[stream.line] = id;
+  arm_agent_timer();
+  world_.after({}, [this, id] {
+    if (engine_stream_ == id) engine_turn([this] { engine_.on_open(); });
+  });
+  schedule_break(id);
 }
 
-void Link::attempt_ends(const engine::LinkPolicy::End& end, Duration delay) {
-  reconnect_ = world_.after(delay, [this, end] {
-    reconnect_ = World::kNoTimer;
-    decide(end);
+void Link::schedule_break(StreamId id) {
+  if (!dials_.far || dials_.break_mean == Duration{}) return;
+  world_.after(world_.random.about(dials_.break_mean), [this, id] {
+    if (engine_stream_ == id && streams_.at(id).to_agent.open) break_stream(id);
   });
 }
 
-void Link::decide(const engine::LinkPolicy::End& end) {
-  if (!engine_open_) return;
-  const auto again = policy_.on_end(end, world_.now(), world_.random.unit());
-  if (!again) {
-    return lose(end.gone ? ErrorKind::lost : ErrorKind::unreachable,
-                end.gone      ? "its agent is gone"
-                : end.refused ? "connection refused"
-                              : "nothing answers any more");
-  }
-  reconnect_ = world_.at(*again, [this] {
-    reconnect_ = World::kNoTimer;
-    connect();
-  });
-}
-
-// The engine's proof of life, for the lease.
-void Link::beat() {
-  world_.after(kHeartbeatInterval, [this] {
-    if (!engine_open_) return;
-    if (engine_.greeted) transmit(engine_, wire::Heartbeat{}, engine_.session.control());
-    beat();
-  });
-}
-
-void Link::schedule_break() {
-  if (dials_.break_mean == Duration{}) return;
-  world_.after(world_.random.about(dials_.break_mean), [this, connection = connection_] {
-    if (connection == connection_ && engine_open_ && agent_open_) break_connection();
-  });
-}
-
-void Link::break_connection() {
+void Link::break_stream(StreamId id) {
   world_.say("{}: the connection breaks", name_);
   ++breaks_;
-  const std::uint64_t broken = connection_++;
-  if (dials_.far && world_.random.chance(dials_.outage)) {
+  streams_.at(id).cut();
+  if (world_.random.chance(dials_.outage)) {
     outage_ends_ = world_.now() + world_.random.between(Duration{}, dials_.outage_max);
     outage_refuses_ = world_.random.chance(0.3);
   }
-  world_.after(world_.random.about(500ms), [this, broken] {
-    if (engine_.connection == broken) engine_notices();
-  });
-  world_.after(world_.random.about(500ms), [this, broken] {
-    if (agent_.connection == broken) agent_notices();
-    end_ungreeted(broken);
-  });
+  end_for_engine(id, world_.random.about(500ms), "the connection broke");
+  end_for_agent(id, world_.random.about(500ms));
 }
 
-// Nobody has spoken to the agent, and nobody knows of it: the next connection starts another.
-void Link::end_ungreeted(std::uint64_t broken) {
-  if (agent_open_ && agent_.connection == 0 && last_line_ == broken) events_.on_cut_off();
-}
-
-void Link::engine_notices() {
-  engine_.greeted = false;
-  if (reconnect_ == World::kNoTimer) decide({});
-}
-
-void Link::agent_notices() { agent_.greeted = false; }
-
-void Link::send(End& end, wire::Message message) {
-  if (std::holds_alternative<wire::Heartbeat>(message)) {
-    if (end.greeted) transmit(end, std::move(message), end.session.control());
-    return;
-  }
-  if (dials_.far) return send_far(end, std::move(message));
-  send_numbered(end, std::move(message));
-}
-
-void Link::send_numbered(End& end, wire::Message message) {
-  const wire::Envelope envelope = end.session.number(message);
-  if (end.greeted) transmit(end, std::move(message), envelope);
-}
-
-void Link::send_far(End& end, wire::Message message) {
-  if (const auto* cancel = std::get_if<wire::CancelTask>(&message)) {
-    const auto run = end.outbox.withdraw(cancel->task);
-    end.outbox.sanity_check();
-    if (run) {
-      world_.after({}, [this, task = run->task, attempt = run->attempt] {
-        if (!engine_open_) return;
-        events_.on_engine_message(wire::TaskResult{
-            .task = task, .attempt = attempt, .status = wire::TaskStatus::cancelled});
-      });
-      return;
-    }
-  }
-  if (auto* ask = std::get_if<wire::FetchBlob>(&message)) {
-    if (auto answer = end.outbox.push(*ask)) {
-      world_.after({}, [this, answer = *std::move(answer)] {
-        if (engine_open_) events_.on_engine_message(answer);
-      });
-    }
-  } else {
-    const Status taken = end.outbox.push(message);
-    SKYWARD_CHECK(taken.has_value());
-  }
-  while (auto next = end.outbox.next_urgent()) send_numbered(end, *std::move(next));
-  pump(end);
-  if (++far_sends_ % kCheckOutboxEvery == 0) end.outbox.sanity_check();
-}
-
-// One part after another, each a while after the one before.
-void Link::pump(End& end) {
-  if (end.pumping || !end.greeted || end.outbox.empty()) return;
-  end.pumping = true;
-  world_.after(world_.random.between(Duration{}, Duration{20ms}), [this, &end] {
-    end.pumping = false;
-    if (!end.greeted) return;
-    while (auto next = end.outbox.next_urgent()) send_numbered(end, *std::move(next));
-    auto next = end.outbox.next_bulk();
-    if (!next) return;  // what is left waits for a fetch
-    send_numbered(end, *std::move(next));
-    pump(end);
+// Nothing more comes from there.
+void Link::end_for_engine(StreamId id, Duration delay, const char* why,
+                          const engine::LinkPolicy::End& means) {
+  world_.after(delay, [this, id, why, means] {
+    streams_.at(id).to_engine.open = false;
+    if (engine_stream_ != id) return;
+    engine_stream_ = 0;
+    engine_turn([&] {
+      engine_.on_end({.error = {ErrorKind::lost, why, {}}, .means = means}, moved_, world_.now());
+    });
   });
 }
 
-void Link::resend(End& end, std::uint64_t last_received) {
-  auto kept = end.session.resume(last_received);
-  SKYWARD_CHECK(kept.has_value(), "{}", kept ? "" : kept.error().message);
-  for (auto& [sequence, message] : *kept) {
-    transmit(end, std::move(message),
-             {.sequence = sequence, .acknowledged = end.session.last_received()});
-  }
-  pump(end);
-}
-
-void Link::transmit(End& from, wire::Message message, wire::Envelope envelope) {
-  if (dials_.codec) {
-    wire::DecodedFrame frame = travel(world_, message, envelope);
-    message = std::move(frame.message);
-    envelope = frame.envelope;
-  }
-  End& to = &from == &engine_ ? agent_ : engine_;
-  if (world_.random.chance(dials_.duplicate)) {
-    schedule_arrival(to, from.connection, message, envelope);
-  }
-  schedule_arrival(to, from.connection, std::move(message), envelope);
-}
-
-void Link::schedule_arrival(End& to, std::uint64_t connection, wire::Message message,
-                            wire::Envelope envelope) {
-  Time arrival = world_.now() + world_.random.between(dials_.delay_min, dials_.delay_max);
-  if (world_.random.chance(dials_.reorder)) {
-    arrival += world_.random.between(Duration{}, Duration{50ms});  // others overtake it
-  } else {
-    arrival = to.last_arrival = std::max(arrival, to.last_arrival);
-  }
-  world_.at(arrival, [this, &to, connection, message = std::move(message), envelope]() mutable {
-    if (connection == connection_) arrive(to, connection, std::move(message), envelope);
+void Link::end_for_agent(StreamId id, Duration delay) {
+  world_.after(delay, [this, id, life = agent_life_] {
+    Stream& stream = streams_.at(id);
+    stream.to_agent.open = false;
+    if (life != agent_life_) return;
+    agent_turn([this, line = stream.line] { agent_->on_line_closed(line, {}); });
   });
 }
 
-void Link::arrive(End& end, std::uint64_t connection, wire::Message message,
-                  wire::Envelope envelope) {
-  const bool is_engine = &end == &engine_;
-  if (!(is_engine ? engine_open_ : agent_open_)) return;
-  if (const auto* hello = std::get_if<wire::Hello>(&message)) {
-    return hello_arrives(*hello, connection);
-  }
-  if (const auto* welcome = std::get_if<wire::Welcome>(&message)) return welcome_arrives(*welcome);
-  // A frame that has overtaken the greeting is as bad as a missing one.
-  const auto verdict = end.greeted && end.connection == connection ? end.session.arrived(envelope)
-                                                                   : wire::Session::Arrival::gap;
-  switch (verdict) {
-    case wire::Session::Arrival::duplicate:
-      return;
-    case wire::Session::Arrival::gap:
-      world_.say("{}: the {} misses a frame", name_, end.name);
-      break_connection();
-      is_engine ? engine_notices() : agent_notices();
-      return;
-    case wire::Session::Arrival::deliver:
-      break;
-  }
-  if (!is_engine) events_.on_agent_heard();
-  deliver(end, std::move(message));
-  if (end.greeted && end.session.should_acknowledge()) send(end, wire::Heartbeat{});
+// What is under way still arrives.
+void Link::close_by_engine() {
+  const StreamId id = std::exchange(engine_stream_, 0);
+  if (id == 0) return;
+  Stream& stream = streams_.at(id);
+  stream.to_engine.open = false;
+  if (!stream.to_agent.open) return;  // the agent knows, or will
+  const Time end = std::max(world_.now(), stream.to_agent.last);
+  end_for_agent(id, end - world_.now() + world_.random.between(dials_.delay_min, dials_.delay_max));
 }
 
-void Link::deliver(End& end, wire::Message message) {
-  if (const auto* chunk = std::get_if<wire::BlobChunk>(&message)) {
-    SKYWARD_CHECK(end.inbox.take(*chunk).has_value(), "blob {}", chunk->blob.value);
-    return;
-  }
-  if (const auto* ask = std::get_if<wire::FetchBlob>(&message)) return fetch(*ask);
-  if (const auto* fetched = std::get_if<wire::BlobFetched>(&message)) {
-    if (!end.outbox.take(*fetched)) return;
-    pump(end);
-  }
-  if (const auto* drop = std::get_if<wire::DropBlobs>(&message)) end.inbox.drop(drop->blobs);
-  if (dials_.far) {
-    const Status filled = end.inbox.fill_in(message);
-    SKYWARD_CHECK(filled.has_value(), "{}", filled ? "" : filled.error().message);
-  }
-  (&end == &engine_ ? events_.on_engine_message : events_.on_agent_message)(std::move(message));
+void Link::close_by_agent(LineId line) {
+  const StreamId id = lines_.at(line);
+  Stream& stream = streams_.at(id);
+  stream.to_agent.open = false;
+  if (!stream.to_engine.open) return;
+  const Time end = std::max(world_.now() + dials_.delay_max, stream.to_engine.last);
+  end_for_engine(id, end - world_.now(), "its agent is gone");
 }
 
-void Link::hello_arrives(const wire::Hello& hello, std::uint64_t connection) {
-  if (agent_.greeted && agent_.connection == connection) return;  // twice
-  agent_.connection = connection;
-  wire::Welcome welcome;
-  welcome.protocol = kProtocolVersion;
-  welcome.last_received = agent_.session.last_received();
-  welcome.blob_bytes = dials_.blob_bytes;
-  if (const auto resumed = agent_.session.resume(hello.last_received); !resumed) {
-    welcome.refusal = resumed.error().message;
-    transmit(agent_, welcome, agent_.session.control());
-    return events_.on_cut_off();  // it has never been greeted
-  }
-  agent_.greeted = true;
-  events_.on_agent_heard();
-  transmit(agent_, welcome, agent_.session.control());
-  resend(agent_, hello.last_received);
+void Link::write_to_agent(const wire::Message& message, wire::Envelope envelope) {
+  if (engine_stream_ == 0) return;
+  Stream& stream = streams_.at(engine_stream_);
+  carry(stream.to_agent, message, envelope,
+        [this, line = stream.line, life = agent_life_](wire::DecodedFrame frame) {
+          if (life != agent_life_) return;
+          agent_turn([this, line, frame = std::move(frame)]() mutable {
+            agent_->on_frame(line, std::move(frame));
+          });
+        });
+  idle_later(stream.to_agent, [this, id = engine_stream_] {
+    if (engine_stream_ == id) engine_turn([this] { engine_.on_idle(); });
+  });
 }
 
-void Link::welcome_arrives(const wire::Welcome& welcome) {
-  if (engine_.greeted) return;  // twice
-  if (!welcome.refusal.empty()) return lose(ErrorKind::unsupported, welcome.refusal);
-  const auto resumed = engine_.session.resume(welcome.last_received);
-  if (!resumed) return lose(ErrorKind::lost, resumed.error().message);
-  engine_.greeted = true;
-  engine_.outbox.set_budget(welcome.blob_bytes);
-  const bool is_first = !policy_.was_welcomed();
-  policy_.on_welcome();
-  if (is_first) {
-    events_.on_joined();
-    return pump(engine_);
-  }
-  world_.say("{}: connected again", name_);
-  resend(engine_, welcome.last_received);
+void Link::write_to_engine(LineId line, const wire::Message& message, wire::Envelope envelope) {
+  const auto found = lines_.find(line);
+  if (!agent_runs_ || found == lines_.end()) return;
+  Stream& stream = streams_.at(found->second);
+  carry(stream.to_engine, message, envelope, [this, id = found->second](wire::DecodedFrame frame) {
+    if (engine_stream_ != id) return;
+    ++moved_;
+    engine_turn([&] { engine_.on_frame(std::move(frame), world_.now()); });
+  });
+  idle_later(stream.to_engine, [this, line, life = agent_life_] {
+    if (life == agent_life_) agent_turn([this, line] { agent_->on_idle(line); });
+  });
 }
+
+// Once, or twice; into the void where the connection is broken.
+template <typename Arrive>
+void Link::carry(Way& way, const wire::Message& message, wire::Envelope envelope, Arrive arrive) {
+  if (!way.open) return;
+  const bool greets = envelope.sequence == 0 && !std::holds_alternative<wire::Heartbeat>(message);
+  const bool twice = dials_.far && !greets && world_.random.chance(dials_.duplicate);
+  for (int i = 0; i < 1 + twice; ++i) {
+    wire::DecodedFrame frame{.envelope = envelope, .message = message};
+    if (dials_.codec) frame = travel(world_, message, envelope);
+    world_.at(arrival(way, greets), [&way, arrive, frame = std::move(frame)]() mutable {
+      if (way.open) arrive(std::move(frame));
+    });
+  }
+}
+
+// In order; some frames are late, and others overtake them.
+Time Link::arrival(Way& way, bool greets) {
+  const Time time = world_.now() + world_.random.between(dials_.delay_min, dials_.delay_max);
+  if (dials_.far && !greets && world_.random.chance(dials_.reorder)) {
+    return std::max(time + world_.random.between(Duration{}, Duration{50ms}), way.greets);
+  }
+  way.last = std::max(time, way.last);
+  if (greets) way.greets = way.last;
+  return way.last;
+}
+
+// The stream takes what was written, and has room for more.
+template <typename Idle>
+void Link::idle_later(Way& way, Idle idle) {
+  if (!dials_.far || std::exchange(way.idle_comes, true)) return;
+  world_.after(world_.random.between(Duration{}, Duration{20ms}), [&way, idle] {
+    way.idle_comes = false;
+    idle();
+  });
+}
+
+// ---- who begins and ends
 
 void Link::engine_closes() {
-  if (!std::exchange(engine_open_, false)) return;
-  world_.cancel(reconnect_);
-  if (!agent_open_ || is_broken()) return;
-  world_.after(world_.random.between(dials_.delay_min, dials_.delay_max), [this] {
-    if (agent_open_) events_.on_cut_off();
+  if (engine_killed_ || engine_.is_over()) return;
+  bool told = false;
+  engine_turn([&] { told = engine_.close(); });
+  if (!told) return close_by_engine();
+  world_.after(kCancelGrace, [this, id = engine_stream_] {
+    if (engine_stream_ == id) close_by_engine();
   });
 }
 
 // The kernel closes what it had open.
 void Link::engine_killed() {
-  if (!std::exchange(engine_open_, false)) return;
-  world_.cancel(reconnect_);
-  const bool was_broken = is_broken();
-  const std::uint64_t broken = connection_++;
-  world_.after(world_.random.about(500ms), [this, was_broken, broken] {
-    if (!agent_open_) return;
-    if (!dials_.far) return events_.on_cut_off();
-    if (was_broken) return;  // it has noticed, or will
-    agent_notices();
-    end_ungreeted(broken);
-  });
+  if (std::exchange(engine_killed_, true)) return;
+  world_.cancel(engine_timer_);
+  const StreamId id = std::exchange(engine_stream_, 0);
+  if (id == 0 || !streams_.at(id).to_agent.open) return;
+  streams_.at(id).cut();
+  end_for_agent(id, world_.random.about(500ms));
 }
 
 void Link::agent_started() {
-  agent_ = End("agent");
-  agent_.inbox = make_inbox();
+  ++agent_life_;
+  lines_.clear();
   fetching_.clear();
-  agent_open_ = true;
+  agent_effects_ = std::make_unique<AgentEffects>(*this);
+  agent_ = std::make_unique<agent::AgentEnd>(
+      agent::AgentEnd::Options{.outlives = dials_.far,
+                               .welcome = {.blob_bytes = dials_.blob_bytes}},
+      agent::AgentEnd::Memory{
+          .read = zeros_for,
+          .make = [this](std::uint64_t size) { return make_room(world_, size); }},
+      *agent_effects_);
+  agent_runs_ = true;
 }
 
-void Link::agent_ended() {
-  if (!std::exchange(agent_open_, false)) return;
-  if (is_broken()) return;  // found out when the engine comes back
-  const Time end = std::max(world_.now() + dials_.delay_max, engine_.last_arrival);
-  world_.at(end, [this] { lose(ErrorKind::lost, "its agent ended"); });
+void Link::agent_ended(const std::string& reason) {
+  if (!agent_runs_) return;
+  agent_->say_farewell(reason);
+  agent_runs_ = false;
+  world_.cancel(agent_timer_);
+  for (const auto& [line, id] : lines_) {
+    if (streams_.at(id).to_agent.open) close_by_agent(line);
+  }
 }
 
 void Link::agent_killed() {
-  if (!std::exchange(agent_open_, false) || is_broken()) return;
-  // The kernel closes what it had open.
-  const std::uint64_t broken = connection_++;
-  world_.after(world_.random.between(dials_.delay_min, dials_.delay_max), [this, broken] {
-    if (engine_.connection == broken) engine_notices();
-  });
+  cut_agent_off(true, world_.random.between(dials_.delay_min, dials_.delay_max));
 }
 
 void Link::machine_died() {
-  if (!std::exchange(agent_open_, false) || is_broken()) return;
-  const std::uint64_t broken = connection_++;
+  // On a far one the silence says it, too.
   const bool told = world_.random.chance(0.5);
-  world_.after(told ? world_.random.about(500ms) : kLimits.silence, [this, broken] {
-    if (engine_.connection == broken) engine_notices();
-  });
+  cut_agent_off(told || !dials_.far, told ? world_.random.about(500ms) : kLimits.silence);
 }
 
-// ---- from another machine, past the engine
-
-void Link::fetch(const wire::FetchBlob& ask) {
-  fetching_.erase(ask.blob);
-  if (ask.port == 0) return end_fetch(ask, wire::FetchEnd::stopped);
-  SKYWARD_CHECK(agent_.inbox.expect(ask.blob, ask.content, ask.size).has_value());
-  fetching_[ask.blob] = ask.attempt;
-  world_.after(world_.random.between(dials_.delay_min, 10ms),
-               [this, ask] { fetch_more(ask, world_.now()); });
-}
-
-void Link::fetch_more(const wire::FetchBlob& ask, Time grown_at) {
-  const auto current = fetching_.find(ask.blob);
-  if (!agent_open_ || current == fetching_.end() || current->second != ask.attempt) return;
-  const auto mine = agent_.inbox.find(ask.blob);
-  if (!mine) {  // nobody needs it any more
-    fetching_.erase(current);
-    return;
+void Link::cut_agent_off(bool told, Duration delay) {
+  if (!std::exchange(agent_runs_, false)) return;
+  world_.cancel(agent_timer_);
+  for (const auto& [line, id] : lines_) {
+    Stream& stream = streams_.at(id);
+    if (stream.to_engine.open && told) end_for_engine(id, delay, "its agent is gone");
+    stream.cut();
   }
-  if (mine->received == ask.size) return end_fetch(ask, wire::FetchEnd::whole);
-  if (world_.random.chance(dials_.fetch_fail)) {
-    return end_fetch(
-        ask, world_.random.chance(0.5) ? wire::FetchEnd::broken : wire::FetchEnd::unreached);
-  }
-  const Link* source = events_.peer(ask.peer);
-  SKYWARD_CHECK(source != this, "{} is to read from itself", name_);
-  if (source == nullptr || !source->events_.is_on() || !source->agent_open_) {
-    world_.after(world_.random.between(dials_.delay_min, 4s), [this, ask] {
-      const auto asked = fetching_.find(ask.blob);
-      if (!agent_open_ || asked == fetching_.end() || asked->second != ask.attempt) return;
-      end_fetch(ask, wire::FetchEnd::broken);
-    });
-    return;
-  }
-  const auto theirs = source->agent_.inbox.find(ask.content);
-  if (!theirs) return end_fetch(ask, wire::FetchEnd::missing);
-  if (theirs->received > mine->received) {
-    const ByteView more = theirs->bytes.subspan(mine->received);
-    const std::size_t piece = std::min<std::size_t>(more.size(), kBlobChunkBytes);
-    SKYWARD_CHECK(agent_.inbox.append(ask.blob, more.first(piece)).has_value());
-    grown_at = world_.now();
-  } else if (world_.now() > grown_at + kStandstill) {
-    return end_fetch(ask, wire::FetchEnd::broken);
-  }
-  world_.after(world_.random.between(dials_.delay_min, 40ms),
-               [this, ask, grown_at] { fetch_more(ask, grown_at); });
-}
-
-void Link::end_fetch(const wire::FetchBlob& ask, wire::FetchEnd end) {
-  fetching_.erase(ask.blob);
-  const auto part = agent_.inbox.find(ask.blob);
-  wire::BlobFetched fetched{.blob = ask.blob,
-                            .content = ask.content,
-                            .attempt = ask.attempt,
-                            .end = end,
-                            .received = part ? part->received : 0};
-  if (part && part->received == part->size) fetched.end = wire::FetchEnd::whole;
-  if (end == wire::FetchEnd::whole) ++fetches_;
-  send(agent_, fetched);
-}
-
-void Link::lose(ErrorKind kind, std::string why) {
-  if (!std::exchange(engine_open_, false)) return;
-  world_.cancel(reconnect_);
-  events_.on_lost({kind, std::move(why), {}});
 }
 
 }  // namespace skyward::sim

@@ -1,26 +1,26 @@
 #pragma once
 
-// Both ends of the conversation between the engine and one agent, and the network between them. The
-// sessions are the real ones; what io and the loops do around them is redone here as thinly as it
-// goes: greet, resume, acknowledge, make the connection anew when something is missing.
+// The network between the engine and one agent: simulated streams that carry the frames of both
+// ends. The ends are the real ones (engine/engine_end.h, agent/agent_end.h): they greet, number,
+// acknowledge, reconnect and give up as they do in a pool.
 //
 // A connection breaks at random: what is in flight is lost, each end notices in its own time and
-// sends into the void until then. The engine comes back, or gives the node up, as its own policy
-// says (engine/link_policy.h). An agent does not care; it ends when its lease does.
+// writes into the void until then. Frames come twice and out of order, though no stream does that:
+// sessions must bear with it. Nothing of this happens on links that are not far: there blobs go by
+// descriptor, and agents end with their connection.
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 
 #include "sim/dials.h"
 #include "sim/world.h"
+#include "skyward/agent/agent_end.h"
 #include "skyward/base/error.h"
-#include "skyward/engine/link_policy.h"
+#include "skyward/engine/engine_end.h"
 #include "skyward/spec/id.h"
-#include "skyward/wire/blob_inbox.h"
 #include "skyward/wire/message.h"
-#include "skyward/wire/outbox.h"
-#include "skyward/wire/session.h"
 
 namespace skyward::sim {
 
@@ -31,10 +31,14 @@ class Link {
     std::function<void()> on_joined;  // once
     std::function<void(wire::Message)> on_engine_message;
     std::function<void(Error)> on_lost;  // once, last
-    // To the agent.
+    // To the agent, from within its turns.
     std::function<void(wire::Message)> on_agent_message;
     std::function<void()> on_agent_heard;  // any frame has come
-    std::function<void()> on_cut_off;      // the engine has closed; once
+    std::function<void()> on_cut_off;      // its end of the conversation is over; once
+    // Something has come for the agent, which runs it when its loop gets there.
+    std::function<void(World::Event)> on_agent_turn = [](World::Event step) { step(); };
+    // agent_rings() is due, as soon as its loop gets there. Nothing: now.
+    std::function<void()> on_agent_timer{};
     // A connection has come that may start one, as none has been there yet.
     std::function<void()> on_start_agent;
     std::function<bool()> is_on;  // the machine
@@ -46,9 +50,14 @@ class Link {
   enum class Door { open, silent, refusing };
 
   Link(World& world, const NetworkDials& dials, std::string name, Door door, Events events);
+  Link(const Link&) = delete;
+  Link& operator=(const Link&) = delete;
+  ~Link();
 
-  void engine_sends(wire::Message message) { send(engine_, std::move(message)); }
-  void agent_sends(wire::Message message) { send(agent_, std::move(message)); }
+  void engine_sends(wire::Message message);
+  void agent_sends(wire::Message message);
+  void start_heartbeats(Duration interval);
+  void agent_rings();
 
   // The engine ends the conversation: no more calls to it.
   void engine_closes();
@@ -56,8 +65,8 @@ class Link {
   void engine_killed();
   // An agent begins, knowing nothing of any conversation.
   void agent_started();
-  // The agent's process ended in order: what it sent arrives, then the loss is told.
-  void agent_ended();
+  // The agent's process ended in order: what it sent arrives, then the end of its stream.
+  void agent_ended(const std::string& reason);
   // The agent's process was killed; its machine goes on.
   void agent_killed();
   // The machine is gone with everything on it. Nobody need notice at once.
@@ -69,66 +78,85 @@ class Link {
   int fetches() const { return fetches_; }  // blobs that came whole from another machine
 
  private:
-  wire::BlobInbox make_inbox();
-  bool is_broken() const { return engine_.connection != connection_; }
+  using LineId = agent::AgentEnd::LineId;
+  using StreamId = std::uint64_t;  // from 1; never used twice
 
-  struct End {
-    explicit End(const char* its_name);
-    const char* name;
-    wire::Session session;
-    wire::Outbox outbox;  // of far links
-    wire::BlobInbox inbox;
-    bool pumping = false;
-    bool greeted = false;          // on this connection: may send
-    std::uint64_t connection = 0;  // the one that it believes in
-    Time last_arrival{};           // of frames sent by the other end
+  // One direction of a connection.
+  struct Way {
+    bool open = false;  // what is written arrives
+    bool idle_comes = false;
+    Time last{};    // arrival
+    Time greets{};  // nothing overtakes the greeting
   };
+  struct Stream {
+    LineId line = 0;  // the agent's name for it; 0: it never got there
+    Way to_agent;
+    Way to_engine;
+
+    void open() { to_agent.open = to_engine.open = true; }
+    void cut() { to_agent.open = to_engine.open = false; }
+  };
+  struct EngineEffects;
+  struct AgentEffects;
 
   void connect();
-  void break_connection();
-  void schedule_break();
-  void end_ungreeted(std::uint64_t broken);
-  void engine_notices();
-  void agent_notices();
-  void send(End& end, wire::Message message);
-  void send_far(End& end, wire::Message message);
-  void send_numbered(End& end, wire::Message message);
-  void pump(End& end);
-  void deliver(End& end, wire::Message message);
-  void beat();
-  void attempt_ends(const engine::LinkPolicy::End& end, Duration delay);
-  void decide(const engine::LinkPolicy::End& end);
-  void resend(End& end, std::uint64_t last_received);
-  void transmit(End& from, wire::Message message, wire::Envelope envelope);
-  void schedule_arrival(End& to, std::uint64_t connection, wire::Message message,
-                        wire::Envelope envelope);
-  void arrive(End& end, std::uint64_t connection, wire::Message message, wire::Envelope envelope);
-  void hello_arrives(const wire::Hello& hello, std::uint64_t connection);
-  void welcome_arrives(const wire::Welcome& welcome);
-  void lose(ErrorKind kind, std::string why);
+  void schedule_break(StreamId id);
+  void break_stream(StreamId id);
+  void end_for_engine(StreamId id, Duration delay, const char* why,
+                      const engine::LinkPolicy::End& means = {});
+  void end_for_agent(StreamId id, Duration delay);
+  void close_by_engine();
+  void close_by_agent(LineId line);
+  void write_to_agent(const wire::Message& message, wire::Envelope envelope);
+  void write_to_engine(LineId line, const wire::Message& message, wire::Envelope envelope);
+  template <typename Arrive>
+  void carry(Way& way, const wire::Message& message, wire::Envelope envelope, Arrive arrive);
+  Time arrival(Way& way, bool greets);
+  template <typename Idle>
+  void idle_later(Way& way, Idle idle);
+  void cut_agent_off(bool told, Duration delay);
+
+  // Run `step` on an end that still lives, and see to its timer.
+  template <typename Step>
+  void engine_turn(Step step);
+  template <typename Step>
+  void agent_turn(Step step);
+  void arm_engine_timer();
+  void arm_agent_timer();
+
+  // What agent/peers.h does: from another machine, past the engine.
   void fetch(const wire::FetchBlob& ask);
   void fetch_more(const wire::FetchBlob& ask, Time grown_at);
   void end_fetch(const wire::FetchBlob& ask, wire::FetchEnd end);
+  bool is_fetching(const wire::FetchBlob& ask) const;
 
   World& world_;
   NetworkDials dials_;
   std::string name_;
   Door door_;
   Events events_;
-  End engine_{"engine"};
-  End agent_{"agent"};
-  std::uint64_t connection_ = 0;  // the one that carries frames
-  std::uint64_t last_line_ = 0;   // the last one that reached the agent
+  std::map<StreamId, Stream> streams_;
+  StreamId last_stream_ = 0;
   int breaks_ = 0;
-  int fetches_ = 0;
-  std::uint64_t far_sends_ = 0;
-  std::map<BlobId, std::uint32_t> fetching_;  // the agent; the attempt
-  bool engine_open_ = true;
-  bool agent_open_ = false;
-  engine::LinkPolicy policy_;
   Time outage_ends_{};
   bool outage_refuses_ = false;  // whoever calls is turned away; else nothing is heard
-  World::Timer reconnect_ = World::kNoTimer;
+
+  std::unique_ptr<EngineEffects> engine_effects_;
+  engine::EngineEnd engine_;
+  StreamId engine_stream_ = 0;  // its connection, or its try to make one
+  std::uint64_t moved_ = 0;     // frames that have come over it
+  bool engine_killed_ = false;
+  std::uint64_t sends_ = 0;
+  World::Timer engine_timer_ = World::kNoTimer;
+
+  std::unique_ptr<AgentEffects> agent_effects_;
+  std::unique_ptr<agent::AgentEnd> agent_;  // of the last agent
+  bool agent_runs_ = false;
+  std::uint64_t agent_life_ = 0;
+  std::map<LineId, StreamId> lines_;
+  World::Timer agent_timer_ = World::kNoTimer;
+  std::map<BlobId, std::uint32_t> fetching_;  // the attempt
+  int fetches_ = 0;
 };
 
 }  // namespace skyward::sim

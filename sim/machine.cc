@@ -36,6 +36,8 @@ void Machine::start_agent(const std::set<Machine*>& strays) {
       world_, journal_, dials_, name_,
       AgentProcess::Events{
           .send = [this](wire::Message message) { link_->agent_sends(std::move(message)); },
+          .start_heartbeats = [this](Duration interval) { link_->start_heartbeats(interval); },
+          .on_link_timer = [this] { link_->agent_rings(); },
           .on_end_machine =
               [this] {
                 world_.after(world_.returns.between(1ms, 5s), [this] {
@@ -45,7 +47,7 @@ void Machine::start_agent(const std::set<Machine*>& strays) {
                   on_end_();
                 });
               },
-          .on_exit = [this] { link_->agent_ended(); },
+          .on_exit = [this](const std::string& reason) { link_->agent_ended(reason); },
           .may_work =
               [host = host_.get()] {
                 return std::ranges::count(host->agents, true, &AgentProcess::runs) == 1;

@@ -43,6 +43,10 @@ class Machine {
   bool agent_has_ended() const { return agent_ != nullptr && agent_->has_ended(); }
 
   // From the network.
+  void agent_turn(World::Event step) {
+    if (agent_ != nullptr) agent_->come(std::move(step));
+  }
+  void ring_link() { agent_->ring_link(); }
   void receive(const wire::Message& message) { agent_->receive(message); }
   void heard() { agent_->heard(); }
   void cut_off() { agent_->cut_off(); }

@@ -265,6 +265,8 @@ void Storm::connect(NodeId node, const Instance& instance) {
   events.on_agent_message = [&machine](const wire::Message& message) { machine.receive(message); };
   events.on_agent_heard = [&machine] { machine.heard(); };
   events.on_cut_off = [&machine] { machine.cut_off(); };
+  events.on_agent_turn = [&machine](World::Event step) { machine.agent_turn(std::move(step)); };
+  events.on_agent_timer = [&machine] { machine.ring_link(); };
   events.is_on = [&machine] { return machine.is_on(); };
   events.on_start_agent = [this, &machine] { machine.start_agent(strays_); };
   events.peer = [this](NodeId other) -> Link* {

@@ -109,6 +109,7 @@ class LinkTest : public testing::TestWithParam<int> {
 TEST_P(LinkTest, WhateverHappensToConnectionsMessagesArriveOnceAndInOrder) {
   World world(static_cast<std::uint64_t>(GetParam()), false);
   NetworkDials dials;
+  dials.far = true;
   dials.break_mean = 2s;
   dials.duplicate = 0.2;
   dials.reorder = 0.1;

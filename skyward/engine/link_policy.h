@@ -6,6 +6,7 @@
 
 #include <optional>
 
+#include "skyward/base/error.h"
 #include "skyward/base/time.h"
 
 namespace skyward::engine {
@@ -48,6 +49,12 @@ class LinkPolicy {
   bool connected_ = false;
   bool only_refused_ = true;  // the tries of the present trouble
   int tries_ = 0;
+};
+
+// Why a connection, or the try to make one, is over, and what that means for the next one.
+struct ConnectionEnd {
+  Error error;
+  LinkPolicy::End means{};
 };
 
 }  // namespace skyward::engine

@@ -25,6 +25,8 @@ class Session {
   // Numbers a message and keeps it for re-sending. Returns the envelope to send it under.
   // Hello, Welcome, Farewell and Heartbeat are not numbered: use control().
   Envelope number(Message message);
+  // The message that was numbered last, until something arrives.
+  const Message& newest() const { return kept_.back().message; }
 
   // Envelope for a message outside the numbered stream; carries the acknowledgement.
   Envelope control();

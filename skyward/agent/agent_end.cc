@@ -1,0 +1,228 @@
+#include "skyward/agent/agent_end.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "skyward/spec/limits.h"
+
+namespace skyward::agent {
+namespace {
+
+constexpr std::size_t kMaxUnsentBytes = std::size_t{8} << 20;
+constexpr std::size_t kMaxFramesKept = kMaxUnacknowledgedFrames / 4;
+// Kept while nobody is connected, before output has to wait: so many messages, and so much.
+constexpr std::size_t kMaxFramesWithoutLine = 1024;
+
+// What stands for an answer that cannot be sent.
+void replace_answer(wire::Message& message, const Error& error) {
+  std::string why = fmt::format("the result cannot be sent: {}. {}", error.message, error.hint);
+  if (auto* result = std::get_if<wire::TaskResult>(&message)) {
+    result->payload = {};
+    result->status = wire::TaskStatus::worker_died;
+    result->detail = std::move(why);
+  } else if (auto* item = std::get_if<wire::StreamItem>(&message)) {
+    message = wire::TaskResult{.task = item->task,
+                               .attempt = item->attempt,
+                               .status = wire::TaskStatus::worker_died,
+                               .detail = std::move(why)};
+  }
+}
+
+}  // namespace
+
+AgentEnd::AgentEnd(Options options, Memory memory, Effects& effects)
+    : options_(std::move(options)),
+      memory_(std::move(memory)),
+      effects_(effects),
+      conversation_(memory_.read, memory_.make,
+                    [this](const wire::Message& message, wire::Envelope envelope) {
+                      effects_.write(current_, message, envelope);
+                    }) {}
+
+AgentEnd::LineId AgentEnd::attach(Time now) {
+  lines_.push_back(
+      {.id = ++last_line_, .greets_until = options_.outlives ? now + kGreetTimeout : kNever});
+  return last_line_;
+}
+
+// ---- sending
+
+void AgentEnd::send(wire::Message message) {
+  if (ended_) return;
+  Status taken = wire::check_limits(message);
+  if (taken) taken = conversation_.send(message);
+  if (taken) return;
+  replace_answer(message, taken.error());
+  (void)conversation_.send(message);  // it has no blobs left that could fail
+}
+
+void AgentEnd::on_idle(LineId line) {
+  if (!ended_ && line == current_) conversation_.on_idle();
+}
+
+void AgentEnd::start_heartbeats(Duration interval, Time now) {
+  interval_ = interval;
+  if (!ended_) beat(now);
+}
+
+void AgentEnd::beat(Time now) {
+  conversation_.beat();
+  beats_at_ = now + interval_;
+}
+
+void AgentEnd::say_farewell(const std::string& reason) {
+  if (options_.outlives && !ended_) conversation_.send_control(wire::Farewell{reason});
+}
+
+bool AgentEnd::is_backed_up(std::size_t queued_bytes) const {
+  const wire::Session& session = conversation_.session();
+  if (!is_connected()) {
+    return session.unacknowledged() > kMaxFramesWithoutLine ||
+           session.unacknowledged_bytes() > kMaxUnsentBytes;
+  }
+  return queued_bytes + outbox().waiting_bytes() > kMaxUnsentBytes ||
+         session.unacknowledged() > kMaxFramesKept;
+}
+
+Time AgentEnd::next_deadline() const {
+  if (ended_) return kNever;
+  Time next = beats_at_;
+  for (const Line& line : lines_) next = std::min(next, line.greets_until);
+  return next;
+}
+
+void AgentEnd::on_timer(Time now) {
+  if (ended_) return;
+  if (now >= beats_at_) beat(now);
+  const std::vector<Line> lines = lines_;
+  for (const Line& line : lines) {
+    if (now >= line.greets_until) close(line.id, "the engine sent no greeting in time");
+  }
+}
+
+// ---- receiving
+
+void AgentEnd::on_frame(LineId line, Result<wire::DecodedFrame> frame) {
+  if (ended_) return;
+  if (!frame) {
+    return close(line, "the engine sent a frame that cannot be read: " + frame.error().message);
+  }
+  const auto* hello = std::get_if<wire::Hello>(&frame->message);
+  if ((hello != nullptr) == (line == current_)) {
+    return close(line, hello != nullptr ? "the engine greeted twice"
+                                        : "the engine's first message is not a greeting");
+  }
+  if (hello != nullptr) return greet(line, *hello);
+  effects_.on_heard();
+  switch (conversation_.arrived(frame->envelope)) {
+    case wire::Session::Arrival::deliver:
+      break;
+    case wire::Session::Arrival::duplicate:
+      return;
+    case wire::Session::Arrival::gap:
+      return close(line, "a message of the engine is missing");
+  }
+  if (!std::holds_alternative<wire::Heartbeat>(frame->message)) handle(std::move(frame->message));
+  if (!ended_) conversation_.acknowledge();
+}
+
+void AgentEnd::handle(wire::Message message) {
+  if (const auto* chunk = std::get_if<wire::BlobChunk>(&message)) {
+    if (const Status taken = inbox().take(*chunk); !taken) close(current_, taken.error().message);
+    return effects_.on_blobs_changed();
+  }
+  if (const auto* fetch = std::get_if<wire::FetchBlob>(&message)) return effects_.on_fetch(*fetch);
+  if (const auto* drop = std::get_if<wire::DropBlobs>(&message)) {
+    inbox().drop(drop->blobs);
+    effects_.on_blobs_changed();
+  }
+  if (auto* run = std::get_if<wire::RunTask>(&message)) {
+    // The core refuses a task that misses something; why stands in the agent's log.
+    if (!conversation_.uses_descriptors()) {
+      if (const Status filled = inbox().fill_in(message); !filled) {
+        effects_.log(filled.error().message);
+      }
+    }
+    if (run->body.in_blob()) read_body(*run);
+  }
+  effects_.on_message(message);
+}
+
+void AgentEnd::read_body(wire::RunTask& run) const {
+  const wire::Buffer body = std::exchange(run.body, {});
+  if (body.blob.descriptor < 0) return;
+  const auto bytes = memory_.read(body.blob);
+  if (!bytes || bytes->empty()) return;
+  run.body = wire::small_buffer({bytes->owner, bytes->view.subspan(body.offset, body.size)});
+}
+
+// ---- lines
+
+std::string AgentEnd::refusal(const wire::Hello& hello) {
+  if (hello.protocol != kProtocolVersion) {
+    return fmt::format(
+        "this agent is version {} and speaks protocol {}, the driver is version {} and speaks "
+        "protocol {}; use the same version of Skyward on both sides",
+        SKYWARD_VERSION, kProtocolVersion, hello.version, hello.protocol);
+  }
+  if (greeted_ && (hello.pool != greeting_.pool || hello.node != greeting_.node ||
+                   hello.token != greeting_.token)) {
+    return "this agent serves another pool";
+  }
+  const Status fits = conversation_.check_resume(hello.last_received);
+  return fits ? std::string() : fits.error().message;
+}
+
+void AgentEnd::greet(LineId line, const wire::Hello& hello) {
+  const auto place = std::ranges::find(lines_, line, &Line::id);
+  if (place == lines_.end()) return;
+  place->greets_until = kNever;
+  wire::Welcome welcome = options_.welcome;
+  welcome.protocol = kProtocolVersion;
+  welcome.version = SKYWARD_VERSION;
+  welcome.last_received = conversation_.session().last_received();
+  welcome.refusal = refusal(hello);
+  if (hello.descriptors) welcome.blob_bytes = 0;
+  if (!welcome.refusal.empty()) {
+    const std::string why = welcome.refusal;
+    effects_.write(line, std::move(welcome), conversation_.control_envelope());
+    return close(line, why);
+  }
+  if (!std::exchange(greeted_, true)) {
+    greeting_ = hello;
+    if (hello.descriptors) conversation_.use_descriptors();
+  }
+  if (current_ != 0) close(current_, "the engine has reconnected");
+  if (ended_) return;
+  current_ = line;
+  conversation_.greet(std::move(welcome));
+  effects_.on_heard();
+  conversation_.connect(hello.last_received);
+  conversation_.pump();
+}
+
+void AgentEnd::on_line_closed(LineId line, std::string reason) { close(line, std::move(reason)); }
+
+void AgentEnd::close(LineId line, std::string reason) {
+  const auto place = std::ranges::find(lines_, line, &Line::id);
+  if (ended_ || place == lines_.end()) return;
+  lines_.erase(place);
+  if (current_ == line) {
+    current_ = 0;
+    conversation_.disconnect();
+  }
+  effects_.close(line);
+  // An engine that went before it had greeted will not look for this daemon, but start another.
+  if (!options_.outlives || (!greeted_ && lines_.empty())) return end(std::move(reason));
+  if (!reason.empty()) effects_.log(reason);
+}
+
+void AgentEnd::end(std::string reason) {
+  ended_ = true;
+  for (const Line& line : lines_) effects_.close(line.id);
+  effects_.on_closed(std::move(reason));
+}
+
+}  // namespace skyward::agent

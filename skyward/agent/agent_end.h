@@ -1,0 +1,118 @@
+#pragma once
+
+// The agent's end of the conversation with the engine: greets back, delivers what arrives, shows
+// that it lives. A daemon's conversation outlives its connections ("lines"): the engine calls
+// again, says what it has, and both send the rest. One line is the current one; a new one that
+// knows the pool's secret replaces it. What both ends do alike is wire/conversation.h.
+//
+// Pure: lines, frames and the time come in, Effects go out. agent/link.h performs them with real
+// streams, the storm with simulated ones.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "skyward/base/error.h"
+#include "skyward/base/time.h"
+#include "skyward/wire/codec.h"
+#include "skyward/wire/conversation.h"
+#include "skyward/wire/message.h"
+
+namespace skyward::agent {
+
+class AgentEnd {
+ public:
+  using LineId = std::uint64_t;  // from 1; never used twice
+
+  struct Options {
+    bool outlives = false;  // the end of a line is not the end of the conversation
+    // What it says of itself. `blob_bytes`: on lines without descriptors.
+    wire::Welcome welcome{};
+  };
+  struct Memory {
+    wire::Outbox::Read read;
+    wire::BlobInbox::Make make;
+  };
+  class Effects {
+   public:
+    virtual ~Effects() = default;
+    virtual void write(LineId line, const wire::Message& message, wire::Envelope envelope) = 0;
+    // After what was written; on_line_closed() need not be called.
+    virtual void close(LineId line) = 0;
+
+    // To the owner.
+    virtual void on_heard() = 0;                                // any word of the engine has come
+    virtual void on_message(const wire::Message& message) = 0;  // after the greeting; no Heartbeats
+    virtual void on_fetch(const wire::FetchBlob& fetch) = 0;
+    virtual void on_blobs_changed() = 0;  // some have grown, or are gone
+    // Once; of a daemon only when its engine has gone without a greeting. `reason` is empty when
+    // the engine closed in order.
+    virtual void on_closed(std::string reason) = 0;
+    virtual void log(const std::string& text) = 0;
+  };
+
+  // `effects` must outlive this.
+  AgentEnd(Options options, Memory memory, Effects& effects);
+  AgentEnd(const AgentEnd&) = delete;
+  AgentEnd& operator=(const AgentEnd&) = delete;
+
+  // ---- what happens
+
+  // A connection on which the engine will greet.
+  LineId attach(Time now);
+  // The error: a frame that cannot be read.
+  void on_frame(LineId line, Result<wire::DecodedFrame> frame);
+  // The line has written all that it had.
+  void on_idle(LineId line);
+  void on_line_closed(LineId line, std::string reason);
+  // To be called at next_deadline().
+  void on_timer(Time now);
+  Time next_deadline() const;
+
+  void send(wire::Message message);
+  // A Heartbeat whenever nothing else was sent for so long.
+  void start_heartbeats(Duration interval, Time now);
+  // The last word of a daemon: it does not wait for another connection.
+  void say_farewell(const std::string& reason);
+
+  // ---- what is so
+
+  bool is_over() const { return ended_; }
+  bool is_connected() const { return current_ != 0; }
+  // The pool that the engine greeted for.
+  const std::string& pool() const { return greeting_.pool; }
+  // Where blobs are put together; parts may come from elsewhere, too.
+  wire::BlobInbox& inbox() { return conversation_.inbox(); }
+  const wire::Outbox& outbox() const { return conversation_.outbox(); }
+  // The engine does not keep up with what it is sent. `queued_bytes`: not written yet.
+  bool is_backed_up(std::size_t queued_bytes) const;
+
+ private:
+  struct Line {
+    LineId id = 0;
+    Time greets_until = kNever;
+  };
+
+  void handle(wire::Message message);
+  void read_body(wire::RunTask& run) const;
+  void greet(LineId line, const wire::Hello& hello);
+  std::string refusal(const wire::Hello& hello);
+  void close(LineId line, std::string reason);
+  void end(std::string reason);
+  void beat(Time now);
+
+  const Options options_;
+  const Memory memory_;
+  Effects& effects_;
+  wire::Conversation conversation_;
+  std::vector<Line> lines_;
+  LineId last_line_ = 0;
+  LineId current_ = 0;
+  bool greeted_ = false;
+  wire::Hello greeting_;  // the first one
+  bool ended_ = false;
+  Duration interval_{};
+  Time beats_at_ = kNever;
+};
+
+}  // namespace skyward::agent

@@ -1,0 +1,85 @@
+#pragma once
+
+// What both ends of a link do alike. One end of a conversation: it numbers its messages and keeps
+// them until they are acknowledged (session.h), lets large data travel in parts (outbox.h,
+// blob_inbox.h), acknowledges, and shows that it lives. It outlives its connections; how an end
+// comes to one differs: engine/engine_end.h, agent/agent_end.h.
+//
+// Pure: what arrives comes in as calls, what is to be written goes out through Write. The links of
+// pools and those of the storm run the same code.
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+
+#include "skyward/base/error.h"
+#include "skyward/wire/blob_inbox.h"
+#include "skyward/wire/message.h"
+#include "skyward/wire/outbox.h"
+#include "skyward/wire/session.h"
+
+namespace skyward::wire {
+
+class Conversation {
+ public:
+  // Writes a frame to the present connection. Must not call back.
+  using Write = std::function<void(const Message&, Envelope)>;
+  Conversation(Outbox::Read read, BlobInbox::Make make, Write write)
+      : outbox_(std::move(read)), inbox_(std::move(make)), write_(std::move(write)) {}
+
+  // Blobs go by descriptor, beside the frames: nothing waits for them. Before the first message.
+  void use_descriptors() { descriptors_ = true; }
+  bool uses_descriptors() const { return descriptors_; }
+
+  // ---- the connection
+
+  // The first word on a new connection, which has nothing else to write: Hello or Welcome.
+  void greet(const Message& greeting);
+  // Fails with `lost` when the conversation cannot go on with an end that has messages up to
+  // `last_received`.
+  Status check_resume(std::uint64_t last_received);
+  // Both have greeted. Writes what the other end has not got; pump() sends the rest.
+  void connect(std::uint64_t last_received);
+  void disconnect() { connected_ = false; }
+  bool is_connected() const { return connected_; }
+  // The connection has written all that it had.
+  void on_idle();
+
+  // ---- sending
+
+  // On failure (a blob cannot be read) the message is untouched, and not sent.
+  Status send(Message& message);
+  // Not numbered, and only for whom it reaches at once: Heartbeat, Farewell.
+  void send_control(const Message& message);
+  // Shows life if nothing else has since the last call.
+  void beat();
+  // Acknowledges what has arrived, if that is owed.
+  void acknowledge();
+  // Writes what waits for nothing, and a part of the large data if the connection is idle.
+  void pump();
+
+  // ---- receiving
+
+  Session::Arrival arrived(const Envelope& envelope) { return session_.arrived(envelope); }
+
+  const Session& session() const { return session_; }
+  Envelope control_envelope() { return session_.control(); }
+  Outbox& outbox() { return outbox_; }
+  const Outbox& outbox() const { return outbox_; }
+  BlobInbox& inbox() { return inbox_; }
+
+ private:
+  void send_numbered(Message message);
+  void write(const Message& message, Envelope envelope);
+
+  Session session_;
+  Outbox outbox_;  // on connections without descriptors
+  BlobInbox inbox_;
+  Write write_;
+  bool descriptors_ = false;
+  bool connected_ = false;
+  bool idle_ = false;   // the connection has nothing to write
+  bool spoke_ = false;  // since the last beat
+};
+
+}  // namespace skyward::wire
