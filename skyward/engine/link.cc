@@ -13,8 +13,7 @@
 namespace skyward::engine {
 namespace {
 
-constexpr int kPulsesInSilence = 4;
-// For a command whose agent is given up: to see the end of its input and clean up.
+// For a command whose agent was told to end: to see the end of its input and clean up.
 constexpr Duration kStopGrace = 500ms;
 constexpr Duration kHopelessSweepTimeout = 2s;
 // The way there, and as long as the agent has to end before it is killed.
@@ -78,10 +77,16 @@ Status map_all(wire::Payload& payload) {
   return {};
 }
 
-wire::Payload* payload_of(wire::Message& message) {
-  if (auto* result = std::get_if<wire::TaskResult>(&message)) return &result->payload;
-  if (auto* item = std::get_if<wire::StreamItem>(&message)) return &item->payload;
-  return nullptr;
+EngineEnd::Options options_of(wire::Hello hello, const provider::Connection& connection,
+                              bool socket, const LinkPolicy::Limits& limits) {
+  hello.descriptors = socket;
+  const auto seed = static_cast<std::uint32_t>(io::EventLoop::now().time_since_epoch().count()) +
+                    hello.node.value;
+  return {.hello = std::move(hello),
+          .reconnects = connection.shell,
+          .stands = connection.stands,
+          .limits = limits,
+          .seed = seed};
 }
 
 }  // namespace
@@ -90,33 +95,38 @@ Link::Link(io::EventLoop& loop, wire::Hello hello, provider::Connection connecti
            std::uint32_t life, const LinkPolicy::Limits& limits, Strays& strays, Events events)
     : loop_(loop),
       events_(std::move(events)),
-      hello_(std::move(hello)),
       connection_(std::move(connection)),
       life_(life),
-      limits_(limits),
+      pool_(hello.pool),
+      node_(hello.node),
+      socket_(socket),
       strays_(strays),
-      outbox_(bytes_of),
-      inbox_(make_room),
-      policy_(limits, io::EventLoop::now()),
-      random_(static_cast<unsigned>(io::EventLoop::now().time_since_epoch().count()) +
-              hello_.node.value),
+      end_(options_of(std::move(hello), connection_, socket, limits),
+           {.read = bytes_of, .make = make_room, .hold = map_all}, *this, io::EventLoop::now()),
       alive_(std::make_shared<bool>(true)) {
-  hello_.descriptors = socket;
   if (connection_.shell) {
     inspect();
   } else {
-    attempt();
+    end_.start(io::EventLoop::now());
   }
 }
 
 Link::~Link() {
   *alive_ = false;
-  for (const auto timer : {pulse_, retry_, closing_}) loop_.cancel_timer(timer);
+  for (const auto timer : {timer_, closing_}) loop_.cancel_timer(timer);
 }
 
-void Link::post(std::function<void()> callback) {
-  loop_.post([alive = alive_, callback = std::move(callback)] {
-    if (*alive) callback();
+// Later deadlines than the armed one are seen when that has come.
+void Link::arm_timer() {
+  const Time next = end_.next_deadline();
+  if (next >= armed_) return;
+  loop_.cancel_timer(timer_);
+  armed_ = next;
+  timer_ = loop_.start_timer(next, [this] {
+    timer_ = 0;
+    armed_ = kNever;
+    end_.on_timer(moved_bytes(), io::EventLoop::now());
+    arm_timer();
   });
 }
 
@@ -126,17 +136,17 @@ void Link::inspect() {
   auto program = std::make_shared<Result<AgentProgram>>();
   loop_.run_blocking([program, path = connection_.agent] { *program = inspect_agent(path); },
                      [this, alive = alive_, program] {
-                       if (!*alive || over_) return;
-                       if (!*program) return lose(ErrorKind::invalid, program->error().message);
+                       if (!*alive || end_.is_over()) return;
+                       if (!*program) {
+                         return end_.give_up(ErrorKind::invalid, program->error().message);
+                       }
                        agent_ = **program;
-                       attempt();
+                       end_.start(io::EventLoop::now());
+                       arm_timer();
                      });
 }
 
-void Link::attempt() {
-  policy_.on_attempt();
-  moved_ = 0;
-  moved_at_ = io::EventLoop::now();
+void Link::connect() {
   Attempt::Entry entry;
   if (connection_.shell) {
     entry.machine = agent_.machine;
@@ -145,22 +155,26 @@ void Link::attempt() {
       entry.files.push_back(
           {.path = upload.path, .hash = upload.sha256, .place = "files/" + upload.sha256});
     }
-    entry.line = entry_line(entry.files, place(), policy_.was_welcomed(), strays_.text());
+    entry.line = entry_line(entry.files, place(), end_.was_welcomed(), strays_.text());
   }
   auto owner = std::make_shared<const Attempt*>(nullptr);
   attempt_ = std::make_unique<Attempt>(
-      loop_, connection_, hello_.descriptors, std::move(entry),
+      loop_, connection_, socket_, std::move(entry),
       Attempt::Events{.on_reached =
                           [this] {
                             if (!reached_at_) reached_at_ = io::EventLoop::now();
                           },
-                      .on_open = [this] { opened(); },
+                      .on_open =
+                          [this] {
+                            heard_of_ = true;
+                            end_.on_open();
+                            attempt_->flush();
+                          },
                       .on_frame = [this](io::Incoming incoming) { receive(std::move(incoming)); },
-                      .on_idle = [this] { pump(); },
+                      .on_idle = [this] { end_.on_idle(); },
                       .on_end = [this](Attempt::End end) { attempt_ended(std::move(end)); },
                       .on_gone = [this, owner] { attempt_gone(*owner); }});
   *owner = attempt_.get();
-  if (connection_.shell && pulse_ == 0) check_pulse();
 }
 
 EntryFile Link::agent_file() const {
@@ -169,304 +183,77 @@ EntryFile Link::agent_file() const {
           .place = fmt::format("agents/{}/skyward-agent", agent_.hash)};
 }
 
-EntryPlace Link::place() const { return {hello_.pool, hello_.node, life_}; }
+EntryPlace Link::place() const { return {pool_, node_, life_}; }
 
-void Link::opened() {
-  heard_of_ = true;
-  hello_.last_received = session_.last_received();
-  attempt_->send(outgoing(wire::encode(hello_, session_.control())));
-  attempt_->flush();
-}
-
-// Sees that something moves, and that the agent hears of us.
-void Link::check_pulse() {
-  pulse_ = 0;
-  if (over_) return;
-  const Time now = io::EventLoop::now();
-  const Duration interval = limits_.silence / kPulsesInSilence;
-  // This process was stopped, or the loop was held up: the silence was ours.
-  if (pulse_due_ != Time{} && now > pulse_due_ + 2 * interval) moved_at_ = now;
-  pulse_due_ = now + interval;
-  pulse_ = loop_.start_timer(pulse_due_, [this] { check_pulse(); });
-  if (!attempt_) return;
-  if (const std::uint64_t moved = attempt_->moved_bytes(); std::exchange(moved_, moved) != moved) {
-    moved_at_ = now;
-  }
-  const bool lets_go = has_volumes_ && !farewell_.empty();
-  if (now - moved_at_ >= policy_.silence(moved_at_) + (lets_go ? kUnmountTimeout : Duration{})) {
-    return drop_attempt(
-        {.error = {ErrorKind::lost,
-                   fmt::format("no message from it for {:.1f} s", seconds(now - moved_at_)),
-                   {}}});
-  }
-  if (policy_.is_connected() && !std::exchange(spoke_, false))
-    write(wire::Heartbeat{}, session_.control());
-  spoke_ = false;
-}
-
-// The present attempt is of no use any more, though it has not ended.
-void Link::drop_attempt(Attempt::End end) {
-  attempt_->stop(Duration{});
-  attempt_ended(std::move(end));
+void Link::hang_up(Duration grace) {
+  attempt_->stop(grace);
+  ending_.push_back(std::move(attempt_));
 }
 
 void Link::attempt_ended(Attempt::End end) {
-  if (attempt_ && attempt_->moved_bytes() > 0) answered_ = true;
-  if (attempt_) ending_.push_back(std::move(attempt_));
-  const Time now = io::EventLoop::now();
-  const bool was_connected = policy_.is_connected();
-  if (was_connected) answered_ = false;
-  std::uniform_real_distribution<double> jitter(0, 1);
-  const auto again = policy_.on_end(end.means, now, jitter(random_));
-  if (over_) {
-    loop_.cancel_timer(std::exchange(closing_, 0));
-    return schedule_gone();
-  }
-  if (!farewell_.empty()) return lose(ErrorKind::lost, "its agent ended: " + farewell_);
-  if (!connection_.shell || end.means.permanent || end.means.gone) {
-    return lose(end.error.kind, std::move(end.error.message), std::move(end.error.hint));
-  }
-  if (!again) {
-    const ErrorKind kind =
-        end.error.kind == ErrorKind::lost ? ErrorKind::unreachable : end.error.kind;
-    return lose(kind, end.error.message + tries_text(policy_.trouble(now)),
-                std::move(end.error.hint));
-  }
-  if (was_connected && events_.on_trouble) events_.on_trouble(end.error.message);
-  if (connection_.stands && !policy_.was_welcomed() && policy_.tries() == 1 && events_.on_trouble) {
-    const std::string& hint = end.error.hint;
-    events_.on_trouble(end.error.message + (hint.empty() ? "" : "; " + hint));
-  }
-  retry_ = loop_.start_timer(*again, [this] {
-    retry_ = 0;
-    attempt();
-  });
-}
-
-std::string Link::tries_text(Duration tried) const {
-  if (policy_.tries() <= 1) return {};
-  return fmt::format(" (tried {} times in {:.1f} s)", policy_.tries(), seconds(tried));
+  const std::uint64_t moved = moved_bytes();
+  ending_.push_back(std::move(attempt_));
+  end_.on_end(std::move(end), moved, io::EventLoop::now());
+  arm_timer();
+  if (!end_.is_over()) return;
+  loop_.cancel_timer(std::exchange(closing_, 0));
+  schedule_gone();
 }
 
 void Link::attempt_gone(const Attempt* attempt) {
   std::erase_if(ending_, [&](const auto& entry) { return entry.get() == attempt; });
-  if (over_) schedule_gone();
+  if (end_.is_over()) schedule_gone();
 }
 
-// ---- sending
+// ---- frames
 
 void Link::send(wire::Message message) {
-  if (over_) return;
-  if (std::holds_alternative<wire::Heartbeat>(message)) {
-    if (policy_.is_connected()) write(message, session_.control());
-    return;
-  }
-  if (std::holds_alternative<wire::Shutdown>(message)) told_to_end_ = true;
-  if (const auto* configure = std::get_if<wire::Configure>(&message)) {
-    has_volumes_ = !configure->end_script.empty();
-  }
-  if (session_.is_full()) {
-    post([this] { lose(ErrorKind::lost, "its agent has not acknowledged anything for too long"); });
-    return;
-  }
-  if (hello_.descriptors) return send_beside(std::move(message));
-  if (const auto* cancel = std::get_if<wire::CancelTask>(&message)) {
-    if (const auto run = outbox_.withdraw(cancel->task)) {
-      wire::TaskResult result{.task = run->task,
-                              .attempt = run->attempt,
-                              .status = wire::TaskStatus::cancelled,
-                              .worker = run->worker.value_or(0),
-                              .detail = "cancelled"};
-      post([this, result = std::move(result)]() mutable {
-        if (!over_) events_.on_message(std::move(result));
-      });
-      return;
-    }
-  }
-  if (auto* fetch = std::get_if<wire::FetchBlob>(&message)) {
-    if (auto answer = outbox_.push(*fetch)) {
-      post([this, fetched = *std::move(answer)]() mutable {
-        if (!over_) events_.on_message(std::move(fetched));
-      });
-    }
-    return pump();
-  }
-  if (const Status taken = outbox_.push(message); !taken)
-    return refuse_task(message, taken.error());
-  pump();
+  end_.send(std::move(message));
+  arm_timer();
 }
 
-void Link::send_beside(wire::Message message) {
-  const wire::Envelope envelope = session_.number(message);
-  write(message, envelope);
-}
-
-// The task's arguments cannot be read: it ends as if its worker had said so.
-void Link::refuse_task(const wire::Message& message, const Error& why) {
-  const auto* run = std::get_if<wire::RunTask>(&message);
-  if (run == nullptr) return;
-  wire::TaskResult result{.task = run->task,
-                          .attempt = run->attempt,
-                          .status = wire::TaskStatus::worker_died,
-                          .worker = run->worker.value_or(0),
-                          .detail = "the call could not be sent: " + why.message};
-  post([this, result = std::move(result)]() mutable {
-    if (!over_) events_.on_message(std::move(result));
-  });
-}
-
-void Link::pump() {
-  if (over_ || hello_.descriptors) return;
-  while (auto message = outbox_.next_urgent()) {
-    const wire::Envelope envelope = session_.number(*message);
-    write(*message, envelope);
-  }
-  if (!policy_.is_connected() || attempt_->queued_bytes() > 0) return;
-  if (auto message = outbox_.next_bulk()) {
-    const wire::Envelope envelope = session_.number(*message);
-    write(*message, envelope);
-  }
-}
-
-// Without a connection the session keeps it.
 void Link::write(const wire::Message& message, wire::Envelope envelope) {
-  if (!policy_.is_connected()) return;
-  spoke_ = true;
   attempt_->send(outgoing(wire::encode(message, envelope)));
 }
 
-// ---- receiving
-
 void Link::receive(io::Incoming incoming) {
-  if (over_) return;
   const ByteView head = ByteView(incoming.head).subspan(wire::kFramePrefixBytes);
-  auto frame =
-      wire::decode(head, std::move(incoming.body), received_blobs(std::move(incoming.descriptors)));
-  if (!frame) {
-    return lose(ErrorKind::lost,
-                "its agent sent a frame that cannot be read: " + frame.error().message);
-  }
-  const bool is_welcome = std::holds_alternative<wire::Welcome>(frame->message);
-  if (is_welcome == policy_.is_connected()) {
-    return lose(ErrorKind::lost,
-                is_welcome ? "its agent greeted twice" : "its agent did not greet first");
-  }
-  if (is_welcome) return handle_welcome(std::get<wire::Welcome>(frame->message));
-  switch (session_.arrived(frame->envelope)) {
-    case wire::Session::Arrival::deliver:
-      break;
-    case wire::Session::Arrival::duplicate:
-      return;
-    case wire::Session::Arrival::gap:
-      if (!connection_.shell) return lose(ErrorKind::lost, "a message of its agent is missing");
-      return drop_attempt({.error = {ErrorKind::lost, "a message of its agent is missing", {}}});
-  }
-  handle(std::move(frame->message));
-  if (session_.should_acknowledge() && !over_) send(wire::Heartbeat{});
+  end_.on_frame(
+      wire::decode(head, std::move(incoming.body), received_blobs(std::move(incoming.descriptors))),
+      io::EventLoop::now());
+  arm_timer();
 }
 
-void Link::handle(wire::Message message) {
-  if (auto* farewell = std::get_if<wire::Farewell>(&message)) {
-    farewell_ = farewell->reason.empty() ? "it did not say why" : std::move(farewell->reason);
-    return;
-  }
-  if (const auto* chunk = std::get_if<wire::BlobChunk>(&message)) {
-    if (const Status taken = inbox_.take(*chunk); !taken) {
-      lose(ErrorKind::lost, "its agent sent an unreadable message: " + taken.error().message);
-    }
-    return;
-  }
-  if (const auto* fetched = std::get_if<wire::BlobFetched>(&message)) {
-    if (!outbox_.take(*fetched)) return;
-    pump();
-  }
-  if (wire::Payload* payload = payload_of(message)) {
-    Status filled = inbox_.fill_in(message);
-    inbox_.drop_those_of(message);
-    if (filled) filled = map_all(*payload);
-    if (!filled && filled.error().kind == ErrorKind::invalid) {
-      return lose(ErrorKind::lost,
-                  "its agent sent an unreadable message: " + filled.error().message);
-    }
-    if (!filled) {
-      const auto* item = std::get_if<wire::StreamItem>(&message);
-      wire::TaskResult result;
-      if (auto* whole = std::get_if<wire::TaskResult>(&message)) result = std::move(*whole);
-      if (item != nullptr) result = {.task = item->task, .attempt = item->attempt};
-      result.payload = {};
-      result.status = wire::TaskStatus::worker_died;
-      result.detail = "its result cannot be stored here: " + filled.error().message;
-      message = std::move(result);
-    }
-  }
-  events_.on_message(std::move(message));
+void Link::on_trouble(std::string why) {
+  if (events_.on_trouble) events_.on_trouble(std::move(why));
 }
 
-void Link::handle_welcome(const wire::Welcome& welcome) {
-  if (!welcome.refusal.empty()) {
-    return lose(ErrorKind::unsupported, "its agent refused the connection: " + welcome.refusal);
-  }
-  if (welcome.protocol != kProtocolVersion) {
-    return lose(ErrorKind::unsupported,
-                fmt::format("its agent (version {}) speaks protocol {}, this program speaks {}; "
-                            "end the old agent or install the same version on both sides",
-                            welcome.version, welcome.protocol, kProtocolVersion));
-  }
-  const auto kept = session_.resume(welcome.last_received);
-  if (!kept) return lose(ErrorKind::lost, kept.error().message);
-  const bool is_first = !policy_.was_welcomed();
-  const Duration trouble = policy_.trouble(io::EventLoop::now());
-  policy_.on_welcome();
-  outbox_.set_budget(welcome.blob_bytes);
-  for (const wire::Session::Kept& message : *kept) {
-    write(message.message,
-          {.sequence = message.sequence, .acknowledged = session_.last_received()});
-  }
-  if (is_first) {
-    events_.on_welcome(reached_at_);
-  } else if (events_.on_recovered) {
-    events_.on_recovered(trouble);
-  }
-  pump();
+void Link::on_recovered(Duration after) {
+  if (events_.on_recovered) events_.on_recovered(after);
 }
 
 // ---- the end
 
-void Link::lose(ErrorKind kind, std::string why, std::string hint) {
-  if (std::exchange(over_, true)) return;
+void Link::on_lost(Error why) {
   note_stray();
-  loop_.cancel_timer(std::exchange(retry_, 0));
-  loop_.cancel_timer(std::exchange(pulse_, 0));
-  if (attempt_) {
-    attempt_->stop(kStopGrace);
-    ending_.push_back(std::move(attempt_));
-  }
-  events_.on_lost({kind, std::move(why), std::move(hint)});
+  events_.on_lost(std::move(why));
   schedule_gone();
 }
 
 void Link::close(Duration grace) {
-  if (over_) return;
-  if (told_to_end_) grace = std::min(grace, kStopGrace);
-  // A daemon would live on without its connection.
-  if (connection_.shell && policy_.is_connected()) {
-    send(wire::Shutdown{0});
-    attempt_->flush();
-  }
-  over_ = true;
+  if (end_.is_over()) return;
+  if (end_.was_told_to_end()) grace = std::min(grace, kStopGrace);
+  const bool told = end_.close();
   note_stray();
-  loop_.cancel_timer(std::exchange(retry_, 0));
-  loop_.cancel_timer(std::exchange(pulse_, 0));
   if (!attempt_) return schedule_gone();
-  if (!connection_.shell || !policy_.is_connected()) {
-    attempt_->stop(grace);
-    ending_.push_back(std::move(attempt_));
-    return;
-  }
+  if (!told) return hang_up(grace);
+  attempt_->flush();
   // The agent closes the connection when it has cleaned up.
   closing_ = loop_.start_timer(io::EventLoop::now() + grace, [this] {
     closing_ = 0;
-    if (attempt_) drop_attempt({});
+    if (!attempt_) return;
+    attempt_->stop(Duration{});
+    attempt_ended({});
   });
 }
 
@@ -483,10 +270,10 @@ void Link::hurry() {
 void Link::sweep() {
   const Time now = io::EventLoop::now();
   // A machine that has been silent throughout will hardly answer now; its agent's lease ends it.
-  const bool hopeless = !policy_.is_connected() && policy_.tries() > 0 && !answered_;
+  const bool hopeless = end_.is_hopeless();
   if (sweep_until_ == kNever) {
     sweep_until_ = now + (hopeless ? kHopelessSweepTimeout : kSweepTimeout);
-    if (has_volumes_ && !hopeless) sweep_until_ += kUnmountTimeout;
+    if (end_.has_volumes() && !hopeless) sweep_until_ += kUnmountTimeout;
     if (hurried_) sweep_until_ = std::min(sweep_until_, now + kHurriedSweepTimeout);
   }
   io::SpawnOptions options{.command = connection_.command,
@@ -519,18 +306,20 @@ void Link::limit_sweep() {
 
 // Until it has taken its leave, or was swept: whoever buys its machine meanwhile ends it.
 void Link::note_stray() {
-  if (connection_.shell && heard_of_) strays_.add(hello_.node, life_);
+  if (connection_.shell && heard_of_) strays_.add(node_, life_);
 }
 
 // Later, so that the owner may destroy the link in the callback.
 void Link::schedule_gone() {
   if (attempt_ || !ending_.empty() || sweep_ || closing_ != 0 || gone_told_) return;
-  if (connection_.shell && heard_of_ && farewell_.empty() && sweep_until_ == kNever) {
+  if (connection_.shell && heard_of_ && !end_.has_taken_leave() && sweep_until_ == kNever) {
     return sweep();
   }
   gone_told_ = true;
-  if (swept_ || !farewell_.empty()) strays_.remove(hello_.node, life_);
-  post([this] { events_.on_gone(); });
+  if (swept_ || end_.has_taken_leave()) strays_.remove(node_, life_);
+  loop_.post([this, alive = alive_] {
+    if (*alive) events_.on_gone();
+  });
 }
 
 }  // namespace skyward::engine

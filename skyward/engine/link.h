@@ -1,35 +1,30 @@
 #pragma once
 
-// The engine's end of the conversation with one node's agent. Each connection is one run of a
-// command (link_attempt.h); the session survives it. Where the agent is a daemon behind a shell, a
-// connection that ends, or on which nothing moves, is made again with growing pauses, and both ends
-// send what the other has not got: the owner sees one welcome and, at the end, one loss.
-//
-// When it tries again and when it gives up is link_policy.h's to decide.
+// The connections of the engine's end of the conversation with one node's agent (engine_end.h),
+// which decides when one is made and when the node is lost. Here: the commands that reach the agent
+// (link_attempt.h), frames to bytes and back, large data in shared memory, the timer, and the sweep
+// that ends what an agent may have left on its node.
 
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "skyward/base/error.h"
 #include "skyward/base/time.h"
+#include "skyward/engine/engine_end.h"
 #include "skyward/engine/link_attempt.h"
 #include "skyward/engine/link_policy.h"
 #include "skyward/engine/strays.h"
 #include "skyward/io/event_loop.h"
 #include "skyward/provider/provider.h"
-#include "skyward/wire/blob_inbox.h"
 #include "skyward/wire/message.h"
-#include "skyward/wire/outbox.h"
-#include "skyward/wire/session.h"
 
 namespace skyward::engine {
 
-class Link {
+class Link final : private EngineEnd::Effects {
  public:
   // All on the loop thread, never from inside a call of the owner's.
   struct Events {
@@ -49,7 +44,7 @@ class Link {
   // outlives the link.
   Link(io::EventLoop& loop, wire::Hello hello, provider::Connection connection, bool socket,
        std::uint32_t life, const LinkPolicy::Limits& limits, Strays& strays, Events events);
-  ~Link();
+  ~Link() override;
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
 
@@ -62,64 +57,51 @@ class Link {
   void hurry();
 
  private:
+  // Effects.
+  void connect() override;
+  void hang_up(Duration grace) override;
+  void write(const wire::Message& message, wire::Envelope envelope) override;
+  void on_welcome() override { events_.on_welcome(reached_at_); }
+  void on_message(wire::Message message) override { events_.on_message(std::move(message)); }
+  void on_trouble(std::string why) override;
+  void on_recovered(Duration after) override;
+  void on_lost(Error why) override;
+
   void inspect();
-  void attempt();
-  void sweep();
-  void limit_sweep();
   EntryFile agent_file() const;
   EntryPlace place() const;
-  void opened();
   void receive(io::Incoming incoming);
-  void handle(wire::Message message);
-  void handle_welcome(const wire::Welcome& welcome);
-  void send_beside(wire::Message message);
-  void refuse_task(const wire::Message& message, const Error& why);
-  void pump();
-  void write(const wire::Message& message, wire::Envelope envelope);
-  void check_pulse();
-  void drop_attempt(Attempt::End end);
   void attempt_ended(Attempt::End end);
-  std::string tries_text(Duration tried) const;
   void attempt_gone(const Attempt* attempt);
-  void lose(ErrorKind kind, std::string why, std::string hint = {});
+  std::uint64_t moved_bytes() const { return attempt_ ? attempt_->moved_bytes() : 0; }
+  void arm_timer();
+
+  void sweep();
+  void limit_sweep();
   void note_stray();
   void schedule_gone();
-  void post(std::function<void()> callback);
 
   io::EventLoop& loop_;
   Events events_;
-  wire::Hello hello_;
   const provider::Connection connection_;
   const std::uint32_t life_;
-  const LinkPolicy::Limits limits_;
+  const std::string pool_;
+  const NodeId node_;
+  const bool socket_;
   Strays& strays_;
   AgentProgram agent_;  // with a shell
-  wire::Session session_;
-  wire::Outbox outbox_;  // on connections without descriptors
-  wire::BlobInbox inbox_;
+  EngineEnd end_;
   std::unique_ptr<Attempt> attempt_;              // the present one
   std::vector<std::unique_ptr<Attempt>> ending_;  // until their processes are reaped
   std::unique_ptr<io::Process> sweep_;
   Time sweep_until_ = kNever;
   bool swept_ = false;
   bool hurried_ = false;
-  bool told_to_end_ = false;  // it had its time for that, when the link is closed
   std::optional<Time> reached_at_;
   bool heard_of_ = false;  // an agent may have been greeted, and live on without us
-  bool over_ = false;      // lost or closed
   bool gone_told_ = false;
-  std::string farewell_;      // the agent said why it ends
-  bool has_volumes_ = false;  // it may take its time for that
-  LinkPolicy policy_;
-  bool answered_ = false;  // since the connection broke, by anything
-  std::minstd_rand random_;
-  // The pulse.
-  std::uint64_t moved_ = 0;
-  Time moved_at_{};
-  Time pulse_due_{};
-  bool spoke_ = false;  // since the last pulse
-  io::EventLoop::TimerId pulse_ = 0;
-  io::EventLoop::TimerId retry_ = 0;
+  Time armed_ = kNever;
+  io::EventLoop::TimerId timer_ = 0;
   io::EventLoop::TimerId closing_ = 0;  // of the end, and of the sweep
   std::shared_ptr<bool> alive_;         // false once destroyed; posted callbacks share it
 };

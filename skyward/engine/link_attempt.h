@@ -21,11 +21,7 @@ namespace skyward::engine {
 
 class Attempt {
  public:
-  // Why an attempt is over, and what that means for the next one.
-  struct End {
-    Error error;
-    LinkPolicy::End means{};
-  };
+  using End = ConnectionEnd;
   // All on the loop thread, never from inside a call of the owner's but send() and flush().
   struct Events {
     std::function<void()> on_reached;  // the machine's shell has answered, where there is one
