@@ -16,7 +16,7 @@ EXTENSION = "skyward._core"
 # (room, its files, rooms it may import). The first pattern that fits a file wins. "extension" is
 # the compiled half: a node has the package without it.
 ROOMS: list[tuple[str, str, frozenset[str]]] = [
-    ("worker", "_worker.py", frozenset()),
+    ("worker", "worker/*", frozenset()),
     ("exceptions", "exceptions.py", frozenset()),
     ("events", "events.py", frozenset({"exceptions"})),
     ("events", "callback.py", frozenset({"exceptions"})),

@@ -55,7 +55,7 @@ def test_an_exception_keeps_its_class_and_gains_a_place(pool):
     assert "before the end" in error.output
     text = "".join(traceback.format_exception(error))
     assert "in throw" in text and f"node {error.node}" in text and "before the end" in text
-    assert "_worker.py" not in text
+    assert "skyward/worker/" not in text
 
 
 def test_an_exception_that_does_not_pickle(pool):
@@ -100,7 +100,7 @@ def test_a_worker_that_dies(pool, end):
     if end == "segfault":
         shown = "".join(traceback.format_exception(caught.value))
         assert "Fatal Python error: Segmentation fault" in shown and " in call" in shown
-        assert "_worker.py" not in shown and shown.count(f"node {caught.value.node}") == 1
+        assert "skyward/worker/" not in shown and shown.count(f"node {caught.value.node}") == 1
 
 
 def test_a_death_hits_one_task_only(pool, tmp_path):

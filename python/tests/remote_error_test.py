@@ -173,8 +173,8 @@ Fatal Python error: Segmentation fault
 Current thread 0x00007f (most recent call first):
   File "/usr/lib/python3/ctypes/__init__.py", line 519 in string_at
   File "/srv/train.py", line 4 in step
-  File "/node/skyward/_worker.py", line 267 in run
-  File "/node/skyward/_worker.py", line 725 in <module>
+  File "/node/skyward/worker/loop.py", line 267 in run
+  File "/node/skyward/worker/start.py", line 17 in <module>
 
 Extension modules: numpy.core._multiarray_umath"""
 

@@ -168,7 +168,7 @@ def test_the_package_runs_a_worker_without_its_extension(tmp_path, monkeypatch):
     path = shipping.package_archive()
     names = names_in(path)
     assert {
-        "skyward/_worker.py",
+        "skyward/worker/start.py",
         "skyward/task/instance_info.py",
         "cloudpickle/__init__.py",
     } <= names

@@ -1,4 +1,4 @@
-"""_worker.py alone: this file plays the agent, over the socket and the pipes."""
+"""The worker alone: this file plays the agent, over the socket and the pipes."""
 
 import array
 import collections
@@ -29,7 +29,7 @@ def by_value():
     cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
 
 
-WORKER = pathlib.Path(__file__).resolve().parents[1] / "skyward" / "_worker.py"
+WORKER = pathlib.Path(__file__).resolve().parents[1] / "skyward" / "worker" / "start.py"
 RUN, CREDIT, STOP, DROP, HELLO, RESULT, ITEM = 1, 2, 3, 4, 16, 17, 18
 OK, RAISED, CANCELLED = 0, 1, 2
 WITHDRAW = 1 << 63
@@ -272,7 +272,7 @@ def test_describes_an_exception(agent):
         "bad value",
     )
     assert "KeyError: 'missing'" in told["traceback"] and "in inner" in told["traceback"]
-    assert "skyward/_worker.py" not in told["traceback"]
+    assert "skyward/worker/" not in told["traceback"]
     assert isinstance(pickle.loads(told["exception"]), ValueError)
 
 

@@ -2,7 +2,7 @@
 
 // What an agent and one worker process say to each other, over a Unix stream socket that the worker
 // finds at descriptor 3. A fixed little-endian layout, so that a worker needs nothing but its
-// language's standard library: python/skyward/_worker.py is the Python twin of this file,
+// language's standard library: python/skyward/worker/ has the Python twin of this file,
 // skyward/worker/worker.cc the C++ one.
 //
 //   every message   u32 length (of all that follows) | u8 kind | u8 status | u16 descriptors |

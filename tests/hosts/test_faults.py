@@ -329,7 +329,7 @@ def preloaded(host: Host) -> int:
     return sum(
         "/tmp/clock.so" in Path(f"/proc/{pid}/maps").read_text()
         for pid, line in host.processes().items()
-        if "_worker" in line
+        if "/skyward/worker/" in line
     )
 
 

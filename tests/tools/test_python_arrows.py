@@ -20,7 +20,7 @@ def findings(files: dict[str, str]) -> list[str]:
         ("call/function.py", "import_module('skyward.pool')\n", "pool"),
         ("call/function.py", "import_module(f'skyward.p{name}')\n", "pool"),
         ("task/data.py", "from skyward import _core\n", "extension"),
-        ("_worker.py", "def f():\n    import skyward.exceptions\n", "exceptions"),
+        ("worker/loop.py", "def f():\n    import skyward.exceptions\n", "exceptions"),
         ("pool/open_pool.py", "import skyward\n", "face"),
     ],
 )

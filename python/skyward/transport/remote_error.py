@@ -166,7 +166,7 @@ def _last_words(lines: list[str]) -> list[str]:
     crash = [at for at, line in enumerate(lines) if line.startswith("Fatal Python error")]
     if not crash:
         return lines[-SHOWN_LINES:]
-    ours = ('/_worker.py", line ', "Extension modules:")
+    ours = ("/skyward/worker/", "Extension modules:")
     shown = [line for line in lines[crash[-1] :] if line and not any(part in line for part in ours)]
     return shown[:SHOWN_CRASH_LINES]
 

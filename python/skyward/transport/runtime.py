@@ -23,9 +23,9 @@ def worker_runtime(image: Image, slots: int = 1, share_key: bool = False) -> Any
     folders = importable_folders(image.needs_environment())
     folders = list(dict.fromkeys([*folders, *included_folders(image.includes)]))
     runtime = _core.WorkerRuntime()
-    # -P: the folder of the script holds modules called events, data, image …, which are not the
-    # user's.
-    runtime.command = ["{python}", "-P", str(PACKAGE / "_worker.py")]
+    # -P: the folder of the script holds modules called output, process, results …, which are not
+    # the user's.
+    runtime.command = ["{python}", "-P", str(PACKAGE / "worker" / "start.py")]
     runtime.python = sys.executable
     environment = {
         "SKYWARD_CLIENT_PYTHON": CLIENT_PYTHON,
@@ -45,7 +45,7 @@ def remote_runtime(image: Image, slots: int = 1) -> Any:
     from skyward.transport.shipping import modules_archive, package_archive
 
     runtime = _core.WorkerRuntime()
-    runtime.command = ["{python}", "-P", "{archive}/skyward/_worker.py"]
+    runtime.command = ["{python}", "-P", "{archive}/skyward/worker/start.py"]
     runtime.python = sys.executable
     runtime.environment = {"SKYWARD_CLIENT_PYTHON": CLIENT_PYTHON, "SKYWARD_SLOTS": str(slots)}
     modules = modules_archive(image.includes, image.excludes)

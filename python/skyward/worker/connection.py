@@ -1,0 +1,155 @@
+"""The socket to the agent: messages in, messages out."""
+
+import array
+import collections
+import os
+import socket
+
+from .protocol import (
+    ANCILLARY_BYTES,
+    ANSWER_HEAD,
+    CREDIT,
+    DROP,
+    ENTRY,
+    HEAD,
+    RECEIVE_BYTES,
+    RUN,
+    RUN_HEAD,
+    SMALL_ANSWER,
+    STOP,
+    U32,
+    U64,
+    Incoming,
+)
+
+
+class Connection:
+    def __init__(self, sock):
+        self.sock = sock
+        self.pending = b""  # bytes of an incomplete message
+        self.descriptors = collections.deque()  # received, not yet claimed by a message
+        self.ready = collections.deque()  # Incoming, in order
+        self.stopped = False
+        self.functions = {}  # id -> callable
+        self.bodies = {}  # id -> pickled body, until it is loaded
+        self.stream = 0
+        self.credits = 0
+
+    def receive(self, flags=0):
+        """Takes what has arrived; waits for at least something unless told MSG_DONTWAIT."""
+        try:
+            data, ancillary, _, _ = self.sock.recvmsg(
+                RECEIVE_BYTES, ANCILLARY_BYTES, flags | socket.MSG_CMSG_CLOEXEC
+            )
+        except BlockingIOError:
+            return
+        if ancillary:
+            self.take_descriptors(ancillary)
+        if not data:
+            self.stopped = True  # the agent is gone
+            self.ready.clear()
+            return
+        if self.pending:
+            data = self.pending + data
+            self.pending = b""
+        self.parse(data)
+
+    def take_descriptors(self, ancillary):
+        for level, kind, payload in ancillary:
+            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                received = array.array("i")
+                received.frombytes(payload[: len(payload) - len(payload) % received.itemsize])
+                self.descriptors.extend(received)
+
+    def parse(self, data):
+        position, end = 0, len(data)
+        while end - position >= 16:
+            length, kind, status, count, task = HEAD.unpack_from(data, position)
+            after = position + 4 + length
+            if after > end:
+                missing = after - end
+                if missing > RECEIVE_BYTES:  # a large message: read its rest in one go
+                    data = self.receive_rest(data[position:], missing)
+                    position, end, after = 0, len(data), len(data)
+                else:
+                    break
+            if kind == RUN:
+                self.ready.append(self.parse_run(data, position, status, count, task))
+            elif kind == CREDIT:
+                if task == self.stream:
+                    self.credits += U32.unpack_from(data, position + 16)[0]
+            elif kind == STOP:
+                self.stopped = True
+            elif kind == DROP:  # no run that waits here names it
+                function = data[position + 16 : after]
+                self.functions.pop(function, None)
+                self.bodies.pop(function, None)
+            position = after
+        self.pending = data[position:] if position < end else b""
+
+    def receive_rest(self, start, missing):
+        whole = bytearray(len(start) + missing)
+        whole[: len(start)] = start
+        view, filled = memoryview(whole), len(start)
+        while filled < len(whole):
+            # Descriptors of messages behind this one may come early, with these bytes.
+            got, ancillary, _, _ = self.sock.recvmsg_into(
+                [view[filled:]], ANCILLARY_BYTES, socket.MSG_CMSG_CLOEXEC
+            )
+            self.take_descriptors(ancillary)
+            if got == 0:
+                os._exit(1)  # the agent died in mid-message
+            filled += got
+        return bytes(whole)
+
+    def parse_run(self, data, position, status, count, task):
+        function, body_bytes, window, buffers = RUN_HEAD.unpack_from(data, position)[5:]
+        run = Incoming()
+        run.task = task
+        run.behind = status == 1
+        run.function = function
+        run.window = window
+        run.descriptors = [self.descriptors.popleft() for _ in range(count)] if count else ()
+        position += RUN_HEAD.size
+        table = position
+        position += buffers * ENTRY.size
+        if body_bytes:
+            self.bodies[function] = data[position : position + body_bytes]
+            self.functions.pop(function, None)
+            position += body_bytes
+        run.buffers = []
+        for at in range(table, table + buffers * ENTRY.size, ENTRY.size):
+            size, offset, blob, index, _ = ENTRY.unpack_from(data, at)
+            if index >= 0:
+                run.buffers.append((index, blob, offset, size))
+                continue
+            inline = data[position : position + size]
+            position += size
+            # The stream is only read; what lies beside it may be written to by the user.
+            run.buffers.append(bytearray(inline) if run.buffers else inline)
+        return run
+
+    def send(self, kind, status, task, run_ns, packed, retained=()):
+        count, table, tail, descriptor = packed
+        if table is None and not retained:
+            size = len(tail)
+            head = SMALL_ANSWER.pack(
+                60 + size, kind, status, 0, task, run_ns, 1, 0, size, 0, 0, -1, 0
+            )
+            self.sock.sendall(head + tail)
+            return
+        if table is None:
+            table = ENTRY.pack(len(tail), 0, 0, -1, 0)
+        kept = b"".join(map(U64.pack, retained))
+        length = 28 + len(table) + len(kept) + len(tail)
+        has_descriptor = descriptor >= 0
+        head = ANSWER_HEAD.pack(
+            length, kind, status, has_descriptor, task, run_ns, count, len(retained)
+        )
+        message = memoryview(b"".join((head, table, kept, tail)))
+        if has_descriptor:
+            rights = array.array("i", [descriptor]).tobytes()
+            sent = self.sock.sendmsg([message], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+            os.close(descriptor)
+            message = message[sent:]
+        self.sock.sendall(message)

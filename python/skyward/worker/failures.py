@@ -1,0 +1,113 @@
+"""Describes the exceptions that functions raise."""
+
+import pickle
+import types
+
+from .results import SerializationError
+
+FOLDER = __file__.rpartition("/")[0] + "/"
+
+
+def explain_missing_module(error, what):
+    name = (error.name or "").partition(".")[0]
+    if name:
+        add_note(
+            error,
+            f"{what} needs the module {name!r}, which is not on the worker: add its package to "
+            f"Image(pip=[{name!r}]); if it is your own, import it before the pool opens or name it "
+            f"in Image(includes=[{name!r}])",
+        )
+
+
+def add_note(error, text):
+    try:
+        error.add_note(text)
+    except Exception:
+        pass  # its class lets nobody write to it
+
+
+# A frozen class would not let its instances be assigned to.
+set_traceback = BaseException.with_traceback
+
+
+def clear_frames(error, seen=None):
+    """Cuts the traceback off everything in the chain, so that no frame keeps arguments alive."""
+    seen = set() if seen is None else seen
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        set_traceback(error, None)
+        clear_frames(error.__cause__, seen)
+        error = error.__context__
+
+
+def describe(error):
+    import traceback
+
+    import cloudpickle
+
+    skip_own_frames(error, set())
+    text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    clear_frames(error)
+    pickled = parts = None
+    if type(error) is not SerializationError:
+        try:
+            pickled = cloudpickle.dumps(error, 5)
+            # Exceptions with an __init__ of their own often pickle but do not load.
+            if not isinstance(pickle.loads(pickled), BaseException):
+                raise TypeError("it loads as something else")
+        except BaseException:
+            pickled, parts = None, pickled_parts(error)
+    return {
+        "type": type(error).__qualname__,
+        "module": type(error).__module__,
+        "message": text_of(error),
+        "traceback": text,
+        "exception": pickled,
+        "parts": parts,
+        "notes": [str(note) for note in getattr(error, "__notes__", ())],
+    }
+
+
+def text_of(error):
+    try:
+        return str(error)
+    except Exception as second:
+        return f"(its __str__ raised {type(second).__name__})"
+
+
+def pickled_parts(error):
+    """The class, the arguments and those fields that travel, of one that does not as a whole."""
+    import cloudpickle
+
+    def travels(value):
+        try:
+            pickle.loads(cloudpickle.dumps(value, 5))
+        except BaseException:
+            return False
+        return True
+
+    cls = type(error)
+    if not travels(cls):
+        return None
+    fields = {}
+    for base in cls.__mro__:  # slots, and fields of builtin classes such as OSError
+        for name, member in vars(base).items():
+            if isinstance(member, types.MemberDescriptorType) and not name.startswith("__"):
+                fields.setdefault(name, getattr(error, name, None))
+    fields.update(error.__dict__)
+    fields = {name: value for name, value in fields.items() if travels(value)}
+    args = tuple([value if travels(value) else repr(value) for value in error.args])
+    return cloudpickle.dumps((cls, args, fields), 5)
+
+
+def skip_own_frames(error, seen):
+    """Removes the worker's own frames from the tracebacks of the whole chain."""
+    if error is None or id(error) in seen:
+        return
+    seen.add(id(error))
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(FOLDER):
+        trace = trace.tb_next
+    set_traceback(error, trace)
+    skip_own_frames(error.__cause__, seen)
+    skip_own_frames(error.__context__, seen)

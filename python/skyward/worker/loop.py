@@ -1,0 +1,315 @@
+"""Tasks run one after another on the main thread. ``running`` names the task whose user code
+(unpickling, call, pickling) is on the stack; only then may SIGINT raise KeyboardInterrupt, and only
+for that task. Everywhere else the interrupt handler just takes notes, so that no message is ever
+cut in two.
+"""
+
+import _thread
+import collections
+import mmap
+import os
+import pickle
+import select
+import signal
+import socket
+
+from .connection import Connection
+from .failures import add_note, clear_frames, describe, explain_missing_module
+from .forks import has_children, has_forked
+from .output import flush_output, restore_output, write_all
+from .protocol import (
+    ANSWER_HEAD,
+    CANCEL_PIPE,
+    CANCELLED,
+    FINISHED,
+    ITEM,
+    NOTICE_BIT,
+    OK,
+    RAISED,
+    RESULT,
+    U64,
+    WITHDRAW_BIT,
+    clock,
+)
+from .results import dump, pack
+
+
+class Worker(Connection):
+    def __init__(self, sock, begun):
+        super().__init__(sock)
+        self.begun = begun  # one number, which the agent sees: the last task that has begun
+        self.skipped = set()  # tasks to answer with `cancelled` instead of running them
+        self.finished = collections.deque(maxlen=FINISHED)  # notes about these come too late
+        self.running = 0
+        self.interrupted = False
+        self.waiting = False  # for credits: await_credit() reads the cancel pipe, not the handler
+        self.maps = []  # (mmap, blob id) of the running task's arguments
+        self.callbacks = []  # of the running task, for the machine's end
+        self.gone_at = None  # when that is, by the clock of protocol.py
+        self.mark = bytes.fromhex(os.environ.get("SKYWARD_MARK", ""))
+        self.forked = False
+        os.register_at_fork(after_in_child=self.on_fork)
+
+    # ------------------------------------------------------------------ interrupts
+
+    def on_interrupt(self, _signal, _frame):
+        if self.waiting:
+            return
+        self.take_notes()
+        running = self.running
+        if not running:
+            return
+        # User code is on the stack, so neither sending nor receiving is: unstarted tasks can be
+        # given back at once.
+        if self.skipped:
+            self.receive(socket.MSG_DONTWAIT)
+            for run in [run for run in self.ready if run.task in self.skipped]:
+                self.ready.remove(run)
+                self.answer_cancelled(run)
+        if running in self.skipped:
+            self.cancel(running)
+
+    def take_notes(self):
+        try:
+            data = os.read(CANCEL_PIPE, 65536)
+        except BlockingIOError:
+            return
+        for (task,) in U64.iter_unpack(data[: len(data) & ~7]):
+            if task & NOTICE_BIT:
+                self.gone_at = clock() + (task ^ NOTICE_BIT) * 1_000_000
+                self.call_back()
+                continue
+            if task & WITHDRAW_BIT:
+                task ^= WITHDRAW_BIT
+                if task in (self.running, self.stream):
+                    continue
+            if task not in self.finished:
+                self.skipped.add(task)
+
+    def on_preemption(self, callback):
+        """Of the running task: calls it, once, when the cloud takes the machine back."""
+        self.callbacks.append(callback)
+        if self.gone_at is not None:
+            self.call_back()
+
+    def call_back(self):
+        # On threads of their own: the main thread may hold any lock just now. They are started
+        # without a lock, too.
+        left = max(0.0, (self.gone_at - clock()) / 1e9)
+        while self.callbacks:
+            _thread.start_new_thread(warn, (self.callbacks.pop(0), left))
+
+    def answer_cancelled(self, run):
+        self.skipped.discard(run.task)
+        for descriptor in run.descriptors:
+            os.close(descriptor)
+        self.sock.sendall(ANSWER_HEAD.pack(28, RESULT, CANCELLED, 0, run.task, 0, 0, 0))
+
+    def on_fork(self):
+        # A child of the user's function must never answer in our name.
+        self.forked = True
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    # ------------------------------------------------------------------ running
+
+    def loop(self):
+        ready = self.ready
+        while True:
+            while not ready:
+                if self.stopped:
+                    return
+                self.receive()
+            run = ready.popleft()
+            if self.skipped and run.task in self.skipped:
+                self.answer_cancelled(run)
+                continue
+            if run.behind and self.mark:
+                mark = self.mark + U64.pack(run.task)
+                write_all(1, mark)
+                write_all(2, mark)
+            self.run(run)
+
+    def run(self, run):
+        task = run.task
+        started = clock()
+        self.interrupted = False
+        try:
+            self.running = task
+            if self.skipped and task in self.skipped:  # named since loop() looked
+                self.cancel(task)
+            self.begun[0] = task
+            arguments = self.load_arguments(run)
+            function = self.functions.get(run.function) or self.load_function(run.function)
+            result = function(*arguments[0], **arguments[1])
+            arguments = None
+            if run.window:
+                self.send_stream(task, run.window, result)
+                pieces = dump(None)
+            else:
+                pieces = dump(result)
+            result = None
+            self.running = 0
+            status = OK
+        except BaseException as error:
+            self.running = 0
+            if self.forked:
+                os._exit(1)
+            status, pieces = self.describe_failure(error)
+            # The traceback's frames hold the arguments; without it they go now.
+            clear_frames(error)
+            arguments = result = None
+        if self.forked:  # os.fork() in the function, and this is the child
+            os._exit(0)
+        if status != CANCELLED:  # such a one may come back
+            self.finished.append(task)
+        if self.skipped:
+            self.skipped.discard(task)
+        if self.callbacks:
+            self.callbacks.clear()
+        flush_output()
+        restore_output()
+        if self.maps:
+            # Copied first: a result that looks into an argument must not make it seem kept.
+            packed = pack(pieces)
+            pieces = None
+            self.send(RESULT, status, task, clock() - started, packed, self.release_arguments())
+        else:
+            self.send(RESULT, status, task, clock() - started, pack(pieces))
+
+    def load_function(self, identity):
+        body = self.bodies[identity]
+        try:
+            function = pickle.loads(body)
+        except ModuleNotFoundError as error:
+            explain_missing_module(error, "the function")
+            raise
+        self.functions[identity] = function
+        del self.bodies[identity]
+        return function
+
+    def load_arguments(self, run):
+        buffers = run.buffers
+        if run.descriptors:
+            maps, views = [], []
+            for descriptor in run.descriptors:
+                mapped = mmap.mmap(
+                    descriptor, 0, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE
+                )
+                os.close(descriptor)
+                maps.append(mapped)
+            blobs = {}
+            for buffer in buffers:
+                if type(buffer) is tuple:
+                    index, blob, offset, size = buffer
+                    blobs[index] = blob
+                    views.append(memoryview(maps[index])[offset : offset + size])
+                else:
+                    views.append(buffer)
+            self.maps = [(mapped, blobs.get(index, 0)) for index, mapped in enumerate(maps)]
+            run.descriptors = ()
+            buffers = views
+        try:
+            if len(buffers) == 1:
+                return pickle.loads(buffers[0])
+            return pickle.loads(buffers[0], buffers=buffers[1:])
+        except ModuleNotFoundError as error:
+            explain_missing_module(error, "an argument")
+            raise
+        except Exception as error:
+            add_note(error, "raised while the arguments of the call were unpickled, on the node")
+            raise
+
+    def release_arguments(self):
+        """Closes the argument maps; returns the ids of blobs that something still looks into."""
+        retained = []
+        maps, self.maps = self.maps, []
+        shared_with_child = has_forked() or has_children()
+        for mapped, blob in maps:
+            try:
+                mapped.close()
+            except BufferError:
+                if blob:
+                    retained.append(blob)
+            else:
+                if shared_with_child and blob:
+                    retained.append(blob)
+        return retained
+
+    def describe_failure(self, error):
+        if self.interrupted:
+            return CANCELLED, []
+        try:
+            return RAISED, dump(describe(error))
+        except BaseException as second:  # a __str__ or __reduce__ of the user's that raises
+            return RAISED, dump(
+                {
+                    "type": type(error).__name__,
+                    "module": type(error).__module__,
+                    "message": f"(the exception could not be described: {type(second).__name__})",
+                    "traceback": "",
+                    "exception": None,
+                    "notes": [],
+                }
+            )
+
+    # ------------------------------------------------------------------ streams
+
+    def send_stream(self, task, window, result):
+        """Sends a generator's items, never more than the reader asked for ahead."""
+        if not hasattr(result, "__next__"):
+            if not hasattr(result, "__iter__"):
+                raise TypeError(
+                    f"a generator was expected, but the function returned {type(result).__name__!r}"
+                )
+            result = iter(result)
+        self.stream, self.credits = task, window
+        try:
+            for item in result:
+                pieces = dump(item)
+                self.running = 0
+                flush_output()
+                if not self.credits:
+                    self.await_credit(task)
+                self.credits -= 1
+                self.send(ITEM, OK, task, 0, pack(pieces))
+                self.running = task
+                if task in self.skipped:  # cancelled while it was being sent
+                    self.cancel(task)
+        finally:
+            self.stream = 0
+            close = getattr(result, "close", None)
+            if close is not None:
+                close()
+
+    def await_credit(self, task):
+        self.waiting = True
+        try:
+            poll = select.poll()
+            poll.register(self.sock, select.POLLIN)
+            poll.register(CANCEL_PIPE, select.POLLIN)
+            while not self.credits:
+                self.take_notes()
+                if task in self.skipped:
+                    self.cancel(task)
+                for descriptor, _ in poll.poll():
+                    if descriptor != CANCEL_PIPE:
+                        self.receive()
+                if self.stopped and not self.credits:
+                    self.cancel(task)
+        finally:
+            self.waiting = False
+
+    def cancel(self, task):
+        self.running = 0
+        self.skipped.discard(task)
+        self.interrupted = True
+        raise KeyboardInterrupt("cancelled")
+
+
+def warn(callback, left):
+    try:
+        callback(left)
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()

@@ -1,0 +1,42 @@
+"""Standard output and error of the functions."""
+
+import ctypes
+import os
+import select
+import sys
+
+libc_flush = ctypes.CDLL(None).fflush
+
+
+def flush_output():
+    """All that the task wrote reaches the pipes before its result: Python's buffers and C's."""
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except Exception:
+        pass  # closed or replaced by the user
+    libc_flush(None)
+
+
+def restore_output():
+    """For the next task, when this one has closed or replaced the streams."""
+    for name, descriptor in (("stdout", 1), ("stderr", 2)):
+        own = getattr(sys, f"__{name}__")
+        if own is None or own.closed:
+            own = open(descriptor, "w", buffering=1, closefd=False, **TEXT)
+            setattr(sys, f"__{name}__", own)
+        setattr(sys, name, own)
+
+
+TEXT = {"encoding": "utf-8", "errors": "backslashreplace"}
+
+
+def write_all(descriptor, data):
+    """A mark is one write; the pipe is only ever non-blocking if the user made it so."""
+    while data:
+        try:
+            data = data[os.write(descriptor, data) :]
+        except BlockingIOError:
+            select.select([], [descriptor], [])
+        except OSError:
+            return  # the user closed it: there is no output to attribute

@@ -1,0 +1,92 @@
+"""The process: its environment, its streams, its end."""
+
+import atexit
+import faulthandler
+import gc
+import mmap
+import os
+import signal
+import socket
+import sys
+import types
+
+from .loop import Worker
+from .output import TEXT, flush_output
+from .protocol import BEGUN, CANCEL_PIPE, HEAD, HELLO, OK, SOCKET, U64
+
+
+def check_python(wanted):
+    have = f"{sys.version_info.major}.{sys.version_info.minor}"
+    if wanted and wanted != have:
+        sys.stderr.write(
+            f"skyward: the worker runs Python {have} ({sys.executable}) but the driver runs Python "
+            f"{wanted}; pickled code needs the same minor version. Set Image(python={wanted!r}) or "
+            f"run the driver with Python {have}.\n"
+        )
+        sys.exit(1)
+
+
+THREAD_VARIABLES = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "BLIS_NUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+)
+
+
+def divide_processors(slots):
+    """Libraries that calculate with threads use this slot's share of the processors: each would use
+    all of them. What the user has set stays."""
+    if slots <= 1:
+        return
+    share = str(max(1, len(os.sched_getaffinity(0)) // slots))
+    for name in THREAD_VARIABLES:
+        os.environ.setdefault(name, share)
+
+
+def take_key(key):
+    """The driver's key of multiprocessing: proxies of its managers connect with it."""
+    if not key:
+        return
+    from multiprocessing import process
+
+    process.current_process().authkey = bytes.fromhex(key)
+
+
+def prepare_modules():
+    """The driver's import path, and a clean __main__ for pickled functions."""
+    extra = os.environ.pop("SKYWARD_SYS_PATH", "")
+    sys.path[:0] = [entry for entry in extra.split(os.pathsep) if entry and entry not in sys.path]
+    sys.modules["__main__"] = types.ModuleType("__main__")
+
+
+def main():
+    check_python(os.environ.pop("SKYWARD_CLIENT_PYTHON", ""))
+    prepare_modules()
+    divide_processors(int(os.environ.pop("SKYWARD_SLOTS", "1")))
+    take_key(os.environ.pop("SKYWARD_AUTHKEY", ""))
+    import cloudpickle
+
+    # A crash leaves the Python stack among the task's last lines, also that of a silent function.
+    faulthandler.enable(os.dup(2))
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(line_buffering=True, **TEXT)
+    os.set_inheritable(SOCKET, False)
+    os.set_inheritable(CANCEL_PIPE, False)
+    os.set_blocking(CANCEL_PIPE, False)
+    sock = socket.socket(fileno=SOCKET)
+    sock.setblocking(True)
+    with open(BEGUN, "rb+", buffering=0) as shared:
+        begun = memoryview(mmap.mmap(shared.fileno(), U64.size)).cast("Q")
+    worker = sys.modules["_skyward_worker"].worker = Worker(sock, begun)
+    os.environ.pop("SKYWARD_MARK", None)
+    signal.signal(signal.SIGINT, worker.on_interrupt)
+    gc.freeze()
+    text = f"python {sys.version.split()[0]} cloudpickle {cloudpickle.__version__}".encode()
+    sock.sendall(HEAD.pack(12 + len(text), HELLO, OK, 0, 0) + text)
+    worker.loop()
+    atexit._run_exitfuncs()
+    flush_output()
+    # The pool closes, and whoever leaves it waits: not for threads, nor for objects to end.
+    os._exit(0)

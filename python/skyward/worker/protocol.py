@@ -1,0 +1,32 @@
+"""What agent and worker say to each other: the layouts of worker_protocol.h."""
+
+import socket
+import struct
+import time
+
+RUN, CREDIT, STOP, DROP, HELLO, RESULT, ITEM = 1, 2, 3, 4, 16, 17, 18
+OK, RAISED, CANCELLED = 0, 1, 2
+SOCKET, CANCEL_PIPE, BEGUN = 3, 4, 5
+WITHDRAW_BIT, NOTICE_BIT = 1 << 63, 1 << 62
+BLOB_THRESHOLD = 64 << 10  # kBlobThresholdBytes: results of this size travel in shared memory
+SMALL_BUFFER = 4 << 10  # buffers below stay inline even then
+RECEIVE_BYTES = 64 << 10  # malloc keeps memory of this size; more would be mapped anew each time
+FINISHED = 64  # several windows: more tasks are never in this process's hands
+MAX_DESCRIPTORS = 253  # kernel limit of one message
+
+HEAD = struct.Struct("<IBBHQ")  # length, kind, status, descriptors, task
+RUN_HEAD = struct.Struct("<IBBHQ16sIII")  # ... function, body bytes, stream window, buffers
+ENTRY = struct.Struct("<QQQiI")  # size, offset, blob, descriptor index, 0
+ANSWER_HEAD = struct.Struct("<IBBHQQII")  # ... run ns, buffers, retained
+SMALL_ANSWER = struct.Struct("<IBBHQQIIQQQiI")  # the same with one inline buffer
+U64 = struct.Struct("<Q")
+U32 = struct.Struct("<I")
+
+clock = time.perf_counter_ns
+ANCILLARY_BYTES = socket.CMSG_LEN(MAX_DESCRIPTORS * 4)
+
+
+class Incoming:
+    """A run message as it came; nothing of the user's is unpickled yet."""
+
+    __slots__ = ("behind", "body", "buffers", "descriptors", "function", "task", "window")

@@ -1,0 +1,125 @@
+"""Pickles results."""
+
+import os
+import pickle
+import types
+
+from .protocol import BLOB_THRESHOLD, ENTRY, SMALL_BUFFER
+
+
+class SerializationError(Exception):
+    """A result that does not pickle. Travels by name: the face has the class itself."""
+
+    __module__ = "skyward.exceptions"
+
+
+def dump(value):
+    """Every buffer of the pickled value, the stream first."""
+    if type(value) in ATOMS:
+        return [pickle.dumps(value, 5)]
+    if type(value) is types.GeneratorType:
+        raise SerializationError(
+            "the function returned a generator, which cannot be sent back as a value: make the "
+            "function itself a generator (yield), or return a list"
+        )
+    buffers = []
+    try:  # the plain pickler first: it is ten times as fast
+        stream = pickle.dumps(value, 5, buffer_callback=buffers.append)
+    except Exception:
+        buffers = []
+        stream = dump_by_value(value, buffers)
+    return [stream, *[buffer.raw() for buffer in buffers]]
+
+
+def pack(pieces):
+    """(number of buffers, table, inline bytes, memfd or -1); no table for one small buffer."""
+    if len(pieces) == 1 and len(pieces[0]) < BLOB_THRESHOLD:
+        return 1, None, pieces[0], -1
+    shared = []
+    if sum(map(size_of, pieces)) >= BLOB_THRESHOLD:
+        shared = [at for at, piece in enumerate(pieces) if size_of(piece) >= SMALL_BUFFER]
+    descriptor, offsets = store(pieces, shared) if shared else (-1, {})
+    table, tail = [], []
+    for position, piece in enumerate(pieces):
+        if position in offsets:
+            table.append(ENTRY.pack(size_of(piece), offsets[position], 0, 0, 0))
+        else:
+            table.append(ENTRY.pack(size_of(piece), 0, 0, -1, 0))
+            tail.append(piece)
+    return len(pieces), b"".join(table), b"".join(tail), descriptor
+
+
+ATOMS = frozenset({type(None), bool, int, float, str})
+
+
+def dump_by_value(value, buffers):
+    import cloudpickle
+
+    try:
+        return cloudpickle.dumps(value, 5, buffer_callback=buffers.append)
+    except Exception as error:
+        path, reason = find_unpicklable(value, error)
+        raise SerializationError(f"the result cannot be sent back: {path}: {reason}") from None
+
+
+def find_unpicklable(value, error):
+    """The innermost part of `value` that does not pickle, as "result['model'].lock", and why."""
+    import cloudpickle
+
+    def fails(part):
+        try:
+            cloudpickle.dumps(part, 5, buffer_callback=lambda _: False)
+        except Exception as reason:
+            return reason
+        return None
+
+    path, seen = "result", set()
+    while id(value) not in seen and len(seen) < 50:
+        seen.add(id(value))
+        for name, part in parts_of(value):
+            reason = fails(part)
+            if reason is not None:
+                path, value, error = path + name, part, reason
+                break
+        else:
+            break
+    text = str(error) or type(error).__name__
+    return path, text
+
+
+def parts_of(value):
+    if isinstance(value, dict):
+        for key, part in list(value.items())[:10000]:
+            yield f"[{key!r}]", part
+    elif isinstance(value, (list, tuple)):
+        for index, part in enumerate(value[:10000]):
+            yield f"[{index}]", part
+    elif isinstance(value, (set, frozenset)):
+        for part in value:
+            yield f"{{{part!r}}}", part
+    for name, part in list(getattr(value, "__dict__", {}).items()):
+        if isinstance(name, str) and not isinstance(value, type):
+            yield f".{name}", part
+    for name in getattr(type(value), "__slots__", ()):
+        if isinstance(name, str) and hasattr(value, name):
+            yield f".{name}", getattr(value, name)
+
+
+def store(pieces, positions):
+    """Copies the pieces into one new memfd, at multiples of 64: it, and offsets by position."""
+    # The receiver seals it, so that no child of this process cuts it off under its eyes.
+    descriptor = os.memfd_create("skyward-result", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    offsets, offset = {}, 0
+    for position in positions:
+        view = memoryview(pieces[position]).cast("B")
+        offsets[position] = offset
+        written = 0
+        while written < len(view):
+            # Linux writes at most 2 GiB a call.
+            written += os.pwrite(descriptor, view[written : written + (1 << 30)], offset + written)
+        offset = (offset + len(view) + 63) & ~63
+    return descriptor, offsets
+
+
+def size_of(buffer):
+    return buffer.nbytes if type(buffer) is memoryview else len(buffer)

@@ -1,0 +1,18 @@
+"""Starts a worker. Its modules are one package of its own, which no module of the user's can be."""
+
+import sys
+import types
+
+if __name__ == "__main__":
+    folder = __file__.rpartition("/")[0]
+    # A script's own folder comes first there: nothing beside this file may shadow a module.
+    if sys.path and sys.path[0] == folder:
+        del sys.path[0]
+    package = types.ModuleType("_skyward_worker")
+    package.__path__ = [folder]
+    package.worker = None  # of this process; for skyward.task.preemption
+    package.start = sys.modules["__main__"]  # user code gets another
+    sys.modules["_skyward_worker"] = package
+    from _skyward_worker.process import main
+
+    main()
