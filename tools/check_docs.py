@@ -4,7 +4,7 @@ Every fenced block of README.md and docs/**/*.md is one of:
   python, cpp        run as a program of its own; its exit status must be 0
   bash, console      lines `./dev VERB …` (with or without "$ "), whose verbs must exist
   json, toml         must parse
-  cmake              a project of one's own; tests/outside builds it
+  cmake              a project that uses Skyward; tests/outside builds it
   text, output       read by people only, unless a mark makes it an expectation
 A comment directly above a block changes how it is taken:
   <!-- test: name=NAME -->          blocks of one page with one name are one program, in order

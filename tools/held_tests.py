@@ -19,7 +19,7 @@ _stderr = pytest.StashKey()
 
 
 def pytest_configure(config):
-    # A copy: pytest puts others in the place of descriptor 2.
+    # A copy: pytest replaces descriptor 2.
     config.stash[_stderr] = os.fdopen(os.dup(2), "w")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -349,9 +349,9 @@ def header_opening(file: str, text: str) -> Iterator[Finding]:
         )
 
 
-@rule("*.md")
+@rule("*.md", *PYTHON)
 def foreign_phrases(file: str, text: str) -> Iterator[Finding]:
-    # Of code and comments only pages are held to it so far.
+    # C++ is not held to it yet.
     for pattern, instead in PHRASES:
         for match in re.finditer(pattern.replace(" ", r"\s+"), text, re.IGNORECASE):
             phrase = " ".join(match[0].split())

@@ -38,7 +38,7 @@ class FakeCloud:
         preemptions: number of spot machines to preempt, drawn by the seed …
         preempt_after: … when they have been in use for about so long, …
         notice: … after so long a notice.
-        storms: at these times since the beginning, all spot machines are taken back.
+        storms: at these times since the beginning, all spot machines are preempted.
         launch_delay: from a machine being sold to its running, a third more or less.
         listing_lag: until listings know what was done.
         requests_per_second: beyond it, requests are throttled; 0: any number.
@@ -127,7 +127,7 @@ class FakeCloud:
         return {**Local().settings(), **self._cloud.settings()}
 
     def advance(self, seconds: float = 0.0, *, minutes: float = 0.0, hours: float = 0.0) -> None:
-        """Lets so much time pass there at once: machines are billed, boot, and are taken back."""
+        """Lets so much time pass there at once: machines are billed, boot, and are preempted."""
         self._cloud.advance(seconds + 60 * minutes + 3600 * hours)
 
     @property
@@ -163,7 +163,7 @@ class FakeCloud:
 
     @property
     def preempted(self) -> int:
-        """Machines that it has taken back, or has said that it will."""
+        """Machines that it has preempted, or has announced it will."""
         return int(self._cloud.preempted())
 
     @property

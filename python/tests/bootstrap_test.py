@@ -46,7 +46,7 @@ print("%d.%d" % sys.version_info[:2], cloudpickle.v, p.v)')"
 
 def needs_own_root():
     if os.geteuid() != 0:
-        return "a root file system of one's own needs root"
+        return "a separate root file system needs root"
     for program in ("unshare", "chroot", "dpkg-deb"):
         if not shutil.which(program):
             return f"there is no {program} here"

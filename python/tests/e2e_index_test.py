@@ -1,4 +1,4 @@
-"""Packages from an index of one's own, which asks for a name and a password."""
+"""Packages from a private index, which asks for a name and a password."""
 
 import base64
 import functools

@@ -196,7 +196,7 @@ def test_generators(parallel, tmp_path):
     assert list(unordered) == ["a"]
 
 
-# joblib says how many results nobody took, if there are any by then.
+# joblib reports how many results were not read, if any.
 @pytest.mark.filterwarnings("ignore:[0-9]+ tasks have been successfully executed")
 def test_a_generator_that_is_dropped_leaves_others_alone(parallel):
     first = Parallel(n_jobs=-1, return_as="generator")(delayed(square)(x) for x in range(50))

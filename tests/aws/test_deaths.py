@@ -33,7 +33,7 @@ pytestmark = pytest.mark.skipif(
     bool(why_not() or NO_COMPILER), reason=str(why_not() or NO_COMPILER)
 )
 
-# Two machines, of which one is lost, is given back and replaced. Each agent is a machine's own.
+# Two machines, one of which is lost, released and replaced. Each agent is a machine's own.
 LIFE = """
 import signal, threading
 

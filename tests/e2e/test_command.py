@@ -382,7 +382,7 @@ def test_large_data_by_the_thousand_needs_few_descriptors():
 
 
 def test_an_agent_that_nobody_greeted_ends_with_its_connection(tmp_path):
-    """The pool is given up after the agent's start and before its first word."""
+    """The pool is abandoned after the agent's start and before its first message."""
     with pool_of(1) as pool:
         assert square(2) >> pool == 4  # the agent is stored
     script = tmp_path / "driver.py"
@@ -445,8 +445,8 @@ def test_a_connection_that_is_lost_for_good_is_told_apart_from_a_lost_machine(tm
 
 
 def test_a_node_that_comes_back_to_its_machine_ends_who_stood_there(tmp_path):
-    """An agent that was given up while nobody could reach it still runs its task when its place on
-    the same machine is taken anew."""
+    """An agent that counts as lost while nobody can reach it still runs its task after another
+    agent has started on the same machine."""
     gate = tmp_path / "shut"
     sweep = """case "$0" in *" end "*) exit 1;; esac"""  # never gets there
     way = ["sh", "-c", f'test -e {gate} && exit 1; {sweep}; exec sh -c "$0"']

@@ -124,7 +124,7 @@ def run_while(
     for seen in facts["items"]:
         assert seen == list(range(len(seen))), "an item is missing, or came twice"
     for end in facts["ends"]:
-        # A stream is not begun anew elsewhere; its reader is told.
+        # A stream is not started again elsewhere; its reader gets an error.
         assert end == "whole" or "Lost" in end or "Terminated" in end, end
     return told
 
@@ -226,7 +226,7 @@ def test_a_link_is_down_for_five_seconds(bed: Bed, hosts: list[Host], tmp_path: 
 def test_a_host_refuses_connections_for_a_second(
     bed: Bed, hosts: list[Host], tmp_path: Path
 ) -> None:
-    """Its sshd is started anew, say: the agent and its tasks live on."""
+    """As when its sshd restarts: the agent and its tasks keep running."""
 
     def refuse() -> None:
         hosts[1].refuse()

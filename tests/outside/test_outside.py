@@ -1,4 +1,4 @@
-"""Skyward in a project of one's own: installed and found, or taken in as a folder."""
+"""Skyward in another project: installed and found, or added as a folder."""
 
 import os
 import re

@@ -2,7 +2,7 @@
 
 The standard library's comes from this distribution's package of Python tests, joblib's from the
 joblib that is installed. Each becomes a module in FOLDER under a name of its own, so that workers
-can import it. What cannot be had is skipped, and the tests say why.
+can import it. What is not available is skipped, and the tests say why.
 """
 
 import platform

@@ -1,5 +1,5 @@
-"""Runs every Python snippet of the documents that the interface was made from, with this machine in
-the place of the clouds that they name. They are no part of the repository: $SKYWARD_SEEDS, or
+"""Runs every Python snippet of the documents that the interface was made from, with this machine
+instead of the clouds that they name. They are no part of the repository: $SKYWARD_SEEDS, or
 shared/seeds beside it, holds them."""
 
 import ast
@@ -196,7 +196,7 @@ def test_an_included_part_of_an_example_runs(document, line, code, surroundings,
 
 # Programs that a type checker refuses as they are written, and why.
 UNTYPED = {
-    "api-reference:329": "defines NVIDIA anew",
+    "api-reference:329": "defines NVIDIA again",
     "api-reference:352": "y is not defined",
     "api-reference:641": "Metrics(...) has dots",
     "api-reference:691": "spot is text, then a number",

@@ -48,6 +48,7 @@ def rules(file: str, text: str) -> list[str]:
         ("changes/a.md", "Machines are given\nback.\n", "phrase"),
         ("README.md", "It gives the machines back.\n", "phrase"),
         ("skyward/io/README.md", "its agent is no more\n", "phrase"),
+        ("python/skyward/a.py", "# looks whether it is there\n", "phrase"),
         ("docs/a.md", "no end", "final-newline"),
         ("docs/a.md", "end\n\n", "final-newline"),
         ("skyward/io/README.md", "line\n" * 26, "readme-lines"),

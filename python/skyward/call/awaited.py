@@ -13,8 +13,7 @@ R = TypeVar("R")
 
 
 class _Awaited(asyncio.Future[Any]):
-    """A future of the loop, with what a coroutine has: ``TaskGroup.create_task()`` takes nothing
-    else."""
+    """A future that is also a coroutine: ``TaskGroup.create_task()`` accepts nothing else."""
 
     _steps: Generator[Any, Any, Any] | None = None
 
@@ -64,7 +63,7 @@ async def all_of(
 
 
 async def in_thread(work: Callable[[], R]) -> R:
-    """What `work` returns. Its thread is a daemon: the program's end does not wait for it."""
+    """Runs `work` in a daemon thread, which the end of the program does not wait for."""
     loop = asyncio.get_running_loop()
     answer: Future[R] = Future()
     waiting = asyncio.wrap_future(answer, loop=loop)
@@ -85,4 +84,4 @@ def _settle(settle: Callable[[Any], None], value: Any) -> None:
     try:
         settle(value)
     except (InvalidStateError, RuntimeError):
-        pass  # cancelled at this very moment, or the loop has ended
+        pass  # cancelled just now, or the loop has ended

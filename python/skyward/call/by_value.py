@@ -8,7 +8,7 @@ from typing import Any
 PROGRAMS = ("__main__", "__mp_main__")
 """Names of the program itself; the second one in processes that multiprocessing spawned."""
 
-_reducing = threading.local()  # .by_value: inside cloudpickle, which can take functions as they are
+_reducing = threading.local()  # .by_value: inside cloudpickle, which pickles functions as they are
 
 
 def reduce_by_value(make: Any, fields: tuple[Any, ...]) -> Any:
@@ -16,7 +16,7 @@ def reduce_by_value(make: Any, fields: tuple[Any, ...]) -> Any:
 
     Its module holds the wrapper under the function's name, so plain pickle would refuse to refer to
     it: under plain pickle the fields become cloudpickle bytes of their own. Inside cloudpickle they
-    go as they are, so that a function that refers to itself ends."""
+    go as they are, so that pickling a function that refers to itself terminates."""
     if getattr(_reducing, "by_value", False):
         return make, fields
     return _load_by_value, (make, dumps_by_value(fields))
@@ -43,7 +43,7 @@ def _load_by_value(make: Any, data: bytes) -> Any:
 
 
 def registered_by_value() -> bool:
-    """True when the user asked cloudpickle to take some importable modules by value."""
+    """True if the user asked cloudpickle to pickle some importable modules by value."""
     cloudpickle = sys.modules.get("cloudpickle")
     return cloudpickle is not None and bool(
         cloudpickle.list_registry_pickle_by_value() - {PROGRAMS[1]}
@@ -51,4 +51,4 @@ def registered_by_value() -> bool:
 
 
 class StaysHere:
-    """What never travels. Its ``__reduce__`` says why."""
+    """An object that cannot be sent; its ``__reduce__`` says why."""

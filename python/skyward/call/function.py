@@ -1,4 +1,4 @@
-"""``@compute``: a function that, when called, records the call."""
+"""``@compute``: a function whose calls are recorded."""
 
 import inspect
 from collections.abc import Callable
@@ -19,7 +19,7 @@ S = TypeVar("S")
 
 
 class ComputeFunction(Generic[P, R]):
-    """A function that, when called, writes the call down. Made by ``@compute``; immutable."""
+    """A function that records its calls and does not run them. Made by ``@compute``; immutable."""
 
     __slots__ = ("__dict__", "__weakref__", "_check", "_fn", "_is_method", "_retries", "_timeout")
     __name__: str
@@ -28,7 +28,7 @@ class ComputeFunction(Generic[P, R]):
     _timeout: float | None
     _retries: int
     _is_method: bool
-    """Of an object: `_fn` is a partial with the object."""
+    """`_fn` is a partial that binds the method's object."""
 
     def __init__(self, fn: Callable[P, R], timeout: float | None = None, retries: int = 0) -> None:
         timeout, retries = checked_limits(timeout, retries)
@@ -53,12 +53,12 @@ class ComputeFunction(Generic[P, R]):
         self: "ComputeFunction[Concatenate[Any, Q], S]", instance: object, owner: Any = None
     ) -> "ComputeFunction[Q, S]": ...
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        """A method of an object: the object travels along as the first argument."""
+        """A method of an object: the object is sent as the first argument."""
         fn = self._fn
         if instance is None or isinstance(fn, staticmethod) or not hasattr(fn, "__get__"):
             return self
         bound: Any = update_wrapper(partial(fn, instance), fn)
-        del bound.__wrapped__  # its signature begins behind the object
+        del bound.__wrapped__  # its signature starts after the object
         method = self.with_function(bound)
         object.__setattr__(method, "_is_method", True)
         return method
@@ -80,17 +80,17 @@ class ComputeFunction(Generic[P, R]):
         check(*args, **kwargs)
         for value in (*args, *kwargs.values()) if kwargs else args:
             if type(value) is PendingCompute:
-                raise _not_made(self.__name__, value)
-        return self.written_down(args, kwargs)
+                raise _unsent_argument(self.__name__, value)
+        return self.record(args, kwargs)
 
-    def written_down(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> PendingCompute[R]:
-        """The call, whatever its arguments are."""
+    def record(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> PendingCompute[R]:
+        """The recorded call, with unchecked arguments."""
         fn: Any = self._fn
         if self._is_method:  # the object is an argument: the function's body is sent once
             fn, args = fn.func, (*fn.args, *args)
         return PendingCompute(fn, args, kwargs, self.__name__, self._timeout, self._retries)
 
-    if not TYPE_CHECKING:  # a type checker shall refuse these
+    if not TYPE_CHECKING:  # type checkers must reject these
 
         def __rshift__(self, other: Any) -> Any:
             raise self._not_called(f"{self.__name__}(…) >> pool")
@@ -156,8 +156,8 @@ def compute_with(fn: Any, timeout: float | None, retries: int) -> "ComputeFuncti
 
 
 def _check_of(fn: Any) -> Callable[..., None]:
-    """A function with the parameters of `fn` that does nothing: called wrongly it raises what `fn`
-    would, but here and at once. Takes anything where the parameters are not known for certain."""
+    """A function with the parameters of `fn` and an empty body: a wrong call raises what `fn` would
+    raise, but here and at once. Accepts anything if the parameters are not known for certain."""
     plain = fn.func if type(fn) is partial else fn
     try:
         if type(plain) is not FunctionType or hasattr(plain, "__signature__"):
@@ -182,7 +182,7 @@ def _take_anything(*args: Any, **kwargs: Any) -> None:
     pass
 
 
-def _not_made(name: str, call: PendingCompute[Any]) -> TypeError:
+def _unsent_argument(name: str, call: PendingCompute[Any]) -> TypeError:
     return TypeError(
         f"{name}(…) has {call_text(call)} as an argument, a call that was not sent: write"
         f" {name}({call.name}(…) >> pool), or pass a function that makes it"

@@ -97,12 +97,12 @@ def gather(
     """Calls to be made at the same time: ``gather(*[f(x) for x in data]) >> pool`` is a tuple in
     this order.
 
-    With `stream` it is an iterator, which gives each answer as it comes: in this order, or, if not
-    `ordered`, the first one that is ready first. All calls are sent at once. One that fails raises
-    at its place; what is not done then, or when the iterator is dropped, is cancelled.
+    With `stream` it is an iterator over the answers: in this order or, if not `ordered`, in the
+    order in which they arrive. All calls are sent at once. A failing call raises when its turn
+    comes; calls that have not finished by then, or when the iterator is dropped, are cancelled.
 
-    With `return_exceptions`, the error of a call that fails is its answer, beside the results of
-    the others, and nothing is raised."""
+    With `return_exceptions`, the error of a failing call takes the place of its result, and nothing
+    is raised."""
     for position, item in enumerate(computations):
         if not isinstance(item, PendingCompute):
             fix = (

@@ -5,7 +5,7 @@ train(data) @ pool                      every worker, a tuple in rank order
 train(data) > pool                      one worker; a future, at once
 (f() & g()) >> pool                     at the same time, a tuple in the order written
 gather(*[f(x) for x in data]) >> pool   the same for any number
-gather(*calls, stream=True) >> pool     an iterator: each answer as it comes
+gather(*calls, stream=True) >> pool     an iterator over the answers as they arrive
 await train(data).on(pool)              from asyncio
 """
 
@@ -48,7 +48,7 @@ class PoolLike(Protocol):
 
 
 Target = PoolLike | ModuleType
-"""The right side of an operator: a pool, or the package (``>> sky``) for the pool around."""
+"""The right side of an operator: a pool, or the package (``>> sky``) for the innermost one."""
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
@@ -107,12 +107,10 @@ class PendingCompute(Generic[R]):
     def __and__(self, other: Any) -> "PendingBatch[*tuple[Any, ...]]":
         return _join(self, other)
 
-    if not TYPE_CHECKING:
+    if not TYPE_CHECKING:  # type checkers must reject both
 
         def __rand__(self, other: Any) -> Any:
             raise _not_pending(other)
-
-    if not TYPE_CHECKING:
 
         def __await__(self) -> Any:
             raise TypeError(
@@ -120,8 +118,8 @@ class PendingCompute(Generic[R]):
             )
 
     def on(self, pool: PoolLike) -> "Coroutine[Any, Any, R]":
-        """The call as a future of the running asyncio loop; it is sent at once. It is a coroutine,
-        too, so that ``create_task()`` takes it."""
+        """Sends the call at once, and returns a future of the running asyncio loop. The future is
+        also a coroutine, so ``create_task()`` accepts it."""
         from skyward.call.awaited import awaited, running_loop
 
         loop = running_loop(call_text(self))
@@ -173,7 +171,7 @@ class PendingBatch(Generic[*Ts]):
     def __and__(self, other: Any) -> "PendingBatch[*tuple[Any, ...]]":
         return _join(self, other)
 
-    if not TYPE_CHECKING:  # a type checker shall refuse both
+    if not TYPE_CHECKING:  # type checkers must reject both
 
         def __rand__(self, other: Any) -> Any:
             raise _not_pending(other)
@@ -182,8 +180,8 @@ class PendingBatch(Generic[*Ts]):
             raise TypeError("a batch cannot be broadcast; broadcast one call at a time: f() @ pool")
 
     def on(self, pool: PoolLike) -> "Coroutine[Any, Any, tuple[*Ts]]":
-        """The batch as an awaitable of the running asyncio loop; it is sent at once. All calls
-        finish, then the first failing one (in the order written) raises."""
+        """Sends the batch at once, and returns an awaitable of the running asyncio loop. All calls
+        finish before the error of the first failing one (in the order written) is raised."""
         import asyncio
 
         from skyward.call.awaited import all_of, running_loop
@@ -207,7 +205,7 @@ class PendingBatch(Generic[*Ts]):
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class PendingStream(Generic[S]):
-    """Calls to be made at the same time, whose answers are given one by one."""
+    """Calls to be made at the same time, whose answers arrive one by one."""
 
     items: tuple[PendingCompute[Any], ...]
     ordered: bool = True
@@ -223,7 +221,7 @@ class PendingStream(Generic[S]):
         if submit is None:
             return NotImplemented
         answers = _as_they_come(deque(submit(PendingBatch(self.items))), self)
-        next(answers)  # from here on, dropping it cancels what is left
+        next(answers)  # from here on, dropping it cancels the rest
         return answers
 
     def __len__(self) -> int:
@@ -279,7 +277,7 @@ def _as_they_come(
             position, error = positions.pop(future), future.exception()
             if error is None:
                 answer, future = [future.result()], None
-                yield answer.pop()  # nothing of it is kept here
+                yield answer.pop()  # keep no reference to it
                 continue
             note_position(error, stream.items, position)
             if not (stream.return_exceptions and isinstance(error, Exception)):
@@ -288,4 +286,4 @@ def _as_they_come(
     finally:
         for future in positions:
             if not future.cancel():
-                future.exception()  # asked for: an error behind the one that was raised is no news
+                future.exception()  # mark it as read: only the first error is reported

@@ -13,7 +13,7 @@ def resolve(target: Any) -> Any:
         return target
     current = _innermost.get()
     while current is not None and not current._is_entered:
-        current = current._around  # that one was left in another thread
+        current = current._around  # left in another thread
     if current is None:
         raise RuntimeError(
             "`>> sky` needs an open pool: use it inside a function with @sky.pool(…), or inside"

@@ -28,7 +28,7 @@ def name_of(fn: Any) -> str:
 
 
 def call_text(call: Recorded) -> str:
-    """As it was written, but for arguments that would be long: "train(3, data=<ndarray>)"."""
+    """The call as written, with long arguments shortened: "train(3, data=<ndarray>)"."""
     arguments = [*map(short, call.args), *(f"{k}={short(v)}" for k, v in call.kwargs.items())]
     if len(arguments) > SHOWN_ARGUMENTS:
         arguments[SHOWN_ARGUMENTS:] = ["…"]
@@ -38,14 +38,14 @@ def call_text(call: Recorded) -> str:
 def note_position(
     error: BaseException, items: Sequence[Recorded], position: int, more: int = 0
 ) -> None:
-    """Says in a note which of several calls it is that failed, and how many others did."""
+    """Notes which of several calls failed, and how many others did."""
     if len(items) > 1:
         others = f"; {more} more failed" if more else ""
         error.add_note(f"call {position + 1} of {len(items)}: {call_text(items[position])}{others}")
 
 
 def short(value: Any) -> str:
-    """repr, unless it would be long or slow."""
+    """repr(), unless that is long or slow."""
     if isinstance(value, (float, bool, type(None))):
         return repr(value)
     if isinstance(value, int) and -(10**20) < value < 10**20:

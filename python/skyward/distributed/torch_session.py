@@ -48,11 +48,11 @@ def session(info: InstanceInfo, backend: str | None, timeout: float, name: str) 
 
 
 def _release(dist: Any) -> None:
-    """The next call begins with nothing: accelerate remembers the group in its classes."""
+    """Resets what the next call would find: accelerate remembers the group in its classes."""
     if dist.is_initialized():  # not destroyed by the function itself
         dist.destroy_process_group()
-    # The workers of a group find each other by a number that each counts up by itself, also for a
-    # group that came to nothing: here, while another worker had its group, or never began.
+    # The workers of a group find each other by a number that each of them increments. A group that
+    # failed here counts, too, and another worker may have formed it, or never started.
     dist.distributed_c10d._world.group_count = 0
     accelerate = sys.modules.get("accelerate.state")
     if accelerate is not None:

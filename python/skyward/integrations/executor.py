@@ -113,7 +113,7 @@ class Executor(futures.Executor):
         with self._lock:
             if self._shut:
                 raise RuntimeError("cannot schedule new futures after shutdown")
-            self._waiting.append((future, self._written_down(function, args, kwargs)))
+            self._waiting.append((future, self._recorded(function, args, kwargs)))
         self._send()
         return future
 
@@ -191,10 +191,10 @@ class Executor(futures.Executor):
         self._give_up()
         end_block(self.shutdown, error)
 
-    def _written_down(
+    def _recorded(
         self, function: ComputeFunction[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> PendingCompute[Any]:
-        call = function.written_down(args, kwargs)
+        call = function.record(args, kwargs)
         if self._initial is None:
             return call
         args = (self._initial, call.fn, call.args, call.kwargs)

@@ -1,4 +1,4 @@
-"""Answers on their way to futures."""
+"""The thread that completes futures."""
 
 import threading
 import weakref
@@ -29,10 +29,10 @@ class Sender(Protocol):
 
 
 class Answers:
-    """Gives answers to futures, from one thread, which starts with the first of them."""
+    """Completes futures from one thread, which starts with the first future."""
 
     def __init__(self, pool: Sender) -> None:
-        self._pool = weakref.ref(pool)  # no circle: what it has stored goes with it, at once
+        self._pool = weakref.ref(pool)  # no cycle: a dropped pool frees its data at once
         self._lock = threading.Lock()
         self._completions = _core.Completions()
         self._thread: threading.Thread | None = None
@@ -48,7 +48,7 @@ class Answers:
         return future
 
     def unfinished(self) -> int:
-        """Calls whose futures have no answer yet, and were not cancelled."""
+        """How many futures have neither an answer nor been cancelled."""
         with self._lock:
             return sum(not future.done() for _, _, future, _ in self._watched.values())
 
@@ -72,7 +72,7 @@ class Answers:
     def _work(self) -> None:
         while tokens := self._completions.next():
             for token in tokens:
-                self._finish(*self._take(token))  # in no name of this frame, which may wait long
+                self._finish(*self._take(token))  # no local name: this frame may wait for long
 
     def _take(self, token: int) -> tuple[PendingCompute[Any], Any, TaskFuture, int]:
         with self._lock:
@@ -102,5 +102,5 @@ class Answers:
 def _settle(settle: Callable[..., None], *values: Any) -> None:
     try:
         settle(*values)
-    except InvalidStateError:  # cancelled at this very moment
+    except InvalidStateError:  # cancelled just now
         pass

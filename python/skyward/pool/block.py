@@ -11,10 +11,9 @@ from collections.abc import Callable, Generator
 from functools import wraps
 from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
 from types import ModuleType, TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import Any, TypeVar, overload
 
-if TYPE_CHECKING:
-    from skyward.pool.compute_pool import ComputePool
+from skyward.pool.compute_pool import ComputePool
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -24,10 +23,10 @@ def pool(function: F, /) -> F: ...
 @overload
 def pool(**options: Any) -> "Block": ...
 def pool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
-    """Opens a pool for each call of the function, and gives it back when the call ends; that of a
-    generator from its first item to its end.
+    """Opens a pool for each call of the function and closes it when the call ends; for a generator,
+    from its first item to its end.
 
-    `options` are those of ComputePool; ``with pool(nodes=4) as opened:`` opens one, too. Inside,
+    `options` are those of ComputePool; ``with pool(nodes=4) as opened:`` also opens one. Inside,
     ``f(x) >> sky`` and ``f(x) @ sky`` mean that pool; ``sky`` is this package, as imported."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -39,22 +38,16 @@ def pool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
 
         @wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
-            from skyward.pool.compute_pool import ComputePool
-
             with ComputePool(**options):
                 return function(*args, **kwargs)
 
         @wraps(function)
         async def call_later(*args: Any, **kwargs: Any) -> Any:
-            from skyward.pool.compute_pool import ComputePool
-
             with ComputePool(**options):
                 return await function(*args, **kwargs)
 
         @wraps(function)
         def items(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
-            from skyward.pool.compute_pool import ComputePool
-
             with ComputePool(**options):
                 return (yield from function(*args, **kwargs))
 
@@ -76,15 +69,13 @@ class Block:
     def __init__(self, decorate: Callable[..., Any], options: dict[str, Any]) -> None:
         self._decorate = decorate
         self._options = options
-        self._pools: list[ComputePool] = []  # that were entered and not left
+        self._pools: list[ComputePool] = []  # entered and not left
 
     def __call__(self, function: F) -> F:
         decorated: F = self._decorate(function)
         return decorated
 
-    def __enter__(self) -> "ComputePool":
-        from skyward.pool.compute_pool import ComputePool
-
+    def __enter__(self) -> ComputePool:
         opened = ComputePool(**self._options).open()
         self._pools.append(opened)
         return opened

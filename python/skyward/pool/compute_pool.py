@@ -76,7 +76,7 @@ class ComputePool(PoolRequest, StaysHere):
     Parameters:
         provider: where machines come from, as a value or a name ("aws"); None: as skyward.toml or
             $SKYWARD_PROVIDER says, else this machine. A list of them: the first of `selection` that
-            has machines for the pool; the others stand in.
+            has machines for the pool; the others are fallbacks.
         image: what is installed on them.
         nodes: number of machines.
         machine: the provider's name of the machine type; None: chosen.
@@ -219,8 +219,8 @@ class ComputePool(PoolRequest, StaysHere):
             end_block(lambda: self._close(error), error)
         finally:
             self._is_entered = False
-            # Where it was entered in another thread or asyncio task, that one's variables stay as
-            # they are; who reads them passes closed pools by.
+            # If it was entered in another thread or asyncio task, the variables of that one stay;
+            # readers skip closed pools.
             if _innermost.get() is self:
                 _innermost.set(self._around)
             if delivery is not None and _ambient.get() is delivery:
@@ -237,7 +237,7 @@ class ComputePool(PoolRequest, StaysHere):
         return result
 
     def run_batch(self, batch: "PendingBatch[*tuple[Any, ...]]") -> tuple[Any, ...]:
-        """Makes the calls at the same time, and returns the answers in the order of the calls:
+        """Runs the calls at the same time, and returns the answers in the order of the calls:
         ``batch >> pool``.
 
         All calls end before the error of the first failing one (in that order) is raised; see
@@ -251,7 +251,7 @@ class ComputePool(PoolRequest, StaysHere):
             raise _from_here(error)
 
     def broadcast(self, pending: PendingCompute[R]) -> tuple[R, ...]:
-        """Makes the call once on every worker; answers in rank order: ``pending @ pool``."""
+        """Runs the call once on every worker; answers in rank order: ``pending @ pool``."""
         __tracebackhide__ = True  # for notebooks and pytest: the caller's line is what counts
         engine, one = self._engine(), _pending(pending)
         try:
@@ -259,7 +259,7 @@ class ComputePool(PoolRequest, StaysHere):
         except SkywardError as error:
             raise _from_here(error)
 
-    if not TYPE_CHECKING:  # a type checker shall refuse these
+    if not TYPE_CHECKING:  # type checkers must reject these
 
         def __rrshift__(self, other: Any) -> Any:
             raise _not_pending(other, ">> pool")
@@ -288,8 +288,8 @@ class ComputePool(PoolRequest, StaysHere):
         self, fn: Callable[..., R], *iterables: Iterable[Any], timeout: float | None = None
     ) -> Generator[R, None, None]: ...
     def map(self, fn: Any, *iterables: Iterable[Any], timeout: float | None = None) -> Any:
-        """``fn(x, y)`` for each x, y of the iterables (as far as the shortest goes), in order, as
-        they come.
+        """``fn(x, y)`` for each x, y of the iterables (up to the end of the shortest), in order, as
+        they arrive.
 
         Calls are sent some way ahead of the reader, so inputs may be endless. `timeout` bounds the
         whole, in seconds. Dropping the iterator, or its ``close()``, cancels what is in flight."""
@@ -333,8 +333,7 @@ class ComputePool(PoolRequest, StaysHere):
 
     @property
     def provider(self) -> Provider:
-        """The provider that the machines come from; of several, before they are there, the first
-        one that was given."""
+        """The provider of the machines; of several, the first one until one is chosen."""
         live = self._open_here()
         chosen: Provider = self.providers[0 if live is None else live.core.chosen_provider]
         return chosen
@@ -353,7 +352,7 @@ class ComputePool(PoolRequest, StaysHere):
 
     @property
     def cost(self) -> PoolCost:
-        """What the pool has cost until now; after its block, in all, until it is entered again."""
+        """What the pool has cost so far; after its block, the total, until it is entered again."""
         live = self._open_here()
         return self._last_cost if live is None else _cost_of(live.core)
 
@@ -476,8 +475,8 @@ def _mapped(
 
 
 def _from_here(error: SkywardError) -> SkywardError:
-    """The error without the way that it came inside this package: the caller's line is what counts,
-    and the traceback of the node is its cause."""
+    """The error without the frames of this package: the caller's line is what counts, and the
+    traceback of the node is its cause."""
     return error.with_traceback(None)
 
 

@@ -161,7 +161,7 @@ class _Screen:
                 sys.stdout, sys.stderr = map(self.real, (sys.stdout, sys.stderr))
 
     def show(self, display: Display, above: str, line: str) -> None:
-        """`above` in whole lines, or none; `line` in the place of the display's own."""
+        """`above` in whole lines, or none; `line` replaces the display's own."""
         with self.lock:
             if display in self._lines:
                 self._lines[display] = line

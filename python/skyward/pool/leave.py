@@ -7,7 +7,8 @@ from skyward.exceptions import MachinesLeftError
 
 
 def end_block(close: Callable[[], None], error: BaseException | None) -> None:
-    """Closes at the end of a block that `error` leaves, if any; then that stays what is raised."""
+    """Closes at the end of a block. If `error` ends the block, that error is raised, whatever the
+    closing raises about machines left."""
     try:
         close()
     except MachinesLeftError as left:

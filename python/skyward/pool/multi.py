@@ -39,30 +39,30 @@ class MultiPool:
         return f"MultiPool({', '.join(map(repr, self.pools))})"
 
     def __enter__(self) -> tuple[ComputePool, ...]:
-        given_up = threading.Event()
+        failed = threading.Event()
         errors: list[BaseException | None] = [None] * len(self.pools)
 
         def check() -> None:
-            if given_up.is_set():
-                raise _GivenUpError
+            if failed.is_set():
+                raise _AbandonError
 
         def open_one(position: int) -> None:
             try:
                 self.pools[position]._open(check)
             except BaseException as error:
                 errors[position] = error
-                given_up.set()
+                failed.set()
 
         try:
             _in_parallel(open_one, len(self.pools))
         except BaseException:  # Ctrl-C while waiting
-            given_up.set()
+            failed.set()
             raise
         finally:
-            if given_up.is_set():
+            if failed.is_set():
                 self._close_all()
         failures = [
-            error for error in errors if error is not None and not isinstance(error, _GivenUpError)
+            error for error in errors if error is not None and not isinstance(error, _AbandonError)
         ]
         if failures:
             raise failures[0]
@@ -90,7 +90,7 @@ class MultiPool:
             raise MachinesLeftError("\n".join(map(str, left)))
 
 
-class _GivenUpError(Exception):
+class _AbandonError(Exception):
     """Stops the opening of a pool because another one failed."""
 
 
@@ -105,4 +105,4 @@ def _in_parallel(work: Any, count: int) -> None:
         thread.start()
     for thread in threads:
         while thread.is_alive():
-            thread.join(0.1)  # in steps, so that Ctrl-C is seen
+            thread.join(0.1)  # in steps, so that Ctrl-C works

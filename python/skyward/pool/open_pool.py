@@ -1,5 +1,4 @@
-"""A pool while it is open: its engine, the calls in flight, and the threads that bring events and
-answers here."""
+"""A pool while it is open: its engine, the calls in flight, and its thread of events."""
 
 import atexit
 import threading
@@ -33,12 +32,12 @@ fill the slots."""
 HANDLER_GRACE_SECONDS = 10.0
 """How long leaving a pool waits for event handlers that are still busy."""
 LINES_GRACE_SECONDS = 0.02
-"""How long an answer waits until handlers have heard what its task wrote; once, while they lag."""
+"""How long an answer waits for handlers to receive what its task wrote; once, while they lag."""
 
 
 class OpenPool:
     def __init__(self, spec: Any, deliver: Delivery, timeout: float | None = None) -> None:
-        """`timeout`: of calls that have none."""
+        """`timeout`: for calls without one."""
         self.core = _core.Pool(spec)
         self._deliver = deliver
         self.tell = Teller(self.core, deliver)
@@ -51,7 +50,7 @@ class OpenPool:
         self._answers = Answers(self)
 
     def open(self, check: Callable[[], None] | None) -> None:
-        """Blocks until the nodes are ready. Raises after everything was given back."""
+        """Blocks until the nodes are ready. Releases everything before it raises."""
         self._events.start()
         _open_pools.add(self)  # the program may end while it opens
         try:
@@ -64,9 +63,9 @@ class OpenPool:
         self.tell("interrupted; closing the pool")
 
     def close(self, tell: bool = True) -> None:
-        """Cancels what runs, gives all machines back, and returns when all events have been
-        delivered. Raises MachinesLeftError then, when some were not seen to end. `tell`: says so
-        when futures had no answer yet."""
+        """Cancels running tasks, releases all machines, and returns when all events have been
+        delivered. Raises MachinesLeftError then, if some machines may still run. `tell`: warns
+        about futures without an answer."""
         if not self.core.is_ours:  # a forked child: the pool is its parent's
             return
         _open_pools.discard(self)
@@ -92,7 +91,7 @@ class OpenPool:
     def run_all(
         self, items: Sequence[PendingCompute[Any]], return_exceptions: bool = False
     ) -> tuple[Any, ...]:
-        """Makes all calls; when all have ended, raises the error of the first one that failed, or
+        """Runs all calls; when all have ended, raises the error of the first one that failed, or
         returns the errors among the answers."""
         if not items:
             if not self.core.is_active:
@@ -128,22 +127,22 @@ class OpenPool:
         return call, self.core.broadcast(call)
 
     def tell_lines(self) -> None:
-        """Lets handlers hear what a task wrote before its answer is given."""
-        if threading.get_ident() != self._events.ident:  # a handler that makes calls
+        """Delivers what a task wrote to handlers before its answer is returned."""
+        if threading.get_ident() != self._events.ident:  # a handler that sends calls
             self.core.await_delivery(LINES_GRACE_SECONDS)
 
     def submit_all(
-        self, items: Sequence[PendingCompute[Any]], shared: "SharedArguments | None" = None
+        self, items: Sequence[PendingCompute[Any]], shared: SharedArguments | None = None
     ) -> list["Future[Any]"]:
-        """`shared`: where large arguments are kept that other calls have as well."""
+        """`shared`: keeps large arguments that several calls have in common."""
         calls = self._packing.calls(items, shared=shared)
         handles = self.core.submit_many(calls)
         return [self._answers.watch(*entry) for entry in zip(items, calls, handles, strict=True)]
 
     def map(self, items: Iterator[PendingCompute[Any]]) -> Iterator[Callable[[float | None], Any]]:
-        """One function per call, in order: it waits for the answer, until then, and returns it.
+        """One function per call, in order, which waits for the answer until the given time.
 
-        What cannot be sent raises at its place, behind the answers of those before it."""
+        A call that cannot be sent raises at its place, after the answers before it."""
         window: deque[tuple[PendingCompute[Any], Any, Any]] = deque()
         ahead = 0
         failure: Exception | None = None
@@ -170,7 +169,7 @@ class OpenPool:
     def _some_calls(
         self, items: Iterator[PendingCompute[Any]], count: int
     ) -> tuple[list[PendingCompute[Any]], list[Any], Exception | None]:
-        """The next calls, ready to be sent, and what befell the one behind them, if anything."""
+        """The next calls, ready to be sent, and the error of the call after them, if any."""
         batch: list[PendingCompute[Any]] = []
         failure: Exception | None = None
         try:
@@ -180,7 +179,7 @@ class OpenPool:
             failure = error
         try:
             return batch, self._packing.calls(batch), failure
-        except Exception:  # one of them cannot travel: which?
+        except Exception:  # one of them cannot be pickled: which?
             calls: list[Any] = []
         for position, item in enumerate(batch):
             try:
@@ -192,10 +191,10 @@ class OpenPool:
 
     def _room(self, calls: int, size: int) -> int:
         """How many more calls map() may send while `calls` with `size` bytes of arguments wait."""
-        if calls > MAP_AHEAD_CALLS // 2:  # wait until a good many can go together
+        if calls > MAP_AHEAD_CALLS // 2:  # wait until many can be sent together
             return 0
         fill_slots = 2 * self.core.total_slots - calls
-        if calls == 0:  # nothing is known of their size yet
+        if calls == 0:  # their size is not known yet
             return fill_slots
         by_size = (MAP_AHEAD_BYTES - size) * calls // max(size, 1)
         return max(fill_slots, min(MAP_AHEAD_CALLS - calls, by_size), 0)
@@ -215,8 +214,8 @@ class OpenPool:
         in_place: bool = False,
         end: float | None = None,
     ) -> tuple[list[Any], dict[int, Exception]]:
-        """The answers, in order, and the errors by position. `in_place`: a call that is made again
-        goes to the worker that it was on. `end`: how long is waited, of the monotonic clock."""
+        """The answers, in order, and the errors by position. `in_place`: a retry runs on
+        the same worker. `end`: when to stop waiting, on the monotonic clock."""
         handles = list(handles)
         answers: list[Any] = [None] * len(items)
         errors: dict[int, Exception] = {}
@@ -253,14 +252,14 @@ class OpenPool:
                         errors[position] = error
                 waiting = again
             self.tell_lines()
-        except BaseException:  # Ctrl-C: nobody will ask for the answers any more
+        except BaseException:  # Ctrl-C: nobody will read the answers
             for handle in handles:
                 handle.cancel()
             raise
         return answers, errors
 
     def tell_retry(self, item: PendingCompute[Any], task: int, outcome: Any, left: int) -> None:
-        """Says that an attempt failed and the call is made again; `left`: retries until now."""
+        """Reports a failed attempt that is retried; `left`: retries that were left."""
         attempts = item.retries + 1
         self.tell(
             f"{call_text(item)} failed: {summary_of(item.name, task, outcome)};"
@@ -293,12 +292,12 @@ def _cancelled_text(count: int) -> str:
 _open_pools: "weakref.WeakSet[OpenPool]" = weakref.WeakSet()
 
 
-atexit.register(_core.close_gil)  # comes after the next: what runs last is registered first
+atexit.register(_core.close_gil)  # runs after the next one: exit handlers run in reverse order
 
 
 @atexit.register
 def _close_open_pools() -> None:
-    """For pools that were entered by hand and never left, and futures that were never read."""
+    """For pools that were opened and never closed, and futures that were never read."""
     for pool in list(_open_pools):
         pool.close()
     tell_unread()

@@ -20,16 +20,16 @@ from skyward.transport.shared_arguments import SharedArguments
 STREAM_WINDOW = 16
 """Items that a generator may be ahead of its reader."""
 FUNCTIONS_KEPT, FUNCTION_BYTES_KEPT = 256, 64 << 20
-"""Functions that nodes need not be sent anew; the newest one stays, whatever it has."""
+"""Functions that nodes need not receive again; the newest is kept whatever its size."""
 HEAVY_BYTES = 8 << 20
-"""A function with so much data in it, in each call, is worth a word."""
-LOOK_SECONDS = 0.02
-"""How often calls look whether the program's modules were edited: less than it takes to edit and
-reload one. A function object that was not sent before always looks."""
+"""A function that carries this much data in each call deserves a warning."""
+CHECK_SECONDS = 0.02
+"""How often calls check for edits of the program's modules: less than it takes to edit and reload
+one. Sending a new function object always checks."""
 
 
 class Teller:
-    """Says to whoever receives events what deserves attention."""
+    """Reports to the receivers of events what deserves attention."""
 
     def __init__(self, core: Any, deliver: Delivery) -> None:
         self._core = core
@@ -40,10 +40,10 @@ class Teller:
 
 
 class Packing:
-    """Of one open pool. Any thread may send."""
+    """Prepares the calls of one open pool. Any thread may send."""
 
     def __init__(self, core: Any, tell: Teller, workers: int, timeout: float | None) -> None:
-        """`timeout`: of calls that have none."""
+        """`timeout`: for calls without one."""
         self._core = core
         self._tell = tell
         self._workers = workers
@@ -52,13 +52,13 @@ class Packing:
         self._functions_lock = threading.Lock()
         self._modules = ModuleWatch()
         self._heavy: set[str] = set()  # names of functions
-        self._next_look = 0.0
+        self._next_check = 0.0
 
     def calls(
         self,
         items: Sequence[PendingCompute[Any]],
         everywhere: bool = False,
-        shared: "SharedArguments | None" = None,
+        shared: SharedArguments | None = None,
     ) -> list[Any]:
         packer = self._core.packer()
         known_functions: dict[int, tuple[Any, int]] = {}  # each distinct function once per batch
@@ -84,7 +84,7 @@ class Packing:
         return calls
 
     def _refuse_alone(self, item: PendingCompute[Any]) -> None:
-        """A distributed function on one worker of several would wait for the others in vain."""
+        """A distributed function on one of several workers would wait for the others in vain."""
         framework = getattr(item.fn, "__skyward_distributed__", None)
         if framework is not None and self._workers > 1:
             raise ConfigurationError(
@@ -93,8 +93,8 @@ class Packing:
             )
 
     def _function(self, item: PendingCompute[Any]) -> Any:
-        if time.monotonic() >= self._next_look or not functions.is_kept(item.fn):
-            self._look_for_changes()
+        if time.monotonic() >= self._next_check or not functions.is_kept(item.fn):
+            self._report_edits()
         body = functions.dumps_function(item.fn, item.name)
         if (known := self._functions.get(body)) is not None:
             return known
@@ -113,8 +113,8 @@ class Packing:
         return function
 
     def _tell_heavy(self, item: PendingCompute[Any], size: int) -> None:
-        """Once for each name: such a function is pickled for every call, as what it refers to may
-        change."""
+        """Once for each name. Such a function is pickled for every call, since what it refers to
+        may change."""
         if item.name in self._heavy:
             return
         self._heavy.add(item.name)
@@ -124,9 +124,9 @@ class Packing:
             " as an argument, or create it inside the function"
         )
 
-    def _look_for_changes(self) -> None:
-        """Says that a module was edited: nodes may have imported it as it was before."""
-        self._next_look = time.monotonic() + LOOK_SECONDS
+    def _report_edits(self) -> None:
+        """Reports edited modules: nodes may have imported the old version."""
+        self._next_check = time.monotonic() + CHECK_SECONDS
         for path in self._modules.changed():
             self._tell(
                 f"{path} changed after the pool opened; nodes may run the old version. Open the"

@@ -1,4 +1,4 @@
-"""What a pool is asked for, as the engine needs to know it."""
+"""The request for a pool, and its form for the engine."""
 
 from typing import Any
 
@@ -63,7 +63,7 @@ class PoolRequest:
                     )
 
     def to_core(self) -> Any:
-        """All that the engine needs to know."""
+        """The request, for the engine."""
         from skyward import _core
 
         spec = _core.PoolSpec()
@@ -95,7 +95,7 @@ class PoolRequest:
         return spec
 
     def _choice(self, provider: Provider) -> tuple[Any, Any]:
-        """A provider and how its nodes run tasks, as the engine needs to know them."""
+        """A provider and how its nodes run tasks, for the engine."""
         from skyward import _core
         from skyward.transport.runtime import remote_runtime, worker_runtime
 

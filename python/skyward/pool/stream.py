@@ -12,16 +12,16 @@ _ENDED = object()
 
 
 class Stream(Iterator[Any]):
-    """The items of a generator that runs on a worker, as they come. The generator stays at most
-    some items ahead.
+    """The items of a generator that runs on a worker, as they arrive. The generator is at most a
+    few items ahead.
 
-    ``close()`` (also leaving a ``with`` block, or dropping the object) cancels what is left of it.
+    ``close()`` (also leaving a ``with`` block, or dropping the object) cancels the rest.
     """
 
     def __init__(self, handle: Any, name: str) -> None:
         self._handle = handle
         self._name = name
-        self._lock = threading.Lock()  # of several threads that read, one waits
+        self._lock = threading.Lock()  # one reader at a time
 
     def __repr__(self) -> str:
         return f"Stream({self._name}(…), {'ended' if self._handle is None else 'open'})"
@@ -58,7 +58,7 @@ class Stream(Iterator[Any]):
         return self
 
     async def __anext__(self) -> Any:
-        """The next item, while other tasks of the asyncio loop go on."""
+        """The next item; other tasks of the asyncio loop run meanwhile."""
         from skyward.call.awaited import in_thread
 
         try:

@@ -16,9 +16,9 @@ from skyward.pool.stream import cancel
 
 class TaskFuture(AnswerFuture):
     """The answer of a task, later. ``cancel()`` works until the answer is here: it stops the task
-    on its worker. An error that nobody asks for is logged."""
+    on its worker. An error that nobody reads is logged."""
 
-    _unread = ""  # the call, when it has failed and nobody has asked yet
+    _unread = ""  # the call, if it failed and nobody has read the error
 
     def __init__(self, handle: Any) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class TaskFuture(AnswerFuture):
         self._told = False
 
     def send_again(self, send: Callable[[], Any]) -> bool:
-        """Another attempt in the place of one that failed. False: it was cancelled meanwhile."""
+        """Replaces a failed attempt by another one. False: it was cancelled meanwhile."""
         with self._swapping:
             if self.cancelled():
                 return False
@@ -35,7 +35,7 @@ class TaskFuture(AnswerFuture):
             return True
 
     def fail(self, item: PendingCompute[Any], error: BaseException) -> None:
-        if not isinstance(error, CancelledError):  # of these, whoever cancelled knows
+        if not isinstance(error, CancelledError):  # whoever cancelled it knows
             self._unread = call_text(item)
             _failed.add(self)
         # Without the traceback, which would keep this future alive and has nothing of the caller's.
@@ -73,9 +73,9 @@ class TaskFuture(AnswerFuture):
     def cancel(self) -> bool:
         if not super().cancel():
             return False
-        with self._swapping:  # an attempt that is sent by now is the one that `handle` names
+        with self._swapping:  # `handle` is that of the latest attempt
             handle, first, self._told = self.handle, not self._told, True
-        if first:  # of several threads
+        if first:  # one of several threads
             cancel(handle)
             self.set_running_or_notify_cancel()
         return True

@@ -1,8 +1,9 @@
-"""A call that all workers make together, and of which none can end without the others.
+"""A call that all workers run together, and none can finish without the others.
 
 When one of them fails, the others wait for it in some exchange of their framework, perhaps for a
 very long time: they get a moment to notice, and then are stopped. What is raised is the failure
-that came first, not that of the lowest rank: the later ones only say that somebody went away."""
+that came first, not that of the lowest rank: the later ones only report that another worker is
+gone."""
 
 import time
 from collections.abc import Callable
@@ -15,9 +16,9 @@ from skyward.pool.outcome import answer_of
 from skyward.pool.stream import Stream
 
 GRACE_SECONDS = 15.0
-"""How long the others may go on when one has failed."""
+"""How long the others may continue after one has failed."""
 OTHERS_SHOWN = 4
-"""Of the other workers' errors, in the notes of the one that is raised."""
+"""Errors of other workers in the notes of the error that is raised."""
 _STEP_SECONDS = 0.2
 
 Send = Callable[[PendingCompute[Any]], tuple[Any, list[Any]]]
@@ -27,7 +28,7 @@ Send = Callable[[PendingCompute[Any]], tuple[Any, list[Any]]]
 def run_together(
     send: Send, tell_lines: Callable[[], None], pending: PendingCompute[Any]
 ) -> tuple[Any, ...]:
-    """The answers by rank. `retries` of the call are of all workers together."""
+    """The answers by rank. A retry runs the call on all workers again."""
     for _ in range(pending.retries):
         try:
             return _run_once(send, tell_lines, replace(pending, retries=0))
@@ -44,7 +45,7 @@ def _run_once(
         return tuple(Stream(handle, pending.name) for handle in handles)
     try:
         outcomes = _wait(handles)
-    except BaseException:  # Ctrl-C: nobody will ask for the answers any more
+    except BaseException:  # Ctrl-C: nobody will read the answers
         for handle in handles:
             handle.cancel()
         raise

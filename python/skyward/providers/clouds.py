@@ -127,7 +127,7 @@ class Verda(_Cloud):
     name: ClassVar[str] = "verda"
 
     region: str | None = None
-    """None: wherever the machine type is to be had."""
+    """None: wherever the machine type is available."""
     client_id: str | None = None
     client_secret: str | None = field(default=None, repr=False)
     ssh_key_id: str | None = None

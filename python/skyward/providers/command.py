@@ -23,8 +23,8 @@ class Command:
     it with the pool; machines are neither started nor stopped.
 
     Parameters:
-        commands: one for each node, each a list of words. More than `nodes`: the others stand in
-            for machines that are lost. None: those of skyward.toml, ``[providers.command]``.
+        commands: one for each node, each a list of words. More than `nodes`: the others replace
+            machines that are lost. None: those of skyward.toml, ``[providers.command]``.
         python: for nodes that see this machine's files: the interpreter to use there, with this
             side's version of cloudpickle (``sys.executable``, say). None: each node gets an
             environment of its own, and this program's modules, as any remote machine does.

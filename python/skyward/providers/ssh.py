@@ -33,8 +33,8 @@ class SSH:
             or a mapping from each host (as in `hosts`, and of each `jump`) to its key,
             "ssh-ed25519 AAAA…".
         config: path of an ssh configuration to use instead of ~/.ssh/config.
-        preemption: "ec2" when the hosts are spot machines of EC2: the notice that comes before they
-            are taken back is listened for (see sky.on_preemption).
+        preemption: "ec2" when the hosts are spot machines of EC2: Skyward listens for the
+            preemption notice (see sky.on_preemption).
 
     More nodes than hosts are refused; hosts beyond the nodes replace those that fail. What a pool
     installs is kept in ~/.cache/skyward on the machine, for the next time."""

@@ -10,8 +10,8 @@ from skyward.exceptions import ConfigurationTypeError
 
 @runtime_checkable
 class Volume(Protocol):
-    """A kind of storage of one's own: the shell commands that install what it needs and mount it,
-    each run as root on the node, in order."""
+    """Storage of a kind that you define: the shell commands that install what it needs and mount
+    it. Each runs as root on the node, in order."""
 
     @property
     def mount_path(self) -> str:

@@ -1,7 +1,7 @@
 """The bodies of functions, as workers load them.
 
-A function goes as cloudpickle bytes, made once and used again as long as nothing that it refers to
-has changed. cloudpickle is loaded when the first function is sent."""
+A function is sent as cloudpickle bytes, which are reused as long as nothing that it refers to
+changes. cloudpickle is loaded when the first function is sent."""
 
 import threading
 from typing import Any
@@ -13,7 +13,7 @@ from skyward.transport.unpicklable import explain
 
 
 def is_kept(fn: Any) -> bool:
-    """Whether the body of this very function was made before."""
+    """Whether the body of this function object is kept."""
     return _bodies.has(fn)
 
 
@@ -35,7 +35,7 @@ class _Bodies:
     """Pickled functions, each with what it referred to at that time."""
 
     LIMIT = 256
-    LIMIT_BYTES = 64 << 20  # of bodies; the newest stays, whatever it has
+    LIMIT_BYTES = 64 << 20  # of bodies; the newest is kept whatever its size
 
     def __init__(self) -> None:
         self._lock = threading.RLock()  # any thread may send

@@ -8,8 +8,8 @@ from skyward.transport.installed import is_installed
 
 
 class ModuleWatch:
-    """Sees that modules of the program's own are edited from now on. Functions of the program
-    itself travel with every call and do not count."""
+    """Notices edits of the program's own modules from now on. Functions of the program itself are
+    sent with every call and do not count."""
 
     def __init__(self) -> None:
         self._modules = 0
@@ -17,8 +17,8 @@ class ModuleWatch:
         self._find_new()
 
     def changed(self) -> list[str]:
-        """The paths that were written to and not told yet, each writing once. A few microseconds,
-        unless something was imported meanwhile."""
+        """The paths written to since the last call. Takes a few microseconds, unless something was
+        imported meanwhile."""
         if len(sys.modules) != self._modules:
             self._find_new()  # what is imported only now, nodes have not imported before
         found = []

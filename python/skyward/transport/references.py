@@ -1,4 +1,4 @@
-"""What a function refers to, and whether that can change unseen."""
+"""What a function refers to, and whether that can change unnoticed."""
 
 import sys
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
@@ -24,7 +24,7 @@ def look_up(place: Any, key: Any) -> Any:
 
 
 def note_references(fn: Any, seen: list[tuple[Any, Any, Any]], visited: set[int]) -> bool:
-    """Notes every place that the pickle of `fn` depends on, with what is there now.
+    """Records every place that the pickle of `fn` depends on, with its current value.
 
     False when one of them holds something that could change without being replaced (a list, an
     object): such a function is pickled for every call."""
@@ -33,8 +33,7 @@ def note_references(fn: Any, seen: list[tuple[Any, Any, Any]], visited: set[int]
     visited.add(id(fn))
     if type(fn) is not FunctionType or fn.__dict__.keys() - _KNOWN or len(visited) > 64:
         return False
-    # Annotations travel too, but are replaced as a whole by nobody; defaults and cells are what
-    # people change.
+    # Annotations are pickled too, but nobody replaces them; people change defaults and cells.
     for attribute in _ATTRIBUTES:
         seen.append((fn, attribute, getattr(fn, attribute)))
     values = list(fn.__defaults__ or ())

@@ -40,7 +40,7 @@ def worker_runtime(image: Image, slots: int = 1, share_key: bool = False) -> Any
 
 
 def remote_runtime(image: Image, slots: int = 1) -> Any:
-    """The same for nodes that share no files with this machine: they are sent what they need."""
+    """The same for nodes that share no files with this machine: they receive archives."""
     from skyward import _core
     from skyward.transport.shipping import modules_archive, package_archive
 

@@ -1,4 +1,4 @@
-"""What a remote node gets of this side: tar files with modules, each named by its content.
+"""Modules for remote nodes: tar files, each named by its content.
 
 The first archive holds this package and cloudpickle as they are here. The second holds the
 program's own modules: those that it has imported, and those that its sources import anywhere, also

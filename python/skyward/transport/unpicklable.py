@@ -1,4 +1,4 @@
-"""Finds the object that cannot travel, and names the way to it: ``argument
+"""Finds the object that cannot be pickled, and names the path to it: ``argument
 'data'['x'][3].lock``."""
 
 import time
@@ -23,7 +23,7 @@ def explain(what: str, value: Any, error: Exception) -> str:
 def explain_arguments(
     fn: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], error: Exception
 ) -> str:
-    """The same for the arguments of a call, each called by the name of its parameter."""
+    """The same for the arguments of a call, each by the name of its parameter."""
     search = _Search()
     for label, value in _named(fn, args, kwargs):
         failure = search.failure(value)
@@ -64,16 +64,14 @@ def _named(fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[t
 
 
 class _Search:
-    """Descends from a value that fails to its first part that fails by itself, until no part
-    does."""
+    """Descends from a failing value to its first part that fails by itself, until none does."""
 
     def __init__(self) -> None:
         self._tries = 0
         self._end = time.monotonic() + MAX_SECONDS
 
     def failure(self, value: Any) -> Exception | None:
-        """Why a value cannot be pickled; None when it can, or when the search has lasted too
-        long."""
+        """Why a value cannot be pickled; None if it can, or if the search takes too long."""
         if self._tries >= MAX_TRIES or time.monotonic() > self._end:
             return None
         self._tries += 1
@@ -100,7 +98,7 @@ class _Search:
 
 
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:
-    """The parts that pickling a value would pickle, each with the text that leads to it."""
+    """The parts that pickling a value would pickle, each with its path from the value."""
     if isinstance(value, StaysHere):  # it says itself why
         return
     if isinstance(value, dict):

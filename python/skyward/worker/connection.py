@@ -92,7 +92,7 @@ class Connection:
         whole[: len(start)] = start
         view, filled = memoryview(whole), len(start)
         while filled < len(whole):
-            # Descriptors of messages behind this one may come early, with these bytes.
+            # Descriptors of later messages may arrive early, with these bytes.
             got, ancillary, _, _ = self.sock.recvmsg_into(
                 [view[filled:]], ANCILLARY_BYTES, socket.MSG_CMSG_CLOEXEC
             )
@@ -125,7 +125,7 @@ class Connection:
                 continue
             inline = data[position : position + size]
             position += size
-            # The stream is only read; what lies beside it may be written to by the user.
+            # The stream is only read; the user may write to the buffers beside it.
             run.buffers.append(bytearray(inline) if run.buffers else inline)
         return run
 

@@ -23,7 +23,7 @@ def add_note(error, text):
     try:
         error.add_note(text)
     except Exception:
-        pass  # its class lets nobody write to it
+        pass  # its class is read-only
 
 
 # A frozen class would not let its instances be assigned to.

@@ -1,7 +1,7 @@
 """Tasks run one after another on the main thread. ``running`` names the task whose user code
 (unpickling, call, pickling) is on the stack; only then may SIGINT raise KeyboardInterrupt, and only
-for that task. Everywhere else the interrupt handler just takes notes, so that no message is ever
-cut in two.
+for that task. Everywhere else the interrupt handler only records them, so that no message is
+ever cut in two.
 """
 
 import _thread
@@ -44,7 +44,7 @@ class Worker(Connection):
         self.interrupted = False
         self.waiting = False  # for credits: await_credit() reads the cancel pipe, not the handler
         self.maps = []  # (mmap, blob id) of the running task's arguments
-        self.callbacks = []  # of the running task, for the machine's end
+        self.callbacks = []  # of the running task, for a preemption
         self.gone_at = None  # when that is, by the clock of protocol.py
         self.mark = bytes.fromhex(os.environ.get("SKYWARD_MARK", ""))
         self.forked = False
@@ -59,8 +59,8 @@ class Worker(Connection):
         running = self.running
         if not running:
             return
-        # User code is on the stack, so neither sending nor receiving is: unstarted tasks can be
-        # given back at once.
+        # User code is on the stack, so nothing is being sent or received: unstarted tasks can be
+        # returned at once.
         if self.skipped:
             self.receive(socket.MSG_DONTWAIT)
             for run in [run for run in self.ready if run.task in self.skipped]:
@@ -87,7 +87,7 @@ class Worker(Connection):
                 self.skipped.add(task)
 
     def on_preemption(self, callback):
-        """Of the running task: calls it, once, when the cloud takes the machine back."""
+        """Calls it once, if the cloud preempts the machine while the current task runs."""
         self.callbacks.append(callback)
         if self.gone_at is not None:
             self.call_back()
@@ -106,7 +106,7 @@ class Worker(Connection):
         self.sock.sendall(ANSWER_HEAD.pack(28, RESULT, CANCELLED, 0, run.task, 0, 0, 0))
 
     def on_fork(self):
-        # A child of the user's function must never answer in our name.
+        # A child of the user's function must never answer for the worker.
         self.forked = True
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -135,7 +135,7 @@ class Worker(Connection):
         self.interrupted = False
         try:
             self.running = task
-            if self.skipped and task in self.skipped:  # named since loop() looked
+            if self.skipped and task in self.skipped:  # cancelled since loop() checked
                 self.cancel(task)
             self.begun[0] = task
             arguments = self.load_arguments(run)
@@ -160,7 +160,7 @@ class Worker(Connection):
             arguments = result = None
         if self.forked:  # os.fork() in the function, and this is the child
             os._exit(0)
-        if status != CANCELLED:  # such a one may come back
+        if status != CANCELLED:  # a cancelled task may be sent again
             self.finished.append(task)
         if self.skipped:
             self.skipped.discard(task)
@@ -169,7 +169,7 @@ class Worker(Connection):
         flush_output()
         restore_output()
         if self.maps:
-            # Copied first: a result that looks into an argument must not make it seem kept.
+            # Copied first: a result that refers to an argument must not make it seem kept.
             packed = pack(pieces)
             pieces = None
             self.send(RESULT, status, task, clock() - started, packed, self.release_arguments())
@@ -220,7 +220,7 @@ class Worker(Connection):
             raise
 
     def release_arguments(self):
-        """Closes the argument maps; returns the ids of blobs that something still looks into."""
+        """Closes the argument maps; returns the ids of blobs that are still in use."""
         retained = []
         maps, self.maps = self.maps, []
         shared_with_child = has_forked() or has_children()

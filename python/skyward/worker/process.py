@@ -88,5 +88,5 @@ def main():
     worker.loop()
     atexit._run_exitfuncs()
     flush_output()
-    # The pool closes, and whoever leaves it waits: not for threads, nor for objects to end.
+    # Leaving the pool waits for this process: do not wait for threads or finalizers.
     os._exit(0)

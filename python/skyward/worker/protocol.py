@@ -10,8 +10,8 @@ SOCKET, CANCEL_PIPE, BEGUN = 3, 4, 5
 WITHDRAW_BIT, NOTICE_BIT = 1 << 63, 1 << 62
 BLOB_THRESHOLD = 64 << 10  # kBlobThresholdBytes: results of this size travel in shared memory
 SMALL_BUFFER = 4 << 10  # buffers below stay inline even then
-RECEIVE_BYTES = 64 << 10  # malloc keeps memory of this size; more would be mapped anew each time
-FINISHED = 64  # several windows: more tasks are never in this process's hands
+RECEIVE_BYTES = 64 << 10  # malloc keeps memory of this size; more would be mapped again each time
+FINISHED = 64  # several windows: this process never holds more tasks
 MAX_DESCRIPTORS = 253  # kernel limit of one message
 
 HEAD = struct.Struct("<IBBHQ")  # length, kind, status, descriptors, task

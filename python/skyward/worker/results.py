@@ -107,7 +107,7 @@ def parts_of(value):
 
 def store(pieces, positions):
     """Copies the pieces into one new memfd, at multiples of 64: it, and offsets by position."""
-    # The receiver seals it, so that no child of this process cuts it off under its eyes.
+    # The receiver seals it, so that no child of this process can truncate it.
     descriptor = os.memfd_create("skyward-result", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     offsets, offset = {}, 0
     for position in positions:
