@@ -3,6 +3,7 @@
 #define CURL_DISABLE_TYPECHECK
 #include <curl/curl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -39,8 +40,22 @@ struct Curl {
   decltype(&curl_easy_strerror) easy_strerror = nullptr;
   decltype(&curl_slist_append) slist_append = nullptr;
   decltype(&curl_slist_free_all) slist_free_all = nullptr;
+  const char* certificates = nullptr;  // its own choice
   bool ready = false;
 };
+
+// A libcurl that was built for any system does not know where this one keeps its certificates. Null
+// when none of these is there: OpenSSL looks in its own places then, and at SSL_CERT_FILE.
+const char* system_certificates() {
+  constexpr std::array kPlaces = {
+      "/etc/ssl/certs/ca-certificates.crt",  // Debian, Ubuntu, Alpine, Arch
+      "/etc/pki/tls/certs/ca-bundle.crt",    // Fedora, Red Hat, Amazon Linux
+      "/etc/ssl/ca-bundle.pem",              // SUSE
+  };
+  const auto* found =
+      std::ranges::find_if(kPlaces, [](const char* place) { return ::access(place, R_OK) == 0; });
+  return found == kPlaces.end() ? nullptr : *found;
+}
 
 // The threads that nobody waits for.
 struct Background {
@@ -69,8 +84,9 @@ int is_stopped(void*, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
 
 Curl load_curl() {
   Curl curl;
-  void* library = load_library({"libcurl.so.4", "libcurl-gnutls.so.4"});
+  const auto [library, shipped] = load_library({"libcurl.so.4", "libcurl-gnutls.so.4"});
   if (library == nullptr) return curl;
+  if (shipped) curl.certificates = system_certificates();
   curl.ready = find_symbol(library, "curl_global_init", curl.global_init) &&
                find_symbol(library, "curl_easy_init", curl.easy_init) &&
                find_symbol(library, "curl_easy_reset", curl.easy_reset) &&
@@ -214,7 +230,11 @@ bool CurlHttp::prepare(const HttpRequest& request, Duration left, Arriving& arri
     set(easy_, CURLOPT_XFERINFOFUNCTION, &is_stopped);
   }
   if (request.direct) set(easy_, CURLOPT_NOPROXY, "*");
-  if (!request.ca_file.empty()) set(easy_, CURLOPT_CAINFO, request.ca_file.c_str());
+  if (!request.ca_file.empty()) {
+    set(easy_, CURLOPT_CAINFO, request.ca_file.c_str());
+  } else if (libcurl().certificates != nullptr) {
+    set(easy_, CURLOPT_CAINFO, libcurl().certificates);
+  }
   if (request.method == "HEAD") {
     set(easy_, CURLOPT_NOBODY, 1L);
   } else if (request.method != "GET" || !request.body.empty()) {

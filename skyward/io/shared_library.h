@@ -10,13 +10,14 @@
 
 namespace skyward::io {
 
-// The first of these that is there; nullptr when none is.
-inline void* load_library(std::initializer_list<const char*> names) {
-  for (const char* name : names) {
-    if (void* library = ::dlopen(name, RTLD_NOW | RTLD_LOCAL); library != nullptr) return library;
-  }
-  return nullptr;
-}
+struct SharedLibrary {
+  void* handle = nullptr;  // nullptr: there is none
+  bool shipped = false;    // it came with this program, as in a wheel
+};
+
+// The first of these that is there: beside the file that this code is in or in bin/ beside it, else
+// where the system finds it.
+SharedLibrary load_library(std::initializer_list<const char*> names);
 
 // False when the library has no such function.
 template <typename Function>

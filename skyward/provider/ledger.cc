@@ -45,7 +45,7 @@ struct Sqlite {
 
 Sqlite load_sqlite() {
   Sqlite sqlite;
-  void* library = io::load_library({"libsqlite3.so.0"});
+  void* library = io::load_library({"libsqlite3.so.0"}).handle;
   if (library == nullptr) return sqlite;
   sqlite.ready = io::find_symbol(library, "sqlite3_open_v2", sqlite.open_v2) &&
                  io::find_symbol(library, "sqlite3_close_v2", sqlite.close_v2) &&

@@ -36,7 +36,7 @@ class LedgerFile : public ::testing::Test {
     decltype(&sqlite3_open) open_file = nullptr;
     decltype(&sqlite3_exec) execute = nullptr;
     decltype(&sqlite3_close) close_file = nullptr;
-    void* library = io::load_library({"libsqlite3.so.0"});
+    void* library = io::load_library({"libsqlite3.so.0"}).handle;
     ASSERT_NE(library, nullptr);
     ASSERT_TRUE(io::find_symbol(library, "sqlite3_open", open_file) &&
                 io::find_symbol(library, "sqlite3_exec", execute) &&
