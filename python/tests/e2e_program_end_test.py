@@ -254,7 +254,8 @@ with sky.ComputePool(display="quiet", on_event=told) as pool:
     worker, agent = pids() >> pool
     os.kill(agent, signal.SIGSTOP)
     print(worker, agent, flush=True)
-    {"signal.pause()" if how == "interrupted" else ""}
+    while {how == "interrupted"}:
+        signal.sigtimedwait([], 0.1)  # pause() would miss a signal that comes just before
 """
     )
     found = told_pids(child)
