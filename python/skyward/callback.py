@@ -33,7 +33,7 @@ def current_callback() -> Callback | None:
 
 
 def users_callback() -> Callback | None:
-    """The innermost one of ``use_callback``: a pool tells it its events, and no other pool."""
+    """The innermost callback of ``use_callback``, which skips other pools."""
     callback = _ambient.get()
     while isinstance(callback, Delivery):
         callback = callback.around

@@ -373,7 +373,7 @@ _TYPE_OF: dict[str, Any] = {cls.__name__: cls for cls in EVENT_TYPES}
 
 
 def event_from_fields(name: str, fields: tuple[Any, ...], pool: str = "") -> SkywardEvent:
-    """An event as the engine tells it."""
+    """An event from the engine's fields."""
     cls = _TYPE_OF[name]
     if cls is PoolStopped:
         id, setup, total, nodes, *rest = fields
@@ -385,7 +385,7 @@ def event_from_fields(name: str, fields: tuple[Any, ...], pool: str = "") -> Sky
 
 
 def fields_of_event(event: Any) -> tuple[str, tuple[Any, ...]]:
-    """The way back, for what is drawn by the engine's displays."""
+    """The reverse, for the engine's displays."""
     cls = type(event)
     fields = {name: getattr(event, name) for name in cls.__match_args__}
     if isinstance(event, PoolStopped):

@@ -1,4 +1,4 @@
-"""A cloud for tests: machines that are processes of this computer, bills that are nobody's.
+"""A cloud for tests: its machines are processes of this computer, and nobody pays its bills.
 
     def test_survives_two_preemptions():
         cloud = sky.testing.FakeCloud(preemptions=2, seed=7)

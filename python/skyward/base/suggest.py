@@ -14,7 +14,7 @@ OF_POOLS = {"nodes", "concurrency", "accelerator", "image", "budget", "display",
 
 
 def suggesting(init: F) -> F:
-    """For an ``__init__``: a name that is none of its parameters is told with the nearest."""
+    """For an ``__init__``: an unknown parameter raises an error that names the nearest one."""
     known = set(inspect.signature(init).parameters) - {"self"}
 
     @wraps(init)

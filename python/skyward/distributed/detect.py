@@ -10,8 +10,8 @@ _KERAS_BACKENDS = ("jax", "torch", "tensorflow")
 def detect_framework(
     pip: Iterable[str], env: Mapping[str, str] | None = None
 ) -> tuple[str | None, str | None]:
-    """(framework, Keras backend) of an image's packages and environment; None for what is not
-    there.
+    """(framework, Keras backend) of an image's packages and environment; None for what is
+    missing.
 
     Keras wins over transformers, torch, jax and tensorflow, in this order. The Keras backend is
     KERAS_BACKEND, or else the first of jax, torch and tensorflow among the packages."""

@@ -1,5 +1,5 @@
-"""The variables by which each framework learns who its workers are: plain functions of the place in
-the pool, and the block that sets them."""
+"""The variables that tell each framework about its workers: functions of the place in the pool, and
+a block that sets them."""
 
 import contextlib
 import json

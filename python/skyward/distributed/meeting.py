@@ -30,7 +30,7 @@ _LONGEST_LINE = 64 << 10
 
 @dataclass
 class Guests:
-    """Those who have come, at worker 0."""
+    """The workers that have connected to worker 0."""
 
     seats: dict[int, Any]
     """What each worker brought, by rank."""
@@ -134,7 +134,7 @@ def _welcome(
     while len(guests.seats) < info.total_workers:
         heard = _hear(listener, end)
         if heard is None and time.monotonic() < end:
-            continue  # a stranger, or one who went away: a worker comes again
+            continue  # a stranger, or a lost connection: a worker connects again
         if heard is None:
             missing = sorted(set(range(info.total_workers)) - guests.seats.keys())
             text = (
@@ -164,7 +164,7 @@ def _welcome(
 
 
 def _hear(listener: socket.socket, end: float) -> tuple[socket.socket, dict[str, Any]] | None:
-    """The next who comes, and what he says; None when he says nothing of ours, or nobody comes."""
+    """The next connection and its message; None for a foreign message, or no connection in time."""
     listener.settimeout(max(0.001, end - time.monotonic()))
     try:
         guest, _ = listener.accept()
@@ -185,7 +185,7 @@ def _tell_all(guests: Guests, answer: dict[str, Any]) -> None:
             guest.settimeout(_HELLO_SECONDS)
             guest.sendall(line)
     for guest in guests.sockets.values():
-        # Whoever closes first keeps the port busy for a while: let that be the guest.
+        # The side that closes first keeps the port busy for a while: let that be the guest.
         with contextlib.suppress(OSError, ValueError):
             guest.recv(1)
 
@@ -209,11 +209,11 @@ def _visit(info: InstanceInfo, call: str, timeout: float, end: float, brought: A
             )
         try:
             with socket.create_connection((info.head_addr, info.head_port), left + 1.5) as host:
-                if host.getsockname() == host.getpeername():  # of all ports it took this one
+                if host.getsockname() == host.getpeername():  # connected to itself
                     continue
                 host.sendall(line)
                 answer = _read_line(host)
-        except (OSError, ValueError):  # nobody there yet, or somebody else
+        except (OSError, ValueError):  # not listening yet, or another program
             time.sleep(_RETRY_SECONDS)
             continue
         return _all_of(answer)

@@ -68,7 +68,7 @@ def _cluster(info: InstanceInfo, name: str, timeout: float) -> tuple[list[str], 
 
 @contextlib.contextmanager
 def _connected_already() -> Iterator[None]:
-    """A new strategy would connect again, and tear up what the others, who are ahead, have sent."""
+    """A new strategy would connect again, and lose what faster workers have sent already."""
     if not _joined:
         yield
         return

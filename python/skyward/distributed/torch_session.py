@@ -23,8 +23,8 @@ def session(info: InstanceInfo, backend: str | None, timeout: float, name: str) 
             return
         chosen = backend or ("nccl" if torch.cuda.is_available() else "gloo")
         # Not MASTER_PORT: torch never lets go of the store of a group that DistributedDataParallel
-        # has used, so its port is lost, and each call takes another one. The time limit is that of
-        # the others' coming; the one of each exchange between them stays as torch has it.
+        # has used, so its port is lost, and each call takes another one. The time limit is for
+        # the others to arrive; that of each exchange between them stays torch's own.
         head = info.global_worker_index == 0
         brought = free_port(info.head_addr, info.head_port + 1) if head else None
         port = meet(info, f"{name}() of torch", timeout, brought)[0]
@@ -39,7 +39,7 @@ def session(info: InstanceInfo, backend: str | None, timeout: float, name: str) 
             dist.init_process_group(
                 chosen, store=store, rank=info.global_worker_index, world_size=info.total_workers
             )
-            # Who fails at once and goes would take along the group that others still make.
+            # A worker that failed at once and left would break the group that others still form.
             meet(info, f"{name}() of torch, connected", timeout)
             yield
         finally:

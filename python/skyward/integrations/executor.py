@@ -80,7 +80,7 @@ class Executor(futures.Executor):
         self._process = os.getpid()
         self._shut = False
         self._given_up = False
-        # For a pool that nobody can reach any more. In a thread, as this may be any.
+        # For a pool that is unreachable. In a thread of its own, since this may run in any.
         self._dropped = weakref.finalize(self, _in_thread, self._pool._close)
         self._dropped.atexit = False
         if not self._owned:
@@ -201,7 +201,7 @@ class Executor(futures.Executor):
         return replace(call, fn=run_after, args=args, kwargs={})
 
     def _give_up(self) -> None:
-        """Nobody will ask for the answers any more: cancels what waits and what runs."""
+        """Cancels queued and running calls: nobody will read the answers."""
         with self._lock:
             self._shut = self._given_up = True
             waiting, self._waiting = [future for future, _ in self._waiting], deque()
@@ -218,7 +218,7 @@ class Executor(futures.Executor):
                 _finish_at_exit(self)
 
     def _is_anothers(self) -> bool:
-        """True in a forked child: the answers come to its parent, which alone may close."""
+        """True in a forked child: the answers go to its parent, which alone may close."""
         live = self._pool._live
         return os.getpid() != self._process if live is None else not live.core.is_ours
 
@@ -333,7 +333,7 @@ def _finish_at_exit(executor: Executor) -> None:
 
 def _finish_all() -> None:
     for executor in list(_with_pools):
-        if not executor._is_anothers():  # asked first: a child's locks may be held for ever
+        if not executor._is_anothers():  # checked first: a child's locks may be held for ever
             executor.shutdown()
 
 

@@ -79,7 +79,7 @@ class SkywardBackend(ParallelBackendBase):  # type: ignore[misc]
             self._initial = Initial(uuid4().hex, initializer, tuple(options.get("initargs", ())))
         if n_jobs == 0:
             raise ValueError("n_jobs == 0 in Parallel has no meaning")
-        # joblib makes the calls itself, here, when it is told 1; a pool of one slot is not that.
+        # If this returns 1, joblib runs the calls itself, here; a pool of one slot must not.
         return 1 if n_jobs == 1 else max(2, self._pool.total_slots)
 
     def submit(self, func: Any, callback: Any = None) -> "Future[Any]":

@@ -1,6 +1,5 @@
-"""The clouds as values: where machines are rented, and how. Making one asks nobody anything; what
-its account may do, and what skyward.toml says of settings that are left out, is found out when a
-pool opens."""
+"""The clouds as values: where machines are rented, and how. Making one contacts nobody;
+the account's rights, and the settings of skyward.toml, are checked when a pool opens."""
 
 from dataclasses import dataclass, field, fields
 from types import UnionType

@@ -89,7 +89,7 @@ class SSH:
         return settings
 
     def check(self, accelerator: Any, cpu: int | None, memory: str | None, volume: Any) -> None:
-        """Refuses what nobody can promise of machines that are as they are."""
+        """Refuses requirements: Skyward does not choose these machines."""
         for name, value in (("accelerator", accelerator), ("cpu", cpu), ("memory", memory)):
             if value is not None:
                 raise ConfigurationError(

@@ -1,7 +1,7 @@
-"""What a pool is asked for, in either of the two vocabularies that it understands.
+"""The parameters of a pool, in the two vocabularies that it accepts.
 
 Some parameters have a second name: ``allocation`` (spot), ``ttl`` (timeout), ``vcpus`` (cpu),
-``memory_gb`` (memory), ``volumes`` (volume) and ``worker`` (concurrency). To give both is an error,
+``memory_gb`` (memory), ``volumes`` (volume) and ``worker`` (concurrency). Giving both is an error,
 also when they say the same."""
 
 from collections.abc import Mapping

@@ -228,8 +228,7 @@ def _pick(array: Any, positions: Sequence[int]) -> Any:
         return [array[i] for i in positions]
     if type(array) is tuple:
         return tuple([array[i] for i in positions])
-    # Whoever passes an array of a library has loaded that library; nothing is imported for the
-    # others.
+    # A caller that passes a library's array has loaded the library; nothing needs to be imported.
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(array, numpy.ndarray):
         return array[numpy.asarray(positions, dtype=numpy.intp)]

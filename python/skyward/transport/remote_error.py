@@ -192,7 +192,7 @@ def _rebuilt(report: dict[str, Any]) -> BaseException:
 
 
 def _keep_text(error: BaseException, message: str) -> None:
-    """Where its class cannot say it, as a field did not come along, the node's text stands."""
+    """The text of its class, or the node's if that fails for want of a field."""
     try:
         type(error).__str__(error)
     except Exception:
@@ -248,7 +248,7 @@ def _both(cls: type[BaseException]) -> type[ExecutionError]:
             "__qualname__": cls.__qualname__,
             "__reduce_ex__": _reduce,
             "__str__": _text,
-            # The place and notes are written into it, and its cause: a frozen class lets nobody.
+            # Place, notes and cause are assigned to it, which a frozen class would refuse.
             "__setattr__": BaseException.__setattr__,
             "__delattr__": BaseException.__delattr__,
         }
@@ -269,8 +269,8 @@ def _both(cls: type[BaseException]) -> type[ExecutionError]:
 def _instance(
     cls: type[ExecutionError], args: tuple[Any, ...], original: BaseException | None
 ) -> BaseException:
-    """Makes the object without the class's own __init__, whose arguments nobody knows, but with
-    that of the builtin class below it, which fills the fields that are not in __dict__."""
+    """Makes the object without the class's own __init__, whose arguments are unknown, but with that
+    of the builtin class below it, which fills the fields that are not in __dict__."""
     if original is not None:
         reduced = original.__reduce__()
         if isinstance(reduced, tuple) and reduced[0] is type(original):
@@ -320,7 +320,7 @@ def _text(self: Any) -> str:
 
 
 def _attribute(self: Any, name: str) -> Any:
-    """A ``__getattr__`` may count on fields that did not come along."""
+    """A ``__getattr__`` may rely on fields that were not sent."""
     try:
         return self._original_class.__getattr__(self, name)
     except AttributeError:

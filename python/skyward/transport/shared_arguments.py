@@ -19,7 +19,7 @@ _SAMPLES, _SAMPLE_BYTES = 16, 256
 
 
 class SharedArguments:
-    """Of one pool, as long as it is open. Any thread may use it."""
+    """Those of one pool, as long as it is open. Any thread may use it."""
 
     def __init__(self, pool: Any, limit: int | None = None) -> None:
         self._pool = pool
@@ -44,7 +44,7 @@ class SharedArguments:
         return args
 
     def buffers(self, core: Any, views: list[memoryview]) -> list[Any]:
-        """The buffers of one call; large ones as what is stored already, or is from now on."""
+        """The buffers of one call; large ones as references to what is stored, now or before."""
         if not any(view.nbytes >= LARGE_BYTES for view in views):
             return list(views)
         with self._lock:
@@ -55,7 +55,7 @@ class SharedArguments:
             return [self._find(view) if view.nbytes >= LARGE_BYTES else view for view in views]
 
     def close(self) -> None:
-        """Lets go of everything; calls in flight keep what they need."""
+        """Drops everything; calls in flight keep what they need."""
         with self._lock:
             for entries in self._kept.values():
                 for kept in entries:
