@@ -46,7 +46,7 @@ void encode_small(benchmark::State& state) {
 BENCHMARK(encode_small)->ArgName("result")->Arg(0)->Arg(1);
 
 void decode_small(benchmark::State& state) {
-  const EncodedFrame frame = encode(message_of(state), {.sequence = 1, .acknowledged = 1});
+  const Outgoing frame = encode(message_of(state), {.sequence = 1, .acknowledged = 1});
   const ByteView header = ByteView(frame.head).subspan(kFramePrefixBytes);
   for (auto _ : state) {
     benchmark::DoNotOptimize(decode_prefix(ByteView(frame.head).first(kFramePrefixBytes)));
@@ -75,7 +75,7 @@ void worker_round_trip(benchmark::State& state) {
   WorkerMessage run;
   run.payload = small_payload();
   for (auto _ : state) {
-    const EncodedWorkerMessage encoded = encode_worker_message(run);
+    const Outgoing encoded = encode_worker_message(run);
     Bytes bytes(encoded.head.begin() + kWorkerPrefixBytes, encoded.head.end());
     bytes.insert(bytes.end(), encoded.body[0].view.begin(), encoded.body[0].view.end());
     auto decoded = decode_worker_message(SharedBytes(std::move(bytes)), {});

@@ -20,7 +20,7 @@ constexpr std::uint64_t kCheckOutboxEvery = 64;
 // Through the bytes of the real wire and back.
 wire::DecodedFrame travel(const World& world, const wire::Message& message,
                           wire::Envelope envelope) {
-  const wire::EncodedFrame frame = wire::encode(message, envelope);
+  const Outgoing frame = wire::encode(message, envelope);
   const ByteView head(frame.head);
   const auto sizes = wire::decode_prefix(head.first(wire::kFramePrefixBytes));
   SKYWARD_CHECK(sizes.has_value());

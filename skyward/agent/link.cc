@@ -105,12 +105,7 @@ bool Link::is_backed_up() const {
 
 void Link::write(AgentEnd::LineId line, const wire::Message& message, wire::Envelope envelope) {
   const auto found = lines_.find(line);
-  if (found == lines_.end()) return;
-  wire::EncodedFrame frame = wire::encode(message, envelope);
-  found->second->send({.head = std::move(frame.head),
-                       .body = std::move(frame.body),
-                       .descriptors = std::move(frame.descriptors),
-                       .keep = std::move(frame.keep)});
+  if (found != lines_.end()) found->second->send(wire::encode(message, envelope));
 }
 
 void Link::close(AgentEnd::LineId line) {

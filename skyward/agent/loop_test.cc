@@ -195,11 +195,7 @@ class FakeEngine {
           session_.control());
   }
   void write(const wire::Message& message, wire::Envelope envelope) {
-    wire::EncodedFrame frame = wire::encode(message, envelope);
-    channel_->send({.head = std::move(frame.head),
-                    .body = std::move(frame.body),
-                    .descriptors = std::move(frame.descriptors),
-                    .keep = std::move(frame.keep)});
+    channel_->send(wire::encode(message, envelope));
   }
   void receive(io::Incoming incoming) {
     std::vector<wire::Blob> blobs;

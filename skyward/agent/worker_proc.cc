@@ -30,14 +30,6 @@ OutputMark from_hex(const std::string& text) {
   return mark;
 }
 
-io::Outgoing encode(const wire::WorkerMessage& message) {
-  wire::EncodedWorkerMessage encoded = wire::encode_worker_message(message);
-  return {.head = std::move(encoded.head),
-          .body = std::move(encoded.body),
-          .descriptors = std::move(encoded.descriptors),
-          .keep = std::move(encoded.keep)};
-}
-
 // A message's length, kind, status and number of descriptors tell where it ends.
 constexpr std::size_t kCutBytes = wire::kWorkerPrefixBytes + 4;
 
@@ -139,7 +131,7 @@ void WorkerProcess::run(const WorkerRun& run) {
   message.body = run.body;
   message.stream_window = run.task.stream_window;
   message.payload = run.task.arguments;
-  channel_->send(encode(message));
+  channel_->send(wire::encode_worker_message(message));
 }
 
 void WorkerProcess::credit(TaskId task, std::uint32_t count) {
@@ -147,20 +139,20 @@ void WorkerProcess::credit(TaskId task, std::uint32_t count) {
   message.kind = wire::WorkerKind::credit;
   message.task = task;
   message.count = count;
-  channel_->send(encode(message));
+  channel_->send(wire::encode_worker_message(message));
 }
 
 void WorkerProcess::drop(FunctionId function) {
   wire::WorkerMessage message;
   message.kind = wire::WorkerKind::drop;
   message.function = function;
-  channel_->send(encode(message));
+  channel_->send(wire::encode_worker_message(message));
 }
 
 void WorkerProcess::stop() {
   wire::WorkerMessage message;
   message.kind = wire::WorkerKind::stop;
-  channel_->send(encode(message));
+  channel_->send(wire::encode_worker_message(message));
 }
 
 void WorkerProcess::interrupt(std::span<const std::uint64_t> ids) {

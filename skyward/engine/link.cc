@@ -20,13 +20,6 @@ constexpr Duration kHopelessSweepTimeout = 2s;
 constexpr Duration kHurriedSweepTimeout = kEndPatience + 2s;
 constexpr Duration kSweepPause = 500ms;
 
-io::Outgoing outgoing(wire::EncodedFrame frame) {
-  return {.head = std::move(frame.head),
-          .body = std::move(frame.body),
-          .descriptors = std::move(frame.descriptors),
-          .keep = std::move(frame.keep)};
-}
-
 wire::Blob received_blob(io::FileDescriptor descriptor) {
   const int number = descriptor.get();
   auto received = std::make_shared<ReceivedBlob>(std::move(descriptor));
@@ -213,7 +206,7 @@ void Link::send(wire::Message message) {
 }
 
 void Link::write(const wire::Message& message, wire::Envelope envelope) {
-  attempt_->send(outgoing(wire::encode(message, envelope)));
+  attempt_->send(wire::encode(message, envelope));
 }
 
 void Link::receive(io::Incoming incoming) {

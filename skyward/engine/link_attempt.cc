@@ -225,7 +225,7 @@ void Attempt::write_upload() {
 
 // ---- while it runs
 
-void Attempt::send(io::Outgoing message) {
+void Attempt::send(Outgoing message) {
   if (is_open()) channel_->send(std::move(message));
 }
 

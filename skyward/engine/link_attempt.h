@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "skyward/base/error.h"
+#include "skyward/base/outgoing.h"
 #include "skyward/base/time.h"
 #include "skyward/engine/link_entry.h"
 #include "skyward/engine/link_policy.h"
@@ -47,7 +48,7 @@ class Attempt {
   Attempt& operator=(const Attempt&) = delete;
 
   bool is_open() const { return channel_ && channel_->is_open(); }
-  void send(io::Outgoing message);
+  void send(Outgoing message);
   void flush();
   std::size_t queued_bytes() const;
   // Grows while anything moves in either direction: a slow way is not a dead one.

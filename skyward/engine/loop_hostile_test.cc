@@ -102,7 +102,7 @@ class Hostile {
     put(std::move(message), {.sequence = ++sequence_, .acknowledged = received_});
   }
   void put(const wire::Message& message, wire::Envelope envelope) {
-    wire::EncodedFrame frame = wire::encode(message, envelope);
+    Outgoing frame = wire::encode(message, envelope);
     channel_->send({.head = std::move(frame.head), .body = std::move(frame.body)});
   }
 
@@ -114,7 +114,7 @@ class Hostile {
       case 1:
         return say(std::string(1 + upto(99), static_cast<char>(upto(255))));
       case 2: {  // cut short, or with wrong bytes inside
-        wire::EncodedFrame frame =
+        Outgoing frame =
             wire::encode(message, {.sequence = ++sequence_, .acknowledged = received_});
         if (chance(0.5)) {
           frame.head.resize(1 + upto(frame.head.size() - 1));

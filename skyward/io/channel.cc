@@ -156,8 +156,7 @@ struct Channel::Impl : std::enable_shared_from_this<Impl> {
     if (!open || write_failed) return;
     SKYWARD_CHECK(writes_unix_socket || message.descriptors.empty(),
                   "descriptors travel only over Unix sockets");
-    std::size_t bytes = message.head.size();
-    for (const SharedBytes& piece : message.body) bytes += piece.size();
+    const std::size_t bytes = message.size();
     SKYWARD_CHECK(bytes > 0);
     const std::size_t descriptors = message.descriptors.size();
     SKYWARD_CHECK(

@@ -15,19 +15,11 @@
 #include "skyward/base/bytes.h"
 #include "skyward/base/cut.h"
 #include "skyward/base/error.h"
+#include "skyward/base/outgoing.h"
 #include "skyward/io/event_loop.h"
 #include "skyward/io/file_descriptor.h"
 
 namespace skyward::io {
-
-// Pieces of one message to be written, in order. `descriptors` are borrowed until written; `keep`
-// holds what they and the pieces need.
-struct Outgoing {
-  Bytes head{};
-  std::vector<SharedBytes> body{};
-  std::vector<int> descriptors{};
-  std::vector<std::shared_ptr<const void>> keep{};
-};
 
 // A whole message as it came: `head` and `body` as the cutter cut them.
 struct Incoming {

@@ -89,12 +89,6 @@ Status check_setup(const Configure& configure) {
 
 }  // namespace
 
-std::size_t EncodedFrame::size() const {
-  std::size_t sum = head.size();
-  for (const SharedBytes& piece : body) sum += piece.size();
-  return sum;
-}
-
 Status check_limits(const Message& message) {
   if (const auto* run = std::get_if<RunTask>(&message)) {
     return check_payload("the call", run->arguments, run->body);
@@ -111,11 +105,11 @@ Status check_limits(const Message& message) {
 
 Status check_limits(const Payload& arguments) { return check_payload("the call", arguments, {}); }
 
-EncodedFrame encode(const Message& message, Envelope envelope) {
+Outgoing encode(const Message& message, Envelope envelope) {
   // Kept from message to message: allocating anew would cost more than the encoding itself.
   thread_local flatbuffers::FlatBufferBuilder builder(4096);
   builder.Clear();
-  EncodedFrame frame;
+  Outgoing frame;
   write_frame(builder, message, envelope, frame);
 
   const std::size_t header_bytes = builder.GetSize();

@@ -19,6 +19,7 @@
 #include "skyward/base/bytes.h"
 #include "skyward/base/cut.h"
 #include "skyward/base/error.h"
+#include "skyward/base/outgoing.h"
 #include "skyward/wire/message.h"
 
 namespace skyward::wire {
@@ -33,17 +34,6 @@ struct Envelope {
   bool operator==(const Envelope&) const = default;
 };
 
-// A message made ready to be written: pieces in order, nothing copied from the buffers.
-// `descriptors` are borrowed from blobs that `keep` holds.
-struct EncodedFrame {
-  Bytes head;  // prefix and header
-  std::vector<SharedBytes> body;
-  std::vector<int> descriptors;
-  std::vector<std::shared_ptr<const void>> keep;
-
-  std::size_t size() const;  // bytes on the wire
-};
-
 // Whether a message made of users' data (RunTask, TaskResult, StreamItem) fits a frame: buffers,
 // blobs, bytes that are in no blob. To be asked where the data comes in, so that the one who made
 // it gets the error. Fails with `invalid`.
@@ -52,8 +42,9 @@ Status check_limits(const Message& message);
 Status check_limits(const Payload& arguments);
 
 // A blob is carried once, however many buffers are windows into it. A message over the limits is a
-// bug of the caller (CHECK). Any thread.
-EncodedFrame encode(const Message& message, Envelope envelope);
+// bug of the caller (CHECK). Nothing is copied from the buffers; the descriptors are those of blobs
+// that `keep` holds. Any thread.
+Outgoing encode(const Message& message, Envelope envelope);
 
 // The sizes that a frame's first kFramePrefixBytes bytes announce: the header is its head. Fails
 // with `invalid` on fewer bytes, a wrong magic or sizes over the limits.

@@ -27,7 +27,7 @@ struct Arrived {
   std::vector<Blob> blobs;
 };
 
-Arrived carry(const EncodedFrame& frame) {
+Arrived carry(const Outgoing& frame) {
   Arrived arrived{.head = frame.head, .body = {}, .blobs = {}};
   for (const SharedBytes& piece : frame.body) {
     arrived.body.insert(arrived.body.end(), piece.view.begin(), piece.view.end());
@@ -55,7 +55,7 @@ TEST(Codec, CarriesEveryKindOfMessage) {
   for (const Message& message : every_kind()) {
     seen[message.index()] = true;
     const Envelope envelope{.sequence = ++number, .acknowledged = number * 1000};
-    const EncodedFrame frame = encode(message, envelope);
+    const Outgoing frame = encode(message, envelope);
     const Arrived arrived = carry(frame);
     EXPECT_EQ(frame.size(), arrived.head.size() + arrived.body.size());
     const auto decoded = open(arrived);
@@ -88,7 +88,7 @@ TEST(Codec, DoesNotCopySmallBuffers) {
   const SharedBytes bytes(std::string(1000, 'x'));
   RunTask run;
   run.arguments.buffers.push_back(small_buffer(bytes));
-  const EncodedFrame frame = encode(run, {});
+  const Outgoing frame = encode(run, {});
   ASSERT_EQ(frame.body.size(), 1U);
   EXPECT_EQ(frame.body[0].view.data(), bytes.view.data());
 
@@ -108,7 +108,7 @@ TEST(Codec, CarriesABlobOnceHoweverManyBuffersShareIt) {
   run.arguments.buffers = {blob_buffer(shared, 0, 100'000),
                            small_buffer(SharedBytes(to_bytes("s"))), blob_buffer(other, 0, 200'000),
                            blob_buffer(shared, 100'000, 200'000)};
-  const EncodedFrame frame = encode(run, {});
+  const Outgoing frame = encode(run, {});
   EXPECT_THAT(frame.descriptors, testing::ElementsAre(40, 41));
   EXPECT_EQ(frame.keep.size(), 2U);
   const auto decoded = open(carry(frame));
@@ -128,7 +128,7 @@ TEST(Codec, TellsBlobsWithoutIdsApart) {
     const Blob blob{.id = {}, .size = 70'000, .descriptor = descriptor, .storage = storage};
     result.payload.buffers.push_back(blob_buffer(blob, 0, 70'000));
   }
-  const EncodedFrame frame = encode(result, {});
+  const Outgoing frame = encode(result, {});
   EXPECT_THAT(frame.descriptors, testing::ElementsAre(50, 51));
   const auto decoded = open(carry(frame));
   ASSERT_TRUE(decoded) << decoded.error().message;
@@ -140,7 +140,7 @@ TEST(Codec, TellsBlobsWithoutIdsApart) {
 TEST(Codec, KeepsBlobsAliveInTheFrameAndInTheMessage) {
   auto storage = std::make_shared<int>(7);
   const std::weak_ptr<int> alive = storage;
-  EncodedFrame frame;
+  Outgoing frame;
   {
     StreamItem item;
     item.payload.buffers.push_back(blob_buffer(
@@ -154,7 +154,7 @@ TEST(Codec, KeepsBlobsAliveInTheFrameAndInTheMessage) {
 
 TEST(Codec, ReadsAHeaderAtAnyAddress) {
   const Message message = every_kind().front();
-  const EncodedFrame frame = encode(message, {});
+  const Outgoing frame = encode(message, {});
   const ByteView header = ByteView(frame.head).subspan(kFramePrefixBytes);
   for (std::size_t shift = 0; shift < 8; ++shift) {
     Bytes moved(shift);

@@ -45,12 +45,12 @@ void read_frame_bytes(ByteView bytes) {
   const auto first = decode(header, SharedBytes(body), received(prefix->descriptors));
   if (!first) return;
   SKYWARD_CHECK(check_limits(first->message).has_value());
-  const EncodedFrame frame = encode(first->message, first->envelope);
+  const Outgoing frame = encode(first->message, first->envelope);
   const auto second = decode(ByteView(frame.head).subspan(kFramePrefixBytes),
                              SharedBytes(joined(frame.body)), received(frame.descriptors.size()));
   SKYWARD_CHECK(second.has_value(), "{}", second.error().message);
   SKYWARD_CHECK(second->envelope == first->envelope);
-  const EncodedFrame again = encode(second->message, second->envelope);
+  const Outgoing again = encode(second->message, second->envelope);
   SKYWARD_CHECK(again.head == frame.head && joined(again.body) == joined(frame.body));
 }
 
@@ -60,13 +60,13 @@ void read_worker_bytes(ByteView bytes) {
   const auto first =
       decode_worker_message(SharedBytes(Bytes(bytes.begin(), bytes.end())), received(*count));
   if (!first) return;
-  const auto whole = [](const EncodedWorkerMessage& message) {
+  const auto whole = [](const Outgoing& message) {
     Bytes all = message.head;
     const Bytes body = joined(message.body);
     all.insert(all.end(), body.begin(), body.end());
     return all;
   };
-  const EncodedWorkerMessage encoded = encode_worker_message(*first);
+  const Outgoing encoded = encode_worker_message(*first);
   const Bytes written = whole(encoded);
   const Bytes rest(written.begin() + kWorkerPrefixBytes, written.end());
   const auto second =

@@ -36,7 +36,7 @@ std::map<std::string, std::string> seeds() {
   std::map<std::string, std::string> result;
   int number = 10;  // two digits, so that names sort
   for (const Message& message : every_kind()) {
-    const EncodedFrame frame = encode(message, {.sequence = 1, .acknowledged = 2});
+    const Outgoing frame = encode(message, {.sequence = 1, .acknowledged = 2});
     result[fmt::format("frame_{}", number++)] = fmt::format("f{}", bytes_of(frame));
   }
   WorkerMessage message;

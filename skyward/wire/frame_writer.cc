@@ -46,7 +46,7 @@ schema::ContentId content_id(const ContentId& from) {
 // The table under construction and the frame that its buffers go to.
 class Writer {
  public:
-  Writer(FlatBufferBuilder& table, EncodedFrame& frame) : builder_(table), frame_(frame) {}
+  Writer(FlatBufferBuilder& table, Outgoing& frame) : builder_(table), frame_(frame) {}
 
   FlatBufferBuilder& builder() { return builder_; }
 
@@ -142,7 +142,7 @@ class Writer {
   }
 
   FlatBufferBuilder& builder_;
-  EncodedFrame& frame_;
+  Outgoing& frame_;
   std::array<const Blob*, kMaxFrameDescriptors> blobs_;
   std::size_t blob_count_ = 0;
 };
@@ -328,7 +328,7 @@ constexpr schema::Body kind_of(Offset<Table>) {
 }  // namespace
 
 void write_frame(FlatBufferBuilder& builder, const Message& message, Envelope envelope,
-                 EncodedFrame& frame) {
+                 Outgoing& frame) {
   Writer writer(builder, frame);
   std::visit(
       [&](const auto& value) {

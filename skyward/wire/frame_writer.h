@@ -5,6 +5,7 @@
 
 #include <flatbuffers/flatbuffers.h>
 
+#include "skyward/base/outgoing.h"
 #include "skyward/wire/codec.h"
 
 namespace skyward::wire {
@@ -12,6 +13,6 @@ namespace skyward::wire {
 // Finishes a Frame table in the (empty) builder; adds the message's small buffers and blobs to
 // `frame`.
 void write_frame(flatbuffers::FlatBufferBuilder& builder, const Message& message, Envelope envelope,
-                 EncodedFrame& frame);
+                 Outgoing& frame);
 
 }  // namespace skyward::wire

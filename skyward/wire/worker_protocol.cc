@@ -25,7 +25,7 @@ constexpr std::size_t kResultBytes = 8 + 2 * 4;
 // The table of buffers, and what goes beside it.
 class Buffers {
  public:
-  Buffers(const Payload& payload, EncodedWorkerMessage& message) : payload_(payload) {
+  Buffers(const Payload& payload, Outgoing& message) : payload_(payload) {
     SKYWARD_CHECK(payload.buffers.size() <= kMaxBuffers, "{} buffers", payload.buffers.size());
     for (const Buffer& buffer : payload.buffers) {
       if (buffer.in_blob()) {
@@ -62,7 +62,7 @@ class Buffers {
     return count_;
   }
 
-  void add_blob(const Blob& blob, EncodedWorkerMessage& message) {
+  void add_blob(const Blob& blob, Outgoing& message) {
     if (position(blob) < count_) return;
     SKYWARD_CHECK(count_ < kMaxFrameDescriptors,
                   "a payload has more than {} blobs; its maker must put several buffers in one",
@@ -85,8 +85,7 @@ std::uint8_t status_byte(const WorkerMessage& message) {
 
 // Makes the head of prefix, fields and `bytes` more, which `write` fills.
 template <typename Write>
-void write_head(const WorkerMessage& message, EncodedWorkerMessage& encoded, std::size_t bytes,
-                Write write) {
+void write_head(const WorkerMessage& message, Outgoing& encoded, std::size_t bytes, Write write) {
   std::size_t length = kFieldsBytes + bytes;
   for (const SharedBytes& piece : encoded.body) length += piece.size();
   SKYWARD_CHECK(length <= std::numeric_limits<std::uint32_t>::max(), "{} bytes", length);
@@ -101,7 +100,7 @@ void write_head(const WorkerMessage& message, EncodedWorkerMessage& encoded, std
   SKYWARD_CHECK(to.position() == encoded.head.data() + encoded.head.size());
 }
 
-void encode_run(const WorkerMessage& message, EncodedWorkerMessage& encoded) {
+void encode_run(const WorkerMessage& message, Outgoing& encoded) {
   if (!message.body.empty()) encoded.body.push_back(message.body);
   const Buffers buffers(message.payload, encoded);
   write_head(message, encoded, kRunBytes + buffers.table_bytes(), [&](ByteWriter& to) {
@@ -113,7 +112,7 @@ void encode_run(const WorkerMessage& message, EncodedWorkerMessage& encoded) {
   });
 }
 
-void encode_result(const WorkerMessage& message, EncodedWorkerMessage& encoded) {
+void encode_result(const WorkerMessage& message, Outgoing& encoded) {
   const Buffers buffers(message.payload, encoded);
   const std::size_t bytes = kResultBytes + buffers.table_bytes() + 8 * message.retained.size();
   write_head(message, encoded, bytes, [&](ByteWriter& to) {
@@ -325,8 +324,8 @@ std::unexpected<Error> malformed(std::string_view why) {
 
 }  // namespace
 
-EncodedWorkerMessage encode_worker_message(const WorkerMessage& message) {
-  EncodedWorkerMessage encoded;
+Outgoing encode_worker_message(const WorkerMessage& message) {
+  Outgoing encoded;
   switch (message.kind) {
     case WorkerKind::run:
       encode_run(message, encoded);

@@ -54,6 +54,7 @@
 
 #include "skyward/base/bytes.h"
 #include "skyward/base/error.h"
+#include "skyward/base/outgoing.h"
 #include "skyward/spec/id.h"
 #include "skyward/wire/payload.h"
 
@@ -96,14 +97,8 @@ struct WorkerMessage {
   std::string text;
 };
 
-struct EncodedWorkerMessage {
-  Bytes head;                     // prefix, fields and tables
-  std::vector<SharedBytes> body;  // function body and inline buffers
-  std::vector<int> descriptors;   // borrowed from the blobs in `keep`
-  std::vector<std::shared_ptr<const void>> keep;
-};
-
-EncodedWorkerMessage encode_worker_message(const WorkerMessage& message);
+// Head: prefix, fields and tables. Body: the function's body and small buffers.
+Outgoing encode_worker_message(const WorkerMessage& message);
 
 // Number of descriptors that the message needs; `message` is what follows the length, at least 4
 // bytes of it.

@@ -105,7 +105,7 @@ std::map<std::string, Bytes> golden_bytes() {
   return vectors;
 }
 
-Bytes written(const EncodedWorkerMessage& encoded) {
+Bytes written(const Outgoing& encoded) {
   Bytes bytes = encoded.head;
   for (const SharedBytes& piece : encoded.body) {
     bytes.insert(bytes.end(), piece.view.begin(), piece.view.end());
@@ -148,7 +148,7 @@ TEST(WorkerProtocol, WritesAndReadsTheGoldenBytes) {
     SCOPED_TRACE(name);
     ASSERT_TRUE(vectors.contains(name));
     const Bytes& golden = vectors.at(name);
-    const EncodedWorkerMessage encoded = encode_worker_message(message);
+    const Outgoing encoded = encode_worker_message(message);
     EXPECT_EQ(written(encoded), golden);
     EXPECT_EQ(load<std::uint32_t>(golden.data()), golden.size() - kWorkerPrefixBytes);
     const auto count = worker_descriptor_count(ByteView(golden).subspan(kWorkerPrefixBytes));
@@ -162,9 +162,9 @@ TEST(WorkerProtocol, WritesAndReadsTheGoldenBytes) {
 }
 
 TEST(WorkerProtocol, CarriesABlobOnceAndKeepsItsDescriptor) {
-  const EncodedWorkerMessage run = encode_worker_message(golden_messages()["run"]);
+  const Outgoing run = encode_worker_message(golden_messages()["run"]);
   EXPECT_THAT(run.descriptors, testing::ElementsAre(30));
-  const EncodedWorkerMessage result = encode_worker_message(golden_messages()["result"]);
+  const Outgoing result = encode_worker_message(golden_messages()["result"]);
   EXPECT_THAT(result.descriptors, testing::ElementsAre(40, 41));
   const auto decoded = open(written(result), arrived({50, 51}));
   ASSERT_TRUE(decoded);
@@ -283,7 +283,7 @@ TEST(WorkerProtocol, BoundsDescriptors) {
 TEST(WorkerProtocol, RefusesEveryTruncation) {
   for (const auto& [name, message] : golden_messages()) {
     if (message.kind == WorkerKind::hello) continue;  // text may end anywhere
-    const EncodedWorkerMessage encoded = encode_worker_message(message);
+    const Outgoing encoded = encode_worker_message(message);
     const Bytes bytes = written(encoded);
     for (std::size_t size = kWorkerPrefixBytes; size < bytes.size(); ++size) {
       const Bytes cut(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size));
@@ -296,7 +296,7 @@ TEST(WorkerProtocol, SurvivesFlippedBytesAtEveryOffset) {
   std::size_t accepted = 0;
   std::size_t refused = 0;
   for (const auto& [name, message] : golden_messages()) {
-    const EncodedWorkerMessage encoded = encode_worker_message(message);
+    const Outgoing encoded = encode_worker_message(message);
     const Bytes bytes = written(encoded);
     for (std::size_t offset = kWorkerPrefixBytes; offset < bytes.size(); ++offset) {
       for (const unsigned flip : {0x01U, 0x02U, 0x04U, 0x08U, 0x10U, 0x20U, 0x40U, 0x80U, 0xffU}) {
@@ -305,7 +305,7 @@ TEST(WorkerProtocol, SurvivesFlippedBytesAtEveryOffset) {
         const auto decoded = open(damaged, arrived(encoded.descriptors));
         ++(decoded ? accepted : refused);
         if (decoded) {
-          const EncodedWorkerMessage again = encode_worker_message(*decoded);
+          const Outgoing again = encode_worker_message(*decoded);
           EXPECT_TRUE(open(written(again), arrived(again.descriptors)));
         }
       }

@@ -115,7 +115,7 @@ std::optional<wire::WorkerMessage> WorkerSocket::receive() {
 }
 
 void WorkerSocket::send(const wire::WorkerMessage& message) {
-  const wire::EncodedWorkerMessage encoded = wire::encode_worker_message(message);
+  const Outgoing encoded = wire::encode_worker_message(message);
   std::vector<iovec> pieces;
   const auto add = [&pieces](ByteView bytes) {
     if (!bytes.empty()) {
