@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 #include <utility>
 
 #include "skyward/base/check.h"
@@ -20,6 +21,7 @@ constexpr std::uint64_t kMaxStepsAfterClosing = 1'000'000;
 constexpr std::size_t kSmallState = 200;
 constexpr std::uint64_t kCheckEvery = 64;
 constexpr Duration kFarTimeout = std::chrono::seconds(25);
+constexpr std::string_view kSilentForTheCore = "no message from it for 25.0 s";
 constexpr Duration kLease = std::chrono::seconds(60);
 // After the lease: what is on its way, and the machine's own end.
 constexpr Duration kEndSlack = std::chrono::seconds(30);
@@ -326,6 +328,9 @@ void Storm::emit(Event event) {
     world_.say("error: {}", error->message);
     // In calm weather nothing dies: what is held up for a while must not be taken for dead.
     SKYWARD_CHECK(!dials_.calm || !error->message.contains("was lost"), "{}", error->message);
+    // Far links reconnect, or give up, before the core counts a node as silent.
+    SKYWARD_CHECK(!dials_.network.far || !error->message.contains(kSilentForTheCore), "{}",
+                  error->message);
   }
   if (const auto* notice = std::get_if<InstancePreempted>(&event)) {
     ++report_.notices;
