@@ -262,7 +262,7 @@ void Cloud::charges(std::vector<InstanceId> instances, Answer<std::vector<Charge
     const std::size_t seen = charges.size();
     for (const InstanceId& id : in_vain_) bill_.tell(id, world_.now(), charges);
     for (Charge& charge : std::span(charges).subspan(seen)) {
-      charge.of_no_use = true;
+      charge.failed_launch = true;
       charge.spot = dials_.money.spot;
     }
     answer(std::move(charges));

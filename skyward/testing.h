@@ -45,7 +45,7 @@ struct FakeCloudOptions {
   std::map<std::string, int> spot_capacity = {};
   std::optional<int> quota = {};  // machines of the account at the same time
 
-  // So many spot machines are taken back, drawn by the seed; each gets its notice when it has been
+  // So many spot machines are preempted, drawn by the seed; each gets its notice when it has been
   // in use for about `preempt_after`, and is gone `notice` later. A storm takes all spot machines.
   int preemptions = 0;
   Duration preempt_after = std::chrono::seconds(60);

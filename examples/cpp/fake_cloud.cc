@@ -25,7 +25,7 @@ int main(int argc, char** argv) {
         {.provider = cloud, .nodes = 4, .accelerator = "A100", .display = sky::Display::quiet});
     nodes = sky::broadcast(train(30), pool);
   }
-  std::printf("%zu nodes, %d machines, %d taken back, $%.2f\n", nodes.size(), cloud.launched(),
+  std::printf("%zu nodes, %d machines, %d preempted, $%.2f\n", nodes.size(), cloud.launched(),
               cloud.preempted(), cloud.bill());
   const bool survived = nodes == std::vector{0, 1, 2, 3};
   return survived && cloud.preempted() == 2 && cloud.bill() < 3 && cloud.running() == 0 ? 0 : 1;

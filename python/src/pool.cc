@@ -183,7 +183,7 @@ Call make_call(const Function& function, const wire::Payload& arguments,
   return {function.body, arguments, options};
 }
 
-// `interrupted` is called before everything is given back, which may take its time.
+// `interrupted` is called before everything is released, which may take its time.
 void open(OwnedPool& owned, const nb::object& check, const nb::callable& interrupted) {
   const GilReleased released;
   owned.open([&] {

@@ -99,7 +99,7 @@ void bind_spec(nb::module_& module) {
       .def_prop_rw(
           "heartbeat_timeout", [](const PoolSpec& spec) { return seconds(spec.heartbeat_timeout); },
           [](PoolSpec& spec, double value) { spec.heartbeat_timeout = from_seconds(value); },
-          "Silence of a node on another machine, in seconds, before it is called anew.")
+          "Silence of a node on another machine, in seconds, before Skyward reconnects to it.")
       .def_prop_rw(
           "reconnect_timeout", [](const PoolSpec& spec) { return seconds(spec.reconnect_timeout); },
           [](PoolSpec& spec, double value) { spec.reconnect_timeout = from_seconds(value); },

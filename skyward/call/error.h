@@ -134,8 +134,8 @@ class ConnectionLostError : public ExecutionError {
 // Message and hint, as what() tells them.
 std::string text_of(const Error& error);
 
-// Throws the class that fits the kind, and the shortage where it tells of one; message and hint
-// become what().
+// Throws the class that fits the kind, with the shortage if there is one; message and hint become
+// what().
 [[noreturn]] void throw_error(const Error& error);
 
 }  // namespace skyward

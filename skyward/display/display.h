@@ -90,7 +90,7 @@ class SpinnerDisplay {
 
   std::string render(const Event& event, std::int64_t wall_us);
 
-  // The line drawn anew. Call about every kFrameMicroseconds; empty when there is nothing to draw.
+  // Draws the line again. Call about every kFrameMicroseconds; empty when there is nothing to draw.
   std::string tick(std::int64_t wall_us);
   static constexpr std::int64_t kFrameMicroseconds = 80'000;
 

@@ -384,7 +384,7 @@ TEST(Spinner, OneLineDrawnInItsPlace) {
   spinner.set_tasks(12, 3, 36);
   EXPECT_TRUE(spinner.tick(kNoon).contains("12 done, 3 running, 36 waiting · cpu"));
   spinner.set_tasks(12, 3, 0);
-  render(InstanceLaunching{1, "t3.small", "aws"}, 64);  // a machine in the place of another
+  render(InstanceLaunching{1, "t3.small", "aws"}, 64);  // a replacement
   render(BootstrapStarting{"c"}, 64);
   EXPECT_TRUE(render(BootstrapProgress{"c", "skyward"}, 64).contains("running · 2/2"));
   EXPECT_EQ(render(PoolStopping{}, 64), wiped + "⠋ closing · 2/2 nodes · 12 done · cpu 50% · 1:04");

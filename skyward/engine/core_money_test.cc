@@ -162,7 +162,7 @@ TEST_F(MoneyTest, LaunchesThatCameToNothingAreInTheBill) {
   on_charges(
       state, effects, now,
       std::vector{Charge{
-          .instance = "i-9", .hourly = kHourly, .began = 90s, .ended = 30s, .of_no_use = true}});
+          .instance = "i-9", .hourly = kHourly, .began = 90s, .ended = 30s, .failed_launch = true}});
   EXPECT_DOUBLE_EQ(finish().total_cost, 0.06);
 }
 

@@ -34,7 +34,7 @@ Status touch(const std::string& path);
 // Whether the file system at this path is of another machine, or may be: NFS, SMB, FUSE and the
 // like, which keep no memory that processes of several machines share.
 bool is_on_network(const std::string& path);
-// The same by the number that statfs() tells of it.
+// The same by the number that statfs() has for it.
 bool is_network_file_system(std::uint64_t type);
 
 // Whether anything has this path, a dangling link too. Opens nothing.

@@ -58,7 +58,8 @@ constexpr std::uint16_t kFirstPort = 20000;
 constexpr std::uint16_t kPorts = 12000;
 constexpr int kPortTries = 64;
 
-// The port that it was bound to; `wanted` 0: any. Empty, with errno, when that is not to be had.
+// The port that it was bound to; `wanted` 0: any. Empty, with errno, when that port cannot be
+// bound.
 std::optional<int> bind_once(std::uint16_t wanted) {
   const FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};

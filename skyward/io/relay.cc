@@ -36,7 +36,7 @@ class Direction {
     }
   }
 
-  // False when nobody takes the bytes any more.
+  // False when the reader has gone.
   bool write(int to) {
     const ssize_t count = ::write(to, buffer_.data() + begin_, end_ - begin_);
     if (count < 0) return is_passing(errno);
@@ -59,7 +59,8 @@ short events_of(bool read, bool write) {
   return static_cast<short>((read ? POLLIN : 0) | (write ? POLLOUT : 0));
 }
 
-// A descriptor that nothing is wanted of still tells of its end, over and over: it is left out.
+// poll() reports the end of a descriptor over and over, even with no events asked for: it is left
+// out.
 pollfd entry(int descriptor, bool read, bool write) {
   return {.fd = read || write ? descriptor : -1, .events = events_of(read, write), .revents = 0};
 }

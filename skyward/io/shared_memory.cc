@@ -151,10 +151,10 @@ Result<std::shared_ptr<Arena::Segment>> Arena::acquire(std::size_t size) {
     if (!memory) return fail(memory);
     segment->memory = *std::move(memory);
   }
-  // Shared by all who hold the segment; the last one gives it back, if the arena still exists.
+  // Shared by all who hold the segment; the last one returns it, if the arena still exists.
   return std::shared_ptr<Segment>(segment.release(), [arena = weak_from_this()](Segment* last) {
     std::unique_ptr<Segment> returned(last);
-    if (const auto alive = arena.lock()) alive->give_back(std::move(returned));
+    if (const auto alive = arena.lock()) alive->release(std::move(returned));
   });
 }
 
@@ -173,7 +173,7 @@ std::shared_ptr<SharedMemory> Arena::take_idle(std::size_t size) {
   return memory;
 }
 
-void Arena::give_back(std::unique_ptr<Segment> segment) {
+void Arena::release(std::unique_ptr<Segment> segment) {
   // Somebody who took hold of the memory itself may still read it.
   if (segment->retained || segment->memory.use_count() > 1) return;
   std::vector<std::shared_ptr<SharedMemory>> dropped;  // unmapped after the lock: that takes time

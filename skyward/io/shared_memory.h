@@ -73,7 +73,7 @@ class Arena : public std::enable_shared_from_this<Arena> {
  private:
   explicit Arena(std::size_t keep_bytes) : keep_bytes_(keep_bytes) {}
   std::shared_ptr<SharedMemory> take_idle(std::size_t size);
-  void give_back(std::unique_ptr<Segment> segment);
+  void release(std::unique_ptr<Segment> segment);
 
   const std::size_t keep_bytes_;
   mutable std::mutex mutex_;

@@ -294,7 +294,7 @@ pid_t run_plan(Plan& plan) {
   ::syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &previous, sizeof all);
   pid_t pid = -1;
   {
-    // Held over the start, so that nobody takes the newborn for an orphan.
+    // Held over the start, so that the new child is not reaped as an orphan.
     OwnChildren& children = own_children();
     const std::lock_guard lock(children.mutex);
     pid = SKYWARD_CLONE(run_child, static_cast<std::byte*>(stack) + kChildStackBytes,

@@ -1,7 +1,7 @@
 #pragma once
 
 // Threads of ours in a process that is the user's: signals belong to the user's threads, so ours
-// start with all blocked. All but those that tell of a bug of the thread itself: blocked, they
+// start with all blocked. All but those that report a bug of the thread itself: blocked, they
 // would end the process without a word, and handlers that print a stack (faulthandler) want to see
 // them.
 

@@ -38,11 +38,11 @@ class Pool {
   Pool& operator=(const Pool&) = delete;
 
   // Provisions the nodes and waits until they are ready; throws what went wrong after everything
-  // was given back. Of several providers one after the other is tried, and when all have failed,
-  // AllProvidersFailedError is thrown. `poll` is called about every 100 ms while waiting and may
+  // was released. Several providers are tried one after the other; when all have failed, it throws
+  // AllProvidersFailedError. `poll` is called about every 100 ms while waiting and may
   // throw, which aborts the opening (Python: signals).
   void open(const std::function<void()>& poll = {});
-  // Cancels what runs, gives all machines back, delivers the last events. Does nothing on a closed
+  // Cancels what runs, releases all machines, delivers the last events. Does nothing on a closed
   // pool. What the cloud says becomes an Error event; throws MachinesLeftError only, when
   // everything else is done. Not from on_done(). `poll` is called as in open(); what it throws
   // hurries the end, and is thrown when the pool has closed.

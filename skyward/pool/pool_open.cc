@@ -88,7 +88,7 @@ std::vector<std::size_t> PoolState::order(const std::vector<PoolSpec>& choices,
   return as_given;
 }
 
-// Fails with everything given back.
+// If it fails, everything is released.
 Status PoolState::open_choice(const PoolSpec& choice, const std::function<void()>& poll) {
   auto provider = provider::make_provider(choice.provider);
   if (!provider) return fail(provider);

@@ -93,9 +93,9 @@ struct PoolOptions {
   std::function<void(const Event&)> on_event = {};
   bool collect_metrics = true;
   bool collect_tasks = false;  // events when tasks start, finish and fail
-  // Of nodes on other machines. A connection on which nothing comes for `heartbeat_timeout` is made
-  // anew; a machine that cannot be reached for `reconnect_timeout` more is lost and replaced; one
-  // that hears nothing of this program for `lease` ends itself.
+  // Of nodes on other machines. After `heartbeat_timeout` without a message Skyward
+  // reconnects; a machine that stays unreachable for `reconnect_timeout` more is lost and replaced;
+  // one that hears nothing from this program for `lease` ends itself.
   TimeLimit lease = std::chrono::minutes(10);
   TimeLimit heartbeat_timeout = std::chrono::seconds(3);
   TimeLimit reconnect_timeout = std::chrono::seconds(12);

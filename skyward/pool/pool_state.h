@@ -45,7 +45,7 @@ struct PoolState final : engine::Caller {
   std::atomic<bool> last_choice = true;  // no other provider is tried after this one
   PoolSpec spec;                         // with the provider that it has
   std::size_t chosen = 0;                // ... which has this place among those that were given
-  PoolCost spent;  // at providers that were given back, since it was opened last
+  PoolCost spent;  // at providers tried before this one, since it was opened last
 
   TaskTable tasks;
   EventQueue events;

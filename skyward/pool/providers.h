@@ -28,7 +28,7 @@ struct SSH {
   std::vector<std::string> jump{};             // by way of these, in order
   std::optional<std::string> known_hosts{};    // path; empty: the user's own files
   std::optional<std::string> config{};         // instead of ~/.ssh/config
-  // "ec2": they are spot machines of EC2, whose notice before they are taken back is listened for.
+  // "ec2": they are spot machines of EC2, whose preemption notices Skyward listens for.
   std::optional<std::string> preemption{};
   operator ProviderSpec() const;
 };
@@ -119,7 +119,7 @@ struct RunPod {
 };
 
 // What pools get that name this provider, or none: the one of $SKYWARD_PROVIDER, else of
-// skyward.toml, else this machine. $SKYWARD_PROVIDER=local puts this machine in the place of every
+// skyward.toml, else this machine. $SKYWARD_PROVIDER=local uses this machine instead of every
 // cloud. Throws ConfigurationError.
 ProviderSpec provider_to_take(const std::optional<ProviderSpec>& named);
 

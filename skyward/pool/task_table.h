@@ -25,7 +25,7 @@ namespace skyward {
 struct TaskState {
   TaskId id;
   std::uint64_t owner = 0;  // process_generation() of the process that has the pool
-  std::shared_ptr<const FunctionBody> function;  // where events tell of it
+  std::shared_ptr<const FunctionBody> function;  // only where events report tasks
   std::shared_ptr<engine::LoopAccess> loop;
   std::shared_ptr<Pace> pace;
 

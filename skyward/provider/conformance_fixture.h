@@ -26,7 +26,7 @@ class Subject {
   // A provider as another process would make it: it shares with the others what lies on disk and
   // at the cloud, and nothing else.
   virtual std::unique_ptr<Provider> make() = 0;
-  // A pool of two machines that can be had.
+  // A pool of two machines that are available.
   virtual PoolSpec spec() = 0;
   virtual Time now() = 0;
   // Machines, groups, leases: whatever stands, at the cloud or here.

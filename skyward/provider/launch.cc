@@ -114,7 +114,7 @@ Result<std::vector<Standing>> launch_all(const World& world, const LaunchWish& w
   LaunchPlan plan(wish.spot, wish.count, wish.places);
   std::vector<Standing> machines;
   const auto give_up = [&](Error why) -> Result<std::vector<Standing>> {
-    if (Status ended = hands.give_back(machines); !ended) {
+    if (Status ended = hands.release(machines); !ended) {
       why.message += "; " + ended.error().message;
     }
     return std::unexpected(std::move(why));
@@ -131,8 +131,8 @@ Result<std::vector<Standing>> launch_all(const World& world, const LaunchWish& w
         return give_up(record.no_machines(plan.shortfall(), wish));
       }
       world.pause(wait->duration, world.buying.get_token());
-    } else if (std::holds_alternative<GiveBack>(step)) {
-      if (Status ended = hands.give_back(machines); !ended) return fail(ended);
+    } else if (std::holds_alternative<Release>(step)) {
+      if (Status ended = hands.release(machines); !ended) return fail(ended);
       machines.clear();
     } else {
       auto made = hands.attempt(std::get<Attempt>(step));

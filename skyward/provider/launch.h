@@ -20,7 +20,7 @@ namespace skyward::provider {
 
 enum class Stage : std::uint8_t { coming, running, ending, gone };
 
-// A machine as its cloud tells of it.
+// A machine as its cloud describes it.
 struct Standing {
   Instance instance{};
   std::string zone{};
@@ -31,12 +31,12 @@ struct Standing {
   bool capacity = false;  // ... and another place may have one that stays
 };
 
-// Why an attempt brought nothing: the cloud refused it, or what came was given back.
+// Why an attempt failed: the cloud refused it, or the machines that came were released.
 struct LaunchFailure {
   Error error{};
   bool capacity = false;  // another place may have the machines
   bool quota = false;     // no place of this market has
-  bool account = false;   // the account may not: its hint is told when nothing is to be had
+  bool account = false;   // the account may not: its hint is shown when no machine is available
 };
 
 // Why nothing is bought any more.
@@ -82,7 +82,7 @@ class LaunchRecord {
 struct LaunchHands {
   // All machines of the attempt, running. What failed is in the record already.
   std::function<std::expected<std::vector<Standing>, LaunchFailure>(const Attempt&)> attempt;
-  std::function<Status(const std::vector<Standing>&)> give_back;
+  std::function<Status(const std::vector<Standing>&)> release;
 };
 
 // As many machines as are wished for, or none and why. Waits between rounds by the world's clock.

@@ -66,7 +66,7 @@ bool LaunchPlan::fills_up(std::size_t placement) const {
 
 Step LaunchPlan::next() {
   if (complete_) return Outcome::complete;
-  if (std::exchange(give_back_, false)) return GiveBack{};
+  if (std::exchange(release_, false)) return Release{};
   if (std::exchange(waiting_, false)) return Wait{interval_};
   while (stage_ < stages_.size() && stages_[stage_].options.empty()) ++stage_;
   if (stage_ >= stages_.size()) {
@@ -99,7 +99,7 @@ void LaunchPlan::on_launched() {
 void LaunchPlan::on_refused(bool quota) {
   SKYWARD_CHECK(stage_ < stages_.size(), "no attempt was under way");
   Stage& stage = stages_[stage_];
-  if (launched_) {  // the rest is not to be had there: another type of that zone, else give up
+  if (launched_) {  // the rest is not available there: another type of that zone, else give up
                     // there
     const std::size_t main = stage.options[option_].placement;
     const auto fits = [&](std::size_t i) {
@@ -112,7 +112,7 @@ void LaunchPlan::on_refused(bool quota) {
       return;
     }
     launched_ = false;
-    give_back_ = true;
+    release_ = true;
   }
   if (quota) {  // of this market; a mixed stage goes on with the other one
     const bool spot = stage.options[option_].spot;

@@ -40,14 +40,14 @@ struct Attempt {
 struct Wait {
   Duration duration{};
 };
-// The machines of the attempts so far are not enough by themselves: they are to be given back.
-struct GiveBack {};
+// The machines of the attempts so far are not enough by themselves: release them.
+struct Release {};
 enum class Outcome : std::uint8_t {
   complete,
   no_capacity,
-  spot_minimum_not_met,  // the least share of spot machines could not be had
+  spot_minimum_not_met,  // the least share of spot machines was not available
 };
-using Step = std::variant<Attempt, Wait, GiveBack, Outcome>;
+using Step = std::variant<Attempt, Wait, Release, Outcome>;
 
 class LaunchPlan {
  public:
@@ -91,7 +91,7 @@ class LaunchPlan {
   int round_ = 0;
   bool waiting_ = false;
   bool launched_ = false;  // the stage's main part stands
-  bool give_back_ = false;
+  bool release_ = false;
   bool complete_ = false;
   std::size_t rest_at_ = 0;  // of places_, while the rest is sought
 };

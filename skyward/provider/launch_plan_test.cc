@@ -39,8 +39,8 @@ Play play(const Spot& spot, int count, const std::function<Answer(const Attempt&
     }
     if (const auto* wait = std::get_if<Wait>(&step)) {
       out.steps.push_back("wait " + std::to_string(wait->duration / 1s));
-    } else if (std::holds_alternative<GiveBack>(step)) {
-      out.steps.emplace_back("give back");
+    } else if (std::holds_alternative<Release>(step)) {
+      out.steps.emplace_back("release");
     } else {
       const auto& attempt = std::get<Attempt>(step);
       const Placement& place = where[attempt.placement];
@@ -103,7 +103,7 @@ TEST(LaunchPlan, WhereTheRestIsMissingTheSpotPartIsGivenBack) {
     return attempt.placement == 1 ? Answer::yes : Answer::capacity;  // on demand in z2 alone
   });
   EXPECT_THAT(played.steps, ElementsAre("4 spot a/z1", "4 spot a/z2", "4 spot b/z1", "2 spot a/z1",
-                                        "2 a/z1", "2 b/z1", "give back", "2 spot a/z2", "2 a/z2"));
+                                        "2 a/z1", "2 b/z1", "release", "2 spot a/z2", "2 a/z2"));
   EXPECT_EQ(played.outcome, Outcome::complete);
 }
 
@@ -154,7 +154,7 @@ TEST(LaunchPlan, EveryMarketEndsIt) {
           }
           break;
         }
-        if (std::holds_alternative<GiveBack>(step)) count = spot_count = 0;
+        if (std::holds_alternative<Release>(step)) count = spot_count = 0;
         const auto* attempt = std::get_if<Attempt>(&step);
         if (attempt == nullptr) continue;
         random = random * 1664525U + 1013904223U;

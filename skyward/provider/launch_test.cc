@@ -32,7 +32,7 @@ class LaunchTest : public ::testing::Test {
 
   Result<std::vector<std::string>> launch(Time deadline) {
     const LaunchHands hands{.attempt = [this](const Attempt& wanted) { return attempt(wanted); },
-                            .give_back = [this](const std::vector<Standing>& machines) -> Status {
+                            .release = [this](const std::vector<Standing>& machines) -> Status {
                               for (const Standing& one : machines) standing_.erase(one.instance.id);
                               if (!clingy_) return {};
                               return fail(ErrorKind::timeout, "some machines would not go");
@@ -100,7 +100,7 @@ TEST_F(LaunchTest, StopsWhenNoMachineIsWantedAnyMore) {
   wish_.spot = Spot::Percent(0.5);
   wish_.spot.retries = 1000;
   most_at_once_ = 2;
-  last_attempt_ = 3;  // two stand, two are still to be had
+  last_attempt_ = 3;  // two stand, two are still missing
   full_ = {"a", "b"};
   const auto none = launch();
   ASSERT_FALSE(none);

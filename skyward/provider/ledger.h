@@ -82,7 +82,7 @@ class Ledger {
   virtual Result<std::vector<LedgerEntry>> entries(const std::string& pool, bool open_only) = 0;
 };
 
-// Knows nothing and keeps nothing: in the place of one that cannot be read.
+// Knows nothing and keeps nothing: used instead of one that cannot be read.
 std::unique_ptr<Ledger> blank_ledger();
 
 }  // namespace skyward::provider

@@ -121,7 +121,7 @@ Charge charge_in_vain(const LedgerEntry& entry, std::int64_t now_s) {
   Charge charge{.instance = entry.id,
                 .since = seconds(now_s - entry.asked_s),
                 .began = seconds(now_s - entry.asked_s),
-                .of_no_use = true,
+                .failed_launch = true,
                 .spot = entry.spot};
   if (entry.hourly_micro_dollars > 0) charge.hourly = to_dollars(entry.hourly_micro_dollars);
   if (entry.gone_s) charge.ended = seconds(now_s - *entry.gone_s);

@@ -1,8 +1,8 @@
 #pragma once
 
-// What one pool has bought, as its driver knows it: in memory, and in the ledger. Nothing is bought
-// that the ledger cannot be told before. What is given back is given back all the same: of that the
-// ledger is told when it can be, and close_when_clear() says when it could not.
+// What one pool has bought, as its driver knows it: in memory, and in the ledger. Nothing is
+// launched that could not be written to the ledger first. Releasing never waits for the ledger: it
+// is told when possible, and close_when_clear() says when it was not.
 
 #include <cstdint>
 #include <map>

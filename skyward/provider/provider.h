@@ -29,7 +29,7 @@ struct Capabilities {
                                 // passed by descriptor
   bool root = true;             // packages can be installed with apt
   bool stop_ends_billing = true;  // powering a machine off from inside ends its cost
-  // How machines are told that they will be taken back, so that the agent listens for it: "ec2"
+  // How machines are told that they will be preempted, so that the agent listens for it: "ec2"
   // (the metadata service of the machine), "file:" and a path (a file that appears where the agent
   // stands). Empty: they are not.
   std::string preemption{};
@@ -105,8 +105,8 @@ class Provider {
   // machine.
   virtual Status check(const PoolSpec& spec) = 0;
 
-  // Cheapest first. Asked again after `exhausted`, a cloud with several regions tells of one where
-  // it has not sought in vain.
+  // Cheapest first. Asked again after `exhausted`, a cloud with several regions offers one that
+  // has not failed yet.
   virtual Result<std::vector<Offer>> offers(const PoolSpec& spec, Time deadline) = 0;
   // Everything that is for sale, whatever a pool may need; by device, its count, processors and
   // memory.
@@ -123,7 +123,7 @@ class Provider {
   virtual Status terminate(const Cluster& cluster, const std::vector<std::string>& ids,
                            Time deadline) = 0;
   // No machine is wanted any more: offers(), prepare() and provision(), the one under way and those
-  // to come, end with `cancelled` as soon as they have given back what they made. From any thread.
+  // to come, end with `cancelled` as soon as they have released what they made. From any thread.
   virtual void stop_buying() {}
   // Nothing of the cluster is left when this returns without error: neither machines that
   // terminate() could not end nor what they used.

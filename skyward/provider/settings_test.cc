@@ -90,7 +90,7 @@ TEST_F(Settings, TheProviderOfPoolsThatNameNone) {
   EXPECT_EQ(provider_to_take(fixture_.world, "runpod"), "runpod");
   fixture_.variables["SKYWARD_PROVIDER"] = "local";
   EXPECT_EQ(find_provider(), "local from $SKYWARD_PROVIDER");
-  EXPECT_EQ(provider_to_take(fixture_.world, "runpod"), "local") << "in the place of every cloud";
+  EXPECT_EQ(provider_to_take(fixture_.world, "runpod"), "local") << "instead of every cloud";
   EXPECT_EQ(provider_to_take(fixture_.world, "ssh"), "ssh");
   fixture_.variables["SKYWARD_PROVIDER"] = "azure";
   EXPECT_EQ(find_provider(), "SKYWARD_PROVIDER: there is no provider \"azure\"");

@@ -40,10 +40,10 @@ Result<std::vector<Standing>> Stock::launch(const LaunchWish& wish, Time deadlin
   LaunchRecord record(seller_.facts().cloud, seller_.facts().region);
   const LaunchHands hands{
       .attempt = [&](const Attempt& wanted) { return attempt(wish, wanted, record, deadline); },
-      .give_back =
+      .release =
           [&](const std::vector<Standing>& machines) {
             book_.note_in_vain(ids_of(machines));
-            return end(ids_of(machines), book_.world().now() + seller_.facts().give_back_time);
+            return end(ids_of(machines), book_.world().now() + seller_.facts().release_time);
           }};
   auto machines = launch_all(book_.world(), wish, record, hands, deadline);
   if (machines) {
@@ -147,7 +147,7 @@ std::expected<std::vector<Standing>, LaunchFailure> Stock::await_running(
 LaunchFailure Stock::withdraw(const Lot& lot, const std::vector<std::string>& ids,
                               LaunchFailure why) {
   const World& world = book_.world();
-  const Time until = world.now() + seller_.facts().give_back_time;
+  const Time until = world.now() + seller_.facts().release_time;
   const Time look_until = world.now() + seller_.facts().listing_lag;
   std::set<std::string> known(ids.begin(), ids.end());
   while (known.size() < static_cast<std::size_t>(lot.count)) {

@@ -35,9 +35,9 @@ struct NotSold {
 struct SellerFacts {
   std::string cloud{};  // as messages name it: "AWS"
   std::string region{};
-  Duration listing_lag{};     // what was made may not be listed for so long
-  Duration known_after{};     // ... and may be unknown to every other request at the longest
-  Duration give_back_time{};  // for what a failed launch has made, whatever is left of its time
+  Duration listing_lag{};   // what was made may not be listed for so long
+  Duration known_after{};   // ... and may be unknown to every other request at the longest
+  Duration release_time{};  // for what a failed launch has made, whatever is left of its time
   // After so long, a request that was never answered has brought nothing, or what it has brought
   // has ended itself and is listed as such.
   std::int64_t nothing_comes_of_it_s = 0;

@@ -122,7 +122,7 @@ class Shop final : public Seller {
                            .region = "here",
                            .listing_lag = 60s,
                            .known_after = 300s,
-                           .give_back_time = 300s,
+                           .release_time = 300s,
                            .nothing_comes_of_it_s = 900};
 };
 
@@ -253,7 +253,7 @@ TEST_F(StockTest, MachinesThatDoNotStartAreGivenBackAndSoughtElsewhere) {
     EXPECT_EQ(charge.hourly, 3.0);
     EXPECT_EQ(charge.began, std::chrono::seconds(world_.wall_s + 100 - entry.asked_s));
     EXPECT_EQ(charge.ended, std::chrono::seconds(world_.wall_s + 100 - *entry.gone_s));
-    EXPECT_TRUE(charge.of_no_use);
+    EXPECT_TRUE(charge.failed_launch);
   }
   shop_.tells_too_few = true;
   wish_.places.erase(wish_.places.begin());

@@ -5,7 +5,7 @@
 // without being trusted stands in the table of settings (spec/provider_settings.h).
 //
 // A trusted file is remembered by its absolute path and the hash of its content, in
-// $STATE/trusted/, one file for each: an edited file must be trusted anew.
+// $STATE/trusted/, one file for each: an edited file must be trusted again.
 
 #include <string>
 #include <string_view>

@@ -15,7 +15,7 @@ namespace skyward::provider {
 // The driver is killed: nothing of ours runs after this.
 struct DriverDied {};
 
-// A ledger that tells of each write before and after it; whoever is told may throw. While `trouble`
+// A ledger that calls `write` before and after each write; it may throw. While `trouble`
 // gives an error, each verb fails with that.
 class WatchedLedger final : public Ledger {
  public:

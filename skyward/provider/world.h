@@ -37,8 +37,8 @@ struct World {
   std::function<std::int64_t()> wall_s;  // seconds since 1970
   // Waits so long, or until stop is requested.
   std::function<void(Duration, const std::stop_token&)> pause;
-  // Requested when no more machines are wanted: whoever buys looks at it, and gives back what it
-  // has. Copies of a world have the same.
+  // Requested when no more machines are wanted: a launch under way looks at it, and releases what
+  // it has. Copies of a world have the same.
   std::stop_source buying;
   std::function<std::string(int digits)> random_hex;
   // What was bought (ledger.h), in this file.
@@ -50,8 +50,8 @@ World world_of_this_process();
 // $HOME, or empty.
 std::string home_directory(const World& world);
 
-// Where Skyward keeps what can be had again: "$XDG_CACHE_HOME/skyward" or "~/.cache/skyward". Empty
-// when there is no home.
+// Where Skyward keeps what can be made or fetched again: "$XDG_CACHE_HOME/skyward" or
+// "~/.cache/skyward". Empty when there is no home.
 std::string cache_directory(const World& world);
 
 // Where Skyward keeps what must not be lost: "$XDG_STATE_HOME/skyward" or "~/.local/state/skyward".

@@ -105,7 +105,7 @@ void CostBook::on_gone(const std::string& instance, Time now) {
 
 void CostBook::on_charges(std::span<const Charge> charges, Time now) {
   for (const Charge& charge : charges) {
-    if (charge.of_no_use && charge.hourly) {
+    if (charge.failed_launch && charge.hourly) {
       on_launched(charge.instance, kOfNoNode, now - charge.began.value_or(charge.since),
                   MachinePrice{.hourly = to_micro_dollars(*charge.hourly), .spot = charge.spot});
     }

@@ -44,9 +44,9 @@ struct Charge {
   std::optional<Duration> began{};  // so long ago its time began to count
   std::optional<Duration> ended{};  // ... and ended; empty: it still counts, or nobody knows
   bool taken_back = false;          // by the cloud: BillingRules::free_when_taken_back
-  // A machine that a launch made and gave back, as it came to nothing: the pool has not seen it.
+  // A machine of a launch that failed, released at once: the pool has not seen it.
   // `hourly` is told.
-  bool of_no_use = false;
+  bool failed_launch = false;
   bool spot = false;  // of such a machine
 
   bool operator==(const Charge&) const = default;
@@ -87,7 +87,7 @@ class CostBook {
 
   // Machines for this node and those after it were asked for: each may cost from now on.
   void on_asked(int node, Time now, int count, std::optional<MachinePrice> price);
-  // ... and were had, or not: the time at which they were asked for, `now` if they were not.
+  // ... and the request was fulfilled or refused. Returns when it was made; `now` if it was not.
   Time on_answered(int node, Time now);
 
   // A machine whose clock runs from here. No price: it is counted as free, and the sums say that

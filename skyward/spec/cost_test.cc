@@ -168,7 +168,7 @@ TEST(Cost, LaunchesThatCameToNothingAreInTheBill) {
                     .since = 2min,
                     .began = 2min,
                     .ended = 90s,
-                    .of_no_use = true,
+                    .failed_launch = true,
                     .spot = true};
   book.on_charges(std::vector{vain}, kStart + 3min);
   book.on_charges(std::vector{vain}, kStart + 4min);

@@ -37,9 +37,9 @@ struct Image {
   std::string content_hash() const;
 
   // A bash script that makes a bare Debian or Ubuntu machine into this image, in /opt/skyward; run
-  // again, it only looks whether all is there. With a `ttl` (seconds, not negative) the machine is
-  // switched off after that time; the timer is armed first of all, so that a script that hangs is
-  // covered too. The image must be valid.
+  // again, it only checks that everything is there. With a `ttl` (seconds, not negative) the
+  // machine is switched off after that time; the timer is armed first of all, so that a script that
+  // hangs is covered too. The image must be valid.
   std::string bootstrap(int ttl = 0) const;
 };
 

@@ -96,8 +96,8 @@ inline constexpr Duration kWorkerStartTimeout = 60s;
 inline constexpr std::uint32_t kMaxWorkerStartFailures = 3;
 // Per rank.
 inline constexpr std::uint32_t kMaxNodeReplacements = 3;
-// After a replacement that came to nothing, before the next one; twice that before the third. An
-// sshd that is restarted is there again.
+// After a replacement that failed, before the next one; twice that before the third. By then an
+// sshd has restarted.
 inline constexpr Duration kReplacementPause = 5s;
 // An agent whose link dropped is awaited this long.
 inline constexpr Duration kReconnectTimeout = 30s;
@@ -128,12 +128,12 @@ inline constexpr std::uint64_t kMaxNoticeMs = 3'600'000;
 // A pool whose money runs out lets its tasks finish for so long at least, and for as long as they
 // take on average.
 inline constexpr Duration kBudgetDrain = 30s;
-// From the decision to give the machines back to the end of what they cost: agents end in order,
+// From the decision to release the machines to the end of what they cost: agents end in order,
 // then the cloud is asked, three times if it must be.
 inline constexpr Duration kBudgetStop = kCloseTimeout + 30s;
 // A verb of the provider that is under way delays that.
 inline constexpr Duration kBudgetVerb = 10s;
-// How often the rest is worked out anew: tasks become longer, prices change.
+// How often the rest is computed again: tasks become longer, prices change.
 inline constexpr Duration kBudgetLook = 10s;
 // A cloud that does not tell its bills in this time is asked later.
 inline constexpr Duration kChargesTimeout = 20s;

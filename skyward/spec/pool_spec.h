@@ -54,7 +54,7 @@ struct ProviderChoice {
   bool operator==(const ProviderChoice&) const = default;
 };
 
-// Which of several providers is tried first; the others stand in for it.
+// Which of several providers is tried first; the others follow if it fails.
 enum class Selection : std::uint8_t {
   first,      // in the order in which they are given
   cheapest,   // by the price of what fits; all are asked

@@ -34,7 +34,7 @@ TEST(ProviderSettings, Refusals) {
   EXPECT_THAT(refusal("vastai", "disk_gb", "1.5"), HasSubstr("a whole number"));
   EXPECT_THAT(refusal("vastai", "min_reliability", "-1"), HasSubstr("a number, not negative"));
   EXPECT_THAT(refusal("runpod", "api_key", "a\nb"), testing::Not(HasSubstr("a\nb")));
-  EXPECT_EQ(refusal("of one's own", "any", "thing"), "accepted");
+  EXPECT_EQ(refusal("some-other", "any", "thing"), "accepted");
 }
 
 }  // namespace

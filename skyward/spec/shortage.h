@@ -26,7 +26,7 @@ std::string_view to_string(ShortageKind kind);
 struct Shortage {
   ShortageKind kind = ShortageKind::capacity;
   int requested = 0;     // machines; of spot_minimum: spot machines at least
-  int got = 0;           // the most that stood at the same time, before they were given back
+  int got = 0;           // the most that ran at the same time, before they were released
   std::string region{};  // the first that was asked
   std::vector<std::string> regions{};  // all that were
   std::string instance_type{};

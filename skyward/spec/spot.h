@@ -1,6 +1,6 @@
 #pragma once
 
-// Spot machines are cheaper and can be taken away. How far a pool relies on them.
+// Spot machines are cheaper and can be preempted. How far a pool relies on them.
 
 #include <cstdint>
 #include <string>

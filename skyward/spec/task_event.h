@@ -30,8 +30,8 @@ struct TaskFinished {
   bool operator==(const TaskFinished&) const = default;
 };
 
-// A task has raised, or got no answer: its worker died, it was cancelled, its time
-// was over. A call that is made again is another task.
+// A task has raised, or got no answer: its worker died, it was cancelled, it timed out. A retry is
+// another task.
 struct TaskFailed {
   std::uint64_t task = 0;
   std::string name{};

@@ -86,7 +86,7 @@ std::uint64_t* begun_task;  // where the agent sees which task began last
 
 // Answers for a task that has not begun, from within the signal's function. False when that is not
 // possible now; then the main thread does it when it comes to the task.
-bool give_back(std::uint64_t task) {
+bool release(std::uint64_t task) {
   if (running_task.load() == 0 || sending.load()) return false;
   struct {
     std::uint32_t length = 28;
@@ -125,7 +125,7 @@ void on_interrupt(int) {
     if ((word & wire::kWorkerWithdrawBit) == 0) {
       cancels.add(task);
     } else if (!begun && !returned.has(task)) {
-      give_back(task) ? returned.add(task) : cancels.add(task);
+      release(task) ? returned.add(task) : cancels.add(task);
     }
   }
   errno = saved;

@@ -383,8 +383,8 @@ Status AwsProvider::admit_again(Client& client, Plan& plan, Time deadline) {
   return made;
 }
 
-// A region without machines is left out from now on; once one is, so is a region that stands in for
-// it and fails in any way.
+// A region without machines is left out from now on; once one is, so is a region tried
+// instead of it that fails in any way.
 void AwsProvider::note_failure(const Error& error, const std::string& region) {
   if (error.kind == ErrorKind::exhausted || !empty_regions_.empty()) empty_regions_.insert(region);
 }

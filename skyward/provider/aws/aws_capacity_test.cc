@@ -60,7 +60,7 @@ class Capacity : public ::testing::Test, public AwsComputer {
     return count;
   }
 
-  // As the engine opens a pool: what has no machines is given back, and offers are asked for again.
+  // As the engine opens a pool: what has no machines is released, and offers are asked for again.
   // The pool is closed at once.
   Result<std::vector<Instance>> open() {
     const auto aws = provider();

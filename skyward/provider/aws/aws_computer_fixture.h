@@ -67,7 +67,7 @@ class AwsComputer {
       if (path.contains("/.cache/")) return {};
       return io::write_private_file(path, text);
     };
-    // In the place of ssh-keygen, for hundreds of lives.
+    // Instead of ssh-keygen, for hundreds of lives.
     fixture_.world.run = [](const io::SpawnOptions& options,
                             Duration) -> Result<io::CommandResult> {
       const std::string path = options.command.back();
@@ -161,7 +161,7 @@ class AwsComputer {
     ledger_watch_ = {};
   }
 
-  // In memory where that is to be had: the ledgers of hundreds of lives are written through.
+  // In memory if possible: the ledgers of hundreds of lives are written through.
   const std::string home_ =
       (io::is_writable_directory("/dev/shm") ? std::string("/dev/shm/") : ::testing::TempDir()) +
       "skyward-aws-" + io::random_hex(8);

@@ -97,7 +97,7 @@ Result<Credentials> Client::credentials(Time deadline) {
   return old;
 }
 
-// Tools rewrite the files of ~/.aws every hour, so they are read anew.
+// Tools rewrite the files of ~/.aws every hour, so they are read again.
 Result<Credentials> Client::renew(Time deadline) {
   const std::string profile =
       configuration_.profile_was_asked_for ? configuration_.profile : std::string();

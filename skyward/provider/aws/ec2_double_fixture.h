@@ -54,7 +54,7 @@ class Ec2Double {
   Duration boot = std::chrono::seconds(5);       // from the launch to "running"
   std::string over_token;                        // of a session that is over
   std::vector<std::string> regions = {"eu-west-1"};
-  std::map<std::string, std::string> replies;  // action → what is answered in the place of a fact
+  std::map<std::string, std::string> replies;  // action → what is answered instead of a fact
   std::string spot_price = "0.03";
   std::string address = "203.0.113.5";  // of the caller; empty: nobody tells it
   std::string proxy_address;            // ... of its proxy

@@ -70,7 +70,7 @@ Fleet::Fleet(Client& client, std::string pool, LaunchRequest common)
              .listing_lag = 45s,
              // "Eventual consistency" in the EC2 API's guide: back off "up to about five minutes".
              .known_after = 300s,
-             .give_back_time = 90s,
+             .release_time = 90s,
              // user_data.h: unclaimed, and as long again for the listing.
              .nothing_comes_of_it_s = 1800} {}
 

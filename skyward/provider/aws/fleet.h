@@ -30,7 +30,7 @@ class Fleet final : public Seller {
                                         Time deadline) override;
   Result<std::vector<std::string>> end(const std::vector<std::string>& ids, Time deadline) override;
 
-  // As Amazon tells of them; unknown ids are left out.
+  // As Amazon describes them; unknown ids are left out.
   Result<std::vector<Ec2Instance>> describe(const std::vector<std::string>& ids, Time deadline);
 
  private:

@@ -60,7 +60,7 @@ class Sweeping {
   std::optional<Client> home_;
   Caller caller_;
   std::set<std::pair<std::string, std::string>> told_;  // id, action
-  // Machines that Amazon tells of as ended, and when where it says so.
+  // Machines that Amazon reports as ended, and when, if it says so.
   std::map<std::string, std::optional<std::int64_t>> ended_;
 };
 

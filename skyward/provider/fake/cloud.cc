@@ -255,7 +255,7 @@ void Cloud::sell_one(Time now, const LaunchRequest& wanted, int index) {
   machines_.emplace(id, std::move(sold));
 }
 
-// Which of them will be taken back, of those that the dials say.
+// Decides which of them will be preempted, as many as the dials say.
 void Cloud::doom_some(const std::vector<std::string>& ids) {
   std::vector<std::string> left = ids;
   for (; to_preempt_ > 0 && !left.empty(); --to_preempt_) {
@@ -408,7 +408,7 @@ void Cloud::happen(Time now, const Due& due) {
       break;
     case Due::Kind::reclaim:
       sold.taken_back = true;
-      end(sold, now, now, "taken back");
+      end(sold, now, now, "preempted");
       break;
     case Due::Kind::expire:
       end(sold, now, now, "its time was over");

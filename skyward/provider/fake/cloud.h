@@ -2,8 +2,8 @@
 
 // A cloud that is not there: what it sells, what it has sold, what it bills, and what can go wrong
 // with its answers. Pure: time is an argument, chance comes from a seed; no clock, no thread, no
-// I/O. What happens by itself (machines boot, prices move, machines are taken back) happens when
-// the next request or advance() tells that its time has come.
+// I/O. What happens by itself (machines boot, prices move, machines are preempted) happens when
+// the next request or advance() says that its time has come.
 //
 // It is stricter than real clouds. What those let pass and a careful client never does is refused
 // and kept as a violation: a thing without its owner's tags, a client token used again for

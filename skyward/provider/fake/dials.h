@@ -29,8 +29,9 @@ struct Dials {
   std::vector<MachineType> types{};
   int zones = 2;
 
-  // Machines to be had of a type, in each zone ("fake-a100") or in one ("fake-a100/zone-b"); not
-  // named: as many as one likes. `spot_capacity` is how many of them are sold as spot machines.
+  // How many machines of a type there are, in each zone ("fake-a100") or in one
+  // ("fake-a100/zone-b"); not named: as many as one likes. `spot_capacity` is how many of them are
+  // sold as spot machines.
   std::map<std::string, int> capacity{};
   std::map<std::string, int> spot_capacity{};
   std::optional<int> quota{};  // machines of this account at the same time
@@ -46,12 +47,12 @@ struct Dials {
   double lost_replies = 0;         // share of requests that are done and not answered
   double server_errors = 0;        // share that fails inside, before the deed or after it
 
-  // So many spot machines, drawn by the seed among those sold first, are taken back. The notice
+  // So many spot machines, drawn by the seed among those sold first, are preempted. The notice
   // comes when the machine has been in use for about `preempt_after` (half more or less).
   int preemptions = 0;
   Duration preempt_after = std::chrono::seconds(60);
   Duration notice = std::chrono::seconds(120);
-  std::vector<Duration> storms{};  // at these times all spot machines are taken back
+  std::vector<Duration> storms{};  // at these times all spot machines are preempted
 
   double price_volatility = 0;  // of spot prices, for each interval
   Duration price_interval = std::chrono::minutes(5);

@@ -294,7 +294,7 @@ Result<Instance> FakeProvider::plug_in(Plan& plan, const Instance& machine, int 
                                          process.announce_end(left, reason);
                                        },
                                    .power_off = [process] { process.power_off(); }});
-  // It may have been taken back before it was plugged in.
+  // It may have been preempted before it was plugged in.
   if (!renter_.cloud->ask([&](Cloud& cloud, Time) { return cloud.stands(machine.id); })) {
     process.power_off();
   }
@@ -377,7 +377,7 @@ Result<std::vector<Charge>> FakeProvider::charges(const Cluster& cluster,
       const std::size_t before = out.size();
       add_bill(entry.id);
       for (Charge& charge : std::span(out).subspan(before)) {
-        charge.of_no_use = true;
+        charge.failed_launch = true;
         charge.spot = entry.spot;
       }
     }
@@ -412,7 +412,7 @@ Result<std::shared_ptr<Simulation>> start_simulation(Dials dials, double speed) 
   if (Status status = io::ensure_private_directory(root); !status) return fail(status);
   for (const std::string& name : io::list_directory(root)) {
     if (!name.starts_with(kDirectoryPrefix)) continue;
-    // A lock that can be had belongs to a process that is gone.
+    // A lock that can be taken belonged to a process that is gone.
     const std::string path = root + "/" + name;
     if (io::is_directory(path) && io::FileLock::try_lock(path + "/lock"))
       (void)io::remove_tree(path);

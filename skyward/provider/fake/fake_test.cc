@@ -154,7 +154,7 @@ class FakeTest : public ::testing::Test {
     return *(*ledger)->pools(true);
   }
 
-  // In memory where that can be had: hundreds of ledgers are written through.
+  // In memory if possible: hundreds of ledgers are written through.
   const std::string home_ = fmt::format(
       "{}/skyward-fake-{}",
       io::is_writable_directory("/dev/shm") ? "/dev/shm" : ::testing::TempDir(), io::random_hex(8));

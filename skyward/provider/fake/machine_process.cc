@@ -17,8 +17,8 @@ constexpr std::string_view kPidFile = "/.skyward-pid";
 constexpr std::string_view kOffFile = "/.skyward-off";
 constexpr std::string_view kNotice = "/.skyward-notice";
 
-// Says who it is before it looks whether the power is on, and power_off() cuts the power before it
-// looks who there is: one of the two sees the other.
+// Writes its pid before it checks the power, and power_off() cuts the power before it reads the
+// pid: one of the two sees the other.
 constexpr const char* kStart = R"sh(
 echo $$ >.skyward-pid
 if [ -e .skyward-off ]; then

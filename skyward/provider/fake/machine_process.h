@@ -1,8 +1,7 @@
 #pragma once
 
-// The process that stands in for a fake cloud's machine: it is told of its machine's end, and ends
-// at once, with everything in it, when the power is cut. Its pid and the other files that say so
-// stand in its directory.
+// The process that plays a fake cloud's machine: it is told of its machine's end, and ends at once,
+// with everything in it, when the power is cut. Its pid and its other files are in its directory.
 
 #include <string>
 #include <string_view>

@@ -73,7 +73,7 @@ const SellerFacts& Rental::facts() const {
                                                             .region = kRegion,
                                                             .listing_lag = kListingLag,
                                                             .known_after = 300s,
-                                                            .give_back_time = 600s,
+                                                            .release_time = 600s,
                                                             .nothing_comes_of_it_s = 600};
   return kFacts;
 }

@@ -4,7 +4,7 @@
 // under a key of all that goes into it, and used by every later pool that asks for the same. Pure:
 // text in, text out.
 //
-// To have packages resolved anew, remove the environment's directory.
+// To resolve packages again, remove the environment's directory.
 
 #include <functional>
 #include <map>

@@ -318,7 +318,7 @@ Result<std::vector<Offer>> LocalProvider::offers(const PoolSpec&, Time) {
                              .billing_increment_minutes = 0}};
 }
 
-// A lock that can be had belongs to a driver that is gone, and so does its directory.
+// A lock that can be taken belonged to a driver that is gone, and so did its directory.
 void LocalProvider::remove_abandoned() const {
   for (const std::string& name : io::list_directory(surroundings_.state_root)) {
     const std::string path = surroundings_.state_root + "/" + name;

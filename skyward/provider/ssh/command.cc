@@ -82,7 +82,7 @@ std::vector<std::string> options_of(const SshTarget& target, const SshOptions& o
   return words;
 }
 
-// The command that ssh runs in the place of a TCP connection: another ssh, with the same rules.
+// The command that ssh runs instead of a TCP connection: another ssh, with the same rules.
 // ssh's own ProxyJump would start one without them.
 std::string proxy_command(std::vector<SshTarget> jumps, const SshOptions& options) {
   const SshTarget last = jumps.back();

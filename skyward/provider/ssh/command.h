@@ -36,7 +36,7 @@ Result<SshTarget> parse_ssh_target(std::string_view text);
 struct SshOptions {
   std::string identity_file{};     // only this key; empty: the user's keys and agent
   std::vector<SshTarget> jumps{};  // by way of these, in order
-  // Carries the connection in the place of TCP and jumps; for a shell, in which ssh replaces %h and
+  // Carries the connection instead of TCP and jumps; for a shell, in which ssh replaces %h and
   // %p by host and port.
   std::string proxy_command{};
   std::string known_hosts_file{};  // only these host keys count; empty: the user's files
@@ -50,7 +50,7 @@ std::vector<std::string> ssh_command(const SshTarget& target, const SshOptions& 
 
 // Words of ssh after which trying again is of no use.
 std::vector<std::string> permanent_ssh_errors();
-// ... while the machine has never been reached: later it may only be its sshd that starts anew.
+// ... while the machine has never been reached: later it may only be its sshd restarting.
 std::vector<std::string> hopeless_ssh_errors();
 
 // A failure whose message holds what ssh wrote, told so that it says what to do. ssh's own words
