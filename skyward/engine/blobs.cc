@@ -7,17 +7,11 @@
 
 namespace skyward::engine {
 
-void Blobs::hold(const wire::Payload& arguments) {
-  for_each_blob(arguments, [&](const wire::Blob& blob) { ++uses_[blob.id].users; });
-}
-
-void Blobs::release(Effects& effects, const wire::Payload& arguments) {
-  for_each_blob(arguments, [&](const wire::Blob& blob) {
-    const auto found = uses_.find(blob.id);
-    SKYWARD_CHECK(found != uses_.end() && found->second.users > 0);
-    --found->second.users;
-    drop_if_unused(effects, blob.id);
-  });
+void Blobs::release_one(Effects& effects, BlobId blob) {
+  const auto found = uses_.find(blob);
+  SKYWARD_CHECK(found != uses_.end() && found->second.users > 0);
+  --found->second.users;
+  drop_if_unused(effects, blob);
 }
 
 void Blobs::keep(Effects& effects, BlobId blob, bool keep) {
@@ -46,21 +40,15 @@ void Blobs::drop_if_unused(Effects& effects, BlobId blob) {
   uses_.erase(found);
 }
 
-void Blobs::give(Effects& effects, NodeId node, const wire::Payload& arguments) {
-  for_each_blob(arguments, [&](const wire::Blob& blob) {
-    BlobUse& use = uses_[blob.id];
-    use.holders.insert(node);
-    nodes_[node.value].blobs.insert(blob.id);
-    spreads_.offer(effects, node, blob, &use.content);
-  });
+void Blobs::give_one(Effects& effects, NodeId node, const wire::Blob& blob) {
+  BlobUse& use = uses_[blob.id];
+  use.holders.insert(node);
+  nodes_[node.value].blobs.insert(blob.id);
+  spreads_.offer(effects, node, blob, &use.content);
 }
 
 void Blobs::give_body(Effects& effects, NodeId node, const wire::Buffer& body) {
   if (body.in_blob()) spreads_.offer(effects, node, body.blob, nullptr);
-}
-
-void Blobs::note_whole(NodeId node, const wire::Payload& arguments) {
-  for_each_blob(arguments, [&](const wire::Blob& blob) { spreads_.note_whole(node, blob); });
 }
 
 void Blobs::open_node(NodeId node, Peer peer) {

@@ -31,7 +31,8 @@ struct BlobUse {
 // Visits each blob of the payload once.
 template <typename Visit>
 void for_each_blob(const wire::Payload& payload, Visit visit) {
-  // Payloads may have many windows, but into few blobs.
+  // Most have none. Payloads may have many windows, but into few blobs.
+  if (std::ranges::none_of(payload.buffers, &wire::Buffer::in_blob)) return;
   std::vector<BlobId> seen;
   for (const wire::Buffer& buffer : payload.buffers) {
     if (!buffer.in_blob() || std::ranges::find(seen, buffer.blob.id) != seen.end()) continue;
@@ -45,17 +46,25 @@ class Blobs {
   explicit Blobs(std::size_t nodes = 0) : nodes_(nodes), spreads_(nodes) {}
 
   // A task has come that refers to the blobs of its arguments ...
-  void hold(const wire::Payload& arguments);
+  void hold(const wire::Payload& arguments) {
+    for_each_blob(arguments, [&](const wire::Blob& blob) { ++uses_[blob.id].users; });
+  }
   // ... and is answered. Nodes forget what nobody needs any more.
-  void release(Effects& effects, const wire::Payload& arguments);
+  void release(Effects& effects, const wire::Payload& arguments) {
+    for_each_blob(arguments, [&](const wire::Blob& blob) { release_one(effects, blob.id); });
+  }
   // The caller keeps the blob, or no longer does.
   void keep(Effects& effects, BlobId blob, bool keep);
 
   // The node is about to be sent a task with these arguments, or a function's body.
-  void give(Effects& effects, NodeId node, const wire::Payload& arguments);
+  void give(Effects& effects, NodeId node, const wire::Payload& arguments) {
+    for_each_blob(arguments, [&](const wire::Blob& blob) { give_one(effects, node, blob); });
+  }
   void give_body(Effects& effects, NodeId node, const wire::Buffer& body);
   // It has run a task with these arguments.
-  void note_whole(NodeId node, const wire::Payload& arguments);
+  void note_whole(NodeId node, const wire::Payload& arguments) {
+    for_each_blob(arguments, [&](const wire::Blob& blob) { spreads_.note_whole(node, blob); });
+  }
 
   // The node's agent can be told to forget blobs: from here to the end of the node, or of the pool.
   void open_node(NodeId node, Peer peer);
@@ -75,6 +84,8 @@ class Blobs {
     bool listens = false;
   };
 
+  void give_one(Effects& effects, NodeId node, const wire::Blob& blob);
+  void release_one(Effects& effects, BlobId blob);
   void drop_if_unused(Effects& effects, BlobId blob);
 
   std::unordered_map<BlobId, BlobUse> uses_;

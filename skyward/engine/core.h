@@ -4,22 +4,16 @@
 // Synchronous, single-threaded; no I/O, no clock: `now` arrives with every event. What must happen
 // next is asked of Effects.
 //
-// phase.h has the phases of a pool and which may follow which.
+// The state has parts that own their fields and change by their verbs alone. Parts do not know each
+// other, but for the money's two: they hand back results, and the core decides what follows for the
+// others. It does so in one file for each story:
 //
-// Nodes keep their rank when their machine is replaced. The parts of the state own their fields:
-// placement, releases, tasks and the money change only by their verbs. core_pool.cc decides about
-// nodes, core_open.cc about opening, core_end.cc about the end, core_preempt.cc about nodes that
-// their cloud takes back, core_spend.cc about what follows from what the pool costs.
+//     core.cc → core_open.cc → core_spend.cc → core_loss.cc → core_close.cc → the parts
+//                                              core_preempt.cc
+//
+// where each may call what stands to its right. Why: docs/decisions/0015-parts-own-their-fields.md.
 
-#include <cstdint>
-#include <deque>
-#include <map>
-#include <memory>
 #include <optional>
-#include <queue>
-#include <string>
-#include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "skyward/base/error.h"
@@ -28,6 +22,7 @@
 #include "skyward/engine/costs.h"
 #include "skyward/engine/effects.h"
 #include "skyward/engine/node_setup.h"
+#include "skyward/engine/nodes.h"
 #include "skyward/engine/options.h"
 #include "skyward/engine/phase.h"
 #include "skyward/engine/placement.h"
@@ -35,71 +30,43 @@
 #include "skyward/engine/task.h"
 #include "skyward/engine/tasks.h"
 #include "skyward/spec/id.h"
-#include "skyward/spec/limits.h"
 #include "skyward/spec/offer.h"
+#include "skyward/spec/pool_cost.h"
 #include "skyward/spec/pool_spec.h"
 #include "skyward/wire/message.h"
 
 namespace skyward::engine {
 
-enum class NodeState : std::uint8_t {
-  absent,         // no machine, or one that is being bought
-  connecting,     // until its agent has greeted
-  bootstrapping,  // configured; until its workers have greeted
-  ready,
-  draining,  // told to shut down
-  gone,      // given up for good
-};
-
-struct Node {
-  NodeId id;
-  NodeState state = NodeState::absent;
-  Instance instance;
-  bool bought = false;  // the instance is to be given back
-  int replacements = 0;
-  InstanceId replaced;  // machine that stood here before, until the new one is ready
-  Time last_heard{}, deadline = kNever;  // the latter of the present state
-  Time connecting_at{}, reached_at{}, joined_at{}, prepared_at{},
-      ready_at{};         // each behind the one before
-  std::size_t steps = 0;  // bootstrap steps reported so far
-  std::uint32_t slots = 0;
-  Time gone_at = kNever;              // by then its cloud takes the machine back: no new tasks
-  std::optional<Instance> successor;  // bought: stands here when the present one is done
-  bool buying_successor = false;
-  bool waits_for_rate = false;  // absent until other machines are seen to be gone: check_rate()
-  std::uint16_t peer_port = 0;  // where other nodes find its agent; 0: nowhere
-  double up_seconds = 0;        // from ready to the end, of all its machines
-};
-
 struct State {
   PoolSpec spec;
   Options options;
   CheckedPhase phase;
-  std::optional<Error> open_error;
-  bool ready_told = false;  // opened() was called
-  Placement placement;
-  std::vector<Node> nodes;
-  int provisioning = 0;  // provision calls in flight
-  Releases releases;
-  Tasks tasks;
-  Costs costs;
-  BillPoll bills;
-  Budget budget;
 
-  Time opened_at{}, ready_at{};
-  Time lifetime_ends = kNever, closing_at{}, close_deadline = kNever;
-  Time tell_wait_at = kNever;  // what closing waits for is said then
+  Placement placement;  // where the machines come from
+  Nodes nodes;          // which machine stands where, and how far it is
+  Releases releases;    // machines that shall end
+  Tasks tasks;          // from their submission to their answer
+  Costs costs;          // what the machines cost
+  BillPoll bills;       // when the cloud is asked for that
+  Budget budget;        // what may be spent
 
-  // Deadlines to look at, earliest first; stale entries are skipped.
-  struct Alarm {
-    Time at;
-    NodeId node;
-    bool operator>(const Alarm& other) const { return at > other.at; }
-  };
-  std::priority_queue<Alarm, std::vector<Alarm>, std::greater<>> alarms;
+  // The pool's own times and answers.
+  Time opened_at{};
+  Time ready_at{};
+  Time lifetime_ends = kNever;
+  bool ready_told = false;          // opened() was called
+  std::optional<Error> open_error;  // why opening failed
+
+  // While it closes (core_close.cc).
+  Time closing_at{};
+  Time close_deadline = kNever;  // agents that have not ended are cut off
+  Time tell_wait_at = kNever;    // what closing waits for is said
 };
 
 State make_state(PoolSpec spec, Options options);
+// What the budget judges by.
+Budget::Facts budget_facts(const State& state, Time now);
+
 // From the caller.
 void on_open(State& state, Effects& effects, Time now);
 void on_close(State& state, Effects& effects, Time now);

@@ -1,5 +1,4 @@
-// What an agent may say, and when. Its bytes come from another machine: whatever they are, they
-// must never reach a CHECK of the core. A node that breaks the protocol is lost, and nothing else.
+#include "skyward/engine/core_check.h"
 
 #include <fmt/format.h>
 
@@ -7,9 +6,6 @@
 #include <string>
 #include <unordered_set>
 #include <variant>
-
-#include "skyward/engine/core.h"
-#include "skyward/engine/core_parts.h"
 
 namespace skyward::engine {
 namespace {
@@ -99,8 +95,8 @@ struct Checker {
 
 }  // namespace
 
-Status check_message(const State& state, const Node& node, const wire::Message& message) {
-  return std::visit(Checker{node, state.tasks, state.tasks.on(node.id)}, message);
+Status check_message(const Node& node, const Tasks& tasks, const wire::Message& message) {
+  return std::visit(Checker{node, tasks, tasks.on(node.id)}, message);
 }
 
 }  // namespace skyward::engine

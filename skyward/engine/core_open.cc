@@ -1,14 +1,19 @@
-// How a pool opens: an offer is chosen, its region prepared, machines are asked for; where there
-// are none, another region follows. See core.h for the idea.
+#include "skyward/engine/core_open.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "skyward/base/check.h"
-#include "skyward/engine/core.h"
-#include "skyward/engine/core_parts.h"
+#include "skyward/engine/configuration.h"
+#include "skyward/engine/core_close.h"
+#include "skyward/engine/core_loss.h"
+#include "skyward/engine/core_preempt.h"
+#include "skyward/engine/core_spend.h"
+#include "skyward/spec/limits.h"
 #include "skyward/spec/provider_settings.h"
+#include "skyward/wire/codec.h"
 
 namespace skyward::engine {
 namespace {
@@ -18,9 +23,135 @@ void prepare_region(State& state, Effects& effects) {
   effects.prepare(state.placement.offer());
 }
 
+// The chosen region has no machines: others are asked, or opening fails.
+void look_elsewhere(State& state, Effects& effects, Time now, Error why) {
+  const std::string text = why.message;
+  if (auto failed = state.placement.refuse(std::move(why))) {
+    return fail_open(state, effects, now, *std::move(failed));
+  }
+  effects.emit(ErrorEvent{text + "; asking elsewhere", std::nullopt});
+  state.phase.set(Phase::offering);
+  effects.list_offers();
+}
+
+// Tells of a machine that was bought for the node.
+void announce_instance(const State& state, Effects& effects, const Node& node,
+                       const Instance& instance) {
+  const Offer& offer = state.placement.offer();
+  effects.emit(InstanceProvisioned{
+      .instance_id = instance.id,
+      .node = static_cast<int>(node.id.value),
+      .spot = instance.spot,
+      .provider = provider_label(state.spec.provider.name),
+      .ip = instance.private_ip,
+      .instance_type =
+          instance.instance_type.empty() ? offer.instance_type : instance.instance_type,
+      .price_on_demand =
+          instance.price_on_demand ? instance.price_on_demand : offer.price_on_demand,
+      .price_spot = instance.price_spot ? instance.price_spot : offer.price_spot,
+      .billing_increment_minutes = offer.billing_increment_minutes > 0
+                                       ? std::optional(offer.billing_increment_minutes)
+                                       : std::nullopt});
+}
+
+// Machines that came too late.
+void release_bought(State& state, Effects& effects, const std::vector<Instance>& instances) {
+  std::vector<InstanceId> ids;
+  for (const Instance& instance : instances) ids.push_back(instance.id);
+  state.releases.release(effects, std::move(ids));
+}
+
+// Those that cost too much an hour beside the others go at once.
+void keep_within_rate(State& state, Effects& effects, Time now,
+                      Result<std::vector<Instance>>& instances) {
+  if (!instances) return;
+  const Status within = state.budget.check_rate(budget_facts(state, now));
+  if (within) return;
+  release_bought(state, effects, *instances);
+  instances = fail(within);
+}
+
+// No machines came.
+void on_none(State& state, Effects& effects, Time now, NodeId first_node, const Error& why) {
+  if (state.phase == Phase::provisioning) return look_elsewhere(state, effects, now, why);
+  if (state.phase != Phase::running) return release_machines(state, effects);
+  on_refused(state, effects, now, first_node, why);
+  replace_what_waited(state, effects, now);
+}
+
+// Nobody waits for the machines any more.
+void on_too_late(State& state, Effects& effects, NodeId first_node,
+                 std::vector<Instance> instances) {
+  for (std::uint32_t i = 0; i < instances.size(); ++i) {
+    state.nodes.keep(NodeId{first_node.value + i}, std::move(instances[i]));
+  }
+  release_machines(state, effects);
+}
+
+// Each machine takes its node's place, or will when the present one is done.
+void on_machines(State& state, Effects& effects, Time now, NodeId first_node,
+                 std::vector<Instance> instances) {
+  ProvisioningCompleted completed{.spot = 0,
+                                  .on_demand = 0,
+                                  .provider = provider_label(state.spec.provider.name),
+                                  .region = state.placement.cluster().region,
+                                  .instances = {}};
+  std::vector<NodeId> launched;
+  for (std::uint32_t i = 0; i < instances.size(); ++i) {
+    const Node& node = state.nodes[NodeId{first_node.value + i}];
+    completed.instances.push_back(instances[i].id);
+    ++(instances[i].spot ? completed.spot : completed.on_demand);
+    announce_instance(state, effects, node, instances[i]);
+    if (node.is_alive()) {
+      state.nodes.set_successor(node.id, std::move(instances[i]));
+      retire_when_done(state, effects, now, node);
+    } else {
+      state.nodes.launch(node.id, std::move(instances[i]), now, now + state.options.greet_timeout);
+      launched.push_back(node.id);
+    }
+  }
+  if (state.phase == Phase::provisioning) {
+    state.phase.set(Phase::starting);
+    effects.emit(std::move(completed));
+  }
+  for (const NodeId node : launched) state.nodes.connect(effects, node);
+}
+
+void open_node(State& state, Effects& effects, Time now, const Node& node) {
+  if (!node.is_preempted()) {
+    state.tasks.open_node(effects, now, node.id, node.slots,
+                          {.instance = node.instance.id,
+                           .address = node.instance.private_ip,
+                           .port = node.peer_port,
+                           .gives = true});
+  }
+  prepare_successor(state, effects, now, node);
+}
+
+// All nodes are ready.
+void all_ready(State& state, Effects& effects, Time now) {
+  state.phase.set(Phase::running);
+  state.ready_at = now;
+  std::uint32_t slots = 0;
+  for (const Node& node : state.nodes) slots += node.slots;
+  const double elapsed = seconds(now - state.opened_at);
+  const int nodes = static_cast<int>(state.nodes.size());
+  effects.emit(TaskPoolInitCompleted{nodes, static_cast<int>(slots), elapsed});
+  effects.emit(ClusterSetupCompleted{nodes, elapsed});
+  effects.emit(PoolStarted{});
+  state.ready_told = true;
+  effects.opened({});
+  state.tasks.open({.max_tasks_given = state.options.max_tasks_given,
+                    .max_kept_function_bytes = state.options.max_kept_function_bytes,
+                    .agents_talk = !state.options.peer_key.empty(),
+                    .tell_starts = state.spec.collect_tasks});
+  for (const Node& node : state.nodes) open_node(state, effects, now, node);
+}
+
 }  // namespace
 
 void on_open(State& state, Effects& effects, Time now) {
+  SKYWARD_CHECK(state.phase == Phase::idle);
   state.phase.set(Phase::offering);
   state.opened_at = now;
   state.bills = BillPoll(state.options.charges_interval);
@@ -30,7 +161,7 @@ void on_open(State& state, Effects& effects, Time now) {
 }
 
 void on_offers(State& state, Effects& effects, Time now, Result<std::vector<Offer>> offers) {
-  if (state.phase != Phase::offering) return give_back_when_idle(state, effects);
+  if (state.phase != Phase::offering) return release_machines(state, effects);
   Placement& placement = state.placement;
   Result<Offer> offer = placement.choose(state.spec, std::move(offers));
   if (!offer) return fail_open(state, effects, now, offer.error());
@@ -49,7 +180,7 @@ void on_offers(State& state, Effects& effects, Time now, Result<std::vector<Offe
 
 void on_prepared(State& state, Effects& effects, Time now, Result<Cluster> cluster) {
   if (cluster) state.placement.on_prepared(*std::move(cluster));
-  if (state.phase != Phase::preparing) return give_back_when_idle(state, effects);
+  if (state.phase != Phase::preparing) return release_machines(state, effects);
   if (!cluster) return look_elsewhere(state, effects, now, cluster.error());
   state.phase.set(Phase::provisioning);
   const int count = static_cast<int>(state.nodes.size());
@@ -57,17 +188,56 @@ void on_prepared(State& state, Effects& effects, Time now, Result<Cluster> clust
   if (auto other = state.placement.other_region(state.spec)) effects.emit(*std::move(other));
   effects.emit(InstanceLaunching{count, state.placement.offer().instance_type,
                                  provider_label(state.spec.provider.name)});
-  buy(state, effects, now, count, NodeId{0});
+  state.costs.on_asked(now, NodeId{0}, count);
+  state.nodes.ask(effects, NodeId{0}, count);
 }
 
-void look_elsewhere(State& state, Effects& effects, Time now, Error why) {
-  const std::string text = why.message;
-  if (auto failed = state.placement.refuse(std::move(why))) {
-    return fail_open(state, effects, now, *std::move(failed));
+void on_provisioned(State& state, Effects& effects, Time now, NodeId first_node, int count,
+                    Result<std::vector<Instance>> instances) {
+  state.nodes.on_answered();
+  const Time asked = state.costs.on_answered(now, first_node);
+  if (instances) {
+    for (std::uint32_t i = 0; i < instances->size(); ++i) {
+      state.costs.on_bought(asked, NodeId{first_node.value + i}, (*instances)[i]);
+    }
   }
-  effects.emit(ErrorEvent{text + "; asking elsewhere", std::nullopt});
-  state.phase.set(Phase::offering);
-  effects.list_offers();
+  const bool running = state.phase == Phase::running;
+  if (running && state.budget.is_draining()) {
+    if (instances) release_bought(state, effects, *instances);
+    return;
+  }
+  if (running) keep_within_rate(state, effects, now, instances);
+  if (!instances) return on_none(state, effects, now, first_node, instances.error());
+  SKYWARD_CHECK(static_cast<int>(instances->size()) == count);
+  if (!running && state.phase != Phase::provisioning) {
+    return on_too_late(state, effects, first_node, *std::move(instances));
+  }
+  on_machines(state, effects, now, first_node, *std::move(instances));
+  begin_to_pay(state, effects, now);
+  replace_what_waited(state, effects, now);
+}
+
+void on_joined(State& state, Effects& effects, Time now, NodeId id, NodeSetup setup) {
+  if (!state.nodes.join(id, now, setup.reached_at.value_or(now))) return;
+  wire::Configure configure = configuration(state, now, state.nodes[id], std::move(setup));
+  if (const Status fits = wire::check_limits(configure); !fits) {
+    effects.disconnect(id);
+    return on_node_lost(state, effects, now, id, fits.error());
+  }
+  effects.send(id, std::move(configure));
+}
+
+void on_ready(State& state, Effects& effects, Time now, const Node& node,
+              const wire::Ready& ready) {
+  if (node.state != NodeState::bootstrapping) return;
+  const std::uint32_t slots =
+      std::min(state.options.workers_per_node * static_cast<std::uint32_t>(state.spec.concurrency),
+               state.options.max_tasks_given);
+  state.nodes.on_ready(effects, node.id, now, slots, ready.peer_port,
+                       now + state.options.heartbeat_timeout);
+  state.costs.on_ready(now, node.instance.id);
+  if (state.phase == Phase::running) return open_node(state, effects, now, node);
+  if (state.nodes.all_in(NodeState::ready)) all_ready(state, effects, now);
 }
 
 void on_moved_out(State& state, Effects& effects, Time now, const Status& removed) {

@@ -702,7 +702,7 @@ TEST_F(CorePoolTest, ReplacementThatFailsIsReplacedAndThenGivenUp) {
     } else if (nth == 3) {
       lose(0, "connection refused");
     } else {
-      while (state.nodes[0].state == NodeState::connecting) advance_alive();
+      while (state.nodes[NodeId{0}].state == NodeState::connecting) advance_alive();
       effects.take<Disconnect>();
     }
   }
@@ -711,7 +711,7 @@ TEST_F(CorePoolTest, ReplacementThatFailsIsReplacedAndThenGivenUp) {
   effects.take<Terminate>();
   EXPECT_THAT(effects.take_event<ErrorEvent>().message, HasSubstr("giving up on node 0"));
   on_terminated(state, effects, now, {});
-  EXPECT_EQ(state.nodes[0].state, NodeState::gone);
+  EXPECT_EQ(state.nodes[NodeId{0}].state, NodeState::gone);
   submit_to(1);  // the other one works on
 }
 

@@ -1,10 +1,9 @@
-// What follows from what the pool costs: tasks are refused, machines go, the pool ends. The budget
-// judges (budget.h).
+#include "skyward/engine/core_spend.h"
 
 #include <utility>
 
-#include "skyward/engine/core.h"
-#include "skyward/engine/core_parts.h"
+#include "skyward/engine/core_close.h"
+#include "skyward/engine/core_loss.h"
 #include "skyward/spec/limits.h"
 
 namespace skyward::engine {
@@ -16,11 +15,10 @@ void start_draining(State& state, Effects& effects, Time now) {
   const Error why = state.budget.spent(budget_facts(state, now));
   effects.emit(ErrorEvent{why.message, std::nullopt});
   state.tasks.abandon(effects, why);
-  for (Node& node : state.nodes) {
-    if (node.successor) {
-      const InstanceId id = std::exchange(node.successor, {})->id;
-      effects.emit(InstanceStopping{id});
-      state.releases.release(effects, {id});
+  for (const Node& node : state.nodes) {
+    if (const auto successor = state.nodes.take_successor(node.id)) {
+      effects.emit(InstanceStopping{successor->id});
+      state.releases.release(effects, {successor->id});
     }
     if (node.state == NodeState::ready) state.tasks.recall(effects, node.id);
     dismiss_when_done(state, effects, now, node);
@@ -39,32 +37,6 @@ void stop_spending(State& state, Effects& effects, Time now) {
 }
 
 }  // namespace
-
-Budget::Facts budget_facts(const State& state, Time now) {
-  return {.spec = state.spec,
-          .options = state.options,
-          .costs = state.costs,
-          .offer = state.placement.offer(),
-          .provisioning = state.provisioning,
-          .terminating = state.releases.requests(),
-          .mean_run = state.tasks.mean_run(),
-          .now = now};
-}
-
-void note_work(State& state, Time now, Node& node) {
-  state.costs.on_work(node.instance.id, state.tasks.work(now, node.id));
-}
-
-void dismiss_when_done(State& state, Effects& effects, Time now, Node& node) {
-  if (!state.budget.is_draining() || state.phase != Phase::running) return;
-  if (node.state == NodeState::ready && !state.tasks.is_idle(node.id)) return;
-  if (node.state != NodeState::gone) {
-    state.costs.on_work(node.instance.id,
-                        state.tasks.lose_node(effects, now, node.id, *state.tasks.abandoned()));
-    dismiss(state, effects, now, node);
-  }
-  if (std::ranges::none_of(state.nodes, is_alive)) start_closing(state, effects, now);
-}
 
 void begin_to_pay(State& state, Effects& effects, Time now) {
   state.bills.start(now);
@@ -105,7 +77,9 @@ void on_charges(State& state, Effects& effects, Time now, Result<std::vector<Cha
 }
 
 PoolCost cost_until(State& state, Time now) {
-  for (Node& node : state.nodes) note_work(state, now, node);
+  for (const Node& node : state.nodes) {
+    state.costs.on_work(node.instance.id, state.tasks.work(now, node.id));
+  }
   return state.costs.until(now);
 }
 

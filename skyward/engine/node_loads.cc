@@ -4,7 +4,6 @@
 #include <cmath>
 #include <utility>
 
-#include "skyward/base/check.h"
 #include "skyward/engine/effects.h"
 
 namespace skyward::engine {
@@ -19,19 +18,12 @@ constexpr Duration kMaxRecallDelay = 1s;
 // Weight of the newest run time in the running mean.
 constexpr double kMeanWeight = 1.0 / 16;
 
-bool has_free_slot(const NodeLoad& node) {
-  return node.is_open() && node.outstanding < node.slots;
-}
+bool has_free_slot(const NodeLoad& node) { return node.is_open() && node.outstanding < node.slots; }
 
 }  // namespace
 
 Loads::Loads(std::size_t nodes) : nodes_(nodes) {
   for (std::size_t i = 0; i < nodes; ++i) nodes_[i].id = NodeId{static_cast<std::uint32_t>(i)};
-}
-
-NodeLoad& Loads::at(NodeId node) {
-  SKYWARD_CHECK(node.value < nodes_.size(), "node {}", node.value);
-  return nodes_[node.value];
 }
 
 std::uint32_t Loads::prefetch_depth(const NodeLoad& node) const {

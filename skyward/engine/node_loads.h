@@ -11,6 +11,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "skyward/base/check.h"
 #include "skyward/base/time.h"
 #include "skyward/engine/function_cache.h"
 #include "skyward/engine/task.h"
@@ -32,23 +33,22 @@ enum class Intake : std::uint8_t {
 
 struct NodeLoad {
   NodeId id;
-  InstanceId instance;  // where the tasks are
   Intake intake = Intake::none;
-  bool given_up = false;  // no machine will come any more
-
-  std::uint32_t slots = 0;
-  std::uint32_t outstanding = 0;     // tasks given and not answered
-  std::unordered_set<TaskId> tasks;  // ... that their caller still waits for
-  std::deque<TaskId> pinned;         // waiting for this very node; may name tasks that are gone
-  FunctionCache functions;
-
+  bool given_up = false;      // no machine will come any more
   bool recalling = false;     // asked for tasks back, and not answered
   bool listed_free = false;   // in Loads::free_
   bool listed_spare = false;  // in Loads::spare_
 
-  Time busy_since{};   // the first of the outstanding was given
-  Time answered_at{};  // the last answer came
-  Work work;           // of the present machine, until busy_since
+  std::uint32_t slots = 0;
+  std::uint32_t outstanding = 0;  // tasks given and not answered
+  Time busy_since{};              // the first of the outstanding was given
+  Time answered_at{};             // the last answer came
+  Work work;                      // of the present machine, until busy_since
+
+  std::unordered_set<TaskId> tasks;  // outstanding, and their caller still waits for them
+  FunctionCache functions;
+  InstanceId instance;        // where the tasks are
+  std::deque<TaskId> pinned;  // waiting for this very node; may name tasks that are gone
   NodeReceipt receipt;
 
   bool is_open() const { return intake == Intake::open; }
@@ -60,7 +60,10 @@ class Loads {
   // So many tasks to one node at a time, at most.
   void limit(std::uint32_t max_given) { max_given_ = max_given; }
 
-  NodeLoad& at(NodeId node);
+  NodeLoad& at(NodeId node) {
+    SKYWARD_CHECK(node.value < nodes_.size(), "node {}", node.value);
+    return nodes_[node.value];
+  }
   const NodeLoad& at(NodeId node) const { return nodes_[node.value]; }
   std::vector<NodeLoad>& all() { return nodes_; }
   const std::vector<NodeLoad>& all() const { return nodes_; }

@@ -233,7 +233,7 @@ void Tasks::fail_waiting(Effects& effects, const Error& why) {
 
 // -------------------------------------------------------------------------------- from the caller
 
-void Tasks::submit(Effects& effects, Time now, TaskSpec spec) {
+void Tasks::submit(Effects& effects, Time now, TaskSpec&& spec) {
   const TaskId id = spec.id;
   if (abandoned_) return effects.complete(id, failure(*abandoned_));
   if (!open_) {
@@ -366,7 +366,7 @@ Work Tasks::work(Time now, NodeId id) {
 
 // ----------------------------------------------------------------------------- from a node's agent
 
-void Tasks::on_result(Effects& effects, Time now, NodeId id, wire::TaskResult result) {
+void Tasks::on_result(Effects& effects, Time now, NodeId id, wire::TaskResult&& result) {
   NodeLoad& node = loads_.at(id);
   SKYWARD_CHECK(node.outstanding > 0, "node {} answers task {}", id.value, result.task.value);
   ++node.receipt.tasks;

@@ -47,7 +47,7 @@ class Tasks {
   const std::optional<Error>& abandoned() const { return abandoned_; }
 
   // From the caller.
-  void submit(Effects& effects, Time now, TaskSpec spec);
+  void submit(Effects& effects, Time now, TaskSpec&& spec);
   void cancel(Effects& effects, Time now, TaskId task);
   void take_item(Effects& effects, TaskId task, std::uint32_t count);
 
@@ -64,7 +64,7 @@ class Tasks {
   void give_up_node(Effects& effects, NodeId node, const InstanceId& last, const Error& why);
 
   // From a node's agent. What it may say is held by core_check.cc.
-  void on_result(Effects& effects, Time now, NodeId node, wire::TaskResult result);
+  void on_result(Effects& effects, Time now, NodeId node, wire::TaskResult&& result);
   void on_item(Effects& effects, NodeId node, wire::StreamItem item);
   void on_recalled(Effects& effects, Time now, NodeId node, const wire::Recalled& recalled);
 

@@ -1,16 +1,13 @@
-// How a pool ends, whatever began that: its agents, its machines, what they used. A machine that
-// does not end is asked again, while the pool is open, too. See core.h for the idea.
+#include "skyward/engine/core_close.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
+#include <string>
 #include <utility>
 
 #include "skyward/base/check.h"
-#include "skyward/engine/core.h"
-#include "skyward/engine/core_parts.h"
 #include "skyward/spec/limits.h"
 #include "skyward/spec/provider_settings.h"
 
@@ -26,14 +23,6 @@ constexpr Duration kSameSignal = 500ms;
 
 // What runs is interrupted, and has as long as a cancelled task to clean up.
 constexpr auto kGraceMs = static_cast<std::uint32_t>(kCancelGrace / 1ms);
-
-// Goes on when there is nothing more to wait for.
-void remove_when_released(State& state, Effects& effects) {
-  if (state.phase != Phase::terminating || !state.releases.is_done()) return;
-  state.phase.set(Phase::removing);
-  if (state.placement.is_prepared()) state.bills.ask_last(effects, state.costs.book());
-  effects.teardown();
-}
 
 Status machines_left(const State& state, const std::vector<InstanceId>& ids, const Error& why) {
   return fail(ErrorKind::unavailable,
@@ -109,47 +98,15 @@ void say_closed(State& state, Effects& effects, Time now, Status left = {}) {
 
 }  // namespace
 
-void give_back_when_idle(State& state, Effects& effects) {
-  if (state.phase != Phase::closing || state.provisioning > 0) return;
-  if (state.placement.is_moving_out()) return;
-  if (std::ranges::any_of(state.nodes, is_alive)) return;
-  std::vector<InstanceId> machines;
-  for (Node& node : state.nodes) {
-    if (std::exchange(node.bought, false)) machines.push_back(node.instance.id);
-    if (node.successor) machines.push_back(std::exchange(node.successor, {})->id);
-  }
-  state.phase.set(Phase::terminating);
-  state.close_deadline = kNever;
-  state.releases.release_last(effects, std::move(machines));
-  remove_when_released(state, effects);
-}
+// ------------------------------------------------------------------------------ what begins it
 
-void start_closing(State& state, Effects& effects, Time now) {
-  state.phase.set(Phase::closing);
-  effects.emit(PoolStopping{});
-  effects.stop_buying();
-  state.tasks.close(effects, now);
-  state.closing_at = now;
-  state.close_deadline = now + closing_time(state.spec);
-  state.tell_wait_at = now + kTellWaitAfter;
-  for (Node& node : state.nodes) {
-    note_work(state, now, node);
-    if (node.bought) effects.emit(InstanceStopping{node.instance.id});
-    if (node.successor) effects.emit(InstanceStopping{node.successor->id});
-    if (node.state == NodeState::ready) {
-      node.up_seconds += seconds(now - node.ready_at);
-    }
-    if (node.state == NodeState::ready || node.state == NodeState::bootstrapping) {
-      node.state = NodeState::draining;
-      effects.send(node.id, wire::Shutdown{kGraceMs});
-    } else if (node.state == NodeState::connecting) {
-      node.state = NodeState::gone;
-      effects.disconnect(node.id);
-    } else if (node.state == NodeState::absent) {
-      node.state = NodeState::gone;
-    }
+void on_close(State& state, Effects& effects, Time now) {
+  if (state.phase == Phase::idle) {
+    state.opened_at = now;
+    say_closed(state, effects, now);
+  } else if (!is_closing(state.phase)) {
+    start_closing(state, effects, now);
   }
-  give_back_when_idle(state, effects);
 }
 
 void fail_open(State& state, Effects& effects, Time now, Error why) {
@@ -175,23 +132,28 @@ void end_lifetime(State& state, Effects& effects, Time now) {
   start_closing(state, effects, now);
 }
 
+// ----------------------------------------------------------------------------------- the steps
+
+void start_closing(State& state, Effects& effects, Time now) {
+  state.phase.set(Phase::closing);
+  effects.emit(PoolStopping{});
+  effects.stop_buying();
+  state.tasks.close(effects, now);
+  state.closing_at = now;
+  state.close_deadline = now + closing_time(state.spec);
+  state.tell_wait_at = now + kTellWaitAfter;
+  for (const Node& node : state.nodes) {
+    state.costs.on_work(node.instance.id, state.tasks.work(now, node.id));
+    state.nodes.shut_down(effects, node.id, now, kGraceMs);
+  }
+  release_machines(state, effects);
+}
+
 void check_close(State& state, Effects& effects, Time now) {
   if (state.phase != Phase::closing || state.close_deadline > now) return;
   state.close_deadline = kNever;
-  for (Node& node : state.nodes) {
-    if (node.state != NodeState::draining) continue;
-    node.state = NodeState::gone;
-    effects.disconnect(node.id);
-  }
-  give_back_when_idle(state, effects);
-}
-
-void check_wait(State& state, Effects& effects, Time now) {
-  if (state.tell_wait_at > now) return;
-  state.tell_wait_at = now + kTellWaitAgain;
-  if (std::string text = wait_text(state, now); !text.empty()) {
-    effects.emit(Notice{.message = "closing: " + std::move(text)});
-  }
+  state.nodes.cut_off(effects);
+  release_machines(state, effects);
 }
 
 bool on_hurry(State& state, Effects& effects, Time now) {
@@ -203,36 +165,39 @@ bool on_hurry(State& state, Effects& effects, Time now) {
   return true;
 }
 
-void on_close(State& state, Effects& effects, Time now) {
-  if (state.phase == Phase::idle) {
-    state.opened_at = now;
-    say_closed(state, effects, now);
-  } else if (!is_closing(state.phase)) {
-    start_closing(state, effects, now);
-  }
+void release_machines(State& state, Effects& effects) {
+  if (state.phase != Phase::closing || state.nodes.requests() > 0) return;
+  if (state.placement.is_moving_out() || state.nodes.any_alive()) return;
+  state.phase.set(Phase::terminating);
+  state.close_deadline = kNever;
+  state.releases.release_last(effects, state.nodes.take_all_machines());
+  remove_shared(state, effects);
 }
 
-void on_terminated(State& state, Effects& effects, Time now, Status status) {
-  const std::vector<InstanceId> gone = state.releases.on_answer(effects, now, status);
-  state.costs.on_gone(now, gone);
-  buy_what_waited(state, effects, now);
-  remove_when_released(state, effects);
+void remove_shared(State& state, Effects& effects) {
+  if (state.phase != Phase::terminating || !state.releases.is_done()) return;
+  state.phase.set(Phase::removing);
+  if (state.placement.is_prepared()) state.bills.ask_last(effects, state.costs.book());
+  effects.teardown();
 }
 
-void on_torn_down(State& state, Effects& effects, Time now, Status status) {
-  if (state.placement.is_moving_out()) {
-    on_moved_out(state, effects, now, status);
-    give_back_when_idle(state, effects);
-    return;
-  }
+void finish_closing(State& state, Effects& effects, Time now, const Status& removed) {
   const std::vector<InstanceId> left = state.releases.take_left();
-  if (status) {
+  if (removed) {
     state.costs.on_gone(now, left);
   } else {
-    effects.emit(ErrorEvent{status.error().message, std::nullopt});
+    effects.emit(ErrorEvent{removed.error().message, std::nullopt});
   }
   say_closed(state, effects, now,
-             status || left.empty() ? Status() : machines_left(state, left, status.error()));
+             removed || left.empty() ? Status() : machines_left(state, left, removed.error()));
+}
+
+void check_wait(State& state, Effects& effects, Time now) {
+  if (state.tell_wait_at > now) return;
+  state.tell_wait_at = now + kTellWaitAgain;
+  if (std::string text = wait_text(state, now); !text.empty()) {
+    effects.emit(Notice{.message = "closing: " + std::move(text)});
+  }
 }
 
 }  // namespace skyward::engine

@@ -1,0 +1,76 @@
+#include "skyward/engine/configuration.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "skyward/spec/accelerator_script.h"
+#include "skyward/spec/limits.h"
+#include "skyward/spec/provider_settings.h"
+#include "skyward/spec/topology.h"
+
+namespace skyward::engine {
+namespace {
+
+std::string head_address(const State& state) { return state.nodes[NodeId{0}].instance.private_ip; }
+
+wire::KeyValues worker_environment(const State& state, const Node& node, std::uint32_t worker) {
+  std::map<std::string, std::string> values = state.spec.image.env;
+  for (const auto& [name, value] : state.spec.env) values[name] = value;
+  for (const auto& [name, value] : state.spec.runtime.environment) values[name] = value;
+  InstanceInfo info;
+  info.node = static_cast<int>(node.id.value);
+  info.worker = static_cast<int>(worker);
+  info.total_nodes = static_cast<int>(state.nodes.size());
+  info.workers_per_node = static_cast<int>(state.options.workers_per_node);
+  const bool apart = !state.options.private_network && state.nodes.size() > 1;
+  if (apart) {
+    info.no_network_of = provider_label(state.spec.provider.name);
+  } else {
+    info.head_addr = head_address(state);
+  }
+  info.head_port = state.placement.head_port();
+  info.job_id = state.options.job_id;
+  if (!apart && state.nodes.size() <= kMaxPeersTold) {
+    for (const Node& peer : state.nodes) {
+      info.peers.push_back({static_cast<int>(peer.id.value), peer.instance.private_ip});
+    }
+  }
+  values["COMPUTE_POOL"] = to_json(info);
+  return {values.begin(), values.end()};
+}
+
+}  // namespace
+
+wire::Configure configuration(const State& state, Time now, const Node& node, NodeSetup setup) {
+  wire::Configure configure;
+  configure.worker_command = std::move(setup.worker_command);
+  configure.directory = std::move(setup.directory);
+  configure.bootstrap = std::move(setup.bootstrap);
+  if (state.spec.accelerator) {
+    configure.bootstrap = accelerator_script(*state.spec.accelerator) + configure.bootstrap;
+  }
+  configure.bootstrap_environment = std::move(setup.bootstrap_environment);
+  for (std::uint32_t worker = 0; worker < state.options.workers_per_node; ++worker) {
+    configure.workers.push_back({worker_environment(state, node, worker)});
+  }
+  configure.concurrency = static_cast<std::uint32_t>(state.spec.concurrency);
+  configure.heartbeat_ms = static_cast<std::uint32_t>(state.options.heartbeat_interval / 1ms);
+  configure.end_command = std::move(setup.end_command);
+  configure.end_script = std::move(setup.end_script);
+  configure.preemption = std::move(setup.preemption);
+  configure.peer_key = state.options.peer_key;
+  if (!configure.peer_key.empty()) configure.peer_address = node.instance.private_ip;
+  configure.lease_ms = static_cast<std::uint64_t>(state.options.lease / 1ms);
+  // The engine ends the pool first; the agent does it where that has not worked.
+  if (state.options.lease > Duration{} && state.lifetime_ends != kNever) {
+    const Duration left = std::max(state.lifetime_ends - now, Duration{}) + kLifetimeGrace;
+    configure.lifetime_ms = static_cast<std::uint64_t>(left / 1ms);
+  }
+  configure.metrics_ms =
+      state.spec.collect_metrics ? static_cast<std::uint32_t>(kMetricsInterval / 1ms) : 0;
+  return configure;
+}
+
+}  // namespace skyward::engine

@@ -1,0 +1,32 @@
+#pragma once
+
+// How a pool ends, whatever began that. The steps, in order; each waits for what the one before it
+// asked for:
+//
+//   start_closing()   no task is left, agents are told to end
+//   release_machines() when the last agent has ended, or was cut off, and every request for machines
+//                     was answered
+//   remove_shared()   when the last machine has ended, or will not
+//   finish_closing()  when what the machines shared is removed
+//
+// Steps of the core (core.h), which the loop does not call.
+
+#include "skyward/engine/core.h"
+
+namespace skyward::engine {
+
+// Opening has failed: everything is released, then the caller is told why.
+void fail_open(State& state, Effects& effects, Time now, Error why);
+void start_closing(State& state, Effects& effects, Time now);
+void release_machines(State& state, Effects& effects);
+void remove_shared(State& state, Effects& effects);
+void finish_closing(State& state, Effects& effects, Time now, const Status& removed);
+
+// The pool's timeout. Calls that come later are told as well.
+void end_lifetime(State& state, Effects& effects, Time now);
+// It is close_deadline: agents that have not ended are cut off.
+void check_close(State& state, Effects& effects, Time now);
+// Says what closing waits for, when that takes long.
+void check_wait(State& state, Effects& effects, Time now);
+
+}  // namespace skyward::engine

@@ -1,0 +1,163 @@
+#include "skyward/engine/core_loss.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "skyward/engine/core_close.h"
+#include "skyward/spec/limits.h"
+#include "skyward/spec/provider_settings.h"
+
+namespace skyward::engine {
+namespace {
+
+// No machine comes for the node any more; without any node, no task can run.
+void give_up_node(State& state, Effects& effects, Time now, const Node& node, const Error& why) {
+  state.nodes.give_up(node.id, now);
+  effects.emit(ErrorEvent{fmt::format("giving up on node {} after {} replacements: {}",
+                                      node.id.value, node.replacements, why.message),
+                          node.instance.id});
+  const Error lost{
+      why.kind == ErrorKind::over_budget || why.kind == ErrorKind::unreachable ? why.kind
+                                                                               : ErrorKind::lost,
+      fmt::format("node {} was lost and could not be replaced: {}", node.id.value, why.message),
+      {}};
+  if (state.nodes.all_in(NodeState::gone)) return state.tasks.abandon(effects, lost);
+  state.tasks.give_up_node(effects, node.id, node.instance.id, lost);
+}
+
+// One more machine for a node that has none, when it can be paid; otherwise the node is given up.
+// If machines that end still cost too much beside it, that is seen to when they are gone.
+void ask_replacement(State& state, Effects& effects, Time now, const Node& node) {
+  const Budget::Facts facts = budget_facts(state, now);
+  if (const Status paid = state.budget.check_machine(facts); !paid) {
+    return give_up_node(state, effects, now, node, paid.error());
+  }
+  if (const Status within = state.budget.check_rate_with_another(facts); !within) {
+    if (state.releases.requests() > 0 || state.nodes.requests() > 0 ||
+        state.releases.may_still_end()) {
+      return state.nodes.wait_for_rate(node.id);
+    }
+    return give_up_node(state, effects, now, node, within.error());
+  }
+  state.costs.on_asked(now, node.id, 1);
+  state.nodes.ask_replacement(effects, node.id);
+}
+
+void replace_node(State& state, Effects& effects, Time now, const Node& node, bool was_ready,
+                  const Error& why) {
+  effects.emit(
+      ErrorEvent{fmt::format("node {} was lost: {}; replacing it", node.id.value, why.message),
+                 node.instance.id});
+  const InstanceId machine = state.nodes.take_machine(node.id);
+  effects.emit(InstanceStopping{machine});
+  state.releases.release(effects, {machine});
+  if (node.buying_successor) return;  // it is on its way
+  if (auto successor = state.nodes.take_successor(node.id)) {
+    state.nodes.launch(node.id, *std::move(successor), now, now + state.options.greet_timeout);
+    return state.nodes.connect(effects, node.id);
+  }
+  if (node.replacements >= static_cast<int>(kMaxNodeReplacements)) {
+    return give_up_node(state, effects, now, node, why);
+  }
+  // One that failed is not followed at once: the way there may be closed for a moment.
+  if (!was_ready && node.replacements > 0) {
+    return state.nodes.pause(node.id, now + node.replacements * kReplacementPause);
+  }
+  ask_replacement(state, effects, now, node);
+}
+
+// Before the pool has opened, it does not open then.
+void fail_open_with(State& state, Effects& effects, Time now, const Node& node, Error why) {
+  state.nodes.give_up(node.id, now);
+  if (why.message.find(node.instance.id) == std::string::npos) {
+    why.message =
+        fmt::format("node {} ({}, {}) did not start: {}", node.id.value,
+                    provider_label(state.spec.provider.name), node.instance.id, why.message);
+  }
+  fail_open(state, effects, now, std::move(why));
+}
+
+}  // namespace
+
+void on_node_lost(State& state, Effects& effects, Time now, NodeId id, Error why) {
+  const Node& node = state.nodes[id];
+  if (!node.is_alive()) return;
+  if (node.state == NodeState::draining) {  // as it should be
+    state.nodes.give_up(id, now);
+    return release_machines(state, effects);
+  }
+  if (state.phase != Phase::running) {
+    return fail_open_with(state, effects, now, node, std::move(why));
+  }
+  const bool was_ready = node.state == NodeState::ready;
+  state.nodes.lose(id, now);
+  state.costs.on_work(node.instance.id, state.tasks.lose_node(effects, now, id, why));
+  if (!state.budget.is_draining()) {
+    return replace_node(state, effects, now, node, was_ready, why);
+  }
+  effects.emit(
+      ErrorEvent{fmt::format("node {} was lost: {}; the budget does not cover a replacement",
+                             node.id.value, why.message),
+                 node.instance.id});
+  dismiss_when_done(state, effects, now, node);
+}
+
+void on_late(State& state, Effects& effects, Time now, const Node& node) {
+  std::string text;
+  switch (node.state) {
+    case NodeState::connecting:
+      text = fmt::format("its agent sent no greeting within {:.0f} s",
+                         seconds(state.options.greet_timeout));
+      break;
+    case NodeState::bootstrapping:
+      text = fmt::format("it was not ready within {:.0f} s", seconds(kBootstrapTimeout));
+      break;
+    case NodeState::ready:
+      text = node.gone_at <= now ? std::string("its cloud has preempted the machine")
+                                 : fmt::format("no message from it for {:.1f} s",
+                                               seconds(state.options.heartbeat_timeout));
+      break;
+    case NodeState::absent:
+      if (state.budget.is_draining()) return dismiss_when_done(state, effects, now, node);
+      return ask_replacement(state, effects, now, node);
+    case NodeState::draining:
+    case NodeState::gone:
+      return;
+  }
+  effects.disconnect(node.id);
+  on_node_lost(state, effects, now, node.id, {ErrorKind::lost, std::move(text), {}});
+}
+
+void on_refused(State& state, Effects& effects, Time now, NodeId id, const Error& why) {
+  const Node& node = state.nodes[id];
+  if (state.nodes.on_refused(id)) return give_up_node(state, effects, now, node, why);
+  effects.emit(ErrorEvent{
+      fmt::format("no replacement for node {} yet: {}; retrying when its machine is gone",
+                  node.id.value, why.message),
+      node.instance.id});
+}
+
+void replace_what_waited(State& state, Effects& effects, Time now) {
+  if (state.phase != Phase::running || state.budget.is_draining()) return;
+  for (const NodeId id : state.nodes.take_waiting()) {
+    const Node& node = state.nodes[id];
+    if (node.state == NodeState::absent) ask_replacement(state, effects, now, node);
+  }
+}
+
+void dismiss_when_done(State& state, Effects& effects, Time now, const Node& node) {
+  if (!state.budget.is_draining() || state.phase != Phase::running) return;
+  if (node.state == NodeState::ready && !state.tasks.is_idle(node.id)) return;
+  if (node.state != NodeState::gone) {
+    const Error& why = *state.tasks.abandoned();
+    state.costs.on_work(node.instance.id, state.tasks.lose_node(effects, now, node.id, why));
+    std::vector<InstanceId> machines = state.nodes.dismiss(effects, node.id, now);
+    if (!machines.empty()) state.releases.release(effects, std::move(machines));
+  }
+  if (!state.nodes.any_alive()) start_closing(state, effects, now);
+}
+
+}  // namespace skyward::engine

@@ -1,0 +1,155 @@
+#pragma once
+
+// The pool's nodes. A node keeps its rank when its machine is replaced; each machine that stands
+// there goes through the states below, by one checked table. Nodes knows how far each machine is,
+// by when it must have come further, and which machine comes after it; what follows for tasks and
+// money is decided by the core (core_loss.cc, core_close.cc). Pure, and told in core_pool_test.cc.
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <queue>
+#include <string_view>
+#include <vector>
+
+#include "skyward/base/check.h"
+#include "skyward/base/time.h"
+#include "skyward/spec/id.h"
+#include "skyward/spec/offer.h"
+
+namespace skyward::engine {
+
+class Effects;
+
+enum class NodeState : std::uint8_t {
+  absent,         // no machine, or one that is being provisioned
+  connecting,     // until its agent has greeted
+  bootstrapping,  // configured; until its workers have greeted
+  ready,
+  draining,  // told to shut down
+  gone,      // for good
+};
+
+// The one table of transitions.
+bool may_follow(NodeState from, NodeState to);
+
+// Read by everybody, changed by Nodes alone.
+struct Node {
+  NodeId id;
+  NodeState state = NodeState::absent;
+  Time last_heard{};
+  Time deadline = kNever;  // of the present state
+  Time gone_at = kNever;   // by then its cloud takes the machine back: no new tasks
+
+  Instance instance;
+  bool bought = false;  // the instance is to be released
+
+  // The machine after this one.
+  int replacements = 0;               // so far
+  InstanceId replaced;                // machine that stood here before, until the new one is ready
+  bool buying_successor = false;      // asked for, while the present machine works
+  std::optional<Instance> successor;  // bought: stands here when the present one is done
+  bool waits_for_rate = false;        // absent until other machines are seen to be gone
+
+  // Each behind the one before.
+  Time connecting_at{};
+  Time reached_at{};
+  Time joined_at{};
+  Time prepared_at{};
+  Time ready_at{};
+  std::size_t steps = 0;  // bootstrap steps reported so far
+  double up_seconds = 0;  // from ready to the end, of all its machines
+
+  // As its agent said when it was ready.
+  std::uint32_t slots = 0;
+  std::uint16_t peer_port = 0;  // where other nodes find it; 0: nowhere
+
+  bool is_alive() const { return state != NodeState::absent && state != NodeState::gone; }
+  bool is_preempted() const { return gone_at != kNever; }
+};
+
+class Nodes {
+ public:
+  explicit Nodes(int count = 0);
+
+  const Node& operator[](NodeId node) const {
+    SKYWARD_CHECK(node.value < nodes_.size(), "node {}", node.value);
+    return nodes_[node.value];
+  }
+  auto begin() const { return nodes_.begin(); }
+  auto end() const { return nodes_.end(); }
+  std::size_t size() const { return nodes_.size(); }
+  bool any_alive() const;
+  bool all_in(NodeState state) const;
+
+  // Asks for machines for this node and those after it; on_answered() when they came, or did not.
+  void ask(Effects& effects, NodeId first, int count);
+  void ask_replacement(Effects& effects, NodeId node);
+  void ask_successor(Effects& effects, NodeId node);
+  void on_answered() { --requests_; }
+  int requests() const { return requests_; }  // under way
+  // The machine that was asked for did not come. True: the node has none, then.
+  bool on_refused(NodeId node);
+
+  // The machine stands in the node's place from now on, until `deadline` without its agent; it is
+  // dialled by connect().
+  void launch(NodeId node, Instance instance, Time now, Time deadline);
+  void connect(Effects& effects, NodeId node);
+  void set_successor(NodeId node, Instance instance);
+  std::optional<Instance> take_successor(NodeId node);
+  // It came too late, and is released with the others.
+  void keep(NodeId node, Instance instance);
+
+  // Its agent has greeted. False: nobody waits for it.
+  bool join(NodeId node, Time now, Time reached_at);
+  // The steps of its bootstrap up to this one are done.
+  void on_step(Effects& effects, NodeId node, Time now, std::string_view step);
+  void on_ready(Effects& effects, NodeId node, Time now, std::uint32_t slots,
+                std::uint16_t peer_port, Time deadline);
+  void hear(NodeId node, Time now) { nodes_[node.value].last_heard = now; }
+  void preempt(NodeId node, Time gone_at);
+
+  // Its machine is lost, or is left; take_machine() ends it.
+  void lose(NodeId node, Time now);
+  // The machine that is to be released: another one may follow.
+  InstanceId take_machine(NodeId node);
+  // No other one is looked for before then: the way there may be closed for a moment.
+  void pause(NodeId node, Time until);
+  // ... before other machines are seen to be gone. take_waiting(): they may be, now.
+  void wait_for_rate(NodeId node);
+  std::vector<NodeId> take_waiting();
+
+  // Nothing comes after it.
+  void give_up(NodeId node, Time now);
+  // ... and its machines are to be released at once.
+  std::vector<InstanceId> dismiss(Effects& effects, NodeId node, Time now);
+  // Closing: the agent ends, after what runs has had so long.
+  void shut_down(Effects& effects, NodeId node, Time now, std::uint32_t grace_ms);
+  // Agents that have not ended by now are cut off.
+  void cut_off(Effects& effects);
+  std::vector<InstanceId> take_all_machines();
+
+  // A node whose deadline has passed; nothing: there is none. `silence`: after so long without a
+  // word a node that is ready is late.
+  std::optional<NodeId> take_late(Time now, Duration silence);
+  Time deadline() const { return alarms_.empty() ? kNever : alarms_.top().at; }
+
+ private:
+  Node& at(NodeId node);
+  void set_state(Node& node, NodeState next);
+  void set_deadline(Node& node, Time deadline);
+
+  // Deadlines to look at, earliest first; stale entries are skipped.
+  struct Alarm {
+    Time at;
+    NodeId node;
+    bool operator>(const Alarm& other) const { return at > other.at; }
+  };
+
+  std::vector<Node> nodes_;
+  int requests_ = 0;
+  std::priority_queue<Alarm, std::vector<Alarm>, std::greater<>> alarms_;
+};
+
+}  // namespace skyward::engine
