@@ -159,10 +159,12 @@ TEST_F(MoneyTest, LaunchesThatCameToNothingAreInTheBill) {
   ASSERT_EQ(state.phase, Phase::removing);
   effects.drop_events();
   EXPECT_TRUE(effects.take<AskCharges>().instances.empty());
-  on_charges(
-      state, effects, now,
-      std::vector{Charge{
-          .instance = "i-9", .hourly = kHourly, .began = 90s, .ended = 30s, .failed_launch = true}});
+  on_charges(state, effects, now,
+             std::vector{Charge{.instance = "i-9",
+                                .hourly = kHourly,
+                                .began = 90s,
+                                .ended = 30s,
+                                .failed_launch = true}});
   EXPECT_DOUBLE_EQ(finish().total_cost, 0.06);
 }
 

@@ -359,6 +359,23 @@ TEST_F(CoreTaskTest, IdleNodeMakesAnotherGiveBack) {
   take_completion(running);
 }
 
+// An agent that has shut down is not asked for anything.
+TEST_F(CoreTaskTest, NothingIsRecalledOnceThePoolCloses) {
+  open_to_running({.nodes = 2});
+  const TaskId quick = submit_to(0);
+  answer(0, quick, 2ms);
+  take_completion(quick);
+  submit_to(0);
+  const TaskId other = submit_to(1);
+  submit_to(0);
+  answer(1, other, 2ms);
+  take_completion(other);
+  ASSERT_NE(state.tasks.deadline(), kNever);
+  on_close(state, effects, now);
+  EXPECT_EQ(state.tasks.deadline(), kNever);
+  effects.drop_all();
+}
+
 TEST_F(CoreTaskTest, NothingIsGivenToANodeWhileItGivesBack) {
   open_to_running({.nodes = 2});
   const TaskId quick = submit_to(0);

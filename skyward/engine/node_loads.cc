@@ -90,6 +90,11 @@ void Loads::plan_recall(Time now) {
   recall_at_ = now + std::max(recall_pause_, kRecallDelay);
 }
 
+void Loads::stop_recalls() {
+  recall_at_ = kNever;
+  loaded_.clear();
+}
+
 void Loads::recall(Effects& effects, bool tasks_wait) {
   recall_at_ = kNever;
   if (tasks_wait || loaded_.empty()) return;

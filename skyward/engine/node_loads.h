@@ -83,6 +83,8 @@ class Loads {
   void plan_recall(Time now);
   // It is recall_at().
   void recall(Effects& effects, bool tasks_wait);
+  // The pool closes: nothing is asked for any more.
+  void stop_recalls();
   // What was recalled has come; `useful`: some of it may run elsewhere.
   void on_recalled(bool useful);
   Time recall_at() const { return recall_at_; }

@@ -142,6 +142,7 @@ void Tasks::close(Effects& effects, Time now) {
     finish(effects, id, failure(why));
   }
   queue_.clear();
+  loads_.stop_recalls();
   for (const NodeLoad& node : loads_.all()) blobs_.shut_node(node.id);
 }
 
