@@ -7,9 +7,8 @@ import signal
 import subprocess
 import sys
 
-from skyward.pool import display
-
 from skyward import events
+from skyward.pool import display
 
 WIPE = "\r\x1b[K"
 

@@ -8,10 +8,10 @@ import threading
 import time
 
 import pytest
-from skyward.pool import open_pool
 from waiting import DEADLINE, wait_until
 
 import skyward as sky
+from skyward.pool import open_pool
 
 
 @sky.compute
