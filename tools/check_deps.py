@@ -63,6 +63,7 @@ SHARED_HEADERS: list[tuple[str, str]] = [
     ("skyward/call/*", "skyward/io/shared_memory.h"),  # a worker maps the buffers it receives
     ("skyward/pool/*", "skyward/io/shared_memory.h"),  # and a driver fills those it sends
     ("skyward/pool/*", "skyward/io/forks.h"),  # what a forked child may use of its parent's pools
+    ("skyward/pool/*.cc", "skyward/io/start_thread.h"),  # threads that get no signals
     ("skyward/pool/pool_record.h", "skyward/io/file_lock.h"),  # says that the pool is open
     ("skyward/*_test.cc", "skyward/io/no_threads_fixture.h"),
     ("python/src/*", "skyward/wire/payload.h"),  # the binding carries buffers without looking in

@@ -78,8 +78,8 @@ Status Budget::check_offer(const Facts& facts, const Offer& offer) const {
   if (!price) {
     return fail(ErrorKind::invalid,
                 fmt::format("{} does not report what its machines cost, so Skyward cannot keep "
-                            "budget=${:.2f}; nothing was launched",
-                            provider, *facts.spec.budget),
+                            "budget={}; nothing was launched",
+                            provider, dollars_text(*facts.spec.budget)),
                 "leave budget out and limit the pool with timeout=, or use another provider");
   }
   const CloudClock& clock = facts.costs.clock();
@@ -106,8 +106,8 @@ Status Budget::check_machine(const Facts& facts) const {
   const Time least = facts.now + stopping_time(facts) + draining_time(facts);
   if (money_lasts_until(facts, book) >= least) return {};
   return fail(ErrorKind::over_budget,
-              fmt::format("the rest of the budget of ${:.2f} does not cover another machine",
-                          *facts.spec.budget),
+              fmt::format("the rest of the budget of {} does not cover another machine",
+                          dollars_text(*facts.spec.budget)),
               "open the pool again with a larger budget=");
 }
 
@@ -117,9 +117,9 @@ Status Budget::check_rate(const Facts& facts) const {
   if (hourly <= to_micro_dollars(*facts.spec.max_hourly_cost)) return {};
   return fail(ErrorKind::over_budget,
               fmt::format("the available machines of {} cost ${:.2f} an hour together, more than "
-                          "max_hourly_cost=${:.2f}; Skyward released them",
+                          "max_hourly_cost={}; Skyward released them",
                           provider_label(facts.spec.provider.name), to_dollars(hourly),
-                          *facts.spec.max_hourly_cost),
+                          dollars_text(*facts.spec.max_hourly_cost)),
               "raise the limit, ask for fewer or smaller machines, or try again later");
 }
 
@@ -132,8 +132,8 @@ Status Budget::check_rate_with_another(const Facts& facts) const {
   if (hourly <= to_micro_dollars(*facts.spec.max_hourly_cost)) return {};
   return fail(ErrorKind::over_budget,
               fmt::format("with another machine they would cost ${:.2f} an hour together, more "
-                          "than max_hourly_cost=${:.2f}",
-                          to_dollars(hourly), *facts.spec.max_hourly_cost),
+                          "than max_hourly_cost={}",
+                          to_dollars(hourly), dollars_text(*facts.spec.max_hourly_cost)),
               "raise the limit, or ask for fewer or smaller machines");
 }
 

@@ -25,6 +25,7 @@ class EventBacklog {
   // Drops from the middle until no more than `most` are left, as far as they may be dropped.
   void shrink(std::size_t most);
   bool empty() const { return head_.empty() && tail_.empty(); }
+  std::size_t bytes() const { return head_bytes_ + tail_bytes_; }
   void clear();
   // Since clear().
   std::uint64_t dropped() const { return dropped_; }

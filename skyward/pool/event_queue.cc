@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <system_error>
 #include <utility>
 #include <variant>
 
 #include "skyward/engine/loop.h"
 #include "skyward/engine/wait_polling.h"
+#include "skyward/io/start_thread.h"
 #include "skyward/spec/limits.h"
 
 namespace skyward {
@@ -19,12 +21,23 @@ constexpr std::size_t kBatch = 256;
 constexpr Duration kLastPatience = std::chrono::seconds(5);
 constexpr std::size_t kMaxAtEnd = 2048;
 constexpr std::size_t kNoLimit = static_cast<std::size_t>(-1);
+// So much waits for whoever takes events; from then on the recorder writes it to the files. Far
+// below the size at which events are dropped, and a few thousand lines at once.
+constexpr std::size_t kMaxUnrecordedBytes = kMaxPendingEventBytes / 32;
+// A tenth of the silence after which an agent counts as lost: the engine's thread waits here.
+constexpr Duration kDiskPatience = std::chrono::seconds(1);
 
 }  // namespace
 
 EventQueue::EventQueue() : new_(kMaxPendingEventBytes / 2), kept_(kMaxPendingEventBytes / 2) {}
 
+EventQueue::~EventQueue() {
+  end();
+  if (recorder_.joinable()) recorder_.join();
+}
+
 void EventQueue::open(const std::string& record_root, const std::string& job_id) {
+  if (recorder_.joinable()) recorder_.join();  // of the time before: the queue has ended
   {
     const std::scoped_lock lock(mutex_);
     pool_ = job_id;
@@ -33,25 +46,51 @@ void EventQueue::open(const std::string& record_root, const std::string& job_id)
     ended_ = false;
     shrink_at_ = kNever;
     put_ = taken_ = delivered_ = 0;
+    recording_ = disk_hangs_ = false;
     lagging_ = false;
   }
   const std::scoped_lock lock(record_mutex_);
   record_.reset();
-  if (!record_root.empty()) record_.emplace(record_root, job_id);
+  if (record_root.empty()) return;
+  record_.emplace(record_root, job_id);
+  try {
+    recorder_ = io::start_thread([this] { record_until_the_end(); });
+    const std::scoped_lock also(mutex_);
+    recording_ = true;
+  } catch (const std::system_error&) {
+    // The system has no more threads: whoever takes the events writes them.
+  }
+}
+
+void EventQueue::record_until_the_end() {
+  for (bool ended = false; !ended;) {
+    {
+      std::unique_lock lock(mutex_);
+      record_now_.wait(lock, [this] { return ended_ || new_.bytes() > kMaxUnrecordedBytes; });
+      ended = ended_;
+    }
+    keep_new();
+  }
 }
 
 void EventQueue::put(Event event) {
-  const std::scoped_lock lock(mutex_);
+  std::unique_lock lock(mutex_);
+  if (recording_ && !disk_hangs_ && new_.bytes() > 4 * kMaxUnrecordedBytes) {
+    disk_hangs_ =
+        !engine::wait_within(lock, recorded_, kDiskPatience, [this] { return new_.empty(); });
+  }
   const bool was_empty = is_all_taken();
   new_.push(std::move(event));
   ++put_;
   if (was_empty) changed_.notify_all();
+  if (new_.bytes() > kMaxUnrecordedBytes) record_now_.notify_one();
 }
 
 void EventQueue::end() {
   const std::scoped_lock lock(mutex_);
   if (!std::exchange(ended_, true)) shrink_at_ = engine::Loop::now() + kLastPatience;
   changed_.notify_all();
+  record_now_.notify_one();
   delivery_.notify_all();
 }
 
@@ -101,6 +140,7 @@ void EventQueue::keep_new() {
     const std::scoped_lock lock(mutex_);
     new_.pop(events, kNoLimit);
     ended = ended_;
+    recorded_.notify_all();
   }
   if (record_ && !events.empty()) {
     if (auto why = record_->keep(events, engine::Loop::wall_us())) {

@@ -1,15 +1,17 @@
 #pragma once
 
 // Events on their way from the engine's thread to whoever takes them, and into the pool's files.
-// Thread-safe. Whoever takes some, a few at a time, first writes all that have come to the files:
-// these are complete though a display or a handler is slower than the tasks write. What is too much
-// for those is dropped as in event_backlog.h.
+// Thread-safe. Whoever takes some first writes all that have come to the files. When that takes too
+// long, since a display or a handler is slow, a thread of its own writes them, and put() waits for
+// it rather than drop anything, so that the files are complete; but not for a disk that hangs. What
+// is too much for the display or the handler is dropped as in event_backlog.h.
 
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "skyward/base/forever.h"
@@ -22,6 +24,9 @@ namespace skyward {
 class EventQueue {
  public:
   EventQueue();
+  ~EventQueue();
+  EventQueue(const EventQueue&) = delete;
+  EventQueue& operator=(const EventQueue&) = delete;
   // A pool begins to open. Without a root nothing is kept in files.
   void open(const std::string& record_root, const std::string& job_id);
   void put(Event event);
@@ -37,6 +42,7 @@ class EventQueue {
  private:
   void wait(Duration timeout);
   void keep_new();
+  void record_until_the_end();
   bool is_all_taken() const { return new_.empty() && kept_.empty(); }
 
   std::mutex mutex_;
@@ -46,6 +52,10 @@ class EventQueue {
   bool ended_ = true;
   Time shrink_at_ = kNever;  // slow handlers get no more than a part from then on
 
+  std::condition_variable record_now_;  // new_ is large, or has ended
+  std::condition_variable recorded_;    // new_ is empty
+  bool recording_ = false;              // there is a recorder
+  bool disk_hangs_ = false;             // put() has waited in vain
   std::condition_variable delivery_;
   // How many were, since the queue opened; the dropped ones count as taken.
   std::uint64_t put_ = 0;
@@ -56,6 +66,7 @@ class EventQueue {
   std::string pool_;  // the id that events are given
   std::mutex record_mutex_;
   std::optional<PoolRecord> record_;
+  std::thread recorder_;
 };
 
 }  // namespace skyward

@@ -154,6 +154,31 @@ TEST(EventQueue, TheFilesAreCompleteThoughTheHandlerIsSlow) {
   std::filesystem::remove_all(root);
 }
 
+TEST(EventQueue, TheFilesAreCompleteThoughTheHandlerIsStuck) {
+  const std::string root = ::testing::TempDir() + "event-queue-stuck";
+  std::filesystem::remove_all(root);
+  // More than waits for a consumer, and less than a file keeps.
+  constexpr std::uint64_t kLines = 150'000;
+  static_assert(kLines * sizeof(Event) > kMaxPendingEventBytes / 2);
+  {
+    EventQueue queue;
+    queue.open(root, "abcdef01");
+    for (std::uint64_t i = 0; i < kLines; ++i) {
+      queue.put(LogLine{.line = "x", .task = i});
+    }
+    queue.end();
+  }
+  std::uint64_t lines = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(root)) {
+    if (!entry.path().filename().string().starts_with("node-0.log")) continue;
+    std::ifstream file(entry.path());
+    lines += static_cast<std::uint64_t>(
+        std::count(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>(), '\n'));
+  }
+  EXPECT_EQ(lines, kLines);
+  std::filesystem::remove_all(root);
+}
+
 TEST(EventQueue, DeliveredIsWhatWasTakenBeforeTheNext) {
   EventQueue queue;
   queue.open("", "job");

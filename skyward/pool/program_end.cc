@@ -23,6 +23,7 @@
 
 #include "skyward/call/error.h"
 #include "skyward/io/forks.h"
+#include "skyward/io/start_thread.h"
 
 namespace skyward {
 namespace {
@@ -67,22 +68,6 @@ void die_of(int number) {
   pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
   std::raise(number);
 }
-
-// A thread that is begun under this gets no signal.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-
- private:
-  sigset_t before_{};
-};
 
 std::terminate_handler earlier_terminate_handler = nullptr;
 
@@ -175,7 +160,7 @@ class ProgramEnd {
                                std::strerror(errno) + "\nhint: raise the limit of open files");
     }
     fcntl(ends[1], F_SETFL, O_NONBLOCK);
-    const SignalsBlocked blocked;  // the program's handlers run on its own threads
+    const io::SignalsBlocked blocked;  // the program's handlers run on its own threads
     std::thread([this, from = ends[0]] {
       for (bool is_first = true;;) {
         unsigned char number = 0;
