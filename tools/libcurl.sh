@@ -8,7 +8,14 @@ folder=$(mkdir -p "$1" && cd "$1" && pwd)
 [[ -e $folder/libcurl.so.4 ]] && exit 0
 
 . /etc/os-release
-mirror=$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages' "Codename: $VERSION_CODENAME" | head -n 1)
+find_mirror() { # apt knows it once it has read its lists
+  apt-get indextargets --format '$(SITE)' 'Created-By: Packages' "Codename: $VERSION_CODENAME" | sort -u | head -n 1
+}
+mirror=$(find_mirror)
+if [[ -z $mirror ]]; then
+  if [[ $(id -u) == 0 ]]; then apt-get -q update; else sudo -n apt-get -q update; fi
+  mirror=$(find_mirror)
+fi
 apt=(-o "Dir::Etc::SourceList=$folder/sources.list" -o Dir::Etc::SourceParts=/dev/null
   -o "Dir::State::Lists=$folder/lists" -o APT::Sandbox::User=root)
 mkdir -p "$folder/lists/partial"
