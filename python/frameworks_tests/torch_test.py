@@ -151,7 +151,7 @@ def set_interface_of_worker_1(name):
 
 
 def test_a_group_that_one_worker_could_not_make_is_no_harm_to_the_next(pool, monkeypatch):
-    monkeypatch.setattr("skyward.together.GRACE_SECONDS", 2.0)
+    monkeypatch.setattr("skyward.pool.together.GRACE_SECONDS", 2.0)
     set_interface_of_worker_1("nosuch0") @ pool
     with pytest.raises(sky.ExecutionError, match="nosuch0"):
         chatter() @ pool
