@@ -364,3 +364,16 @@ def test_a_stream_shows_itself(pool):
 
 def range_of(n):
     yield from range(n)
+
+
+def test_a_call_that_fails_just_after_it_was_cancelled_is_no_unread_error(caplog):
+    from concurrent.futures import Future, InvalidStateError
+
+    from skyward.pool.task_future import TaskFuture
+
+    future = TaskFuture(None)
+    Future.cancel(future)
+    with pytest.raises(InvalidStateError):
+        future.fail(sky.compute(len)([]), ValueError("bad"))
+    future.tell_if_unread()
+    assert caplog.text == ""

@@ -59,7 +59,7 @@ class TaskFuture(AnswerFuture):
 
     def tell_if_unread(self) -> None:
         call, self._unread = self._unread, ""
-        if call:
+        if call and not self.cancelled():  # else it was cancelled just before it failed
             logging.getLogger("skyward").error(
                 "%s failed, and nothing read the error from its future",
                 call,
