@@ -8,9 +8,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/names.md"
 PACKAGE = ROOT / "python/skyward"
-HEADERS = tuple(
-    ROOT / "skyward" / room for room in ("", "call", "pool", "worker", "display", "spec")
-)
+# What skyward.h and testing.h lead to.
+HEADER_ROOMS = ("", "call", "pool", "worker", "display", "spec")
+HEADERS = tuple(ROOT / "skyward" / room for room in HEADER_ROOMS)
 
 # Names that are spelled in another way in C++, because the languages differ.
 TWINS = {

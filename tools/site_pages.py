@@ -18,7 +18,6 @@ from pathlib import Path
 import parity
 
 ROOT = Path(__file__).resolve().parent.parent
-HEADER_ROOMS = ("", "call", "pool", "worker", "display", "spec")
 LINK = re.compile(r"(\[[^\]\n]*(?:\n[^\]\n]*)?\])\(([^)\s]+)\)")
 
 # The menu: title, then pages of the repository or folders of made ones.
@@ -151,7 +150,7 @@ def cpp_reference() -> dict[str, str]:
     while waiting:
         header = waiting.pop(0)
         room = posixpath.dirname(header)
-        if header in seen or room not in HEADER_ROOMS:
+        if header in seen or room not in parity.HEADER_ROOMS:
             continue
         seen.append(header)
         text = (ROOT / "skyward" / header).read_text()

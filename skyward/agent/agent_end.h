@@ -70,7 +70,7 @@ class AgentEnd {
   Time next_deadline() const;
 
   void send(wire::Message message);
-  // A Heartbeat whenever nothing else was sent for so long.
+  // Sends a Heartbeat after each `interval` in which nothing else was sent.
   void start_heartbeats(Duration interval, Time now);
   // The last word of a daemon: it does not wait for another connection.
   void say_farewell(const std::string& reason);

@@ -17,7 +17,8 @@ namespace {
 
 using Facts = Budget::Facts;
 
-// Warned of at the latest: when so much is spent, and so long before tasks are refused.
+// The warning comes at this share of the budget, or this long before tasks are refused, whichever
+// comes first.
 constexpr double kWarnAtShare = 0.8;
 constexpr Duration kWarnAhead = 60s;
 
@@ -36,7 +37,7 @@ Duration stopping_time(const Facts& facts) {
                                   verbs * kBudgetVerb);
 }
 
-// A task that is begun with less than this before the end would hardly be done in time.
+// A task that starts with less time left than this would probably not finish.
 Duration draining_time(const Facts& facts) {
   return std::max(facts.costs.clock().ours(kBudgetDrain), facts.mean_run);
 }

@@ -1,8 +1,9 @@
 #pragma once
 
-// What a pool may spend. Before the budget is spent, the pool drains: nothing is begun or bought
-// any more, what runs may finish, idle machines go at once. In the end all of them go, early enough
-// that releasing them is paid for, too. The budget only judges; core_spend.cc acts on what it says.
+// What a pool may spend. Before the budget is spent, the pool drains: it starts no tasks and
+// launches no machines, lets running tasks finish and releases idle machines at once. It releases
+// the rest early enough to pay for that, too. The budget only judges; core_spend.cc acts on what it
+// says.
 
 #include <cstdint>
 #include <optional>
@@ -60,7 +61,7 @@ class Budget {
 
   void drain() { draining_ = true; }
   bool is_draining() const { return draining_; }
-  // Why no task is begun any more.
+  // Why no more tasks start.
   Error spent(const Facts& facts) const;
 
  private:

@@ -14,7 +14,7 @@
 namespace skyward::engine {
 namespace {
 
-// After so long closing says what it waits for, and again after each kTellWaitAgain.
+// A close that takes this long says what it waits for, and repeats it every kTellWaitAgain.
 constexpr Duration kTellWaitAfter = 1500ms;
 constexpr Duration kTellWaitAgain = 10s;
 constexpr std::size_t kMostNamed = 5;

@@ -22,7 +22,7 @@ void release_machines(State& state, Effects& effects);
 void remove_shared(State& state, Effects& effects);
 void finish_closing(State& state, Effects& effects, Time now, const Status& removed);
 
-// The pool's timeout. Calls that come later are told as well.
+// The pool's timeout has expired. Later calls fail with the same error.
 void end_lifetime(State& state, Effects& effects, Time now);
 // It is close_deadline: agents that have not ended are cut off.
 void check_close(State& state, Effects& effects, Time now);

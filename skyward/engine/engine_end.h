@@ -51,7 +51,7 @@ class EngineEnd {
     // To the owner. Each is the last thing that its call does, but for frames that follow.
     virtual void on_welcome() = 0;  // once
     virtual void on_message(wire::Message message) = 0;
-    // It connects again, and why; and it is connected again, after so long.
+    // It reconnects, and why; then, that it has reconnected, and how long that took.
     virtual void on_trouble(std::string why) = 0;
     virtual void on_recovered(Duration after) = 0;
     virtual void on_lost(Error why) = 0;  // once, last

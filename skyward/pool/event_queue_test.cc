@@ -131,6 +131,17 @@ TEST(EventBacklog, TheNoticeNamesAllThatIsMissing) {
             "3 output lines, 2 metrics and 2 task events dropped: the consumer is too slow");
 }
 
+// All that the files of node 0 hold.
+std::string text_of_node_0(const std::string& root) {
+  std::string text;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(root)) {
+    if (!entry.path().filename().string().starts_with("node-0.log")) continue;
+    std::ifstream file(entry.path());
+    text.append(std::istreambuf_iterator<char>(file), {});
+  }
+  return text;
+}
+
 TEST(EventQueue, TheFilesAreCompleteThoughTheHandlerIsSlow) {
   const std::string root = ::testing::TempDir() + "event-queue-files";
   std::filesystem::remove_all(root);
@@ -143,12 +154,7 @@ TEST(EventQueue, TheFilesAreCompleteThoughTheHandlerIsSlow) {
   }
   queue.end();
   queue.take(taken, {});
-  std::string text;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(root)) {
-    if (entry.path().filename() != "node-0.log") continue;
-    std::ifstream file(entry.path());
-    text.assign(std::istreambuf_iterator<char>(file), {});
-  }
+  const std::string text = text_of_node_0(root);
   EXPECT_EQ(std::ranges::count(text, '\n'), 20'000);
   EXPECT_THAT(text, HasSubstr("task 19999 "));
   std::filesystem::remove_all(root);
@@ -163,19 +169,11 @@ TEST(EventQueue, TheFilesAreCompleteThoughTheHandlerIsStuck) {
   {
     EventQueue queue;
     queue.open(root, "abcdef01");
-    for (std::uint64_t i = 0; i < kLines; ++i) {
-      queue.put(LogLine{.line = "x", .task = i});
-    }
+    for (std::uint64_t i = 0; i < kLines; ++i) queue.put(LogLine{.line = "x", .task = i});
     queue.end();
   }
-  std::uint64_t lines = 0;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(root)) {
-    if (!entry.path().filename().string().starts_with("node-0.log")) continue;
-    std::ifstream file(entry.path());
-    lines += static_cast<std::uint64_t>(
-        std::count(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>(), '\n'));
-  }
-  EXPECT_EQ(lines, kLines);
+  const std::string text = text_of_node_0(root);
+  EXPECT_EQ(static_cast<std::uint64_t>(std::ranges::count(text, '\n')), kLines);
   std::filesystem::remove_all(root);
 }
 

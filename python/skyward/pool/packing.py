@@ -84,7 +84,7 @@ class Packing:
         return calls
 
     def _refuse_alone(self, item: PendingCompute[Any]) -> None:
-        """A distributed function on one of several workers would wait for the others in vain."""
+        """Refuses a distributed function on one of several workers, which would wait in vain."""
         framework = getattr(item.fn, "__skyward_distributed__", None)
         if framework is not None and self._workers > 1:
             raise ConfigurationError(

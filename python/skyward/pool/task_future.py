@@ -18,7 +18,7 @@ class TaskFuture(AnswerFuture):
     """The answer of a task, later. ``cancel()`` works until the answer is here: it stops the task
     on its worker. An error that nobody reads is logged."""
 
-    _unread = ""  # the call, if it failed and nobody has read the error
+    _unread = ""  # the failed call, until its error is read
 
     def __init__(self, handle: Any) -> None:
         super().__init__()

@@ -192,7 +192,7 @@ def _rebuilt(report: dict[str, Any]) -> BaseException:
 
 
 def _keep_text(error: BaseException, message: str) -> None:
-    """The text of its class, or the node's if that fails for want of a field."""
+    """What its class prints, or the node's text if the class needs a field that is missing."""
     try:
         type(error).__str__(error)
     except Exception:
