@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "skyward/io/own_process.h"
+#include "skyward/provider/aws/arn.h"
 #include "skyward/provider/aws/ec2_api.h"
-#include "skyward/provider/aws/tags.h"
+#include "skyward/provider/marks.h"
 
 namespace skyward::provider::aws {
 
@@ -19,16 +19,10 @@ Result<Caller> find_caller(Client& client, Time deadline) {
   return Caller{.arn = *arn, .owner = owner_of(*arn), .account = account_of(*arn)};
 }
 
-bool opened_here(const LedgerPool& pool) {
-  const std::string boot = io::boot_id();
-  return pool.setting("host") == io::host_name() || (!boot.empty() && pool.setting("boot") == boot);
-}
-
 std::map<std::string, std::string> way_back(const Client& client, const Caller& caller) {
-  std::map<std::string, std::string> way = {{"account", caller.account},
-                                            {"owner", caller.owner},
-                                            {"host", io::host_name()},
-                                            {"boot", io::boot_id()}};
+  std::map<std::string, std::string> way = this_computer();
+  way["account"] = caller.account;
+  way["owner"] = caller.owner;
   const Configuration& configuration = client.configuration();
   if (configuration.profile_was_asked_for) way["profile"] = configuration.profile;
   return way;

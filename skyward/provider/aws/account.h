@@ -6,7 +6,6 @@
 #include <string>
 
 #include "skyward/provider/aws/client.h"
-#include "skyward/provider/ledger.h"
 
 namespace skyward::provider::aws {
 
@@ -28,9 +27,5 @@ inline constexpr const char* kNoMachine = "i-00000000000000000";
 // What another process needs to know to come back to the same account, and which computer this is.
 // No secrets.
 std::map<std::string, std::string> way_back(const Client& client, const Caller& caller);
-
-// Several computers may share a ledger, and not each other's locks. After a change of its name, a
-// computer is the same until it boots.
-bool opened_here(const LedgerPool& pool);
 
 }  // namespace skyward::provider::aws

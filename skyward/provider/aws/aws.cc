@@ -20,11 +20,13 @@
 #include "skyward/provider/aws/login.h"
 #include "skyward/provider/aws/market.h"
 #include "skyward/provider/aws/network.h"
-#include "skyward/provider/aws/tags.h"
-#include "skyward/provider/aws/user_data.h"
+#include "skyward/provider/choosing.h"
+#include "skyward/provider/first_boot.h"
 #include "skyward/provider/held_ledger.h"
+#include "skyward/provider/marks.h"
 #include "skyward/provider/open_pools.h"
 #include "skyward/provider/remote_image.h"
+#include "skyward/provider/ssh/key_pair.h"
 #include "skyward/spec/shortage.h"
 
 namespace skyward::provider {
@@ -43,7 +45,6 @@ constexpr Duration kLeastSilence = 60s;
 // A machine lives so much longer than its pool may: boot and teardown.
 constexpr Duration kBootGrace = 900s;
 constexpr Duration kNoLimit = 24h * 3650;  // of a pool without a timeout
-constexpr Duration kKeyTimeout = 10s;
 constexpr Duration kAddressTime = 20s;
 // Spot prices move a few times a day.
 constexpr Duration kPriceInterval = 300s;
@@ -131,7 +132,6 @@ class AwsProvider final : public Provider {
   Result<std::vector<Placement>> find_places(Client& client, const PoolSpec& spec,
                                              const Offer& offer, const std::vector<Subnet>& subnets,
                                              Time deadline);
-  Result<std::string> make_key(const std::string& path) const;
   Status buy_group(Client& client, PoolBook& book, Plan& plan, const std::string& vpc,
                    Time deadline);
   Status admit_again(Client& client, Plan& plan, Time deadline);
@@ -285,17 +285,6 @@ Result<std::vector<Offer>> AwsProvider::catalogue(Time deadline) {
 
 // ---- A pool's own things
 
-// A limit that cannot be kept is no limit: with one, a market whose price is not known is left out.
-// (Of a spot machine max_hourly_cost bounds the bid.)
-void keep_affordable(const PoolSpec& spec, Placement& place) {
-  const std::optional<double>& price = place.on_demand_price;
-  if (spec.budget && !price) place.spot = place.spot && place.spot_price.has_value();
-  if (spec.budget || spec.max_hourly_cost) place.on_demand = place.on_demand && price.has_value();
-  if (spec.max_hourly_cost && price) {
-    place.on_demand = place.on_demand && *price * spec.nodes <= *spec.max_hourly_cost;
-  }
-}
-
 // The offer's type first, then others that cost little more; of each, the cheapest zone first.
 Result<std::vector<Placement>> AwsProvider::find_places(Client& client, const PoolSpec& spec,
                                                         const Offer& offer,
@@ -337,22 +326,6 @@ Result<std::vector<Placement>> AwsProvider::find_places(Client& client, const Po
                 "choose another type or region, or give subnet_id= of a zone that has it");
   }
   return places;
-}
-
-// Makes a pair of keys at `path`; gives the public one.
-Result<std::string> AwsProvider::make_key(const std::string& path) const {
-  io::SpawnOptions options;
-  options.command = {"ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "skyward", "-f", path};
-  const auto made = world_.run(options, kKeyTimeout);
-  if (!made || made->status.code != 0 || made->status.signal != 0) {
-    return fail(
-        ErrorKind::unsupported,
-        fmt::format("ssh-keygen cannot make a key: {}", made ? made->err : made.error().message),
-        "install OpenSSH's client, for example with 'apt-get install openssh-client'");
-  }
-  Result<std::string> text = world_.read_file(path + ".pub");
-  while (text && text->ends_with('\n')) text->pop_back();
-  return text;
 }
 
 Status AwsProvider::buy_group(Client& client, PoolBook& book, Plan& plan, const std::string& vpc,
@@ -432,7 +405,7 @@ Result<Cluster> AwsProvider::prepare_in(const PoolSpec& spec, const Offer& offer
   auto directory = make_pool_directory(world_, cluster.id);
   if (!directory) return fail(directory);
   plan.directory = *std::move(directory);
-  const auto login = make_key(plan.directory.path + "/login");
+  const auto login = make_key_pair(world_, plan.directory.path + "/login");
   Status status;
   if (login) {
     plan.login_key = *login;
@@ -468,25 +441,19 @@ Result<Cluster> AwsProvider::prepare_in(const PoolSpec& spec, const Offer& offer
 // What its launches have in common.
 Result<LaunchRequest> AwsProvider::request_of(Plan& plan, std::int64_t wall_s, int count,
                                               int first_node, std::string& known_hosts) {
-  // A host key for this launch alone. Its private half is on the machines only.
-  const std::string path = fmt::format("{}/host-{}", plan.directory.path, ++plan.launches);
-  const auto host_key = make_key(path);
+  // For this launch alone.
+  auto host_key =
+      make_host_key(world_, fmt::format("{}/host-{}", plan.directory.path, ++plan.launches));
   if (!host_key) return fail(host_key);
-  auto secret = world_.read_file(path);
-  if (!secret) return fail(secret);
-  (void)world_.write_file(path, "");
-  known_hosts = path + ".known";
-  if (Status status = world_.write_file(known_hosts, "* " + *host_key + "\n"); !status) {
-    return fail(status);
-  }
+  known_hosts = host_key->known_hosts_file;
   const std::int64_t left_s = std::max<std::int64_t>(plan.mark.expires_s - wall_s, 60);
   FirstBoot boot;
   boot.dead_man.expires_s = plan.mark.expires_s;
   boot.dead_man.lifetime = std::chrono::seconds(left_s);
   boot.dead_man.unclaimed = kUnclaimed;
   if (plan.spec.lease > Duration{}) boot.dead_man.lease = std::max(plan.spec.lease, kLeastSilence);
-  boot.host_key = *std::move(secret);
-  boot.host_key_public = *host_key;
+  boot.host_key = std::move(host_key->secret);
+  boot.host_key_public = std::move(host_key->public_line);
   boot.login_key = plan.login_key;
   boot.root_login = plan.boot.user == "root";
   LaunchRequest request;
@@ -505,9 +472,7 @@ Result<LaunchRequest> AwsProvider::request_of(Plan& plan, std::int64_t wall_s, i
   request.root_gb = request.root_device.empty() ? 0 : plan.boot.root_gb;
   request.data_disks = plan.boot.image.data_disks;
   request.tags = to_tags(plan.mark);
-  request.tags.emplace_back(kNodesTag,
-                            count == 1 ? std::to_string(first_node)
-                                       : fmt::format("{}-{}", first_node, first_node + count - 1));
+  request.tags.emplace_back(kNodesTag, nodes_text(first_node, count));
   return request;
 }
 

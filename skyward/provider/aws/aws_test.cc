@@ -12,7 +12,7 @@
 #include "skyward/io/file.h"
 #include "skyward/provider/aws/api_model_fixture.h"
 #include "skyward/provider/aws/aws_computer_fixture.h"
-#include "skyward/provider/aws/tags.h"
+#include "skyward/provider/marks.h"
 
 namespace skyward::provider::aws {
 namespace {
@@ -515,17 +515,6 @@ TEST_F(AwsTest, EveryRequestOfALifeIsWhatAmazonsModelSays) {
     ++judged;
   }
   EXPECT_GT(judged, 25);
-}
-
-// A pool's id becomes part of paths, and others may write tags.
-TEST(Tags, AMarkNamesAPoolAndNoPath) {
-  const Mark mark{.pool = "aws-1a2b3c4d", .owner = "me", .expires_s = 7};
-  EXPECT_EQ(read_mark(to_tags(mark)), mark);
-  for (const char* id : {"", "../../etc", "/etc", "a/b", ".", "-rf", "A", "a b", "a\n"}) {
-    EXPECT_EQ(read_mark(to_tags({.pool = id, .owner = "me", .expires_s = 7})), std::nullopt) << id;
-  }
-  EXPECT_EQ(read_mark(to_tags({.pool = std::string(65, 'a'), .owner = "me", .expires_s = 7})),
-            std::nullopt);
 }
 
 TEST_F(AwsTest, GcLeavesAPoolAtWorkAlone) {

@@ -7,8 +7,6 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "skyward/base/bytes.h"
-#include "skyward/base/hash.h"
 #include "skyward/provider/aws/list_prices.h"
 #include "skyward/provider/json_read.h"
 
@@ -71,70 +69,44 @@ std::vector<InstanceType> types_of_text(const std::string& text) {
   return out;
 }
 
-// One file for each service address, region and kind of fact.
-std::string Catalogue::path_of(const std::string& what) const {
-  const std::string root = cache_directory(client_.world());
-  if (root.empty()) return {};
-  const auto endpoint =
-      find_endpoint(client_.world(), client_.configuration(), "ec2", client_.region());
-  if (!endpoint) return {};
-  const std::string name = to_hex(sha256(as_bytes(*endpoint))).substr(0, 8);
-  return fmt::format("{}/aws/{}-{}/{}.json", root, client_.region(), name, what);
-}
-
-// The first line says until when it holds.
-std::string Catalogue::cached(const std::string& what) const {
-  const std::string path = path_of(what);
-  if (path.empty()) return {};
-  const Result<std::string> text = client_.world().read_file(path);
-  if (!text) return {};
-  const std::size_t end = text->find('\n');
-  const std::int64_t until = std::atoll(text->c_str());
-  const std::int64_t now = client_.world().wall_s();
-  if (end == std::string::npos || now >= until || until - now > kDay_s) return {};
-  return text->substr(end + 1);
-}
-
-void Catalogue::keep(const std::string& what, std::int64_t seconds, const std::string& text) const {
-  const std::string path = path_of(what);
-  if (path.empty()) return;
-  const World& world = client_.world();
-  // Without it, it is asked for again next time.
-  (void)world.write_file(path, fmt::format("{}\n{}", world.wall_s() + seconds, text));
-}
+Catalogue::Catalogue(Client& client)
+    : client_(client),
+      facts_(client.world(), "aws", client.region(),
+             find_endpoint(client.world(), client.configuration(), "ec2", client.region())
+                 .value_or("")) {}
 
 Result<std::vector<InstanceType>> Catalogue::types(Time deadline) {
-  std::vector<InstanceType> types = types_of_text(cached("types"));
+  std::vector<InstanceType> types = types_of_text(facts_.read("types"));
   if (!types.empty()) return types;
   auto told = Ec2Api(client_).describe_instance_types(deadline);
   if (!told) {
     return std::unexpected(
         to_error(told.error(), fmt::format("EC2 DescribeInstanceTypes in {}", client_.region())));
   }
-  keep("types", kDay_s, to_text(*told));
+  facts_.keep("types", kDay_s, to_text(*told));
   return *std::move(told);
 }
 
 std::map<std::string, double> Catalogue::prices(Time deadline) {
   std::map<std::string, double> out;
-  const json kept = read_json(cached("prices"));
+  const json kept = read_json(facts_.read("prices"));
   if (kept.is_object() && !kept.empty()) {
     for (const auto& [type, price] : kept.items()) {
       if (const auto dollars = json_number(price)) out[type] = *dollars;
     }
     return out;
   }
-  std::string why = cached("no-prices");
+  std::string why = facts_.read("no-prices");
   if (why.empty()) {
     const Time until = std::min(deadline, client_.world().now() + kPriceTime);
     const auto told = Ec2Api(client_).on_demand_prices(until);
     if (told) {
       for (const auto& [type, price] : *told) out[type] = price;
-      if (!out.empty()) keep("prices", kDay_s, json_line(out));
+      if (!out.empty()) facts_.keep("prices", kDay_s, json_line(out));
       return out;
     }
     why = told.error().code.empty() ? told.error().message : told.error().code;
-    keep("no-prices", kNoPrices_s, why);
+    facts_.keep("no-prices", kNoPrices_s, why);
   }
   const bool here = client_.region() == kListPricesRegion;
   price_note_ =
@@ -147,7 +119,7 @@ std::map<std::string, double> Catalogue::prices(Time deadline) {
 
 Result<void> Catalogue::add_spot_prices(const std::vector<std::string>& types, Prices& prices,
                                         Time deadline) {
-  const json kept = read_json(cached("spot"));
+  const json kept = read_json(facts_.read("spot"));
   std::set<std::string> known;
   for (const json* type : json_items(kept, "types")) known.insert(json_text(*type));
   json rows = json_at(kept, "rows");
@@ -168,7 +140,7 @@ Result<void> Catalogue::add_spot_prices(const std::vector<std::string>& types, P
       }
       for (const SpotPrice& one : *told) rows.push_back({one.type, one.zone, one.dollars});
     }
-    keep("spot", kSpotPrices_s, json_line({{"types", types}, {"rows", rows}}));
+    facts_.keep("spot", kSpotPrices_s, json_line({{"types", types}, {"rows", rows}}));
   }
   for (const json* row : json_items(rows)) {
     if (!row->is_array() || row->size() != 3) continue;

@@ -8,13 +8,14 @@
 
 #include "skyward/provider/aws/ec2_api.h"
 #include "skyward/provider/aws/market.h"
+#include "skyward/provider/fact_cache.h"
 
 namespace skyward::provider::aws {
 
 class Catalogue {
  public:
   // `client` outlives this.
-  explicit Catalogue(Client& client) : client_(client) {}
+  explicit Catalogue(Client& client);
 
   Result<std::vector<InstanceType>> types(Time deadline);
   // On demand. Where the price list cannot be asked, the table that ships with Skyward, for the
@@ -27,11 +28,8 @@ class Catalogue {
   const std::string& price_note() const { return price_note_; }
 
  private:
-  std::string cached(const std::string& what) const;
-  void keep(const std::string& what, std::int64_t seconds, const std::string& text) const;
-  std::string path_of(const std::string& what) const;
-
   Client& client_;
+  const FactCache facts_;
   std::string price_note_;
 };
 

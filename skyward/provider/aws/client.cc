@@ -7,8 +7,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "skyward/provider/aws/arn.h"
 #include "skyward/provider/aws/ec2_api.h"
-#include "skyward/provider/aws/tags.h"
 
 namespace skyward::provider::aws {
 

@@ -10,8 +10,8 @@
 #include "skyward/base/bytes.h"
 #include "skyward/base/hash.h"
 #include "skyward/base/text.h"
+#include "skyward/provider/aws/arn.h"
 #include "skyward/provider/aws/call.h"
-#include "skyward/provider/aws/tags.h"
 #include "skyward/provider/aws/xml.h"
 #include "skyward/provider/json_read.h"
 

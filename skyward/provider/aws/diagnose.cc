@@ -6,7 +6,8 @@
 #include "skyward/provider/aws/ec2_api.h"
 #include "skyward/provider/aws/images.h"
 #include "skyward/provider/aws/market.h"
-#include "skyward/provider/aws/tags.h"
+#include "skyward/provider/choosing.h"
+#include "skyward/provider/marks.h"
 
 namespace skyward::provider::aws {
 

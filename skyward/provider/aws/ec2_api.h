@@ -10,10 +10,9 @@
 #include <vector>
 
 #include "skyward/provider/aws/client.h"
+#include "skyward/provider/marks.h"
 
 namespace skyward::provider::aws {
-
-using Tags = std::vector<std::pair<std::string, std::string>>;
 
 // A filter of EC2: a name and the values that pass.
 struct Filter {

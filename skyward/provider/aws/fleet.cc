@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "skyward/provider/aws/groups.h"
-#include "skyward/provider/aws/tags.h"
+#include "skyward/provider/marks.h"
 
 namespace skyward::provider::aws {
 
@@ -71,7 +71,7 @@ Fleet::Fleet(Client& client, std::string pool, LaunchRequest common)
              // "Eventual consistency" in the EC2 API's guide: back off "up to about five minutes".
              .known_after = 300s,
              .release_time = 90s,
-             // user_data.h: unclaimed, and as long again for the listing.
+             // aws.cc: kUnclaimed, and as long again for the listing.
              .nothing_comes_of_it_s = 1800} {}
 
 Error Fleet::explained(const ApiError& error, std::string_view action) const {

@@ -8,7 +8,7 @@
 #include <map>
 
 #include "skyward/provider/aws/account.h"
-#include "skyward/provider/aws/tags.h"
+#include "skyward/provider/marks.h"
 #include "skyward/provider/open_pools.h"
 
 namespace skyward::provider::aws {

@@ -25,9 +25,6 @@ struct Prices {
   std::optional<double> least_spot(const std::string& type) const;
 };
 
-// The architecture that the agent of this build runs on: "x86_64" or "arm64".
-std::string_view agent_architecture();
-
 // Whether a pool may be put on machines of a type: its market, its kind, its architecture. Says
 // nothing of size and devices.
 bool may_use(const InstanceType& type, const PoolSpec& spec);
@@ -39,16 +36,5 @@ std::vector<Offer> to_offers(std::span<const InstanceType> types, const Prices& 
 // Whether the machine or the accelerator that a pool names is among the types at all. Where it is,
 // another region has no larger ones.
 bool is_known(std::span<const InstanceType> types, const PoolSpec& spec);
-
-// What a machine of the pool must have at least.
-OfferRequest request_of(const PoolSpec& spec);
-
-// Those that fit, the best first. Fails with `invalid` when none does, naming what is near.
-Result<std::vector<Offer>> fitting_offers(std::span<const Offer> offers, const PoolSpec& spec);
-
-// The types to try for an offer, it first: the ones after it in `ranked` while they cost little
-// more, and no more than the pool's limit for an hour.
-std::vector<Offer> with_alternatives(std::span<const Offer> ranked, const Offer& offer,
-                                     const PoolSpec& spec);
 
 }  // namespace skyward::provider::aws

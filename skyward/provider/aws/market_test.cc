@@ -5,6 +5,7 @@
 
 #include "skyward/provider/aws/catalogue.h"
 #include "skyward/provider/aws/list_prices.h"
+#include "skyward/provider/choosing.h"
 
 namespace skyward::provider::aws {
 namespace {

@@ -5,22 +5,16 @@
 #include <algorithm>
 
 #include "skyward/provider/aws/groups.h"
+#include "skyward/provider/own_address.h"
 
 namespace skyward::provider::aws {
 
 namespace {
 
 constexpr int kSshPort = 22;
-constexpr Duration kDirectTime = std::chrono::seconds(5);
 
 std::string where(std::string_view action, const Client& client) {
   return fmt::format("EC2 {} in {}", action, client.region());
-}
-
-bool is_address(std::string_view text) {
-  return !text.empty() && text.size() <= 45 &&
-         text.find_first_not_of("0123456789abcdefABCDEF.:") == std::string_view::npos &&
-         (text.contains('.') || text.contains(':'));
 }
 
 }  // namespace
@@ -59,37 +53,14 @@ Result<std::string> caller_address(Client& client, Time deadline) {
   const World& world = client.world();
   const auto endpoint = find_endpoint(world, client.configuration(), "checkip", client.region());
   if (!endpoint) return fail(endpoint);
-  io::HttpRequest request;
-  request.url = *endpoint + "/";
-  request.max_reply_bytes = 1024;
-  request.ca_file = setting(world, client.configuration(), "AWS_CA_BUNDLE", "ca_bundle");
-  Retries retries(world, {.attempts = 4}, deadline);
-  const std::string advice =
-      "give security_group_id= of a group that lets SSH in from here, then no address is needed";
-  while (true) {
-    // SSH does not go through the proxies of the web: the address without them is the one that
-    // counts. It is asked through them only where there is no other way out.
-    request.direct = true;
-    Result<io::HttpReply> reply =
-        world.http->send(request, std::min(deadline, world.now() + kDirectTime));
-    if (!reply || reply->status != 200) {
-      request.direct = false;
-      reply = world.http->send(request, deadline);
-    }
-    if (reply && reply->status == 200) {
-      std::string text = reply->body;
-      while (!text.empty() && text.back() <= ' ') text.pop_back();
-      if (is_address(text)) return text + (text.contains(':') ? "/128" : "/32");
-      return fail(ErrorKind::unavailable,
-                  fmt::format("{} does not tell this machine's address", request.url), advice);
-    }
-    if (retries.again()) continue;
-    return fail(
-        ErrorKind::unavailable,
-        fmt::format("this machine's own address cannot be learnt from {}: {}", request.url,
-                    reply ? fmt::format("HTTP status {}", reply->status) : reply.error().message),
-        advice);
-  }
+  return own_address(
+      world,
+      {.url = *endpoint + "/",
+       .ca_file = setting(world, client.configuration(), "AWS_CA_BUNDLE", "ca_bundle"),
+       .advice =
+           "give security_group_id= of a group that lets SSH in from here, then no address is "
+           "needed"},
+      deadline);
 }
 
 Status make_rules(Client& client, const std::string& group,

@@ -11,7 +11,7 @@
 #include "skyward/provider/aws/account.h"
 #include "skyward/provider/aws/fleet.h"
 #include "skyward/provider/aws/groups.h"
-#include "skyward/provider/aws/tags.h"
+#include "skyward/provider/marks.h"
 #include "skyward/provider/open_pools.h"
 
 namespace skyward::provider::aws {

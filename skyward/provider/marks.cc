@@ -1,19 +1,18 @@
-#include "skyward/provider/aws/tags.h"
+#include "skyward/provider/marks.h"
+
+#include <fmt/format.h>
 
 #include <charconv>
 
-namespace skyward::provider::aws {
+#include "skyward/io/own_process.h"
 
-namespace {
+namespace skyward::provider {
 
-// Others may write tags, and a pool's id becomes part of paths.
 bool is_pool_id(std::string_view id) {
   constexpr std::size_t kMost = 64;
   return !id.empty() && id.size() <= kMost && id.front() != '-' &&
          id.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_-") == std::string_view::npos;
 }
-
-}  // namespace
 
 Tags to_tags(const Mark& mark) {
   return {{"Name", "skyward-" + mark.pool},
@@ -40,20 +39,18 @@ std::optional<Mark> read_mark(const Tags& tags) {
   return mark;
 }
 
-std::string owner_of(std::string_view arn) {
-  if (arn.contains(":assumed-role/")) arn = arn.substr(0, arn.rfind('/'));
-  return std::string(arn);
+std::string nodes_text(int first_node, int count) {
+  if (count == 1) return std::to_string(first_node);
+  return fmt::format("{}-{}", first_node, first_node + count - 1);
 }
 
-std::string account_of(std::string_view arn) {
-  for (int colon = 0; colon < 4; ++colon) {
-    const std::size_t at = arn.find(':');
-    if (at == std::string_view::npos) return {};
-    arn.remove_prefix(at + 1);
-  }
-  const std::string_view account = arn.substr(0, arn.find(':'));
-  const bool is_number = account.find_first_not_of("0123456789") == std::string_view::npos;
-  return is_number ? std::string(account) : std::string();
+std::map<std::string, std::string> this_computer() {
+  return {{"host", io::host_name()}, {"boot", io::boot_id()}};
 }
 
-}  // namespace skyward::provider::aws
+bool opened_here(const LedgerPool& pool) {
+  const std::string boot = io::boot_id();
+  return pool.setting("host") == io::host_name() || (!boot.empty() && pool.setting("boot") == boot);
+}
+
+}  // namespace skyward::provider

@@ -1,10 +1,10 @@
-#include "skyward/provider/aws/user_data.h"
+#include "skyward/provider/first_boot.h"
 
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 
-namespace skyward::provider::aws {
+namespace skyward::provider {
 
 namespace {
 
@@ -94,4 +94,4 @@ std::string user_data(const FirstBoot& boot) {
   return "#cloud-config\n" + document.dump(1) + "\n";
 }
 
-}  // namespace skyward::provider::aws
+}  // namespace skyward::provider

@@ -12,7 +12,7 @@
 
 #include "skyward/base/time.h"
 
-namespace skyward::provider::aws {
+namespace skyward::provider {
 
 // The paths that the machine and its agent agree on.
 inline constexpr const char* kEndProgram = "/usr/local/sbin/skyward-end";  // ends the machine
@@ -42,4 +42,4 @@ struct FirstBoot {
 // "#cloud-config" and a document.
 std::string user_data(const FirstBoot& boot);
 
-}  // namespace skyward::provider::aws
+}  // namespace skyward::provider

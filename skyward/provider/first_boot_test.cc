@@ -1,4 +1,4 @@
-#include "skyward/provider/aws/user_data.h"
+#include "skyward/provider/first_boot.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 #include "skyward/io/machine.h"
 #include "skyward/io/process.h"
 
-namespace skyward::provider::aws {
+namespace skyward::provider {
 namespace {
 
 using namespace std::chrono_literals;
@@ -30,7 +30,7 @@ FirstBoot boot() {
   return made;
 }
 
-TEST(UserData, TheTimerComesFirstAndNothingElseIsTold) {
+TEST(FirstBoot, TheTimerComesFirstAndNothingElseIsTold) {
   const std::string text = user_data(boot());
   ASSERT_TRUE(text.starts_with("#cloud-config\n"));
   const auto document = nlohmann::ordered_json::parse(text.substr(text.find('\n')));
@@ -43,7 +43,7 @@ TEST(UserData, TheTimerComesFirstAndNothingElseIsTold) {
   EXPECT_THAT(text, Not(HasSubstr("AKIA")));
 }
 
-TEST(UserData, RootIsLetInOnlyWhereItLogsIn) {
+TEST(FirstBoot, RootIsLetInOnlyWhereItLogsIn) {
   EXPECT_THAT(user_data(boot()), Not(HasSubstr("disable_root")));
   FirstBoot as_root = boot();
   as_root.root_login = true;
@@ -187,4 +187,4 @@ TEST_F(DeadManTest, TheEndProgramIsWhereTheAgentLooksForIt) {
 }
 
 }  // namespace
-}  // namespace skyward::provider::aws
+}  // namespace skyward::provider

@@ -1,0 +1,90 @@
+#include "skyward/provider/choosing.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace skyward::provider {
+
+namespace {
+
+// What Python and a frameworkless pool live on; the smallest machines of clouds have less.
+constexpr double kLeastCpus = 2;
+constexpr std::int64_t kLeastMemory_mb = 2048;
+// Other types than the best one are tried while they cost at most so much more.
+constexpr std::size_t kMostTypes = 5;
+constexpr double kMostTimesThePrice = 1.5;
+
+std::optional<double> market_price(const Offer& offer, const PoolSpec& spec) {
+  if (spec.spot.kind != SpotKind::never && offer.price_spot) return offer.price_spot;
+  return offer.price_on_demand;
+}
+
+// What a machine of the pool must have at least.
+OfferRequest needs_of(const PoolSpec& spec) {
+  OfferRequest request;
+  request.prefer_spot = spec.spot.kind != SpotKind::never;
+  if (!spec.machine.empty()) {  // whatever it has
+    request.cpus = 0;
+    request.memory_mb = 0;
+    return request;
+  }
+  const int workers = workers_per_node(spec);
+  request.accelerator = spec.accelerator;
+  request.cpus = spec.cpus > 0 ? spec.cpus * workers : kLeastCpus;
+  request.memory_mb = spec.memory_mb > 0 ? spec.memory_mb * workers : kLeastMemory_mb;
+  request.architecture = spec.architecture;
+  return request;
+}
+
+}  // namespace
+
+std::string_view agent_architecture() {
+#if defined(__aarch64__)
+  return "arm64";
+#else
+  return "x86_64";
+#endif
+}
+
+Result<std::vector<Offer>> fitting_offers(std::span<const Offer> offers, const PoolSpec& spec) {
+  if (!spec.machine.empty() && offers.empty()) {
+    return fail(ErrorKind::invalid,
+                fmt::format("machine=\"{}\" is not offered for {}", spec.machine,
+                            spec.architecture.empty() ? agent_architecture() : spec.architecture),
+                "'skyward offers list' shows the types that are");
+  }
+  const auto ranked = rank_offers(offers, needs_of(spec));
+  if (!ranked) return fail(ranked);
+  std::vector<Offer> out;
+  out.reserve(ranked->size());
+  for (const std::size_t i : *ranked) out.push_back(offers[i]);
+  return out;
+}
+
+std::vector<Offer> with_alternatives(std::span<const Offer> ranked, const Offer& offer,
+                                     const PoolSpec& spec) {
+  std::vector<Offer> out = {offer};
+  const auto first = std::ranges::find(ranked, offer.instance_type, &Offer::instance_type);
+  const std::optional<double> price = market_price(offer, spec);
+  if (first == ranked.end() || !price || !spec.machine.empty()) return out;
+  for (auto at = first + 1; at != ranked.end() && out.size() < kMostTypes; ++at) {
+    const std::optional<double> other = market_price(*at, spec);
+    if (!other || *other > *price * kMostTimesThePrice) break;
+    if (spec.max_hourly_cost && *other * spec.nodes > *spec.max_hourly_cost) break;
+    if (at->accelerator != offer.accelerator) continue;
+    out.push_back(*at);
+  }
+  return out;
+}
+
+void keep_affordable(const PoolSpec& spec, Placement& place) {
+  const std::optional<double>& price = place.on_demand_price;
+  if (spec.budget && !price) place.spot = place.spot && place.spot_price.has_value();
+  if (spec.budget || spec.max_hourly_cost) place.on_demand = place.on_demand && price.has_value();
+  if (spec.max_hourly_cost && price) {
+    place.on_demand = place.on_demand && *price * spec.nodes <= *spec.max_hourly_cost;
+  }
+}
+
+}  // namespace skyward::provider
