@@ -52,7 +52,7 @@ class Machine {
   void cut_off() { agent_->cut_off(); }
 
   // A connection has come that may start an agent. It ends those of the engine's strays
-  // (engine/strays.h) that it finds here.
+  // (engine/lost_agents.h) that it finds here.
   void start_agent(const std::set<Machine*>& strays);
   // The cloud's word that it takes the machine back.
   void announce_end(Duration left);

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "skyward/agent/loop.h"
-#include "skyward/agent/nest.h"
+#include "skyward/agent/node_directory.h"
 #include "skyward/base/error.h"
 #include "skyward/io/daemon.h"
 #include "skyward/io/file_descriptor.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "skyward/agent/notice.h"
+#include "skyward/agent/preemption_watch.h"
 #include "skyward/base/time.h"
 #include "skyward/io/event_loop.h"
 

@@ -11,7 +11,7 @@
 #include <thread>
 #include <utility>
 
-#include "skyward/agent/nest.h"
+#include "skyward/agent/node_directory.h"
 #include "skyward/io/daemon.h"
 #include "skyward/io/file.h"
 #include "skyward/io/process.h"

@@ -17,7 +17,7 @@
 #include "skyward/engine/engine_end.h"
 #include "skyward/engine/link_attempt.h"
 #include "skyward/engine/link_policy.h"
-#include "skyward/engine/strays.h"
+#include "skyward/engine/lost_agents.h"
 #include "skyward/io/event_loop.h"
 #include "skyward/provider/provider.h"
 #include "skyward/wire/message.h"

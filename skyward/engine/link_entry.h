@@ -53,7 +53,7 @@ struct EntryPlace {
 
 // One line for any shell (POSIX, csh, fish): brings the files into the user's cache on the node,
 // the agent first, and becomes its `skyward-agent connect`. Unless it goes on with a daemon that is
-// there, it ends the `former` ones that it finds (engine/strays.h).
+// there, it ends the `former` ones that it finds (engine/lost_agents.h).
 std::string entry_line(std::span<const EntryFile> files, const EntryPlace& place, bool resume,
                        const std::string& former = {});
 // One line that ends the daemon and everything below it, also what it left when it was killed.

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "skyward/base/hash.h"
-#include "skyward/engine/strays.h"
+#include "skyward/engine/lost_agents.h"
 #include "skyward/io/machine.h"
 #include "skyward/io/process.h"
 

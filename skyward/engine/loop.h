@@ -17,7 +17,7 @@
 #include "skyward/engine/core.h"
 #include "skyward/engine/effects.h"
 #include "skyward/engine/link.h"
-#include "skyward/engine/strays.h"
+#include "skyward/engine/lost_agents.h"
 #include "skyward/io/event_loop.h"
 #include "skyward/provider/provider.h"
 

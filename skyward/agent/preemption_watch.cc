@@ -1,4 +1,4 @@
-#include "skyward/agent/notice.h"
+#include "skyward/agent/preemption_watch.h"
 
 #include <fmt/format.h>
 

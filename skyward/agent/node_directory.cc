@@ -1,4 +1,4 @@
-#include "skyward/agent/nest.h"
+#include "skyward/agent/node_directory.h"
 
 #include <fmt/format.h>
 
