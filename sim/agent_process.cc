@@ -24,7 +24,7 @@ AgentProcess::AgentProcess(World& world, Journal& journal, const NodeDials& dial
       events_(std::move(events)) {
   // Whoever started it has something to say to it.
   world_.after(kGreetTimeout, [this] {
-    if (state_.phase == agent::Phase::greeting) come([this] { cut_off(); });
+    if (state_.phase == agent::AgentPhase::greeting) come([this] { cut_off(); });
   });
   if (dials_.loop.stall_mean > Duration{}) stall_later();
 }
@@ -145,7 +145,7 @@ void AgentProcess::heard() { agent::on_heard(state_, world_.now()); }
 
 // As the kernel does it: the agent's children die with it.
 void AgentProcess::end() {
-  state_.phase = agent::Phase::ended;
+  state_.phase = agent::AgentPhase::ended;
   ended_at_ = world_.now();
   world_.cancel(timer_);
   unread_.clear();
@@ -162,7 +162,7 @@ void AgentProcess::cut_off() {
 
 void AgentProcess::announce_end(Duration left) {
   come([this, gone_at = world_.now() + left] {
-    if (state_.phase == agent::Phase::greeting) return;  // nobody listens yet
+    if (state_.phase == agent::AgentPhase::greeting) return;  // nobody listens yet
     agent::on_preempted(state_, *this, gone_at, "taken back", world_.now());
   });
 }

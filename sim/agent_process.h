@@ -19,7 +19,7 @@
 
 namespace skyward::sim {
 
-class AgentProcess final : private agent::Effects {
+class AgentProcess final : private agent::AgentEffects {
  public:
   struct Events {
     std::function<void(wire::Message)> send;  // to the engine
@@ -46,7 +46,7 @@ class AgentProcess final : private agent::Effects {
   void announce_end(Duration left);
   // It dies, and its children with it, without a word.
   void kill();
-  bool runs() const { return state_.phase != agent::Phase::ended; }
+  bool runs() const { return state_.phase != agent::AgentPhase::ended; }
   // In order, after the engine had told it what it is.
   bool has_ended() const { return exited_ && state_.configured_at != Time{}; }
   std::size_t processes() const;
@@ -86,7 +86,7 @@ class AgentProcess final : private agent::Effects {
   Events events_;
   Time ended_at_ = kNever;
   bool exited_ = false;  // not killed
-  agent::State state_;
+  agent::AgentState state_;
   std::deque<World::Event> unread_;  // what has come and was not looked at
   Time busy_until_{};                // the loop is held up
   bool waking_ = false;              // an event will come then

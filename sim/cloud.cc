@@ -136,9 +136,9 @@ std::optional<std::size_t> Cloud::free_seat() const {
 Instance Cloud::sell() {
   const std::optional<std::size_t> seat = free_seat();
   const InstanceId id = fmt::format("i-{}", sold_.size());
-  Link::Door door = Link::Door::open;
-  if (world_.random.chance(dials_.cloud.never_greet)) door = Link::Door::silent;
-  if (world_.random.chance(dials_.cloud.unreachable)) door = Link::Door::refusing;
+  SimulatedLink::Door door = SimulatedLink::Door::open;
+  if (world_.random.chance(dials_.cloud.never_greet)) door = SimulatedLink::Door::silent;
+  if (world_.random.chance(dials_.cloud.unreachable)) door = SimulatedLink::Door::refusing;
   Sold& sold = sold_[id];
   auto host = seat ? seats_[*seat].host : std::make_shared<Host>();
   if (seat) {

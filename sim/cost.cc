@@ -22,7 +22,7 @@ constexpr std::uint64_t kRunTime = 1'000'000;  // ns, that the nodes say they to
 double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
 // Answers everything at once, on the next turn.
-class Echo final : public engine::Effects {
+class Echo final : public engine::EngineEffects {
  public:
   explicit Echo(int nodes) : nodes_(nodes) {
     PoolSpec spec;
@@ -109,7 +109,7 @@ class Echo final : public engine::Effects {
  private:
   int nodes_;
   Time now_ = Time{} + std::chrono::hours(1);
-  engine::State state_;
+  engine::EngineState state_;
   std::shared_ptr<const engine::FunctionRef> function_;
   wire::Payload arguments_;
   std::deque<std::pair<NodeId, wire::TaskResult>> answers_;

@@ -74,8 +74,8 @@ engine::EngineEnd::Options engine_options(World& world, const NetworkDials& dial
 
 }  // namespace
 
-struct Link::EngineEffects final : engine::EngineEnd::Effects {
-  explicit EngineEffects(Link& its_link) : link(its_link) {}
+struct SimulatedLink::EngineEffects final : engine::EngineEnd::Effects {
+  explicit EngineEffects(SimulatedLink& its_link) : link(its_link) {}
   void connect() override { link.connect(); }
   void hang_up(Duration) override { link.close_by_engine(); }
   void write(const wire::Message& message, wire::Envelope envelope) override {
@@ -88,11 +88,11 @@ struct Link::EngineEffects final : engine::EngineEnd::Effects {
   void on_trouble(std::string why) override { link.world_.say("{}: {}", link.name_, why); }
   void on_recovered(Duration) override { link.world_.say("{}: connected again", link.name_); }
   void on_lost(Error why) override { link.events_.on_lost(std::move(why)); }
-  Link& link;
+  SimulatedLink& link;
 };
 
-struct Link::AgentEffects final : agent::AgentEnd::Effects {
-  explicit AgentEffects(Link& its_link) : link(its_link) {}
+struct SimulatedLink::AgentEffects final : agent::AgentEnd::Effects {
+  explicit AgentEffects(SimulatedLink& its_link) : link(its_link) {}
   void write(LineId line, const wire::Message& message, wire::Envelope envelope) override {
     link.write_to_engine(line, message, envelope);
   }
@@ -103,10 +103,11 @@ struct Link::AgentEffects final : agent::AgentEnd::Effects {
   void on_blobs_changed() override {}
   void on_closed(std::string) override { link.events_.on_cut_off(); }
   void log(const std::string& text) override { link.world_.say("{}: {}", link.name_, text); }
-  Link& link;
+  SimulatedLink& link;
 };
 
-Link::Link(World& world, const NetworkDials& dials, std::string name, Door door, Events events)
+SimulatedLink::SimulatedLink(World& world, const NetworkDials& dials, std::string name, Door door,
+                             Events events)
     : world_(world),
       dials_(dials),
       name_(std::move(name)),
@@ -120,22 +121,22 @@ Link::Link(World& world, const NetworkDials& dials, std::string name, Door door,
   engine_turn([this] { engine_.start(world_.now()); });
 }
 
-Link::~Link() = default;
+SimulatedLink::~SimulatedLink() = default;
 
-bool Link::is_reachable() const {
+bool SimulatedLink::is_reachable() const {
   return events_.is_on() && door_ == Door::open && world_.now() >= outage_ends_;
 }
 
 // ---- the ends
 
 template <typename Step>
-void Link::engine_turn(Step step) {
+void SimulatedLink::engine_turn(Step step) {
   if (engine_killed_) return;
   step();
   arm_engine_timer();
 }
 
-void Link::arm_engine_timer() {
+void SimulatedLink::arm_engine_timer() {
   const Time next = std::max(engine_.next_deadline(), world_.now());
   if (next == engine_timer_.first) return;
   world_.cancel(engine_timer_);
@@ -148,7 +149,7 @@ void Link::arm_engine_timer() {
 
 // When the agent's loop gets there; never if another agent has begun meanwhile.
 template <typename Step>
-void Link::agent_turn(Step step) {
+void SimulatedLink::agent_turn(Step step) {
   if (!agent_runs_) return;
   events_.on_agent_turn([this, life = agent_life_, step = std::move(step)]() mutable {
     if (!agent_runs_ || life != agent_life_) return;
@@ -157,7 +158,7 @@ void Link::agent_turn(Step step) {
   });
 }
 
-void Link::arm_agent_timer() {
+void SimulatedLink::arm_agent_timer() {
   if (!agent_runs_) return;
   const Time next = std::max(agent_->next_deadline(), world_.now());
   if (next == agent_timer_.first) return;
@@ -169,29 +170,29 @@ void Link::arm_agent_timer() {
   });
 }
 
-void Link::agent_rings() {
+void SimulatedLink::agent_rings() {
   if (!agent_runs_) return;
   agent_->on_timer(world_.now());
   arm_agent_timer();
 }
 
-void Link::engine_sends(wire::Message message) {
+void SimulatedLink::engine_sends(wire::Message message) {
   engine_turn([&] { engine_.send(std::move(message)); });
   if (dials_.far && ++sends_ % kCheckOutboxEvery == 0) engine_.outbox().sanity_check();
 }
 
-void Link::agent_sends(wire::Message message) {
+void SimulatedLink::agent_sends(wire::Message message) {
   if (agent_runs_) agent_->send(std::move(message));
 }
 
-void Link::start_heartbeats(Duration interval) {
+void SimulatedLink::start_heartbeats(Duration interval) {
   agent_->start_heartbeats(interval, world_.now());
   arm_agent_timer();
 }
 
 // ---- streams
 
-void Link::connect() {
+void SimulatedLink::connect() {
   const StreamId id = engine_stream_ = ++last_stream_;
   moved_ = 0;
   Stream& stream = streams_[id];
@@ -223,14 +224,14 @@ void Link::connect() {
   schedule_break(id);
 }
 
-void Link::schedule_break(StreamId id) {
+void SimulatedLink::schedule_break(StreamId id) {
   if (!dials_.far || dials_.break_mean == Duration{}) return;
   world_.after(world_.random.about(dials_.break_mean), [this, id] {
     if (engine_stream_ == id && streams_.at(id).to_agent.open) break_stream(id);
   });
 }
 
-void Link::break_stream(StreamId id) {
+void SimulatedLink::break_stream(StreamId id) {
   world_.say("{}: the connection breaks", name_);
   ++breaks_;
   streams_.at(id).cut();
@@ -243,8 +244,8 @@ void Link::break_stream(StreamId id) {
 }
 
 // Nothing more comes from there.
-void Link::end_for_engine(StreamId id, Duration delay, const char* why,
-                          const engine::LinkPolicy::End& means) {
+void SimulatedLink::end_for_engine(StreamId id, Duration delay, const char* why,
+                                   const engine::LinkPolicy::End& means) {
   world_.after(delay, [this, id, why, means] {
     streams_.at(id).to_engine.open = false;
     if (engine_stream_ != id) return;
@@ -255,7 +256,7 @@ void Link::end_for_engine(StreamId id, Duration delay, const char* why,
   });
 }
 
-void Link::end_for_agent(StreamId id, Duration delay) {
+void SimulatedLink::end_for_agent(StreamId id, Duration delay) {
   world_.after(delay, [this, id, life = agent_life_] {
     Stream& stream = streams_.at(id);
     stream.to_agent.open = false;
@@ -265,7 +266,7 @@ void Link::end_for_agent(StreamId id, Duration delay) {
 }
 
 // What is under way still arrives.
-void Link::close_by_engine() {
+void SimulatedLink::close_by_engine() {
   const StreamId id = std::exchange(engine_stream_, 0);
   if (id == 0) return;
   Stream& stream = streams_.at(id);
@@ -275,7 +276,7 @@ void Link::close_by_engine() {
   end_for_agent(id, end - world_.now() + world_.random.between(dials_.delay_min, dials_.delay_max));
 }
 
-void Link::close_by_agent(LineId line) {
+void SimulatedLink::close_by_agent(LineId line) {
   const StreamId id = lines_.at(line);
   Stream& stream = streams_.at(id);
   stream.to_agent.open = false;
@@ -284,7 +285,7 @@ void Link::close_by_agent(LineId line) {
   end_for_engine(id, end - world_.now(), "its agent is gone");
 }
 
-void Link::write_to_agent(const wire::Message& message, wire::Envelope envelope) {
+void SimulatedLink::write_to_agent(const wire::Message& message, wire::Envelope envelope) {
   if (engine_stream_ == 0) return;
   Stream& stream = streams_.at(engine_stream_);
   carry(stream.to_agent, message, envelope,
@@ -299,7 +300,8 @@ void Link::write_to_agent(const wire::Message& message, wire::Envelope envelope)
   });
 }
 
-void Link::write_to_engine(LineId line, const wire::Message& message, wire::Envelope envelope) {
+void SimulatedLink::write_to_engine(LineId line, const wire::Message& message,
+                                    wire::Envelope envelope) {
   const auto found = lines_.find(line);
   if (!agent_runs_ || found == lines_.end()) return;
   Stream& stream = streams_.at(found->second);
@@ -315,7 +317,8 @@ void Link::write_to_engine(LineId line, const wire::Message& message, wire::Enve
 
 // Once, or twice; into the void where the connection is broken.
 template <typename Arrive>
-void Link::carry(Way& way, const wire::Message& message, wire::Envelope envelope, Arrive arrive) {
+void SimulatedLink::carry(Way& way, const wire::Message& message, wire::Envelope envelope,
+                          Arrive arrive) {
   if (!way.open) return;
   const bool greets = envelope.sequence == 0 && !std::holds_alternative<wire::Heartbeat>(message);
   const bool twice = dials_.far && !greets && world_.random.chance(dials_.duplicate);
@@ -329,7 +332,7 @@ void Link::carry(Way& way, const wire::Message& message, wire::Envelope envelope
 }
 
 // In order; some frames are late, and others overtake them.
-Time Link::arrival(Way& way, bool greets) {
+Time SimulatedLink::arrival(Way& way, bool greets) {
   const Time time = world_.now() + world_.random.between(dials_.delay_min, dials_.delay_max);
   if (dials_.far && !greets && world_.random.chance(dials_.reorder)) {
     return std::max(time + world_.random.between(Duration{}, Duration{50ms}), way.greets);
@@ -341,7 +344,7 @@ Time Link::arrival(Way& way, bool greets) {
 
 // The stream takes what was written, and has room for more.
 template <typename Idle>
-void Link::idle_later(Way& way, Idle idle) {
+void SimulatedLink::idle_later(Way& way, Idle idle) {
   if (!dials_.far || std::exchange(way.idle_comes, true)) return;
   world_.after(world_.random.between(Duration{}, Duration{20ms}), [&way, idle] {
     way.idle_comes = false;
@@ -351,7 +354,7 @@ void Link::idle_later(Way& way, Idle idle) {
 
 // ---- who begins and ends
 
-void Link::engine_closes() {
+void SimulatedLink::engine_closes() {
   if (engine_killed_ || engine_.is_over()) return;
   bool told = false;
   engine_turn([&] { told = engine_.close(); });
@@ -362,7 +365,7 @@ void Link::engine_closes() {
 }
 
 // The kernel closes what it had open.
-void Link::engine_killed() {
+void SimulatedLink::engine_killed() {
   if (std::exchange(engine_killed_, true)) return;
   world_.cancel(engine_timer_);
   const StreamId id = std::exchange(engine_stream_, 0);
@@ -371,7 +374,7 @@ void Link::engine_killed() {
   end_for_agent(id, world_.random.about(500ms));
 }
 
-void Link::agent_started() {
+void SimulatedLink::agent_started() {
   ++agent_life_;
   lines_.clear();
   fetching_.clear();
@@ -386,7 +389,7 @@ void Link::agent_started() {
   agent_runs_ = true;
 }
 
-void Link::agent_ended(const std::string& reason) {
+void SimulatedLink::agent_ended(const std::string& reason) {
   if (!agent_runs_) return;
   agent_->say_farewell(reason);
   agent_runs_ = false;
@@ -396,17 +399,17 @@ void Link::agent_ended(const std::string& reason) {
   }
 }
 
-void Link::agent_killed() {
+void SimulatedLink::agent_killed() {
   cut_agent_off(true, world_.random.between(dials_.delay_min, dials_.delay_max));
 }
 
-void Link::machine_died() {
+void SimulatedLink::machine_died() {
   // On a far one the silence says it, too.
   const bool told = world_.random.chance(0.5);
   cut_agent_off(told || !dials_.far, told ? world_.random.about(500ms) : kLimits.silence);
 }
 
-void Link::cut_agent_off(bool told, Duration delay) {
+void SimulatedLink::cut_agent_off(bool told, Duration delay) {
   if (!std::exchange(agent_runs_, false)) return;
   world_.cancel(agent_timer_);
   for (const auto& [line, id] : lines_) {

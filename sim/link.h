@@ -24,7 +24,7 @@
 
 namespace skyward::sim {
 
-class Link {
+class SimulatedLink {
  public:
   struct Events {
     // To the engine.
@@ -43,16 +43,17 @@ class Link {
     std::function<void()> on_start_agent;
     std::function<bool()> is_on;  // the machine
     // The link of another node's present machine, or null.
-    std::function<Link*(NodeId)> peer;
+    std::function<SimulatedLink*(NodeId)> peer;
   };
 
   // How the machine answers whoever calls.
   enum class Door { open, silent, refusing };
 
-  Link(World& world, const NetworkDials& dials, std::string name, Door door, Events events);
-  Link(const Link&) = delete;
-  Link& operator=(const Link&) = delete;
-  ~Link();
+  SimulatedLink(World& world, const NetworkDials& dials, std::string name, Door door,
+                Events events);
+  SimulatedLink(const SimulatedLink&) = delete;
+  SimulatedLink& operator=(const SimulatedLink&) = delete;
+  ~SimulatedLink();
 
   void engine_sends(wire::Message message);
   void agent_sends(wire::Message message);

@@ -15,7 +15,7 @@ constexpr Duration kStandstill = 10s;
 
 }  // namespace
 
-void Link::fetch(const wire::FetchBlob& ask) {
+void SimulatedLink::fetch(const wire::FetchBlob& ask) {
   fetching_.erase(ask.blob);
   if (ask.port == 0) return end_fetch(ask, wire::FetchEnd::stopped);
   SKYWARD_CHECK(agent_->inbox().expect(ask.blob, ask.content, ask.size).has_value());
@@ -24,12 +24,12 @@ void Link::fetch(const wire::FetchBlob& ask) {
                [this, ask] { fetch_more(ask, world_.now()); });
 }
 
-bool Link::is_fetching(const wire::FetchBlob& ask) const {
+bool SimulatedLink::is_fetching(const wire::FetchBlob& ask) const {
   const auto asked = fetching_.find(ask.blob);
   return agent_runs_ && asked != fetching_.end() && asked->second == ask.attempt;
 }
 
-void Link::fetch_more(const wire::FetchBlob& ask, Time grown_at) {
+void SimulatedLink::fetch_more(const wire::FetchBlob& ask, Time grown_at) {
   if (!is_fetching(ask)) return;
   const auto mine = agent_->inbox().find(ask.blob);
   if (!mine) {  // nobody needs it any more
@@ -41,7 +41,7 @@ void Link::fetch_more(const wire::FetchBlob& ask, Time grown_at) {
     return end_fetch(
         ask, world_.random.chance(0.5) ? wire::FetchEnd::broken : wire::FetchEnd::unreached);
   }
-  const Link* source = events_.peer(ask.peer);
+  const SimulatedLink* source = events_.peer(ask.peer);
   SKYWARD_CHECK(source != this, "{} is to read from itself", name_);
   if (source == nullptr || !source->events_.is_on() || !source->agent_runs_) {
     world_.after(world_.random.between(dials_.delay_min, 4s), [this, ask] {
@@ -63,7 +63,7 @@ void Link::fetch_more(const wire::FetchBlob& ask, Time grown_at) {
                [this, ask, grown_at] { fetch_more(ask, grown_at); });
 }
 
-void Link::end_fetch(const wire::FetchBlob& ask, wire::FetchEnd end) {
+void SimulatedLink::end_fetch(const wire::FetchBlob& ask, wire::FetchEnd end) {
   fetching_.erase(ask.blob);
   const auto part = agent_->inbox().find(ask.blob);
   wire::BlobFetched fetched{.blob = ask.blob,

@@ -18,7 +18,7 @@ bool Host::has_agent() const {
 }
 
 Machine::Machine(World& world, Journal& journal, const NodeDials& dials, std::string name,
-                 Link::Door door, std::shared_ptr<Host> host, std::function<void()> on_end)
+                 SimulatedLink::Door door, std::shared_ptr<Host> host, std::function<void()> on_end)
     : world_(world),
       journal_(journal),
       dials_(dials),

@@ -30,12 +30,12 @@ struct Host {
 class Machine {
  public:
   // `on_end`: it has ended itself, and what it costs.
-  Machine(World& world, Journal& journal, const NodeDials& dials, std::string name, Link::Door door,
-          std::shared_ptr<Host> host, std::function<void()> on_end);
+  Machine(World& world, Journal& journal, const NodeDials& dials, std::string name,
+          SimulatedLink::Door door, std::shared_ptr<Host> host, std::function<void()> on_end);
 
   // Before the first message.
-  void attach(Link& link) { link_ = &link; }
-  Link::Door door() const { return door_; }
+  void attach(SimulatedLink& link) { link_ = &link; }
+  SimulatedLink::Door door() const { return door_; }
   const Host& host() const { return *host_; }
   bool is_on() const { return host_->on; }
   bool agent_runs() const { return agent_ != nullptr && agent_->runs(); }
@@ -73,10 +73,10 @@ class Machine {
   Journal& journal_;
   NodeDials dials_;
   std::string name_;
-  Link::Door door_;
+  SimulatedLink::Door door_;
   std::shared_ptr<Host> host_;
   std::function<void()> on_end_;
-  Link* link_ = nullptr;
+  SimulatedLink* link_ = nullptr;
   AgentProcess* agent_ = nullptr;  // the last one of this instance; the host's
 };
 

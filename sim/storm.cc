@@ -246,7 +246,7 @@ void Storm::connect(NodeId node, const Instance& instance) {
   taken_back_.erase(node);
   Machine& machine = cloud_.machine(instance.id);
   places_[node] = &machine;
-  Link::Events events;
+  SimulatedLink::Events events;
   events.on_joined = [this, node] {
     engine::NodeSetup setup;
     setup.worker_command = {"worker"};
@@ -271,13 +271,13 @@ void Storm::connect(NodeId node, const Instance& instance) {
   events.on_agent_timer = [&machine] { machine.ring_link(); };
   events.is_on = [&machine] { return machine.is_on(); };
   events.on_start_agent = [this, &machine] { machine.start_agent(strays_); };
-  events.peer = [this](NodeId other) -> Link* {
+  events.peer = [this](NodeId other) -> SimulatedLink* {
     const auto found = links_.find(other);
     return found == links_.end() ? nullptr : found->second;
   };
-  all_links_.push_back(std::make_unique<Link>(world_, dials_.network,
-                                              fmt::format("node {} ({})", node.value, instance.id),
-                                              machine.door(), std::move(events)));
+  all_links_.push_back(std::make_unique<SimulatedLink>(
+      world_, dials_.network, fmt::format("node {} ({})", node.value, instance.id), machine.door(),
+      std::move(events)));
   links_[node] = all_links_.back().get();
   machine.attach(*links_[node]);
 }
@@ -285,14 +285,14 @@ void Storm::connect(NodeId node, const Instance& instance) {
 void Storm::disconnect(NodeId node) {
   const auto found = links_.find(node);
   if (found == links_.end()) return;
-  Link* link = found->second;
+  SimulatedLink* link = found->second;
   links_.erase(found);
   link->engine_closes();
   give_up(node, *link);
 }
 
 // Until it was seen to end, it may be at work on a machine that is bought again.
-void Storm::give_up(NodeId node, const Link& link) {
+void Storm::give_up(NodeId node, const SimulatedLink& link) {
   Machine* machine = places_.at(node);
   strays_.insert(machine);
   if (!dials_.network.far || !world_.returns.chance(dials_.returns.sweep)) return;

@@ -52,7 +52,7 @@ struct StormReport {
   StormReport& operator+=(const StormReport& other);
 };
 
-class Storm final : private engine::Effects {
+class Storm final : private engine::EngineEffects {
  public:
   explicit Storm(const StormOptions& options);
 
@@ -84,18 +84,18 @@ class Storm final : private engine::Effects {
   void check(bool always);
   void check_bill();
   void kill_engine();
-  void give_up(NodeId node, const Link& link);
+  void give_up(NodeId node, const SimulatedLink& link);
 
   World world_;
   Dials dials_;
   Journal journal_;
   Cloud cloud_;
   User user_;
-  engine::State state_;
-  std::map<NodeId, Link*> links_;
+  engine::EngineState state_;
+  std::map<NodeId, SimulatedLink*> links_;
   std::map<NodeId, Machine*> places_;  // where each link leads
   std::set<NodeId> taken_back_;        // their machine of now is announced to go
-  std::vector<std::unique_ptr<Link>> all_links_;
+  std::vector<std::unique_ptr<SimulatedLink>> all_links_;
   World::Timer timer_ = World::kNoTimer;
   std::uint64_t turns_ = 0;
   double final_cost_ = 0;

@@ -116,7 +116,7 @@ TEST_P(LinkTest, WhateverHappensToConnectionsMessagesArriveOnceAndInOrder) {
   dials.codec = true;
   int engine_got = 0;
   int agent_got = 0;
-  Link::Events events;
+  SimulatedLink::Events events;
   events.on_joined = [] {};
   events.on_engine_message = [&](const wire::Message& m) { EXPECT_EQ(number_of(m), engine_got++); };
   events.on_agent_message = [&](const wire::Message& m) { EXPECT_EQ(number_of(m), agent_got++); };
@@ -125,7 +125,7 @@ TEST_P(LinkTest, WhateverHappensToConnectionsMessagesArriveOnceAndInOrder) {
   events.on_cut_off = [] { FAIL() << "cut off"; };
   events.on_start_agent = [] {};
   events.is_on = [] { return true; };
-  Link link(world, dials, "link", Link::Door::open, std::move(events));
+  SimulatedLink link(world, dials, "link", SimulatedLink::Door::open, std::move(events));
   const int count = 1000;
   for (int i = 0; i < count; ++i) {
     world.after(i * 20ms, [&link, i] { link.engine_sends(line(i)); });

@@ -228,7 +228,7 @@ def readme_lines(file: str, text: str) -> Iterator[Finding]:
 
 BANNED_CALLS = [
     (
-        r"(?<!EventLoop)(?<!engine::Loop)::now\s*\(\s*\)",
+        r"(?<!EventLoop)(?<!engine::EngineLoop)::now\s*\(\s*\)",
         "::now",
         "time is an argument, or io::EventLoop::now()",
     ),

@@ -39,7 +39,8 @@ bool feed(const io::FileDescriptor& from, OutputSplitter& splitter,
 
 }  // namespace
 
-Bootstrap::Bootstrap(io::EventLoop& loop, const wire::Configure& configure, Events events)
+BootstrapProcess::BootstrapProcess(io::EventLoop& loop, const wire::Configure& configure,
+                                   Events events)
     : loop_(loop),
       events_(std::move(events)),
       alive_(std::make_shared<bool>(true)),
@@ -52,13 +53,13 @@ Bootstrap::Bootstrap(io::EventLoop& loop, const wire::Configure& configure, Even
   });
 }
 
-Bootstrap::~Bootstrap() {
+BootstrapProcess::~BootstrapProcess() {
   *alive_ = false;
   if (steps_) loop_.unwatch(steps_.get());
   if (output_) loop_.unwatch(output_.get());
 }
 
-Status Bootstrap::start(const wire::Configure& configure) {
+Status BootstrapProcess::start(const wire::Configure& configure) {
   std::string script = std::string(kPreamble) + configure.bootstrap;
   script.resize((script.size() + 4096) / 4096 * 4096, '\n');  // whole pages, should they be rounded
   auto memory = io::SharedMemory::create(script.size());
@@ -93,11 +94,11 @@ Status Bootstrap::start(const wire::Configure& configure) {
   return {};
 }
 
-void Bootstrap::kill() {
+void BootstrapProcess::kill() {
   if (process_) process_->kill_group();
 }
 
-void Bootstrap::read_steps() {
+void BootstrapProcess::read_steps() {
   if (!steps_) return;
   std::vector<wire::OutputLine> lines;
   const bool open = feed(steps_, step_splitter_, lines);
@@ -114,7 +115,7 @@ void Bootstrap::read_steps() {
   }
 }
 
-void Bootstrap::read_output() {
+void BootstrapProcess::read_output() {
   if (!output_) return;
   std::vector<wire::OutputLine> lines;
   const bool open = feed(output_, output_splitter_, lines);
@@ -125,12 +126,12 @@ void Bootstrap::read_output() {
   remember(std::move(lines));
 }
 
-void Bootstrap::remember(std::vector<wire::OutputLine> lines) {
+void BootstrapProcess::remember(std::vector<wire::OutputLine> lines) {
   for (wire::OutputLine& line : lines) lines_.push_back(std::move(line.text));
   if (lines_.size() > kKeptLines) lines_.erase(lines_.begin(), lines_.end() - kKeptLines);
 }
 
-void Bootstrap::end(const io::ExitStatus& status) {
+void BootstrapProcess::end(const io::ExitStatus& status) {
   process_->kill_group();  // what it left in the background
   read_steps();
   read_output();

@@ -20,17 +20,17 @@
 
 namespace skyward::agent {
 
-class Bootstrap {
+class BootstrapProcess {
  public:
   struct Events {
     std::function<void(const std::string& line)> on_step;
     std::function<void(const BootstrapEnd&)> on_end;  // the last call
   };
   // Starts the script at once; when that fails, on_end says so, later.
-  Bootstrap(io::EventLoop& loop, const wire::Configure& configure, Events events);
-  ~Bootstrap();
-  Bootstrap(const Bootstrap&) = delete;
-  Bootstrap& operator=(const Bootstrap&) = delete;
+  BootstrapProcess(io::EventLoop& loop, const wire::Configure& configure, Events events);
+  ~BootstrapProcess();
+  BootstrapProcess(const BootstrapProcess&) = delete;
+  BootstrapProcess& operator=(const BootstrapProcess&) = delete;
 
   // SIGKILL to all of its processes.
   void kill();

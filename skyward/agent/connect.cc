@@ -32,8 +32,8 @@ constexpr Duration kFormerPatience = std::chrono::seconds(5);
 constexpr Duration kLastWordsPatience = std::chrono::seconds(5);
 
 std::string nodes_of(const std::string& root) { return root + "/nodes"; }
-std::string directory_of(const std::string& root, const Place& place) {
-  return fmt::format("{}/{}", nodes_of(root), place.name());
+std::string directory_of(const std::string& root, const DaemonId& daemon) {
+  return fmt::format("{}/{}", nodes_of(root), daemon.name());
 }
 
 void say(std::string_view words) {
@@ -73,7 +73,7 @@ void remove_abandoned(const std::string& nodes, const std::string& except) {
 
 // Ends the daemon there, if there is one, and all that was started below it. False where it lives
 // on.
-bool end_nest(const std::string& path) {
+bool end_daemon(const std::string& path) {
   bool ended = true;
   if (const auto daemon = io::holder_of(path + "/lock")) {
     const Duration patience = kEndPatience + (has_end_script(path) ? kUnmountTimeout : Duration{});
@@ -86,42 +86,43 @@ bool end_nest(const std::string& path) {
 }
 
 // What a new daemon takes over from the one who starts it.
-struct Nest {
+struct NewDaemon {
   std::string directory;
   io::FileDescriptor lock;
   io::FileDescriptor listener;
 };
 
-Result<Nest> make_nest(const std::string& root, const Place& place,
-                       const std::vector<Place>& former) {
-  Nest nest;
-  nest.directory = directory_of(root, place);
+Result<NewDaemon> prepare_daemon(const std::string& root, const DaemonId& daemon,
+                                 const std::vector<DaemonId>& former) {
+  NewDaemon prepared;
+  prepared.directory = directory_of(root, daemon);
   // They hold the machine's memory and its devices, and nobody wants their answers.
-  for (const Place& one : former) (void)end_nest(directory_of(root, one));
-  remove_abandoned(nodes_of(root), nest.directory);
-  if (const Status made = io::ensure_private_directory(nest.directory); !made) return fail(made);
-  auto lock = io::lock_file(nest.directory + "/lock", kFormerPatience);
+  for (const DaemonId& one : former) (void)end_daemon(directory_of(root, one));
+  remove_abandoned(nodes_of(root), prepared.directory);
+  if (const Status made = io::ensure_private_directory(prepared.directory); !made)
+    return fail(made);
+  auto lock = io::lock_file(prepared.directory + "/lock", kFormerPatience);
   if (!lock) {
     return fail(ErrorKind::unavailable, "the previous agent of this node is still shutting down",
                 "Skyward retries");
   }
-  nest.lock = *std::move(lock);
-  end_left_behind(nest.directory);
-  auto listener = io::listen_at(nest.directory + "/socket");
+  prepared.lock = *std::move(lock);
+  end_left_behind(prepared.directory);
+  auto listener = io::listen_at(prepared.directory + "/socket");
   if (!listener) return fail(listener);
-  nest.listener = *std::move(listener);
-  return nest;
+  prepared.listener = *std::move(listener);
+  return prepared;
 }
 
-int serve(const Place& place, Nest nest) {
-  io::note_holder(nest.lock.get());
-  io::set_variable(kNodeVariable, place.name());
-  io::set_variable(kNestVariable, nest.directory);
+int serve(const DaemonId& daemon, NewDaemon prepared) {
+  io::note_holder(prepared.lock.get());
+  io::set_variable(kNodeVariable, daemon.name());
+  io::set_variable(kDirectoryVariable, prepared.directory);
   io::ignore_broken_pipes();
   io::forbid_core_files();
   io::allow_many_files();
-  const int code = Loop(std::move(nest.listener), nest.directory).run();
-  (void)io::remove_tree(nest.directory);
+  const int code = AgentLoop(std::move(prepared.listener), prepared.directory).run();
+  (void)io::remove_tree(prepared.directory);
   return code;
 }
 
@@ -140,20 +141,20 @@ int pass_on(io::FileDescriptor socket) {
   return 0;
 }
 
-std::optional<io::FileDescriptor> find_daemon(const std::string& root, const Place& place) {
-  return io::connect_to(directory_of(root, place) + "/socket");
+std::optional<io::FileDescriptor> find_daemon(const std::string& root, const DaemonId& daemon) {
+  return io::connect_to(directory_of(root, daemon) + "/socket");
 }
 
 }  // namespace
 
-std::string Place::name() const { return fmt::format("{}.{}.{}.", pool, node.value, life); }
+std::string DaemonId::name() const { return fmt::format("{}.{}.{}.", pool, node.value, life); }
 
 std::string user_root() { return fmt::format("/tmp/skyward-{}", io::user_id()); }
 
-int connect(const std::string& root, const Place& place, bool start,
-            const std::vector<Place>& former) {
+int connect(const std::string& root, const DaemonId& daemon, bool start,
+            const std::vector<DaemonId>& former) {
   if (const Status made = make_roots(root); !made) return say_error(made.error());
-  if (auto socket = find_daemon(root, place)) return pass_on(*std::move(socket));
+  if (auto socket = find_daemon(root, daemon)) return pass_on(*std::move(socket));
   if (!start) {
     say("gone");
     return 1;
@@ -163,26 +164,28 @@ int connect(const std::string& root, const Place& place, bool start,
     return say_error(
         {ErrorKind::unavailable, "another process holds the lock " + root + "/start", {}});
   }
-  if (auto socket = find_daemon(root, place)) {  // another connect was faster
+  if (auto socket = find_daemon(root, daemon)) {  // another connect was faster
     starting.reset();
     return pass_on(*std::move(socket));
   }
-  auto nest = make_nest(root, place, former);
-  if (!nest) return say_error(nest.error());
-  const auto split = io::split_daemon(nest->directory, {nest->lock.get(), nest->listener.get()});
+  auto prepared = prepare_daemon(root, daemon, former);
+  if (!prepared) return say_error(prepared.error());
+  const auto split =
+      io::split_daemon(prepared->directory, {prepared->lock.get(), prepared->listener.get()});
   if (!split) return say_error(split.error());
   if (*split) {
     starting->release();  // closed with all others
-    return serve(place, *std::move(nest));
+    return serve(daemon, *std::move(prepared));
   }
-  nest->lock.reset();
-  nest->listener.reset();
+  prepared->lock.reset();
+  prepared->listener.reset();
   starting.reset();
-  auto socket = find_daemon(root, place);
+  auto socket = find_daemon(root, daemon);
   if (!socket) {
-    return say_error({ErrorKind::unavailable,
-                      "the agent exited right after it started; see " + nest->directory + "/log",
-                      {}});
+    return say_error(
+        {ErrorKind::unavailable,
+         "the agent exited right after it started; see " + prepared->directory + "/log",
+         {}});
   }
   return pass_on(*std::move(socket));
 }
@@ -194,7 +197,7 @@ int end_daemons(const std::string& root, const std::string& prefix) {
   const std::string nodes = nodes_of(root);
   for (const std::string& name : made ? io::list_directory(nodes) : std::vector<std::string>()) {
     if (!name.starts_with(prefix)) continue;
-    all = end_nest(nodes + "/" + name) && all;
+    all = end_daemon(nodes + "/" + name) && all;
   }
   io::kill_marked(kNodeVariable, {prefix}, kKillTimeout);
   return all ? 0 : 1;

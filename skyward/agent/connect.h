@@ -19,10 +19,10 @@
 
 namespace skyward::agent {
 
-struct Place {
+struct DaemonId {
   std::string pool;  // job id
   NodeId node;
-  std::uint32_t life = 1;  // counts the machines that have stood in this node's place
+  std::uint32_t life = 1;  // counts the machines that have been this node
 
   std::string name() const;  // "<pool>.<node>.<life>."
 };
@@ -39,8 +39,8 @@ std::string user_root();
 // one is started where there is none, and the `former` ones are ended before: those of the same
 // pool that were given up, perhaps while nobody could reach this machine, and may still be at work
 // here. Returns the exit code. In the daemon that it has started, it returns that one's.
-int connect(const std::string& root, const Place& place, bool start,
-            const std::vector<Place>& former = {});
+int connect(const std::string& root, const DaemonId& daemon, bool start,
+            const std::vector<DaemonId>& former = {});
 
 // Ends the daemons whose names begin so, on this machine, and every process that was started below
 // them, also where the daemon itself was killed. Returns the exit code: 0 also when there was none.

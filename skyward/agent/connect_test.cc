@@ -28,39 +28,39 @@ class ConnectTest : public testing::Test {
   void TearDown() override { fs::remove_all(root); }
 
   // What the daemon's directory would be, where others can write, too.
-  void make_open_nest() {
-    fs::create_directories(nest);
+  void make_open_directory() {
+    fs::create_directories(directory);
     fs::permissions(root, fs::perms::all);
   }
 
   const std::string root = fs::temp_directory_path() / ("c" + io::random_hex(8));
-  const Place place{.pool = "abc", .node = NodeId{3}, .life = 2};
-  const std::string nest = root + "/nodes/" + place.name();
+  const DaemonId daemon{.pool = "abc", .node = NodeId{3}, .life = 2};
+  const std::string directory = root + "/nodes/" + daemon.name();
 };
 
 TEST_F(ConnectTest, WhoMakesTheDirectoryFirstIsNotTakenForTheDaemon) {
-  make_open_nest();
-  const auto listener = io::listen_at(nest + "/socket");
+  make_open_directory();
+  const auto listener = io::listen_at(directory + "/socket");
   ASSERT_TRUE(listener) << listener.error().message;
   for (const bool start : {false, true}) {
-    EXPECT_EXIT(std::exit(connect(root, place, start)), ExitedWithCode(1), "");
+    EXPECT_EXIT(std::exit(connect(root, daemon, start)), ExitedWithCode(1), "");
     EXPECT_FALSE(io::accept_next(listener->get())) << "it was connected to";
   }
 }
 
 TEST_F(ConnectTest, ALockInADirectoryOfOthersEndsNobody) {
-  make_open_nest();
+  make_open_directory();
   io::EventLoop loop;
   io::SpawnOptions options;
   options.command = {"sleep", "600"};
   const auto victim = io::Process::spawn(loop, options, [](io::ExitStatus) {});
   ASSERT_TRUE(victim) << victim.error().message;
-  const auto lock = io::lock_file(nest + "/lock", kPatience);
+  const auto lock = io::lock_file(directory + "/lock", kPatience);
   ASSERT_TRUE(lock);
-  std::ofstream(nest + "/lock") << (*victim)->pid() << "\n";
+  std::ofstream(directory + "/lock") << (*victim)->pid() << "\n";
   EXPECT_EQ(end_daemons(root, "abc."), 1);
   EXPECT_FALSE(io::end_process((*victim)->pid(), 0, Duration{})) << "it lives";
-  EXPECT_TRUE(fs::exists(nest)) << "nothing there is ours to remove";
+  EXPECT_TRUE(fs::exists(directory)) << "nothing there is ours to remove";
 }
 
 }  // namespace

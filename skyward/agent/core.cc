@@ -28,7 +28,7 @@ constexpr std::uint64_t kMaxLeaseMs = std::uint64_t{1} << 40;  // some decades
 constexpr Duration kEndWarning = std::chrono::seconds(60);
 
 // "0 NAME=VALUE" or "* NAME=VALUE"; the script is ours, so what does not fit is no variable.
-void set_variable(State& state, const std::string& line) {
+void set_variable(AgentState& state, const std::string& line) {
   const std::size_t blank = line.find(' ');
   const std::size_t equals = line.find('=', std::min(blank, line.size()));
   if (equals == std::string::npos) return;
@@ -40,7 +40,7 @@ void set_variable(State& state, const std::string& line) {
   }
 }
 
-std::uint64_t elapsed_ms(const State& state, Time now) {
+std::uint64_t elapsed_ms(const AgentState& state, Time now) {
   return static_cast<std::uint64_t>(
       std::chrono::duration_cast<std::chrono::milliseconds>(now - state.configured_at).count());
 }
@@ -80,8 +80,8 @@ std::string death_detail(const WorkerExit& end, const std::string& killed) {
          "memory in the function, fewer slots, or a larger machine";
 }
 
-void fail_node(State& state, Effects& effects, wire::Failed failed) {
-  state.phase = Phase::failed;
+void fail_node(AgentState& state, AgentEffects& effects, wire::Failed failed) {
+  state.phase = AgentPhase::failed;
   const std::string detail =
       fmt::format("the node failed in step {}: {}", failed.step, failed.reason);
   effects.send(std::move(failed));
@@ -98,25 +98,26 @@ void fail_node(State& state, Effects& effects, wire::Failed failed) {
 }
 
 // Once the bootstrap is through and the devices, which the workers are told of, are known.
-void start_workers(State& state, Effects& effects, Time now) {
-  if (state.phase != Phase::bootstrapping || !state.bootstrapped || !state.accelerators) return;
-  state.phase = Phase::starting;
+void start_workers(AgentState& state, AgentEffects& effects, Time now) {
+  if (state.phase != AgentPhase::bootstrapping || !state.bootstrapped || !state.accelerators)
+    return;
+  state.phase = AgentPhase::starting;
   for (Slot& slot : state.slots)
     if (slot.place == 0) request_start(state, effects, slot, now);
 }
 
-void become_ready(State& state, Effects& effects, Time now) {
-  if (state.phase != Phase::starting) return;
+void become_ready(AgentState& state, AgentEffects& effects, Time now) {
+  if (state.phase != AgentPhase::starting) return;
   for (const Slot& slot : state.slots)
     if (slot.place == 0 && slot.phase != SlotPhase::ready) return;
-  state.phase = Phase::ready;
+  state.phase = AgentPhase::ready;
   effects.send(wire::Ready{.accelerators = *state.accelerators,
                            .elapsed_ms = elapsed_ms(state, now),
                            .peer_port = state.peer_port});
   dispatch(state, effects, now);
 }
 
-void start_lease(State& state, Time now) {
+void start_lease(AgentState& state, Time now) {
   const auto length = [](std::uint64_t ms) {
     return std::chrono::milliseconds(std::min(ms, kMaxLeaseMs));
   };
@@ -127,8 +128,9 @@ void start_lease(State& state, Time now) {
   state.warn_at = state.lifetime_ends - std::min(kEndWarning, lifetime / 2);
 }
 
-void on_configure(State& state, Effects& effects, const wire::Configure& configure, Time now) {
-  if (state.phase != Phase::greeting) return;  // once, by contract
+void on_configure(AgentState& state, AgentEffects& effects, const wire::Configure& configure,
+                  Time now) {
+  if (state.phase != AgentPhase::greeting) return;  // once, by contract
   state.configure = configure;
   state.configure.concurrency = std::max(1U, configure.concurrency);
   state.configured_at = now;
@@ -145,7 +147,7 @@ void on_configure(State& state, Effects& effects, const wire::Configure& configu
   }
   state.pinned.resize(workers);
   state.told_environment.resize(workers);
-  state.phase = Phase::bootstrapping;
+  state.phase = AgentPhase::bootstrapping;
   state.bootstrapped = configure.bootstrap.empty();
   if (state.bootstrapped) return start_workers(state, effects, now);
   state.step = "uv";
@@ -155,7 +157,7 @@ void on_configure(State& state, Effects& effects, const wire::Configure& configu
 
 // A buffer whose blob came without a descriptor means the blob this node has. False when it has
 // not.
-bool resolve_blobs(State& state, wire::Payload& payload) {
+bool resolve_blobs(AgentState& state, wire::Payload& payload) {
   for (wire::Buffer& buffer : payload.buffers) {
     if (!buffer.in_blob()) continue;
     if (buffer.blob.descriptor >= 0) {
@@ -169,11 +171,11 @@ bool resolve_blobs(State& state, wire::Payload& payload) {
   return true;
 }
 
-void on_run_task(State& state, Effects& effects, const wire::RunTask& run, Time now) {
-  if (state.phase == Phase::stopping || state.phase == Phase::ended) return;
+void on_run_task(AgentState& state, AgentEffects& effects, const wire::RunTask& run, Time now) {
+  if (state.phase == AgentPhase::stopping || state.phase == AgentPhase::ended) return;
   const auto [place, is_new] = state.tasks.try_emplace(run.task);
   if (!is_new) return;  // this attempt or another is here and will be answered
-  Task& task = place->second;
+  AgentTask& task = place->second;
   task.run = run;
   task.run.body = {};
   task.items_left = run.stream_window;
@@ -189,16 +191,16 @@ void on_run_task(State& state, Effects& effects, const wire::RunTask& run, Time 
   if (body == state.bodies.end())
     return refuse("the agent does not have the function's body; this is a bug in Skyward");
   task.body = body->second;
-  if (state.phase == Phase::failed) return refuse("the node has failed");
-  if (state.phase != Phase::greeting && worker >= state.pinned.size())
+  if (state.phase == AgentPhase::failed) return refuse("the node has failed");
+  if (state.phase != AgentPhase::greeting && worker >= state.pinned.size())
     return refuse(fmt::format("the call asks for worker {}, but the node has {}", worker,
                               state.pinned.size()));
-  if (state.phase == Phase::greeting) return refuse("the node is not configured yet");
+  if (state.phase == AgentPhase::greeting) return refuse("the node is not configured yet");
   enqueue(state, run.task);
   dispatch(state, effects, now);
 }
 
-void on_recall(State& state, Effects& effects, std::uint32_t count) {
+void on_recall(AgentState& state, AgentEffects& effects, std::uint32_t count) {
   wire::Recalled recalled;
   while (recalled.tasks.size() < count && !state.queue.empty()) {
     const TaskId id = state.queue.back();
@@ -209,7 +211,7 @@ void on_recall(State& state, Effects& effects, std::uint32_t count) {
   effects.send(std::move(recalled));
 }
 
-void on_drop_functions(State& state, Effects& effects, const wire::DropFunctions& drop) {
+void on_drop_functions(AgentState& state, AgentEffects& effects, const wire::DropFunctions& drop) {
   for (const FunctionId function : drop.functions) {
     state.bodies.erase(function);
     state.run_times.erase(function);
@@ -223,38 +225,39 @@ void on_drop_functions(State& state, Effects& effects, const wire::DropFunctions
   }
 }
 
-void on_credit(State& state, Effects& effects, const wire::StreamCredit& credit) {
+void on_credit(AgentState& state, AgentEffects& effects, const wire::StreamCredit& credit) {
   const auto found = state.tasks.find(credit.task);
   if (found == state.tasks.end() || !found->second.slot) return;  // it ended meanwhile
   found->second.items_left += credit.count;
   effects.credit(*found->second.slot, credit.task, credit.count);
 }
 
-void finish(State& state, Effects& effects, int code, std::string reason) {
-  if (state.phase == Phase::ended) return;
-  state.phase = Phase::ended;
+void finish(AgentState& state, AgentEffects& effects, int code, std::string reason) {
+  if (state.phase == AgentPhase::ended) return;
+  state.phase = AgentPhase::ended;
   state.end_reason = std::move(reason);
   effects.exit(code);
 }
 
 // Ends this machine, too, where there is a command for that: neither a driver that goes away nor a
 // cloud that does not answer it leaves one running.
-void finish_with_machine(State& state, Effects& effects, std::string reason) {
+void finish_with_machine(AgentState& state, AgentEffects& effects, std::string reason) {
   if (!state.configure.end_command.empty()) effects.end_machine(state.configure.end_command);
   finish(state, effects, 0, std::move(reason));
 }
 
-bool all_ended(const State& state) { return state.absent.size() == state.slots.size(); }
+bool all_ended(const AgentState& state) { return state.absent.size() == state.slots.size(); }
 
 // There is none while the devices are looked for, before the bootstrap or after it.
-void kill_bootstrap_if_any(const State& state, Effects& effects) {
-  if (state.phase == Phase::bootstrapping && !state.bootstrapped) effects.kill_bootstrap();
+void kill_bootstrap_if_any(const AgentState& state, AgentEffects& effects) {
+  if (state.phase == AgentPhase::bootstrapping && !state.bootstrapped) effects.kill_bootstrap();
 }
 
-void on_shutdown(State& state, Effects& effects, const wire::Shutdown& shutdown, Time now) {
-  if (state.phase == Phase::stopping || state.phase == Phase::ended) return;
+void on_shutdown(AgentState& state, AgentEffects& effects, const wire::Shutdown& shutdown,
+                 Time now) {
+  if (state.phase == AgentPhase::stopping || state.phase == AgentPhase::ended) return;
   kill_bootstrap_if_any(state, effects);
-  state.phase = Phase::stopping;
+  state.phase = AgentPhase::stopping;
   state.bootstrap_deadline = kNever;
   state.shutdown_deadline = now + std::chrono::milliseconds(shutdown.grace_ms);
   for (Slot& slot : state.slots) {
@@ -273,7 +276,7 @@ void on_shutdown(State& state, Effects& effects, const wire::Shutdown& shutdown,
 }
 
 // Ends everything on this machine, and the machine where there is a command for that.
-void end_all(State& state, Effects& effects, std::string reason) {
+void end_all(AgentState& state, AgentEffects& effects, std::string reason) {
   kill_bootstrap_if_any(state, effects);
   for (Slot& slot : state.slots)
     if (slot.phase != SlotPhase::absent) kill_slot(state, slot, effects, reason);
@@ -281,7 +284,7 @@ void end_all(State& state, Effects& effects, std::string reason) {
 }
 
 // The dead man's switch. True when it has ended the agent.
-bool check_lease(State& state, Effects& effects, Time now) {
+bool check_lease(AgentState& state, AgentEffects& effects, Time now) {
   if (now >= state.lifetime_ends) {
     end_all(state, effects,
             fmt::format("the pool's lifetime of {:g} s has expired",
@@ -306,10 +309,10 @@ bool check_lease(State& state, Effects& effects, Time now) {
   return false;
 }
 
-void on_worker_result(State& state, Effects& effects, Slot& slot, wire::WorkerMessage message,
-                      Time now) {
+void on_worker_result(AgentState& state, AgentEffects& effects, Slot& slot,
+                      wire::WorkerMessage message, Time now) {
   const TaskId id = message.task;
-  Task& task = state.tasks.at(id);
+  AgentTask& task = state.tasks.at(id);
   const bool cancelled = message.status == wire::WorkerStatus::cancelled;
   if (cancelled ? !task.ending && !task.withdrawn : slot.window.front() != id)
     return on_worker_broken(state, effects, slot.id,
@@ -344,12 +347,13 @@ void on_worker_result(State& state, Effects& effects, Slot& slot, wire::WorkerMe
 }
 
 // The process is gone: the task that it had begun is answered, the others go back to the queue.
-void release_window(State& state, Effects& effects, Slot& slot, const WorkerExit& end, Time now) {
+void release_window(AgentState& state, AgentEffects& effects, Slot& slot, const WorkerExit& end,
+                    Time now) {
   bool begun = std::ranges::find(slot.window, end.begun) != slot.window.end();
   bool front = true;
   while (!slot.window.empty()) {
     const TaskId id = slot.window.front();
-    Task& task = state.tasks.at(id);
+    AgentTask& task = state.tasks.at(id);
     slot.window.pop_front();
     task.slot.reset();
     if (task.ending) {
@@ -372,7 +376,7 @@ void release_window(State& state, Effects& effects, Slot& slot, const WorkerExit
 
 // Asks for what waits behind a slow front. Once for each stay in the window: a second note about a
 // task that has come back meanwhile would meet it in the process when it is sent there again.
-void withdraw_behind(State& state, Effects& effects, const Slot& slot) {
+void withdraw_behind(AgentState& state, AgentEffects& effects, const Slot& slot) {
   std::vector<TaskId> behind;
   for (auto id = slot.window.begin() + 1; id != slot.window.end(); ++id)
     if (!std::exchange(state.tasks.at(*id).withdrawn, true)) behind.push_back(*id);
@@ -380,7 +384,8 @@ void withdraw_behind(State& state, Effects& effects, const Slot& slot) {
 }
 
 // No slot of these tasks will come: tell them why.
-void fail_waiting(State& state, Effects& effects, const Slot& broken, const std::string& reason) {
+void fail_waiting(AgentState& state, AgentEffects& effects, const Slot& broken,
+                  const std::string& reason) {
   const auto fail_queue = [&](std::deque<TaskId>& queue) {
     while (!queue.empty()) {
       const TaskId id = queue.front();
@@ -396,7 +401,8 @@ void fail_waiting(State& state, Effects& effects, const Slot& broken, const std:
   if (all_ended(state)) fail_queue(state.queue);
 }
 
-void on_start_failed(State& state, Effects& effects, Slot& slot, const WorkerExit& end, Time now) {
+void on_start_failed(AgentState& state, AgentEffects& effects, Slot& slot, const WorkerExit& end,
+                     Time now) {
   const std::string how = slot.killed.empty() ? end.text : slot.killed;
   if (++slot.start_failures < kMaxWorkerStartFailures)
     return request_start(state, effects, slot, now);
@@ -404,7 +410,7 @@ void on_start_failed(State& state, Effects& effects, Slot& slot, const WorkerExi
   slot.broken = true;
   reindex(state, slot);
   start_queued(state, effects, now);
-  if (state.phase == Phase::starting) {
+  if (state.phase == AgentPhase::starting) {
     wire::Failed failed;
     failed.step = "server";
     failed.command = fmt::format("{}", fmt::join(state.configure.worker_command, " "));
@@ -420,7 +426,7 @@ void on_start_failed(State& state, Effects& effects, Slot& slot, const WorkerExi
 
 }  // namespace
 
-void on_message(State& state, Effects& effects, const wire::Message& message, Time now) {
+void on_message(AgentState& state, AgentEffects& effects, const wire::Message& message, Time now) {
   if (const auto* run = std::get_if<wire::RunTask>(&message)) {
     on_run_task(state, effects, *run, now);
   } else if (const auto* credit = std::get_if<wire::StreamCredit>(&message)) {
@@ -430,7 +436,7 @@ void on_message(State& state, Effects& effects, const wire::Message& message, Ti
   } else if (const auto* unused = std::get_if<wire::DropFunctions>(&message)) {
     on_drop_functions(state, effects, *unused);
   } else if (const auto* cancel = std::get_if<wire::CancelTask>(&message)) {
-    if (state.phase == Phase::stopping || !state.tasks.contains(cancel->task)) return;
+    if (state.phase == AgentPhase::stopping || !state.tasks.contains(cancel->task)) return;
     end_early(state, effects, cancel->task, TaskStatus::cancelled, now);
     dispatch(state, effects, now);
   } else if (const auto* recall = std::get_if<wire::RecallTasks>(&message)) {
@@ -442,23 +448,24 @@ void on_message(State& state, Effects& effects, const wire::Message& message, Ti
   }
 }
 
-void on_heard(State& state, Time now) {
+void on_heard(AgentState& state, Time now) {
   if (state.lease_ends != kNever) {
     state.lease_ends = now + std::chrono::milliseconds(state.configure.lease_ms);
   }
 }
 
-void on_disconnected(State& state, Effects& effects) {
-  if (state.phase == Phase::ended) return;
+void on_disconnected(AgentState& state, AgentEffects& effects) {
+  if (state.phase == AgentPhase::ended) return;
   kill_bootstrap_if_any(state, effects);
   for (Slot& slot : state.slots)
     if (slot.phase != SlotPhase::absent) kill_slot(state, slot, effects, "the driver is gone");
   finish(state, effects, 0, "the driver is gone");
 }
 
-void on_preempted(State& state, Effects& effects, Time gone_at, std::string reason, Time now) {
-  if (state.gone_at != kNever || state.phase == Phase::stopping || state.phase == Phase::failed ||
-      state.phase == Phase::ended)
+void on_preempted(AgentState& state, AgentEffects& effects, Time gone_at, std::string reason,
+                  Time now) {
+  if (state.gone_at != kNever || state.phase == AgentPhase::stopping ||
+      state.phase == AgentPhase::failed || state.phase == AgentPhase::ended)
     return;
   state.gone_at = std::max(gone_at, now);
   effects.send(wire::Preempted{.left_ms = static_cast<std::uint64_t>((state.gone_at - now) / 1ms),
@@ -467,8 +474,9 @@ void on_preempted(State& state, Effects& effects, Time gone_at, std::string reas
     if (slot.phase == SlotPhase::ready) effects.warn(slot.id, state.gone_at - now);
 }
 
-void on_bootstrap_step(State& state, Effects& effects, const std::string& line, Time now) {
-  if (state.phase != Phase::bootstrapping || line.empty()) return;
+void on_bootstrap_step(AgentState& state, AgentEffects& effects, const std::string& line,
+                       Time now) {
+  if (state.phase != AgentPhase::bootstrapping || line.empty()) return;
   constexpr std::string_view kBegin = "begin ";
   constexpr std::string_view kWorker = "worker ";
   if (line.starts_with(kWorker)) return set_variable(state, line.substr(kWorker.size()));
@@ -480,8 +488,8 @@ void on_bootstrap_step(State& state, Effects& effects, const std::string& line, 
   effects.send(wire::BootstrapStep{.step = line, .elapsed_ms = elapsed_ms(state, now)});
 }
 
-void on_bootstrap_end(State& state, Effects& effects, const BootstrapEnd& end, Time now) {
-  if (state.phase != Phase::bootstrapping || state.bootstrapped) return;
+void on_bootstrap_end(AgentState& state, AgentEffects& effects, const BootstrapEnd& end, Time now) {
+  if (state.phase != AgentPhase::bootstrapping || state.bootstrapped) return;
   state.bootstrap_deadline = kNever;
   if (end.ok) {
     state.bootstrapped = true;
@@ -494,12 +502,13 @@ void on_bootstrap_end(State& state, Effects& effects, const BootstrapEnd& end, T
             {.step = state.step, .command = end.command, .reason = reason, .lines = end.lines});
 }
 
-void on_accelerators(State& state, Effects& effects, std::vector<std::string> names, Time now) {
+void on_accelerators(AgentState& state, AgentEffects& effects, std::vector<std::string> names,
+                     Time now) {
   state.accelerators = std::move(names);
   start_workers(state, effects, now);
 }
 
-wire::KeyValues worker_environment(const State& state, std::uint32_t worker) {
+wire::KeyValues worker_environment(const AgentState& state, std::uint32_t worker) {
   std::map<std::string, std::string> values;
   for (const auto& [name, value] : state.configure.workers[worker].environment)
     values[name] = value;
@@ -509,7 +518,7 @@ wire::KeyValues worker_environment(const State& state, std::uint32_t worker) {
   return {values.begin(), values.end()};
 }
 
-void on_worker_hello(State& state, Effects& effects, SlotId id, Time now) {
+void on_worker_hello(AgentState& state, AgentEffects& effects, SlotId id, Time now) {
   Slot& slot = state.slots[id.value];
   if (slot.phase != SlotPhase::starting || !slot.killed.empty()) return;
   slot.phase = SlotPhase::ready;
@@ -522,9 +531,9 @@ void on_worker_hello(State& state, Effects& effects, SlotId id, Time now) {
   dispatch(state, effects, now);
 }
 
-void on_worker_message(State& state, Effects& effects, SlotId id, wire::WorkerMessage message,
-                       Time now) {
-  if (state.phase == Phase::stopping || state.phase == Phase::ended)
+void on_worker_message(AgentState& state, AgentEffects& effects, SlotId id,
+                       wire::WorkerMessage message, Time now) {
+  if (state.phase == AgentPhase::stopping || state.phase == AgentPhase::ended)
     return;  // nobody asks any more
   Slot& slot = state.slots[id.value];
   const auto found = state.tasks.find(message.task);
@@ -546,23 +555,24 @@ void on_worker_message(State& state, Effects& effects, SlotId id, wire::WorkerMe
                                 .payload = std::move(message.payload)});
 }
 
-void on_worker_broken(State& state, Effects& effects, SlotId id, std::string reason) {
+void on_worker_broken(AgentState& state, AgentEffects& effects, SlotId id, std::string reason) {
   Slot& slot = state.slots[id.value];
   if (slot.phase != SlotPhase::absent) kill_slot(state, slot, effects, std::move(reason));
 }
 
-void on_worker_exit(State& state, Effects& effects, SlotId id, const WorkerExit& end, Time now) {
+void on_worker_exit(AgentState& state, AgentEffects& effects, SlotId id, const WorkerExit& end,
+                    Time now) {
   Slot& slot = state.slots[id.value];
   const bool was_starting = slot.phase == SlotPhase::starting;
-  if (state.phase == Phase::stopping || state.phase == Phase::failed ||
-      state.phase == Phase::ended) {
+  if (state.phase == AgentPhase::stopping || state.phase == AgentPhase::failed ||
+      state.phase == AgentPhase::ended) {
     slot.phase = SlotPhase::absent;
     slot.killed.clear();
     for (const TaskId task : slot.window) state.tasks.erase(task);
     slot.window.clear();
     slot.expected = Duration{};
     reindex(state, slot);
-    if (state.phase == Phase::stopping && all_ended(state)) {
+    if (state.phase == AgentPhase::stopping && all_ended(state)) {
       finish_with_machine(state, effects, kClosed);
     }
     return;
@@ -573,7 +583,8 @@ void on_worker_exit(State& state, Effects& effects, SlotId id, const WorkerExit&
   dispatch(state, effects, now);
 }
 
-void on_output(State& state, Effects& effects, SlotId id, std::vector<wire::OutputLine> lines) {
+void on_output(AgentState& state, AgentEffects& effects, SlotId id,
+               std::vector<wire::OutputLine> lines) {
   if (lines.empty()) return;
   Slot& slot = state.slots[id.value];
   for (const wire::OutputLine& line : lines) {
@@ -593,9 +604,9 @@ void on_output(State& state, Effects& effects, SlotId id, std::vector<wire::Outp
   if (!output.lines.empty()) effects.send(std::move(output));
 }
 
-void on_timer(State& state, Effects& effects, Time now) {
-  if (state.phase == Phase::ended || check_lease(state, effects, now)) return;
-  if (state.phase == Phase::stopping) {
+void on_timer(AgentState& state, AgentEffects& effects, Time now) {
+  if (state.phase == AgentPhase::ended || check_lease(state, effects, now)) return;
+  if (state.phase == AgentPhase::stopping) {
     if (now < state.shutdown_deadline) return;
     state.shutdown_deadline = kNever;
     for (Slot& slot : state.slots)
@@ -631,15 +642,15 @@ void on_timer(State& state, Effects& effects, Time now) {
   start_queued(state, effects, now);
 }
 
-Time next_deadline(const State& state) {
-  if (state.phase == Phase::ended) return kNever;
+Time next_deadline(const AgentState& state) {
+  if (state.phase == AgentPhase::ended) return kNever;
   const Time switch_off = std::min({state.lease_ends, state.lifetime_ends, state.warn_at});
-  if (state.phase == Phase::stopping) return std::min(state.shutdown_deadline, switch_off);
+  if (state.phase == AgentPhase::stopping) return std::min(state.shutdown_deadline, switch_off);
   const Time slots = state.deadlines.empty() ? kNever : state.deadlines.begin()->first;
   return std::min({state.bootstrap_deadline, switch_off, next_start(state), slots});
 }
 
-void sanity_check(const State& state) {
+void sanity_check(const AgentState& state) {
   std::size_t placed = 0;
   const auto check_queue = [&](const std::deque<TaskId>& queue,
                                std::optional<std::uint32_t> worker) {
@@ -674,7 +685,8 @@ void sanity_check(const State& state) {
     SKYWARD_CHECK(expected == slot.expected, "slot {}", slot.id.value);
   }
   check_indexes(state);
-  if (state.phase == Phase::failed) SKYWARD_CHECK(state.tasks.empty(), "{}", state.tasks.size());
+  if (state.phase == AgentPhase::failed)
+    SKYWARD_CHECK(state.tasks.empty(), "{}", state.tasks.size());
   SKYWARD_CHECK(placed == state.tasks.size(), "{} of {} tasks placed", placed, state.tasks.size());
 }
 

@@ -58,7 +58,7 @@ struct BootstrapEnd {
   std::vector<std::string> lines;
 };
 
-enum class Phase : std::uint8_t {
+enum class AgentPhase : std::uint8_t {
   greeting,       // before Configure
   bootstrapping,  // the script runs
   starting,       // the devices are known, and slot 0 of every worker starts
@@ -68,9 +68,9 @@ enum class Phase : std::uint8_t {
   ended,     // exit was asked for
 };
 
-struct Task {
+struct AgentTask {
   wire::RunTask run;
-  SharedBytes body;                        // the function, whatever becomes of State::bodies
+  SharedBytes body;                        // the function, whatever becomes of AgentState::bodies
   std::uint64_t arrival = 0;               // order of queueing
   std::optional<SlotId> slot;              // in whose window it is; empty: queued
   Duration expected{};                     // run time it was sent ahead with
@@ -100,16 +100,16 @@ struct Slot {
   Duration expected{};                       // sum over the window
   Time front_since{};                        // when the front became the front
   Time kill_at = kNever;                     // the front was interrupted and has until then
-  Time listed_deadline = kNever;             // in State::deadlines
-  Duration listed_expected{};                // in State::open
+  Time listed_deadline = kNever;             // in AgentState::deadlines
+  Duration listed_expected{};                // in AgentState::open
   bool withdrew = false;                     // the window behind this front was asked for
   std::string killed;                        // why we killed the process, while we wait for its end
   std::unordered_set<FunctionId> functions;  // bodies that the process has
   std::deque<std::string> tail;              // last lines written outside of tasks
 };
 
-struct State {
-  Phase phase = Phase::greeting;
+struct AgentState {
+  AgentPhase phase = AgentPhase::greeting;
   wire::Configure configure;
   Time configured_at{};
   Time bootstrap_deadline = kNever;
@@ -131,7 +131,7 @@ struct State {
   std::vector<SlotId> lanes;       // slots whose start others wait for
   // Processes that may start at the same time; the loop's to know.
   std::uint32_t start_lanes = kMinStartLanes;
-  std::unordered_map<TaskId, Task> tasks;
+  std::unordered_map<TaskId, AgentTask> tasks;
   std::deque<TaskId> queue;                // for any slot
   std::vector<std::deque<TaskId>> pinned;  // by worker
   // Kept by reindex(), and read for each message instead of all slots.
@@ -146,42 +146,46 @@ struct State {
 };
 
 // A message of the engine. Hello and Heartbeat are the loop's own.
-void on_message(State& state, Effects& effects, const wire::Message& message, Time now);
+void on_message(AgentState& state, AgentEffects& effects, const wire::Message& message, Time now);
 // The engine is alive: any frame of it has come. Makes the lease last from now.
-void on_heard(State& state, Time now);
+void on_heard(AgentState& state, Time now);
 // The conversation with the engine is over: everything is killed.
-void on_disconnected(State& state, Effects& effects);
+void on_disconnected(AgentState& state, AgentEffects& effects);
 
 // The cloud takes the machine back at about `gone_at`; `reason` is what it said. Only the first
 // word of it counts.
-void on_preempted(State& state, Effects& effects, Time gone_at, std::string reason, Time now);
+void on_preempted(AgentState& state, AgentEffects& effects, Time gone_at, std::string reason,
+                  Time now);
 
 // A line of the bootstrap script on its descriptor 3: "begin deps" or, when a step is done, "deps";
 // "worker 0 NAME=VALUE" ("worker *": all) sets a variable of a worker's environment.
-void on_bootstrap_step(State& state, Effects& effects, const std::string& line, Time now);
-void on_bootstrap_end(State& state, Effects& effects, const BootstrapEnd& end, Time now);
+void on_bootstrap_step(AgentState& state, AgentEffects& effects, const std::string& line, Time now);
+void on_bootstrap_end(AgentState& state, AgentEffects& effects, const BootstrapEnd& end, Time now);
 // The model names of the node's devices; the workers wait for them.
-void on_accelerators(State& state, Effects& effects, std::vector<std::string> names, Time now);
+void on_accelerators(AgentState& state, AgentEffects& effects, std::vector<std::string> names,
+                     Time now);
 
-void on_worker_hello(State& state, Effects& effects, SlotId slot, Time now);
+void on_worker_hello(AgentState& state, AgentEffects& effects, SlotId slot, Time now);
 // A result or an item. All output that was written before it must have been given to on_output.
-void on_worker_message(State& state, Effects& effects, SlotId slot, wire::WorkerMessage message,
-                       Time now);
+void on_worker_message(AgentState& state, AgentEffects& effects, SlotId slot,
+                       wire::WorkerMessage message, Time now);
 // The process broke the protocol or closed its connection: it is killed, and its end will tell
 // `reason`.
-void on_worker_broken(State& state, Effects& effects, SlotId slot, std::string reason);
-void on_worker_exit(State& state, Effects& effects, SlotId slot, const WorkerExit& end, Time now);
+void on_worker_broken(AgentState& state, AgentEffects& effects, SlotId slot, std::string reason);
+void on_worker_exit(AgentState& state, AgentEffects& effects, SlotId slot, const WorkerExit& end,
+                    Time now);
 
-void on_output(State& state, Effects& effects, SlotId slot, std::vector<wire::OutputLine> lines);
+void on_output(AgentState& state, AgentEffects& effects, SlotId slot,
+               std::vector<wire::OutputLine> lines);
 
 // The variables that a worker's processes get over the agent's own.
-wire::KeyValues worker_environment(const State& state, std::uint32_t worker);
+wire::KeyValues worker_environment(const AgentState& state, std::uint32_t worker);
 
 // Does what is due. Call at next_deadline() or any time.
-void on_timer(State& state, Effects& effects, Time now);
-Time next_deadline(const State& state);
+void on_timer(AgentState& state, AgentEffects& effects, Time now);
+Time next_deadline(const AgentState& state);
 
 // Aborts the program when the state contradicts itself.
-void sanity_check(const State& state);
+void sanity_check(const AgentState& state);
 
 }  // namespace skyward::agent

@@ -35,18 +35,18 @@ class Sequence final : private QuietEffects {
     state_.start_lanes = static_cast<std::uint32_t>(between(1, 4));
     on_message(state_, *this, configure, now_);
     on_accelerators(state_, *this, {}, now_);
-    for (int step = 0; step < kSteps && state_.phase != Phase::ended; ++step) {
+    for (int step = 0; step < kSteps && state_.phase != AgentPhase::ended; ++step) {
       one_step();
       sanity_check(state_);
     }
-    if (state_.phase == Phase::ended) return;
+    if (state_.phase == AgentPhase::ended) return;
     on_message(state_, *this, wire::Shutdown{.grace_ms = 100}, now_);
     now_ += 1s;
     on_timer(state_, *this, now_);
     while (!dying_.empty()) end_one();
     for (const SlotId slot : std::exchange(alive_, {}))
       on_worker_exit(state_, *this, slot, {.text = "exit code 0"}, now_);
-    EXPECT_EQ(state_.phase, Phase::ended);
+    EXPECT_EQ(state_.phase, AgentPhase::ended);
   }
   int killed() const { return killed_; }
   int answered() const { return static_cast<int>(answered_.size()); }
@@ -171,7 +171,7 @@ class Sequence final : private QuietEffects {
   }
 
   std::mt19937_64 random_;
-  State state_;
+  AgentState state_;
   Time now_ = Time{} + 1h;
   std::set<SlotId> alive_;
   std::set<SlotId> dying_;

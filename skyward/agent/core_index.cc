@@ -12,7 +12,7 @@ namespace skyward::agent {
 namespace {
 
 // Of all that the slot itself waits for.
-Time deadline_of(const State& state, const Slot& slot) {
+Time deadline_of(const AgentState& state, const Slot& slot) {
   return std::min(
       {slot.start_deadline, slot.kill_at, front_deadline(state, slot), patience_end(slot)});
 }
@@ -36,7 +36,7 @@ void keep(Set& set, const Key& key, bool member) {
 
 }  // namespace
 
-void reindex(State& state, Slot& slot) {
+void reindex(AgentState& state, Slot& slot) {
   if (const Time deadline = deadline_of(state, slot); deadline != slot.listed_deadline) {
     state.deadlines.erase({slot.listed_deadline, slot.id});
     slot.listed_deadline = deadline;
@@ -51,9 +51,9 @@ void reindex(State& state, Slot& slot) {
 
 bool is_usable(const Slot& slot) { return slot.phase == SlotPhase::ready && slot.killed.empty(); }
 
-Time front_deadline(const State& state, const Slot& slot) {
+Time front_deadline(const AgentState& state, const Slot& slot) {
   if (slot.window.empty() || !slot.killed.empty()) return kNever;
-  const Task& task = state.tasks.at(slot.window.front());
+  const AgentTask& task = state.tasks.at(slot.window.front());
   if (task.run.timeout_ms == 0 || task.ending) return kNever;
   const Duration limit = std::chrono::milliseconds(
       std::min<std::uint64_t>(task.run.timeout_ms, std::uint64_t{1} << 40));
@@ -65,7 +65,7 @@ Time patience_end(const Slot& slot) {
   return waits ? slot.front_since + kWindowPatience : kNever;
 }
 
-void check_indexes(const State& state) {
+void check_indexes(const AgentState& state) {
   std::size_t timed = 0;
   std::size_t open = 0;
   std::size_t idle = 0;

@@ -8,10 +8,10 @@
 namespace skyward::agent {
 
 // Places a slot in the indexes. Call after any change of it or of the task at its front.
-void reindex(State& state, Slot& slot);
+void reindex(AgentState& state, Slot& slot);
 
 // When the front of the slot has used up its time limit; kNever without one.
-Time front_deadline(const State& state, const Slot& slot);
+Time front_deadline(const AgentState& state, const Slot& slot);
 // When those behind a slow front are withdrawn; kNever when there are none to withdraw.
 Time patience_end(const Slot& slot);
 
@@ -19,6 +19,6 @@ Time patience_end(const Slot& slot);
 bool is_usable(const Slot& slot);
 
 // Aborts the program when the indexes contradict the slots.
-void check_indexes(const State& state);
+void check_indexes(const AgentState& state);
 
 }  // namespace skyward::agent

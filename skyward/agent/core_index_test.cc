@@ -56,7 +56,7 @@ class CoreIndexTest : public testing::Test {
     sanity_check(state);
   }
 
-  State state;
+  AgentState state;
   Starts effects;
   Time now{std::chrono::seconds(1000)};
 };

@@ -15,18 +15,18 @@ namespace {
 
 using wire::TaskStatus;
 
-std::deque<TaskId>& queue_of(State& state, const Task& task) {
+std::deque<TaskId>& queue_of(AgentState& state, const AgentTask& task) {
   return task.run.worker ? state.pinned[*task.run.worker] : state.queue;
 }
 
-Task& task_at(State& state, TaskId id) {
+AgentTask& task_at(AgentState& state, TaskId id) {
   const auto found = state.tasks.find(id);
   SKYWARD_CHECK(found != state.tasks.end(), "task {}", id.value);
   return found->second;
 }
 
 // After a change of the queue that the task is or was in.
-void note_pinned(State& state, const Task& task) {
+void note_pinned(AgentState& state, const AgentTask& task) {
   if (!task.run.worker) return;
   if (state.pinned[*task.run.worker].empty()) {
     state.pinned_waiting.erase(*task.run.worker);
@@ -36,7 +36,7 @@ void note_pinned(State& state, const Task& task) {
 }
 
 // The queue that the slot takes from next, or nothing: whichever front came first.
-std::deque<TaskId>* next_queue(State& state, const Slot& slot) {
+std::deque<TaskId>* next_queue(AgentState& state, const Slot& slot) {
   std::deque<TaskId>* own = slot.place == 0 ? &state.pinned[slot.worker] : nullptr;
   std::deque<TaskId>* any = &state.queue;
   const bool has_own = own != nullptr && !own->empty();
@@ -45,23 +45,24 @@ std::deque<TaskId>* next_queue(State& state, const Slot& slot) {
   return task_at(state, own->front()).arrival < task_at(state, any->front()).arrival ? own : any;
 }
 
-Duration expected_run_time(const State& state, FunctionId function) {
+Duration expected_run_time(const AgentState& state, FunctionId function) {
   const auto found = state.run_times.find(function);
   return found == state.run_times.end() ? kWorkerWindowWork : found->second;
 }
 
 // Whether a task of the function may wait inside the process behind what it has.
-bool has_room(const State& state, const Slot& slot, FunctionId function, Time now) {
+bool has_room(const AgentState& state, const Slot& slot, FunctionId function, Time now) {
   if (slot.window.size() >= kMaxWorkerWindow || slot.withdrew || slot.kill_at != kNever)
     return false;
   const Duration ahead = std::max(slot.expected, now - slot.front_since);
   return ahead + expected_run_time(state, function) <= kWorkerWindowWork;
 }
 
-void give(State& state, Effects& effects, Slot& slot, std::deque<TaskId>& queue, Time now) {
+void give(AgentState& state, AgentEffects& effects, Slot& slot, std::deque<TaskId>& queue,
+          Time now) {
   const TaskId id = queue.front();
   queue.pop_front();
-  Task& task = task_at(state, id);
+  AgentTask& task = task_at(state, id);
   note_pinned(state, task);
   const bool behind = !slot.window.empty();
   task.slot = slot.id;
@@ -75,12 +76,12 @@ void give(State& state, Effects& effects, Slot& slot, std::deque<TaskId>& queue,
   effects.run(slot.id, {.task = task.run, .body = std::move(body), .behind = behind});
 }
 
-Slot& first_slot(State& state, std::uint32_t worker) {
+Slot& first_slot(AgentState& state, std::uint32_t worker) {
   return state.slots[std::size_t{worker} * state.configure.concurrency];
 }
 
 // A task for each slot that runs none.
-void feed_idle(State& state, Effects& effects, Time now) {
+void feed_idle(AgentState& state, AgentEffects& effects, Time now) {
   for (auto next = state.idle.begin(); next != state.idle.end() && !state.queue.empty();) {
     Slot& slot = state.slots[(next++)->value];  // giving it a task takes it out
     give(state, effects, slot, *next_queue(state, slot), now);
@@ -94,7 +95,7 @@ void feed_idle(State& state, Effects& effects, Time now) {
 }
 
 // One more for each slot that has room behind what it runs. False when none has.
-bool feed_open(State& state, Effects& effects, Time now) {
+bool feed_open(AgentState& state, AgentEffects& effects, Time now) {
   std::vector<SlotId> slots;
   if (!state.queue.empty()) {
     const FunctionId function = task_at(state, state.queue.front()).run.function;
@@ -124,7 +125,7 @@ bool feed_open(State& state, Effects& effects, Time now) {
 bool is_live(const Slot& slot) { return slot.phase != SlotPhase::absent; }
 
 // Starts processes for tasks that no slot could take: one more for each, the lowest places first.
-void start_needed(State& state, Effects& effects, Time now) {
+void start_needed(AgentState& state, AgentEffects& effects, Time now) {
   if (state.absent.empty()) return;
   std::size_t coming = 0;
   bool any_live = false;
@@ -147,8 +148,8 @@ void start_needed(State& state, Effects& effects, Time now) {
 
 }  // namespace
 
-void enqueue(State& state, TaskId id) {
-  Task& task = task_at(state, id);
+void enqueue(AgentState& state, TaskId id) {
+  AgentTask& task = task_at(state, id);
   task.withdrawn = false;
   std::deque<TaskId>& queue = queue_of(state, task);
   auto place = queue.end();
@@ -158,8 +159,8 @@ void enqueue(State& state, TaskId id) {
   note_pinned(state, task);
 }
 
-void unqueue(State& state, TaskId id) {
-  const Task& task = task_at(state, id);
+void unqueue(AgentState& state, TaskId id) {
+  const AgentTask& task = task_at(state, id);
   std::deque<TaskId>& queue = queue_of(state, task);
   const auto found = std::find(queue.begin(), queue.end(), id);
   SKYWARD_CHECK(found != queue.end(), "task {} is not queued", id.value);
@@ -167,8 +168,8 @@ void unqueue(State& state, TaskId id) {
   note_pinned(state, task);
 }
 
-void dispatch(State& state, Effects& effects, Time now) {
-  if (state.phase != Phase::ready) return;
+void dispatch(AgentState& state, AgentEffects& effects, Time now) {
+  if (state.phase != AgentPhase::ready) return;
   feed_idle(state, effects, now);
   while (feed_open(state, effects, now)) {
   }
@@ -181,8 +182,8 @@ void dispatch(State& state, Effects& effects, Time now) {
   }
 }
 
-void leave_window(State& state, Effects& effects, TaskId id, Time now) {
-  Task& task = task_at(state, id);
+void leave_window(AgentState& state, AgentEffects& effects, TaskId id, Time now) {
+  AgentTask& task = task_at(state, id);
   Slot& slot = state.slots[task.slot->value];
   const auto found = std::find(slot.window.begin(), slot.window.end(), id);
   SKYWARD_CHECK(found != slot.window.end(), "task {} is not in its window", id.value);
@@ -197,7 +198,7 @@ void leave_window(State& state, Effects& effects, TaskId id, Time now) {
   if (slot.window.empty()) return reindex(state, slot);
   // A cancelled task that the process began before it heard of it has its own grace; interrupting
   // again does no harm.
-  const Task& next = task_at(state, slot.window.front());
+  const AgentTask& next = task_at(state, slot.window.front());
   if (next.ending) {
     slot.kill_at = now + kCancelGrace;
     if (slot.killed.empty()) effects.interrupt(slot.id, slot.window.front());
@@ -205,10 +206,10 @@ void leave_window(State& state, Effects& effects, TaskId id, Time now) {
   reindex(state, slot);
 }
 
-void answer(State& state, Effects& effects, TaskId id, wire::TaskResult result) {
+void answer(AgentState& state, AgentEffects& effects, TaskId id, wire::TaskResult result) {
   const auto found = state.tasks.find(id);
   SKYWARD_CHECK(found != state.tasks.end() && !found->second.slot, "task {}", id.value);
-  Task& task = found->second;
+  AgentTask& task = found->second;
   result.task = id;
   result.attempt = task.run.attempt;
   if (result.status != TaskStatus::ok)
@@ -217,7 +218,7 @@ void answer(State& state, Effects& effects, TaskId id, wire::TaskResult result) 
   effects.send(std::move(result));
 }
 
-void answer_status(State& state, Effects& effects, TaskId id, TaskStatus status,
+void answer_status(AgentState& state, AgentEffects& effects, TaskId id, TaskStatus status,
                    std::uint32_t worker, std::string detail) {
   wire::TaskResult result;
   result.status = status;
@@ -226,13 +227,13 @@ void answer_status(State& state, Effects& effects, TaskId id, TaskStatus status,
   answer(state, effects, id, std::move(result));
 }
 
-std::string ending_detail(const Task& task) {
+std::string ending_detail(const AgentTask& task) {
   if (task.ending != TaskStatus::timed_out) return "cancelled";
   return fmt::format("ran longer than {:g} s", static_cast<double>(task.run.timeout_ms) / 1000.0);
 }
 
-void end_early(State& state, Effects& effects, TaskId id, TaskStatus status, Time now) {
-  Task& task = task_at(state, id);
+void end_early(AgentState& state, AgentEffects& effects, TaskId id, TaskStatus status, Time now) {
+  AgentTask& task = task_at(state, id);
   if (task.ending) return;
   task.ending = status;
   if (!task.slot) {

@@ -23,7 +23,7 @@ bool holds_lane(const Slot& slot, Time now) {
 
 }  // namespace
 
-void request_start(State& state, Effects& effects, Slot& slot, Time now) {
+void request_start(AgentState& state, AgentEffects& effects, Slot& slot, Time now) {
   slot.phase = SlotPhase::queued;
   slot.broken = false;
   slot.start_deadline = kNever;  // of a process before it
@@ -35,7 +35,7 @@ void request_start(State& state, Effects& effects, Slot& slot, Time now) {
   start_queued(state, effects, now);
 }
 
-void start_queued(State& state, Effects& effects, Time now) {
+void start_queued(AgentState& state, AgentEffects& effects, Time now) {
   std::erase_if(state.lanes, [&](SlotId id) { return !holds_lane(state.slots[id.value], now); });
   while (!state.start_queue.empty() && state.lanes.size() < state.start_lanes) {
     Slot& slot = state.slots[state.start_queue.front().value];
@@ -49,7 +49,7 @@ void start_queued(State& state, Effects& effects, Time now) {
   }
 }
 
-Time next_start(const State& state) {
+Time next_start(const AgentState& state) {
   Time next = kNever;
   if (state.start_queue.empty()) return next;
   for (const SlotId id : state.lanes) {
@@ -60,7 +60,7 @@ Time next_start(const State& state) {
   return next;
 }
 
-void kill_slot(State& state, Slot& slot, Effects& effects, std::string reason) {
+void kill_slot(AgentState& state, Slot& slot, AgentEffects& effects, std::string reason) {
   if (slot.phase == SlotPhase::queued) {
     slot.phase = SlotPhase::absent;
     return reindex(state, slot);

@@ -19,7 +19,7 @@ using wire::WorkerKind;
 using wire::WorkerStatus;
 
 // Writes down what the core asks for, as words, and messages to the engine apart.
-class Recorder final : public Effects {
+class Recorder final : public AgentEffects {
  public:
   void send(wire::Message message) override { messages.push_back(std::move(message)); }
   void start_bootstrap(const wire::Configure& configure) override {
@@ -179,7 +179,7 @@ class CoreTest : public ::testing::Test {
                           .peak_bytes = 3LL << 30};
   const WorkerExit exited{.text = "exit code 3", .code = 3, .peak_bytes = 40 << 20};
 
-  State state;
+  AgentState state;
   Recorder effects;
   Time now{1000s};
   std::set<std::uint8_t> sent_bodies;

@@ -22,9 +22,9 @@ struct WorkerRun {
       false;  // sent while the process has unfinished tasks: its output begins with a mark
 };
 
-class Effects {
+class AgentEffects {
  public:
-  virtual ~Effects() = default;
+  virtual ~AgentEffects() = default;
 
   // To the engine, in order of the calls.
   virtual void send(wire::Message message) = 0;

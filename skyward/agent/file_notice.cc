@@ -26,7 +26,7 @@ std::optional<Announcement> parse_file_notice(std::string_view text) {
   return Announcement{.left = std::chrono::milliseconds(left_ms), .action = std::string(reason)};
 }
 
-FileNotice::FileNotice(io::EventLoop& loop, std::string path, Notice::OnNotice on_notice)
+FileNotice::FileNotice(io::EventLoop& loop, std::string path, PreemptionWatch::OnNotice on_notice)
     : loop_(loop), path_(std::move(path)), on_notice_(std::move(on_notice)) {
   timer_ = loop_.start_timer(io::EventLoop::now(), [this] { look(); });
 }

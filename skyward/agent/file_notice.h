@@ -23,7 +23,7 @@ std::optional<Announcement> parse_file_notice(std::string_view text);
 class FileNotice {
  public:
   // `on_notice` is called once, on the loop.
-  FileNotice(io::EventLoop& loop, std::string path, Notice::OnNotice on_notice);
+  FileNotice(io::EventLoop& loop, std::string path, PreemptionWatch::OnNotice on_notice);
   ~FileNotice();
   FileNotice(const FileNotice&) = delete;
   FileNotice& operator=(const FileNotice&) = delete;
@@ -33,7 +33,7 @@ class FileNotice {
 
   io::EventLoop& loop_;
   const std::string path_;
-  const Notice::OnNotice on_notice_;
+  const PreemptionWatch::OnNotice on_notice_;
   io::EventLoop::TimerId timer_ = 0;
 };
 

@@ -43,7 +43,7 @@ std::uint64_t blob_budget() {
 
 }  // namespace
 
-Link::Link(io::EventLoop& loop, bool outlives, Events events)
+AgentLink::AgentLink(io::EventLoop& loop, bool outlives, Events events)
     : loop_(loop),
       events_(std::move(events)),
       end_({.outlives = outlives,
@@ -52,9 +52,9 @@ Link::Link(io::EventLoop& loop, bool outlives, Events events)
                         .blob_bytes = blob_budget()}},
            {.read = bytes_of, .make = make_room}, *this) {}
 
-Link::~Link() { loop_.cancel_timer(timer_); }
+AgentLink::~AgentLink() { loop_.cancel_timer(timer_); }
 
-void Link::attach(io::FileDescriptor read, io::FileDescriptor write) {
+void AgentLink::attach(io::FileDescriptor read, io::FileDescriptor write) {
   if (end_.is_over()) return;
   const AgentEnd::LineId line = end_.attach(io::EventLoop::now());
   lines_[line] = std::make_unique<io::Channel>(
@@ -67,7 +67,7 @@ void Link::attach(io::FileDescriptor read, io::FileDescriptor write) {
   arm_timer();
 }
 
-void Link::receive(AgentEnd::LineId line, io::Incoming incoming) {
+void AgentLink::receive(AgentEnd::LineId line, io::Incoming incoming) {
   const ByteView header = ByteView(incoming.head).subspan(wire::kFramePrefixBytes);
   end_.on_frame(line, wire::decode(header, std::move(incoming.body),
                                    received_blobs(std::move(incoming.descriptors))));
@@ -75,7 +75,7 @@ void Link::receive(AgentEnd::LineId line, io::Incoming incoming) {
 }
 
 // Later deadlines than the armed one are seen when that has come.
-void Link::arm_timer() {
+void AgentLink::arm_timer() {
   const Time next = end_.next_deadline();
   if (next >= armed_) return;
   loop_.cancel_timer(timer_);
@@ -88,33 +88,34 @@ void Link::arm_timer() {
   });
 }
 
-void Link::start_heartbeats(Duration interval) {
+void AgentLink::start_heartbeats(Duration interval) {
   end_.start_heartbeats(interval, io::EventLoop::now());
   arm_timer();
 }
 
-void Link::flush() {
+void AgentLink::flush() {
   for (const auto& [line, channel] : lines_) channel->flush();
 }
 
-bool Link::is_backed_up() const {
+bool AgentLink::is_backed_up() const {
   std::size_t queued = 0;
   for (const auto& [line, channel] : lines_) queued += channel->queued_bytes();
   return end_.is_backed_up(queued);
 }
 
-void Link::write(AgentEnd::LineId line, const wire::Message& message, wire::Envelope envelope) {
+void AgentLink::write(AgentEnd::LineId line, const wire::Message& message,
+                      wire::Envelope envelope) {
   const auto found = lines_.find(line);
   if (found != lines_.end()) found->second->send(wire::encode(message, envelope));
 }
 
-void Link::close(AgentEnd::LineId line) {
+void AgentLink::close(AgentEnd::LineId line) {
   const auto closing = lines_.extract(line);
   if (closing.empty()) return;
   closing.mapped()->flush();  // the word before it: why the engine was refused
   closing.mapped()->close();
 }
 
-void Link::log(const std::string& text) { fmt::print(stderr, "skyward-agent: {}\n", text); }
+void AgentLink::log(const std::string& text) { fmt::print(stderr, "skyward-agent: {}\n", text); }
 
 }  // namespace skyward::agent

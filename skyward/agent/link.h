@@ -19,7 +19,7 @@
 
 namespace skyward::agent {
 
-class Link final : private AgentEnd::Effects {
+class AgentLink final : private AgentEnd::Effects {
  public:
   // As those of agent_end.h.
   struct Events {
@@ -30,10 +30,10 @@ class Link final : private AgentEnd::Effects {
     std::function<void(std::string reason)> on_closed;
   };
   // `outlives`: the end of a connection is not the end of the conversation.
-  Link(io::EventLoop& loop, bool outlives, Events events);
-  ~Link() override;
-  Link(const Link&) = delete;
-  Link& operator=(const Link&) = delete;
+  AgentLink(io::EventLoop& loop, bool outlives, Events events);
+  ~AgentLink() override;
+  AgentLink(const AgentLink&) = delete;
+  AgentLink& operator=(const AgentLink&) = delete;
 
   // A connection on which the engine will greet. Both ends non-blocking; `write` is empty for a
   // socket.

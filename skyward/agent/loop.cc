@@ -45,7 +45,7 @@ void run_end_command(const std::vector<std::string>& command) {
 
 }  // namespace
 
-Loop::Loop(bool outlives)
+AgentLoop::AgentLoop(bool outlives)
     : link_(events_, outlives,
             {.on_message = [this](const wire::Message& message) { receive(message); },
              .on_heard = [this] { on_heard(state_, now()); },
@@ -60,23 +60,23 @@ Loop::Loop(bool outlives)
              [this](wire::BlobFetched fetched) { link_.send(std::move(fetched)); }),
       metrics_(events_) {}
 
-Loop::Loop(io::FileDescriptor read, io::FileDescriptor write) : Loop(false) {
+AgentLoop::AgentLoop(io::FileDescriptor read, io::FileDescriptor write) : AgentLoop(false) {
   link_.attach(std::move(read), std::move(write));
 }
 
-Loop::Loop(io::FileDescriptor listener, std::string nest) : Loop(true) {
+AgentLoop::AgentLoop(io::FileDescriptor listener, std::string directory) : AgentLoop(true) {
   listener_.emplace(events_, std::move(listener), [this](io::FileDescriptor connection) {
     link_.attach(std::move(connection), io::FileDescriptor());
   });
-  nest_ = std::move(nest);
+  directory_ = std::move(directory);
   events_.watch_signal(io::kTerminate, [this] { on_disconnected(state_, *this); });
   // It ends unless the driver greets in time.
   events_.start_timer(now() + kGreetTimeout, [this] {
-    if (state_.phase == Phase::greeting) on_disconnected(state_, *this);
+    if (state_.phase == AgentPhase::greeting) on_disconnected(state_, *this);
   });
 }
 
-int Loop::run() {
+int AgentLoop::run() {
   io::adopt_orphans();
   collect_orphans();
   events_.run();
@@ -93,23 +93,24 @@ int Loop::run() {
   bootstrap_.reset();
   workers_.clear();
   ended_.clear();
-  if (!nest_.empty()) release_volumes(nest_);
+  if (!directory_.empty()) release_volumes(directory_);
   io::kill_descendants(kKillTimeout);
   if (!end_command_.empty()) run_end_command(end_command_);
   return exit_code_;
 }
 
-void Loop::receive(const wire::Message& message) {
+void AgentLoop::receive(const wire::Message& message) {
   if (const auto* configure = std::get_if<wire::Configure>(&message)) prepare(*configure);
   on_message(state_, *this, message, now());
   settle();
 }
 
 // What a Configure means for the loop itself.
-void Loop::prepare(const wire::Configure& configure) {
-  if (state_.phase != Phase::greeting) return;
+void AgentLoop::prepare(const wire::Configure& configure) {
+  if (state_.phase != AgentPhase::greeting) return;
   state_.start_lanes = std::max(kMinStartLanes, 2 * std::thread::hardware_concurrency());
-  if (!nest_.empty() && !configure.end_script.empty()) keep_end_script(nest_, configure.end_script);
+  if (!directory_.empty() && !configure.end_script.empty())
+    keep_end_script(directory_, configure.end_script);
   meet_peers(configure);
   workers_.resize(configure.workers.size() * std::max(1U, configure.concurrency));
   if (configure.heartbeat_ms > 0)
@@ -127,21 +128,21 @@ void Loop::prepare(const wire::Configure& configure) {
     settle();
   };
   if (configure.preemption == kEc2Notice && may_ask_ec2()) {
-    notice_ = std::make_unique<Notice>(events_, Notice::Source{}, on_notice);
+    notice_ = std::make_unique<PreemptionWatch>(events_, PreemptionWatch::Source{}, on_notice);
   } else if (configure.preemption.starts_with(kFileNotice)) {
     file_notice_ = std::make_unique<FileNotice>(
         events_, configure.preemption.substr(kFileNotice.size()), on_notice);
   }
 }
 
-void Loop::make_directory() const {
+void AgentLoop::make_directory() const {
   if (state_.configure.directory.empty()) return;
   std::error_code error;  // the worker's start fails then, and says why
   std::filesystem::create_directories(state_.configure.directory, error);
 }
 
 // Without other agents the engine sends everything itself.
-void Loop::meet_peers(const wire::Configure& configure) {
+void AgentLoop::meet_peers(const wire::Configure& configure) {
   if (configure.peer_key.empty()) return;
   const auto port = peers_.listen(link_.pool(), configure.peer_key, configure.peer_address);
   if (port) {
@@ -152,10 +153,10 @@ void Loop::meet_peers(const wire::Configure& configure) {
   }
 }
 
-void Loop::sample_metrics() {
+void AgentLoop::sample_metrics() {
   // The first reading only serves the second one's difference.
   metrics_.sample([this](const wire::MetricsSample& sample) {
-    if (state_.phase == Phase::ready) link_.send(sample);
+    if (state_.phase == AgentPhase::ready) link_.send(sample);
   });
   events_.start_timer(now() + std::chrono::milliseconds(state_.configure.metrics_ms > 0
                                                             ? state_.configure.metrics_ms
@@ -165,20 +166,20 @@ void Loop::sample_metrics() {
 
 // The machine's own timer ends it when this file is not touched for a lease: an agent that was
 // killed, or hangs, keeps no machine that costs.
-void Loop::show_alive(const std::string& path) {
+void AgentLoop::show_alive(const std::string& path) {
   (void)io::touch(path);
   events_.start_timer(now() + kAliveInterval, [this, path] { show_alive(path); });
 }
 
 // Not on this thread: it reads all of /proc, which takes its time on a large machine.
-void Loop::collect_orphans() {
+void AgentLoop::collect_orphans() {
   events_.run_blocking(
       [] { io::reap_orphans(); },
       [this] { events_.start_timer(now() + kOrphanInterval, [this] { collect_orphans(); }); });
 }
 
 // Arms the timer for the core's next deadline. A timer that comes too early does no harm.
-void Loop::settle() {
+void AgentLoop::settle() {
 #ifndef NDEBUG
   sanity_check(state_);
 #endif
@@ -197,7 +198,7 @@ void Loop::settle() {
 
 // Output is not read while the engine lags behind, so that the functions that write it wait, not
 // our memory.
-void Loop::relieve() {
+void AgentLoop::relieve() {
   const bool backed_up = link_.is_backed_up();
   if (backed_up != paused_) {
     paused_ = backed_up;
@@ -207,32 +208,32 @@ void Loop::relieve() {
   if (paused_) events_.start_timer(now() + kReliefInterval, [this] { relieve(); });
 }
 
-void Loop::start_bootstrap(const wire::Configure& configure) {
-  bootstrap_ = std::make_unique<Bootstrap>(
+void AgentLoop::start_bootstrap(const wire::Configure& configure) {
+  bootstrap_ = std::make_unique<BootstrapProcess>(
       events_, configure,
-      Bootstrap::Events{.on_step =
-                            [this](const std::string& line) {
-                              if (line.starts_with(kAlive))
-                                return show_alive(line.substr(kAlive.size()));
-                              on_bootstrap_step(state_, *this, line, now());
-                            },
-                        .on_end =
-                            [this](const BootstrapEnd& end) {
-                              on_bootstrap_end(state_, *this, end, now());
-                              settle();
-                            }});
+      BootstrapProcess::Events{.on_step =
+                                   [this](const std::string& line) {
+                                     if (line.starts_with(kAlive))
+                                       return show_alive(line.substr(kAlive.size()));
+                                     on_bootstrap_step(state_, *this, line, now());
+                                   },
+                               .on_end =
+                                   [this](const BootstrapEnd& end) {
+                                     on_bootstrap_end(state_, *this, end, now());
+                                     settle();
+                                   }});
 }
 
-void Loop::kill_bootstrap() { bootstrap_->kill(); }
+void AgentLoop::kill_bootstrap() { bootstrap_->kill(); }
 
 // A start takes many milliseconds on a busy machine: between two of them the loop looks at
 // everything else, so that the engine hears of this node however many there are.
-void Loop::start_worker(SlotId slot) {
+void AgentLoop::start_worker(SlotId slot) {
   starts_.push_back(slot);
   if (starts_.size() == 1) start_next_later();
 }
 
-void Loop::start_next_later() {
+void AgentLoop::start_next_later() {
   events_.start_timer(now(), [this] {
     const SlotId slot = starts_.front();
     starts_.pop_front();
@@ -245,10 +246,10 @@ void Loop::start_next_later() {
   });
 }
 
-void Loop::start_now(SlotId slot) {
+void AgentLoop::start_now(SlotId slot) {
   const std::uint32_t worker = state_.slots[slot.value].worker;
   auto environment = worker_environment(state_, worker);
-  if (!nest_.empty()) environment.emplace_back(kWorkVariable, name_of(nest_));
+  if (!directory_.empty()) environment.emplace_back(kWorkVariable, name_of(directory_));
   make_directory();  // a task may have removed it
   const WorkerProcess::Options options{.command = state_.configure.worker_command,
                                        .environment = std::move(environment),
@@ -295,45 +296,47 @@ void Loop::start_now(SlotId slot) {
   });
 }
 
-void Loop::end_worker(SlotId slot, const WorkerExit& end) {
+void AgentLoop::end_worker(SlotId slot, const WorkerExit& end) {
   if (workers_[slot.value]) ended_.push_back(std::move(workers_[slot.value]));
   on_worker_exit(state_, *this, slot, end, now());
   events_.post([this] { settle(); });
 }
 
-void Loop::run(SlotId slot, const WorkerRun& run) { workers_[slot.value]->run(run); }
+void AgentLoop::run(SlotId slot, const WorkerRun& run) { workers_[slot.value]->run(run); }
 
-void Loop::interrupt(SlotId slot, TaskId task) {
+void AgentLoop::interrupt(SlotId slot, TaskId task) {
   workers_[slot.value]->interrupt(std::array{task.value});
 }
 
-void Loop::withdraw(SlotId slot, std::span<const TaskId> tasks) {
+void AgentLoop::withdraw(SlotId slot, std::span<const TaskId> tasks) {
   std::vector<std::uint64_t> ids;
   for (const TaskId task : tasks) ids.push_back(task.value | wire::kWorkerWithdrawBit);
   workers_[slot.value]->interrupt(ids);
 }
 
-void Loop::warn(SlotId slot, Duration left) {
+void AgentLoop::warn(SlotId slot, Duration left) {
   const auto ms = static_cast<std::uint64_t>(left / std::chrono::milliseconds(1));
   workers_[slot.value]->interrupt(std::array{ms | wire::kWorkerNoticeBit});
 }
 
-void Loop::credit(SlotId slot, TaskId task, std::uint32_t count) {
+void AgentLoop::credit(SlotId slot, TaskId task, std::uint32_t count) {
   workers_[slot.value]->credit(task, count);
 }
 
-void Loop::drop_function(SlotId slot, FunctionId function) { workers_[slot.value]->drop(function); }
+void AgentLoop::drop_function(SlotId slot, FunctionId function) {
+  workers_[slot.value]->drop(function);
+}
 
-void Loop::stop_worker(SlotId slot) { workers_[slot.value]->stop(); }
+void AgentLoop::stop_worker(SlotId slot) { workers_[slot.value]->stop(); }
 
-void Loop::kill_worker(SlotId slot) {
+void AgentLoop::kill_worker(SlotId slot) {
   // Nothing to kill when it has not been started yet, or could not be: its end is on the way.
   if (workers_[slot.value]) workers_[slot.value]->kill();
 }
 
-void Loop::end_machine(std::vector<std::string> command) { end_command_ = std::move(command); }
+void AgentLoop::end_machine(std::vector<std::string> command) { end_command_ = std::move(command); }
 
-void Loop::exit(int code) {
+void AgentLoop::exit(int code) {
   exit_code_ = code;
   events_.stop();
 }

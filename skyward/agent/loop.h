@@ -25,14 +25,14 @@
 
 namespace skyward::agent {
 
-class Loop final : public Effects {
+class AgentLoop final : public AgentEffects {
  public:
   // An agent that ends with its connection. `write` is empty when `read` is a socket. Both must be
   // non-blocking.
-  Loop(io::FileDescriptor read, io::FileDescriptor write);
+  AgentLoop(io::FileDescriptor read, io::FileDescriptor write);
   // A daemon, with its directory: engines connect to the listening socket, one after another, for
   // as long as it lives. SIGTERM ends it in order.
-  Loop(io::FileDescriptor listener, std::string nest);
+  AgentLoop(io::FileDescriptor listener, std::string directory);
 
   // Serves the engine until it ends the conversation. Returns the exit code, after the last process
   // of this node is gone.
@@ -54,7 +54,7 @@ class Loop final : public Effects {
   void exit(int code) override;
 
  private:
-  explicit Loop(bool outlives);
+  explicit AgentLoop(bool outlives);
   void receive(const wire::Message& message);
   void prepare(const wire::Configure& configure);
   void meet_peers(const wire::Configure& configure);
@@ -69,14 +69,14 @@ class Loop final : public Effects {
   void end_worker(SlotId slot, const WorkerExit& end);
 
   io::EventLoop events_;
-  std::string nest_;  // of a daemon
-  State state_;
-  Link link_;
+  std::string directory_;  // of a daemon
+  AgentState state_;
+  AgentLink link_;
   std::optional<io::Listener> listener_;  // of a daemon
   Peers peers_;
-  Metrics metrics_;
-  std::unique_ptr<Bootstrap> bootstrap_;
-  std::unique_ptr<Notice> notice_;
+  MetricsSampler metrics_;
+  std::unique_ptr<BootstrapProcess> bootstrap_;
+  std::unique_ptr<PreemptionWatch> notice_;
   std::unique_ptr<FileNotice> file_notice_;
   std::vector<std::unique_ptr<WorkerProcess>> workers_;  // by SlotId
   std::vector<std::unique_ptr<WorkerProcess>> ended_;    // destroyed outside of their own calls

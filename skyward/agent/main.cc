@@ -46,7 +46,7 @@ int run() {
   // A crashed function must not fill the disk; its stack is in the task's output.
   skyward::io::forbid_core_files();
   skyward::io::allow_many_files();
-  return skyward::agent::Loop(std::move(streams->read), std::move(streams->write)).run();
+  return skyward::agent::AgentLoop(std::move(streams->read), std::move(streams->write)).run();
 }
 
 // The word after `name`.
@@ -71,18 +71,18 @@ std::optional<std::uint32_t> number_of(std::optional<std::string_view> text) {
   return number;
 }
 
-std::optional<skyward::agent::Place> place_of(const Words& words) {
+std::optional<skyward::agent::DaemonId> daemon_of(const Words& words) {
   const auto pool = value_of(words, "--pool");
   const auto node = number_of(value_of(words, "--node"));
   const auto life = number_of(value_of(words, "--life"));
   if (!pool || !node || !life || !is_pool_name(*pool)) return std::nullopt;
-  return skyward::agent::Place{std::string(*pool), skyward::NodeId{*node}, *life};
+  return skyward::agent::DaemonId{std::string(*pool), skyward::NodeId{*node}, *life};
 }
 
 // "NODE.LIFE,NODE.LIFE", of the same pool.
-std::optional<std::vector<skyward::agent::Place>> places_of(const std::string& pool,
-                                                            std::string_view text) {
-  std::vector<skyward::agent::Place> places;
+std::optional<std::vector<skyward::agent::DaemonId>> daemons_of(const std::string& pool,
+                                                                std::string_view text) {
+  std::vector<skyward::agent::DaemonId> daemons;
   while (!text.empty()) {
     const std::string_view item = text.substr(0, text.find(','));
     text.remove_prefix(std::min(item.size() + 1, text.size()));
@@ -90,18 +90,18 @@ std::optional<std::vector<skyward::agent::Place>> places_of(const std::string& p
     const auto node = number_of(item.substr(0, dot));
     const auto life = number_of(item.substr(std::min(dot + 1, item.size())));
     if (!node || !life) return std::nullopt;
-    places.push_back({pool, skyward::NodeId{*node}, *life});
+    daemons.push_back({pool, skyward::NodeId{*node}, *life});
   }
-  return places;
+  return daemons;
 }
 
-int connect(const skyward::agent::Place& place, const Words& options) {
+int connect(const skyward::agent::DaemonId& daemon, const Words& options) {
   const std::string root = skyward::agent::user_root();
-  if (options.empty()) return skyward::agent::connect(root, place, true);
-  if (options == Words{"--resume"}) return skyward::agent::connect(root, place, false);
-  const auto former = places_of(place.pool, value_of(options, "--former").value_or("?"));
+  if (options.empty()) return skyward::agent::connect(root, daemon, true);
+  if (options == Words{"--resume"}) return skyward::agent::connect(root, daemon, false);
+  const auto former = daemons_of(daemon.pool, value_of(options, "--former").value_or("?"));
   if (options.size() != 2 || !former) return usage();
-  return skyward::agent::connect(root, place, true, *former);
+  return skyward::agent::connect(root, daemon, true, *former);
 }
 
 }  // namespace
@@ -110,13 +110,13 @@ int main(int count, char** arguments) {
   const Words words(arguments + 1, arguments + count);
   const std::string_view command = words.empty() ? "" : words.front();
   if (command == "run" && words.size() == 1) return run();
-  constexpr std::size_t kPlaceWords = 7;
-  const auto place = place_of(words);
-  if (command == "connect" && place && words.size() >= kPlaceWords) {
-    return connect(*place, Words(words.begin() + kPlaceWords, words.end()));
+  constexpr std::size_t kDaemonWords = 7;
+  const auto daemon = daemon_of(words);
+  if (command == "connect" && daemon && words.size() >= kDaemonWords) {
+    return connect(*daemon, Words(words.begin() + kDaemonWords, words.end()));
   }
-  if (command == "end" && place && words.size() == kPlaceWords) {
-    return skyward::agent::end_daemons(skyward::agent::user_root(), place->name());
+  if (command == "end" && daemon && words.size() == kDaemonWords) {
+    return skyward::agent::end_daemons(skyward::agent::user_root(), daemon->name());
   }
   if (command == "end" && words.size() == 3) {
     const auto pool = value_of(words, "--pool");

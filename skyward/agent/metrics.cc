@@ -191,12 +191,13 @@ std::vector<std::string> parse_habana_names(std::string_view text) {
   return names;
 }
 
-Metrics::Metrics(io::EventLoop& loop) : loop_(loop), alive_(std::make_shared<bool>(true)) {}
+MetricsSampler::MetricsSampler(io::EventLoop& loop)
+    : loop_(loop), alive_(std::make_shared<bool>(true)) {}
 
-Metrics::~Metrics() { *alive_ = false; }
+MetricsSampler::~MetricsSampler() { *alive_ = false; }
 
-void Metrics::find_accelerators(std::string gpus,
-                                std::function<void(std::vector<std::string>)> done) {
+void MetricsSampler::find_accelerators(std::string gpus,
+                                       std::function<void(std::vector<std::string>)> done) {
   gpus_ = std::move(gpus);
   auto names = std::make_shared<std::vector<std::string>>();  // work and done share it
   loop_.run_blocking([names, wanted = gpus_] { *names = find_devices(wanted); },
@@ -207,7 +208,7 @@ void Metrics::find_accelerators(std::string gpus,
                      });
 }
 
-void Metrics::sample(std::function<void(wire::MetricsSample)> done) {
+void MetricsSampler::sample(std::function<void(wire::MetricsSample)> done) {
   if (sampling_) return;
   wire::MetricsSample sample;
   const auto times = parse_cpu_times(read_file("/proc/stat"));

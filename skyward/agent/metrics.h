@@ -1,8 +1,8 @@
 #pragma once
 
 // How busy the node is: processor and memory from /proc, GPUs from nvidia-smi where that is on
-// PATH. The parsing is pure; Metrics does the reading, and never lets the loop wait for nvidia-smi,
-// which can take seconds.
+// PATH. The parsing is pure; MetricsSampler does the reading, and never lets the loop wait for
+// nvidia-smi, which can take seconds.
 
 #include <cstdint>
 #include <functional>
@@ -45,12 +45,12 @@ std::vector<std::string> parse_rocm_names(std::string_view text);
 // From `hl-smi -L`: a paragraph a device, with its model ("HL-225") or its name in it.
 std::vector<std::string> parse_habana_names(std::string_view text);
 
-class Metrics {
+class MetricsSampler {
  public:
-  explicit Metrics(io::EventLoop& loop);
-  ~Metrics();
-  Metrics(const Metrics&) = delete;
-  Metrics& operator=(const Metrics&) = delete;
+  explicit MetricsSampler(io::EventLoop& loop);
+  ~MetricsSampler();
+  MetricsSampler(const MetricsSampler&) = delete;
+  MetricsSampler& operator=(const MetricsSampler&) = delete;
 
   // The model names of the node's devices: GPUs of NVIDIA (only those with these indices, joined by
   // ',', when some are given), else AWS's Neuron devices, AMD's or Habana's. `done` is called once,

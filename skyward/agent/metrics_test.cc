@@ -88,7 +88,7 @@ TEST(Devices, OfOtherMakers) {
 
 TEST(Metrics, SamplesThisMachine) {
   io::EventLoop loop;
-  Metrics metrics(loop);
+  MetricsSampler metrics(loop);
   std::optional<wire::MetricsSample> sample;
   const auto timeout =
       loop.start_timer(io::EventLoop::now() + std::chrono::seconds(20), [&] { loop.stop(); });

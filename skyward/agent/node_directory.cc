@@ -14,34 +14,34 @@
 namespace skyward::agent {
 namespace {
 
-std::filesystem::path script_of(const std::string& nest) {
-  return std::filesystem::path(nest) / "end";
+std::filesystem::path script_of(const std::string& directory) {
+  return std::filesystem::path(directory) / "end";
 }
 
 }  // namespace
 
-std::string name_of(const std::string& nest) {
-  return std::filesystem::path(nest).filename().string();
+std::string name_of(const std::string& directory) {
+  return std::filesystem::path(directory).filename().string();
 }
 
-void keep_end_script(const std::string& nest, const std::string& script) {
-  if (const Status kept = io::write_private_file(script_of(nest), script); !kept) {
+void keep_end_script(const std::string& directory, const std::string& script) {
+  if (const Status kept = io::write_private_file(script_of(directory), script); !kept) {
     fmt::print(stderr, "skyward-agent: {}\n", kept.error().message);
   }
 }
 
-bool has_end_script(const std::string& nest) {
+bool has_end_script(const std::string& directory) {
   std::error_code error;
-  return std::filesystem::exists(script_of(nest), error);
+  return std::filesystem::exists(script_of(directory), error);
 }
 
-void release_volumes(const std::string& nest) {
-  if (!has_end_script(nest)) return;
-  io::kill_marked(kWorkVariable, {name_of(nest)}, kKillTimeout);
+void release_volumes(const std::string& directory) {
+  if (!has_end_script(directory)) return;
+  io::kill_marked(kWorkVariable, {name_of(directory)}, kKillTimeout);
   io::SpawnOptions options;
-  options.command = {"bash", script_of(nest)};
-  options.environment = {{kNestVariable, nest}};
-  options.directory = nest;
+  options.command = {"bash", script_of(directory)};
+  options.environment = {{kDirectoryVariable, directory}};
+  options.directory = directory;
   options.new_session = true;
   const auto result = io::run_command(options, kUnmountTimeout);
   if (!result || result->status.code != 0 || result->status.signal != 0) {
@@ -49,12 +49,12 @@ void release_volumes(const std::string& nest) {
                result ? result->status.describe() + ": " + result->err : result.error().message);
   }
   std::error_code error;
-  std::filesystem::remove(script_of(nest), error);
+  std::filesystem::remove(script_of(directory), error);
 }
 
-void end_left_behind(const std::string& nest) {
-  release_volumes(nest);
-  io::kill_marked(kNodeVariable, {name_of(nest)}, kKillTimeout);
+void end_left_behind(const std::string& directory) {
+  release_volumes(directory);
+  io::kill_marked(kNodeVariable, {name_of(directory)}, kKillTimeout);
 }
 
 }  // namespace skyward::agent

@@ -21,12 +21,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class NestTest : public testing::Test {
+class NodeDirectoryTest : public testing::Test {
  protected:
   void SetUp() override {
     // As private as a daemon makes it.
-    fs::create_directories(nest);
-    for (const std::string& path : {root, root + "/nodes", nest}) {
+    fs::create_directories(directory);
+    for (const std::string& path : {root, root + "/nodes", directory}) {
       fs::permissions(path, fs::perms::owner_all);
     }
   }
@@ -35,7 +35,7 @@ class NestTest : public testing::Test {
   std::unique_ptr<io::Process> start(const char* variable) {
     io::SpawnOptions options;
     options.command = {"sleep", "600"};
-    options.environment = {{variable, name_of(nest)}};
+    options.environment = {{variable, name_of(directory)}};
     return io::Process::spawn(loop, options, [](io::ExitStatus) {}).value();
   }
   static bool lives(const io::Process& process) {
@@ -48,31 +48,32 @@ class NestTest : public testing::Test {
 
   io::EventLoop loop;
   const std::string root = fs::temp_directory_path() / ("n" + io::random_hex(8));
-  const std::string nest = root + "/nodes/" + io::random_hex(12) + ".3.1.";
+  const std::string directory = root + "/nodes/" + io::random_hex(12) + ".3.1.";
 };
 
-TEST_F(NestTest, TheScriptRunsOnceAndAfterTheWorkHasEnded) {
+TEST_F(NodeDirectoryTest, TheScriptRunsOnceAndAfterTheWorkHasEnded) {
   const auto work = start(kWorkVariable);
   const auto server = start(kNodeVariable);
-  keep_end_script(nest,
-                  fmt::format("echo $SKYWARD_NEST >>{0}/told\n"
+  keep_end_script(directory,
+                  fmt::format("echo $SKYWARD_NODE_DIRECTORY >>{0}/told\n"
                               "grep -q '^State:.[ZX]' /proc/{1}/status && echo ended >>{0}/told",
                               root, work->pid()));
-  release_volumes(nest);
-  release_volumes(nest);
-  EXPECT_EQ(told(), nest + "\nended\n");
+  release_volumes(directory);
+  release_volumes(directory);
+  EXPECT_EQ(told(), directory + "\nended\n");
   EXPECT_FALSE(lives(*work));
   EXPECT_TRUE(lives(*server)) << "what serves the volumes is needed until then";
 }
 
-TEST_F(NestTest, WhatAKilledDaemonLeftIsEndedWithItsVolumes) {
+TEST_F(NodeDirectoryTest, WhatAKilledDaemonLeftIsEndedWithItsVolumes) {
   const auto server = start(kNodeVariable);
-  keep_end_script(nest, fmt::format("kill -0 {} && echo released >>{}/told", server->pid(), root));
-  const std::string name = name_of(nest);
+  keep_end_script(directory,
+                  fmt::format("kill -0 {} && echo released >>{}/told", server->pid(), root));
+  const std::string name = name_of(directory);
   EXPECT_EQ(end_daemons(root, name.substr(0, name.find('.') + 1)), 0);
   EXPECT_EQ(told(), "released\n");
   EXPECT_FALSE(lives(*server));
-  EXPECT_FALSE(fs::exists(nest));
+  EXPECT_FALSE(fs::exists(directory));
 }
 
 }  // namespace

@@ -26,13 +26,13 @@ constexpr Duration kPeerGreeting = std::chrono::seconds(4);
 // A reader may ask before the engine's first part is here. It waits so long for that.
 constexpr Duration kFirstPartPatience = std::chrono::seconds(2);
 // A reader takes something within this time, or has gone.
-constexpr Duration kGuestPatience = std::chrono::seconds(30);
+constexpr Duration kClientPatience = std::chrono::seconds(30);
 // Many more than a chain or a tree has. Others wait in the kernel's queue, or come again.
-constexpr std::size_t kMaxGuests = 64;
+constexpr std::size_t kMaxClients = 64;
 
 }  // namespace
 
-struct Peers::Guest {
+struct Peers::Client {
   std::unique_ptr<io::TlsStream> stream;
   io::EventLoop::TimerId timer = 0;  // until it has asked
   Time moved_at{};
@@ -74,7 +74,7 @@ Peers::Peers(io::EventLoop& loop, wire::BlobInbox& inbox, OnFetched on_fetched)
 Peers::~Peers() {
   *alive_ = false;
   loop_.cancel_timer(pulse_);
-  for (const auto& guest : guests_) loop_.cancel_timer(guest->timer);
+  for (const auto& client : clients_) loop_.cancel_timer(client->timer);
   for (const auto& [blob, fetch] : fetches_) {
     loop_.cancel_timer(fetch->timer);
     fetch->stream.reset();
@@ -96,37 +96,37 @@ Result<std::uint16_t> Peers::listen(std::string pool, std::string secret,
 // ---- those who read from us
 
 void Peers::accept(io::FileDescriptor socket) {
-  if (guests_.size() >= kMaxGuests) return;  // closes it
-  Guest& guest = *guests_.emplace_back(std::make_unique<Guest>());
-  guest.moved_at = io::EventLoop::now();
-  guest.timer = loop_.start_timer(guest.moved_at + kPeerGreeting, [this, &guest] {
-    guest.timer = 0;
-    dismiss(guest);
+  if (clients_.size() >= kMaxClients) return;  // closes it
+  Client& client = *clients_.emplace_back(std::make_unique<Client>());
+  client.moved_at = io::EventLoop::now();
+  client.timer = loop_.start_timer(client.moved_at + kPeerGreeting, [this, &client] {
+    client.timer = 0;
+    dismiss(client);
   });
-  guest.stream = std::make_unique<io::TlsStream>(
+  client.stream = std::make_unique<io::TlsStream>(
       loop_, key_, io::TlsStream::Role::answers, std::move(socket),
       io::TlsStream::Events{.on_open = [] {},
-                            .on_bytes = [this, &guest](ByteView bytes) { greet(guest, bytes); },
+                            .on_bytes = [this, &client](ByteView bytes) { greet(client, bytes); },
                             .on_room = [this] { serve_later(); },
-                            .on_closed = [this, &guest](const Error&) { dismiss(guest); }});
-  if (pulse_ == 0 && !guests_.empty()) beat();
+                            .on_closed = [this, &client](const Error&) { dismiss(client); }});
+  if (pulse_ == 0 && !clients_.empty()) beat();
 }
 
-void Peers::greet(Guest& guest, ByteView bytes) {
-  guest.asked.insert(guest.asked.end(), bytes.begin(), bytes.end());
-  if (guest.asked.size() < wire::kPeerRequestBytes) return;
-  const auto request = wire::decode_peer_request(guest.asked);
-  if (!request || guest.ready) return dismiss(guest);
-  loop_.cancel_timer(std::exchange(guest.timer, 0));
-  guest.ready = true;
-  guest.moved_at = io::EventLoop::now();
-  guest.request = *request;
-  guest.sent = request->offset;
+void Peers::greet(Client& client, ByteView bytes) {
+  client.asked.insert(client.asked.end(), bytes.begin(), bytes.end());
+  if (client.asked.size() < wire::kPeerRequestBytes) return;
+  const auto request = wire::decode_peer_request(client.asked);
+  if (!request || client.ready) return dismiss(client);
+  loop_.cancel_timer(std::exchange(client.timer, 0));
+  client.ready = true;
+  client.moved_at = io::EventLoop::now();
+  client.request = *request;
+  client.sent = request->offset;
   serve_later();
 }
 
 void Peers::on_blobs_changed() {
-  if (!guests_.empty()) serve_later();
+  if (!clients_.empty()) serve_later();
   for (auto next = fetches_.begin(); next != fetches_.end();) {
     const auto fetch = (next++)->second;
     if (!inbox_.find(fetch->ask.blob)) forget(fetch);  // nobody needs it any more
@@ -144,63 +144,63 @@ void Peers::serve_later() {
 }
 
 void Peers::serve_all() {
-  for (auto next = guests_.begin(); next != guests_.end();) {
-    Guest& guest = **next++;
-    if (guest.ready && !serve(guest)) dismiss(guest);
+  for (auto next = clients_.begin(); next != clients_.end();) {
+    Client& client = **next++;
+    if (client.ready && !serve(client)) dismiss(client);
   }
 }
 
 // Writes what there is and what the connection takes. False when there is no more to say.
-bool Peers::serve(Guest& guest) {
-  const auto blob = inbox_.find(guest.request.content);
-  const bool here = blob && blob->size == guest.request.size && blob->bytes.size() >= guest.sent;
-  guest.seen = guest.seen || here;
-  if (!blob && !guest.seen && io::EventLoop::now() < guest.moved_at + kFirstPartPatience) {
+bool Peers::serve(Client& client) {
+  const auto blob = inbox_.find(client.request.content);
+  const bool here = blob && blob->size == client.request.size && blob->bytes.size() >= client.sent;
+  client.seen = client.seen || here;
+  if (!blob && !client.seen && io::EventLoop::now() < client.moved_at + kFirstPartPatience) {
     return true;
   }
-  if (!here && !guest.between_parts() && !guest.missing) return false;
+  if (!here && !client.between_parts() && !client.missing) return false;
   while (true) {
-    if (guest.between_parts()) {
-      if (guest.missing) return false;
-      const std::uint64_t there = here ? blob->bytes.size() - guest.sent : 0;
+    if (client.between_parts()) {
+      if (client.missing) return false;
+      const std::uint64_t there = here ? blob->bytes.size() - client.sent : 0;
       if (here && there == 0) return true;
-      guest.begin_part(
+      client.begin_part(
           here ? static_cast<std::uint32_t>(std::min<std::uint64_t>(there, wire::kMaxPeerPartBytes))
                : wire::kPeerMissing);
     }
-    ByteView piece = ByteView(guest.prefix).last(guest.prefix_left);
-    if (guest.prefix_left == 0) piece = blob->bytes.subspan(guest.sent, guest.part_left);
-    const std::size_t written = guest.stream->write(piece);
-    if (written > 0) guest.moved_at = io::EventLoop::now();
-    if (guest.prefix_left > 0) {
-      guest.prefix_left -= written;
+    ByteView piece = ByteView(client.prefix).last(client.prefix_left);
+    if (client.prefix_left == 0) piece = blob->bytes.subspan(client.sent, client.part_left);
+    const std::size_t written = client.stream->write(piece);
+    if (written > 0) client.moved_at = io::EventLoop::now();
+    if (client.prefix_left > 0) {
+      client.prefix_left -= written;
     } else {
-      guest.sent += written;
-      guest.part_left -= written;
+      client.sent += written;
+      client.part_left -= written;
     }
     if (written < piece.size()) return true;
   }
 }
 
-void Peers::dismiss(const Guest& guest) {
-  const auto place = std::ranges::find(guests_, &guest, &std::unique_ptr<Guest>::get);
-  if (place == guests_.end()) return;
-  loop_.cancel_timer(guest.timer);
+void Peers::dismiss(const Client& client) {
+  const auto place = std::ranges::find(clients_, &client, &std::unique_ptr<Client>::get);
+  if (place == clients_.end()) return;
+  loop_.cancel_timer(client.timer);
   const auto leaving = std::move(*place);
-  guests_.erase(place);
+  clients_.erase(place);
 }
 
 // Proof of life for those who wait for more than there is.
 void Peers::beat() {
   pulse_ = 0;
-  if (guests_.empty()) return;
+  if (clients_.empty()) return;
   const Time now = io::EventLoop::now();
-  for (auto next = guests_.begin(); next != guests_.end();) {
-    Guest& guest = **next++;
-    if (!guest.ready) continue;
-    const bool waits = guest.seen && guest.sent < guest.request.size;
-    if (guest.between_parts() && waits) guest.begin_part(0);
-    if (!serve(guest) || now > guest.moved_at + kGuestPatience) dismiss(guest);
+  for (auto next = clients_.begin(); next != clients_.end();) {
+    Client& client = **next++;
+    if (!client.ready) continue;
+    const bool waits = client.seen && client.sent < client.request.size;
+    if (client.between_parts() && waits) client.begin_part(0);
+    if (!serve(client) || now > client.moved_at + kClientPatience) dismiss(client);
   }
   pulse_ = loop_.start_timer(now + kPeerPulse, [this] { beat(); });
 }
@@ -268,7 +268,7 @@ void Peers::take(const std::shared_ptr<Fetch>& fetch, ByteView bytes) {
       return finish(fetch, wire::FetchEnd::broken, stored.error().message);
     }
   }
-  if (!guests_.empty()) serve_later();
+  if (!clients_.empty()) serve_later();
   if (inbox_.find(fetch->ask.blob)->received == fetch->ask.size) {
     finish(fetch, wire::FetchEnd::whole, {});
   }

@@ -44,16 +44,16 @@ class Peers {
 
  private:
   // One that reads from us.
-  struct Guest;
+  struct Client;
   // One that we read from.
   struct Fetch;
 
   void accept(io::FileDescriptor socket);
-  void greet(Guest& guest, ByteView bytes);
+  void greet(Client& client, ByteView bytes);
   void serve_later();
   void serve_all();
-  bool serve(Guest& guest);
-  void dismiss(const Guest& guest);
+  bool serve(Client& client);
+  void dismiss(const Client& client);
   void beat();
 
   void dial(const std::shared_ptr<Fetch>& fetch);
@@ -68,7 +68,7 @@ class Peers {
   OnFetched on_fetched_;
   std::shared_ptr<const io::TlsKey> key_;
   std::optional<io::Listener> listener_;
-  std::list<std::unique_ptr<Guest>> guests_;
+  std::list<std::unique_ptr<Client>> clients_;
   std::map<BlobId, std::shared_ptr<Fetch>> fetches_;  // shared with the callbacks of its stream
   io::EventLoop::TimerId pulse_ = 0;
   bool serving_ = false;         // serve_all() is on its way

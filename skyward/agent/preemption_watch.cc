@@ -111,7 +111,7 @@ std::optional<Announcement> parse_instance_action(std::string_view json, std::in
   return found;
 }
 
-Notice::Notice(io::EventLoop& loop, Source source, OnNotice on_notice)
+PreemptionWatch::PreemptionWatch(io::EventLoop& loop, Source source, OnNotice on_notice)
     : loop_(loop),
       source_(std::move(source)),
       on_notice_(std::move(on_notice)),
@@ -119,12 +119,12 @@ Notice::Notice(io::EventLoop& loop, Source source, OnNotice on_notice)
   ask();
 }
 
-Notice::~Notice() {
+PreemptionWatch::~PreemptionWatch() {
   *alive_ = false;
   loop_.cancel_timer(timer_);
 }
 
-void Notice::ask() {
+void PreemptionWatch::ask() {
   timer_ = 0;
   io::PlainRequest request = next_request(watch_, io::EventLoop::now());
   request.address = source_.address;
@@ -137,7 +137,7 @@ void Notice::ask() {
       });
 }
 
-void Notice::hear(const Result<io::PlainReply>& reply) {
+void PreemptionWatch::hear(const Result<io::PlainReply>& reply) {
   const Heard heard =
       on_reply(watch_, reply, io::EventLoop::now(), io::EventLoop::wall_us() / kMicroseconds);
   if (heard.announcement) {

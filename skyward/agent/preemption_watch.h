@@ -4,7 +4,7 @@
 // service of the machine's own link: a token is asked for, then with it, every few seconds, the
 // "instance action". 404 means: nothing is planned.
 //
-// What to ask next and what an answer means is decided by pure functions; Notice asks.
+// What to ask next and what an answer means is decided by pure functions; PreemptionWatch asks.
 
 #include <cstdint>
 #include <functional>
@@ -50,7 +50,7 @@ Heard on_reply(Ec2Watch& watch, const Result<io::PlainReply>& reply, Time now, s
 // minutes are assumed. Empty when there is no action. `wall_s`: seconds since 1970, now.
 std::optional<Announcement> parse_instance_action(std::string_view json, std::int64_t wall_s);
 
-class Notice {
+class PreemptionWatch {
  public:
   struct Source {
     std::string address = "169.254.169.254";
@@ -60,10 +60,10 @@ class Notice {
   // `on_notice` is called once, on the loop.
   using OnNotice = std::function<void(Duration left, std::string reason)>;
 
-  Notice(io::EventLoop& loop, Source source, OnNotice on_notice);
-  ~Notice();
-  Notice(const Notice&) = delete;
-  Notice& operator=(const Notice&) = delete;
+  PreemptionWatch(io::EventLoop& loop, Source source, OnNotice on_notice);
+  ~PreemptionWatch();
+  PreemptionWatch(const PreemptionWatch&) = delete;
+  PreemptionWatch& operator=(const PreemptionWatch&) = delete;
 
  private:
   void ask();

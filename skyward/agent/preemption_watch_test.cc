@@ -91,7 +91,7 @@ TEST(Ec2Notice, TheServiceIsAskedUntilItSaysSomething) {
   const std::string url = service.url("");
   io::EventLoop loop;
   std::string said;
-  Notice notice(
+  PreemptionWatch notice(
       loop,
       {.address = "127.0.0.1", .port = std::stoi(url.substr(url.rfind(':') + 1)), .pause = 1ms},
       [&](Duration left, const std::string& reason) {

@@ -11,7 +11,7 @@
 
 namespace skyward::agent {
 
-class QuietEffects : public Effects {
+class QuietEffects : public AgentEffects {
  public:
   void send(wire::Message) override {}
   void start_bootstrap(const wire::Configure&) override {}

@@ -7,14 +7,14 @@
 
 namespace skyward::engine {
 
-void Blobs::release_one(Effects& effects, BlobId blob) {
+void Blobs::release_one(EngineEffects& effects, BlobId blob) {
   const auto found = uses_.find(blob);
   SKYWARD_CHECK(found != uses_.end() && found->second.users > 0);
   --found->second.users;
   drop_if_unused(effects, blob);
 }
 
-void Blobs::keep(Effects& effects, BlobId blob, bool keep) {
+void Blobs::keep(EngineEffects& effects, BlobId blob, bool keep) {
   if (keep) {
     BlobUse& use = uses_[blob];
     ++use.users;
@@ -29,7 +29,7 @@ void Blobs::keep(Effects& effects, BlobId blob, bool keep) {
   drop_if_unused(effects, blob);
 }
 
-void Blobs::drop_if_unused(Effects& effects, BlobId blob) {
+void Blobs::drop_if_unused(EngineEffects& effects, BlobId blob) {
   const auto found = uses_.find(blob);
   if (found->second.users > 0) return;
   for (const NodeId node : found->second.holders) {
@@ -40,23 +40,23 @@ void Blobs::drop_if_unused(Effects& effects, BlobId blob) {
   uses_.erase(found);
 }
 
-void Blobs::give_one(Effects& effects, NodeId node, const wire::Blob& blob) {
+void Blobs::give_one(EngineEffects& effects, NodeId node, const wire::Blob& blob) {
   BlobUse& use = uses_[blob.id];
   use.holders.insert(node);
   nodes_[node.value].blobs.insert(blob.id);
   spreads_.offer(effects, node, blob, &use.content);
 }
 
-void Blobs::give_body(Effects& effects, NodeId node, const wire::Buffer& body) {
+void Blobs::give_body(EngineEffects& effects, NodeId node, const wire::Buffer& body) {
   if (body.in_blob()) spreads_.offer(effects, node, body.blob, nullptr);
 }
 
-void Blobs::open_node(NodeId node, Peer peer) {
+void Blobs::open_node(NodeId node, PeerNode peer) {
   nodes_[node.value].listens = true;
   spreads_.open_node(node, std::move(peer));
 }
 
-void Blobs::lose_node(Effects& effects, NodeId node) {
+void Blobs::lose_node(EngineEffects& effects, NodeId node) {
   shut_node(node);
   for (const BlobId blob : std::exchange(nodes_[node.value].blobs, {})) {
     uses_.at(blob).holders.erase(node);

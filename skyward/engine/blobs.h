@@ -19,7 +19,7 @@
 
 namespace skyward::engine {
 
-class Effects;
+class EngineEffects;
 
 struct BlobUse {
   std::uint32_t users = 0;
@@ -50,27 +50,27 @@ class Blobs {
     for_each_blob(arguments, [&](const wire::Blob& blob) { ++uses_[blob.id].users; });
   }
   // ... and is answered. Nodes forget what nobody needs any more.
-  void release(Effects& effects, const wire::Payload& arguments) {
+  void release(EngineEffects& effects, const wire::Payload& arguments) {
     for_each_blob(arguments, [&](const wire::Blob& blob) { release_one(effects, blob.id); });
   }
   // The caller keeps the blob, or no longer does.
-  void keep(Effects& effects, BlobId blob, bool keep);
+  void keep(EngineEffects& effects, BlobId blob, bool keep);
 
   // The node is about to be sent a task with these arguments, or a function's body.
-  void give(Effects& effects, NodeId node, const wire::Payload& arguments) {
+  void give(EngineEffects& effects, NodeId node, const wire::Payload& arguments) {
     for_each_blob(arguments, [&](const wire::Blob& blob) { give_one(effects, node, blob); });
   }
-  void give_body(Effects& effects, NodeId node, const wire::Buffer& body);
+  void give_body(EngineEffects& effects, NodeId node, const wire::Buffer& body);
   // It has run a task with these arguments.
   void note_whole(NodeId node, const wire::Payload& arguments) {
     for_each_blob(arguments, [&](const wire::Blob& blob) { spreads_.note_whole(node, blob); });
   }
 
   // The node's agent can be told to forget blobs: from here to the end of the node, or of the pool.
-  void open_node(NodeId node, Peer peer);
+  void open_node(NodeId node, PeerNode peer);
   void shut_node(NodeId node) { nodes_[node.value].listens = false; }
   // Its machine is gone, and with it what it had.
-  void lose_node(Effects& effects, NodeId node);
+  void lose_node(EngineEffects& effects, NodeId node);
 
   Spreads& spreads() { return spreads_; }
   const Spreads& spreads() const { return spreads_; }
@@ -84,9 +84,9 @@ class Blobs {
     bool listens = false;
   };
 
-  void give_one(Effects& effects, NodeId node, const wire::Blob& blob);
-  void release_one(Effects& effects, BlobId blob);
-  void drop_if_unused(Effects& effects, BlobId blob);
+  void give_one(EngineEffects& effects, NodeId node, const wire::Blob& blob);
+  void release_one(EngineEffects& effects, BlobId blob);
+  void drop_if_unused(EngineEffects& effects, BlobId blob);
 
   std::unordered_map<BlobId, BlobUse> uses_;
   std::vector<Holder> nodes_;

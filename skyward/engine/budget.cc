@@ -138,7 +138,7 @@ Status Budget::check_rate_with_another(const Facts& facts) const {
               "raise the limit, or ask for fewer or smaller machines");
 }
 
-Budget::Look Budget::look(Effects& effects, const Facts& facts) {
+Budget::Look Budget::look(EngineEffects& effects, const Facts& facts) {
   look_at_ = kNever;
   if (!facts.spec.budget) return {};
   const Time end = money_lasts_until(facts, facts.costs.book());

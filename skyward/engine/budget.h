@@ -53,7 +53,7 @@ class Budget {
   Status check_rate_with_another(const Facts& facts) const;
 
   // Judges, and warns once when the end comes near.
-  Look look(Effects& effects, const Facts& facts);
+  Look look(EngineEffects& effects, const Facts& facts);
   // The next look; kNever: there is nothing to look at.
   void look_again(Time now, const Look& look);
   void stop_looking() { look_at_ = kNever; }

@@ -13,9 +13,12 @@
 namespace skyward::engine {
 namespace {
 
-std::string head_address(const State& state) { return state.nodes[NodeId{0}].instance.private_ip; }
+std::string head_address(const EngineState& state) {
+  return state.nodes[NodeId{0}].instance.private_ip;
+}
 
-wire::KeyValues worker_environment(const State& state, const Node& node, std::uint32_t worker) {
+wire::KeyValues worker_environment(const EngineState& state, const Node& node,
+                                   std::uint32_t worker) {
   std::map<std::string, std::string> values = state.spec.image.env;
   for (const auto& [name, value] : state.spec.env) values[name] = value;
   for (const auto& [name, value] : state.spec.runtime.environment) values[name] = value;
@@ -43,7 +46,8 @@ wire::KeyValues worker_environment(const State& state, const Node& node, std::ui
 
 }  // namespace
 
-wire::Configure configuration(const State& state, Time now, const Node& node, NodeSetup setup) {
+wire::Configure configuration(const EngineState& state, Time now, const Node& node,
+                              NodeSetup setup) {
   wire::Configure configure;
   configure.worker_command = std::move(setup.worker_command);
   configure.directory = std::move(setup.directory);

@@ -9,6 +9,7 @@
 
 namespace skyward::engine {
 
-wire::Configure configuration(const State& state, Time now, const Node& node, NodeSetup setup);
+wire::Configure configuration(const EngineState& state, Time now, const Node& node,
+                              NodeSetup setup);
 
 }  // namespace skyward::engine

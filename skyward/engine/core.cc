@@ -19,7 +19,7 @@
 namespace skyward::engine {
 namespace {
 
-Error bootstrap_error(const State& state, const Node& node, const wire::Failed& failed) {
+Error bootstrap_error(const EngineState& state, const Node& node, const wire::Failed& failed) {
   std::string text = fmt::format("node {} ({}, {}) failed in step '{}': {}", node.id.value,
                                  provider_label(state.spec.provider.name), node.instance.id,
                                  failed.step, failed.reason);
@@ -29,7 +29,7 @@ Error bootstrap_error(const State& state, const Node& node, const wire::Failed& 
   return {ErrorKind::unavailable, std::move(text), {}};
 }
 
-void on_recalled(State& state, Effects& effects, Time now, const Node& node,
+void on_recalled(EngineState& state, EngineEffects& effects, Time now, const Node& node,
                  const wire::Recalled& recalled) {
   state.tasks.on_recalled(effects, now, node.id, recalled);
   if (state.tasks.on(node.id).is_open() && !state.budget.is_draining()) return;
@@ -41,8 +41,8 @@ void on_recalled(State& state, Effects& effects, Time now, const Node& node,
 
 }  // namespace
 
-State make_state(PoolSpec spec, Options options) {
-  State state;
+EngineState make_state(PoolSpec spec, Options options) {
+  EngineState state;
   state.nodes = Nodes(spec.nodes);
   state.tasks = Tasks(state.nodes.size());
   state.spec = std::move(spec);
@@ -50,7 +50,7 @@ State make_state(PoolSpec spec, Options options) {
   return state;
 }
 
-Budget::Facts budget_facts(const State& state, Time now) {
+Budget::Facts budget_facts(const EngineState& state, Time now) {
   return {.spec = state.spec,
           .options = state.options,
           .costs = state.costs,
@@ -61,35 +61,36 @@ Budget::Facts budget_facts(const State& state, Time now) {
           .now = now};
 }
 
-void on_submit(State& state, Effects& effects, Time now, TaskSpec task) {
+void on_submit(EngineState& state, EngineEffects& effects, Time now, TaskSpec task) {
   state.tasks.submit(effects, now, std::move(task));
 }
 
-void on_cancel(State& state, Effects& effects, Time now, TaskId task) {
+void on_cancel(EngineState& state, EngineEffects& effects, Time now, TaskId task) {
   state.tasks.cancel(effects, now, task);
 }
 
-void on_item_taken(State& state, Effects& effects, TaskId task, std::uint32_t count) {
+void on_item_taken(EngineState& state, EngineEffects& effects, TaskId task, std::uint32_t count) {
   state.tasks.take_item(effects, task, count);
 }
 
-void on_keep_blob(State& state, Effects& effects, BlobId blob, bool keep) {
+void on_keep_blob(EngineState& state, EngineEffects& effects, BlobId blob, bool keep) {
   state.tasks.blobs().keep(effects, blob, keep);
 }
 
-void on_terminated(State& state, Effects& effects, Time now, Status status) {
+void on_terminated(EngineState& state, EngineEffects& effects, Time now, Status status) {
   state.costs.on_gone(now, state.releases.on_answer(effects, now, status));
   replace_what_waited(state, effects, now);
   remove_shared(state, effects);
 }
 
-void on_torn_down(State& state, Effects& effects, Time now, Status status) {
+void on_torn_down(EngineState& state, EngineEffects& effects, Time now, Status status) {
   if (!state.placement.is_moving_out()) return finish_closing(state, effects, now, status);
   on_moved_out(state, effects, now, status);
   release_machines(state, effects);
 }
 
-void on_message(State& state, Effects& effects, Time now, NodeId id, wire::Message message) {
+void on_message(EngineState& state, EngineEffects& effects, Time now, NodeId id,
+                wire::Message message) {
   const Node& node = state.nodes[id];
   if (!node.is_alive()) return;  // a last word of a machine that is given up
   if (const Status allowed = check_message(node, state.tasks, message); !allowed) {
@@ -152,7 +153,7 @@ void on_message(State& state, Effects& effects, Time now, NodeId id, wire::Messa
       std::move(message));
 }
 
-void on_timer(State& state, Effects& effects, Time now) {
+void on_timer(EngineState& state, EngineEffects& effects, Time now) {
   if (state.lifetime_ends <= now) {
     state.lifetime_ends = kNever;
     end_lifetime(state, effects, now);
@@ -168,13 +169,13 @@ void on_timer(State& state, Effects& effects, Time now) {
   }
 }
 
-Time next_deadline(const State& state) {
+Time next_deadline(const EngineState& state) {
   return std::min({state.lifetime_ends, state.close_deadline, state.tell_wait_at,
                    state.releases.again_at(), state.tasks.deadline(), state.nodes.deadline(),
                    state.budget.look_at(), state.bills.ask_at()});
 }
 
-void sanity_check(const State& state) {
+void sanity_check(const EngineState& state) {
   state.tasks.check();
   for (const Node& node : state.nodes) {
     const bool waits = node.state == NodeState::connecting ||

@@ -2,7 +2,7 @@
 
 // The engine's decisions: plain state, and one on_* function for each thing that can happen.
 // Synchronous, single-threaded; no I/O, no clock: `now` arrives with every event. What must happen
-// next is asked of Effects.
+// next is asked of EngineEffects.
 //
 // The state has parts that own their fields and change by their verbs alone. Parts do not know each
 // other, but for the money's two: they hand back results, and the core decides what follows for the
@@ -37,7 +37,7 @@
 
 namespace skyward::engine {
 
-struct State {
+struct EngineState {
   PoolSpec spec;
   Options options;
   CheckedPhase phase;
@@ -63,42 +63,45 @@ struct State {
   Time tell_wait_at = kNever;    // what closing waits for is said
 };
 
-State make_state(PoolSpec spec, Options options);
+EngineState make_state(PoolSpec spec, Options options);
 // What the budget judges by.
-Budget::Facts budget_facts(const State& state, Time now);
+Budget::Facts budget_facts(const EngineState& state, Time now);
 
 // From the caller.
-void on_open(State& state, Effects& effects, Time now);
-void on_close(State& state, Effects& effects, Time now);
+void on_open(EngineState& state, EngineEffects& effects, Time now);
+void on_close(EngineState& state, EngineEffects& effects, Time now);
 // The caller does not want to wait for the end that began: agents get no more time. False: it has
 // not begun, or just now.
-bool on_hurry(State& state, Effects& effects, Time now);
-void on_submit(State& state, Effects& effects, Time now, TaskSpec task);
-void on_cancel(State& state, Effects& effects, Time now, TaskId task);
-void on_item_taken(State& state, Effects& effects, TaskId task, std::uint32_t count);
-void on_keep_blob(State& state, Effects& effects, BlobId blob, bool keep);
-PoolCost cost_until(State& state, Time now);
+bool on_hurry(EngineState& state, EngineEffects& effects, Time now);
+void on_submit(EngineState& state, EngineEffects& effects, Time now, TaskSpec task);
+void on_cancel(EngineState& state, EngineEffects& effects, Time now, TaskId task);
+void on_item_taken(EngineState& state, EngineEffects& effects, TaskId task, std::uint32_t count);
+void on_keep_blob(EngineState& state, EngineEffects& effects, BlobId blob, bool keep);
+PoolCost cost_until(EngineState& state, Time now);
 
 // From the provider.
-void on_offers(State& state, Effects& effects, Time now, Result<std::vector<Offer>> offers);
-void on_prepared(State& state, Effects& effects, Time now, Result<Cluster> cluster);
-void on_provisioned(State& state, Effects& effects, Time now, NodeId first_node, int count,
-                    Result<std::vector<Instance>> instances);
-void on_terminated(State& state, Effects& effects, Time now, Status status);
-void on_torn_down(State& state, Effects& effects, Time now, Status status);
-void on_charges(State& state, Effects& effects, Time now, Result<std::vector<Charge>> charges);
+void on_offers(EngineState& state, EngineEffects& effects, Time now,
+               Result<std::vector<Offer>> offers);
+void on_prepared(EngineState& state, EngineEffects& effects, Time now, Result<Cluster> cluster);
+void on_provisioned(EngineState& state, EngineEffects& effects, Time now, NodeId first_node,
+                    int count, Result<std::vector<Instance>> instances);
+void on_terminated(EngineState& state, EngineEffects& effects, Time now, Status status);
+void on_torn_down(EngineState& state, EngineEffects& effects, Time now, Status status);
+void on_charges(EngineState& state, EngineEffects& effects, Time now,
+                Result<std::vector<Charge>> charges);
 
 // From a node.
-void on_joined(State& state, Effects& effects, Time now, NodeId node, NodeSetup setup);
-void on_message(State& state, Effects& effects, Time now, NodeId node, wire::Message message);
+void on_joined(EngineState& state, EngineEffects& effects, Time now, NodeId node, NodeSetup setup);
+void on_message(EngineState& state, EngineEffects& effects, Time now, NodeId node,
+                wire::Message message);
 // The connection ended and will not come back, the agent refused us, or it never answered.
-void on_node_lost(State& state, Effects& effects, Time now, NodeId node, Error why);
+void on_node_lost(EngineState& state, EngineEffects& effects, Time now, NodeId node, Error why);
 
 // Time has come to next_deadline() (or later).
-void on_timer(State& state, Effects& effects, Time now);
-Time next_deadline(const State& state);
+void on_timer(EngineState& state, EngineEffects& effects, Time now);
+Time next_deadline(const EngineState& state);
 
 // Every invariant, by CHECK. Walks everything: for tests and the simulator.
-void sanity_check(const State& state);
+void sanity_check(const EngineState& state);
 
 }  // namespace skyward::engine

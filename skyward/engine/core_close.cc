@@ -24,7 +24,8 @@ constexpr Duration kSameSignal = 500ms;
 // What runs is interrupted, and has as long as a cancelled task to clean up.
 constexpr auto kGraceMs = static_cast<std::uint32_t>(kCancelGrace / 1ms);
 
-Status machines_left(const State& state, const std::vector<InstanceId>& ids, const Error& why) {
+Status machines_left(const EngineState& state, const std::vector<InstanceId>& ids,
+                     const Error& why) {
   return fail(ErrorKind::unavailable,
               fmt::format("{} of {} in {} did not terminate and may still cost money: {}",
                           fmt::join(ids, ", "), provider_label(state.spec.provider.name),
@@ -43,7 +44,7 @@ std::string names_text(std::string_view kind, const std::vector<std::string>& na
 }
 
 // What closing waits for, and for how long at most.
-std::string wait_text(const State& state, Time now) {
+std::string wait_text(const EngineState& state, Time now) {
   std::vector<std::string> names;
   for (const Node& node : state.nodes) {
     if (node.state == NodeState::draining) names.push_back(fmt::to_string(node.id.value));
@@ -67,7 +68,7 @@ std::string wait_text(const State& state, Time now) {
 }
 
 // `left`: which machines may still be there.
-void say_closed(State& state, Effects& effects, Time now, Status left = {}) {
+void say_closed(EngineState& state, EngineEffects& effects, Time now, Status left = {}) {
   state.phase.set(Phase::closed);
   state.tell_wait_at = kNever;
   PoolStopped stopped;
@@ -100,7 +101,7 @@ void say_closed(State& state, Effects& effects, Time now, Status left = {}) {
 
 // ------------------------------------------------------------------------------ what begins it
 
-void on_close(State& state, Effects& effects, Time now) {
+void on_close(EngineState& state, EngineEffects& effects, Time now) {
   if (state.phase == Phase::idle) {
     state.opened_at = now;
     say_closed(state, effects, now);
@@ -109,14 +110,14 @@ void on_close(State& state, Effects& effects, Time now) {
   }
 }
 
-void fail_open(State& state, Effects& effects, Time now, Error why) {
+void fail_open(EngineState& state, EngineEffects& effects, Time now, Error why) {
   if (is_closing(state.phase)) return;
   effects.emit(ErrorEvent{why.message, std::nullopt});
   state.open_error = std::move(why);
   start_closing(state, effects, now);
 }
 
-void end_lifetime(State& state, Effects& effects, Time now) {
+void end_lifetime(EngineState& state, EngineEffects& effects, Time now) {
   if (is_closing(state.phase)) return;
   const bool opening = is_opening(state.phase);
   const Error why{ErrorKind::timeout,
@@ -134,7 +135,7 @@ void end_lifetime(State& state, Effects& effects, Time now) {
 
 // ----------------------------------------------------------------------------------- the steps
 
-void start_closing(State& state, Effects& effects, Time now) {
+void start_closing(EngineState& state, EngineEffects& effects, Time now) {
   state.phase.set(Phase::closing);
   effects.emit(PoolStopping{});
   effects.stop_buying();
@@ -149,14 +150,14 @@ void start_closing(State& state, Effects& effects, Time now) {
   release_machines(state, effects);
 }
 
-void check_close(State& state, Effects& effects, Time now) {
+void check_close(EngineState& state, EngineEffects& effects, Time now) {
   if (state.phase != Phase::closing || state.close_deadline > now) return;
   state.close_deadline = kNever;
   state.nodes.cut_off(effects);
   release_machines(state, effects);
 }
 
-bool on_hurry(State& state, Effects& effects, Time now) {
+bool on_hurry(EngineState& state, EngineEffects& effects, Time now) {
   if (!is_closing(state.phase) || now < state.closing_at + kSameSignal) return false;
   if (state.phase == Phase::closing && state.close_deadline != kNever) {
     state.close_deadline = now;
@@ -165,7 +166,7 @@ bool on_hurry(State& state, Effects& effects, Time now) {
   return true;
 }
 
-void release_machines(State& state, Effects& effects) {
+void release_machines(EngineState& state, EngineEffects& effects) {
   if (state.phase != Phase::closing || state.nodes.requests() > 0) return;
   if (state.placement.is_moving_out() || state.nodes.any_alive()) return;
   state.phase.set(Phase::terminating);
@@ -174,14 +175,14 @@ void release_machines(State& state, Effects& effects) {
   remove_shared(state, effects);
 }
 
-void remove_shared(State& state, Effects& effects) {
+void remove_shared(EngineState& state, EngineEffects& effects) {
   if (state.phase != Phase::terminating || !state.releases.is_done()) return;
   state.phase.set(Phase::removing);
   if (state.placement.is_prepared()) state.bills.ask_last(effects, state.costs.book());
   effects.teardown();
 }
 
-void finish_closing(State& state, Effects& effects, Time now, const Status& removed) {
+void finish_closing(EngineState& state, EngineEffects& effects, Time now, const Status& removed) {
   const std::vector<InstanceId> left = state.releases.take_left();
   if (removed) {
     state.costs.on_gone(now, left);
@@ -192,7 +193,7 @@ void finish_closing(State& state, Effects& effects, Time now, const Status& remo
              removed || left.empty() ? Status() : machines_left(state, left, removed.error()));
 }
 
-void check_wait(State& state, Effects& effects, Time now) {
+void check_wait(EngineState& state, EngineEffects& effects, Time now) {
   if (state.tell_wait_at > now) return;
   state.tell_wait_at = now + kTellWaitAgain;
   if (std::string text = wait_text(state, now); !text.empty()) {

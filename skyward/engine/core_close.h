@@ -16,17 +16,17 @@
 namespace skyward::engine {
 
 // Opening has failed: everything is released, then the caller is told why.
-void fail_open(State& state, Effects& effects, Time now, Error why);
-void start_closing(State& state, Effects& effects, Time now);
-void release_machines(State& state, Effects& effects);
-void remove_shared(State& state, Effects& effects);
-void finish_closing(State& state, Effects& effects, Time now, const Status& removed);
+void fail_open(EngineState& state, EngineEffects& effects, Time now, Error why);
+void start_closing(EngineState& state, EngineEffects& effects, Time now);
+void release_machines(EngineState& state, EngineEffects& effects);
+void remove_shared(EngineState& state, EngineEffects& effects);
+void finish_closing(EngineState& state, EngineEffects& effects, Time now, const Status& removed);
 
 // The pool's timeout has expired. Later calls fail with the same error.
-void end_lifetime(State& state, Effects& effects, Time now);
+void end_lifetime(EngineState& state, EngineEffects& effects, Time now);
 // It is close_deadline: agents that have not ended are cut off.
-void check_close(State& state, Effects& effects, Time now);
+void check_close(EngineState& state, EngineEffects& effects, Time now);
 // Says what closing waits for, when that takes long.
-void check_wait(State& state, Effects& effects, Time now);
+void check_wait(EngineState& state, EngineEffects& effects, Time now);
 
 }  // namespace skyward::engine

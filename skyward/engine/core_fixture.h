@@ -1,7 +1,7 @@
 #pragma once
 
-// For the tests of the core: Effects that write everything down, and a pool that opens in one line.
-// A test calls on_*, takes the effects that it expects, in order, and ends (by TearDown) with
+// For the tests of the core: EngineEffects that write everything down, and a pool that opens in one
+// line. A test calls on_*, takes the effects that it expects, in order, and ends (by TearDown) with
 // expect_nothing_else() and sanity_check(). Time moves only when the test moves it.
 
 #include <gmock/gmock.h>
@@ -22,7 +22,7 @@ namespace skyward::engine {
 
 inline constexpr NodeId kFirst{0}, kSecond{1};
 
-// One struct for each call of Effects.
+// One struct for each call of EngineEffects.
 struct ListOffers {};
 struct Prepare {
   Offer offer;
@@ -75,7 +75,7 @@ using Effect =
 // "send RunTask to node 1", for the messages of failing tests.
 std::string to_string(const Effect& effect);
 
-class RecordingEffects final : public Effects {
+class RecordingEffects final : public EngineEffects {
  public:
   void list_offers() override { add(ListOffers{}); }
   void prepare(const Offer& offer) override { add(Prepare{offer}); }
@@ -190,7 +190,7 @@ class CoreTest : public testing::Test {
   // From a running pool to the end, when nothing is in the way.
   void finish_closing(std::vector<InstanceId> instances);
 
-  State state;
+  EngineState state;
   RecordingEffects effects;
   Time now = Time{} + std::chrono::hours(1);
   std::uint64_t next_task = 1;

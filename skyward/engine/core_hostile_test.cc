@@ -28,7 +28,7 @@ constexpr int kStepsToClose = 2000;
 // honest.
 constexpr double kHonest = 0.6;
 
-class Sequence final : private Effects {
+class Sequence final : private EngineEffects {
  public:
   explicit Sequence(std::uint64_t seed) : random_(seed) {
     PoolSpec spec;
@@ -270,7 +270,7 @@ class Sequence final : private Effects {
   void closed(Status) override { closed_ = true; }
 
   std::mt19937_64 random_;
-  State state_;
+  EngineState state_;
   Time now_ = Time{} + 1h;
   std::shared_ptr<const FunctionRef> function_;
   std::deque<std::function<void()>> todo_;  // answers of the world, in order

@@ -14,7 +14,8 @@ namespace skyward::engine {
 namespace {
 
 // No machine comes for the node any more; without any node, no task can run.
-void give_up_node(State& state, Effects& effects, Time now, const Node& node, const Error& why) {
+void give_up_node(EngineState& state, EngineEffects& effects, Time now, const Node& node,
+                  const Error& why) {
   state.nodes.give_up(node.id, now);
   effects.emit(ErrorEvent{fmt::format("giving up on node {} after {} replacements: {}",
                                       node.id.value, node.replacements, why.message),
@@ -30,7 +31,7 @@ void give_up_node(State& state, Effects& effects, Time now, const Node& node, co
 
 // One more machine for a node that has none, when it can be paid; otherwise the node is given up.
 // If machines that end still cost too much beside it, that is seen to when they are gone.
-void ask_replacement(State& state, Effects& effects, Time now, const Node& node) {
+void ask_replacement(EngineState& state, EngineEffects& effects, Time now, const Node& node) {
   const Budget::Facts facts = budget_facts(state, now);
   if (const Status paid = state.budget.check_machine(facts); !paid) {
     return give_up_node(state, effects, now, node, paid.error());
@@ -46,8 +47,8 @@ void ask_replacement(State& state, Effects& effects, Time now, const Node& node)
   state.nodes.ask_replacement(effects, node.id);
 }
 
-void replace_node(State& state, Effects& effects, Time now, const Node& node, bool was_ready,
-                  const Error& why) {
+void replace_node(EngineState& state, EngineEffects& effects, Time now, const Node& node,
+                  bool was_ready, const Error& why) {
   effects.emit(
       ErrorEvent{fmt::format("node {} was lost: {}; replacing it", node.id.value, why.message),
                  node.instance.id});
@@ -70,7 +71,8 @@ void replace_node(State& state, Effects& effects, Time now, const Node& node, bo
 }
 
 // Before the pool has opened, it does not open then.
-void fail_open_with(State& state, Effects& effects, Time now, const Node& node, Error why) {
+void fail_open_with(EngineState& state, EngineEffects& effects, Time now, const Node& node,
+                    Error why) {
   state.nodes.give_up(node.id, now);
   if (why.message.find(node.instance.id) == std::string::npos) {
     why.message =
@@ -82,7 +84,7 @@ void fail_open_with(State& state, Effects& effects, Time now, const Node& node, 
 
 }  // namespace
 
-void on_node_lost(State& state, Effects& effects, Time now, NodeId id, Error why) {
+void on_node_lost(EngineState& state, EngineEffects& effects, Time now, NodeId id, Error why) {
   const Node& node = state.nodes[id];
   if (!node.is_alive()) return;
   if (node.state == NodeState::draining) {  // as it should be
@@ -105,7 +107,7 @@ void on_node_lost(State& state, Effects& effects, Time now, NodeId id, Error why
   dismiss_when_done(state, effects, now, node);
 }
 
-void on_late(State& state, Effects& effects, Time now, const Node& node) {
+void on_late(EngineState& state, EngineEffects& effects, Time now, const Node& node) {
   std::string text;
   switch (node.state) {
     case NodeState::connecting:
@@ -131,7 +133,7 @@ void on_late(State& state, Effects& effects, Time now, const Node& node) {
   on_node_lost(state, effects, now, node.id, {ErrorKind::lost, std::move(text), {}});
 }
 
-void on_refused(State& state, Effects& effects, Time now, NodeId id, const Error& why) {
+void on_refused(EngineState& state, EngineEffects& effects, Time now, NodeId id, const Error& why) {
   const Node& node = state.nodes[id];
   if (state.nodes.on_refused(id)) return give_up_node(state, effects, now, node, why);
   effects.emit(ErrorEvent{
@@ -140,7 +142,7 @@ void on_refused(State& state, Effects& effects, Time now, NodeId id, const Error
       node.instance.id});
 }
 
-void replace_what_waited(State& state, Effects& effects, Time now) {
+void replace_what_waited(EngineState& state, EngineEffects& effects, Time now) {
   if (state.phase != Phase::running || state.budget.is_draining()) return;
   for (const NodeId id : state.nodes.take_waiting()) {
     const Node& node = state.nodes[id];
@@ -148,7 +150,7 @@ void replace_what_waited(State& state, Effects& effects, Time now) {
   }
 }
 
-void dismiss_when_done(State& state, Effects& effects, Time now, const Node& node) {
+void dismiss_when_done(EngineState& state, EngineEffects& effects, Time now, const Node& node) {
   if (!state.budget.is_draining() || state.phase != Phase::running) return;
   if (node.state == NodeState::ready && !state.tasks.is_idle(node.id)) return;
   if (node.state != NodeState::gone) {

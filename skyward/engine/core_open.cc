@@ -18,13 +18,13 @@
 namespace skyward::engine {
 namespace {
 
-void prepare_region(State& state, Effects& effects) {
+void prepare_region(EngineState& state, EngineEffects& effects) {
   state.phase.set(Phase::preparing);
   effects.prepare(state.placement.offer());
 }
 
 // The chosen region has no machines: others are asked, or opening fails.
-void look_elsewhere(State& state, Effects& effects, Time now, Error why) {
+void look_elsewhere(EngineState& state, EngineEffects& effects, Time now, Error why) {
   const std::string text = why.message;
   if (auto failed = state.placement.refuse(std::move(why))) {
     return fail_open(state, effects, now, *std::move(failed));
@@ -35,7 +35,7 @@ void look_elsewhere(State& state, Effects& effects, Time now, Error why) {
 }
 
 // Tells of a machine that was bought for the node.
-void announce_instance(const State& state, Effects& effects, const Node& node,
+void announce_instance(const EngineState& state, EngineEffects& effects, const Node& node,
                        const Instance& instance) {
   const Offer& offer = state.placement.offer();
   effects.emit(InstanceProvisioned{
@@ -55,14 +55,15 @@ void announce_instance(const State& state, Effects& effects, const Node& node,
 }
 
 // Machines that came too late.
-void release_bought(State& state, Effects& effects, const std::vector<Instance>& instances) {
+void release_bought(EngineState& state, EngineEffects& effects,
+                    const std::vector<Instance>& instances) {
   std::vector<InstanceId> ids;
   for (const Instance& instance : instances) ids.push_back(instance.id);
   state.releases.release(effects, std::move(ids));
 }
 
 // Those that cost too much an hour beside the others go at once.
-void keep_within_rate(State& state, Effects& effects, Time now,
+void keep_within_rate(EngineState& state, EngineEffects& effects, Time now,
                       Result<std::vector<Instance>>& instances) {
   if (!instances) return;
   const Status within = state.budget.check_rate(budget_facts(state, now));
@@ -72,7 +73,8 @@ void keep_within_rate(State& state, Effects& effects, Time now,
 }
 
 // No machines came.
-void on_none(State& state, Effects& effects, Time now, NodeId first_node, const Error& why) {
+void on_none(EngineState& state, EngineEffects& effects, Time now, NodeId first_node,
+             const Error& why) {
   if (state.phase == Phase::provisioning) return look_elsewhere(state, effects, now, why);
   if (state.phase != Phase::running) return release_machines(state, effects);
   on_refused(state, effects, now, first_node, why);
@@ -80,7 +82,7 @@ void on_none(State& state, Effects& effects, Time now, NodeId first_node, const 
 }
 
 // Nobody waits for the machines any more.
-void on_too_late(State& state, Effects& effects, NodeId first_node,
+void on_too_late(EngineState& state, EngineEffects& effects, NodeId first_node,
                  std::vector<Instance> instances) {
   for (std::uint32_t i = 0; i < instances.size(); ++i) {
     state.nodes.keep(NodeId{first_node.value + i}, std::move(instances[i]));
@@ -89,7 +91,7 @@ void on_too_late(State& state, Effects& effects, NodeId first_node,
 }
 
 // Each machine takes its node's place, or will when the present one is done.
-void on_machines(State& state, Effects& effects, Time now, NodeId first_node,
+void on_machines(EngineState& state, EngineEffects& effects, Time now, NodeId first_node,
                  std::vector<Instance> instances) {
   ProvisioningCompleted completed{.spot = 0,
                                   .on_demand = 0,
@@ -117,7 +119,7 @@ void on_machines(State& state, Effects& effects, Time now, NodeId first_node,
   for (const NodeId node : launched) state.nodes.connect(effects, node);
 }
 
-void open_node(State& state, Effects& effects, Time now, const Node& node) {
+void open_node(EngineState& state, EngineEffects& effects, Time now, const Node& node) {
   if (!node.is_preempted()) {
     state.tasks.open_node(effects, now, node.id, node.slots,
                           {.instance = node.instance.id,
@@ -129,7 +131,7 @@ void open_node(State& state, Effects& effects, Time now, const Node& node) {
 }
 
 // All nodes are ready.
-void all_ready(State& state, Effects& effects, Time now) {
+void all_ready(EngineState& state, EngineEffects& effects, Time now) {
   state.phase.set(Phase::running);
   state.ready_at = now;
   std::uint32_t slots = 0;
@@ -150,7 +152,7 @@ void all_ready(State& state, Effects& effects, Time now) {
 
 }  // namespace
 
-void on_open(State& state, Effects& effects, Time now) {
+void on_open(EngineState& state, EngineEffects& effects, Time now) {
   SKYWARD_CHECK(state.phase == Phase::idle);
   state.phase.set(Phase::offering);
   state.opened_at = now;
@@ -160,7 +162,8 @@ void on_open(State& state, Effects& effects, Time now) {
   effects.list_offers();
 }
 
-void on_offers(State& state, Effects& effects, Time now, Result<std::vector<Offer>> offers) {
+void on_offers(EngineState& state, EngineEffects& effects, Time now,
+               Result<std::vector<Offer>> offers) {
   if (state.phase != Phase::offering) return release_machines(state, effects);
   Placement& placement = state.placement;
   Result<Offer> offer = placement.choose(state.spec, std::move(offers));
@@ -178,7 +181,7 @@ void on_offers(State& state, Effects& effects, Time now, Result<std::vector<Offe
   effects.teardown();
 }
 
-void on_prepared(State& state, Effects& effects, Time now, Result<Cluster> cluster) {
+void on_prepared(EngineState& state, EngineEffects& effects, Time now, Result<Cluster> cluster) {
   if (cluster) state.placement.on_prepared(*std::move(cluster));
   if (state.phase != Phase::preparing) return release_machines(state, effects);
   if (!cluster) return look_elsewhere(state, effects, now, cluster.error());
@@ -192,8 +195,8 @@ void on_prepared(State& state, Effects& effects, Time now, Result<Cluster> clust
   state.nodes.ask(effects, NodeId{0}, count);
 }
 
-void on_provisioned(State& state, Effects& effects, Time now, NodeId first_node, int count,
-                    Result<std::vector<Instance>> instances) {
+void on_provisioned(EngineState& state, EngineEffects& effects, Time now, NodeId first_node,
+                    int count, Result<std::vector<Instance>> instances) {
   state.nodes.on_answered();
   const Time asked = state.costs.on_answered(now, first_node);
   if (instances) {
@@ -217,7 +220,7 @@ void on_provisioned(State& state, Effects& effects, Time now, NodeId first_node,
   replace_what_waited(state, effects, now);
 }
 
-void on_joined(State& state, Effects& effects, Time now, NodeId id, NodeSetup setup) {
+void on_joined(EngineState& state, EngineEffects& effects, Time now, NodeId id, NodeSetup setup) {
   if (!state.nodes.join(id, now, setup.reached_at.value_or(now))) return;
   wire::Configure configure = configuration(state, now, state.nodes[id], std::move(setup));
   if (const Status fits = wire::check_limits(configure); !fits) {
@@ -227,7 +230,7 @@ void on_joined(State& state, Effects& effects, Time now, NodeId id, NodeSetup se
   effects.send(id, std::move(configure));
 }
 
-void on_ready(State& state, Effects& effects, Time now, const Node& node,
+void on_ready(EngineState& state, EngineEffects& effects, Time now, const Node& node,
               const wire::Ready& ready) {
   if (node.state != NodeState::bootstrapping) return;
   const std::uint32_t slots =
@@ -240,7 +243,7 @@ void on_ready(State& state, Effects& effects, Time now, const Node& node,
   if (state.nodes.all_in(NodeState::ready)) all_ready(state, effects, now);
 }
 
-void on_moved_out(State& state, Effects& effects, Time now, const Status& removed) {
+void on_moved_out(EngineState& state, EngineEffects& effects, Time now, const Status& removed) {
   state.placement.on_moved_out(removed);
   if (state.phase != Phase::moving) return;
   if (removed) return prepare_region(state, effects);

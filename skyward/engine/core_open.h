@@ -8,8 +8,9 @@
 namespace skyward::engine {
 
 // What was prepared in the region before is removed, or was not.
-void on_moved_out(State& state, Effects& effects, Time now, const Status& removed);
+void on_moved_out(EngineState& state, EngineEffects& effects, Time now, const Status& removed);
 // The node's agent can run tasks. When all can, the pool is open.
-void on_ready(State& state, Effects& effects, Time now, const Node& node, const wire::Ready& ready);
+void on_ready(EngineState& state, EngineEffects& effects, Time now, const Node& node,
+              const wire::Ready& ready);
 
 }  // namespace skyward::engine

@@ -7,7 +7,7 @@
 
 namespace skyward::engine {
 
-void on_preempted(State& state, Effects& effects, Time now, const Node& node,
+void on_preempted(EngineState& state, EngineEffects& effects, Time now, const Node& node,
                   const wire::Preempted& notice) {
   if (node.is_preempted()) return;
   const Duration left = std::chrono::milliseconds(std::min(notice.left_ms, kMaxNoticeMs));
@@ -23,7 +23,7 @@ void on_preempted(State& state, Effects& effects, Time now, const Node& node,
   }
 }
 
-void prepare_successor(State& state, Effects& effects, Time now, const Node& node) {
+void prepare_successor(EngineState& state, EngineEffects& effects, Time now, const Node& node) {
   if (!node.is_preempted() || state.budget.is_draining()) return;
   state.tasks.recall(effects, node.id);
   if (node.buying_successor || node.successor) return;
@@ -35,7 +35,7 @@ void prepare_successor(State& state, Effects& effects, Time now, const Node& nod
   state.nodes.ask_successor(effects, node.id);
 }
 
-void retire_when_done(State& state, Effects& effects, Time now, const Node& node) {
+void retire_when_done(EngineState& state, EngineEffects& effects, Time now, const Node& node) {
   if (state.phase != Phase::running || node.state != NodeState::ready) return;
   if (!node.successor || !state.tasks.is_idle(node.id)) return;
   state.nodes.lose(node.id, now);

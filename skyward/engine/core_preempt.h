@@ -9,11 +9,11 @@
 
 namespace skyward::engine {
 
-void on_preempted(State& state, Effects& effects, Time now, const Node& node,
+void on_preempted(EngineState& state, EngineEffects& effects, Time now, const Node& node,
                   const wire::Preempted& notice);
 // A node got its preemption notice before it was ready, and is ready now.
-void prepare_successor(State& state, Effects& effects, Time now, const Node& node);
+void prepare_successor(EngineState& state, EngineEffects& effects, Time now, const Node& node);
 // The present machine has answered something: when it has nothing left to do, it goes.
-void retire_when_done(State& state, Effects& effects, Time now, const Node& node);
+void retire_when_done(EngineState& state, EngineEffects& effects, Time now, const Node& node);
 
 }  // namespace skyward::engine

@@ -11,7 +11,7 @@ namespace skyward::engine {
 namespace {
 
 // Writes events down, and does nothing.
-class Listener final : public Effects {
+class Listener final : public EngineEffects {
  public:
   void list_offers() override {}
   void prepare(const Offer&) override {}
@@ -38,7 +38,7 @@ std::vector<Event> events_of_opening(const std::string& asked, const std::string
                                      const Instance& instance) {
   PoolSpec spec;
   spec.provider = {.name = "aws", .settings = {{"region", asked}}};
-  State state = make_state(std::move(spec), {});
+  EngineState state = make_state(std::move(spec), {});
   Listener effects;
   const Time now = Time{} + std::chrono::hours(1);
   on_open(state, effects, now);

@@ -9,7 +9,7 @@
 namespace skyward::engine {
 namespace {
 
-void start_draining(State& state, Effects& effects, Time now) {
+void start_draining(EngineState& state, EngineEffects& effects, Time now) {
   state.budget.drain();
   effects.stop_buying();
   const Error why = state.budget.spent(budget_facts(state, now));
@@ -26,7 +26,7 @@ void start_draining(State& state, Effects& effects, Time now) {
 }
 
 // The budget is spent.
-void stop_spending(State& state, Effects& effects, Time now) {
+void stop_spending(EngineState& state, EngineEffects& effects, Time now) {
   const Error why = state.budget.spent(budget_facts(state, now));
   if (!state.tasks.abandoned()) state.tasks.refuse(why);
   if (state.phase == Phase::starting) {
@@ -38,7 +38,7 @@ void stop_spending(State& state, Effects& effects, Time now) {
 
 }  // namespace
 
-void begin_to_pay(State& state, Effects& effects, Time now) {
+void begin_to_pay(EngineState& state, EngineEffects& effects, Time now) {
   state.bills.start(now);
   look_at_budget(state, effects, now);
   if (state.phase != Phase::starting) return;
@@ -47,7 +47,7 @@ void begin_to_pay(State& state, Effects& effects, Time now) {
   }
 }
 
-void look_at_budget(State& state, Effects& effects, Time now) {
+void look_at_budget(EngineState& state, EngineEffects& effects, Time now) {
   if (!has_machines(state.phase)) return state.budget.stop_looking();
   const Budget::Look look = state.budget.look(effects, budget_facts(state, now));
   if (look.stop_at == kNever) return;
@@ -64,19 +64,20 @@ void look_at_budget(State& state, Effects& effects, Time now) {
   state.budget.look_again(now, look);
 }
 
-void ask_for_bills(State& state, Effects& effects, Time now) {
+void ask_for_bills(EngineState& state, EngineEffects& effects, Time now) {
   if (!has_machines(state.phase)) return state.bills.stop();
   state.bills.ask(effects, now, state.costs.book());
 }
 
-void on_charges(State& state, Effects& effects, Time now, Result<std::vector<Charge>> charges) {
+void on_charges(EngineState& state, EngineEffects& effects, Time now,
+                Result<std::vector<Charge>> charges) {
   state.bills.on_answer(now, charges.has_value());
   if (!charges) return;  // what was known goes on to hold, and the budget expects the worst
   state.costs.on_charges(now, *charges);
   look_at_budget(state, effects, now);
 }
 
-PoolCost cost_until(State& state, Time now) {
+PoolCost cost_until(EngineState& state, Time now) {
   for (const Node& node : state.nodes) {
     state.costs.on_work(node.instance.id, state.tasks.work(now, node.id));
   }

@@ -8,10 +8,10 @@
 namespace skyward::engine {
 
 // Machines are there: what they cost is followed from now on.
-void begin_to_pay(State& state, Effects& effects, Time now);
+void begin_to_pay(EngineState& state, EngineEffects& effects, Time now);
 // The machines cost something else than before, or time has passed: acts on the budget.
-void look_at_budget(State& state, Effects& effects, Time now);
+void look_at_budget(EngineState& state, EngineEffects& effects, Time now);
 // The cloud's bills are due.
-void ask_for_bills(State& state, Effects& effects, Time now);
+void ask_for_bills(EngineState& state, EngineEffects& effects, Time now);
 
 }  // namespace skyward::engine

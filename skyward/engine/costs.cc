@@ -76,7 +76,7 @@ void Costs::on_charges(Time now, const std::vector<Charge>& charges) {
   book_.on_charges(charges, clock_.at(now));
 }
 
-void Costs::tell(Effects& effects, Time now) {
+void Costs::tell(EngineEffects& effects, Time now) {
   if (!book_.costs_anything() || now < told_at_ + kCostUpdateInterval) return;
   told_at_ = now;
   const CostNow cost = this->now(now);
@@ -87,7 +87,7 @@ void Costs::tell(Effects& effects, Time now) {
                           .ondemand_count = cost.on_demand_count});
 }
 
-void Costs::tell_final(Effects& effects, Time now, PoolStopped& stopped) const {
+void Costs::tell_final(EngineEffects& effects, Time now, PoolStopped& stopped) const {
   if (!book_.costs_anything()) return;
   const Time there = clock_.at(now);
   const auto by_node = book_.by_node(there);
@@ -123,7 +123,7 @@ void BillPoll::start(Time now) {
   if (interval_ > Duration{}) ask_at_ = std::min(ask_at_, now + interval_);
 }
 
-void BillPoll::ask(Effects& effects, Time now, const CostBook& book) {
+void BillPoll::ask(EngineEffects& effects, Time now, const CostBook& book) {
   ask_at_ = kNever;
   if (interval_ <= Duration{}) return;
   ask_at_ = now + interval_;
@@ -132,7 +132,7 @@ void BillPoll::ask(Effects& effects, Time now, const CostBook& book) {
   effects.ask_charges(std::move(bills));
 }
 
-void BillPoll::ask_last(Effects& effects, const CostBook& book) {
+void BillPoll::ask_last(EngineEffects& effects, const CostBook& book) {
   ask_at_ = kNever;
   if (interval_ <= Duration{} || !book.asked_for_any()) return;
   asking_ = true;
@@ -144,7 +144,7 @@ void BillPoll::on_answer(Time now, bool news) {
   if (news) news_at_ = now;
 }
 
-void BillPoll::ask_often(Effects& effects, Time now, const CostBook& book) {
+void BillPoll::ask_often(EngineEffects& effects, Time now, const CostBook& book) {
   const Time again = news_at_ + kBudgetLook;
   if (again <= now) {
     ask(effects, now, book);

@@ -20,7 +20,7 @@
 
 namespace skyward::engine {
 
-class Effects;
+class EngineEffects;
 struct Options;
 
 // The clock by which the cloud bills: so far ahead of ours, and so many times as fast (a cloud that
@@ -59,9 +59,9 @@ class Costs {
   void on_charges(Time now, const std::vector<Charge>& charges);
 
   // A CostUpdate, not too often.
-  void tell(Effects& effects, Time now);
+  void tell(EngineEffects& effects, Time now);
   // The bill, and each node's part of it in `stopped`.
-  void tell_final(Effects& effects, Time now, PoolStopped& stopped) const;
+  void tell_final(EngineEffects& effects, Time now, PoolStopped& stopped) const;
   PoolCost until(Time now) const;
 
   CloudClock& clock() { return clock_; }
@@ -84,14 +84,14 @@ class BillPoll {
   // Machines are there: from now on.
   void start(Time now);
   void stop() { ask_at_ = kNever; }
-  void ask(Effects& effects, Time now, const CostBook& book);
+  void ask(EngineEffects& effects, Time now, const CostBook& book);
   // Before what the machines shared is removed: once more, whatever is open. Also of machines that
   // are in no book yet: launches that failed cost, too.
-  void ask_last(Effects& effects, const CostBook& book);
+  void ask_last(EngineEffects& effects, const CostBook& book);
   // The answer has come, with news or without.
   void on_answer(Time now, bool news);
   // The budget ends soon: no older news than kBudgetLook.
-  void ask_often(Effects& effects, Time now, const CostBook& book);
+  void ask_often(EngineEffects& effects, Time now, const CostBook& book);
 
   Time ask_at() const { return ask_at_; }
 

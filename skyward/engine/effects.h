@@ -28,9 +28,9 @@ struct Completion {
   std::vector<std::string> tail;
 };
 
-class Effects {
+class EngineEffects {
  public:
-  virtual ~Effects() = default;
+  virtual ~EngineEffects() = default;
 
   // The provider's verbs, answered by on_offers, on_prepared, on_provisioned, on_terminated,
   // on_torn_down. The loop runs them one after another, each with a deadline of its own, and always

@@ -84,8 +84,9 @@ EngineEnd::Options options_of(wire::Hello hello, const provider::Connection& con
 
 }  // namespace
 
-Link::Link(io::EventLoop& loop, wire::Hello hello, provider::Connection connection, bool socket,
-           std::uint32_t life, const LinkPolicy::Limits& limits, Strays& strays, Events events)
+EngineLink::EngineLink(io::EventLoop& loop, wire::Hello hello, provider::Connection connection,
+                       bool socket, std::uint32_t life, const LinkPolicy::Limits& limits,
+                       LostAgents& lost_agents, Events events)
     : loop_(loop),
       events_(std::move(events)),
       connection_(std::move(connection)),
@@ -93,7 +94,7 @@ Link::Link(io::EventLoop& loop, wire::Hello hello, provider::Connection connecti
       pool_(hello.pool),
       node_(hello.node),
       socket_(socket),
-      strays_(strays),
+      lost_agents_(lost_agents),
       end_(options_of(std::move(hello), connection_, socket, limits),
            {.read = bytes_of, .make = make_room, .hold = map_all}, *this, io::EventLoop::now()),
       alive_(std::make_shared<bool>(true)) {
@@ -104,13 +105,13 @@ Link::Link(io::EventLoop& loop, wire::Hello hello, provider::Connection connecti
   }
 }
 
-Link::~Link() {
+EngineLink::~EngineLink() {
   *alive_ = false;
   for (const auto timer : {timer_, closing_}) loop_.cancel_timer(timer);
 }
 
 // Later deadlines than the armed one are seen when that has come.
-void Link::arm_timer() {
+void EngineLink::arm_timer() {
   const Time next = end_.next_deadline();
   if (next >= armed_) return;
   loop_.cancel_timer(timer_);
@@ -125,7 +126,7 @@ void Link::arm_timer() {
 
 // ---- making connections
 
-void Link::inspect() {
+void EngineLink::inspect() {
   auto program = std::make_shared<Result<AgentProgram>>();
   loop_.run_blocking([program, path = connection_.agent] { *program = inspect_agent(path); },
                      [this, alive = alive_, program] {
@@ -139,8 +140,8 @@ void Link::inspect() {
                      });
 }
 
-void Link::connect() {
-  Attempt::Entry entry;
+void EngineLink::connect() {
+  LinkAttempt::Entry entry;
   if (connection_.shell) {
     entry.machine = agent_.machine;
     entry.files.push_back(agent_file());
@@ -148,42 +149,43 @@ void Link::connect() {
       entry.files.push_back(
           {.path = upload.path, .hash = upload.sha256, .place = "files/" + upload.sha256});
     }
-    entry.line = entry_line(entry.files, place(), end_.was_welcomed(), strays_.text());
+    entry.line = entry_line(entry.files, place(), end_.was_welcomed(), lost_agents_.text());
   }
-  auto owner = std::make_shared<const Attempt*>(nullptr);
-  attempt_ = std::make_unique<Attempt>(
+  auto owner = std::make_shared<const LinkAttempt*>(nullptr);
+  attempt_ = std::make_unique<LinkAttempt>(
       loop_, connection_, socket_, std::move(entry),
-      Attempt::Events{.on_reached =
-                          [this] {
-                            if (!reached_at_) reached_at_ = io::EventLoop::now();
-                          },
-                      .on_open =
-                          [this] {
-                            heard_of_ = true;
-                            end_.on_open();
-                            attempt_->flush();
-                          },
-                      .on_frame = [this](io::Incoming incoming) { receive(std::move(incoming)); },
-                      .on_idle = [this] { end_.on_idle(); },
-                      .on_end = [this](Attempt::End end) { attempt_ended(std::move(end)); },
-                      .on_gone = [this, owner] { attempt_gone(*owner); }});
+      LinkAttempt::Events{
+          .on_reached =
+              [this] {
+                if (!reached_at_) reached_at_ = io::EventLoop::now();
+              },
+          .on_open =
+              [this] {
+                heard_of_ = true;
+                end_.on_open();
+                attempt_->flush();
+              },
+          .on_frame = [this](io::Incoming incoming) { receive(std::move(incoming)); },
+          .on_idle = [this] { end_.on_idle(); },
+          .on_end = [this](LinkAttempt::End end) { attempt_ended(std::move(end)); },
+          .on_gone = [this, owner] { attempt_gone(*owner); }});
   *owner = attempt_.get();
 }
 
-EntryFile Link::agent_file() const {
+EntryFile EngineLink::agent_file() const {
   return {.path = connection_.agent,
           .hash = agent_.hash,
           .place = fmt::format("agents/{}/skyward-agent", agent_.hash)};
 }
 
-EntryPlace Link::place() const { return {pool_, node_, life_}; }
+EntryPlace EngineLink::place() const { return {pool_, node_, life_}; }
 
-void Link::hang_up(Duration grace) {
+void EngineLink::hang_up(Duration grace) {
   attempt_->stop(grace);
   ending_.push_back(std::move(attempt_));
 }
 
-void Link::attempt_ended(Attempt::End end) {
+void EngineLink::attempt_ended(LinkAttempt::End end) {
   const std::uint64_t moved = moved_bytes();
   ending_.push_back(std::move(attempt_));
   end_.on_end(std::move(end), moved, io::EventLoop::now());
@@ -193,23 +195,23 @@ void Link::attempt_ended(Attempt::End end) {
   schedule_gone();
 }
 
-void Link::attempt_gone(const Attempt* attempt) {
+void EngineLink::attempt_gone(const LinkAttempt* attempt) {
   std::erase_if(ending_, [&](const auto& entry) { return entry.get() == attempt; });
   if (end_.is_over()) schedule_gone();
 }
 
 // ---- frames
 
-void Link::send(wire::Message message) {
+void EngineLink::send(wire::Message message) {
   end_.send(std::move(message));
   arm_timer();
 }
 
-void Link::write(const wire::Message& message, wire::Envelope envelope) {
+void EngineLink::write(const wire::Message& message, wire::Envelope envelope) {
   attempt_->send(wire::encode(message, envelope));
 }
 
-void Link::receive(io::Incoming incoming) {
+void EngineLink::receive(io::Incoming incoming) {
   const ByteView head = ByteView(incoming.head).subspan(wire::kFramePrefixBytes);
   end_.on_frame(
       wire::decode(head, std::move(incoming.body), received_blobs(std::move(incoming.descriptors))),
@@ -217,27 +219,27 @@ void Link::receive(io::Incoming incoming) {
   arm_timer();
 }
 
-void Link::on_trouble(std::string why) {
+void EngineLink::on_trouble(std::string why) {
   if (events_.on_trouble) events_.on_trouble(std::move(why));
 }
 
-void Link::on_recovered(Duration after) {
+void EngineLink::on_recovered(Duration after) {
   if (events_.on_recovered) events_.on_recovered(after);
 }
 
 // ---- the end
 
-void Link::on_lost(Error why) {
-  note_stray();
+void EngineLink::on_lost(Error why) {
+  note_lost_agent();
   events_.on_lost(std::move(why));
   schedule_gone();
 }
 
-void Link::close(Duration grace) {
+void EngineLink::close(Duration grace) {
   if (end_.is_over()) return;
   if (end_.was_told_to_end()) grace = std::min(grace, kStopGrace);
   const bool told = end_.close();
-  note_stray();
+  note_lost_agent();
   if (!attempt_) return schedule_gone();
   if (!told) return hang_up(grace);
   attempt_->flush();
@@ -250,7 +252,7 @@ void Link::close(Duration grace) {
   });
 }
 
-void Link::hurry() {
+void EngineLink::hurry() {
   if (std::exchange(hurried_, true) || sweep_until_ == kNever) return;
   sweep_until_ = std::min(sweep_until_, io::EventLoop::now() + kHurriedSweepTimeout);
   if (!sweep_) return;
@@ -260,7 +262,7 @@ void Link::hurry() {
 
 // The agent did not take its leave: what it may have left on the node is ended there. Tried again
 // where the command does not get there.
-void Link::sweep() {
+void EngineLink::sweep() {
   const Time now = io::EventLoop::now();
   // A machine that has been silent throughout will hardly answer now; its agent's lease ends it.
   const bool hopeless = end_.is_hopeless();
@@ -290,7 +292,7 @@ void Link::sweep() {
   limit_sweep();
 }
 
-void Link::limit_sweep() {
+void EngineLink::limit_sweep() {
   closing_ = loop_.start_timer(sweep_until_, [this] {
     closing_ = 0;
     sweep_->kill_group();
@@ -298,18 +300,18 @@ void Link::limit_sweep() {
 }
 
 // Until it has taken its leave, or was swept: whoever buys its machine meanwhile ends it.
-void Link::note_stray() {
-  if (connection_.shell && heard_of_) strays_.add(node_, life_);
+void EngineLink::note_lost_agent() {
+  if (connection_.shell && heard_of_) lost_agents_.add(node_, life_);
 }
 
 // Later, so that the owner may destroy the link in the callback.
-void Link::schedule_gone() {
+void EngineLink::schedule_gone() {
   if (attempt_ || !ending_.empty() || sweep_ || closing_ != 0 || gone_told_) return;
   if (connection_.shell && heard_of_ && !end_.has_taken_leave() && sweep_until_ == kNever) {
     return sweep();
   }
   gone_told_ = true;
-  if (swept_ || end_.has_taken_leave()) strays_.remove(node_, life_);
+  if (swept_ || end_.has_taken_leave()) lost_agents_.remove(node_, life_);
   loop_.post([this, alive = alive_] {
     if (*alive) events_.on_gone();
   });

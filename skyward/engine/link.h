@@ -24,7 +24,7 @@
 
 namespace skyward::engine {
 
-class Link final : private EngineEnd::Effects {
+class EngineLink final : private EngineEnd::Effects {
  public:
   // All on the loop thread, never from inside a call of the owner's.
   struct Events {
@@ -40,13 +40,14 @@ class Link final : private EngineEnd::Effects {
     std::function<void()> on_gone;
   };
   // Starts the command; a failure to start it comes as on_lost, too.
-  // `life` counts the machines that have stood in the node's place. `strays`: of the whole pool;
+  // `life` counts the machines that have been this node. `lost_agents`: of the whole pool;
   // outlives the link.
-  Link(io::EventLoop& loop, wire::Hello hello, provider::Connection connection, bool socket,
-       std::uint32_t life, const LinkPolicy::Limits& limits, Strays& strays, Events events);
-  ~Link() override;
-  Link(const Link&) = delete;
-  Link& operator=(const Link&) = delete;
+  EngineLink(io::EventLoop& loop, wire::Hello hello, provider::Connection connection, bool socket,
+             std::uint32_t life, const LinkPolicy::Limits& limits, LostAgents& lost_agents,
+             Events events);
+  ~EngineLink() override;
+  EngineLink(const EngineLink&) = delete;
+  EngineLink& operator=(const EngineLink&) = delete;
 
   void send(wire::Message message);
 
@@ -71,14 +72,14 @@ class Link final : private EngineEnd::Effects {
   EntryFile agent_file() const;
   EntryPlace place() const;
   void receive(io::Incoming incoming);
-  void attempt_ended(Attempt::End end);
-  void attempt_gone(const Attempt* attempt);
+  void attempt_ended(LinkAttempt::End end);
+  void attempt_gone(const LinkAttempt* attempt);
   std::uint64_t moved_bytes() const { return attempt_ ? attempt_->moved_bytes() : 0; }
   void arm_timer();
 
   void sweep();
   void limit_sweep();
-  void note_stray();
+  void note_lost_agent();
   void schedule_gone();
 
   io::EventLoop& loop_;
@@ -88,11 +89,11 @@ class Link final : private EngineEnd::Effects {
   const std::string pool_;
   const NodeId node_;
   const bool socket_;
-  Strays& strays_;
+  LostAgents& lost_agents_;
   AgentProgram agent_;  // with a shell
   EngineEnd end_;
-  std::unique_ptr<Attempt> attempt_;              // the present one
-  std::vector<std::unique_ptr<Attempt>> ending_;  // until their processes are reaped
+  std::unique_ptr<LinkAttempt> attempt_;              // the present one
+  std::vector<std::unique_ptr<LinkAttempt>> ending_;  // until their processes are reaped
   std::unique_ptr<io::Process> sweep_;
   Time sweep_until_ = kNever;
   bool swept_ = false;

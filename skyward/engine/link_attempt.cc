@@ -28,8 +28,8 @@ std::string trimmed(std::string text) {
 
 }  // namespace
 
-Attempt::Attempt(io::EventLoop& loop, const provider::Connection& connection, bool socket,
-                 Entry entry, Events events)
+LinkAttempt::LinkAttempt(io::EventLoop& loop, const provider::Connection& connection, bool socket,
+                         Entry entry, Events events)
     : loop_(loop),
       events_(std::move(events)),
       connection_(connection),
@@ -47,7 +47,7 @@ Attempt::Attempt(io::EventLoop& loop, const provider::Connection& connection, bo
   });
 }
 
-Attempt::~Attempt() {
+LinkAttempt::~LinkAttempt() {
   *alive_ = false;
   loop_.cancel_timer(timer_);
   if (stderr_) loop_.unwatch(stderr_.get());
@@ -55,7 +55,7 @@ Attempt::~Attempt() {
   if (write_) loop_.unwatch(write_.get());
 }
 
-Status Attempt::start(bool socket) {
+Status LinkAttempt::start(bool socket) {
   auto errors = io::make_pipe();
   if (!errors) return fail(errors);
   io::SpawnOptions options{.command = connection_.command,
@@ -111,7 +111,7 @@ Status Attempt::start(bool socket) {
   return {};
 }
 
-void Attempt::open_channel() {
+void LinkAttempt::open_channel() {
   channel_ = std::make_unique<io::Channel>(
       loop_, std::move(read_), std::move(write_), wire::kFramePrefixBytes, wire::decode_prefix,
       io::Channel::Handlers{.on_message =
@@ -127,7 +127,7 @@ void Attempt::open_channel() {
 
 // ---- before the first frame
 
-void Attempt::read_entry() {
+void LinkAttempt::read_entry() {
   std::array<std::byte, 4096> chunk;
   const auto count = io::read_some(read_.get(), chunk);
   if (!count) return;
@@ -146,7 +146,7 @@ void Attempt::read_entry() {
   }
 }
 
-void Attempt::handle_word(const EntryReader::Word& word) {
+void LinkAttempt::handle_word(const EntryReader::Word& word) {
   using Kind = EntryReader::Word::Kind;
   switch (word.kind) {
     case Kind::machine:
@@ -176,7 +176,7 @@ void Attempt::handle_word(const EntryReader::Word& word) {
   events_.on_open();
 }
 
-void Attempt::refuse_machine(const std::string& machine) {
+void LinkAttempt::refuse_machine(const std::string& machine) {
   finish({.error = {ErrorKind::unsupported,
                     fmt::format("it is a {} machine, and the agent of this installation is built "
                                 "for {}",
@@ -186,7 +186,7 @@ void Attempt::refuse_machine(const std::string& machine) {
           .means = {.permanent = true}});
 }
 
-void Attempt::load(const EntryReader::Word& need) {
+void LinkAttempt::load(const EntryReader::Word& need) {
   const auto file = std::ranges::find(entry_.files, need.text, &EntryFile::hash);
   if (file == entry_.files.end()) {
     return finish({.error = {ErrorKind::lost, "it requests a file that was not offered", {}}});
@@ -205,7 +205,7 @@ void Attempt::load(const EntryReader::Word& need) {
 }
 
 // As much as the command takes now; the rest when it takes more.
-void Attempt::write_upload() {
+void LinkAttempt::write_upload() {
   while (!upload_.empty()) {
     const std::size_t piece = std::min(upload_.size(), kUploadPieceBytes);
     const auto taken = io::write_part(write_.get(), upload_.view.first(piece));
@@ -225,21 +225,21 @@ void Attempt::write_upload() {
 
 // ---- while it runs
 
-void Attempt::send(Outgoing message) {
+void LinkAttempt::send(Outgoing message) {
   if (is_open()) channel_->send(std::move(message));
 }
 
-void Attempt::flush() {
+void LinkAttempt::flush() {
   if (is_open()) channel_->flush();
 }
 
-std::size_t Attempt::queued_bytes() const { return channel_ ? channel_->queued_bytes() : 0; }
+std::size_t LinkAttempt::queued_bytes() const { return channel_ ? channel_->queued_bytes() : 0; }
 
-std::uint64_t Attempt::moved_bytes() const {
+std::uint64_t LinkAttempt::moved_bytes() const {
   return moved_ + (channel_ ? channel_->received_bytes() : 0);
 }
 
-void Attempt::read_stderr() {
+void LinkAttempt::read_stderr() {
   std::array<std::byte, 4096> chunk;
   while (const auto count = io::read_some(stderr_.get(), chunk)) {
     if (*count == 0) {
@@ -256,7 +256,7 @@ void Attempt::read_stderr() {
 
 // ---- the end
 
-void Attempt::channel_closed(const Error& why) {
+void LinkAttempt::channel_closed(const Error& why) {
   channel_error_ = why.message.empty() ? "the connection to its agent was closed" : why.message;
   if (over_ || exited_ || timer_ != 0) return;
   timer_ = loop_.start_timer(io::EventLoop::now() + kExitGrace, [this] {
@@ -265,7 +265,7 @@ void Attempt::channel_closed(const Error& why) {
   });
 }
 
-void Attempt::exited(io::ExitStatus status) {
+void LinkAttempt::exited(io::ExitStatus status) {
   if (stderr_) read_stderr();
   exited_ = true;
   if (over_) {
@@ -288,7 +288,7 @@ void Attempt::exited(io::ExitStatus status) {
       });
 }
 
-void Attempt::finish(End end) {
+void LinkAttempt::finish(End end) {
   if (std::exchange(over_, true)) return;
   loop_.cancel_timer(std::exchange(timer_, 0));
   std::string words = trimmed(reader_.noise() + stderr_tail_);
@@ -316,11 +316,11 @@ void Attempt::finish(End end) {
   events_.on_end(std::move(end));
 }
 
-void Attempt::stop(Duration grace) {
+void LinkAttempt::stop(Duration grace) {
   if (!std::exchange(over_, true)) let_go(grace);
 }
 
-void Attempt::let_go(Duration grace) {
+void LinkAttempt::let_go(Duration grace) {
   loop_.cancel_timer(std::exchange(timer_, 0));
   if (channel_) channel_->close();
   for (io::FileDescriptor* end : {&read_, &write_}) {
@@ -344,7 +344,7 @@ void Attempt::let_go(Duration grace) {
 }
 
 // Later, so that the owner may destroy the attempt in the callback.
-void Attempt::schedule_gone() {
+void LinkAttempt::schedule_gone() {
   loop_.post([this, alive = alive_] {
     if (*alive) events_.on_gone();
   });

@@ -20,7 +20,7 @@
 
 namespace skyward::engine {
 
-class Attempt {
+class LinkAttempt {
  public:
   using End = ConnectionEnd;
   // All on the loop thread, never from inside a call of the owner's but send() and flush().
@@ -41,11 +41,11 @@ class Attempt {
   };
 
   // A failure to start comes as on_end, too.
-  Attempt(io::EventLoop& loop, const provider::Connection& connection, bool socket, Entry entry,
-          Events events);
-  ~Attempt();
-  Attempt(const Attempt&) = delete;
-  Attempt& operator=(const Attempt&) = delete;
+  LinkAttempt(io::EventLoop& loop, const provider::Connection& connection, bool socket, Entry entry,
+              Events events);
+  ~LinkAttempt();
+  LinkAttempt(const LinkAttempt&) = delete;
+  LinkAttempt& operator=(const LinkAttempt&) = delete;
 
   bool is_open() const { return channel_ && channel_->is_open(); }
   void send(Outgoing message);

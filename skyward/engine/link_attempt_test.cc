@@ -24,17 +24,17 @@ TEST(AttemptTest, ACommandThatCannotBeEndedIsLeftBehind) {
   connection.command = {"sh", "-c", "echo $$ >\"$0\"; mv \"$0\" \"$0.there\"; exec sleep 1000",
                         file};
   bool gone = false;
-  Attempt attempt(loop, connection, true, {},
-                  {.on_reached = [] {},
-                   .on_open = [] {},
-                   .on_frame = [](io::Incoming) {},
-                   .on_idle = [] {},
-                   .on_end = [](const Attempt::End&) { FAIL() << "it was stopped"; },
-                   .on_gone =
-                       [&] {
-                         gone = true;
-                         loop.stop();
-                       }});
+  LinkAttempt attempt(loop, connection, true, {},
+                      {.on_reached = [] {},
+                       .on_open = [] {},
+                       .on_frame = [](io::Incoming) {},
+                       .on_idle = [] {},
+                       .on_end = [](const LinkAttempt::End&) { FAIL() << "it was stopped"; },
+                       .on_gone =
+                           [&] {
+                             gone = true;
+                             loop.stop();
+                           }});
   std::optional<io::Tracer> tracer;
   Time stopped{};
   const std::function<void()> stop_when_started = [&] {

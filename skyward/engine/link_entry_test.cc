@@ -75,10 +75,10 @@ TEST_F(EntryTest, TheFileIsBroughtOnceAndBecomesTheCommand) {
   const std::string second = run({"sh", "-c"}, "", true);
   EXPECT_THAT(second, testing::Not(HasSubstr("need")));
   EXPECT_THAT(second, HasSubstr("connect --pool deadbeef --node 3 --life 2 --resume\n"));
-  Strays strays;
-  strays.add(NodeId{3}, 1);
-  strays.add(NodeId{12}, 4);
-  former = strays.text();
+  LostAgents lost_agents;
+  lost_agents.add(NodeId{3}, 1);
+  lost_agents.add(NodeId{12}, 4);
+  former = lost_agents.text();
   EXPECT_THAT(run({"sh", "-c"}, ""), HasSubstr("--life 2 --former 3.1,12.4\n"));
   EXPECT_THAT(run({"sh", "-c"}, "", true), HasSubstr("--life 2 --resume\n"));
   EXPECT_EQ(fs::status(stored()).permissions() & fs::perms::all, fs::perms::owner_all);
@@ -210,18 +210,18 @@ TEST(Agent, IsLookedAtOnceAndMustBeAProgram) {
   EXPECT_EQ(text.error().kind, ErrorKind::invalid);
 }
 
-TEST(StraysTest, TheLatestAreKnownUntilTheyAreSeenToEnd) {
-  Strays strays;
-  EXPECT_EQ(strays.text(), "");
-  strays.add(NodeId{1}, 2);
-  strays.add(NodeId{0}, 1);
-  strays.add(NodeId{1}, 2);
-  EXPECT_EQ(strays.text(), "0.1,1.2");
-  strays.remove(NodeId{0}, 1);
-  strays.remove(NodeId{7}, 1);
-  EXPECT_EQ(strays.text(), "1.2");
-  for (std::uint32_t life = 1; life <= Strays::kMost; ++life) strays.add(NodeId{5}, life);
-  EXPECT_TRUE(strays.text().starts_with("5.1,5.2,")) << strays.text();
+TEST(LostAgentsTest, TheLatestAreKnownUntilTheyAreSeenToEnd) {
+  LostAgents lost_agents;
+  EXPECT_EQ(lost_agents.text(), "");
+  lost_agents.add(NodeId{1}, 2);
+  lost_agents.add(NodeId{0}, 1);
+  lost_agents.add(NodeId{1}, 2);
+  EXPECT_EQ(lost_agents.text(), "0.1,1.2");
+  lost_agents.remove(NodeId{0}, 1);
+  lost_agents.remove(NodeId{7}, 1);
+  EXPECT_EQ(lost_agents.text(), "1.2");
+  for (std::uint32_t life = 1; life <= LostAgents::kMost; ++life) lost_agents.add(NodeId{5}, life);
+  EXPECT_TRUE(lost_agents.text().starts_with("5.1,5.2,")) << lost_agents.text();
 }
 
 }  // namespace

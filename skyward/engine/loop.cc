@@ -33,8 +33,8 @@ PoolSpec named(PoolSpec spec, const std::string& job_id) {
 
 }  // namespace
 
-Loop::Loop(PoolSpec spec, Options options, std::unique_ptr<provider::Provider> provider,
-           Caller& caller)
+EngineLoop::EngineLoop(PoolSpec spec, Options options, std::unique_ptr<provider::Provider> provider,
+                       Caller& caller)
     : caller_(caller),
       provider_(std::move(provider)),
       state_(make_state(named(spec, options.job_id),
@@ -47,25 +47,25 @@ Loop::Loop(PoolSpec spec, Options options, std::unique_ptr<provider::Provider> p
   state_.costs.clock().rate = provider_->capabilities().clock_rate;  // no event has been posted yet
 }
 
-Loop::~Loop() {
+EngineLoop::~EngineLoop() {
   // Behind everything that was posted before, so that no call is left unanswered.
   loop_.post([this] { loop_.stop(); });
   thread_.join();
 }
 
-std::string Loop::new_job_id() { return io::random_hex(8); }
+std::string EngineLoop::new_job_id() { return io::random_hex(8); }
 
-int Loop::cpu_count() { return io::cpu_count(); }
+int EngineLoop::cpu_count() { return io::cpu_count(); }
 
-void Loop::open() {
+void EngineLoop::open() {
   loop_.post([this] { turn([&](Time now) { on_open(state_, *this, now); }); });
 }
 
-void Loop::close() {
+void EngineLoop::close() {
   loop_.post([this] { turn([&](Time now) { on_close(state_, *this, now); }); });
 }
 
-void Loop::hurry() {
+void EngineLoop::hurry() {
   loop_.post([this] {
     turn([&](Time now) { hurried_ = on_hurry(state_, *this, now) || hurried_; });
     if (!hurried_) return;
@@ -73,7 +73,7 @@ void Loop::hurry() {
   });
 }
 
-void Loop::submit(std::vector<TaskSpec> tasks) {
+void EngineLoop::submit(std::vector<TaskSpec> tasks) {
   loop_.post([this, tasks = std::make_shared<std::vector<TaskSpec>>(std::move(tasks))] {
     turn([&](Time now) {
       for (TaskSpec& task : *tasks) on_submit(state_, *this, now, std::move(task));
@@ -81,19 +81,19 @@ void Loop::submit(std::vector<TaskSpec> tasks) {
   });
 }
 
-void Loop::cancel(TaskId task) {
+void EngineLoop::cancel(TaskId task) {
   loop_.post([this, task] { turn([&](Time now) { on_cancel(state_, *this, now, task); }); });
 }
 
-void Loop::item_taken(TaskId task, std::uint32_t count) {
+void EngineLoop::item_taken(TaskId task, std::uint32_t count) {
   loop_.post([this, task, count] { on_item_taken(state_, *this, task, count); });
 }
 
-void Loop::keep_blob(BlobId blob, bool keep) {
+void EngineLoop::keep_blob(BlobId blob, bool keep) {
   loop_.post([this, blob, keep] { on_keep_blob(state_, *this, blob, keep); });
 }
 
-std::future<PoolCost> Loop::cost() {
+std::future<PoolCost> EngineLoop::cost() {
   const auto promise = std::make_shared<std::promise<PoolCost>>();
   const auto answer = [this, promise] { promise->set_value(cost_until(state_, look_at_clocks())); };
   if (is_this_thread()) {
@@ -104,19 +104,19 @@ std::future<PoolCost> Loop::cost() {
   return promise->get_future();
 }
 
-Time Loop::look_at_clocks() {
+Time EngineLoop::look_at_clocks() {
   const Time now = io::EventLoop::now();
   state_.costs.clock().ahead = provider_->billing_time() - now;
   return now;
 }
 
 template <typename Step>
-void Loop::turn(Step step) {
+void EngineLoop::turn(Step step) {
   step(look_at_clocks());
   arm_timer();
 }
 
-void Loop::arm_timer() {
+void EngineLoop::arm_timer() {
   const Time next = next_deadline(state_);
   if (next >= armed_) return;  // a timer that is too early only looks and finds nothing
   loop_.cancel_timer(timer_);
@@ -128,7 +128,7 @@ void Loop::arm_timer() {
 }
 
 template <typename Verb, typename Answer>
-void Loop::ask_provider(Verb verb, Answer answer) {
+void EngineLoop::ask_provider(Verb verb, Answer answer) {
   verbs_.push_back([this, verb = std::move(verb), answer = std::move(answer)]() mutable {
     using Reply = decltype(verb());
     auto reply = std::make_shared<std::optional<Reply>>();
@@ -142,7 +142,7 @@ void Loop::ask_provider(Verb verb, Answer answer) {
   next_verb();
 }
 
-void Loop::next_verb() {
+void EngineLoop::next_verb() {
   if (verb_running_ || verbs_.empty()) return;
   verb_running_ = true;
   auto verb = std::move(verbs_.front());
@@ -150,14 +150,14 @@ void Loop::next_verb() {
   verb();
 }
 
-void Loop::list_offers() {
+void EngineLoop::list_offers() {
   ask_provider([this] { return provider_->offers(state_.spec, deadline_in(kProvisionTimeout)); },
                [this](Time now, Result<std::vector<Offer>> offers) {
                  on_offers(state_, *this, now, std::move(offers));
                });
 }
 
-void Loop::prepare(const Offer& offer) {
+void EngineLoop::prepare(const Offer& offer) {
   ask_provider(
       [this, offer] {
         return provider_->prepare(state_.spec, offer, deadline_in(kProvisionTimeout));
@@ -168,7 +168,7 @@ void Loop::prepare(const Offer& offer) {
       });
 }
 
-void Loop::provision(int count, NodeId first_node) {
+void EngineLoop::provision(int count, NodeId first_node) {
   ask_provider(
       [this, cluster = cluster_, count, first_node] {
         return provider_->provision(*cluster, count, static_cast<int>(first_node.value),
@@ -179,7 +179,7 @@ void Loop::provision(int count, NodeId first_node) {
       });
 }
 
-void Loop::terminate(std::vector<InstanceId> instances) {
+void EngineLoop::terminate(std::vector<InstanceId> instances) {
   ask_provider(
       [this, cluster = cluster_, instances = std::move(instances)] {
         return provider_->terminate(*cluster, instances, deadline_in(kProvisionTimeout));
@@ -187,9 +187,9 @@ void Loop::terminate(std::vector<InstanceId> instances) {
       [this](Time now, const Status& status) { on_terminated(state_, *this, now, status); });
 }
 
-void Loop::stop_buying() { provider_->stop_buying(); }
+void EngineLoop::stop_buying() { provider_->stop_buying(); }
 
-void Loop::ask_charges(std::vector<InstanceId> instances) {
+void EngineLoop::ask_charges(std::vector<InstanceId> instances) {
   ask_provider(
       [this, cluster = cluster_, instances = std::move(instances)] {
         return provider_->charges(*cluster, instances, deadline_in(kChargesTimeout));
@@ -199,7 +199,7 @@ void Loop::ask_charges(std::vector<InstanceId> instances) {
       });
 }
 
-void Loop::teardown() {
+void EngineLoop::teardown() {
   ask_provider(
       [this]() -> Status {
         // Runs after a prepare() that was under way, and sees what that made.
@@ -212,7 +212,7 @@ void Loop::teardown() {
       });
 }
 
-void Loop::connect(NodeId node, const Instance& instance) {
+void EngineLoop::connect(NodeId node, const Instance& instance) {
   drop_link(node, Duration{});
   provider::Connection connection = provider_->connection(*cluster_, instance);
   const provider::Capabilities capabilities = provider_->capabilities();
@@ -223,8 +223,8 @@ void Loop::connect(NodeId node, const Instance& instance) {
   hello.node = node;
   const std::uint32_t life = ++lives_[node];
   hello.token = token_;
-  Link::Events events;
-  auto owner = std::make_shared<Link*>(nullptr);
+  EngineLink::Events events;
+  auto owner = std::make_shared<EngineLink*>(nullptr);
   events.on_welcome = [this, node, instance](std::optional<Time> reached_at) {
     provider::Bootstrap bootstrap = provider_->bootstrap(*cluster_, instance);
     NodeSetup setup{.worker_command = bootstrap.worker_command.empty()
@@ -263,16 +263,16 @@ void Loop::connect(NodeId node, const Instance& instance) {
   const LinkPolicy::Limits limits{.greet = capabilities.greet_timeout,
                                   .silence = state_.spec.heartbeat_timeout,
                                   .patience = state_.spec.reconnect_timeout};
-  auto link =
-      std::make_unique<Link>(loop_, std::move(hello), std::move(connection),
-                             capabilities.descriptors, life, limits, strays_, std::move(events));
+  auto link = std::make_unique<EngineLink>(loop_, std::move(hello), std::move(connection),
+                                           capabilities.descriptors, life, limits, lost_agents_,
+                                           std::move(events));
   *owner = link.get();
   links_[node] = std::move(link);
 }
 
-void Loop::disconnect(NodeId node) { drop_link(node, kCancelGrace); }
+void EngineLoop::disconnect(NodeId node) { drop_link(node, kCancelGrace); }
 
-void Loop::drop_link(NodeId node, Duration grace) {
+void EngineLoop::drop_link(NodeId node, Duration grace) {
   const auto found = links_.find(node);
   if (found == links_.end()) return;
   ending_.push_back(std::move(found->second));
@@ -281,38 +281,38 @@ void Loop::drop_link(NodeId node, Duration grace) {
   ending_.back()->close(grace);
 }
 
-void Loop::link_gone(Link* link) {
+void EngineLoop::link_gone(EngineLink* link) {
   std::erase_if(links_, [&](const auto& entry) { return entry.second.get() == link; });
   std::erase_if(ending_, [&](const auto& entry) { return entry.get() == link; });
   tell_closed_when_quiet();
 }
 
-void Loop::send(NodeId node, wire::Message message) {
+void EngineLoop::send(NodeId node, wire::Message message) {
   const auto found = links_.find(node);
   if (found != links_.end()) found->second->send(std::move(message));
 }
 
-void Loop::complete(TaskId task, Completion completion) {
+void EngineLoop::complete(TaskId task, Completion completion) {
   caller_.complete(task, std::move(completion));
 }
 
-void Loop::deliver_item(TaskId task, wire::Payload item) {
+void EngineLoop::deliver_item(TaskId task, wire::Payload item) {
   caller_.deliver_item(task, std::move(item));
 }
 
-void Loop::retain_blob(const wire::Blob& blob) { caller_.retain_blob(blob); }
+void EngineLoop::retain_blob(const wire::Blob& blob) { caller_.retain_blob(blob); }
 
-void Loop::emit(Event event) { caller_.emit(std::move(event)); }
+void EngineLoop::emit(Event event) { caller_.emit(std::move(event)); }
 
-void Loop::opened(Status status) { caller_.opened(std::move(status)); }
+void EngineLoop::opened(Status status) { caller_.opened(std::move(status)); }
 
-void Loop::closed(Status left) {
+void EngineLoop::closed(Status left) {
   closed_ = std::move(left);
   tell_closed_when_quiet();
 }
 
 // The pool is closed for the caller when no process of ours is left, either.
-void Loop::tell_closed_when_quiet() {
+void EngineLoop::tell_closed_when_quiet() {
   if (!closed_ || !links_.empty() || !ending_.empty()) return;
   loop_.cancel_timer(std::exchange(timer_, 0));
   caller_.closed(*std::exchange(closed_, std::nullopt));

@@ -35,15 +35,15 @@ class Caller {
   virtual void closed(Status left) = 0;
 };
 
-class Loop final : private Effects {
+class EngineLoop final : private EngineEffects {
  public:
   // `caller` must outlive the loop.
-  Loop(PoolSpec spec, Options options, std::unique_ptr<provider::Provider> provider,
-       Caller& caller);
+  EngineLoop(PoolSpec spec, Options options, std::unique_ptr<provider::Provider> provider,
+             Caller& caller);
   // The pool must be closed, or never have been opened. Joins the thread.
-  ~Loop() override;
-  Loop(const Loop&) = delete;
-  Loop& operator=(const Loop&) = delete;
+  ~EngineLoop() override;
+  EngineLoop(const EngineLoop&) = delete;
+  EngineLoop& operator=(const EngineLoop&) = delete;
 
   // The clock that the pool lives by.
   static Time now() { return io::EventLoop::now(); }
@@ -70,7 +70,7 @@ class Loop final : private Effects {
   std::future<PoolCost> cost();
 
  private:
-  // Effects.
+  // EngineEffects.
   void list_offers() override;
   void prepare(const Offer& offer) override;
   void provision(int count, NodeId first_node) override;
@@ -101,18 +101,18 @@ class Loop final : private Effects {
   void next_verb();
 
   void drop_link(NodeId node, Duration grace);
-  void link_gone(Link* link);
+  void link_gone(EngineLink* link);
 
   io::EventLoop loop_;
   Caller& caller_;
   std::unique_ptr<provider::Provider> provider_;
-  State state_;
+  EngineState state_;
   std::shared_ptr<const Cluster> cluster_;           // shared with the verb that is running
   const std::string token_;                          // the agents' proof that it is we who call
   std::unordered_map<NodeId, std::uint32_t> lives_;  // machines that have stood for each node
-  Strays strays_;
-  std::unordered_map<NodeId, std::unique_ptr<Link>> links_;
-  std::vector<std::unique_ptr<Link>> ending_;
+  LostAgents lost_agents_;
+  std::unordered_map<NodeId, std::unique_ptr<EngineLink>> links_;
+  std::vector<std::unique_ptr<EngineLink>> ending_;
   std::deque<std::function<void()>> verbs_;
   bool verb_running_ = false;
   std::optional<Status> closed_;  // decided, and not told yet

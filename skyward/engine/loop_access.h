@@ -14,7 +14,7 @@ namespace skyward::engine {
 // Thread-safe.
 class LoopAccess {
  public:
-  explicit LoopAccess(Loop& loop) : loop_(&loop) {}
+  explicit LoopAccess(EngineLoop& loop) : loop_(&loop) {}
 
   // Calls `use` with the loop; false when there is none any more. `use` must not wait for the
   // loop's thread, which may be waiting here itself, in somebody's callback.
@@ -34,7 +34,7 @@ class LoopAccess {
 
  private:
   std::mutex mutex_;
-  Loop* loop_;
+  EngineLoop* loop_;
 };
 
 }  // namespace skyward::engine

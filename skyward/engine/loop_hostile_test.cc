@@ -288,7 +288,7 @@ class Driver final : public Caller {
     return spec;
   }
   static Options options() {
-    return {.job_id = Loop::new_job_id(), .heartbeat_timeout = 2s, .greet_timeout = 2s};
+    return {.job_id = EngineLoop::new_job_id(), .heartbeat_timeout = 2s, .greet_timeout = 2s};
   }
 
   void submit() {
@@ -339,7 +339,7 @@ class Driver final : public Caller {
   bool well_ = false;
   bool lost_ = false;
   bool closed_ = false;
-  Loop loop_;  // last: its thread calls what stands above
+  EngineLoop loop_;  // last: its thread calls what stands above
 };
 
 class HostileLoopTest : public testing::TestWithParam<bool> {};

@@ -1,8 +1,8 @@
 #pragma once
 
-// Agents of a pool that were given up, or told to end, and not seen to end: their machines may be
-// bought again (or never went away), with them still at work. Whoever connects to such a machine
-// next ends them. Not for threads.
+// Agents of a pool that were lost, or told to end, and have not been seen to end. They may still
+// run when their machine is provisioned again, or never went away. The next connection to such a
+// machine ends them. Not thread-safe.
 
 #include <fmt/format.h>
 
@@ -16,25 +16,25 @@
 
 namespace skyward::engine {
 
-class Strays {
+class LostAgents {
  public:
-  // Of so many the latest are known; those before end by their leases.
+  // Only the latest are remembered; earlier ones end when their leases expire.
   static constexpr std::size_t kMost = 64;
 
   void add(NodeId node, std::uint32_t life) {
     remove(node, life);
-    places_.push_back(name(node, life));
-    if (places_.size() > kMost) places_.pop_front();
+    names_.push_back(name(node, life));
+    if (names_.size() > kMost) names_.pop_front();
   }
-  void remove(NodeId node, std::uint32_t life) { std::erase(places_, name(node, life)); }
+  void remove(NodeId node, std::uint32_t life) { std::erase(names_, name(node, life)); }
   // "NODE.LIFE,NODE.LIFE", as `skyward-agent connect --former` takes it.
-  std::string text() const { return fmt::format("{}", fmt::join(places_, ",")); }
+  std::string text() const { return fmt::format("{}", fmt::join(names_, ",")); }
 
  private:
   static std::string name(NodeId node, std::uint32_t life) {
     return fmt::format("{}.{}", node.value, life);
   }
-  std::deque<std::string> places_;
+  std::deque<std::string> names_;
 };
 
 }  // namespace skyward::engine

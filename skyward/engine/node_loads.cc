@@ -80,7 +80,7 @@ void Loads::clear(NodeLoad& node) {
   loaded_.erase(node.id);
 }
 
-void Loads::recall_all(Effects& effects, NodeLoad& node) {
+void Loads::recall_all(EngineEffects& effects, NodeLoad& node) {
   if (node.outstanding == 0 || std::exchange(node.recalling, true)) return;
   effects.send(node.id, wire::RecallTasks{node.outstanding});
 }
@@ -95,7 +95,7 @@ void Loads::stop_recalls() {
   loaded_.clear();
 }
 
-void Loads::recall(Effects& effects, bool tasks_wait) {
+void Loads::recall(EngineEffects& effects, bool tasks_wait) {
   recall_at_ = kNever;
   if (tasks_wait || loaded_.empty()) return;
   std::erase_if(free_, [&](NodeId id) {

@@ -22,7 +22,7 @@
 
 namespace skyward::engine {
 
-class Effects;
+class EngineEffects;
 
 // Whether a node takes tasks.
 enum class Intake : std::uint8_t {
@@ -78,11 +78,11 @@ class Loads {
   void clear(NodeLoad& node);
 
   // Everything that no worker of the node has begun comes back.
-  void recall_all(Effects& effects, NodeLoad& node);
+  void recall_all(EngineEffects& effects, NodeLoad& node);
   // Nothing waits: nodes that have too much will be asked for it, when others stay idle.
   void plan_recall(Time now);
   // It is recall_at().
-  void recall(Effects& effects, bool tasks_wait);
+  void recall(EngineEffects& effects, bool tasks_wait);
   // The pool closes: nothing is asked for any more.
   void stop_recalls();
   // What was recalled has come; `useful`: some of it may run elsewhere.

@@ -68,17 +68,17 @@ bool Nodes::all_in(NodeState state) const {
 
 // ------------------------------------------------------------------------------- getting machines
 
-void Nodes::ask(Effects& effects, NodeId first, int count) {
+void Nodes::ask(EngineEffects& effects, NodeId first, int count) {
   ++requests_;
   effects.provision(count, first);
 }
 
-void Nodes::ask_replacement(Effects& effects, NodeId node) {
+void Nodes::ask_replacement(EngineEffects& effects, NodeId node) {
   ++at(node).replacements;
   ask(effects, node, 1);
 }
 
-void Nodes::ask_successor(Effects& effects, NodeId node) {
+void Nodes::ask_successor(EngineEffects& effects, NodeId node) {
   at(node).buying_successor = true;
   ask_replacement(effects, node);
 }
@@ -103,7 +103,7 @@ void Nodes::launch(NodeId id, Instance instance, Time now, Time deadline) {
   set_deadline(node, deadline);
 }
 
-void Nodes::connect(Effects& effects, NodeId id) {
+void Nodes::connect(EngineEffects& effects, NodeId id) {
   const Node& node = at(id);
   effects.emit(BootstrapStarting{node.instance.id});
   effects.connect(id, node.instance);
@@ -141,7 +141,7 @@ bool Nodes::join(NodeId id, Time now, Time reached_at) {
 }
 
 // Those before it that had nothing to do are done with it.
-void Nodes::on_step(Effects& effects, NodeId id, Time now, std::string_view step) {
+void Nodes::on_step(EngineEffects& effects, NodeId id, Time now, std::string_view step) {
   Node& node = at(id);
   const auto found = std::ranges::find(kSteps, step);
   if (found == kSteps.end()) {
@@ -155,7 +155,7 @@ void Nodes::on_step(Effects& effects, NodeId id, Time now, std::string_view step
   if (step != kSteps.back()) node.prepared_at = now;
 }
 
-void Nodes::on_ready(Effects& effects, NodeId id, Time now, std::uint32_t slots,
+void Nodes::on_ready(EngineEffects& effects, NodeId id, Time now, std::uint32_t slots,
                      std::uint16_t peer_port, Time deadline) {
   on_step(effects, id, now, kSteps.back());
   Node& node = at(id);
@@ -216,7 +216,7 @@ void Nodes::give_up(NodeId id, Time now) {
   set_state(node, NodeState::gone);
 }
 
-std::vector<InstanceId> Nodes::dismiss(Effects& effects, NodeId id, Time now) {
+std::vector<InstanceId> Nodes::dismiss(EngineEffects& effects, NodeId id, Time now) {
   Node& node = at(id);
   if (node.is_alive()) effects.disconnect(id);
   give_up(id, now);
@@ -228,7 +228,7 @@ std::vector<InstanceId> Nodes::dismiss(Effects& effects, NodeId id, Time now) {
   return machines;
 }
 
-void Nodes::shut_down(Effects& effects, NodeId id, Time now, std::uint32_t grace_ms) {
+void Nodes::shut_down(EngineEffects& effects, NodeId id, Time now, std::uint32_t grace_ms) {
   Node& node = at(id);
   if (node.bought) effects.emit(InstanceStopping{node.instance.id});
   if (node.successor) effects.emit(InstanceStopping{node.successor->id});
@@ -244,7 +244,7 @@ void Nodes::shut_down(Effects& effects, NodeId id, Time now, std::uint32_t grace
   }
 }
 
-void Nodes::cut_off(Effects& effects) {
+void Nodes::cut_off(EngineEffects& effects) {
   for (Node& node : nodes_) {
     if (node.state != NodeState::draining) continue;
     set_state(node, NodeState::gone);

@@ -20,7 +20,7 @@
 
 namespace skyward::engine {
 
-class Effects;
+class EngineEffects;
 
 enum class NodeState : std::uint8_t {
   absent,         // no machine, or one that is being provisioned
@@ -84,9 +84,9 @@ class Nodes {
   bool all_in(NodeState state) const;
 
   // Asks for machines for this node and those after it; on_answered() when they came, or did not.
-  void ask(Effects& effects, NodeId first, int count);
-  void ask_replacement(Effects& effects, NodeId node);
-  void ask_successor(Effects& effects, NodeId node);
+  void ask(EngineEffects& effects, NodeId first, int count);
+  void ask_replacement(EngineEffects& effects, NodeId node);
+  void ask_successor(EngineEffects& effects, NodeId node);
   void on_answered() { --requests_; }
   int requests() const { return requests_; }  // under way
   // The machine that was asked for did not come. True: the node has none, then.
@@ -95,7 +95,7 @@ class Nodes {
   // The machine stands in the node's place from now on, until `deadline` without its agent; it is
   // dialled by connect().
   void launch(NodeId node, Instance instance, Time now, Time deadline);
-  void connect(Effects& effects, NodeId node);
+  void connect(EngineEffects& effects, NodeId node);
   void set_successor(NodeId node, Instance instance);
   std::optional<Instance> take_successor(NodeId node);
   // It came too late, and is released with the others.
@@ -104,8 +104,8 @@ class Nodes {
   // Its agent has greeted. False: nobody waits for it.
   bool join(NodeId node, Time now, Time reached_at);
   // The steps of its bootstrap up to this one are done.
-  void on_step(Effects& effects, NodeId node, Time now, std::string_view step);
-  void on_ready(Effects& effects, NodeId node, Time now, std::uint32_t slots,
+  void on_step(EngineEffects& effects, NodeId node, Time now, std::string_view step);
+  void on_ready(EngineEffects& effects, NodeId node, Time now, std::uint32_t slots,
                 std::uint16_t peer_port, Time deadline);
   void hear(NodeId node, Time now) { nodes_[node.value].last_heard = now; }
   void preempt(NodeId node, Time gone_at);
@@ -123,11 +123,11 @@ class Nodes {
   // Nothing comes after it.
   void give_up(NodeId node, Time now);
   // ... and its machines are to be released at once.
-  std::vector<InstanceId> dismiss(Effects& effects, NodeId node, Time now);
+  std::vector<InstanceId> dismiss(EngineEffects& effects, NodeId node, Time now);
   // Closing: the agent ends, after what runs has had so long.
-  void shut_down(Effects& effects, NodeId node, Time now, std::uint32_t grace_ms);
+  void shut_down(EngineEffects& effects, NodeId node, Time now, std::uint32_t grace_ms);
   // Agents that have not ended by now are cut off.
-  void cut_off(Effects& effects);
+  void cut_off(EngineEffects& effects);
   std::vector<InstanceId> take_all_machines();
 
   // A node whose deadline has passed; nothing: there is none. `silence`: after so long without a

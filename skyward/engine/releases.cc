@@ -22,19 +22,20 @@ constexpr std::array<Duration, 4> kReleasePauses = {1s, 4s, 16s, 60s};
 
 }  // namespace
 
-void Releases::release(Effects& effects, std::vector<InstanceId> instances) {
+void Releases::release(EngineEffects& effects, std::vector<InstanceId> instances) {
   asked_.push_back(instances);
   effects.terminate(std::move(instances));
 }
 
-void Releases::release_last(Effects& effects, std::vector<InstanceId> instances) {
+void Releases::release_last(EngineEffects& effects, std::vector<InstanceId> instances) {
   left_.insert(left_.end(), instances.begin(), instances.end());
   tries_ = 0;
   last_ = true;
   retry(effects);
 }
 
-std::vector<InstanceId> Releases::on_answer(Effects& effects, Time now, const Status& status) {
+std::vector<InstanceId> Releases::on_answer(EngineEffects& effects, Time now,
+                                            const Status& status) {
   SKYWARD_CHECK(!asked_.empty());
   std::vector<InstanceId> instances = std::move(asked_.front());
   asked_.pop_front();
@@ -58,7 +59,7 @@ std::vector<InstanceId> Releases::on_answer(Effects& effects, Time now, const St
   return {};
 }
 
-void Releases::retry(Effects& effects) {
+void Releases::retry(EngineEffects& effects) {
   again_at_ = kNever;
   if (!left_.empty()) release(effects, take_left());
 }

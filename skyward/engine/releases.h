@@ -12,18 +12,18 @@
 
 namespace skyward::engine {
 
-class Effects;
+class EngineEffects;
 
 class Releases {
  public:
-  void release(Effects& effects, std::vector<InstanceId> instances);
+  void release(EngineEffects& effects, std::vector<InstanceId> instances);
   // The pool's last machines, and with them those that did not end yet. From now on there is a last
   // try.
-  void release_last(Effects& effects, std::vector<InstanceId> instances);
+  void release_last(EngineEffects& effects, std::vector<InstanceId> instances);
   // The oldest request was answered. Returns the machines that are gone.
-  std::vector<InstanceId> on_answer(Effects& effects, Time now, const Status& status);
+  std::vector<InstanceId> on_answer(EngineEffects& effects, Time now, const Status& status);
   // It is again_at(): those that did not end are asked again.
-  void retry(Effects& effects);
+  void retry(EngineEffects& effects);
   // What is left of those that did not end: nobody asks them again.
   std::vector<InstanceId> take_left();
 

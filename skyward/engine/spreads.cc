@@ -40,17 +40,17 @@ void erase_copy(Spread& spread, NodeId node) {
 
 }  // namespace
 
-void Spreads::open_node(NodeId node, Peer peer) { peers_[node.value] = std::move(peer); }
+void Spreads::open_node(NodeId node, PeerNode peer) { peers_[node.value] = std::move(peer); }
 
 void Spreads::stop_giving(NodeId node) { peers_[node.value].gives = false; }
 
 bool Spreads::can_give(NodeId node) const {
-  const Peer& peer = peers_[node.value];
+  const PeerNode& peer = peers_[node.value];
   return peer.gives && peer.port != 0;
 }
 
 bool Spreads::can_fetch(NodeId node) const {
-  const Peer& peer = peers_[node.value];
+  const PeerNode& peer = peers_[node.value];
   return peer.port != 0 && peer.unreached < kMaxUnreached;
 }
 
@@ -93,7 +93,7 @@ std::optional<NodeId> Spreads::source_for(const Spread& spread, NodeId node) con
 }
 
 // Sends the node to `source`; without one, to the engine.
-void Spreads::direct(Effects& effects, NodeId node, const wire::ContentId& content,
+void Spreads::direct(EngineEffects& effects, NodeId node, const wire::ContentId& content,
                      std::optional<NodeId> source) {
   Spread& spread = spreads_.at(content);
   Copy& copy = spread.copies.at(node);
@@ -103,7 +103,7 @@ void Spreads::direct(Effects& effects, NodeId node, const wire::ContentId& conte
   wire::FetchBlob fetch{
       .blob = copy.blob, .content = content, .size = spread.size, .attempt = copy.attempt};
   if (source) {
-    const Peer& from = peers_[source->value];
+    const PeerNode& from = peers_[source->value];
     ++spread.copies.at(*source).readers;
     fetch.peer = *source;
     fetch.address = from.address;
@@ -112,9 +112,10 @@ void Spreads::direct(Effects& effects, NodeId node, const wire::ContentId& conte
   effects.send(node, std::move(fetch));
 }
 
-void Spreads::note_unreached(Effects& effects, NodeId node, NodeId source, const std::string& why) {
-  Peer& peer = peers_[node.value];
-  const Peer& from = peers_[source.value];
+void Spreads::note_unreached(EngineEffects& effects, NodeId node, NodeId source,
+                             const std::string& why) {
+  PeerNode& peer = peers_[node.value];
+  const PeerNode& from = peers_[source.value];
   if (++peer.unreached != kMaxUnreached) return;
   effects.emit(ErrorEvent{
       fmt::format(
@@ -124,7 +125,7 @@ void Spreads::note_unreached(Effects& effects, NodeId node, NodeId source, const
       peer.instance});
 }
 
-void Spreads::offer(Effects& effects, NodeId node, const wire::Blob& blob,
+void Spreads::offer(EngineEffects& effects, NodeId node, const wire::Blob& blob,
                     wire::ContentId* content) {
   if (!agents_talk_ || blob.size < kMinSpreadBytes || blob.content == wire::ContentId{}) return;
   Spread& spread = spread_of(blob, content);
@@ -148,7 +149,7 @@ void Spreads::note_whole(NodeId node, const wire::Blob& blob) {
 
 // The link passes on the end of its latest fetch alone. One that is not ours any more was begun for
 // a task that is over, and another may wait for the same bytes since: the engine sends them.
-void Spreads::on_fetched(Effects& effects, NodeId node, const wire::BlobFetched& fetched) {
+void Spreads::on_fetched(EngineEffects& effects, NodeId node, const wire::BlobFetched& fetched) {
   const auto found = spreads_.find(fetched.content);
   Copy* const known = found == spreads_.end() || !found->second.copies.contains(node)
                           ? nullptr
@@ -197,7 +198,7 @@ void Spreads::end_use(const wire::ContentId& content) {
   if (spread.copies.empty()) spreads_.erase(found);
 }
 
-void Spreads::lose_node(Effects& effects, NodeId node) {
+void Spreads::lose_node(EngineEffects& effects, NodeId node) {
   peers_[node.value].gives = false;
   for (auto& [content, spread] : spreads_) {
     if (!spread.copies.contains(node)) continue;

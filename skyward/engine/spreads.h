@@ -19,13 +19,13 @@
 
 namespace skyward::engine {
 
-class Effects;
+class EngineEffects;
 
 // Smaller ones are sent to each node: that is quicker than to arrange anything.
 inline constexpr std::uint64_t kMinSpreadBytes = std::uint64_t{1} << 20;
 
 // A node, as those that may read from it see it.
-struct Peer {
+struct PeerNode {
   InstanceId instance;
   std::string address;
   std::uint16_t port = 0;       // of its agent; 0: it neither gives nor takes
@@ -58,18 +58,18 @@ class Spreads {
   // Agents prove a secret to each other, or they do not talk at all.
   void let_agents_talk(bool talk) { agents_talk_ = talk; }
 
-  void open_node(NodeId node, Peer peer);
+  void open_node(NodeId node, PeerNode peer);
   // Its machine goes soon: nobody begins to read from it.
   void stop_giving(NodeId node);
   // Its machine is gone, and with it what it had.
-  void lose_node(Effects& effects, NodeId node);
+  void lose_node(EngineEffects& effects, NodeId node);
 
   // The node is about to be sent a task that needs the blob. `content` is what the blob is known to
   // hold, once it is spread; null for bodies of functions: they stay.
-  void offer(Effects& effects, NodeId node, const wire::Blob& blob, wire::ContentId* content);
+  void offer(EngineEffects& effects, NodeId node, const wire::Blob& blob, wire::ContentId* content);
   // It has run one.
   void note_whole(NodeId node, const wire::Blob& blob);
-  void on_fetched(Effects& effects, NodeId node, const wire::BlobFetched& fetched);
+  void on_fetched(EngineEffects& effects, NodeId node, const wire::BlobFetched& fetched);
   // Nothing refers to a blob of this content any more.
   void end_use(const wire::ContentId& content);
 
@@ -82,12 +82,12 @@ class Spreads {
   bool can_give(NodeId node) const;
   bool can_fetch(NodeId node) const;
   std::optional<NodeId> source_for(const Spread& spread, NodeId node) const;
-  void direct(Effects& effects, NodeId node, const wire::ContentId& content,
+  void direct(EngineEffects& effects, NodeId node, const wire::ContentId& content,
               std::optional<NodeId> source);
-  void note_unreached(Effects& effects, NodeId node, NodeId source, const std::string& why);
+  void note_unreached(EngineEffects& effects, NodeId node, NodeId source, const std::string& why);
 
   std::map<wire::ContentId, Spread> spreads_;
-  std::vector<Peer> peers_;  // by node
+  std::vector<PeerNode> peers_;  // by node
   bool agents_talk_ = false;
   std::uint32_t uses_ = 0;      // counts up
   std::uint32_t attempts_ = 0;  // counts up

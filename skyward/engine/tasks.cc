@@ -13,7 +13,7 @@
 namespace skyward::engine {
 namespace {
 
-void retain_blobs(Effects& effects, const Task& task) {
+void retain_blobs(EngineEffects& effects, const Task& task) {
   for_each_blob(task.spec.arguments, [&](const wire::Blob& blob) { effects.retain_blob(blob); });
 }
 
@@ -72,7 +72,7 @@ Completion make_completion(const Task& task, const NodeLoad& node, wire::TaskRes
 }
 
 // Makes room on the node for a function that it gets.
-void drop_old_functions(Effects& effects, NodeLoad& node, std::uint64_t max_bytes) {
+void drop_old_functions(EngineEffects& effects, NodeLoad& node, std::uint64_t max_bytes) {
   wire::DropFunctions functions;
   wire::DropBlobs bodies;
   for (const auto& [function, blob] : node.functions.shrink(max_bytes)) {
@@ -121,12 +121,12 @@ void Tasks::open(const Limits& limits) {
   blobs_.spreads().let_agents_talk(limits.agents_talk);
 }
 
-void Tasks::abandon(Effects& effects, const Error& why) {
+void Tasks::abandon(EngineEffects& effects, const Error& why) {
   if (!abandoned_) refuse(why);
   fail_waiting(effects, *abandoned_);
 }
 
-void Tasks::close(Effects& effects, Time now) {
+void Tasks::close(EngineEffects& effects, Time now) {
   open_ = false;
   for (NodeLoad& node : loads_.all()) count_cut_tasks(node, now);
   const Error why = abandoned_.value_or(Error{ErrorKind::cancelled, "the pool was closed", {}});
@@ -148,7 +148,7 @@ void Tasks::close(Effects& effects, Time now) {
 
 // ------------------------------------------------------------------------------------ the queue
 
-void Tasks::dispatch(Effects& effects, Time now) {
+void Tasks::dispatch(EngineEffects& effects, Time now) {
   if (!open_) return;
   if (abandoned_) return fail_waiting(effects, *abandoned_);
   while (!queue_.empty()) {
@@ -168,7 +168,7 @@ void Tasks::dispatch(Effects& effects, Time now) {
 
 // Tasks that can run on this node only go there at once, busy or not: the agent knows best which of
 // its workers comes first. No more than a link can bear, though.
-void Tasks::give_pinned(Effects& effects, Time now, NodeLoad& node) {
+void Tasks::give_pinned(EngineEffects& effects, Time now, NodeLoad& node) {
   if (!node.is_open() || abandoned_) return;
   while (!node.pinned.empty() && node.outstanding < limits_.max_tasks_given) {
     const auto found = tasks_.find(node.pinned.front());
@@ -177,7 +177,7 @@ void Tasks::give_pinned(Effects& effects, Time now, NodeLoad& node) {
   }
 }
 
-void Tasks::assign(Effects& effects, Time now, NodeLoad& node, Task& task) {
+void Tasks::assign(EngineEffects& effects, Time now, NodeLoad& node, Task& task) {
   task.assigned = true;
   task.node = node.id;
   node.tasks.insert(task.spec.id);
@@ -214,7 +214,7 @@ void Tasks::enqueue_first(const Task& task) {
 }
 
 // Answers the caller and forgets the task.
-void Tasks::finish(Effects& effects, TaskId id, Completion completion) {
+void Tasks::finish(EngineEffects& effects, TaskId id, Completion completion) {
   const auto found = tasks_.find(id);
   SKYWARD_CHECK(found != tasks_.end(), "task {}", id.value);
   blobs_.release(effects, found->second.spec.arguments);
@@ -222,7 +222,7 @@ void Tasks::finish(Effects& effects, TaskId id, Completion completion) {
   effects.complete(id, std::move(completion));
 }
 
-void Tasks::fail_waiting(Effects& effects, const Error& why) {
+void Tasks::fail_waiting(EngineEffects& effects, const Error& why) {
   std::vector<TaskId> waiting;
   for (const auto& [id, task] : tasks_) {
     if (!task.assigned) waiting.push_back(id);
@@ -234,7 +234,7 @@ void Tasks::fail_waiting(Effects& effects, const Error& why) {
 
 // -------------------------------------------------------------------------------- from the caller
 
-void Tasks::submit(Effects& effects, Time now, TaskSpec&& spec) {
+void Tasks::submit(EngineEffects& effects, Time now, TaskSpec&& spec) {
   const TaskId id = spec.id;
   if (abandoned_) return effects.complete(id, failure(*abandoned_));
   if (!open_) {
@@ -263,7 +263,7 @@ void Tasks::submit(Effects& effects, Time now, TaskSpec&& spec) {
   loads_.list(node);
 }
 
-void Tasks::cancel(Effects& effects, Time now, TaskId id) {
+void Tasks::cancel(EngineEffects& effects, Time now, TaskId id) {
   const auto found = tasks_.find(id);
   if (found == tasks_.end() || found->second.cancelled) return;
   Task& task = found->second;
@@ -279,7 +279,7 @@ void Tasks::cancel(Effects& effects, Time now, TaskId id) {
   cancelled_.emplace_back(now + kCancelBackstop, id);
 }
 
-void Tasks::take_item(Effects& effects, TaskId id, std::uint32_t count) {
+void Tasks::take_item(EngineEffects& effects, TaskId id, std::uint32_t count) {
   const auto found = tasks_.find(id);
   if (found == tasks_.end() || !found->second.assigned) return;
   std::uint32_t& ahead = found->second.items_ahead;
@@ -289,7 +289,8 @@ void Tasks::take_item(Effects& effects, TaskId id, std::uint32_t count) {
 
 // ----------------------------------------------------------------------------------- a node's life
 
-void Tasks::open_node(Effects& effects, Time now, NodeId id, std::uint32_t slots, Peer peer) {
+void Tasks::open_node(EngineEffects& effects, Time now, NodeId id, std::uint32_t slots,
+                      PeerNode peer) {
   NodeLoad& node = loads_.at(id);
   node.intake = Intake::open;
   node.instance = peer.instance;
@@ -306,9 +307,9 @@ void Tasks::stop_node(NodeId id) {
   blobs_.spreads().stop_giving(id);
 }
 
-void Tasks::recall(Effects& effects, NodeId id) { loads_.recall_all(effects, loads_.at(id)); }
+void Tasks::recall(EngineEffects& effects, NodeId id) { loads_.recall_all(effects, loads_.at(id)); }
 
-Work Tasks::lose_node(Effects& effects, Time now, NodeId id, const Error& why) {
+Work Tasks::lose_node(EngineEffects& effects, Time now, NodeId id, const Error& why) {
   NodeLoad& node = loads_.at(id);
   node.intake = Intake::none;
   blobs_.shut_node(id);
@@ -349,7 +350,8 @@ Work Tasks::lose_node(Effects& effects, Time now, NodeId id, const Error& why) {
   return std::exchange(node.work, {});
 }
 
-void Tasks::give_up_node(Effects& effects, NodeId id, const InstanceId& last, const Error& why) {
+void Tasks::give_up_node(EngineEffects& effects, NodeId id, const InstanceId& last,
+                         const Error& why) {
   NodeLoad& node = loads_.at(id);
   node.given_up = true;
   node.instance = last;
@@ -367,7 +369,7 @@ Work Tasks::work(Time now, NodeId id) {
 
 // ----------------------------------------------------------------------------- from a node's agent
 
-void Tasks::on_result(Effects& effects, Time now, NodeId id, wire::TaskResult&& result) {
+void Tasks::on_result(EngineEffects& effects, Time now, NodeId id, wire::TaskResult&& result) {
   NodeLoad& node = loads_.at(id);
   SKYWARD_CHECK(node.outstanding > 0, "node {} answers task {}", id.value, result.task.value);
   ++node.receipt.tasks;
@@ -404,7 +406,7 @@ void Tasks::on_result(Effects& effects, Time now, NodeId id, wire::TaskResult&& 
   dispatch(effects, now);
 }
 
-void Tasks::on_item(Effects& effects, NodeId id, wire::StreamItem item) {
+void Tasks::on_item(EngineEffects& effects, NodeId id, wire::StreamItem item) {
   const auto found = tasks_.find(item.task);
   if (found == tasks_.end() || found->second.node != id || !found->second.assigned) return;
   found->second.item_seen = true;
@@ -412,7 +414,7 @@ void Tasks::on_item(Effects& effects, NodeId id, wire::StreamItem item) {
   effects.deliver_item(item.task, std::move(item.payload));
 }
 
-void Tasks::on_recalled(Effects& effects, Time now, NodeId node_id,
+void Tasks::on_recalled(EngineEffects& effects, Time now, NodeId node_id,
                         const wire::Recalled& recalled) {
   NodeLoad& node = loads_.at(node_id);
   node.recalling = false;
@@ -448,7 +450,7 @@ void Tasks::on_recalled(Effects& effects, Time now, NodeId node_id,
 
 // ------------------------------------------------------------------------------------------- time
 
-void Tasks::give_up_cancelled(Effects& effects, TaskId id) {
+void Tasks::give_up_cancelled(EngineEffects& effects, TaskId id) {
   const auto found = tasks_.find(id);
   if (found == tasks_.end() || !found->second.cancelled || !found->second.assigned) return;
   // The agent had its chance. The caller is answered; the slot stays taken until the node says
@@ -465,7 +467,7 @@ void Tasks::give_up_cancelled(Effects& effects, TaskId id) {
                      {}}));
 }
 
-void Tasks::on_timer(Effects& effects, Time now) {
+void Tasks::on_timer(EngineEffects& effects, Time now) {
   if (loads_.recall_at() <= now) loads_.recall(effects, !queue_.empty());
   while (!cancelled_.empty() && cancelled_.front().first <= now) {
     const TaskId task = cancelled_.front().second;

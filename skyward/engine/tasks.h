@@ -41,35 +41,35 @@ class Tasks {
   // `why` ...
   void refuse(Error why) { abandoned_ = std::move(why); }
   // ... and those that wait, too. What was said before goes on to hold.
-  void abandon(Effects& effects, const Error& why);
+  void abandon(EngineEffects& effects, const Error& why);
   // The pool closes: everything that waits or runs ends.
-  void close(Effects& effects, Time now);
+  void close(EngineEffects& effects, Time now);
   const std::optional<Error>& abandoned() const { return abandoned_; }
 
   // From the caller.
-  void submit(Effects& effects, Time now, TaskSpec&& spec);
-  void cancel(Effects& effects, Time now, TaskId task);
-  void take_item(Effects& effects, TaskId task, std::uint32_t count);
+  void submit(EngineEffects& effects, Time now, TaskSpec&& spec);
+  void cancel(EngineEffects& effects, Time now, TaskId task);
+  void take_item(EngineEffects& effects, TaskId task, std::uint32_t count);
 
   // The node takes tasks: those that waited for it go out.
-  void open_node(Effects& effects, Time now, NodeId node, std::uint32_t slots, Peer peer);
+  void open_node(EngineEffects& effects, Time now, NodeId node, std::uint32_t slots, PeerNode peer);
   // Its machine goes soon: it gets no new tasks.
   void stop_node(NodeId node);
   // Everything that no worker of the node has begun comes back.
-  void recall(Effects& effects, NodeId node);
+  void recall(EngineEffects& effects, NodeId node);
   // Its machine is gone: its tasks go back to the queue, or fail with `why` when they may not run
   // again. Returns how long the machine has worked.
-  Work lose_node(Effects& effects, Time now, NodeId node, const Error& why);
+  Work lose_node(EngineEffects& effects, Time now, NodeId node, const Error& why);
   // No machine comes after this one: tasks that wait for the node end with `why`.
-  void give_up_node(Effects& effects, NodeId node, const InstanceId& last, const Error& why);
+  void give_up_node(EngineEffects& effects, NodeId node, const InstanceId& last, const Error& why);
 
   // From a node's agent. What it may say is held by core_check.cc.
-  void on_result(Effects& effects, Time now, NodeId node, wire::TaskResult&& result);
-  void on_item(Effects& effects, NodeId node, wire::StreamItem item);
-  void on_recalled(Effects& effects, Time now, NodeId node, const wire::Recalled& recalled);
+  void on_result(EngineEffects& effects, Time now, NodeId node, wire::TaskResult&& result);
+  void on_item(EngineEffects& effects, NodeId node, wire::StreamItem item);
+  void on_recalled(EngineEffects& effects, Time now, NodeId node, const wire::Recalled& recalled);
 
   // It is deadline(), or later.
-  void on_timer(Effects& effects, Time now);
+  void on_timer(EngineEffects& effects, Time now);
   Time deadline() const;
 
   // Large arguments: what the caller keeps, and where nodes get them from.
@@ -95,13 +95,13 @@ class Tasks {
   void check() const;
 
  private:
-  void dispatch(Effects& effects, Time now);
-  void give_pinned(Effects& effects, Time now, NodeLoad& node);
-  void assign(Effects& effects, Time now, NodeLoad& node, Task& task);
+  void dispatch(EngineEffects& effects, Time now);
+  void give_pinned(EngineEffects& effects, Time now, NodeLoad& node);
+  void assign(EngineEffects& effects, Time now, NodeLoad& node, Task& task);
   void enqueue_first(const Task& task);
-  void finish(Effects& effects, TaskId task, Completion completion);
-  void fail_waiting(Effects& effects, const Error& why);
-  void give_up_cancelled(Effects& effects, TaskId task);
+  void finish(EngineEffects& effects, TaskId task, Completion completion);
+  void fail_waiting(EngineEffects& effects, const Error& why);
+  void give_up_cancelled(EngineEffects& effects, TaskId task);
 
   Limits limits_;
   bool open_ = false;

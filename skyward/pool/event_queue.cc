@@ -88,7 +88,7 @@ void EventQueue::put(Event event) {
 
 void EventQueue::end() {
   const std::scoped_lock lock(mutex_);
-  if (!std::exchange(ended_, true)) shrink_at_ = engine::Loop::now() + kLastPatience;
+  if (!std::exchange(ended_, true)) shrink_at_ = engine::EngineLoop::now() + kLastPatience;
   changed_.notify_all();
   record_now_.notify_one();
   delivery_.notify_all();
@@ -111,7 +111,7 @@ bool EventQueue::take(std::vector<Event>& taken, Duration timeout) {
   wait(timeout);
   keep_new();
   const std::scoped_lock lock(mutex_);
-  if (engine::Loop::now() >= shrink_at_) kept_.shrink(kMaxAtEnd);
+  if (engine::EngineLoop::now() >= shrink_at_) kept_.shrink(kMaxAtEnd);
   kept_.pop(taken, kBatch);
   for (Event& event : taken) {
     std::visit([this](auto& one) { one.pool = pool_; }, event);
@@ -143,7 +143,7 @@ void EventQueue::keep_new() {
     recorded_.notify_all();
   }
   if (record_ && !events.empty()) {
-    if (auto why = record_->keep(events, engine::Loop::wall_us())) {
+    if (auto why = record_->keep(events, engine::EngineLoop::wall_us())) {
       events.push_back(ErrorEvent{*std::move(why), std::nullopt});
     }
   }

@@ -52,7 +52,7 @@ Outcome Handle::take() {
 
 void Handle::cancel() {
   const TaskState& task = state();
-  task.loop->borrow([&task](engine::Loop& loop) { loop.cancel(task.id); });
+  task.loop->borrow([&task](engine::EngineLoop& loop) { loop.cancel(task.id); });
 }
 
 void Handle::on_done(std::function<void()> callback) {
@@ -76,7 +76,7 @@ NextItem Handle::next(wire::Payload& item, Duration timeout) {
   item = std::move(task.items.front());
   task.items.pop_front();
   lock.unlock();
-  task.loop->borrow([&task](engine::Loop& loop) { loop.item_taken(task.id, 1); });
+  task.loop->borrow([&task](engine::EngineLoop& loop) { loop.item_taken(task.id, 1); });
   return NextItem::item;
 }
 

@@ -52,7 +52,7 @@ Outcome make_outcome(engine::Completion completion) {
   return outcome;
 }
 
-double wall_seconds() { return static_cast<double>(engine::Loop::wall_us()) * 1e-6; }
+double wall_seconds() { return static_cast<double>(engine::EngineLoop::wall_us()) * 1e-6; }
 
 Event task_event(const TaskState& state, const engine::Completion& completion) {
   const double run_seconds = static_cast<double>(completion.run_ns) * 1e-9;
@@ -122,7 +122,7 @@ void PoolState::hurry() {
     const std::scoped_lock lock(mutex);
     if (!loop_closed) closing = access;
   }
-  if (closing) closing->borrow([](engine::Loop& to) { to.hurry(); });
+  if (closing) closing->borrow([](engine::EngineLoop& to) { to.hurry(); });
 }
 
 void PoolState::set_closed() {
@@ -197,7 +197,7 @@ std::vector<Handle> PoolState::submit(std::vector<Call> calls) {
   }
   tasks.add(states);
   pace->began(static_cast<int>(specs.size()));
-  const auto send = [&specs](engine::Loop& to) { to.submit(std::move(specs)); };
+  const auto send = [&specs](engine::EngineLoop& to) { to.submit(std::move(specs)); };
   if (!active->borrow(send)) {  // closed since we looked
     tasks.remove(states);
     throw_not_open();
@@ -249,11 +249,11 @@ std::vector<wire::Buffer> Pool::store_together(std::span<const ByteView> runs) {
 }
 
 void Pool::keep(const wire::Blob& blob) {
-  impl_->with_open_loop([&blob](engine::Loop& loop) { loop.keep_blob(blob.id, true); });
+  impl_->with_open_loop([&blob](engine::EngineLoop& loop) { loop.keep_blob(blob.id, true); });
 }
 
 void Pool::forget(const wire::Blob& blob) {
-  impl_->with_open_loop([&blob](engine::Loop& loop) { loop.keep_blob(blob.id, false); });
+  impl_->with_open_loop([&blob](engine::EngineLoop& loop) { loop.keep_blob(blob.id, false); });
 }
 
 ByteView Pool::stored_bytes(const wire::Blob& blob) { return StoredBlobs::bytes(blob); }
@@ -291,7 +291,7 @@ PoolCost Pool::cost() const {
   if (!is_ours()) return {};
   const PoolCost before = impl_->spent_until_now();
   std::future<PoolCost> now;
-  impl_->with_open_loop([&now](engine::Loop& loop) { now = loop.cost(); });
+  impl_->with_open_loop([&now](engine::EngineLoop& loop) { now = loop.cost(); });
   return now.valid() ? sum(before, now.get()) : before;
 }
 

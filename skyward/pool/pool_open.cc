@@ -71,7 +71,7 @@ void PoolState::begin_opening() {
     const std::scoped_lock lock(mutex);
     if (phase != Phase::closed) throw ConfigurationError("the pool is open already");
     phase = Phase::opening;
-    job_id = engine::Loop::new_job_id();
+    job_id = engine::EngineLoop::new_job_id();
     spent = {};
   }
   events.open(asked.record_root, job_id);
@@ -115,7 +115,8 @@ Status PoolState::open_choice(const PoolSpec& choice, const std::function<void()
     spec = choice;
     opened_status.reset();
     loop_closed = false;
-    loop = std::make_unique<engine::Loop>(choice, std::move(options), *std::move(provider), *this);
+    loop = std::make_unique<engine::EngineLoop>(choice, std::move(options), *std::move(provider),
+                                                *this);
     access = std::make_shared<engine::LoopAccess>(*loop);
   }
   loop->open();
@@ -186,7 +187,7 @@ void Pool::close(const std::function<void()>& poll) {
   if (!is_ours()) return;
   bool on_loop_thread = false;
   impl_->with_open_loop(
-      [&on_loop_thread](engine::Loop& loop) { on_loop_thread = loop.is_this_thread(); });
+      [&on_loop_thread](engine::EngineLoop& loop) { on_loop_thread = loop.is_this_thread(); });
   if (on_loop_thread) {
     throw SkywardError(
         "close() was called from on_done(), on the thread that does the closing\n"

@@ -29,10 +29,10 @@ namespace skyward {
 struct PoolState final : engine::Caller {
   const std::uint64_t owner = io::process_generation();
   PoolSpec asked;  // as it was given
-  std::unique_ptr<engine::Loop> loop;
+  std::unique_ptr<engine::EngineLoop> loop;
   std::shared_ptr<engine::LoopAccess> access;  // to `loop`; set with the mutex held
   StoredBlobs blobs;
-  std::shared_ptr<Pace> pace = std::make_shared<Pace>(engine::Loop::cpu_count());
+  std::shared_ptr<Pace> pace = std::make_shared<Pace>(engine::EngineLoop::cpu_count());
   std::atomic<std::uint64_t> next_task{1};
   std::string job_id;
 

@@ -44,8 +44,8 @@ void TaskState::add_item(wire::Payload item) {
 
 void TaskState::wait_awake() const {
   if (done || !pace->is_quick()) return;
-  const Time limit = engine::Loop::now() + kAwakeWait;
-  while (!done && engine::Loop::now() < limit) relax();
+  const Time limit = engine::EngineLoop::now() + kAwakeWait;
+  while (!done && engine::EngineLoop::now() < limit) relax();
 }
 
 void TaskTable::add(const States& states) {

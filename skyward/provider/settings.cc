@@ -61,7 +61,7 @@ Result<std::optional<SettingOrigin>> from_variable(const World& world, std::stri
   const std::string name = variable_of(provider, setting.name);
   auto value = world.variable(name.c_str());
   if (!value || setting.kind == SettingKind::internal) return std::nullopt;
-  if (const std::string wanted = expected_instead(setting, *value); !wanted.empty()) {
+  if (const std::string wanted = unmet_requirement(setting, *value); !wanted.empty()) {
     const bool hidden = setting.kind == SettingKind::secret;
     return fail(ErrorKind::invalid, fmt::format("{}={} does not fit", name, hidden ? "…" : *value),
                 fmt::format("expected is {}", wanted));

@@ -156,7 +156,7 @@ Status Reader::read_provider(const std::string& name, const toml::node& node, in
     }
     auto text = value_of(setting->kind, value, folder, home);
     const std::string wanted =
-        text ? expected_instead(*setting, *text) : wanted_words(setting->kind);
+        text ? unmet_requirement(*setting, *text) : wanted_words(setting->kind);
     if (!wanted.empty()) {
       return fail(ErrorKind::invalid,
                   fmt::format("{}: [providers.{}] {} does not fit", at(here), name, key.str()),

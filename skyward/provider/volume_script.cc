@@ -16,8 +16,8 @@ namespace {
 // this agent has mounted, and who serves it, is noted in the agent's directory: only that is let
 // go.
 constexpr std::string_view kCommon = R"bash(
-places=${SKYWARD_NEST:?}/volumes
-servers=${SKYWARD_NEST:?}/servers
+places=${SKYWARD_NODE_DIRECTORY:?}/volumes
+servers=${SKYWARD_NODE_DIRECTORY:?}/servers
 as_root=()
 [[ $(id -u) == 0 ]] || as_root=(sudo -n)
 is_mounted() {

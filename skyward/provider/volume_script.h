@@ -2,7 +2,7 @@
 
 // Storage on a node of Linux, as shell: the part of a bootstrap that mounts a pool's volumes, and
 // the script that flushes and unmounts them at the end, and nothing else. Buckets are mounted by
-// s3fs. Both note what they do in the agent's directory ($SKYWARD_NEST). Pure.
+// s3fs. Both note what they do in the agent's directory ($SKYWARD_NODE_DIRECTORY). Pure.
 
 #include <functional>
 #include <optional>

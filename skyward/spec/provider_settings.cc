@@ -165,7 +165,7 @@ bool is_region(std::string_view name) {
          std::ranges::all_of(name, [](char c) { return is_alphanumeric(c) || c == '-'; });
 }
 
-std::string expected_instead(const ProviderSetting& setting, const std::string& value) {
+std::string unmet_requirement(const ProviderSetting& setting, const std::string& value) {
   const bool several = setting.kind == lines || setting.kind == SettingKind::host_keys;
   if (value.contains('\0') || (value.contains('\n') && !several)) return "text on one line";
   switch (setting.kind) {
@@ -206,7 +206,7 @@ Status validate_settings(std::string_view provider,
       return fail(ErrorKind::invalid, fmt::format("{}() has no setting {}", sheet->title, name),
                   hint_of_settings(*sheet, name));
     }
-    const std::string wanted = expected_instead(*setting, value);
+    const std::string wanted = unmet_requirement(*setting, value);
     if (wanted.empty()) continue;
     std::string shown = "…";
     if (setting->kind != secret) {

@@ -67,7 +67,7 @@ const ProviderSetting* find_setting(const ProviderSheet& sheet, std::string_view
 std::string hint_of_settings(const ProviderSheet& sheet, std::string_view name);
 
 // What is expected instead of the value, in words; empty when it fits.
-std::string expected_instead(const ProviderSetting& setting, const std::string& value);
+std::string unmet_requirement(const ProviderSetting& setting, const std::string& value);
 
 // Whether it can stand in a host name as the name of a region.
 bool is_region(std::string_view name);
