@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "sim/dials.h"
+#include "sim/parameters.h"
+#include "sim/simulator.h"
 #include "sim/worker_process.h"
-#include "sim/world.h"
 #include "skyward/agent/core.h"
 #include "skyward/agent/effects.h"
 

@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "sim/bill.h"
-#include "sim/dials.h"
 #include "sim/machine.h"
-#include "sim/world.h"
+#include "sim/parameters.h"
+#include "sim/simulator.h"
 #include "skyward/base/error.h"
 #include "skyward/spec/id.h"
 #include "skyward/spec/offer.h"

@@ -14,8 +14,8 @@
 #include <memory>
 #include <string>
 
-#include "sim/dials.h"
-#include "sim/world.h"
+#include "sim/parameters.h"
+#include "sim/simulator.h"
 #include "skyward/agent/agent_end.h"
 #include "skyward/base/error.h"
 #include "skyward/engine/engine_end.h"

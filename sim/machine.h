@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "sim/agent_process.h"
-#include "sim/dials.h"
 #include "sim/link.h"
+#include "sim/parameters.h"
+#include "sim/simulator.h"
 #include "sim/worker_process.h"
-#include "sim/world.h"
 
 namespace skyward::sim {
 

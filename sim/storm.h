@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "sim/cloud.h"
-#include "sim/dials.h"
 #include "sim/link.h"
+#include "sim/parameters.h"
+#include "sim/simulator.h"
 #include "sim/user.h"
-#include "sim/world.h"
 #include "skyward/engine/core.h"
 #include "skyward/engine/effects.h"
 

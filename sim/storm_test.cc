@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "sim/link.h"
+#include "sim/simulator.h"
 #include "sim/worker_process.h"
-#include "sim/world.h"
 
 namespace skyward::sim {
 namespace {

@@ -10,10 +10,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "sim/dials.h"
+#include "sim/parameters.h"
+#include "sim/simulator.h"
 #include "sim/task_plan.h"
 #include "sim/worker_process.h"
-#include "sim/world.h"
 #include "skyward/engine/core.h"
 #include "skyward/spec/event.h"
 

@@ -16,9 +16,9 @@
 #include <utility>
 #include <vector>
 
-#include "sim/dials.h"
+#include "sim/parameters.h"
+#include "sim/simulator.h"
 #include "sim/task_plan.h"
-#include "sim/world.h"
 #include "skyward/agent/core.h"
 #include "skyward/agent/effects.h"
 #include "skyward/wire/worker_protocol.h"

@@ -1,4 +1,4 @@
-#include "sim/dials.h"
+#include "sim/parameters.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "sim/world.h"
+#include "sim/simulator.h"
 
 #include "skyward/base/check.h"
 
