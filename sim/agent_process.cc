@@ -15,31 +15,31 @@ constexpr std::uint64_t kCheckAgentEvery = 64;
 
 }  // namespace
 
-AgentProcess::AgentProcess(World& world, Journal& journal, const NodeDials& dials, std::string name,
-                           Events events)
-    : world_(world),
+AgentProcess::AgentProcess(Simulator& simulator, Journal& journal, const NodeParameters& parameters,
+                           std::string name, Events events)
+    : simulator_(simulator),
       journal_(journal),
-      dials_(dials),
+      parameters_(parameters),
       name_(std::move(name)),
       events_(std::move(events)) {
   // Whoever started it has something to say to it.
-  world_.after(kGreetTimeout, [this] {
+  simulator_.after(kGreetTimeout, [this] {
     if (state_.phase == agent::AgentPhase::greeting) come([this] { cut_off(); });
   });
-  if (dials_.loop.stall_mean > Duration{}) stall_later();
+  if (parameters_.loop.stall_mean > Duration{}) stall_later();
 }
 
 // ---- the loop
 
 // Something has come. It is looked at now, or when the loop comes to it.
-void AgentProcess::come(World::Event step) {
+void AgentProcess::come(Simulator::Event step) {
   if (!runs()) return;
   unread_.push_back(std::move(step));
-  if (world_.now() >= busy_until_ && !looking_) look(false);
+  if (simulator_.now() >= busy_until_ && !looking_) look(false);
 }
 
 // Runs `step` on the core if the agent still runs, then sees to the timer.
-void AgentProcess::turn(World::Event step) {
+void AgentProcess::turn(Simulator::Event step) {
   if (!runs()) return;
   step();
   if (!runs()) return;
@@ -52,61 +52,62 @@ void AgentProcess::turn(World::Event step) {
 // Looks at what has come: at the timers before it or after it, at all of it or only at a part.
 void AgentProcess::look(bool was_held_up) {
   if (std::exchange(link_due_, false)) turn([this] { events_.on_link_timer(); });
-  if (was_held_up && world_.crowds.chance(0.5)) ring();
+  if (was_held_up && simulator_.crowds.chance(0.5)) ring();
   std::size_t left = unread_.size();
-  if (was_held_up && left > 1 && world_.crowds.chance(0.7)) left = 1 + world_.crowds.below(left);
+  if (was_held_up && left > 1 && simulator_.crowds.chance(0.7))
+    left = 1 + simulator_.crowds.below(left);
   looking_ = true;
   for (; left > 0 && runs() && !unread_.empty(); --left) {
-    World::Event step = std::move(unread_.front());
+    Simulator::Event step = std::move(unread_.front());
     unread_.pop_front();
     turn(std::move(step));
   }
   looking_ = false;
   if (!runs()) return;
   if (!unread_.empty() ||
-      (was_held_up && dials_.loop.stall_max > Duration{} && world_.crowds.chance(0.3))) {
-    hold_up(world_.crowds.between(Duration{}, dials_.loop.stall_max));
+      (was_held_up && parameters_.loop.stall_max > Duration{} && simulator_.crowds.chance(0.3))) {
+    hold_up(simulator_.crowds.between(Duration{}, parameters_.loop.stall_max));
   }
   if (was_held_up) ring();
 }
 
 // Does what is due, unless the loop is at something else.
 void AgentProcess::ring() {
-  if (world_.now() < busy_until_ || agent::next_deadline(state_) > world_.now()) return;
-  turn([this] { agent::on_timer(state_, *this, world_.now()); });
+  if (simulator_.now() < busy_until_ || agent::next_deadline(state_) > simulator_.now()) return;
+  turn([this] { agent::on_timer(state_, *this, simulator_.now()); });
 }
 
 // From now on, or for longer than it was.
 void AgentProcess::hold_up(Duration time) {
-  busy_until_ = std::max(busy_until_, world_.now()) + time;
+  busy_until_ = std::max(busy_until_, simulator_.now()) + time;
   if (std::exchange(waking_, true)) return;
   wake_at(busy_until_);
 }
 
 void AgentProcess::wake_at(Time time) {
-  world_.at(time, [this] {
+  simulator_.at(time, [this] {
     if (!runs()) return;
-    if (world_.now() < busy_until_) return wake_at(busy_until_);
+    if (simulator_.now() < busy_until_) return wake_at(busy_until_);
     waking_ = false;
     look(true);
   });
 }
 
 void AgentProcess::stall_later() {
-  world_.after(world_.crowds.about(dials_.loop.stall_mean), [this] {
+  simulator_.after(simulator_.crowds.about(parameters_.loop.stall_mean), [this] {
     if (!runs()) return;
-    hold_up(world_.crowds.between(Duration{}, dials_.loop.stall_max));
-    world_.at(busy_until_, [this] { stall_later(); });
+    hold_up(simulator_.crowds.between(Duration{}, parameters_.loop.stall_max));
+    simulator_.at(busy_until_, [this] { stall_later(); });
   });
 }
 
 void AgentProcess::arm_timer() {
   const Time next = agent::next_deadline(state_);
   if (next == timer_.first) return;
-  world_.cancel(timer_);
+  simulator_.cancel(timer_);
   if (next == kNever) return;
-  timer_ = world_.at(next, [this] {
-    timer_ = World::kNoTimer;
+  timer_ = simulator_.at(next, [this] {
+    timer_ = Simulator::kNoTimer;
     ring();
   });
 }
@@ -116,38 +117,38 @@ void AgentProcess::arm_timer() {
 void AgentProcess::ring_link() {
   if (!runs()) return;
   link_due_ = true;
-  if (world_.now() >= busy_until_ && !looking_) look(false);
+  if (simulator_.now() >= busy_until_ && !looking_) look(false);
 }
 
 void AgentProcess::receive(const wire::Message& message) {
   const auto* configure = std::get_if<wire::Configure>(&message);
   if (configure != nullptr && !configure->peer_key.empty()) state_.peer_port = 1;
-  agent::on_message(state_, *this, message, world_.now());
+  agent::on_message(state_, *this, message, simulator_.now());
   if (configure == nullptr) return;
   events_.start_heartbeats(std::chrono::milliseconds(configure->heartbeat_ms));
   if (configure->metrics_ms > 0) {
     sample_metrics(std::chrono::milliseconds(configure->metrics_ms));
   }
-  world_.after(world_.random.between(Duration{}, Duration{300ms}), [this] {
-    come([this] { agent::on_accelerators(state_, *this, {}, world_.now()); });
+  simulator_.after(simulator_.random.between(Duration{}, Duration{300ms}), [this] {
+    come([this] { agent::on_accelerators(state_, *this, {}, simulator_.now()); });
   });
 }
 
 void AgentProcess::sample_metrics(Duration interval) {
-  world_.after(interval, [this, interval] {
+  simulator_.after(interval, [this, interval] {
     if (!runs()) return;
-    if (world_.now() >= busy_until_) events_.send(wire::MetricsSample{});
+    if (simulator_.now() >= busy_until_) events_.send(wire::MetricsSample{});
     sample_metrics(interval);
   });
 }
 
-void AgentProcess::heard() { agent::on_heard(state_, world_.now()); }
+void AgentProcess::heard() { agent::on_heard(state_, simulator_.now()); }
 
 // As the kernel does it: the agent's children die with it.
 void AgentProcess::end() {
   state_.phase = agent::AgentPhase::ended;
-  ended_at_ = world_.now();
-  world_.cancel(timer_);
+  ended_at_ = simulator_.now();
+  simulator_.cancel(timer_);
   unread_.clear();
   for (auto& process : all_processes_) process->vanish();
 }
@@ -161,9 +162,9 @@ void AgentProcess::cut_off() {
 }
 
 void AgentProcess::announce_end(Duration left) {
-  come([this, gone_at = world_.now() + left] {
+  come([this, gone_at = simulator_.now() + left] {
     if (state_.phase == agent::AgentPhase::greeting) return;  // nobody listens yet
-    agent::on_preempted(state_, *this, gone_at, "taken back", world_.now());
+    agent::on_preempted(state_, *this, gone_at, "taken back", simulator_.now());
   });
 }
 
@@ -175,28 +176,28 @@ std::size_t AgentProcess::processes() const {
 void AgentProcess::send(wire::Message message) { events_.send(std::move(message)); }
 
 void AgentProcess::start_bootstrap(const wire::Configure&) {
-  if (world_.random.chance(dials_.bootstrap_hang)) return;
+  if (simulator_.random.chance(parameters_.bootstrap_hang)) return;
   Duration took{};
   for (const char* step : {"uv", "deps", "skyward"}) {
-    took += world_.random.between(10ms, 10s);
-    world_.after(took, [this, step] {
-      come([this, step] { agent::on_bootstrap_step(state_, *this, step, world_.now()); });
+    took += simulator_.random.between(10ms, 10s);
+    simulator_.after(took, [this, step] {
+      come([this, step] { agent::on_bootstrap_step(state_, *this, step, simulator_.now()); });
     });
   }
   agent::BootstrapEnd end;
-  end.ok = !world_.random.chance(dials_.bootstrap_fail);
+  end.ok = !simulator_.random.chance(parameters_.bootstrap_fail);
   if (!end.ok) end.reason = "exit code 1";
-  bootstrap_ = world_.after(took, [this, end = std::move(end)] {
-    come([this, end] { agent::on_bootstrap_end(state_, *this, end, world_.now()); });
+  bootstrap_ = simulator_.after(took, [this, end = std::move(end)] {
+    come([this, end] { agent::on_bootstrap_end(state_, *this, end, simulator_.now()); });
   });
 }
 
 void AgentProcess::kill_bootstrap() {
-  world_.cancel(bootstrap_);
-  world_.after(1ms, [this] {
+  simulator_.cancel(bootstrap_);
+  simulator_.after(1ms, [this] {
     agent::BootstrapEnd end;
     end.reason = "killed by signal 9 (SIGKILL)";
-    come([this, end] { agent::on_bootstrap_end(state_, *this, end, world_.now()); });
+    come([this, end] { agent::on_bootstrap_end(state_, *this, end, simulator_.now()); });
   });
 }
 
@@ -204,13 +205,13 @@ void AgentProcess::start_worker(SlotId slot) {
   SKYWARD_CHECK(events_.may_work(), "two agents work on the machine of {}", name_);
   SKYWARD_CHECK(!processes_.contains(slot) || !processes_.at(slot)->alive(), "slot {} of {} twice",
                 slot.value, name_);
-  WorkerProcess::Events events;
+  SimulatedWorker::Events events;
   events.on_hello = [this, slot] {
-    come([this, slot] { agent::on_worker_hello(state_, *this, slot, world_.now()); });
+    come([this, slot] { agent::on_worker_hello(state_, *this, slot, simulator_.now()); });
   };
   events.on_message = [this, slot](wire::WorkerMessage message) {
     come([this, slot, message = std::move(message)]() mutable {
-      agent::on_worker_message(state_, *this, slot, std::move(message), world_.now());
+      agent::on_worker_message(state_, *this, slot, std::move(message), simulator_.now());
     });
   };
   events.on_output = [this, slot](std::vector<wire::OutputLine> lines) {
@@ -219,12 +220,12 @@ void AgentProcess::start_worker(SlotId slot) {
     });
   };
   events.on_exit = [this, slot](const agent::WorkerExit& end) {
-    come([this, slot, end] { agent::on_worker_exit(state_, *this, slot, end, world_.now()); });
+    come([this, slot, end] { agent::on_worker_exit(state_, *this, slot, end, simulator_.now()); });
   };
-  if (dials_.loop.start_cost > Duration{}) hold_up(dials_.loop.start_cost);
+  if (parameters_.loop.start_cost > Duration{}) hold_up(parameters_.loop.start_cost);
   const std::uint32_t worker = state_.slots[slot.value].worker;
-  all_processes_.push_back(
-      std::make_unique<WorkerProcess>(world_, journal_, dials_, worker, std::move(events)));
+  all_processes_.push_back(std::make_unique<SimulatedWorker>(simulator_, journal_, parameters_,
+                                                             worker, std::move(events)));
   processes_[slot] = all_processes_.back().get();
 }
 

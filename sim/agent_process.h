@@ -30,11 +30,11 @@ class AgentProcess final : private agent::AgentEffects {
     std::function<bool()> may_work;                          // nobody else works on this machine
   };
 
-  AgentProcess(World& world, Journal& journal, const NodeDials& dials, std::string name,
-               Events events);
+  AgentProcess(Simulator& simulator, Journal& journal, const NodeParameters& parameters,
+               std::string name, Events events);
 
   // Something has come. It is handled now, or when the loop gets there.
-  void come(World::Event step);
+  void come(Simulator::Event step);
   // The link's timer is due.
   void ring_link();
   // From its end of the link, as part of such a step.
@@ -68,7 +68,7 @@ class AgentProcess final : private agent::AgentEffects {
   void end_machine(std::vector<std::string> command) override;
   void exit(int code) override;
 
-  void turn(World::Event step);
+  void turn(Simulator::Event step);
   void look(bool was_held_up);
   void ring();
   void hold_up(Duration time);
@@ -77,26 +77,26 @@ class AgentProcess final : private agent::AgentEffects {
   void arm_timer();
   void end();
   void sample_metrics(Duration interval);
-  WorkerProcess& process(SlotId slot) { return *processes_.at(slot); }
+  SimulatedWorker& process(SlotId slot) { return *processes_.at(slot); }
 
-  World& world_;
+  Simulator& simulator_;
   Journal& journal_;
-  NodeDials dials_;
+  NodeParameters parameters_;
   std::string name_;
   Events events_;
   Time ended_at_ = kNever;
   bool exited_ = false;  // not killed
   agent::AgentState state_;
-  std::deque<World::Event> unread_;  // what has come and was not looked at
-  Time busy_until_{};                // the loop is held up
-  bool waking_ = false;              // an event will come then
+  std::deque<Simulator::Event> unread_;  // what has come and was not looked at
+  Time busy_until_{};                    // the loop is held up
+  bool waking_ = false;                  // an event will come then
   bool looking_ = false;
   bool link_due_ = false;  // the link's timer rang meanwhile
   std::uint64_t turns_ = 0;
-  World::Timer timer_ = World::kNoTimer;
-  World::Timer bootstrap_ = World::kNoTimer;
-  std::map<SlotId, WorkerProcess*> processes_;  // the present one of each slot
-  std::vector<std::unique_ptr<WorkerProcess>> all_processes_;
+  Simulator::Timer timer_ = Simulator::kNoTimer;
+  Simulator::Timer bootstrap_ = Simulator::kNoTimer;
+  std::map<SlotId, SimulatedWorker*> processes_;  // the present one of each slot
+  std::vector<std::unique_ptr<SimulatedWorker>> all_processes_;
 };
 
 }  // namespace skyward::sim

@@ -11,41 +11,43 @@
 
 namespace skyward::sim {
 
-Cloud::Cloud(World& world, Journal& journal, const Dials& dials)
-    : world_(world),
+SimulatedCloud::SimulatedCloud(Simulator& simulator, Journal& journal,
+                               const StormParameters& parameters)
+    : simulator_(simulator),
       journal_(journal),
-      dials_(dials),
-      bill_(dials.money.billing),
-      spot_price_(dials.money.on_demand * 0.3) {
-  if (const auto spare = dials.returns.spare_hosts) {
-    seats_.resize(static_cast<std::size_t>(dials.nodes) + static_cast<std::size_t>(*spare));
+      parameters_(parameters),
+      bill_(parameters.money.billing),
+      spot_price_(parameters.money.on_demand * 0.3) {
+  if (const auto spare = parameters.returns.spare_hosts) {
+    seats_.resize(static_cast<std::size_t>(parameters.nodes) + static_cast<std::size_t>(*spare));
   }
 }
 
-void Cloud::move_price() {
-  world_.after(world_.random.about(dials_.money.step_mean), [this] {
+void SimulatedCloud::move_price() {
+  simulator_.after(simulator_.random.about(parameters_.money.step_mean), [this] {
     if (torn_down_ || driver_killed_) {
       price_moves_ = false;
       return;
     }
-    spot_price_ = dials_.money.on_demand * (0.1 + 0.9 * world_.random.unit());
-    world_.say("a spot machine costs ${:.4f} an hour", spot_price_);
-    for (const auto& [id, sold] : sold_) bill_.set_price(id, world_.now(), spot_price_);
+    spot_price_ = parameters_.money.on_demand * (0.1 + 0.9 * simulator_.random.unit());
+    simulator_.say("a spot machine costs ${:.4f} an hour", spot_price_);
+    for (const auto& [id, sold] : sold_) bill_.set_price(id, simulator_.now(), spot_price_);
     move_price();
   });
 }
 
-void Cloud::verb(World::Event work) {
+void SimulatedCloud::verb(Simulator::Event work) {
   SKYWARD_CHECK(!torn_down_, "a verb after teardown()");
   verbs_.push_back(std::move(work));
   next_verb();
 }
 
-void Cloud::next_verb() {
+void SimulatedCloud::next_verb() {
   if (busy_ || verbs_.empty()) return;
   busy_ = true;
-  const Duration took = world_.random.between(dials_.cloud.verb_min, dials_.cloud.verb_max);
-  world_.after(took, [this, work = std::move(verbs_.front())]() mutable {
+  const Duration took =
+      simulator_.random.between(parameters_.cloud.verb_min, parameters_.cloud.verb_max);
+  simulator_.after(took, [this, work = std::move(verbs_.front())]() mutable {
     busy_ = false;
     work();
     next_verb();
@@ -53,32 +55,32 @@ void Cloud::next_verb() {
   verbs_.pop_front();
 }
 
-void Cloud::list_offers(Answer<std::vector<Offer>> answer) {
+void SimulatedCloud::list_offers(Answer<std::vector<Offer>> answer) {
   verb([this, answer = std::move(answer)] {
-    if (world_.random.chance(dials_.cloud.refuse)) {
-      if (world_.random.chance(0.5)) return answer(std::vector<Offer>{});
+    if (simulator_.random.chance(parameters_.cloud.refuse)) {
+      if (simulator_.random.chance(0.5)) return answer(std::vector<Offer>{});
       return answer(fail(ErrorKind::denied, "no offers for you"));
     }
     Offer offer;
     offer.instance_type = "virtual";
     // Asked again, it tells of another region, or of the one that has just refused.
-    if (regions_ == 0 || world_.random.chance(0.8)) ++regions_;
+    if (regions_ == 0 || simulator_.random.chance(0.8)) ++regions_;
     offer.region = fmt::format("region-{}", regions_);
-    if (dials_.money.on_demand > 0) offer.price_on_demand = dials_.money.on_demand;
-    if (dials_.money.spot) offer.price_spot = spot_price_;
+    if (parameters_.money.on_demand > 0) offer.price_on_demand = parameters_.money.on_demand;
+    if (parameters_.money.spot) offer.price_spot = spot_price_;
     answer(std::vector{offer});
   });
 }
 
-void Cloud::prepare(const Offer& offer, Answer<Cluster> answer) {
+void SimulatedCloud::prepare(const Offer& offer, Answer<Cluster> answer) {
   SKYWARD_CHECK(offer.instance_type == "virtual" && prepared_ == torn_down_ && sold_.empty());
   prepared_ = torn_down_ = false;
   verb([this, region = offer.region, answer = std::move(answer)] {
-    if (world_.random.chance(dials_.cloud.refuse)) {
+    if (simulator_.random.chance(parameters_.cloud.refuse)) {
       return answer(fail(ErrorKind::denied, "cannot prepare"));
     }
     prepared_ = true;
-    const bool moves = dials_.money.spot && dials_.money.step_mean > Duration{};
+    const bool moves = parameters_.money.spot && parameters_.money.step_mean > Duration{};
     if (moves && !std::exchange(price_moves_, true)) move_price();
     Cluster cluster;
     cluster.id = "virtual-" + region;
@@ -87,13 +89,13 @@ void Cloud::prepare(const Offer& offer, Answer<Cluster> answer) {
   });
 }
 
-void Cloud::provision(int count, Answer<std::vector<Instance>> answer) {
+void SimulatedCloud::provision(int count, Answer<std::vector<Instance>> answer) {
   SKYWARD_CHECK(prepared_ && count > 0);
   verb([this, count, answer = std::move(answer)] {
-    const double refuse = opened_ ? dials_.cloud.sold_out : dials_.cloud.refuse;
-    if (world_.random.chance(refuse)) {
-      const bool told = dials_.money.charges_interval > Duration{};
-      if (told && world_.random.chance(dials_.cloud.in_vain)) bill_in_vain(count);
+    const double refuse = opened_ ? parameters_.cloud.sold_out : parameters_.cloud.refuse;
+    if (simulator_.random.chance(refuse)) {
+      const bool told = parameters_.money.charges_interval > Duration{};
+      if (told && simulator_.random.chance(parameters_.cloud.in_vain)) bill_in_vain(count);
       return answer(fail(ErrorKind::exhausted, "sold out"));
     }
     opened_ = true;
@@ -107,25 +109,27 @@ void Cloud::provision(int count, Answer<std::vector<Instance>> answer) {
 }
 
 // A launch that is given back at once costs the minimum all the same.
-void Cloud::bill_in_vain(int count) {
+void SimulatedCloud::bill_in_vain(int count) {
   for (int i = 0; i < count; ++i) {
     const InstanceId id = fmt::format("v-{}", in_vain_.size());
     in_vain_.push_back(id);
-    bill_.begin(id, world_.now(), price());
-    bill_.end(id, world_.now());
+    bill_.begin(id, simulator_.now(), price());
+    bill_.end(id, simulator_.now());
   }
 }
 
-double Cloud::dollars_in_vain() const {
+double SimulatedCloud::dollars_in_vain() const {
   double sum = 0;
   for (const InstanceId& id : in_vain_) sum += bill_.dollars(id);
   return sum;
 }
 
-double Cloud::price() const { return dials_.money.spot ? spot_price_ : dials_.money.on_demand; }
+double SimulatedCloud::price() const {
+  return parameters_.money.spot ? spot_price_ : parameters_.money.on_demand;
+}
 
 // The one that was used least, as with hosts that are reached by SSH.
-std::optional<std::size_t> Cloud::free_seat() const {
+std::optional<std::size_t> SimulatedCloud::free_seat() const {
   std::optional<std::size_t> best;
   for (std::size_t i = 0; i < seats_.size(); ++i) {
     if (!seats_[i].taken && (!best || seats_[i].uses < seats_[*best].uses)) best = i;
@@ -133,12 +137,12 @@ std::optional<std::size_t> Cloud::free_seat() const {
   return best;
 }
 
-Instance Cloud::sell() {
+Instance SimulatedCloud::sell() {
   const std::optional<std::size_t> seat = free_seat();
   const InstanceId id = fmt::format("i-{}", sold_.size());
   SimulatedLink::Door door = SimulatedLink::Door::open;
-  if (world_.random.chance(dials_.cloud.never_greet)) door = SimulatedLink::Door::silent;
-  if (world_.random.chance(dials_.cloud.unreachable)) door = SimulatedLink::Door::refusing;
+  if (simulator_.random.chance(parameters_.cloud.never_greet)) door = SimulatedLink::Door::silent;
+  if (simulator_.random.chance(parameters_.cloud.unreachable)) door = SimulatedLink::Door::refusing;
   Sold& sold = sold_[id];
   auto host = seat ? seats_[*seat].host : std::make_shared<Host>();
   if (seat) {
@@ -146,50 +150,52 @@ Instance Cloud::sell() {
     seats_[*seat].taken = true;
     ++seats_[*seat].uses;
   }
-  sold.machine = std::make_unique<Machine>(world_, journal_, dials_.node, id, door, std::move(host),
-                                           [this, id] { bill_.end(id, world_.now()); });
+  sold.machine = std::make_unique<SimulatedMachine>(
+      simulator_, journal_, parameters_.node, id, door, std::move(host),
+      [this, id] { bill_.end(id, simulator_.now()); });
   let_die(id);
-  if (dials_.cloud.recall_mean > Duration{}) {
-    world_.after(world_.random.about(dials_.cloud.recall_mean), [this, id] { take_back(id); });
+  if (parameters_.cloud.recall_mean > Duration{}) {
+    simulator_.after(simulator_.random.about(parameters_.cloud.recall_mean),
+                     [this, id] { take_back(id); });
   }
   Instance instance;
   instance.id = id;
   instance.private_ip = "10." + id;
-  instance.spot = dials_.money.spot;
+  instance.spot = parameters_.money.spot;
   if (instance.spot) instance.price_spot = spot_price_;
-  bill_.begin(id, world_.now(), price());
+  bill_.begin(id, simulator_.now(), price());
   check_rate();
   return instance;
 }
 
-void Cloud::let_die(const InstanceId& id) {
-  if (dials_.cloud.death_mean > Duration{}) {
-    world_.after(world_.random.about(dials_.cloud.death_mean), [this, id] {
+void SimulatedCloud::let_die(const InstanceId& id) {
+  if (parameters_.cloud.death_mean > Duration{}) {
+    simulator_.after(simulator_.random.about(parameters_.cloud.death_mean), [this, id] {
       Sold& sold = sold_.at(id);
       if (!sold.machine->is_on() || sold.ended) return;
-      world_.say("{} dies", id);
+      simulator_.say("{} dies", id);
       if (!seats_.empty()) {
         return sold.machine->power_off_for(
-            world_.returns.between(Duration{1s}, dials_.returns.off_max));
+            simulator_.returns.between(Duration{1s}, parameters_.returns.off_max));
       }
       sold.machine->power_off();
-      if (!dials_.money.dead_machines_cost) bill_.end(id, world_.now());
+      if (!parameters_.money.dead_machines_cost) bill_.end(id, simulator_.now());
     });
   }
-  if (dials_.cloud.agent_death_mean > Duration{}) {
-    world_.after(world_.random.about(dials_.cloud.agent_death_mean),
-                 [this, id] { let_agent_die(id); });
+  if (parameters_.cloud.agent_death_mean > Duration{}) {
+    simulator_.after(simulator_.random.about(parameters_.cloud.agent_death_mean),
+                     [this, id] { let_agent_die(id); });
   }
 }
 
-void Cloud::let_agent_die(const InstanceId& id) {
-  Machine& machine = *sold_.at(id).machine;
-  const ReturnDials& returns = dials_.returns;
+void SimulatedCloud::let_agent_die(const InstanceId& id) {
+  SimulatedMachine& machine = *sold_.at(id).machine;
+  const ReturnParameters& returns = parameters_.returns;
   if (!machine.agent_runs()) return;
-  if (returns.reboot > 0 && world_.returns.chance(returns.reboot)) {
-    return machine.power_off_for(world_.returns.between(Duration{100ms}, returns.off_max));
+  if (returns.reboot > 0 && simulator_.returns.chance(returns.reboot)) {
+    return machine.power_off_for(simulator_.returns.between(Duration{100ms}, returns.off_max));
   }
-  if (returns.late_start > 0 && world_.returns.chance(returns.late_start)) {
+  if (returns.late_start > 0 && simulator_.returns.chance(returns.late_start)) {
     return machine.exchange_agent();
   }
   machine.kill_agent();
@@ -197,8 +203,8 @@ void Cloud::let_agent_die(const InstanceId& id) {
 
 // What is billed never costs more an hour than was allowed, unless prices move. A machine that was
 // taken back costs nothing more, also while its end is still to be asked for.
-void Cloud::check_rate() const {
-  const MoneyDials& money = dials_.money;
+void SimulatedCloud::check_rate() const {
+  const MoneyParameters& money = parameters_.money;
   if (!money.max_hourly || money.step_mean > Duration{}) return;
   const auto billed =
       std::ranges::count(sold_, false, [this](const auto& one) { return bill_.ended(one.first); });
@@ -207,24 +213,24 @@ void Cloud::check_rate() const {
                 *money.max_hourly);
 }
 
-void Cloud::take_back(const InstanceId& id) {
-  Machine& machine = *sold_.at(id).machine;
+void SimulatedCloud::take_back(const InstanceId& id) {
+  SimulatedMachine& machine = *sold_.at(id).machine;
   if (!machine.is_on() || !seats_.empty()) return;
-  const Duration left = world_.random.between(Duration{}, dials_.cloud.notice_max);
-  world_.say("{} is taken back in {:.1f} s", id, seconds(left));
+  const Duration left = simulator_.random.between(Duration{}, parameters_.cloud.notice_max);
+  simulator_.say("{} is taken back in {:.1f} s", id, seconds(left));
   machine.announce_end(left);
   // Some clouds are late.
-  world_.after(left + world_.random.between(Duration{}, Duration{60s}), [this, id] {
-    if (sold_.at(id).machine->is_on()) world_.say("{} is gone", id);
+  simulator_.after(left + simulator_.random.between(Duration{}, Duration{60s}), [this, id] {
+    if (sold_.at(id).machine->is_on()) simulator_.say("{} is gone", id);
     sold_.at(id).machine->power_off();
-    bill_.end(id, world_.now(), true);
+    bill_.end(id, simulator_.now(), true);
   });
 }
 
-void Cloud::terminate(std::vector<InstanceId> instances, Answer<void> answer) {
+void SimulatedCloud::terminate(std::vector<InstanceId> instances, Answer<void> answer) {
   SKYWARD_CHECK(!instances.empty());
   verb([this, instances = std::move(instances), answer = std::move(answer)] {
-    const bool stick = world_.random.chance(dials_.cloud.stick);
+    const bool stick = simulator_.random.chance(parameters_.cloud.stick);
     for (const InstanceId& id : instances) {
       const auto found = sold_.find(id);
       SKYWARD_CHECK(found != sold_.end(), "{} was never sold", id);
@@ -239,37 +245,38 @@ void Cloud::terminate(std::vector<InstanceId> instances, Answer<void> answer) {
   });
 }
 
-void Cloud::end(const InstanceId& id) {
+void SimulatedCloud::end(const InstanceId& id) {
   Sold& sold = sold_.at(id);
-  world_.say("{} is terminated", id);
+  simulator_.say("{} is terminated", id);
   sold.ended = true;
   if (seats_.empty()) {
     sold.machine->power_off();
   } else {
     seats_[sold.seat].taken = false;
   }
-  bill_.end(id, world_.now());
+  bill_.end(id, simulator_.now());
 }
 
-void Cloud::charges(std::vector<InstanceId> instances, Answer<std::vector<Charge>> answer) {
-  SKYWARD_CHECK(dials_.money.charges_interval > Duration{});
+void SimulatedCloud::charges(std::vector<InstanceId> instances,
+                             Answer<std::vector<Charge>> answer) {
+  SKYWARD_CHECK(parameters_.money.charges_interval > Duration{});
   verb([this, instances = std::move(instances), answer = std::move(answer)] {
-    if (world_.random.chance(dials_.money.charges_fail)) {
+    if (simulator_.random.chance(parameters_.money.charges_fail)) {
       return answer(fail(ErrorKind::unavailable, "too many requests"));
     }
     std::vector<Charge> charges;
-    for (const InstanceId& id : instances) bill_.tell(id, world_.now(), charges);
+    for (const InstanceId& id : instances) bill_.tell(id, simulator_.now(), charges);
     const std::size_t seen = charges.size();
-    for (const InstanceId& id : in_vain_) bill_.tell(id, world_.now(), charges);
+    for (const InstanceId& id : in_vain_) bill_.tell(id, simulator_.now(), charges);
     for (Charge& charge : std::span(charges).subspan(seen)) {
       charge.failed_launch = true;
-      charge.spot = dials_.money.spot;
+      charge.spot = parameters_.money.spot;
     }
     answer(std::move(charges));
   });
 }
 
-void Cloud::teardown(Answer<void> answer) {
+void SimulatedCloud::teardown(Answer<void> answer) {
   torn_down_ = false;  // once more is no mistake
   verb([this, answer = std::move(answer)] {
     SKYWARD_CHECK(verbs_.empty(), "verbs behind teardown()");
@@ -281,7 +288,7 @@ void Cloud::teardown(Answer<void> answer) {
   });
 }
 
-void Cloud::check_empty() const {
+void SimulatedCloud::check_empty() const {
   SKYWARD_CHECK(verbs_.empty() && !busy_);
   SKYWARD_CHECK(torn_down_ || (!prepared_ && sold_.empty()), "not torn down");
   for (const auto& [id, sold] : sold_) {
@@ -291,7 +298,7 @@ void Cloud::check_empty() const {
   }
 }
 
-std::size_t Cloud::restarts() const {
+std::size_t SimulatedCloud::restarts() const {
   std::set<const Host*> hosts;
   std::size_t count = 0;
   for (const auto& [id, sold] : sold_) {
@@ -301,19 +308,19 @@ std::size_t Cloud::restarts() const {
   return count;
 }
 
-void Cloud::driver_killed() {
+void SimulatedCloud::driver_killed() {
   verbs_.clear();
   driver_killed_ = true;
 }
 
-void Cloud::check_ended(Time limit) const {
+void SimulatedCloud::check_ended(Time limit) const {
   for (const auto& [id, sold] : sold_) {
     const Host& host = sold.machine->host();
     SKYWARD_CHECK(host.processes() == 0, "processes on {} are left", id);
     for (const auto& agent : host.agents) {
       SKYWARD_CHECK(!agent->runs() && agent->ended_at() <= limit, "the agent of {} goes on", id);
     }
-    const bool ends = dials_.returns.ends_itself && sold.machine->agent_has_ended();
+    const bool ends = parameters_.returns.ends_itself && sold.machine->agent_has_ended();
     SKYWARD_CHECK(!ends || !host.on, "{} is left", id);
   }
 }

@@ -23,12 +23,12 @@
 
 namespace skyward::sim {
 
-class Cloud {
+class SimulatedCloud {
  public:
   template <typename T>
   using Answer = std::function<void(Result<T>)>;
 
-  Cloud(World& world, Journal& journal, const Dials& dials);
+  SimulatedCloud(Simulator& simulator, Journal& journal, const StormParameters& parameters);
 
   void list_offers(Answer<std::vector<Offer>> answer);
   void prepare(const Offer& offer, Answer<Cluster> answer);
@@ -37,7 +37,7 @@ class Cloud {
   void teardown(Answer<void> answer);
   void charges(std::vector<InstanceId> instances, Answer<std::vector<Charge>> answer);
 
-  Machine& machine(const InstanceId& id) { return *sold_.at(id).machine; }
+  SimulatedMachine& machine(const InstanceId& id) { return *sold_.at(id).machine; }
   std::size_t sold() const { return sold_.size(); }
   // Agents that began where one had been before.
   std::size_t restarts() const;
@@ -54,14 +54,14 @@ class Cloud {
 
  private:
   struct Sold {
-    std::unique_ptr<Machine> machine;
+    std::unique_ptr<SimulatedMachine> machine;
     std::size_t seat = 0;  // of hosts_, where they are one's own
     bool ended = false;
     int stuck = 0;  // terminate() failed, so often
   };
 
   // Runs `work` when the verbs before it are done, after a while of its own.
-  void verb(World::Event work);
+  void verb(Simulator::Event work);
   void next_verb();
   Instance sell();
   std::optional<std::size_t> free_seat() const;
@@ -74,10 +74,10 @@ class Cloud {
   void take_back(const InstanceId& id);
   void end(const InstanceId& id);
 
-  World& world_;
+  Simulator& simulator_;
   Journal& journal_;
-  Dials dials_;
-  std::deque<World::Event> verbs_;
+  StormParameters parameters_;
+  std::deque<Simulator::Event> verbs_;
   bool busy_ = false;
   bool prepared_ = false;
   int regions_ = 0;  // told of

@@ -18,7 +18,7 @@ constexpr engine::LinkPolicy::Limits kLimits{
 constexpr std::uint64_t kCheckOutboxEvery = 64;
 
 // Through the bytes of the real wire and back.
-wire::DecodedFrame travel(const World& world, const wire::Message& message,
+wire::DecodedFrame travel(const Simulator& simulator, const wire::Message& message,
                           wire::Envelope envelope) {
   const Outgoing frame = wire::encode(message, envelope);
   const ByteView head(frame.head);
@@ -33,7 +33,7 @@ wire::DecodedFrame travel(const World& world, const wire::Message& message,
   std::vector<wire::Blob> blobs;
   for (const int descriptor : frame.descriptors) {
     blobs.push_back(
-        {.id = {}, .size = 0, .descriptor = descriptor, .storage = world.storage(descriptor)});
+        {.id = {}, .size = 0, .descriptor = descriptor, .storage = simulator.storage(descriptor)});
   }
   auto decoded = wire::decode(head.subspan(wire::kFramePrefixBytes), SharedBytes(std::move(body)),
                               std::move(blobs));
@@ -53,22 +53,23 @@ Result<wire::BlobInbox::Room> no_room(std::uint64_t) {
   return fail(ErrorKind::invalid, "results bring no large data here");
 }
 
-Result<wire::BlobInbox::Room> make_room(World& world, std::uint64_t size) {
+Result<wire::BlobInbox::Room> make_room(Simulator& simulator, std::uint64_t size) {
   auto bytes = std::make_shared<Bytes>(size);
   wire::BlobInbox::Room room;
   room.bytes = *bytes;
-  room.blob.descriptor = world.make_segment();
+  room.blob.descriptor = simulator.make_segment();
   room.blob.storage = std::move(bytes);
   return room;
 }
 
-engine::EngineEnd::Options engine_options(World& world, const NetworkDials& dials) {
+engine::EngineEnd::Options engine_options(Simulator& simulator,
+                                          const NetworkParameters& parameters) {
   engine::EngineEnd::Options options;
   options.hello.protocol = kProtocolVersion;
-  options.hello.descriptors = !dials.far;
-  options.reconnects = dials.far;
+  options.hello.descriptors = !parameters.far;
+  options.reconnects = parameters.far;
   options.limits = kLimits;
-  options.seed = static_cast<std::uint32_t>(world.random.next());
+  options.seed = static_cast<std::uint32_t>(simulator.random.next());
   return options;
 }
 
@@ -85,8 +86,8 @@ struct SimulatedLink::EngineEffects final : engine::EngineEnd::Effects {
   void on_message(wire::Message message) override {
     link.events_.on_engine_message(std::move(message));
   }
-  void on_trouble(std::string why) override { link.world_.say("{}: {}", link.name_, why); }
-  void on_recovered(Duration) override { link.world_.say("{}: connected again", link.name_); }
+  void on_trouble(std::string why) override { link.simulator_.say("{}: {}", link.name_, why); }
+  void on_recovered(Duration) override { link.simulator_.say("{}: connected again", link.name_); }
   void on_lost(Error why) override { link.events_.on_lost(std::move(why)); }
   SimulatedLink& link;
 };
@@ -102,29 +103,29 @@ struct SimulatedLink::AgentEffects final : agent::AgentEnd::Effects {
   void on_fetch(const wire::FetchBlob& fetch) override { link.fetch(fetch); }
   void on_blobs_changed() override {}
   void on_closed(std::string) override { link.events_.on_cut_off(); }
-  void log(const std::string& text) override { link.world_.say("{}: {}", link.name_, text); }
+  void log(const std::string& text) override { link.simulator_.say("{}: {}", link.name_, text); }
   SimulatedLink& link;
 };
 
-SimulatedLink::SimulatedLink(World& world, const NetworkDials& dials, std::string name, Door door,
-                             Events events)
-    : world_(world),
-      dials_(dials),
+SimulatedLink::SimulatedLink(Simulator& simulator, const NetworkParameters& parameters,
+                             std::string name, Door door, Events events)
+    : simulator_(simulator),
+      parameters_(parameters),
       name_(std::move(name)),
       door_(door),
       events_(std::move(events)),
       engine_effects_(std::make_unique<EngineEffects>(*this)),
       engine_(
-          engine_options(world, dials),
+          engine_options(simulator, parameters),
           {.read = zeros_for, .make = no_room, .hold = [](wire::Payload&) -> Status { return {}; }},
-          *engine_effects_, world.now()) {
-  engine_turn([this] { engine_.start(world_.now()); });
+          *engine_effects_, simulator.now()) {
+  engine_turn([this] { engine_.start(simulator_.now()); });
 }
 
 SimulatedLink::~SimulatedLink() = default;
 
 bool SimulatedLink::is_reachable() const {
-  return events_.is_on() && door_ == Door::open && world_.now() >= outage_ends_;
+  return events_.is_on() && door_ == Door::open && simulator_.now() >= outage_ends_;
 }
 
 // ---- the ends
@@ -137,13 +138,13 @@ void SimulatedLink::engine_turn(Step step) {
 }
 
 void SimulatedLink::arm_engine_timer() {
-  const Time next = std::max(engine_.next_deadline(), world_.now());
+  const Time next = std::max(engine_.next_deadline(), simulator_.now());
   if (next == engine_timer_.first) return;
-  world_.cancel(engine_timer_);
+  simulator_.cancel(engine_timer_);
   if (next == kNever) return;
-  engine_timer_ = world_.at(next, [this] {
-    engine_timer_ = World::kNoTimer;
-    engine_turn([this] { engine_.on_timer(moved_, world_.now()); });
+  engine_timer_ = simulator_.at(next, [this] {
+    engine_timer_ = Simulator::kNoTimer;
+    engine_turn([this] { engine_.on_timer(moved_, simulator_.now()); });
   });
 }
 
@@ -160,25 +161,25 @@ void SimulatedLink::agent_turn(Step step) {
 
 void SimulatedLink::arm_agent_timer() {
   if (!agent_runs_) return;
-  const Time next = std::max(agent_->next_deadline(), world_.now());
+  const Time next = std::max(agent_->next_deadline(), simulator_.now());
   if (next == agent_timer_.first) return;
-  world_.cancel(agent_timer_);
+  simulator_.cancel(agent_timer_);
   if (next == kNever) return;
-  agent_timer_ = world_.at(next, [this] {
-    agent_timer_ = World::kNoTimer;
+  agent_timer_ = simulator_.at(next, [this] {
+    agent_timer_ = Simulator::kNoTimer;
     events_.on_agent_timer ? events_.on_agent_timer() : agent_rings();
   });
 }
 
 void SimulatedLink::agent_rings() {
   if (!agent_runs_) return;
-  agent_->on_timer(world_.now());
+  agent_->on_timer(simulator_.now());
   arm_agent_timer();
 }
 
 void SimulatedLink::engine_sends(wire::Message message) {
   engine_turn([&] { engine_.send(std::move(message)); });
-  if (dials_.far && ++sends_ % kCheckOutboxEvery == 0) engine_.outbox().sanity_check();
+  if (parameters_.far && ++sends_ % kCheckOutboxEvery == 0) engine_.outbox().sanity_check();
 }
 
 void SimulatedLink::agent_sends(wire::Message message) {
@@ -186,7 +187,7 @@ void SimulatedLink::agent_sends(wire::Message message) {
 }
 
 void SimulatedLink::start_heartbeats(Duration interval) {
-  agent_->start_heartbeats(interval, world_.now());
+  agent_->start_heartbeats(interval, simulator_.now());
   arm_agent_timer();
 }
 
@@ -196,16 +197,16 @@ void SimulatedLink::connect() {
   const StreamId id = engine_stream_ = ++last_stream_;
   moved_ = 0;
   Stream& stream = streams_[id];
-  const Duration answer = world_.random.between(dials_.delay_min, 2s);
-  const bool is_cut_off = world_.now() < outage_ends_;
+  const Duration answer = simulator_.random.between(parameters_.delay_min, 2s);
+  const bool is_cut_off = simulator_.now() < outage_ends_;
   if ((is_cut_off && !outage_refuses_) || !events_.is_on() || door_ == Door::silent) {
     // Some commands give up before the engine does.
-    if (world_.random.chance(0.5)) end_for_engine(id, answer, "nothing answers");
+    if (simulator_.random.chance(0.5)) end_for_engine(id, answer, "nothing answers");
     return;
   }
   if (is_cut_off || door_ == Door::refusing) {
     return end_for_engine(id, answer, "connection refused",
-                          {.hopeless = world_.random.chance(0.5), .refused = true});
+                          {.hopeless = simulator_.random.chance(0.5), .refused = true});
   }
   if (!agent_runs_) {
     if (engine_.was_welcomed()) {
@@ -214,50 +215,51 @@ void SimulatedLink::connect() {
     events_.on_start_agent();
     agent_started();
   }
-  stream.line = agent_->attach(world_.now());
+  stream.line = agent_->attach(simulator_.now());
   stream.open();
   lines_[stream.line] = id;
   arm_agent_timer();
-  world_.after({}, [this, id] {
+  simulator_.after({}, [this, id] {
     if (engine_stream_ == id) engine_turn([this] { engine_.on_open(); });
   });
   schedule_break(id);
 }
 
 void SimulatedLink::schedule_break(StreamId id) {
-  if (!dials_.far || dials_.break_mean == Duration{}) return;
-  world_.after(world_.random.about(dials_.break_mean), [this, id] {
+  if (!parameters_.far || parameters_.break_mean == Duration{}) return;
+  simulator_.after(simulator_.random.about(parameters_.break_mean), [this, id] {
     if (engine_stream_ == id && streams_.at(id).to_agent.open) break_stream(id);
   });
 }
 
 void SimulatedLink::break_stream(StreamId id) {
-  world_.say("{}: the connection breaks", name_);
+  simulator_.say("{}: the connection breaks", name_);
   ++breaks_;
   streams_.at(id).cut();
-  if (world_.random.chance(dials_.outage)) {
-    outage_ends_ = world_.now() + world_.random.between(Duration{}, dials_.outage_max);
-    outage_refuses_ = world_.random.chance(0.3);
+  if (simulator_.random.chance(parameters_.outage)) {
+    outage_ends_ = simulator_.now() + simulator_.random.between(Duration{}, parameters_.outage_max);
+    outage_refuses_ = simulator_.random.chance(0.3);
   }
-  end_for_engine(id, world_.random.about(500ms), "the connection broke");
-  end_for_agent(id, world_.random.about(500ms));
+  end_for_engine(id, simulator_.random.about(500ms), "the connection broke");
+  end_for_agent(id, simulator_.random.about(500ms));
 }
 
 // Nothing more comes from there.
 void SimulatedLink::end_for_engine(StreamId id, Duration delay, const char* why,
                                    const engine::LinkPolicy::End& means) {
-  world_.after(delay, [this, id, why, means] {
+  simulator_.after(delay, [this, id, why, means] {
     streams_.at(id).to_engine.open = false;
     if (engine_stream_ != id) return;
     engine_stream_ = 0;
     engine_turn([&] {
-      engine_.on_end({.error = {ErrorKind::lost, why, {}}, .means = means}, moved_, world_.now());
+      engine_.on_end({.error = {ErrorKind::lost, why, {}}, .means = means}, moved_,
+                     simulator_.now());
     });
   });
 }
 
 void SimulatedLink::end_for_agent(StreamId id, Duration delay) {
-  world_.after(delay, [this, id, life = agent_life_] {
+  simulator_.after(delay, [this, id, life = agent_life_] {
     Stream& stream = streams_.at(id);
     stream.to_agent.open = false;
     if (life != agent_life_) return;
@@ -272,8 +274,9 @@ void SimulatedLink::close_by_engine() {
   Stream& stream = streams_.at(id);
   stream.to_engine.open = false;
   if (!stream.to_agent.open) return;  // the agent knows, or will
-  const Time end = std::max(world_.now(), stream.to_agent.last);
-  end_for_agent(id, end - world_.now() + world_.random.between(dials_.delay_min, dials_.delay_max));
+  const Time end = std::max(simulator_.now(), stream.to_agent.last);
+  end_for_agent(id, end - simulator_.now() +
+                        simulator_.random.between(parameters_.delay_min, parameters_.delay_max));
 }
 
 void SimulatedLink::close_by_agent(LineId line) {
@@ -281,8 +284,8 @@ void SimulatedLink::close_by_agent(LineId line) {
   Stream& stream = streams_.at(id);
   stream.to_agent.open = false;
   if (!stream.to_engine.open) return;
-  const Time end = std::max(world_.now() + dials_.delay_max, stream.to_engine.last);
-  end_for_engine(id, end - world_.now(), "its agent is gone");
+  const Time end = std::max(simulator_.now() + parameters_.delay_max, stream.to_engine.last);
+  end_for_engine(id, end - simulator_.now(), "its agent is gone");
 }
 
 void SimulatedLink::write_to_agent(const wire::Message& message, wire::Envelope envelope) {
@@ -308,7 +311,7 @@ void SimulatedLink::write_to_engine(LineId line, const wire::Message& message,
   carry(stream.to_engine, message, envelope, [this, id = found->second](wire::DecodedFrame frame) {
     if (engine_stream_ != id) return;
     ++moved_;
-    engine_turn([&] { engine_.on_frame(std::move(frame), world_.now()); });
+    engine_turn([&] { engine_.on_frame(std::move(frame), simulator_.now()); });
   });
   idle_later(stream.to_engine, [this, line, life = agent_life_] {
     if (life == agent_life_) agent_turn([this, line] { agent_->on_idle(line); });
@@ -321,11 +324,11 @@ void SimulatedLink::carry(Way& way, const wire::Message& message, wire::Envelope
                           Arrive arrive) {
   if (!way.open) return;
   const bool greets = envelope.sequence == 0 && !std::holds_alternative<wire::Heartbeat>(message);
-  const bool twice = dials_.far && !greets && world_.random.chance(dials_.duplicate);
+  const bool twice = parameters_.far && !greets && simulator_.random.chance(parameters_.duplicate);
   for (int i = 0; i < 1 + twice; ++i) {
     wire::DecodedFrame frame{.envelope = envelope, .message = message};
-    if (dials_.codec) frame = travel(world_, message, envelope);
-    world_.at(arrival(way, greets), [&way, arrive, frame = std::move(frame)]() mutable {
+    if (parameters_.codec) frame = travel(simulator_, message, envelope);
+    simulator_.at(arrival(way, greets), [&way, arrive, frame = std::move(frame)]() mutable {
       if (way.open) arrive(std::move(frame));
     });
   }
@@ -333,9 +336,10 @@ void SimulatedLink::carry(Way& way, const wire::Message& message, wire::Envelope
 
 // In order; some frames are late, and others overtake them.
 Time SimulatedLink::arrival(Way& way, bool greets) {
-  const Time time = world_.now() + world_.random.between(dials_.delay_min, dials_.delay_max);
-  if (dials_.far && !greets && world_.random.chance(dials_.reorder)) {
-    return std::max(time + world_.random.between(Duration{}, Duration{50ms}), way.greets);
+  const Time time =
+      simulator_.now() + simulator_.random.between(parameters_.delay_min, parameters_.delay_max);
+  if (parameters_.far && !greets && simulator_.random.chance(parameters_.reorder)) {
+    return std::max(time + simulator_.random.between(Duration{}, Duration{50ms}), way.greets);
   }
   way.last = std::max(time, way.last);
   if (greets) way.greets = way.last;
@@ -345,8 +349,8 @@ Time SimulatedLink::arrival(Way& way, bool greets) {
 // The stream takes what was written, and has room for more.
 template <typename Idle>
 void SimulatedLink::idle_later(Way& way, Idle idle) {
-  if (!dials_.far || std::exchange(way.idle_comes, true)) return;
-  world_.after(world_.random.between(Duration{}, Duration{20ms}), [&way, idle] {
+  if (!parameters_.far || std::exchange(way.idle_comes, true)) return;
+  simulator_.after(simulator_.random.between(Duration{}, Duration{20ms}), [&way, idle] {
     way.idle_comes = false;
     idle();
   });
@@ -359,7 +363,7 @@ void SimulatedLink::engine_closes() {
   bool told = false;
   engine_turn([&] { told = engine_.close(); });
   if (!told) return close_by_engine();
-  world_.after(kCancelGrace, [this, id = engine_stream_] {
+  simulator_.after(kCancelGrace, [this, id = engine_stream_] {
     if (engine_stream_ == id) close_by_engine();
   });
 }
@@ -367,11 +371,11 @@ void SimulatedLink::engine_closes() {
 // The kernel closes what it had open.
 void SimulatedLink::engine_killed() {
   if (std::exchange(engine_killed_, true)) return;
-  world_.cancel(engine_timer_);
+  simulator_.cancel(engine_timer_);
   const StreamId id = std::exchange(engine_stream_, 0);
   if (id == 0 || !streams_.at(id).to_agent.open) return;
   streams_.at(id).cut();
-  end_for_agent(id, world_.random.about(500ms));
+  end_for_agent(id, simulator_.random.about(500ms));
 }
 
 void SimulatedLink::agent_started() {
@@ -380,11 +384,11 @@ void SimulatedLink::agent_started() {
   fetching_.clear();
   agent_effects_ = std::make_unique<AgentEffects>(*this);
   agent_ = std::make_unique<agent::AgentEnd>(
-      agent::AgentEnd::Options{.outlives = dials_.far,
-                               .welcome = {.blob_bytes = dials_.blob_bytes}},
+      agent::AgentEnd::Options{.outlives = parameters_.far,
+                               .welcome = {.blob_bytes = parameters_.blob_bytes}},
       agent::AgentEnd::Memory{
           .read = zeros_for,
-          .make = [this](std::uint64_t size) { return make_room(world_, size); }},
+          .make = [this](std::uint64_t size) { return make_room(simulator_, size); }},
       *agent_effects_);
   agent_runs_ = true;
 }
@@ -393,25 +397,25 @@ void SimulatedLink::agent_ended(const std::string& reason) {
   if (!agent_runs_) return;
   agent_->say_farewell(reason);
   agent_runs_ = false;
-  world_.cancel(agent_timer_);
+  simulator_.cancel(agent_timer_);
   for (const auto& [line, id] : lines_) {
     if (streams_.at(id).to_agent.open) close_by_agent(line);
   }
 }
 
 void SimulatedLink::agent_killed() {
-  cut_agent_off(true, world_.random.between(dials_.delay_min, dials_.delay_max));
+  cut_agent_off(true, simulator_.random.between(parameters_.delay_min, parameters_.delay_max));
 }
 
 void SimulatedLink::machine_died() {
   // On a far one the silence says it, too.
-  const bool told = world_.random.chance(0.5);
-  cut_agent_off(told || !dials_.far, told ? world_.random.about(500ms) : kLimits.silence);
+  const bool told = simulator_.random.chance(0.5);
+  cut_agent_off(told || !parameters_.far, told ? simulator_.random.about(500ms) : kLimits.silence);
 }
 
 void SimulatedLink::cut_agent_off(bool told, Duration delay) {
   if (!std::exchange(agent_runs_, false)) return;
-  world_.cancel(agent_timer_);
+  simulator_.cancel(agent_timer_);
   for (const auto& [line, id] : lines_) {
     Stream& stream = streams_.at(id);
     if (stream.to_engine.open && told) end_for_engine(id, delay, "its agent is gone");

@@ -36,7 +36,7 @@ class SimulatedLink {
     std::function<void()> on_agent_heard;  // any frame has come
     std::function<void()> on_cut_off;      // its end of the conversation is over; once
     // Something has come for the agent, which runs it when its loop gets there.
-    std::function<void(World::Event)> on_agent_turn = [](World::Event step) { step(); };
+    std::function<void(Simulator::Event)> on_agent_turn = [](Simulator::Event step) { step(); };
     // agent_rings() is due, as soon as its loop gets there. Nothing: now.
     std::function<void()> on_agent_timer{};
     // A connection has come that may start one, as none has been there yet.
@@ -49,8 +49,8 @@ class SimulatedLink {
   // How the machine answers whoever calls.
   enum class Door { open, silent, refusing };
 
-  SimulatedLink(World& world, const NetworkDials& dials, std::string name, Door door,
-                Events events);
+  SimulatedLink(Simulator& simulator, const NetworkParameters& parameters, std::string name,
+                Door door, Events events);
   SimulatedLink(const SimulatedLink&) = delete;
   SimulatedLink& operator=(const SimulatedLink&) = delete;
   ~SimulatedLink();
@@ -131,8 +131,8 @@ class SimulatedLink {
   void end_fetch(const wire::FetchBlob& ask, wire::FetchEnd end);
   bool is_fetching(const wire::FetchBlob& ask) const;
 
-  World& world_;
-  NetworkDials dials_;
+  Simulator& simulator_;
+  NetworkParameters parameters_;
   std::string name_;
   Door door_;
   Events events_;
@@ -148,14 +148,14 @@ class SimulatedLink {
   std::uint64_t moved_ = 0;     // frames that have come over it
   bool engine_killed_ = false;
   std::uint64_t sends_ = 0;
-  World::Timer engine_timer_ = World::kNoTimer;
+  Simulator::Timer engine_timer_ = Simulator::kNoTimer;
 
   std::unique_ptr<AgentEffects> agent_effects_;
   std::unique_ptr<agent::AgentEnd> agent_;  // of the last agent
   bool agent_runs_ = false;
   std::uint64_t agent_life_ = 0;
   std::map<LineId, StreamId> lines_;
-  World::Timer agent_timer_ = World::kNoTimer;
+  Simulator::Timer agent_timer_ = Simulator::kNoTimer;
   std::map<BlobId, std::uint32_t> fetching_;  // the attempt
   int fetches_ = 0;
 };

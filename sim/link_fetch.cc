@@ -20,8 +20,8 @@ void SimulatedLink::fetch(const wire::FetchBlob& ask) {
   if (ask.port == 0) return end_fetch(ask, wire::FetchEnd::stopped);
   SKYWARD_CHECK(agent_->inbox().expect(ask.blob, ask.content, ask.size).has_value());
   fetching_[ask.blob] = ask.attempt;
-  world_.after(world_.random.between(dials_.delay_min, 10ms),
-               [this, ask] { fetch_more(ask, world_.now()); });
+  simulator_.after(simulator_.random.between(parameters_.delay_min, 10ms),
+                   [this, ask] { fetch_more(ask, simulator_.now()); });
 }
 
 bool SimulatedLink::is_fetching(const wire::FetchBlob& ask) const {
@@ -37,14 +37,14 @@ void SimulatedLink::fetch_more(const wire::FetchBlob& ask, Time grown_at) {
     return;
   }
   if (mine->received == ask.size) return end_fetch(ask, wire::FetchEnd::whole);
-  if (world_.random.chance(dials_.fetch_fail)) {
+  if (simulator_.random.chance(parameters_.fetch_fail)) {
     return end_fetch(
-        ask, world_.random.chance(0.5) ? wire::FetchEnd::broken : wire::FetchEnd::unreached);
+        ask, simulator_.random.chance(0.5) ? wire::FetchEnd::broken : wire::FetchEnd::unreached);
   }
   const SimulatedLink* source = events_.peer(ask.peer);
   SKYWARD_CHECK(source != this, "{} is to read from itself", name_);
   if (source == nullptr || !source->events_.is_on() || !source->agent_runs_) {
-    world_.after(world_.random.between(dials_.delay_min, 4s), [this, ask] {
+    simulator_.after(simulator_.random.between(parameters_.delay_min, 4s), [this, ask] {
       if (is_fetching(ask)) end_fetch(ask, wire::FetchEnd::broken);
     });
     return;
@@ -55,12 +55,12 @@ void SimulatedLink::fetch_more(const wire::FetchBlob& ask, Time grown_at) {
     const ByteView more = theirs->bytes.subspan(mine->received);
     const std::size_t piece = std::min<std::size_t>(more.size(), kBlobChunkBytes);
     SKYWARD_CHECK(agent_->inbox().append(ask.blob, more.first(piece)).has_value());
-    grown_at = world_.now();
-  } else if (world_.now() > grown_at + kStandstill) {
+    grown_at = simulator_.now();
+  } else if (simulator_.now() > grown_at + kStandstill) {
     return end_fetch(ask, wire::FetchEnd::broken);
   }
-  world_.after(world_.random.between(dials_.delay_min, 40ms),
-               [this, ask, grown_at] { fetch_more(ask, grown_at); });
+  simulator_.after(simulator_.random.between(parameters_.delay_min, 40ms),
+                   [this, ask, grown_at] { fetch_more(ask, grown_at); });
 }
 
 void SimulatedLink::end_fetch(const wire::FetchBlob& ask, wire::FetchEnd end) {

@@ -17,32 +17,34 @@ bool Host::has_agent() const {
   return std::ranges::any_of(agents, [](const auto& agent) { return agent->runs(); });
 }
 
-Machine::Machine(World& world, Journal& journal, const NodeDials& dials, std::string name,
-                 SimulatedLink::Door door, std::shared_ptr<Host> host, std::function<void()> on_end)
-    : world_(world),
+SimulatedMachine::SimulatedMachine(Simulator& simulator, Journal& journal,
+                                   const NodeParameters& parameters, std::string name,
+                                   SimulatedLink::Door door, std::shared_ptr<Host> host,
+                                   std::function<void()> on_end)
+    : simulator_(simulator),
       journal_(journal),
-      dials_(dials),
+      parameters_(parameters),
       name_(std::move(name)),
       door_(door),
       host_(std::move(host)),
       on_end_(std::move(on_end)) {}
 
-void Machine::start_agent(const std::set<Machine*>& strays) {
+void SimulatedMachine::start_agent(const std::set<SimulatedMachine*>& lost) {
   SKYWARD_CHECK(is_on() && !agent_runs(), "{}", name_);
-  for (Machine* stray : strays) {
-    if (stray->host_ == host_) stray->sweep_agent();
+  for (SimulatedMachine* machine : lost) {
+    if (machine->host_ == host_) machine->sweep_agent();
   }
   auto agent = std::make_unique<AgentProcess>(
-      world_, journal_, dials_, name_,
+      simulator_, journal_, parameters_, name_,
       AgentProcess::Events{
           .send = [this](wire::Message message) { link_->agent_sends(std::move(message)); },
           .start_heartbeats = [this](Duration interval) { link_->start_heartbeats(interval); },
           .on_link_timer = [this] { link_->agent_rings(); },
           .on_end_machine =
               [this] {
-                world_.after(world_.returns.between(1ms, 5s), [this] {
+                simulator_.after(simulator_.returns.between(1ms, 5s), [this] {
                   if (!is_on()) return;
-                  world_.say("{} has ended itself", name_);
+                  simulator_.say("{} has ended itself", name_);
                   power_off();
                   on_end_();
                 });
@@ -56,49 +58,49 @@ void Machine::start_agent(const std::set<Machine*>& strays) {
   host_->agents.push_back(std::move(agent));
 }
 
-void Machine::announce_end(Duration left) {
+void SimulatedMachine::announce_end(Duration left) {
   if (agent_runs()) agent_->announce_end(left);
 }
 
-void Machine::power_off() {
+void SimulatedMachine::power_off() {
   host_->gone = true;
   go_off();
 }
 
-void Machine::go_off() {
+void SimulatedMachine::go_off() {
   if (!std::exchange(host_->on, false)) return;
   for (const auto& agent : host_->agents) agent->kill();
   if (link_ != nullptr) link_->machine_died();
 }
 
-void Machine::power_off_for(Duration time) {
+void SimulatedMachine::power_off_for(Duration time) {
   if (!is_on()) return;
-  world_.say("{} is off for {:.1f} s", name_, seconds(time));
+  simulator_.say("{} is off for {:.1f} s", name_, seconds(time));
   go_off();
-  world_.after(time, [this] {
+  simulator_.after(time, [this] {
     if (host_->gone) return;
-    world_.say("{} is back", name_);
+    simulator_.say("{} is back", name_);
     host_->on = true;
   });
 }
 
-void Machine::kill_agent() {
+void SimulatedMachine::kill_agent() {
   if (!agent_runs()) return;
-  world_.say("the agent of {} is killed", name_);
+  simulator_.say("the agent of {} is killed", name_);
   agent_->kill();
   link_->agent_killed();
 }
 
-void Machine::sweep_agent() {
+void SimulatedMachine::sweep_agent() {
   if (is_on() && agent_runs()) agent_->kill();
 }
 
-void Machine::exchange_agent() {
+void SimulatedMachine::exchange_agent() {
   if (!agent_runs()) return;
   kill_agent();
-  world_.after(world_.returns.between(1ms, 500ms), [this] {
+  simulator_.after(simulator_.returns.between(1ms, 500ms), [this] {
     if (!is_on() || agent_runs()) return;
-    world_.say("another agent of {} begins", name_);
+    simulator_.say("another agent of {} begins", name_);
     start_agent({});
     link_->agent_started();
   });

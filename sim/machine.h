@@ -27,11 +27,12 @@ struct Host {
   bool has_agent() const;  // that runs
 };
 
-class Machine {
+class SimulatedMachine {
  public:
   // `on_end`: it has ended itself, and what it costs.
-  Machine(World& world, Journal& journal, const NodeDials& dials, std::string name,
-          SimulatedLink::Door door, std::shared_ptr<Host> host, std::function<void()> on_end);
+  SimulatedMachine(Simulator& simulator, Journal& journal, const NodeParameters& parameters,
+                   std::string name, SimulatedLink::Door door, std::shared_ptr<Host> host,
+                   std::function<void()> on_end);
 
   // Before the first message.
   void attach(SimulatedLink& link) { link_ = &link; }
@@ -43,7 +44,7 @@ class Machine {
   bool agent_has_ended() const { return agent_ != nullptr && agent_->has_ended(); }
 
   // From the network.
-  void agent_turn(World::Event step) {
+  void agent_turn(Simulator::Event step) {
     if (agent_ != nullptr) agent_->come(std::move(step));
   }
   void ring_link() { agent_->ring_link(); }
@@ -51,9 +52,9 @@ class Machine {
   void heard() { agent_->heard(); }
   void cut_off() { agent_->cut_off(); }
 
-  // A connection has come that may start an agent. It ends those of the engine's strays
+  // A connection has come that may start an agent. It ends those of the engine's lost
   // (engine/lost_agents.h) that it finds here.
-  void start_agent(const std::set<Machine*>& strays);
+  void start_agent(const std::set<SimulatedMachine*>& lost);
   // The cloud's word that it takes the machine back.
   void announce_end(Duration left);
   // By us or by the cloud, or by its own fault: for good, or for a while.
@@ -69,9 +70,9 @@ class Machine {
  private:
   void go_off();
 
-  World& world_;
+  Simulator& simulator_;
   Journal& journal_;
-  NodeDials dials_;
+  NodeParameters parameters_;
   std::string name_;
   SimulatedLink::Door door_;
   std::shared_ptr<Host> host_;

@@ -10,8 +10,8 @@ double rarely(Random& random, double probability, double most) {
   return random.chance(probability) ? random.unit() * most : 0;
 }
 
-UserDials draw_user(Random& random) {
-  UserDials user;
+UserParameters draw_user(Random& random) {
+  UserParameters user;
   user.quick = random.chance(0.3) ? 1.0 : random.unit();
   user.slow = random.unit() * 0.1;
   user.raises = rarely(random, 0.5, 0.2);
@@ -35,7 +35,7 @@ UserDials draw_user(Random& random) {
 }
 
 // Nodes that are never idle: whatever dies takes tasks along.
-void make_busy(Random& random, UserDials& user) {
+void make_busy(Random& random, UserParameters& user) {
   user.quick = 0;
   user.slow = random.between(1, 10) * 0.1;
   user.burst = random.between(20, 100);
@@ -44,8 +44,8 @@ void make_busy(Random& random, UserDials& user) {
   user.lifetime = {};
 }
 
-NetworkDials draw_network(Random& random) {
-  NetworkDials network;
+NetworkParameters draw_network(Random& random) {
+  NetworkParameters network;
   if (random.chance(0.5)) network.delay_max = random.between(Duration{20us}, Duration{300ms});
   if (random.chance(0.5)) network.break_mean = random.between(Duration{500ms}, Duration{60s});
   network.duplicate = rarely(random, 0.5, 0.1);
@@ -55,8 +55,8 @@ NetworkDials draw_network(Random& random) {
   return network;
 }
 
-CloudDials draw_cloud(Random& random) {
-  CloudDials cloud;
+CloudParameters draw_cloud(Random& random) {
+  CloudParameters cloud;
   cloud.refuse = rarely(random, 0.2, 0.2);
   cloud.sold_out = rarely(random, 0.3, 0.7);
   cloud.stick = rarely(random, 0.3, 0.5);
@@ -72,7 +72,7 @@ CloudDials draw_cloud(Random& random) {
   return cloud;
 }
 
-void draw_node_faults(Random& random, NodeDials& node) {
+void draw_node_faults(Random& random, NodeParameters& node) {
   node.bootstrap_fail = rarely(random, 0.3, 0.2);
   node.bootstrap_hang = rarely(random, 0.2, 0.1);
   node.start_fail = rarely(random, 0.4, 0.4);
@@ -81,8 +81,8 @@ void draw_node_faults(Random& random, NodeDials& node) {
   node.idle_death = rarely(random, 0.4, 0.05);
 }
 
-MoneyDials draw_money(Random& random, int nodes) {
-  MoneyDials money;
+MoneyParameters draw_money(Random& random, int nodes) {
+  MoneyParameters money;
   if (random.chance(0.2)) return money;
   money.on_demand = 0.05 + random.unit() * random.unit() * 40;
   money.spot = random.chance(0.6);
@@ -109,129 +109,130 @@ MoneyDials draw_money(Random& random, int nodes) {
   return money;
 }
 
-Dials draw_weather(Random& random, int nodes, int tasks) {
-  Dials dials;
-  dials.nodes = nodes > 0 ? nodes : random.between(1, random.chance(0.2) ? 12 : 4);
-  dials.workers_per_node = random.chance(0.3) ? random.between(2, 3) : 1;
-  dials.concurrency = random.chance(0.5) ? random.between(2, 4) : 1;
-  dials.tasks = tasks > 0 ? tasks : random.between(1, random.chance(0.2) ? 600 : 120);
-  dials.user = draw_user(random);
+StormParameters draw_weather(Random& random, int nodes, int tasks) {
+  StormParameters parameters;
+  parameters.nodes = nodes > 0 ? nodes : random.between(1, random.chance(0.2) ? 12 : 4);
+  parameters.workers_per_node = random.chance(0.3) ? random.between(2, 3) : 1;
+  parameters.concurrency = random.chance(0.5) ? random.between(2, 4) : 1;
+  parameters.tasks = tasks > 0 ? tasks : random.between(1, random.chance(0.2) ? 600 : 120);
+  parameters.user = draw_user(random);
   if (random.chance(0.3)) {
-    make_busy(random, dials.user);
-    dials.max_tasks_given = static_cast<std::uint32_t>(random.between(1, 16));
-    dials.max_kept_function_bytes = random.below(10'000);  // hardly any
+    make_busy(random, parameters.user);
+    parameters.max_tasks_given = static_cast<std::uint32_t>(random.between(1, 16));
+    parameters.max_kept_function_bytes = random.below(10'000);  // hardly any
   }
-  dials.network.codec = random.chance(0.3);
-  dials.network.far = random.chance(0.6);
-  if (random.chance(0.5)) dials.network.blob_bytes = random.below(2'000'000);
-  dials.network.peers = dials.network.far && random.chance(0.5);
-  dials.node.bootstrap = random.chance(0.5);
-  dials.node.keep_mapped = rarely(random, 0.3, 0.5);
-  if (random.chance(0.2)) return dials;
+  parameters.network.codec = random.chance(0.3);
+  parameters.network.far = random.chance(0.6);
+  if (random.chance(0.5)) parameters.network.blob_bytes = random.below(2'000'000);
+  parameters.network.peers = parameters.network.far && random.chance(0.5);
+  parameters.node.bootstrap = random.chance(0.5);
+  parameters.node.keep_mapped = rarely(random, 0.3, 0.5);
+  if (random.chance(0.2)) return parameters;
   if (random.chance(0.6)) {
-    const NetworkDials calm = dials.network;
-    dials.network = draw_network(random);
-    dials.network.codec = calm.codec;
-    dials.network.far = calm.far;
-    dials.network.blob_bytes = calm.blob_bytes;
-    dials.network.peers = calm.peers;
-    if (calm.peers) dials.network.fetch_fail = rarely(random, 0.5, 0.1);
-    dials.calm = false;
-  }
-  if (random.chance(0.6)) {
-    dials.cloud = draw_cloud(random);
-    dials.calm = false;
+    const NetworkParameters calm = parameters.network;
+    parameters.network = draw_network(random);
+    parameters.network.codec = calm.codec;
+    parameters.network.far = calm.far;
+    parameters.network.blob_bytes = calm.blob_bytes;
+    parameters.network.peers = calm.peers;
+    if (calm.peers) parameters.network.fetch_fail = rarely(random, 0.5, 0.1);
+    parameters.calm = false;
   }
   if (random.chance(0.6)) {
-    draw_node_faults(random, dials.node);
-    dials.calm = false;
+    parameters.cloud = draw_cloud(random);
+    parameters.calm = false;
   }
-  return dials;
+  if (random.chance(0.6)) {
+    draw_node_faults(random, parameters.node);
+    parameters.calm = false;
+  }
+  return parameters;
 }
 
-void draw_stalls(Random& crowds, LoopDials& loop) {
+void draw_stalls(Random& crowds, LoopParameters& loop) {
   loop.stall_mean = crowds.between(20ms, 1s);
   loop.stall_max = crowds.between(1ms, 200ms);
 }
 
 // Nothing but the tasks themselves can fail.
-void make_calm(Dials& dials) {
-  dials.network = {.codec = dials.network.codec,
-                   .far = dials.network.far,
-                   .blob_bytes = dials.network.blob_bytes,
-                   .peers = dials.network.peers};
-  dials.cloud = {};
-  dials.node = {.bootstrap = dials.node.bootstrap,
-                .keep_mapped = dials.node.keep_mapped,
-                .loop = dials.node.loop};
-  dials.returns = {};
-  dials.calm = true;
+void make_calm(StormParameters& parameters) {
+  parameters.network = {.codec = parameters.network.codec,
+                        .far = parameters.network.far,
+                        .blob_bytes = parameters.network.blob_bytes,
+                        .peers = parameters.network.peers};
+  parameters.cloud = {};
+  parameters.node = {.bootstrap = parameters.node.bootstrap,
+                     .keep_mapped = parameters.node.keep_mapped,
+                     .loop = parameters.node.loop};
+  parameters.returns = {};
+  parameters.calm = true;
 }
 
 }  // namespace
 
-void draw_crowds(Random& crowds, Dials& dials, int tasks) {
-  LoopDials& loop = dials.node.loop;
+void draw_crowds(Random& crowds, StormParameters& parameters, int tasks) {
+  LoopParameters& loop = parameters.node.loop;
   if (crowds.chance(0.5)) loop.start_cost = crowds.between(1ms, 30ms);
   if (crowds.chance(0.4)) draw_stalls(crowds, loop);
   const bool wide = crowds.chance(0.02);
-  dials.user.tiny = !wide && crowds.chance(0.12);
-  if (!wide && !dials.user.tiny) return;
-  if (crowds.chance(0.7)) make_calm(dials);
-  dials.user.close_after.reset();
-  dials.user.lifetime = {};
-  dials.money = {};
-  dials.max_tasks_given = kMaxTasksGiven;
+  parameters.user.tiny = !wide && crowds.chance(0.12);
+  if (!wide && !parameters.user.tiny) return;
+  if (crowds.chance(0.7)) make_calm(parameters);
+  parameters.user.close_after.reset();
+  parameters.user.lifetime = {};
+  parameters.money = {};
+  parameters.max_tasks_given = kMaxTasksGiven;
   if (wide) {  // one node, and a task for each of its slots at once
     loop.start_cost = crowds.between(15ms, 60ms);
-    dials.nodes = 1;
-    dials.workers_per_node = 1;
-    dials.concurrency = crowds.between(200, 800);
-    dials.user.quick = 0;
-    if (tasks == 0) dials.tasks = crowds.between(dials.concurrency, 2 * dials.concurrency);
+    parameters.nodes = 1;
+    parameters.workers_per_node = 1;
+    parameters.concurrency = crowds.between(200, 800);
+    parameters.user.quick = 0;
+    if (tasks == 0)
+      parameters.tasks = crowds.between(parameters.concurrency, 2 * parameters.concurrency);
   } else {
     draw_stalls(crowds, loop);
-    dials.nodes = std::min(dials.nodes, 2);
-    dials.workers_per_node = 1;
-    dials.concurrency = crowds.between(2, 30);
-    if (tasks == 0) dials.tasks = crowds.between(500, 2500);
+    parameters.nodes = std::min(parameters.nodes, 2);
+    parameters.workers_per_node = 1;
+    parameters.concurrency = crowds.between(2, 30);
+    if (tasks == 0) parameters.tasks = crowds.between(500, 2500);
   }
-  dials.user.burst = dials.tasks;
+  parameters.user.burst = parameters.tasks;
 }
 
-void draw_returns(Random& returns, Dials& dials) {
-  if (dials.calm || returns.chance(0.4)) return;
-  ReturnDials& drawn = dials.returns;
+void draw_returns(Random& returns, StormParameters& parameters) {
+  if (parameters.calm || returns.chance(0.4)) return;
+  ReturnParameters& drawn = parameters.returns;
   drawn.reboot = rarely(returns, 0.5, 1);
   drawn.off_max = returns.between(Duration{1s}, Duration{90s});
-  if (dials.network.far) drawn.late_start = rarely(returns, 0.5, 0.5);
+  if (parameters.network.far) drawn.late_start = rarely(returns, 0.5, 0.5);
   drawn.sweep = rarely(returns, 0.5, 1);
-  drawn.ends_itself = dials.network.far && returns.chance(0.5);
-  if (dials.network.far && returns.chance(0.5)) {
+  drawn.ends_itself = parameters.network.far && returns.chance(0.5);
+  if (parameters.network.far && returns.chance(0.5)) {
     drawn.spare_hosts = returns.between(0, 2);
     drawn.ends_itself = false;
-    dials.money = {};
+    parameters.money = {};
   }
-  const bool agents_die = dials.cloud.agent_death_mean > Duration{};
+  const bool agents_die = parameters.cloud.agent_death_mean > Duration{};
   if (!agents_die && returns.chance(0.5)) {
-    dials.cloud.agent_death_mean = returns.between(Duration{1s}, Duration{60s});
+    parameters.cloud.agent_death_mean = returns.between(Duration{1s}, Duration{60s});
   }
   if (returns.chance(0.15)) {
     drawn.driver_death_mean = returns.between(Duration{1s}, Duration{120s});
   }
 }
 
-Dials draw_dials(Random& random, int nodes, int tasks) {
-  Dials dials = draw_weather(random, nodes, tasks);
-  dials.money = draw_money(random, dials.nodes);
+StormParameters draw_parameters(Random& random, int nodes, int tasks) {
+  StormParameters parameters = draw_weather(random, nodes, tasks);
+  parameters.money = draw_money(random, parameters.nodes);
   // Long enough to spend it.
-  if (dials.money.budget && random.chance(0.7)) {
-    dials.user.pause = random.between(Duration{5s}, Duration{60s});
-    dials.user.burst = random.between(1, 10);
-    dials.user.close_after.reset();
-    dials.user.lifetime = {};
+  if (parameters.money.budget && random.chance(0.7)) {
+    parameters.user.pause = random.between(Duration{5s}, Duration{60s});
+    parameters.user.burst = random.between(1, 10);
+    parameters.user.close_after.reset();
+    parameters.user.lifetime = {};
   }
-  return dials;
+  return parameters;
 }
 
 }  // namespace skyward::sim

@@ -1,8 +1,8 @@
 #pragma once
 
-// What can go wrong, and how often. Each is a named field; draw_dials() sets them from the seed, so
-// that every storm has a weather of its own: some calm, some with one kind of trouble, some with
-// all.
+// What can go wrong, and how often. Each is a named field; draw_parameters() sets them from the
+// seed, so that every storm has a weather of its own: some calm, some with one kind of trouble,
+// some with all.
 
 #include <chrono>
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace skyward::sim {
 
 using namespace std::chrono_literals;
 
-struct NetworkDials {
+struct NetworkParameters {
   Duration delay_min = 20us;
   Duration delay_max = 1ms;
   bool codec = false;  // frames travel as bytes
@@ -34,7 +34,7 @@ struct NetworkDials {
   double fetch_fail = 0;         // of such a transfer, at each step
 };
 
-struct CloudDials {
+struct CloudParameters {
   Duration verb_min = 1ms;
   Duration verb_max = 5s;
   double refuse = 0;       // each verb that opens a pool
@@ -50,7 +50,7 @@ struct CloudDials {
 };
 
 // What machines cost. Nothing: their price is none.
-struct MoneyDials {
+struct MoneyParameters {
   double on_demand = 0;  // dollars an hour
   bool spot = false;     // machines are, and have a price that moves, below that on demand
   Duration step_mean{};  // how long a spot price holds on average; 0: for ever
@@ -63,17 +63,17 @@ struct MoneyDials {
 };
 
 // Opening, or a task, may fail for want of money.
-inline bool is_limited(const MoneyDials& money) { return money.budget || money.max_hourly; }
+inline bool is_limited(const MoneyParameters& money) { return money.budget || money.max_hourly; }
 
 // An agent's loop does one thing after another, and is not always given a processor: what comes for
-// it meanwhile lies unread. Drawn from World::crowds.
-struct LoopDials {
+// it meanwhile lies unread. Drawn from Simulator::crowds.
+struct LoopParameters {
   Duration start_cost{};  // the start of a worker process holds it up for so long
   Duration stall_mean{};  // it is held up so often on average; 0: never
   Duration stall_max{};   // ... for so long at most
 };
 
-struct NodeDials {
+struct NodeParameters {
   bool bootstrap = false;
   double bootstrap_fail = 0;
   double bootstrap_hang = 0;
@@ -84,11 +84,11 @@ struct NodeDials {
   double sudden_death = 0;  // of a worker process, for each task
   double idle_death = 0;    // of a worker process, after each task
   double keep_mapped = 0;   // a blob after the task that it came with
-  LoopDials loop;           // of the agent
+  LoopParameters loop;      // of the agent
 };
 
-// What ends, and what comes back where something has ended. Drawn from World::returns.
-struct ReturnDials {
+// What ends, and what comes back where something has ended. Drawn from Simulator::returns.
+struct ReturnParameters {
   double reboot = 0;      // of an agent's death: its machine was off for a while
   Duration off_max{};     // ... so long at most
   double late_start = 0;  // of an agent's death: a connection from before its time starts another
@@ -100,7 +100,7 @@ struct ReturnDials {
   Duration driver_death_mean{};  // the program is killed after so long on average; 0: never
 };
 
-struct UserDials {
+struct UserParameters {
   double quick = 0.5;  // of all tasks: microseconds to milliseconds
   double slow = 0.05;  // seconds
   bool tiny = false;   // most take microseconds: several are in a process's hands
@@ -120,13 +120,13 @@ struct UserDials {
   Duration lifetime{};
 };
 
-struct Dials {
-  NetworkDials network;
-  CloudDials cloud;
-  NodeDials node;
-  UserDials user;
-  MoneyDials money;
-  ReturnDials returns;
+struct StormParameters {
+  NetworkParameters network;
+  CloudParameters cloud;
+  NodeParameters node;
+  UserParameters user;
+  MoneyParameters money;
+  ReturnParameters returns;
   int nodes = 1;
   int workers_per_node = 1;
   int concurrency = 1;
@@ -137,10 +137,10 @@ struct Dials {
 };
 
 // `nodes` and `tasks` of 0: drawn, too.
-Dials draw_dials(Random& random, int nodes, int tasks);
+StormParameters draw_parameters(Random& random, int nodes, int tasks);
 // Over them.
-void draw_returns(Random& returns, Dials& dials);
+void draw_returns(Random& returns, StormParameters& parameters);
 // Over them; the number of tasks stays when it was asked for.
-void draw_crowds(Random& crowds, Dials& dials, int tasks);
+void draw_crowds(Random& crowds, StormParameters& parameters, int tasks);
 
 }  // namespace skyward::sim

@@ -10,15 +10,15 @@ constexpr std::uint64_t kMaxStepsAtOnce = 1'000'000;
 
 }  // namespace
 
-World::Timer World::at(Time time, Event event) {
+Simulator::Timer Simulator::at(Time time, Event event) {
   const Timer timer{std::max(time, now_), next_++};
   events_.emplace(timer, std::move(event));
   return timer;
 }
 
-void World::cancel(Timer& timer) { events_.erase(std::exchange(timer, kNoTimer)); }
+void Simulator::cancel(Timer& timer) { events_.erase(std::exchange(timer, kNoTimer)); }
 
-bool World::step() {
+bool Simulator::step() {
   if (events_.empty()) return false;
   auto next = events_.extract(events_.begin());
   steps_now_ = next.key().first == now_ ? steps_now_ + 1 : 0;
@@ -28,7 +28,7 @@ bool World::step() {
   return true;
 }
 
-int World::make_segment() {
+int Simulator::make_segment() {
   segments_.push_back(std::make_shared<Segment>());
   return static_cast<int>(segments_.size()) - 1;
 }

@@ -27,20 +27,20 @@ struct Segment {
   bool retained = false;  // the engine said: never recycle it
 };
 
-class World {
+class Simulator {
  public:
   using Event = std::move_only_function<void()>;
   // Names an event that has not happened yet.
   using Timer = std::pair<Time, std::uint64_t>;
   static constexpr Timer kNoTimer{kNever, 0};
 
-  World(std::uint64_t seed, bool verbose)
+  Simulator(std::uint64_t seed, bool verbose)
       : random(seed),
         returns(seed ^ 0xa24baed4963ee407U),
         crowds(seed ^ 0x9fb21c651e98df25U),
         verbose_(verbose) {}
-  World(const World&) = delete;
-  World& operator=(const World&) = delete;
+  Simulator(const Simulator&) = delete;
+  Simulator& operator=(const Simulator&) = delete;
 
   Time now() const { return now_; }
   Timer at(Time time, Event event);

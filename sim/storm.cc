@@ -26,11 +26,11 @@ constexpr Duration kLease = std::chrono::seconds(60);
 // After the lease: what is on its way, and the machine's own end.
 constexpr Duration kEndSlack = std::chrono::seconds(30);
 
-Dials draw_all(World& world, const StormOptions& options) {
-  Dials dials = draw_dials(world.random, options.nodes, options.tasks);
-  draw_returns(world.returns, dials);
-  draw_crowds(world.crowds, dials, options.tasks);
-  return dials;
+StormParameters draw_all(Simulator& simulator, const StormOptions& options) {
+  StormParameters parameters = draw_parameters(simulator.random, options.nodes, options.tasks);
+  draw_returns(simulator.returns, parameters);
+  draw_crowds(simulator.crowds, parameters, options.tasks);
+  return parameters;
 }
 
 }  // namespace
@@ -58,10 +58,10 @@ StormReport& StormReport::operator+=(const StormReport& other) {
 }
 
 Storm::Storm(const StormOptions& options)
-    : world_(options.seed, options.verbose),
-      dials_(draw_all(world_, options)),
-      cloud_(world_, journal_, dials_),
-      user_(world_, dials_,
+    : simulator_(options.seed, options.verbose),
+      parameters_(draw_all(simulator_, options)),
+      cloud_(simulator_, journal_, parameters_),
+      user_(simulator_, parameters_,
             {.submit =
                  [this](engine::TaskSpec task) {
                    turn([&](Time now) { on_submit(state_, *this, now, std::move(task)); });
@@ -77,42 +77,45 @@ Storm::Storm(const StormOptions& options)
              .close = [this] { turn([&](Time now) { on_close(state_, *this, now); }); }}) {
   PoolSpec spec;
   spec.provider.name = "virtual";
-  spec.nodes = dials_.nodes;
-  spec.concurrency = dials_.concurrency;
-  spec.timeout = dials_.user.lifetime;
-  spec.budget = dials_.money.budget;
-  spec.max_hourly_cost = dials_.money.max_hourly;
-  if (!dials_.money.spot) spec.spot.kind = SpotKind::never;
-  spec.collect_metrics = world_.random.chance(0.5);
+  spec.nodes = parameters_.nodes;
+  spec.concurrency = parameters_.concurrency;
+  spec.timeout = parameters_.user.lifetime;
+  spec.budget = parameters_.money.budget;
+  spec.max_hourly_cost = parameters_.money.max_hourly;
+  if (!parameters_.money.spot) spec.spot.kind = SpotKind::never;
+  spec.collect_metrics = simulator_.random.chance(0.5);
   // Far links decide themselves; the core only sees to it that somebody does.
   state_ = engine::make_state(
-      std::move(spec), {.job_id = "storm",
-                        .heartbeat_timeout = dials_.network.far ? kFarTimeout : kHeartbeatTimeout,
-                        .lease = dials_.network.far ? kLease : Duration{},
-                        .workers_per_node = static_cast<std::uint32_t>(dials_.workers_per_node),
-                        .max_tasks_given = dials_.max_tasks_given,
-                        .max_kept_function_bytes = dials_.max_kept_function_bytes,
-                        .billing = dials_.money.billing,
-                        .charges_interval = dials_.money.charges_interval,
-                        .peer_key = dials_.network.peers ? "secret" : ""});
+      std::move(spec),
+      {.job_id = "storm",
+       .heartbeat_timeout = parameters_.network.far ? kFarTimeout : kHeartbeatTimeout,
+       .lease = parameters_.network.far ? kLease : Duration{},
+       .workers_per_node = static_cast<std::uint32_t>(parameters_.workers_per_node),
+       .max_tasks_given = parameters_.max_tasks_given,
+       .max_kept_function_bytes = parameters_.max_kept_function_bytes,
+       .billing = parameters_.money.billing,
+       .charges_interval = parameters_.money.charges_interval,
+       .peer_key = parameters_.network.peers ? "secret" : ""});
 }
 
 StormReport Storm::run() {
-  world_.say("{} nodes × {} workers × {} slots, {} tasks{}", dials_.nodes, dials_.workers_per_node,
-             dials_.concurrency, dials_.tasks, dials_.calm ? ", calm" : "");
-  const Time began = world_.now();
-  if (dials_.returns.driver_death_mean > Duration{}) {
-    world_.after(world_.returns.about(dials_.returns.driver_death_mean), [this] { kill_engine(); });
+  simulator_.say("{} nodes × {} workers × {} slots, {} tasks{}", parameters_.nodes,
+                 parameters_.workers_per_node, parameters_.concurrency, parameters_.tasks,
+                 parameters_.calm ? ", calm" : "");
+  const Time began = simulator_.now();
+  if (parameters_.returns.driver_death_mean > Duration{}) {
+    simulator_.after(simulator_.returns.about(parameters_.returns.driver_death_mean),
+                     [this] { kill_engine(); });
   }
   turn([&](Time now) { on_open(state_, *this, now); });
   while (!user_.is_closed() && !killed_) {
-    SKYWARD_CHECK(world_.step(), "nothing will ever happen: {}", user_.stuck_text());
+    SKYWARD_CHECK(simulator_.step(), "nothing will ever happen: {}", user_.stuck_text());
     ++report_.steps;
-    SKYWARD_CHECK(world_.now() < user_.progress() + kStuckAfter, "stuck in phase {}: {}",
+    SKYWARD_CHECK(simulator_.now() < user_.progress() + kStuckAfter, "stuck in phase {}: {}",
                   name(state_.phase), user_.stuck_text());
   }
-  report_.virtual_seconds = seconds(world_.now() - began);
-  const Time ended = world_.now();
+  report_.virtual_seconds = seconds(simulator_.now() - began);
+  const Time ended = simulator_.now();
   if (!killed_) {
     cloud_.check_empty();
     check_bill();
@@ -120,7 +123,7 @@ StormReport Storm::run() {
   }
   // Late words must not wake anything.
   std::uint64_t late = 0;
-  while (world_.step()) SKYWARD_CHECK(++late < kMaxStepsAfterClosing, "it goes on for ever");
+  while (simulator_.step()) SKYWARD_CHECK(++late < kMaxStepsAfterClosing, "it goes on for ever");
   if (!killed_) check(true);
   // Nobody greets an agent for longer than its lease.
   cloud_.check_ended(ended + std::max(kLease, kGreetTimeout) + kEndSlack);
@@ -138,7 +141,7 @@ StormReport Storm::run() {
 template <typename Step>
 void Storm::turn(Step step) {
   if (killed_) return;
-  step(world_.now());
+  step(simulator_.now());
   check(false);
   arm_timer();
 }
@@ -146,10 +149,10 @@ void Storm::turn(Step step) {
 // As `kill -9` does it: nobody is told, and nothing more is asked for.
 void Storm::kill_engine() {
   if (user_.is_closed()) return;
-  world_.say("the engine is killed");
+  simulator_.say("the engine is killed");
   killed_ = true;
   ++report_.deaths;
-  world_.cancel(timer_);
+  simulator_.cancel(timer_);
   for (const auto& link : all_links_) link->engine_killed();
   cloud_.driver_killed();
 }
@@ -157,9 +160,9 @@ void Storm::kill_engine() {
 void Storm::arm_timer() {
   const Time next = engine::next_deadline(state_);
   if (next >= timer_.first || state_.phase == engine::Phase::closed) return;
-  world_.cancel(timer_);
-  timer_ = world_.at(next, [this] {
-    timer_ = World::kNoTimer;
+  simulator_.cancel(timer_);
+  timer_ = simulator_.at(next, [this] {
+    timer_ = Simulator::kNoTimer;
     if (state_.phase == engine::Phase::closed) return;
     turn([&](Time now) { on_timer(state_, *this, now); });
   });
@@ -174,7 +177,7 @@ void Storm::check(bool always) {
 
 // The engine's sum against the cloud's bill, and the bill against the budget.
 void Storm::check_bill() {
-  const MoneyDials& money = dials_.money;
+  const MoneyParameters& money = parameters_.money;
   if (money.on_demand <= 0) return;
   const double bill = cloud_.dollars();
   report_.dollars = bill;
@@ -244,21 +247,21 @@ void Storm::teardown() {
 void Storm::connect(NodeId node, const Instance& instance) {
   disconnect(node);
   taken_back_.erase(node);
-  Machine& machine = cloud_.machine(instance.id);
+  SimulatedMachine& machine = cloud_.machine(instance.id);
   places_[node] = &machine;
   SimulatedLink::Events events;
   events.on_joined = [this, node] {
     engine::NodeSetup setup;
     setup.worker_command = {"worker"};
-    if (dials_.node.bootstrap) setup.bootstrap = "script";
-    if (dials_.returns.ends_itself) setup.end_command = {"poweroff"};
+    if (parameters_.node.bootstrap) setup.bootstrap = "script";
+    if (parameters_.returns.ends_itself) setup.end_command = {"poweroff"};
     turn([&](Time now) { on_joined(state_, *this, now, node, std::move(setup)); });
   };
   events.on_engine_message = [this, node](wire::Message message) {
     turn([&](Time now) { on_message(state_, *this, now, node, std::move(message)); });
   };
   events.on_lost = [this, node](const Error& why) {
-    world_.say("node {} is lost: {}", node.value, why.message);
+    simulator_.say("node {} is lost: {}", node.value, why.message);
     ++report_.losses;
     give_up(node, *links_.at(node));
     links_.erase(node);
@@ -267,17 +270,17 @@ void Storm::connect(NodeId node, const Instance& instance) {
   events.on_agent_message = [&machine](const wire::Message& message) { machine.receive(message); };
   events.on_agent_heard = [&machine] { machine.heard(); };
   events.on_cut_off = [&machine] { machine.cut_off(); };
-  events.on_agent_turn = [&machine](World::Event step) { machine.agent_turn(std::move(step)); };
+  events.on_agent_turn = [&machine](Simulator::Event step) { machine.agent_turn(std::move(step)); };
   events.on_agent_timer = [&machine] { machine.ring_link(); };
   events.is_on = [&machine] { return machine.is_on(); };
-  events.on_start_agent = [this, &machine] { machine.start_agent(strays_); };
+  events.on_start_agent = [this, &machine] { machine.start_agent(lost_); };
   events.peer = [this](NodeId other) -> SimulatedLink* {
     const auto found = links_.find(other);
     return found == links_.end() ? nullptr : found->second;
   };
   all_links_.push_back(std::make_unique<SimulatedLink>(
-      world_, dials_.network, fmt::format("node {} ({})", node.value, instance.id), machine.door(),
-      std::move(events)));
+      simulator_, parameters_.network, fmt::format("node {} ({})", node.value, instance.id),
+      machine.door(), std::move(events)));
   links_[node] = all_links_.back().get();
   machine.attach(*links_[node]);
 }
@@ -293,14 +296,15 @@ void Storm::disconnect(NodeId node) {
 
 // Until it was seen to end, it may be at work on a machine that is bought again.
 void Storm::give_up(NodeId node, const SimulatedLink& link) {
-  Machine* machine = places_.at(node);
-  strays_.insert(machine);
-  if (!dials_.network.far || !world_.returns.chance(dials_.returns.sweep)) return;
-  world_.after(world_.returns.between(Duration{10ms}, Duration{7s}), [this, machine, &link] {
-    if (killed_ || !link.is_reachable()) return;
-    machine->sweep_agent();
-    strays_.erase(machine);
-  });
+  SimulatedMachine* machine = places_.at(node);
+  lost_.insert(machine);
+  if (!parameters_.network.far || !simulator_.returns.chance(parameters_.returns.sweep)) return;
+  simulator_.after(simulator_.returns.between(Duration{10ms}, Duration{7s}),
+                   [this, machine, &link] {
+                     if (killed_ || !link.is_reachable()) return;
+                     machine->sweep_agent();
+                     lost_.erase(machine);
+                   });
 }
 
 void Storm::send(NodeId node, wire::Message message) {
@@ -325,11 +329,11 @@ void Storm::retain_blob(const wire::Blob& blob) { user_.retain_blob(blob); }
 
 void Storm::emit(Event event) {
   if (const auto* error = std::get_if<ErrorEvent>(&event)) {
-    world_.say("error: {}", error->message);
+    simulator_.say("error: {}", error->message);
     // In calm weather nothing dies: what is held up for a while must not be taken for dead.
-    SKYWARD_CHECK(!dials_.calm || !error->message.contains("was lost"), "{}", error->message);
+    SKYWARD_CHECK(!parameters_.calm || !error->message.contains("was lost"), "{}", error->message);
     // Far links reconnect, or give up, before the core counts a node as silent.
-    SKYWARD_CHECK(!dials_.network.far || !error->message.contains(kSilentForTheCore), "{}",
+    SKYWARD_CHECK(!parameters_.network.far || !error->message.contains(kSilentForTheCore), "{}",
                   error->message);
   }
   if (const auto* notice = std::get_if<InstancePreempted>(&event)) {
@@ -353,12 +357,12 @@ void Storm::emit(Event event) {
 }
 
 void Storm::opened(Status status) {
-  world_.say("opened: {}", status ? "ok" : status.error().message);
+  simulator_.say("opened: {}", status ? "ok" : status.error().message);
   user_.opened(status);
 }
 
 void Storm::closed(Status left) {
-  world_.say("closed: {}", left ? "nothing is left" : left.error().message);
+  simulator_.say("closed: {}", left ? "nothing is left" : left.error().message);
   SKYWARD_CHECK(left, "{}", left.error().message);
   SKYWARD_CHECK(standing_.empty(), "nothing told of the end of {}", *standing_.begin());
   user_.closed();

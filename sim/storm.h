@@ -86,24 +86,24 @@ class Storm final : private engine::EngineEffects {
   void kill_engine();
   void give_up(NodeId node, const SimulatedLink& link);
 
-  World world_;
-  Dials dials_;
+  Simulator simulator_;
+  StormParameters parameters_;
   Journal journal_;
-  Cloud cloud_;
+  SimulatedCloud cloud_;
   User user_;
   engine::EngineState state_;
   std::map<NodeId, SimulatedLink*> links_;
-  std::map<NodeId, Machine*> places_;  // where each link leads
-  std::set<NodeId> taken_back_;        // their machine of now is announced to go
+  std::map<NodeId, SimulatedMachine*> places_;  // where each link leads
+  std::set<NodeId> taken_back_;                 // their machine of now is announced to go
   std::vector<std::unique_ptr<SimulatedLink>> all_links_;
-  World::Timer timer_ = World::kNoTimer;
+  Simulator::Timer timer_ = Simulator::kNoTimer;
   std::uint64_t turns_ = 0;
   double final_cost_ = 0;
   std::set<InstanceId> standing_;  // told of, and not of their end
   bool buying_ = true;
-  bool all_told_ = false;      // the cloud's last word on its bills has come
-  bool killed_ = false;        // the engine's process
-  std::set<Machine*> strays_;  // given up or closed, and not seen to end
+  bool all_told_ = false;             // the cloud's last word on its bills has come
+  bool killed_ = false;               // the engine's process
+  std::set<SimulatedMachine*> lost_;  // given up or closed, and not seen to end
   StormReport report_;
 };
 

@@ -65,33 +65,33 @@ TEST(StormTest, ATaskIsAskedBackOnce) { EXPECT_GT(storm(95).answered, 200); }
 // A process that died between two tasks cost the first of those that it had not begun.
 TEST(StormTest, AnIdleProcessDiesAlone) { EXPECT_GT(storm(28).answered, 1); }
 
-// ------------------------------------------------------------------------------------- the world
+// --------------------------------------------------------------------------------- the simulator
 
 TEST(WorldTest, EventsHappenInOrderOfTimeAndThenOfTheirMaking) {
-  World world(1, false);
-  const Time began = world.now();
+  Simulator simulator(1, false);
+  const Time began = simulator.now();
   std::vector<std::string> happened;
-  world.after(2s, [&] { happened.push_back("late"); });
-  world.after(1s, [&] { happened.push_back("first"); });
-  world.after(1s, [&] {
+  simulator.after(2s, [&] { happened.push_back("late"); });
+  simulator.after(1s, [&] { happened.push_back("first"); });
+  simulator.after(1s, [&] {
     happened.push_back("second");
-    world.after({}, [&] { happened.push_back("at once"); });
+    simulator.after({}, [&] { happened.push_back("at once"); });
   });
-  World::Timer dropped = world.after(1s, [&] { happened.push_back("never"); });
-  world.cancel(dropped);
-  EXPECT_EQ(dropped, World::kNoTimer);
-  world.cancel(dropped);
-  while (world.step()) {
+  Simulator::Timer dropped = simulator.after(1s, [&] { happened.push_back("never"); });
+  simulator.cancel(dropped);
+  EXPECT_EQ(dropped, Simulator::kNoTimer);
+  simulator.cancel(dropped);
+  while (simulator.step()) {
   }
   EXPECT_EQ(happened, (std::vector<std::string>{"first", "second", "at once", "late"}));
-  EXPECT_EQ(world.now(), began + 2s);
+  EXPECT_EQ(simulator.now(), began + 2s);
 }
 
 TEST(WorldDeathTest, TimeThatStandsStillIsNoticed) {
-  World world(1, false);
-  std::function<void()> again = [&] { world.after({}, [&] { again(); }); };
+  Simulator simulator(1, false);
+  std::function<void()> again = [&] { simulator.after({}, [&] { again(); }); };
   again();
-  EXPECT_DEATH(while (world.step()){}, "time stands still");
+  EXPECT_DEATH(while (simulator.step()){}, "time stands still");
 }
 
 // -------------------------------------------------------------------------------------- the link
@@ -107,13 +107,13 @@ class LinkTest : public testing::TestWithParam<int> {
 };
 
 TEST_P(LinkTest, WhateverHappensToConnectionsMessagesArriveOnceAndInOrder) {
-  World world(static_cast<std::uint64_t>(GetParam()), false);
-  NetworkDials dials;
-  dials.far = true;
-  dials.break_mean = 2s;
-  dials.duplicate = 0.2;
-  dials.reorder = 0.1;
-  dials.codec = true;
+  Simulator simulator(static_cast<std::uint64_t>(GetParam()), false);
+  NetworkParameters parameters;
+  parameters.far = true;
+  parameters.break_mean = 2s;
+  parameters.duplicate = 0.2;
+  parameters.reorder = 0.1;
+  parameters.codec = true;
   int engine_got = 0;
   int agent_got = 0;
   SimulatedLink::Events events;
@@ -125,14 +125,15 @@ TEST_P(LinkTest, WhateverHappensToConnectionsMessagesArriveOnceAndInOrder) {
   events.on_cut_off = [] { FAIL() << "cut off"; };
   events.on_start_agent = [] {};
   events.is_on = [] { return true; };
-  SimulatedLink link(world, dials, "link", SimulatedLink::Door::open, std::move(events));
+  SimulatedLink link(simulator, parameters, "link", SimulatedLink::Door::open, std::move(events));
   const int count = 1000;
   for (int i = 0; i < count; ++i) {
-    world.after(i * 20ms, [&link, i] { link.engine_sends(line(i)); });
-    world.after(i * 20ms, [&link, i] { link.agent_sends(line(i)); });
+    simulator.after(i * 20ms, [&link, i] { link.engine_sends(line(i)); });
+    simulator.after(i * 20ms, [&link, i] { link.agent_sends(line(i)); });
   }
-  const Time end = world.now() + 10min;
-  while (world.now() < end && (engine_got < count || agent_got < count)) ASSERT_TRUE(world.step());
+  const Time end = simulator.now() + 10min;
+  while (simulator.now() < end && (engine_got < count || agent_got < count))
+    ASSERT_TRUE(simulator.step());
   EXPECT_EQ(engine_got, count);
   EXPECT_EQ(agent_got, count);
 }
@@ -140,17 +141,17 @@ TEST_P(LinkTest, WhateverHappensToConnectionsMessagesArriveOnceAndInOrder) {
 INSTANTIATE_TEST_SUITE_P(Seeds, LinkTest, testing::Range(1, 9));
 
 TEST(UserDeathTest, AnAnswerTwiceIsNoticed) {
-  World world(1, false);
-  Dials dials;
-  dials.tasks = 1;
+  Simulator simulator(1, false);
+  StormParameters parameters;
+  parameters.tasks = 1;
   TaskId asked;
-  User user(world, dials,
+  User user(simulator, parameters,
             {.submit = [&](const engine::TaskSpec& task) { asked = task.id; },
              .cancel = [](TaskId) {},
              .item_taken = [](TaskId, std::uint32_t) {},
              .close = [] {}});
   user.opened({});
-  world.step();
+  simulator.step();
   ASSERT_EQ(asked, TaskId{1});
   EXPECT_DEATH(user.complete(asked, {}), "task 1 failed");
   EXPECT_DEATH(user.complete(TaskId{2}, {}), "answered twice");
@@ -158,22 +159,22 @@ TEST(UserDeathTest, AnAnswerTwiceIsNoticed) {
 }
 
 // A process ends between two tasks, with two more in its pipe: neither has begun.
-TEST(WorkerProcess, OfTwoUnreadTasksNoneHasBegun) {
-  World world(1, false);
+TEST(SimulatedWorker, OfTwoUnreadTasksNoneHasBegun) {
+  Simulator simulator(1, false);
   Journal journal;
   std::optional<TaskId> begun;
-  WorkerProcess process(world, journal, NodeDials{}, 0,
-                        {.on_hello = [] {},
-                         .on_message = [](const wire::WorkerMessage&) {},
-                         .on_output = [](const std::vector<wire::OutputLine>&) {},
-                         .on_exit = [&](const agent::WorkerExit& exit) { begun = exit.begun; }});
+  SimulatedWorker process(simulator, journal, NodeParameters{}, 0,
+                          {.on_hello = [] {},
+                           .on_message = [](const wire::WorkerMessage&) {},
+                           .on_output = [](const std::vector<wire::OutputLine>&) {},
+                           .on_exit = [&](const agent::WorkerExit& exit) { begun = exit.begun; }});
   for (const TaskId task : {TaskId{1}, TaskId{2}}) {
     wire::RunTask run;
     run.task = task;
     process.run({.task = run, .body = {}});
   }
   process.kill();
-  while (world.step()) {
+  while (simulator.step()) {
   }
   EXPECT_EQ(begun, TaskId{0});
 }
@@ -186,9 +187,9 @@ TEST(JournalDeathTest, ATaskThatBeginsTwiceIsNoticed) {
 }
 
 TEST(CloudDeathTest, NothingIsForgiven) {
-  World world(1, false);
+  Simulator simulator(1, false);
   Journal journal;
-  Cloud cloud(world, journal, Dials{});
+  SimulatedCloud cloud(simulator, journal, StormParameters{});
   const auto sold = [](const Result<std::vector<Instance>>&) {};
   EXPECT_DEATH(cloud.provision(1, sold), "prepared_");
   Offer offer;
@@ -197,35 +198,35 @@ TEST(CloudDeathTest, NothingIsForgiven) {
   EXPECT_DEATH(
       {
         cloud.terminate({"i-7"}, [](const Status&) {});
-        while (world.step()) {
+        while (simulator.step()) {
         }
       },
       "i-7 was never sold");
-  while (world.step()) {
+  while (simulator.step()) {
   }
   cloud.provision(1, sold);
-  while (world.step()) {
+  while (simulator.step()) {
   }
   EXPECT_DEATH(cloud.check_empty(), "not torn down");
   cloud.terminate({"i-0"}, [](const Status&) {});
-  while (world.step()) {
+  while (simulator.step()) {
   }
   EXPECT_DEATH(
       {
         cloud.terminate({"i-0"}, [](const Status&) {});
-        while (world.step()) {
+        while (simulator.step()) {
         }
       },
       "terminated twice");
   cloud.teardown([](const Status&) {});
   EXPECT_DEATH(
       {
-        while (world.step()) {
+        while (simulator.step()) {
         }
         cloud.provision(1, sold);
       },
       "a verb after teardown");
-  while (world.step()) {
+  while (simulator.step()) {
   }
   cloud.check_empty();
 }

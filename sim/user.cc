@@ -19,12 +19,12 @@ constexpr int kFunctions = 3;
 
 }  // namespace
 
-User::User(World& world, const Dials& dials, Pool pool)
-    : world_(world),
-      dials_(dials),
+User::User(Simulator& simulator, const StormParameters& parameters, Pool pool)
+    : simulator_(simulator),
+      parameters_(parameters),
       pool_(std::move(pool)),
-      left_(dials.tasks),
-      progress_(world.now()) {
+      left_(parameters.tasks),
+      progress_(simulator.now()) {
   for (int i = 0; i < kFunctions; ++i) {
     engine::FunctionRef function;
     function.id.value[0] = static_cast<std::uint8_t>(i + 1);
@@ -34,51 +34,53 @@ User::User(World& world, const Dials& dials, Pool pool)
   }
   arrays_.resize(kArrays);
   for (Array& array : arrays_) {
-    array.segment = world_.make_segment();
+    array.segment = simulator_.make_segment();
     renew(array);
   }
-  if (dials_.user.close_after) world_.after(*dials_.user.close_after, [this] { close(); });
+  if (parameters_.user.close_after)
+    simulator_.after(*parameters_.user.close_after, [this] { close(); });
 }
 
 void User::opened(const Status& status) {
   SKYWARD_CHECK(!std::exchange(opened_, true), "opened() twice");
-  progress_ = world_.now();
+  progress_ = simulator_.now();
   if (!status) {
-    SKYWARD_CHECK(!dials_.calm || closing_ || dials_.user.lifetime > Duration{} ||
-                      (is_limited(dials_.money) && status.error().kind == ErrorKind::over_budget),
-                  "{}", status.error().message);
+    SKYWARD_CHECK(
+        !parameters_.calm || closing_ || parameters_.user.lifetime > Duration{} ||
+            (is_limited(parameters_.money) && status.error().kind == ErrorKind::over_budget),
+        "{}", status.error().message);
     left_ = std::min(left_, 3);  // it is refused politely
   }
-  world_.after({}, [this] { next_burst(); });
+  simulator_.after({}, [this] { next_burst(); });
 }
 
 void User::next_burst() {
-  const int count = std::min(left_, world_.random.between(1, dials_.user.burst));
+  const int count = std::min(left_, simulator_.random.between(1, parameters_.user.burst));
   for (int i = 0; i < count; ++i) submit_one();
   left_ -= count;
-  progress_ = world_.now();
+  progress_ = simulator_.now();
   if (left_ == 0) return close_when_done();
-  world_.after(world_.random.about(dials_.user.pause), [this] { next_burst(); });
+  simulator_.after(simulator_.random.about(parameters_.user.pause), [this] { next_burst(); });
 }
 
 void User::submit_one() {
-  if (world_.random.chance(dials_.user.broadcasts)) return broadcast();
+  if (simulator_.random.chance(parameters_.user.broadcasts)) return broadcast();
   std::optional<NodeId> node;
   std::optional<std::uint32_t> worker;
-  if (world_.random.chance(dials_.user.pinned)) {
-    node = NodeId{
-        static_cast<std::uint32_t>(world_.random.below(static_cast<std::uint64_t>(dials_.nodes)))};
-    if (world_.random.chance(0.5)) {
+  if (simulator_.random.chance(parameters_.user.pinned)) {
+    node = NodeId{static_cast<std::uint32_t>(
+        simulator_.random.below(static_cast<std::uint64_t>(parameters_.nodes)))};
+    if (simulator_.random.chance(0.5)) {
       worker = static_cast<std::uint32_t>(
-          world_.random.below(static_cast<std::uint64_t>(dials_.workers_per_node)));
+          simulator_.random.below(static_cast<std::uint64_t>(parameters_.workers_per_node)));
     }
   }
   submit(draw_plan(), node, worker);
 }
 
 void User::broadcast() {
-  for (int node = 0; node < dials_.nodes; ++node) {
-    for (int worker = 0; worker < dials_.workers_per_node; ++worker) {
+  for (int node = 0; node < parameters_.nodes; ++node) {
+    for (int worker = 0; worker < parameters_.workers_per_node; ++worker) {
       submit(draw_plan(), NodeId{static_cast<std::uint32_t>(node)},
              static_cast<std::uint32_t>(worker));
     }
@@ -86,8 +88,8 @@ void User::broadcast() {
 }
 
 TaskPlan User::draw_plan() {
-  Random& random = world_.random;
-  const UserDials& user = dials_.user;
+  Random& random = simulator_.random;
+  const UserParameters& user = parameters_.user;
   TaskPlan plan;
   plan.key = random.next();
   Duration run = random.between(1ms, 200ms);
@@ -117,7 +119,7 @@ TaskPlan User::draw_plan() {
 }
 
 void User::submit(TaskPlan plan, std::optional<NodeId> node, std::optional<std::uint32_t> worker) {
-  Random& random = world_.random;
+  Random& random = simulator_.random;
   engine::TaskSpec spec;
   spec.id = TaskId{next_task_++};
   spec.function = functions_[random.below(functions_.size())];
@@ -132,16 +134,16 @@ void User::submit(TaskPlan plan, std::optional<NodeId> node, std::optional<std::
     ++array.uses;
     call.arrays.push_back(which);
     wire::Blob blob{.id = array.id,
-                    .size = dials_.network.peers ? kSpreadArrayBytes : kArrayBytes,
+                    .size = parameters_.network.peers ? kSpreadArrayBytes : kArrayBytes,
                     .descriptor = array.segment,
-                    .storage = world_.storage(array.segment)};
-    if (dials_.network.peers) blob.content[0] = static_cast<std::uint8_t>(which + 1);
+                    .storage = simulator_.storage(array.segment)};
+    if (parameters_.network.peers) blob.content[0] = static_cast<std::uint8_t>(which + 1);
     const std::uint64_t size = blob.size;
     spec.arguments.buffers.push_back(wire::blob_buffer(std::move(blob), 0, size));
   }
   const bool hangs = plan.kind == TaskKind::hangs || plan.kind == TaskKind::stubborn;
-  const bool cancels = random.chance(hangs ? 0.5 : dials_.user.cancels);
-  if ((hangs && !cancels) || random.chance(dials_.user.timeouts)) {
+  const bool cancels = random.chance(hangs ? 0.5 : parameters_.user.cancels);
+  if ((hangs && !cancels) || random.chance(parameters_.user.timeouts)) {
     spec.timeout = call.timeout = random.between(1ms, 5s);
   }
   if (plan.kind == TaskKind::stream) {
@@ -154,11 +156,11 @@ void User::submit(TaskPlan plan, std::optional<NodeId> node, std::optional<std::
 }
 
 void User::cancel_later(TaskId task) {
-  const Duration wait = world_.random.chance(0.3) ? Duration{} : world_.random.about(500ms);
-  world_.after(wait, [this, task] {
+  const Duration wait = simulator_.random.chance(0.3) ? Duration{} : simulator_.random.about(500ms);
+  simulator_.after(wait, [this, task] {
     const auto found = calls_.find(task);
     if (found == calls_.end()) return;
-    found->second.cancelled_at = world_.now();
+    found->second.cancelled_at = simulator_.now();
     pool_.cancel(task);
   });
 }
@@ -170,12 +172,12 @@ void User::complete(TaskId task, const engine::Completion& completion) {
   calls_.erase(found);
   check_result(task, call, completion);
   if (call.cancelled_at) {
-    SKYWARD_CHECK(world_.now() - *call.cancelled_at <= kCancelBackstop, "task {} after {} s",
-                  task.value, seconds(world_.now() - *call.cancelled_at));
+    SKYWARD_CHECK(simulator_.now() - *call.cancelled_at <= kCancelBackstop, "task {} after {} s",
+                  task.value, seconds(simulator_.now() - *call.cancelled_at));
   }
   release_arrays(call);
   ++answered_;
-  progress_ = world_.now();
+  progress_ = simulator_.now();
   close_when_done();
 }
 
@@ -206,14 +208,14 @@ void User::check_result(TaskId task, const Call& call, const engine::Completion&
 }
 
 void User::check_failure(TaskId task, const Call& call, const Error& error) const {
-  const NodeDials& node = dials_.node;
+  const NodeParameters& node = parameters_.node;
   bool allowed = false;
   switch (error.kind) {
     case ErrorKind::cancelled:
       allowed = call.cancelled_at || stopping_ || closed_;
       break;
     case ErrorKind::timeout:
-      allowed = call.timeout > Duration{} || dials_.user.lifetime > Duration{};
+      allowed = call.timeout > Duration{} || parameters_.user.lifetime > Duration{};
       break;
     case ErrorKind::task:
       allowed = call.plan.kind == TaskKind::dies || node.sudden_death > 0 || node.start_fail > 0 ||
@@ -221,12 +223,12 @@ void User::check_failure(TaskId task, const Call& call, const Error& error) cons
       break;
     case ErrorKind::lost:
     case ErrorKind::unreachable:
-      allowed = !dials_.calm;
+      allowed = !parameters_.calm;
       break;
     case ErrorKind::invalid:
     case ErrorKind::denied:
     case ErrorKind::over_budget:
-      allowed = is_limited(dials_.money);
+      allowed = is_limited(parameters_.money);
       break;
     case ErrorKind::exhausted:
     case ErrorKind::unavailable:
@@ -245,9 +247,9 @@ void User::deliver_item(TaskId task, const wire::Payload& item) {
                 call.items, task.value);
   SKYWARD_CHECK(call.items - call.taken <= call.window, "task {} is {} items ahead", task.value,
                 call.items - call.taken);
-  progress_ = world_.now();
-  world_.after(world_.random.between(Duration{}, Duration{20ms}),
-               [this, task] { take_item(task); });
+  progress_ = simulator_.now();
+  simulator_.after(simulator_.random.between(Duration{}, Duration{20ms}),
+                   [this, task] { take_item(task); });
 }
 
 void User::take_item(TaskId task) {
@@ -257,15 +259,17 @@ void User::take_item(TaskId task) {
   pool_.item_taken(task, 1);
 }
 
-void User::retain_blob(const wire::Blob& blob) { world_.segment(blob.descriptor).retained = true; }
+void User::retain_blob(const wire::Blob& blob) {
+  simulator_.segment(blob.descriptor).retained = true;
+}
 
 void User::release_arrays(const Call& call) {
   for (const std::size_t which : call.arrays) {
     Array& array = arrays_[which];
     if (--array.uses > 0) continue;
-    const Segment& segment = world_.segment(array.segment);
+    const Segment& segment = simulator_.segment(array.segment);
     if (segment.retained) {
-      array.segment = world_.make_segment();
+      array.segment = simulator_.make_segment();
     } else {
       SKYWARD_CHECK(segment.mapped == 0, "blob {} is written while {} tasks read it",
                     array.id.value, segment.mapped);
@@ -297,13 +301,13 @@ void User::event(const Event& event) {
 
 void User::close_when_done() {
   if (left_ > 0 || !calls_.empty() || closing_) return;
-  world_.after(world_.random.between(Duration{}, Duration{2s}), [this] { close(); });
+  simulator_.after(simulator_.random.between(Duration{}, Duration{2s}), [this] { close(); });
 }
 
 void User::close() {
   if (std::exchange(closing_, true)) return;
-  world_.say("the user closes the pool");
-  progress_ = world_.now();
+  simulator_.say("the user closes the pool");
+  progress_ = simulator_.now();
   pool_.close();
 }
 

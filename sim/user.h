@@ -28,7 +28,7 @@ class User {
     std::function<void()> close;
   };
 
-  User(World& world, const Dials& dials, Pool pool);
+  User(Simulator& simulator, const StormParameters& parameters, Pool pool);
 
   // From the pool.
   void opened(const Status& status);
@@ -78,8 +78,8 @@ class User {
   void close_when_done();
   void close();
 
-  World& world_;
-  Dials dials_;
+  Simulator& simulator_;
+  StormParameters parameters_;
   Pool pool_;
   std::vector<std::shared_ptr<const engine::FunctionRef>> functions_;
   std::vector<Array> arrays_;

@@ -15,13 +15,18 @@ constexpr Duration kPipeMax = 200us;
 
 }  // namespace
 
-WorkerProcess::WorkerProcess(World& world, Journal& journal, const NodeDials& dials,
-                             std::uint32_t worker, Events events)
-    : world_(world), journal_(journal), dials_(dials), worker_(worker), events_(std::move(events)) {
-  if (world_.random.chance(dials_.start_hang)) return;
-  world_.after(world_.random.between(dials_.start_min, dials_.start_max), [this] {
+SimulatedWorker::SimulatedWorker(Simulator& simulator, Journal& journal,
+                                 const NodeParameters& parameters, std::uint32_t worker,
+                                 Events events)
+    : simulator_(simulator),
+      journal_(journal),
+      parameters_(parameters),
+      worker_(worker),
+      events_(std::move(events)) {
+  if (simulator_.random.chance(parameters_.start_hang)) return;
+  simulator_.after(simulator_.random.between(parameters_.start_min, parameters_.start_max), [this] {
     if (!alive_) return;
-    if (world_.random.chance(dials_.start_fail)) {
+    if (simulator_.random.chance(parameters_.start_fail)) {
       tell([this] { events_.on_output({{.task = {}, .worker = worker_, .text = "no module"}}); });
       return die({.text = "exit code 1", .code = 1});
     }
@@ -29,28 +34,28 @@ WorkerProcess::WorkerProcess(World& world, Journal& journal, const NodeDials& di
   });
 }
 
-void WorkerProcess::deliver(World::Event event) {
-  last_in_ = std::max(last_in_, world_.now() + world_.random.between(kPipeMin, kPipeMax));
-  world_.at(last_in_, [this, event = std::move(event)]() mutable {
+void SimulatedWorker::deliver(Simulator::Event event) {
+  last_in_ = std::max(last_in_, simulator_.now() + simulator_.random.between(kPipeMin, kPipeMax));
+  simulator_.at(last_in_, [this, event = std::move(event)]() mutable {
     if (alive_) event();
   });
 }
 
-void WorkerProcess::deliver_now(World::Event event) {
-  world_.after(world_.random.between(kPipeMin, kPipeMax),
-               [this, event = std::move(event)]() mutable {
-                 if (alive_) event();
-               });
+void SimulatedWorker::deliver_now(Simulator::Event event) {
+  simulator_.after(simulator_.random.between(kPipeMin, kPipeMax),
+                   [this, event = std::move(event)]() mutable {
+                     if (alive_) event();
+                   });
 }
 
-void WorkerProcess::tell(World::Event event) {
-  last_out_ = std::max(last_out_, world_.now() + world_.random.between(kPipeMin, kPipeMax));
-  world_.at(last_out_, [this, event = std::move(event)]() mutable {
+void SimulatedWorker::tell(Simulator::Event event) {
+  last_out_ = std::max(last_out_, simulator_.now() + simulator_.random.between(kPipeMin, kPipeMax));
+  simulator_.at(last_out_, [this, event = std::move(event)]() mutable {
     if (events_.on_exit) event();
   });
 }
 
-void WorkerProcess::run(const agent::WorkerRun& run) {
+void SimulatedWorker::run(const agent::WorkerRun& run) {
   deliver([this, task = run.task, has_body = !run.body.empty()] {
     if (has_body) functions_.insert(task.function);
     SKYWARD_CHECK(functions_.contains(task.function), "no body for task {}", task.task.value);
@@ -59,11 +64,11 @@ void WorkerProcess::run(const agent::WorkerRun& run) {
   });
 }
 
-void WorkerProcess::interrupt(TaskId task) {
+void SimulatedWorker::interrupt(TaskId task) {
   deliver_now([this, task] { interrupted(task); });
 }
 
-void WorkerProcess::withdraw(std::span<const TaskId> tasks) {
+void SimulatedWorker::withdraw(std::span<const TaskId> tasks) {
   deliver_now([this, tasks = std::vector<TaskId>(tasks.begin(), tasks.end())] {
     for (const TaskId task : tasks) {
       if (!current_ || current_->task.task != task) answer_cancelled(task);
@@ -72,7 +77,7 @@ void WorkerProcess::withdraw(std::span<const TaskId> tasks) {
 }
 
 // At once if it waits here, else when it comes.
-void WorkerProcess::answer_cancelled(TaskId task) {
+void SimulatedWorker::answer_cancelled(TaskId task) {
   const auto found =
       std::ranges::find(waiting_, task, [](const Run& run) { return run.task.task; });
   if (found == waiting_.end()) {
@@ -89,27 +94,27 @@ void WorkerProcess::answer_cancelled(TaskId task) {
   });
 }
 
-void WorkerProcess::interrupted(TaskId task) {
+void SimulatedWorker::interrupted(TaskId task) {
   if (!current_ || current_->task.task != task) return answer_cancelled(task);
   if (current_->plan.kind == TaskKind::stubborn || std::exchange(current_->told_to_end, true))
     return;
-  if (world_.random.chance(0.2)) return;  // it was about to end anyway, or takes its time
-  world_.after(world_.random.between(Duration{}, Duration{5ms}), [this, task] {
+  if (simulator_.random.chance(0.2)) return;  // it was about to end anyway, or takes its time
+  simulator_.after(simulator_.random.between(Duration{}, Duration{5ms}), [this, task] {
     if (!alive_ || !current_ || current_->task.task != task) return;
     finish(wire::WorkerStatus::cancelled, 0);
   });
 }
 
-void WorkerProcess::credit(TaskId task, std::uint32_t count) {
+void SimulatedWorker::credit(TaskId task, std::uint32_t count) {
   deliver([this, task, count] {
     if (!current_ || current_->task.task != task) return;
     const bool stuck = current_->sent >= current_->task.stream_window + current_->credits;
     current_->credits += count;
-    if (stuck && step_ == World::kNoTimer) next_item();
+    if (stuck && step_ == Simulator::kNoTimer) next_item();
   });
 }
 
-void WorkerProcess::drop(FunctionId function) {
+void SimulatedWorker::drop(FunctionId function) {
   deliver([this, function] {
     SKYWARD_CHECK(functions_.erase(function) == 1, "a function that is not here is dropped");
     for (const Run& run : waiting_) {
@@ -118,26 +123,26 @@ void WorkerProcess::drop(FunctionId function) {
   });
 }
 
-void WorkerProcess::stop() {
+void SimulatedWorker::stop() {
   deliver([this] {
     stopping_ = true;
     if (!current_) begin_next();
   });
 }
 
-void WorkerProcess::kill() {
+void SimulatedWorker::kill() {
   if (!alive_) return;
   die({.text = "killed by signal 9 (SIGKILL)", .by_signal = true, .by_sigkill = true});
 }
 
-void WorkerProcess::vanish() {
-  world_.cancel(step_);
+void SimulatedWorker::vanish() {
+  simulator_.cancel(step_);
   end_current();
   alive_ = false;
   events_.on_exit = nullptr;
 }
 
-void WorkerProcess::begin_next() {
+void SimulatedWorker::begin_next() {
   while (!waiting_.empty()) {
     if (skipped_.erase(waiting_.front().task.task) == 0) break;
     const TaskId task = waiting_.front().task.task;
@@ -149,22 +154,22 @@ void WorkerProcess::begin_next() {
   }
   current_ = std::move(waiting_.front());
   waiting_.pop_front();
-  current_->began = world_.now();
+  current_->began = simulator_.now();
   begun_ = current_->task.task;
   journal_.begun(current_->task.task, current_->task.attempt);
   for (const wire::Buffer& buffer : current_->task.arguments.buffers) {
-    if (buffer.in_blob()) ++world_.segment(buffer.blob.descriptor).mapped;
+    if (buffer.in_blob()) ++simulator_.segment(buffer.blob.descriptor).mapped;
   }
-  if (world_.random.chance(dials_.sudden_death)) {
-    step_ = world_.after(
-        world_.random.about(Duration{static_cast<Duration::rep>(current_->plan.run_ns / 2)}),
+  if (simulator_.random.chance(parameters_.sudden_death)) {
+    step_ = simulator_.after(
+        simulator_.random.about(Duration{static_cast<Duration::rep>(current_->plan.run_ns / 2)}),
         [this] { die({.text = "exit code 139", .code = 139}); });
     return;
   }
   proceed();
 }
 
-void WorkerProcess::proceed() {
+void SimulatedWorker::proceed() {
   const TaskPlan& plan = current_->plan;
   const Duration run{static_cast<Duration::rep>(plan.run_ns)};
   switch (plan.kind) {
@@ -175,16 +180,16 @@ void WorkerProcess::proceed() {
       next_item();
       return;
     case TaskKind::dies:
-      step_ = world_.after(run, [this] {
+      step_ = simulator_.after(run, [this] {
         print(current_->plan.lines);
         die({.text = "killed by signal 11 (SIGSEGV)", .by_signal = true, .peak_bytes = 1 << 20});
       });
       return;
     case TaskKind::returns:
     case TaskKind::raises:
-      step_ = world_.after(run / 2, [this, run] {
+      step_ = simulator_.after(run / 2, [this, run] {
         print(current_->plan.lines / 2);
-        step_ = world_.after(run - run / 2, [this] {
+        step_ = simulator_.after(run - run / 2, [this] {
           const bool raises = current_->plan.kind == TaskKind::raises;
           finish(raises ? wire::WorkerStatus::raised : wire::WorkerStatus::ok,
                  value_of(current_->plan.key));
@@ -194,7 +199,7 @@ void WorkerProcess::proceed() {
   }
 }
 
-void WorkerProcess::next_item() {
+void SimulatedWorker::next_item() {
   if (current_->sent == current_->plan.items) {
     return finish(wire::WorkerStatus::ok, value_of(current_->plan.key));
   }
@@ -203,8 +208,8 @@ void WorkerProcess::next_item() {
     return;  // the reader is behind
   }
   const Duration pause{static_cast<Duration::rep>(current_->plan.run_ns)};
-  step_ = world_.after(pause, [this] {
-    step_ = World::kNoTimer;
+  step_ = simulator_.after(pause, [this] {
+    step_ = Simulator::kNoTimer;
     ++current_->sent;
     tell([this, task = current_->task.task, value = value_of(current_->plan.key, current_->sent)] {
       wire::WorkerMessage message;
@@ -217,7 +222,7 @@ void WorkerProcess::next_item() {
   });
 }
 
-void WorkerProcess::print(std::uint32_t until) {
+void SimulatedWorker::print(std::uint32_t until) {
   std::vector<wire::OutputLine> lines;
   for (; current_->lines < until; ++current_->lines) {
     lines.push_back({.task = current_->task.task,
@@ -228,40 +233,41 @@ void WorkerProcess::print(std::uint32_t until) {
   tell([this, lines = std::move(lines)] { events_.on_output(lines); });
 }
 
-void WorkerProcess::finish(wire::WorkerStatus status, std::uint64_t value) {
-  world_.cancel(step_);
+void SimulatedWorker::finish(wire::WorkerStatus status, std::uint64_t value) {
+  simulator_.cancel(step_);
   if (status != wire::WorkerStatus::cancelled) print(current_->plan.lines);
   wire::WorkerMessage message;
   message.kind = wire::WorkerKind::result;
   message.status = status;
   message.task = current_->task.task;
-  message.run_ns = static_cast<std::uint64_t>((world_.now() - current_->began).count());
+  message.run_ns = static_cast<std::uint64_t>((simulator_.now() - current_->began).count());
   if (status != wire::WorkerStatus::cancelled) message.payload = payload_of(value);
   for (const wire::Buffer& buffer : current_->task.arguments.buffers) {
     if (!buffer.in_blob()) continue;
-    if (world_.random.chance(dials_.keep_mapped)) message.retained.push_back(buffer.blob.id);
+    if (simulator_.random.chance(parameters_.keep_mapped))
+      message.retained.push_back(buffer.blob.id);
   }
   end_current();
   tell([this, message = std::move(message)] { events_.on_message(message); });
-  if (waiting_.empty() && world_.random.chance(dials_.idle_death)) {
+  if (waiting_.empty() && simulator_.random.chance(parameters_.idle_death)) {
     return die({.text = "killed by signal 9 (SIGKILL)", .by_signal = true, .by_sigkill = true});
   }
   begin_next();
 }
 
 // The current task is over. What the process keeps of it, it has reported.
-void WorkerProcess::end_current() {
+void SimulatedWorker::end_current() {
   if (!current_) return;
   for (const wire::Buffer& buffer : current_->task.arguments.buffers) {
-    if (buffer.in_blob()) --world_.segment(buffer.blob.descriptor).mapped;
+    if (buffer.in_blob()) --simulator_.segment(buffer.blob.descriptor).mapped;
   }
   current_.reset();
 }
 
-void WorkerProcess::die(agent::WorkerExit exit) {
+void SimulatedWorker::die(agent::WorkerExit exit) {
   alive_ = false;
   end_current();
-  world_.cancel(step_);
+  simulator_.cancel(step_);
   exit.begun = begun_;
   tell([this, exit = std::move(exit)] { std::exchange(events_.on_exit, nullptr)(exit); });
 }

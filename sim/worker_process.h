@@ -38,7 +38,7 @@ class Journal {
   std::set<std::pair<TaskId, std::uint32_t>> starts_;
 };
 
-class WorkerProcess {
+class SimulatedWorker {
  public:
   struct Events {
     std::function<void()> on_hello;
@@ -47,8 +47,8 @@ class WorkerProcess {
     std::function<void(agent::WorkerExit)> on_exit;  // once, last
   };
 
-  WorkerProcess(World& world, Journal& journal, const NodeDials& dials, std::uint32_t worker,
-                Events events);
+  SimulatedWorker(Simulator& simulator, Journal& journal, const NodeParameters& parameters,
+                  std::uint32_t worker, Events events);
 
   // From the agent.
   void run(const agent::WorkerRun& run);
@@ -75,10 +75,10 @@ class WorkerProcess {
   };
 
   // Calls `event` when what was sent just now has arrived in the process.
-  void deliver(World::Event event);
-  void deliver_now(World::Event event);
+  void deliver(Simulator::Event event);
+  void deliver_now(Simulator::Event event);
   // The other way.
-  void tell(World::Event event);
+  void tell(Simulator::Event event);
 
   void start();
   void begin_next();
@@ -91,9 +91,9 @@ class WorkerProcess {
   void die(agent::WorkerExit exit);
   void end_current();
 
-  World& world_;
+  Simulator& simulator_;
   Journal& journal_;
-  NodeDials dials_;
+  NodeParameters parameters_;
   std::uint32_t worker_;
   Events events_;
   bool alive_ = true;
@@ -105,7 +105,7 @@ class WorkerProcess {
   std::optional<Run> current_;
   std::unordered_set<TaskId> skipped_;  // named on the pipe before they began
   std::unordered_set<FunctionId> functions_;
-  World::Timer step_ = World::kNoTimer;  // of the current task
+  Simulator::Timer step_ = Simulator::kNoTimer;  // of the current task
 };
 
 }  // namespace skyward::sim

@@ -83,8 +83,8 @@ io::PlainRequest next_request(const Ec2Watch& watch, Time now) {
   return request;
 }
 
-Heard on_reply(Ec2Watch& watch, const Result<io::PlainReply>& reply, Time now,
-               std::int64_t wall_s) {
+NoticeReply on_reply(Ec2Watch& watch, const Result<io::PlainReply>& reply, Time now,
+                     std::int64_t wall_s) {
   if (!reply) return {};
   if (reply->request_path == kTokenPath) {
     const bool clean = reply->body.find_first_of("\r\n") == std::string::npos;
@@ -138,7 +138,7 @@ void PreemptionWatch::ask() {
 }
 
 void PreemptionWatch::hear(const Result<io::PlainReply>& reply) {
-  const Heard heard =
+  const NoticeReply heard =
       on_reply(watch_, reply, io::EventLoop::now(), io::EventLoop::wall_us() / kMicroseconds);
   if (heard.announcement) {
     return on_notice_(heard.announcement->left,

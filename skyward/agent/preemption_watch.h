@@ -40,11 +40,12 @@ struct Announcement {
 io::PlainRequest next_request(const Ec2Watch& watch, Time now);
 
 // What became of next_request(). `ask_again`: at once, not after a pause.
-struct Heard {
+struct NoticeReply {
   bool ask_again = false;
   std::optional<Announcement> announcement;
 };
-Heard on_reply(Ec2Watch& watch, const Result<io::PlainReply>& reply, Time now, std::int64_t wall_s);
+NoticeReply on_reply(Ec2Watch& watch, const Result<io::PlainReply>& reply, Time now,
+                     std::int64_t wall_s);
 
 // From {"action": "terminate", "time": "2030-01-31T08:22:00Z"}; without a readable time, EC2's two
 // minutes are assumed. Empty when there is no action. `wall_s`: seconds since 1970, now.

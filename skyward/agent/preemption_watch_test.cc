@@ -54,9 +54,10 @@ TEST(Ec2Notice, FirstATokenThenTheAction) {
   EXPECT_EQ(second.method, "GET");
   EXPECT_EQ(second.headers.at(0),
             std::pair(std::string("X-aws-ec2-metadata-token"), std::string("secret")));
-  const Heard none = on_reply(watch, reply(second, 404, "not found"), kStart, kWall);
+  const NoticeReply none = on_reply(watch, reply(second, 404, "not found"), kStart, kWall);
   EXPECT_FALSE(none.ask_again || none.announcement);
-  const Heard heard = on_reply(watch, reply(second, 200, R"({"action":"stop"})"), kStart, kWall);
+  const NoticeReply heard =
+      on_reply(watch, reply(second, 200, R"({"action":"stop"})"), kStart, kWall);
   EXPECT_EQ(heard.announcement, (Announcement{2min, "stop"}));
 
   EXPECT_EQ(next_request(watch, kStart + 6h).method, "PUT") << "the token is old";

@@ -8,12 +8,9 @@
 #include <utility>
 #include <variant>
 
-namespace skyward {
+#include "skyward/base/overloaded.h"
 
-template <typename... Fs>
-struct Overloaded : Fs... {
-  using Fs::operator()...;
-};
+namespace skyward {
 
 // Whether F can be called with something that the variant may hold.
 template <typename F, typename Variant>

@@ -37,7 +37,7 @@ std::string state_of(const provider::World& world, const LedgerPool& pool,
 }
 
 // A pool in a list; of one that has log files only, less is known.
-struct Row {
+struct PoolRow {
   std::string pool{};      // its name at the cloud, or its id
   std::string job{};       // its id, where it is known
   std::string provider{};  // empty: not known
@@ -48,7 +48,7 @@ struct Row {
   std::string record{};  // the name of its directory
 };
 
-ordered_json to_json(const Row& row) {
+ordered_json to_json(const PoolRow& row) {
   ordered_json line = {{"pool", row.pool},       {"job", nullptr},     {"provider", nullptr},
                        {"region", nullptr},      {"state", row.state}, {"machines", row.machines},
                        {"opened", row.opened_s}, {"record", nullptr}};
@@ -60,7 +60,7 @@ ordered_json to_json(const Row& row) {
 }
 
 // "20240131-235900-1a2b3c4d": when it was opened, and the id of its job.
-Row row_of(const provider::World& world, const std::string& record) {
+PoolRow row_of(const provider::World& world, const std::string& record) {
   const auto digits = [&](std::size_t begin, std::size_t count) {
     int number = 0;
     std::from_chars(record.data() + begin, record.data() + begin + count, number);
@@ -93,15 +93,15 @@ int not_found(const Streams& streams, const std::string& id) {
 }
 
 // What one pool has cost.
-struct PoolCost {
+struct CostSoFar {
   CostNow now{};
   int machines = 0;
   bool at_most = false;  // nobody saw how long some machine stood
 };
 
-PoolCost cost_of(const LedgerPool& pool, const std::vector<LedgerEntry>& entries, bool at_work,
-                 std::int64_t now_s) {
-  PoolCost out;
+CostSoFar cost_of(const LedgerPool& pool, const std::vector<LedgerEntry>& entries, bool at_work,
+                  std::int64_t now_s) {
+  CostSoFar out;
   CostBook book;
   bool answered = true;
   const auto at = [](std::int64_t time_s) { return Time(std::chrono::seconds(time_s)); };
@@ -132,7 +132,7 @@ PoolCost cost_of(const LedgerPool& pool, const std::vector<LedgerEntry>& entries
 }
 
 // Both bounds at once are none.
-std::string_view bound_of(const PoolCost& cost) {
+std::string_view bound_of(const CostSoFar& cost) {
   if (!cost.now.complete) return cost.at_most ? "about " : "at least ";
   return cost.at_most ? "at most " : "";
 }
@@ -146,7 +146,7 @@ int list_pools(const Streams& streams, bool all) {
   const auto pools = (*ledger)->pools(!all);
   if (!pools) return complain_of_ledger(streams, pools.error());
   std::vector<std::string> logs = records(world);
-  std::vector<Row> found;
+  std::vector<PoolRow> found;
   for (const LedgerPool& pool : *pools) {
     const auto entries = (*ledger)->entries(pool.id, true);
     if (!entries) return complain_of_ledger(streams, entries.error());
@@ -159,17 +159,17 @@ int list_pools(const Streams& streams, bool all) {
                      .opened_s = pool.opened_s,
                      .record = record_named(logs, {pool}, pool.id)});
   }
-  for (const Row& row : found) std::erase(logs, row.record);
+  for (const PoolRow& row : found) std::erase(logs, row.record);
   for (const std::string& record : logs) {
-    Row row = row_of(world, record);
+    PoolRow row = row_of(world, record);
     if (all || row.state == "open") found.push_back(std::move(row));
   }
   if (streams.json) {
-    for (const Row& row : found) streams.out << to_json(row).dump() << '\n';
+    for (const PoolRow& row : found) streams.out << to_json(row).dump() << '\n';
     return 0;
   }
   std::vector<std::vector<std::string>> rows;
-  for (const Row& row : found) {
+  for (const PoolRow& row : found) {
     const bool there = row.at_cloud.has_value();
     // The digits are others where it has sought machines in several regions.
     const bool plain = row.job.empty() || row.pool.ends_with(row.job);
@@ -230,7 +230,7 @@ void show_bought(const Streams& streams, const std::string& state, const LedgerP
 
 // A pool that has nothing at a cloud: a local one, or one of machines that were there already.
 int show_record(const Streams& streams, const provider::World& world, const std::string& record) {
-  const Row row = row_of(world, record);
+  const PoolRow row = row_of(world, record);
   if (streams.json) {
     streams.out << to_json(row).dump() << '\n';
   } else {
@@ -313,12 +313,12 @@ int show_cost(const Streams& streams, const std::string& id) {
     return 0;
   }
   std::vector<std::vector<std::string>> rows;
-  PoolCost all;
+  CostSoFar all;
   for (const LedgerPool& pool : wanted) {
     const auto entries = (*ledger)->entries(pool.id, false);
     if (!entries) return complain_of_ledger(streams, entries.error());
     const bool at_work = provider::is_open_here(world, pool.id);
-    const PoolCost cost = cost_of(pool, *entries, at_work, world.wall_s());
+    const CostSoFar cost = cost_of(pool, *entries, at_work, world.wall_s());
     all.now.total += cost.now.total;
     all.now.complete = all.now.complete && cost.now.complete;
     all.at_most = all.at_most || cost.at_most;

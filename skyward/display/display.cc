@@ -8,6 +8,7 @@
 #include <utility>
 #include <variant>
 
+#include "skyward/base/overloaded.h"
 #include "skyward/display/display_text.h"
 
 namespace skyward {
@@ -38,11 +39,6 @@ constexpr std::string_view kYellow = "\x1b[33m";
 constexpr std::string_view kCyan = "\x1b[36m";
 constexpr std::string_view kPlain = "\x1b[0m";
 constexpr std::string_view kWipe = "\r\x1b[K";  // to the line's begin, and all on it away
-
-template <typename... Functions>
-struct Overloaded : Functions... {
-  using Functions::operator()...;
-};
 
 std::string_view without_trailing_blanks(std::string_view text) {
   const std::size_t end = text.find_last_not_of(" \t\r\n\v\f");

@@ -21,7 +21,7 @@ constexpr MicroDollars kShown = 100;         // the last digit of money_text()
 
 bool starts_code_point(char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }
 
-struct Row {
+struct NodeRow {
   std::string node;
   std::string instance;
   NodeReceipt numbers;
@@ -29,7 +29,7 @@ struct Row {
 };
 
 // One line of the receipt. `instance` has as many columns as all other rows give it.
-std::string row_text(const Row& row, int instance_width, bool with_cost) {
+std::string row_text(const NodeRow& row, int instance_width, bool with_cost) {
   std::string out = fmt::format("  {:>5}  {}", row.node, row.instance);
   out.append(static_cast<std::size_t>(std::max(0, instance_width - text_width(row.instance))), ' ');
   out += fmt::format("  {:>6}  {:>6}  {:>8}", row.numbers.tasks, row.numbers.failed,
@@ -134,7 +134,7 @@ std::string split_text(const CostFinal& cost) {
 
 std::string receipt_text(const PoolStopped& event, const CostFinal& cost, int width) {
   const bool with_cost = cost.total_cost > 0;
-  std::vector<Row> rows;
+  std::vector<NodeRow> rows;
   NodeReceipt sum{.node = -1};
   std::vector<MicroDollars> costs;
   for (const NodeReceipt& node : event.nodes) {
@@ -151,7 +151,7 @@ std::string receipt_text(const PoolStopped& event, const CostFinal& cost, int wi
   constexpr int kCostColumns = 10;
   const int room = std::max(8, width - kOtherColumns - (with_cost ? kCostColumns : 0));
   int instance_width = 8;
-  for (Row& row : rows) {
+  for (NodeRow& row : rows) {
     row.instance = cut_text(row.instance, room);
     instance_width = std::max(instance_width, text_width(row.instance));
   }

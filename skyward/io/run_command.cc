@@ -19,11 +19,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Of both streams together. The longest that a command prints here, a packed agent, has a few MiB.
+// Of both outputs together. The longest that a command prints here, a packed agent, has a few MiB.
 constexpr std::size_t kMaxPrintedBytes = std::size_t{64} << 20;
 
-// The parent's ends of the child's three streams; one that is done is closed.
-struct Streams {
+// The parent's ends of the pipes to the child; each is closed when it is done with.
+struct ChildPipes {
   FileDescriptor in;
   FileDescriptor out;
   FileDescriptor err;
@@ -57,19 +57,19 @@ void read_output(FileDescriptor& from, std::string& text, std::size_t room) {
 }
 
 // False when the command has written more than is kept.
-bool read_outputs(Streams& streams, CommandResult& result) {
+bool read_outputs(ChildPipes& pipes, CommandResult& result) {
   const auto room = [&] { return kMaxPrintedBytes + 1 - result.out.size() - result.err.size(); };
-  read_output(streams.out, result.out, room());
-  read_output(streams.err, result.err, room());
+  read_output(pipes.out, result.out, room());
+  read_output(pipes.err, result.err, room());
   return room() > 0;
 }
 
 // Waits until a stream or the child has something to tell, or `limit` is over.
-void wait_for_any(const Streams& streams, const StartedChild& child, Duration limit) {
+void wait_for_any(const ChildPipes& pipes, const StartedChild& child, Duration limit) {
   // poll() skips negative descriptors.
-  pollfd watched[] = {{.fd = streams.in.get(), .events = POLLOUT, .revents = 0},
-                      {.fd = streams.out.get(), .events = POLLIN, .revents = 0},
-                      {.fd = streams.err.get(), .events = POLLIN, .revents = 0},
+  pollfd watched[] = {{.fd = pipes.in.get(), .events = POLLOUT, .revents = 0},
+                      {.fd = pipes.out.get(), .events = POLLIN, .revents = 0},
+                      {.fd = pipes.err.get(), .events = POLLIN, .revents = 0},
                       {.fd = child.pidfd.get(), .events = POLLIN, .revents = 0}};
   if (!child.pidfd) limit = std::min(limit, kPollInterval);
   const auto whole =
@@ -110,7 +110,7 @@ Result<CommandResult> run_command(const SpawnOptions& options, Duration timeout,
   in->read.reset();
   out->write.reset();
   err->write.reset();
-  Streams streams{
+  ChildPipes pipes{
       .in = std::move(in->write), .out = std::move(out->read), .err = std::move(err->read)};
 
   const SigpipeGuard guard;
@@ -119,12 +119,12 @@ Result<CommandResult> run_command(const SpawnOptions& options, Duration timeout,
   bool timed_out = false;
   bool too_much = false;
   while (true) {
-    write_input(streams.in, input);
+    write_input(pipes.in, input);
     // Asked before the last reading: what the command wrote is all there once it has ended. A
-    // daemon that it left behind may hold its streams open for ever, so their end is not waited
+    // daemon that it left behind may hold its pipes open for ever, so their end is not waited
     // for.
     status = peek_exit(child->pid);
-    if (!read_outputs(streams, result)) {
+    if (!read_outputs(pipes, result)) {
       if (!status) signal_all(*child, options.new_session, SIGKILL);
       too_much = true;
       break;
@@ -136,7 +136,7 @@ Result<CommandResult> run_command(const SpawnOptions& options, Duration timeout,
       signal_all(*child, options.new_session, SIGKILL);
       break;
     }
-    wait_for_any(streams, *child, left);
+    wait_for_any(pipes, *child, left);
   }
   reap_killed(*child, EventLoop::now() + kReapPatience);
   if (too_much) {

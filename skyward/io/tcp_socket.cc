@@ -16,15 +16,15 @@ namespace {
 
 constexpr int kBacklog = 128;
 
-struct Place {
+struct SocketAddress {
   sockaddr_storage bytes{};
   socklen_t size = 0;
 
   const sockaddr* generic() const { return reinterpret_cast<const sockaddr*>(&bytes); }
 };
 
-std::optional<Place> place_of(const std::string& address, std::uint16_t port) {
-  Place place;
+std::optional<SocketAddress> place_of(const std::string& address, std::uint16_t port) {
+  SocketAddress place;
   sockaddr_in four{.sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {}, .sin_zero = {}};
   sockaddr_in6 six{};
   six.sin6_family = AF_INET6;
@@ -45,7 +45,7 @@ std::unexpected<Error> no_address(const std::string& address) {
   return fail(ErrorKind::invalid, fmt::format("'{}' is no network address", address));
 }
 
-FileDescriptor make_socket(const Place& place) {
+FileDescriptor make_socket(const SocketAddress& place) {
   return FileDescriptor(
       ::socket(place.bytes.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
@@ -56,7 +56,7 @@ Result<TcpListener> listen_tcp(const std::string& address) {
   const auto place = place_of(address, 0);
   if (!place) return no_address(address);
   FileDescriptor socket = make_socket(*place);
-  Place bound;
+  SocketAddress bound;
   bound.size = sizeof bound.bytes;
   const int on = 1;  // whoever is accepted inherits it
   if (socket) ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);

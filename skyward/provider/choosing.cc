@@ -78,7 +78,7 @@ std::vector<Offer> with_alternatives(std::span<const Offer> ranked, const Offer&
   return out;
 }
 
-void keep_affordable(const PoolSpec& spec, Placement& place) {
+void keep_affordable(const PoolSpec& spec, LaunchTarget& place) {
   const std::optional<double>& price = place.on_demand_price;
   if (spec.budget && !price) place.spot = place.spot && place.spot_price.has_value();
   if (spec.budget || spec.max_hourly_cost) place.on_demand = place.on_demand && price.has_value();

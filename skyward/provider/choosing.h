@@ -29,6 +29,6 @@ std::vector<Offer> with_alternatives(std::span<const Offer> ranked, const Offer&
 // Takes a place out of the markets whose price may exceed the pool's limits. A limit that cannot be
 // kept is no limit: with one, a market whose price is not known is left out. (Of a spot machine,
 // max_hourly_cost bounds the bid.)
-void keep_affordable(const PoolSpec& spec, Placement& place);
+void keep_affordable(const PoolSpec& spec, LaunchTarget& place);
 
 }  // namespace skyward::provider

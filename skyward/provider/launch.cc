@@ -40,7 +40,7 @@ Error no_longer_wanted() {
   return {ErrorKind::cancelled, "the pool is closing and launches no more machines", {}};
 }
 
-LaunchFailure LaunchRecord::refused(const Placement& place, bool spot, std::string_view code,
+LaunchFailure LaunchRecord::refused(const LaunchTarget& place, bool spot, std::string_view code,
                                     LaunchFailure why) {
   add_once(refusals_,
            fmt::format("{} in {}{}: {}", place.type, place.zone, spot ? " as spot" : "", code));
@@ -58,7 +58,7 @@ void LaunchRecord::standing(std::size_t machines) {
   most_standing_ = std::max(most_standing_, static_cast<int>(machines));
 }
 
-Error LaunchRecord::no_machines(Outcome outcome, const LaunchWish& wish) const {
+Error LaunchRecord::no_machines(LaunchOutcome outcome, const LaunchWish& wish) const {
   const std::size_t shown = std::min(refusals_.size(), kRefusalsShown);
   const std::string why =
       refusals_.empty()
@@ -68,7 +68,7 @@ Error LaunchRecord::no_machines(Outcome outcome, const LaunchWish& wish) const {
                                   refusals_.begin() + static_cast<std::ptrdiff_t>(shown), "; "),
                         refusals_.size() > shown ? "; …" : "");
   const std::string what =
-      outcome == Outcome::spot_minimum_not_met
+      outcome == LaunchOutcome::spot_minimum_not_met
           ? fmt::format("fewer than {} of {} machines are available as spot machines",
                         least_spot_count(wish.spot, wish.count), wish.count)
           : fmt::format("no capacity for {} {}machine{}", wish.count,
@@ -79,26 +79,26 @@ Error LaunchRecord::no_machines(Outcome outcome, const LaunchWish& wish) const {
                                      what, why),
               .hint = std::string(hint_.empty() ? hint_for(wish.spot) : hint_)};
   if (wish.spot.kind != SpotKind::always &&
-      std::ranges::none_of(wish.places, &Placement::on_demand)) {
+      std::ranges::none_of(wish.places, &LaunchTarget::on_demand)) {
     error.hint +=
         "; machines on demand cost more than max_hourly_cost, or their price is not known";
   }
   return with_shortage(std::move(error), shortage(outcome, wish));
 }
 
-Shortage LaunchRecord::shortage(Outcome outcome, const LaunchWish& wish) const {
+Shortage LaunchRecord::shortage(LaunchOutcome outcome, const LaunchWish& wish) const {
   Shortage out{.requested = wish.count, .got = most_standing_, .region = region_};
   if (!region_.empty()) out.regions = {region_};
   if (!wish.places.empty()) out.instance_type = wish.places.front().type;
   if (only_quotas_ && !hint_.empty()) {
     out.kind = ShortageKind::quota;
-  } else if (outcome == Outcome::spot_minimum_not_met) {
+  } else if (outcome == LaunchOutcome::spot_minimum_not_met) {
     out.kind = ShortageKind::spot_minimum;
     out.requested = least_spot_count(wish.spot, wish.count);
   } else if (wish.spot.kind == SpotKind::always) {
     out.kind = ShortageKind::spot_capacity;
   }
-  for (const Placement& place : wish.places) {
+  for (const LaunchTarget& place : wish.places) {
     if (out.offers.size() == kRefusalsShown) break;
     const std::string where = region_.empty() ? place.zone : region_;
     const std::string price =
@@ -121,8 +121,8 @@ Result<std::vector<Standing>> launch_all(const World& world, const LaunchWish& w
   };
   while (true) {
     const Step step = plan.next();
-    if (const auto* outcome = std::get_if<Outcome>(&step)) {
-      if (*outcome == Outcome::complete) return machines;
+    if (const auto* outcome = std::get_if<LaunchOutcome>(&step)) {
+      if (*outcome == LaunchOutcome::complete) return machines;
       return give_up(record.no_machines(*outcome, wish));
     }
     if (world.buying.stop_requested()) return give_up(no_longer_wanted());

@@ -45,7 +45,7 @@ Error no_longer_wanted();
 struct LaunchWish {
   int count = 1;
   Spot spot{};
-  std::vector<Placement> places{};  // in the order in which they are tried
+  std::vector<LaunchTarget> places{};  // in the order in which they are tried
 };
 
 // What stood in the way of a launch.
@@ -56,7 +56,7 @@ class LaunchRecord {
 
   // The cloud said no, in a word of its own ("InsufficientInstanceCapacity"). Returns `why`, whose
   // hint says of a quota what to do about it.
-  LaunchFailure refused(const Placement& place, bool spot, std::string_view code,
+  LaunchFailure refused(const LaunchTarget& place, bool spot, std::string_view code,
                         LaunchFailure why);
   // Machines came, or may have come, and were of no use.
   void withdrawn(std::string why);
@@ -65,10 +65,10 @@ class LaunchRecord {
   bool several() const { return refusals_.size() > 1; }
 
   // The error of kind `exhausted`, with a Shortage.
-  Error no_machines(Outcome outcome, const LaunchWish& wish) const;
+  Error no_machines(LaunchOutcome outcome, const LaunchWish& wish) const;
 
  private:
-  Shortage shortage(Outcome outcome, const LaunchWish& wish) const;
+  Shortage shortage(LaunchOutcome outcome, const LaunchWish& wish) const;
 
   const std::string cloud_;
   const std::string region_;

@@ -8,7 +8,7 @@
 
 namespace skyward::provider {
 
-LaunchPlan::LaunchPlan(const Spot& spot, int count, const std::vector<Placement>& places)
+LaunchPlan::LaunchPlan(const Spot& spot, int count, const std::vector<LaunchTarget>& places)
     : places_(places), interval_(spot.interval) {
   const int rounds = std::max(1, spot.retries);
   switch (spot.kind) {
@@ -38,7 +38,7 @@ LaunchPlan::LaunchPlan(const Spot& spot, int count, const std::vector<Placement>
       std::vector<Option> options = options_of(true);
       std::ranges::copy(options_of(false), std::back_inserter(options));
       const auto price = [this](const Option& option) {
-        const Placement& place = places_[option.placement];
+        const LaunchTarget& place = places_[option.placement];
         return (option.spot ? place.spot_price : place.on_demand_price)
             .value_or(std::numeric_limits<double>::infinity());
       };
@@ -59,13 +59,13 @@ std::vector<LaunchPlan::Option> LaunchPlan::options_of(bool spot) const {
 
 // Whether its zone has machines on demand for the rest.
 bool LaunchPlan::fills_up(std::size_t placement) const {
-  return std::ranges::any_of(places_, [&](const Placement& one) {
+  return std::ranges::any_of(places_, [&](const LaunchTarget& one) {
     return one.on_demand && one.zone == places_[placement].zone;
   });
 }
 
 Step LaunchPlan::next() {
-  if (complete_) return Outcome::complete;
+  if (complete_) return LaunchOutcome::complete;
   if (std::exchange(release_, false)) return Release{};
   if (std::exchange(waiting_, false)) return Wait{interval_};
   while (stage_ < stages_.size() && stages_[stage_].options.empty()) ++stage_;

@@ -20,7 +20,7 @@
 namespace skyward::provider {
 
 // A type in a zone. Prices in dollars an hour; empty: not known, or not sold so.
-struct Placement {
+struct LaunchTarget {
   std::string type{};
   std::string zone{};
   std::string subnet{};
@@ -42,24 +42,24 @@ struct Wait {
 };
 // The machines of the attempts so far are not enough by themselves: release them.
 struct Release {};
-enum class Outcome : std::uint8_t {
+enum class LaunchOutcome : std::uint8_t {
   complete,
   no_capacity,
   spot_minimum_not_met,  // the least share of spot machines was not available
 };
-using Step = std::variant<Attempt, Wait, Release, Outcome>;
+using Step = std::variant<Attempt, Wait, Release, LaunchOutcome>;
 
 class LaunchPlan {
  public:
   // `places` in the order in which they are tried.
-  LaunchPlan(const Spot& spot, int count, const std::vector<Placement>& places);
+  LaunchPlan(const Spot& spot, int count, const std::vector<LaunchTarget>& places);
 
   // What to do next. After an Attempt, say how it went before asking again.
   Step next();
   void on_launched();
   // How it ends if nothing more is asked for: what is missing.
-  Outcome shortfall() const {
-    return minimum_ ? Outcome::spot_minimum_not_met : Outcome::no_capacity;
+  LaunchOutcome shortfall() const {
+    return minimum_ ? LaunchOutcome::spot_minimum_not_met : LaunchOutcome::no_capacity;
   }
   // No capacity there. `quota`: nor anywhere else in this market.
   void on_refused(bool quota);
@@ -82,7 +82,7 @@ class LaunchPlan {
   bool fills_up(std::size_t placement) const;
   void next_option();
 
-  const std::vector<Placement> places_;
+  const std::vector<LaunchTarget> places_;
   const Duration interval_;
   std::vector<Stage> stages_;
   bool minimum_ = false;  // failing means that the share was not met

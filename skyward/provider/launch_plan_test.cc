@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 using ::testing::ElementsAre;
 
 // Two types in two zones; the cheaper type first.
-std::vector<Placement> places() {
+std::vector<LaunchTarget> places() {
   return {{.type = "a", .zone = "z1", .subnet = "s1", .spot_price = 1.0, .on_demand_price = 3.0},
           {.type = "a", .zone = "z2", .subnet = "s2", .spot_price = 2.0, .on_demand_price = 3.0},
           {.type = "b", .zone = "z1", .subnet = "s1", .spot_price = 1.5, .on_demand_price = 4.0}};
@@ -25,15 +25,15 @@ enum class Answer { yes, capacity, quota };
 // Plays a plan against a market; what was done, in words: "3 spot a/z1".
 struct Play {
   std::vector<std::string> steps;
-  Outcome outcome{};
+  LaunchOutcome outcome{};
 };
 Play play(const Spot& spot, int count, const std::function<Answer(const Attempt&)>& market) {
-  const std::vector<Placement> where = places();
+  const std::vector<LaunchTarget> where = places();
   LaunchPlan plan(spot, count, where);
   Play out;
   for (int i = 0; i < 1000; ++i) {
     const Step step = plan.next();
-    if (const auto* outcome = std::get_if<Outcome>(&step)) {
+    if (const auto* outcome = std::get_if<LaunchOutcome>(&step)) {
       out.outcome = *outcome;
       return out;
     }
@@ -43,7 +43,7 @@ Play play(const Spot& spot, int count, const std::function<Answer(const Attempt&
       out.steps.emplace_back("release");
     } else {
       const auto& attempt = std::get<Attempt>(step);
-      const Placement& place = where[attempt.placement];
+      const LaunchTarget& place = where[attempt.placement];
       out.steps.push_back(std::to_string(attempt.count) + (attempt.spot ? " spot " : " ") +
                           place.type + "/" + place.zone);
       const Answer answer = market(attempt);
@@ -64,20 +64,20 @@ Answer always(const Attempt&) { return Answer::yes; }
 TEST(LaunchPlan, TheFirstPlaceThatHasThemIsTaken) {
   const Play played = play(Spot::Always(), 3, always);
   EXPECT_THAT(played.steps, ElementsAre("3 spot a/z1"));
-  EXPECT_EQ(played.outcome, Outcome::complete);
+  EXPECT_EQ(played.outcome, LaunchOutcome::complete);
 }
 
 TEST(LaunchPlan, AlwaysTriesEveryPlaceInEveryRound) {
   const Play played = play(Spot::Always(2, 5s), 2, never);
   EXPECT_THAT(played.steps, ElementsAre("2 spot a/z1", "2 spot a/z2", "2 spot b/z1", "wait 5",
                                         "2 spot a/z1", "2 spot a/z2", "2 spot b/z1"));
-  EXPECT_EQ(played.outcome, Outcome::no_capacity);
+  EXPECT_EQ(played.outcome, LaunchOutcome::no_capacity);
 }
 
 TEST(LaunchPlan, NeverAsksForSpotMachines) {
   const Play played = play(Spot::Never(), 2, never);
   EXPECT_THAT(played.steps, ElementsAre("2 a/z1", "2 a/z2", "2 b/z1"));
-  EXPECT_EQ(played.outcome, Outcome::no_capacity);
+  EXPECT_EQ(played.outcome, LaunchOutcome::no_capacity);
 }
 
 TEST(LaunchPlan, IfAvailableDoesNotMix) {
@@ -85,7 +85,7 @@ TEST(LaunchPlan, IfAvailableDoesNotMix) {
     return attempt.spot ? Answer::capacity : Answer::yes;
   });
   EXPECT_THAT(played.steps, ElementsAre("4 spot a/z1", "4 spot a/z2", "4 spot b/z1", "4 a/z1"));
-  EXPECT_EQ(played.outcome, Outcome::complete);
+  EXPECT_EQ(played.outcome, LaunchOutcome::complete);
 }
 
 TEST(LaunchPlan, AShareIsFilledUpInTheSameZone) {
@@ -94,7 +94,7 @@ TEST(LaunchPlan, AShareIsFilledUpInTheSameZone) {
   });
   EXPECT_THAT(played.steps,
               ElementsAre("5 spot a/z1", "5 spot a/z2", "5 spot b/z1", "3 spot a/z1", "2 a/z1"));
-  EXPECT_EQ(played.outcome, Outcome::complete);
+  EXPECT_EQ(played.outcome, LaunchOutcome::complete);
 }
 
 TEST(LaunchPlan, WhereTheRestIsMissingTheSpotPartIsGivenBack) {
@@ -104,16 +104,16 @@ TEST(LaunchPlan, WhereTheRestIsMissingTheSpotPartIsGivenBack) {
   });
   EXPECT_THAT(played.steps, ElementsAre("4 spot a/z1", "4 spot a/z2", "4 spot b/z1", "2 spot a/z1",
                                         "2 a/z1", "2 b/z1", "release", "2 spot a/z2", "2 a/z2"));
-  EXPECT_EQ(played.outcome, Outcome::complete);
+  EXPECT_EQ(played.outcome, LaunchOutcome::complete);
 }
 
 TEST(LaunchPlan, AShareThatIsNotMetIsSaidSo) {
-  EXPECT_EQ(play(Spot::Percent(0.5), 4, never).outcome, Outcome::spot_minimum_not_met);
+  EXPECT_EQ(play(Spot::Percent(0.5), 4, never).outcome, LaunchOutcome::spot_minimum_not_met);
   // The share was there; what is missing is the rest.
   const Play played = play(Spot::Percent(0.5), 4, [](const Attempt& attempt) {
     return attempt.spot && attempt.count == 2 ? Answer::yes : Answer::capacity;
   });
-  EXPECT_EQ(played.outcome, Outcome::no_capacity);
+  EXPECT_EQ(played.outcome, LaunchOutcome::no_capacity);
   EXPECT_EQ(std::ranges::count(played.steps, "2 spot a/z1"),
             std::ranges::count(played.steps, "2 spot a/z2"));
 }
@@ -135,7 +135,7 @@ TEST(LaunchPlan, AQuotaIsNotAskedTwice) {
 
 // Whatever the market does, the plan ends; and what it says is so stands in one zone.
 TEST(LaunchPlan, EveryMarketEndsIt) {
-  const std::vector<Placement> where = places();
+  const std::vector<LaunchTarget> where = places();
   for (const Spot& spot : {Spot::Always(3), Spot::IfAvailable(2), Spot::Never(), Spot::Cheapest(),
                            Spot::Percent(0), Spot::Percent(0.3), Spot::Percent(1)}) {
     for (unsigned seed = 0; seed < 500; ++seed) {
@@ -147,9 +147,9 @@ TEST(LaunchPlan, EveryMarketEndsIt) {
       for (int i = 0;; ++i) {
         ASSERT_LT(i, 200);
         const Step step = plan.next();
-        if (const auto* outcome = std::get_if<Outcome>(&step)) {
-          EXPECT_EQ(*outcome == Outcome::complete, count == 5);
-          if (*outcome == Outcome::complete) {
+        if (const auto* outcome = std::get_if<LaunchOutcome>(&step)) {
+          EXPECT_EQ(*outcome == LaunchOutcome::complete, count == 5);
+          if (*outcome == LaunchOutcome::complete) {
             EXPECT_GE(spot_count, least_spot_count(spot, 5));
           }
           break;
@@ -175,8 +175,8 @@ TEST(LaunchPlan, EveryMarketEndsIt) {
 }
 
 TEST(LaunchPlan, WhatCostsTooMuchOnDemandIsNotBoughtSo) {
-  std::vector<Placement> where = places();
-  for (Placement& place : where) place.on_demand = place.type == "b";
+  std::vector<LaunchTarget> where = places();
+  for (LaunchTarget& place : where) place.on_demand = place.type == "b";
   for (const Spot& spot : {Spot::Never(), Spot::IfAvailable(1, 1s), Spot::Cheapest()}) {
     LaunchPlan plan(spot, 2, where);
     for (Step step = plan.next(); std::holds_alternative<Attempt>(step); step = plan.next()) {

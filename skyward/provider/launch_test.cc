@@ -47,7 +47,7 @@ class LaunchTest : public ::testing::Test {
 
   std::expected<std::vector<Standing>, LaunchFailure> attempt(const Attempt& wanted) {
     if (++attempts_ == last_attempt_) world_.world.buying.request_stop();
-    const Placement& place = wish_.places[wanted.placement];
+    const LaunchTarget& place = wish_.places[wanted.placement];
     const std::string name = place.type + (wanted.spot ? " spot" : "");
     if (broken_.contains(name)) {
       return std::unexpected(LaunchFailure{{ErrorKind::denied, "you may not", "ask someone"}});
@@ -164,7 +164,7 @@ TEST_F(LaunchTest, QuotasAloneAreCalledSo) {
   EXPECT_EQ(shortage_of(none.error())->kind, ShortageKind::quota);
   EXPECT_EQ(none.error().hint, "ask for more");
   record_.refused(wish_.places[0], false, "Full", {{ErrorKind::exhausted, "full"}, true});
-  EXPECT_EQ(shortage_of(record_.no_machines(Outcome::no_capacity, wish_))->kind,
+  EXPECT_EQ(shortage_of(record_.no_machines(LaunchOutcome::no_capacity, wish_))->kind,
             ShortageKind::capacity);
 }
 

@@ -127,7 +127,7 @@ std::optional<std::string> value_of(SettingKind kind, const toml::node& node,
 }
 
 // Reads one file, whose name and home stand for all messages.
-struct Reader {
+struct SettingsReader {
   SettingsFile file;
   std::string folder;
   std::string home;
@@ -137,7 +137,7 @@ struct Reader {
   Status read_provider(const std::string& name, const toml::node& node, int line);
 };
 
-Status Reader::read_provider(const std::string& name, const toml::node& node, int line) {
+Status SettingsReader::read_provider(const std::string& name, const toml::node& node, int line) {
   if (Status known = check_provider_name(name, at(line)); !known) return known;
   const toml::table* table = node.as_table();
   if (table == nullptr) {
@@ -167,7 +167,7 @@ Status Reader::read_provider(const std::string& name, const toml::node& node, in
   return {};
 }
 
-Status Reader::read(const toml::table& root) {
+Status SettingsReader::read(const toml::table& root) {
   constexpr std::array<std::string_view, 2> kKnown = {"provider", "providers"};
   for (const auto& [key, value] : root) {
     const int line = line_of(key.source());
@@ -220,7 +220,7 @@ Result<SettingsFile> parse_settings_file(std::string_view text, const std::strin
                             parsed.error().description()),
                 "correct that line; quote texts: region = \"eu-west-1\"");
   }
-  Reader reader;
+  SettingsReader reader;
   reader.file.path = path;
   reader.folder = fs::path(path).parent_path().string();
   reader.home = home;

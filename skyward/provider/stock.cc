@@ -56,7 +56,7 @@ std::expected<std::vector<Standing>, LaunchFailure> Stock::attempt(const LaunchW
                                                                    const Attempt& wanted,
                                                                    LaunchRecord& record,
                                                                    Time deadline) {
-  const Placement& place = wish.places[wanted.placement];
+  const LaunchTarget& place = wish.places[wanted.placement];
   const Lot lot{.token = fmt::format("{}-{}", book_.pool(), book_.world().random_hex(kTokenDigits)),
                 .count = wanted.count,
                 .place = place,

@@ -20,7 +20,7 @@ namespace skyward::provider {
 struct Lot {
   std::string token{};  // their mark; the same again brings the same machines
   int count = 1;
-  Placement place{};
+  LaunchTarget place{};
   bool spot = false;
 };
 

@@ -36,9 +36,9 @@ bool is_aligned(const Items<T>& items) {
 
 // The parts of a frame, and what went wrong first. Reads go on after a failure and give empty
 // values; the caller looks at `problem` once, at the end.
-class Reader {
+class ContentReader {
  public:
-  Reader(std::size_t header_bytes, SharedBytes body, std::vector<Blob> blobs)
+  ContentReader(std::size_t header_bytes, SharedBytes body, std::vector<Blob> blobs)
       : text_budget_(header_bytes), body_(std::move(body)), blobs_(std::move(blobs)) {}
 
   const char* problem() const { return problem_; }
@@ -190,7 +190,7 @@ class Reader {
   const char* problem_ = nullptr;
 };
 
-Hello read(Reader& reader, const schema::Hello& from) {
+Hello read(ContentReader& reader, const schema::Hello& from) {
   return {.protocol = from.protocol(),
           .version = reader.text(from.version()),
           .pool = reader.text(from.pool()),
@@ -200,7 +200,7 @@ Hello read(Reader& reader, const schema::Hello& from) {
           .token = reader.text(from.token())};
 }
 
-Configure read(Reader& reader, const schema::Configure& from) {
+Configure read(ContentReader& reader, const schema::Configure& from) {
   return {.worker_command = reader.texts(from.worker_command()),
           .directory = reader.text(from.directory()),
           .workers =
@@ -222,7 +222,7 @@ Configure read(Reader& reader, const schema::Configure& from) {
           .peer_address = reader.text(from.peer_address())};
 }
 
-RunTask read(Reader& reader, const schema::RunTask& from) {
+RunTask read(ContentReader& reader, const schema::RunTask& from) {
   RunTask task;
   task.task = TaskId{from.task()};
   task.attempt = from.attempt();
@@ -239,25 +239,25 @@ RunTask read(Reader& reader, const schema::RunTask& from) {
   return task;
 }
 
-CancelTask read(Reader&, const schema::CancelTask& from) { return {TaskId{from.task()}}; }
+CancelTask read(ContentReader&, const schema::CancelTask& from) { return {TaskId{from.task()}}; }
 
-RecallTasks read(Reader&, const schema::RecallTasks& from) { return {from.count()}; }
+RecallTasks read(ContentReader&, const schema::RecallTasks& from) { return {from.count()}; }
 
-StreamCredit read(Reader&, const schema::StreamCredit& from) {
+StreamCredit read(ContentReader&, const schema::StreamCredit& from) {
   return {TaskId{from.task()}, from.count()};
 }
 
-DropBlobs read(Reader& reader, const schema::DropBlobs& from) {
+DropBlobs read(ContentReader& reader, const schema::DropBlobs& from) {
   return {reader.ids<BlobId>(from.blobs())};
 }
 
-DropFunctions read(Reader& reader, const schema::DropFunctions& from) {
+DropFunctions read(ContentReader& reader, const schema::DropFunctions& from) {
   return {reader.functions(from.functions())};
 }
 
-Shutdown read(Reader&, const schema::Shutdown& from) { return {from.grace_ms()}; }
+Shutdown read(ContentReader&, const schema::Shutdown& from) { return {from.grace_ms()}; }
 
-Welcome read(Reader& reader, const schema::Welcome& from) {
+Welcome read(ContentReader& reader, const schema::Welcome& from) {
   return {.protocol = from.protocol(),
           .version = reader.text(from.version()),
           .process = from.process(),
@@ -267,22 +267,22 @@ Welcome read(Reader& reader, const schema::Welcome& from) {
           .blob_bytes = from.blob_bytes()};
 }
 
-BootstrapStep read(Reader& reader, const schema::BootstrapStep& from) {
+BootstrapStep read(ContentReader& reader, const schema::BootstrapStep& from) {
   return {reader.text(from.step()), from.elapsed_ms()};
 }
 
-Ready read(Reader& reader, const schema::Ready& from) {
+Ready read(ContentReader& reader, const schema::Ready& from) {
   return {reader.texts(from.accelerators()), from.elapsed_ms(), from.peer_port()};
 }
 
-Failed read(Reader& reader, const schema::Failed& from) {
+Failed read(ContentReader& reader, const schema::Failed& from) {
   return {.step = reader.text(from.step()),
           .command = reader.text(from.command()),
           .reason = reader.text(from.reason()),
           .lines = reader.texts(from.lines())};
 }
 
-TaskResult read(Reader& reader, const schema::TaskResult& from) {
+TaskResult read(ContentReader& reader, const schema::TaskResult& from) {
   if (from.status() > schema::TaskStatus::MAX) reader.fail("a result has an unknown status");
   return {.task = TaskId{from.task()},
           .attempt = from.attempt(),
@@ -295,11 +295,11 @@ TaskResult read(Reader& reader, const schema::TaskResult& from) {
           .retained = reader.ids<BlobId>(from.retained())};
 }
 
-StreamItem read(Reader& reader, const schema::StreamItem& from) {
+StreamItem read(ContentReader& reader, const schema::StreamItem& from) {
   return {TaskId{from.task()}, from.attempt(), reader.payload(from.payload())};
 }
 
-Output read(Reader& reader, const schema::Output& from) {
+Output read(ContentReader& reader, const schema::Output& from) {
   return {reader.list<OutputLine>(from.lines(), [&reader](const schema::OutputLine& line) {
     if (line.stream() != schema::OutputStream::out && line.stream() != schema::OutputStream::err) {
       reader.fail("a line of output comes from an unknown stream");
@@ -312,11 +312,11 @@ Output read(Reader& reader, const schema::Output& from) {
   })};
 }
 
-Recalled read(Reader& reader, const schema::Recalled& from) {
+Recalled read(ContentReader& reader, const schema::Recalled& from) {
   return {reader.ids<TaskId>(from.tasks())};
 }
 
-MetricsSample read(Reader&, const schema::MetricsSample& from) {
+MetricsSample read(ContentReader&, const schema::MetricsSample& from) {
   const auto optional = [](const flatbuffers::Optional<double>& value) {
     return value ? std::optional<double>(*value) : std::nullopt;
   };
@@ -330,11 +330,13 @@ MetricsSample read(Reader&, const schema::MetricsSample& from) {
           .gpu_temperature = optional(from.gpu_temperature())};
 }
 
-Preempted read(Reader& reader, const schema::Preempted& from) {
+Preempted read(ContentReader& reader, const schema::Preempted& from) {
   return {.left_ms = from.left_ms(), .reason = reader.text(from.reason())};
 }
 
-Farewell read(Reader& reader, const schema::Farewell& from) { return {reader.text(from.reason())}; }
+Farewell read(ContentReader& reader, const schema::Farewell& from) {
+  return {reader.text(from.reason())};
+}
 
 ContentId content_id(const schema::ContentId* from) {
   ContentId content{};
@@ -342,7 +344,7 @@ ContentId content_id(const schema::ContentId* from) {
   return content;
 }
 
-FetchBlob read(Reader& reader, const schema::FetchBlob& from) {
+FetchBlob read(ContentReader& reader, const schema::FetchBlob& from) {
   return {.blob = BlobId{from.blob()},
           .content = content_id(from.content()),
           .size = from.size(),
@@ -352,7 +354,7 @@ FetchBlob read(Reader& reader, const schema::FetchBlob& from) {
           .port = from.port()};
 }
 
-BlobFetched read(Reader& reader, const schema::BlobFetched& from) {
+BlobFetched read(ContentReader& reader, const schema::BlobFetched& from) {
   if (from.end() > schema::FetchEnd::MAX) reader.fail("a fetch has an unknown end");
   return {.blob = BlobId{from.blob()},
           .content = content_id(from.content()),
@@ -362,7 +364,7 @@ BlobFetched read(Reader& reader, const schema::BlobFetched& from) {
           .detail = reader.text(from.detail())};
 }
 
-BlobChunk read(Reader& reader, const schema::BlobChunk& from) {
+BlobChunk read(ContentReader& reader, const schema::BlobChunk& from) {
   BlobChunk chunk{.blob = BlobId{from.blob()},
                   .size = from.size(),
                   .offset = from.offset(),
@@ -375,9 +377,9 @@ BlobChunk read(Reader& reader, const schema::BlobChunk& from) {
   return chunk;
 }
 
-Heartbeat read(Reader&, const schema::Heartbeat&) { return {}; }
+Heartbeat read(ContentReader&, const schema::Heartbeat&) { return {}; }
 
-Message read_body(Reader& reader, const schema::Frame& frame) {
+Message read_body(ContentReader& reader, const schema::Frame& frame) {
   switch (frame.body_type()) {
     case schema::Body::Hello:
       return read(reader, *frame.body_as_Hello());
@@ -448,7 +450,7 @@ Result<DecodedFrame> read_frame(ByteView header, SharedBytes body, std::vector<B
   if (!schema::VerifyFrameBuffer(verifier)) return malformed_frame("its header is damaged");
   const schema::Frame& frame = *schema::GetFrame(data);
   if (frame.body() == nullptr) return malformed_frame("it holds no message");
-  Reader reader(header.size(), std::move(body), std::move(blobs));
+  ContentReader reader(header.size(), std::move(body), std::move(blobs));
   reader.take_blobs(frame.blobs());
   if (reader.problem() != nullptr) return malformed_frame(reader.problem());
   DecodedFrame decoded{.envelope = {frame.sequence(), frame.acknowledged()},

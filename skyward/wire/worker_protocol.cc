@@ -126,7 +126,7 @@ void encode_result(const WorkerMessage& message, Outgoing& encoded) {
 
 // --------------------------------------------------------------------------- decoding
 
-struct Row {
+struct BufferRow {
   std::uint64_t size = 0;
   std::uint64_t offset = 0;
   BlobId blob;
@@ -153,9 +153,9 @@ class Decoder {
   bool read_function(WorkerMessage& message);
   void read_run(WorkerMessage& message);
   void read_result(WorkerMessage& message);
-  std::vector<Row> read_table(std::uint32_t count);
-  void read_payload(const std::vector<Row>& rows, Payload& payload);
-  void size_blobs(const std::vector<Row>& rows);
+  std::vector<BufferRow> read_table(std::uint32_t count);
+  void read_payload(const std::vector<BufferRow>& rows, Payload& payload);
+  void size_blobs(const std::vector<BufferRow>& rows);
   SharedBytes take(std::uint64_t size);
 
   SharedBytes message_;
@@ -222,7 +222,7 @@ void Decoder::read_run(WorkerMessage& message) {
   if (!read_function(message)) return;
   const auto body_bytes = reader_.take<std::uint32_t>();
   message.stream_window = reader_.take<std::uint32_t>();
-  const std::vector<Row> rows = read_table(reader_.take<std::uint32_t>());
+  const std::vector<BufferRow> rows = read_table(reader_.take<std::uint32_t>());
   message.body = take(body_bytes);
   read_payload(rows, message.payload);
 }
@@ -232,21 +232,21 @@ void Decoder::read_result(WorkerMessage& message) {
   const auto buffers = reader_.take<std::uint32_t>();
   const auto retained = reader_.take<std::uint32_t>();
   if (retained > kMaxBuffers) fail("it retains too many blobs");
-  const std::vector<Row> rows = read_table(buffers);
+  const std::vector<BufferRow> rows = read_table(buffers);
   for (std::uint32_t i = 0; i < retained && problem().empty(); ++i) {
     message.retained.push_back(BlobId{reader_.take<std::uint64_t>()});
   }
   read_payload(rows, message.payload);
 }
 
-std::vector<Row> Decoder::read_table(std::uint32_t count) {
-  std::vector<Row> rows;
+std::vector<BufferRow> Decoder::read_table(std::uint32_t count) {
+  std::vector<BufferRow> rows;
   if (count > kMaxBuffers) fail("it has too many buffers");
   if (std::uint64_t{count} * kBufferBytes > reader_.left()) fail("it is cut off");
   if (!problem().empty()) return rows;
   rows.reserve(count);
   for (std::uint32_t i = 0; i < count; ++i) {
-    Row row;
+    BufferRow row;
     row.size = reader_.take<std::uint64_t>();
     row.offset = reader_.take<std::uint64_t>();
     row.blob = BlobId{reader_.take<std::uint64_t>()};
@@ -258,10 +258,10 @@ std::vector<Row> Decoder::read_table(std::uint32_t count) {
 }
 
 // The layout has no sizes of blobs: the owner says them, or the end of the last window is one.
-void Decoder::size_blobs(const std::vector<Row>& rows) {
+void Decoder::size_blobs(const std::vector<BufferRow>& rows) {
   std::vector<std::uint64_t> ends(blobs_.size());
   std::vector<bool> named(blobs_.size());
-  for (const Row& row : rows) {
+  for (const BufferRow& row : rows) {
     if (row.is_inline()) continue;
     if (row.index >= blobs_.size()) return fail("a buffer names a blob that is not there");
     if (row.size > std::numeric_limits<std::uint64_t>::max() - row.offset) {
@@ -285,11 +285,11 @@ void Decoder::size_blobs(const std::vector<Row>& rows) {
   }
 }
 
-void Decoder::read_payload(const std::vector<Row>& rows, Payload& payload) {
+void Decoder::read_payload(const std::vector<BufferRow>& rows, Payload& payload) {
   if (problem().empty()) size_blobs(rows);
   if (!problem().empty()) return;
   payload.buffers.reserve(rows.size());
-  for (const Row& row : rows) {
+  for (const BufferRow& row : rows) {
     if (!row.is_inline() && blobs_[row.index].size == 0) {
       payload.buffers.push_back(small_buffer({}));  // all windows into it are empty
       continue;

@@ -8,7 +8,7 @@
 
 namespace skyward::provider::aws {
 
-Result<Caller> find_caller(Client& client, Time deadline) {
+Result<CallerIdentity> find_caller(Client& client, Time deadline) {
   const auto arn = Ec2Api(client).caller(deadline);
   if (!arn) return std::unexpected(to_error(arn.error(), "STS GetCallerIdentity"));
   if (account_of(*arn).empty()) {
@@ -16,10 +16,10 @@ Result<Caller> find_caller(Client& client, Time deadline) {
                 "STS GetCallerIdentity does not say whose credentials these are", "try again");
   }
   client.pin_account(account_of(*arn));
-  return Caller{.arn = *arn, .owner = owner_of(*arn), .account = account_of(*arn)};
+  return CallerIdentity{.arn = *arn, .owner = owner_of(*arn), .account = account_of(*arn)};
 }
 
-std::map<std::string, std::string> way_back(const Client& client, const Caller& caller) {
+std::map<std::string, std::string> way_back(const Client& client, const CallerIdentity& caller) {
   std::map<std::string, std::string> way = this_computer();
   way["account"] = caller.account;
   way["owner"] = caller.owner;

@@ -9,23 +9,23 @@
 
 namespace skyward::provider::aws {
 
-struct Caller {
+struct CallerIdentity {
   std::string arn{};
   std::string owner{};    // the mark on what it makes
   std::string account{};  // its number
 
-  bool operator==(const Caller&) const = default;
+  bool operator==(const CallerIdentity&) const = default;
 };
 
 // Asks Amazon who the credentials belong to; that needs no permission. The client takes no others
 // from then on.
-Result<Caller> find_caller(Client& client, Time deadline);
+Result<CallerIdentity> find_caller(Client& client, Time deadline);
 
 // The id of no machine: what is asked of it tells what the credentials may do.
 inline constexpr const char* kNoMachine = "i-00000000000000000";
 
 // What another process needs to know to come back to the same account, and which computer this is.
 // No secrets.
-std::map<std::string, std::string> way_back(const Client& client, const Caller& caller);
+std::map<std::string, std::string> way_back(const Client& client, const CallerIdentity& caller);
 
 }  // namespace skyward::provider::aws

@@ -109,7 +109,7 @@ class AwsProvider final : public Provider {
     PoolSpec spec{};
     RemoteImage image{};
     BootImage boot{};
-    std::vector<Placement> places{};
+    std::vector<LaunchTarget> places{};
     std::string pinned_zone{};  // where its machines stand already
     std::string group{};
     std::set<std::string> callers{};  // the addresses of this computer that it admits
@@ -118,9 +118,9 @@ class AwsProvider final : public Provider {
     std::string session_region{};  // use_ssm: where its sessions are held
     PoolDirectory directory{};
     int launches = 0;
-    std::map<std::string, std::string> known_hosts{};  // instance → file
-    std::map<std::string, Placement> spot_machines{};  // by instance
-    std::set<std::string> ended_spot{};                // of these, until why is known
+    std::map<std::string, std::string> known_hosts{};     // instance → file
+    std::map<std::string, LaunchTarget> spot_machines{};  // by instance
+    std::set<std::string> ended_spot{};                   // of these, until why is known
   };
 
   Result<std::vector<Offer>> offers_in(Client& client, const PoolSpec& spec, Time deadline);
@@ -129,9 +129,9 @@ class AwsProvider final : public Provider {
   Status add_taken_back(const Cluster& cluster, std::set<std::string>& ended,
                         std::vector<Charge>& out, Time deadline);
   Result<Cluster> prepare_in(const PoolSpec& spec, const Offer& offer, Time deadline);
-  Result<std::vector<Placement>> find_places(Client& client, const PoolSpec& spec,
-                                             const Offer& offer, const std::vector<Subnet>& subnets,
-                                             Time deadline);
+  Result<std::vector<LaunchTarget>> find_places(Client& client, const PoolSpec& spec,
+                                                const Offer& offer,
+                                                const std::vector<Subnet>& subnets, Time deadline);
   Status buy_group(Client& client, PoolBook& book, Plan& plan, const std::string& vpc,
                    Time deadline);
   Status admit_again(Client& client, Plan& plan, Time deadline);
@@ -286,10 +286,10 @@ Result<std::vector<Offer>> AwsProvider::catalogue(Time deadline) {
 // ---- A pool's own things
 
 // The offer's type first, then others that cost little more; of each, the cheapest zone first.
-Result<std::vector<Placement>> AwsProvider::find_places(Client& client, const PoolSpec& spec,
-                                                        const Offer& offer,
-                                                        const std::vector<Subnet>& subnets,
-                                                        Time deadline) {
+Result<std::vector<LaunchTarget>> AwsProvider::find_places(Client& client, const PoolSpec& spec,
+                                                           const Offer& offer,
+                                                           const std::vector<Subnet>& subnets,
+                                                           Time deadline) {
   const std::vector<Offer> offers = with_alternatives(ranked_, offer, spec);
   std::vector<std::string> types;
   for (const Offer& one : offers) types.push_back(one.instance_type);
@@ -298,16 +298,16 @@ Result<std::vector<Placement>> AwsProvider::find_places(Client& client, const Po
     return std::unexpected(to_error(
         sold.error(), fmt::format("EC2 DescribeInstanceTypeOfferings in {}", client.region())));
   }
-  std::vector<Placement> places;
+  std::vector<LaunchTarget> places;
   for (const Offer& one : offers) {
-    std::vector<Placement> of_type;
+    std::vector<LaunchTarget> of_type;
     for (const Subnet& subnet : subnets) {
       const auto here = [&](const TypeZone& at) {
         return at.type == one.instance_type && at.zone == subnet.zone;
       };
-      const auto same = [&](const Placement& at) { return at.zone == subnet.zone; };
+      const auto same = [&](const LaunchTarget& at) { return at.zone == subnet.zone; };
       if (std::ranges::none_of(*sold, here) || std::ranges::any_of(of_type, same)) continue;
-      Placement place{.type = one.instance_type, .zone = subnet.zone, .subnet = subnet.id};
+      LaunchTarget place{.type = one.instance_type, .zone = subnet.zone, .subnet = subnet.id};
       place.on_demand_price = one.price_on_demand;
       const auto spot = prices_.spot.find({one.instance_type, subnet.zone});
       if (spot != prices_.spot.end()) place.spot_price = spot->second;
@@ -315,8 +315,8 @@ Result<std::vector<Placement>> AwsProvider::find_places(Client& client, const Po
       keep_affordable(spec, place);
       of_type.push_back(std::move(place));
     }
-    std::ranges::stable_sort(of_type, {},
-                             [](const Placement& place) { return place.spot_price.value_or(1e9); });
+    std::ranges::stable_sort(
+        of_type, {}, [](const LaunchTarget& place) { return place.spot_price.value_or(1e9); });
     std::ranges::move(of_type, std::back_inserter(places));
   }
   if (places.empty()) {
@@ -494,7 +494,7 @@ Result<std::vector<Instance>> AwsProvider::provision(const Cluster& cluster, int
   if (!request) return fail(request);
   LaunchWish wish{.count = count, .spot = plan.spec.spot, .places = plan.places};
   std::ranges::stable_partition(
-      wish.places, [&](const Placement& place) { return place.zone == plan.pinned_zone; });
+      wish.places, [&](const LaunchTarget& place) { return place.zone == plan.pinned_zone; });
   Fleet fleet(client_in(cluster.region), cluster.id, *std::move(request));
   const auto machines = Stock(book_of(cluster), fleet).launch(wish, deadline);
   if (!machines) {

@@ -40,7 +40,7 @@ Duration asked_pause(const io::HttpReply& reply) {
   return std::chrono::seconds(seconds > 0 ? seconds : 0);
 }
 
-io::HttpRequest to_request(const World& world, const Call& call, const Keys* keys,
+io::HttpRequest to_request(const World& world, const ApiCall& call, const Keys* keys,
                            const ClockOffset& clock) {
   io::HttpRequest request;
   request.method = call.method;
@@ -84,7 +84,7 @@ bool learn_clock(const World& world, const io::HttpReply& reply, const ApiError&
 
 }  // namespace
 
-ApiResult<io::HttpReply> send_call(const World& world, const Call& call, const Keys* keys,
+ApiResult<io::HttpReply> send_call(const World& world, const ApiCall& call, const Keys* keys,
                                    ClockOffset& clock, const RetryRules& rules, Time deadline) {
   Retries retries(world, rules, deadline);
   bool clock_was_set = false;

@@ -16,7 +16,7 @@
 
 namespace skyward::provider::aws {
 
-struct Call {
+struct ApiCall {
   std::string endpoint{};      // "https://host[:port]"
   std::string region{};        // of the signature
   std::string signing_name{};  // "ec2"; empty: not signed
@@ -37,7 +37,7 @@ struct ClockOffset {
 };
 
 // The reply of status 2xx. `keys` may be null for calls that are not signed.
-ApiResult<io::HttpReply> send_call(const World& world, const Call& call, const Keys* keys,
+ApiResult<io::HttpReply> send_call(const World& world, const ApiCall& call, const Keys* keys,
                                    ClockOffset& clock, const RetryRules& rules, Time deadline);
 
 // The parameters of a query service, in their order.

@@ -109,7 +109,7 @@ Result<Credentials> Client::renew(Time deadline) {
   return found;
 }
 
-ApiResult<io::HttpReply> Client::send(Call call, std::string_view service, Time deadline) {
+ApiResult<io::HttpReply> Client::send(ApiCall call, std::string_view service, Time deadline) {
   auto endpoint = find_endpoint(world_, configuration_, service, region_);
   if (!endpoint) return std::unexpected(no_answer(endpoint.error()));
   call.endpoint = *std::move(endpoint);
@@ -140,7 +140,7 @@ ApiResult<XmlElement> Client::query(std::string_view service, std::string_view a
                                     Parameters parameters, Time deadline) {
   parameters.insert(parameters.begin(), {{"Action", std::string(action)},
                                          {"Version", std::string(version_of(service))}});
-  Call call;
+  ApiCall call;
   call.headers = {{"Content-Type", "application/x-www-form-urlencoded; charset=utf-8"}};
   call.body = form_encode(parameters);
   const auto reply = send(std::move(call), service, deadline);
@@ -152,7 +152,7 @@ ApiResult<XmlElement> Client::query(std::string_view service, std::string_view a
 
 ApiResult<std::string> Client::json(std::string_view service, std::string_view action,
                                     std::string body, Time deadline) {
-  Call call;
+  ApiCall call;
   call.headers = {{"Content-Type", "application/x-amz-json-1.1"},
                   {"X-Amz-Target", std::string(target_of(service)) + std::string(action)}};
   call.body = std::move(body);

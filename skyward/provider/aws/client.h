@@ -55,7 +55,7 @@ class Client {
  private:
   Status check_account(const Credentials& found, Time deadline);
   Result<Credentials> renew(Time deadline);
-  ApiResult<io::HttpReply> send(Call call, std::string_view service, Time deadline);
+  ApiResult<io::HttpReply> send(ApiCall call, std::string_view service, Time deadline);
 
   World world_;
   Configuration configuration_;

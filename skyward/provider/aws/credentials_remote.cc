@@ -80,7 +80,7 @@ Result<std::string> renew_token(const Search& search, const std::string& path,
   }
   auto endpoint = find_endpoint(search.world, search.configuration, "oidc", region);
   if (!endpoint) return fail(endpoint);
-  Call call;
+  ApiCall call;
   call.endpoint = *std::move(endpoint);
   call.path = "/token";
   call.headers = {{"Content-Type", "application/json"}};
@@ -168,7 +168,7 @@ Found from_single_sign_on(const Search& search, const Section& section) {
 
   auto endpoint = find_endpoint(search.world, search.configuration, "sso", region);
   if (!endpoint) return fail(endpoint);
-  Call call;
+  ApiCall call;
   call.endpoint = *std::move(endpoint);
   call.method = "GET";
   call.path = "/federation/credentials";

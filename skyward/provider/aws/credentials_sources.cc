@@ -25,7 +25,7 @@ constexpr Duration kProgramTimeout = std::chrono::seconds(60);
 Result<Credentials> ask_sts(const Search& search, const Parameters& parameters, const Keys* base) {
   auto endpoint = find_endpoint(search.world, search.configuration, "sts", search.region);
   if (!endpoint) return fail(endpoint);
-  Call call;
+  ApiCall call;
   call.endpoint = *std::move(endpoint);
   call.region = search.region;
   call.signing_name = base == nullptr ? "" : "sts";

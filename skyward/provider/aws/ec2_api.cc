@@ -458,11 +458,11 @@ ApiResult<void> Ec2Api::terminate_instances(const std::vector<std::string>& ids,
   return {};
 }
 
-ApiResult<std::vector<Volume>> Ec2Api::describe_volumes(const std::vector<Filter>& filters,
-                                                        Time deadline) {
+ApiResult<std::vector<EbsVolume>> Ec2Api::describe_volumes(const std::vector<Filter>& filters,
+                                                           Time deadline) {
   Parameters parameters;
   add_filters(parameters, filters);
-  return list<Volume>(
+  return list<EbsVolume>(
       "DescribeVolumes", parameters, "volumeSet", deadline, [](const XmlElement& item, auto& out) {
         out.push_back({item.value("volumeId"), item.value("status"), read_tags(item)});
       });

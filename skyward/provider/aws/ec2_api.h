@@ -114,7 +114,7 @@ struct Ec2Instance {
   Tags tags{};
 };
 
-struct Volume {
+struct EbsVolume {
   std::string id{};
   std::string state{};
   Tags tags{};
@@ -156,8 +156,8 @@ class Ec2Api {
                                                          const std::vector<Filter>& filters,
                                                          Time deadline);
   ApiResult<void> terminate_instances(const std::vector<std::string>& ids, Time deadline);
-  ApiResult<std::vector<Volume>> describe_volumes(const std::vector<Filter>& filters,
-                                                  Time deadline);
+  ApiResult<std::vector<EbsVolume>> describe_volumes(const std::vector<Filter>& filters,
+                                                     Time deadline);
   ApiResult<void> delete_volume(const std::string& id, Time deadline);
 
   // A parameter of SSM: the id of an image.

@@ -58,7 +58,7 @@ class Sweeping {
   std::optional<Error> denied_;              // of a region that need not be looked in
   bool elsewhere_ = false;                   // the pool that was asked for: in another account
   std::optional<Client> home_;
-  Caller caller_;
+  CallerIdentity caller_;
   std::set<std::pair<std::string, std::string>> told_;  // id, action
   // Machines that Amazon reports as ended, and when, if it says so.
   std::map<std::string, std::optional<std::int64_t>> ended_;
@@ -121,7 +121,7 @@ Result<std::vector<Thing>> Sweeping::find(Client& client) {
   }
   const auto volumes = api.describe_volumes(filters, deadline_);
   if (!volumes) return failed(volumes.error(), "DescribeVolumes");
-  for (const Volume& volume : *volumes) {
+  for (const EbsVolume& volume : *volumes) {
     // The ones in use go with their machines.
     if (volume.state == "available") add("volume", volume.id, volume.tags, "");
   }

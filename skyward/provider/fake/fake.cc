@@ -216,14 +216,14 @@ LaunchWish FakeProvider::wish_of(const Plan& plan, int count) const {
       renter_.cloud->ask([](Cloud& cloud, Time) { return cloud.zones(); });
   for (const Offer& offer : plan.offers) {
     for (const std::string& zone : zones) {
-      Placement place{.type = offer.instance_type, .zone = zone};
+      LaunchTarget place{.type = offer.instance_type, .zone = zone};
       place.spot_price = offer.price_spot;
       place.on_demand_price = offer.price_on_demand;
       wish.places.push_back(std::move(place));
     }
   }
   std::ranges::stable_partition(wish.places,
-                                [&](const Placement& place) { return place.zone == plan.zone; });
+                                [&](const LaunchTarget& place) { return place.zone == plan.zone; });
   return wish;
 }
 
