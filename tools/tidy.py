@@ -1,6 +1,7 @@
 """The house rules, as tests: checks every file of the repository; `--tighten` lowers the ratchets.
 
-Each rule looks at one file's text and yields findings. Two data files stand beside it:
+Each rule looks at one file's text and yields findings; twin_types looks at all files.
+Two data files stand beside it:
   ratchets.json  numbers that may only fall: rule → "file" or "file:function" → the size it may
                  still have. An entry for what is within the general limit by now fails.
   allowed.toml   single exceptions with a reason; one that nothing needs any more fails too.
@@ -339,6 +340,39 @@ def banned_names(file: str, text: str) -> Iterator[Finding]:
             )
 
 
+TYPE_DEFINITION = re.compile(
+    r"^(?:class|struct|union|enum(?:\s+(?:class|struct))?)\s+(?:\[\[\w+\]\]\s*)?"
+    r"(\w+)(?:\s+final)?\s*(?::[^:;{][^;{]*)?\{",
+    re.MULTILINE,
+)
+
+
+def twin_types(files: dict[str, str]) -> Iterator[Finding]:
+    """Types at namespace scope, which begins a line, that have one name in different rooms."""
+    defined: dict[str, dict[str, tuple[str, int]]] = {}  # name → room → file, line
+    for file, text in sorted(files.items()):
+        if not re.match(r"(?:skyward|sim)/.*\.(?:h|cc)$", file):
+            continue
+        if re.search(r"(?:_test\.cc|_fixture\.(?:h|cc)|_fuzz\.cc)$", file):
+            continue
+        code = blank_out(text)
+        parts = Path(file).parts
+        room = "/".join(parts[:2]) if parts[0] == "skyward" and len(parts) > 2 else parts[0]
+        for match in TYPE_DEFINITION.finditer(code):
+            place = (file, line_of(code, match.start()))
+            defined.setdefault(match[1], {}).setdefault(room, place)
+    for name, rooms in defined.items():
+        first, *others = rooms.values()
+        for file, line in others:
+            yield Finding(
+                "twin-type",
+                file,
+                line,
+                f"{first[0]}:{first[1]} is in another room and has a type {name}, too",
+                subject=name,
+            )
+
+
 @rule("*.h")
 def header_opening(file: str, text: str) -> Iterator[Finding]:
     if not text.startswith("#pragma once\n"):
@@ -414,30 +448,30 @@ def judge(
     warnings: list[str] = []
     measured: dict[tuple[str, str], int] = {}
     used: set[int] = set()
-    for file, text in sorted(files.items()):
-        for finding in findings_of(file, text):
-            if finding.rule == "warning":
-                warnings.append(str(finding))
-            elif finding.rule in LIMITS:
-                if finding.size <= LIMITS[finding.rule]:
-                    continue
-                key = (finding.rule, finding.key())
-                measured[key] = max(measured.get(key, 0), finding.size)
-                limit = ratchets.get(finding.rule, {}).get(finding.key())
-                if limit is None or finding.size > limit:
-                    grown = f" (the ratchet stands at {limit})" if limit is not None else ""
-                    failures.append(f"{finding}{grown}")
-            else:
-                fitting = [
-                    index
-                    for index, entry in enumerate(allowed)
-                    if entry["rule"] == finding.rule
-                    and fnmatch(finding.file, entry["file"])
-                    and entry.get("subject", finding.subject) == finding.subject
-                ]
-                used |= set(fitting)
-                if not fitting:
-                    failures.append(str(finding))
+    found = [finding for file, text in sorted(files.items()) for finding in findings_of(file, text)]
+    for finding in (*found, *twin_types(files)):
+        if finding.rule == "warning":
+            warnings.append(str(finding))
+        elif finding.rule in LIMITS:
+            if finding.size <= LIMITS[finding.rule]:
+                continue
+            key = (finding.rule, finding.key())
+            measured[key] = max(measured.get(key, 0), finding.size)
+            limit = ratchets.get(finding.rule, {}).get(finding.key())
+            if limit is None or finding.size > limit:
+                grown = f" (the ratchet stands at {limit})" if limit is not None else ""
+                failures.append(f"{finding}{grown}")
+        else:
+            fitting = [
+                index
+                for index, entry in enumerate(allowed)
+                if entry["rule"] == finding.rule
+                and fnmatch(finding.file, entry["file"])
+                and entry.get("subject", finding.subject) == finding.subject
+            ]
+            used |= set(fitting)
+            if not fitting:
+                failures.append(str(finding))
     tight: dict[str, dict[str, int]] = {}
     for ratchet, entries in ratchets.items():
         for key, limit in entries.items():

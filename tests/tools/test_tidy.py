@@ -85,6 +85,48 @@ def test_neighbour_passes(file: str, text: str) -> None:
     assert rules(file, text) == []
 
 
+def twins_of(files: dict[str, str], allowed: list[dict[str, str]] | None = None) -> list[str]:
+    return tidy.judge({file: HEADER + text for file, text in files.items()}, {}, allowed or [])[0]
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("skyward/agent/link.h", "class Link {};\n"),
+        ("skyward/agent/link.h", "class Link final : private Effects {};\n"),
+        ("skyward/provider/aws/link.h", "enum class Link : std::uint8_t { up };\n"),
+        ("sim/link.cc", "template <typename T>\nstruct Link {};\n"),
+    ],
+)
+def test_types_of_two_rooms_with_one_name_are_found(file: str, text: str) -> None:
+    failures = twins_of({"skyward/engine/link.h": "struct Link {};\n", file: text})
+    assert len(failures) == 1
+    assert "twin-type" in failures[0]
+    entry = {"rule": "twin-type", "file": file, "subject": "Link", "reason": "test"}
+    swapped = {**entry, "file": "skyward/engine/link.h"}
+    fitting = entry if failures[0].startswith(file) else swapped
+    files = {"skyward/engine/link.h": "struct Link {};\n", file: text}
+    assert twins_of(files, [fitting]) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("skyward/engine/loop.cc", "struct Link {};\n"),  # the same room
+        ("skyward/agent/link_test.cc", "struct Link {};\n"),
+        ("skyward/agent/link_fixture.h", "struct Link {};\n"),
+        ("skyward/agent/link.h", "class Link;\n"),
+        ("skyward/agent/link.cc", "struct Agent::Link {};\n"),
+        ("skyward/agent/link.h", "struct Agent {\n  struct Link {};\n};\n"),
+        ("skyward/agent/link.h", "struct Link<int> {};\n"),
+        ("skyward/agent/link.h", "// struct Link {};\n"),
+        ("python/src/link.h", "struct Link {};\n"),
+    ],
+)
+def test_types_that_readers_tell_apart_pass(file: str, text: str) -> None:
+    assert twins_of({"skyward/engine/link.h": "struct Link {};\n", file: text}) == []
+
+
 def test_function_finder_sees_names_and_sizes() -> None:
     text = """#include <a>
 namespace skyward {
