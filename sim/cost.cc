@@ -31,10 +31,10 @@ class Echo final : public engine::EngineEffects {
     spec.collect_metrics = false;
     state_ = engine::make_state(std::move(spec),
                                 {.job_id = "cost", .heartbeat_timeout = kHeartbeatTimeout});
-    engine::FunctionRef function;
+    wire::FunctionBody function;
     function.name = "echo";
-    function.body = wire::small_buffer(SharedBytes(std::string(500, 'x')));
-    function_ = std::make_shared<const engine::FunctionRef>(std::move(function));
+    function.bytes = wire::small_buffer(SharedBytes(std::string(500, 'x')));
+    function_ = std::make_shared<const wire::FunctionBody>(std::move(function));
     arguments_.buffers.push_back(wire::small_buffer(SharedBytes(std::string(200, 'x'))));
   }
 
@@ -64,11 +64,8 @@ class Echo final : public engine::EngineEffects {
     answered_ = 0;
     while (answered_ < tasks) {
       while (submitted < tasks && submitted - answered_ < ahead) {
-        engine::TaskSpec task;
-        task.id = TaskId{++next_task_};
-        task.function = function_;
-        task.arguments = arguments_;
-        engine::on_submit(state_, *this, now_, std::move(task));
+        engine::on_submit(state_, *this, now_, TaskId{++next_task_},
+                          {.function = function_, .arguments = arguments_, .options = {}});
         ++submitted;
       }
       SKYWARD_CHECK(!answers_.empty());
@@ -96,8 +93,8 @@ class Echo final : public engine::EngineEffects {
     result.run_ns = kRunTime;
     answers_.emplace_back(node, std::move(result));
   }
-  void complete(TaskId, engine::Completion completion) override {
-    SKYWARD_CHECK(completion.status == engine::Completion::Status::ok);
+  void complete(TaskId, wire::Outcome outcome) override {
+    SKYWARD_CHECK(outcome.status == wire::OutcomeStatus::ok);
     ++answered_;
   }
   void deliver_item(TaskId, wire::Payload) override {}
@@ -110,7 +107,7 @@ class Echo final : public engine::EngineEffects {
   int nodes_;
   Time now_ = Time{} + std::chrono::hours(1);
   engine::EngineState state_;
-  std::shared_ptr<const engine::FunctionRef> function_;
+  std::shared_ptr<const wire::FunctionBody> function_;
   wire::Payload arguments_;
   std::deque<std::pair<NodeId, wire::TaskResult>> answers_;
   std::uint64_t next_task_ = 0;

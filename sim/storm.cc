@@ -63,8 +63,8 @@ Storm::Storm(const StormOptions& options)
       cloud_(simulator_, journal_, parameters_),
       user_(simulator_, parameters_,
             {.submit =
-                 [this](engine::TaskSpec task) {
-                   turn([&](Time now) { on_submit(state_, *this, now, std::move(task)); });
+                 [this](TaskId task, wire::Call call) {
+                   turn([&](Time now) { on_submit(state_, *this, now, task, std::move(call)); });
                  },
              .cancel =
                  [this](TaskId task) {
@@ -319,9 +319,7 @@ void Storm::send(NodeId node, wire::Message message) {
   found->second->engine_sends(std::move(message));
 }
 
-void Storm::complete(TaskId task, engine::Completion completion) {
-  user_.complete(task, completion);
-}
+void Storm::complete(TaskId task, wire::Outcome outcome) { user_.complete(task, outcome); }
 
 void Storm::deliver_item(TaskId task, wire::Payload item) { user_.deliver_item(task, item); }
 

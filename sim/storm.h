@@ -70,7 +70,7 @@ class Storm final : private engine::EngineEffects {
   void connect(NodeId node, const Instance& instance) override;
   void disconnect(NodeId node) override;
   void send(NodeId node, wire::Message message) override;
-  void complete(TaskId task, engine::Completion completion) override;
+  void complete(TaskId task, wire::Outcome outcome) override;
   void deliver_item(TaskId task, wire::Payload item) override;
   void retain_blob(const wire::Blob& blob) override;
   void emit(Event event) override;

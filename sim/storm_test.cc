@@ -146,7 +146,7 @@ TEST(UserDeathTest, AnAnswerTwiceIsNoticed) {
   parameters.tasks = 1;
   TaskId asked;
   User user(simulator, parameters,
-            {.submit = [&](const engine::TaskSpec& task) { asked = task.id; },
+            {.submit = [&](TaskId task, const wire::Call&) { asked = task; },
              .cancel = [](TaskId) {},
              .item_taken = [](TaskId, std::uint32_t) {},
              .close = [] {}});

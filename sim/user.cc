@@ -26,11 +26,11 @@ User::User(Simulator& simulator, const StormParameters& parameters, Pool pool)
       left_(parameters.tasks),
       progress_(simulator.now()) {
   for (int i = 0; i < kFunctions; ++i) {
-    engine::FunctionRef function;
+    wire::FunctionBody function;
     function.id.value[0] = static_cast<std::uint8_t>(i + 1);
     function.name = fmt::format("function{}", i);
-    function.body = wire::small_buffer(SharedBytes(std::string("body of ") + function.name));
-    functions_.push_back(std::make_shared<const engine::FunctionRef>(std::move(function)));
+    function.bytes = wire::small_buffer(SharedBytes(std::string("body of ") + function.name));
+    functions_.push_back(std::make_shared<const wire::FunctionBody>(std::move(function)));
   }
   arrays_.resize(kArrays);
   for (Array& array : arrays_) {
@@ -120,38 +120,37 @@ TaskPlan User::draw_plan() {
 
 void User::submit(TaskPlan plan, std::optional<NodeId> node, std::optional<std::uint32_t> worker) {
   Random& random = simulator_.random;
-  engine::TaskSpec spec;
-  spec.id = TaskId{next_task_++};
-  spec.function = functions_[random.below(functions_.size())];
-  spec.node = node;
-  spec.worker = worker;
-  spec.arguments.buffers.push_back(wire::small_buffer(bytes_of(plan)));
-  Call call;
-  call.plan = plan;
+  wire::Call call;
+  call.function = functions_[random.below(functions_.size())];
+  call.options.node = node;
+  call.options.worker = worker;
+  call.arguments.buffers.push_back(wire::small_buffer(bytes_of(plan)));
+  Asked asked;
+  asked.plan = plan;
   for (std::uint32_t i = 0; i < plan.blobs; ++i) {
     const std::size_t which = random.below(arrays_.size());
     Array& array = arrays_[which];
     ++array.uses;
-    call.arrays.push_back(which);
+    asked.arrays.push_back(which);
     wire::Blob blob{.id = array.id,
                     .size = parameters_.network.peers ? kSpreadArrayBytes : kArrayBytes,
                     .descriptor = array.segment,
                     .storage = simulator_.storage(array.segment)};
     if (parameters_.network.peers) blob.content[0] = static_cast<std::uint8_t>(which + 1);
     const std::uint64_t size = blob.size;
-    spec.arguments.buffers.push_back(wire::blob_buffer(std::move(blob), 0, size));
+    call.arguments.buffers.push_back(wire::blob_buffer(std::move(blob), 0, size));
   }
   const bool hangs = plan.kind == TaskKind::hangs || plan.kind == TaskKind::stubborn;
   const bool cancels = random.chance(hangs ? 0.5 : parameters_.user.cancels);
   if ((hangs && !cancels) || random.chance(parameters_.user.timeouts)) {
-    spec.timeout = call.timeout = random.between(1ms, 5s);
+    call.options.timeout = asked.timeout = random.between(1ms, 5s);
   }
   if (plan.kind == TaskKind::stream) {
-    spec.stream_window = call.window = static_cast<std::uint32_t>(random.between(1, 20));
+    call.options.stream_window = asked.window = static_cast<std::uint32_t>(random.between(1, 20));
   }
-  const TaskId id = spec.id;
-  calls_.emplace(id, std::move(call));
-  pool_.submit(std::move(spec));
+  const TaskId id{next_task_++};
+  calls_.emplace(id, std::move(asked));
+  pool_.submit(id, std::move(call));
   if (cancels) cancel_later(id);
 }
 
@@ -165,60 +164,60 @@ void User::cancel_later(TaskId task) {
   });
 }
 
-void User::complete(TaskId task, const engine::Completion& completion) {
+void User::complete(TaskId task, const wire::Outcome& outcome) {
   const auto found = calls_.find(task);
   SKYWARD_CHECK(found != calls_.end(), "task {} is answered twice", task.value);
-  const Call call = std::move(found->second);
+  const Asked asked = std::move(found->second);
   calls_.erase(found);
-  check_result(task, call, completion);
-  if (call.cancelled_at) {
-    SKYWARD_CHECK(simulator_.now() - *call.cancelled_at <= kCancelBackstop, "task {} after {} s",
-                  task.value, seconds(simulator_.now() - *call.cancelled_at));
+  check_result(task, asked, outcome);
+  if (asked.cancelled_at) {
+    SKYWARD_CHECK(simulator_.now() - *asked.cancelled_at <= kCancelBackstop, "task {} after {} s",
+                  task.value, seconds(simulator_.now() - *asked.cancelled_at));
   }
-  release_arrays(call);
+  release_arrays(asked);
   ++answered_;
   progress_ = simulator_.now();
   close_when_done();
 }
 
-void User::check_result(TaskId task, const Call& call, const engine::Completion& completion) {
-  const TaskPlan& plan = call.plan;
-  switch (completion.status) {
-    case engine::Completion::Status::ok:
+void User::check_result(TaskId task, const Asked& asked, const wire::Outcome& outcome) {
+  const TaskPlan& plan = asked.plan;
+  switch (outcome.status) {
+    case wire::OutcomeStatus::ok:
       SKYWARD_CHECK(plan.kind == TaskKind::returns || plan.kind == TaskKind::stream);
-      SKYWARD_CHECK(value_in(completion.payload) == value_of(plan.key), "result of task {}",
+      SKYWARD_CHECK(value_in(outcome.payload) == value_of(plan.key), "result of task {}",
                     task.value);
       if (plan.kind == TaskKind::stream) {
-        SKYWARD_CHECK(call.items == plan.items, "{} of {} items of task {}", call.items, plan.items,
-                      task.value);
+        SKYWARD_CHECK(asked.items == plan.items, "{} of {} items of task {}", asked.items,
+                      plan.items, task.value);
       }
       break;
-    case engine::Completion::Status::raised:
+    case wire::OutcomeStatus::raised:
       SKYWARD_CHECK(plan.kind == TaskKind::raises);
-      SKYWARD_CHECK(value_in(completion.payload) == value_of(plan.key), "exception of task {}",
+      SKYWARD_CHECK(value_in(outcome.payload) == value_of(plan.key), "exception of task {}",
                     task.value);
       break;
-    case engine::Completion::Status::failed:
-      check_failure(task, call, completion.error);
+    case wire::OutcomeStatus::failed:
+      check_failure(task, asked, outcome.error);
       return;
   }
-  SKYWARD_CHECK(call.lines == plan.lines, "{} of {} lines of task {}", call.lines, plan.lines,
+  SKYWARD_CHECK(asked.lines == plan.lines, "{} of {} lines of task {}", asked.lines, plan.lines,
                 task.value);
   done_in_order_.insert(task);
 }
 
-void User::check_failure(TaskId task, const Call& call, const Error& error) const {
+void User::check_failure(TaskId task, const Asked& asked, const Error& error) const {
   const NodeParameters& node = parameters_.node;
   bool allowed = false;
   switch (error.kind) {
     case ErrorKind::cancelled:
-      allowed = call.cancelled_at || stopping_ || closed_;
+      allowed = asked.cancelled_at || stopping_ || closed_;
       break;
     case ErrorKind::timeout:
-      allowed = call.timeout > Duration{} || parameters_.user.lifetime > Duration{};
+      allowed = asked.timeout > Duration{} || parameters_.user.lifetime > Duration{};
       break;
     case ErrorKind::task:
-      allowed = call.plan.kind == TaskKind::dies || node.sudden_death > 0 || node.start_fail > 0 ||
+      allowed = asked.plan.kind == TaskKind::dies || node.sudden_death > 0 || node.start_fail > 0 ||
                 node.start_hang > 0;
       break;
     case ErrorKind::lost:
@@ -241,12 +240,12 @@ void User::check_failure(TaskId task, const Call& call, const Error& error) cons
 void User::deliver_item(TaskId task, const wire::Payload& item) {
   const auto found = calls_.find(task);
   SKYWARD_CHECK(found != calls_.end(), "an item of task {} after its end", task.value);
-  Call& call = found->second;
-  ++call.items;
-  SKYWARD_CHECK(value_in(item) == value_of(call.plan.key, call.items), "item {} of task {}",
-                call.items, task.value);
-  SKYWARD_CHECK(call.items - call.taken <= call.window, "task {} is {} items ahead", task.value,
-                call.items - call.taken);
+  Asked& asked = found->second;
+  ++asked.items;
+  SKYWARD_CHECK(value_in(item) == value_of(asked.plan.key, asked.items), "item {} of task {}",
+                asked.items, task.value);
+  SKYWARD_CHECK(asked.items - asked.taken <= asked.window, "task {} is {} items ahead", task.value,
+                asked.items - asked.taken);
   progress_ = simulator_.now();
   simulator_.after(simulator_.random.between(Duration{}, Duration{20ms}),
                    [this, task] { take_item(task); });
@@ -263,8 +262,8 @@ void User::retain_blob(const wire::Blob& blob) {
   simulator_.segment(blob.descriptor).retained = true;
 }
 
-void User::release_arrays(const Call& call) {
-  for (const std::size_t which : call.arrays) {
+void User::release_arrays(const Asked& asked) {
+  for (const std::size_t which : asked.arrays) {
     Array& array = arrays_[which];
     if (--array.uses > 0) continue;
     const Segment& segment = simulator_.segment(array.segment);
@@ -289,14 +288,14 @@ void User::event(const Event& event) {
                 line->task);
   const auto found = calls_.find(TaskId{line->task});
   if (found == calls_.end()) return;  // given up before its node said so
-  Call& call = found->second;
+  Asked& asked = found->second;
   const auto attempt = static_cast<std::uint32_t>(std::stoul(line->line));
-  if (attempt != call.attempt) call.lines = 0;
-  SKYWARD_CHECK(attempt >= call.attempt, "task {}", line->task);
-  call.attempt = attempt;
-  SKYWARD_CHECK(line->line == fmt::format("{} {}", attempt, call.lines), "'{}' of task {}",
+  if (attempt != asked.attempt) asked.lines = 0;
+  SKYWARD_CHECK(attempt >= asked.attempt, "task {}", line->task);
+  asked.attempt = attempt;
+  SKYWARD_CHECK(line->line == fmt::format("{} {}", attempt, asked.lines), "'{}' of task {}",
                 line->line, line->task);
-  ++call.lines;
+  ++asked.lines;
 }
 
 void User::close_when_done() {
@@ -319,8 +318,8 @@ void User::closed() {
 
 std::string User::stuck_text() const {
   std::string text = fmt::format("{} tasks are not answered", calls_.size());
-  for (const auto& [id, call] : calls_) {
-    text += fmt::format(", {} (kind {})", id.value, static_cast<int>(call.plan.kind));
+  for (const auto& [id, asked] : calls_) {
+    text += fmt::format(", {} (kind {})", id.value, static_cast<int>(asked.plan.kind));
     if (text.size() > 500) break;
   }
   return text;

@@ -22,7 +22,7 @@ namespace skyward::sim {
 class User {
  public:
   struct Pool {
-    std::function<void(engine::TaskSpec)> submit;
+    std::function<void(TaskId, wire::Call)> submit;
     std::function<void(TaskId)> cancel;
     std::function<void(TaskId, std::uint32_t)> item_taken;
     std::function<void()> close;
@@ -32,7 +32,7 @@ class User {
 
   // From the pool.
   void opened(const Status& status);
-  void complete(TaskId task, const engine::Completion& completion);
+  void complete(TaskId task, const wire::Outcome& outcome);
   void deliver_item(TaskId task, const wire::Payload& item);
   void retain_blob(const wire::Blob& blob);
   void event(const Event& event);
@@ -52,7 +52,7 @@ class User {
     int uses = 0;
   };
 
-  struct Call {
+  struct Asked {
     TaskPlan plan;
     Duration timeout{};
     std::uint32_t window = 0;
@@ -71,9 +71,9 @@ class User {
   void submit(TaskPlan plan, std::optional<NodeId> node, std::optional<std::uint32_t> worker);
   void cancel_later(TaskId task);
   void take_item(TaskId task);
-  void check_result(TaskId task, const Call& call, const engine::Completion& completion);
-  void check_failure(TaskId task, const Call& call, const Error& error) const;
-  void release_arrays(const Call& call);
+  void check_result(TaskId task, const Asked& asked, const wire::Outcome& outcome);
+  void check_failure(TaskId task, const Asked& asked, const Error& error) const;
+  void release_arrays(const Asked& asked);
   void renew(Array& array);
   void close_when_done();
   void close();
@@ -81,10 +81,10 @@ class User {
   Simulator& simulator_;
   StormParameters parameters_;
   Pool pool_;
-  std::vector<std::shared_ptr<const engine::FunctionRef>> functions_;
+  std::vector<std::shared_ptr<const wire::FunctionBody>> functions_;
   std::vector<Array> arrays_;
-  std::unordered_map<TaskId, Call> calls_;  // not answered yet
-  std::set<TaskId> done_in_order_;          // answered with all their output
+  std::unordered_map<TaskId, Asked> calls_;  // not answered yet
+  std::set<TaskId> done_in_order_;           // answered with all their output
   std::uint64_t next_task_ = 1;
   std::uint64_t next_blob_ = 1;
   int left_;

@@ -203,7 +203,7 @@ TEST(ComputePool, PlacesThatAreNotThereAreRefused) {
   EXPECT_THAT(refusal(2), HasSubstr("is called on node 2, but there are 2; they count from 0"));
   EXPECT_THAT(refusal(static_cast<std::uint32_t>(-1)), HasSubstr("node -1"));
   Call call = place().to_call({});
-  call.options.node = 0;
+  call.options.node = NodeId{0};
   call.options.worker = 1;
   EXPECT_THROW(pool.untyped().submit(call), ConfigurationError);
   EXPECT_THROW(pool.untyped().submit(Call{}), ConfigurationError);

@@ -177,7 +177,7 @@ Call make_call(const Function& function, const wire::Payload& arguments,
                std::optional<std::uint32_t> node, std::optional<std::uint32_t> worker) {
   CallOptions options;
   if (timeout) options.timeout = limit_from_seconds(*timeout);
-  options.node = node;
+  if (node) options.node = NodeId{*node};
   options.worker = worker;
   options.stream_window = stream_window;
   return {function.body, arguments, options};
@@ -302,7 +302,7 @@ void bind_calls(nb::module_& module) {
           "at",
           [](const Call& call, std::uint32_t node, std::uint32_t worker) {
             Call copy = call;
-            copy.options.node = node;
+            copy.options.node = NodeId{node};
             copy.options.worker = worker;
             return copy;
           },

@@ -12,7 +12,7 @@ FunctionBody make_function(SharedBytes bytes, std::string name) {
   FunctionBody body;
   const auto digest = sha256(bytes.view);
   std::copy_n(digest.begin(), body.id.value.size(), body.id.value.begin());
-  body.bytes = std::move(bytes);
+  body.bytes = wire::small_buffer(std::move(bytes));
   body.name = std::move(name);
   return body;
 }

@@ -108,7 +108,7 @@ R carry_out(const Pending<R>& pending, int* argument_blobs = nullptr) {
   Store store;
   const Call call = pending.to_call({.put = std::ref(store)});
   if (argument_blobs != nullptr) *argument_blobs = store.blobs;
-  const RegisteredFunction* function = find_function(as_text(call.function->bytes.view));
+  const RegisteredFunction* function = find_function(as_text(call.function->bytes.bytes.view));
   EXPECT_NE(function, nullptr);
   ArchiveReader arguments(call.arguments, &map_blob);
   ArchiveWriter written({.put = std::ref(store)});
@@ -253,7 +253,7 @@ TEST(Pending, OptionsAreOfTheCopy) {
   const auto limited = call.with_timeout(std::chrono::seconds(3)).on_node(2);
   EXPECT_EQ(call.to_call({}).options.timeout, Duration{});
   EXPECT_EQ(limited.to_call({}).options.timeout, std::chrono::seconds(3));
-  EXPECT_EQ(limited.to_call({}).options.node, 2U);
+  EXPECT_EQ(limited.to_call({}).options.node, NodeId{2});
 }
 
 TEST(Pending, BatchesAreFlatAndTyped) {

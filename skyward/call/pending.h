@@ -61,7 +61,7 @@ class [[nodiscard]] Pending {
   // A copy that runs on this node only.
   Pending on_node(std::uint32_t node) const {
     Pending copy = *this;
-    copy.options_.node = node;
+    copy.options_.node = NodeId{node};
     return copy;
   }
 

@@ -61,8 +61,8 @@ Budget::Facts budget_facts(const EngineState& state, Time now) {
           .now = now};
 }
 
-void on_submit(EngineState& state, EngineEffects& effects, Time now, TaskSpec task) {
-  state.tasks.submit(effects, now, std::move(task));
+void on_submit(EngineState& state, EngineEffects& effects, Time now, TaskId task, wire::Call call) {
+  state.tasks.submit(effects, now, task, std::move(call));
 }
 
 void on_cancel(EngineState& state, EngineEffects& effects, Time now, TaskId task) {

@@ -73,7 +73,7 @@ void on_close(EngineState& state, EngineEffects& effects, Time now);
 // The caller does not want to wait for the end that began: agents get no more time. False: it has
 // not begun, or just now.
 bool on_hurry(EngineState& state, EngineEffects& effects, Time now);
-void on_submit(EngineState& state, EngineEffects& effects, Time now, TaskSpec task);
+void on_submit(EngineState& state, EngineEffects& effects, Time now, TaskId task, wire::Call call);
 void on_cancel(EngineState& state, EngineEffects& effects, Time now, TaskId task);
 void on_item_taken(EngineState& state, EngineEffects& effects, TaskId task, std::uint32_t count);
 void on_keep_blob(EngineState& state, EngineEffects& effects, BlobId blob, bool keep);

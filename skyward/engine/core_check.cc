@@ -54,13 +54,14 @@ struct Checker {
   Status operator()(const wire::StreamItem& item) const {
     const Task* task = tasks.find(item.task);
     if (draining() || (ready() && task == nullptr)) return {};
-    if (!ready() || !has(*task) || task->attempt != item.attempt || task->spec.stream_window == 0) {
+    if (!ready() || !has(*task) || task->attempt != item.attempt ||
+        task->call.options.stream_window == 0) {
       return broken(fmt::format("an item of task {}, attempt {}, which is no stream of this node",
                                 item.task.value, item.attempt));
     }
-    if (task->items_ahead < task->spec.stream_window) return {};
+    if (task->items_ahead < task->call.options.stream_window) return {};
     return broken(fmt::format("more items of task {} than the {} that were asked for",
-                              item.task.value, task->spec.stream_window));
+                              item.task.value, task->call.options.stream_window));
   }
   Status operator()(const wire::Recalled& recalled) const {
     if (draining()) return {};

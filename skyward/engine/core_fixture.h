@@ -51,7 +51,7 @@ struct Send {
 };
 struct Complete {
   TaskId task;
-  Completion completion;
+  wire::Outcome outcome;
 };
 struct DeliverItem {
   TaskId task;
@@ -87,8 +87,8 @@ class RecordingEffects final : public EngineEffects {
   void connect(NodeId node, const Instance& instance) override { add(Connect{node, instance}); }
   void disconnect(NodeId node) override { add(Disconnect{node}); }
   void send(NodeId node, wire::Message message) override { add(Send{node, std::move(message)}); }
-  void complete(TaskId task, Completion completion) override {
-    add(Complete{task, std::move(completion)});
+  void complete(TaskId task, wire::Outcome outcome) override {
+    add(Complete{task, std::move(outcome)});
   }
   void deliver_item(TaskId task, wire::Payload item) override {
     add(DeliverItem{task, std::move(item)});
@@ -174,18 +174,18 @@ class CoreTest : public testing::Test {
   // The lost node gets its new machine, up to `ready`.
   void replace(std::uint32_t node, int nth);
 
-  // Submits a task with the next id.
-  TaskSpec task(std::string argument = "x");
-  TaskId submit(TaskSpec spec);
+  wire::Call task(std::string argument = "x");
+  // As the task with the next id.
+  TaskId submit(wire::Call call);
   TaskId submit() { return submit(task()); }
   // Submits and takes its RunTask, which must go to `node`.
   TaskId submit_to(std::uint32_t node);
-  TaskId submit_to(std::uint32_t node, TaskSpec spec);
+  TaskId submit_to(std::uint32_t node, wire::Call call);
   // The node answers; `run` is the time inside the worker.
   void answer(std::uint32_t node, TaskId task, Duration run = std::chrono::seconds(1));
   void answer_with(std::uint32_t node, TaskId task, wire::TaskStatus status,
                    std::vector<BlobId> retained = {});
-  Completion take_completion(TaskId task);
+  wire::Outcome take_outcome(TaskId task);
   std::uint32_t attempt_of(TaskId task) const;
   // From a running pool to the end, when nothing is in the way.
   void finish_closing(std::vector<InstanceId> instances);
@@ -194,7 +194,7 @@ class CoreTest : public testing::Test {
   RecordingEffects effects;
   Time now = Time{} + std::chrono::hours(1);
   std::uint64_t next_task = 1;
-  std::shared_ptr<const FunctionRef> function;
+  std::shared_ptr<const wire::FunctionBody> function;
 };
 
 }  // namespace skyward::engine

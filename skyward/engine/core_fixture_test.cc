@@ -44,8 +44,7 @@ std::string to_string(const Effect& effect) {
         } else if constexpr (std::is_same_v<T, Send>) {
           return fmt::format("send {} to node {}", message_name(call.message), call.node.value);
         } else if constexpr (std::is_same_v<T, Complete>) {
-          return fmt::format("complete task {} ({})", call.task.value,
-                             call.completion.error.message);
+          return fmt::format("complete task {} ({})", call.task.value, call.outcome.error.message);
         } else if constexpr (std::is_same_v<T, DeliverItem>) {
           return fmt::format("deliver_item of task {}", call.task.value);
         } else if constexpr (std::is_same_v<T, RetainBlob>) {
@@ -86,11 +85,11 @@ void CoreTest::make(PoolShape shape) {
   state = make_state(std::move(spec), {.job_id = "job",
                                        .heartbeat_timeout = kHeartbeatTimeout,
                                        .workers_per_node = shape.workers_per_node});
-  FunctionRef body;
+  wire::FunctionBody body;
   body.id.value[0] = 7;
-  body.body = wire::small_buffer(SharedBytes(std::string("body")));
+  body.bytes = wire::small_buffer(SharedBytes(std::string("body")));
   body.name = "train";
-  function = std::make_shared<const FunctionRef>(std::move(body));
+  function = std::make_shared<const wire::FunctionBody>(std::move(body));
 }
 
 void CoreTest::open_to_provisioning(PoolShape shape) {
@@ -188,24 +187,23 @@ void CoreTest::replace(std::uint32_t node, int nth) {
   effects.drop_events();
 }
 
-TaskSpec CoreTest::task(std::string argument) {
-  TaskSpec spec;
-  spec.id = TaskId{next_task++};
-  spec.function = function;
-  spec.arguments.buffers.push_back(wire::small_buffer(SharedBytes(std::move(argument))));
-  return spec;
+wire::Call CoreTest::task(std::string argument) {
+  wire::Call call;
+  call.function = function;
+  call.arguments.buffers.push_back(wire::small_buffer(SharedBytes(std::move(argument))));
+  return call;
 }
 
-TaskId CoreTest::submit(TaskSpec spec) {
-  const TaskId id = spec.id;
-  on_submit(state, effects, now, std::move(spec));
+TaskId CoreTest::submit(wire::Call call) {
+  const TaskId id{next_task++};
+  on_submit(state, effects, now, id, std::move(call));
   return id;
 }
 
 TaskId CoreTest::submit_to(std::uint32_t node) { return submit_to(node, task()); }
 
-TaskId CoreTest::submit_to(std::uint32_t node, TaskSpec spec) {
-  const TaskId id = submit(std::move(spec));
+TaskId CoreTest::submit_to(std::uint32_t node, wire::Call call) {
+  const TaskId id = submit(std::move(call));
   EXPECT_EQ(effects.take_message<wire::RunTask>(NodeId{node}).task, id);
   return id;
 }
@@ -234,10 +232,10 @@ void CoreTest::answer_with(std::uint32_t node, TaskId task, wire::TaskStatus sta
   receive(node, std::move(result));
 }
 
-Completion CoreTest::take_completion(TaskId task) {
+wire::Outcome CoreTest::take_outcome(TaskId task) {
   Complete complete = effects.take<Complete>();
   EXPECT_EQ(complete.task, task);
-  return std::move(complete.completion);
+  return std::move(complete.outcome);
 }
 
 void CoreTest::finish_closing(std::vector<InstanceId> instances) {

@@ -44,11 +44,11 @@ class Sequence final : private EngineEffects {
     options.peer_key = chance(0.5) ? "key" : "";
     if (chance(0.5)) options.lease = 60s;
     state_ = make_state(std::move(spec), std::move(options));
-    FunctionRef function;
+    wire::FunctionBody function;
     function.id.value[0] = 1;
     function.name = "f";
-    function.body = wire::small_buffer(SharedBytes(std::string("body")));
-    function_ = std::make_shared<const FunctionRef>(std::move(function));
+    function.bytes = wire::small_buffer(SharedBytes(std::string("body")));
+    function_ = std::make_shared<const wire::FunctionBody>(std::move(function));
   }
 
   void run() {
@@ -112,20 +112,20 @@ class Sequence final : private EngineEffects {
   }
 
   void submit() {
-    TaskSpec spec;
-    spec.id = TaskId{static_cast<std::uint64_t>(next_task_++)};
-    spec.function = function_;
-    spec.arguments.buffers.push_back(wire::small_buffer(SharedBytes(std::string("x"))));
+    const TaskId id{static_cast<std::uint64_t>(next_task_++)};
+    wire::Call call;
+    call.function = function_;
+    call.arguments.buffers.push_back(wire::small_buffer(SharedBytes(std::string("x"))));
     if (chance(0.3)) {
-      const BlobId id{static_cast<std::uint64_t>(between(1, 4))};
-      wire::Blob blob{.id = id, .size = kMinSpreadBytes, .descriptor = -1, .storage = nullptr};
-      blob.content[0] = static_cast<std::uint8_t>(id.value);
-      spec.arguments.buffers.push_back(wire::blob_buffer(blob, 0, blob.size));
+      const BlobId name{static_cast<std::uint64_t>(between(1, 4))};
+      wire::Blob blob{.id = name, .size = kMinSpreadBytes, .descriptor = -1, .storage = nullptr};
+      blob.content[0] = static_cast<std::uint8_t>(name.value);
+      call.arguments.buffers.push_back(wire::blob_buffer(blob, 0, blob.size));
     }
-    if (chance(0.3)) spec.node = any_node();
-    if (chance(0.3)) spec.stream_window = static_cast<std::uint32_t>(between(1, 3));
-    submitted_.insert(spec.id);
-    on_submit(state_, *this, now_, std::move(spec));
+    if (chance(0.3)) call.options.node = any_node();
+    if (chance(0.3)) call.options.stream_window = static_cast<std::uint32_t>(between(1, 3));
+    submitted_.insert(id);
+    on_submit(state_, *this, now_, id, std::move(call));
   }
 
   void hear(NodeId node, wire::Message message) {
@@ -260,7 +260,7 @@ class Sequence final : private EngineEffects {
       });
     }
   }
-  void complete(TaskId task, Completion) override {
+  void complete(TaskId task, wire::Outcome) override {
     EXPECT_TRUE(answered_.insert(task).second) << "task " << task.value << " is answered twice";
   }
   void deliver_item(TaskId, wire::Payload) override {}
@@ -272,7 +272,7 @@ class Sequence final : private EngineEffects {
   std::mt19937_64 random_;
   EngineState state_;
   Time now_ = Time{} + 1h;
-  std::shared_ptr<const FunctionRef> function_;
+  std::shared_ptr<const wire::FunctionBody> function_;
   std::deque<std::function<void()>> todo_;  // answers of the world, in order
   std::set<NodeId> connected_;
   std::set<NodeId> ready_;

@@ -93,7 +93,7 @@ TEST_F(MoneyTest, TheBillRunsFromTheRequestToTheConfirmedEndAndIsSplit) {
   const TaskId task = submit_to(0);
   now += 200s;
   answer(0, task);
-  take_completion(task);
+  take_outcome(task);
   now += 100s;
   on_close(state, effects, now);
   lose(0);
@@ -122,7 +122,7 @@ TEST_F(MoneyTest, TheBillGoesByTheCloudsClock) {
   now += 10s;
   state.costs.clock().ahead += 590s;
   answer(0, task);
-  take_completion(task);
+  take_outcome(task);
   // This computer sleeps, or nothing is done for as long.
   state.costs.clock().ahead += 600s;
   const PoolCost cost = cost_until(state, now);
@@ -189,7 +189,7 @@ TEST_F(MoneyTest, WorkThatIsLostWithItsMachineIsSaidToBeSo) {
   const TaskId first = submit_to(0);
   now += 100s;
   answer(0, first);
-  take_completion(first);
+  take_outcome(first);
   const TaskId second = submit_to(0);
   now += 60s;
   lose(0);
@@ -199,7 +199,7 @@ TEST_F(MoneyTest, WorkThatIsLostWithItsMachineIsSaidToBeSo) {
   effects.take_message<wire::RunTask>(NodeId{0});
   now += 60s;
   answer(0, second);
-  take_completion(second);
+  take_outcome(second);
   const CostFinal bill = close();
   EXPECT_DOUBLE_EQ(bill.total_cost, 0.22);
   EXPECT_DOUBLE_EQ(bill.useful_cost, 0.16);
@@ -364,7 +364,7 @@ TEST_F(MoneyTest, AReplacementThatCostsMoreThanAllowedIsGivenBack) {
   on_provisioned(state, effects, now, NodeId{0}, 1, std::vector{dear});
   EXPECT_EQ(effects.take<Terminate>().instances, (std::vector<InstanceId>{"i-0-2"}));
   effects.drop_events();
-  const Completion failed = take_completion(task);
+  const wire::Outcome failed = take_outcome(task);
   EXPECT_EQ(failed.error.kind, ErrorKind::over_budget);
   EXPECT_THAT(failed.error.message, testing::HasSubstr("$7.20 an hour together, more than"));
   on_terminated(state, effects, now, {});
@@ -384,7 +384,7 @@ TEST_F(MoneyTest, AMachineThatDoesNotEndLeavesNoRoomForItsReplacement) {
     effects.drop_events();
     if (tries < 4) advance_to(state.releases.again_at());
   }
-  const Completion failed = take_completion(task);
+  const wire::Outcome failed = take_outcome(task);
   EXPECT_EQ(failed.error.kind, ErrorKind::over_budget);
   EXPECT_THAT(failed.error.message, testing::HasSubstr("with another machine"));
   close();
@@ -411,7 +411,7 @@ TEST_F(MoneyTest, BeforeTheBudgetIsSpentNothingIsBegunAndWhatRunsMayFinish) {
   effects.take_event<InstanceStopping>();
   EXPECT_EQ(effects.take<Terminate>().instances, (std::vector<InstanceId>{"i-1-1"}));
   const TaskId late = submit();
-  const Completion refused = take_completion(late);
+  const wire::Outcome refused = take_outcome(late);
   EXPECT_EQ(refused.error.kind, ErrorKind::over_budget);
   EXPECT_THAT(refused.error.hint, testing::HasSubstr("larger budget="));
 
@@ -419,7 +419,7 @@ TEST_F(MoneyTest, BeforeTheBudgetIsSpentNothingIsBegunAndWhatRunsMayFinish) {
   receive(0, wire::Recalled{});
   effects.expect_nothing_else();
   answer(0, runs);
-  EXPECT_EQ(take_completion(runs).status, Completion::Status::ok);
+  EXPECT_EQ(take_outcome(runs).status, wire::OutcomeStatus::ok);
   EXPECT_EQ(effects.take<Disconnect>().node, NodeId{0});
   const CostFinal bill = finish();
   EXPECT_LE(bill.total_cost, 2.0);
@@ -434,7 +434,7 @@ TEST_F(MoneyTest, WhatStillRunsAtTheEndOfTheBudgetEndsWithIt) {
   receive(0, wire::Recalled{});
   live_until(965s);
   effects.take_event<PoolStopping>();
-  EXPECT_EQ(take_completion(endless).error.kind, ErrorKind::over_budget);
+  EXPECT_EQ(take_outcome(endless).error.kind, ErrorKind::over_budget);
   effects.take_event<InstanceStopping>();
   effects.take_message<wire::Shutdown>(NodeId{0});
   live_until(975s);  // it does not answer
@@ -453,7 +453,7 @@ TEST_F(MoneyTest, TheLastMoneyBuysNoOtherMachine) {
   lose(0);
   effects.drop_events();
   effects.take<Terminate>();
-  const Completion failed = take_completion(task);
+  const wire::Outcome failed = take_outcome(task);
   EXPECT_EQ(failed.error.kind, ErrorKind::over_budget);
   EXPECT_THAT(failed.error.message, testing::HasSubstr("does not cover another machine"));
   on_terminated(state, effects, now, {});

@@ -108,7 +108,7 @@ TEST_F(CorePoolTest, ClosesStepByStepAndTellsOfEach) {
   now += 60s;
   on_close(state, effects, now);
   effects.take_event<PoolStopping>();
-  EXPECT_EQ(take_completion(task).error.kind, ErrorKind::cancelled);
+  EXPECT_EQ(take_outcome(task).error.kind, ErrorKind::cancelled);
   for (const NodeId node : {kFirst, kSecond}) {
     effects.take_event<InstanceStopping>();
     EXPECT_EQ(effects.take_message<wire::Shutdown>(node).grace_ms, kCancelGrace / 1ms)
@@ -593,13 +593,13 @@ TEST_F(CorePoolTest, LifetimeEndsARunningPool) {
   EXPECT_EQ(now, end);
   EXPECT_THAT(effects.take_event<ErrorEvent>().message, HasSubstr("timeout of 100 s"));
   effects.take_event<PoolStopping>();
-  EXPECT_EQ(take_completion(running).error.kind, ErrorKind::timeout);
+  EXPECT_EQ(take_outcome(running).error.kind, ErrorKind::timeout);
   effects.take_event<InstanceStopping>();
   effects.take_message<wire::Shutdown>(kFirst);
   lose(0);
   finish_closing({"i-0-1"});
   effects.take<Closed>();
-  const Completion late = take_completion(submit());
+  const wire::Outcome late = take_outcome(submit());
   EXPECT_EQ(late.error.kind, ErrorKind::timeout);
   EXPECT_THAT(late.error.message, HasSubstr("timeout of 100 s has expired"));
   EXPECT_THAT(late.error.hint, HasSubstr("ComputePool(timeout="));
@@ -720,22 +720,22 @@ TEST_F(CorePoolTest, PoolWithoutNodesAnswersEverythingWithTheReason) {
   lose(0, "preempted");
   lose(1, "preempted");
   effects.drop_all();
-  TaskSpec pinned = task();
-  pinned.node = kFirst;
+  wire::Call pinned = task();
+  pinned.options.node = kFirst;
   const TaskId first = submit(std::move(pinned));
   const TaskId second = submit();
   effects.expect_nothing_else();
   on_provisioned(state, effects, now, kFirst, 1, kRefused);
   EXPECT_THAT(effects.take_event<ErrorEvent>().message, HasSubstr("giving up on node 0"));
-  EXPECT_EQ(take_completion(first).error.kind, ErrorKind::lost);
+  EXPECT_EQ(take_outcome(first).error.kind, ErrorKind::lost);
   effects.expect_nothing_else();
   on_provisioned(state, effects, now, kSecond, 1, kRefused);
   effects.take_event<ErrorEvent>();
-  const Completion completion = take_completion(second);
-  EXPECT_EQ(completion.error.kind, ErrorKind::lost);
-  EXPECT_THAT(completion.error.message, HasSubstr("the cloud says no"));
+  const wire::Outcome outcome = take_outcome(second);
+  EXPECT_EQ(outcome.error.kind, ErrorKind::lost);
+  EXPECT_THAT(outcome.error.message, HasSubstr("the cloud says no"));
   const TaskId third = submit();
-  EXPECT_EQ(take_completion(third).error.kind, ErrorKind::lost);
+  EXPECT_EQ(take_outcome(third).error.kind, ErrorKind::lost);
 }
 
 TEST_F(CorePoolTest, NodeThatCannotBeReachedIsToldApartFromOneThatIsGone) {
@@ -751,9 +751,9 @@ TEST_F(CorePoolTest, NodeThatCannotBeReachedIsToldApartFromOneThatIsGone) {
     effects.drop_all();
   }
   on_node_lost(state, effects, now, kFirst, broken);
-  EXPECT_EQ(take_completion(id).error.kind, ErrorKind::unreachable);
+  EXPECT_EQ(take_outcome(id).error.kind, ErrorKind::unreachable);
   effects.drop_all();
-  EXPECT_EQ(take_completion(submit()).error.kind, ErrorKind::unreachable);
+  EXPECT_EQ(take_outcome(submit()).error.kind, ErrorKind::unreachable);
 }
 
 // ---------------------------------------------------------------------------- what nodes tell
@@ -798,10 +798,10 @@ TEST_F(CorePoolTest, ReceiptsCountTasksAndTime) {
   open_to_running();
   const TaskId good = submit_to(0);
   answer(0, good, 2s);
-  take_completion(good);
+  take_outcome(good);
   const TaskId bad = submit_to(0);
   answer_with(0, bad, wire::TaskStatus::raised);
-  take_completion(bad);
+  take_outcome(bad);
   on_close(state, effects, now);
   lose(0);
   on_terminated(state, effects, now, {});

@@ -29,8 +29,8 @@ TEST_F(CorePreemptTest, ANoticeIsToldAndAnotherMachineBoughtAtOnce) {
 
 TEST_F(CorePreemptTest, NoNewTasksGoThereAndWaitingOnesComeBack) {
   open_to_running({.nodes = 2});
-  TaskSpec pinned = task();
-  pinned.node = NodeId{1};
+  wire::Call pinned = task();
+  pinned.options.node = NodeId{1};
   const TaskId running = submit_to(1, pinned);
   receive(1, kNotice);
   effects.take_event<InstancePreempted>();
@@ -38,15 +38,15 @@ TEST_F(CorePreemptTest, NoNewTasksGoThereAndWaitingOnesComeBack) {
   effects.take<Provision>();
   receive(1, wire::Recalled{});  // it has begun
   const TaskId first = submit_to(0);
-  TaskSpec also_pinned = task();
-  also_pinned.node = NodeId{1};
+  wire::Call also_pinned = task();
+  also_pinned.options.node = NodeId{1};
   submit(std::move(also_pinned));  // waits for the next machine of the node
   submit();                        // waits for node 0
   answer(0, first);
-  take_completion(first);
+  take_outcome(first);
   effects.take_message<wire::RunTask>(NodeId{0});
   answer(1, running);
-  take_completion(running);
+  take_outcome(running);
 }
 
 TEST_F(CorePreemptTest, TasksThatHaveNotBegunRunElsewhere) {
@@ -59,7 +59,7 @@ TEST_F(CorePreemptTest, TasksThatHaveNotBegunRunElsewhere) {
   effects.take<Provision>();
   receive(1, wire::Recalled{{there}});
   answer(0, here);
-  take_completion(here);
+  take_outcome(here);
   const auto run = effects.take_message<wire::RunTask>(NodeId{0});
   EXPECT_EQ(run.task, there);
   EXPECT_EQ(run.attempt, 1U) << "it had not begun";
@@ -67,20 +67,20 @@ TEST_F(CorePreemptTest, TasksThatHaveNotBegunRunElsewhere) {
 
 TEST_F(CorePreemptTest, TheNextMachineTakesTheRankWhenTheTaskIsDone) {
   open_to_running({.nodes = 2});
-  TaskSpec spec = task();
-  spec.node = NodeId{1};
-  const TaskId running = submit_to(1, std::move(spec));
+  wire::Call call = task();
+  call.options.node = NodeId{1};
+  const TaskId running = submit_to(1, std::move(call));
   receive(1, kNotice);
   effects.drop_all();
   receive(1, wire::Recalled{});
   on_provisioned(state, effects, now, NodeId{1}, 1, std::vector{machine(1, 2)});
   EXPECT_EQ(effects.take_event<InstanceProvisioned>().instance_id, "i-1-2");
   effects.expect_nothing_else();  // the present one still works
-  TaskSpec waiting = task();
-  waiting.node = NodeId{1};
+  wire::Call waiting = task();
+  waiting.options.node = NodeId{1};
   const TaskId next = submit(std::move(waiting));
   answer(1, running);
-  take_completion(running);
+  take_outcome(running);
   EXPECT_EQ(effects.take<Disconnect>().node, NodeId{1});
   EXPECT_EQ(effects.take_event<InstanceStopping>().instance_id, "i-1-1");
   EXPECT_EQ(effects.take<Terminate>().instances, std::vector<InstanceId>{"i-1-1"});
@@ -122,7 +122,7 @@ TEST_F(CorePreemptTest, AMachineThatIsGoneFirstIsReplacedByTheOneThatWasBought) 
   effects.drop_events();
   EXPECT_EQ(effects.take<Connect>().instance.id, "i-1-2");
   answer(0, here);
-  take_completion(here);
+  take_outcome(here);
   EXPECT_EQ(effects.take_message<wire::RunTask>(NodeId{0}).task, there);
 }
 

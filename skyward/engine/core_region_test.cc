@@ -23,7 +23,7 @@ class Listener final : public EngineEffects {
   void connect(NodeId, const Instance&) override {}
   void disconnect(NodeId) override {}
   void send(NodeId, wire::Message) override {}
-  void complete(TaskId, Completion) override {}
+  void complete(TaskId, wire::Outcome) override {}
   void deliver_item(TaskId, wire::Payload) override {}
   void retain_blob(const wire::Blob&) override {}
   void emit(Event event) override { events.push_back(std::move(event)); }

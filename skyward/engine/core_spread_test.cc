@@ -36,11 +36,11 @@ class SpreadTest : public CoreTest {
     made.content[0] = content;
     return made;
   }
-  TaskSpec task_with(const wire::Blob& large, std::uint32_t node) {
-    TaskSpec spec = task();
-    spec.node = NodeId{node};
-    spec.arguments.buffers.push_back(wire::blob_buffer(large, 0, large.size));
-    return spec;
+  wire::Call task_with(const wire::Blob& large, std::uint32_t node) {
+    wire::Call call = task();
+    call.options.node = NodeId{node};
+    call.arguments.buffers.push_back(wire::blob_buffer(large, 0, large.size));
+    return call;
   }
   // The node gets a task with the blob, sent by the engine.
   TaskId upload(std::uint32_t node, const wire::Blob& large) {
@@ -93,8 +93,7 @@ TEST_F(SpreadTest, TheFirstIsSentItAndEachLaterOneReadsFromTheOneBeforeIt) {
 TEST_F(SpreadTest, ABroadcastIsAChain) {
   open(3);
   const wire::Blob large = blob(1, 9);
-  for (std::uint32_t node = 0; node < 3; ++node)
-    on_submit(state, effects, now, task_with(large, node));
+  for (std::uint32_t node = 0; node < 3; ++node) submit(task_with(large, node));
   effects.take_message<wire::RunTask>(NodeId{0});
   EXPECT_EQ(take_fetch(1).peer, NodeId{0});
   effects.take_message<wire::RunTask>(NodeId{1});
@@ -128,14 +127,14 @@ TEST_F(SpreadTest, ANodeWithoutAPortNeitherGivesNorTakes) {
 
 TEST_F(SpreadTest, AFunctionsLargeBodyGoesAlongTheChainToo) {
   open(2);
-  FunctionRef body = *function;
+  wire::FunctionBody body = *function;
   body.id.value[0] = 8;
-  body.body = wire::blob_buffer(blob(5, 7), 0, kMinSpreadBytes);
-  function = std::make_shared<const FunctionRef>(std::move(body));
+  body.bytes = wire::blob_buffer(blob(5, 7), 0, kMinSpreadBytes);
+  function = std::make_shared<const wire::FunctionBody>(std::move(body));
   for (const std::uint32_t node : {0U, 1U}) {
-    TaskSpec spec = task();
-    spec.node = NodeId{node};
-    submit(std::move(spec));
+    wire::Call call = task();
+    call.options.node = NodeId{node};
+    submit(std::move(call));
     if (node == 1) {
       EXPECT_EQ(take_fetch(1).blob, BlobId{5});
     }
@@ -248,7 +247,7 @@ TEST_F(SpreadTest, ANodeThatHasForgottenTheBytesIsForgottenAsASource) {
   const TaskId first = upload(0, large);
   answer(0, first);
   effects.take_message<wire::DropBlobs>(NodeId{0});
-  take_completion(first);
+  take_outcome(first);
   EXPECT_EQ(state.tasks.blobs().spreads().all().size(), 1U) << "its agent may have kept it";
   const auto ask = fetch(1, blob(2, 9));
   EXPECT_EQ(ask.peer, NodeId{0});
@@ -265,13 +264,13 @@ TEST_F(SpreadTest, HalfACopyIsForgottenWithTheLastTaskThatNeedsIt) {
   take_fetch(1);
   effects.take_message<wire::RunTask>(NodeId{1});
   answer(0, first);
-  take_completion(first);
+  take_outcome(first);
   on_cancel(state, effects, now, second);
   effects.take_message<wire::CancelTask>(NodeId{1});
   answer_with(1, second, wire::TaskStatus::cancelled);
   effects.take_message<wire::DropBlobs>(NodeId{0});
   effects.take_message<wire::DropBlobs>(NodeId{1});
-  take_completion(second);
+  take_outcome(second);
   const Spread& spread = state.tasks.blobs().spreads().all().at(large.content);
   EXPECT_TRUE(spread.copies.contains(NodeId{0}));
   EXPECT_FALSE(spread.copies.contains(NodeId{1}));
@@ -310,7 +309,7 @@ TEST_F(SpreadTest, OnlySoManyIdleContentsAreRemembered) {
     const TaskId id = upload(0, large);
     answer(0, id);
     effects.take_message<wire::DropBlobs>(NodeId{0});
-    take_completion(id);
+    take_outcome(id);
   }
   EXPECT_LE(state.tasks.blobs().spreads().all().size(), 256U);
   EXPECT_GT(state.tasks.blobs().spreads().all().size(), 200U);

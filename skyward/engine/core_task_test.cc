@@ -17,50 +17,50 @@ wire::Blob blob(std::uint64_t id) {
   return {.id = BlobId{id}, .size = 100'000, .descriptor = -1, .storage = nullptr};
 }
 
-TaskSpec with_blobs(TaskSpec spec, std::initializer_list<std::uint64_t> ids) {
+wire::Call with_blobs(wire::Call call, std::initializer_list<std::uint64_t> ids) {
   for (const std::uint64_t id : ids) {
-    spec.arguments.buffers.push_back(wire::blob_buffer(blob(id), 0, 100'000));
+    call.arguments.buffers.push_back(wire::blob_buffer(blob(id), 0, 100'000));
   }
-  return spec;
+  return call;
 }
 
-TaskSpec pinned_to(TaskSpec spec, NodeId node, std::optional<std::uint32_t> worker = 0) {
-  spec.node = node;
-  spec.worker = worker;
-  return spec;
+wire::Call pinned_to(wire::Call call, NodeId node, std::optional<std::uint32_t> worker = 0) {
+  call.options.node = node;
+  call.options.worker = worker;
+  return call;
 }
 
 // ------------------------------------------------------------------------------------- placing
 
 TEST_F(CoreTaskTest, RunsAndAnswers) {
   open_to_running({.nodes = 1, .concurrency = 1, .workers_per_node = 2});
-  TaskSpec spec = task("argument");
-  spec.timeout = 1500us;
-  spec.stream_window = 3;
-  const TaskId id = submit(spec);
+  wire::Call call = task("argument");
+  call.options.timeout = 1500us;
+  call.options.stream_window = 3;
+  const TaskId id = submit(call);
   const auto run = effects.take_message<wire::RunTask>(kFirst);
   EXPECT_EQ(run.task, id);
   EXPECT_EQ(run.attempt, 1U);
   EXPECT_EQ(run.worker, std::nullopt);
-  EXPECT_EQ(run.arguments, spec.arguments);
+  EXPECT_EQ(run.arguments, call.arguments);
   EXPECT_EQ(run.timeout_ms, 2U);  // never earlier than asked
   EXPECT_EQ(run.stream_window, 3U);
 
   wire::TaskResult result;
   result.task = id;
   result.worker = 1;
-  result.payload = spec.arguments;
+  result.payload = call.arguments;
   result.run_ns = 77;
   result.tail = {"bye"};
   receive(0, result);
-  const Completion completion = take_completion(id);
-  EXPECT_EQ(completion.status, Completion::Status::ok);
-  EXPECT_EQ(completion.payload, spec.arguments);
-  EXPECT_EQ(completion.node, 0);
-  EXPECT_EQ(completion.worker, 1);
-  EXPECT_EQ(completion.instance_id, "i-0-1");
-  EXPECT_EQ(completion.run_ns, 77U);
-  EXPECT_THAT(completion.tail, ElementsAre("bye"));
+  const wire::Outcome outcome = take_outcome(id);
+  EXPECT_EQ(outcome.status, wire::OutcomeStatus::ok);
+  EXPECT_EQ(outcome.payload, call.arguments);
+  EXPECT_EQ(outcome.node, 0);
+  EXPECT_EQ(outcome.worker, 1);
+  EXPECT_EQ(outcome.instance_id, "i-0-1");
+  EXPECT_DOUBLE_EQ(outcome.run_seconds, 77e-9);
+  EXPECT_THAT(outcome.tail, ElementsAre("bye"));
 }
 
 TEST_F(CoreTaskTest, EachVerdictHasItsError) {
@@ -68,11 +68,11 @@ TEST_F(CoreTaskTest, EachVerdictHasItsError) {
   const auto verdict = [&](wire::TaskStatus status) {
     const TaskId id = submit_to(0);
     answer_with(0, id, status);
-    return take_completion(id);
+    return take_outcome(id);
   };
-  EXPECT_EQ(verdict(wire::TaskStatus::raised).status, Completion::Status::raised);
-  const Completion died = verdict(wire::TaskStatus::worker_died);
-  EXPECT_EQ(died.status, Completion::Status::failed);
+  EXPECT_EQ(verdict(wire::TaskStatus::raised).status, wire::OutcomeStatus::raised);
+  const wire::Outcome died = verdict(wire::TaskStatus::worker_died);
+  EXPECT_EQ(died.status, wire::OutcomeStatus::failed);
   EXPECT_EQ(died.error.kind, ErrorKind::task);
   EXPECT_THAT(died.error.message, HasSubstr("the detail"));
   EXPECT_THAT(died.error.message, HasSubstr("train"));
@@ -96,10 +96,10 @@ TEST_F(CoreTaskTest, TheFirstFreeSlotTakesTheOldestTask) {
   const TaskId fourth = submit();
   effects.expect_nothing_else();
   answer(1, second);
-  take_completion(second);
+  take_outcome(second);
   EXPECT_EQ(effects.take_message<wire::RunTask>(kSecond).task, third);
   answer(0, first);
-  take_completion(first);
+  take_outcome(first);
   EXPECT_EQ(effects.take_message<wire::RunTask>(kFirst).task, fourth);
 }
 
@@ -130,33 +130,33 @@ TEST_F(CoreTaskTest, FunctionsThatNoTaskNeedsAreDropped) {
   state.options.max_kept_function_bytes = 0;
   receive(0, wire::Ready{});
   effects.drop_all();
-  const auto call = [&](std::uint8_t number, std::uint64_t blob_id = 0) {
-    TaskSpec spec = task();
-    FunctionRef other = *function;
+  const auto call_of = [&](std::uint8_t number, std::uint64_t blob_id = 0) {
+    wire::Call call = task();
+    wire::FunctionBody other = *function;
     other.id.value[0] = number;
-    if (blob_id != 0) other.body = wire::blob_buffer(blob(blob_id), 0, 100'000);
-    spec.function = std::make_shared<const FunctionRef>(std::move(other));
-    return spec;
+    if (blob_id != 0) other.bytes = wire::blob_buffer(blob(blob_id), 0, 100'000);
+    call.function = std::make_shared<const wire::FunctionBody>(std::move(other));
+    return call;
   };
-  const TaskId first = submit(call(1, 7));
+  const TaskId first = submit(call_of(1, 7));
   EXPECT_FALSE(effects.take_message<wire::RunTask>(kFirst).body.empty());
-  const TaskId second = submit(pinned_to(call(2), kFirst));
+  const TaskId second = submit(pinned_to(call_of(2), kFirst));
   EXPECT_FALSE(effects.take_message<wire::RunTask>(kFirst).body.empty());
   effects.expect_nothing_else();  // the first runs still
   answer(0, first);
-  take_completion(first);
-  const TaskId third = submit(pinned_to(call(3), kFirst));
+  take_outcome(first);
+  const TaskId third = submit(pinned_to(call_of(3), kFirst));
   FunctionId dropped;
-  dropped.value = call(1).function->id.value;
+  dropped.value = call_of(1).function->id.value;
   EXPECT_EQ(effects.take_message<wire::DropFunctions>(kFirst).functions, std::vector{dropped});
   EXPECT_EQ(effects.take_message<wire::DropBlobs>(kFirst).blobs, std::vector{BlobId{7}});
   effects.take_message<wire::RunTask>(kFirst);
   answer(0, third);
-  take_completion(third);
+  take_outcome(third);
   answer(0, second);
-  take_completion(second);
+  take_outcome(second);
   // It comes again when it is called again.
-  submit(call(1, 8));
+  submit(call_of(1, 8));
   EXPECT_EQ(effects.take_message<wire::DropFunctions>(kFirst).functions.size(), 2U);
   EXPECT_EQ(effects.take_message<wire::RunTask>(kFirst).body.blob.id, BlobId{8});
 }
@@ -166,7 +166,7 @@ TEST_F(CoreTaskTest, NothingIsTakenByAClosedPool) {
   on_close(state, effects, now);
   effects.drop_all();
   const TaskId id = submit();
-  EXPECT_EQ(take_completion(id).error.kind, ErrorKind::cancelled);
+  EXPECT_EQ(take_outcome(id).error.kind, ErrorKind::cancelled);
 }
 
 // -------------------------------------------------------------------------------------- pinned
@@ -187,7 +187,7 @@ TEST_F(CoreTaskTest, PinnedTaskWaitsForItsNode) {
   const TaskId dropped = submit(pinned_to(task(), kSecond));
   effects.expect_nothing_else();
   on_cancel(state, effects, now, dropped);
-  EXPECT_EQ(take_completion(dropped).error.kind, ErrorKind::cancelled);
+  EXPECT_EQ(take_outcome(dropped).error.kind, ErrorKind::cancelled);
   on_terminated(state, effects, now, {});
   replace(1, 2);
   const auto run = effects.take_message<wire::RunTask>(kSecond);
@@ -213,9 +213,9 @@ TEST_F(CoreTaskTest, PinnedTaskOfANodeThatIsGoneFails) {
   on_provisioned(state, effects, now, kSecond, 1, fail(ErrorKind::exhausted, "sold out"));
   effects.drop_all();
   const TaskId id = submit(pinned_to(task(), kSecond));
-  const Completion completion = take_completion(id);
-  EXPECT_EQ(completion.error.kind, ErrorKind::lost);
-  EXPECT_THAT(completion.error.message, HasSubstr("node 1"));
+  const wire::Outcome outcome = take_outcome(id);
+  EXPECT_EQ(outcome.error.kind, ErrorKind::lost);
+  EXPECT_THAT(outcome.error.message, HasSubstr("node 1"));
 }
 
 TEST_F(CoreTaskTest, PinnedTasksWaitWhenTheirNodeHasVeryMany) {
@@ -229,17 +229,17 @@ TEST_F(CoreTaskTest, PinnedTasksWaitWhenTheirNodeHasVeryMany) {
   const TaskId last = submit(pinned_to(task(), kFirst, std::nullopt));
   effects.expect_nothing_else();
   on_cancel(state, effects, now, cancelled);
-  EXPECT_EQ(take_completion(cancelled).error.kind, ErrorKind::cancelled);
+  EXPECT_EQ(take_outcome(cancelled).error.kind, ErrorKind::cancelled);
 
   answer(0, given[0]);
-  take_completion(given[0]);
+  take_outcome(given[0]);
   EXPECT_EQ(effects.take_message<wire::RunTask>(kFirst).task, next);
   effects.expect_nothing_else();
   recall(0);
   receive(0, wire::Recalled{{}});
   effects.expect_nothing_else();
   answer(0, given[1]);
-  take_completion(given[1]);
+  take_outcome(given[1]);
   EXPECT_EQ(effects.take_message<wire::RunTask>(kFirst).task, last);
 }
 
@@ -252,7 +252,7 @@ TEST_F(CoreTaskTest, PinnedTaskThatIsRecalledGoesBack) {
   receive(0, wire::Recalled{{id}});
   EXPECT_EQ(effects.take_message<wire::RunTask>(kFirst).task, id);
   answer(0, running);
-  take_completion(running);
+  take_outcome(running);
 }
 
 // -------------------------------------------------------------------------- prefetch and recall
@@ -263,7 +263,7 @@ TEST_F(CoreTaskTest, LongTasksAreNotSentAhead) {
   submit();
   submit();
   answer(0, first, 1s);
-  take_completion(first);
+  take_outcome(first);
   effects.take_message<wire::RunTask>(kFirst);
 }
 
@@ -272,7 +272,7 @@ TEST_F(CoreTaskTest, ShortTasksAreSentAheadAsFarAsTheirWorkGoes) {
   const TaskId first = submit_to(0);
   for (int i = 0; i < 10; ++i) submit();
   answer(0, first, 1ms);
-  take_completion(first);
+  take_outcome(first);
   for (int i = 0; i < 1 + kPrefetchWork / 1ms; ++i) effects.take_message<wire::RunTask>(kFirst);
 }
 
@@ -281,7 +281,7 @@ TEST_F(CoreTaskTest, PrefetchIsBounded) {
   const TaskId first = submit_to(0);
   for (int i = 0; i < 1000; ++i) submit();
   answer(0, first, 0ns);
-  take_completion(first);
+  take_outcome(first);
   for (std::uint32_t i = 0; i < 1 + kMaxPrefetchPerSlot; ++i) {
     effects.take_message<wire::RunTask>(kFirst);
   }
@@ -292,11 +292,11 @@ TEST_F(CoreTaskTest, OneLongTaskEndsTheSendingAhead) {
   for (int i = 0; i < 3; ++i) {
     const TaskId quick = submit_to(0);
     answer(0, quick, 1us);
-    take_completion(quick);
+    take_outcome(quick);
   }
   const TaskId slow = submit_to(0);
   answer(0, slow, 1s);
-  take_completion(slow);
+  take_outcome(slow);
   submit_to(0);
   submit();
 }
@@ -308,7 +308,7 @@ TEST_F(CoreTaskTest, TasksThatWereEndedSayNothingAboutRunTimes) {
        {wire::TaskStatus::worker_died, wire::TaskStatus::cancelled, wire::TaskStatus::timed_out}) {
     const TaskId id = submit_to(0);
     answer_with(0, id, status);
-    take_completion(id);
+    take_outcome(id);
   }
   submit_to(0);
   submit();
@@ -318,10 +318,10 @@ TEST_F(CoreTaskTest, ACallerThatWaitsStaysOnTheWarmNode) {
   open_to_running({.nodes = 3});
   const TaskId first = submit_to(0);
   answer(0, first, 20ms);
-  take_completion(first);
+  take_outcome(first);
   const TaskId second = submit_to(0);
   answer(0, second, 20ms);
-  take_completion(second);
+  take_outcome(second);
   submit_to(0);
   submit_to(1);  // those that run together are spread
   submit_to(2);
@@ -331,7 +331,7 @@ TEST_F(CoreTaskTest, IdleNodeMakesAnotherGiveBack) {
   open_to_running({.nodes = 2});
   const TaskId quick = submit_to(0);
   answer(0, quick, 2ms);  // two may be sent ahead
-  take_completion(quick);
+  take_outcome(quick);
   const TaskId running = submit_to(0);
   const TaskId other = submit_to(1);
   const TaskId ahead = submit_to(0);
@@ -339,13 +339,13 @@ TEST_F(CoreTaskTest, IdleNodeMakesAnotherGiveBack) {
   const TaskId last = submit_to(0);
   const TaskId final = submit_to(1);
   answer(1, other, 2ms);
-  take_completion(other);
+  take_outcome(other);
   EXPECT_EQ(state.tasks.deadline(), kNever);  // node 1 is busy still
   answer(1, next, 2ms);
-  take_completion(next);
+  take_outcome(next);
   EXPECT_EQ(state.tasks.deadline(), kNever);
   answer(1, final, 2ms);
-  take_completion(final);
+  take_outcome(final);
   ASSERT_NE(state.tasks.deadline(), kNever);
   advance();
   EXPECT_EQ(effects.take_message<wire::RecallTasks>(kFirst).count, 2U);
@@ -356,7 +356,7 @@ TEST_F(CoreTaskTest, IdleNodeMakesAnotherGiveBack) {
   EXPECT_EQ(run.attempt, 1U);  // nobody has seen it
   EXPECT_EQ(effects.take_message<wire::RunTask>(kFirst).task, last);
   answer(0, running, 2ms);
-  take_completion(running);
+  take_outcome(running);
 }
 
 // An agent that has shut down is not asked for anything.
@@ -364,12 +364,12 @@ TEST_F(CoreTaskTest, NothingIsRecalledOnceThePoolCloses) {
   open_to_running({.nodes = 2});
   const TaskId quick = submit_to(0);
   answer(0, quick, 2ms);
-  take_completion(quick);
+  take_outcome(quick);
   submit_to(0);
   const TaskId other = submit_to(1);
   submit_to(0);
   answer(1, other, 2ms);
-  take_completion(other);
+  take_outcome(other);
   ASSERT_NE(state.tasks.deadline(), kNever);
   on_close(state, effects, now);
   EXPECT_EQ(state.tasks.deadline(), kNever);
@@ -380,15 +380,15 @@ TEST_F(CoreTaskTest, NothingIsGivenToANodeWhileItGivesBack) {
   open_to_running({.nodes = 2});
   const TaskId quick = submit_to(0);
   answer(0, quick, 4ms);
-  take_completion(quick);
+  take_outcome(quick);
   submit_to(0);
   const TaskId other = submit_to(1);
   const TaskId ahead = submit_to(0);
   const TaskId next = submit_to(1);
   answer(1, other, 4ms);
-  take_completion(other);
+  take_outcome(other);
   answer(1, next, 4ms);
-  take_completion(next);
+  take_outcome(next);
   advance();
   effects.take_message<wire::RecallTasks>(kFirst);
   submit_to(1);
@@ -405,15 +405,15 @@ TEST_F(CoreTaskTest, EmptyAnswersAreAskedForAgainMoreAndMoreSlowly) {
   open_to_running({.nodes = 2});
   const TaskId quick = submit_to(0);
   answer(0, quick, 4ms);
-  take_completion(quick);
+  take_outcome(quick);
   submit_to(0);
   const TaskId other = submit_to(1);
   const TaskId ahead = submit_to(0);
   const TaskId next = submit_to(1);
   answer(1, other, 4ms);
-  take_completion(other);
+  take_outcome(other);
   answer(1, next, 4ms);
-  take_completion(next);
+  take_outcome(next);
   const Time began = now;
   int asked = 0;
   while (now < began + 60s || !state.tasks.on(kFirst).recalling) {
@@ -440,10 +440,10 @@ TEST_F(CoreTaskTest, WaitingTaskIsCancelledAtOnce) {
   const TaskId waiting = submit();
   const TaskId next = submit();
   on_cancel(state, effects, now, waiting);
-  EXPECT_EQ(take_completion(waiting).error.kind, ErrorKind::cancelled);
+  EXPECT_EQ(take_outcome(waiting).error.kind, ErrorKind::cancelled);
   on_cancel(state, effects, now, waiting);
   answer(0, running);
-  take_completion(running);
+  take_outcome(running);
   EXPECT_EQ(effects.take_message<wire::RunTask>(kFirst).task, next);
 }
 
@@ -455,7 +455,7 @@ TEST_F(CoreTaskTest, RunningTaskIsCancelledByItsNode) {
   on_cancel(state, effects, now, id);
   effects.expect_nothing_else();
   answer_with(0, id, wire::TaskStatus::cancelled);
-  EXPECT_EQ(take_completion(id).error.kind, ErrorKind::cancelled);
+  EXPECT_EQ(take_outcome(id).error.kind, ErrorKind::cancelled);
 }
 
 TEST_F(CoreTaskTest, TaskThatEndedBeforeTheCancelArrivedHasItsResult) {
@@ -464,7 +464,7 @@ TEST_F(CoreTaskTest, TaskThatEndedBeforeTheCancelArrivedHasItsResult) {
   on_cancel(state, effects, now, id);
   effects.drop_all();
   answer(0, id);
-  EXPECT_EQ(take_completion(id).status, Completion::Status::ok);
+  EXPECT_EQ(take_outcome(id).status, wire::OutcomeStatus::ok);
 }
 
 TEST_F(CoreTaskTest, CancelThatIsNeverConfirmedIsAnsweredByTheEngine) {
@@ -478,7 +478,7 @@ TEST_F(CoreTaskTest, CancelThatIsNeverConfirmedIsAnsweredByTheEngine) {
   advance_to(end);
   EXPECT_EQ(effects.take<RetainBlob>().blob.id, BlobId{9});
   effects.take_message<wire::DropBlobs>(kFirst);
-  EXPECT_THAT(take_completion(id).error.message, HasSubstr("did not confirm"));
+  EXPECT_THAT(take_outcome(id).error.message, HasSubstr("did not confirm"));
   submit();  // the slot is not free yet
   effects.expect_nothing_else();
   answer(0, id);  // the late word frees it, and nobody is answered twice
@@ -492,7 +492,7 @@ TEST_F(CoreTaskTest, CancelledTaskThatIsRecalledHasEnded) {
   effects.drop_all();
   recall(0);
   receive(0, wire::Recalled{{id}});
-  EXPECT_EQ(take_completion(id).error.kind, ErrorKind::cancelled);
+  EXPECT_EQ(take_outcome(id).error.kind, ErrorKind::cancelled);
 }
 
 TEST_F(CoreTaskTest, CancelledTaskOfALostNodeHasEnded) {
@@ -501,7 +501,7 @@ TEST_F(CoreTaskTest, CancelledTaskOfALostNodeHasEnded) {
   on_cancel(state, effects, now, id);
   effects.drop_all();
   lose(0);
-  EXPECT_EQ(take_completion(id).error.kind, ErrorKind::cancelled);
+  EXPECT_EQ(take_outcome(id).error.kind, ErrorKind::cancelled);
   effects.drop_all();
 }
 
@@ -517,15 +517,15 @@ TEST_F(CoreTaskTest, TasksOfALostNodeRunElsewhereInTheirOrder) {
   lose(0);
   effects.drop_all();
   answer(1, second);
-  take_completion(second);
+  take_outcome(second);
   const auto again = effects.take_message<wire::RunTask>(kSecond);
   EXPECT_EQ(again.task, first);
   EXPECT_EQ(again.attempt, 2U);
   answer(1, fourth);
-  take_completion(fourth);
+  take_outcome(fourth);
   EXPECT_EQ(effects.take_message<wire::RunTask>(kSecond).task, third);
   answer(1, first);
-  take_completion(first);
+  take_outcome(first);
   EXPECT_EQ(effects.take_message<wire::RunTask>(kSecond).task, waiting);
 }
 
@@ -545,10 +545,10 @@ TEST_F(CoreTaskTest, TaskIsTriedAFewTimesOnly) {
     replace(1 - node, static_cast<int>(attempt) + 1);
   }
   lose(node, "power cut");
-  const Completion completion = take_completion(id);
-  EXPECT_EQ(completion.error.kind, ErrorKind::lost);
-  EXPECT_THAT(completion.error.message, HasSubstr("attempt 4 of 4"));
-  EXPECT_THAT(completion.error.message, HasSubstr("power cut"));
+  const wire::Outcome outcome = take_outcome(id);
+  EXPECT_EQ(outcome.error.kind, ErrorKind::lost);
+  EXPECT_THAT(outcome.error.message, HasSubstr("attempt 4 of 4"));
+  EXPECT_THAT(outcome.error.message, HasSubstr("power cut"));
   effects.drop_all();
 }
 
@@ -556,39 +556,39 @@ TEST_F(CoreTaskTest, TaskIsTriedAFewTimesOnly) {
 
 TEST_F(CoreTaskTest, StreamDeliversAndTakesCredits) {
   open_to_running();
-  TaskSpec spec = task();
-  spec.stream_window = 4;
-  const TaskId id = submit_to(0, spec);
-  receive(0, wire::StreamItem{id, 1, spec.arguments});
+  wire::Call call = task();
+  call.options.stream_window = 4;
+  const TaskId id = submit_to(0, call);
+  receive(0, wire::StreamItem{id, 1, call.arguments});
   const auto item = effects.take<DeliverItem>();
   EXPECT_EQ(item.task, id);
-  EXPECT_EQ(item.item, spec.arguments);
+  EXPECT_EQ(item.item, call.arguments);
   on_item_taken(state, effects, id, 1);
   EXPECT_EQ(effects.take_message<wire::StreamCredit>(kFirst), (wire::StreamCredit{id, 1}));
   answer(0, id);
-  take_completion(id);
+  take_outcome(id);
   on_item_taken(state, effects, id, 1);  // after the end: nobody to tell
 }
 
 TEST_F(CoreTaskTest, StreamThatHasDeliveredIsNotStartedAgain) {
   open_to_running({.nodes = 2});
-  TaskSpec spec = task();
-  spec.stream_window = 1;
-  const TaskId id = submit_to(0, spec);
+  wire::Call call = task();
+  call.options.stream_window = 1;
+  const TaskId id = submit_to(0, call);
   receive(0, wire::StreamItem{id, 1, {}});
   effects.take<DeliverItem>();
   lose(0);
-  const Completion completion = take_completion(id);
-  EXPECT_EQ(completion.error.kind, ErrorKind::lost);
-  EXPECT_THAT(completion.error.hint, HasSubstr("stream"));
+  const wire::Outcome outcome = take_outcome(id);
+  EXPECT_EQ(outcome.error.kind, ErrorKind::lost);
+  EXPECT_THAT(outcome.error.hint, HasSubstr("stream"));
   effects.drop_all();
 }
 
 TEST_F(CoreTaskTest, StreamThatHasNotDeliveredIsStartedAgain) {
   open_to_running({.nodes = 2});
-  TaskSpec spec = task();
-  spec.stream_window = 1;
-  const TaskId id = submit_to(0, spec);
+  wire::Call call = task();
+  call.options.stream_window = 1;
+  const TaskId id = submit_to(0, call);
   lose(0);
   EXPECT_EQ(effects.take_message<wire::RunTask>(kSecond).task, id);
   effects.drop_all();
@@ -601,14 +601,14 @@ TEST_F(CoreTaskTest, StreamThatHasNotDeliveredIsStartedAgain) {
 
 TEST_F(CoreTaskTest, AnAgentThatBreaksTheProtocolLosesItsNode) {
   open_to_running({.nodes = 2});
-  TaskSpec stream = task();
-  stream.stream_window = 1;
+  wire::Call stream = task();
+  stream.options.stream_window = 1;
   const TaskId id = submit_to(0, stream);
   receive(0, wire::StreamItem{id, 1, {}});
   effects.take<DeliverItem>();
   receive(0, wire::StreamItem{id, 1, {}});
   EXPECT_EQ(effects.take<Disconnect>().node, kFirst);
-  EXPECT_THAT(take_completion(id).error.message,
+  EXPECT_THAT(take_outcome(id).error.message,
               HasSubstr("its agent broke the protocol: more items of task 1 than the 1"));
   effects.drop_all();
   const wire::Message words[] = {
@@ -630,11 +630,11 @@ TEST_F(CoreTaskTest, BlobIsDroppedWhereverItIsWhenItsLastTaskHasEnded) {
   const TaskId second = submit_to(1, with_blobs(task(), {5}));
   answer(0, first);
   EXPECT_EQ(effects.take_message<wire::DropBlobs>(kFirst).blobs, std::vector{BlobId{6}});
-  take_completion(first);
+  take_outcome(first);
   answer(1, second);
   EXPECT_EQ(effects.take_message<wire::DropBlobs>(kFirst).blobs, std::vector{BlobId{5}});
   EXPECT_EQ(effects.take_message<wire::DropBlobs>(kSecond).blobs, std::vector{BlobId{5}});
-  take_completion(second);
+  take_outcome(second);
   EXPECT_TRUE(state.tasks.blobs().uses().empty());
 }
 
@@ -643,7 +643,7 @@ TEST_F(CoreTaskTest, KeptBlobStaysBetweenTasks) {
   on_keep_blob(state, effects, BlobId{5}, true);
   const TaskId first = submit_to(0, with_blobs(task(), {5}));
   answer(0, first);
-  take_completion(first);
+  take_outcome(first);
   submit_to(0);
   const TaskId second = submit_to(1, with_blobs(task(), {5}));
   on_keep_blob(state, effects, BlobId{5}, false);
@@ -651,7 +651,7 @@ TEST_F(CoreTaskTest, KeptBlobStaysBetweenTasks) {
   answer(1, second);
   EXPECT_EQ(effects.take_message<wire::DropBlobs>(kFirst).blobs, std::vector{BlobId{5}});
   EXPECT_EQ(effects.take_message<wire::DropBlobs>(kSecond).blobs, std::vector{BlobId{5}});
-  take_completion(second);
+  take_outcome(second);
   EXPECT_TRUE(state.tasks.blobs().uses().empty());
 }
 
@@ -660,7 +660,7 @@ TEST_F(CoreTaskTest, KeptBlobIsDroppedWhenItIsForgotten) {
   on_keep_blob(state, effects, BlobId{5}, true);
   const TaskId id = submit_to(0, with_blobs(task(), {5}));
   answer(0, id);
-  take_completion(id);
+  take_outcome(id);
   on_keep_blob(state, effects, BlobId{5}, false);
   EXPECT_EQ(effects.take_message<wire::DropBlobs>(kFirst).blobs, std::vector{BlobId{5}});
   EXPECT_TRUE(state.tasks.blobs().uses().empty());
@@ -676,7 +676,7 @@ TEST_F(CoreTaskTest, ABlobIsForgottenAsOftenAsItWasKept) {
   effects.expect_nothing_else();
   answer(0, id);
   EXPECT_EQ(effects.take_message<wire::DropBlobs>(kFirst).blobs, std::vector{BlobId{5}});
-  take_completion(id);
+  take_outcome(id);
 }
 
 TEST_F(CoreTaskTest, ANodeListsTheBlobsThatItHolds) {
@@ -699,7 +699,7 @@ TEST_F(CoreTaskTest, BlobOfAWaitingTaskIsHeldByNobody) {
   submit_to(0);
   const TaskId waiting = submit(with_blobs(task(), {5}));
   on_cancel(state, effects, now, waiting);
-  take_completion(waiting);
+  take_outcome(waiting);
   EXPECT_TRUE(state.tasks.blobs().uses().empty());
 }
 
@@ -712,7 +712,7 @@ TEST_F(CoreTaskTest, LostNodeHoldsNoBlobs) {
   effects.drop_all();
   answer(1, id);
   effects.take_message<wire::DropBlobs>(kSecond);
-  take_completion(id);
+  take_outcome(id);
 }
 
 TEST_F(CoreTaskTest, BlobsThatMayStillBeMappedAreRetained) {
@@ -723,13 +723,13 @@ TEST_F(CoreTaskTest, BlobsThatMayStillBeMappedAreRetained) {
   EXPECT_EQ(effects.take<RetainBlob>().blob.id, BlobId{6});
   effects.take<Send>();
   effects.take<Send>();
-  take_completion(died);
+  take_outcome(died);
   const TaskId kept = submit_to(0, with_blobs(task(), {7, 8}));
   answer_with(0, kept, wire::TaskStatus::ok, {BlobId{8}, BlobId{99}});
   EXPECT_EQ(effects.take<RetainBlob>().blob.id, BlobId{8});
   effects.take<Send>();
   effects.take<Send>();
-  take_completion(kept);
+  take_outcome(kept);
 }
 
 TEST_F(CoreTaskTest, BlobsOfRunningTasksAreRetainedWhenThePoolCloses) {

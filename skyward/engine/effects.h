@@ -4,29 +4,16 @@
 // callers), the simulator does it on virtual time, tests write it down. No call answers at once:
 // answers come back as on_* events of core.h.
 
-#include <string>
 #include <vector>
 
 #include "skyward/base/error.h"
 #include "skyward/spec/event.h"
 #include "skyward/spec/id.h"
 #include "skyward/spec/offer.h"
+#include "skyward/wire/call.h"
 #include "skyward/wire/message.h"
 
 namespace skyward::engine {
-
-// How a task ended, on its way to the caller.
-struct Completion {
-  enum class Status : std::uint8_t { ok, raised, failed };
-  Status status = Status::failed;
-  wire::Payload payload;  // result or exception
-  Error error;            // when failed
-  int node = -1;          // -1: never ran
-  int worker = -1;
-  std::string instance_id;
-  std::uint64_t run_ns = 0;
-  std::vector<std::string> tail;
-};
 
 class EngineEffects {
  public:
@@ -52,7 +39,7 @@ class EngineEffects {
   virtual void send(NodeId node, wire::Message message) = 0;
 
   // To the caller of a task: once, at its end; and for each item of a stream before that.
-  virtual void complete(TaskId task, Completion completion) = 0;
+  virtual void complete(TaskId task, wire::Outcome outcome) = 0;
   virtual void deliver_item(TaskId task, wire::Payload item) = 0;
   // Some receiver may still have this blob mapped: its memory must never be written again.
   virtual void retain_blob(const wire::Blob& blob) = 0;

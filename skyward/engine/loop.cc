@@ -73,10 +73,14 @@ void EngineLoop::hurry() {
   });
 }
 
-void EngineLoop::submit(std::vector<TaskSpec> tasks) {
-  loop_.post([this, tasks = std::make_shared<std::vector<TaskSpec>>(std::move(tasks))] {
+void EngineLoop::submit(TaskId first, std::vector<wire::Call> calls) {
+  loop_.post([this, first, calls = std::make_shared<std::vector<wire::Call>>(std::move(calls))] {
     turn([&](Time now) {
-      for (TaskSpec& task : *tasks) on_submit(state_, *this, now, std::move(task));
+      TaskId task = first;
+      for (wire::Call& call : *calls) {
+        on_submit(state_, *this, now, task, std::move(call));
+        ++task.value;
+      }
     });
   });
 }
@@ -292,8 +296,8 @@ void EngineLoop::send(NodeId node, wire::Message message) {
   if (found != links_.end()) found->second->send(std::move(message));
 }
 
-void EngineLoop::complete(TaskId task, Completion completion) {
-  caller_.complete(task, std::move(completion));
+void EngineLoop::complete(TaskId task, wire::Outcome outcome) {
+  caller_.complete(task, std::move(outcome));
 }
 
 void EngineLoop::deliver_item(TaskId task, wire::Payload item) {

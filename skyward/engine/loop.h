@@ -27,7 +27,7 @@ namespace skyward::engine {
 class Caller {
  public:
   virtual ~Caller() = default;
-  virtual void complete(TaskId task, Completion completion) = 0;
+  virtual void complete(TaskId task, wire::Outcome outcome) = 0;
   virtual void deliver_item(TaskId task, wire::Payload item) = 0;
   virtual void retain_blob(const wire::Blob& blob) = 0;
   virtual void emit(Event event) = 0;
@@ -62,7 +62,8 @@ class EngineLoop final : private EngineEffects {
   // The pool closes, and whoever waits for that wants to wait no longer than is safe. Does nothing
   // to one that does not close yet, or has just begun to.
   void hurry();
-  void submit(std::vector<TaskSpec> tasks);
+  // Tasks from `first` on, one for each call.
+  void submit(TaskId first, std::vector<wire::Call> calls);
   void cancel(TaskId task);
   void item_taken(TaskId task, std::uint32_t count);
   void keep_blob(BlobId blob, bool keep);
@@ -81,7 +82,7 @@ class EngineLoop final : private EngineEffects {
   void connect(NodeId node, const Instance& instance) override;
   void disconnect(NodeId node) override;
   void send(NodeId node, wire::Message message) override;
-  void complete(TaskId task, Completion completion) override;
+  void complete(TaskId task, wire::Outcome outcome) override;
   void deliver_item(TaskId task, wire::Payload item) override;
   void retain_blob(const wire::Blob& blob) override;
   void emit(Event event) override;

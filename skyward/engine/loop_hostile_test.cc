@@ -292,14 +292,15 @@ class Driver final : public Caller {
   }
 
   void submit() {
-    const auto function = std::make_shared<const FunctionRef>(FunctionRef{
-        .id = {}, .body = wire::small_buffer(SharedBytes(std::string("body"))), .name = "f"});
-    std::vector<TaskSpec> tasks;
+    const auto function = std::make_shared<const wire::FunctionBody>(wire::FunctionBody{
+        .id = {}, .bytes = wire::small_buffer(SharedBytes(std::string("body"))), .name = "f"});
+    std::vector<wire::Call> calls;
     for (std::uint64_t id = 1; id <= kTasks; ++id) {
-      tasks.push_back(
-          {.id = TaskId{id}, .function = function, .stream_window = id % 3 == 0 ? 2U : 0U});
+      calls.push_back({.function = function,
+                       .arguments = {},
+                       .options = {.stream_window = id % 3 == 0 ? 2U : 0U}});
     }
-    loop_.submit(std::move(tasks));
+    loop_.submit(TaskId{1}, std::move(calls));
   }
   template <typename Ready>
   bool wait(Duration limit, Ready ready) {
@@ -313,7 +314,7 @@ class Driver final : public Caller {
     changed_.notify_all();
   }
 
-  void complete(TaskId task, Completion) override {
+  void complete(TaskId task, wire::Outcome) override {
     note([&] { ++answered_[task]; });
   }
   void deliver_item(TaskId, wire::Payload) override {}

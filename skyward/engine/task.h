@@ -3,22 +3,12 @@
 // Calls, as the engine keeps them from their submission to their answer.
 
 #include <cstdint>
-#include <memory>
-#include <optional>
-#include <string>
 
 #include "skyward/base/time.h"
 #include "skyward/spec/id.h"
-#include "skyward/wire/message.h"
+#include "skyward/wire/call.h"
 
 namespace skyward::engine {
-
-// A function as a node gets it: body once, then the id.
-struct FunctionRef {
-  FunctionId id;
-  wire::Buffer body;  // a large one is a blob
-  std::string name;
-};
 
 // How long a machine has worked: tasks ran; of the work that was lost with it, tasks ran since its
 // last answer.
@@ -27,19 +17,9 @@ struct Work {
   Duration lost{};
 };
 
-// One call, as it is submitted.
-struct TaskSpec {
-  TaskId id;
-  std::shared_ptr<const FunctionRef> function;
-  wire::Payload arguments;
-  std::optional<NodeId> node;           // pinned to this rank
-  std::optional<std::uint32_t> worker;  // ... and to this worker of it
-  Duration timeout{};
-  std::uint32_t stream_window = 0;
-};
-
 struct Task {
-  TaskSpec spec;
+  TaskId id;
+  wire::Call call;
   std::uint32_t attempt = 1;
   bool assigned = false;
   bool cancelled = false;

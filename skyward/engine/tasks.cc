@@ -14,61 +14,61 @@ namespace skyward::engine {
 namespace {
 
 void retain_blobs(EngineEffects& effects, const Task& task) {
-  for_each_blob(task.spec.arguments, [&](const wire::Blob& blob) { effects.retain_blob(blob); });
+  for_each_blob(task.call.arguments, [&](const wire::Blob& blob) { effects.retain_blob(blob); });
 }
 
-Completion failure(Error error) {
-  Completion completion;
-  completion.status = Completion::Status::failed;
-  completion.error = std::move(error);
-  return completion;
+wire::Outcome failure(Error error) {
+  wire::Outcome outcome;
+  outcome.status = wire::OutcomeStatus::failed;
+  outcome.error = std::move(error);
+  return outcome;
 }
 
-Completion failure_on(const NodeLoad& node, Error error) {
-  Completion completion = failure(std::move(error));
-  completion.node = static_cast<int>(node.id.value);
-  completion.instance_id = node.instance;
-  return completion;
+wire::Outcome failure_on(const NodeLoad& node, Error error) {
+  wire::Outcome outcome = failure(std::move(error));
+  outcome.node = static_cast<int>(node.id.value);
+  outcome.instance_id = node.instance;
+  return outcome;
 }
 
 std::string died_text(const Task& task, const NodeLoad& node, const wire::TaskResult& result) {
   return fmt::format(
       "{}: the worker process died while it ran this task (node {}, worker {}, {}): {}",
-      task.spec.function->name, node.id.value, result.worker, node.instance, result.detail);
+      task.call.function->name, node.id.value, result.worker, node.instance, result.detail);
 }
 
 // What the agent's verdict means for the caller.
-Completion make_completion(const Task& task, const NodeLoad& node, wire::TaskResult& result) {
-  Completion completion;
-  completion.node = static_cast<int>(node.id.value);
-  completion.worker = static_cast<int>(result.worker);
-  completion.instance_id = node.instance;
-  completion.run_ns = result.run_ns;
-  completion.tail = std::move(result.tail);
-  completion.payload = std::move(result.payload);
+wire::Outcome make_outcome(const Task& task, const NodeLoad& node, wire::TaskResult& result) {
+  wire::Outcome outcome;
+  outcome.node = static_cast<int>(node.id.value);
+  outcome.worker = static_cast<int>(result.worker);
+  outcome.instance_id = node.instance;
+  outcome.run_seconds = static_cast<double>(result.run_ns) * 1e-9;
+  outcome.tail = std::move(result.tail);
+  outcome.payload = std::move(result.payload);
   switch (result.status) {
     case wire::TaskStatus::ok:
-      completion.status = Completion::Status::ok;
+      outcome.status = wire::OutcomeStatus::ok;
       break;
     case wire::TaskStatus::raised:
-      completion.status = Completion::Status::raised;
+      outcome.status = wire::OutcomeStatus::raised;
       break;
     case wire::TaskStatus::worker_died:
-      completion.error = {ErrorKind::task, died_text(task, node, result),
-                          "Skyward replaced the worker; the pool continues"};
+      outcome.error = {ErrorKind::task, died_text(task, node, result),
+                       "Skyward replaced the worker; the pool continues"};
       break;
     case wire::TaskStatus::cancelled:
-      completion.error = {
-          ErrorKind::cancelled, fmt::format("{} was cancelled", task.spec.function->name), {}};
+      outcome.error = {
+          ErrorKind::cancelled, fmt::format("{} was cancelled", task.call.function->name), {}};
       break;
     case wire::TaskStatus::timed_out:
-      completion.error = {
+      outcome.error = {
           ErrorKind::timeout,
-          fmt::format("{} on node {}: {}", task.spec.function->name, node.id.value, result.detail),
+          fmt::format("{} on node {}: {}", task.call.function->name, node.id.value, result.detail),
           "give it more time with .with_timeout(…)"};
       break;
   }
-  return completion;
+  return outcome;
 }
 
 // Makes room on the node for a function that it gets.
@@ -90,8 +90,8 @@ void take_off(NodeLoad& node, Time now) {
 
 // The node's word about the task is awaited no longer.
 void forget_task(NodeLoad& node, const Task& task) {
-  node.tasks.erase(task.spec.id);
-  node.functions.release(task.spec.function->id);
+  node.tasks.erase(task.id);
+  node.functions.release(task.call.function->id);
 }
 
 void unassign(NodeLoad& node, Time now, Task& task) {
@@ -180,46 +180,46 @@ void Tasks::give_pinned(EngineEffects& effects, Time now, NodeLoad& node) {
 void Tasks::assign(EngineEffects& effects, Time now, NodeLoad& node, Task& task) {
   task.assigned = true;
   task.node = node.id;
-  node.tasks.insert(task.spec.id);
+  node.tasks.insert(task.id);
   if (node.outstanding++ == 0) node.busy_since = now;
-  blobs_.give(effects, node.id, task.spec.arguments);
+  blobs_.give(effects, node.id, task.call.arguments);
 
   wire::RunTask run;
-  run.task = task.spec.id;
+  run.task = task.id;
   run.attempt = task.attempt;
-  run.worker = task.spec.worker;
-  run.function = task.spec.function->id;
-  if (node.functions.use(task.spec.function->id, task.spec.function->body)) {
-    run.body = task.spec.function->body;
+  run.worker = task.call.options.worker;
+  run.function = task.call.function->id;
+  if (node.functions.use(task.call.function->id, task.call.function->bytes)) {
+    run.body = task.call.function->bytes;
     blobs_.give_body(effects, node.id, run.body);
     drop_old_functions(effects, node, limits_.max_kept_function_bytes);
   }
-  run.arguments = task.spec.arguments;
+  run.arguments = task.call.arguments;
   run.timeout_ms = static_cast<std::uint64_t>(
-      std::chrono::ceil<std::chrono::milliseconds>(task.spec.timeout).count());
-  run.stream_window = task.spec.stream_window;
+      std::chrono::ceil<std::chrono::milliseconds>(task.call.options.timeout).count());
+  run.stream_window = task.call.options.stream_window;
   effects.send(node.id, std::move(run));
   if (!limits_.tell_starts) return;
-  effects.emit(TaskStarted{.task = task.spec.id.value,
-                           .name = task.spec.function->name,
+  effects.emit(TaskStarted{.task = task.id.value,
+                           .name = task.call.function->name,
                            .node = static_cast<int>(node.id.value)});
 }
 
 void Tasks::enqueue_first(const Task& task) {
-  if (task.spec.node) {
-    loads_.at(*task.spec.node).pinned.push_front(task.spec.id);
+  if (task.call.options.node) {
+    loads_.at(*task.call.options.node).pinned.push_front(task.id);
   } else {
-    queue_.push_front(task.spec.id);
+    queue_.push_front(task.id);
   }
 }
 
 // Answers the caller and forgets the task.
-void Tasks::finish(EngineEffects& effects, TaskId id, Completion completion) {
+void Tasks::finish(EngineEffects& effects, TaskId id, wire::Outcome outcome) {
   const auto found = tasks_.find(id);
   SKYWARD_CHECK(found != tasks_.end(), "task {}", id.value);
-  blobs_.release(effects, found->second.spec.arguments);
+  blobs_.release(effects, found->second.call.arguments);
   tasks_.erase(found);
-  effects.complete(id, std::move(completion));
+  effects.complete(id, std::move(outcome));
 }
 
 void Tasks::fail_waiting(EngineEffects& effects, const Error& why) {
@@ -234,8 +234,7 @@ void Tasks::fail_waiting(EngineEffects& effects, const Error& why) {
 
 // -------------------------------------------------------------------------------- from the caller
 
-void Tasks::submit(EngineEffects& effects, Time now, TaskSpec&& spec) {
-  const TaskId id = spec.id;
+void Tasks::submit(EngineEffects& effects, Time now, TaskId id, wire::Call&& call) {
   if (abandoned_) return effects.complete(id, failure(*abandoned_));
   if (!open_) {
     return effects.complete(id, failure({ErrorKind::cancelled, "the pool is closed", {}}));
@@ -244,13 +243,14 @@ void Tasks::submit(EngineEffects& effects, Time now, TaskSpec&& spec) {
   const auto [place, added] = tasks_.try_emplace(id);
   SKYWARD_CHECK(added, "task {} twice", id.value);
   Task& task = place->second;
-  task.spec = std::move(spec);
-  blobs_.hold(task.spec.arguments);
-  if (!task.spec.node) {
+  task.id = id;
+  task.call = std::move(call);
+  blobs_.hold(task.call.arguments);
+  if (!task.call.options.node) {
     queue_.push_back(id);
     return dispatch(effects, now);
   }
-  NodeLoad& node = loads_.at(*task.spec.node);
+  NodeLoad& node = loads_.at(*task.call.options.node);
   if (node.given_up) {
     return finish(
         effects, id,
@@ -271,7 +271,7 @@ void Tasks::cancel(EngineEffects& effects, Time now, TaskId id) {
     return finish(
         effects, id,
         failure({ErrorKind::cancelled,
-                 fmt::format("{} was cancelled before it started", task.spec.function->name),
+                 fmt::format("{} was cancelled before it started", task.call.function->name),
                  {}}));
   }
   task.cancelled = true;
@@ -328,14 +328,14 @@ Work Tasks::lose_node(EngineEffects& effects, Time now, NodeId id, const Error& 
     if (task.cancelled) {
       finish(effects, task_id,
              failure_on(node,
-                        {ErrorKind::cancelled, task.spec.function->name + " was cancelled", {}}));
+                        {ErrorKind::cancelled, task.call.function->name + " was cancelled", {}}));
     } else if (task.attempt >= kMaxAttempts || task.item_seen) {
       finish(effects, task_id,
              failure_on(
                  node,
                  {why.kind == ErrorKind::unreachable ? why.kind : ErrorKind::lost,
                   fmt::format("{}: node {} was lost while it ran this task (attempt {} of {}): {}",
-                              task.spec.function->name, node.id.value, task.attempt, kMaxAttempts,
+                              task.call.function->name, node.id.value, task.attempt, kMaxAttempts,
                               why.message),
                   task.item_seen ? "a stream that has delivered items is not retried"
                                  : std::string()}));
@@ -388,18 +388,18 @@ void Tasks::on_result(EngineEffects& effects, Time now, NodeId id, wire::TaskRes
     SKYWARD_CHECK(task.assigned && task.node == node.id && task.attempt == result.attempt);
     loads_.note_run(result);
     if (result.status == wire::TaskStatus::ok || result.status == wire::TaskStatus::raised) {
-      blobs_.note_whole(id, task.spec.arguments);
+      blobs_.note_whole(id, task.call.arguments);
     }
     if (result.status == wire::TaskStatus::worker_died) {
       retain_blobs(effects, task);  // children of the worker may live on
     } else if (!result.retained.empty()) {
-      for_each_blob(task.spec.arguments, [&](const wire::Blob& blob) {
+      for_each_blob(task.call.arguments, [&](const wire::Blob& blob) {
         const auto& kept = result.retained;
         if (std::ranges::find(kept, blob.id) != kept.end()) effects.retain_blob(blob);
       });
     }
     unassign(node, now, task);
-    finish(effects, result.task, make_completion(task, node, result));
+    finish(effects, result.task, make_outcome(task, node, result));
   }
   give_pinned(effects, now, node);
   loads_.list(node, /*warm=*/true);
@@ -431,9 +431,9 @@ void Tasks::on_recalled(EngineEffects& effects, Time now, NodeId node_id,
     if (task.cancelled) {
       finish(effects, id,
              failure({ErrorKind::cancelled,
-                      fmt::format("{} was cancelled", task.spec.function->name),
+                      fmt::format("{} was cancelled", task.call.function->name),
                       {}}));
-    } else if (task.spec.node && node.is_open() && !abandoned_) {
+    } else if (task.call.options.node && node.is_open() && !abandoned_) {
       assign(effects, now, node, task);  // it can run nowhere else
     } else {
       enqueue_first(task);
@@ -463,7 +463,7 @@ void Tasks::give_up_cancelled(EngineEffects& effects, TaskId id) {
          failure_on(node,
                     {ErrorKind::cancelled,
                      fmt::format("{} was cancelled; node {} did not confirm within {:.0f} s",
-                                 task.spec.function->name, node.id.value, seconds(kCancelBackstop)),
+                                 task.call.function->name, node.id.value, seconds(kCancelBackstop)),
                      {}}));
 }
 
@@ -490,11 +490,11 @@ const Task* Tasks::find(TaskId task) const {
 
 void Tasks::check() const {
   for (const auto& [id, task] : tasks_) {
-    SKYWARD_CHECK(task.spec.id == id && task.attempt >= 1 && task.attempt <= kMaxAttempts);
+    SKYWARD_CHECK(task.id == id && task.attempt >= 1 && task.attempt <= kMaxAttempts);
     if (task.assigned) {
       SKYWARD_CHECK(on(task.node).tasks.contains(id));
-    } else if (task.spec.node) {
-      const NodeLoad& node = on(*task.spec.node);
+    } else if (task.call.options.node) {
+      const NodeLoad& node = on(*task.call.options.node);
       SKYWARD_CHECK(std::ranges::find(node.pinned, id) != node.pinned.end());
     } else {
       SKYWARD_CHECK(std::ranges::find(queue_, id) != queue_.end());

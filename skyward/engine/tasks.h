@@ -20,6 +20,7 @@
 #include "skyward/spec/cost_event.h"
 #include "skyward/spec/id.h"
 #include "skyward/spec/limits.h"
+#include "skyward/wire/call.h"
 #include "skyward/wire/message.h"
 
 namespace skyward::engine {
@@ -47,7 +48,7 @@ class Tasks {
   const std::optional<Error>& abandoned() const { return abandoned_; }
 
   // From the caller.
-  void submit(EngineEffects& effects, Time now, TaskSpec&& spec);
+  void submit(EngineEffects& effects, Time now, TaskId task, wire::Call&& call);
   void cancel(EngineEffects& effects, Time now, TaskId task);
   void take_item(EngineEffects& effects, TaskId task, std::uint32_t count);
 
@@ -99,7 +100,7 @@ class Tasks {
   void give_pinned(EngineEffects& effects, Time now, NodeLoad& node);
   void assign(EngineEffects& effects, Time now, NodeLoad& node, Task& task);
   void enqueue_first(const Task& task);
-  void finish(EngineEffects& effects, TaskId task, Completion completion);
+  void finish(EngineEffects& effects, TaskId task, wire::Outcome outcome);
   void fail_waiting(EngineEffects& effects, const Error& why);
   void give_up_cancelled(EngineEffects& effects, TaskId task);
 

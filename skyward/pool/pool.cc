@@ -29,58 +29,34 @@ PoolCost sum(const PoolCost& a, const PoolCost& b) {
           .lost = a.lost + b.lost};
 }
 
-Outcome make_outcome(engine::Completion completion) {
-  Outcome outcome;
-  switch (completion.status) {
-    case engine::Completion::Status::ok:
-      outcome.status = OutcomeStatus::ok;
-      break;
-    case engine::Completion::Status::raised:
-      outcome.status = OutcomeStatus::raised;
-      break;
-    case engine::Completion::Status::failed:
-      outcome.status = OutcomeStatus::failed;
-      break;
-  }
-  outcome.payload = std::move(completion.payload);
-  outcome.error = std::move(completion.error);
-  outcome.node = completion.node;
-  outcome.worker = completion.worker;
-  outcome.instance_id = std::move(completion.instance_id);
-  outcome.run_seconds = static_cast<double>(completion.run_ns) * 1e-9;
-  outcome.tail = std::move(completion.tail);
-  return outcome;
-}
-
 double wall_seconds() { return static_cast<double>(engine::EngineLoop::wall_us()) * 1e-6; }
 
-Event task_event(const TaskState& state, const engine::Completion& completion) {
-  const double run_seconds = static_cast<double>(completion.run_ns) * 1e-9;
-  if (completion.status == engine::Completion::Status::ok) {
+Event task_event(const TaskState& state, const Outcome& outcome) {
+  if (outcome.status == OutcomeStatus::ok) {
     return TaskFinished{.task = state.id.value,
                         .name = state.function->name,
-                        .node = completion.node,
-                        .worker = completion.worker,
-                        .run_seconds = run_seconds,
+                        .node = outcome.node,
+                        .worker = outcome.worker,
+                        .run_seconds = outcome.run_seconds,
                         .timestamp = wall_seconds()};
   }
-  const bool raised = completion.status == engine::Completion::Status::raised;
+  const bool raised = outcome.status == OutcomeStatus::raised;
   return TaskFailed{.task = state.id.value,
                     .name = state.function->name,
-                    .node = completion.node,
-                    .worker = completion.worker,
-                    .run_seconds = run_seconds,
-                    .reason = raised ? "it raised" : completion.error.message,
+                    .node = outcome.node,
+                    .worker = outcome.worker,
+                    .run_seconds = outcome.run_seconds,
+                    .reason = raised ? "it raised" : outcome.error.message,
                     .timestamp = wall_seconds()};
 }
 
 }  // namespace
 
-void PoolState::complete(TaskId task, engine::Completion completion) {
+void PoolState::complete(TaskId task, Outcome outcome) {
   const auto state = tasks.take(task);
   if (!state) return;
-  if (asked.collect_tasks) events.put(task_event(*state, completion));
-  state->finish(make_outcome(std::move(completion)));
+  if (asked.collect_tasks) events.put(task_event(*state, outcome));
+  state->finish(std::move(outcome));
 }
 
 void PoolState::deliver_item(TaskId task, wire::Payload item) {
@@ -156,7 +132,8 @@ void PoolState::check_place(const Call& call) const {
         fmt::format("{} is called on {} {}, but there {} {}; they count from 0",
                     call.function->name, what, number, there == 1 ? "is" : "are", there));
   };
-  check("node", call.options.node, asked.nodes);
+  const auto node = call.options.node;
+  check("node", node ? std::optional(node->value) : std::nullopt, asked.nodes);
   check("worker", call.options.worker, workers_per_node(asked));
 }
 
@@ -167,37 +144,27 @@ std::vector<Handle> PoolState::submit(std::vector<Call> calls) {
     if (const Status fits = wire::check_limits(call.arguments); !fits) throw_error(fits.error());
   }
   TaskTable::States states;
-  std::vector<engine::TaskSpec> specs;
   states.reserve(calls.size());
-  specs.reserve(calls.size());
   // Calls of one batch mostly share their function.
-  const FunctionBody* last_body = nullptr;
-  std::shared_ptr<const engine::FunctionRef> last_ref;
+  std::shared_ptr<const FunctionBody> last, stored;
   for (Call& call : calls) {
-    if (call.function.get() != last_body) {
-      last_body = call.function.get();
-      last_ref = blobs.function(*last_body);
-    }
-    engine::TaskSpec task;
-    task.id = TaskId{next_task.fetch_add(1)};
-    task.function = last_ref;
-    task.arguments = std::move(call.arguments);
-    if (call.options.node) task.node = NodeId{*call.options.node};
-    task.worker = call.options.worker;
-    task.timeout = call.options.timeout;
-    task.stream_window = call.options.stream_window;
     auto state = std::make_shared<TaskState>();
-    state->id = task.id;
     state->owner = owner;
     if (asked.collect_tasks) state->function = call.function;
     state->loop = active;
     state->pace = pace;
     states.push_back(std::move(state));
-    specs.push_back(std::move(task));
+    if (call.function != last) {
+      last = call.function;
+      stored = blobs.store(last);
+    }
+    call.function = stored;
   }
+  const TaskId first{next_task.fetch_add(calls.size())};
+  for (std::size_t i = 0; i < states.size(); ++i) states[i]->id = TaskId{first.value + i};
   tasks.add(states);
-  pace->began(static_cast<int>(specs.size()));
-  const auto send = [&specs](engine::EngineLoop& to) { to.submit(std::move(specs)); };
+  pace->began(static_cast<int>(states.size()));
+  const auto send = [&](engine::EngineLoop& to) { to.submit(first, std::move(calls)); };
   if (!active->borrow(send)) {  // closed since we looked
     tasks.remove(states);
     throw_not_open();
@@ -231,7 +198,7 @@ std::vector<Handle> Pool::broadcast(const Call& call) {
   for (int node = 0; node < impl_->asked.nodes; ++node) {
     for (std::uint32_t worker = 0; worker < workers; ++worker) {
       calls.push_back(call);
-      calls.back().options.node = static_cast<std::uint32_t>(node);
+      calls.back().options.node = NodeId{static_cast<std::uint32_t>(node)};
       calls.back().options.worker = worker;
     }
   }

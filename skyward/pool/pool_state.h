@@ -51,7 +51,7 @@ struct PoolState final : engine::Caller {
   EventQueue events;
 
   // ---- engine::Caller, on the engine's thread
-  void complete(TaskId task, engine::Completion completion) override;
+  void complete(TaskId task, Outcome outcome) override;
   void deliver_item(TaskId task, wire::Payload item) override;
   void retain_blob(const wire::Blob& blob) override { StoredBlobs::retain(blob); }
   void emit(Event event) override;

@@ -76,28 +76,27 @@ std::vector<wire::Buffer> StoredBlobs::store_together(std::span<const ByteView> 
   return buffers;
 }
 
-std::shared_ptr<const engine::FunctionRef> StoredBlobs::function(const FunctionBody& function) {
-  if (function.bytes.size() < kBlobBodyBytes) {
-    return std::make_shared<const engine::FunctionRef>(
-        engine::FunctionRef{function.id, wire::small_buffer(function.bytes), function.name});
-  }
-  if (function.bytes.size() > kMaxFunctionBytes) {
+std::shared_ptr<const FunctionBody> StoredBlobs::store(
+    const std::shared_ptr<const FunctionBody>& function) {
+  const std::uint64_t size = function->bytes.size;
+  if (size < kBlobBodyBytes) return function;
+  if (size > kMaxFunctionBytes) {
     throw_error({ErrorKind::invalid,
-                 fmt::format("{} has {} bytes with what it refers to, more than {}", function.name,
-                             function.bytes.size(), kMaxFunctionBytes),
+                 fmt::format("{} has {} bytes with what it refers to, more than {}", function->name,
+                             size, kMaxFunctionBytes),
                  "pass large data as arguments, not inside the function"});
   }
   const std::scoped_lock lock(mutex_);
-  if (const auto known = bodies_.find(function.id); known != bodies_.end()) {
-    if (auto ref = known->second.lock()) return ref;
+  if (const auto known = bodies_.find(function->id); known != bodies_.end()) {
+    if (auto stored = known->second.lock()) return stored;
   }
   std::erase_if(bodies_, [](const auto& entry) { return entry.second.expired(); });
-  const wire::Blob blob = store(function.bytes.view);
+  const wire::Blob blob = store(function->bytes.bytes.view);
   retain(blob);  // agents map it
-  auto ref = std::make_shared<const engine::FunctionRef>(
-      engine::FunctionRef{function.id, wire::blob_buffer(blob, 0, blob.size), function.name});
-  bodies_[function.id] = ref;
-  return ref;
+  auto stored = std::make_shared<const FunctionBody>(
+      FunctionBody{function->id, wire::blob_buffer(blob, 0, blob.size), function->name});
+  bodies_[function->id] = stored;
+  return stored;
 }
 
 void StoredBlobs::retain(const wire::Blob& blob) {

@@ -12,7 +12,6 @@
 
 #include "skyward/base/bytes.h"
 #include "skyward/call/call.h"
-#include "skyward/engine/task.h"
 #include "skyward/io/shared_memory.h"
 #include "skyward/wire/payload.h"
 
@@ -28,9 +27,8 @@ class StoredBlobs {
 
   wire::Blob store(ByteView bytes);
   std::vector<wire::Buffer> store_together(std::span<const ByteView> runs);
-  // The function as tasks refer to it. A large body is a blob, the same one for as long as tasks
-  // use it.
-  std::shared_ptr<const engine::FunctionRef> function(const FunctionBody& function);
+  // The function as nodes get it. Large bytes are a blob, the same one for as long as tasks use it.
+  std::shared_ptr<const FunctionBody> store(const std::shared_ptr<const FunctionBody>& function);
 
   // An agent has mapped it, so its memory is not used again.
   static void retain(const wire::Blob& blob);
@@ -42,7 +40,7 @@ class StoredBlobs {
   std::shared_ptr<io::Arena> arena_;
   std::atomic<bool> content_named_ = false;
   std::mutex mutex_;
-  std::unordered_map<FunctionId, std::weak_ptr<const engine::FunctionRef>> bodies_;
+  std::unordered_map<FunctionId, std::weak_ptr<const FunctionBody>> bodies_;
 };
 
 }  // namespace skyward

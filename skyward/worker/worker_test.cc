@@ -174,7 +174,7 @@ class WorkerTest : public ::testing::Test {
     run.kind = WorkerKind::run;
     run.task = {task};
     run.function = call.function->id;
-    if (how.with_body) run.body = call.function->bytes;
+    if (how.with_body) run.body = call.function->bytes.bytes;
     run.behind = how.behind;
     run.payload = call.arguments;
     socket_->send(run);

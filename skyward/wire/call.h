@@ -1,0 +1,57 @@
+#pragma once
+
+// A call in the form that travels, and what came of it. Language-neutral: the typed C++ layer
+// (call/function.h) and the Python package stand on top, and the engine carries it out.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "skyward/base/error.h"
+#include "skyward/base/time.h"
+#include "skyward/spec/id.h"
+#include "skyward/wire/payload.h"
+
+namespace skyward::wire {
+
+// The bytes are sent once to each node, then only the id.
+struct FunctionBody {
+  FunctionId id;
+  Buffer bytes;      // a pool stores large ones as a blob
+  std::string name;  // for messages and events
+};
+
+struct CallOptions {
+  Duration timeout{};                   // run time allowed; zero: none
+  std::optional<NodeId> node;           // this node only
+  std::optional<std::uint32_t> worker;  // ... and this worker of it
+  std::uint32_t stream_window = 0;      // > 0: the function is a generator; items arrive one by one
+};
+
+struct Call {
+  std::shared_ptr<const FunctionBody> function;
+  Payload arguments;
+  CallOptions options;
+};
+
+enum class OutcomeStatus : std::uint8_t {
+  ok,      // payload: the result (of a stream: nothing, it ended)
+  raised,  // payload: the exception, in the worker language's own form
+  failed,  // no answer from the function: `error` says why (worker died, timeout, cancelled, node
+           // lost, pool closed)
+};
+
+struct Outcome {
+  OutcomeStatus status = OutcomeStatus::failed;
+  Payload payload;
+  Error error;
+  int node = -1;  // -1: never ran
+  int worker = -1;
+  std::string instance_id;
+  double run_seconds = 0;
+  std::vector<std::string> tail;  // last lines of the task's output, unless ok
+};
+
+}  // namespace skyward::wire
