@@ -1,7 +1,7 @@
 #pragma once
 
-// One life of an agent on a machine: the real core, its worker processes, and the agent's loop
-// redone as thinly as it goes. What begins anew on that machine is another one.
+// One run of an agent on a machine: the real core, its worker processes, and a loop that is as thin
+// as possible. An agent that starts later on the same machine is another AgentProcess.
 
 #include <deque>
 #include <functional>

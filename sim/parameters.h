@@ -87,15 +87,15 @@ struct NodeParameters {
   LoopParameters loop;      // of the agent
 };
 
-// What ends, and what comes back where something has ended. Drawn from Simulator::returns.
+// What dies, and what comes back afterwards. Drawn from Simulator::returns.
 struct ReturnParameters {
   double reboot = 0;      // of an agent's death: its machine was off for a while
   Duration off_max{};     // ... so long at most
   double late_start = 0;  // of an agent's death: a connection from before its time starts another
-  // Machines of one's own: given back they are not switched off, and the next one bought is one of
-  // them, with whatever still runs there. There are so many more of them than nodes.
+  // The user's own machines: they stay on when they are released, and the next one provisioned is
+  // one of them, with whatever still runs there. How many more of them there are than nodes.
   std::optional<int> spare_hosts{};
-  double sweep = 0;              // of agents given up: the engine gets there and ends it
+  double sweep = 0;              // of lost agents: the engine reaches and ends it
   bool ends_itself = false;      // a machine, by a command of its agent's
   Duration driver_death_mean{};  // the program is killed after so long on average; 0: never
 };

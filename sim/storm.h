@@ -39,7 +39,7 @@ struct StormReport {
   int recalls = 0;
   int losses = 0;   // of nodes
   int breaks = 0;   // of connections
-  int notices = 0;  // of machines that are taken back
+  int notices = 0;  // of preemptions
   double dollars = 0;
   int deaths = 0;            // of pools whose program was killed
   std::size_t restarts = 0;  // of agents, on a machine that had one

@@ -74,7 +74,7 @@ struct AgentTask {
   std::uint64_t arrival = 0;               // order of queueing
   std::optional<SlotId> slot;              // in whose window it is; empty: queued
   Duration expected{};                     // run time it was sent ahead with
-  bool withdrawn = false;                  // its slot was asked to give it back unstarted
+  bool withdrawn = false;                  // its slot was asked to return it unstarted
   std::uint32_t unread = 0;                // worker processes that ended without having read it
   std::optional<wire::TaskStatus> ending;  // cancelled or timed_out was asked for
   std::uint64_t items_left = 0;            // of a stream, that its reader has asked for

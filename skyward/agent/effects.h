@@ -40,8 +40,7 @@ class AgentEffects {
   // Interrupts the task if it runs (cancel pipe, then SIGINT), makes the process skip it if it has
   // not begun.
   virtual void interrupt(SlotId slot, TaskId task) = 0;
-  // Asks the process to give tasks back that it has not begun; answered by a result `cancelled` for
-  // each.
+  // Asks the process to return tasks that it has not begun; it answers `cancelled` for each.
   virtual void withdraw(SlotId slot, std::span<const TaskId> tasks) = 0;
   // Tells the process that the machine is gone after so long.
   virtual void warn(SlotId slot, Duration left) = 0;

@@ -54,7 +54,7 @@ class MetricsSampler {
 
   // The model names of the node's devices: GPUs of NVIDIA (only those with these indices, joined by
   // ',', when some are given), else AWS's Neuron devices, AMD's or Habana's. `done` is called once,
-  // on the loop. From then on samples tell of these GPUs.
+  // on the loop. From then on, samples contain these GPUs.
   void find_accelerators(std::string gpus, std::function<void(std::vector<std::string>)> done);
 
   // Takes a sample; `done` is called once on the loop, soon. Nothing happens while the last one is

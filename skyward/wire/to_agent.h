@@ -80,7 +80,7 @@ struct CancelTask {
   bool operator==(const CancelTask&) const = default;
 };
 
-// Give back up to `count` tasks that no worker has seen, newest first: another node is idle.
+// Return up to `count` tasks that no worker has seen, newest first: another node is idle.
 // Answered by Recalled.
 struct RecallTasks {
   std::uint32_t count = 0;

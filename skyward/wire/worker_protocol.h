@@ -34,8 +34,8 @@
 //
 // To cancel, the agent writes the u64 task id to the pipe at the worker's descriptor 4 and then
 // sends SIGINT: the handler raises only if that very task is running. Unstarted tasks named there
-// are skipped. With kWorkerWithdrawBit set, the id means: give the task back (`cancelled`) if it
-// has not begun, best at once from within the handler; never interrupt it. With kWorkerNoticeBit
+// are skipped. With kWorkerWithdrawBit set, the id means: return the task (`cancelled`) if it has
+// not begun, best at once from within the handler; never interrupt it. With kWorkerNoticeBit
 // set, the rest is no task but the milliseconds after which the machine is gone.
 //
 // Descriptor 5 is shared memory of 8 bytes: a worker writes the id of a task there when it begins
