@@ -53,19 +53,20 @@ class SimulatedMachine {
   void heard() { agent_->heard(); }
   void cut_off() { agent_->cut_off(); }
 
-  // A connection has come that may start an agent. It ends those of the engine's lost
+  // A connection has come that may start an agent. It first ends the engine's lost agents
   // (engine/lost_agents.h) that it finds here.
   void start_agent(const std::set<SimulatedMachine*>& lost);
-  // The cloud's word that it takes the machine back.
+  // The cloud's preemption notice.
   void announce_end(Duration left);
-  // By us or by the cloud, or by its own fault: for good, or for a while.
+  // Ends the machine (on request, by the cloud or by a failure) for good; or for a while.
   void power_off();
   void power_off_for(Duration time);
-  // The agent's process dies, and its children with it.
+  // The agent's process dies with its children.
   void kill_agent();
-  // ... by the engine's sweep, which ends it in order.
+  // The engine's sweep ends the agent in order.
   void sweep_agent();
-  // As kill_agent(), and a connection of long ago comes to its shell only now, and starts another.
+  // As kill_agent(); and an old connection reaches the machine's shell only now, and starts another
+  // agent.
   void exchange_agent();
 
  private:
