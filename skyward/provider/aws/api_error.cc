@@ -15,7 +15,7 @@ namespace {
 
 struct CodeRow {
   std::string_view code;
-  ErrorKind kind;
+  Refusal refusal;
   std::string_view hint;
 };
 
@@ -43,82 +43,81 @@ constexpr std::string_view kOverOrClock =
 
 constexpr std::array kCodes = {
     // No capacity.
-    CodeRow{"InsufficientInstanceCapacity", ErrorKind::exhausted, kCapacity},
-    CodeRow{"InsufficientCapacity", ErrorKind::exhausted, kCapacity},
-    CodeRow{"InsufficientCapacityOnHost", ErrorKind::exhausted, kCapacity},
-    CodeRow{"InsufficientHostCapacity", ErrorKind::exhausted, kCapacity},
-    CodeRow{"InsufficientReservedInstanceCapacity", ErrorKind::exhausted, kCapacity},
-    CodeRow{"InsufficientFreeAddressesInSubnet", ErrorKind::exhausted,
+    CodeRow{"InsufficientInstanceCapacity", Refusal::capacity, kCapacity},
+    CodeRow{"InsufficientCapacity", Refusal::capacity, kCapacity},
+    CodeRow{"InsufficientCapacityOnHost", Refusal::capacity, kCapacity},
+    CodeRow{"InsufficientHostCapacity", Refusal::capacity, kCapacity},
+    CodeRow{"InsufficientReservedInstanceCapacity", Refusal::capacity, kCapacity},
+    CodeRow{"InsufficientFreeAddressesInSubnet", Refusal::capacity,
             "the subnet has no free address: terminate machines there or choose another subnet"},
-    CodeRow{"InsufficientAddressCapacity", ErrorKind::exhausted, kCapacity},
-    CodeRow{"ReservationCapacityExceeded", ErrorKind::exhausted, kCapacity},
-    CodeRow{"UnfulfillableCapacity", ErrorKind::exhausted, kCapacity},
-    CodeRow{"Unsupported", ErrorKind::exhausted, "this type does not exist in that zone"},
-    CodeRow{"SpotMaxPriceTooLow", ErrorKind::exhausted,
+    CodeRow{"InsufficientAddressCapacity", Refusal::capacity, kCapacity},
+    CodeRow{"ReservationCapacityExceeded", Refusal::capacity, kCapacity},
+    CodeRow{"UnfulfillableCapacity", Refusal::capacity, kCapacity},
+    CodeRow{"Unsupported", Refusal::capacity, "this type does not exist in that zone"},
+    CodeRow{"SpotMaxPriceTooLow", Refusal::price_too_low,
             "the spot price is above your limit: raise the limit, or use on-demand machines"},
     // Quota.
-    CodeRow{"VcpuLimitExceeded", ErrorKind::exhausted, kQuota},
-    CodeRow{"MaxSpotInstanceCountExceeded", ErrorKind::exhausted, kQuota},
-    CodeRow{"MaxSpotFleetRequestCountExceeded", ErrorKind::exhausted, kQuota},
-    CodeRow{"MaxFleetCountExceeded", ErrorKind::exhausted, kQuota},
-    CodeRow{"InstanceLimitExceeded", ErrorKind::exhausted, kQuota},
-    CodeRow{"InstanceCreditSpecification.NotSupported", ErrorKind::invalid, ""},
-    CodeRow{"VolumeLimitExceeded", ErrorKind::exhausted, kQuota},
-    CodeRow{"MaxIOPSLimitExceeded", ErrorKind::exhausted, kQuota},
-    CodeRow{"SecurityGroupLimitExceeded", ErrorKind::exhausted, kQuota},
-    CodeRow{"LimitExceeded", ErrorKind::exhausted, kQuota},
-    CodeRow{"ResourceLimitExceeded", ErrorKind::exhausted, kQuota},
+    CodeRow{"VcpuLimitExceeded", Refusal::quota, kQuota},
+    CodeRow{"MaxSpotInstanceCountExceeded", Refusal::quota, kQuota},
+    CodeRow{"MaxSpotFleetRequestCountExceeded", Refusal::quota, kQuota},
+    CodeRow{"MaxFleetCountExceeded", Refusal::quota, kQuota},
+    CodeRow{"InstanceLimitExceeded", Refusal::quota, kQuota},
+    CodeRow{"InstanceCreditSpecification.NotSupported", Refusal::invalid, ""},
+    CodeRow{"VolumeLimitExceeded", Refusal::quota, kQuota},
+    CodeRow{"MaxIOPSLimitExceeded", Refusal::quota, kQuota},
+    CodeRow{"SecurityGroupLimitExceeded", Refusal::quota, kQuota},
+    CodeRow{"LimitExceeded", Refusal::quota, kQuota},
+    CodeRow{"ResourceLimitExceeded", Refusal::quota, kQuota},
     // Who are you, and may you.
-    CodeRow{"AuthFailure", ErrorKind::denied, kKeysOrRegion},
-    CodeRow{"InvalidClientTokenId", ErrorKind::denied, kKeys},
-    CodeRow{"UnrecognizedClientException", ErrorKind::denied, kKeys},
-    CodeRow{"SignatureDoesNotMatch", ErrorKind::denied, kKeys},
-    CodeRow{"MissingAuthenticationToken", ErrorKind::denied, kKeys},
-    CodeRow{"IncompleteSignature", ErrorKind::denied, kKeys},
-    CodeRow{"InvalidAccessKeyId", ErrorKind::denied, kKeys},
-    CodeRow{"ExpiredToken", ErrorKind::denied, kRenew},
-    CodeRow{"ExpiredTokenException", ErrorKind::denied, kRenew},
-    CodeRow{"TokenRefreshRequired", ErrorKind::denied, kRenew},
-    CodeRow{"RequestExpired", ErrorKind::denied, kOverOrClock},
-    CodeRow{"RequestTimeTooSkewed", ErrorKind::denied, kClock},
-    CodeRow{"UnauthorizedOperation", ErrorKind::denied, kRights},
-    CodeRow{"AccessDenied", ErrorKind::denied, kRights},
-    CodeRow{"AccessDeniedException", ErrorKind::denied, kRights},
-    CodeRow{"UnauthorizedAccess", ErrorKind::denied, kRights},
-    CodeRow{"AuthFailure.ServiceLinkedRoleCreationNotPermitted", ErrorKind::denied,
+    CodeRow{"AuthFailure", Refusal::auth, kKeysOrRegion},
+    CodeRow{"InvalidClientTokenId", Refusal::auth, kKeys},
+    CodeRow{"UnrecognizedClientException", Refusal::auth, kKeys},
+    CodeRow{"SignatureDoesNotMatch", Refusal::auth, kKeys},
+    CodeRow{"MissingAuthenticationToken", Refusal::auth, kKeys},
+    CodeRow{"IncompleteSignature", Refusal::auth, kKeys},
+    CodeRow{"InvalidAccessKeyId", Refusal::auth, kKeys},
+    CodeRow{"ExpiredToken", Refusal::auth, kRenew},
+    CodeRow{"ExpiredTokenException", Refusal::auth, kRenew},
+    CodeRow{"TokenRefreshRequired", Refusal::auth, kRenew},
+    CodeRow{"RequestExpired", Refusal::auth, kOverOrClock},
+    CodeRow{"RequestTimeTooSkewed", Refusal::auth, kClock},
+    CodeRow{"UnauthorizedOperation", Refusal::auth, kRights},
+    CodeRow{"AccessDenied", Refusal::auth, kRights},
+    CodeRow{"AccessDeniedException", Refusal::auth, kRights},
+    CodeRow{"UnauthorizedAccess", Refusal::auth, kRights},
+    CodeRow{"AuthFailure.ServiceLinkedRoleCreationNotPermitted", Refusal::auth,
             "the first spot request of an account needs iam:CreateServiceLinkedRole for "
             "spot.amazonaws.com: let an administrator make AWSServiceRoleForEC2Spot once"},
-    CodeRow{"OptInRequired", ErrorKind::denied,
+    CodeRow{"OptInRequired", Refusal::auth,
             "the account is not enabled for this: look into its AWS console"},
-    CodeRow{"PendingVerification", ErrorKind::denied,
+    CodeRow{"PendingVerification", Refusal::auth,
             "Amazon is verifying the account; that takes up to four hours"},
-    CodeRow{"Blocked", ErrorKind::denied, "the account is blocked: contact Amazon's support"},
+    CodeRow{"Blocked", Refusal::auth, "the account is blocked: contact Amazon's support"},
     // What is asked for is not there, or not so.
-    CodeRow{"VPCIdNotSpecified", ErrorKind::invalid,
+    CodeRow{"VPCIdNotSpecified", Refusal::invalid,
             "the region has no default network: make one ('aws ec2 create-default-vpc') or give "
             "subnet_id="},
-    CodeRow{"DefaultVpcDoesNotExist", ErrorKind::invalid,
+    CodeRow{"DefaultVpcDoesNotExist", Refusal::invalid,
             "make one ('aws ec2 create-default-vpc') or give subnet_id="},
-    CodeRow{"InvalidAMIID.NotFound", ErrorKind::invalid,
+    CodeRow{"InvalidAMIID.NotFound", Refusal::not_found,
             "images belong to one region: leave ami out, or give one of that region"},
-    CodeRow{"InvalidGroup.NotFound", ErrorKind::invalid,
+    CodeRow{"InvalidGroup.NotFound", Refusal::not_found,
             "the security group is gone: leave security_group_id out and one is made"},
-    CodeRow{"InvalidSubnetID.NotFound", ErrorKind::invalid,
+    CodeRow{"InvalidSubnetID.NotFound", Refusal::not_found,
             "subnets belong to one region: give one of that region, or leave subnet_id out"},
-    CodeRow{"InvalidInstanceType.NotFound", ErrorKind::unsupported,
+    CodeRow{"InvalidInstanceType.NotFound", Refusal::not_found,
             "'skyward offers list' shows the types that exist"},
-    CodeRow{"InvalidInstanceType", ErrorKind::unsupported,
+    CodeRow{"InvalidInstanceType", Refusal::not_found,
             "'skyward offers list' shows the types that exist"},
-    CodeRow{"UnknownEndpoint", ErrorKind::invalid, "check the name of the region"},
-    CodeRow{"DependencyViolation", ErrorKind::unavailable, "something still uses it"},
-    CodeRow{"InternalError", ErrorKind::unavailable, "a fault at Amazon's: try again"},
-    CodeRow{"InternalFailure", ErrorKind::unavailable, "a fault at Amazon's: try again"},
-    CodeRow{"ServiceUnavailable", ErrorKind::unavailable, "a fault at Amazon's: try again"},
-    CodeRow{"Unavailable", ErrorKind::unavailable, "a fault at Amazon's: try again"},
-    CodeRow{"IDPCommunicationError", ErrorKind::unavailable,
-            "the identity provider did not answer"},
-    CodeRow{"ConcurrentModification", ErrorKind::unavailable, "try again"},
-    CodeRow{"IncorrectInstanceState", ErrorKind::unavailable, "try again"},
+    CodeRow{"UnknownEndpoint", Refusal::invalid, "check the name of the region"},
+    CodeRow{"DependencyViolation", Refusal::conflict, "something still uses it"},
+    CodeRow{"InternalError", Refusal::transient, "a fault at Amazon's: try again"},
+    CodeRow{"InternalFailure", Refusal::transient, "a fault at Amazon's: try again"},
+    CodeRow{"ServiceUnavailable", Refusal::transient, "a fault at Amazon's: try again"},
+    CodeRow{"Unavailable", Refusal::transient, "a fault at Amazon's: try again"},
+    CodeRow{"IDPCommunicationError", Refusal::transient, "the identity provider did not answer"},
+    CodeRow{"ConcurrentModification", Refusal::conflict, "try again"},
+    CodeRow{"IncorrectInstanceState", Refusal::conflict, "try again"},
 };
 
 constexpr std::array<std::string_view, 15> kThrottling = {
@@ -146,7 +145,14 @@ std::string plain_code(std::string code) {
   return hash == std::string::npos ? code : code.substr(hash + 1);
 }
 
-void read_json_error(const io::HttpReply& reply, ApiError& error) {
+// What a refusal says, in whatever form.
+struct Words {
+  std::string code;
+  std::string message;
+  std::string request_id;
+};
+
+void read_json_error(const io::HttpReply& reply, Words& error) {
   const nlohmann::json parsed = read_json(reply.body);
   for (const char* name : {"__type", "code", "Code", "error"}) {
     if (error.code.empty()) error.code = plain_code(json_text(parsed, name));
@@ -156,7 +162,7 @@ void read_json_error(const io::HttpReply& reply, ApiError& error) {
   }
 }
 
-void read_xml_error(const io::HttpReply& reply, ApiError& error) {
+void read_xml_error(const io::HttpReply& reply, Words& error) {
   const Result<XmlElement> root = parse_xml(reply.body);
   if (!root) return;
   for (const char* path : {"Errors/Error", "Error", ""}) {
@@ -173,76 +179,62 @@ void read_xml_error(const io::HttpReply& reply, ApiError& error) {
 
 }  // namespace
 
-bool is_throttling(std::string_view code, int status) {
-  return status == 429 || std::ranges::find(kThrottling, code) != kThrottling.end();
-}
-
-bool is_capacity(std::string_view code) {
-  const auto* row = std::ranges::find(kCodes, code, &CodeRow::code);
-  return row != kCodes.end() && row->kind == ErrorKind::exhausted && row->hint != kQuota;
-}
-
 bool is_free_plan(const ApiError& error) {
   return error.code == "InvalidParameterCombination" && error.message.contains("Free Tier");
 }
 
-bool is_refusal(const ApiError& error) {
-  if (error.code.empty() || error.maybe_done) return false;
-  return error.status < 500 || is_capacity(error.code) || is_throttling(error.code, error.status);
-}
-
 CodeMeaning meaning_of(std::string_view code, int status) {
-  if (is_throttling(code, status)) {
-    return {ErrorKind::unavailable, "Amazon asks for fewer requests a second: try again later"};
+  if (status == 429 || std::ranges::find(kThrottling, code) != kThrottling.end()) {
+    return {Refusal::rate_limited, "Amazon asks for fewer requests a second: try again later"};
   }
   const auto* row = std::ranges::find(kCodes, code, &CodeRow::code);
-  if (row != kCodes.end()) return {row->kind, row->hint};
-  if (status >= 500) return {ErrorKind::unavailable, "a fault at Amazon's: try again"};
-  if (status == 401 || status == 403) return {ErrorKind::denied, kRights};
-  return {ErrorKind::invalid, ""};
+  if (row != kCodes.end()) {
+    const bool fault = status >= 500 && kind_of(row->refusal) != ErrorKind::exhausted;
+    return {fault ? Refusal::transient : row->refusal, row->hint};
+  }
+  if (status >= 500) return {Refusal::transient, "a fault at Amazon's: try again"};
+  if (status == 401 || status == 403) return {Refusal::auth, kRights};
+  return {Refusal::invalid, ""};
 }
 
-ApiError read_error(const io::HttpReply& reply) {
+ApiError make_error(std::string code, std::string message, int status) {
   ApiError error;
-  error.status = reply.status;
-  error.code = plain_code(std::string(reply.header("x-amzn-errortype")));
-  error.request_id = reply.header("x-amzn-requestid");
-  const std::size_t start = reply.body.find_first_not_of(" \t\r\n");
-  if (start != std::string::npos && reply.body[start] == '{') {
-    read_json_error(reply, error);
-  } else {
-    read_xml_error(reply, error);
-  }
-  if (error.message.empty()) {
-    error.message = error.code.empty() ? fmt::format("HTTP status {}", reply.status) : error.code;
-  }
-  CodeMeaning meaning = meaning_of(error.code, reply.status);
-  if (is_free_plan(error)) meaning = {ErrorKind::exhausted, kFreePlan};
-  error.kind = meaning.kind;
+  error.status = status;
+  error.code = std::move(code);
+  error.message = std::move(message);
+  CodeMeaning meaning = meaning_of(error.code, status);
+  if (is_free_plan(error)) meaning = {Refusal::capacity, kFreePlan};
+  error.refusal = meaning.refusal;
+  error.kind = kind_of(meaning.refusal);
   error.hint = meaning.hint;
   return error;
 }
 
-ApiError no_answer(const Error& error) {
-  ApiError out{.code = "",
-               .message = error.message,
-               .request_id = "",
-               .status = 0,
-               .kind = error.kind,
-               .hint = error.hint,
-               .maybe_done = true};
+ApiError read_error(const io::HttpReply& reply) {
+  Words words;
+  words.code = plain_code(std::string(reply.header("x-amzn-errortype")));
+  words.request_id = reply.header("x-amzn-requestid");
+  const std::size_t start = reply.body.find_first_not_of(" \t\r\n");
+  if (start != std::string::npos && reply.body[start] == '{') {
+    read_json_error(reply, words);
+  } else {
+    read_xml_error(reply, words);
+  }
+  if (words.message.empty()) {
+    words.message = words.code.empty() ? fmt::format("HTTP status {}", reply.status) : words.code;
+  }
+  ApiError error = make_error(std::move(words.code), std::move(words.message), reply.status);
+  error.request_id = std::move(words.request_id);
+  return error;
+}
+
+ApiError no_service(const Error& error) {
+  ApiError out = no_answer(error);
   // libcurl's words. The addresses of Amazon's services have the region in them.
   if (error.message.contains("resolve host")) {
     out.hint = "check the name of the region, and that this machine has a network";
   }
   return out;
-}
-
-Error to_error(const ApiError& error, std::string_view what) {
-  std::string message = fmt::format("{}: {}", what, error.message);
-  if (!error.code.empty() && error.code != error.message) message += " (" + error.code + ")";
-  if (!error.request_id.empty()) message += ", request " + error.request_id;
-  return {.kind = error.kind, .message = std::move(message), .hint = error.hint};
 }
 
 }  // namespace skyward::provider::aws

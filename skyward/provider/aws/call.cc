@@ -12,34 +12,6 @@ namespace skyward::provider::aws {
 
 namespace {
 
-constexpr int kMostLateAnswers = 3;
-
-// Seconds since 1970 of "Tue, 14 Nov 2023 22:13:20 GMT".
-std::optional<std::int64_t> parse_http_date(std::string_view text) {
-  constexpr std::string_view kMonths = "JanFebMarAprMayJunJulAugSepOctNovDec";
-  if (text.size() != 29 || !text.ends_with(" GMT")) return std::nullopt;
-  const auto number = [&](std::size_t begin, std::size_t size) {
-    int value = -1;
-    std::from_chars(text.data() + begin, text.data() + begin + size, value);
-    return value;
-  };
-  const std::size_t month = kMonths.find(text.substr(8, 3));
-  if (month == std::string_view::npos || month % 3 != 0) return std::nullopt;
-  using namespace std::chrono;
-  const year_month_day date{year(number(12, 4)), std::chrono::month(unsigned(month / 3 + 1)),
-                            day(static_cast<unsigned>(number(5, 2)))};
-  if (!date.ok()) return std::nullopt;
-  return sys_days(date).time_since_epoch().count() * 86400LL + number(17, 2) * 3600 +
-         number(20, 2) * 60 + number(23, 2);
-}
-
-Duration asked_pause(const io::HttpReply& reply) {
-  const std::string_view text = reply.header("retry-after");
-  int seconds = 0;
-  std::from_chars(text.data(), text.data() + text.size(), seconds);
-  return std::chrono::seconds(seconds > 0 ? seconds : 0);
-}
-
 io::HttpRequest to_request(const World& world, const ApiCall& call, const Keys* keys,
                            const ClockOffset& clock) {
   io::HttpRequest request;
@@ -86,39 +58,32 @@ bool learn_clock(const World& world, const io::HttpReply& reply, const ApiError&
 
 ApiResult<io::HttpReply> send_call(const World& world, const ApiCall& call, const Keys* keys,
                                    ClockOffset& clock, const RetryRules& rules, Time deadline) {
-  Retries retries(world, rules, deadline);
-  bool clock_was_set = false;
-  int late_answers = 0;
-  bool maybe_done = false;
-  while (true) {
-    const Time until = std::min(deadline, world.now() + call.time_limit);
-    Result<io::HttpReply> reply = world.http->send(to_request(world, call, keys, clock), until);
-    if (!reply) {
-      // An answer that did not come in its time may come to the next try.
-      const bool late = reply.error().kind == ErrorKind::timeout && world.now() < deadline &&
-                        ++late_answers < kMostLateAnswers;
-      const bool passing = reply.error().kind == ErrorKind::unavailable || late;
-      maybe_done = true;
-      if (passing && retries.again()) continue;
-      return std::unexpected(no_answer(reply.error()));
-    }
-    if (const auto date = parse_http_date(reply->header("date"))) {
+  const auto look_at_clock = [&](const io::HttpReply& reply) {
+    if (const auto date = parse_http_date(reply.header("date"))) {
       clock.told = *date - world.wall_s();
     }
-    if (reply->status >= 200 && reply->status < 300) return *std::move(reply);
-    ApiError error = read_error(*reply);
-    maybe_done = maybe_done || !is_refusal(error);
-    error.maybe_done = maybe_done;
-    if (!clock_was_set && learn_clock(world, *reply, error, clock)) {
-      clock_was_set = true;
-      continue;
-    }
-    const bool passing = reply->status >= 500 || is_throttling(error.code, reply->status) ||
-                         error.code == "IDPCommunicationError";
-    if (!passing || is_capacity(error.code) || !retries.again(asked_pause(*reply))) {
-      return std::unexpected(std::move(error));
-    }
+  };
+  bool clock_was_set = false;
+  Exchange exchange;
+  exchange.request = [&] { return to_request(world, call, keys, clock); };
+  exchange.read_error = [&](const io::HttpReply& reply) {
+    look_at_clock(reply);
+    return read_error(reply);
+  };
+  exchange.mend = [&](const io::HttpReply& reply, const ApiError& error) {
+    if (clock_was_set) return false;
+    return clock_was_set = learn_clock(world, reply, error, clock);
+  };
+  exchange.time_limit = call.time_limit;
+  exchange.rules = rules;
+  auto reply = perform(world, exchange, deadline);
+  if (reply) {
+    look_at_clock(*reply);
+  } else if (reply.error().status == 0) {
+    const ApiError& silent = reply.error();
+    return std::unexpected(no_service({silent.kind, silent.message, silent.hint}));
   }
+  return reply;
 }
 
 std::string form_encode(const Parameters& parameters) {

@@ -1,8 +1,7 @@
 #pragma once
 
-// One request to an Amazon service: signed, sent, and sent again while that makes sense. A request
-// that the service may have heard is repeated too, so each one that makes something must carry a
-// client token.
+// One request to an Amazon service, signed (provider/rest/exchange.h). A request that the service
+// may have heard is repeated, so each one that makes something must carry a client token.
 
 #include <cstdint>
 #include <optional>
@@ -12,7 +11,7 @@
 
 #include "skyward/provider/aws/api_error.h"
 #include "skyward/provider/aws/sigv4.h"
-#include "skyward/provider/retry.h"
+#include "skyward/provider/rest/exchange.h"
 
 namespace skyward::provider::aws {
 

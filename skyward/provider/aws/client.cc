@@ -111,7 +111,7 @@ Result<Credentials> Client::renew(Time deadline) {
 
 ApiResult<io::HttpReply> Client::send(ApiCall call, std::string_view service, Time deadline) {
   auto endpoint = find_endpoint(world_, configuration_, service, region_);
-  if (!endpoint) return std::unexpected(no_answer(endpoint.error()));
+  if (!endpoint) return std::unexpected(no_service(endpoint.error()));
   call.endpoint = *std::move(endpoint);
   call.region = service == "iam" || service == "pricing" ? "us-east-1" : region_;
   if (service == "pricing") {
@@ -126,7 +126,7 @@ ApiResult<io::HttpReply> Client::send(ApiCall call, std::string_view service, Ti
   bool maybe_done = false;
   for (bool renewed = false;; renewed = true) {
     const Result<Credentials> credentials = this->credentials(deadline);
-    if (!credentials) return std::unexpected(no_answer(credentials.error()));
+    if (!credentials) return std::unexpected(no_service(credentials.error()));
     auto reply = send_call(world_, call, &credentials->keys, clock_, {}, deadline);
     if (reply) return reply;
     maybe_done = maybe_done || reply.error().maybe_done;
@@ -146,7 +146,7 @@ ApiResult<XmlElement> Client::query(std::string_view service, std::string_view a
   const auto reply = send(std::move(call), service, deadline);
   if (!reply) return std::unexpected(reply.error());
   Result<XmlElement> root = parse_xml(reply->body);
-  if (!root) return std::unexpected(no_answer(root.error()));
+  if (!root) return std::unexpected(no_service(root.error()));
   return *std::move(root);
 }
 

@@ -237,12 +237,7 @@ ApiResult<void> nothing(const ApiResult<XmlElement>& reply) {
 }
 
 ApiError broken_reply(std::string message) {
-  return {.code = "",
-          .message = std::move(message),
-          .request_id = "",
-          .status = 200,
-          .kind = ErrorKind::unavailable,
-          .hint = "try again"};
+  return {.message = std::move(message), .status = 200, .hint = "try again"};
 }
 
 // The dollars an hour of one product of the price list; 0 when it has none.
@@ -333,13 +328,7 @@ ApiResult<MachineImage> Ec2Api::describe_image(const std::string& id, Time deadl
     }
     return image;
   }
-  const CodeMeaning meaning = meaning_of("InvalidAMIID.NotFound", 400);
-  return std::unexpected(ApiError{.code = "InvalidAMIID.NotFound",
-                                  .message = "there is no image " + id,
-                                  .request_id = "",
-                                  .status = 400,
-                                  .kind = meaning.kind,
-                                  .hint = std::string(meaning.hint)});
+  return std::unexpected(make_error("InvalidAMIID.NotFound", "there is no image " + id, 400));
 }
 
 ApiResult<std::string> Ec2Api::default_vpc(Time deadline) {
@@ -421,12 +410,7 @@ ApiError Ec2Api::dry_run(std::string_view action, Parameters parameters, Time de
   parameters.emplace_back("DryRun", "true");
   const auto reply = client_.query("ec2", action, std::move(parameters), deadline);
   if (!reply) return reply.error();
-  return {.code = "DryRunOperation",
-          .message = "",
-          .request_id = "",
-          .status = 200,
-          .kind = ErrorKind::invalid,
-          .hint = ""};
+  return {.refusal = Refusal::invalid, .code = "DryRunOperation", .status = 200};
 }
 
 ApiResult<std::vector<Ec2Instance>> Ec2Api::describe_instances(const std::vector<std::string>& ids,

@@ -278,8 +278,8 @@ TEST_F(Ec2, RefusalsKeepAmazonsWords) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, "InsufficientInstanceCapacity");
   EXPECT_EQ(refused.error().kind, ErrorKind::exhausted);
-  EXPECT_TRUE(is_capacity(refused.error().code));
-  EXPECT_FALSE(is_capacity("VcpuLimitExceeded"));
+  EXPECT_EQ(refused.error().refusal, Refusal::capacity);
+  EXPECT_EQ(meaning_of("VcpuLimitExceeded", 400).refusal, Refusal::quota);
   EXPECT_EQ(fixture_.http->requests.size(), 1U) << "asking the same place again is no use";
   const Error error = to_error(refused.error(), "EC2 RunInstances in eu-west-1");
   EXPECT_EQ(error.message,
@@ -320,7 +320,7 @@ TEST_F(Ec2, ARefusalAfterATryThatMayHaveBeenHeardIsNoProof) {
     const auto made = api_.run_instances(launch(), kNever);
     EXPECT_FALSE(made);
     replies_.clear();
-    return is_refusal(made.error());
+    return is_certain(made.error());
   };
   reply("RunInstances", 503, refused("RequestLimitExceeded"));
   reply("RunInstances", 400, refused("VcpuLimitExceeded"));

@@ -71,7 +71,7 @@ Fleet::Fleet(Client& client, std::string pool, LaunchRequest common)
              // "Eventual consistency" in the EC2 API's guide: back off "up to about five minutes".
              .known_after = 300s,
              .release_time = 90s,
-             // aws.cc: kUnclaimed, and as long again for the listing.
+             // kUnclaimed, and as long again for the listing.
              .nothing_comes_of_it_s = 1800} {}
 
 Error Fleet::explained(const ApiError& error, std::string_view action) const {
@@ -100,13 +100,12 @@ std::expected<std::vector<std::string>, NotSold> Fleet::sell(const Lot& lot, Tim
   if (!made) {
     const ApiError& error = made.error();
     const bool capacity = error.kind == ErrorKind::exhausted;
-    return std::unexpected(
-        NotSold{.why = {.error = explained(error, "RunInstances"),
-                        .capacity = capacity,
-                        .quota = capacity && !is_capacity(error.code) && !is_free_plan(error),
-                        .account = is_free_plan(error)},
-                .code = error.code,
-                .certain = is_refusal(error)});
+    return std::unexpected(NotSold{.why = {.error = explained(error, "RunInstances"),
+                                           .capacity = capacity,
+                                           .quota = error.refusal == Refusal::quota,
+                                           .account = is_free_plan(error)},
+                                   .code = error.code,
+                                   .certain = is_certain(error)});
   }
   std::vector<std::string> ids;
   for (const Ec2Instance& one : *made) ids.push_back(one.id);

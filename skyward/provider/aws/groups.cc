@@ -45,7 +45,7 @@ Result<std::string> make_group(Client& client, PoolBook& book, const std::string
     // An earlier try of this very request may have been heard.
     const ApiError& error = made.error();
     const bool duplicate = error.code == "InvalidGroup.Duplicate";
-    if (is_refusal(error) && !duplicate) {
+    if (is_certain(error) && !duplicate) {
       book.gone({name});
     } else {
       const auto found = api.describe_security_groups(

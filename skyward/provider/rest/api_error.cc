@@ -1,0 +1,60 @@
+#include "skyward/provider/rest/api_error.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace skyward::provider {
+
+ErrorKind kind_of(Refusal refusal) {
+  switch (refusal) {
+    case Refusal::auth:
+    case Refusal::insufficient_funds:
+      return ErrorKind::denied;
+    case Refusal::quota:
+    case Refusal::capacity:
+    case Refusal::price_too_low:
+      return ErrorKind::exhausted;
+    case Refusal::invalid:
+    case Refusal::not_found:
+      return ErrorKind::invalid;
+    case Refusal::conflict:
+    case Refusal::rate_limited:
+    case Refusal::transient:
+      break;
+  }
+  return ErrorKind::unavailable;
+}
+
+ApiError no_answer(const Error& error) {
+  ApiError out;
+  out.message = error.message;
+  out.kind = error.kind;
+  out.hint = error.hint;
+  out.maybe_done = true;
+  return out;
+}
+
+bool is_certain(const ApiError& error) {
+  if (error.code.empty() || error.maybe_done) return false;
+  switch (error.refusal) {
+    case Refusal::transient:
+      return false;
+    case Refusal::quota:
+    case Refusal::capacity:
+    case Refusal::price_too_low:
+    case Refusal::rate_limited:
+      return true;  // with any status: some clouds answer them with 503
+    default:
+      return error.status < 500;
+  }
+}
+
+Error to_error(const ApiError& error, std::string_view what) {
+  std::string message = fmt::format("{}: {}", what, error.message);
+  if (!error.code.empty() && error.code != error.message) message += " (" + error.code + ")";
+  if (!error.request_id.empty()) message += ", request " + error.request_id;
+  return {.kind = error.kind, .message = std::move(message), .hint = error.hint};
+}
+
+}  // namespace skyward::provider

@@ -1,0 +1,66 @@
+#pragma once
+
+// One request to a cloud and its answer: sent again while that makes sense and does no harm, and
+// never faster than the cloud allows.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "skyward/provider/rest/api_error.h"
+#include "skyward/provider/retry.h"
+
+namespace skyward::provider {
+
+// Whether a request may be sent twice.
+enum class Repeat : std::uint8_t {
+  safe,  // it reads, deletes, or carries a token by which the cloud knows it again
+  // It makes something, and twice would make two. After an answer that leaves open whether it was
+  // obeyed (ApiError::maybe_done), the caller looks for what was made.
+  once_then_look,
+};
+
+// Keeps requests to one endpoint apart. Shared by the requests of one account.
+class Spacing {
+ public:
+  // Waits until a request to the endpoint may be sent, and counts it as sent. False, at once, when
+  // that is not before the deadline. `gap`: to the next one.
+  bool await(const World& world, std::string_view endpoint, Duration gap, Time deadline);
+  // The cloud asked for a pause: nobody asks that endpoint before.
+  void hold(std::string_view endpoint, Time until);
+
+ private:
+  std::map<std::string, Time, std::less<>> free_at_;
+};
+
+struct Exchange {
+  // Made for each try: a signature holds for its moment.
+  std::function<io::HttpRequest()> request;
+  // Sees every answer of another status than 2xx.
+  std::function<ApiError(const io::HttpReply&)> read_error;
+  // Removes the cause of a refusal (a token that has expired, a wrong clock), after which the
+  // request is sent again at once. Says false where it cannot, and a second time. Empty: it never
+  // can.
+  std::function<bool(const io::HttpReply&, const ApiError&)> mend{};
+  Repeat repeat = Repeat::safe;
+  Duration time_limit = std::chrono::seconds(30);  // of one try
+  RetryRules rules{};
+  // Null: requests are sent as they come.
+  Spacing* spacing = nullptr;
+  std::string_view endpoint{};
+  Duration gap{};
+};
+
+// The answer with a status of 2xx.
+ApiResult<io::HttpReply> perform(const World& world, const Exchange& exchange, Time deadline);
+
+// Seconds since 1970 of "Tue, 14 Nov 2023 22:13:20 GMT", as the header "date" has it.
+std::optional<std::int64_t> parse_http_date(std::string_view text);
+// The pause that an answer asks for in "retry-after", in seconds or as a date; zero without one,
+// at most an hour.
+Duration asked_pause(const World& world, const io::HttpReply& reply);
+
+}  // namespace skyward::provider

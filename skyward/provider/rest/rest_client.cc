@@ -1,0 +1,117 @@
+#include "skyward/provider/rest/rest_client.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace skyward::provider {
+
+namespace {
+
+// The longest lists are those of a market's offers, in pages of 25 and more.
+constexpr int kMostPages = 400;
+
+std::string url_of(const std::string& base, const RestRequest& request) {
+  std::string url = base + request.path;
+  char separator = '?';
+  for (const auto& [name, value] : request.query) {
+    url += separator;
+    url += io::percent_encode(name) + "=" + io::percent_encode(value);
+    separator = '&';
+  }
+  return url;
+}
+
+}  // namespace
+
+ApiResult<RestReply> RestClient::send(const RestRequest& request, Time deadline) {
+  io::HttpRequest out;
+  out.method = request.method;
+  out.url = url_of(account_.base_url, request);
+  out.ca_file = account_.ca_file;
+  out.max_reply_bytes = account_.max_reply_bytes;
+  out.headers = {{"Accept", "application/json"}, {"User-Agent", "skyward/" SKYWARD_VERSION}};
+  if (request.body) {
+    out.headers.emplace_back("Content-Type", "application/json");
+    out.body = json_line(*request.body);
+  }
+  const std::string endpoint =
+      request.endpoint.empty() ? request.method + " " + request.path : request.endpoint;
+
+  std::string authorization;
+  const auto authorize = [&](bool renew) -> Status {
+    if (!account_.authorization) return {};
+    auto value = account_.authorization(renew, deadline);
+    if (!value) return fail(value);
+    authorization = *std::move(value);
+    return {};
+  };
+  if (Status able = authorize(false); !able) return std::unexpected(no_answer(able.error()));
+
+  bool renewed = false;
+  Exchange exchange;
+  exchange.request = [&] {
+    io::HttpRequest signed_request = out;
+    if (!authorization.empty()) signed_request.headers.emplace_back("Authorization", authorization);
+    return signed_request;
+  };
+  exchange.read_error = [&](const io::HttpReply& reply) {
+    return account_.read_error(reply, read_json(reply.body));
+  };
+  exchange.mend = [&](const io::HttpReply& reply, const ApiError&) {
+    if (reply.status != 401 || renewed) return false;
+    renewed = true;
+    const std::string refused = authorization;
+    return authorize(true).has_value() && authorization != refused;
+  };
+  exchange.repeat = request.repeat;
+  exchange.time_limit = account_.request_timeout;
+  exchange.spacing = &spacing_;
+  exchange.endpoint = endpoint;
+  exchange.gap = request.gap;
+  auto reply = perform(world_, exchange, deadline);
+  if (!reply) return std::unexpected(std::move(reply.error()));
+  RestReply answer{.status = reply->status, .text = std::move(reply->body)};
+  answer.json = read_json(answer.text);
+  return answer;
+}
+
+ApiResult<std::vector<nlohmann::json>> RestClient::list(RestRequest request, const TakePage& take,
+                                                        Time deadline) {
+  std::vector<nlohmann::json> items;
+  for (int page = 0; page < kMostPages; ++page) {
+    auto reply = send(request, deadline);
+    if (!reply) return std::unexpected(std::move(reply.error()));
+    auto next = take(reply->json, items);
+    if (!next) return items;
+    request = *std::move(next);
+  }
+  return std::unexpected(no_answer(
+      {ErrorKind::unavailable, fmt::format("the list at {} has no end", request.path), ""}));
+}
+
+Status check_base_url(std::string_view url, std::string_view setting) {
+  constexpr std::string_view kTls = "https://";
+  constexpr std::string_view kClear = "http://";
+  const auto refuse = [&](std::string_view why) {
+    return fail(ErrorKind::invalid, fmt::format("{}: \"{}\" {}", setting, url, why),
+                "give an address that begins with https://, or leave it out");
+  };
+  if (url.ends_with('/')) return refuse("ends with a slash");
+  const bool tls = url.starts_with(kTls);
+  if (!tls && !url.starts_with(kClear)) return refuse("is no address");
+  const std::string_view rest = url.substr(tls ? kTls.size() : kClear.size());
+  const std::string_view site = rest.substr(0, rest.find_first_of("/?#"));
+  // A user before an "@" makes one host look like another.
+  if (site.empty() || site.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                             "0123456789.-:[]") != std::string_view::npos) {
+    return refuse("names no host");
+  }
+  if (tls) return {};
+  const std::string_view host =
+      site.starts_with('[') ? site.substr(0, site.find(']') + 1) : site.substr(0, site.find(':'));
+  if (host == "127.0.0.1" || host == "localhost" || host == "[::1]") return {};
+  return refuse("would carry the account's key unencrypted");
+}
+
+}  // namespace skyward::provider
