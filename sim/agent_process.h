@@ -1,7 +1,7 @@
 #pragma once
 
-// One run of an agent on a machine: the real core, its worker processes, and a loop that is as thin
-// as possible. An agent that starts later on the same machine is another AgentProcess.
+// One life of an agent on a machine: the real core, its worker processes, and the agent's loop
+// redone as thinly as it goes. What begins anew on that machine is another one.
 
 #include <deque>
 #include <functional>
@@ -27,27 +27,27 @@ class AgentProcess final : private agent::AgentEffects {
     std::function<void()> on_link_timer;                     // the link's timer, in our loop
     std::function<void()> on_end_machine;                    // by the command that ends its cost
     std::function<void(const std::string& reason)> on_exit;  // in order; once
-    std::function<bool()> may_work;                          // no other agent works on this machine
+    std::function<bool()> may_work;                          // nobody else works on this machine
   };
 
   AgentProcess(Simulator& simulator, Journal& journal, const NodeParameters& parameters,
                std::string name, Events events);
 
-  // Something has arrived. Handles it now, or when the loop gets there.
+  // Something has come. It is handled now, or when the loop gets there.
   void come(Simulator::Event step);
   // The link's timer is due.
   void ring_link();
-  // From its end of the link, as part of handling it.
+  // From its end of the link, as part of such a step.
   void receive(const wire::Message& message);
   void heard();
   void cut_off();
 
-  // The cloud's preemption notice.
+  // The cloud's word that it takes the machine back.
   void announce_end(Duration left);
-  // It dies with its children, without a message.
+  // It dies, and its children with it, without a word.
   void kill();
   bool runs() const { return state_.phase != agent::AgentPhase::ended; }
-  // It exited in order after it was configured.
+  // In order, after the engine had told it what it is.
   bool has_ended() const { return exited_ && state_.configured_at != Time{}; }
   std::size_t processes() const;
   Time ended_at() const { return ended_at_; }
@@ -87,11 +87,11 @@ class AgentProcess final : private agent::AgentEffects {
   Time ended_at_ = kNever;
   bool exited_ = false;  // not killed
   agent::AgentState state_;
-  std::deque<Simulator::Event> unread_;  // what has arrived and was not handled
-  Time busy_until_{};                    // the loop is stalled until then
-  bool waking_ = false;                  // an event is scheduled for then
+  std::deque<Simulator::Event> unread_;  // what has come and was not looked at
+  Time busy_until_{};                    // the loop is held up
+  bool waking_ = false;                  // an event will come then
   bool looking_ = false;
-  bool link_due_ = false;  // the link's timer was due meanwhile
+  bool link_due_ = false;  // the link's timer rang meanwhile
   std::uint64_t turns_ = 0;
   Simulator::Timer timer_ = Simulator::kNoTimer;
   Simulator::Timer bootstrap_ = Simulator::kNoTimer;

@@ -1,7 +1,6 @@
 #pragma once
 
-// The engine's CPU time per task, by the number of nodes: the real core, and nodes that answer at
-// once.
+// What a task costs the engine, by the number of nodes: the real core, nodes that answer at once.
 
 #include <string>
 

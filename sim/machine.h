@@ -1,8 +1,7 @@
 #pragma once
 
-// An instance of the simulated cloud, and the host that it runs on. Most clouds have a host for
-// each instance; a user's own machines are the same hosts again and again, with what was left
-// there.
+// An instance of the simulated cloud, and the host that it stands on. Most clouds have a host for
+// each; machines of one's own are the same hosts again and again, with what was left there.
 
 #include <functional>
 #include <memory>
@@ -18,10 +17,10 @@
 
 namespace skyward::sim {
 
-// All agents that ever ran there, for whichever instance.
+// All agents that ever began there, whatever instance they served.
 struct Host {
   bool on = true;
-  bool gone = false;  // off for good
+  bool gone = false;  // off, and for good
   std::vector<std::unique_ptr<AgentProcess>> agents{};
 
   std::size_t processes() const;
@@ -30,7 +29,7 @@ struct Host {
 
 class SimulatedMachine {
  public:
-  // `on_end`: the machine has terminated itself.
+  // `on_end`: it has ended itself, and what it costs.
   SimulatedMachine(Simulator& simulator, Journal& journal, const NodeParameters& parameters,
                    std::string name, SimulatedLink::Door door, std::shared_ptr<Host> host,
                    std::function<void()> on_end);
@@ -41,7 +40,7 @@ class SimulatedMachine {
   const Host& host() const { return *host_; }
   bool is_on() const { return host_->on; }
   bool agent_runs() const { return agent_ != nullptr && agent_->runs(); }
-  // Its last agent was configured and exited in order.
+  // Its last agent was told what it is, and ended in order.
   bool agent_has_ended() const { return agent_ != nullptr && agent_->has_ended(); }
 
   // From the network.
@@ -53,20 +52,19 @@ class SimulatedMachine {
   void heard() { agent_->heard(); }
   void cut_off() { agent_->cut_off(); }
 
-  // A connection has come that may start an agent. It first ends the engine's lost agents
+  // A connection has come that may start an agent. It ends those of the engine's lost
   // (engine/lost_agents.h) that it finds here.
   void start_agent(const std::set<SimulatedMachine*>& lost);
-  // The cloud's preemption notice.
+  // The cloud's word that it takes the machine back.
   void announce_end(Duration left);
-  // Ends the machine (on request, by the cloud or by a failure) for good; or for a while.
+  // By us or by the cloud, or by its own fault: for good, or for a while.
   void power_off();
   void power_off_for(Duration time);
-  // The agent's process dies with its children.
+  // The agent's process dies, and its children with it.
   void kill_agent();
-  // The engine's sweep ends the agent in order.
+  // ... by the engine's sweep, which ends it in order.
   void sweep_agent();
-  // As kill_agent(); and an old connection reaches the machine's shell only now, and starts another
-  // agent.
+  // As kill_agent(), and a connection of long ago comes to its shell only now, and starts another.
   void exchange_agent();
 
  private:

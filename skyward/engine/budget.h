@@ -16,25 +16,25 @@
 
 namespace skyward::engine {
 
-// The longest time from Shutdown to an agent's exit.
+// From Shutdown to the end of an agent, at most.
 Duration closing_time(const PoolSpec& spec);
 class Budget {
  public:
-  // The inputs of every judgement.
+  // What every judgement depends on.
   struct Facts {
     const PoolSpec& spec;
     const Options& options;
     const Costs& costs;
-    const Offer& offer;    // that the pool chose
-    int provisioning = 0;  // pending requests
+    const Offer& offer;    // that the pool takes
+    int provisioning = 0;  // requests under way
     int terminating = 0;
     Duration mean_run{};  // of recent tasks
     Time now{};
   };
   enum class Verdict : std::uint8_t {
     enough,
-    drain,  // the rest pays for running tasks and for releasing the machines
-    stop,   // the rest pays only for releasing the machines
+    drain,  // only what runs is paid for, and releasing the machines
+    stop,   // no more than releasing them is
   };
   struct Look {
     Verdict verdict = Verdict::enough;
@@ -42,19 +42,19 @@ class Budget {
     Time stop_at = kNever;
   };
 
-  // Refuses an offer whose price or minimum cost exceeds the budget.
+  // Refuses an offer whose price, or whose least cost, does not go with the budget.
   Status check_offer(const Facts& facts, const Offer& offer) const;
-  // The same for one more machine.
+  // The same for one more machine beside those that are there.
   Status check_machine(const Facts& facts) const;
-  // Refuses the provisioned machines if, with all machines not known to be gone, they cost more an
-  // hour than allowed ...
+  // Refuses the machines that came, when all that are not seen to be gone cost more an hour than
+  // was allowed ...
   Status check_rate(const Facts& facts) const;
-  // ... and one more machine beside them and the requested ones.
+  // ... and one more, beside them and those that were asked for.
   Status check_rate_with_another(const Facts& facts) const;
 
-  // Judges, and warns once when the budget is nearly spent.
+  // Judges, and warns once when the end comes near.
   Look look(EngineEffects& effects, const Facts& facts);
-  // When to judge next; kNever: there is nothing to judge.
+  // The next look; kNever: there is nothing to look at.
   void look_again(Time now, const Look& look);
   void stop_looking() { look_at_ = kNever; }
   Time look_at() const { return look_at_; }

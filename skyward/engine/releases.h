@@ -1,8 +1,7 @@
 #pragma once
 
-// Machines to terminate: those for which the provider was asked, and those that are still running
-// after that. The engine asks again for the latter, even while the pool is open. A part of the
-// core: pure.
+// Machines that shall end: which the provider was asked to terminate, and which did not end then. A
+// machine that did not is asked again, while the pool is open, too. A part of the core: pure.
 
 #include <deque>
 #include <vector>
@@ -18,29 +17,30 @@ class EngineEffects;
 class Releases {
  public:
   void release(EngineEffects& effects, std::vector<InstanceId> instances);
-  // The pool's last machines, and all that have not ended yet. From now on, retries are limited.
+  // The pool's last machines, and with them those that did not end yet. From now on there is a last
+  // try.
   void release_last(EngineEffects& effects, std::vector<InstanceId> instances);
-  // The oldest request was answered. Returns the machines that have ended.
+  // The oldest request was answered. Returns the machines that are gone.
   std::vector<InstanceId> on_answer(EngineEffects& effects, Time now, const Status& status);
-  // again_at() has come: asks again for those that have not ended.
+  // It is again_at(): those that did not end are asked again.
   void retry(EngineEffects& effects);
-  // Returns those that have not ended, and gives up on them.
+  // What is left of those that did not end: nobody asks them again.
   std::vector<InstanceId> take_left();
 
-  // No request is pending or planned.
+  // Nothing is asked, nor will be.
   bool is_done() const { return asked_.empty() && again_at_ == kNever; }
-  // Some have not ended, and a retry may help.
+  // Some did not end, and that may pass.
   bool may_still_end() const;
   Time again_at() const { return again_at_; }
-  int requests() const { return static_cast<int>(asked_.size()); }  // pending
+  int requests() const { return static_cast<int>(asked_.size()); }  // under way
   std::vector<InstanceId> asked() const;
 
  private:
-  // Pending requests, oldest first: they are answered in this order.
+  // Requests under way, oldest first: they are answered in this order.
   std::deque<std::vector<InstanceId>> asked_;
-  std::vector<InstanceId> left_;  // have not ended
-  Time again_at_ = kNever;        // when to ask again
-  int tries_ = 0;                 // failed in a row
+  std::vector<InstanceId> left_;  // did not end
+  Time again_at_ = kNever;        // ... and are asked again
+  int tries_ = 0;                 // in vain, in a row
   bool last_ = false;
 };
 

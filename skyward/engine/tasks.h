@@ -1,9 +1,9 @@
 #pragma once
 
-// The pool's tasks, from submission to answer. They wait in one queue, or for the node that they
-// are pinned to. A task whose node is lost goes back to the queue, for a limited number of
-// attempts. Tasks knows of a node only whether it takes tasks; the core says so. A part of the
-// core: pure; core_task_test.cc shows its rules.
+// The pool's tasks, from their submission to their answer. They wait in one queue, or for the very
+// node that they are pinned to. A task whose node is lost waits again, until it was tried often
+// enough. Which nodes there are is told by the core; of a node's life Tasks knows only whether it
+// takes tasks. A part of the core: pure, and told in core_task_test.cc.
 
 #include <cstdint>
 #include <deque>
@@ -36,13 +36,14 @@ class Tasks {
 
   explicit Tasks(std::size_t nodes = 0) : loads_(nodes), blobs_(nodes) {}
 
-  // Tasks may be submitted from now on.
+  // Tasks may come.
   void open(const Limits& limits);
-  // Without nodes, money or time no task starts any more: every new task fails with `why` ...
+  // For want of nodes, money or time nothing is begun any more: every task that comes ends with
+  // `why` ...
   void refuse(Error why) { abandoned_ = std::move(why); }
-  // ... and so does every waiting one. An earlier reason still holds.
+  // ... and those that wait, too. What was said before goes on to hold.
   void abandon(EngineEffects& effects, const Error& why);
-  // The pool closes: ends every waiting and running task.
+  // The pool closes: everything that waits or runs ends.
   void close(EngineEffects& effects, Time now);
   const std::optional<Error>& abandoned() const { return abandoned_; }
 
@@ -51,32 +52,32 @@ class Tasks {
   void cancel(EngineEffects& effects, Time now, TaskId task);
   void take_item(EngineEffects& effects, TaskId task, std::uint32_t count);
 
-  // The node takes tasks: sends those that waited for it.
+  // The node takes tasks: those that waited for it go out.
   void open_node(EngineEffects& effects, Time now, NodeId node, std::uint32_t slots, PeerNode peer);
-  // Its machine will be gone soon: it gets no new tasks.
+  // Its machine goes soon: it gets no new tasks.
   void stop_node(NodeId node);
-  // Recalls every task that no worker of the node has begun.
+  // Everything that no worker of the node has begun comes back.
   void recall(EngineEffects& effects, NodeId node);
-  // Its machine is gone: its tasks go back to the queue, or fail with `why` if they may not run
-  // again. Returns how long the machine has run tasks.
+  // Its machine is gone: its tasks go back to the queue, or fail with `why` when they may not run
+  // again. Returns how long the machine has worked.
   Work lose_node(EngineEffects& effects, Time now, NodeId node, const Error& why);
-  // The node will not get another machine: tasks that wait for it fail with `why`.
+  // No machine comes after this one: tasks that wait for the node end with `why`.
   void give_up_node(EngineEffects& effects, NodeId node, const InstanceId& last, const Error& why);
 
-  // From a node's agent. core_check.cc has checked that it may send this.
+  // From a node's agent. What it may say is held by core_check.cc.
   void on_result(EngineEffects& effects, Time now, NodeId node, wire::TaskResult&& result);
   void on_item(EngineEffects& effects, NodeId node, wire::StreamItem item);
   void on_recalled(EngineEffects& effects, Time now, NodeId node, const wire::Recalled& recalled);
 
-  // deadline() has come.
+  // It is deadline(), or later.
   void on_timer(EngineEffects& effects, Time now);
   Time deadline() const;
 
-  // Large arguments: which of them the caller keeps, and where nodes get them from.
+  // Large arguments: what the caller keeps, and where nodes get them from.
   Blobs& blobs() { return blobs_; }
   const Blobs& blobs() const { return blobs_; }
 
-  // How long the node's present machine has run tasks, until now.
+  // How long the node's present machine has worked, until now.
   Work work(Time now, NodeId node);
   bool is_idle(NodeId node) const { return loads_.at(node).outstanding == 0; }
   const Task* find(TaskId task) const;
@@ -87,7 +88,7 @@ class Tasks {
   struct FirstCall {
     Time submitted{};
     Time answered{};
-    std::uint64_t run_ns = 0;  // of the first answered task
+    std::uint64_t run_ns = 0;  // of the task that was answered first
   };
   const FirstCall& first_call() const { return first_call_; }
 
@@ -110,8 +111,7 @@ class Tasks {
   std::deque<TaskId> queue_;  // may name tasks that are gone: skipped
   Loads loads_;
   Blobs blobs_;
-  std::deque<std::pair<Time, TaskId>>
-      cancelled_;  // when the agent must have confirmed; oldest first
+  std::deque<std::pair<Time, TaskId>> cancelled_;  // by then the agent has confirmed; oldest first
   FirstCall first_call_;
 };
 

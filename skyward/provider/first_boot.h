@@ -19,6 +19,9 @@ inline constexpr const char* kEndProgram = "/usr/local/sbin/skyward-end";  // en
 // Made when an agent has begun, and touched by it every few seconds.
 inline constexpr const char* kClaimFile = "/run/skyward/claimed";
 
+// A machine that no agent has begun to use so long after its boot ends itself.
+inline constexpr Duration kUnclaimed = std::chrono::seconds(900);
+
 struct DeadMan {
   std::int64_t expires_s = 0;  // seconds since 1970: the machine ends whatever it does
   Duration lifetime{};         // the same from its boot, for a machine whose clock is wrong

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 
 #include "skyward/io/private_directory.h"
 
@@ -81,6 +82,15 @@ bool is_open_here(const World& world, const std::string& pool) {
   const Result<std::string> state = state_of(world);
   if (!state) return false;
   return io::FileLock::holder(lock_file(*state, pool)).has_value();
+}
+
+std::pair<std::string, std::string> head_port_of(std::string_view pool) {
+  constexpr unsigned kFirstPort = 20000;
+  constexpr unsigned kPorts = 12000;
+  const std::string_view digits = pool.substr(pool.rfind('-') + 1);
+  unsigned number = 0;
+  std::from_chars(digits.data(), digits.data() + digits.size(), number, 16);
+  return {"head_port", std::to_string(kFirstPort + number % kPorts)};
 }
 
 }  // namespace skyward::provider

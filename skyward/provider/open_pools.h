@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "skyward/base/error.h"
 #include "skyward/io/file_lock.h"
@@ -37,6 +38,9 @@ void remove_pool_directory(const World& world, const std::string& pool);
 // that name already, of another region in which it sought machines, the digits are new ones.
 std::string new_pool_id(const World& world, Ledger& ledger, std::string_view provider,
                         const std::string& job_id);
+// Where the nodes of a pool meet, as Cluster::details has it: below the ports that kernels hand
+// out. Pools on the same machines seldom have the same one. `pool`: its digits are hexadecimal.
+std::pair<std::string, std::string> head_port_of(std::string_view pool);
 // Among the settings of a pool in the ledger: the id of its job, by which its log files are found.
 inline constexpr const char* kJobSetting = "job";
 

@@ -1,17 +1,16 @@
 #pragma once
 
-// The protocol between agents of one pool, inside io/tls.h. The reader connects and sends one
-// request:
+// What agents of one pool say to each other, inside io/tls.h. The reader dials and asks once:
 //
 //     "SKYP" | u32 version | 16 bytes content | u64 size | u64 offset
 //
-// The source answers with parts until the reader has everything or either side closes:
+// The source answers with parts until the reader has all or either side closes:
 //
 //     u32 length | that many bytes      the next ones, from the offset on
-//     u32 0                             nothing new, but alive
-//     u32 0xffffffff                    it does not have the bytes, or has dropped them; the connection ends
+//     u32 0                             nothing new, but I am here
+//     u32 0xffffffff                    I do not have it, or no more; the connection ends
 //
-// Little-endian. Pure: others read and write the bytes.
+// Little-endian. Pure: bytes come and go elsewhere.
 
 #include <array>
 #include <cstddef>
@@ -27,7 +26,7 @@ namespace skyward::wire {
 inline constexpr std::uint32_t kPeerVersion = 1;
 inline constexpr std::size_t kPeerRequestBytes = 40;
 inline constexpr std::size_t kPeerPrefixBytes = 4;
-// A reader may use a part as it arrives.
+// A part is passed on when it is whole or as it comes, as the reader likes.
 inline constexpr std::uint32_t kMaxPeerPartBytes = std::uint32_t{1} << 20;
 inline constexpr std::uint32_t kPeerMissing = ~std::uint32_t{0};
 
@@ -44,12 +43,12 @@ Result<PeerRequest> decode_peer_request(ByteView bytes);
 
 std::array<std::byte, kPeerPrefixBytes> encode_peer_prefix(std::uint32_t length);
 
-// Parses an answer as it arrives.
+// Takes an answer apart as it comes.
 class PeerReader {
  public:
   // The next of the answer's own bytes in `bytes`, which shrinks; empty when there are none (yet).
-  // Fails with `invalid` on anything else, and with `unavailable` if the source does not have the
-  // bytes.
+  // Fails with `invalid` on what no source says, with `unavailable` when the source does not have
+  // the bytes.
   Result<ByteView> next(ByteView& bytes);
 
  private:

@@ -1,10 +1,7 @@
 #include "skyward/provider/aws/account.h"
 
-#include <fmt/format.h>
-
 #include "skyward/provider/aws/arn.h"
 #include "skyward/provider/aws/ec2_api.h"
-#include "skyward/provider/marks.h"
 
 namespace skyward::provider::aws {
 
@@ -20,9 +17,7 @@ Result<CallerIdentity> find_caller(Client& client, Time deadline) {
 }
 
 std::map<std::string, std::string> way_back(const Client& client, const CallerIdentity& caller) {
-  std::map<std::string, std::string> way = this_computer();
-  way["account"] = caller.account;
-  way["owner"] = caller.owner;
+  std::map<std::string, std::string> way = {{"account", caller.account}};
   const Configuration& configuration = client.configuration();
   if (configuration.profile_was_asked_for) way["profile"] = configuration.profile;
   return way;

@@ -24,8 +24,7 @@ Result<CallerIdentity> find_caller(Client& client, Time deadline);
 // The id of no machine: what is asked of it tells what the credentials may do.
 inline constexpr const char* kNoMachine = "i-00000000000000000";
 
-// What another process needs to know to come back to the same account, and which computer this is.
-// No secrets.
+// RentedSite::way_back().
 std::map<std::string, std::string> way_back(const Client& client, const CallerIdentity& caller);
 
 }  // namespace skyward::provider::aws

@@ -1,11 +1,7 @@
 #pragma once
 
-// Machines of Amazon's EC2. What a pool needs there is made for it alone and goes with it: its
-// machines, and the group that lets nobody in but this computer.
-//
-// Nothing is left running by an accident: each request that costs stands in the ledger before it is
-// sent, and each machine ends itself when its time is over, when no agent has begun soon after its
-// boot, or when its agent has not heard of the driver for the length of a lease.
+// Machines of Amazon's EC2 (renting/renting.h). Beside machines, a pool has a group there that lets
+// nobody in but this computer.
 
 #include <memory>
 

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "skyward/io/machine.h"
-#include "skyward/provider/ssh/command.h"
 #include "skyward/spec/image.h"
 
 namespace skyward::provider::aws {
@@ -39,27 +38,6 @@ constexpr SessionError kSessionErrors[] = {
      "install session-manager-plugin where PATH leads"},
 };
 
-SshTarget target_of(const Login& login, const Instance& instance) {
-  // Session Manager knows machines by their ids.
-  return {.host = login.session_region.empty() ? instance.public_ip.value_or(instance.private_ip)
-                                               : instance.id,
-          .user = login.user,
-          .port = 0};
-}
-
-SshOptions options_of(const Login& login) {
-  SshOptions options{.identity_file = login.identity_file,
-                     .known_hosts_file = login.known_hosts_file,
-                     .pinned = true};
-  if (!login.session_region.empty()) {
-    options.proxy_command = fmt::format(
-        "aws ssm start-session --target %h --document-name AWS-StartSSHSession "
-        "--parameters portNumber=%p --region {}",
-        shell_quote(login.session_region));
-  }
-  return options;
-}
-
 }  // namespace
 
 Status check_session_manager(const World& world, const std::string& instance_profile) {
@@ -85,36 +63,39 @@ Status check_session_manager(const World& world, const std::string& instance_pro
   return {};
 }
 
-std::vector<std::string> login_command(const Login& login, const Instance& instance) {
-  return ssh_command(target_of(login, instance), options_of(login));
-}
-
-std::vector<std::string> permanent_login_errors(const Login& login) {
-  std::vector<std::string> words = {"Bad configuration option", "Bad owner or permissions on"};
-  if (login.session_region.empty()) return words;
-  for (const SessionError& known : kSessionErrors) {
-    if (known.permanent) words.emplace_back(known.words);
+SshWay way_by(const Login& login, const Instance& instance) {
+  if (login.session_region.empty()) {
+    return {
+        .target = {.host = instance.public_ip.value_or(instance.private_ip), .user = login.user},
+        .silent_hint =
+            "the pool's security group admits this computer by the address that it "
+            "had when the pool opened"};
   }
-  return words;
+  // Session Manager knows machines by their ids.
+  SshWay way{.target = {.host = instance.id, .user = login.user}};
+  way.proxy_command = fmt::format(
+      "aws ssm start-session --target %h --document-name AWS-StartSSHSession "
+      "--parameters portNumber=%p --region {}",
+      shell_quote(login.session_region));
+  for (const SessionError& known : kSessionErrors) {
+    if (known.permanent) way.permanent_errors.emplace_back(known.words);
+  }
+  return way;
 }
 
-Error explain_login_error(const Login& login, const Instance& instance, Error error) {
+std::optional<Error> explain_session_error(const Login& login, const Instance& instance,
+                                           const Error& error) {
+  if (login.session_region.empty()) return std::nullopt;
   for (const SessionError& known : kSessionErrors) {
-    if (login.session_region.empty() || !error.message.contains(known.words)) continue;
+    if (!error.message.contains(known.words)) continue;
     const std::size_t end = error.message.find_last_not_of(" \r\n");
-    return {.kind = known.kind,
-            .message =
-                fmt::format("{} in {} cannot be reached: {} ({})", instance.id,
-                            login.session_region, known.meaning, error.message.substr(0, end + 1)),
-            .hint = known.hint};
+    return Error{.kind = known.kind,
+                 .message = fmt::format("{} in {} cannot be reached: {} ({})", instance.id,
+                                        login.session_region, known.meaning,
+                                        error.message.substr(0, end + 1)),
+                 .hint = known.hint};
   }
-  Error told = explain_ssh_error(target_of(login, instance), options_of(login), std::move(error));
-  if (told.message.contains("does not answer")) {
-    told.hint +=
-        "; the pool's security group admits this computer by the address that it had when the "
-        "pool opened";
-  }
-  return told;
+  return std::nullopt;
 }
 
 }  // namespace skyward::provider::aws

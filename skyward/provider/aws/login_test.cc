@@ -15,9 +15,9 @@ namespace skyward::provider::aws {
 namespace {
 
 using ::testing::Contains;
-using ::testing::ElementsAre;
 using ::testing::Field;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::SizeIs;
 
@@ -25,10 +25,15 @@ const Instance kMachine{.id = "i-0ab", .private_ip = "10.0.0.7", .public_ip = "2
 constexpr const char* kProfile = "arn:aws:iam::1:instance-profile/p";
 
 Login login(const std::string& session_region) {
-  return {.user = "ubuntu",
-          .identity_file = "/k/login",
-          .known_hosts_file = "/k/host-1.known",
-          .session_region = session_region};
+  return {.user = "ubuntu", .session_region = session_region};
+}
+
+std::vector<std::string> login_command(const Login& login, const Instance& instance) {
+  const SshWay way = way_by(login, instance);
+  return ssh_command(way.target, {.identity_file = "/k/login",
+                                  .proxy_command = way.proxy_command,
+                                  .known_hosts_file = "/k/host-1.known",
+                                  .pinned = true});
 }
 
 TEST(Login, IsStraightToTheMachine) {
@@ -84,19 +89,21 @@ TEST(Login, SessionErrorsSayWhatToDo) {
                 "ssm:StartSession", true},
            Case{"ExpiredTokenException", ErrorKind::denied, "no longer valid", "renew", true},
        }) {
-    const Error told = explain_login_error(
+    const auto explained = explain_session_error(
         login("eu-west-1"), kMachine,
         {ErrorKind::lost,
          fmt::format("its agent ended (exit code 255); it wrote: \nAn error occurred ({}) when "
                      "calling the StartSession operation: User is not …\r\n",
                      one.words),
          ""});
+    ASSERT_TRUE(explained);
+    const Error& told = *explained;
     EXPECT_EQ(told.kind, one.kind);
     EXPECT_THAT(told.message, HasSubstr("i-0ab in eu-west-1 cannot be reached: "));
     EXPECT_THAT(told.message, HasSubstr(one.meaning));
     EXPECT_THAT(told.message, HasSubstr(one.words));
     EXPECT_THAT(told.hint, HasSubstr(one.hint));
-    const auto permanent = permanent_login_errors(login("eu-west-1"));
+    const auto permanent = way_by(login("eu-west-1"), kMachine).permanent_errors;
     EXPECT_EQ(std::ranges::any_of(permanent,
                                   [&](const std::string& words) {
                                     return std::string_view(one.words).contains(words);
@@ -105,10 +112,8 @@ TEST(Login, SessionErrorsSayWhatToDo) {
         << one.words;
   }
   // Without Session Manager these words are nobody's.
-  EXPECT_EQ(explain_login_error(login(""), kMachine, {ErrorKind::lost, "AccessDenied", ""}).message,
-            "AccessDenied");
-  EXPECT_THAT(permanent_login_errors(login("")),
-              ElementsAre("Bad configuration option", "Bad owner or permissions on"));
+  EXPECT_FALSE(explain_session_error(login(""), kMachine, {ErrorKind::lost, "AccessDenied", ""}));
+  EXPECT_THAT(way_by(login(""), kMachine).permanent_errors, IsEmpty());
 }
 
 class SessionsTest : public ::testing::Test, public AwsComputer {

@@ -10,15 +10,12 @@
 
 #include "skyward/base/check.h"
 #include "skyward/io/machine.h"
+#include "skyward/provider/open_pools.h"
 #include "skyward/provider/remote_image.h"
 
 namespace skyward::provider {
 
 namespace {
-
-// Below the ports that kernels hand out; two pools on the same machines seldom meet.
-constexpr int kFirstPort = 20000;
-constexpr int kPorts = 10000;
 
 using Command = std::vector<std::string>;
 
@@ -164,11 +161,10 @@ Result<Cluster> CommandProvider::prepare(const PoolSpec& spec, const Offer& offe
                 .image = std::move(image),
                 .placed = {},
                 .uses = std::vector<int>(commands_.size())};
-  const int port = kFirstPort + static_cast<int>(std::stoul(digits, nullptr, 16) % kPorts);
   return Cluster{.id = id,
                  .region = offer.region,
                  .instance_type = offer.instance_type,
-                 .details = {{"head_port", std::to_string(port)}}};
+                 .details = {head_port_of(id)}};
 }
 
 // The commands that have been used least: a node that was lost comes back by its own only when all

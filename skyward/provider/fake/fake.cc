@@ -16,6 +16,7 @@
 #include "skyward/io/private_directory.h"
 #include "skyward/provider/fake/machine_process.h"
 #include "skyward/provider/fake/rental.h"
+#include "skyward/provider/first_boot.h"
 #include "skyward/provider/held_ledger.h"
 #include "skyward/provider/open_pools.h"
 
@@ -26,7 +27,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr const char* kDirectoryPrefix = "fake-cloud-";
-constexpr Duration kUnclaimed = 900s;
 // A machine lives so much longer than its pool may: boot and teardown.
 constexpr Duration kBootGrace = 900s;
 constexpr Duration kNoTimeout = 24h * 3650;  // of machines whose pool gave itself no time

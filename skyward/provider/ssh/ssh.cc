@@ -16,6 +16,7 @@
 #include "skyward/io/private_directory.h"
 #include "skyward/io/process.h"
 #include "skyward/provider/local/local.h"
+#include "skyward/provider/open_pools.h"
 #include "skyward/provider/ssh/command.h"
 
 namespace skyward::provider {
@@ -184,14 +185,10 @@ Result<Cluster> SshProvider::prepare(const PoolSpec& spec, const Offer& offer, T
   Plan plan{.agent_path = spec.agent_path, .image = std::move(*image), .seats = {}};
   for (const SshTarget& host : hosts_) plan.seats.push_back({.address = address_of(host)});
   plans_.emplace(id, std::move(plan));
-  // Below the ports that kernels hand out; two pools on the same hosts seldom meet.
-  unsigned number = 0;
-  std::from_chars(digits.data(), digits.data() + digits.size(), number, 16);
-  const unsigned port = 20000 + number % 12000;
   return Cluster{.id = id,
                  .region = offer.region,
                  .instance_type = offer.instance_type,
-                 .details = {{"head_port", std::to_string(port)}}};
+                 .details = {head_port_of(id)}};
 }
 
 // The host of "ssh-1a2b3c4d-7" or "ssh-1a2b3c4d-7-r2"; past the end for anything else.

@@ -1,0 +1,349 @@
+#include "skyward/provider/renting/renting.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "skyward/base/check.h"
+#include "skyward/io/machine.h"
+#include "skyward/provider/choosing.h"
+#include "skyward/provider/held_ledger.h"
+#include "skyward/provider/open_pools.h"
+#include "skyward/provider/remote_image.h"
+#include "skyward/provider/ssh/key_pair.h"
+
+namespace skyward::provider {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+// A busy agent may be silent for a while; its machine is not ended for that.
+constexpr Duration kLeastSilence = 60s;
+// A machine lives so much longer than its pool may: boot and teardown.
+constexpr Duration kBootGrace = 900s;
+constexpr Duration kNoLimit = 24h * 3650;  // of a pool without a timeout
+constexpr Duration kCleanUpTime = 120s;
+
+// A pool may be without a limit; its machines end when their agent hears nothing for the lease.
+Duration lifetime_of(const PoolSpec& spec) {
+  return (spec.timeout > Duration{} ? spec.timeout : kNoLimit) + kBootGrace;
+}
+
+class Renting final : public Provider {
+ public:
+  Renting(World world, std::unique_ptr<RentedCloud> cloud)
+      : world_(std::move(world)), cloud_(std::move(cloud)) {}
+
+  std::string_view name() const override { return cloud_->name(); }
+  Capabilities capabilities() const override { return cloud_->capabilities(); }
+  Status check(const PoolSpec& spec) override;
+  Result<std::vector<Offer>> offers(const PoolSpec& spec, Time deadline) override {
+    return cloud_->offers(spec, deadline);
+  }
+  Result<std::vector<Offer>> catalogue(Time deadline) override {
+    return cloud_->catalogue(deadline);
+  }
+  Result<Cluster> prepare(const PoolSpec& spec, const Offer& offer, Time deadline) override;
+  Result<std::vector<Instance>> provision(const Cluster& cluster, int count, int first_node,
+                                          Time deadline) override;
+  Result<std::optional<Instance>> get_instance(const Cluster& cluster, const std::string& id,
+                                               Time deadline) override;
+  Status terminate(const Cluster& cluster, const std::vector<std::string>& ids,
+                   Time deadline) override;
+  void stop_buying() override { world_.buying.request_stop(); }
+  Status teardown(const Cluster& cluster, Time deadline) override;
+  Result<std::vector<Charge>> charges(const Cluster& cluster, const std::vector<std::string>& ids,
+                                      Time deadline) override;
+  Connection connection(const Cluster& cluster, const Instance& instance) override;
+  Bootstrap bootstrap(const Cluster& cluster, const Instance& instance) override;
+  Error explain(const Instance& instance, Error error) override;
+
+ private:
+  // A pool that this process has open.
+  struct Plan {
+    PoolSpec spec{};
+    RemoteImage image{};
+    std::unique_ptr<RentedSite> site{};
+    Mark mark{};
+    PoolDirectory directory{};
+    std::string login_key{};    // public
+    std::string pinned_zone{};  // where its machines stand already
+    int launches = 0;
+    std::map<std::string, std::string> known_hosts{};  // instance → file
+  };
+
+  Result<Cluster> prepare_site(const PoolSpec& spec, const Offer& offer, Time deadline);
+  Status enter_in_ledger(const Cluster& cluster, const Plan& plan);
+  Result<LaunchTerms> terms_of(Plan& plan, int count, int first_node, std::string& known_hosts);
+  SshOptions ssh_options(const Plan& plan, const SshWay& way, const std::string& id) const;
+  PoolBook& book_of(const Cluster& cluster);
+
+  const World world_;
+  const std::unique_ptr<RentedCloud> cloud_;
+  HeldLedger ledger_{[this] { return open_ledger(world_); }};
+  std::map<std::string, PoolBook> books_;  // by cluster id
+  // connection() is asked while a verb runs.
+  std::mutex mutex_;
+  std::map<std::string, Plan> plans_;  // by cluster id
+};
+
+PoolBook& Renting::book_of(const Cluster& cluster) {
+  return books_.try_emplace(cluster.id, world_, ledger_, cluster.id).first->second;
+}
+
+Status Renting::check(const PoolSpec& spec) {
+  if (!io::is_program(spec.agent_path)) {
+    return fail(ErrorKind::invalid,
+                fmt::format("the agent program {} cannot be run", spec.agent_path),
+                "install skyward again, or give the path of a skyward-agent that you built");
+  }
+  if (!spec.architecture.empty() && spec.architecture != agent_architecture()) {
+    return fail(ErrorKind::unsupported,
+                fmt::format("this installation brings an agent for {} machines, not for {}",
+                            agent_architecture(), spec.architecture),
+                "leave architecture out, or open the pool from a machine of that kind");
+  }
+  return cloud_->check(spec);
+}
+
+// ---- Opening
+
+Result<Cluster> Renting::prepare(const PoolSpec& spec, const Offer& offer, Time deadline) {
+  auto cluster = prepare_site(spec, offer, deadline);
+  if (!cluster) cloud_->note_failure(cluster.error(), offer.region);
+  return cluster;
+}
+
+Result<Cluster> Renting::prepare_site(const PoolSpec& spec, const Offer& offer, Time deadline) {
+  auto site = cloud_->find_site(spec, offer, ledger_, deadline);
+  if (!site) return fail(site);
+  auto image = plan_remote_image(spec, world_.variable);
+  if (!image) return fail(image);
+
+  const std::string id = new_pool_id(world_, ledger_, name(), spec.job_id);
+  Cluster cluster{.id = id,
+                  .region = (*site)->region(),
+                  .instance_type = offer.instance_type,
+                  .details = {head_port_of(id)}};
+  Plan plan{.spec = spec, .image = *std::move(image), .site = *std::move(site)};
+  plan.mark = {.pool = id,
+               .owner = plan.site->owner(),
+               .expires_s = plan.site->wall_s() + lifetime_of(spec) / 1s};
+  auto directory = make_pool_directory(world_, id);
+  if (!directory) return fail(directory);
+  plan.directory = *std::move(directory);
+  const auto login = make_key_pair(world_, plan.directory.path + "/login");
+  Status status = login ? enter_in_ledger(cluster, plan) : fail(login);
+  if (!status) {
+    remove_pool_directory(world_, id);
+    return fail(status);
+  }
+  plan.login_key = *login;
+  status = plan.site->furnish(book_of(cluster), plan.mark, plan.login_key, deadline);
+  if (!status) {
+    if (const Status cleaned = teardown(cluster, world_.now() + kCleanUpTime); !cleaned) {
+      status.error().message += "; " + cleaned.error().message;
+    }
+    return fail(status);
+  }
+  const std::scoped_lock lock(mutex_);
+  plans_.emplace(id, std::move(plan));
+  return cluster;
+}
+
+Status Renting::enter_in_ledger(const Cluster& cluster, const Plan& plan) {
+  std::map<std::string, std::string> settings = plan.site->way_back();
+  settings.merge(this_computer());
+  settings["owner"] = plan.mark.owner;
+  if (!plan.spec.job_id.empty()) settings[kJobSetting] = plan.spec.job_id;
+  return ledger_.open_pool({.id = cluster.id,
+                            .provider = std::string(name()),
+                            .region = cluster.region,
+                            .settings = std::move(settings),
+                            .opened_s = world_.wall_s(),
+                            .expires_s = plan.mark.expires_s});
+}
+
+// ---- Machines
+
+Result<LaunchTerms> Renting::terms_of(Plan& plan, int count, int first_node,
+                                      std::string& known_hosts) {
+  // For this launch alone.
+  auto host_key =
+      make_host_key(world_, fmt::format("{}/host-{}", plan.directory.path, ++plan.launches));
+  if (!host_key) return fail(host_key);
+  known_hosts = host_key->known_hosts_file;
+  const std::int64_t left_s = std::max<std::int64_t>(plan.mark.expires_s - plan.site->wall_s(), 60);
+  LaunchTerms terms;
+  terms.boot.dead_man.expires_s = plan.mark.expires_s;
+  terms.boot.dead_man.lifetime = std::chrono::seconds(left_s);
+  terms.boot.dead_man.unclaimed = kUnclaimed;
+  if (plan.spec.lease > Duration{}) {
+    terms.boot.dead_man.lease = std::max(plan.spec.lease, kLeastSilence);
+  }
+  terms.boot.host_key = std::move(host_key->secret);
+  terms.boot.host_key_public = std::move(host_key->public_line);
+  terms.boot.login_key = plan.login_key;
+  terms.boot.root_login = plan.site->user() == "root";
+  if (plan.spec.max_hourly_cost) {
+    terms.most_hourly = *plan.spec.max_hourly_cost / plan.spec.nodes;
+  }
+  terms.tags = to_tags(plan.mark);
+  terms.tags.emplace_back(kNodesTag, nodes_text(first_node, count));
+  return terms;
+}
+
+Result<std::vector<Instance>> Renting::provision(const Cluster& cluster, int count, int first_node,
+                                                 Time deadline) {
+  const auto found = plans_.find(cluster.id);
+  if (found == plans_.end()) {
+    return fail(ErrorKind::invalid, fmt::format("the pool {} is not open here", cluster.id),
+                "call prepare() first");
+  }
+  Plan& plan = found->second;
+  if (plan.launches > 0) {
+    if (Status ready = plan.site->refresh(deadline); !ready) return fail(ready);
+  }
+  std::string known_hosts;
+  const auto terms = terms_of(plan, count, first_node, known_hosts);
+  if (!terms) return fail(terms);
+  LaunchWish wish{.count = count, .spot = plan.spec.spot, .places = plan.site->places()};
+  std::ranges::stable_partition(
+      wish.places, [&](const LaunchTarget& place) { return place.zone == plan.pinned_zone; });
+  const std::unique_ptr<Seller> seller = plan.site->seller(cluster.id, *terms);
+  const auto machines = Stock(book_of(cluster), *seller).launch(wish, deadline);
+  if (!machines) {
+    cloud_->note_failure(machines.error(), cluster.region);
+    return fail(machines);
+  }
+  plan.site->on_launched(*machines);
+  std::vector<Instance> out;
+  const std::scoped_lock lock(mutex_);
+  plan.pinned_zone = machines->front().zone;
+  for (const Standing& machine : *machines) {
+    plan.known_hosts[machine.instance.id] = known_hosts;
+    out.push_back(machine.instance);
+  }
+  return out;
+}
+
+Result<std::vector<Charge>> Renting::charges(const Cluster& cluster,
+                                             const std::vector<std::string>& ids, Time deadline) {
+  std::vector<Charge> out;
+  for (const LedgerEntry& entry : book_of(cluster).in_vain()) {
+    out.push_back(charge_in_vain(entry, world_.wall_s()));
+  }
+  const auto plan = plans_.find(cluster.id);
+  if (plan == plans_.end()) return out;
+  auto told = plan->second.site->charges(ids, deadline);
+  if (!told) return fail(told);
+  std::ranges::move(*told, std::back_inserter(out));
+  return out;
+}
+
+Result<std::optional<Instance>> Renting::get_instance(const Cluster& cluster, const std::string& id,
+                                                      Time deadline) {
+  const auto found = cloud_->seller(cluster)->look_up({id}, deadline);
+  if (!found) return fail(found);
+  for (const Standing& one : *found) {
+    if (one.instance.id == id && one.stage < Stage::ending) return one.instance;
+  }
+  return std::nullopt;
+}
+
+Status Renting::terminate(const Cluster& cluster, const std::vector<std::string>& ids,
+                          Time deadline) {
+  if (const auto plan = plans_.find(cluster.id); plan != plans_.end()) {
+    plan->second.site->on_terminate(ids);
+  }
+  const std::unique_ptr<Seller> seller = cloud_->seller(cluster);
+  return Stock(book_of(cluster), *seller).end(ids, deadline);
+}
+
+Status Renting::teardown(const Cluster& cluster, Time deadline) {
+  PoolBook& book = book_of(cluster);
+  const std::unique_ptr<Seller> seller = cloud_->seller(cluster);
+  Stock stock(book, *seller);
+  if (Status status = stock.end_all(deadline); !status) return status;
+  const auto kept = cloud_->clear(cluster, book, deadline);
+  // Keys are of no use when the machines have ended.
+  {
+    const std::scoped_lock lock(mutex_);
+    plans_.erase(cluster.id);
+  }
+  remove_pool_directory(world_, cluster.id);
+  if (!kept) return fail(kept);
+  Status closed = stock.close_when_clear();
+  books_.erase(cluster.id);
+  return closed;
+}
+
+// ---- The way to them
+
+SshOptions Renting::ssh_options(const Plan& plan, const SshWay& way, const std::string& id) const {
+  const auto known = plan.known_hosts.find(id);
+  SKYWARD_CHECK(known != plan.known_hosts.end(), "{} was not launched here", id);
+  return {.identity_file = plan.directory.path + "/login",
+          .proxy_command = way.proxy_command,
+          .known_hosts_file = known->second,
+          .pinned = true};
+}
+
+Connection Renting::connection(const Cluster& cluster, const Instance& instance) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = plans_.find(cluster.id);
+  SKYWARD_CHECK(found != plans_.end(), "{} was not prepared here", cluster.id);
+  const Plan& plan = found->second;
+  const SshWay way = plan.site->way_to(instance);
+  // While a machine boots, it refuses connections and keys: all of that is tried again.
+  Connection out{.command = ssh_command(way.target, ssh_options(plan, way, instance.id)),
+                 .environment = {{"SSH_ASKPASS_REQUIRE", "never"}},
+                 .shell = true,
+                 .agent = plan.spec.agent_path,
+                 .uploads = plan.image.uploads,
+                 .permanent_errors = {"Bad configuration option", "Bad owner or permissions on"}};
+  std::ranges::copy(way.permanent_errors, std::back_inserter(out.permanent_errors));
+  return out;
+}
+
+Bootstrap Renting::bootstrap(const Cluster& cluster, const Instance&) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = plans_.find(cluster.id);
+  SKYWARD_CHECK(found != plans_.end(), "{} was not prepared here", cluster.id);
+  const Plan& plan = found->second;
+  Bootstrap bootstrap = plan.image.bootstrap;
+  bootstrap.script = fmt::format("touch {0} 2>/dev/null || true\nprintf 'alive %s\\n' {0} >&3\n{1}",
+                                 kClaimFile, bootstrap.script);
+  if (plan.site->user() != "root") bootstrap.end_command = {"sudo", "-n"};
+  bootstrap.end_command.emplace_back(kEndProgram);
+  return bootstrap;
+}
+
+Error Renting::explain(const Instance& instance, Error error) {
+  const std::scoped_lock lock(mutex_);
+  for (const auto& [id, plan] : plans_) {
+    if (!plan.known_hosts.contains(instance.id)) continue;
+    const SshWay way = plan.site->way_to(instance);
+    if (auto told = plan.site->explain(instance, error)) return *std::move(told);
+    Error told =
+        explain_ssh_error(way.target, ssh_options(plan, way, instance.id), std::move(error));
+    if (told.message.contains("does not answer") && !way.silent_hint.empty()) {
+      told.hint += "; " + way.silent_hint;
+    }
+    return told;
+  }
+  return error;
+}
+
+}  // namespace
+
+std::unique_ptr<Provider> make_renting(World world, std::unique_ptr<RentedCloud> cloud) {
+  return std::make_unique<Renting>(std::move(world), std::move(cloud));
+}
+
+}  // namespace skyward::provider
