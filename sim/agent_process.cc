@@ -164,7 +164,7 @@ void AgentProcess::cut_off() {
 void AgentProcess::announce_end(Duration left) {
   come([this, gone_at = simulator_.now() + left] {
     if (state_.phase == agent::AgentPhase::greeting) return;  // nobody listens yet
-    agent::on_preempted(state_, *this, gone_at, "taken back", simulator_.now());
+    agent::on_preempted(state_, *this, gone_at, "spot capacity", simulator_.now());
   });
 }
 

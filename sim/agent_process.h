@@ -1,7 +1,7 @@
 #pragma once
 
-// One life of an agent on a machine: the real core, its worker processes, and the agent's loop
-// redone as thinly as it goes. What begins anew on that machine is another one.
+// One run of an agent on a machine: the real core, its worker processes, and a loop that is as thin
+// as possible. An agent that starts later on the same machine is another AgentProcess.
 
 #include <deque>
 #include <functional>
@@ -27,27 +27,27 @@ class AgentProcess final : private agent::AgentEffects {
     std::function<void()> on_link_timer;                     // the link's timer, in our loop
     std::function<void()> on_end_machine;                    // by the command that ends its cost
     std::function<void(const std::string& reason)> on_exit;  // in order; once
-    std::function<bool()> may_work;                          // nobody else works on this machine
+    std::function<bool()> may_work;                          // no other agent works on this machine
   };
 
   AgentProcess(Simulator& simulator, Journal& journal, const NodeParameters& parameters,
                std::string name, Events events);
 
-  // Something has come. It is handled now, or when the loop gets there.
+  // Something has arrived. Handles it now, or when the loop gets there.
   void come(Simulator::Event step);
   // The link's timer is due.
   void ring_link();
-  // From its end of the link, as part of such a step.
+  // From its end of the link, as part of handling it.
   void receive(const wire::Message& message);
   void heard();
   void cut_off();
 
-  // The cloud's word that it takes the machine back.
+  // The cloud's preemption notice.
   void announce_end(Duration left);
-  // It dies, and its children with it, without a word.
+  // It dies with its children, without a message.
   void kill();
   bool runs() const { return state_.phase != agent::AgentPhase::ended; }
-  // In order, after the engine had told it what it is.
+  // It exited in order after it was configured.
   bool has_ended() const { return exited_ && state_.configured_at != Time{}; }
   std::size_t processes() const;
   Time ended_at() const { return ended_at_; }
@@ -87,11 +87,11 @@ class AgentProcess final : private agent::AgentEffects {
   Time ended_at_ = kNever;
   bool exited_ = false;  // not killed
   agent::AgentState state_;
-  std::deque<Simulator::Event> unread_;  // what has come and was not looked at
-  Time busy_until_{};                    // the loop is held up
-  bool waking_ = false;                  // an event will come then
+  std::deque<Simulator::Event> unread_;  // what has arrived and was not handled
+  Time busy_until_{};                    // the loop is stalled until then
+  bool waking_ = false;                  // an event is scheduled for then
   bool looking_ = false;
-  bool link_due_ = false;  // the link's timer rang meanwhile
+  bool link_due_ = false;  // the link's timer was due meanwhile
   std::uint64_t turns_ = 0;
   Simulator::Timer timer_ = Simulator::kNoTimer;
   Simulator::Timer bootstrap_ = Simulator::kNoTimer;

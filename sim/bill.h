@@ -1,7 +1,7 @@
 #pragma once
 
-// What the simulated cloud wants to be paid: kept and added up in another way than the engine does
-// (skyward/spec/cost.h), by walking through each machine's life in small steps.
+// What the simulated cloud charges, computed in another way than the engine does
+// (skyward/spec/cost.h): in small steps through each machine's life.
 
 #include <map>
 #include <optional>
@@ -20,11 +20,11 @@ class Bill {
 
   void begin(const InstanceId& id, Time now, double hourly);
   void set_price(const InstanceId& id, Time now, double hourly);
-  // The first end counts; it may be by the cloud's own will.
+  // The first end counts; it may be a preemption.
   void end(const InstanceId& id, Time now, bool taken_back = false);
   bool ended(const InstanceId& id) const { return lives_.at(id).ended.has_value(); }
 
-  // What it says when it is asked.
+  // The charges that it reports when asked.
   void tell(const InstanceId& id, Time now, std::vector<Charge>& charges) const;
   // Of machines that have ended: all, or one.
   double dollars() const;

@@ -63,7 +63,7 @@ void SimulatedCloud::list_offers(Answer<std::vector<Offer>> answer) {
     }
     Offer offer;
     offer.instance_type = "virtual";
-    // Asked again, it tells of another region, or of the one that has just refused.
+    // Asked again, it offers another region, or the one that has just refused.
     if (regions_ == 0 || simulator_.random.chance(0.8)) ++regions_;
     offer.region = fmt::format("region-{}", regions_);
     if (parameters_.money.on_demand > 0) offer.price_on_demand = parameters_.money.on_demand;
@@ -108,7 +108,7 @@ void SimulatedCloud::provision(int count, Answer<std::vector<Instance>> answer) 
   });
 }
 
-// A launch that is given back at once costs the minimum all the same.
+// A launch that is released at once still costs the minimum.
 void SimulatedCloud::bill_in_vain(int count) {
   for (int i = 0; i < count; ++i) {
     const InstanceId id = fmt::format("v-{}", in_vain_.size());
@@ -201,8 +201,8 @@ void SimulatedCloud::let_agent_die(const InstanceId& id) {
   machine.kill_agent();
 }
 
-// What is billed never costs more an hour than was allowed, unless prices move. A machine that was
-// taken back costs nothing more, also while its end is still to be asked for.
+// The hourly cost never exceeds what was allowed, unless prices move. A preempted machine costs
+// nothing more, even before the engine has asked to terminate it.
 void SimulatedCloud::check_rate() const {
   const MoneyParameters& money = parameters_.money;
   if (!money.max_hourly || money.step_mean > Duration{}) return;
@@ -217,7 +217,7 @@ void SimulatedCloud::take_back(const InstanceId& id) {
   SimulatedMachine& machine = *sold_.at(id).machine;
   if (!machine.is_on() || !seats_.empty()) return;
   const Duration left = simulator_.random.between(Duration{}, parameters_.cloud.notice_max);
-  simulator_.say("{} is taken back in {:.1f} s", id, seconds(left));
+  simulator_.say("{} is preempted in {:.1f} s", id, seconds(left));
   machine.announce_end(left);
   // Some clouds are late.
   simulator_.after(left + simulator_.random.between(Duration{}, Duration{60s}), [this, id] {

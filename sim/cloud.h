@@ -1,9 +1,9 @@
 #pragma once
 
-// A cloud that forgives nothing: selling before prepare() or after teardown(), preparing a region
-// before the last one is torn down, terminating what was
-// never sold or has ended already, are bugs of the engine, though a real cloud would let them pass.
-// As in the engine's loop, one verb runs at a time, in the order of the calls.
+// A cloud that forgives nothing. Provisioning before prepare() or after teardown(), preparing a
+// region before the previous one is torn down, terminating a machine that was never sold or has
+// already ended: a real cloud would accept these, but they are bugs of the engine. As in the
+// engine's loop, one verb runs at a time, in the order of the calls.
 
 #include <deque>
 #include <functional>
@@ -39,28 +39,28 @@ class SimulatedCloud {
 
   SimulatedMachine& machine(const InstanceId& id) { return *sold_.at(id).machine; }
   std::size_t sold() const { return sold_.size(); }
-  // Agents that began where one had been before.
+  // Agents that started where one had run before.
   std::size_t restarts() const;
-  // Everything was given back.
+  // Everything was released.
   void check_empty() const;
-  // What the engine has asked for and not been given is asked by nobody any more.
+  // Drops the requests of the engine that have not been answered.
   void driver_killed();
-  // Nothing works on any machine, long after the driver's or the pool's end; the last agent ended
-  // before `limit`, and the machine with it where it can end itself.
+  // Long after the end of the driver or the pool, no process runs on any machine. The last agent
+  // ended before `limit`, and so did its machine if it can terminate itself.
   void check_ended(Time limit) const;
-  // What all of it cost, once it was given back.
+  // What everything cost, once it was released.
   double dollars() const { return bill_.dollars(); }
   double dollars_in_vain() const;
 
  private:
   struct Sold {
     std::unique_ptr<SimulatedMachine> machine;
-    std::size_t seat = 0;  // of hosts_, where they are one's own
+    std::size_t seat = 0;  // in seats_, for machines of the user's own
     bool ended = false;
     int stuck = 0;  // terminate() failed, so often
   };
 
-  // Runs `work` when the verbs before it are done, after a while of its own.
+  // Runs `work` when the earlier verbs are done, after a delay.
   void verb(Simulator::Event work);
   void next_verb();
   Instance sell();
@@ -80,7 +80,7 @@ class SimulatedCloud {
   std::deque<Simulator::Event> verbs_;
   bool busy_ = false;
   bool prepared_ = false;
-  int regions_ = 0;  // told of
+  int regions_ = 0;  // offered
   bool price_moves_ = false;
   bool opened_ = false;  // the first machines were sold
   bool torn_down_ = false;
@@ -90,10 +90,10 @@ class SimulatedCloud {
     bool taken = false;
     int uses = 0;
   };
-  std::vector<Seat> seats_;  // of machines of one's own
+  std::vector<Seat> seats_;  // of machines of the user's own
   std::map<InstanceId, Sold> sold_;
   Bill bill_;
-  std::vector<InstanceId> in_vain_;  // came and went within a provision() that failed
+  std::vector<InstanceId> in_vain_;  // launched and ended within a provision() that failed
   double spot_price_ = 0;
 };
 

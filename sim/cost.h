@@ -1,6 +1,7 @@
 #pragma once
 
-// What a task costs the engine, by the number of nodes: the real core, nodes that answer at once.
+// The engine's CPU time per task, by the number of nodes: the real core, and nodes that answer at
+// once.
 
 #include <string>
 

@@ -4,10 +4,10 @@
 // ends. The ends are the real ones (engine/engine_end.h, agent/agent_end.h): they greet, number,
 // acknowledge, reconnect and give up as they do in a pool.
 //
-// A connection breaks at random: what is in flight is lost, each end notices in its own time and
-// writes into the void until then. Frames come twice and out of order, though no stream does that:
-// sessions must bear with it. Nothing of this happens on links that are not far: there blobs go by
-// descriptor, and agents end with their connection.
+// A connection breaks at random: what is in flight is lost, each end notices after a time of its
+// own, and what it writes until then is lost, too. Frames arrive twice and out of order, though no
+// stream does that: sessions must cope with it. None of this happens on links that are not far:
+// there, blobs travel by descriptor, and agents end with their connection.
 
 #include <functional>
 #include <map>
@@ -34,19 +34,19 @@ class SimulatedLink {
     // To the agent, from within its turns.
     std::function<void(wire::Message)> on_agent_message;
     std::function<void()> on_agent_heard;  // any frame has come
-    std::function<void()> on_cut_off;      // its end of the conversation is over; once
-    // Something has come for the agent, which runs it when its loop gets there.
+    std::function<void()> on_cut_off;      // its end of the conversation has ended; once
+    // Something has arrived for the agent, which handles it when its loop gets there.
     std::function<void(Simulator::Event)> on_agent_turn = [](Simulator::Event step) { step(); };
-    // agent_rings() is due, as soon as its loop gets there. Nothing: now.
+    // agent_rings() is due as soon as the agent's loop gets there. Empty: now.
     std::function<void()> on_agent_timer{};
-    // A connection has come that may start one, as none has been there yet.
+    // A connection has come that may start an agent, because there has been none.
     std::function<void()> on_start_agent;
     std::function<bool()> is_on;  // the machine
     // The link of another node's present machine, or null.
     std::function<SimulatedLink*(NodeId)> peer;
   };
 
-  // How the machine answers whoever calls.
+  // How the machine answers a connection.
   enum class Door { open, silent, refusing };
 
   SimulatedLink(Simulator& simulator, const NetworkParameters& parameters, std::string name,
@@ -64,15 +64,15 @@ class SimulatedLink {
   void engine_closes();
   // The engine's process is killed.
   void engine_killed();
-  // An agent begins, knowing nothing of any conversation.
+  // An agent starts, with no conversation.
   void agent_started();
-  // The agent's process ended in order: what it sent arrives, then the end of its stream.
+  // The agent exited in order: what it sent arrives, then the end of its stream.
   void agent_ended(const std::string& reason);
-  // The agent's process was killed; its machine goes on.
+  // The agent's process was killed; its machine stays up.
   void agent_killed();
-  // The machine is gone with everything on it. Nobody need notice at once.
+  // The machine is gone with everything on it. The ends may notice later.
   void machine_died();
-  // The engine, or what it starts, gets there now.
+  // Whether the engine, or a command that it starts, can reach the machine now.
   bool is_reachable() const;
 
   int breaks() const { return breaks_; }
@@ -90,7 +90,7 @@ class SimulatedLink {
     Time greets{};  // nothing overtakes the greeting
   };
   struct Stream {
-    LineId line = 0;  // the agent's name for it; 0: it never got there
+    LineId line = 0;  // the agent's id for it; 0: it never arrived
     Way to_agent;
     Way to_engine;
 
@@ -117,7 +117,7 @@ class SimulatedLink {
   void idle_later(Way& way, Idle idle);
   void cut_agent_off(bool told, Duration delay);
 
-  // Run `step` on an end that still lives, and see to its timer.
+  // Run `step` on an end that is still alive, and update its timer.
   template <typename Step>
   void engine_turn(Step step);
   template <typename Step>
@@ -125,7 +125,7 @@ class SimulatedLink {
   void arm_engine_timer();
   void arm_agent_timer();
 
-  // What agent/peers.h does: from another machine, past the engine.
+  // What agent/peers.h does: a transfer from another machine.
   void fetch(const wire::FetchBlob& ask);
   void fetch_more(const wire::FetchBlob& ask, Time grown_at);
   void end_fetch(const wire::FetchBlob& ask, wire::FetchEnd end);
@@ -140,12 +140,12 @@ class SimulatedLink {
   StreamId last_stream_ = 0;
   int breaks_ = 0;
   Time outage_ends_{};
-  bool outage_refuses_ = false;  // whoever calls is turned away; else nothing is heard
+  bool outage_refuses_ = false;  // connections are refused; else there is no answer
 
   std::unique_ptr<EngineEffects> engine_effects_;
   engine::EngineEnd engine_;
-  StreamId engine_stream_ = 0;  // its connection, or its try to make one
-  std::uint64_t moved_ = 0;     // frames that have come over it
+  StreamId engine_stream_ = 0;  // its connection, or its attempt to make one
+  std::uint64_t moved_ = 0;     // frames that have arrived over it
   bool engine_killed_ = false;
   std::uint64_t sends_ = 0;
   Simulator::Timer engine_timer_ = Simulator::kNoTimer;

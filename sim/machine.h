@@ -1,7 +1,8 @@
 #pragma once
 
-// An instance of the simulated cloud, and the host that it stands on. Most clouds have a host for
-// each; machines of one's own are the same hosts again and again, with what was left there.
+// An instance of the simulated cloud, and the host that it runs on. Most clouds have a host for
+// each instance; a user's own machines are the same hosts again and again, with what was left
+// there.
 
 #include <functional>
 #include <memory>
@@ -17,10 +18,10 @@
 
 namespace skyward::sim {
 
-// All agents that ever began there, whatever instance they served.
+// All agents that ever ran there, for whichever instance.
 struct Host {
   bool on = true;
-  bool gone = false;  // off, and for good
+  bool gone = false;  // off for good
   std::vector<std::unique_ptr<AgentProcess>> agents{};
 
   std::size_t processes() const;
@@ -29,7 +30,7 @@ struct Host {
 
 class SimulatedMachine {
  public:
-  // `on_end`: it has ended itself, and what it costs.
+  // `on_end`: the machine has terminated itself.
   SimulatedMachine(Simulator& simulator, Journal& journal, const NodeParameters& parameters,
                    std::string name, SimulatedLink::Door door, std::shared_ptr<Host> host,
                    std::function<void()> on_end);
@@ -40,7 +41,7 @@ class SimulatedMachine {
   const Host& host() const { return *host_; }
   bool is_on() const { return host_->on; }
   bool agent_runs() const { return agent_ != nullptr && agent_->runs(); }
-  // Its last agent was told what it is, and ended in order.
+  // Its last agent was configured and exited in order.
   bool agent_has_ended() const { return agent_ != nullptr && agent_->has_ended(); }
 
   // From the network.
@@ -52,19 +53,20 @@ class SimulatedMachine {
   void heard() { agent_->heard(); }
   void cut_off() { agent_->cut_off(); }
 
-  // A connection has come that may start an agent. It ends those of the engine's lost
+  // A connection has come that may start an agent. It first ends the engine's lost agents
   // (engine/lost_agents.h) that it finds here.
   void start_agent(const std::set<SimulatedMachine*>& lost);
-  // The cloud's word that it takes the machine back.
+  // The cloud's preemption notice.
   void announce_end(Duration left);
-  // By us or by the cloud, or by its own fault: for good, or for a while.
+  // Ends the machine (on request, by the cloud or by a failure) for good; or for a while.
   void power_off();
   void power_off_for(Duration time);
-  // The agent's process dies, and its children with it.
+  // The agent's process dies with its children.
   void kill_agent();
-  // ... by the engine's sweep, which ends it in order.
+  // The engine's sweep ends the agent in order.
   void sweep_agent();
-  // As kill_agent(), and a connection of long ago comes to its shell only now, and starts another.
+  // As kill_agent(); and an old connection reaches the machine's shell only now, and starts another
+  // agent.
   void exchange_agent();
 
  private:

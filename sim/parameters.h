@@ -1,8 +1,7 @@
 #pragma once
 
 // What can go wrong, and how often. Each is a named field; draw_parameters() sets them from the
-// seed, so that every storm has a weather of its own: some calm, some with one kind of trouble,
-// some with all.
+// seed, so that storms differ: some are calm, some have one kind of fault, some have all.
 
 #include <chrono>
 #include <cstdint>
@@ -21,13 +20,13 @@ struct NetworkParameters {
   Duration delay_min = 20us;
   Duration delay_max = 1ms;
   bool codec = false;  // frames travel as bytes
-  // As over a network: blobs go in parts, agents outlive connections, silence is noticed late.
-  // Nothing below happens otherwise.
+  // As over a network: blobs travel in parts, agents outlive connections, silence is noticed late.
+  // Only then does any of the following happen.
   bool far = false;
   Duration break_mean{};  // a connection lives this long on average; 0: for ever
   double duplicate = 0;   // of a frame
   double reorder = 0;
-  double outage = 0;             // of a break: nothing goes through for a while
+  double outage = 0;             // of a break: the network is down for a while
   Duration outage_max = 30s;     // ... so long at most
   std::uint64_t blob_bytes = 0;  // that a node keeps without a task
   bool peers = false;            // nodes get blobs from each other
@@ -37,40 +36,40 @@ struct NetworkParameters {
 struct CloudParameters {
   Duration verb_min = 1ms;
   Duration verb_max = 5s;
-  double refuse = 0;       // each verb that opens a pool
-  double sold_out = 0;     // provision() of a replacement
-  double in_vain = 0;      // of a provision() that fails: its machines came, and were of no use
-  double stick = 0;        // terminate() fails; never more than twice for one instance
-  double never_greet = 0;  // of an instance
-  double unreachable = 0;  // of an instance: connections are refused
-  Duration death_mean{};   // an instance lives this long on average; 0: for ever
+  double refuse = 0;            // each verb that opens a pool
+  double sold_out = 0;          // provision() of a replacement
+  double in_vain = 0;           // of a provision() that fails: its machines launched all the same
+  double stick = 0;             // terminate() fails; never more than twice for one instance
+  double never_greet = 0;       // of an instance
+  double unreachable = 0;       // of an instance: connections are refused
+  Duration death_mean{};        // an instance lives this long on average; 0: for ever
   Duration agent_death_mean{};  // the same for the agent alone, while its machine goes on
-  Duration recall_mean{};       // the cloud takes an instance back after so long; 0: never
-  Duration notice_max = 120s;   // ... and says so up to this long before
+  Duration recall_mean{};       // an instance is preempted after so long; 0: never
+  Duration notice_max = 120s;   // ... with a notice up to this long before
 };
 
-// What machines cost. Nothing: their price is none.
+// What machines cost. By default they have no price.
 struct MoneyParameters {
   double on_demand = 0;  // dollars an hour
-  bool spot = false;     // machines are, and have a price that moves, below that on demand
+  bool spot = false;     // spot machines, whose price moves below that on demand
   Duration step_mean{};  // how long a spot price holds on average; 0: for ever
   BillingRules billing{};
-  Duration charges_interval{};  // how often the cloud may be asked; 0: it tells nothing
+  Duration charges_interval{};  // how often the cloud may be asked; 0: it reports no charges
   double charges_fail = 0;      // ... and gives no answer
   bool dead_machines_cost = true;
   std::optional<double> budget{};      // dollars
   std::optional<double> max_hourly{};  // dollars
 };
 
-// Opening, or a task, may fail for want of money.
+// Opening, or a task, may fail because of the budget.
 inline bool is_limited(const MoneyParameters& money) { return money.budget || money.max_hourly; }
 
-// An agent's loop does one thing after another, and is not always given a processor: what comes for
-// it meanwhile lies unread. Drawn from Simulator::crowds.
+// An agent's loop does one thing after another, and does not always get a CPU: what arrives
+// meanwhile stays unread. Drawn from Simulator::crowds.
 struct LoopParameters {
-  Duration start_cost{};  // the start of a worker process holds it up for so long
-  Duration stall_mean{};  // it is held up so often on average; 0: never
-  Duration stall_max{};   // ... for so long at most
+  Duration start_cost{};  // how long the start of a worker process blocks it
+  Duration stall_mean{};  // the mean time between stalls; 0: never
+  Duration stall_max{};   // the longest stall
 };
 
 struct NodeParameters {
@@ -87,23 +86,23 @@ struct NodeParameters {
   LoopParameters loop;      // of the agent
 };
 
-// What ends, and what comes back where something has ended. Drawn from Simulator::returns.
+// What dies, and what comes back afterwards. Drawn from Simulator::returns.
 struct ReturnParameters {
   double reboot = 0;      // of an agent's death: its machine was off for a while
   Duration off_max{};     // ... so long at most
   double late_start = 0;  // of an agent's death: a connection from before its time starts another
-  // Machines of one's own: given back they are not switched off, and the next one bought is one of
-  // them, with whatever still runs there. There are so many more of them than nodes.
+  // The user's own machines: they stay on when they are released, and the next one provisioned is
+  // one of them, with whatever still runs there. How many more of them there are than nodes.
   std::optional<int> spare_hosts{};
-  double sweep = 0;              // of agents given up: the engine gets there and ends it
-  bool ends_itself = false;      // a machine, by a command of its agent's
-  Duration driver_death_mean{};  // the program is killed after so long on average; 0: never
+  double sweep = 0;              // of lost agents: the engine reaches and ends it
+  bool ends_itself = false;      // a machine can terminate itself, by a command of its agent
+  Duration driver_death_mean{};  // the mean time until the program is killed; 0: never
 };
 
 struct UserParameters {
   double quick = 0.5;  // of all tasks: microseconds to milliseconds
   double slow = 0.05;  // seconds
-  bool tiny = false;   // most take microseconds: several are in a process's hands
+  bool tiny = false;   // most take microseconds: a process is sent several at once
   double raises = 0;
   double dies = 0;
   double hangs = 0;
@@ -136,7 +135,7 @@ struct StormParameters {
   bool calm = true;  // nothing but the tasks themselves can fail
 };
 
-// `nodes` and `tasks` of 0: drawn, too.
+// If `nodes` or `tasks` is 0, it is drawn, too.
 StormParameters draw_parameters(Random& random, int nodes, int tasks);
 // Over them.
 void draw_returns(Random& returns, StormParameters& parameters);

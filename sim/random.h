@@ -1,7 +1,7 @@
 #pragma once
 
-// Chance from a seed: the same seed gives the same run on every machine and every compiler, which
-// the distributions of the standard library do not promise.
+// Random numbers from a seed: the same seed gives the same run with every machine and compiler,
+// which the distributions of the standard library do not promise.
 
 #include <cmath>
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace skyward::sim {
 
 class Random {
  public:
-  // Scrambled, or neighbouring seeds would give the same numbers, one step apart.
+  // Scrambled, since neighbouring seeds would otherwise give the same numbers, one step apart.
   explicit Random(std::uint64_t seed) : state_(seed ^ 0x5851f42d4c957f2dU) { state_ = next(); }
 
   // SplitMix64.
@@ -40,7 +40,7 @@ class Random {
     return low + Duration{static_cast<Duration::rep>(
                      below(static_cast<std::uint64_t>((high - low).count()) + 1))};
   }
-  // The next of events that come at random, so far apart on average.
+  // The time until the next of random events, with this mean.
   Duration about(Duration mean) {
     return Duration{
         static_cast<Duration::rep>(-std::log(1.0 - unit()) * static_cast<double>(mean.count()))};

@@ -1,8 +1,8 @@
 #pragma once
 
-// Virtual time: what is going to happen, in order. Nothing happens but by step(), which moves the
-// clock to the next event and runs it. Events of one moment run in the order in which they were
-// made, so a run depends on its seed alone.
+// Virtual time and its queue of events. Only step() makes anything happen: it moves the clock to
+// the next event and runs it. Events of the same time run in the order in which they were
+// scheduled, so a run depends only on its seed.
 
 #include <fmt/format.h>
 
@@ -21,16 +21,16 @@
 
 namespace skyward::sim {
 
-// Shared memory that is none: who has it mapped, and whether it may ever be written again.
+// Simulated shared memory: how many have it mapped, and whether it may be recycled.
 struct Segment {
-  int mapped = 0;         // by tasks that run
-  bool retained = false;  // the engine said: never recycle it
+  int mapped = 0;         // by running tasks
+  bool retained = false;  // never recycle it, by order of the engine
 };
 
 class Simulator {
  public:
   using Event = std::move_only_function<void()>;
-  // Names an event that has not happened yet.
+  // Identifies a scheduled event.
   using Timer = std::pair<Time, std::uint64_t>;
   static constexpr Timer kNoTimer{kNever, 0};
 
@@ -45,12 +45,12 @@ class Simulator {
   Time now() const { return now_; }
   Timer at(Time time, Event event);
   Timer after(Duration delay, Event event) { return at(now_ + delay, std::move(event)); }
-  // No-op when it has happened. Sets `timer` to kNoTimer.
+  // Does nothing if the event has happened. Sets `timer` to kNoTimer.
   void cancel(Timer& timer);
   // Runs the next event; false when there is none.
   bool step();
 
-  // Makes a segment; the number stands for a descriptor.
+  // Makes a segment; the number plays the role of a descriptor.
   int make_segment();
   Segment& segment(int descriptor) { return *segments_.at(static_cast<std::size_t>(descriptor)); }
   std::shared_ptr<const void> storage(int descriptor) const {
@@ -65,18 +65,18 @@ class Simulator {
   }
 
   Random random;
-  // A seed's other weather does not depend on these.
-  Random returns;  // of what comes back
-  Random crowds;   // of wide nodes, tiny tasks and agents that are held up
+  // Separate generators, so that the other faults of a seed do not depend on them.
+  Random returns;  // for what comes back
+  Random crowds;   // for wide nodes, tiny tasks and stalled agents
 
  private:
-  // Not zero: cores take that for "never was".
+  // Not zero, which cores read as "never".
   static constexpr Time kBegin = Time{} + std::chrono::hours(1);
 
   bool verbose_;
   Time now_ = kBegin;
   std::uint64_t next_ = 1;
-  std::uint64_t steps_now_ = 0;  // events of this very moment
+  std::uint64_t steps_now_ = 0;  // events at the present time
   std::map<Timer, Event> events_;
   std::vector<std::shared_ptr<Segment>> segments_;
 };

@@ -1,8 +1,8 @@
 #pragma once
 
-// One whole pool on virtual time, from one seed: the real engine core, a real agent core on each
-// machine, real sessions between them; cloud, network, processes and user are simulated and full of
-// faults. What must always be true is checked on the way, by SKYWARD_CHECK.
+// One whole pool in virtual time, from one seed: the real engine core, a real agent core on each
+// machine, real sessions between them; cloud, network, processes and user are simulated, with
+// faults. SKYWARD_CHECK tests the invariants on the way.
 
 #include <cstdint>
 #include <map>
@@ -28,7 +28,7 @@ struct StormOptions {
   bool verbose = false;
 };
 
-// What a run was like, for people.
+// The statistics of a run, for people.
 struct StormReport {
   std::uint64_t steps = 0;
   double virtual_seconds = 0;
@@ -39,13 +39,13 @@ struct StormReport {
   int recalls = 0;
   int losses = 0;   // of nodes
   int breaks = 0;   // of connections
-  int notices = 0;  // of machines that are taken back
+  int notices = 0;  // of preemptions
   double dollars = 0;
   int deaths = 0;            // of pools whose program was killed
   std::size_t restarts = 0;  // of agents, on a machine that had one
-  double worst_error = 0;    // of our sum, as a share of the cloud's bill
+  double worst_error = 0;    // of the engine's sum, as a share of the cloud's bill
   int budgets = 0;           // pools that had one
-  int warnings = 0;          // ... and came near its end
+  int warnings = 0;          // ... and nearly spent it
   int stops = 0;             // ... and were stopped by it
   int fetches = 0;           // of blobs by one node from another
 
@@ -56,7 +56,7 @@ class Storm final : private engine::EngineEffects {
  public:
   explicit Storm(const StormOptions& options);
 
-  // From open to the very end. Aborts the program when something is wrong.
+  // Runs from open to the end. Aborts the program if something is wrong.
   StormReport run();
 
  private:
@@ -77,7 +77,7 @@ class Storm final : private engine::EngineEffects {
   void opened(Status status) override;
   void closed(Status left) override;
 
-  // Runs `step` on the core with the time of now, then sees to the timer.
+  // Runs `step` on the core with the present time, then updates the timer.
   template <typename Step>
   void turn(Step step);
   void arm_timer();
@@ -94,16 +94,16 @@ class Storm final : private engine::EngineEffects {
   engine::EngineState state_;
   std::map<NodeId, SimulatedLink*> links_;
   std::map<NodeId, SimulatedMachine*> places_;  // where each link leads
-  std::set<NodeId> taken_back_;                 // their machine of now is announced to go
+  std::set<NodeId> taken_back_;                 // whose present machine has its preemption notice
   std::vector<std::unique_ptr<SimulatedLink>> all_links_;
   Simulator::Timer timer_ = Simulator::kNoTimer;
   std::uint64_t turns_ = 0;
   double final_cost_ = 0;
-  std::set<InstanceId> standing_;  // told of, and not of their end
+  std::set<InstanceId> standing_;  // announced, and their end not announced yet
   bool buying_ = true;
-  bool all_told_ = false;             // the cloud's last word on its bills has come
+  bool all_told_ = false;             // the cloud's last charges have arrived
   bool killed_ = false;               // the engine's process
-  std::set<SimulatedMachine*> lost_;  // given up or closed, and not seen to end
+  std::set<SimulatedMachine*> lost_;  // lost or closed, and not known to have ended
   StormReport report_;
 };
 

@@ -59,7 +59,7 @@ TEST(StormTest, NobodyWaitsForASourceThatStandsStill) { EXPECT_GT(storm(1282).fe
 // lives.
 TEST(StormTest, AWideNodeIsNotTakenForDead) { EXPECT_GT(storm(75).answered, 200); }
 
-// A task was asked back twice, and its slot's process gave it back the next time it came.
+// A task was recalled twice, and its slot's process returned it the next time it got it.
 TEST(StormTest, ATaskIsAskedBackOnce) { EXPECT_GT(storm(95).answered, 200); }
 
 // A process that died between two tasks cost the first of those that it had not begun.

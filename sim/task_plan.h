@@ -1,7 +1,7 @@
 #pragma once
 
-// What a simulated function does, and what must come of it. The plan travels as the arguments of
-// the task, so that worker and user share nothing but the wire.
+// What a simulated function does, and what its result must be. The plan travels as the arguments of
+// the task, so that worker and user share nothing else.
 
 #include <cstdint>
 #include <cstring>
@@ -15,9 +15,9 @@ namespace skyward::sim {
 enum class TaskKind : std::uint32_t {
   returns,
   raises,
-  dies,      // takes its process with it
+  dies,      // kills its process
   hangs,     // until it is interrupted
-  stubborn,  // does not even hear interrupts
+  stubborn,  // ignores interrupts
   stream,
 };
 
@@ -27,7 +27,7 @@ struct TaskPlan {
   TaskKind kind = TaskKind::returns;
   std::uint32_t items = 0;  // of a stream
   std::uint32_t lines = 0;  // of output
-  std::uint32_t blobs = 0;  // buffers behind the first
+  std::uint32_t blobs = 0;  // buffers after the first
 };
 
 inline SharedBytes bytes_of(const TaskPlan& plan) {
@@ -43,7 +43,7 @@ inline TaskPlan plan_of(const wire::Payload& arguments) {
   return plan;
 }
 
-// What the nth item, the result (item 0) or the exception of a task is.
+// The nth item, the result (item 0) or the exception of a task.
 inline std::uint64_t value_of(std::uint64_t key, std::uint64_t item = 0) {
   return (key ^ (item << 32U)) * 0x9e3779b97f4a7c15U + 1;
 }

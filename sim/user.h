@@ -1,7 +1,7 @@
 #pragma once
 
 // The user of a simulated pool: opens it, submits in bursts, cancels, reads streams, closes it.
-// Knows what must come of each task and checks each answer against it.
+// Knows the right answer of each task and checks every answer against it.
 
 #include <functional>
 #include <map>
@@ -39,7 +39,7 @@ class User {
   void closed();
 
   bool is_closed() const { return closed_; }
-  // When the pool last did something for us.
+  // When the pool last made progress.
   Time progress() const { return progress_; }
   std::string stuck_text() const;
   int answered() const { return answered_; }
@@ -59,8 +59,8 @@ class User {
     std::optional<Time> cancelled_at;
     std::uint32_t items = 0;
     std::uint32_t taken = 0;
-    std::uint32_t attempt = 0;  // the one whose lines came last
-    std::uint32_t lines = 0;    // ... so many
+    std::uint32_t attempt = 0;  // the one whose lines arrived last
+    std::uint32_t lines = 0;    // how many of them
     std::vector<std::size_t> arrays;
   };
 
@@ -91,8 +91,8 @@ class User {
   int answered_ = 0;
   Time progress_;
   bool opened_ = false;
-  bool stopping_ = false;  // the pool said so
-  bool closing_ = false;   // we said so
+  bool stopping_ = false;  // the pool reported that it stops
+  bool closing_ = false;   // the user has closed it
   bool closed_ = false;
 };
 

@@ -1,11 +1,11 @@
 #pragma once
 
-// A worker process that is none: runs the plans that it is sent, one after another, and says what a
-// real one would say, in the order in which a real one would.
+// A simulated worker process: runs the plans that it is sent, one after another, and sends what a
+// real one would send, in the same order.
 //
 // Messages of the agent's socket arrive in order; interrupts and withdrawals have a pipe of their
-// own and may overtake them. All that the process says (greeting, output, items, results, its end)
-// arrives in order, too.
+// own and may overtake them. Everything that the process sends (greeting, output, items, results,
+// its end) arrives in order, too.
 
 #include <deque>
 #include <functional>
@@ -25,7 +25,7 @@
 
 namespace skyward::sim {
 
-// Written down for all processes of a run: which attempt of which task was begun.
+// Records which attempts of which tasks were begun, for all processes of a run.
 class Journal {
  public:
   void begun(TaskId task, std::uint32_t attempt) {
@@ -58,7 +58,7 @@ class SimulatedWorker {
   void drop(FunctionId function);
   void stop();
   void kill();
-  // The machine is off: nothing is said any more.
+  // The machine is off: sends nothing more.
   void vanish();
 
   bool alive() const { return alive_; }
@@ -74,10 +74,10 @@ class SimulatedWorker {
     Time began{};
   };
 
-  // Calls `event` when what was sent just now has arrived in the process.
+  // Calls `event` when what is sent now would arrive in the process.
   void deliver(Simulator::Event event);
   void deliver_now(Simulator::Event event);
-  // The other way.
+  // The other direction.
   void tell(Simulator::Event event);
 
   void start();
@@ -103,7 +103,7 @@ class SimulatedWorker {
   Time last_out_{};
   std::deque<Run> waiting_;
   std::optional<Run> current_;
-  std::unordered_set<TaskId> skipped_;  // named on the pipe before they began
+  std::unordered_set<TaskId> skipped_;  // withdrawn or interrupted before they began
   std::unordered_set<FunctionId> functions_;
   Simulator::Timer step_ = Simulator::kNoTimer;  // of the current task
 };

@@ -383,12 +383,12 @@ def header_opening(file: str, text: str) -> Iterator[Finding]:
         )
 
 
-@rule("*.md", *PYTHON)
+@rule("*.md", *CPP, *PYTHON)
 def foreign_phrases(file: str, text: str) -> Iterator[Finding]:
-    # C++ is not held to it yet.
     for pattern, instead in PHRASES:
-        for match in re.finditer(pattern.replace(" ", r"\s+"), text, re.IGNORECASE):
-            phrase = " ".join(match[0].split())
+        # A comment may break the line between two words.
+        for match in re.finditer(pattern.replace(" ", r"(?:\s|//|#)+"), text, re.IGNORECASE):
+            phrase = " ".join(re.sub("//|#", " ", match[0]).split())
             yield Finding(
                 "phrase",
                 file,

@@ -1,9 +1,10 @@
 #pragma once
 
-// The agent's end of the conversation with the engine: greets back, delivers what arrives, shows
-// that it lives. A daemon's conversation outlives its connections ("lines"): the engine calls
-// again, says what it has, and both send the rest. One line is the current one; a new one that
-// knows the pool's secret replaces it. What both ends do alike is wire/conversation.h.
+// The agent's end of the conversation with the engine: answers the greeting, delivers what arrives,
+// sends heartbeats. A daemon's conversation outlives its connections ("lines"): the engine
+// reconnects, says what it has received, and both resend the rest. One line is the current one; a
+// new one that knows the pool's secret replaces it. wire/conversation.h has what both ends have in
+// common.
 //
 // Pure: lines, frames and the time come in, Effects go out. agent/link.h performs them with real
 // streams, the storm with simulated ones.
@@ -26,7 +27,7 @@ class AgentEnd {
 
   struct Options {
     bool outlives = false;  // the end of a line is not the end of the conversation
-    // What it says of itself. `blob_bytes`: on lines without descriptors.
+    // What it reports about itself. `blob_bytes`: on lines without descriptors.
     wire::Welcome welcome{};
   };
   struct Memory {
@@ -37,16 +38,16 @@ class AgentEnd {
    public:
     virtual ~Effects() = default;
     virtual void write(LineId line, const wire::Message& message, wire::Envelope envelope) = 0;
-    // After what was written; on_line_closed() need not be called.
+    // After everything was written; on_line_closed() need not be called.
     virtual void close(LineId line) = 0;
 
     // To the owner.
-    virtual void on_heard() = 0;                                // any word of the engine has come
+    virtual void on_heard() = 0;                                // anything has come from the engine
     virtual void on_message(const wire::Message& message) = 0;  // after the greeting; no Heartbeats
     virtual void on_fetch(const wire::FetchBlob& fetch) = 0;
-    virtual void on_blobs_changed() = 0;  // some have grown, or are gone
-    // Once; of a daemon only when its engine has gone without a greeting. `reason` is empty when
-    // the engine closed in order.
+    virtual void on_blobs_changed() = 0;  // some have grown or were dropped
+    // Once; for a daemon, only if the engine's connection ended without a greeting. `reason` is
+    // empty if the engine closed in order.
     virtual void on_closed(std::string reason) = 0;
     virtual void log(const std::string& text) = 0;
   };
@@ -56,35 +57,35 @@ class AgentEnd {
   AgentEnd(const AgentEnd&) = delete;
   AgentEnd& operator=(const AgentEnd&) = delete;
 
-  // ---- what happens
+  // ---- Events
 
   // A connection on which the engine will greet.
   LineId attach(Time now);
   // The error: a frame that cannot be read.
   void on_frame(LineId line, Result<wire::DecodedFrame> frame);
-  // The line has written all that it had.
+  // The line has written everything.
   void on_idle(LineId line);
   void on_line_closed(LineId line, std::string reason);
-  // To be called at next_deadline().
+  // Call at next_deadline().
   void on_timer(Time now);
   Time next_deadline() const;
 
   void send(wire::Message message);
   // Sends a Heartbeat after each `interval` in which nothing else was sent.
   void start_heartbeats(Duration interval, Time now);
-  // The last word of a daemon: it does not wait for another connection.
+  // Says that the daemon exits; it does not wait for another connection.
   void say_farewell(const std::string& reason);
 
-  // ---- what is so
+  // ---- State
 
   bool is_over() const { return ended_; }
   bool is_connected() const { return current_ != 0; }
   // The pool that the engine greeted for.
   const std::string& pool() const { return greeting_.pool; }
-  // Where blobs are put together; parts may come from elsewhere, too.
+  // Where the parts of blobs are put together; they may come from elsewhere, too.
   wire::BlobInbox& inbox() { return conversation_.inbox(); }
   const wire::Outbox& outbox() const { return conversation_.outbox(); }
-  // The engine does not keep up with what it is sent. `queued_bytes`: not written yet.
+  // The engine does not keep up. `queued_bytes`: not written yet.
   bool is_backed_up(std::size_t queued_bytes) const;
 
  private:

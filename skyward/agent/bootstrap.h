@@ -1,9 +1,9 @@
 #pragma once
 
 // Runs the bootstrap script of a node. The script is never in a file or on a command line: bash
-// reads it from a memfd. It tells its steps as lines on descriptor 3: "begin NAME" when one starts
-// (optional) and "NAME" when it is done; "worker NAME=VALUE" is for the workers' environment, and
-// "alive PATH" names a file that the agent touches from then on, every few seconds.
+// reads it from a memfd. It reports its steps as lines on descriptor 3: "begin NAME" when one
+// starts (optional) and "NAME" when it is done; "worker NAME=VALUE" sets a variable of the workers,
+// and "alive PATH" names a file that the agent touches every few seconds from then on.
 
 #include <functional>
 #include <memory>
@@ -26,13 +26,13 @@ class BootstrapProcess {
     std::function<void(const std::string& line)> on_step;
     std::function<void(const BootstrapEnd&)> on_end;  // the last call
   };
-  // Starts the script at once; when that fails, on_end says so, later.
+  // Starts the script at once; reports a failure to start as on_end, later.
   BootstrapProcess(io::EventLoop& loop, const wire::Configure& configure, Events events);
   ~BootstrapProcess();
   BootstrapProcess(const BootstrapProcess&) = delete;
   BootstrapProcess& operator=(const BootstrapProcess&) = delete;
 
-  // SIGKILL to all of its processes.
+  // Sends SIGKILL to all its processes.
   void kill();
 
  private:

@@ -25,9 +25,9 @@
 namespace skyward::agent {
 namespace {
 
-// Others who start daemons here need milliseconds.
+// Other processes that start daemons here need milliseconds.
 constexpr Duration kStartLockTimeout = std::chrono::seconds(10);
-// A daemon that ends kills its processes first.
+// A daemon kills its processes before it exits.
 constexpr Duration kFormerPatience = std::chrono::seconds(5);
 constexpr Duration kLastWordsPatience = std::chrono::seconds(5);
 
@@ -41,7 +41,7 @@ void say(std::string_view words) {
   std::fflush(stdout);
 }
 
-// A line of its own for the reader of the lines, the whole for people.
+// One line: the engine parses its first word, people read the rest.
 int say_error(const Error& error) {
   const bool passing = error.kind == ErrorKind::unavailable || error.kind == ErrorKind::exhausted;
   say((passing ? "busy " : "error ") + error.message +
@@ -49,8 +49,8 @@ int say_error(const Error& error) {
   return 1;
 }
 
-// Before anything is looked for there: /tmp is everybody's, and who makes the directory first could
-// play the daemon.
+// Runs before anything else looks there: anybody may write to /tmp, and another user who made the
+// directory first could pose as the daemon.
 Status make_roots(const std::string& root) {
   Status made = io::ensure_private_directory(root);
   if (made) made = io::ensure_private_directory(nodes_of(root));
@@ -58,8 +58,8 @@ Status make_roots(const std::string& root) {
   return made;
 }
 
-// Whose lock can be had is dead: what it has left is ended and removed. Under the lock of all
-// starts, so that nobody is between making the directory and locking it.
+// A daemon whose lock is free is dead: ends and removes what it has left. The caller holds the lock
+// of all starts, so that no other process is between making its directory and locking it.
 void remove_abandoned(const std::string& nodes, const std::string& except) {
   for (const std::string& name : io::list_directory(nodes)) {
     const std::string path = nodes + "/" + name;
@@ -71,8 +71,8 @@ void remove_abandoned(const std::string& nodes, const std::string& except) {
   }
 }
 
-// Ends the daemon there, if there is one, and all that was started below it. False where it lives
-// on.
+// Ends the daemon in this directory, if there is one, and every process below it. False if the
+// daemon survives.
 bool end_daemon(const std::string& path) {
   bool ended = true;
   if (const auto daemon = io::holder_of(path + "/lock")) {
@@ -85,7 +85,7 @@ bool end_daemon(const std::string& path) {
   return ended;
 }
 
-// What a new daemon takes over from the one who starts it.
+// What a new daemon inherits from the process that starts it.
 struct NewDaemon {
   std::string directory;
   io::FileDescriptor lock;
@@ -96,7 +96,7 @@ Result<NewDaemon> prepare_daemon(const std::string& root, const DaemonId& daemon
                                  const std::vector<DaemonId>& former) {
   NewDaemon prepared;
   prepared.directory = directory_of(root, daemon);
-  // They hold the machine's memory and its devices, and nobody wants their answers.
+  // They occupy the machine's memory and devices, and nobody waits for their results.
   for (const DaemonId& one : former) (void)end_daemon(directory_of(root, one));
   remove_abandoned(nodes_of(root), prepared.directory);
   if (const Status made = io::ensure_private_directory(prepared.directory); !made)
@@ -164,7 +164,7 @@ int connect(const std::string& root, const DaemonId& daemon, bool start,
     return say_error(
         {ErrorKind::unavailable, "another process holds the lock " + root + "/start", {}});
   }
-  if (auto socket = find_daemon(root, daemon)) {  // another connect was faster
+  if (auto socket = find_daemon(root, daemon)) {  // another process was faster
     starting.reset();
     return pass_on(*std::move(socket));
   }

@@ -1,14 +1,13 @@
 #pragma once
 
-// How an engine's command finds the daemon of its node: `skyward-agent connect` stands between the
-// command's standard streams and the daemon's socket, and starts the daemon when there is none. The
-// daemon lives on when the command ends.
+// How an engine's command finds the daemon of its node: `skyward-agent connect` relays between the
+// command's standard streams and the daemon's socket, and starts the daemon if there is none. The
+// daemon outlives the command.
 //
 // Each daemon of a user has a directory of its own, /tmp/skyward-<uid>/nodes/<pool>.<node>.<life>.,
-// that only this user can read: `socket`, `log`, and `lock`, which is held for as long as the
-// daemon lives. What a killed daemon left behind, mounts and processes included, is ended and
-// removed by whoever comes next. Nothing there is looked at, followed or connected to before it is
-// known to be this user's own.
+// that only this user can read: `socket`, `log`, and `lock`, which the daemon holds while it runs.
+// The next `connect` or `end` on this machine cleans up after a daemon that was killed, mounts and
+// processes included. It trusts nothing there before it knows that this user owns it.
 
 #include <cstdint>
 #include <optional>
@@ -28,22 +27,22 @@ struct DaemonId {
 };
 
 // Before the first frame, the command's standard output carries lines that begin with this word:
-// "connected" (frames follow), "gone" (no daemon, and none was to be started), "busy" and a text
-// (worth another try), "error" and a text (not worth it).
+// "connected" (frames follow), "gone" (there is no daemon, and it may not start one), "busy" and a
+// text (retry), "error" and a text (retrying is useless).
 inline constexpr const char* kEntryWord = "skyward-agent: ";
 
 // The directory of this user, /tmp/skyward-<uid>: the root of the two below.
 std::string user_root();
 
-// Connects and relays until one side ends. Without `start`, only to a daemon that is there; else
-// one is started where there is none, and the `former` ones are ended before: those of the same
-// pool that were given up, perhaps while nobody could reach this machine, and may still be at work
-// here. Returns the exit code. In the daemon that it has started, it returns that one's.
+// Connects to the daemon and relays until one side closes. If there is no daemon, `start` starts
+// one; before that it ends the `former` ones: daemons of the same pool that were lost, perhaps
+// while this machine was unreachable, and may still run here. Returns the exit code. In the process
+// that became the daemon, it returns the daemon's.
 int connect(const std::string& root, const DaemonId& daemon, bool start,
             const std::vector<DaemonId>& former = {});
 
-// Ends the daemons whose names begin so, on this machine, and every process that was started below
-// them, also where the daemon itself was killed. Returns the exit code: 0 also when there was none.
+// Ends the daemons on this machine whose names have this prefix, and every process below them, even
+// if the daemon itself was killed. Returns the exit code: 0 also if there was none.
 int end_daemons(const std::string& root, const std::string& prefix);
 
 }  // namespace skyward::agent

@@ -4,10 +4,10 @@
 // one process that runs tasks one after another. Tasks wait in one queue (and one more per worker
 // for tasks pinned to it) until a slot is free.
 //
-// A slot's *window* is what its process has been sent and not yet answered. It holds one task,
-// unless tasks of the same function have proved short: then the next ones are sent ahead, so that
-// the process need not wait for us between two. The front of the window is the task that runs. When
-// it turns out to be slow after all, the others are withdrawn.
+// A slot's *window* is what its process was sent and has not answered. It holds one task, unless
+// tasks of the same function have been short: then the next ones are sent ahead, so that the
+// process does not wait for the agent between two tasks. The front of the window is the running
+// task. If it turns out to be slow, the others are withdrawn.
 //
 // Pure: plain state, synchronous calls, time as an argument. The loop calls these; sanity_check()
 // after any of them.
@@ -29,31 +29,30 @@
 
 namespace skyward::agent {
 
-// A running task that makes others wait behind it in its window for this long loses them to other
-// slots.
+// When others have waited this long in the window behind a running task, they are withdrawn and go
+// to other slots.
 inline constexpr Duration kWindowPatience = std::chrono::milliseconds(20);
 
-// Worker processes that start at the same time on a small machine. A larger one has room for more.
+// Worker processes that start at the same time on a small machine. A larger one starts more.
 inline constexpr std::uint32_t kMinStartLanes = 8;
 
-// A task goes to another worker process when one has ended without reading it; a node on which that
-// keeps happening must not keep the task for ever.
+// A task goes to another worker process when one has exited without reading it. After this many, it
+// fails.
 inline constexpr std::uint32_t kMaxUnreadTries = 5;
 
-// How a worker process ended, in this room's words (io has its own type, which cores must not
-// know).
+// How a worker process ended (io has its own type, which cores must not include).
 struct WorkerExit {
   std::string text;  // "exit code 3", "killed by signal 9 (SIGKILL)"
   int code = 0;
   bool by_signal = false;  // else it exited by itself
   bool by_sigkill = false;
   std::int64_t peak_bytes = 0;
-  TaskId begun{};  // the last task that it had begun; 0: none
+  TaskId begun{};  // the last task that it began; 0: none
 };
 
 struct BootstrapEnd {
   bool ok = false;
-  std::string command;  // the one that failed, as far as known
+  std::string command;  // the one that failed, if known
   std::string reason;
   std::vector<std::string> lines;
 };
@@ -65,25 +64,25 @@ enum class AgentPhase : std::uint8_t {
   ready,
   failed,    // Failed was sent
   stopping,  // Shutdown came
-  ended,     // exit was asked for
+  ended,     // exit was requested
 };
 
 struct AgentTask {
   wire::RunTask run;
-  SharedBytes body;                        // the function, whatever becomes of AgentState::bodies
+  SharedBytes body;                        // the function; independent of AgentState::bodies
   std::uint64_t arrival = 0;               // order of queueing
-  std::optional<SlotId> slot;              // in whose window it is; empty: queued
-  Duration expected{};                     // run time it was sent ahead with
-  bool withdrawn = false;                  // its slot was asked to give it back unstarted
+  std::optional<SlotId> slot;              // the slot whose window it is in; empty: queued
+  Duration expected{};                     // the expected run time when it was sent ahead
+  bool withdrawn = false;                  // its slot was asked to return it unstarted
   std::uint32_t unread = 0;                // worker processes that ended without having read it
-  std::optional<wire::TaskStatus> ending;  // cancelled or timed_out was asked for
-  std::uint64_t items_left = 0;            // of a stream, that its reader has asked for
+  std::optional<wire::TaskStatus> ending;  // cancelled or timed_out was requested
+  std::uint64_t items_left = 0;            // of a stream: how many more its reader has requested
   std::deque<std::string> tail;            // last lines of its output
 };
 
 enum class SlotPhase : std::uint8_t {
   absent,
-  queued,  // its process starts when others have greeted
+  queued,  // its process starts after others have greeted
   starting,
   ready,
 };
@@ -93,17 +92,17 @@ struct Slot {
   std::uint32_t worker = 0;
   std::uint32_t place = 0;  // within its worker; pinned tasks run at place 0
   SlotPhase phase = SlotPhase::absent;
-  bool broken = false;  // gave up starting; tried again when no other slot is there for a task
+  bool broken = false;  // could not start; retried when no other slot is available for a task
   std::uint32_t start_failures = 0;
   Time start_deadline = kNever;
   std::deque<TaskId> window;
-  Duration expected{};                       // sum over the window
-  Time front_since{};                        // when the front became the front
-  Time kill_at = kNever;                     // the front was interrupted and has until then
-  Time listed_deadline = kNever;             // in AgentState::deadlines
-  Duration listed_expected{};                // in AgentState::open
-  bool withdrew = false;                     // the window behind this front was asked for
-  std::string killed;                        // why we killed the process, while we wait for its end
+  Duration expected{};            // sum over the window
+  Time front_since{};             // when the front became the front
+  Time kill_at = kNever;          // the deadline of the interrupted front
+  Time listed_deadline = kNever;  // in AgentState::deadlines
+  Duration listed_expected{};     // in AgentState::open
+  bool withdrew = false;          // the tasks behind this front were withdrawn
+  std::string killed;             // why the agent killed the process, until it has exited
   std::unordered_set<FunctionId> functions;  // bodies that the process has
   std::deque<std::string> tail;              // last lines written outside of tasks
 };
@@ -114,46 +113,46 @@ struct AgentState {
   Time configured_at{};
   Time bootstrap_deadline = kNever;
   Time shutdown_deadline = kNever;
-  Time lease_ends = kNever;     // unless the engine is heard before
+  Time lease_ends = kNever;     // extended by every message of the engine
   Time lifetime_ends = kNever;  // in any case
   Time warn_at = kNever;        // that the lifetime ends
-  Time gone_at = kNever;        // the cloud has said that it takes the machine back then
+  Time gone_at = kNever;        // when the cloud preempts the machine, as announced
   std::string end_reason;       // once ended
-  std::string step;             // of the bootstrap, the one that runs
+  std::string step;             // the running step of the bootstrap
   bool bootstrap_timed_out = false;
-  bool bootstrapped = false;  // ... or there was nothing to do
-  // What the bootstrap script said that each worker shall see, over Configure's environment.
+  bool bootstrapped = false;  // or there was nothing to do
+  // Variables that the bootstrap script has set for each worker, over Configure's environment.
   std::vector<wire::KeyValues> told_environment;  // by worker
   std::optional<std::vector<std::string>> accelerators;
-  std::uint16_t peer_port = 0;     // where other agents find this one; the loop's to know
+  std::uint16_t peer_port = 0;     // where other agents connect; set by the loop
   std::vector<Slot> slots;         // by SlotId
-  std::deque<SlotId> start_queue;  // slots in phase queued, the first to start first
-  std::vector<SlotId> lanes;       // slots whose start others wait for
-  // Processes that may start at the same time; the loop's to know.
+  std::deque<SlotId> start_queue;  // slots in phase queued, in order
+  std::vector<SlotId> lanes;       // starting slots that others wait for
+  // Processes that may start at the same time; set by the loop.
   std::uint32_t start_lanes = kMinStartLanes;
   std::unordered_map<TaskId, AgentTask> tasks;
   std::deque<TaskId> queue;                // for any slot
   std::vector<std::deque<TaskId>> pinned;  // by worker
-  // Kept by reindex(), and read for each message instead of all slots.
+  // Maintained by reindex(), so that no message needs a walk over all slots.
   std::set<std::pair<Time, SlotId>> deadlines;
-  std::set<std::pair<Duration, SlotId>> open;  // run something and may take more; by expected
-  std::set<SlotId> idle, absent;               // could take a task; have no process
+  std::set<std::pair<Duration, SlotId>> open;  // running, and can take more; by expected run time
+  std::set<SlotId> idle, absent;               // can take a task; have no process
   std::set<std::uint32_t> pinned_waiting;      // workers whose `pinned` is not empty
   std::uint64_t arrivals = 0;
-  std::unordered_map<FunctionId, SharedBytes> bodies;  // until the engine says drop
+  std::unordered_map<FunctionId, SharedBytes> bodies;  // until the engine drops them
   std::unordered_map<FunctionId, Duration> run_times;  // rises at once, falls slowly
   std::unordered_map<BlobId, wire::Blob> blobs;
 };
 
-// A message of the engine. Hello and Heartbeat are the loop's own.
+// A message of the engine. The loop handles Hello and Heartbeat itself.
 void on_message(AgentState& state, AgentEffects& effects, const wire::Message& message, Time now);
-// The engine is alive: any frame of it has come. Makes the lease last from now.
+// Any frame of the engine has come, so it is alive: renews the lease.
 void on_heard(AgentState& state, Time now);
-// The conversation with the engine is over: everything is killed.
+// The conversation with the engine is over: kills everything.
 void on_disconnected(AgentState& state, AgentEffects& effects);
 
-// The cloud takes the machine back at about `gone_at`; `reason` is what it said. Only the first
-// word of it counts.
+// The cloud preempts the machine at about `gone_at`; `reason` is what it said. Only the first
+// notice counts.
 void on_preempted(AgentState& state, AgentEffects& effects, Time gone_at, std::string reason,
                   Time now);
 
@@ -169,8 +168,7 @@ void on_worker_hello(AgentState& state, AgentEffects& effects, SlotId slot, Time
 // A result or an item. All output that was written before it must have been given to on_output.
 void on_worker_message(AgentState& state, AgentEffects& effects, SlotId slot,
                        wire::WorkerMessage message, Time now);
-// The process broke the protocol or closed its connection: it is killed, and its end will tell
-// `reason`.
+// The process broke the protocol or closed its connection: kills it. Its end will report `reason`.
 void on_worker_broken(AgentState& state, AgentEffects& effects, SlotId slot, std::string reason);
 void on_worker_exit(AgentState& state, AgentEffects& effects, SlotId slot, const WorkerExit& end,
                     Time now);
@@ -178,7 +176,7 @@ void on_worker_exit(AgentState& state, AgentEffects& effects, SlotId slot, const
 void on_output(AgentState& state, AgentEffects& effects, SlotId slot,
                std::vector<wire::OutputLine> lines);
 
-// The variables that a worker's processes get over the agent's own.
+// The variables that a worker's processes get in addition to the agent's own.
 wire::KeyValues worker_environment(const AgentState& state, std::uint32_t worker);
 
 // Does what is due. Call at next_deadline() or any time.

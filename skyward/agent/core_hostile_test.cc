@@ -1,6 +1,6 @@
 // Workers, and an engine, that say anything at any time. User code runs inside a worker and can
 // write to its socket: whatever it says there, the agent ends that process and nothing else, and
-// every task that the engine gives is answered or given back once. Seeded, so that a failing
+// every task from the engine is answered or returned once. Seeded, so that a failing
 // sequence can be run again.
 
 #include <gtest/gtest.h>

@@ -13,7 +13,7 @@ void enqueue(AgentState& state, TaskId task);
 // Takes a queued task out of its queue.
 void unqueue(AgentState& state, TaskId task);
 
-// Gives queued tasks to slots, starts slots that are needed, as far as possible now.
+// Sends queued tasks to slots and starts the slots that are needed, as far as possible now.
 void dispatch(AgentState& state, AgentEffects& effects, Time now);
 
 // Takes a task out of its slot's window; the next one becomes the front.
@@ -21,7 +21,7 @@ void leave_window(AgentState& state, AgentEffects& effects, TaskId task, Time no
 
 // Answers a task and forgets it; it is in no queue and no window.
 void answer(AgentState& state, AgentEffects& effects, TaskId task, wire::TaskResult result);
-// The same for a task whose end the agent decides: status with its detail, no payload.
+// The same for a task that the agent ends: a status with its detail, no payload.
 void answer_status(AgentState& state, AgentEffects& effects, TaskId task, wire::TaskStatus status,
                    std::uint32_t worker, std::string detail);
 

@@ -940,7 +940,7 @@ TEST_F(LeaseTest, WithoutALeaseSilenceMeansNothing) {
   EXPECT_EQ(next_deadline(state), kNever);
 }
 
-// --------------------------------------------------------------------------- machines taken back
+// ----------------------------------------------------------------------------------- preemption
 
 TEST_F(CoreTest, ANoticeGoesToTheEngineAndToEveryWorkerOnce) {
   make_ready(2, 1);

@@ -1,8 +1,7 @@
 #pragma once
 
-// What the agent's core may ask of the world. The loop does these things with processes and
-// sockets; a test writes them down. Every call returns at once, and what comes of it arrives later
-// as an on_… event of core.h.
+// What the agent's core may ask for. The loop does it with processes and sockets; a test records
+// it. Every call returns at once; its outcome arrives later as an on_… event of core.h.
 
 #include <cstdint>
 #include <span>
@@ -14,10 +13,10 @@
 
 namespace skyward::agent {
 
-// One task on its way into a worker process.
+// One task on its way to a worker process.
 struct WorkerRun {
   const wire::RunTask& task;
-  SharedBytes body;  // the function, when this process does not have it yet; else empty
+  SharedBytes body;  // the function, if the process does not have it yet; else empty
   bool behind =
       false;  // sent while the process has unfinished tasks: its output begins with a mark
 };
@@ -40,23 +39,21 @@ class AgentEffects {
   // Interrupts the task if it runs (cancel pipe, then SIGINT), makes the process skip it if it has
   // not begun.
   virtual void interrupt(SlotId slot, TaskId task) = 0;
-  // Asks the process to give tasks back that it has not begun; answered by a result `cancelled` for
-  // each.
+  // Asks the process to return tasks that it has not begun; it answers `cancelled` for each.
   virtual void withdraw(SlotId slot, std::span<const TaskId> tasks) = 0;
-  // Tells the process that the machine is gone after so long.
+  // Tells the process when the machine will be gone.
   virtual void warn(SlotId slot, Duration left) = 0;
   virtual void credit(SlotId slot, TaskId task, std::uint32_t count) = 0;
   // The process may forget the function: it has no task of it.
   virtual void drop_function(SlotId slot, FunctionId function) = 0;
-  // Asks the process to end after what it has in hand.
+  // Asks the process to exit after its present tasks.
   virtual void stop_worker(SlotId slot) = 0;
   // SIGKILL to the process and its group.
   virtual void kill_worker(SlotId slot) = 0;
 
-  // After the agent has ended everything else: runs the command that ends the machine. Followed by
-  // exit().
+  // After everything else has ended: runs the command that terminates the machine. exit() follows.
   virtual void end_machine(std::vector<std::string> command) = 0;
-  // Ends the agent; nothing is asked for afterwards.
+  // Ends the agent; no call follows.
   virtual void exit(int code) = 0;
 };
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// Watches for a file whose appearance says that this machine will be taken away: the notice of
-// clouds that are played on this very computer (provider/fake).
+// Watches for a file that announces the preemption of this machine: the notice of clouds that are
+// simulated on this computer (provider/fake).
 
 #include <functional>
 #include <optional>
@@ -14,7 +14,7 @@
 
 namespace skyward::agent {
 
-// Configure::preemption is this word and the file's path, from where the agent stands.
+// Configure::preemption is this prefix and the file's path, relative to the agent's directory.
 inline constexpr std::string_view kFileNotice = "file:";
 
 // "30000 why": the milliseconds that are left, and a reason. Empty for anything else.

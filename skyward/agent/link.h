@@ -21,7 +21,7 @@ namespace skyward::agent {
 
 class AgentLink final : private AgentEnd::Effects {
  public:
-  // As those of agent_end.h.
+  // The same as in agent_end.h.
   struct Events {
     std::function<void(const wire::Message&)> on_message;
     std::function<void()> on_heard;
@@ -40,17 +40,18 @@ class AgentLink final : private AgentEnd::Effects {
   void attach(io::FileDescriptor read, io::FileDescriptor write);
 
   void send(wire::Message message) { end_.send(std::move(message)); }
-  // Where blobs are put together; parts may come from elsewhere, too. Lives as long as the link.
+  // Where the parts of blobs are put together; they may come from elsewhere, too. Lives as long as
+  // the link.
   wire::BlobInbox& inbox() { return end_.inbox(); }
   // The pool that the engine greeted for.
   const std::string& pool() const { return end_.pool(); }
-  // A Heartbeat whenever nothing else was sent for so long.
+  // Sends a Heartbeat after each `interval` in which nothing else was sent.
   void start_heartbeats(Duration interval);
-  // The last word of a daemon: it does not wait for another connection.
+  // Says that the daemon exits; it does not wait for another connection.
   void say_farewell(const std::string& reason) { end_.say_farewell(reason); }
-  // What is waiting to be written goes out as far as the kernel takes it.
+  // Writes what is queued, as far as the kernel takes it.
   void flush();
-  // The engine does not keep up with what it is sent.
+  // The engine does not keep up.
   bool is_backed_up() const;
 
  private:

@@ -30,11 +30,11 @@ class AgentLoop final : public AgentEffects {
   // An agent that ends with its connection. `write` is empty when `read` is a socket. Both must be
   // non-blocking.
   AgentLoop(io::FileDescriptor read, io::FileDescriptor write);
-  // A daemon, with its directory: engines connect to the listening socket, one after another, for
-  // as long as it lives. SIGTERM ends it in order.
+  // A daemon, with its directory: engines connect to the listening socket, one after another, while
+  // it lives. SIGTERM ends it in order.
   AgentLoop(io::FileDescriptor listener, std::string directory);
 
-  // Serves the engine until it ends the conversation. Returns the exit code, after the last process
+  // Serves the engine until it ends the conversation. Returns the exit code once the last process
   // of this node is gone.
   int run();
 

@@ -1,8 +1,8 @@
 #pragma once
 
-// How busy the node is: processor and memory from /proc, GPUs from nvidia-smi where that is on
-// PATH. The parsing is pure; MetricsSampler does the reading, and never lets the loop wait for
-// nvidia-smi, which can take seconds.
+// How busy the node is: CPU and memory from /proc, GPUs from nvidia-smi if it is on PATH. The
+// parsing is pure; MetricsSampler does the reading, and never blocks the loop on nvidia-smi, which
+// can take seconds.
 
 #include <cstdint>
 #include <functional>
@@ -17,7 +17,7 @@
 
 namespace skyward::agent {
 
-// Processor time since boot, in ticks.
+// CPU time since boot, in ticks.
 struct CpuTimes {
   std::uint64_t busy = 0;
   std::uint64_t total = 0;
@@ -25,11 +25,11 @@ struct CpuTimes {
 };
 // From /proc/stat.
 std::optional<CpuTimes> parse_cpu_times(std::string_view text);
-// Share of the time between two readings, 0 … 100; 0 when no time went by.
+// Share of the time between two readings, 0 … 100; 0 if no time has passed.
 double cpu_percent(const CpuTimes& before, const CpuTimes& after);
 
-// From /proc/meminfo into the memory fields of a sample. What the kernel could free at once does
-// not count as used.
+// From /proc/meminfo into the memory fields of a sample. Memory that the kernel could free at once
+// does not count as used.
 bool parse_memory(std::string_view text, wire::MetricsSample& sample);
 
 // From the rows "utilization.gpu, memory.used, memory.total, temperature.gpu" of nvidia-smi into
@@ -37,7 +37,7 @@ bool parse_memory(std::string_view text, wire::MetricsSample& sample);
 // stays empty.
 void parse_gpus(std::string_view text, wire::MetricsSample& sample);
 
-// One device a row, by the catalogue's names where it has them.
+// One device a row, with the catalogue's name if it has one.
 std::vector<std::string> parse_gpu_names(std::string_view text);
 
 // From `rocm-smi --showproductname`: one row "GPU[0] : Card series: AMD Instinct MI300X" a device.
@@ -54,11 +54,11 @@ class MetricsSampler {
 
   // The model names of the node's devices: GPUs of NVIDIA (only those with these indices, joined by
   // ',', when some are given), else AWS's Neuron devices, AMD's or Habana's. `done` is called once,
-  // on the loop. From then on samples tell of these GPUs.
+  // on the loop. From then on, samples contain these GPUs.
   void find_accelerators(std::string gpus, std::function<void(std::vector<std::string>)> done);
 
-  // Takes a sample; `done` is called once on the loop, soon. Nothing happens while the last one is
-  // still being taken.
+  // Takes a sample and calls `done` once, soon, on the loop. Does nothing while another sample is
+  // being taken.
   void sample(std::function<void(wire::MetricsSample)> done);
 
  private:

@@ -3,10 +3,10 @@
 // From the raw bytes of a worker's pipe to lines that belong to tasks. One splitter per pipe.
 //
 // A newline ends a line. A carriage return that no newline follows starts the line over, as
-// progress bars do: such a bar is told at most every kProgressInterval, and its last state always.
-// Lines over kMaxLineBytes are cut, bytes that are not UTF-8 become U+FFFD. A mark in the stream
-// (wire/worker_protocol.h) ends the output of one task and names the next. Pure: bytes and time
-// come in, lines go out.
+// progress bars do: such a bar is reported at most every kProgressInterval, and its last state
+// always. Lines over kMaxLineBytes are cut, bytes that are not UTF-8 become U+FFFD. A mark in the
+// stream (wire/worker_protocol.h) ends the output of one task and names the next. Pure: bytes and
+// time come in, lines go out.
 
 #include <array>
 #include <cstdint>
@@ -27,19 +27,19 @@ class OutputSplitter {
  public:
   OutputSplitter(wire::OutputStream stream, std::uint32_t worker, const OutputMark& mark);
 
-  // When bytes were read, for the lines and for the pace of progress bars.
+  // When bytes were read, for the lines and for the interval of progress bars.
   struct Stamp {
     Time now;
     std::int64_t wall_us = 0;
   };
   void feed(ByteView bytes, Stamp stamp, std::vector<wire::OutputLine>& lines);
 
-  // What follows belongs to the task, which an idle worker was just given.
+  // From here on, output belongs to this task, which was just sent to an idle worker.
   void begin(TaskId task) { task_ = task; }
-  // The task has ended and all that it wrote was fed: its last line goes out, terminated or not.
-  // Nothing happens when a mark has begun the next task already.
+  // The task has ended and all its output was fed: emits its last line, terminated or not. Does
+  // nothing if a mark has begun the next task already.
   void end(TaskId task, Stamp stamp, std::vector<wire::OutputLine>& lines);
-  // The worker is gone: the same for whatever was written last.
+  // The worker has exited: the same for its last output.
   void finish(Stamp stamp, std::vector<wire::OutputLine>& lines);
 
   TaskId task() const { return task_; }
@@ -55,11 +55,11 @@ class OutputSplitter {
   const std::uint32_t worker_;
   const OutputMark mark_;
   TaskId task_;
-  std::string held_;              // a beginning of a mark, until more is known
+  std::string held_;              // what may be the beginning of a mark
   std::string line_;              // being built
   bool returned_ = false;         // the last byte was a carriage return
-  std::string progress_;          // last state of a progress bar, not told yet
-  Time progress_since_ = kNever;  // when the bar began or was last told
+  std::string progress_;          // last state of a progress bar, not reported yet
+  Time progress_since_ = kNever;  // when the bar began or was last reported
 };
 
 // `text` with every byte that does not belong to valid UTF-8 replaced by U+FFFD, as Python's

@@ -14,20 +14,20 @@
 namespace skyward::agent {
 namespace {
 
-// A source that has nothing new says so at this pace; one that is silent for longer is given up for
-// another.
+// A source without new bytes says so at this interval; a reader drops a source that is silent for
+// kPeerSilence.
 constexpr Duration kPeerPulse = std::chrono::seconds(1);
 constexpr Duration kPeerSilence = std::chrono::seconds(4);
-// ... and so long for new bytes, whatever it says: its own part may have come to a halt for good,
-// when the task that it was for has been cancelled.
+// A reader also drops a source that has had no new bytes for this long: the source's own transfer
+// may have stopped for good, because its task was cancelled.
 constexpr Duration kStandstill = std::chrono::seconds(10);
 // From the first packet to the end of the greeting. Machines of one network answer at once.
 constexpr Duration kPeerGreeting = std::chrono::seconds(4);
-// A reader may ask before the engine's first part is here. It waits so long for that.
+// A reader may ask before the engine's first part has arrived: how long its request waits for it.
 constexpr Duration kFirstPartPatience = std::chrono::seconds(2);
-// A reader takes something within this time, or has gone.
+// A reader that takes nothing for this long is gone.
 constexpr Duration kClientPatience = std::chrono::seconds(30);
-// Many more than a chain or a tree has. Others wait in the kernel's queue, or come again.
+// Many more than a chain or a tree needs. Others are refused, and retry.
 constexpr std::size_t kMaxClients = 64;
 
 }  // namespace
@@ -150,7 +150,7 @@ void Peers::serve_all() {
   }
 }
 
-// Writes what there is and what the connection takes. False when there is no more to say.
+// Writes what is there, as far as the connection takes it. False when the transfer is over.
 bool Peers::serve(Client& client) {
   const auto blob = inbox_.find(client.request.content);
   const bool here = blob && blob->size == client.request.size && blob->bytes.size() >= client.sent;

@@ -1,10 +1,9 @@
 #pragma once
 
-// What this agent passes on to other agents of its pool, and gets from them: blobs, so that the
-// engine need send a large argument only once. Who gets what from whom, the engine says
-// (wire::FetchBlob); whoever knows the pool's secret is served (io/tls.h). A blob is passed on as
-// it arrives, whether it comes from the engine or from a third agent: a chain of nodes takes hardly
-// longer than one.
+// The transfer of blobs between the agents of a pool, so that the engine sends a large argument
+// only once. The engine decides who fetches what from whom (wire::FetchBlob); an agent serves
+// everybody who knows the pool's secret (io/tls.h). It passes a blob on while it still arrives,
+// from the engine or from a third agent, so a chain of nodes takes hardly longer than one.
 
 #include <cstdint>
 #include <functional>
@@ -34,18 +33,18 @@ class Peers {
   Peers(const Peers&) = delete;
   Peers& operator=(const Peers&) = delete;
 
-  // Listens for the other agents at this address of this machine; returns the port. Without this,
-  // nothing is served and nothing fetched. Once.
+  // Listens for the other agents at this address of this machine; returns the port. Without it,
+  // this agent serves and fetches nothing. Call once.
   Result<std::uint16_t> listen(std::string pool, std::string secret, const std::string& address);
 
   void fetch(const wire::FetchBlob& ask);
-  // Blobs of the inbox have grown, or some are gone.
+  // Blobs of the inbox have grown, or were dropped.
   void on_blobs_changed();
 
  private:
-  // One that reads from us.
+  // An agent that reads from this one.
   struct Client;
-  // One that we read from.
+  // A blob that this agent reads from another.
   struct Fetch;
 
   void accept(io::FileDescriptor socket);
@@ -71,7 +70,7 @@ class Peers {
   std::list<std::unique_ptr<Client>> clients_;
   std::map<BlobId, std::shared_ptr<Fetch>> fetches_;  // shared with the callbacks of its stream
   io::EventLoop::TimerId pulse_ = 0;
-  bool serving_ = false;         // serve_all() is on its way
+  bool serving_ = false;         // serve_all() is scheduled
   std::shared_ptr<bool> alive_;  // false once destroyed; posted callbacks share it
 };
 

@@ -1,10 +1,11 @@
 #pragma once
 
-// Watches for the cloud's word that it takes this machine back. EC2 says it through the metadata
-// service of the machine's own link: a token is asked for, then with it, every few seconds, the
-// "instance action". 404 means: nothing is planned.
+// Watches for the preemption notice of this machine. EC2 gives it through the metadata service at a
+// link-local address: the watch requests a token, and with it, every few seconds, the "instance
+// action". 404 means that nothing is planned.
 //
-// What to ask next and what an answer means is decided by pure functions; PreemptionWatch asks.
+// Pure functions decide what to request next and what a reply means; PreemptionWatch sends the
+// requests.
 
 #include <cstdint>
 #include <functional>
@@ -22,7 +23,7 @@ namespace skyward::agent {
 
 inline constexpr const char* kEc2Notice = "ec2";  // Configure::preemption
 
-// Whether this machine's user allows it: AWS_EC2_METADATA_DISABLED, as in AWS's own tools.
+// Whether the user of this machine allows it: AWS_EC2_METADATA_DISABLED, as in AWS's own tools.
 bool may_ask_ec2();
 
 // The conversation with EC2's metadata service.
@@ -39,7 +40,7 @@ struct Announcement {
 
 io::PlainRequest next_request(const Ec2Watch& watch, Time now);
 
-// What became of next_request(). `ask_again`: at once, not after a pause.
+// The meaning of a reply. `ask_again`: at once, not after a pause.
 struct NoticeReply {
   bool ask_again = false;
   std::optional<Announcement> announcement;
@@ -56,7 +57,7 @@ class PreemptionWatch {
   struct Source {
     std::string address = "169.254.169.254";
     int port = 80;
-    Duration pause = std::chrono::seconds(5);  // EC2 asks to look so often
+    Duration pause = std::chrono::seconds(5);  // as EC2 recommends
   };
   // `on_notice` is called once, on the loop.
   using OnNotice = std::function<void(Duration left, std::string reason)>;

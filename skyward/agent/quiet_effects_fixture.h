@@ -1,6 +1,6 @@
 #pragma once
 
-// For tests of the core: effects of which nothing comes. A test overrides those that it is about.
+// For tests of the core: effects that do nothing. A test overrides those that it is about.
 
 #include <cstdint>
 #include <span>

@@ -1,8 +1,8 @@
 #pragma once
 
-// One worker process: its socket, its cancel pipe, its output, its end. Cuts the output into lines
-// of tasks, and hands a result on only after everything that was written before it. Everything
-// happens on the loop thread.
+// One worker process: its socket, its cancel pipe, its output, its exit. Splits the output into
+// lines of tasks, and delivers a result only after the output that was written before it.
+// Everything runs on the loop thread.
 
 #include <cstddef>
 #include <cstdint>
@@ -33,15 +33,14 @@ class WorkerProcess {
     std::string directory;
     std::uint32_t worker = 0;  // for the lines
   };
-  // None is called from within a method of this class, but for on_output.
+  // Only on_output may be called from within a method of this class.
   struct Events {
     std::function<void(const std::string& greeting)> on_hello;
     std::function<void(wire::WorkerMessage)> on_message;  // a result or an item
     std::function<void(std::vector<wire::OutputLine>)> on_output;
-    // The process broke the protocol, or lives on without its connection: kill it.
+    // The process broke the protocol, or still runs without its connection: kill it.
     std::function<void(std::string reason)> on_broken;
-    // The last call; all messages and output have been handed on. `begun`: the last task that the
-    // process had begun.
+    // The last call, after all messages and output. `begun`: the last task that the process began.
     std::function<void(const io::ExitStatus&, TaskId begun)> on_exit;
   };
   static Result<std::unique_ptr<WorkerProcess>> start(io::EventLoop& loop, const Options& options,
@@ -57,7 +56,7 @@ class WorkerProcess {
   // Writes the ids to the cancel pipe and sends SIGINT.
   void interrupt(std::span<const std::uint64_t> ids);
   void kill();
-  // While paused the process blocks when its pipes are full, and items may overtake lines; results
+  // While paused, the process blocks when its pipes are full. Items may overtake lines; results
   // never do.
   void pause_output(bool paused);
 
@@ -72,7 +71,7 @@ class WorkerProcess {
   Status spawn(const Options& options, const std::string& mark_text);
   void watch(Source& source);
   void unwatch(Source& source);
-  // Reads once, `limit` bytes at most; 0 when nothing is there now.
+  // Reads once, at most `limit` bytes; 0 if nothing is there now.
   std::size_t read(Source& source, std::vector<wire::OutputLine>& lines, std::size_t limit);
   // Reads what is in the pipes now.
   void drain(std::vector<wire::OutputLine>& lines);
@@ -90,7 +89,7 @@ class WorkerProcess {
   std::unique_ptr<io::Channel> channel_;
   std::unique_ptr<io::Process> process_;
   io::EventLoop::TimerId lost_timer_ = 0;
-  std::shared_ptr<io::SharedMemory> begun_;  // the process writes there what it begins
+  std::shared_ptr<io::SharedMemory> begun_;  // where the process notes the task that it begins
   bool paused_ = false;
   bool greeted_ = false;
   bool ended_ = false;

@@ -1,9 +1,9 @@
 #pragma once
 
 // The large arguments of tasks: which blobs are in use, and which nodes have them. A node keeps a
-// blob until nothing refers to it any more: neither an unfinished task nor the caller, who may keep
-// it for tasks to come. Spreads decides which node gets the bytes from where. A part of the core:
-// pure, and told in core_task_test.cc.
+// blob until no unfinished task refers to it and the caller no longer keeps it for later tasks.
+// Spreads decides which node gets the bytes from where. A part of the core: pure; core_task_test.cc
+// shows its rules.
 
 #include <algorithm>
 #include <cstddef>
@@ -31,7 +31,7 @@ struct BlobUse {
 // Visits each blob of the payload once.
 template <typename Visit>
 void for_each_blob(const wire::Payload& payload, Visit visit) {
-  // Most have none. Payloads may have many windows, but into few blobs.
+  // Most payloads have none. A payload may have many windows, but into few blobs.
   if (std::ranges::none_of(payload.buffers, &wire::Buffer::in_blob)) return;
   std::vector<BlobId> seen;
   for (const wire::Buffer& buffer : payload.buffers) {
@@ -45,18 +45,18 @@ class Blobs {
  public:
   explicit Blobs(std::size_t nodes = 0) : nodes_(nodes), spreads_(nodes) {}
 
-  // A task has come that refers to the blobs of its arguments ...
+  // A task was submitted that refers to the blobs of its arguments ...
   void hold(const wire::Payload& arguments) {
     for_each_blob(arguments, [&](const wire::Blob& blob) { ++uses_[blob.id].users; });
   }
-  // ... and is answered. Nodes forget what nobody needs any more.
+  // ... and is answered. Nodes drop blobs that nobody needs any more.
   void release(EngineEffects& effects, const wire::Payload& arguments) {
     for_each_blob(arguments, [&](const wire::Blob& blob) { release_one(effects, blob.id); });
   }
   // The caller keeps the blob, or no longer does.
   void keep(EngineEffects& effects, BlobId blob, bool keep);
 
-  // The node is about to be sent a task with these arguments, or a function's body.
+  // A task with these arguments, or a function's body, is about to be sent to the node.
   void give(EngineEffects& effects, NodeId node, const wire::Payload& arguments) {
     for_each_blob(arguments, [&](const wire::Blob& blob) { give_one(effects, node, blob); });
   }
@@ -66,10 +66,10 @@ class Blobs {
     for_each_blob(arguments, [&](const wire::Blob& blob) { spreads_.note_whole(node, blob); });
   }
 
-  // The node's agent can be told to forget blobs: from here to the end of the node, or of the pool.
+  // The node's agent can be told to drop blobs: from now until the node or the pool ends.
   void open_node(NodeId node, PeerNode peer);
   void shut_node(NodeId node) { nodes_[node.value].listens = false; }
-  // Its machine is gone, and with it what it had.
+  // The node's machine is gone, with everything it had.
   void lose_node(EngineEffects& effects, NodeId node);
 
   Spreads& spreads() { return spreads_; }

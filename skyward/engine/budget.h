@@ -16,25 +16,25 @@
 
 namespace skyward::engine {
 
-// From Shutdown to the end of an agent, at most.
+// The longest time from Shutdown to an agent's exit.
 Duration closing_time(const PoolSpec& spec);
 class Budget {
  public:
-  // What every judgement depends on.
+  // The inputs of every judgement.
   struct Facts {
     const PoolSpec& spec;
     const Options& options;
     const Costs& costs;
-    const Offer& offer;    // that the pool takes
-    int provisioning = 0;  // requests under way
+    const Offer& offer;    // that the pool chose
+    int provisioning = 0;  // pending requests
     int terminating = 0;
     Duration mean_run{};  // of recent tasks
     Time now{};
   };
   enum class Verdict : std::uint8_t {
     enough,
-    drain,  // only what runs is paid for, and releasing the machines
-    stop,   // no more than releasing them is
+    drain,  // the rest pays for running tasks and for releasing the machines
+    stop,   // the rest pays only for releasing the machines
   };
   struct Look {
     Verdict verdict = Verdict::enough;
@@ -42,19 +42,19 @@ class Budget {
     Time stop_at = kNever;
   };
 
-  // Refuses an offer whose price, or whose least cost, does not go with the budget.
+  // Refuses an offer whose price or minimum cost exceeds the budget.
   Status check_offer(const Facts& facts, const Offer& offer) const;
-  // The same for one more machine beside those that are there.
+  // The same for one more machine.
   Status check_machine(const Facts& facts) const;
-  // Refuses the machines that came, when all that are not seen to be gone cost more an hour than
-  // was allowed ...
+  // Refuses the provisioned machines if, with all machines not known to be gone, they cost more an
+  // hour than allowed ...
   Status check_rate(const Facts& facts) const;
-  // ... and one more, beside them and those that were asked for.
+  // ... and one more machine beside them and the requested ones.
   Status check_rate_with_another(const Facts& facts) const;
 
-  // Judges, and warns once when the end comes near.
+  // Judges, and warns once when the budget is nearly spent.
   Look look(EngineEffects& effects, const Facts& facts);
-  // The next look; kNever: there is nothing to look at.
+  // When to judge next; kNever: there is nothing to judge.
   void look_again(Time now, const Look& look);
   void stop_looking() { look_at_ = kNever; }
   Time look_at() const { return look_at_; }

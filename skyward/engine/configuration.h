@@ -1,7 +1,7 @@
 #pragma once
 
-// What a node's agent is told once it has greeted: the environment to set up, the workers to start,
-// and what each of them knows of the pool.
+// What the engine sends a node's agent after the greeting: the environment to set up, the workers
+// to start, and what each worker knows about the pool.
 
 #include "skyward/base/time.h"
 #include "skyward/engine/core.h"

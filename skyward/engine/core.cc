@@ -92,7 +92,7 @@ void on_torn_down(EngineState& state, EngineEffects& effects, Time now, Status s
 void on_message(EngineState& state, EngineEffects& effects, Time now, NodeId id,
                 wire::Message message) {
   const Node& node = state.nodes[id];
-  if (!node.is_alive()) return;  // a last word of a machine that is given up
+  if (!node.is_alive()) return;  // a late message of a lost machine
   if (const Status allowed = check_message(node, state.tasks, message); !allowed) {
     effects.disconnect(id);
     return on_node_lost(state, effects, now, id, allowed.error());

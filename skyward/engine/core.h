@@ -1,17 +1,17 @@
 #pragma once
 
 // The engine's decisions: plain state, and one on_* function for each thing that can happen.
-// Synchronous, single-threaded; no I/O, no clock: `now` arrives with every event. What must happen
-// next is asked of EngineEffects.
+// Synchronous, single-threaded; no I/O, no clock: `now` arrives with every event. It asks
+// EngineEffects for what must happen next.
 //
-// The state has parts that own their fields and change by their verbs alone. Parts do not know each
-// other, but for the money's two: they hand back results, and the core decides what follows for the
-// others. It does so in one file for each story:
+// The state consists of parts. A part owns its fields, and only its methods change them. Apart from
+// Costs and Budget, parts do not know each other: they return results, and the core decides what
+// follows for the other parts, in one file for each story:
 //
 //     core.cc → core_open.cc → core_spend.cc → core_loss.cc → core_close.cc → the parts
 //                                              core_preempt.cc
 //
-// where each may call what stands to its right. Why: docs/decisions/0015-parts-own-their-fields.md.
+// Each may call those to its right. Why: docs/decisions/0015-parts-own-their-fields.md.
 
 #include <optional>
 #include <vector>
@@ -43,11 +43,11 @@ struct EngineState {
   CheckedPhase phase;
 
   Placement placement;  // where the machines come from
-  Nodes nodes;          // which machine stands where, and how far it is
-  Releases releases;    // machines that shall end
-  Tasks tasks;          // from their submission to their answer
+  Nodes nodes;          // which machine each node has, and its state
+  Releases releases;    // machines to terminate
+  Tasks tasks;          // from submission to answer
   Costs costs;          // what the machines cost
-  BillPoll bills;       // when the cloud is asked for that
+  BillPoll bills;       // when to ask the cloud for its charges
   Budget budget;        // what may be spent
 
   // The pool's own times and answers.
@@ -60,18 +60,18 @@ struct EngineState {
   // While it closes (core_close.cc).
   Time closing_at{};
   Time close_deadline = kNever;  // agents that have not ended are cut off
-  Time tell_wait_at = kNever;    // what closing waits for is said
+  Time tell_wait_at = kNever;    // report what closing waits for
 };
 
 EngineState make_state(PoolSpec spec, Options options);
-// What the budget judges by.
+// The inputs of the budget's judgement.
 Budget::Facts budget_facts(const EngineState& state, Time now);
 
 // From the caller.
 void on_open(EngineState& state, EngineEffects& effects, Time now);
 void on_close(EngineState& state, EngineEffects& effects, Time now);
-// The caller does not want to wait for the end that began: agents get no more time. False: it has
-// not begun, or just now.
+// The caller does not want to wait for the close in progress: agents get no more time. False: none
+// is in progress, or it has only just begun.
 bool on_hurry(EngineState& state, EngineEffects& effects, Time now);
 void on_submit(EngineState& state, EngineEffects& effects, Time now, TaskId task, wire::Call call);
 void on_cancel(EngineState& state, EngineEffects& effects, Time now, TaskId task);
@@ -94,7 +94,7 @@ void on_charges(EngineState& state, EngineEffects& effects, Time now,
 void on_joined(EngineState& state, EngineEffects& effects, Time now, NodeId node, NodeSetup setup);
 void on_message(EngineState& state, EngineEffects& effects, Time now, NodeId node,
                 wire::Message message);
-// The connection ended and will not come back, the agent refused us, or it never answered.
+// The connection is lost for good, the agent refused it, or never answered.
 void on_node_lost(EngineState& state, EngineEffects& effects, Time now, NodeId node, Error why);
 
 // Time has come to next_deadline() (or later).

@@ -1,7 +1,8 @@
 #pragma once
 
-// What an agent may say, and when. Its bytes come from another machine: whatever they are, they
-// must never reach a CHECK of the core. A node that breaks the protocol is lost, and nothing else.
+// What an agent may send, and when. Its bytes come from another machine: whatever they are, they
+// must never reach a CHECK of the core. A node that breaks the protocol is lost; nothing else
+// happens.
 
 #include "skyward/base/error.h"
 #include "skyward/engine/nodes.h"
@@ -10,7 +11,7 @@
 
 namespace skyward::engine {
 
-// Whether the node's agent may say this now. Fails with `lost`.
+// Whether the node's agent may send this now. Fails with `lost`.
 Status check_message(const Node& node, const Tasks& tasks, const wire::Message& message);
 
 }  // namespace skyward::engine

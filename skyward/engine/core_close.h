@@ -1,21 +1,21 @@
 #pragma once
 
-// How a pool ends, whatever began that. The steps, in order; each waits for what the one before it
+// How a pool closes, for whatever reason. The steps, in order; each waits for what the previous one
 // asked for:
 //
 //   start_closing()   no task is left, agents are told to end
-//   release_machines() when the last agent has ended, or was cut off, and every request for machines
+//   release_machines() when the last agent has exited or was cut off, and every request for machines
 //                     was answered
-//   remove_shared()   when the last machine has ended, or will not
-//   finish_closing()  when what the machines shared is removed
+//   remove_shared()   when the last machine has ended, or cannot be terminated
+//   finish_closing()  when the machines' shared resources are removed
 //
-// Steps of the core (core.h), which the loop does not call.
+// Parts of the core (core.h) that the loop does not call.
 
 #include "skyward/engine/core.h"
 
 namespace skyward::engine {
 
-// Opening has failed: everything is released, then the caller is told why.
+// Opening has failed: releases everything, then reports why to the caller.
 void fail_open(EngineState& state, EngineEffects& effects, Time now, Error why);
 void start_closing(EngineState& state, EngineEffects& effects, Time now);
 void release_machines(EngineState& state, EngineEffects& effects);
@@ -24,9 +24,9 @@ void finish_closing(EngineState& state, EngineEffects& effects, Time now, const 
 
 // The pool's timeout has expired. Later calls fail with the same error.
 void end_lifetime(EngineState& state, EngineEffects& effects, Time now);
-// It is close_deadline: agents that have not ended are cut off.
+// The close_deadline has come: cuts off agents that have not exited.
 void check_close(EngineState& state, EngineEffects& effects, Time now);
-// Says what closing waits for, when that takes long.
+// Reports what closing waits for, if it takes long.
 void check_wait(EngineState& state, EngineEffects& effects, Time now);
 
 }  // namespace skyward::engine

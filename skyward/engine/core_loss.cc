@@ -29,8 +29,8 @@ void give_up_node(EngineState& state, EngineEffects& effects, Time now, const No
   state.tasks.give_up_node(effects, node.id, node.instance.id, lost);
 }
 
-// One more machine for a node that has none, when it can be paid; otherwise the node is given up.
-// If machines that end still cost too much beside it, that is seen to when they are gone.
+// Provisions a machine for a node that has none if the budget allows it; otherwise gives up on the
+// node. If machines that are still ending make it too expensive, it waits until they are gone.
 void ask_replacement(EngineState& state, EngineEffects& effects, Time now, const Node& node) {
   const Budget::Facts facts = budget_facts(state, now);
   if (const Status paid = state.budget.check_machine(facts); !paid) {

@@ -1,22 +1,21 @@
 #pragma once
 
-// What follows from the end of a node's machine: its tasks run elsewhere, another machine comes in
-// its place, or none does. It begins with on_node_lost() of core.h. Steps of the core, which the
-// loop does not call.
+// What follows when a node loses its machine: its tasks run elsewhere, and another machine replaces
+// it, or none. Starts with on_node_lost() of core.h. Parts of the core that the loop does not call.
 
 #include "skyward/engine/core.h"
 
 namespace skyward::engine {
 
-// The node's deadline has passed: its machine is lost, or another one may be asked for now.
+// The node's deadline has passed: its machine is lost, or another one may be requested now.
 void on_late(EngineState& state, EngineEffects& effects, Time now, const Node& node);
-// The machine that was asked for did not come, in a running pool.
+// In a running pool, the requested machine was not provisioned.
 void on_refused(EngineState& state, EngineEffects& effects, Time now, NodeId node,
                 const Error& why);
-// Some machines cost no more, or never will: others may be paid for now.
+// Some machines no longer cost anything: the budget may allow others now.
 void replace_what_waited(EngineState& state, EngineEffects& effects, Time now);
-// Something has ended on the node, while the pool runs out of money: with nothing left to do, its
-// machine goes, and none comes after it.
+// A task has ended on the node while the budget runs out: if the node is idle now, releases its
+// machine without a replacement.
 void dismiss_when_done(EngineState& state, EngineEffects& effects, Time now, const Node& node);
 
 }  // namespace skyward::engine

@@ -66,7 +66,7 @@ class MoneyTest : public CoreTest {
     }
     return finish();
   }
-  // Everything is given back this very moment.
+  // Everything is released at this moment.
   CostFinal finish() {
     while (state.releases.requests() > 0) on_terminated(state, effects, now, {});
     EXPECT_EQ(state.phase, Phase::removing);

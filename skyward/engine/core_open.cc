@@ -34,7 +34,7 @@ void look_elsewhere(EngineState& state, EngineEffects& effects, Time now, Error 
   effects.list_offers();
 }
 
-// Tells of a machine that was bought for the node.
+// Announces a machine that was provisioned for the node.
 void announce_instance(const EngineState& state, EngineEffects& effects, const Node& node,
                        const Instance& instance) {
   const Offer& offer = state.placement.offer();

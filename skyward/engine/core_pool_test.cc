@@ -225,7 +225,7 @@ TEST_F(CorePoolTest, ClosingWhatWasNeverOpened) {
   effects.take<Closed>();
 }
 
-// Everything is given back, then opened(error) once, then closed().
+// Everything is released, then opened(error) once, then closed().
 TEST_F(CorePoolTest, NoOffer) {
   for (const bool refused : {true, false}) {
     make();
@@ -684,7 +684,7 @@ TEST_F(CorePoolTest, ReplacementThatFailsIsReplacedAndThenGivenUp) {
     effects.drop_events();
     effects.take<Terminate>();
     on_terminated(state, effects, now, {});
-    if (nth > 2) {  // the one before came to nothing
+    if (nth > 2) {  // the previous one failed
       effects.expect_nothing_else();
       const Time due = now + (nth - 2) * kReplacementPause;
       while (now < due) advance_alive();

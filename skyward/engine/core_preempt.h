@@ -1,9 +1,9 @@
 #pragma once
 
-// Machines that their cloud takes back: nothing new goes to them, what waits there is called back,
-// and another machine is bought while the present one still works. The other takes its place, with
-// its rank, when the present one has nothing left to do or is gone, whichever is first. Steps of
-// the core, which the loop does not call.
+// Machines that their cloud preempts: they get no new tasks, waiting tasks are recalled, and a
+// replacement is provisioned while the present machine still works. The replacement takes over the
+// rank when the present machine is idle or gone, whichever is first. Parts of the core that the
+// loop does not call.
 
 #include "skyward/engine/core.h"
 
@@ -13,7 +13,7 @@ void on_preempted(EngineState& state, EngineEffects& effects, Time now, const No
                   const wire::Preempted& notice);
 // A node got its preemption notice before it was ready, and is ready now.
 void prepare_successor(EngineState& state, EngineEffects& effects, Time now, const Node& node);
-// The present machine has answered something: when it has nothing left to do, it goes.
+// The present machine has answered a task: releases it if it is idle now.
 void retire_when_done(EngineState& state, EngineEffects& effects, Time now, const Node& node);
 
 }  // namespace skyward::engine

@@ -1,8 +1,8 @@
 #pragma once
 
-// What a pool's machines cost. Costs keeps the book, by the cloud's clock, and tells people what is
-// in it; BillPoll decides when the cloud is asked what its bills say. What may be spent is the
-// budget's (budget.h). Parts of the core: pure, and told in core_money_test.cc.
+// What a pool's machines cost. Costs adds it up by the cloud's clock and reports it; BillPoll
+// decides when to ask the cloud for its charges. budget.h decides what may be spent. Parts of the
+// core: pure; core_money_test.cc shows their rules.
 
 #include <optional>
 #include <string>
@@ -23,8 +23,8 @@ namespace skyward::engine {
 class EngineEffects;
 struct Options;
 
-// The clock by which the cloud bills: so far ahead of ours, and so many times as fast (a cloud that
-// is played may let its time pass faster).
+// The clock by which the cloud bills: its offset from ours, and its speed (the time of a simulated
+// cloud may pass faster).
 struct CloudClock {
   Duration ahead{};
   double rate = 1;
@@ -34,33 +34,33 @@ struct CloudClock {
   Duration ours(Duration theirs) const { return from_seconds(seconds(theirs) / rate); }
 };
 
-// The highest price that the offer may turn out to have: spot machines may be others in the end.
+// The highest price that the offer may end up with: spot machines may be of other types.
 std::optional<MachinePrice> highest_price(const Offer& offer);
-// Dollars an hour of one of its machines, if it is of the kind that is asked for first.
+// Dollars an hour of one of its machines, if it is of the kind that is requested first.
 std::optional<double> asking_price(const PoolSpec& spec, const Offer& offer);
-// An empty book by the rules of whoever sells the offer.
+// An empty book by the billing rules of the offer's provider.
 CostBook new_book(const Options& options, const Offer& offer);
 
 class Costs {
  public:
-  // Machines of this offer are asked for from now on. What launches elsewhere have cost stays in
-  // the book.
+  // From now on, machines of this offer are requested. The cost of earlier launches elsewhere stays
+  // in the book.
   void take_offer(const Options& options, const Offer& offer);
 
-  // Machines for this node and those after it are asked for ...
+  // Machines for this node and the following ones are requested ...
   void on_asked(Time now, NodeId first_node, int count);
-  // ... and come, or not: when they were asked for, by the cloud's clock.
+  // ... and the request is answered. Returns when it was made, by the cloud's clock.
   Time on_answered(Time now, NodeId first_node);
   void on_bought(Time asked, NodeId node, const Instance& instance);
   void on_ready(Time now, const InstanceId& instance);
-  // In all, until now.
+  // The total until now.
   void on_work(const InstanceId& instance, const Work& work);
   void on_gone(Time now, const std::vector<InstanceId>& instances);
   void on_charges(Time now, const std::vector<Charge>& charges);
 
-  // A CostUpdate, not too often.
+  // Emits a CostUpdate, at most every kCostUpdateInterval.
   void tell(EngineEffects& effects, Time now);
-  // The bill, and each node's part of it in `stopped`.
+  // Emits the receipt, with each node's share in `stopped`.
   void tell_final(EngineEffects& effects, Time now, PoolStopped& stopped) const;
   PoolCost until(Time now) const;
 
@@ -76,21 +76,21 @@ class Costs {
   Time told_at_{};  // the last CostUpdate
 };
 
-// When the cloud is asked what its bills say.
+// When to ask the cloud for its charges.
 class BillPoll {
  public:
   explicit BillPoll(Duration interval = {}) : interval_(interval) {}  // zero: never
 
-  // Machines are there: from now on.
+  // Machines have launched: starts asking.
   void start(Time now);
   void stop() { ask_at_ = kNever; }
   void ask(EngineEffects& effects, Time now, const CostBook& book);
-  // Before what the machines shared is removed: once more, whatever is open. Also of machines that
-  // are in no book yet: launches that failed cost, too.
+  // Before the shared resources are removed: asks once more, for everything that is open. Also for
+  // machines that are not in the book yet: failed launches cost money, too.
   void ask_last(EngineEffects& effects, const CostBook& book);
-  // The answer has come, with news or without.
+  // The answer has come, with charges or without.
   void on_answer(Time now, bool news);
-  // The budget ends soon: no older news than kBudgetLook.
+  // The budget is nearly spent: charges must be no older than kBudgetLook.
   void ask_often(EngineEffects& effects, Time now, const CostBook& book);
 
   Time ask_at() const { return ask_at_; }

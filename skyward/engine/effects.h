@@ -1,8 +1,8 @@
 #pragma once
 
-// Everything the engine's core may ask of the world. The loop does it (with providers, connections,
-// callers), the simulator does it on virtual time, tests write it down. No call answers at once:
-// answers come back as on_* events of core.h.
+// Everything that the engine's core may ask for. The loop does it with providers, connections and
+// callers, the simulator does it in virtual time, tests record it. No call answers at once: answers
+// arrive as on_* events of core.h.
 
 #include <vector>
 
@@ -27,28 +27,29 @@ class EngineEffects {
   virtual void provision(int count, NodeId first_node) = 0;
   virtual void terminate(std::vector<InstanceId> instances) = 0;
   virtual void teardown() = 0;
-  // No machine is wanted any more: what is under way to get some ends soon. No answer.
+  // No more machines are wanted: a launch in progress ends soon. No answer.
   virtual void stop_buying() = 0;
-  // What the cloud says of their bills: answered by on_charges, in its turn.
+  // Asks the cloud what it charges for them: answered by on_charges, in its turn.
   virtual void ask_charges(std::vector<InstanceId> instances) = 0;
 
-  // Makes the connection to a node's agent and greets it: answered by on_joined or on_node_lost.
+  // Connects to a node's agent and greets it: answered by on_joined or on_node_lost.
   virtual void connect(NodeId node, const Instance& instance) = 0;
-  // Ends the connection, and the agent behind it where it is our child. No answer.
+  // Ends the connection, and the agent behind it if it is our child. No answer.
   virtual void disconnect(NodeId node) = 0;
   virtual void send(NodeId node, wire::Message message) = 0;
 
-  // To the caller of a task: once, at its end; and for each item of a stream before that.
+  // To the caller of a task: complete() once, at its end; deliver_item() before that for each item
+  // of a stream.
   virtual void complete(TaskId task, wire::Outcome outcome) = 0;
   virtual void deliver_item(TaskId task, wire::Payload item) = 0;
-  // Some receiver may still have this blob mapped: its memory must never be written again.
+  // A receiver may still have this blob mapped: its memory must never be written again.
   virtual void retain_blob(const wire::Blob& blob) = 0;
 
   virtual void emit(Event event) = 0;
-  // Answers on_open: ready, or what went wrong after everything was given back.
+  // Answers on_open: ready, or what went wrong, after everything was released.
   virtual void opened(Status status) = 0;
-  // Answers on_close: nothing of the pool is left, or which machines may be. Comes after opened()
-  // when opening failed.
+  // Answers on_close: nothing of the pool is left, or which machines may be left. Follows opened()
+  // if opening failed.
   virtual void closed(Status left) = 0;
 };
 

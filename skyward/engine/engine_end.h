@@ -2,7 +2,7 @@
 
 // The engine's end of the conversation with one node's agent: greets on each connection, delivers
 // what arrives, reconnects where the agent outlives its connections, and decides when the node is
-// lost (link_policy.h). What both ends do alike is wire/conversation.h.
+// lost (link_policy.h). wire/conversation.h has what both ends have in common.
 //
 // Pure: connections, frames and the time come in, Effects go out. engine/link.h performs them with
 // real commands and streams, the storm with simulated ones.
@@ -27,31 +27,31 @@ class EngineEnd {
   struct Options {
     wire::Hello hello;        // `descriptors`: blobs go beside the frames
     bool reconnects = false;  // the agent outlives its connections
-    bool stands = false;      // ... and its machine does not boot: a first failure is reported
+    bool stands = false;      // its machine is not still booting: a first failure is reported
     LinkPolicy::Limits limits;
-    std::uint32_t seed = 0;  // of the pauses between connections
+    std::uint32_t seed = 0;  // for the pauses between connections
   };
   // Where large data lies.
   struct Memory {
     wire::Outbox::Read read;
     wire::BlobInbox::Make make;
-    // Makes what a result or an item brought lasting. Fails with `invalid` when it is not what was
-    // announced.
+    // Takes over the memory of a result's or an item's blobs. Fails with `invalid` if it is not
+    // what was announced.
     std::function<Status(wire::Payload&)> hold;
   };
   class Effects {
    public:
     virtual ~Effects() = default;
-    // Starts a connection; answered by on_open() and on_end(), not from inside this.
+    // Starts a connection; answered by on_open() and on_end(), but not from inside this call.
     virtual void connect() = 0;
-    // Ends the present one; on_end() is not to be called. The other end has `grace` to notice.
+    // Ends the present one without on_end(). The other end has `grace` to notice.
     virtual void hang_up(Duration grace) = 0;
     virtual void write(const wire::Message& message, wire::Envelope envelope) = 0;
 
-    // To the owner. Each is the last thing that its call does, but for frames that follow.
+    // To the owner. Each is the last thing that its call does, except for frames that follow.
     virtual void on_welcome() = 0;  // once
     virtual void on_message(wire::Message message) = 0;
-    // It reconnects, and why; then, that it has reconnected, and how long that took.
+    // It reconnects, and why; then that it has reconnected, and how long that took.
     virtual void on_trouble(std::string why) = 0;
     virtual void on_recovered(Duration after) = 0;
     virtual void on_lost(Error why) = 0;  // once, last
@@ -62,7 +62,7 @@ class EngineEnd {
   EngineEnd(const EngineEnd&) = delete;
   EngineEnd& operator=(const EngineEnd&) = delete;
 
-  // ---- what happens. All but send() may lead to any effect.
+  // ---- Events. All but send() may lead to any effect.
 
   // Makes the first connection.
   void start(Time now);
@@ -70,31 +70,31 @@ class EngineEnd {
   void on_open();
   // The error: a frame that cannot be read.
   void on_frame(Result<wire::DecodedFrame> frame, Time now);
-  // The connection has written all that it had.
+  // The connection has written everything.
   void on_idle();
-  // The connection, or the try to make one, has ended; `moved` as below.
+  // The connection, or the attempt to make one, has ended; `moved` as below.
   void on_end(ConnectionEnd end, std::uint64_t moved, Time now);
-  // To be called at next_deadline(). `moved`: how many bytes (or anything that grows) have come
-  // over the present connection.
+  // Call at next_deadline(). `moved`: how many bytes (or anything that grows) have arrived over the
+  // present connection.
   void on_timer(std::uint64_t moved, Time now);
   Time next_deadline() const;
 
-  // Leads to write() alone; what it answers itself comes with the next on_timer().
+  // Leads only to write(); its own answers come with the next on_timer().
   void send(wire::Message message);
-  // No effect comes after it, but for one word to the agent. True: the agent was told to end and
-  // will close the connection; otherwise the owner does.
+  // No effect follows, except for one message to the agent. True: the agent was told to exit and
+  // will close the connection; otherwise the owner closes it.
   bool close();
   // The owner cannot even try to connect.
   void give_up(ErrorKind kind, std::string why);
 
-  // ---- what is so
+  // ---- State
 
   bool is_over() const { return over_; }  // lost or closed
   bool is_connected() const { return policy_.is_connected(); }
   bool was_welcomed() const { return policy_.was_welcomed(); }
-  // It was told to end before close(), and had its time for that.
+  // The agent was told to exit before close(), and had its time for that.
   bool was_told_to_end() const { return told_to_end_; }
-  bool has_volumes() const { return has_volumes_; }  // to let go at its end
+  bool has_volumes() const { return has_volumes_; }  // to unmount at its end
   bool has_taken_leave() const { return !farewell_.empty(); }
   // The machine has been silent throughout.
   bool is_hopeless() const;
@@ -120,16 +120,16 @@ class EngineEnd {
   wire::Conversation conversation_;
   LinkPolicy policy_;
   std::minstd_rand random_;
-  std::deque<wire::Message> answers_;  // of our own, for the next turn
-  bool connecting_ = false;            // there is a connection, or a try to make one
+  std::deque<wire::Message> answers_;  // our own, for the next turn
+  bool connecting_ = false;            // there is a connection, or an attempt to make one
   bool over_ = false;
-  bool overrun_ = false;  // it acknowledges nothing any more
+  bool overrun_ = false;  // it has stopped acknowledging
   bool told_to_end_ = false;
   bool has_volumes_ = false;
   bool answered_ = false;  // since the connection broke, by anything
-  std::string farewell_;   // the agent said why it ends
+  std::string farewell_;   // why the agent exits, as it said
   Time retry_at_ = kNever;
-  // The pulse: something comes, and the agent hears of us.
+  // Heartbeats, in both directions.
   Time pulse_at_ = kNever;
   std::uint64_t moved_ = 0;
   Time moved_at_{};

@@ -1,7 +1,7 @@
 #pragma once
 
-// The functions whose bodies a node has. The engine decides what stays there: it knows which tasks
-// the node has, and sends a body again when it is needed again. Pure.
+// The functions whose bodies a node has. The engine decides which of them stay there: it knows the
+// node's tasks, and sends a body again when a task needs it. Pure.
 
 #include <cstdint>
 #include <map>
@@ -15,19 +15,20 @@ namespace skyward::engine {
 
 class FunctionCache {
  public:
-  // A task of the function goes to the node. True when the body must go along.
+  // A task of the function goes to the node. True if the body must be sent with it.
   bool use(FunctionId function, const wire::Buffer& body);
-  // ... and is there no longer.
+  // The task is no longer there.
   void release(FunctionId function);
 
   struct Dropped {
     FunctionId function;
-    BlobId blob;  // of the body; 0 when it was small
+    BlobId blob;  // of the body; 0 if it was small
   };
-  // Takes out what is beyond the budget and needed by no task there, the longest unused first.
+  // Removes and returns bodies beyond the budget that no task there needs, least recently used
+  // first.
   std::vector<Dropped> shrink(std::uint64_t budget);
 
-  // Another machine stands there, which has nothing.
+  // The node has a new machine, without any bodies.
   void clear();
 
  private:
@@ -35,7 +36,7 @@ class FunctionCache {
     std::uint64_t bytes = 0;
     BlobId blob;
     std::uint32_t tasks = 0;
-    std::uint64_t idle_since = 0;  // key in idle_, when it has no tasks
+    std::uint64_t idle_since = 0;  // key in idle_ if it has no tasks
   };
   std::unordered_map<FunctionId, Entry> entries_;
   std::map<std::uint64_t, FunctionId> idle_;

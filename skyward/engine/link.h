@@ -1,9 +1,9 @@
 #pragma once
 
-// The connections of the engine's end of the conversation with one node's agent (engine_end.h),
-// which decides when one is made and when the node is lost. Here: the commands that reach the agent
-// (link_attempt.h), frames to bytes and back, large data in shared memory, the timer, and the sweep
-// that ends what an agent may have left on its node.
+// The connections of the engine's end of the conversation with one node's agent. engine_end.h
+// decides when to connect and when the node is lost. This part runs the commands that reach the
+// agent (link_attempt.h), turns frames into bytes and back, puts large data into shared memory,
+// keeps the timer, and sweeps: it ends what an agent may have left on its node.
 
 #include <cstdint>
 #include <functional>
@@ -26,12 +26,12 @@ namespace skyward::engine {
 
 class EngineLink final : private EngineEnd::Effects {
  public:
-  // All on the loop thread, never from inside a call of the owner's.
+  // All are called on the loop thread, never from inside a call by the owner.
   struct Events {
-    // Once. `reached_at`: when the machine answered first, where a shell is between.
+    // Once. `reached_at`: when the machine first answered, if a shell is in between.
     std::function<void(std::optional<Time> reached_at)> on_welcome;
     std::function<void(wire::Message)> on_message;
-    // The connection is being made again, and why; and that it is there again, after so long.
+    // The connection broke, and why; Skyward reconnects. It is back, after this long.
     std::function<void(std::string)> on_trouble{};
     std::function<void(Duration)> on_recovered{};
     // Once; the agent is gone, cannot be reached or was refused. `on_gone` follows.
@@ -39,7 +39,7 @@ class EngineLink final : private EngineEnd::Effects {
     // Once, last: no process of the link is left. It may be destroyed now.
     std::function<void()> on_gone;
   };
-  // Starts the command; a failure to start it comes as on_lost, too.
+  // Starts the command; reports a failure to start it as on_lost.
   // `life` counts the machines that have been this node. `lost_agents`: of the whole pool;
   // outlives the link.
   EngineLink(io::EventLoop& loop, wire::Hello hello, provider::Connection connection, bool socket,
@@ -51,10 +51,10 @@ class EngineLink final : private EngineEnd::Effects {
 
   void send(wire::Message message);
 
-  // Ends the conversation: the agent is told, or sees the end of its input, and has `grace` to
-  // clean up; then the command is killed. on_lost is not called any more.
+  // Ends the conversation: the agent gets a message, or sees the end of its input, and has `grace`
+  // to clean up; then the command is killed. on_lost is not called after this.
   void close(Duration grace);
-  // Who waits for the end wants to wait no longer than is safe; before or after close().
+  // Shortens the end to what is safe. Before or after close().
   void hurry();
 
  private:
@@ -99,7 +99,7 @@ class EngineLink final : private EngineEnd::Effects {
   bool swept_ = false;
   bool hurried_ = false;
   std::optional<Time> reached_at_;
-  bool heard_of_ = false;  // an agent may have been greeted, and live on without us
+  bool heard_of_ = false;  // an agent may have been greeted, and outlive us
   bool gone_told_ = false;
   Time armed_ = kNever;
   io::EventLoop::TimerId timer_ = 0;

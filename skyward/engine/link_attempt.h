@@ -1,8 +1,8 @@
 #pragma once
 
-// One run of the command that reaches a node: the process, the words before the first frame where a
-// shell is between, the channel of frames, the end and the reason for it. engine/link.h makes one
-// after another.
+// One run of the command that reaches a node: the process, the exchange before the first frame if
+// there is a shell in between, the channel of frames, the end and its reason. engine/link.h makes
+// one after another.
 
 #include <memory>
 #include <string>
@@ -23,24 +23,25 @@ namespace skyward::engine {
 class LinkAttempt {
  public:
   using End = ConnectionEnd;
-  // All on the loop thread, never from inside a call of the owner's but send() and flush().
+  // All are called on the loop thread, and never from inside a call by the owner, except send() and
+  // flush().
   struct Events {
-    std::function<void()> on_reached;  // the machine's shell has answered, where there is one
+    std::function<void()> on_reached;  // the machine's shell has answered, if there is one
     std::function<void()> on_open;     // frames may be sent
     std::function<void(io::Incoming)> on_frame;
     std::function<void()> on_idle;    // room for more
     std::function<void(End)> on_end;  // once; not after stop()
-    std::function<void()> on_gone;    // once, last: the process was reaped, or cannot be ended
+    std::function<void()> on_gone;    // once, last: the process was reaped, or cannot be killed
   };
 
-  // What goes before the first frame, where a shell is between.
+  // What precedes the first frame if there is a shell in between.
   struct Entry {
     std::string line;              // the command's last argument; empty: there is no shell
-    std::string machine;           // that the agent is built for
+    std::string machine;           // the architecture that the agent is built for
     std::vector<EntryFile> files;  // that the node may ask for
   };
 
-  // A failure to start comes as on_end, too.
+  // Reports a failure to start as on_end.
   LinkAttempt(io::EventLoop& loop, const provider::Connection& connection, bool socket, Entry entry,
               Events events);
   ~LinkAttempt();
@@ -51,11 +52,11 @@ class LinkAttempt {
   void send(Outgoing message);
   void flush();
   std::size_t queued_bytes() const;
-  // Grows while anything moves in either direction: a slow way is not a dead one.
+  // Grows while anything moves in either direction: a slow connection is not a dead one.
   std::uint64_t moved_bytes() const;
 
-  // Ends it; on_end is not called any more. The process sees the end of its input and has `grace`,
-  // then it is killed, and left behind if it is still there kKillTimeout later.
+  // Ends it without a call of on_end. The process sees the end of its input and has `grace`; then
+  // it is killed, and abandoned if it is still there kKillTimeout later.
   void stop(Duration grace);
 
  private:

@@ -1,17 +1,18 @@
 #pragma once
 
-// The first words with a node that is reached through a shell, before any frame: is the agent
-// there, take it, start. A line for the shell of the node goes with the command; it answers with
-// lines that begin with "skyward-agent: ". What login shells print besides is passed over.
+// The exchange with a node that is reached through a shell, before the first frame: it checks that
+// the agent is there, uploads it if not, and starts it. The command's last argument is a line for
+// the node's shell, which answers with lines that begin with "skyward-agent: ". Other output of
+// login shells is skipped.
 //
 //   machine <system> <machine>   what it is
-//   need <hash> <how>            send this file: its size in digits, a line feed, and so many
+//   need <hash> <how>            send this file: its size in digits, a line feed, and that many
 //                                bytes, packed (gzip) or plain
 //   connected                    frames from here on
-//   gone                         the daemon is no more (asked for when the engine has spoken with
-//                                it before)
-//   busy <text>                  not now
-//   error <text>                 it cannot be; in the words of the node
+//   gone                         the daemon has exited (when the engine has been connected to it
+//                                before)
+//   busy <text>                  not now: retry
+//   error <text>                 impossible, and why
 
 #include <cstdint>
 #include <optional>
@@ -32,7 +33,7 @@ struct EntryFile {
   std::string place;  // there, below the user's cache directory for skyward
 };
 
-// What an agent program is; once for each file in the life of this process. Blocks; any thread.
+// Identifies an agent program; computed once for each file in this process. Blocks; any thread.
 // Fails with `invalid`.
 struct AgentProgram {
   std::string hash;
@@ -40,7 +41,7 @@ struct AgentProgram {
 };
 Result<AgentProgram> inspect_agent(const std::string& path);
 
-// The file as it is sent, packed or plain, kept for the next node. Blocks; any thread. Fails with
+// The file as it is sent, packed or plain; cached for the next node. Blocks; any thread. Fails with
 // `invalid`.
 Result<SharedBytes> load_upload(const std::string& path, bool packed);
 
@@ -48,15 +49,15 @@ Result<SharedBytes> load_upload(const std::string& path, bool packed);
 struct EntryPlace {
   std::string pool;
   NodeId node;
-  std::uint32_t life = 1;  // counts the machines that have stood in the node's place
+  std::uint32_t life = 1;  // counts the machines that have been this node
 };
 
-// One line for any shell (POSIX, csh, fish): brings the files into the user's cache on the node,
-// the agent first, and becomes its `skyward-agent connect`. Unless it goes on with a daemon that is
-// there, it ends the `former` ones that it finds (engine/lost_agents.h).
+// One line for any shell (POSIX, csh, fish): puts the files into the user's cache on the node, the
+// agent first, and becomes its `skyward-agent connect`. Unless it resumes with a running daemon, it
+// ends the `former` ones that it finds (engine/lost_agents.h).
 std::string entry_line(std::span<const EntryFile> files, const EntryPlace& place, bool resume,
                        const std::string& former = {});
-// One line that ends the daemon and everything below it, also what it left when it was killed.
+// One line that ends the daemon and everything below it, even if the daemon itself was killed.
 std::string sweep_line(const EntryFile& agent, const EntryPlace& place);
 
 // Reads the answers. Pure.
@@ -69,11 +70,11 @@ class EntryReader {
   };
 
   void feed(ByteView bytes) { pending_ += as_text(bytes); }
-  // The next answer, if it is whole. Fails with `invalid` when too much came that is no answer.
+  // The next answer, if it is complete. Fails with `invalid` after too much other output.
   Result<std::optional<Word>> next();
   // Bytes that follow the last answer.
   std::size_t left() const { return pending_.size(); }
-  // The last lines that were no answers: what the shell had to say.
+  // The last lines that were not answers: other output of the shell.
   const std::string& noise() const { return noise_; }
 
  private:

@@ -9,7 +9,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// A new connection on which nothing moves for so long is given up for the next one.
+// A new connection on which nothing moves for this long is dropped for the next one.
 constexpr Duration kFirstAttemptPatience = 15s;
 constexpr Duration kAttemptPatience = 5s;
 constexpr Duration kFirstPause = 100ms;
@@ -32,7 +32,7 @@ std::optional<Time> LinkPolicy::on_end(const End& end, Time now, double jitter) 
   } else {
     only_refused_ = only_refused_ && end.refused;
   }
-  // A daemon that serves the node's door is started anew sometimes: that ends no agent.
+  // A daemon such as sshd may restart; that does not end the agent.
   if (end.gone || end.permanent || (end.hopeless && !welcomed_)) return std::nullopt;
   Duration patience = limits_.greet;
   if (welcomed_) patience = tries_ > 0 && only_refused_ ? limits_.silence : limits_.patience;
@@ -41,7 +41,7 @@ std::optional<Time> LinkPolicy::on_end(const End& end, Time now, double jitter) 
   const Time next = now + from_seconds(seconds(longest) * (1 + jitter) / 2);
   const Time last = trouble_since_ + patience;
   if (next <= last) return next;
-  // Refusals come at once: the last one is had when the time is over.
+  // Refusals arrive at once, so there is time for one last attempt at the end.
   if (welcomed_ && only_refused_ && now < last) return last;
   return std::nullopt;
 }
@@ -49,7 +49,7 @@ std::optional<Time> LinkPolicy::on_end(const End& end, Time now, double jitter) 
 Duration LinkPolicy::silence(Time moved_at) const {
   if (connected_) return limits_.silence;
   if (!welcomed_) return kFirstAttemptPatience;
-  // The last attempt has what is left.
+  // The last attempt gets the time that is left.
   const Duration left = trouble_since_ + limits_.patience - moved_at;
   return std::max(limits_.silence, std::min(left, kAttemptPatience));
 }

@@ -1,8 +1,8 @@
 #pragma once
 
-// When a broken connection to a node is made again, and when the node is given up
-// (docs/decisions/0005-lost-and-found.md). Pure: what happened and the time come in, the next try
-// or the end comes out. The links of pools and those of the storm decide by it.
+// When to reconnect to a node after its connection broke, and when to count the node as lost
+// (docs/decisions/0005-lost-and-found.md). Pure: what happened and the time come in, the time of
+// the next attempt or the loss comes out. The links of pools and of the storm both use it.
 
 #include <optional>
 
@@ -15,14 +15,14 @@ class LinkPolicy {
  public:
   struct Limits {
     Duration greet{};     // from the start to the first Welcome
-    Duration silence{};   // without a byte, before a connection is given up
-    Duration patience{};  // from then on, before the node is
+    Duration silence{};   // without a byte, before a connection is dropped
+    Duration patience{};  // from then on, before the node is lost
   };
   // What the end of a connection, or of an attempt to make one, says about the next one.
   struct End {
     bool gone = false;       // the node was reached, and its agent has exited
     bool permanent = false;  // another would end the same way
-    bool hopeless = false;   // ... if the node was never reached: nobody serves there, say
+    bool hopeless = false;   // ... if the node was never reached: nothing listens there, say
     bool refused = false;    // the machine was reached, and nobody answers there
   };
 
@@ -44,14 +44,14 @@ class LinkPolicy {
 
  private:
   Limits limits_;
-  Time trouble_since_;  // the connection broke, or nothing was there yet
+  Time trouble_since_;  // since the connection broke, or before there was one
   bool welcomed_ = false;
   bool connected_ = false;
   bool only_refused_ = true;  // the tries of the present trouble
   int tries_ = 0;
 };
 
-// Why a connection, or the try to make one, is over, and what that means for the next one.
+// Why a connection, or the attempt to make one, ended, and what that means for the next one.
 struct ConnectionEnd {
   Error error;
   LinkPolicy::End means{};

@@ -21,7 +21,7 @@ class LinkPolicyTest : public testing::Test {
     policy.on_attempt();
     policy.on_welcome();
   }
-  // Every attempt ends so, at once. When the node was given up, after the end of the connection.
+  // Every attempt ends like this, at once. Returns how long after its connection the node is lost.
   std::optional<Duration> given_up_after(const End& end) {
     const Time began = now;
     for (int tries = 0; tries < 1000; ++tries) {

@@ -1,8 +1,8 @@
 #pragma once
 
 // Does what the core decides: one thread with an event loop, the links to the agents, the
-// provider's verbs on a blocking thread. Calls from the face come in through one inbox; answers go
-// out through Caller.
+// provider's verbs on a blocking thread. Calls from the face arrive in one inbox; answers leave
+// through Caller.
 
 #include <atomic>
 #include <deque>
@@ -40,12 +40,12 @@ class EngineLoop final : private EngineEffects {
   // `caller` must outlive the loop.
   EngineLoop(PoolSpec spec, Options options, std::unique_ptr<provider::Provider> provider,
              Caller& caller);
-  // The pool must be closed, or never have been opened. Joins the thread.
+  // The pool must be closed or never opened. Joins the thread.
   ~EngineLoop() override;
   EngineLoop(const EngineLoop&) = delete;
   EngineLoop& operator=(const EngineLoop&) = delete;
 
-  // The clock that the pool lives by.
+  // The pool's clock.
   static Time now() { return io::EventLoop::now(); }
   static std::int64_t wall_us() { return io::EventLoop::wall_us(); }
   // 8 hex digits.
@@ -53,21 +53,21 @@ class EngineLoop final : private EngineEffects {
   // CPUs that this process may run on.
   static int cpu_count();
 
-  // Whether the caller is called by this loop.
+  // Whether the calling thread is this loop's.
   bool is_this_thread() const { return std::this_thread::get_id() == thread_.get_id(); }
 
   // These may be called from any thread.
   void open();
   void close();
-  // The pool closes, and whoever waits for that wants to wait no longer than is safe. Does nothing
-  // to one that does not close yet, or has just begun to.
+  // Shortens the close in progress to what is safe. Does nothing if none is in progress, or it has
+  // only just begun.
   void hurry();
   // Tasks from `first` on, one for each call.
   void submit(TaskId first, std::vector<wire::Call> calls);
   void cancel(TaskId task);
   void item_taken(TaskId task, std::uint32_t count);
   void keep_blob(BlobId blob, bool keep);
-  // The loop's answer comes at once, also when the loop is about to end.
+  // The loop answers at once, even when it is about to end.
   std::future<PoolCost> cost();
 
  private:
@@ -89,7 +89,7 @@ class EngineLoop final : private EngineEffects {
   void opened(Status status) override;
   void closed(Status left) override;
 
-  // Runs `step` on the core with the time of now, then sees to the timer.
+  // Runs `step` on the core with the present time, then updates the timer.
   template <typename Step>
   void turn(Step step);
   Time look_at_clocks();
@@ -108,15 +108,15 @@ class EngineLoop final : private EngineEffects {
   Caller& caller_;
   std::unique_ptr<provider::Provider> provider_;
   EngineState state_;
-  std::shared_ptr<const Cluster> cluster_;           // shared with the verb that is running
-  const std::string token_;                          // the agents' proof that it is we who call
-  std::unordered_map<NodeId, std::uint32_t> lives_;  // machines that have stood for each node
+  std::shared_ptr<const Cluster> cluster_;  // shared with the running verb
+  const std::string token_;                 // proves to the agents that this engine is theirs
+  std::unordered_map<NodeId, std::uint32_t> lives_;  // machines that each node has had
   LostAgents lost_agents_;
   std::unordered_map<NodeId, std::unique_ptr<EngineLink>> links_;
   std::vector<std::unique_ptr<EngineLink>> ending_;
   std::deque<std::function<void()>> verbs_;
   bool verb_running_ = false;
-  std::optional<Status> closed_;  // decided, and not told yet
+  std::optional<Status> closed_;  // decided, but not reported yet
   bool hurried_ = false;
   Time armed_ = kNever;
   io::EventLoop::TimerId timer_ = 0;

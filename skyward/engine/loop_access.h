@@ -1,8 +1,8 @@
 #pragma once
 
-// The callers' way to a loop whose owner may end it at any time. A caller borrows the loop for the
-// length of one short call; only the owner ever destroys it, so that this never happens on the
-// loop's own thread, which cannot join itself.
+// Callers' access to a loop whose owner may destroy it at any time. A caller borrows the loop for
+// one short call. Only the owner destroys it, so never on the loop's own thread, which could not
+// join itself.
 
 #include <mutex>
 #include <utility>
@@ -16,8 +16,8 @@ class LoopAccess {
  public:
   explicit LoopAccess(EngineLoop& loop) : loop_(&loop) {}
 
-  // Calls `use` with the loop; false when there is none any more. `use` must not wait for the
-  // loop's thread, which may be waiting here itself, in somebody's callback.
+  // Calls `use` with the loop; false if the loop has been destroyed. `use` must not wait for the
+  // loop's thread, which may itself wait here, in a callback.
   template <typename Use>
   bool borrow(Use use) {
     const std::scoped_lock lock(mutex_);
@@ -26,7 +26,7 @@ class LoopAccess {
     return true;
   }
 
-  // Waits for the call in progress. After that nobody gets at the loop.
+  // Waits for the call in progress. After that, nobody can borrow the loop.
   void end() {
     const std::scoped_lock lock(mutex_);
     loop_ = nullptr;

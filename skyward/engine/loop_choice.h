@@ -1,8 +1,7 @@
 #pragma once
 
-// Which provider, and with which settings, before a pool opens; and what providers sell, for
-// whoever chooses among several: that blocks, and asks all at the same time, each on a thread of
-// its own.
+// Chooses the provider and its settings before a pool opens, and lists what providers sell. Listing
+// blocks, and asks all providers at the same time, each on its own thread.
 
 #include <functional>
 #include <vector>
@@ -13,22 +12,22 @@
 
 namespace skyward::engine {
 
-// The best offer of each choice, or why there is none; in the order of the choices, each of which
-// has one provider. `poll` is called meanwhile and may throw, which is passed on at once: the
-// requests that are under way end unheard.
+// The best offer of each choice, or why there is none, in the order of the choices; each choice has
+// one provider. Calls `poll` meanwhile; if that throws, the exception propagates at once and the
+// pending requests are abandoned.
 std::vector<Result<Offer>> best_offers(const std::vector<PoolSpec>& choices,
                                        const std::function<void()>& poll);
 
 // The choices in the order in which they are tried. Pure: `offers` is one answer for each choice.
 std::vector<std::size_t> order_of(const PoolSpec& spec, const std::vector<Result<Offer>>& offers);
 
-// A provider with all its settings: those that are said, and for the rest what the environment and
-// the user's files say (provider/settings.h). Reads the files.
+// A provider with all its settings: the given ones, and otherwise those of the environment and the
+// user's files (provider/settings.h). Reads the files.
 Result<ProviderSpec> with_settings(const ProviderSpec& said);
-// The name of the provider that pools get which name this one, or none ("").
+// The name of the provider that a pool gets if it names this one, or none ("").
 Result<std::string> provider_to_take(const std::string& named);
 
-// Everything that a provider sells, whatever a pool may need; `poll` as above.
+// Everything that a provider sells, regardless of any pool; `poll` as above.
 Result<std::vector<Offer>> catalogue_of(const ProviderSpec& provider,
                                         const std::function<void()>& poll);
 

@@ -31,7 +31,7 @@ namespace {
 constexpr std::string_view kAgent = "--hostile-agent";  // then its seed and its machine
 constexpr std::string_view kNoShell = "-";              // in place of the machine
 constexpr std::uint64_t kSeeds = 100;
-constexpr std::uint64_t kShellSeeds = 10;  // connections are made again there, which takes a second
+constexpr std::uint64_t kShellSeeds = 10;  // these reconnect, which takes a second
 constexpr int kTasks = 12;
 constexpr int kWords = 60;
 constexpr Duration kLife = 400ms;  // of a pool that goes well

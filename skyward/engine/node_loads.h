@@ -1,9 +1,9 @@
 #pragma once
 
-// What each node has of the pool's tasks, and which node gets the next one. A node gets a task for
-// each free slot, and a little more than that while tasks are short, so that the wire is never
-// empty. What was given too early is recalled when another node falls idle. A part of the core:
-// pure, and told in core_task_test.cc.
+// Which tasks each node has, and which node gets the next one. A node gets a task for each free
+// slot, and some more while tasks are short, so that it never waits for the network. Tasks that
+// were sent too early are recalled when another node becomes idle. A part of the core: pure;
+// core_task_test.cc shows its rules.
 
 #include <cstddef>
 #include <cstdint>
@@ -26,29 +26,29 @@ class EngineEffects;
 
 // Whether a node takes tasks.
 enum class Intake : std::uint8_t {
-  none,       // no agent that is ready
-  finishing,  // what it has, and no new ones: its machine goes soon
+  none,       // its agent is not ready
+  finishing,  // keeps its tasks, gets no new ones: its machine will be gone soon
   open,
 };
 
 struct NodeLoad {
   NodeId id;
   Intake intake = Intake::none;
-  bool given_up = false;      // no machine will come any more
-  bool recalling = false;     // asked for tasks back, and not answered
+  bool given_up = false;      // it will not get another machine
+  bool recalling = false;     // a recall is pending
   bool listed_free = false;   // in Loads::free_
   bool listed_spare = false;  // in Loads::spare_
 
   std::uint32_t slots = 0;
-  std::uint32_t outstanding = 0;  // tasks given and not answered
-  Time busy_since{};              // the first of the outstanding was given
-  Time answered_at{};             // the last answer came
+  std::uint32_t outstanding = 0;  // tasks sent and not answered
+  Time busy_since{};              // when the first of the outstanding tasks was sent
+  Time answered_at{};             // when the last answer arrived
   Work work;                      // of the present machine, until busy_since
 
-  std::unordered_set<TaskId> tasks;  // outstanding, and their caller still waits for them
+  std::unordered_set<TaskId> tasks;  // outstanding tasks whose callers still wait
   FunctionCache functions;
   InstanceId instance;        // where the tasks are
-  std::deque<TaskId> pinned;  // waiting for this very node; may name tasks that are gone
+  std::deque<TaskId> pinned;  // waiting for this node only; may name tasks that are gone
   NodeReceipt receipt;
 
   bool is_open() const { return intake == Intake::open; }
@@ -57,7 +57,7 @@ struct NodeLoad {
 class Loads {
  public:
   explicit Loads(std::size_t nodes = 0);
-  // So many tasks to one node at a time, at most.
+  // The most tasks that one node has at a time.
   void limit(std::uint32_t max_given) { max_given_ = max_given; }
 
   NodeLoad& at(NodeId node) {
@@ -68,29 +68,29 @@ class Loads {
   std::vector<NodeLoad>& all() { return nodes_; }
   const std::vector<NodeLoad>& all() const { return nodes_; }
 
-  // The node's room has changed. One that is `warm`, idle since this moment, comes first: a caller
-  // that waits for each answer stays on the node whose caches hold his function. A batch still
-  // spreads: a node that has taken a task queues behind the others.
+  // The node's free capacity has changed. A `warm` node, which has just become idle, comes first: a
+  // caller that waits for each answer stays on the node whose caches hold its function. A batch
+  // still spreads: a node that has taken a task queues behind the others.
   void list(NodeLoad& node, bool warm = false);
   // Next node with a free slot, else one with room for prefetching; null when all are full.
   NodeLoad* take();
-  // Its machine is gone, and has nothing any more.
+  // Its machine is gone, with its tasks.
   void clear(NodeLoad& node);
 
-  // Everything that no worker of the node has begun comes back.
+  // Recalls every task that no worker of the node has begun.
   void recall_all(EngineEffects& effects, NodeLoad& node);
-  // Nothing waits: nodes that have too much will be asked for it, when others stay idle.
+  // No task waits in the queue: schedules a recall from loaded nodes, in case others stay idle.
   void plan_recall(Time now);
-  // It is recall_at().
+  // recall_at() has come.
   void recall(EngineEffects& effects, bool tasks_wait);
-  // The pool closes: nothing is asked for any more.
+  // The pool closes: no more recalls.
   void stop_recalls();
-  // What was recalled has come; `useful`: some of it may run elsewhere.
+  // The recalled tasks have arrived; `useful`: some of them can run elsewhere.
   void on_recalled(bool useful);
   Time recall_at() const { return recall_at_; }
 
   void note_run(const wire::TaskResult& result);
-  // Of recent tasks; negative: not known yet.
+  // The mean run time of recent tasks; negative: not known yet.
   Duration mean_run() const { return Duration(static_cast<std::int64_t>(mean_run_ns_)); }
 
  private:
@@ -104,7 +104,7 @@ class Loads {
   std::uint32_t max_given_ = kMaxTasksGiven;
   double mean_run_ns_ = -1;
   Time recall_at_ = kNever;
-  Duration recall_pause_{};  // grows while recalls bring nothing
+  Duration recall_pause_{};  // grows while recalls return nothing
 };
 
 }  // namespace skyward::engine

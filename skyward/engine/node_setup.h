@@ -1,7 +1,7 @@
 #pragma once
 
-// What the loop knows of a node's environment and the core does not: it comes with on_joined, and
-// goes to the agent in Configure.
+// What the loop knows about a node's environment and the core does not. It arrives with on_joined
+// and goes to the agent in Configure.
 
 #include <optional>
 #include <string>
@@ -17,10 +17,10 @@ struct NodeSetup {
   std::string directory;
   std::string bootstrap;
   wire::KeyValues bootstrap_environment;
-  std::vector<std::string> end_command;  // ends the machine's cost, from inside
-  std::string end_script;                // run when the workers are gone
+  std::vector<std::string> end_command;  // run on the machine, ends its cost
+  std::string end_script;                // run after the workers have exited
   std::optional<Time> reached_at;        // the machine answered, before its agent did
-  std::string preemption;                // where the cloud announces that it takes it back
+  std::string preemption;                // where the cloud announces a preemption
 };
 
 }  // namespace skyward::engine

@@ -1,9 +1,9 @@
 #pragma once
 
-// The pool's nodes. A node keeps its rank when its machine is replaced; each machine that stands
-// there goes through the states below, by one checked table. Nodes knows how far each machine is,
-// by when it must have come further, and which machine comes after it; what follows for tasks and
-// money is decided by the core (core_loss.cc, core_close.cc). Pure, and told in core_pool_test.cc.
+// The pool's nodes. A node keeps its rank when its machine is replaced; each of its machines goes
+// through the states below, by one checked table. Nodes knows the state of each machine, the
+// deadline of that state, and the machine's successor; the core decides what follows for tasks and
+// money (core_loss.cc, core_close.cc). Pure; core_pool_test.cc shows its rules.
 
 #include <cstddef>
 #include <cstdint>
@@ -40,19 +40,19 @@ struct Node {
   NodeState state = NodeState::absent;
   Time last_heard{};
   Time deadline = kNever;  // of the present state
-  Time gone_at = kNever;   // by then its cloud takes the machine back: no new tasks
+  Time gone_at = kNever;   // when its cloud preempts the machine; no new tasks if known
 
   Instance instance;
-  bool bought = false;  // the instance is to be released
+  bool bought = false;  // the instance must be released
 
   // The machine after this one.
   int replacements = 0;               // so far
-  InstanceId replaced;                // machine that stood here before, until the new one is ready
-  bool buying_successor = false;      // asked for, while the present machine works
-  std::optional<Instance> successor;  // bought: stands here when the present one is done
-  bool waits_for_rate = false;        // absent until other machines are seen to be gone
+  InstanceId replaced;                // the previous machine, until the new one is ready
+  bool buying_successor = false;      // requested while the present machine works
+  std::optional<Instance> successor;  // provisioned: takes over when the present one is done
+  bool waits_for_rate = false;        // absent until other machines are known to be gone
 
-  // Each behind the one before.
+  // In order.
   Time connecting_at{};
   Time reached_at{};
   Time joined_at{};
@@ -61,9 +61,9 @@ struct Node {
   std::size_t steps = 0;  // bootstrap steps reported so far
   double up_seconds = 0;  // from ready to the end, of all its machines
 
-  // As its agent said when it was ready.
+  // As its agent reported when it was ready.
   std::uint32_t slots = 0;
-  std::uint16_t peer_port = 0;  // where other nodes find it; 0: nowhere
+  std::uint16_t peer_port = 0;  // where other nodes connect; 0: nowhere
 
   bool is_alive() const { return state != NodeState::absent && state != NodeState::gone; }
   bool is_preempted() const { return gone_at != kNever; }
@@ -83,25 +83,26 @@ class Nodes {
   bool any_alive() const;
   bool all_in(NodeState state) const;
 
-  // Asks for machines for this node and those after it; on_answered() when they came, or did not.
+  // Requests machines for this node and the following ones; on_answered() when the request is
+  // answered.
   void ask(EngineEffects& effects, NodeId first, int count);
   void ask_replacement(EngineEffects& effects, NodeId node);
   void ask_successor(EngineEffects& effects, NodeId node);
   void on_answered() { --requests_; }
-  int requests() const { return requests_; }  // under way
-  // The machine that was asked for did not come. True: the node has none, then.
+  int requests() const { return requests_; }  // pending
+  // The requested machine was not provisioned. True: the node has none now.
   bool on_refused(NodeId node);
 
-  // The machine stands in the node's place from now on, until `deadline` without its agent; it is
-  // dialled by connect().
+  // The machine is the node's from now on, and has until `deadline` for its agent to greet;
+  // connect() connects to it.
   void launch(NodeId node, Instance instance, Time now, Time deadline);
   void connect(EngineEffects& effects, NodeId node);
   void set_successor(NodeId node, Instance instance);
   std::optional<Instance> take_successor(NodeId node);
-  // It came too late, and is released with the others.
+  // It came too late; it is released with the others.
   void keep(NodeId node, Instance instance);
 
-  // Its agent has greeted. False: nobody waits for it.
+  // Its agent has greeted. False: the node no longer expects it.
   bool join(NodeId node, Time now, Time reached_at);
   // The steps of its bootstrap up to this one are done.
   void on_step(EngineEffects& effects, NodeId node, Time now, std::string_view step);
@@ -110,28 +111,28 @@ class Nodes {
   void hear(NodeId node, Time now) { nodes_[node.value].last_heard = now; }
   void preempt(NodeId node, Time gone_at);
 
-  // Its machine is lost, or is left; take_machine() ends it.
+  // Its machine is lost or abandoned; take_machine() then hands it over for release.
   void lose(NodeId node, Time now);
-  // The machine that is to be released: another one may follow.
+  // Returns the machine to release; another one may follow.
   InstanceId take_machine(NodeId node);
-  // No other one is looked for before then: the way there may be closed for a moment.
+  // No replacement is requested before then: the network may be down only for a moment.
   void pause(NodeId node, Time until);
-  // ... before other machines are seen to be gone. take_waiting(): they may be, now.
+  // ... before other machines are known to be gone. take_waiting(): the nodes that waited for this.
   void wait_for_rate(NodeId node);
   std::vector<NodeId> take_waiting();
 
-  // Nothing comes after it.
+  // No machine follows.
   void give_up(NodeId node, Time now);
-  // ... and its machines are to be released at once.
+  // ... and its machines are released at once.
   std::vector<InstanceId> dismiss(EngineEffects& effects, NodeId node, Time now);
-  // Closing: the agent ends, after what runs has had so long.
+  // Closing: the agent exits after running tasks have had this long.
   void shut_down(EngineEffects& effects, NodeId node, Time now, std::uint32_t grace_ms);
-  // Agents that have not ended by now are cut off.
+  // Cuts off agents that have not exited.
   void cut_off(EngineEffects& effects);
   std::vector<InstanceId> take_all_machines();
 
-  // A node whose deadline has passed; nothing: there is none. `silence`: after so long without a
-  // word a node that is ready is late.
+  // A node whose deadline has passed, if any. A ready node is late after `silence` without a
+  // message.
   std::optional<NodeId> take_late(Time now, Duration silence);
   Time deadline() const { return alarms_.empty() ? kNever : alarms_.top().at; }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// What the engine's core is told of a pool besides its spec.
+// What the engine's core knows about a pool besides its spec.
 
 #include <cstdint>
 #include <string>
@@ -14,24 +14,24 @@ namespace skyward::engine {
 struct Options {
   std::string job_id;
 
-  // Signs of life.
+  // Liveness.
   Duration heartbeat_timeout;
   Duration heartbeat_interval = kHeartbeatInterval;
   Duration greet_timeout = kGreetTimeout;
   Duration lease{};  // of a node's agent; zero: it ends with its connection
 
-  // What a node takes.
+  // Limits of a node.
   std::uint32_t workers_per_node = 1;
   std::uint32_t max_tasks_given = kMaxTasksGiven;                 // to one node at a time
   std::uint64_t max_kept_function_bytes = kMaxKeptFunctionBytes;  // on one node
 
   // The cloud's bills.
   BillingRules billing{};
-  Duration charges_interval{};  // the cloud is asked so often; zero: never
+  Duration charges_interval{};  // how often the cloud is asked; zero: never
 
   // Between nodes.
   bool private_network = true;  // they reach each other by the addresses that instances report
-  std::string peer_key;         // what the agents prove to each other; empty: they do not talk
+  std::string peer_key;  // the secret that agents prove to each other; empty: they do not connect
 };
 
 }  // namespace skyward::engine

@@ -1,12 +1,12 @@
 #pragma once
 
-// The phases of a pool, and which may follow which. Every failure on the way leads through
-// `closing`, so that clean-up is a state and not a hope:
+// The phases of a pool, and which may follow which. Every failure leads through `closing`, so
+// clean-up is guaranteed:
 //
 //     idle → offering → preparing → provisioning → starting → running → closing → terminating →
 //     removing → closed
 //
-// A region without machines: → offering again, → moving (what was prepared there is removed) →
+// A region without capacity: → offering again, → moving (what was prepared there is removed) →
 // preparing, in another region.
 
 #include <cstdint>
@@ -17,12 +17,12 @@ namespace skyward::engine {
 enum class Phase : std::uint8_t {
   idle,
   offering,      // the provider lists what it sells
-  moving,        // what was prepared in the region before is removed
-  preparing,     // what the machines share is made: a network, a key
-  provisioning,  // machines are asked for
-  starting,      // there are machines; their agents set the nodes up
+  moving,        // what was prepared in the previous region is removed
+  preparing,     // shared resources are created: a network, a key
+  provisioning,  // machines are requested
+  starting,      // machines have launched; their agents set up the nodes
   running,       // tasks run
-  closing,       // agents end, and what was asked of the provider is awaited
+  closing,       // agents exit, and pending requests to the provider finish
   terminating,   // machines end
   removing,      // what the machines shared is removed
   closed,
@@ -58,31 +58,31 @@ constexpr bool may_follow(Phase from, Phase to) {
   return false;
 }
 
-// Opened, and not ready yet.
+// Opened, but not ready yet.
 constexpr bool is_opening(Phase phase) {
   using enum Phase;
   return phase == offering || phase == moving || phase == preparing || phase == provisioning ||
          phase == starting;
 }
 
-// The end has begun, or is over.
+// The pool is closing or closed.
 constexpr bool is_closing(Phase phase) {
   using enum Phase;
   return phase == closing || phase == terminating || phase == removing || phase == closed;
 }
 
-// What was to be provisioned is there.
+// The machines have launched.
 constexpr bool has_machines(Phase phase) {
   return phase == Phase::starting || phase == Phase::running;
 }
 
 std::string_view name(Phase phase);
 
-// A pool's phase: read as one, changed by set() alone.
+// A pool's phase: reads as a Phase; only set() changes it.
 class CheckedPhase {
  public:
   operator Phase() const { return phase_; }
-  // By CHECK, only to one that may follow.
+  // CHECKs that `next` may follow.
   void set(Phase next);
 
  private:

@@ -1,7 +1,7 @@
 #pragma once
 
-// A blob as it came from an agent: memory of this process. It has no descriptor any more, so that
-// results may be kept by the thousand.
+// A blob that came from an agent, in this process's memory. It has no descriptor once it is read,
+// so that a program can keep thousands of results.
 
 #include <cstdint>
 #include <memory>
@@ -15,13 +15,13 @@ namespace skyward::engine {
 
 class ReceivedBlob {
  public:
-  // Came as a descriptor.
+  // Arrived as a descriptor.
   explicit ReceivedBlob(io::FileDescriptor descriptor) : descriptor_(std::move(descriptor)) {}
-  // Comes in parts, which are written to `memory` until it is asked for.
+  // Arrives in parts, which are written to `memory` until somebody asks for it.
   explicit ReceivedBlob(std::shared_ptr<io::SharedMemory> memory) : memory_(std::move(memory)) {}
 
-  // Writable, and of nobody else; the same for all who ask. The first one closes the descriptor.
-  // Any thread. Fails with `invalid` when the blob is smaller than `size`.
+  // Writable, and used by nobody else; all callers get the same memory. The first call closes the
+  // descriptor. Any thread. Fails with `invalid` if the blob is smaller than `size`.
   Result<std::shared_ptr<io::SharedMemory>> map(std::uint64_t size);
 
  private:

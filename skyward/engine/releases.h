@@ -1,7 +1,8 @@
 #pragma once
 
-// Machines that shall end: which the provider was asked to terminate, and which did not end then. A
-// machine that did not is asked again, while the pool is open, too. A part of the core: pure.
+// Machines to terminate: those for which the provider was asked, and those that are still running
+// after that. The engine asks again for the latter, even while the pool is open. A part of the
+// core: pure.
 
 #include <deque>
 #include <vector>
@@ -17,30 +18,29 @@ class EngineEffects;
 class Releases {
  public:
   void release(EngineEffects& effects, std::vector<InstanceId> instances);
-  // The pool's last machines, and with them those that did not end yet. From now on there is a last
-  // try.
+  // The pool's last machines, and all that have not ended yet. From now on, retries are limited.
   void release_last(EngineEffects& effects, std::vector<InstanceId> instances);
-  // The oldest request was answered. Returns the machines that are gone.
+  // The oldest request was answered. Returns the machines that have ended.
   std::vector<InstanceId> on_answer(EngineEffects& effects, Time now, const Status& status);
-  // It is again_at(): those that did not end are asked again.
+  // again_at() has come: asks again for those that have not ended.
   void retry(EngineEffects& effects);
-  // What is left of those that did not end: nobody asks them again.
+  // Returns those that have not ended, and gives up on them.
   std::vector<InstanceId> take_left();
 
-  // Nothing is asked, nor will be.
+  // No request is pending or planned.
   bool is_done() const { return asked_.empty() && again_at_ == kNever; }
-  // Some did not end, and that may pass.
+  // Some have not ended, and a retry may help.
   bool may_still_end() const;
   Time again_at() const { return again_at_; }
-  int requests() const { return static_cast<int>(asked_.size()); }  // under way
+  int requests() const { return static_cast<int>(asked_.size()); }  // pending
   std::vector<InstanceId> asked() const;
 
  private:
-  // Requests under way, oldest first: they are answered in this order.
+  // Pending requests, oldest first: they are answered in this order.
   std::deque<std::vector<InstanceId>> asked_;
-  std::vector<InstanceId> left_;  // did not end
-  Time again_at_ = kNever;        // ... and are asked again
-  int tries_ = 0;                 // in vain, in a row
+  std::vector<InstanceId> left_;  // have not ended
+  Time again_at_ = kNever;        // when to ask again
+  int tries_ = 0;                 // failed in a row
   bool last_ = false;
 };
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// Calls, as the engine keeps them from their submission to their answer.
+// Tasks, as the engine keeps them from submission to answer.
 
 #include <cstdint>
 
@@ -10,8 +10,7 @@
 
 namespace skyward::engine {
 
-// How long a machine has worked: tasks ran; of the work that was lost with it, tasks ran since its
-// last answer.
+// How long a machine has run tasks. `lost`: since its last answer, when the machine was lost.
 struct Work {
   Duration useful{};
   Duration lost{};
@@ -24,7 +23,7 @@ struct Task {
   bool assigned = false;
   bool cancelled = false;
   bool item_seen = false;         // a stream that has delivered cannot start over
-  std::uint32_t items_ahead = 0;  // delivered, and not taken by the reader yet
+  std::uint32_t items_ahead = 0;  // delivered, but not read yet
   NodeId node;                    // when assigned
 };
 

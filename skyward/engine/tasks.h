@@ -1,9 +1,9 @@
 #pragma once
 
-// The pool's tasks, from their submission to their answer. They wait in one queue, or for the very
-// node that they are pinned to. A task whose node is lost waits again, until it was tried often
-// enough. Which nodes there are is told by the core; of a node's life Tasks knows only whether it
-// takes tasks. A part of the core: pure, and told in core_task_test.cc.
+// The pool's tasks, from submission to answer. They wait in one queue, or for the node that they
+// are pinned to. A task whose node is lost goes back to the queue, for a limited number of
+// attempts. Tasks knows of a node only whether it takes tasks; the core says so. A part of the
+// core: pure; core_task_test.cc shows its rules.
 
 #include <cstdint>
 #include <deque>
@@ -36,14 +36,13 @@ class Tasks {
 
   explicit Tasks(std::size_t nodes = 0) : loads_(nodes), blobs_(nodes) {}
 
-  // Tasks may come.
+  // Tasks may be submitted from now on.
   void open(const Limits& limits);
-  // For want of nodes, money or time nothing is begun any more: every task that comes ends with
-  // `why` ...
+  // Without nodes, money or time no task starts any more: every new task fails with `why` ...
   void refuse(Error why) { abandoned_ = std::move(why); }
-  // ... and those that wait, too. What was said before goes on to hold.
+  // ... and so does every waiting one. An earlier reason still holds.
   void abandon(EngineEffects& effects, const Error& why);
-  // The pool closes: everything that waits or runs ends.
+  // The pool closes: ends every waiting and running task.
   void close(EngineEffects& effects, Time now);
   const std::optional<Error>& abandoned() const { return abandoned_; }
 
@@ -52,32 +51,32 @@ class Tasks {
   void cancel(EngineEffects& effects, Time now, TaskId task);
   void take_item(EngineEffects& effects, TaskId task, std::uint32_t count);
 
-  // The node takes tasks: those that waited for it go out.
+  // The node takes tasks: sends those that waited for it.
   void open_node(EngineEffects& effects, Time now, NodeId node, std::uint32_t slots, PeerNode peer);
-  // Its machine goes soon: it gets no new tasks.
+  // Its machine will be gone soon: it gets no new tasks.
   void stop_node(NodeId node);
-  // Everything that no worker of the node has begun comes back.
+  // Recalls every task that no worker of the node has begun.
   void recall(EngineEffects& effects, NodeId node);
-  // Its machine is gone: its tasks go back to the queue, or fail with `why` when they may not run
-  // again. Returns how long the machine has worked.
+  // Its machine is gone: its tasks go back to the queue, or fail with `why` if they may not run
+  // again. Returns how long the machine has run tasks.
   Work lose_node(EngineEffects& effects, Time now, NodeId node, const Error& why);
-  // No machine comes after this one: tasks that wait for the node end with `why`.
+  // The node will not get another machine: tasks that wait for it fail with `why`.
   void give_up_node(EngineEffects& effects, NodeId node, const InstanceId& last, const Error& why);
 
-  // From a node's agent. What it may say is held by core_check.cc.
+  // From a node's agent. core_check.cc has checked that it may send this.
   void on_result(EngineEffects& effects, Time now, NodeId node, wire::TaskResult&& result);
   void on_item(EngineEffects& effects, NodeId node, wire::StreamItem item);
   void on_recalled(EngineEffects& effects, Time now, NodeId node, const wire::Recalled& recalled);
 
-  // It is deadline(), or later.
+  // deadline() has come.
   void on_timer(EngineEffects& effects, Time now);
   Time deadline() const;
 
-  // Large arguments: what the caller keeps, and where nodes get them from.
+  // Large arguments: which of them the caller keeps, and where nodes get them from.
   Blobs& blobs() { return blobs_; }
   const Blobs& blobs() const { return blobs_; }
 
-  // How long the node's present machine has worked, until now.
+  // How long the node's present machine has run tasks, until now.
   Work work(Time now, NodeId node);
   bool is_idle(NodeId node) const { return loads_.at(node).outstanding == 0; }
   const Task* find(TaskId task) const;
@@ -88,7 +87,7 @@ class Tasks {
   struct FirstCall {
     Time submitted{};
     Time answered{};
-    std::uint64_t run_ns = 0;  // of the task that was answered first
+    std::uint64_t run_ns = 0;  // of the first answered task
   };
   const FirstCall& first_call() const { return first_call_; }
 
@@ -111,7 +110,8 @@ class Tasks {
   std::deque<TaskId> queue_;  // may name tasks that are gone: skipped
   Loads loads_;
   Blobs blobs_;
-  std::deque<std::pair<Time, TaskId>> cancelled_;  // by then the agent has confirmed; oldest first
+  std::deque<std::pair<Time, TaskId>>
+      cancelled_;  // when the agent must have confirmed; oldest first
   FirstCall first_call_;
 };
 

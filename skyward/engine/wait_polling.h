@@ -1,7 +1,7 @@
 #pragma once
 
-// Waits on a condition in steps, so that `poll` is called meanwhile: a caller's thread notices an
-// interrupt of its program there. It is called once at least, may be empty, and may throw.
+// Waits for a condition in steps and calls `poll` in between, where a caller's thread notices that
+// its program was interrupted. `poll` is called at least once, may be empty, and may throw.
 
 #include <chrono>
 #include <condition_variable>
@@ -25,11 +25,11 @@ void wait_polling(std::unique_lock<std::mutex>& lock, std::condition_variable& c
   } while (!changed.wait_for(lock, kPollInterval, ready));
 }
 
-// Waits until `ready` or the time is over, kForever without limit; returns ready().
+// Waits until `ready` or until the time is over (kForever: no limit); returns ready().
 template <typename Ready>
 bool wait_within(std::unique_lock<std::mutex>& lock, std::condition_variable& changed,
                  Duration timeout, Ready ready) {
-  // Now and so much more must still be a time that the clock counts to.
+  // The sum with the present time must not overflow.
   constexpr Duration kLongest = std::chrono::years(100);
   if (timeout < kLongest) return changed.wait_for(lock, timeout, ready);
   changed.wait(lock, ready);

@@ -47,9 +47,9 @@ class Pool {
   // everything else is done. Not from on_done(). `poll` is called as in open(); what it throws
   // hurries the end, and is thrown when the pool has closed.
   void close(const std::function<void()>& poll = {});
-  // From any thread, at once: a close() under way waits no longer than is safe. Machines are given
-  // back and noted as ever; tasks and agents get no more time to clean up. Does nothing to a pool
-  // that does not close, or began to less than half a second ago.
+  // From any thread, at once: a close() under way waits no longer than is safe. Machines are
+  // released and recorded as always; tasks and agents get no more time to clean up. Does nothing to
+  // a pool that does not close, or began to less than half a second ago.
   void hurry();
 
   // These throw NotProvisionedError when the pool is not open.

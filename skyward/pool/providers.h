@@ -34,8 +34,8 @@ struct SSH {
 };
 
 // Nodes that are reached by commands: whatever takes one more word and runs it in a shell there,
-// {"podman", "exec", "-i", "c1", "sh", "-c"}. Each command is one node; those beyond `nodes` stand
-// in for nodes that are lost. This program is brought there and is the worker: it must run there.
+// {"podman", "exec", "-i", "c1", "sh", "-c"}. Each command is one node; those beyond `nodes`
+// replace lost nodes. This program is copied there and is the worker: it must be able to run there.
 struct Command {
   std::vector<std::vector<std::string>> commands{};
   // Where the node of each command is reached by the others; empty: all are on one machine.

@@ -1,7 +1,7 @@
 #pragma once
 
-// The machines of one launch, all or none: carries a LaunchPlan out at one cloud, and when it comes
-// to nothing says in one error what stood in the way.
+// The machines of one launch, all or none: carries out a LaunchPlan at one cloud, and if it fails,
+// sums up the reasons in one error.
 
 #include <cstdint>
 #include <expected>

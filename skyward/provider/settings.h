@@ -56,8 +56,8 @@ Status refuse_untrusted(const SettingsFiles& files, std::string_view provider,
 // With these settings; reads the files and refuses what is not trusted.
 Result<ProviderSpec> with_settings(const World& world, const ProviderSpec& said);
 
-// The name of the provider that a program gets that names this one, or none (""): this machine in
-// the place of every cloud with $SKYWARD_PROVIDER=local. Reads the files.
+// The name of the provider that a program gets if it names this one, or none (""). With
+// $SKYWARD_PROVIDER=local, this machine replaces every cloud. Reads the files.
 Result<std::string> provider_to_take(const World& world, const std::string& named);
 
 }  // namespace skyward::provider

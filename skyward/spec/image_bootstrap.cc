@@ -11,8 +11,8 @@ namespace skyward {
 namespace {
 
 constexpr std::string_view kHead = R"bash(#!/bin/bash
-# Prepares this machine for an image of skyward. Runs as root; on a prepared machine it only looks
-# whether all is there. Progress: /opt/skyward/.step_NAME and .ready; a failure: .error.
+# Prepares this machine for an image of skyward. Runs as root; on a prepared machine it only checks
+# that everything is there. Progress: /opt/skyward/.step_NAME and .ready; a failure: .error.
 # shellcheck disable=SC2016 # quoted values stand as they are
 set -Eeuo pipefail
 root=/opt/skyward

@@ -95,8 +95,8 @@ struct PoolSpec {
   // name.
   std::string job_id{};
 
-  // Of nodes on other machines. A connection on which nothing comes for `heartbeat_timeout` is made
-  // again; a node that cannot be reached for `reconnect_timeout` more is lost. A machine ends
+  // Of nodes on other machines. Skyward reconnects when nothing arrives for `heartbeat_timeout`; a
+  // node that cannot be reached for `reconnect_timeout` more is lost. A machine ends
   // itself when this program has been silent for `lease`.
   Duration heartbeat_timeout = std::chrono::seconds(3);
   Duration reconnect_timeout = std::chrono::seconds(12);

@@ -1,6 +1,6 @@
 #pragma once
 
-// Puts blobs together that arrive in parts, and gives the messages that use them their memory.
+// Assembles blobs that arrive in parts, and attaches their memory to the messages that use them.
 // Pure: memory comes from the owner.
 
 #include <cstdint>
@@ -22,39 +22,39 @@ class BlobInbox {
   struct Room {
     std::span<std::byte> bytes;
     Blob blob;
-    // How parts get there, where it is not best to copy them to `bytes`. May fail with `exhausted`.
+    // How to write a part, if copying it to `bytes` is not the best way. May fail with `exhausted`.
     std::function<Status(std::uint64_t offset, ByteView part)> write{};
   };
   using Make = std::function<Result<Room>(std::uint64_t size)>;
   explicit BlobInbox(Make make) : make_(std::move(make)) {}
 
   // Fails with `invalid` when the part does not follow the one before it. Without memory for the
-  // blob its parts are passed over; those who need it learn why.
+  // blob, its parts are skipped, and messages that need it fail with the reason.
   Status take(const BlobChunk& chunk);
 
-  // A blob whose parts come from elsewhere: makes its memory now, if it has none. Fails with
-  // `invalid` when it is here already with another size.
+  // Expects a blob whose parts come from elsewhere: allocates its memory now, if it has none. Fails
+  // with `invalid` if the blob is already here with another size.
   Status expect(BlobId blob, const ContentId& content, std::uint64_t size);
   // The next bytes of an expected blob; as take().
   Status append(BlobId blob, ByteView bytes);
 
-  // What is here of a blob. The bytes grow at their end, and stay where they are.
+  // What has arrived of a blob. The bytes grow at their end, and do not move.
   struct Part {
     ByteView bytes;  // empty when there was no memory to keep them
     std::uint64_t received = 0;
-    std::uint64_t size = 0;  // of the whole
+    std::uint64_t size = 0;  // of the whole blob
   };
   std::optional<Part> find(BlobId blob) const;
-  // ... by what it holds, for those who have other names for it.
+  // The same by content, for those who know the blob by another id.
   std::optional<Part> find(const ContentId& content) const;
 
-  // Gives the buffers of a message that came without descriptors their memory. Fails with the
-  // reason when a blob could not be stored, or with `invalid` when one never came.
+  // Attaches memory to the buffers of a message that came without descriptors. Fails with the
+  // reason if a blob could not be stored, or with `invalid` if one never came.
   Status fill_in(Message& message) const;
 
-  // Forgets blobs, also half-arrived ones. Those who hold copies keep the memory.
+  // Drops blobs, even incomplete ones. Copies keep the memory alive.
   void drop(std::span<const BlobId> blobs);
-  // Forgets the blobs that the message uses: for messages that bring their own.
+  // Drops the blobs that the message uses: for messages that bring their own.
   void drop_those_of(const Message& message);
 
   std::size_t count() const { return blobs_.size(); }
@@ -65,7 +65,7 @@ class BlobInbox {
     std::uint64_t size = 0;
     std::uint64_t received = 0;
     ContentId content{};
-    Error error;  // when there is no room
+    Error error;  // if there was no memory
     bool failed = false;
   };
   Entry& entry_of(BlobId blob, const ContentId& content, std::uint64_t size);

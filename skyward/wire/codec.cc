@@ -106,7 +106,7 @@ Status check_limits(const Message& message) {
 Status check_limits(const Payload& arguments) { return check_payload("the call", arguments, {}); }
 
 Outgoing encode(const Message& message, Envelope envelope) {
-  // Kept from message to message: allocating anew would cost more than the encoding itself.
+  // Reused for every message: a new allocation would cost more than the encoding itself.
   thread_local flatbuffers::FlatBufferBuilder builder(4096);
   builder.Clear();
   Outgoing frame;

@@ -35,10 +35,10 @@ struct Envelope {
 };
 
 // Whether a message made of users' data (RunTask, TaskResult, StreamItem) fits a frame: buffers,
-// blobs, bytes that are in no blob. To be asked where the data comes in, so that the one who made
-// it gets the error. Fails with `invalid`.
+// blobs, bytes outside of blobs. Call it where the data enters, so that its author gets the error.
+// Fails with `invalid`.
 Status check_limits(const Message& message);
-// The same for the arguments of a call that are no message yet.
+// The same for the arguments of a call, before they are a message.
 Status check_limits(const Payload& arguments);
 
 // A blob is carried once, however many buffers are windows into it. A message over the limits is a
@@ -57,8 +57,8 @@ struct DecodedFrame {
 
 // Decodes what follows the prefix. `body` is kept by the message's small buffers (no copy). `blobs`
 // are the blobs made of the received descriptors, in order; their ids and sizes are taken from the
-// header. Blobs that the header lists and no descriptor came for are without a descriptor: the
-// receiver has them. Fails with `invalid` on anything malformed.
+// header. Blobs in the header for which no descriptor came have none: the receiver has them
+// already. Fails with `invalid` on anything malformed.
 Result<DecodedFrame> decode(ByteView header, SharedBytes body, std::vector<Blob> blobs);
 
 }  // namespace skyward::wire

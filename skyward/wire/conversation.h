@@ -1,9 +1,9 @@
 #pragma once
 
-// What both ends of a link do alike. One end of a conversation: it numbers its messages and keeps
-// them until they are acknowledged (session.h), lets large data travel in parts (outbox.h,
-// blob_inbox.h), acknowledges, and shows that it lives. It outlives its connections; how an end
-// comes to one differs: engine/engine_end.h, agent/agent_end.h.
+// What both ends of a link have in common. An end numbers its messages and keeps them until they
+// are acknowledged (session.h), sends large data in parts (outbox.h, blob_inbox.h), acknowledges,
+// and sends heartbeats. It outlives its connections; engine/engine_end.h makes them,
+// agent/agent_end.h accepts them.
 //
 // Pure: what arrives comes in as calls, what is to be written goes out through Write. The links of
 // pools and those of the storm run the same code.
@@ -27,7 +27,8 @@ class Conversation {
   Conversation(Outbox::Read read, BlobInbox::Make make, Write write)
       : outbox_(std::move(read)), inbox_(std::move(make)), write_(std::move(write)) {}
 
-  // Blobs go by descriptor, beside the frames: nothing waits for them. Before the first message.
+  // Blobs travel by descriptor, beside the frames: no message waits for them. Call before the first
+  // message.
   void use_descriptors() { descriptors_ = true; }
   bool uses_descriptors() const { return descriptors_; }
 
@@ -35,27 +36,27 @@ class Conversation {
 
   // The first word on a new connection, which has nothing else to write: Hello or Welcome.
   void greet(const Message& greeting);
-  // Fails with `lost` when the conversation cannot go on with an end that has messages up to
+  // Fails with `lost` if the conversation cannot continue with an end that has messages up to
   // `last_received`.
   Status check_resume(std::uint64_t last_received);
-  // Both have greeted. Writes what the other end has not got; pump() sends the rest.
+  // Both have greeted. Resends what the other end has not received; pump() sends the rest.
   void connect(std::uint64_t last_received);
   void disconnect() { connected_ = false; }
   bool is_connected() const { return connected_; }
-  // The connection has written all that it had.
+  // The connection has written everything.
   void on_idle();
 
   // ---- sending
 
-  // On failure (a blob cannot be read) the message is untouched, and not sent.
+  // On failure (a blob cannot be read), the message is unchanged and not sent.
   Status send(Message& message);
-  // Not numbered, and only for whom it reaches at once: Heartbeat, Farewell.
+  // For messages outside the numbered stream, which are never resent: Heartbeat, Farewell.
   void send_control(const Message& message);
-  // Shows life if nothing else has since the last call.
+  // Sends a heartbeat if nothing else was sent since the last call.
   void beat();
-  // Acknowledges what has arrived, if that is owed.
+  // Acknowledges what has arrived, if an acknowledgement is due.
   void acknowledge();
-  // Writes what waits for nothing, and a part of the large data if the connection is idle.
+  // Writes the urgent messages, and a part of the large data if the connection is idle.
   void pump();
 
   // ---- receiving

@@ -1,5 +1,5 @@
 // The seeds that frame_fuzz.cc starts from: every kind of message, as frame and as worker message,
-// in testdata/corpus. After a change of the layout write them anew:
+// in testdata/corpus. After a change of the layout rewrite them:
 //
 //   wire_test --gtest_also_run_disabled_tests --gtest_filter='*WritesTheSeeds'
 

@@ -1,8 +1,8 @@
 #pragma once
 
-// Numbers and runs of bytes in the order of the wire: least significant byte first, whatever the
-// machine. Reading never leaves the view; what is not there reads as zero and leaves the reader
-// failed, so that a whole table can be read first and checked once.
+// Numbers and bytes in the order of the wire: least significant byte first, on every machine.
+// Reading never goes beyond the view: missing bytes read as zero and mark the reader as failed, so
+// that a caller can read a whole table and check once.
 
 #include <concepts>
 #include <cstddef>

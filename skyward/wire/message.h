@@ -1,12 +1,11 @@
 #pragma once
 
-// Everything engine and agent say to each other: to_agent.h, to_engine.h, and here what both say.
-// Plain values: the cores make and read
-// these; wire/codec.h turns them into frames (a FlatBuffers header from message.fbs, then raw
-// buffers) and back.
+// All messages between engine and agent: to_agent.h, to_engine.h, and here those of both. Plain
+// values: the cores make and read them; wire/codec.h turns them into frames (a FlatBuffers header
+// from message.fbs, then raw buffers) and back.
 //
 // Every message is delivered exactly once and in order for as long as the agent lives, whatever
-// happens to the connection: wire/session.h numbers, acknowledges and re-sends.
+// happens to the connection: wire/session.h numbers, acknowledges and resends.
 
 #include <cstdint>
 #include <variant>
@@ -18,9 +17,9 @@
 
 namespace skyward::wire {
 
-// A part of a blob, on a connection that carries no descriptors. The parts of one blob come in
-// order, those of others and all other messages may come between; `size` is that of the whole. The
-// message that uses the blob follows its last part. Both ways: arguments, results.
+// A part of a blob, on a connection that carries no descriptors. The parts of one blob arrive in
+// order; other messages may arrive in between. `size` is that of the whole blob. The message that
+// uses the blob follows its last part. In both directions: arguments, results.
 struct BlobChunk {
   BlobId blob;
   std::uint64_t size = 0;
@@ -30,7 +29,7 @@ struct BlobChunk {
   bool operator==(const BlobChunk&) const = default;
 };
 
-// Proof of life; also carries the acknowledgement when nothing else does.
+// Shows that the sender is alive; carries the acknowledgement if nothing else does.
 struct Heartbeat {
   bool operator==(const Heartbeat&) const = default;
 };

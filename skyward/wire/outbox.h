@@ -1,16 +1,16 @@
 #pragma once
 
-// What one end of a connection that carries no descriptors still has to say. Large buffers travel
-// as a row of BlobChunk messages, and everything that needs none of them goes past: a small task, a
+// What one end of a connection without descriptors still has to send. Large buffers travel as a
+// sequence of BlobChunk messages, and messages that do not need them overtake: a small task, a
 // cancellation, a heartbeat never waits behind a gigabyte.
 //
-// Order is kept where it means something: a message follows the last part of each blob that it
-// uses, and the messages of one task stay in order. The same bytes go only once: a blob with a
-// known ContentId that the other end has is referred to; what no task uses any more stays there up
-// to a budget, the longest unused goes first.
+// Order is kept where it matters: a message follows the last part of each blob that it uses, and
+// the messages of one task stay in order. The same bytes are sent only once: a message refers to a
+// blob that the other end has, known by its ContentId. Blobs that no task uses any more stay there
+// up to a limit; the least recently used are dropped first.
 //
-// A blob may come to the other end from a third one (FetchBlob): then nothing of it is sent, and
-// what uses it waits for the word that it is there, or for the parts that were missing in the end.
+// The other end may get a blob from a third one (FetchBlob): then this end does not send it.
+// Messages that use it wait until the other end reports that it has it, or for the missing parts.
 //
 // Pure: the owner numbers and writes what next_urgent() and next_bulk() give.
 
@@ -36,30 +36,30 @@ class Outbox {
   using Read = std::function<Result<SharedBytes>(const Blob&)>;
   explicit Outbox(Read read) : read_(std::move(read)) {}
 
-  // Takes a message; on failure (a blob cannot be read) it is untouched. DropBlobs is taken apart:
-  // what it names may stay at the other end for a while.
+  // Takes a message; on failure (a blob cannot be read), it is unchanged. DropBlobs is handled
+  // here: the blobs that it names may stay at the other end for a while.
   Status push(Message& message);
 
-  // The other end shall get a blob from a third, or from here after all (no port). Comes before the
-  // first message that uses the blob. Returns the answer when the other end need not be asked: it
-  // has the bytes, or is being sent them.
+  // Makes the other end get a blob from a third one, or (without a port) from here after all. Call
+  // before the first message that uses the blob. Returns the answer if the request is unnecessary,
+  // because the other end has the bytes or they are being sent.
   std::optional<BlobFetched> push(FetchBlob fetch);
-  // How that ended. False when nobody asks any more.
+  // How that ended. False if nobody waits for it any more.
   bool take(const BlobFetched& fetched);
 
-  // Bytes of unused blobs that may stay at the other end.
+  // The limit of unused blobs at the other end, in bytes.
   void set_budget(std::uint64_t bytes);
 
-  // The next message that waits for no blob. All of them go before anything of next_bulk().
+  // The next message that waits for no blob. All of these precede next_bulk().
   std::optional<Message> next_urgent();
-  // The next part of a blob, or the message that waited for it. To be asked whenever the connection
-  // has nothing to write.
+  // The next part of a blob, or the message that waited for it. Call whenever the connection has
+  // nothing to write.
   std::optional<Message> next_bulk();
 
-  // Takes a task back that still waits for its blobs. Nothing when it has gone or never came.
+  // Withdraws a task that still waits for its blobs. Does nothing if it was sent or never came.
   std::optional<RunTask> withdraw(TaskId task);
 
-  // Bytes that wait in blobs.
+  // Bytes of blobs that wait to be sent.
   std::uint64_t waiting_bytes() const { return waiting_bytes_; }
   bool empty() const { return urgent_.empty() && held_.empty(); }
 
@@ -72,20 +72,20 @@ class Outbox {
   // A blob as the other end knows it.
   enum class Fetch : std::uint8_t { none, running, stopped };
   struct Content {
-    Blob blob;          // under the name that it has there
+    Blob blob;          // under its id there
     SharedBytes bytes;  // until all are sent
     std::uint64_t sent = 0;
     Fetch fetch = Fetch::none;
     std::uint32_t attempt = 0;             // of the fetch
-    bool send_rest = false;                // from here, when it has stopped
-    std::unordered_set<BlobId> users;      // names by which tasks of this end refer to it
+    bool send_rest = false;                // from here, after the fetch has stopped
+    std::unordered_set<BlobId> users;      // ids by which tasks of this end refer to it
     std::uint32_t waiting = 0;             // held messages that use it
-    bool once = false;                     // for one message only, which takes it along
+    bool once = false;                     // for one message only
     std::list<BlobId>::iterator unused{};  // place among the unused, if users is empty
 
     bool whole() const { return sent == blob.size && fetch == Fetch::none; }
     bool is_known_there() const { return sent > 0 || fetch != Fetch::none; }
-    // What is still to be sent from here.
+    // What remains to be sent from here.
     std::uint64_t unsent() const { return fetch == Fetch::none ? blob.size - sent : 0; }
   };
   struct Held {

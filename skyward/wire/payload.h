@@ -2,9 +2,9 @@
 
 // What a call or a result carries: opaque buffers. Buffer 0 is the serialized stream (a pickle, a
 // cereal archive), the others are its large parts out of band (pickle protocol 5). A buffer travels
-// inside its frame when it is small; from kBlobThresholdBytes on it is a blob: stored once in
+// inside its frame when it is small; from kBlobThresholdBytes on, it is a blob: stored once in
 // shared memory, passed on by descriptor or by chunks, and referred to by id. Nothing in this room
-// looks into the bytes.
+// interprets the bytes.
 
 #include <array>
 #include <cstddef>

@@ -1,16 +1,17 @@
 #pragma once
 
-// What agents of one pool say to each other, inside io/tls.h. The reader dials and asks once:
+// The protocol between agents of one pool, inside io/tls.h. The reader connects and sends one
+// request:
 //
 //     "SKYP" | u32 version | 16 bytes content | u64 size | u64 offset
 //
-// The source answers with parts until the reader has all or either side closes:
+// The source answers with parts until the reader has everything or either side closes:
 //
 //     u32 length | that many bytes      the next ones, from the offset on
-//     u32 0                             nothing new, but I am here
-//     u32 0xffffffff                    I do not have it, or no more; the connection ends
+//     u32 0                             nothing new, but alive
+//     u32 0xffffffff                    it does not have the bytes, or has dropped them; the connection ends
 //
-// Little-endian. Pure: bytes come and go elsewhere.
+// Little-endian. Pure: others read and write the bytes.
 
 #include <array>
 #include <cstddef>
@@ -26,7 +27,7 @@ namespace skyward::wire {
 inline constexpr std::uint32_t kPeerVersion = 1;
 inline constexpr std::size_t kPeerRequestBytes = 40;
 inline constexpr std::size_t kPeerPrefixBytes = 4;
-// A part is passed on when it is whole or as it comes, as the reader likes.
+// A reader may use a part as it arrives.
 inline constexpr std::uint32_t kMaxPeerPartBytes = std::uint32_t{1} << 20;
 inline constexpr std::uint32_t kPeerMissing = ~std::uint32_t{0};
 
@@ -43,12 +44,12 @@ Result<PeerRequest> decode_peer_request(ByteView bytes);
 
 std::array<std::byte, kPeerPrefixBytes> encode_peer_prefix(std::uint32_t length);
 
-// Takes an answer apart as it comes.
+// Parses an answer as it arrives.
 class PeerReader {
  public:
   // The next of the answer's own bytes in `bytes`, which shrinks; empty when there are none (yet).
-  // Fails with `invalid` on what no source says, with `unavailable` when the source does not have
-  // the bytes.
+  // Fails with `invalid` on anything else, and with `unavailable` if the source does not have the
+  // bytes.
   Result<ByteView> next(ByteView& bytes);
 
  private:

@@ -3,9 +3,9 @@
 // One end of a conversation that outlives its connections. Pure: bytes and time stay outside.
 //
 // Each numbered message gets the next sequence number and is kept until the other end acknowledges
-// it. When a connection is made anew, both ends say in Hello and Welcome what they have, and send
-// the rest again; a message that arrives twice is dropped here, one that arrives too early means
-// that the connection must be made anew.
+// it. After a reconnect, both ends say in Hello and Welcome what they have received, and resend the
+// rest. A message that arrives twice is dropped here; one that arrives too early means that the
+// ends must reconnect.
 
 #include <cstdint>
 #include <deque>
@@ -34,31 +34,30 @@ class Session {
   enum class Arrival {
     deliver,    // new and in order: hand it to the core
     duplicate,  // seen before: drop it
-    gap,        // something is missing: make the connection anew
+    gap,        // something is missing: reconnect
   };
-  // Takes note of an arriving frame: drops what it acknowledges, tells what to do with its message.
+  // Records an arriving frame: drops what it acknowledges, and says what to do with its message.
   Arrival arrived(const Envelope& envelope);
 
-  // The other end has everything up to `last_received`: forget that, and return what must be sent
-  // again, in order. Fails with `lost` when that cannot be, because the other end has started anew:
-  // then so must the conversation.
+  // The other end has everything up to `last_received`: drops that, and returns what must be
+  // resent, in order. Fails with `lost` when that is impossible because the other end has
+  // restarted: then the conversation is over.
   struct Kept {
     std::uint64_t sequence = 0;
     Message message;
   };
   Result<std::vector<Kept>> resume(std::uint64_t last_received);
 
-  // Acknowledgement is owed: more than kAcknowledgeEvery frames arrived since the last frame that
+  // An acknowledgement is due: more than kAcknowledgeEvery frames arrived since the last frame that
   // carried one.
   bool should_acknowledge() const;
 
-  // The other end acknowledges nothing any more: kMaxUnacknowledgedFrames are kept. Count it as
-  // lost.
+  // The other end has stopped acknowledging: kMaxUnacknowledgedFrames are kept. Count it as lost.
   bool is_full() const;
 
   std::uint64_t last_received() const { return received_; }
   std::size_t unacknowledged() const { return kept_.size(); }
-  // What these hold in memory of their own: lines, small buffers, parts of blobs.
+  // The memory that these own: lines, small buffers, parts of blobs.
   std::uint64_t unacknowledged_bytes() const { return kept_bytes_; }
 
  private:

@@ -1,6 +1,6 @@
 #pragma once
 
-// What an agent says to the engine. See message.h.
+// Messages from an agent to the engine. See message.h.
 
 #include <cstdint>
 #include <optional>
@@ -12,8 +12,8 @@
 
 namespace skyward::wire {
 
-// Answer to Hello, or the refusal of another protocol (`refusal` says why, and the connection
-// ends).
+// The answer to Hello, or the refusal of another protocol version: `refusal` says why, and the
+// connection ends.
 struct Welcome {
   std::uint32_t protocol = 0;
   std::string version;
@@ -21,7 +21,7 @@ struct Welcome {
   std::string hostname;
   std::uint64_t last_received = 0;
   std::string refusal;
-  std::uint64_t blob_bytes = 0;  // blobs that no task uses may stay here up to so many bytes
+  std::uint64_t blob_bytes = 0;  // limit of the blobs that stay here without a task
   bool operator==(const Welcome&) const = default;
 };
 
@@ -36,7 +36,7 @@ struct BootstrapStep {
 struct Ready {
   std::vector<std::string> accelerators;
   std::uint64_t elapsed_ms = 0;
-  std::uint16_t peer_port = 0;  // where other agents of the pool find this one; 0: nowhere
+  std::uint16_t peer_port = 0;  // where other agents of the pool connect; 0: nowhere
   bool operator==(const Ready&) const = default;
 };
 
@@ -114,7 +114,7 @@ struct MetricsSample {
   bool operator==(const MetricsSample&) const = default;
 };
 
-// The cloud has told the machine that it takes it back: about `left_ms` from now it is gone. Said
+// The cloud has announced the preemption of this machine: it is gone about `left_ms` from now. Sent
 // once.
 struct Preempted {
   std::uint64_t left_ms = 0;
@@ -125,23 +125,23 @@ struct Preempted {
 enum class FetchEnd : std::uint8_t {
   whole,      // all bytes are here
   unreached,  // no connection to the peer could be made
-  missing,    // the peer does not have the bytes, or no more
-  broken,     // the connection ended, or nothing came over it for too long
-  stopped,    // the engine said so
+  missing,    // the peer does not have the bytes, or has dropped them
+  broken,     // the connection ended, or was silent for too long
+  stopped,    // by request of the engine
 };
 
-// How the fetching of a blob from another node ended. The engine's name for it comes back with it.
+// How the fetch of a blob from another node ended, with the engine's id of the blob.
 struct BlobFetched {
   BlobId blob;
   ContentId content{};
   std::uint32_t attempt = 0;
   FetchEnd end = FetchEnd::whole;
-  std::uint64_t received = 0;  // bytes that are here, from the first on
+  std::uint64_t received = 0;  // bytes that have arrived, from the first on
   std::string detail;          // for people
   bool operator==(const BlobFetched&) const = default;
 };
 
-// The last word of an agent that ends; it will not answer another connection.
+// The last message of an agent that exits; it will not accept another connection.
 struct Farewell {
   std::string reason;
   bool operator==(const Farewell&) const = default;

@@ -1,8 +1,8 @@
 #pragma once
 
-// What an agent and one worker process say to each other, over a Unix stream socket that the worker
-// finds at descriptor 3. A fixed little-endian layout, so that a worker needs nothing but its
-// language's standard library: python/skyward/worker/ has the Python twin of this file,
+// The protocol between an agent and one worker process, over a Unix stream socket at the worker's
+// descriptor 3. A fixed little-endian layout, so that a worker needs nothing but its language's
+// standard library: python/skyward/worker/ has the Python twin of this file,
 // skyward/worker/worker.cc the C++ one.
 //
 //   every message   u32 length (of all that follows) | u8 kind | u8 status | u16 descriptors |
@@ -15,7 +15,7 @@
 //                   u8[16] function id | u32 body bytes (0: you have it) | u32 stream window |
 //                   u32 buffers | rows | body | inline buffers back to back
 //     credit        u32 count: the reader took so many items
-//     stop          nothing: end yourself in order
+//     stop          nothing: exit in order
 //     drop          u8[16] function id: forget it; no run that is under way names it, and its body
 //                   comes again with the next
 //   worker → agent
@@ -34,13 +34,13 @@
 //
 // To cancel, the agent writes the u64 task id to the pipe at the worker's descriptor 4 and then
 // sends SIGINT: the handler raises only if that very task is running. Unstarted tasks named there
-// are skipped. With kWorkerWithdrawBit set, the id means: give the task back (`cancelled`) if it
-// has not begun, best at once from within the handler; never interrupt it. With kWorkerNoticeBit
+// are skipped. With kWorkerWithdrawBit set, the id means: return the task (`cancelled`) if it has
+// not begun, best at once from within the handler; never interrupt it. With kWorkerNoticeBit
 // set, the rest is no task but the milliseconds after which the machine is gone.
 //
 // Descriptor 5 is shared memory of 8 bytes: a worker writes the id of a task there when it begins
-// to unpickle the arguments or to run the function. When it dies, the agent knows by that which
-// task had begun, and gives the others to another process.
+// to unpickle the arguments or to run the function. When the worker dies, this tells the agent
+// which task had begun; the others go to another process.
 //
 // Output: descriptors 1 and 2 are pipes to the agent. A task that was sent behind unfinished ones
 // (run's status 1) begins with a mark: to both pipes the worker writes the 8 bytes of SKYWARD_MARK
@@ -81,7 +81,7 @@ enum class WorkerKind : std::uint8_t {
 };
 enum class WorkerStatus : std::uint8_t { ok = 0, raised = 1, cancelled = 2 };
 
-// Decoded message of either direction; only the fields of its kind are set.
+// A decoded message of either direction; only the fields of its kind are set.
 struct WorkerMessage {
   WorkerKind kind = WorkerKind::run;
   WorkerStatus status = WorkerStatus::ok;

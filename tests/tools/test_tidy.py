@@ -49,6 +49,8 @@ def rules(file: str, text: str) -> list[str]:
         ("README.md", "It gives the machines back.\n", "phrase"),
         ("skyward/io/README.md", "its agent is no more\n", "phrase"),
         ("python/skyward/a.py", "# looks whether it is there\n", "phrase"),
+        ("sim/a.cc", "// Machines are given\n// back.\n", "phrase"),
+        ("skyward/io/a.cc", 'fail("its agent is no more");\n', "phrase"),
         ("docs/a.md", "no end", "final-newline"),
         ("docs/a.md", "end\n\n", "final-newline"),
         ("skyward/io/README.md", "line\n" * 26, "readme-lines"),
