@@ -99,7 +99,7 @@ THIRD_PARTY: list[tuple[str, tuple[str, ...]]] = [
         ),
     ),
     ("CLI/*", ("skyward/cli/main.cc",)),
-    ("toml++/*", ("skyward/provider/settings_file.cc",)),
+    ("toml++/*", ("skyward/provider/settings_file.cc", "skyward/provider/secrets.cc")),
     ("sqlite3.h", ("skyward/provider/ledger*.cc",)),
     ("curl/*", ("skyward/io/*.cc",)),
     ("cereal/*", ("skyward/call/*", "examples/cpp/*", "bench/*")),

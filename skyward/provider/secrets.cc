@@ -1,0 +1,144 @@
+#include "skyward/provider/secrets.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "skyward/provider/json_read.h"
+
+#define TOML_EXCEPTIONS 0
+#define TOML_ENABLE_FORMATTERS 0
+#include <toml++/toml.h>
+
+namespace skyward::provider {
+
+namespace {
+
+constexpr std::string_view kBlank = " \t\r\n";
+
+std::string_view trimmed(std::string_view text) {
+  const std::size_t begin = text.find_first_not_of(kBlank);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(kBlank) - begin + 1);
+}
+
+std::string_view unquoted(std::string_view text) {
+  const bool quoted = text.size() >= 2 && text.front() == text.back() &&
+                      (text.front() == '"' || text.front() == '\'');
+  return quoted ? text.substr(1, text.size() - 2) : text;
+}
+
+std::optional<std::string> some(std::string_view text) {
+  if (text.empty()) return std::nullopt;
+  return std::string(text);
+}
+
+// A line "name = value" of an INI file or "name: value" of a YAML file, and the section above it.
+struct Line {
+  std::string_view section;
+  std::string_view name;
+  std::string_view value;
+};
+
+template <typename Visit>
+void for_each_line(std::string_view text, SecretFormat format, Visit visit) {
+  const bool yaml = format == SecretFormat::yaml;
+  std::string_view section;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view raw = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    const std::string_view line = trimmed(raw);
+    if (line.empty() || line.front() == '#' || line.front() == ';') continue;
+    if (!yaml && line.front() == '[') {
+      section = trimmed(line.substr(1, line.find(']') - 1));
+      continue;
+    }
+    const std::size_t at = line.find(yaml ? ':' : '=');
+    if (at == std::string_view::npos) continue;
+    const std::string_view name = trimmed(line.substr(0, at));
+    const std::string_view value = trimmed(line.substr(at + 1));
+    const bool outside = kBlank.find(raw.front()) == std::string_view::npos;
+    if (yaml && outside) section = value.empty() ? name : std::string_view();
+    if (!value.empty()) visit(Line{section, unquoted(name), unquoted(value)});
+  }
+}
+
+std::optional<std::string> read_toml(std::string_view text, std::string_view key) {
+  const toml::parse_result parsed = toml::parse(text);
+  if (!parsed) return std::nullopt;
+  std::string path(key);
+  std::ranges::replace(path, '/', '.');
+  return parsed.table().at_path(path).value<std::string>();
+}
+
+// A key goes into a header: nothing there may end it.
+bool can_be_key(std::string_view value) {
+  return std::ranges::all_of(value, [](char c) { return c > ' ' && c < '\x7f'; });
+}
+
+Error no_key(const SecretSheet& sheet, std::string_view why) {
+  return {ErrorKind::denied, fmt::format("{}: {}", sheet.cloud, why), std::string(sheet.advice)};
+}
+
+}  // namespace
+
+std::optional<std::string> read_secret(std::string_view text, SecretFormat format,
+                                       std::string_view key) {
+  switch (format) {
+    case SecretFormat::plain:
+      return some(trimmed(text));
+    case SecretFormat::json:
+      return some(json_text(read_json(text), key));
+    case SecretFormat::toml:
+      return read_toml(text, key);
+    case SecretFormat::ini:
+    case SecretFormat::yaml:
+      break;
+  }
+  const std::size_t slash = key.find('/');
+  const bool sectioned = slash != std::string_view::npos;
+  const std::string_view section = sectioned ? key.substr(0, slash) : std::string_view();
+  const std::string_view name = sectioned ? key.substr(slash + 1) : key;
+  std::optional<std::string> found;
+  for_each_line(text, format, [&](const Line& line) {
+    if (line.section == section && line.name == name) found = std::string(line.value);
+  });
+  return found;
+}
+
+Result<Secret> find_secret(const World& world, const ProviderSpec& spec, const SecretSheet& sheet) {
+  std::vector<std::string> places = {fmt::format("the setting {}", sheet.setting)};
+  Secret secret{.value = spec.setting(std::string(sheet.setting)), .origin = places.back()};
+  for (const char* variable : sheet.variables) {
+    places.push_back(fmt::format("${}", variable));
+    if (secret.value.empty()) {
+      secret = {.value = world.variable(variable).value_or(""), .origin = places.back()};
+    }
+  }
+  const std::string home = home_directory(world);
+  for (const SecretFile& file : sheet.files) {
+    places.push_back(fmt::format("~/{}", file.path));
+    const std::string path = fmt::format("{}/{}", home, file.path);
+    if (!secret.value.empty() || home.empty() || !world.exists(path)) continue;
+    const auto text = world.read_safely(path, true);
+    if (!text) return std::unexpected(no_key(sheet, text.error().message));
+    secret = {.value = read_secret(*text, file.format, file.key).value_or(""),
+              .origin = places.back()};
+  }
+  if (secret.value.empty()) {
+    return std::unexpected(no_key(
+        sheet, fmt::format("no {}: it is in none of {}", sheet.setting, fmt::join(places, ", "))));
+  }
+  if (!can_be_key(secret.value)) {
+    return std::unexpected(
+        no_key(sheet, fmt::format("{} is no {}: it has blanks or letters that none has",
+                                  secret.origin, sheet.setting)));
+  }
+  return secret;
+}
+
+}  // namespace skyward::provider

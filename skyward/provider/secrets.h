@@ -1,0 +1,47 @@
+#pragma once
+
+// Where a cloud's key comes from: the program's setting, else the cloud's own variables, else the
+// file of the cloud's own tool. The origin is shown to people; the value never is.
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "skyward/base/error.h"
+#include "skyward/provider/world.h"
+#include "skyward/spec/pool_spec.h"
+
+namespace skyward::provider {
+
+enum class SecretFormat : std::uint8_t { plain, ini, json, toml, yaml };
+
+// A file that another tool keeps.
+struct SecretFile {
+  std::string_view path;  // below the home directory: ".config/doctl/config.yaml"
+  SecretFormat format = SecretFormat::plain;
+  std::string_view key;  // "section/name"; "name" outside every section; empty: the whole text
+};
+
+struct SecretSheet {
+  std::string_view cloud;    // as people call it
+  std::string_view setting;  // "token"
+  std::span<const char* const> variables;
+  std::span<const SecretFile> files;
+  std::string_view advice;  // where a user gets one
+};
+
+struct Secret {
+  std::string value{};
+  std::string origin{};  // "the setting token", "$VERDA_CLIENT_ID", "~/.runpod/config.toml"
+};
+
+// Fails with `denied` when there is none, naming all places; or when what is there can be no key,
+// or is in a file that others may have written.
+Result<Secret> find_secret(const World& world, const ProviderSpec& spec, const SecretSheet& sheet);
+
+// What a file of that format says at a key; empty where it says nothing, or is no such file.
+std::optional<std::string> read_secret(std::string_view text, SecretFormat format,
+                                       std::string_view key);
+
+}  // namespace skyward::provider
