@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "skyward/agent/incoming.h"
+#include "skyward/agent/read_now.h"
 #include "skyward/io/shared_memory.h"
 
 namespace skyward::agent {

@@ -6,33 +6,18 @@
 #include <cstdio>
 #include <utility>
 
-#include "skyward/agent/incoming.h"
 #include "skyward/io/machine.h"
 #include "skyward/io/own_process.h"
 #include "skyward/io/shared_memory.h"
 #include "skyward/spec/limits.h"
+#include "skyward/wire/blob_memory.h"
 #include "skyward/wire/codec.h"
 
 namespace skyward::agent {
 namespace {
 
 Result<SharedBytes> bytes_of(const wire::Blob& blob) {
-  auto memory = io::SharedMemory::map_private(blob.descriptor, blob.size);
-  if (!memory) return fail(memory);
-  return SharedBytes(*memory, ByteView((*memory)->data(), blob.size));
-}
-
-Result<wire::BlobInbox::Room> make_room(std::uint64_t size) {
-  auto memory = io::SharedMemory::create(size);
-  if (!memory) return fail(memory);
-  wire::BlobInbox::Room room;
-  room.bytes = {(*memory)->data(), (*memory)->size()};
-  room.write = [to = memory->get()](std::uint64_t offset, ByteView part) {
-    return to->write(offset, part);
-  };
-  room.blob.descriptor = (*memory)->descriptor();
-  room.blob.storage = *std::move(memory);
-  return room;
+  return io::map_bytes(blob.descriptor, blob.size);
 }
 
 // Blobs that no task uses may take so much of this machine.
@@ -50,9 +35,10 @@ AgentLink::AgentLink(io::EventLoop& loop, bool outlives, Events events)
             .welcome = {.process = io::process_id(),
                         .hostname = io::host_name(),
                         .blob_bytes = blob_budget()}},
-           {.read = bytes_of, .make = make_room}, *this) {}
-
-AgentLink::~AgentLink() { loop_.cancel_timer(timer_); }
+           {.read = bytes_of, .make = wire::make_room<io::SharedMemory>}, *this),
+      timer_(
+          loop, [this] { return end_.next_deadline(); },
+          [this] { end_.on_timer(io::EventLoop::now()); }) {}
 
 void AgentLink::attach(io::FileDescriptor read, io::FileDescriptor write) {
   if (end_.is_over()) return;
@@ -64,33 +50,19 @@ void AgentLink::attach(io::FileDescriptor read, io::FileDescriptor write) {
           .on_closed = [this,
                         line](const Error& error) { end_.on_line_closed(line, error.message); },
           .on_idle = [this, line] { end_.on_idle(line); }});
-  arm_timer();
+  timer_.arm();
 }
 
 void AgentLink::receive(AgentEnd::LineId line, io::Incoming incoming) {
   const ByteView header = ByteView(incoming.head).subspan(wire::kFramePrefixBytes);
   end_.on_frame(line, wire::decode(header, std::move(incoming.body),
-                                   received_blobs(std::move(incoming.descriptors))));
-  arm_timer();
-}
-
-// Later deadlines than the armed one are seen when that has come.
-void AgentLink::arm_timer() {
-  const Time next = end_.next_deadline();
-  if (next >= armed_) return;
-  loop_.cancel_timer(timer_);
-  armed_ = next;
-  timer_ = loop_.start_timer(next, [this] {
-    timer_ = 0;
-    armed_ = kNever;
-    end_.on_timer(io::EventLoop::now());
-    arm_timer();
-  });
+                                   wire::received_blobs(std::move(incoming.descriptors))));
+  timer_.arm();
 }
 
 void AgentLink::start_heartbeats(Duration interval) {
   end_.start_heartbeats(interval, io::EventLoop::now());
-  arm_timer();
+  timer_.arm();
 }
 
 void AgentLink::flush() {

@@ -12,6 +12,7 @@
 #include "skyward/agent/agent_end.h"
 #include "skyward/base/time.h"
 #include "skyward/io/channel.h"
+#include "skyward/io/deadline_timer.h"
 #include "skyward/io/event_loop.h"
 #include "skyward/io/file_descriptor.h"
 #include "skyward/wire/blob_inbox.h"
@@ -31,7 +32,6 @@ class AgentLink final : private AgentEnd::Effects {
   };
   // `outlives`: the end of a connection is not the end of the conversation.
   AgentLink(io::EventLoop& loop, bool outlives, Events events);
-  ~AgentLink() override;
   AgentLink(const AgentLink&) = delete;
   AgentLink& operator=(const AgentLink&) = delete;
 
@@ -65,14 +65,12 @@ class AgentLink final : private AgentEnd::Effects {
   void log(const std::string& text) override;
 
   void receive(AgentEnd::LineId line, io::Incoming incoming);
-  void arm_timer();
 
   io::EventLoop& loop_;
   Events events_;
   AgentEnd end_;
   std::map<AgentEnd::LineId, std::unique_ptr<io::Channel>> lines_;
-  Time armed_ = kNever;
-  io::EventLoop::TimerId timer_ = 0;
+  io::DeadlineTimer timer_;
 };
 
 }  // namespace skyward::agent

@@ -58,7 +58,13 @@ AgentLoop::AgentLoop(bool outlives)
                  }}),
       peers_(events_, link_.inbox(),
              [this](wire::BlobFetched fetched) { link_.send(std::move(fetched)); }),
-      metrics_(events_) {}
+      metrics_(events_),
+      timer_(
+          events_, [this] { return next_deadline(state_); },
+          [this] {
+            on_timer(state_, *this, now());
+            settle();
+          }) {}
 
 AgentLoop::AgentLoop(io::FileDescriptor read, io::FileDescriptor write) : AgentLoop(false) {
   link_.attach(std::move(read), std::move(write));
@@ -178,22 +184,12 @@ void AgentLoop::collect_orphans() {
       [this] { events_.start_timer(now() + kOrphanInterval, [this] { collect_orphans(); }); });
 }
 
-// Arms the timer for the core's next deadline. A timer that comes too early does no harm.
 void AgentLoop::settle() {
 #ifndef NDEBUG
   sanity_check(state_);
 #endif
   ended_.clear();
-  const Time next = next_deadline(state_);
-  if (next >= armed_) return;
-  events_.cancel_timer(timer_);
-  armed_ = next;
-  timer_ = events_.start_timer(next, [this] {
-    timer_ = 0;
-    armed_ = kNever;
-    on_timer(state_, *this, now());
-    settle();
-  });
+  timer_.arm();
 }
 
 // Output is not read while the engine lags behind, so that the functions that write it wait, not

@@ -19,6 +19,7 @@
 #include "skyward/agent/peers.h"
 #include "skyward/agent/preemption_watch.h"
 #include "skyward/agent/worker_proc.h"
+#include "skyward/io/deadline_timer.h"
 #include "skyward/io/event_loop.h"
 #include "skyward/io/file_descriptor.h"
 #include "skyward/io/listener.h"
@@ -75,15 +76,14 @@ class AgentLoop final : public AgentEffects {
   std::optional<io::Listener> listener_;  // of a daemon
   Peers peers_;
   MetricsSampler metrics_;
+  io::DeadlineTimer timer_;
   std::unique_ptr<BootstrapProcess> bootstrap_;
   std::unique_ptr<PreemptionWatch> notice_;
   std::unique_ptr<FileNotice> file_notice_;
   std::vector<std::unique_ptr<WorkerProcess>> workers_;  // by SlotId
   std::vector<std::unique_ptr<WorkerProcess>> ended_;    // destroyed outside of their own calls
   std::deque<SlotId> starts_;                            // processes to be started, one a turn
-  Time armed_ = kNever;
-  io::EventLoop::TimerId timer_ = 0;
-  bool paused_ = false;  // output waits for the engine
+  bool paused_ = false;                                  // output waits for the engine
   int exit_code_ = 0;
   std::vector<std::string> end_command_;
 };

@@ -8,10 +8,11 @@
 #include <cstring>
 #include <utility>
 
-#include "skyward/agent/incoming.h"
+#include "skyward/agent/read_now.h"
 #include "skyward/io/machine.h"
 #include "skyward/io/readable.h"
 #include "skyward/spec/limits.h"
+#include "skyward/wire/blob_memory.h"
 
 namespace skyward::agent {
 namespace {
@@ -229,7 +230,7 @@ void WorkerProcess::receive(io::Incoming incoming) {
   const SharedBytes whole(std::move(incoming.head));
   auto message =
       wire::decode_worker_message({whole.owner, whole.view.subspan(wire::kWorkerPrefixBytes)},
-                                  received_blobs(std::move(incoming.descriptors)));
+                                  wire::received_blobs(std::move(incoming.descriptors)));
   if (!message) return events_.on_broken(message.error().message);
   if (message->kind == wire::WorkerKind::hello) {
     if (std::exchange(greeted_, true)) return events_.on_broken("it greeted twice");

@@ -9,10 +9,9 @@ namespace skyward {
 
 SharedBytes map_blob(const wire::Buffer& buffer) {
   if (!buffer.in_blob()) return buffer.bytes;
-  auto memory = io::SharedMemory::map_private(buffer.blob.descriptor, buffer.offset + buffer.size);
-  if (!memory) throw_error(memory.error());
-  const ByteView view((*memory)->data() + buffer.offset, buffer.size);
-  return {*std::move(memory), view};
+  auto mapped = io::map_bytes(buffer.blob.descriptor, buffer.offset + buffer.size);
+  if (!mapped) throw_error(mapped.error());
+  return {std::move(mapped->owner), mapped->view.subspan(buffer.offset, buffer.size)};
 }
 
 }  // namespace skyward

@@ -8,6 +8,7 @@
 #include "skyward/engine/received_blob.h"
 #include "skyward/io/shared_memory.h"
 #include "skyward/spec/limits.h"
+#include "skyward/wire/blob_memory.h"
 #include "skyward/wire/codec.h"
 
 namespace skyward::engine {
@@ -20,41 +21,12 @@ constexpr Duration kHopelessSweepTimeout = 2s;
 constexpr Duration kHurriedSweepTimeout = kEndPatience + 2s;
 constexpr Duration kSweepPause = 500ms;
 
-wire::Blob received_blob(io::FileDescriptor descriptor) {
-  const int number = descriptor.get();
-  auto received = std::make_shared<ReceivedBlob>(std::move(descriptor));
-  return {.id = {}, .size = 0, .descriptor = number, .storage = std::move(received)};
-}
-
-std::vector<wire::Blob> received_blobs(std::vector<io::FileDescriptor> descriptors) {
-  std::vector<wire::Blob> blobs;
-  blobs.reserve(descriptors.size());
-  for (io::FileDescriptor& descriptor : descriptors) {
-    blobs.push_back(received_blob(std::move(descriptor)));
-  }
-  return blobs;
-}
-
 // For reading while it is sent; the blob's memory is not used again before.
 Result<SharedBytes> bytes_of(const wire::Blob& blob) {
-  auto memory = io::SharedMemory::map_private(blob.descriptor, blob.size);
-  if (!memory) return fail(memory);
-  const ByteView view((*memory)->data(), blob.size);
-  using Keep = std::pair<std::shared_ptr<io::SharedMemory>, std::shared_ptr<const void>>;
-  return SharedBytes(std::make_shared<Keep>(*std::move(memory), blob.storage), view);
-}
-
-Result<wire::BlobInbox::Room> make_room(std::uint64_t size) {
-  auto memory = io::SharedMemory::create(size);
-  if (!memory) return fail(memory);
-  wire::BlobInbox::Room room;
-  room.bytes = {(*memory)->data(), (*memory)->size()};
-  room.write = [to = memory->get()](std::uint64_t offset, ByteView part) {
-    return to->write(offset, part);
-  };
-  room.blob.descriptor = (*memory)->descriptor();
-  room.blob.storage = std::make_shared<ReceivedBlob>(*std::move(memory));
-  return room;
+  auto mapped = io::map_bytes(blob.descriptor, blob.size);
+  if (!mapped) return mapped;
+  using Keep = std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>;
+  return SharedBytes(std::make_shared<Keep>(mapped->owner, blob.storage), mapped->view);
 }
 
 // Mapped now, however late somebody looks at it: a descriptor more or less matters.
@@ -96,7 +68,13 @@ EngineLink::EngineLink(io::EventLoop& loop, wire::Hello hello, provider::Connect
       socket_(socket),
       lost_agents_(lost_agents),
       end_(options_of(std::move(hello), connection_, socket, limits),
-           {.read = bytes_of, .make = make_room, .hold = map_all}, *this, io::EventLoop::now()),
+           {.read = bytes_of,
+            .make = wire::make_room<io::SharedMemory, ReceivedBlob>,
+            .hold = map_all},
+           *this, io::EventLoop::now()),
+      timer_(
+          loop, [this] { return end_.next_deadline(); },
+          [this] { end_.on_timer(moved_bytes(), io::EventLoop::now()); }),
       alive_(std::make_shared<bool>(true)) {
   if (connection_.shell) {
     inspect();
@@ -107,21 +85,7 @@ EngineLink::EngineLink(io::EventLoop& loop, wire::Hello hello, provider::Connect
 
 EngineLink::~EngineLink() {
   *alive_ = false;
-  for (const auto timer : {timer_, closing_}) loop_.cancel_timer(timer);
-}
-
-// Later deadlines than the armed one are seen when that has come.
-void EngineLink::arm_timer() {
-  const Time next = end_.next_deadline();
-  if (next >= armed_) return;
-  loop_.cancel_timer(timer_);
-  armed_ = next;
-  timer_ = loop_.start_timer(next, [this] {
-    timer_ = 0;
-    armed_ = kNever;
-    end_.on_timer(moved_bytes(), io::EventLoop::now());
-    arm_timer();
-  });
+  loop_.cancel_timer(closing_);
 }
 
 // ---- making connections
@@ -136,7 +100,7 @@ void EngineLink::inspect() {
                        }
                        agent_ = **program;
                        end_.start(io::EventLoop::now());
-                       arm_timer();
+                       timer_.arm();
                      });
 }
 
@@ -189,7 +153,7 @@ void EngineLink::attempt_ended(LinkAttempt::End end) {
   const std::uint64_t moved = moved_bytes();
   ending_.push_back(std::move(attempt_));
   end_.on_end(std::move(end), moved, io::EventLoop::now());
-  arm_timer();
+  timer_.arm();
   if (!end_.is_over()) return;
   loop_.cancel_timer(std::exchange(closing_, 0));
   schedule_gone();
@@ -204,7 +168,7 @@ void EngineLink::attempt_gone(const LinkAttempt* attempt) {
 
 void EngineLink::send(wire::Message message) {
   end_.send(std::move(message));
-  arm_timer();
+  timer_.arm();
 }
 
 void EngineLink::write(const wire::Message& message, wire::Envelope envelope) {
@@ -213,10 +177,11 @@ void EngineLink::write(const wire::Message& message, wire::Envelope envelope) {
 
 void EngineLink::receive(io::Incoming incoming) {
   const ByteView head = ByteView(incoming.head).subspan(wire::kFramePrefixBytes);
-  end_.on_frame(
-      wire::decode(head, std::move(incoming.body), received_blobs(std::move(incoming.descriptors))),
-      io::EventLoop::now());
-  arm_timer();
+  end_.on_frame(wire::decode(head, std::move(incoming.body),
+                             wire::received_blobs<io::FileDescriptor, ReceivedBlob>(
+                                 std::move(incoming.descriptors))),
+                io::EventLoop::now());
+  timer_.arm();
 }
 
 void EngineLink::on_trouble(std::string why) {

@@ -18,6 +18,7 @@
 #include "skyward/engine/link_attempt.h"
 #include "skyward/engine/link_policy.h"
 #include "skyward/engine/lost_agents.h"
+#include "skyward/io/deadline_timer.h"
 #include "skyward/io/event_loop.h"
 #include "skyward/provider/provider.h"
 #include "skyward/wire/message.h"
@@ -75,7 +76,6 @@ class EngineLink final : private EngineEnd::Effects {
   void attempt_ended(LinkAttempt::End end);
   void attempt_gone(const LinkAttempt* attempt);
   std::uint64_t moved_bytes() const { return attempt_ ? attempt_->moved_bytes() : 0; }
-  void arm_timer();
 
   void sweep();
   void limit_sweep();
@@ -101,8 +101,7 @@ class EngineLink final : private EngineEnd::Effects {
   std::optional<Time> reached_at_;
   bool heard_of_ = false;  // an agent may have been greeted, and outlive us
   bool gone_told_ = false;
-  Time armed_ = kNever;
-  io::EventLoop::TimerId timer_ = 0;
+  io::DeadlineTimer timer_;
   io::EventLoop::TimerId closing_ = 0;  // of the end, and of the sweep
   std::shared_ptr<bool> alive_;         // false once destroyed; posted callbacks share it
 };

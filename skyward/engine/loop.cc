@@ -40,6 +40,9 @@ EngineLoop::EngineLoop(PoolSpec spec, Options options, std::unique_ptr<provider:
       state_(make_state(named(spec, options.job_id),
                         with_peer_key(options, spec, provider_->capabilities()))),
       token_(io::random_hex(32)),
+      timer_(
+          loop_, [this] { return state_.phase == Phase::closed ? kNever : next_deadline(state_); },
+          [this] { turn([this](Time now) { on_timer(state_, *this, now); }); }),
       thread_(io::start_thread([this] {
         pthread_setname_np(pthread_self(), "skyward");
         loop_.run();
@@ -117,18 +120,7 @@ Time EngineLoop::look_at_clocks() {
 template <typename Step>
 void EngineLoop::turn(Step step) {
   step(look_at_clocks());
-  arm_timer();
-}
-
-void EngineLoop::arm_timer() {
-  const Time next = next_deadline(state_);
-  if (next >= armed_) return;  // a timer that is too early only looks and finds nothing
-  loop_.cancel_timer(timer_);
-  armed_ = next;
-  timer_ = loop_.start_timer(next, [this] {
-    armed_ = kNever;
-    turn([&](Time now) { on_timer(state_, *this, now); });
-  });
+  timer_.arm();
 }
 
 template <typename Verb, typename Answer>
@@ -318,7 +310,7 @@ void EngineLoop::closed(Status left) {
 // The pool is closed for the caller when no process of ours is left, either.
 void EngineLoop::tell_closed_when_quiet() {
   if (!closed_ || !links_.empty() || !ending_.empty()) return;
-  loop_.cancel_timer(std::exchange(timer_, 0));
+  timer_.stop();
   caller_.closed(*std::exchange(closed_, std::nullopt));
 }
 

@@ -18,6 +18,7 @@
 #include "skyward/engine/effects.h"
 #include "skyward/engine/link.h"
 #include "skyward/engine/lost_agents.h"
+#include "skyward/io/deadline_timer.h"
 #include "skyward/io/event_loop.h"
 #include "skyward/provider/provider.h"
 
@@ -93,7 +94,6 @@ class EngineLoop final : private EngineEffects {
   template <typename Step>
   void turn(Step step);
   Time look_at_clocks();
-  void arm_timer();
   void tell_closed_when_quiet();
 
   // One verb at a time, in order: `verb` on a blocking thread, `answer` on the loop.
@@ -118,8 +118,7 @@ class EngineLoop final : private EngineEffects {
   bool verb_running_ = false;
   std::optional<Status> closed_;  // decided, but not reported yet
   bool hurried_ = false;
-  Time armed_ = kNever;
-  io::EventLoop::TimerId timer_ = 0;
+  io::DeadlineTimer timer_;
   std::thread thread_;
 };
 

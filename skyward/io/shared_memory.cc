@@ -71,6 +71,13 @@ std::unexpected<Error> does_not_fit(std::size_t bytes, std::size_t size) {
 SharedMemory::SharedMemory(FileDescriptor descriptor, std::byte* data, std::size_t size)
     : descriptor_(std::move(descriptor)), data_(data), size_(size) {}
 
+Result<SharedBytes> map_bytes(int descriptor, std::size_t size) {
+  auto memory = SharedMemory::map_private(descriptor, size);
+  if (!memory) return fail(memory);
+  const ByteView view((*memory)->data(), (*memory)->size());
+  return SharedBytes(*std::move(memory), view);
+}
+
 SharedMemory::~SharedMemory() {
   if (data_ != nullptr) ::munmap(data_, size_);
 }

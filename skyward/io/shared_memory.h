@@ -52,6 +52,9 @@ class SharedMemory {
   bool untouched_ = false;  // new, and fill() has not been called
 };
 
+// Maps as map_private() does, for as long as somebody has the bytes.
+Result<SharedBytes> map_bytes(int descriptor, std::size_t size);
+
 // Segments for sending, recycled. Thread-safe. A segment comes back by itself when its last holder
 // lets go, unless it was marked retained: then some receiver may still have it mapped, and writing
 // to it again would change data under their hands.

@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
@@ -14,6 +16,7 @@
 
 #include "skyward/call/error.h"
 #include "skyward/spec/limits.h"
+#include "skyward/wire/blob_memory.h"
 
 namespace skyward {
 namespace {
@@ -100,16 +103,12 @@ std::optional<wire::WorkerMessage> WorkerSocket::receive() {
   if (descriptors_.size() < *count) {
     throw SkywardError("a message of the agent came without its descriptors");
   }
-  std::vector<wire::Blob> blobs;
-  for (std::size_t i = 0; i < *count; ++i) {
-    auto owned = std::make_shared<const io::FileDescriptor>(std::move(descriptors_.front()));
-    descriptors_.pop_front();
-    wire::Blob blob;
-    blob.descriptor = owned->get();
-    blob.storage = std::move(owned);
-    blobs.push_back(std::move(blob));
-  }
-  auto decoded = wire::decode_worker_message(std::move(message), std::move(blobs));
+  const auto end = descriptors_.begin() + static_cast<std::ptrdiff_t>(*count);
+  std::vector<io::FileDescriptor> taken(std::move_iterator(descriptors_.begin()),
+                                        std::move_iterator(end));
+  descriptors_.erase(descriptors_.begin(), end);
+  auto decoded =
+      wire::decode_worker_message(std::move(message), wire::received_blobs(std::move(taken)));
   if (!decoded) throw_error(decoded.error());
   return *std::move(decoded);
 }
