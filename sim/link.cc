@@ -100,8 +100,10 @@ struct SimulatedLink::AgentEffects final : agent::AgentEnd::Effects {
   void close(LineId line) override { link.close_by_agent(line); }
   void on_heard() override { link.events_.on_agent_heard(); }
   void on_message(const wire::Message& message) override { link.events_.on_agent_message(message); }
-  void on_fetch(const wire::FetchBlob& fetch) override { link.fetch(fetch); }
-  void on_blobs_changed() override {}
+  void on_fetch(const wire::FetchBlob& fetch) override {
+    link.exchange_->fetch(fetch, link.simulator_.now());
+  }
+  void on_blobs_changed() override { link.exchange_->on_blobs_changed(); }
   void on_closed(std::string) override { link.events_.on_cut_off(); }
   void log(const std::string& text) override { link.simulator_.say("{}: {}", link.name_, text); }
   SimulatedLink& link;
@@ -161,7 +163,8 @@ void SimulatedLink::agent_turn(Step step) {
 
 void SimulatedLink::arm_agent_timer() {
   if (!agent_runs_) return;
-  const Time next = std::max(agent_->next_deadline(), simulator_.now());
+  const Time next =
+      std::max(std::min(agent_->next_deadline(), exchange_->next_deadline()), simulator_.now());
   if (next == agent_timer_.first) return;
   simulator_.cancel(agent_timer_);
   if (next == kNever) return;
@@ -174,6 +177,7 @@ void SimulatedLink::arm_agent_timer() {
 void SimulatedLink::agent_rings() {
   if (!agent_runs_) return;
   agent_->on_timer(simulator_.now());
+  if (agent_runs_) exchange_->on_timer(simulator_.now());
   arm_agent_timer();
 }
 
@@ -381,7 +385,6 @@ void SimulatedLink::engine_killed() {
 void SimulatedLink::agent_started() {
   ++agent_life_;
   lines_.clear();
-  fetching_.clear();
   agent_effects_ = std::make_unique<AgentEffects>(*this);
   agent_ = std::make_unique<agent::AgentEnd>(
       agent::AgentEnd::Options{.outlives = parameters_.far,
@@ -390,6 +393,7 @@ void SimulatedLink::agent_started() {
           .read = zeros_for,
           .make = [this](std::uint64_t size) { return make_room(simulator_, size); }},
       *agent_effects_);
+  meet_peers();
   agent_runs_ = true;
 }
 
@@ -398,6 +402,7 @@ void SimulatedLink::agent_ended(const std::string& reason) {
   agent_->say_farewell(reason);
   agent_runs_ = false;
   simulator_.cancel(agent_timer_);
+  cut_peers_off(true);
   for (const auto& [line, id] : lines_) {
     if (streams_.at(id).to_agent.open) close_by_agent(line);
   }
@@ -416,6 +421,7 @@ void SimulatedLink::machine_died() {
 void SimulatedLink::cut_agent_off(bool told, Duration delay) {
   if (!std::exchange(agent_runs_, false)) return;
   simulator_.cancel(agent_timer_);
+  cut_peers_off(told);
   for (const auto& [line, id] : lines_) {
     Stream& stream = streams_.at(id);
     if (stream.to_engine.open && told) end_for_engine(id, delay, "its agent is gone");

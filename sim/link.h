@@ -17,6 +17,7 @@
 #include "sim/parameters.h"
 #include "sim/simulator.h"
 #include "skyward/agent/agent_end.h"
+#include "skyward/agent/blob_exchange.h"
 #include "skyward/base/error.h"
 #include "skyward/engine/engine_end.h"
 #include "skyward/spec/id.h"
@@ -99,6 +100,10 @@ class SimulatedLink {
   };
   struct EngineEffects;
   struct AgentEffects;
+  using PeerStreamId = agent::BlobExchange::StreamId;
+  struct PeerStream;
+  struct PeerEnd;
+  struct PeerEffects;
 
   void connect();
   void schedule_break(StreamId id);
@@ -125,11 +130,15 @@ class SimulatedLink {
   void arm_engine_timer();
   void arm_agent_timer();
 
-  // What agent/peers.h does: a transfer from another machine.
-  void fetch(const wire::FetchBlob& ask);
-  void fetch_more(const wire::FetchBlob& ask, Time grown_at);
-  void end_fetch(const wire::FetchBlob& ask, wire::FetchEnd end);
-  bool is_fetching(const wire::FetchBlob& ask) const;
+  // Past the engine, to other machines.
+  void meet_peers();
+  void dial_peer(PeerStreamId id, NodeId peer);
+  void accept_peer(const std::shared_ptr<PeerStream>& stream);
+  std::size_t write_to_peer(PeerStreamId id, ByteView bytes);
+  void break_peer_stream(const std::shared_ptr<PeerStream>& stream);
+  void end_for_peer(const std::shared_ptr<PeerStream>& stream, const PeerEnd& end, Duration delay);
+  void close_peer(PeerStreamId id);
+  void cut_peers_off(bool told);
 
   Simulator& simulator_;
   NetworkParameters parameters_;
@@ -156,7 +165,9 @@ class SimulatedLink {
   std::uint64_t agent_life_ = 0;
   std::map<LineId, StreamId> lines_;
   Simulator::Timer agent_timer_ = Simulator::kNoTimer;
-  std::map<BlobId, std::uint32_t> fetching_;  // the attempt
+  std::unique_ptr<PeerEffects> peer_effects_;
+  std::unique_ptr<agent::BlobExchange> exchange_;  // of the last agent
+  std::map<PeerStreamId, std::shared_ptr<PeerStream>> peer_streams_;
   int fetches_ = 0;
 };
 

@@ -26,6 +26,7 @@ ARROWS: list[tuple[str, str, frozenset[str]]] = [
     ("agent", "skyward/agent/core*", frozenset({"base", "spec", "wire"})),
     ("agent", "skyward/agent/effects*", frozenset({"base", "spec", "wire"})),
     ("agent", "skyward/agent/agent_end*", frozenset({"base", "spec", "wire"})),
+    ("agent", "skyward/agent/blob_exchange*", frozenset({"base", "spec", "wire"})),
     ("agent", "skyward/agent/*", frozenset({"base", "spec", "wire", "io"})),
     ("provider", "skyward/provider/*", frozenset({"base", "spec", "io"})),
     ("engine", "skyward/engine/loop*", frozenset({"base", "spec", "wire", "io", "provider"})),

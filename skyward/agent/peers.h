@@ -1,19 +1,18 @@
 #pragma once
 
-// The transfer of blobs between the agents of a pool, so that the engine sends a large argument
-// only once. The engine decides who fetches what from whom (wire::FetchBlob); an agent serves
-// everybody who knows the pool's secret (io/tls.h). It passes a blob on while it still arrives,
-// from the engine or from a third agent, so a chain of nodes takes hardly longer than one.
+// The streams between this agent and others of its pool (blob_exchange.h): sockets, TLS with the
+// pool's secret (io/tls.h), the timer.
 
 #include <cstdint>
 #include <functional>
-#include <list>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 
+#include "skyward/agent/blob_exchange.h"
 #include "skyward/base/error.h"
+#include "skyward/io/deadline_timer.h"
 #include "skyward/io/event_loop.h"
 #include "skyward/io/file_descriptor.h"
 #include "skyward/io/listener.h"
@@ -23,15 +22,12 @@
 
 namespace skyward::agent {
 
-class Peers {
+class Peers final : private BlobExchange::Effects {
  public:
   using OnFetched = std::function<void(wire::BlobFetched)>;
   // `inbox` is where the blobs are; it must outlive this. `on_fetched` is never called from inside
   // fetch().
   Peers(io::EventLoop& loop, wire::BlobInbox& inbox, OnFetched on_fetched);
-  ~Peers();
-  Peers(const Peers&) = delete;
-  Peers& operator=(const Peers&) = delete;
 
   // Listens for the other agents at this address of this machine; returns the port. Without it,
   // this agent serves and fetches nothing. Call once.
@@ -42,36 +38,23 @@ class Peers {
   void on_blobs_changed();
 
  private:
-  // An agent that reads from this one.
-  struct Client;
-  // A blob that this agent reads from another.
-  struct Fetch;
+  using StreamId = BlobExchange::StreamId;
+
+  Status dial(StreamId stream, const wire::FetchBlob& ask) override;
+  std::size_t write(StreamId stream, ByteView bytes) override;
+  void close(StreamId stream) override;
+  void on_fetched(wire::BlobFetched fetched) override;
 
   void accept(io::FileDescriptor socket);
-  void greet(Client& client, ByteView bytes);
-  void serve_later();
-  void serve_all();
-  bool serve(Client& client);
-  void dismiss(const Client& client);
-  void beat();
-
-  void dial(const std::shared_ptr<Fetch>& fetch);
-  void take(const std::shared_ptr<Fetch>& fetch, ByteView bytes);
-  void watch_silence(const std::shared_ptr<Fetch>& fetch);
-  void finish(const std::shared_ptr<Fetch>& fetch, wire::FetchEnd end, std::string detail);
-  void forget(const std::shared_ptr<Fetch>& fetch);
-  void answer(const wire::FetchBlob& ask, wire::FetchEnd end, std::string detail);
+  void open(StreamId stream, io::TlsStream::Role role, io::FileDescriptor socket);
 
   io::EventLoop& loop_;
-  wire::BlobInbox& inbox_;
   OnFetched on_fetched_;
+  BlobExchange exchange_;
   std::shared_ptr<const io::TlsKey> key_;
   std::optional<io::Listener> listener_;
-  std::list<std::unique_ptr<Client>> clients_;
-  std::map<BlobId, std::shared_ptr<Fetch>> fetches_;  // shared with the callbacks of its stream
-  io::EventLoop::TimerId pulse_ = 0;
-  bool serving_ = false;         // serve_all() is scheduled
-  std::shared_ptr<bool> alive_;  // false once destroyed; posted callbacks share it
+  std::map<StreamId, std::unique_ptr<io::TlsStream>> streams_;
+  io::DeadlineTimer timer_;
 };
 
 }  // namespace skyward::agent
