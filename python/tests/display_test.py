@@ -150,7 +150,8 @@ with sky.ComputePool(display="spinner", collect_metrics=False) as pool:
     print("done", file=sys.stderr)
     if "interrupt" in sys.argv:
         os.kill(os.getpid(), signal.SIGINT)
-        signal.pause()
+        while True:
+            signal.sigtimedwait([], 0.1)  # pause() would miss a signal that comes just before
 """
 
 

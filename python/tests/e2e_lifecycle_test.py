@@ -380,7 +380,8 @@ def test_a_killed_driver_leaves_nothing():
             found = {pid for pair in pids() @ pool for pid in pair}
             pool.submit(sky.compute(time.sleep)(600))
             print(*found, flush=True)
-            signal.pause()
+            while True:
+                signal.sigtimedwait([], 0.1)
     """)
     pids = list(map(int, child.stdout.readline().split()))
     assert len(pids) == 4 and all(map(is_alive, pids))
