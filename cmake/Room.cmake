@@ -41,7 +41,7 @@ if(PROJECT_IS_TOP_LEVEL)
       "$<$<CONFIG:Release>:-U_FORTIFY_SOURCE;-D_FORTIFY_SOURCE=3>")
   endif()
   find_program(SKYWARD_MOLD mold)
-  if(SKYWARD_MOLD)
+  if(SKYWARD_MOLD AND NOT CMAKE_CROSSCOMPILING)  # a cross compiler has a linker of its own
     target_link_options(skyward_development INTERFACE -fuse-ld=mold)
   endif()
   find_program(SKYWARD_CCACHE ccache)

@@ -113,6 +113,7 @@ void bind_spec(nb::module_& module) {
       .def_rw("collect_tasks", &PoolSpec::collect_tasks)
       .def_rw("runtime", &PoolSpec::runtime)
       .def_rw("agent_path", &PoolSpec::agent_path)
+      .def_rw("other_agents", &PoolSpec::other_agents)
       .def_rw("record_root", &PoolSpec::record_root);
 
   module.def(

@@ -42,6 +42,16 @@ Status map_all(wire::Payload& payload) {
   return {};
 }
 
+Result<std::vector<EntryFile>> inspect_agents(const std::vector<std::string>& paths) {
+  std::vector<EntryFile> agents;
+  for (const std::string& path : paths) {
+    auto agent = inspect_agent(path);
+    if (!agent) return fail(agent);
+    agents.push_back(*std::move(agent));
+  }
+  return agents;
+}
+
 EngineEnd::Options options_of(wire::Hello hello, const provider::Connection& connection,
                               bool socket, const LinkPolicy::Limits& limits) {
   hello.descriptors = socket;
@@ -91,14 +101,14 @@ EngineLink::~EngineLink() {
 // ---- making connections
 
 void EngineLink::inspect() {
-  auto program = std::make_shared<Result<AgentProgram>>();
-  loop_.run_blocking([program, path = connection_.agent] { *program = inspect_agent(path); },
-                     [this, alive = alive_, program] {
+  auto agents = std::make_shared<Result<std::vector<EntryFile>>>();
+  loop_.run_blocking([agents, paths = connection_.agents] { *agents = inspect_agents(paths); },
+                     [this, alive = alive_, agents] {
                        if (!*alive || end_.is_over()) return;
-                       if (!*program) {
-                         return end_.give_up(ErrorKind::invalid, program->error().message);
+                       if (!*agents) {
+                         return end_.give_up(ErrorKind::invalid, agents->error().message);
                        }
-                       agent_ = **program;
+                       agents_ = **agents;
                        end_.start(io::EventLoop::now());
                        timer_.arm();
                      });
@@ -107,13 +117,13 @@ void EngineLink::inspect() {
 void EngineLink::connect() {
   LinkAttempt::Entry entry;
   if (connection_.shell) {
-    entry.machine = agent_.machine;
-    entry.files.push_back(agent_file());
+    entry.agents = agents_;
     for (const provider::Upload& upload : connection_.uploads) {
       entry.files.push_back(
           {.path = upload.path, .hash = upload.sha256, .place = "files/" + upload.sha256});
     }
-    entry.line = entry_line(entry.files, place(), end_.was_welcomed(), lost_agents_.text());
+    entry.line =
+        entry_line(entry.agents, entry.files, place(), end_.was_welcomed(), lost_agents_.text());
   }
   auto owner = std::make_shared<const LinkAttempt*>(nullptr);
   attempt_ = std::make_unique<LinkAttempt>(
@@ -134,12 +144,6 @@ void EngineLink::connect() {
           .on_end = [this](LinkAttempt::End end) { attempt_ended(std::move(end)); },
           .on_gone = [this, owner] { attempt_gone(*owner); }});
   *owner = attempt_.get();
-}
-
-EntryFile EngineLink::agent_file() const {
-  return {.path = connection_.agent,
-          .hash = agent_.hash,
-          .place = fmt::format("agents/{}/skyward-agent", agent_.hash)};
 }
 
 EntryPlace EngineLink::place() const { return {pool_, node_, life_}; }
@@ -240,7 +244,7 @@ void EngineLink::sweep() {
                            .environment = connection_.environment,
                            .directory = connection_.directory,
                            .new_session = true};
-  options.command.push_back(sweep_line(agent_file(), place()));
+  options.command.push_back(sweep_line(agents_, place()));
   auto process = io::Process::spawn(loop_, options, [this](const io::ExitStatus& status) {
     loop_.cancel_timer(std::exchange(closing_, 0));
     sweep_.reset();

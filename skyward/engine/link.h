@@ -70,7 +70,6 @@ class EngineLink final : private EngineEnd::Effects {
   void on_lost(Error why) override;
 
   void inspect();
-  EntryFile agent_file() const;
   EntryPlace place() const;
   void receive(io::Incoming incoming);
   void attempt_ended(LinkAttempt::End end);
@@ -90,7 +89,7 @@ class EngineLink final : private EngineEnd::Effects {
   const NodeId node_;
   const bool socket_;
   LostAgents& lost_agents_;
-  AgentProgram agent_;  // with a shell
+  std::vector<EntryFile> agents_;  // with a shell
   EngineEnd end_;
   std::unique_ptr<LinkAttempt> attempt_;              // the present one
   std::vector<std::unique_ptr<LinkAttempt>> ending_;  // until their processes are reaped

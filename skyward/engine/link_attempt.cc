@@ -152,7 +152,9 @@ void LinkAttempt::handle_word(const EntryReader::Word& word) {
     case Kind::machine:
       reached_ = true;
       events_.on_reached();
-      if (word.text != entry_.machine) refuse_machine(word.text);
+      if (std::ranges::find(entry_.agents, word.text, &EntryFile::machine) == entry_.agents.end()) {
+        refuse_machine(word.text);
+      }
       return;
     case Kind::need:
       return load(word);
@@ -177,18 +179,26 @@ void LinkAttempt::handle_word(const EntryReader::Word& word) {
 }
 
 void LinkAttempt::refuse_machine(const std::string& machine) {
+  std::vector<std::string> known;
+  for (const EntryFile& agent : entry_.agents) known.push_back(agent.machine);
   finish({.error = {ErrorKind::unsupported,
-                    fmt::format("it is a {} machine, and the agent of this installation is built "
-                                "for {}",
-                                machine, entry_.machine),
-                    fmt::format("use {} machines, or give the path of an agent for {}",
-                                entry_.machine, machine)},
+                    fmt::format("it is a {} machine, and this installation has agents only for "
+                                "{}",
+                                machine, fmt::join(known, " and ")),
+                    fmt::format("use {} machines, or install skyward from a wheel that has an "
+                                "agent for {}; in a clone of the repository, './dev cross' "
+                                "builds it",
+                                fmt::join(known, " or "), machine)},
           .means = {.permanent = true}});
 }
 
 void LinkAttempt::load(const EntryReader::Word& need) {
-  const auto file = std::ranges::find(entry_.files, need.text, &EntryFile::hash);
-  if (file == entry_.files.end()) {
+  const EntryFile* file = nullptr;
+  for (const auto* offered : {&entry_.agents, &entry_.files}) {
+    const auto found = std::ranges::find(*offered, need.text, &EntryFile::hash);
+    if (found != offered->end()) file = &*found;
+  }
+  if (file == nullptr) {
     return finish({.error = {ErrorKind::lost, "it requests a file that was not offered", {}}});
   }
   auto bytes = std::make_shared<Result<SharedBytes>>();

@@ -36,9 +36,9 @@ class LinkAttempt {
 
   // What precedes the first frame if there is a shell in between.
   struct Entry {
-    std::string line;              // the command's last argument; empty: there is no shell
-    std::string machine;           // the architecture that the agent is built for
-    std::vector<EntryFile> files;  // that the node may ask for
+    std::string line;               // the command's last argument; empty: there is no shell
+    std::vector<EntryFile> agents;  // of which the node may ask for the one for its machine
+    std::vector<EntryFile> files;   // ... and for these
   };
 
   // Reports a failure to start as on_end.

@@ -105,6 +105,16 @@ std::string options(const EntryPlace& place) {
   return fmt::format(" --pool {} --node {} --life {}", place.pool, place.node.value, place.life);
 }
 
+// Sets $a, the place of the agent for the machine, and $h, its hash.
+std::string choose_agent(std::span<const EntryFile> agents) {
+  std::string choice = "case $(uname -m) in ";
+  for (const EntryFile& agent : agents.subspan(1)) {
+    choice += fmt::format("{}) a={} h={};; ", agent.machine, agent.place, agent.hash);
+  }
+  const EntryFile& first = agents.front();
+  return choice + fmt::format("*) a={} h={};; esac; ", first.place, first.hash);
+}
+
 // A quoted word must not hold what some shell finds special in it.
 bool is_safe(std::string_view script) {
   return script.find_first_of("'!\\\n") == std::string_view::npos;
@@ -112,14 +122,17 @@ bool is_safe(std::string_view script) {
 
 }  // namespace
 
-Result<AgentProgram> inspect_agent(const std::string& path) {
-  auto& cache = io::of_this_process<Cache<AgentProgram>>();
-  return cache.get(path, [&]() -> Result<AgentProgram> {
+Result<EntryFile> inspect_agent(const std::string& path) {
+  auto& cache = io::of_this_process<Cache<EntryFile>>();
+  return cache.get(path, [&]() -> Result<EntryFile> {
     const auto bytes = read_program(path);
     if (!bytes) return fail(bytes);
-    AgentProgram program{.hash = to_hex(sha256(as_bytes(*bytes))),
-                         .machine = machine_of(as_bytes(*bytes))};
-    if (!program.machine.empty()) return program;
+    const std::string hash = to_hex(sha256(as_bytes(*bytes)));
+    EntryFile agent{.path = path,
+                    .hash = hash,
+                    .place = fmt::format("agents/{}/skyward-agent", hash),
+                    .machine = machine_of(as_bytes(*bytes))};
+    if (!agent.machine.empty()) return agent;
     return fail(ErrorKind::invalid, fmt::format("the agent {} is not a Linux program", path),
                 "install skyward again, or give the path of a skyward-agent that you built");
   });
@@ -135,8 +148,8 @@ Result<SharedBytes> load_upload(const std::string& path, bool packed) {
   });
 }
 
-std::string entry_line(std::span<const EntryFile> files, const EntryPlace& place, bool resume,
-                       const std::string& former) {
+std::string entry_line(std::span<const EntryFile> agents, std::span<const EntryFile> files,
+                       const EntryPlace& place, bool resume, const std::string& former) {
   std::string script = fmt::format(
       "set -f; m=$(umask); umask 077; "
       "{2}; "
@@ -156,9 +169,10 @@ std::string entry_line(std::span<const EntryFile> files, const EntryPlace& place
       "*) f \"$1\" \"arrived damaged or cut off\";; esac; fi; "
       "e=$(mv -f \"$t\" \"$c/$1\" 2>&1) || f \"$1\" \"cannot be stored: $e\"; }}; ",
       place.pool, place.node.value, kCache);
+  script += choose_agent(agents) + "g $a $h; ";
   for (const EntryFile& file : files) script += fmt::format("g {} {}; ", file.place, file.hash);
   // What users make there has the rights that they have when they log in.
-  script += fmt::format("umask $m; exec \"$c/{}\" connect{}", files.front().place, options(place));
+  script += fmt::format("umask $m; exec \"$c/$a\" connect{}", options(place));
   if (resume) {
     script += " --resume";
   } else if (!former.empty()) {
@@ -168,10 +182,10 @@ std::string entry_line(std::span<const EntryFile> files, const EntryPlace& place
   return fmt::format("exec sh -c '{}'", script);
 }
 
-std::string sweep_line(const EntryFile& agent, const EntryPlace& place) {
+std::string sweep_line(std::span<const EntryFile> agents, const EntryPlace& place) {
   const std::string script =
-      fmt::format("{0}; [ \"$c\" ] && [ -x \"$c/{1}\" ] || exit 0; exec \"$c/{1}\" end{2}", kCache,
-                  agent.place, options(place));
+      fmt::format("{}; {}[ \"$c\" ] && [ -x \"$c/$a\" ] || exit 0; exec \"$c/$a\" end{}", kCache,
+                  choose_agent(agents), options(place));
   SKYWARD_CHECK(is_safe(script), "{}", script);
   return fmt::format("exec sh -c '{}'", script);
 }

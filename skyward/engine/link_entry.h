@@ -28,18 +28,15 @@ namespace skyward::engine {
 
 // A file that the node must have before its agent starts.
 struct EntryFile {
-  std::string path;   // here
-  std::string hash;   // SHA-256, hex
-  std::string place;  // there, below the user's cache directory for skyward
+  std::string path;       // here
+  std::string hash;       // SHA-256, hex
+  std::string place;      // there, below the user's cache directory for skyward
+  std::string machine{};  // of an agent: what it runs on, as `uname -m` says it
 };
 
 // Identifies an agent program; computed once for each file in this process. Blocks; any thread.
 // Fails with `invalid`.
-struct AgentProgram {
-  std::string hash;
-  std::string machine;  // as `uname -m` says it
-};
-Result<AgentProgram> inspect_agent(const std::string& path);
+Result<EntryFile> inspect_agent(const std::string& path);
 
 // The file as it is sent, packed or plain; cached for the next node. Blocks; any thread. Fails with
 // `invalid`.
@@ -52,13 +49,14 @@ struct EntryPlace {
   std::uint32_t life = 1;  // counts the machines that have been this node
 };
 
-// One line for any shell (POSIX, csh, fish): puts the files into the user's cache on the node, the
-// agent first, and becomes its `skyward-agent connect`. Unless it resumes with a running daemon, it
-// ends the `former` ones that it finds (engine/lost_agents.h).
-std::string entry_line(std::span<const EntryFile> files, const EntryPlace& place, bool resume,
-                       const std::string& former = {});
+// One line for any shell (POSIX, csh, fish): puts the agent for the node's machine and the files
+// into the user's cache on the node and becomes its `skyward-agent connect`. Unless it resumes with
+// a running daemon, it ends the `former` ones that it finds (engine/lost_agents.h). Where no agent
+// is for the machine, it asks for the first one; whoever reads its answers hangs up before that.
+std::string entry_line(std::span<const EntryFile> agents, std::span<const EntryFile> files,
+                       const EntryPlace& place, bool resume, const std::string& former = {});
 // One line that ends the daemon and everything below it, even if the daemon itself was killed.
-std::string sweep_line(const EntryFile& agent, const EntryPlace& place);
+std::string sweep_line(std::span<const EntryFile> agents, const EntryPlace& place);
 
 // Reads the answers. Pure.
 class EntryReader {

@@ -38,6 +38,7 @@ class EntryTest : public testing::Test {
     agent = {.path = home / "agent", .hash = to_hex(sha256(as_bytes(script)))};
     std::ofstream(agent.path) << script;
     agent.place = fmt::format("agents/{}/skyward-agent", agent.hash);
+    agents = {agent};
   }
   void TearDown() override { fs::remove_all(home); }
 
@@ -46,14 +47,13 @@ class EntryTest : public testing::Test {
                   bool resume = false) {
     io::SpawnOptions options;
     options.command = shell;
-    options.command.push_back(entry_line(files(), place, resume, former));
+    options.command.push_back(entry_line(agents, {}, place, resume, former));
     options.environment = {{"HOME", home}, {"XDG_CACHE_HOME", ""}};
     for (const auto& [name, value] : changes) options.environment.emplace_back(name, value);
     const auto result = io::run_command(options, kPatience, input);
     if (!result) return result.error().message;
     return result->out + result->err;
   }
-  std::vector<EntryFile> files() const { return {agent}; }
   std::string upload(bool packed) {
     const auto bytes = load_upload(agent.path, packed);
     EXPECT_TRUE(bytes);
@@ -64,6 +64,7 @@ class EntryTest : public testing::Test {
   fs::path home;
   std::vector<std::pair<std::string, std::string>> changes;  // of the node's environment
   EntryFile agent;
+  std::vector<EntryFile> agents;
   std::string former;
   EntryPlace place{.pool = "deadbeef", .node = NodeId{3}, .life = 2};
 };
@@ -118,7 +119,27 @@ TEST_F(EntryTest, TheLineGoesThroughAnotherShellUnharmed) {
   // ssh hands the line to the login shell; that one may be any.
   const std::string said = run({"bash", "-c"}, upload(true));
   EXPECT_THAT(said, HasSubstr("connect --pool deadbeef"));
-  EXPECT_EQ(entry_line(files(), place, false).find('\n'), std::string::npos);
+  EXPECT_EQ(entry_line(agents, {}, place, false).find('\n'), std::string::npos);
+}
+
+TEST_F(EntryTest, TheMachineGetsTheAgentThatIsForIt) {
+  fs::create_directories(home / "bin");
+  std::ofstream(home / "bin/uname") << "#!/bin/sh\necho aarch64\n";
+  fs::permissions(home / "bin/uname", fs::perms::owner_all);
+  const EntryFile first{.hash = "00", .place = "agents/00/skyward-agent", .machine = "x86_64"};
+  agent.machine = "aarch64";
+  agents = {first, agent};
+  EXPECT_THAT(run({"sh", "-c"}, "0\n"), HasSubstr("skyward-agent: need 00 "));
+  changes = {{"PATH", home.string() + "/bin:/usr/bin:/bin"}};
+  const std::string said = run({"sh", "-c"}, upload(true));
+  EXPECT_THAT(said, HasSubstr("skyward-agent: need " + agent.hash + " packed"));
+  EXPECT_THAT(said, HasSubstr("connect --pool deadbeef"));
+  io::SpawnOptions options;
+  options.command = {"sh", "-c", sweep_line(agents, place)};
+  options.environment = {{"HOME", home}, {"XDG_CACHE_HOME", ""}, changes.front()};
+  const auto swept = io::run_command(options, kPatience);
+  ASSERT_TRUE(swept);
+  EXPECT_THAT(swept->out, HasSubstr("end --pool deadbeef"));
 }
 
 TEST_F(EntryTest, ADamagedUploadIsNotKept) {
@@ -148,7 +169,7 @@ TEST_F(EntryTest, WhereNothingCanBeStoredTheNodeSaysWhy) {
 
 TEST_F(EntryTest, ASweepCallsTheAgentThatIsThereAndDoesNothingElsewhere) {
   io::SpawnOptions options;
-  options.command = {"sh", "-c", sweep_line(agent, place)};
+  options.command = {"sh", "-c", sweep_line(agents, place)};
   options.environment = {{"HOME", home}, {"XDG_CACHE_HOME", ""}};
   auto result = io::run_command(options, kPatience);
   ASSERT_TRUE(result);

@@ -243,7 +243,7 @@ class HostileCloud final : public provider::Provider {
     const std::string program = "/proc/self/exe";
     provider::Connection way{.command = {program, std::string(kAgent), std::to_string(seed)},
                              .shell = shell_};
-    if (shell_) way.agent = program;
+    if (shell_) way.agents = {program};
     way.command.push_back(shell_ ? inspect_agent(program)->machine : std::string(kNoShell));
     return way;
   }

@@ -39,19 +39,21 @@ OfferRequest needs_of(const PoolSpec& spec) {
 
 }  // namespace
 
-std::string_view agent_architecture() {
-#if defined(__aarch64__)
-  return "arm64";
-#else
-  return "x86_64";
-#endif
+Status check_architecture(const PoolSpec& spec) {
+  if (spec.architecture.empty() || spec.architecture == own_architecture()) return {};
+  if (spec.other_agents.contains(spec.architecture)) return {};
+  return fail(ErrorKind::unsupported,
+              fmt::format("architecture=\"{0}\": this installation has no agent for {0} machines",
+                          spec.architecture),
+              "install skyward from a wheel, which has one, or leave architecture out; in a clone "
+              "of the repository, './dev cross' builds it");
 }
 
 Result<std::vector<Offer>> fitting_offers(std::span<const Offer> offers, const PoolSpec& spec) {
   if (!spec.machine.empty() && offers.empty()) {
     return fail(ErrorKind::invalid,
                 fmt::format("machine=\"{}\" is not offered for {}", spec.machine,
-                            spec.architecture.empty() ? agent_architecture() : spec.architecture),
+                            spec.architecture.empty() ? own_architecture() : spec.architecture),
                 "'skyward offers list' shows the types that are");
   }
   const auto ranked = rank_offers(offers, needs_of(spec));

@@ -5,7 +5,6 @@
 
 #include <optional>
 #include <span>
-#include <string_view>
 #include <vector>
 
 #include "skyward/provider/launch_plan.h"
@@ -14,8 +13,8 @@
 
 namespace skyward::provider {
 
-// The architecture that the agent of this build runs on: "x86_64" or "arm64".
-std::string_view agent_architecture();
+// Refuses an architecture that this installation has no agent for.
+Status check_architecture(const PoolSpec& spec);
 
 // Those that fit what the pool's machines must have, the best first. Fails with `invalid` when none
 // does, naming what is near.

@@ -361,7 +361,7 @@ TEST_P(Conformance, CapabilitiesAreHonest) {
   const Connection connection = provider->connection(cluster, instance);
   const Bootstrap bootstrap = provider->bootstrap(cluster, instance);
   EXPECT_FALSE(connection.command.empty());
-  EXPECT_EQ(connection.agent.empty(), !connection.shell);
+  EXPECT_EQ(connection.agents.empty(), !connection.shell);
   // Memory goes by descriptor to a process of this machine, which no shell stands before.
   EXPECT_NE(capabilities.descriptors, connection.shell);
   EXPECT_TRUE(capabilities.spot || !instance.spot);

@@ -57,9 +57,9 @@ struct Upload {
 // Two kinds. Where the agent is at hand, `command` is the agent itself and ends with its
 // connection. With `shell`, the command takes one more argument, a line that a shell on the node
 // shall run: {"ssh", "host"}, {"sh", "-c"}, {"podman", "exec", "-i", "c1", "sh", "-c"}. Through
-// it the engine uploads `agent` when the node does not have it, and reaches a daemon that outlives
-// the command: when the command ends or falls silent, the engine runs it again and nothing is
-// lost.
+// it the engine uploads one of `agents` when the node does not have it, and reaches a daemon that
+// outlives the command: when the command ends or falls silent, the engine runs it again and nothing
+// is lost.
 struct Connection {
   std::vector<std::string> command{};
   std::vector<std::pair<std::string, std::string>> environment{};  // of the command, here
@@ -67,7 +67,8 @@ struct Connection {
   bool shell = false;
   bool stands = false;  // with `shell`: the machine does not boot, so that not to reach it
                         // at once is worth a word
-  std::string agent{};  // with `shell`: the skyward-agent on this machine to upload
+  // With `shell`: the skyward-agents on this machine, of which that for the node is uploaded.
+  std::vector<std::string> agents{};
   std::vector<Upload> uploads{};  // with `shell`: what its bootstrap and workers read
   // With `shell`: words of the command's standard error after which trying again is useless
   // ("Host key verification failed"). Everything else that ends the command is tried again until

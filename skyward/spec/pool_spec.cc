@@ -129,6 +129,20 @@ int workers_per_node(const PoolSpec& spec) {
   return spec.accelerator ? workers_per_node(*spec.accelerator) : 1;
 }
 
+std::string_view own_architecture() {
+#if defined(__aarch64__)
+  return "arm64";
+#else
+  return "x86_64";
+#endif
+}
+
+std::vector<std::string> agents_of(const PoolSpec& spec) {
+  std::vector<std::string> agents = {spec.agent_path};
+  for (const auto& [architecture, path] : spec.other_agents) agents.push_back(path);
+  return agents;
+}
+
 Status validate(const PoolSpec& spec) {
   if (Status status = check_provider(spec.provider); !status) return status;
   for (const ProviderChoice& other : spec.other_providers) {

@@ -76,7 +76,7 @@ struct PoolSpec {
   std::optional<Accelerator> accelerator{};
   double cpus = 0;
   std::int64_t memory_mb = 0;
-  std::string architecture{};  // "x86_64" or "arm64"; empty: that of the agent
+  std::string architecture{};  // "x86_64" or "arm64"; empty: that of this program
   std::string machine{};       // the provider's name of the type; empty: chosen by the above
   Spot spot{};
   std::optional<double> max_hourly_cost{};  // dollars an hour, of all machines together
@@ -88,7 +88,9 @@ struct PoolSpec {
   bool collect_metrics = true;
   bool collect_tasks = false;  // TaskStarted and the others are told
   WorkerRuntime runtime{};
-  std::string agent_path{};   // the skyward-agent binary to run or to upload
+  std::string agent_path{};  // the skyward-agent binary to run or to upload
+  // ... and those for machines of other architectures, by "x86_64" or "arm64".
+  std::map<std::string, std::string> other_agents{};
   std::string record_root{};  // directory for the pool's log files (pool_record.h); empty: none
   // kJobIdDigits hex digits, new at each opening, set by the engine: what a provider makes for the
   // pool is named by them ("aws-1a2b3c4d"), so that its log files and its machines are found by one
@@ -110,6 +112,11 @@ std::vector<PoolSpec> choices_of(const PoolSpec& spec);
 
 // Workers of each machine: one, or one for each partition of its GPUs.
 int workers_per_node(const PoolSpec& spec);
+
+// The architecture of this program and of `agent_path`: "x86_64" or "arm64".
+std::string_view own_architecture();
+// All agents, that for machines like this one first.
+std::vector<std::string> agents_of(const PoolSpec& spec);
 
 // Everything that can be refused before anything is bought.
 Status validate(const PoolSpec& spec);

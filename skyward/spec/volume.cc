@@ -30,7 +30,7 @@ Status check_path(std::string_view path) {
   std::string_view plain = path;
   while (plain.size() > 1 && plain.ends_with('/')) plain.remove_suffix(1);
   const bool dotted = plain.contains("/../") || plain.ends_with("/..") || plain.contains("/./");
-  const bool odd = std::ranges::any_of(plain, [](char c) { return c >= 0 && c < ' '; });
+  const bool odd = std::ranges::any_of(plain, [](unsigned char c) { return c < ' '; });
   if (!plain.starts_with('/') || dotted || odd) {
     return fail(ErrorKind::invalid,
                 fmt::format("volume: mount_path={} is not an absolute path", json_string(path)),

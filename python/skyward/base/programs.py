@@ -1,7 +1,11 @@
 """Where the programs are that a pool needs, and where it keeps its files."""
 
 import os
+import platform
 import shutil
+import subprocess
+import sys
+import tempfile
 import threading
 from pathlib import Path
 
@@ -9,6 +13,10 @@ from skyward.exceptions import ConfigurationError
 
 PACKAGE = Path(__file__).absolute().parent.parent
 """Not resolved: a build folder holds links to the sources."""
+
+
+MACHINES = {"arm64": "aarch64", "x86_64": "x86_64"}
+"""By architecture, as `uname -m` says it."""
 
 
 def agent_path() -> str:
@@ -20,6 +28,18 @@ def agent_path() -> str:
             " reinstall skyward, or set SKYWARD_AGENT to where it is"
         )
     return path
+
+
+def other_agents() -> dict[str, str]:
+    """The same for machines of other architectures, as far as they are installed: beside it."""
+    own = os.path.realpath(agent_path())
+    paths = {name: f"{own}-{machine}" for name, machine in MACHINES.items()}
+    return {name: path for name, path in paths.items() if os.access(path, os.X_OK)}
+
+
+def is_own(architecture: str | None) -> bool:
+    """Whether that is what machines of this computer's kind are; None is."""
+    return architecture is None or MACHINES.get(architecture) == platform.machine()
 
 
 def record_root() -> str:
@@ -42,3 +62,30 @@ def find_uv() -> str | None:
             return str(uv.find_uv_bin())
         except (ImportError, FileNotFoundError):
             return shutil.which("uv")
+
+
+def fetch_uv(architecture: str) -> str | None:
+    """uv for machines of another architecture, from where this computer's packages come from; None
+    where there is none to have, then they look for one themselves."""
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    folder = Path(cache) / "skyward" / "uv" / architecture
+    program = folder / "bin" / "uv"
+    own = find_uv()
+    if program.exists() or own is None:
+        return str(program) if program.exists() else None
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent) as new:
+            place = f"{MACHINES[architecture]}-unknown-linux-gnu"
+            options = ["--python-platform", place, "--only-binary", ":all:", "--no-deps"]
+            subprocess.run(
+                [own, "pip", "install", "--quiet", "--python", sys.executable]
+                + [*options, "--target", f"{new}/uv", "uv"],
+                check=True,
+                capture_output=True,
+                timeout=120,
+            )
+            os.rename(f"{new}/uv", folder)
+    except (OSError, subprocess.SubprocessError):
+        pass  # there, perhaps, by now: another program's
+    return str(program) if program.exists() else None

@@ -102,7 +102,8 @@ class ComputePool(PoolRequest, StaysHere):
         max_hourly_cost: limit in dollars an hour for all machines together.
         budget: limit in dollars for all machines over the whole life of the pool. Before it is
             reached, the pool starts no more tasks and releases the machines.
-        architecture: "x86_64" or "arm64"; None: that of the machine where this program runs.
+        architecture: "x86_64" or "arm64"; None: that of the machine where this program runs, or of
+            the type that `machine` names.
         selection: of several providers "first" tries them in the order given, "cheapest" by what
             the pool would cost there, "available" in that order but last those that have nothing
             that fits.

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from skyward.base.programs import agent_path, record_root
+from skyward.base.programs import agent_path, other_agents, record_root
 from skyward.exceptions import ConfigurationError
 from skyward.providers.choice import Provider
 from skyward.spec.accelerator import Accelerator
@@ -91,6 +91,7 @@ class PoolRequest:
         spec.collect_metrics = self.collect_metrics
         spec.collect_tasks = self.collect_tasks
         spec.agent_path = agent_path()
+        spec.other_agents = other_agents()
         spec.record_root = record_root()
         return spec
 
@@ -104,7 +105,7 @@ class PoolRequest:
         spec.settings = provider.settings()
         slots = self.workers_per_instance * self.concurrency
         if provider.remote:
-            return spec, remote_runtime(self.image, slots)
+            return spec, remote_runtime(self.image, slots, self.architecture)
         if provider.name not in ("local", "fake"):
             return spec, worker_runtime(self.image, slots)
         # All nodes are on this computer, and processes of this user.

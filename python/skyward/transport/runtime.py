@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from skyward.base.programs import PACKAGE, find_uv
+from skyward.base.programs import PACKAGE, fetch_uv, find_uv, is_own
 from skyward.exceptions import ConfigurationError
 from skyward.spec.image import CLIENT_PYTHON, Image
 from skyward.transport.installed import is_installed
@@ -39,7 +39,7 @@ def worker_runtime(image: Image, slots: int = 1, share_key: bool = False) -> Any
     return runtime
 
 
-def remote_runtime(image: Image, slots: int = 1) -> Any:
+def remote_runtime(image: Image, slots: int = 1, architecture: str | None = None) -> Any:
     """The same for nodes that share no files with this machine: they receive archives."""
     from skyward import _core
     from skyward.transport.shipping import modules_archive, package_archive
@@ -50,7 +50,10 @@ def remote_runtime(image: Image, slots: int = 1) -> Any:
     runtime.environment = {"SKYWARD_CLIENT_PYTHON": CLIENT_PYTHON, "SKYWARD_SLOTS": str(slots)}
     modules = modules_archive(image.includes, image.excludes)
     runtime.archives = [package_archive(), *([modules] if modules else [])]
-    runtime.uv = find_uv() or ""
+    if is_own(architecture):
+        runtime.uv = find_uv() or ""
+    elif architecture and image.pip:
+        runtime.uv = fetch_uv(architecture) or ""
     return runtime
 
 

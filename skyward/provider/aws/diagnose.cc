@@ -92,7 +92,7 @@ Finding judge_call(std::string what, const ApiResult<T>& answer) {
 // own, which shows where the same is allowed without them.
 void look_into_launching(Client& client, const Tell& tell, Time deadline) {
   Ec2Api api(client);
-  const Offer offer{.architecture = std::string(agent_architecture())};
+  const Offer offer{.architecture = std::string(own_architecture())};
   const auto image = api.get_parameter(image_parameter({}, offer), deadline);
   tell(judge_call("ssm:GetParameter", image));
   const Parameters plain = {

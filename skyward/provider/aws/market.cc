@@ -34,6 +34,23 @@ void add_devices(const InstanceType& type, Offer& offer) {
   offer.accelerator_memory_gb = device.memory_mib / whole / kMibPerGib;
 }
 
+// That of the machines that a pool would get of a type; empty: it gets none. A pool that names a
+// type takes it as it is.
+std::optional<std::string> architecture_of(const InstanceType& type, const PoolSpec& spec) {
+  const auto is_one = [&](std::string_view name) {
+    return std::ranges::find(type.architectures, name) != type.architectures.end();
+  };
+  const std::string wanted =
+      spec.architecture.empty() ? std::string(own_architecture()) : spec.architecture;
+  if (is_one(wanted)) return wanted;
+  if (spec.architecture.empty() && spec.machine == type.name) {
+    for (const auto& [name, agent] : spec.other_agents) {
+      if (is_one(name)) return name;
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<double> Prices::least_spot(const std::string& type) const {
@@ -45,9 +62,7 @@ std::optional<double> Prices::least_spot(const std::string& type) const {
 }
 
 bool may_use(const InstanceType& type, const PoolSpec& spec) {
-  const std::string architecture =
-      spec.architecture.empty() ? std::string(agent_architecture()) : spec.architecture;
-  if (std::ranges::find(type.architectures, architecture) == type.architectures.end()) return false;
+  if (!architecture_of(type, spec)) return false;
   if (!spec.machine.empty()) return type.name == spec.machine;
   if (spec.spot.kind == SpotKind::never ? !type.on_demand : !type.spot && !type.on_demand) {
     return false;
@@ -67,8 +82,7 @@ std::vector<Offer> to_offers(std::span<const InstanceType> types, const Prices& 
                 .region = region,
                 .cpus = type.cpus,
                 .memory_gb = type.memory_mib / kMibPerGib};
-    offer.architecture =
-        spec.architecture.empty() ? std::string(agent_architecture()) : spec.architecture;
+    offer.architecture = *architecture_of(type, spec);
     add_devices(type, offer);
     const auto price = prices.on_demand.find(type.name);
     if (price != prices.on_demand.end()) offer.price_on_demand = price->second;

@@ -17,7 +17,7 @@ InstanceType type(const std::string& name, int cpus, double memory_gib) {
   return {.name = name,
           .cpus = cpus,
           .memory_mib = memory_gib * 1024,
-          .architectures = {std::string(agent_architecture())},
+          .architectures = {std::string(own_architecture())},
           .spot = true,
           .on_demand = true,
           .current_generation = true};
@@ -164,6 +164,40 @@ TEST(ListPrices, AreThere) {
   EXPECT_EQ(list_prices().at("p4d.24xlarge"), 21.957642);
   EXPECT_EQ(list_prices().at("m5.large"), 0.096);
   EXPECT_GT(list_prices().size(), 300U);
+}
+
+TEST(Market, AMachineIsOfTheArchitectureThatTheAgentsAreFor) {
+  const std::string own(own_architecture());
+  const std::string foreign = own == "arm64" ? "x86_64" : "arm64";
+  InstanceType other = type("m7g.large", 2, 8);
+  other.architectures = {foreign};
+  const std::vector<InstanceType> types = {type("m5.large", 2, 8), other};
+  const auto offered = [&](const PoolSpec& spec) {
+    std::vector<std::string> out;
+    for (const Offer& offer : to_offers(types, {}, "r", spec)) {
+      out.push_back(offer.instance_type + " " + offer.architecture);
+    }
+    return out;
+  };
+  PoolSpec spec;
+  spec.other_agents = {{foreign, "/agent"}};
+  EXPECT_THAT(offered(spec), ElementsAre("m5.large " + own));
+  spec.architecture = foreign;
+  EXPECT_THAT(offered(spec), ElementsAre("m7g.large " + foreign));
+  EXPECT_TRUE(check_architecture(spec));
+  spec.architecture.clear();
+  spec.machine = "m7g.large";  // which says what it is
+  EXPECT_THAT(offered(spec), ElementsAre("m7g.large " + foreign));
+  spec.other_agents.clear();
+  EXPECT_THAT(offered(spec), ElementsAre());
+  EXPECT_TRUE(check_architecture(spec));
+  spec.architecture = own;
+  EXPECT_TRUE(check_architecture(spec));
+  spec.architecture = foreign;
+  const Status refused = check_architecture(spec);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, ErrorKind::unsupported);
+  EXPECT_THAT(refused.error().message, HasSubstr("has no agent for " + foreign + " machines"));
 }
 
 }  // namespace

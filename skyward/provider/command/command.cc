@@ -95,7 +95,7 @@ class CommandProvider final : public Provider {
 
  private:
   struct Plan {
-    std::string agent_path;
+    std::vector<std::string> agents;
     RemoteImage image;
     std::set<std::string> placed;  // instances that stand
     std::vector<int> uses;         // of each command; an id never comes back
@@ -157,7 +157,7 @@ Result<Cluster> CommandProvider::prepare(const PoolSpec& spec, const Offer& offe
   }
   const std::string digits = spec.job_id.empty() ? io::random_hex(kJobIdDigits) : spec.job_id;
   const std::string id = "command-" + digits;
-  plans_[id] = {.agent_path = spec.agent_path,
+  plans_[id] = {.agents = agents_of(spec),
                 .image = std::move(image),
                 .placed = {},
                 .uses = std::vector<int>(commands_.size())};
@@ -223,7 +223,7 @@ Connection CommandProvider::connection(const Cluster& cluster, const Instance& i
   return {.command = commands_.at(command_of(instance.id)),
           .shell = true,
           .stands = true,
-          .agent = plan.agent_path,
+          .agents = plan.agents,
           .uploads = plan.image.uploads,
           .permanent_errors = {"no such container", "is not running", "not found in namespace"}};
 }

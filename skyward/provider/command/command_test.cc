@@ -45,7 +45,7 @@ TEST_F(CommandTest, EachNodeHasACommandOfItsOwn) {
   EXPECT_THAT(words_of((*instances)[1]), testing::ElementsAre("b"));
   const Connection connection = provider->connection(cluster, (*instances)[0]);
   EXPECT_TRUE(connection.shell);
-  EXPECT_EQ(connection.agent, "/bin/sh");
+  EXPECT_THAT(connection.agents, ::testing::ElementsAre("/bin/sh"));
   EXPECT_EQ(provider->bootstrap(cluster, (*instances)[0]).python, "/usr/bin/python3");
 }
 

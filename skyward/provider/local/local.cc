@@ -36,11 +36,6 @@ constexpr std::string_view kLocalIdPrefix = "local-";
 // environment. What they start ends with their agent; where that was killed, its owner ends it.
 constexpr const char* kNodeVariable = "SKYWARD_LOCAL_NODE";
 constexpr double kProcessGib = 16.0 / 1024;  // of an interpreter that has loaded nothing yet
-#if defined(__aarch64__)
-constexpr std::string_view kArchitecture = "arm64";
-#else
-constexpr std::string_view kArchitecture = "x86_64";
-#endif
 
 bool is_cluster_id(std::string_view id) {
   return id.size() == kLocalIdPrefix.size() + kJobIdDigits && id.starts_with(kLocalIdPrefix) &&
@@ -199,11 +194,11 @@ Status LocalProvider::check_machine(const PoolSpec& spec) const {
                     spec.nodes, workers * spec.concurrency, processes, io::memory_gib()),
         "ask for fewer: calls beyond them wait for their turn");
   }
-  if (!spec.architecture.empty() && spec.architecture != kArchitecture) {
-    return fail(
-        ErrorKind::invalid,
-        fmt::format("architecture=\"{}\": this machine is {}", spec.architecture, kArchitecture),
-        "leave architecture out, or take a provider that rents such machines");
+  if (!spec.architecture.empty() && spec.architecture != own_architecture()) {
+    return fail(ErrorKind::invalid,
+                fmt::format("architecture=\"{}\": this machine is {}", spec.architecture,
+                            own_architecture()),
+                "leave architecture out, or take a provider that rents such machines");
   }
   if (!spec.machine.empty() && spec.machine != kMachine) {
     return fail(

@@ -102,12 +102,7 @@ Status Renting::check(const PoolSpec& spec) {
                 fmt::format("the agent program {} cannot be run", spec.agent_path),
                 "install skyward again, or give the path of a skyward-agent that you built");
   }
-  if (!spec.architecture.empty() && spec.architecture != agent_architecture()) {
-    return fail(ErrorKind::unsupported,
-                fmt::format("this installation brings an agent for {} machines, not for {}",
-                            agent_architecture(), spec.architecture),
-                "leave architecture out, or open the pool from a machine of that kind");
-  }
+  if (Status status = check_architecture(spec); !status) return status;
   return cloud_->check(spec);
 }
 
@@ -304,7 +299,7 @@ Connection Renting::connection(const Cluster& cluster, const Instance& instance)
   Connection out{.command = ssh_command(way.target, ssh_options(plan, way, instance.id)),
                  .environment = {{"SSH_ASKPASS_REQUIRE", "never"}},
                  .shell = true,
-                 .agent = plan.spec.agent_path,
+                 .agents = agents_of(plan.spec),
                  .uploads = plan.image.uploads,
                  .permanent_errors = {"Bad configuration option", "Bad owner or permissions on"}};
   std::ranges::copy(way.permanent_errors, std::back_inserter(out.permanent_errors));

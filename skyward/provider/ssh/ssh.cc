@@ -84,7 +84,7 @@ class SshProvider final : public Provider {
     std::string id{};  // of the instance that it is; empty: free
   };
   struct Plan {
-    std::string agent_path;
+    std::vector<std::string> agents;
     RemoteImage image;
     std::vector<Seat> seats;  // as hosts_
   };
@@ -182,7 +182,7 @@ Result<Cluster> SshProvider::prepare(const PoolSpec& spec, const Offer& offer, T
   if (!image) return fail(image);
   const std::string digits = spec.job_id.empty() ? io::random_hex(kJobIdDigits) : spec.job_id;
   const std::string id = std::string(kSshIdPrefix) + digits;
-  Plan plan{.agent_path = spec.agent_path, .image = std::move(*image), .seats = {}};
+  Plan plan{.agents = agents_of(spec), .image = std::move(*image), .seats = {}};
   for (const SshTarget& host : hosts_) plan.seats.push_back({.address = address_of(host)});
   plans_.emplace(id, std::move(plan));
   return Cluster{.id = id,
@@ -272,7 +272,7 @@ Connection SshProvider::connection(const Cluster& cluster, const Instance& insta
   return {.command = ssh_command(hosts_[host], options_),
           .environment = {{"SSH_ASKPASS_REQUIRE", "never"}},
           .shell = true,
-          .agent = plan->second.agent_path,
+          .agents = plan->second.agents,
           .uploads = plan->second.image.uploads,
           .permanent_errors = permanent_ssh_errors(),
           .hopeless_errors = hopeless_ssh_errors()};

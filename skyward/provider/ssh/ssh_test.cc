@@ -144,7 +144,7 @@ TEST_F(Ssh, GivenKeysAreTheOnlyOnesThatCount) {
   const auto instances = provider->provision(*cluster, 1, 0, kNever);
   const Connection connection = provider->connection(*cluster, instances->at(0));
   EXPECT_TRUE(connection.shell);
-  EXPECT_EQ(connection.agent, root_ + "/agent");
+  EXPECT_THAT(connection.agents, ::testing::ElementsAre(root_ + "/agent"));
   EXPECT_THAT(connection.command, Contains("HostKeyAlias=192.0.2.1"));
   std::string path;
   for (const std::string& word : connection.command) {
