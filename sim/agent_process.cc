@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "skyward/base/check.h"
-#include "skyward/spec/limits.h"
+#include "skyward/spec/link_limits.h"
 
 namespace skyward::sim {
 namespace {

@@ -10,7 +10,7 @@
 #include "skyward/base/check.h"
 #include "skyward/engine/core.h"
 #include "skyward/engine/effects.h"
-#include "skyward/spec/limits.h"
+#include "skyward/spec/link_limits.h"
 
 namespace skyward::sim {
 namespace {

@@ -7,6 +7,7 @@
 
 #include "skyward/base/check.h"
 #include "skyward/spec/limits.h"
+#include "skyward/spec/link_limits.h"
 #include "skyward/wire/codec.h"
 
 namespace skyward::sim {
@@ -14,7 +15,7 @@ namespace {
 
 // As ComputePool has them by default.
 constexpr engine::LinkPolicy::Limits kLimits{
-    .greet = kGreetTimeout, .silence = 3s, .patience = 12s};
+    .greet = kGreetTimeout, .silence = kRemoteHeartbeatTimeout, .patience = kReconnectTimeout};
 constexpr std::uint64_t kCheckOutboxEvery = 64;
 
 // Through the bytes of the real wire and back.

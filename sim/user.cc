@@ -8,13 +8,14 @@
 
 #include "skyward/base/check.h"
 #include "skyward/spec/limits.h"
+#include "skyward/spec/link_limits.h"
 
 namespace skyward::sim {
 namespace {
 
 constexpr std::size_t kArrays = 6;
 constexpr std::uint64_t kArrayBytes = 300'000;  // more than one part
-constexpr std::uint64_t kSpreadArrayBytes = engine::kMinSpreadBytes;
+constexpr std::uint64_t kSpreadArrayBytes = kMinSpreadBytes;
 constexpr int kFunctions = 3;
 
 }  // namespace

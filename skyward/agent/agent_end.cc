@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "skyward/spec/limits.h"
+#include "skyward/spec/link_limits.h"
 
 namespace skyward::agent {
 namespace {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "skyward/spec/limits.h"
+#include "skyward/spec/link_limits.h"
 
 namespace skyward::agent {
 namespace {

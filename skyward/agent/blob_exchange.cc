@@ -3,29 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
+#include "skyward/spec/link_limits.h"
+
 namespace skyward::agent {
-namespace {
-
-// A source without new bytes says so at this interval; a reader drops a source that is silent for
-// kPeerSilence.
-constexpr Duration kPeerPulse = std::chrono::seconds(1);
-constexpr Duration kPeerSilence = std::chrono::seconds(4);
-// A reader also drops a source that has had no new bytes for this long: the source's own transfer
-// may have stopped for good, because its task was cancelled.
-constexpr Duration kStandstill = std::chrono::seconds(10);
-// From the first packet to the end of the greeting. Machines of one network answer at once.
-constexpr Duration kPeerGreeting = std::chrono::seconds(4);
-// A reader may ask before the engine's first part has arrived: how long its request waits for it.
-constexpr Duration kFirstPartPatience = std::chrono::seconds(2);
-// A reader that takes nothing for this long is gone.
-constexpr Duration kClientPatience = std::chrono::seconds(30);
-// Many more than a chain or a tree needs. Others are refused, and retry.
-constexpr std::size_t kMaxClients = 64;
-
-}  // namespace
 
 Time BlobExchange::next_deadline() const {
   if (serve_soon_ || !answers_.empty()) return Time{};
@@ -176,7 +158,9 @@ Time BlobExchange::Fetch::silent_at() const {
   return heard_at + (open ? kPeerSilence : kPeerGreeting);
 }
 
-Time BlobExchange::Fetch::stands_still_at() const { return open ? grown_at + kStandstill : kNever; }
+Time BlobExchange::Fetch::stands_still_at() const {
+  return open ? grown_at + kPeerStandstill : kNever;
+}
 
 void BlobExchange::fetch(const wire::FetchBlob& ask, Time now) {
   const auto same = [&](const auto& entry) { return entry.second.ask.blob == ask.blob; };
@@ -238,7 +222,7 @@ void BlobExchange::watch_silence(Time now) {
                          seconds(fetch.open ? kPeerSilence : kPeerGreeting)));
     } else if (now >= fetch.stands_still_at()) {
       finish(place, wire::FetchEnd::broken,
-             fmt::format("it received no new data for {:.0f} s", seconds(kStandstill)));
+             fmt::format("it received no new data for {:.0f} s", seconds(kPeerStandstill)));
     }
   }
 }

@@ -21,6 +21,7 @@
 #include "skyward/io/relay.h"
 #include "skyward/io/unix_socket.h"
 #include "skyward/spec/limits.h"
+#include "skyward/spec/link_limits.h"
 
 namespace skyward::agent {
 namespace {

@@ -24,8 +24,6 @@ constexpr std::size_t kLineOverheadBytes = 64;
 constexpr const char* kClosed = "the pool was closed";
 constexpr std::uint64_t kMaxRunNs = std::uint64_t{1} << 50;    // two weeks; longer makes no odds
 constexpr std::uint64_t kMaxLeaseMs = std::uint64_t{1} << 40;  // some decades
-// Before the end of the lifetime.
-constexpr Duration kEndWarning = std::chrono::seconds(60);
 
 // "0 NAME=VALUE" or "* NAME=VALUE"; the script is ours, so what does not fit is no variable.
 void set_variable(AgentState& state, const std::string& line) {

@@ -24,21 +24,11 @@
 
 #include "skyward/agent/effects.h"
 #include "skyward/base/time.h"
+#include "skyward/spec/limits.h"
 #include "skyward/wire/message.h"
 #include "skyward/wire/worker_protocol.h"
 
 namespace skyward::agent {
-
-// When others have waited this long in the window behind a running task, they are withdrawn and go
-// to other slots.
-inline constexpr Duration kWindowPatience = std::chrono::milliseconds(20);
-
-// Worker processes that start at the same time on a small machine. A larger one starts more.
-inline constexpr std::uint32_t kMinStartLanes = 8;
-
-// A task goes to another worker process when one has exited without reading it. After this many, it
-// fails.
-inline constexpr std::uint32_t kMaxUnreadTries = 5;
 
 // How a worker process ended (io has its own type, which cores must not include).
 struct WorkerExit {

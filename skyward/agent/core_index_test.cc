@@ -1,6 +1,7 @@
 // What a message costs must not depend on the number of slots: the core asks its indexes.
 
 #include "skyward/agent/core_index.h"
+#include "skyward/spec/limits.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -10,15 +10,11 @@
 namespace skyward::agent {
 namespace {
 
-// One that needs longer waits for a disk or a network, and not for the processor: the next one may
-// start beside it.
-constexpr Duration kLaneTimeout = std::chrono::seconds(2);
-
 Time started_at(const Slot& slot) { return slot.start_deadline - kWorkerStartTimeout; }
 
 bool holds_lane(const Slot& slot, Time now) {
   return slot.phase == SlotPhase::starting && slot.killed.empty() &&
-         now < started_at(slot) + kLaneTimeout;
+         now < started_at(slot) + kStartLaneTimeout;
 }
 
 }  // namespace
@@ -55,7 +51,7 @@ Time next_start(const AgentState& state) {
   for (const SlotId id : state.lanes) {
     const Slot& slot = state.slots[id.value];
     if (slot.phase == SlotPhase::starting && slot.killed.empty())
-      next = std::min(next, started_at(slot) + kLaneTimeout);
+      next = std::min(next, started_at(slot) + kStartLaneTimeout);
   }
   return next;
 }

@@ -17,6 +17,7 @@
 #include "skyward/io/process.h"
 #include "skyward/spec/accelerator_script.h"
 #include "skyward/spec/limits.h"
+#include "skyward/spec/link_limits.h"
 
 namespace skyward::agent {
 namespace {
@@ -25,7 +26,6 @@ constexpr Duration kReliefInterval = std::chrono::milliseconds(5);
 constexpr Duration kOrphanInterval = std::chrono::seconds(5);
 constexpr Duration kAliveInterval = std::chrono::seconds(3);
 constexpr std::string_view kAlive = "alive ";  // a step of the bootstrap
-constexpr Duration kEndCommandTimeout = std::chrono::seconds(60);
 constexpr int kEndCommandTries = 3;
 
 Time now() { return io::EventLoop::now(); }

@@ -14,9 +14,6 @@
 namespace skyward::engine {
 namespace {
 
-// A close that takes this long says what it waits for, and repeats it every kTellWaitAgain.
-constexpr Duration kTellWaitAfter = 1500ms;
-constexpr Duration kTellWaitAgain = 10s;
 constexpr std::size_t kMostNamed = 5;
 // What began the end may come twice: from a terminal and from a program that passes signals on.
 constexpr Duration kSameSignal = 500ms;

@@ -1,4 +1,5 @@
 #include "skyward/engine/core_fixture.h"
+#include "skyward/spec/link_limits.h"
 
 #include <fmt/format.h>
 

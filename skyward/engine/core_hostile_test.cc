@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "skyward/engine/core.h"
-#include "skyward/spec/limits.h"
+#include "skyward/spec/link_limits.h"
 
 namespace skyward::engine {
 namespace {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "skyward/engine/core_fixture.h"
+#include "skyward/spec/link_limits.h"
 
 namespace skyward::engine {
 namespace {

@@ -1,4 +1,5 @@
 #include "skyward/engine/spreads.h"
+#include "skyward/spec/link_limits.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

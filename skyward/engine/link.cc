@@ -8,6 +8,7 @@
 #include "skyward/engine/received_blob.h"
 #include "skyward/io/shared_memory.h"
 #include "skyward/spec/limits.h"
+#include "skyward/spec/link_limits.h"
 #include "skyward/wire/blob_memory.h"
 #include "skyward/wire/codec.h"
 
@@ -16,10 +17,6 @@ namespace {
 
 // For a command whose agent was told to end: to see the end of its input and clean up.
 constexpr Duration kStopGrace = 500ms;
-constexpr Duration kHopelessSweepTimeout = 2s;
-// The way there, and as long as the agent has to end before it is killed.
-constexpr Duration kHurriedSweepTimeout = kEndPatience + 2s;
-constexpr Duration kSweepPause = 500ms;
 
 // For reading while it is sent; the blob's memory is not used again before.
 Result<SharedBytes> bytes_of(const wire::Blob& blob) {

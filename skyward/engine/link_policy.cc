@@ -1,4 +1,5 @@
 #include "skyward/engine/link_policy.h"
+#include "skyward/spec/link_limits.h"
 
 #include <algorithm>
 #include <chrono>
@@ -7,13 +8,6 @@
 namespace skyward::engine {
 namespace {
 
-using namespace std::chrono_literals;
-
-// A new connection on which nothing moves for this long is dropped for the next one.
-constexpr Duration kFirstAttemptPatience = 15s;
-constexpr Duration kAttemptPatience = 5s;
-constexpr Duration kFirstPause = 100ms;
-constexpr Duration kLongestPause = 2s;
 constexpr int kMostDoublings = 10;
 
 }  // namespace
@@ -36,8 +30,8 @@ std::optional<Time> LinkPolicy::on_end(const End& end, Time now, double jitter) 
   if (end.gone || end.permanent || (end.hopeless && !welcomed_)) return std::nullopt;
   Duration patience = limits_.greet;
   if (welcomed_) patience = tries_ > 0 && only_refused_ ? limits_.silence : limits_.patience;
-  const Duration longest =
-      std::min(kFirstPause * (1 << std::min(tries_, kMostDoublings)), kLongestPause);
+  const Duration longest = std::min(kFirstReconnectPause * (1 << std::min(tries_, kMostDoublings)),
+                                    kLongestReconnectPause);
   const Time next = now + from_seconds(seconds(longest) * (1 + jitter) / 2);
   const Time last = trouble_since_ + patience;
   if (next <= last) return next;

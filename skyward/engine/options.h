@@ -8,6 +8,7 @@
 #include "skyward/base/time.h"
 #include "skyward/spec/cost.h"
 #include "skyward/spec/limits.h"
+#include "skyward/spec/link_limits.h"
 
 namespace skyward::engine {
 

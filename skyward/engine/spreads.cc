@@ -8,14 +8,11 @@
 
 #include "skyward/base/check.h"
 #include "skyward/engine/effects.h"
+#include "skyward/spec/link_limits.h"
 
 namespace skyward::engine {
 namespace {
 
-// Sources that a node tries for one blob before the engine sends it the rest.
-constexpr std::size_t kMaxSources = 3;
-// Connections in a row that a node could not make: after that it is not asked to.
-constexpr std::uint32_t kMaxUnreached = 2;
 // Contents whose places are remembered when no task needs them. A wrong memory costs one question.
 constexpr std::size_t kMaxIdleSpreads = 256;
 

@@ -22,9 +22,6 @@ namespace skyward::engine {
 
 class EngineEffects;
 
-// Smaller arguments go to each node directly, which is faster than arranging a chain.
-inline constexpr std::uint64_t kMinSpreadBytes = std::uint64_t{1} << 20;
-
 // A node as its possible readers see it.
 struct PeerNode {
   InstanceId instance;

@@ -12,6 +12,7 @@
 #include "skyward/engine/wait_polling.h"
 #include "skyward/pool/pool_state.h"
 #include "skyward/spec/limits.h"
+#include "skyward/spec/link_limits.h"
 #include "skyward/spec/provider_settings.h"
 
 namespace skyward {

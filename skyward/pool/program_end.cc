@@ -24,6 +24,7 @@
 #include "skyward/call/error.h"
 #include "skyward/io/forks.h"
 #include "skyward/io/start_thread.h"
+#include "skyward/spec/limits.h"
 
 namespace skyward {
 namespace {

@@ -12,9 +12,6 @@
 
 namespace skyward {
 
-// A pool has closed by then, unless its cloud does not answer.
-inline constexpr Duration kProgramEndTimeout = std::chrono::seconds(60);
-
 // For sky::init: from now on, uncaught exceptions end what is open first.
 void watch_program_end();
 

@@ -1,7 +1,9 @@
 #pragma once
 
-// Every bound of the system, each with its reason. Nothing waits without a deadline and nothing
-// grows without a limit; the numbers live here so that they can be read, and related, in one place.
+// The limits and timeouts of the product, each with its reason; link_limits.h has those of
+// connections. Nothing waits without a deadline and nothing grows without a limit. The numbers are
+// here so that they can be read, and related, in one place. A room keeps what only it can judge:
+// the sizes of its buffers, the facts of one cloud.
 
 #include <chrono>
 #include <cstddef>
@@ -58,8 +60,12 @@ inline constexpr std::uint32_t kMaxTasksGiven = 8192;
 // The same inside one worker process.
 inline constexpr std::uint32_t kMaxWorkerWindow = 16;
 inline constexpr Duration kWorkerWindowWork = 1ms;
-// Items a generator may be ahead of its reader.
-inline constexpr std::uint32_t kStreamWindow = 16;
+// When others have waited this long in the window behind a running task, they are withdrawn and go
+// to other slots.
+inline constexpr Duration kWindowPatience = 20ms;
+// A task goes to another worker process when one has exited without reading it. After this many, it
+// fails.
+inline constexpr std::uint32_t kMaxUnreadTries = 5;
 // SIGINT, then this long, then SIGKILL.
 inline constexpr Duration kCancelGrace = 2s;
 // The engine gives up waiting for the agent's word.
@@ -77,9 +83,6 @@ inline constexpr int kMaxConcurrency = 1024;
 // Nodes of a larger pool are not told of each other one by one: the list goes into an environment
 // variable, which Linux keeps below 128 KiB, and is as long for each node as there are nodes.
 inline constexpr std::size_t kMaxPeersTold = 1024;
-inline constexpr Duration kHeartbeatInterval = 1s;
-// Silence after which a node counts as lost.
-inline constexpr Duration kHeartbeatTimeout = 10s;
 inline constexpr Duration kMetricsInterval = 2s;
 inline constexpr Duration kProvisionTimeout = 300s;
 // Regions in which a pool's machines are looked for when the first ones have none: each takes as
@@ -87,11 +90,14 @@ inline constexpr Duration kProvisionTimeout = 300s;
 inline constexpr std::size_t kMaxPlacesTried = 4;
 // What several providers sell is asked for at the same time; one that is silent is left out.
 inline constexpr Duration kCompareTimeout = 60s;
-// From the start of the connection to the agent's Welcome.
-inline constexpr Duration kGreetTimeout = 30s;
 inline constexpr Duration kBootstrapTimeout = 600s;
 // From the start of a worker process to its greeting: cold disks are slow.
 inline constexpr Duration kWorkerStartTimeout = 60s;
+// Worker processes that start at the same time on a small machine. A larger one starts more.
+inline constexpr std::uint32_t kMinStartLanes = 8;
+// A process that takes longer than this to start waits for a disk or a network, not for the CPU:
+// the next one may start beside it.
+inline constexpr Duration kStartLaneTimeout = 2s;
 // In a row, before the engine gives up on the node.
 inline constexpr std::uint32_t kMaxWorkerStartFailures = 3;
 // Per rank.
@@ -99,10 +105,12 @@ inline constexpr std::uint32_t kMaxNodeReplacements = 3;
 // After a replacement that failed, before the next one; twice that before the third. By then an
 // sshd has restarted.
 inline constexpr Duration kReplacementPause = 5s;
-// An agent whose link dropped is awaited this long.
-inline constexpr Duration kReconnectTimeout = 30s;
 // After the end of the pool's lifetime, before agents end by themselves.
 inline constexpr Duration kLifetimeGrace = 30s;
+// Tasks are warned this long before that.
+inline constexpr Duration kEndWarning = 60s;
+// One run of the command that terminates a machine from inside.
+inline constexpr Duration kEndCommandTimeout = 60s;
 // What the kernel does not let end is left after so long: a process that waits for a silent file
 // server.
 inline constexpr Duration kKillTimeout = 2s;
@@ -110,11 +118,12 @@ inline constexpr Duration kKillTimeout = 2s;
 inline constexpr Duration kUnmountTimeout = 30s;
 // Shutdown to the end of the agent, then SIGKILL. With volumes, kUnmountTimeout more.
 inline constexpr Duration kCloseTimeout = 10s;
-// A sweep asks what is left of an agent to end (SIGTERM), for so long, and then ends it. With
-// volumes, kUnmountTimeout more.
-inline constexpr Duration kEndPatience = 3s;
-// One run of the command that does so, connections included. With volumes, kUnmountTimeout more.
-inline constexpr Duration kSweepTimeout = 8s;
+
+// A close that takes this long says what it waits for, and repeats it at the second interval.
+inline constexpr Duration kTellWaitAfter = 1500ms;
+inline constexpr Duration kTellWaitAgain = 10s;
+// When the program ends, its pools close within this time, unless their clouds do not answer.
+inline constexpr Duration kProgramEndTimeout = 60s;
 
 // ---- Preemption
 
@@ -156,10 +165,8 @@ inline constexpr std::size_t kTailLines = 20;
 // A '\r' progress bar speaks this often.
 inline constexpr Duration kProgressInterval = 500ms;
 
-static_assert(kHeartbeatTimeout >= 3 * kHeartbeatInterval, "one lost heartbeat is not a lost node");
 static_assert(kCloseTimeout >= kCancelGrace + 3 * kKillTimeout,
               "an agent stops its workers, kills them, and what they started");
-static_assert(kSweepTimeout > kEndPatience + 2 * kKillTimeout);
 static_assert(kBlobThresholdBytes < kMaxFrameBodyBytes);
 static_assert(4ULL * kMaxTasksGiven < kMaxUnacknowledgedFrames,
               "a task's start, its cancellation and what is dropped behind it are a frame each");

@@ -15,6 +15,7 @@
 #include "skyward/base/time.h"
 #include "skyward/spec/accelerator.h"
 #include "skyward/spec/image.h"
+#include "skyward/spec/link_limits.h"
 #include "skyward/spec/spot.h"
 #include "skyward/spec/volume.h"
 
@@ -100,9 +101,9 @@ struct PoolSpec {
   // Of nodes on other machines. Skyward reconnects when nothing arrives for `heartbeat_timeout`; a
   // node that cannot be reached for `reconnect_timeout` more is lost. A machine ends
   // itself when this program has been silent for `lease`.
-  Duration heartbeat_timeout = std::chrono::seconds(3);
-  Duration reconnect_timeout = std::chrono::seconds(12);
-  Duration lease = std::chrono::minutes(10);
+  Duration heartbeat_timeout = kRemoteHeartbeatTimeout;
+  Duration reconnect_timeout = kReconnectTimeout;
+  Duration lease = kLease;
 
   bool operator==(const PoolSpec&) const = default;
 };
