@@ -9,6 +9,7 @@
 #include "skyward/base/text.h"
 #include "skyward/spec/json_text.h"
 #include "skyward/spec/pip_index.h"
+#include "skyward/spec/plain_text.h"
 
 namespace skyward {
 
@@ -22,21 +23,17 @@ constexpr std::size_t kMaxEnvironmentBytes = std::size_t{256} << 10;
 // Of all package names together; they become a script of that size.
 constexpr std::size_t kMaxPackageBytes = std::size_t{1} << 20;
 
-bool only(std::string_view text, std::string_view also) {
-  return std::ranges::all_of(text, [&](char c) { return is_alphanumeric(c) || also.contains(c); });
-}
-
 bool is_url_or_path(std::string_view text) {
   if (text.starts_with('/')) return true;
   const std::size_t scheme = text.find("://");
   return scheme != std::string_view::npos && scheme > 0 && is_letter(text.front()) &&
-         only(text.substr(0, scheme), "+.-");
+         is_made_of(text.substr(0, scheme), "+.-");
 }
 
 // A URL or an absolute path holds no blank, nothing that a URL must escape, and no shell
 // substitution.
 bool is_clean_location(std::string_view text) {
-  return !text.empty() && text.size() < 4096 && only(text, "-._~:/?#[]@!&'()*+,=%");
+  return !text.empty() && text.size() < 4096 && is_made_of(text, "-._~:/?#[]@!&'()*+,=%");
 }
 
 bool is_index_url(std::string_view text) { return is_url_or_path(text) && is_clean_location(text); }
@@ -56,7 +53,7 @@ bool is_marker(std::string_view text) {
       "sys_platform",        "platform_release",       "platform_system",
       "platform_machine",    "platform_version",       "platform_python_implementation",
       "implementation_name", "implementation_version", "extra"};
-  if (!only(text, " \"'<>=!~._-()+*,")) return false;
+  if (!is_made_of(text, " \"'<>=!~._-()+*,")) return false;
   while (!text.empty() && (text.front() == ' ' || text.front() == '(')) text.remove_prefix(1);
   const bool starts_well = text.starts_with('"') || text.starts_with('\'') ||
                            std::ranges::any_of(kVariables, [&](std::string_view name) {
@@ -79,7 +76,8 @@ bool is_requirement(std::string_view text) {
   std::string_view rest = trimmed(text.substr(name), " ");
   if (rest.starts_with('[')) {
     const std::size_t end = rest.find(']');
-    if (end == std::string_view::npos || !only(rest.substr(1, end - 1), "._-, ")) return false;
+    if (end == std::string_view::npos || !is_made_of(rest.substr(1, end - 1), "._-, "))
+      return false;
     rest = trimmed(rest.substr(end + 1), " ");
   }
   if (const std::size_t marker = rest.find(';'); marker != std::string_view::npos) {
@@ -88,13 +86,13 @@ bool is_requirement(std::string_view text) {
   }
   if (rest.starts_with('@')) return is_clean_location(trimmed(rest.substr(1), " "));
   if (rest.empty()) return true;
-  return std::string_view("<>=!~(").contains(rest.front()) && only(rest, "<>=!~().,*+_- ");
+  return std::string_view("<>=!~(").contains(rest.front()) && is_made_of(rest, "<>=!~().,*+_- ");
 }
 
 // name, name:architecture, name=version or name/release, as apt-get reads it.
 bool is_apt_package(std::string_view text) {
   return !text.empty() && (is_lower(text.front()) || is_digit(text.front())) &&
-         only(text, "+-.:~=/_") && text.back() != '-' && text.back() != '=';
+         is_made_of(text, "+-.:~=/_") && text.back() != '-' && text.back() != '=';
 }
 
 // "3.13" or "3.13.1".
@@ -116,7 +114,7 @@ Status validate_environment(const std::map<std::string, std::string>& env, std::
       "pass large values as arguments of the calls, or put them into a file";
   std::size_t total = 0;
   for (const auto& [name, value] : env) {
-    if (name.empty() || is_digit(name.front()) || !only(name, "_")) {
+    if (name.empty() || is_digit(name.front()) || !is_made_of(name, "_")) {
       return fail(
           ErrorKind::invalid,
           fmt::format("{}: {} is not a name of an environment variable", where, json_string(name)),
@@ -190,7 +188,7 @@ Status validate(const Image& image) {
 }
 
 std::string shell_quote(std::string_view text) {
-  if (!text.empty() && only(text, "@%+=:,./-_")) return std::string(text);
+  if (!text.empty() && is_made_of(text, "@%+=:,./-_")) return std::string(text);
   std::string out = "'";
   for (const char c : text) {
     if (c == '\'') {

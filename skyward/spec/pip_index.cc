@@ -8,6 +8,7 @@
 
 #include "skyward/base/text.h"
 #include "skyward/spec/json_text.h"
+#include "skyward/spec/plain_text.h"
 
 namespace skyward {
 
@@ -34,8 +35,7 @@ std::string package_name(std::string_view requirement) {
 
 bool is_package_name(std::string_view text) {
   return !text.empty() && is_alphanumeric(text.front()) && is_alphanumeric(text.back()) &&
-         std::ranges::all_of(
-             text, [](char c) { return is_alphanumeric(c) || c == '-' || c == '_' || c == '.'; });
+         is_made_of(text, "-_.");
 }
 
 // A requirement that names where it comes from ("name @ URL") needs no index.

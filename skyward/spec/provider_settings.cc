@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "skyward/base/nearest.h"
-#include "skyward/base/text.h"
 #include "skyward/spec/json_text.h"
+#include "skyward/spec/plain_text.h"
 
 namespace skyward {
 
@@ -162,7 +162,7 @@ std::string hint_of_settings(const ProviderSheet& sheet, std::string_view name) 
 bool is_region(std::string_view name) {
   constexpr std::size_t kMostOfALabel = 63;  // of a host name
   return !name.empty() && name.size() <= kMostOfALabel && name.front() != '-' &&
-         std::ranges::all_of(name, [](char c) { return is_alphanumeric(c) || c == '-'; });
+         is_made_of(name, "-");
 }
 
 std::string unmet_requirement(const ProviderSetting& setting, const std::string& value) {
