@@ -54,8 +54,9 @@ struct EngineState {
   Time opened_at{};
   Time ready_at{};
   Time lifetime_ends = kNever;
-  bool ready_told = false;          // opened() was called
-  std::optional<Error> open_error;  // why opening failed
+  Time lifetime_ends_there = kNever;  // by the cloud's clock
+  bool ready_told = false;            // opened() was called
+  std::optional<Error> open_error;    // why opening failed
 
   // While it closes (core_close.cc).
   Time closing_at{};

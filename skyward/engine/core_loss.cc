@@ -91,6 +91,11 @@ void on_node_lost(EngineState& state, EngineEffects& effects, Time now, NodeId i
     state.nodes.give_up(id, now);
     return release_machines(state, effects);
   }
+  // Machines end by their cloud's clock, which may be ahead of ours: this was not a loss.
+  if (state.phase == Phase::running && state.costs.clock().at(now) >= state.lifetime_ends_there) {
+    state.nodes.give_up(id, now);
+    return end_lifetime(state, effects, now);
+  }
   if (state.phase != Phase::running) {
     return fail_open_with(state, effects, now, node, std::move(why));
   }

@@ -157,7 +157,10 @@ void on_open(EngineState& state, EngineEffects& effects, Time now) {
   state.phase.set(Phase::offering);
   state.opened_at = now;
   state.bills = BillPoll(state.options.charges_interval);
-  if (state.spec.timeout > Duration{}) state.lifetime_ends = now + state.spec.timeout;
+  if (state.spec.timeout > Duration{}) {
+    state.lifetime_ends = now + state.spec.timeout;
+    state.lifetime_ends_there = state.costs.clock().at(now) + state.spec.timeout;
+  }
   effects.emit(InfraCreating{state.options.job_id});
   effects.list_offers();
 }

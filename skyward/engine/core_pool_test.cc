@@ -606,6 +606,20 @@ TEST_F(CorePoolTest, LifetimeEndsARunningPool) {
   EXPECT_THAT(late.error.hint, HasSubstr("ComputePool(timeout="));
 }
 
+// A cloud whose clock runs ahead terminates the machines before our own timer rings.
+TEST_F(CorePoolTest, LifetimeEndsByTheCloudsClock) {
+  open_to_running({.nodes = 1, .timeout = 100s});
+  const TaskId running = submit_to(0);
+  state.costs.clock().ahead += 100s;
+  lose(0);
+  EXPECT_THAT(effects.take_event<ErrorEvent>().message, HasSubstr("timeout of 100 s"));
+  effects.take_event<PoolStopping>();
+  EXPECT_EQ(take_outcome(running).error.kind, ErrorKind::timeout);
+  effects.take_event<InstanceStopping>();
+  finish_closing({"i-0-1"});
+  effects.take<Closed>();
+}
+
 TEST_F(CorePoolTest, LifetimeEndsWhileThePoolOpens) {
   open_to_provisioning({.nodes = 1, .timeout = 100s});
   advance_to(now + 100s);
