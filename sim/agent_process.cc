@@ -41,7 +41,7 @@ void AgentProcess::come(Simulator::Event step) {
 // Runs `step` on the core if the agent still runs, then sees to the timer.
 void AgentProcess::turn(Simulator::Event step) {
   if (!runs()) return;
-  step();
+  turn_.take(step);
   if (!runs()) return;
   if (state_.tasks.size() + state_.slots.size() < kSmallAgent || ++turns_ % kCheckAgentEvery == 0) {
     agent::sanity_check(state_);

@@ -16,6 +16,7 @@
 #include "sim/worker_process.h"
 #include "skyward/agent/core.h"
 #include "skyward/agent/effects.h"
+#include "skyward/base/turn.h"
 
 namespace skyward::sim {
 
@@ -87,6 +88,7 @@ class AgentProcess final : private agent::AgentEffects {
   Time ended_at_ = kNever;
   bool exited_ = false;  // not killed
   agent::AgentState state_;
+  Turns turn_;                           // of state_
   std::deque<Simulator::Event> unread_;  // what has arrived and was not handled
   Time busy_until_{};                    // the loop is stalled until then
   bool waking_ = false;                  // an event is scheduled for then

@@ -141,7 +141,7 @@ StormReport Storm::run() {
 template <typename Step>
 void Storm::turn(Step step) {
   if (killed_) return;
-  step(simulator_.now());
+  turn_.take([&] { step(simulator_.now()); });
   check(false);
   arm_timer();
 }

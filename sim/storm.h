@@ -16,6 +16,7 @@
 #include "sim/parameters.h"
 #include "sim/simulator.h"
 #include "sim/user.h"
+#include "skyward/base/turn.h"
 #include "skyward/engine/core.h"
 #include "skyward/engine/effects.h"
 
@@ -92,6 +93,7 @@ class Storm final : private engine::EngineEffects {
   SimulatedCloud cloud_;
   User user_;
   engine::EngineState state_;
+  Turns turn_;  // of state_
   std::map<NodeId, SimulatedLink*> links_;
   std::map<NodeId, SimulatedMachine*> places_;  // where each link leads
   std::set<NodeId> taken_back_;                 // whose present machine has its preemption notice

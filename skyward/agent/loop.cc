@@ -48,23 +48,20 @@ void run_end_command(const std::vector<std::string>& command) {
 AgentLoop::AgentLoop(bool outlives)
     : link_(events_, outlives,
             {.on_message = [this](const wire::Message& message) { receive(message); },
-             .on_heard = [this] { on_heard(state_, now()); },
+             .on_heard = [this] { turn_.take([this] { on_heard(state_, now()); }); },
              .on_fetch = [this](const wire::FetchBlob& fetch) { peers_.fetch(fetch); },
              .on_blobs_changed = [this] { peers_.on_blobs_changed(); },
              .on_closed =
                  [this](const std::string& reason) {
                    if (!reason.empty()) fmt::print(stderr, "skyward-agent: {}\n", reason);
-                   on_disconnected(state_, *this);
+                   turn([this] { on_disconnected(state_, *this); });
                  }}),
       peers_(events_, link_.inbox(),
              [this](wire::BlobFetched fetched) { link_.send(std::move(fetched)); }),
       metrics_(events_),
       timer_(
           events_, [this] { return next_deadline(state_); },
-          [this] {
-            on_timer(state_, *this, now());
-            settle();
-          }) {}
+          [this] { turn([this] { on_timer(state_, *this, now()); }); }) {}
 
 AgentLoop::AgentLoop(io::FileDescriptor read, io::FileDescriptor write) : AgentLoop(false) {
   link_.attach(std::move(read), std::move(write));
@@ -75,10 +72,11 @@ AgentLoop::AgentLoop(io::FileDescriptor listener, std::string directory) : Agent
     link_.attach(std::move(connection), io::FileDescriptor());
   });
   directory_ = std::move(directory);
-  events_.watch_signal(io::kTerminate, [this] { on_disconnected(state_, *this); });
+  events_.watch_signal(io::kTerminate,
+                       [this] { turn([this] { on_disconnected(state_, *this); }); });
   // It ends unless the driver greets in time.
   events_.start_timer(now() + kGreetTimeout, [this] {
-    if (state_.phase == AgentPhase::greeting) on_disconnected(state_, *this);
+    if (state_.phase == AgentPhase::greeting) turn([this] { on_disconnected(state_, *this); });
   });
 }
 
@@ -107,8 +105,7 @@ int AgentLoop::run() {
 
 void AgentLoop::receive(const wire::Message& message) {
   if (const auto* configure = std::get_if<wire::Configure>(&message)) prepare(*configure);
-  on_message(state_, *this, message, now());
-  settle();
+  turn([&] { on_message(state_, *this, message, now()); });
 }
 
 // What a Configure means for the loop itself.
@@ -125,13 +122,11 @@ void AgentLoop::prepare(const wire::Configure& configure) {
   for (const auto& [name, value] : configure.bootstrap_environment)
     if (name == kGpusVariable) gpus = value;
   metrics_.find_accelerators(std::move(gpus), [this](std::vector<std::string> names) {
-    on_accelerators(state_, *this, std::move(names), now());
-    settle();
+    turn([&] { on_accelerators(state_, *this, std::move(names), now()); });
   });
   if (configure.metrics_ms > 0) sample_metrics();
   const auto on_notice = [this](Duration left, std::string reason) {
-    on_preempted(state_, *this, now() + left, std::move(reason), now());
-    settle();
+    turn([&] { on_preempted(state_, *this, now() + left, std::move(reason), now()); });
   };
   if (configure.preemption == kEc2Notice && may_ask_ec2()) {
     notice_ = std::make_unique<PreemptionWatch>(events_, PreemptionWatch::Source{}, on_notice);
@@ -184,6 +179,13 @@ void AgentLoop::collect_orphans() {
       [this] { events_.start_timer(now() + kOrphanInterval, [this] { collect_orphans(); }); });
 }
 
+template <typename Step>
+void AgentLoop::turn(Step step) {
+  turn_.take(step);
+  report_what_was_written();
+  settle();
+}
+
 void AgentLoop::settle() {
 #ifndef NDEBUG
   sanity_check(state_);
@@ -211,12 +213,11 @@ void AgentLoop::start_bootstrap(const wire::Configure& configure) {
                                    [this](const std::string& line) {
                                      if (line.starts_with(kAlive))
                                        return show_alive(line.substr(kAlive.size()));
-                                     on_bootstrap_step(state_, *this, line, now());
+                                     turn([&] { on_bootstrap_step(state_, *this, line, now()); });
                                    },
                                .on_end =
                                    [this](const BootstrapEnd& end) {
-                                     on_bootstrap_end(state_, *this, end, now());
-                                     settle();
+                                     turn([&] { on_bootstrap_end(state_, *this, end, now()); });
                                    }});
 }
 
@@ -251,37 +252,31 @@ void AgentLoop::start_now(SlotId slot) {
                                        .environment = std::move(environment),
                                        .directory = state_.configure.directory,
                                        .worker = worker};
-  auto started =
-      WorkerProcess::start(events_, options,
-                           {.on_hello =
-                                [this, slot](const std::string&) {
-                                  on_worker_hello(state_, *this, slot, now());
-                                  settle();
-                                },
-                            .on_message =
-                                [this, slot](wire::WorkerMessage message) {
-                                  on_worker_message(state_, *this, slot, std::move(message), now());
-                                  settle();
-                                },
-                            .on_output =
-                                [this, slot](std::vector<wire::OutputLine> lines) {
-                                  on_output(state_, *this, slot, std::move(lines));
-                                  if (!paused_ && link_.is_backed_up()) relieve();
-                                },
-                            .on_broken =
-                                [this, slot](std::string reason) {
-                                  on_worker_broken(state_, *this, slot, std::move(reason));
-                                  settle();
-                                },
-                            .on_exit =
-                                [this, slot](const io::ExitStatus& status, TaskId begun) {
-                                  end_worker(slot, {.text = status.describe(),
-                                                    .code = status.code,
-                                                    .by_signal = status.signal != 0,
-                                                    .by_sigkill = status.signal == io::kKill,
-                                                    .peak_bytes = status.max_rss_bytes,
-                                                    .begun = begun});
-                                }});
+  auto started = WorkerProcess::start(
+      events_, options,
+      {.on_hello =
+           [this, slot](const std::string&) {
+             turn([&] { on_worker_hello(state_, *this, slot, now()); });
+           },
+       .on_message =
+           [this, slot](wire::WorkerMessage message) {
+             turn([&] { on_worker_message(state_, *this, slot, std::move(message), now()); });
+           },
+       .on_output = [this,
+                     slot](std::vector<wire::OutputLine> lines) { report(slot, std::move(lines)); },
+       .on_broken =
+           [this, slot](std::string reason) {
+             turn([&] { on_worker_broken(state_, *this, slot, std::move(reason)); });
+           },
+       .on_exit =
+           [this, slot](const io::ExitStatus& status, TaskId begun) {
+             end_worker(slot, {.text = status.describe(),
+                               .code = status.code,
+                               .by_signal = status.signal != 0,
+                               .by_sigkill = status.signal == io::kKill,
+                               .peak_bytes = status.max_rss_bytes,
+                               .begun = begun});
+           }});
   if (started) {
     workers_[slot.value] = std::move(*started);
     workers_[slot.value]->pause_output(paused_);
@@ -292,13 +287,26 @@ void AgentLoop::start_now(SlotId slot) {
   });
 }
 
-void AgentLoop::end_worker(SlotId slot, const WorkerExit& end) {
-  if (workers_[slot.value]) ended_.push_back(std::move(workers_[slot.value]));
-  on_worker_exit(state_, *this, slot, end, now());
-  events_.post([this] { settle(); });
+void AgentLoop::report(SlotId slot, std::vector<wire::OutputLine> lines) {
+  turn_.take([&] { on_output(state_, *this, slot, std::move(lines)); });
+  if (!paused_ && link_.is_backed_up()) relieve();
 }
 
-void AgentLoop::run(SlotId slot, const WorkerRun& run) { workers_[slot.value]->run(run); }
+void AgentLoop::report_what_was_written() {
+  for (auto& [slot, lines] : std::exchange(written_before_, {})) report(slot, std::move(lines));
+}
+
+void AgentLoop::end_worker(SlotId slot, const WorkerExit& end) {
+  if (workers_[slot.value]) ended_.push_back(std::move(workers_[slot.value]));
+  turn_.take([&] { on_worker_exit(state_, *this, slot, end, now()); });
+  report_what_was_written();
+  events_.post([this] { settle(); });  // not now: this may be a call of the process that has ended
+}
+
+void AgentLoop::run(SlotId slot, const WorkerRun& run) {
+  auto lines = workers_[slot.value]->run(run);
+  if (!lines.empty()) written_before_.emplace_back(slot, std::move(lines));
+}
 
 void AgentLoop::interrupt(SlotId slot, TaskId task) {
   workers_[slot.value]->interrupt(std::array{task.value});

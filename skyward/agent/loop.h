@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "skyward/agent/bootstrap.h"
@@ -19,6 +20,7 @@
 #include "skyward/agent/peers.h"
 #include "skyward/agent/preemption_watch.h"
 #include "skyward/agent/worker_proc.h"
+#include "skyward/base/turn.h"
 #include "skyward/io/deadline_timer.h"
 #include "skyward/io/event_loop.h"
 #include "skyward/io/file_descriptor.h"
@@ -59,7 +61,12 @@ class AgentLoop final : public AgentEffects {
   void receive(const wire::Message& message);
   void prepare(const wire::Configure& configure);
   void meet_peers(const wire::Configure& configure);
+  // Runs `step` on the core, and then whatever its effects have brought about.
+  template <typename Step>
+  void turn(Step step);
   void settle();
+  void report(SlotId slot, std::vector<wire::OutputLine> lines);
+  void report_what_was_written();
   void sample_metrics();
   void collect_orphans();
   void show_alive(const std::string& path);
@@ -72,6 +79,7 @@ class AgentLoop final : public AgentEffects {
   io::EventLoop events_;
   std::string directory_;  // of a daemon
   AgentState state_;
+  Turns turn_;  // of state_
   AgentLink link_;
   std::optional<io::Listener> listener_;  // of a daemon
   Peers peers_;
@@ -82,8 +90,10 @@ class AgentLoop final : public AgentEffects {
   std::unique_ptr<FileNotice> file_notice_;
   std::vector<std::unique_ptr<WorkerProcess>> workers_;  // by SlotId
   std::vector<std::unique_ptr<WorkerProcess>> ended_;    // destroyed outside of their own calls
-  std::deque<SlotId> starts_;                            // processes to be started, one a turn
-  bool paused_ = false;                                  // output waits for the engine
+  // What processes had written before they were given a task: told after the turn that gave it.
+  std::vector<std::pair<SlotId, std::vector<wire::OutputLine>>> written_before_;
+  std::deque<SlotId> starts_;  // processes to be started, one a turn
+  bool paused_ = false;        // output waits for the engine
   int exit_code_ = 0;
   std::vector<std::string> end_command_;
 };

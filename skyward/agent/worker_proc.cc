@@ -116,11 +116,10 @@ Status WorkerProcess::spawn(const Options& options, const std::string& mark_text
   return {};
 }
 
-void WorkerProcess::run(const WorkerRun& run) {
+std::vector<wire::OutputLine> WorkerProcess::run(const WorkerRun& run) {
+  std::vector<wire::OutputLine> lines;
   if (!run.behind) {
-    std::vector<wire::OutputLine> lines;
     drain(lines);
-    tell(std::move(lines));
     out_.splitter.begin(run.task.task);
     err_.splitter.begin(run.task.task);
   }
@@ -133,6 +132,7 @@ void WorkerProcess::run(const WorkerRun& run) {
   message.stream_window = run.task.stream_window;
   message.payload = run.task.arguments;
   channel_->send(wire::encode_worker_message(message));
+  return lines;
 }
 
 void WorkerProcess::credit(TaskId task, std::uint32_t count) {

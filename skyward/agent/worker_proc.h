@@ -33,7 +33,7 @@ class WorkerProcess {
     std::string directory;
     std::uint32_t worker = 0;  // for the lines
   };
-  // Only on_output may be called from within a method of this class.
+  // None may be called from within a method of this class.
   struct Events {
     std::function<void(const std::string& greeting)> on_hello;
     std::function<void(wire::WorkerMessage)> on_message;  // a result or an item
@@ -49,7 +49,8 @@ class WorkerProcess {
   WorkerProcess(const WorkerProcess&) = delete;
   WorkerProcess& operator=(const WorkerProcess&) = delete;
 
-  void run(const WorkerRun& run);
+  // Returns what the process has written before the task, which has not been told.
+  [[nodiscard]] std::vector<wire::OutputLine> run(const WorkerRun& run);
   void credit(TaskId task, std::uint32_t count);
   void drop(FunctionId function);
   void stop();

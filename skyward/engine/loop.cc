@@ -93,11 +93,12 @@ void EngineLoop::cancel(TaskId task) {
 }
 
 void EngineLoop::item_taken(TaskId task, std::uint32_t count) {
-  loop_.post([this, task, count] { on_item_taken(state_, *this, task, count); });
+  loop_.post(
+      [this, task, count] { turn_.take([&] { on_item_taken(state_, *this, task, count); }); });
 }
 
 void EngineLoop::keep_blob(BlobId blob, bool keep) {
-  loop_.post([this, blob, keep] { on_keep_blob(state_, *this, blob, keep); });
+  loop_.post([this, blob, keep] { turn_.take([&] { on_keep_blob(state_, *this, blob, keep); }); });
 }
 
 std::future<PoolCost> EngineLoop::cost() {
@@ -119,7 +120,7 @@ Time EngineLoop::look_at_clocks() {
 
 template <typename Step>
 void EngineLoop::turn(Step step) {
-  step(look_at_clocks());
+  turn_.take([&] { step(look_at_clocks()); });
   timer_.arm();
 }
 

@@ -14,6 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "skyward/base/turn.h"
 #include "skyward/engine/core.h"
 #include "skyward/engine/effects.h"
 #include "skyward/engine/link.h"
@@ -108,6 +109,7 @@ class EngineLoop final : private EngineEffects {
   Caller& caller_;
   std::unique_ptr<provider::Provider> provider_;
   EngineState state_;
+  Turns turn_;                              // of state_
   std::shared_ptr<const Cluster> cluster_;  // shared with the running verb
   const std::string token_;                 // proves to the agents that this engine is theirs
   std::unordered_map<NodeId, std::uint32_t> lives_;  // machines that each node has had
