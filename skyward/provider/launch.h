@@ -25,10 +25,11 @@ struct Standing {
   Instance instance{};
   std::string zone{};
   Stage stage = Stage::coming;
-  std::string reason{};   // why it ends, in the cloud's word
-  std::string message{};  // ... and sentence
-  std::string hint{};     // what to do about it, where that is known
-  bool capacity = false;  // ... and another place may have one that stays
+  std::string reason{};                   // why it ends, in the cloud's word
+  std::string message{};                  // ... and sentence
+  std::string hint{};                     // what to do about it, where that is known
+  bool capacity = false;                  // ... and another place may have one that stays
+  std::optional<std::int64_t> ended_s{};  // seconds since 1970, where the cloud says so
 };
 
 // Why an attempt failed: the cloud refused it, or the machines that came were released.

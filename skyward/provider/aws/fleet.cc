@@ -43,6 +43,7 @@ Standing to_standing(const Ec2Instance& told) {
                .message = told.state_message,
                .hint = hint_for(told),
                .capacity = told.state_reason.empty() || told.state_reason.starts_with("Server.")};
+  out.ended_s = told.ended_s;
   if (!told.public_ip.empty()) out.instance.public_ip = told.public_ip;
   out.instance.instance_type = told.type;
   return out;

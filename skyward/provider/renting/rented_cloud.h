@@ -76,10 +76,21 @@ class RentedSite {
   virtual std::optional<Error> explain(const Instance&, const Error&) const { return {}; }
 };
 
-class RentedCloud {
+// What a pool has at a cloud, whoever opened it, known from its Cluster alone.
+class PoolRemains {
  public:
-  virtual ~RentedCloud() = default;
+  virtual ~PoolRemains() = default;
 
+  // Its machines: to find and to end them.
+  virtual std::unique_ptr<Seller> seller(const Cluster& cluster) = 0;
+  // Removes what it has beside machines, and strikes it off the book. Returns what stays for a
+  // while and costs nothing; it stays in the book.
+  virtual Result<std::vector<std::string>> clear(const Cluster& cluster, PoolBook& book,
+                                                 Time deadline) = 0;
+};
+
+class RentedCloud : public PoolRemains {
+ public:
   virtual std::string_view name() const = 0;
   virtual Capabilities capabilities() const = 0;
   // Provider::check(), but for what holds at every cloud.
@@ -93,13 +104,6 @@ class RentedCloud {
   // computer have left, by the ledger.
   virtual Result<std::unique_ptr<RentedSite>> find_site(const PoolSpec& spec, const Offer& offer,
                                                         Ledger& ledger, Time deadline) = 0;
-
-  // The machines of a pool, whoever opened it: to find and to end them.
-  virtual std::unique_ptr<Seller> seller(const Cluster& cluster) = 0;
-  // Removes what a pool has beside machines, and strikes it off the book. Returns what stays for a
-  // while and costs nothing; it stays in the book.
-  virtual Result<std::vector<std::string>> clear(const Cluster& cluster, PoolBook& book,
-                                                 Time deadline) = 0;
 };
 
 }  // namespace skyward::provider

@@ -1,0 +1,353 @@
+#include "skyward/provider/renting/sweeping.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <map>
+#include <set>
+
+#include "skyward/provider/marks.h"
+#include "skyward/provider/open_pools.h"
+
+namespace skyward::provider {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+// Listings lag behind what was done: each region is looked at twice.
+constexpr int kPasses = 2;
+constexpr Duration kBetweenPasses = 3s;
+
+class Sweeping {
+ public:
+  Sweeping(const World& world, LeakSource& source, const SweepOptions& options,
+           const std::function<void(const Swept&)>& tell, Time deadline)
+      : world_(world), source_(source), options_(options), tell_(tell), deadline_(deadline) {}
+
+  Status run();
+
+ private:
+  Status open_ledger();
+  Status check_clock() const;
+  void tell_skipped(const LedgerPool& pool);
+  std::vector<std::string> known_regions() const;
+  Status sweep_regions(const std::vector<std::string>& regions);
+  Status sweep_region(const std::string& region);
+  Result<std::vector<Thing>> find(const std::string& region);
+  Status add_unmarked(const std::string& region, std::vector<Thing>& listed);
+  Verdict verdict(const Thing& thing) const;
+  void tell(const Thing& thing, SweepAction action, std::string why);
+  Status remove(const Cluster& cluster, const std::vector<Thing>& things);
+  Status strike_off(const LedgerPool& pool, const std::vector<Thing>& listed);
+  bool is_left_behind(const LedgerPool& pool, const std::string& region) const;
+  bool must_look_in(const std::string& region) const;
+
+  const World& world_;
+  LeakSource& source_;
+  const SweepOptions& options_;
+  const std::function<void(const Swept&)>& tell_;
+  const Time deadline_;
+  std::unique_ptr<Ledger> ledger_;
+  std::map<std::string, LedgerPool> pools_;  // of the ledger, in the account
+  std::set<std::string> looked_;             // regions
+  std::optional<Error> denied_;              // of a region that need not be looked in
+  bool elsewhere_ = false;                   // the pool that was asked for: in another account
+  SweepAccount account_;
+  std::set<std::pair<std::string, std::string>> told_;  // id, action
+  // Machines that the cloud reports as ended, and when, if it says so.
+  std::map<std::string, std::optional<std::int64_t>> ended_;
+};
+
+bool contains(const std::vector<std::string>& words, const std::string& word) {
+  return std::ranges::find(words, word) != words.end();
+}
+
+// By the ledger, and in this region.
+bool Sweeping::is_left_behind(const LedgerPool& pool, const std::string& region) const {
+  if (pool.closed_s || pool.region != region || is_open_here(world_, pool.id)) return false;
+  const bool over = latest_end_s(pool, {}, world_.wall_s()) < world_.wall_s();
+  return opened_here(pool) || over || options_.pool == pool.id;
+}
+
+bool Sweeping::must_look_in(const std::string& region) const {
+  return !options_.regions.empty() || contains(known_regions(), region);
+}
+
+Verdict Sweeping::verdict(const Thing& thing) const {
+  const auto pool = pools_.find(thing.pool);
+  const bool here = pool != pools_.end() && opened_here(pool->second);
+  const PoolFacts facts{here, is_open_here(world_, thing.pool)};
+  return judge(thing, facts, account_.owner, options_.pool == thing.pool, world_.wall_s());
+}
+
+void Sweeping::tell(const Thing& thing, SweepAction action, std::string why) {
+  if (told_.emplace(thing.id, to_string(action)).second) tell_({thing, action, std::move(why)});
+}
+
+Result<std::vector<Thing>> Sweeping::find(const std::string& region) {
+  auto listing = source_.list(region, options_.pool, deadline_);
+  if (!listing) return fail(listing);
+  for (const auto& [id, ended_s] : listing->ended) ended_[id] = ended_s;
+  return std::move(listing->things);
+}
+
+// Somebody may have taken the marks off a machine: those in the ledger are asked for by their ids,
+// too. What stands is told as if it were listed; what has ended is noted.
+Status Sweeping::add_unmarked(const std::string& region, std::vector<Thing>& listed) {
+  for (const auto& [id, pool] : pools_) {
+    if (!is_left_behind(pool, region)) continue;
+    const auto entries = ledger_->entries(id, true);
+    if (!entries) return fail(entries);
+    std::vector<std::string> unseen;
+    for (const LedgerEntry& entry : *entries) {
+      const bool seen = ended_.contains(entry.id) ||
+                        std::ranges::find(listed, entry.id, &Thing::id) != listed.end();
+      if (entry.kind == "instance" && !entry.id.empty() && !seen) unseen.push_back(entry.id);
+    }
+    if (unseen.empty()) continue;
+    const auto found = source_.seller({.id = id, .region = region})->look_up(unseen, deadline_);
+    if (!found) return fail(found);
+    for (const Standing& one : *found) {
+      if (one.stage == Stage::gone) {
+        ended_[one.instance.id] = one.ended_s;
+      } else {
+        listed.push_back({.kind = "instance",
+                          .id = one.instance.id,
+                          .region = region,
+                          .pool = id,
+                          .owner = pool.setting("owner"),
+                          .type = one.instance.instance_type});
+      }
+    }
+  }
+  return {};
+}
+
+// The things of one pool: machines, then what they use.
+Status Sweeping::remove(const Cluster& cluster, const std::vector<Thing>& things) {
+  const auto of_kind = [&](std::string_view kind) {
+    std::vector<std::string> ids;
+    for (const Thing& thing : things) {
+      if (thing.kind == kind) ids.push_back(thing.id);
+    }
+    return ids;
+  };
+  Status first;
+  const auto note = [&](const Thing& thing, const Status& status) {
+    tell(thing, status ? SweepAction::removed : SweepAction::failed,
+         status ? verdict(thing).why : status.error().message);
+    if (!status && first) first = status;
+  };
+  PoolBook book(world_, *ledger_, cluster.id);
+  const std::unique_ptr<Seller> seller = source_.seller(cluster);
+  const Status ended = Stock(book, *seller).end(of_kind("instance"), deadline_);
+  if (!ended) first = ended;
+  bool any_left = false;  // of what clear() removes
+  for (const Thing& thing : things) {
+    if (thing.kind == "instance") {
+      note(thing, ended);
+    } else if (source_.is_loose(thing)) {
+      note(thing, source_.remove(thing, deadline_));
+    } else {
+      any_left = true;
+    }
+  }
+  if (!any_left) return first;
+  const auto kept = source_.clear(cluster, book, deadline_);
+  for (const Thing& thing : things) {
+    if (thing.kind == "instance" || source_.is_loose(thing)) continue;
+    if (!kept) {
+      note(thing, fail(kept));
+    } else if (contains(*kept, thing.id)) {
+      tell(thing, SweepAction::kept,
+           "its machine is still shutting down; run gc again in a few minutes");
+    } else {
+      note(thing, {});
+    }
+  }
+  return first;
+}
+
+// What the ledger still has of a pool whose driver is gone, and the cloud has no more. A machine
+// that is not known may be so only now: it is asked to end, and is gone when it stays unknown.
+Status Sweeping::strike_off(const LedgerPool& pool, const std::vector<Thing>& listed) {
+  const auto entries = ledger_->entries(pool.id, true);
+  if (!entries) return fail(entries);
+  const Cluster cluster{.id = pool.id, .region = pool.region};
+  const std::unique_ptr<Seller> seller = source_.seller(cluster);
+  std::vector<std::string> absent;
+  for (const LedgerEntry& entry : *entries) {
+    const bool there = std::ranges::find(listed, entry.id, &Thing::id) != listed.end();
+    const bool machine = entry.kind == "instance" && !entry.id.empty();
+    if (machine && !there && !ended_.contains(entry.id)) absent.push_back(entry.id);
+  }
+  const auto heard = seller->end(absent, deadline_);
+  if (!heard) return fail(heard);
+  bool left = false;
+  for (const LedgerEntry& entry : *entries) {
+    if (entry.kind != "instance" || entry.id.empty()) continue;
+    const auto ended = ended_.find(entry.id);
+    const std::chrono::seconds age(world_.wall_s() - entry.asked_s);
+    const bool over = contains(*heard, entry.id) ||
+                      (contains(absent, entry.id) && age >= seller->facts().known_after);
+    if (ended == ended_.end() && !over) {
+      left = true;
+      continue;
+    }
+    const bool known = ended != ended_.end() && ended->second;
+    const Status status =
+        known ? ledger_->gone(pool.id, entry.id, std::max(*ended->second, entry.asked_s))
+              : ledger_->gone_by(pool.id, entry.id, latest_end_s(pool, entry, world_.wall_s()));
+    if (!status) return status;
+  }
+  if (left) return {};
+  PoolBook book(world_, *ledger_, pool.id);
+  if (const auto kept = source_.clear(cluster, book, deadline_); !kept) return fail(kept);
+  remove_pool_directory(world_, pool.id);
+  return Stock(book, *seller).close_when_clear();
+}
+
+Status Sweeping::sweep_region(const std::string& region) {
+  for (int pass = 0; pass < kPasses; ++pass) {
+    auto listed = find(region);
+    if (!listed && listed.error().kind == ErrorKind::denied && !must_look_in(region)) {
+      if (!denied_) denied_ = listed.error();
+      tell({.kind = "region", .id = region, .region = region}, SweepAction::skipped,
+           "these credentials may not look there, and this computer has nothing there: " +
+               listed.error().message);
+      return {};
+    }
+    if (!listed) return fail(listed);
+    looked_.insert(region);
+    if (Status status = add_unmarked(region, *listed); !status) return status;
+    std::map<std::string, std::vector<Thing>> condemned;
+    for (const Thing& thing : *listed) {
+      const Verdict judged = verdict(thing);
+      if (!judged.remove) {
+        tell(thing, SweepAction::kept, judged.why);
+      } else if (options_.dry_run) {
+        tell(thing, SweepAction::would_remove, judged.why);
+      } else {
+        condemned[thing.pool].push_back(thing);
+      }
+    }
+    if (options_.dry_run) return {};
+    Status first;
+    for (const auto& [pool, things] : condemned) {
+      const Status status = remove({.id = pool, .region = region}, things);
+      if (!status && first) first = status;
+    }
+    if (!first) return first;
+    const bool last = pass + 1 == kPasses;
+    bool any = !condemned.empty();
+    for (const auto& [id, pool] : pools_) {
+      if (!is_left_behind(pool, region)) continue;
+      any = true;
+      if (!last) continue;
+      if (Status status = strike_off(pool, *listed); !status) return status;
+    }
+    if (!any) return {};
+    if (!last) world_.pause(kBetweenPasses, {});
+  }
+  return {};
+}
+
+// Where the ledger has something: there alone is anything of a pool that it knows.
+std::vector<std::string> Sweeping::known_regions() const {
+  std::set<std::string> regions;
+  for (const auto& [id, pool] : pools_) {
+    if (!pool.closed_s || options_.pool == id) regions.insert(pool.region);
+  }
+  return {regions.begin(), regions.end()};
+}
+
+Status Sweeping::sweep_regions(const std::vector<std::string>& regions) {
+  Status first;
+  for (const std::string& one : regions) {
+    if (looked_.contains(one)) continue;
+    const Status status = sweep_region(one);
+    if (!status && first) first = status;
+  }
+  return first;
+}
+
+// What is open in the ledger and cannot be looked for now.
+void Sweeping::tell_skipped(const LedgerPool& pool) {
+  const Thing thing{.kind = "pool", .id = pool.id, .region = pool.region, .pool = pool.id};
+  const std::string account = pool.setting("account");
+  if (account != account_.account) {
+    tell(thing, SweepAction::skipped,
+         fmt::format("it is in the account {}, and these credentials are of {}; {}", account,
+                     account_.account, source_.way_to_account(pool)));
+  } else if (!opened_here(pool) && !is_left_behind(pool, pool.region)) {
+    tell(thing, SweepAction::skipped,
+         fmt::format("it was opened on {} and may be in use there; 'skyward pool delete {}' "
+                     "terminates its machines anyway",
+                     pool.setting("host"), pool.id));
+  }
+}
+
+Status Sweeping::open_ledger() {
+  auto ledger = provider::open_ledger(world_);
+  if (!ledger) return fail(ledger);
+  const auto pools = (*ledger)->pools(false);
+  if (!pools) return fail(pools);
+  ledger_ = *std::move(ledger);
+  for (const LedgerPool& pool : *pools) {
+    if (pool.provider != source_.name() || (options_.pool && *options_.pool != pool.id)) continue;
+    const bool asked = options_.regions.empty() || contains(options_.regions, pool.region);
+    if (!pool.closed_s && asked) tell_skipped(pool);
+    if (pool.setting("account") == account_.account) {
+      pools_.emplace(pool.id, pool);
+    } else {
+      elsewhere_ = options_.pool.has_value();
+    }
+  }
+  return {};
+}
+
+// Whose time is over is judged by a clock: a wrong one would end machines at work elsewhere.
+Status Sweeping::check_clock() const {
+  const std::int64_t ahead_s = -account_.clock_ahead_s;
+  if (options_.pool || ahead_s == 0) return {};
+  return fail(
+      ErrorKind::unsupported,
+      fmt::format("the clock of this computer is {} min {} {}'s; nothing was removed",
+                  std::abs(ahead_s) / 60, ahead_s > 0 ? "ahead of" : "behind", source_.vendor()),
+      "set the clock; 'skyward pool delete ID' ends one pool all the same");
+}
+
+Status Sweeping::run() {
+  auto account = source_.sign_in(deadline_);
+  if (!account) return fail(account);
+  account_ = *std::move(account);
+  if (Status same = check_clock(); !same) return same;
+  // Without its ledger, a computer is one that has never seen the pools.
+  const Status known = open_ledger();
+  if (!known) ledger_ = blank_ledger();
+  Status swept = sweep_regions(options_.regions.empty() ? known_regions() : options_.regions);
+  const bool found = options_.pool && (elsewhere_ || !pools_.empty());
+  if (options_.regions.empty() && !found) {
+    const auto note = [&](const Status& status) {
+      if (!status && swept) swept = status;
+    };
+    note(sweep_regions({account_.home_region}));
+    const auto all = source_.regions(deadline_);
+    note(all ? sweep_regions(*all) : fail(all));
+  }
+  if (!swept) return swept;
+  if (looked_.empty() && denied_) return std::unexpected(*denied_);
+  return known;
+}
+
+}  // namespace
+
+Status sweep_account(const World& world, LeakSource& source, const SweepOptions& options,
+                     const std::function<void(const Swept&)>& tell, Time deadline) {
+  return Sweeping(world, source, options, tell, deadline).run();
+}
+
+}  // namespace skyward::provider
