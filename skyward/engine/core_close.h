@@ -9,7 +9,8 @@
 //   remove_shared()   when the last machine has ended, or cannot be terminated
 //   finish_closing()  when the machines' shared resources are removed
 //
-// Parts of the core (core.h) that the loop does not call.
+// on_close() of core.h begins it; on_hurry(), for a second Ctrl-C, cuts it short. Parts of the core
+// that the loop does not call.
 
 #include "skyward/engine/core.h"
 

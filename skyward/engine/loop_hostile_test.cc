@@ -34,8 +34,10 @@ constexpr std::uint64_t kSeeds = 100;
 constexpr std::uint64_t kShellSeeds = 10;  // these reconnect, which takes a second
 constexpr int kTasks = 12;
 constexpr int kWords = 60;
-constexpr Duration kLife = 400ms;  // of a pool that goes well
-constexpr Duration kLimit = 30s;   // of one that does not
+constexpr Duration kPulse = 50ms;        // between heartbeats
+constexpr Duration kLife = 400ms;        // of a pool that goes well
+constexpr Duration kShellLife = 2500ms;  // ... and whose agents reconnect
+constexpr Duration kLimit = 30s;         // of one that does not
 
 // ---- the agent
 
@@ -71,14 +73,26 @@ class Hostile {
     if (frame->envelope.sequence > 0) received_ = frame->envelope.sequence;
     if (std::holds_alternative<wire::Hello>(frame->message)) return greet();
     if (std::holds_alternative<wire::Configure>(frame->message)) {
-      if (chance(0.95)) tell(wire::Ready{});
+      const bool ready = chance(0.95);
+      if (ready) tell(wire::Ready{});
+      if (!ready || chance(0.2)) talk();
     } else if (const auto* run = std::get_if<wire::RunTask>(&frame->message)) {
       run_ = *run;
+      talk();
       if (chance(0.6)) tell(wire::TaskResult{.task = run->task, .attempt = run->attempt});
     } else if (std::holds_alternative<wire::Shutdown>(frame->message) && chance(0.9)) {
       loop_.stop();
     }
-    if (chance(0.5)) word();
+    if (talks_ && chance(0.5)) word();
+  }
+
+  // Most agents are honest until their pool has opened, however long that takes on a busy machine.
+  void talk() {
+    if (!std::exchange(talks_, true)) later();
+  }
+  void pulse() {
+    put(wire::Heartbeat{}, {.sequence = 0, .acknowledged = received_});
+    if (words_ > 0) loop_.start_timer(io::EventLoop::now() + kPulse, [this] { pulse(); });
   }
 
   void greet() {
@@ -88,7 +102,8 @@ class Hostile {
                           .refusal = chance(0.03) ? "no" : "",
                           .blob_bytes = upto(1 << 20)};
     if (chance(0.97)) put(std::move(welcome), {});
-    later();
+    if (chance(0.1)) talk();
+    pulse();
   }
   void later() {
     loop_.start_timer(io::EventLoop::now() + std::chrono::microseconds(upto(20'000)), [this] {
@@ -201,6 +216,7 @@ class Hostile {
   wire::RunTask run_;
   std::uint64_t sequence_ = 0;
   std::uint64_t received_ = 0;
+  bool talks_ = false;
   int words_ = kWords;
 };
 
@@ -260,13 +276,14 @@ class HostileCloud final : public provider::Provider {
 class Driver final : public Caller {
  public:
   Driver(std::uint64_t seed, bool shell)
-      : loop_(spec(), options(), std::make_unique<HostileCloud>(seed, shell), *this) {}
+      : life_(shell ? kShellLife : kLife),
+        loop_(spec(), options(), std::make_unique<HostileCloud>(seed, shell), *this) {}
 
   void run() {
     loop_.open();
     wait(10s, [&] { return opened_ || closed_; });
     if (well_) submit();
-    wait(kLife, [&] { return closed_ || (lost_ && answered_.size() == kTasks); });
+    wait(life_, [&] { return closed_ || (lost_ && answered_.size() == kTasks); });
     loop_.close();
     // Those that do not listen get no more time than somebody who is impatient gives them.
     if (!wait(1s, [&] { return closed_; })) loop_.hurry();
@@ -333,6 +350,7 @@ class Driver final : public Caller {
     note([&] { closed_ = true; });
   }
 
+  const Duration life_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<TaskId, int> answered_;

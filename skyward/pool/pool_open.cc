@@ -20,8 +20,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Duration kLinkDecisionGrace = 10s;
-
 MachinesLeftError machines_left(const Error& error) {
   return MachinesLeftError(fmt::format("{}\n  hint: {}", error.message, error.hint));
 }

@@ -3,6 +3,9 @@
 // Pools end with their program, however it ends: by an exception that nothing catches, by exit(),
 // or by SIGINT, SIGTERM or SIGHUP where the program has no handler of its own for them. The program
 // then ends as it would have ended, at most kProgramEndTimeout later.
+//
+// In Python, SIGINT is Python's: it raises KeyboardInterrupt (python/src/bindings.h), and leaving
+// the block closes the pool (python/skyward/pool/compute_pool.py).
 
 #include <chrono>
 #include <functional>

@@ -31,8 +31,8 @@ class Subject {
   virtual Time now() = 0;
   // Machines, groups, leases: whatever stands, at the cloud or here.
   virtual int left() = 0;
-  // What was asked of the cloud before the ledger had it.
-  virtual std::vector<std::string> unaccounted() { return {}; }
+  // What was asked of the cloud before the ledger had it. Empty where nothing costs anything.
+  virtual std::vector<std::string> unaccounted() = 0;
   // From now on each request is answered with a refusal; false where nobody is asked.
   virtual bool refuse_all() { return false; }
 };

@@ -3,6 +3,10 @@
 // The limits of connections, each with its reason: between the engine and an agent
 // (docs/decisions/0005-lost-and-found.md), and between agents
 // (docs/decisions/0010-large-arguments-go-along-a-chain.md).
+//
+// Who counts silence: on a connection to another machine engine/link_policy.h, asked by
+// engine_end.cc; on this machine engine/nodes.cc take_late(); between agents
+// agent/blob_exchange.cc; for an agent without its engine (the lease) agent/core.cc check_lease().
 
 #include <chrono>
 #include <cstddef>
@@ -27,6 +31,8 @@ inline constexpr Duration kRemoteHeartbeatTimeout = 3s;
 // ... and counts the node as lost after this long: replacing a machine costs minutes, and a laptop
 // changes networks in five seconds.
 inline constexpr Duration kReconnectTimeout = 12s;
+// The link decides that; the core waits so much longer before it decides without the link.
+inline constexpr Duration kLinkDecisionGrace = 10s;
 // Without the engine for this long, an agent ends, and its machine with it.
 inline constexpr Duration kLease = 10min;
 

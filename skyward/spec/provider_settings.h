@@ -3,6 +3,11 @@
 // The settings of the providers' constructors, as data: what each is called, what it takes, and
 // what it is when nothing is said. Both faces, files and variables are checked against this table,
 // whether or not this build can rent there.
+//
+// To add a setting: a row in provider_settings.cc; a field in python/skyward/providers/clouds.py; a
+// field in pool/providers.h and its put() in providers.cc, in the same order; its use, at Amazon in
+// provider/aws/site.cc; a row on the provider's page in docs/guide/. Files and variables follow
+// from the row. Tests hold rows, faces and pages together.
 
 #include <cstdint>
 #include <map>
