@@ -176,13 +176,14 @@ Status Stock::see_off(const std::vector<std::string>& ids, std::vector<std::stri
   const World& world = book_.world();
   struct Sight {
     std::optional<Time> made{};
+    bool asked = false;  // to end
     bool heard = false;
     int absent = 0;  // looks in a row
   };
   std::map<std::string, Sight> left;
   for (const std::string& id : ids) left[id];  // made long ago, or by nobody
   for (const LedgerEntry& entry : book_.open_entries()) {
-    const auto at = left.find(entry.id);
+    const auto at = entry.id.empty() ? left.end() : left.find(entry.id);
     if (at != left.end()) at->second.made = world.now() - book_.age_of(entry);
   }
   const auto is_unknown = [&](const Sight& sight) {
@@ -214,15 +215,19 @@ Status Stock::see_off(const std::vector<std::string>& ids, std::vector<std::stri
     std::vector<std::string> standing;
     std::erase_if(left, [&](const auto& one) {
       const auto& [id, sight] = one;
-      const bool unknown = is_unknown(sight);
-      const bool is_gone = sight.absent >= 2 && (sight.heard || unknown);
+      // A listing may leave out what stands: nothing that the pool made is gone before it was
+      // asked to end.
+      const bool is_nobodys = !sight.made && sight.absent > 0;
+      const bool is_over = is_nobodys || (sight.asked && (sight.heard || is_unknown(sight)));
+      const bool is_gone = sight.absent >= 2 && is_over;
       if (is_gone) gone.push_back(id);
-      if (!unknown && !is_gone && !ending.contains(id)) standing.push_back(id);
+      if (!is_gone && !is_nobodys && !ending.contains(id)) standing.push_back(id);
       return is_gone;
     });
     if (!standing.empty()) {
       const auto heard = seller_.end(standing, deadline);
       if (!heard) return fail(heard);
+      for (const std::string& id : standing) left[id].asked = true;
       for (const std::string& id : *heard) left[id].heard = true;
     }
     if (left.empty()) break;

@@ -50,6 +50,7 @@ class Shop final : public Seller {
   Result<std::vector<Standing>> find(std::string_view token, Time) override {
     if (blind) return fail(ErrorKind::denied, "you may not look");
     std::vector<Standing> out;
+    if (shows_nothing) return out;
     for (const auto& [id, one] : sold) {
       const bool listed = world_.now - one.at >= lag && world_.now < one.ended + 1h;
       if (listed && (token.empty() || token == one.token)) out.push_back(standing(id, one));
@@ -100,6 +101,7 @@ class Shop final : public Seller {
   bool loses_replies = false;  // "no" is said although there were machines
   bool tells_too_few = false;
   bool blind = false;
+  bool shows_nothing = false;  // its listings are empty, whatever stands
   std::map<std::string, Sold> sold;
 
  private:
@@ -310,6 +312,17 @@ TEST_F(StockTest, WhatIsNotKnownIsGoneOnlyAfterItsTime) {
   EXPECT_THAT(open_in_ledger(), ElementsAre("a1", "a2"));
   EXPECT_TRUE(stock().end({"a1"}, begin + 600s));
   EXPECT_GE(world_.now - begin, 300s);
+}
+
+// A listing that has nothing in it is no proof: the machine may be as old as you like.
+TEST_F(StockTest, NothingIsGoneThatWasNotAskedToEnd) {
+  ASSERT_TRUE(launch());
+  world_.now += 10h;
+  shop_.shows_nothing = true;
+  EXPECT_TRUE(stock().end({"a1"}, world_.now + 60s));
+  EXPECT_THAT(shop_.standing_ids(), ElementsAre("a2"));
+  EXPECT_TRUE(stock().end_all(world_.now + 60s));
+  EXPECT_THAT(shop_.standing_ids(), IsEmpty());
 }
 
 // A cloud may not know for minutes what it has just sold: that is no word of its end.
