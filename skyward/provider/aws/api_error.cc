@@ -205,7 +205,8 @@ ApiError make_error(std::string code, std::string message, int status) {
   CodeMeaning meaning = meaning_of(error.code, status);
   if (is_free_plan(error)) meaning = {Refusal::capacity, kFreePlan};
   error.refusal = meaning.refusal;
-  error.kind = kind_of(meaning.refusal);
+  // Without a code, it may be a proxy's.
+  if (!error.code.empty()) error.heard = Heard::answered;
   error.hint = meaning.hint;
   return error;
 }
@@ -228,13 +229,11 @@ ApiError read_error(const io::HttpReply& reply) {
   return error;
 }
 
-ApiError no_service(const Error& error) {
-  ApiError out = no_answer(error);
+void add_region_hint(ApiError& error) {
   // libcurl's words. The addresses of Amazon's services have the region in them.
   if (error.message.contains("resolve host")) {
-    out.hint = "check the name of the region, and that this machine has a network";
+    error.hint = "check the name of the region, and that this machine has a network";
   }
-  return out;
 }
 
 }  // namespace skyward::provider::aws

@@ -24,7 +24,7 @@ bool is_free_plan(const ApiError& error);
 
 // The refusal in a reply of EC2's, the query services' or the JSON services' form.
 ApiError read_error(const io::HttpReply& reply);
-// A failure to reach the service at all.
-ApiError no_service(const Error& error);
+// What may be wrong when a service was not reached at all.
+void add_region_hint(ApiError& error);
 
 }  // namespace skyward::provider::aws

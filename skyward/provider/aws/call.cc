@@ -66,8 +66,9 @@ ApiResult<io::HttpReply> send_call(const World& world, const ApiCall& call, cons
   bool clock_was_set = false;
   Exchange exchange;
   exchange.request = [&] { return to_request(world, call, keys, clock); };
-  exchange.read_error = [&](const io::HttpReply& reply) {
+  exchange.read_error = [&](const io::HttpReply& reply) -> std::optional<ApiError> {
     look_at_clock(reply);
+    if (reply.status >= 200 && reply.status < 300) return std::nullopt;
     return read_error(reply);
   };
   exchange.mend = [&](const io::HttpReply& reply, const ApiError& error) {
@@ -77,12 +78,7 @@ ApiResult<io::HttpReply> send_call(const World& world, const ApiCall& call, cons
   exchange.time_limit = call.time_limit;
   exchange.rules = rules;
   auto reply = perform(world, exchange, deadline);
-  if (reply) {
-    look_at_clock(*reply);
-  } else if (reply.error().status == 0) {
-    const ApiError& silent = reply.error();
-    return std::unexpected(no_service({silent.kind, silent.message, silent.hint}));
-  }
+  if (!reply && reply.error().status == 0) add_region_hint(reply.error());
   return reply;
 }
 

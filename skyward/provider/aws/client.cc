@@ -111,7 +111,7 @@ Result<Credentials> Client::renew(Time deadline) {
 
 ApiResult<io::HttpReply> Client::send(ApiCall call, std::string_view service, Time deadline) {
   auto endpoint = find_endpoint(world_, configuration_, service, region_);
-  if (!endpoint) return std::unexpected(no_service(endpoint.error()));
+  if (!endpoint) return std::unexpected(not_sent(endpoint.error()));
   call.endpoint = *std::move(endpoint);
   call.region = service == "iam" || service == "pricing" ? "us-east-1" : region_;
   if (service == "pricing") {
@@ -126,7 +126,11 @@ ApiResult<io::HttpReply> Client::send(ApiCall call, std::string_view service, Ti
   bool maybe_done = false;
   for (bool renewed = false;; renewed = true) {
     const Result<Credentials> credentials = this->credentials(deadline);
-    if (!credentials) return std::unexpected(no_service(credentials.error()));
+    if (!credentials) {
+      ApiError without = not_sent(credentials.error());
+      without.maybe_done = maybe_done;
+      return std::unexpected(std::move(without));
+    }
     auto reply = send_call(world_, call, &credentials->keys, clock_, {}, deadline);
     if (reply) return reply;
     maybe_done = maybe_done || reply.error().maybe_done;
@@ -146,7 +150,7 @@ ApiResult<XmlElement> Client::query(std::string_view service, std::string_view a
   const auto reply = send(std::move(call), service, deadline);
   if (!reply) return std::unexpected(reply.error());
   Result<XmlElement> root = parse_xml(reply->body);
-  if (!root) return std::unexpected(no_service(root.error()));
+  if (!root) return std::unexpected(no_answer(root.error()));
   return *std::move(root);
 }
 

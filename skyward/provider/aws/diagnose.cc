@@ -68,7 +68,7 @@ bool is_allowed(const ApiError& told) {
 
 Finding judge_dry_run(std::string_view right, const ApiError& told) {
   Finding finding{.what = std::string(right), .good = is_allowed(told)};
-  const bool denied = told.kind == ErrorKind::denied;
+  const bool denied = told.kind() == ErrorKind::denied;
   finding.detail = finding.good ? "allowed"
                    : denied     ? fmt::format("not allowed ({})", told.code)
                                 : fmt::format("cannot be told ({}: {})", told.code, told.message);

@@ -410,7 +410,10 @@ ApiError Ec2Api::dry_run(std::string_view action, Parameters parameters, Time de
   parameters.emplace_back("DryRun", "true");
   const auto reply = client_.query("ec2", action, std::move(parameters), deadline);
   if (!reply) return reply.error();
-  return {.refusal = Refusal::invalid, .code = "DryRunOperation", .status = 200};
+  return {.refusal = Refusal::invalid,
+          .heard = Heard::answered,
+          .code = "DryRunOperation",
+          .status = 200};
 }
 
 ApiResult<std::vector<Ec2Instance>> Ec2Api::describe_instances(const std::vector<std::string>& ids,

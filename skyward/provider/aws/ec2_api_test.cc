@@ -185,7 +185,7 @@ TEST_F(Ec2, AnAnswerThatIsLateIsAskedForAgain) {
   tries = 0;
   const auto never = api_.describe_regions(fixture_.now + std::chrono::seconds(300));
   ASSERT_FALSE(never);
-  EXPECT_EQ(never.error().kind, ErrorKind::timeout);
+  EXPECT_EQ(never.error().kind(), ErrorKind::timeout);
   EXPECT_EQ(tries, 3);
 }
 
@@ -277,7 +277,7 @@ TEST_F(Ec2, RefusalsKeepAmazonsWords) {
   const auto refused = api_.run_instances(launch(), kNever);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, "InsufficientInstanceCapacity");
-  EXPECT_EQ(refused.error().kind, ErrorKind::exhausted);
+  EXPECT_EQ(refused.error().kind(), ErrorKind::exhausted);
   EXPECT_EQ(refused.error().refusal, Refusal::capacity);
   EXPECT_EQ(meaning_of("VcpuLimitExceeded", 400).refusal, Refusal::quota);
   EXPECT_EQ(fixture_.http->requests.size(), 1U) << "asking the same place again is no use";
@@ -292,7 +292,7 @@ TEST_F(Ec2, RefusalsKeepAmazonsWords) {
   const auto none = api_.get_parameter("/x", kNever);
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().code, "ParameterNotFound");
-  EXPECT_EQ(none.error().kind, ErrorKind::invalid);
+  EXPECT_EQ(none.error().kind(), ErrorKind::invalid);
 }
 
 TEST_F(Ec2, ThrottlingAndFaultsAreTriedAgainWithTheSameToken) {
@@ -349,7 +349,7 @@ TEST_F(Ec2, AWrongClockIsCorrectedOnce) {
   reply("DescribeVpcs", 403,
         "<R><Errors><Error><Code>SignatureDoesNotMatch</Code></Error></Errors></R>",
         {{"Date", "Tue, 14 Nov 2023 23:13:20 GMT"}});
-  EXPECT_EQ(api_.default_vpc(kNever).error().kind, ErrorKind::denied)
+  EXPECT_EQ(api_.default_vpc(kNever).error().kind(), ErrorKind::denied)
       << "the clock is right by now";
 }
 
@@ -361,7 +361,7 @@ TEST_F(Ec2, CredentialsThatAreOverAreFoundAgainOnce) {
   reply("DescribeVpcs", 400, "<R><Errors><Error><Code>ExpiredToken</Code></Error></Errors></R>");
   const auto over = api_.default_vpc(kNever);
   ASSERT_FALSE(over);
-  EXPECT_EQ(over.error().kind, ErrorKind::denied);
+  EXPECT_EQ(over.error().kind(), ErrorKind::denied);
   EXPECT_THAT(over.error().hint, HasSubstr("aws sso login"));
 }
 
@@ -369,7 +369,7 @@ TEST_F(Ec2, TheDeadlineEndsTheTries) {
   reply("DescribeVpcs", 500, "");
   const auto failed = api_.default_vpc(fixture_.now + std::chrono::seconds(2));
   ASSERT_FALSE(failed);
-  EXPECT_EQ(failed.error().kind, ErrorKind::unavailable);
+  EXPECT_EQ(failed.error().kind(), ErrorKind::unavailable);
   Duration waited{};
   for (const Duration pause : fixture_.pauses) waited += pause;
   EXPECT_LE(waited, std::chrono::seconds(2));

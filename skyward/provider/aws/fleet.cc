@@ -100,7 +100,7 @@ std::expected<std::vector<std::string>, NotSold> Fleet::sell(const Lot& lot, Tim
   }
   if (!made) {
     const ApiError& error = made.error();
-    const bool capacity = error.kind == ErrorKind::exhausted;
+    const bool capacity = error.kind() == ErrorKind::exhausted;
     return std::unexpected(NotSold{.why = {.error = explained(error, "RunInstances"),
                                            .capacity = capacity,
                                            .quota = error.refusal == Refusal::quota,

@@ -26,17 +26,30 @@ ErrorKind kind_of(Refusal refusal) {
   return ErrorKind::unavailable;
 }
 
+ApiError not_sent(const Error& error) {
+  return {.refusal = error.kind == ErrorKind::denied ? Refusal::auth : Refusal::transient,
+          .heard = Heard::not_sent,
+          .message = error.message,
+          .own_kind = error.kind,
+          .hint = error.hint};
+}
+
 ApiError no_answer(const Error& error) {
-  ApiError out;
-  out.message = error.message;
-  out.kind = error.kind;
-  out.hint = error.hint;
+  // No address, no library, no certificate to trust: nothing left this computer.
+  if (error.kind == ErrorKind::invalid || error.kind == ErrorKind::unsupported ||
+      error.kind == ErrorKind::denied) {
+    return not_sent(error);
+  }
+  ApiError out{.message = error.message, .own_kind = error.kind, .hint = error.hint};
+  // A reply that is too large says nothing of the cloud's machines.
+  if (error.kind == ErrorKind::exhausted) out.own_kind = ErrorKind::unavailable;
   out.maybe_done = true;
   return out;
 }
 
 bool is_certain(const ApiError& error) {
-  if (error.code.empty() || error.maybe_done) return false;
+  if (error.maybe_done || error.heard == Heard::unknown) return false;
+  if (error.heard == Heard::not_sent) return true;
   switch (error.refusal) {
     case Refusal::transient:
       return false;
@@ -54,7 +67,7 @@ Error to_error(const ApiError& error, std::string_view what) {
   std::string message = fmt::format("{}: {}", what, error.message);
   if (!error.code.empty() && error.code != error.message) message += " (" + error.code + ")";
   if (!error.request_id.empty()) message += ", request " + error.request_id;
-  return {.kind = error.kind, .message = std::move(message), .hint = error.hint};
+  return {.kind = error.kind(), .message = std::move(message), .hint = error.hint};
 }
 
 }  // namespace skyward::provider

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <expected>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -29,23 +30,35 @@ enum class Refusal : std::uint8_t {
 // What a caller does about it.
 ErrorKind kind_of(Refusal refusal);
 
+// Who has seen the request.
+enum class Heard : std::uint8_t {
+  not_sent,  // nobody
+  unknown,   // nobody answered, or somebody else did: a proxy's page, a cut reply
+  answered,  // the cloud, in its own form
+};
+
 struct ApiError {
   Refusal refusal = Refusal::transient;
-  std::string code{};        // the cloud's word for it; empty when the cloud did not answer
-  std::string message{};     // the cloud's words
-  std::string request_id{};  // what its support asks for
-  int status = 0;            // of HTTP; 0 when nobody answered
-  ErrorKind kind = kind_of(refusal);
+  Heard heard = Heard::unknown;
+  std::string code{};                   // the cloud's word for it, where it has one
+  std::string message{};                // the cloud's words
+  std::string request_id{};             // what its support asks for
+  int status = 0;                       // of HTTP; 0 when nobody answered
+  std::optional<ErrorKind> own_kind{};  // where the refusal's own does not say enough
   std::string hint{};
   // This is the last of several answers, and an earlier try may have been obeyed: nobody answered
   // it, or the answer was a fault.
   bool maybe_done = false;
+
+  ErrorKind kind() const { return own_kind.value_or(kind_of(refusal)); }
 };
 
 template <typename T>
 using ApiResult = std::expected<T, ApiError>;
 
-// No answer at all, from whoever was asked.
+// The request was not sent, for want of a token, say.
+ApiError not_sent(const Error& error);
+// It was sent, and io::Http::send() failed.
 ApiError no_answer(const Error& error);
 
 // Whether it is certain that the request changed nothing, in this try or an earlier one. Any other

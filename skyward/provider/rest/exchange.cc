@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <cmath>
 
 namespace skyward::provider {
 
@@ -17,22 +18,20 @@ bool is_passing(const ApiError& error) {
 
 }  // namespace
 
-bool Spacing::await(const World& world, std::string_view endpoint, Duration gap, Time deadline) {
-  auto at = free_at_.find(endpoint);
-  if (at == free_at_.end()) at = free_at_.emplace(endpoint, world.now()).first;
-  const Time from = std::max(at->second, world.now());
+bool Spacing::await(const World& world, const std::vector<RateLimit>& limits, Time deadline) {
+  Time from = world.now();
+  for (const RateLimit& limit : limits) from = std::max(from, free_at_[limit.name]);
   if (from >= deadline) return false;
   if (from > world.now()) world.pause(from - world.now(), {});
-  at->second = std::max(from, world.now()) + gap;
+  from = std::max(from, world.now());
+  for (const RateLimit& limit : limits) free_at_[limit.name] = from + limit.gap;
   return true;
 }
 
-void Spacing::hold(std::string_view endpoint, Time until) {
-  const auto at = free_at_.find(endpoint);
-  if (at == free_at_.end()) {
-    free_at_.emplace(endpoint, until);
-  } else {
-    at->second = std::max(at->second, until);
+void Spacing::hold(const std::vector<RateLimit>& limits, Time until) {
+  for (const RateLimit& limit : limits) {
+    Time& free_at = free_at_[limit.name];
+    free_at = std::max(free_at, until);
   }
 }
 
@@ -61,7 +60,10 @@ Duration asked_pause(const World& world, const io::HttpReply& reply) {
     // By the cloud's own clock, which may differ from ours.
     seconds = *date - parse_http_date(reply.header("date")).value_or(world.wall_s());
   } else {
-    std::from_chars(text.data(), text.data() + text.size(), seconds);
+    double asked = 0;
+    std::from_chars(text.data(), text.data() + text.size(), asked);
+    asked = std::clamp(asked, 0.0, static_cast<double>(kLongestAskedPause_s));
+    seconds = static_cast<std::int64_t>(std::ceil(asked));
   }
   return std::chrono::seconds(std::clamp<std::int64_t>(seconds, 0, kLongestAskedPause_s));
 }
@@ -72,12 +74,10 @@ ApiResult<io::HttpReply> perform(const World& world, const Exchange& exchange, T
   int late_answers = 0;
   bool maybe_done = false;
   while (true) {
-    if (exchange.spacing != nullptr &&
-        !exchange.spacing->await(world, exchange.endpoint, exchange.gap, deadline)) {
-      ApiError error{.refusal = Refusal::rate_limited,
-                     .message = "the cloud allows no further request before the deadline",
-                     .kind = ErrorKind::timeout};
-      error.code = "not sent";
+    if (exchange.spacing != nullptr && !exchange.spacing->await(world, exchange.limits, deadline)) {
+      ApiError error =
+          not_sent({ErrorKind::timeout, "the cloud allows no further request before the deadline"});
+      error.refusal = Refusal::rate_limited;
       error.maybe_done = maybe_done;
       return std::unexpected(std::move(error));
     }
@@ -87,19 +87,23 @@ ApiResult<io::HttpReply> perform(const World& world, const Exchange& exchange, T
       // An answer that did not come in its time may come to the next try.
       const bool late = reply.error().kind == ErrorKind::timeout && world.now() < deadline &&
                         ++late_answers < kMostLateAnswers;
-      maybe_done = true;
+      ApiError silent = no_answer(reply.error());
+      maybe_done = maybe_done || silent.maybe_done;
+      silent.maybe_done = maybe_done;
       const bool passing = reply.error().kind == ErrorKind::unavailable || late;
       if (passing && !once && retries.again()) continue;
-      return std::unexpected(no_answer(reply.error()));
+      return std::unexpected(std::move(silent));
     }
-    if (reply->status >= 200 && reply->status < 300) return *std::move(reply);
-    ApiError error = exchange.read_error(*reply);
+    auto refused = exchange.read_error(*reply);
+    if (!refused) return *std::move(reply);
+    ApiError& error = *refused;
     maybe_done = maybe_done || !is_certain(error);
     error.maybe_done = maybe_done;
     if (exchange.mend && (!once || !maybe_done) && exchange.mend(*reply, error)) continue;
-    const Duration pause = asked_pause(world, *reply);
+    const Duration pause =
+        exchange.asked_pause ? exchange.asked_pause(*reply) : asked_pause(world, *reply);
     if (exchange.spacing != nullptr && pause > Duration{}) {
-      exchange.spacing->hold(exchange.endpoint, world.now() + pause);
+      exchange.spacing->hold(exchange.limits, world.now() + pause);
     }
     if (!is_passing(error) || (once && maybe_done) || !retries.again(pause)) {
       return std::unexpected(std::move(error));

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "skyward/provider/rest/api_error.h"
 #include "skyward/provider/retry.h"
@@ -23,14 +24,21 @@ enum class Repeat : std::uint8_t {
   once_then_look,
 };
 
-// Keeps requests to one endpoint apart. Shared by the requests of one account.
+// A limit that a cloud sets on requests of one kind: they keep `gap` apart, and a pause that it
+// asks for holds for all of them.
+struct RateLimit {
+  std::string name{};
+  Duration gap{};
+};
+
+// Keeps requests within their limits. Shared by the requests of one account.
 class Spacing {
  public:
-  // Waits until a request to the endpoint may be sent, and counts it as sent. False, at once, when
-  // that is not before the deadline. `gap`: to the next one.
-  bool await(const World& world, std::string_view endpoint, Duration gap, Time deadline);
-  // The cloud asked for a pause: nobody asks that endpoint before.
-  void hold(std::string_view endpoint, Time until);
+  // Waits until a request under all these limits may be sent, and counts it as sent. False, at
+  // once, when that is not before the deadline.
+  bool await(const World& world, const std::vector<RateLimit>& limits, Time deadline);
+  // The cloud asked for a pause.
+  void hold(const std::vector<RateLimit>& limits, Time until);
 
  private:
   std::map<std::string, Time, std::less<>> free_at_;
@@ -39,8 +47,9 @@ class Spacing {
 struct Exchange {
   // Made for each try: a signature holds for its moment.
   std::function<io::HttpRequest()> request;
-  // Sees every answer of another status than 2xx.
-  std::function<ApiError(const io::HttpReply&)> read_error;
+  // The cloud's refusal; empty: the answer is what was asked for. Sees every answer, since some
+  // clouds refuse with a status of 200.
+  std::function<std::optional<ApiError>(const io::HttpReply&)> read_error;
   // Removes the cause of a refusal (a token that has expired, a wrong clock), after which the
   // request is sent again at once. Says false where it cannot, and a second time. Empty: it never
   // can.
@@ -48,19 +57,19 @@ struct Exchange {
   Repeat repeat = Repeat::safe;
   Duration time_limit = std::chrono::seconds(30);  // of one try
   RetryRules rules{};
+  // How long a refusal asks to wait; empty: as asked_pause() reads it.
+  std::function<Duration(const io::HttpReply&)> asked_pause{};
   // Null: requests are sent as they come.
   Spacing* spacing = nullptr;
-  std::string_view endpoint{};
-  Duration gap{};
+  std::vector<RateLimit> limits{};
 };
 
-// The answer with a status of 2xx.
 ApiResult<io::HttpReply> perform(const World& world, const Exchange& exchange, Time deadline);
 
 // Seconds since 1970 of "Tue, 14 Nov 2023 22:13:20 GMT", as the header "date" has it.
 std::optional<std::int64_t> parse_http_date(std::string_view text);
 // The pause that an answer asks for in "retry-after", in seconds or as a date; zero without one,
-// at most an hour.
+// at most an hour. Parts of a second count as a whole one.
 Duration asked_pause(const World& world, const io::HttpReply& reply);
 
 }  // namespace skyward::provider

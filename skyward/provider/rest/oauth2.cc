@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "skyward/provider/json_read.h"
+#include "skyward/provider/rest/rest_client.h"
 
 namespace skyward::provider {
 
@@ -13,8 +14,11 @@ namespace {
 
 constexpr Duration kRenewBefore = std::chrono::seconds(30);
 constexpr std::int64_t kDay_s = 86400;
+// How long a token is used that does not say how long it holds.
+constexpr std::int64_t kUnsaid_s = 300;
 
-ApiError read_token_error(const io::HttpReply& reply) {
+std::optional<ApiError> read_token_error(const io::HttpReply& reply) {
+  if (reply.status >= 200 && reply.status < 300) return std::nullopt;
   const nlohmann::json json = read_json(reply.body);
   ApiError error;
   error.status = reply.status;
@@ -23,12 +27,14 @@ ApiError read_token_error(const io::HttpReply& reply) {
   error.message = json_text(json, "error_description");
   if (error.message.empty()) error.message = json_text(json, "message");
   if (error.message.empty()) error.message = fmt::format("HTTP status {}", reply.status);
+  // A proxy's page says nothing of the secret.
+  if (!error.code.empty()) error.heard = Heard::answered;
   const bool refused = reply.status == 400 || reply.status == 401 || reply.status == 403;
-  error.refusal = refused               ? Refusal::auth
-                  : reply.status == 429 ? Refusal::rate_limited
-                  : reply.status >= 500 ? Refusal::transient
-                                        : Refusal::invalid;
-  error.kind = kind_of(error.refusal);
+  if (refused && error.heard == Heard::answered) {
+    error.refusal = Refusal::auth;
+  } else if (reply.status == 429) {
+    error.refusal = Refusal::rate_limited;
+  }
   return error;
 }
 
@@ -40,6 +46,7 @@ Result<std::string> TokenSource::authorization(bool renew, Time deadline) {
   request.method = "POST";
   request.url = credentials_.token_url;
   request.ca_file = credentials_.ca_file;
+  request.direct = is_of_this_computer(credentials_.token_url);
   request.headers = {{"Content-Type", "application/json"}, {"Accept", "application/json"}};
   request.body = json_line({{"grant_type", "client_credentials"},
                             {"client_id", credentials_.id},
@@ -63,10 +70,10 @@ Result<std::string> TokenSource::authorization(bool renew, Time deadline) {
     return fail(ErrorKind::unavailable, "the request for a token: the reply has none in it",
                 "try again");
   }
-  const std::int64_t lives_s =
-      std::clamp<std::int64_t>(json_whole(json, "expires_in").value_or(0), 0, kDay_s);
+  const Duration lives = std::chrono::seconds(
+      std::clamp<std::int64_t>(json_whole(json, "expires_in").value_or(kUnsaid_s), 0, kDay_s));
   token_ = std::move(token);
-  renew_at_ = asked + std::chrono::seconds(lives_s) - kRenewBefore;
+  renew_at_ = asked + std::max(lives - kRenewBefore, lives / 2);
   return "Bearer " + token_;
 }
 

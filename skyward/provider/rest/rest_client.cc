@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
 #include <utility>
 
 namespace skyward::provider {
@@ -10,6 +12,15 @@ namespace {
 
 // The longest lists are those of a market's offers, in pages of 25 and more.
 constexpr int kMostPages = 400;
+// The limit that all requests of an account share.
+constexpr std::string_view kAccount = "the account";
+// Of a cloud that says "too many requests", and not for how long.
+constexpr Duration kLeastPause = std::chrono::seconds(1);
+
+// "host:port" of what follows "https://".
+std::string_view site_of(std::string_view rest) {
+  return rest.substr(0, rest.find_first_of("/?#"));
+}
 
 std::string url_of(const std::string& base, const RestRequest& request) {
   std::string url = base + request.path;
@@ -29,15 +40,13 @@ ApiResult<RestReply> RestClient::send(const RestRequest& request, Time deadline)
   out.method = request.method;
   out.url = url_of(account_.base_url, request);
   out.ca_file = account_.ca_file;
+  out.direct = is_of_this_computer(account_.base_url);
   out.max_reply_bytes = account_.max_reply_bytes;
   out.headers = {{"Accept", "application/json"}, {"User-Agent", "skyward/" SKYWARD_VERSION}};
   if (request.body) {
     out.headers.emplace_back("Content-Type", "application/json");
     out.body = json_line(*request.body);
   }
-  const std::string endpoint =
-      request.endpoint.empty() ? request.method + " " + request.path : request.endpoint;
-
   std::string authorization;
   const auto authorize = [&](bool renew) -> Status {
     if (!account_.authorization) return {};
@@ -46,9 +55,10 @@ ApiResult<RestReply> RestClient::send(const RestRequest& request, Time deadline)
     authorization = *std::move(value);
     return {};
   };
-  if (Status able = authorize(false); !able) return std::unexpected(no_answer(able.error()));
+  if (Status able = authorize(false); !able) return std::unexpected(not_sent(able.error()));
 
   bool renewed = false;
+  Status renewal;
   Exchange exchange;
   exchange.request = [&] {
     io::HttpRequest signed_request = out;
@@ -62,16 +72,30 @@ ApiResult<RestReply> RestClient::send(const RestRequest& request, Time deadline)
     if (reply.status != 401 || renewed) return false;
     renewed = true;
     const std::string refused = authorization;
-    return authorize(true).has_value() && authorization != refused;
+    renewal = authorize(true);
+    return renewal && authorization != refused;
   };
-  exchange.repeat = request.repeat;
+  const bool repeatable = request.method == "GET" || request.method == "DELETE";
+  exchange.repeat = request.repeat.value_or(repeatable ? Repeat::safe : Repeat::once_then_look);
   exchange.time_limit = account_.request_timeout;
   exchange.spacing = &spacing_;
-  exchange.endpoint = endpoint;
-  exchange.gap = request.gap;
+  exchange.limits = request.limits;
+  exchange.limits.push_back({.name = std::string(kAccount), .gap = account_.gap});
+  exchange.asked_pause = [&](const io::HttpReply& reply) {
+    const Duration asked = asked_pause(world_, reply);
+    return reply.status == 429 ? std::max(asked, kLeastPause) : asked;
+  };
   auto reply = perform(world_, exchange, deadline);
+  if (!reply && !renewal) {
+    // The old token was refused, and nobody gives a new one: that is the trouble.
+    ApiError why = not_sent(renewal.error());
+    why.maybe_done = reply.error().maybe_done;
+    return std::unexpected(std::move(why));
+  }
   if (!reply) return std::unexpected(std::move(reply.error()));
-  RestReply answer{.status = reply->status, .text = std::move(reply->body)};
+  RestReply answer{.status = reply->status,
+                   .headers = std::move(reply->headers),
+                   .text = std::move(reply->body)};
   answer.json = read_json(answer.text);
   return answer;
 }
@@ -83,11 +107,24 @@ ApiResult<std::vector<nlohmann::json>> RestClient::list(RestRequest request, con
     auto reply = send(request, deadline);
     if (!reply) return std::unexpected(std::move(reply.error()));
     auto next = take(reply->json, items);
-    if (!next) return items;
-    request = *std::move(next);
+    if (!next) return std::unexpected(std::move(next.error()));
+    if (!*next) return items;
+    request = **std::move(next);
   }
-  return std::unexpected(no_answer(
-      {ErrorKind::unavailable, fmt::format("the list at {} has no end", request.path), ""}));
+  return std::unexpected(broken_page(fmt::format("the list at {} has no end", request.path)));
+}
+
+ApiError broken_page(std::string_view what) {
+  return {.message = std::string(what), .hint = "try again"};
+}
+
+bool is_of_this_computer(std::string_view url) {
+  const std::size_t scheme = url.find("://");
+  if (scheme == std::string_view::npos) return false;
+  const std::string_view site = site_of(url.substr(scheme + 3));
+  const std::string_view host =
+      site.starts_with('[') ? site.substr(0, site.find(']') + 1) : site.substr(0, site.find(':'));
+  return !site.contains('@') && (host == "127.0.0.1" || host == "localhost" || host == "[::1]");
 }
 
 Status check_base_url(std::string_view url, std::string_view setting) {
@@ -100,17 +137,13 @@ Status check_base_url(std::string_view url, std::string_view setting) {
   if (url.ends_with('/')) return refuse("ends with a slash");
   const bool tls = url.starts_with(kTls);
   if (!tls && !url.starts_with(kClear)) return refuse("is no address");
-  const std::string_view rest = url.substr(tls ? kTls.size() : kClear.size());
-  const std::string_view site = rest.substr(0, rest.find_first_of("/?#"));
+  const std::string_view site = site_of(url.substr(tls ? kTls.size() : kClear.size()));
   // A user before an "@" makes one host look like another.
   if (site.empty() || site.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                              "0123456789.-:[]") != std::string_view::npos) {
     return refuse("names no host");
   }
-  if (tls) return {};
-  const std::string_view host =
-      site.starts_with('[') ? site.substr(0, site.find(']') + 1) : site.substr(0, site.find(':'));
-  if (host == "127.0.0.1" || host == "localhost" || host == "[::1]") return {};
+  if (tls || is_of_this_computer(url)) return {};
   return refuse("would carry the account's key unencrypted");
 }
 

@@ -22,14 +22,15 @@ struct RestRequest {
   std::string path{};  // "/v2/droplets/7", encoded
   Query query{};       // not encoded
   std::optional<nlohmann::json> body{};
-  Repeat repeat = Repeat::safe;
-  // Requests with the same name keep `gap` apart; empty: the method and the path.
-  std::string endpoint{};
-  Duration gap{};
+  // Empty: `safe` for GET and DELETE, `once_then_look` for all others.
+  std::optional<Repeat> repeat{};
+  // Besides that of the whole account.
+  std::vector<RateLimit> limits{};
 };
 
 struct RestReply {
   int status = 0;
+  io::HttpHeaders headers{};
   std::string text{};
   nlohmann::json json{};  // null when the text is none
 };
@@ -40,8 +41,10 @@ struct RestAccount {
   // The value of the header "Authorization". `renew`: the last one was refused. Empty: none is
   // sent.
   std::function<Result<std::string>(bool renew, Time deadline)> authorization{};
-  // The cloud's refusal; `json` is null when it is not told as JSON.
-  std::function<ApiError(const io::HttpReply& reply, const nlohmann::json& json)> read_error{};
+  // The cloud's refusal; empty: it is none. Sees every answer; `json` is null when that is no JSON.
+  std::function<std::optional<ApiError>(const io::HttpReply& reply, const nlohmann::json& json)>
+      read_error{};
+  Duration gap{};                                       // between any two requests
   Duration request_timeout = std::chrono::seconds(30);  // of one try
   std::string ca_file{};                                // instead of the system's certificates
   std::size_t max_reply_bytes = std::size_t{16} << 20;
@@ -56,9 +59,10 @@ class RestClient {
   ApiResult<RestReply> send(const RestRequest& request, Time deadline);
 
   // The items of all pages. `take` adds a page's items to the result and gives the request for the
-  // next page, empty after the last. Fails with `transient` on more pages than a list can have.
-  using TakePage = std::function<std::optional<RestRequest>(const nlohmann::json& page,
-                                                            std::vector<nlohmann::json>& items)>;
+  // next page, empty after the last; it fails where the page is no list, with broken_page(). A list
+  // that was not read is never an empty one. Fails on more pages than a list can have.
+  using TakePage = std::function<ApiResult<std::optional<RestRequest>>(
+      const nlohmann::json& page, std::vector<nlohmann::json>& items)>;
   ApiResult<std::vector<nlohmann::json>> list(RestRequest first, const TakePage& take,
                                               Time deadline);
 
@@ -69,6 +73,12 @@ class RestClient {
   const RestAccount account_;
   Spacing spacing_;
 };
+
+// A fault of the cloud: an answer that does not have what it must have.
+ApiError broken_page(std::string_view what);
+
+// Whether an address is of this very computer, past every proxy.
+bool is_of_this_computer(std::string_view url);
 
 // Credentials travel to `url`: it must be https, or http to this very computer. Fails with
 // `invalid`; `setting` is what names the address, for people.

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <deque>
+#include <optional>
 #include <string>
 
 #include "skyward/provider/rest/oauth2.h"
@@ -17,19 +18,26 @@ using namespace std::chrono_literals;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::Pair;
 using ::testing::SizeIs;
 
-ApiError read_error(const io::HttpReply& reply, const nlohmann::json& json) {
+std::optional<ApiError> read_error(const io::HttpReply& reply, const nlohmann::json& json) {
+  const bool fault = json_at(json, "errors/0").is_null() && !json_at(json, "errors").is_null();
+  if (reply.status < 300 && !fault) return std::nullopt;
   ApiError error;
   error.status = reply.status;
   error.code = json_text(json, "id");
   error.message = json_text(json, "message");
-  error.refusal = reply.status == 429   ? Refusal::rate_limited
-                  : reply.status >= 500 ? Refusal::transient
-                  : reply.status == 401 ? Refusal::auth
-                                        : Refusal::invalid;
-  error.kind = kind_of(error.refusal);
+  if (!error.code.empty()) error.heard = Heard::answered;
+  error.refusal = Refusal::invalid;
+  if (reply.status == 429) error.refusal = Refusal::rate_limited;
+  if (reply.status >= 500) error.refusal = Refusal::transient;
+  if (reply.status == 401) error.refusal = Refusal::auth;
+  if (reply.status < 300) {
+    error.refusal = Refusal::capacity;
+    error.heard = Heard::answered;
+  }
   return error;
 }
 
@@ -55,6 +63,8 @@ class RestTest : public ::testing::Test {
     return {.base_url = "https://api.example.com",
             .authorization = [this](bool renew, Time) -> Result<std::string> {
               if (renew) ++renewals_;
+              if (no_token_ && (renew || !had_token_)) return std::unexpected(*no_token_);
+              had_token_ = true;
               return renewals_ == 0 ? "Bearer old" : "Bearer new";
             },
             .read_error = read_error};
@@ -63,6 +73,8 @@ class RestTest : public ::testing::Test {
   WorldFixture fixture_;
   std::deque<Result<io::HttpReply>> answers_;
   int renewals_ = 0;
+  std::optional<Error> no_token_;
+  bool had_token_ = false;
   RestClient client_{fixture_.world, account()};
 };
 
@@ -99,7 +111,7 @@ TEST_F(RestTest, ATokenThatIsRefusedIsRenewedOnce) {
   answer(401, R"({"id":"unauthorized"})");
   const auto refused = client_.send({.path = "/x"}, kNever);
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().kind, ErrorKind::denied);
+  EXPECT_EQ(refused.error().kind(), ErrorKind::denied);
   EXPECT_EQ(renewals_, 2);
   EXPECT_THAT(sent(), SizeIs(3)) << "the renewed token is the same: it would be refused again";
 }
@@ -113,7 +125,7 @@ TEST_F(RestTest, AFaultIsTriedAgainWhereThatDoesNoHarm) {
 }
 
 TEST_F(RestTest, ACreationIsNeverRepeatedBlindly) {
-  const RestRequest create{.method = "POST", .path = "/x", .repeat = Repeat::once_then_look};
+  const RestRequest create{.method = "POST", .path = "/x"};
   for (const int status : {500, 502, 504}) {
     answer(status, "oops");
     const auto made = client_.send(create, kNever);
@@ -134,8 +146,7 @@ TEST_F(RestTest, ACreationThatCameTooFastIsSentAgain) {
   answer(429, R"({"id":"too_many_requests"})", {{"Retry-After", "7"}});
   answer(202, "{}");
   const Time before = fixture_.now;
-  EXPECT_TRUE(
-      client_.send({.method = "POST", .path = "/x", .repeat = Repeat::once_then_look}, kNever));
+  EXPECT_TRUE(client_.send({.method = "POST", .path = "/x"}, kNever));
   EXPECT_GE(fixture_.now - before, 7s);
   EXPECT_THAT(sent(), SizeIs(2));
 }
@@ -151,8 +162,8 @@ TEST_F(RestTest, ARefusalIsCertainAndAProxysIsNot) {
   EXPECT_FALSE(is_certain(client_.send({.path = "/x"}, kNever).error()));
 }
 
-TEST_F(RestTest, RequestsToAnEndpointKeepApart) {
-  const RestRequest slow{.path = "/slow", .endpoint = "slow", .gap = 1500ms};
+TEST_F(RestTest, RequestsUnderALimitKeepApart) {
+  const RestRequest slow{.path = "/slow", .limits = {{.name = "slow", .gap = 1500ms}}};
   const Time before = fixture_.now;
   ASSERT_TRUE(client_.send(slow, kNever));
   EXPECT_EQ(fixture_.now, before);
@@ -163,7 +174,7 @@ TEST_F(RestTest, RequestsToAnEndpointKeepApart) {
   EXPECT_EQ(fixture_.now - before, 3s) << "others do not wait for it";
   const auto late = client_.send(slow, fixture_.now + 1s);
   ASSERT_FALSE(late);
-  EXPECT_EQ(late.error().kind, ErrorKind::timeout);
+  EXPECT_EQ(late.error().kind(), ErrorKind::timeout);
   EXPECT_THAT(sent(), SizeIs(4)) << "what cannot be sent in time is not sent";
   EXPECT_TRUE(is_certain(late.error()));
 }
@@ -183,6 +194,7 @@ TEST_F(RestTest, APauseIsASpanOrADate) {
   };
   EXPECT_EQ(pause({}), 0s);
   EXPECT_EQ(pause({{"retry-after", "12"}}), 12s);
+  EXPECT_EQ(pause({{"retry-after", "1.5"}}), 2s) << "never too early";
   EXPECT_EQ(pause({{"retry-after", "-3"}}), 0s);
   EXPECT_EQ(pause({{"retry-after", "soon"}}), 0s);
   EXPECT_EQ(pause({{"retry-after", "9999999999"}}), 1h);
@@ -196,8 +208,10 @@ TEST_F(RestTest, APauseIsASpanOrADate) {
 TEST_F(RestTest, ListsAreReadToTheirEnd) {
   answer(200, R"({"items":[1,2],"next":"p2"})");
   answer(200, R"({"items":[3]})");
-  const auto take = [](const nlohmann::json& page,
-                       std::vector<nlohmann::json>& items) -> std::optional<RestRequest> {
+  const auto take =
+      [](const nlohmann::json& page,
+         std::vector<nlohmann::json>& items) -> ApiResult<std::optional<RestRequest>> {
+    if (!json_at(page, "items").is_array()) return std::unexpected(broken_page("no list"));
     for (const nlohmann::json* item : json_items(page, "items")) items.push_back(*item);
     const std::string next = json_text(page, "next");
     if (next.empty()) return std::nullopt;
@@ -213,7 +227,86 @@ TEST_F(RestTest, ListsAreReadToTheirEnd) {
   };
   const auto endless = client_.list({.path = "/list"}, take, kNever);
   ASSERT_FALSE(endless);
-  EXPECT_EQ(endless.error().kind, ErrorKind::unavailable);
+  EXPECT_EQ(endless.error().kind(), ErrorKind::unavailable);
+}
+
+TEST_F(RestTest, WhatIsNoListIsNotAnEmptyOne) {
+  const auto take = [](const nlohmann::json& page,
+                       std::vector<nlohmann::json>&) -> ApiResult<std::optional<RestRequest>> {
+    if (!json_at(page, "items").is_array()) return std::unexpected(broken_page("no list"));
+    return std::nullopt;
+  };
+  for (const char* page : {"<html>sign in to this network</html>", "", "{}", R"({"items":null})"}) {
+    answer(200, page);
+    const auto told = client_.list({.path = "/list"}, take, kNever);
+    ASSERT_FALSE(told) << page;
+    EXPECT_EQ(told.error().kind(), ErrorKind::unavailable);
+  }
+}
+
+TEST_F(RestTest, ARefusalMayComeWithAStatusOf200) {
+  answer(200, R"({"errors":[{"message":"none available"}]})");
+  const auto refused = client_.send({.method = "POST", .path = "/graphql"}, kNever);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().refusal, Refusal::capacity);
+  EXPECT_TRUE(is_certain(refused.error()));
+}
+
+TEST_F(RestTest, WithoutATokenNothingIsSent) {
+  no_token_ = Error{ErrorKind::denied, "the secret is wrong", "check it"};
+  const auto refused = client_.send({.method = "POST", .path = "/x"}, kNever);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(sent(), IsEmpty());
+  EXPECT_TRUE(is_certain(refused.error()));
+  EXPECT_EQ(refused.error().refusal, Refusal::auth);
+  EXPECT_EQ(to_error(refused.error(), "Create").hint, "check it");
+}
+
+TEST_F(RestTest, ATokenThatCannotBeRenewedIsTheTroubleNotTheOldOne) {
+  ASSERT_TRUE(client_.send({.path = "/x"}, kNever));
+  no_token_ = Error{ErrorKind::unavailable, "the token service does not answer", ""};
+  answer(401, R"({"id":"unauthorized"})");
+  const auto refused = client_.send({.path = "/x"}, kNever);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind(), ErrorKind::unavailable);
+  EXPECT_EQ(refused.error().message, "the token service does not answer");
+}
+
+TEST_F(RestTest, APauseHoldsForTheWholeAccount) {
+  answer(429, R"({"id":"too_many_requests"})", {{"Retry-After", "5"}});
+  EXPECT_FALSE(client_.send({.path = "/droplets/1"}, fixture_.now + 1s));
+  const Time before = fixture_.now;
+  EXPECT_TRUE(client_.send({.path = "/droplets/2"}, kNever));
+  EXPECT_GE(fixture_.now - before, 5s);
+}
+
+TEST_F(RestTest, WhereNoPauseIsNamedItIsASecondAtLeast) {
+  answer(429, R"({"id":"too_many_requests"})");
+  const Time before = fixture_.now;
+  EXPECT_TRUE(client_.send({.path = "/x"}, kNever));
+  EXPECT_GE(fixture_.now - before, 1s);
+}
+
+TEST_F(RestTest, AKeyForThisComputerPassesNoProxy) {
+  RestAccount here = account();
+  here.base_url = "http://127.0.0.1:8080";
+  RestClient client(fixture_.world, here);
+  ASSERT_TRUE(client.send({.path = "/x"}, kNever));
+  EXPECT_TRUE(sent().back().direct);
+  ASSERT_TRUE(client_.send({.path = "/x"}, kNever));
+  EXPECT_FALSE(sent().back().direct);
+}
+
+TEST_F(RestTest, ACertificateThatIsNotTrustedMeansThatNothingWasSent) {
+  silence(ErrorKind::denied);
+  const auto refused = client_.send({.method = "POST", .path = "/x"}, kNever);
+  ASSERT_FALSE(refused);
+  EXPECT_TRUE(is_certain(refused.error()));
+  silence(ErrorKind::exhausted);
+  const auto too_large = client_.send({.method = "POST", .path = "/x"}, kNever);
+  ASSERT_FALSE(too_large);
+  EXPECT_FALSE(is_certain(too_large.error()));
+  EXPECT_EQ(too_large.error().kind(), ErrorKind::unavailable) << "not: the cloud has none left";
 }
 
 TEST(BaseUrl, CarriesKeysEncryptedOrNowhere) {
@@ -268,6 +361,27 @@ TEST_F(TokenTest, AWrongSecretIsDeniedAndNotShown) {
   EXPECT_EQ(refused.error().message,
             "the request for a token: Invalid client (unauthorized_request)");
   EXPECT_EQ(asked(), 1U);
+}
+
+TEST_F(TokenTest, AShortLifeIsUsedToItsHalf) {
+  body_ = R"({"access_token":"t","expires_in":20})";
+  EXPECT_TRUE(tokens_.authorization(false, kNever));
+  fixture_.now += 5s;
+  EXPECT_TRUE(tokens_.authorization(false, kNever));
+  EXPECT_EQ(asked(), 1U);
+  body_ = R"({"access_token":"t"})";
+  fixture_.now += 6s;
+  EXPECT_TRUE(tokens_.authorization(false, kNever));
+  EXPECT_TRUE(tokens_.authorization(false, kNever));
+  EXPECT_EQ(asked(), 2U) << "one that does not say how long it holds is kept for a while";
+}
+
+TEST_F(TokenTest, AProxysRefusalSaysNothingOfTheSecret) {
+  status_ = 403;
+  body_ = "<html>blocked</html>";
+  const auto refused = tokens_.authorization(false, kNever);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, ErrorKind::unavailable);
 }
 
 TEST_F(TokenTest, AReplyWithoutATokenIsAFault) {
