@@ -27,6 +27,7 @@ import faulthandler, os, random, signal, sys, threading, time
 
 import skyward as sky
 
+faulthandler.enable()  # the stacks of a program that hangs, at the SIGABRT that ends it
 # A job in the background of a script ignores SIGINT, and its children inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 random = random.Random({seed})
@@ -94,12 +95,26 @@ class Program:
         try:
             status = self.process.wait(seconds)
         except subprocess.TimeoutExpired:
+            threads = self._threads()
             self.signal(signal.SIGABRT)
-            raise AssertionError(f"the program did not end within {seconds:.0f} s") from None
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(10)
+            raise AssertionError(
+                f"the program did not end within {seconds:.0f} s; its threads: {threads}"
+            ) from None
         crashes = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE)
         assert -status not in crashes, f"the program crashed: {signal.Signals(-status).name}"
         assert "terminate called" not in self.err
         return status
+
+    def _threads(self):
+        """What each thread waits for in the kernel, and what it is called."""
+        found = []
+        for task in sorted(Path(f"/proc/{self.pid}/task").glob("*")):
+            with suppress(OSError):
+                words = [(task / what).read_text().split()[0] for what in ("comm", "wchan")]
+                found.append(":".join(words))
+        return " ".join(found)
 
     def expect_success(self):
         """The program has ended well, and its last line says how."""
