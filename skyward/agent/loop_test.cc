@@ -328,13 +328,14 @@ TEST_F(LoopTest, TwoTasksThatTheirDeadWorkerHadNotReadRunInTheNextOne) {
   for (int task = 0; task < 2; ++task)
     engine.send(call("import os\ndef value(): return os.getpid()"));
   engine.send(wire::RecallTasks{2});
-  engine.take<wire::Recalled>();
+  const std::size_t recalled = engine.take<wire::Recalled>().tasks.size();
   ASSERT_EQ(::kill(worker, SIGKILL), 0);
-  for (int task = 0; task < 2; ++task) {
+  for (std::size_t task = recalled; task < 2; ++task) {
     const auto result = engine.take<wire::TaskResult>();
     EXPECT_EQ(result.status, wire::TaskStatus::ok) << result.detail;
     EXPECT_NE(shown(result.payload), std::to_string(worker));
   }
+  if (recalled > 0) GTEST_SKIP() << "too busy a machine: no task was given ahead of its turn";
 }
 
 TEST_F(LoopTest, ADirectoryThatATaskRemovesIsMadeAgain) {
