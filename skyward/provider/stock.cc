@@ -198,8 +198,7 @@ Status Stock::see_off(const std::vector<std::string>& ids, std::vector<std::stri
     }
     const auto found = seller_.look_up(wanted, deadline);
     if (!found) {
-      // Unseen is not gone: they are asked to end all the same.
-      (void)seller_.end(wanted, deadline);
+      (void)seller_.end(wanted, deadline);  // unseen is not gone
       return fail(found);
     }
     std::set<std::string> ending;
