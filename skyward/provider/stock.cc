@@ -186,9 +186,8 @@ Status Stock::see_off(const std::vector<std::string>& ids, std::vector<std::stri
     const auto at = entry.id.empty() ? left.end() : left.find(entry.id);
     if (at != left.end()) at->second.made = world.now() - book_.age_of(entry);
   }
-  const auto is_unknown = [&](const Sight& sight) {
-    const bool old = !sight.made || world.now() - *sight.made >= seller_.facts().known_after;
-    return sight.absent > 0 && old;
+  const auto is_old = [&](const Sight& sight) {
+    return world.now() - *sight.made >= seller_.facts().known_after;
   };
   for (Duration pause = kFirstLook; !left.empty(); pause = std::min(pause * 2, kLongestLook)) {
     std::vector<std::string> wanted;
@@ -217,7 +216,8 @@ Status Stock::see_off(const std::vector<std::string>& ids, std::vector<std::stri
       // A listing may leave out what stands: nothing that the pool made is gone before it was
       // asked to end.
       const bool is_nobodys = !sight.made && sight.absent > 0;
-      const bool is_over = is_nobodys || (sight.asked && (sight.heard || is_unknown(sight)));
+      const bool is_over =
+          is_nobodys || (sight.made && sight.asked && (sight.heard || is_old(sight)));
       const bool is_gone = sight.absent >= 2 && is_over;
       if (is_gone) gone.push_back(id);
       if (!is_gone && !is_nobodys && !ending.contains(id)) standing.push_back(id);

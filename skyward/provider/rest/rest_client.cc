@@ -65,8 +65,10 @@ ApiResult<RestReply> RestClient::send(const RestRequest& request, Time deadline)
     if (!authorization.empty()) signed_request.headers.emplace_back("Authorization", authorization);
     return signed_request;
   };
+  RestReply answer;
   exchange.read_error = [&](const io::HttpReply& reply) {
-    return account_.read_error(reply, read_json(reply.body));
+    answer.json = read_json(reply.body);
+    return account_.read_error(reply, answer.json);
   };
   exchange.mend = [&](const io::HttpReply& reply, const ApiError&) {
     if (reply.status != 401 || renewed) return false;
@@ -93,10 +95,9 @@ ApiResult<RestReply> RestClient::send(const RestRequest& request, Time deadline)
     return std::unexpected(std::move(why));
   }
   if (!reply) return std::unexpected(std::move(reply.error()));
-  RestReply answer{.status = reply->status,
-                   .headers = std::move(reply->headers),
-                   .text = std::move(reply->body)};
-  answer.json = read_json(answer.text);
+  answer.status = reply->status;
+  answer.headers = std::move(reply->headers);
+  answer.text = std::move(reply->body);
   return answer;
 }
 
