@@ -28,6 +28,8 @@ ARROWS: list[tuple[str, str, frozenset[str]]] = [
     ("agent", "skyward/agent/agent_end*", frozenset({"base", "spec", "wire"})),
     ("agent", "skyward/agent/blob_exchange*", frozenset({"base", "spec", "wire"})),
     ("agent", "skyward/agent/*", frozenset({"base", "spec", "wire", "io"})),
+    ("provider", "skyward/provider/*_test.cc", frozenset({"base", "spec", "io", "doubles"})),
+    ("provider", "skyward/provider/*_fixture.h", frozenset({"base", "spec", "io", "doubles"})),
     ("provider", "skyward/provider/*", frozenset({"base", "spec", "io"})),
     ("engine", "skyward/engine/loop*", frozenset({"base", "spec", "wire", "io", "provider"})),
     ("engine", "skyward/engine/link_policy*", frozenset({"base", "spec", "wire"})),
@@ -49,6 +51,7 @@ ARROWS: list[tuple[str, str, frozenset[str]]] = [
     ("face", "skyward/*", frozenset({"base", "spec", "call", "worker", "display", "pool"})),
     ("cli", "skyward/cli/*", frozenset({"base", "spec", "io", "provider"})),
     ("python", "python/src/*", frozenset({"base", "spec", "call", "display", "pool", "face"})),
+    ("doubles", "doubles/*", frozenset({"base", "spec"})),
     ("examples", "examples/cpp/*", frozenset({"spec", "face"})),
     ("tests", "tests/*", frozenset({"base", "spec", "face"})),
     ("sim", "sim/*", frozenset({"base", "spec", "wire", "io", "agent", "provider", "engine"})),
@@ -67,6 +70,7 @@ SHARED_HEADERS: list[tuple[str, str]] = [
     ("skyward/pool/*.cc", "skyward/io/start_thread.h"),  # threads that get no signals
     ("skyward/pool/pool_record.h", "skyward/io/file_lock.h"),  # says that the pool is open
     ("skyward/*_test.cc", "skyward/io/no_threads_fixture.h"),
+    ("doubles/*", "skyward/io/http.h"),  # what a request and a reply are, not how they travel
     ("python/src/*", "skyward/wire/payload.h"),  # the binding carries buffers without looking in
 ]
 
@@ -97,6 +101,7 @@ THIRD_PARTY: list[tuple[str, tuple[str, ...]]] = [
             "skyward/cli/*.cc",
             "skyward/call/instance_info.cc",
             "sim/*.cc",
+            "doubles/*",
         ),
     ),
     ("CLI/*", ("skyward/cli/main.cc",)),
