@@ -250,7 +250,8 @@ io::HttpReply DigitalOcean::delete_tagged(const Request& request, const Names&) 
   if (tag == request.query.end()) return refuse_all(422, {"tag_name is missing"});
   std::vector<Machine*> tagged;
   for (Machine& one : machines) {
-    if (is_ours(one) && one.is_known(now()) && one.tags.contains(tag->second)) {
+    const bool stands = one.is_known(now()) && one.ended == kNever;
+    if (is_ours(one) && stands && one.tags.contains(tag->second)) {
       if (is_pending(one)) return refusal(422, "Droplet already has a pending event.");
       tagged.push_back(&one);
     }
