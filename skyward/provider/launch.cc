@@ -54,8 +54,8 @@ void LaunchRecord::withdrawn(std::string why) {
   only_quotas_ = false;
 }
 
-void LaunchRecord::standing(std::size_t machines) {
-  most_standing_ = std::max(most_standing_, static_cast<int>(machines));
+void LaunchRecord::note_running(std::size_t machines) {
+  most_running_ = std::max(most_running_, static_cast<int>(machines));
 }
 
 Error LaunchRecord::no_machines(LaunchOutcome outcome, const LaunchWish& wish) const {
@@ -87,7 +87,7 @@ Error LaunchRecord::no_machines(LaunchOutcome outcome, const LaunchWish& wish) c
 }
 
 Shortage LaunchRecord::shortage(LaunchOutcome outcome, const LaunchWish& wish) const {
-  Shortage out{.requested = wish.count, .got = most_standing_, .region = region_};
+  Shortage out{.requested = wish.count, .got = most_running_, .region = region_};
   if (!region_.empty()) out.regions = {region_};
   if (!wish.places.empty()) out.instance_type = wish.places.front().type;
   if (only_quotas_ && !hint_.empty()) {
@@ -108,12 +108,12 @@ Shortage LaunchRecord::shortage(LaunchOutcome outcome, const LaunchWish& wish) c
   return out;
 }
 
-Result<std::vector<Standing>> launch_all(const World& world, const LaunchWish& wish,
-                                         LaunchRecord& record, const LaunchHands& hands,
-                                         Time deadline) {
+Result<std::vector<MachineStatus>> launch_all(const World& world, const LaunchWish& wish,
+                                              LaunchRecord& record, const LaunchHands& hands,
+                                              Time deadline) {
   LaunchPlan plan(wish.spot, wish.count, wish.places);
-  std::vector<Standing> machines;
-  const auto give_up = [&](Error why) -> Result<std::vector<Standing>> {
+  std::vector<MachineStatus> machines;
+  const auto give_up = [&](Error why) -> Result<std::vector<MachineStatus>> {
     if (Status ended = hands.release(machines); !ended) {
       why.message += "; " + ended.error().message;
     }
@@ -138,7 +138,7 @@ Result<std::vector<Standing>> launch_all(const World& world, const LaunchWish& w
       auto made = hands.attempt(std::get<Attempt>(step));
       if (made) {
         std::ranges::move(*made, std::back_inserter(machines));
-        record.standing(machines.size());
+        record.note_running(machines.size());
         plan.on_launched();
       } else if (made.error().capacity) {
         plan.on_refused(made.error().quota);

@@ -21,7 +21,7 @@ namespace skyward::provider {
 enum class Stage : std::uint8_t { coming, running, ending, gone };
 
 // A machine as its cloud describes it.
-struct Standing {
+struct MachineStatus {
   Instance instance{};
   std::string zone{};
   Stage stage = Stage::coming;
@@ -61,7 +61,7 @@ class LaunchRecord {
                         LaunchFailure why);
   // Machines came, or may have come, and were of no use.
   void withdrawn(std::string why);
-  void standing(std::size_t machines);
+  void note_running(std::size_t machines);
   // More than the last thing that went wrong.
   bool several() const { return refusals_.size() > 1; }
 
@@ -76,19 +76,19 @@ class LaunchRecord {
   std::vector<std::string> refusals_{};  // in words
   std::string hint_{};                   // of the account
   bool only_quotas_ = true;              // nothing else was in the way
-  int most_standing_ = 0;                // machines at the same time
+  int most_running_ = 0;                 // machines at the same time
 };
 
 // What a cloud does for a launch. Both leave nothing behind that its ledger does not have as open.
 struct LaunchHands {
   // All machines of the attempt, running. What failed is in the record already.
-  std::function<std::expected<std::vector<Standing>, LaunchFailure>(const Attempt&)> attempt;
-  std::function<Status(const std::vector<Standing>&)> release;
+  std::function<std::expected<std::vector<MachineStatus>, LaunchFailure>(const Attempt&)> attempt;
+  std::function<Status(const std::vector<MachineStatus>&)> release;
 };
 
 // As many machines as are wished for, or none and why. Waits between rounds by the world's clock.
-Result<std::vector<Standing>> launch_all(const World& world, const LaunchWish& wish,
-                                         LaunchRecord& record, const LaunchHands& hands,
-                                         Time deadline);
+Result<std::vector<MachineStatus>> launch_all(const World& world, const LaunchWish& wish,
+                                              LaunchRecord& record, const LaunchHands& hands,
+                                              Time deadline);
 
 }  // namespace skyward::provider

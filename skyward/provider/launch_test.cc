@@ -31,21 +31,22 @@ class LaunchTest : public ::testing::Test {
   }
 
   Result<std::vector<std::string>> launch(Time deadline) {
-    const LaunchHands hands{.attempt = [this](const Attempt& wanted) { return attempt(wanted); },
-                            .release = [this](const std::vector<Standing>& machines) -> Status {
-                              for (const Standing& one : machines) standing_.erase(one.instance.id);
-                              if (!clingy_) return {};
-                              return fail(ErrorKind::timeout, "some machines would not go");
-                            }};
+    const LaunchHands hands{
+        .attempt = [this](const Attempt& wanted) { return attempt(wanted); },
+        .release = [this](const std::vector<MachineStatus>& machines) -> Status {
+          for (const MachineStatus& one : machines) standing_.erase(one.instance.id);
+          if (!clingy_) return {};
+          return fail(ErrorKind::timeout, "some machines would not go");
+        }};
     const auto machines = launch_all(world_.world, wish_, record_, hands, deadline);
     if (!machines) return fail(machines);
     std::vector<std::string> ids;
-    for (const Standing& one : *machines) ids.push_back(one.instance.id);
+    for (const MachineStatus& one : *machines) ids.push_back(one.instance.id);
     return ids;
   }
   Result<std::vector<std::string>> launch() { return launch(world_.now + kPatience); }
 
-  std::expected<std::vector<Standing>, LaunchFailure> attempt(const Attempt& wanted) {
+  std::expected<std::vector<MachineStatus>, LaunchFailure> attempt(const Attempt& wanted) {
     if (++attempts_ == last_attempt_) world_.world.buying.request_stop();
     const LaunchTarget& place = wish_.places[wanted.placement];
     const std::string name = place.type + (wanted.spot ? " spot" : "");
@@ -66,7 +67,7 @@ class LaunchTest : public ::testing::Test {
       return std::unexpected(
           record_.refused(place, wanted.spot, "Full", {{ErrorKind::exhausted, "full"}, true}));
     }
-    std::vector<Standing> made;
+    std::vector<MachineStatus> made;
     for (int i = 0; i < wanted.count; ++i) {
       made.push_back({.instance = {.id = fmt::format("{} {}", name, ++made_)}});
       standing_.insert(made.back().instance.id);

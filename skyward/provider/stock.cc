@@ -22,9 +22,9 @@ constexpr Duration kFirstLook = 1s;
 constexpr Duration kLongestLook = 5s;
 constexpr int kTokenDigits = 16;
 
-std::vector<std::string> ids_of(const std::vector<Standing>& machines) {
+std::vector<std::string> ids_of(const std::vector<MachineStatus>& machines) {
   std::vector<std::string> ids;
-  for (const Standing& machine : machines) ids.push_back(machine.instance.id);
+  for (const MachineStatus& machine : machines) ids.push_back(machine.instance.id);
   return ids;
 }
 
@@ -36,26 +36,26 @@ std::string Stock::where() const {
 
 // ---- Launching
 
-Result<std::vector<Standing>> Stock::launch(const LaunchWish& wish, Time deadline) {
+Result<std::vector<MachineStatus>> Stock::launch(const LaunchWish& wish, Time deadline) {
   LaunchRecord record(seller_.facts().cloud, seller_.facts().region);
   const LaunchHands hands{
       .attempt = [&](const Attempt& wanted) { return attempt(wish, wanted, record, deadline); },
       .release =
-          [&](const std::vector<Standing>& machines) {
+          [&](const std::vector<MachineStatus>& machines) {
             book_.note_in_vain(ids_of(machines));
             return end(ids_of(machines), book_.world().now() + seller_.facts().release_time);
           }};
   auto machines = launch_all(book_.world(), wish, record, hands, deadline);
   if (machines) {
-    std::ranges::sort(*machines, {}, [](const Standing& one) { return one.instance.id; });
+    std::ranges::sort(*machines, {}, [](const MachineStatus& one) { return one.instance.id; });
   }
   return machines;
 }
 
-std::expected<std::vector<Standing>, LaunchFailure> Stock::attempt(const LaunchWish& wish,
-                                                                   const Attempt& wanted,
-                                                                   LaunchRecord& record,
-                                                                   Time deadline) {
+std::expected<std::vector<MachineStatus>, LaunchFailure> Stock::attempt(const LaunchWish& wish,
+                                                                        const Attempt& wanted,
+                                                                        LaunchRecord& record,
+                                                                        Time deadline) {
   const LaunchTarget& place = wish.places[wanted.placement];
   const Lot lot{.token = fmt::format("{}-{}", book_.pool(), book_.world().random_hex(kTokenDigits)),
                 .count = wanted.count,
@@ -77,7 +77,7 @@ std::expected<std::vector<Standing>, LaunchFailure> Stock::attempt(const LaunchW
     record.withdrawn(why.error.message);
     return std::unexpected(std::move(why));
   }
-  for (Standing& one : *running) {
+  for (MachineStatus& one : *running) {
     Instance& instance = one.instance;
     if (!instance.price_on_demand) instance.price_on_demand = place.on_demand_price;
     if (!instance.price_spot) instance.price_spot = place.spot_price;
@@ -98,7 +98,7 @@ LaunchFailure Stock::not_sold(const Lot& lot, const NotSold& answer, LaunchRecor
 }
 
 // From the cloud's answer to machines that run.
-std::expected<std::vector<Standing>, LaunchFailure> Stock::settle(
+std::expected<std::vector<MachineStatus>, LaunchFailure> Stock::settle(
     const Lot& lot, const std::vector<std::string>& ids, Time deadline) {
   if (ids.size() != static_cast<std::size_t>(lot.count)) {
     return std::unexpected(
@@ -113,14 +113,14 @@ std::expected<std::vector<Standing>, LaunchFailure> Stock::settle(
   return await_running(ids, deadline);
 }
 
-std::expected<std::vector<Standing>, LaunchFailure> Stock::await_running(
+std::expected<std::vector<MachineStatus>, LaunchFailure> Stock::await_running(
     const std::vector<std::string>& ids, Time deadline) {
   const World& world = book_.world();
   for (Duration pause = kFirstLook;; pause = std::min(pause * 2, kLongestLook)) {
     auto found = seller_.look_up(ids, deadline);
     if (!found) return std::unexpected(LaunchFailure{found.error()});
     std::size_t running = 0;
-    for (const Standing& one : *found) {
+    for (const MachineStatus& one : *found) {
       if (one.stage == Stage::running) ++running;
       if (one.stage < Stage::ending) continue;
       return std::unexpected(LaunchFailure{
@@ -152,7 +152,7 @@ LaunchFailure Stock::withdraw(const Lot& lot, const std::vector<std::string>& id
   std::set<std::string> known(ids.begin(), ids.end());
   while (known.size() < static_cast<std::size_t>(lot.count)) {
     if (const auto found = seller_.find(lot.token, until)) {
-      for (const Standing& one : *found) known.insert(one.instance.id);
+      for (const MachineStatus& one : *found) known.insert(one.instance.id);
     }
     if (known.size() >= static_cast<std::size_t>(lot.count)) break;
     if (world.now() >= look_until) break;
@@ -201,7 +201,7 @@ Status Stock::see_off(const std::vector<std::string>& ids, std::vector<std::stri
       return fail(found);
     }
     std::set<std::string> ending;
-    for (const Standing& one : *found) {
+    for (const MachineStatus& one : *found) {
       const auto at = left.find(one.instance.id);
       if (at == left.end()) continue;
       at->second.absent = 0;
@@ -255,7 +255,7 @@ Status Stock::end_all(Time deadline) {
     if (entry.kind == "instance" && !entry.id.empty()) ids.insert(entry.id);
   }
   const auto found = seller_.find("", deadline);
-  for (const Standing& one : found.value_or(std::vector<Standing>())) {
+  for (const MachineStatus& one : found.value_or(std::vector<MachineStatus>())) {
     if (one.stage != Stage::gone) ids.insert(one.instance.id);
   }
   const Status ended = end({ids.begin(), ids.end()}, deadline);

@@ -52,10 +52,10 @@ class Seller {
   // The ids.
   virtual std::expected<std::vector<std::string>, NotSold> sell(const Lot& lot, Time deadline) = 0;
   // What is listed with the mark of a lot; of the pool, when `token` is empty.
-  virtual Result<std::vector<Standing>> find(std::string_view token, Time deadline) = 0;
+  virtual Result<std::vector<MachineStatus>> find(std::string_view token, Time deadline) = 0;
   // Of these, what is listed.
-  virtual Result<std::vector<Standing>> look_up(const std::vector<std::string>& ids,
-                                                Time deadline) = 0;
+  virtual Result<std::vector<MachineStatus>> look_up(const std::vector<std::string>& ids,
+                                                     Time deadline) = 0;
   // Asks for the end of machines. Gives those that the cloud has heard it of: not the ones that it
   // does not know, yet or any more.
   virtual Result<std::vector<std::string>> end(const std::vector<std::string>& ids,
@@ -69,7 +69,7 @@ class Stock {
 
   // Running machines, in the order of their ids, with their prices. Leaves nothing behind that the
   // book does not have as open.
-  Result<std::vector<Standing>> launch(const LaunchWish& wish, Time deadline);
+  Result<std::vector<MachineStatus>> launch(const LaunchWish& wish, Time deadline);
 
   // Ends them and sees them go; then the book is told, whose troubles are its own.
   Status end(const std::vector<std::string>& ids, Time deadline);
@@ -82,14 +82,14 @@ class Stock {
   }
 
  private:
-  std::expected<std::vector<Standing>, LaunchFailure> attempt(const LaunchWish& wish,
-                                                              const Attempt& wanted,
-                                                              LaunchRecord& record, Time deadline);
+  std::expected<std::vector<MachineStatus>, LaunchFailure> attempt(const LaunchWish& wish,
+                                                                   const Attempt& wanted,
+                                                                   LaunchRecord& record,
+                                                                   Time deadline);
   LaunchFailure not_sold(const Lot& lot, const NotSold& answer, LaunchRecord& record);
-  std::expected<std::vector<Standing>, LaunchFailure> settle(const Lot& lot,
-                                                             const std::vector<std::string>& ids,
-                                                             Time deadline);
-  std::expected<std::vector<Standing>, LaunchFailure> await_running(
+  std::expected<std::vector<MachineStatus>, LaunchFailure> settle(
+      const Lot& lot, const std::vector<std::string>& ids, Time deadline);
+  std::expected<std::vector<MachineStatus>, LaunchFailure> await_running(
       const std::vector<std::string>& ids, Time deadline);
   LaunchFailure withdraw(const Lot& lot, const std::vector<std::string>& ids, LaunchFailure why);
   Status see_off(const std::vector<std::string>& ids, std::vector<std::string>& gone,

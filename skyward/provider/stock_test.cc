@@ -47,21 +47,22 @@ class Shop final : public Seller {
     return ids;
   }
 
-  Result<std::vector<Standing>> find(std::string_view token, Time) override {
+  Result<std::vector<MachineStatus>> find(std::string_view token, Time) override {
     if (blind) return fail(ErrorKind::denied, "you may not look");
-    std::vector<Standing> out;
+    std::vector<MachineStatus> out;
     if (shows_nothing) return out;
     for (const auto& [id, one] : sold) {
       const bool listed = world_.now - one.at >= lag && world_.now < one.ended + 1h;
-      if (listed && (token.empty() || token == one.token)) out.push_back(standing(id, one));
+      if (listed && (token.empty() || token == one.token)) out.push_back(status_of(id, one));
     }
     return out;
   }
 
-  Result<std::vector<Standing>> look_up(const std::vector<std::string>& ids, Time time) override {
+  Result<std::vector<MachineStatus>> look_up(const std::vector<std::string>& ids,
+                                             Time time) override {
     auto found = find("", time);
     if (!found) return found;
-    std::erase_if(*found, [&](const Standing& one) {
+    std::erase_if(*found, [&](const MachineStatus& one) {
       return std::ranges::find(ids, one.instance.id) == ids.end();
     });
     return found;
@@ -111,8 +112,9 @@ class Shop final : public Seller {
             .certain = certain};
   }
 
-  Standing standing(const std::string& id, const Sold& one) const {
-    Standing out{.instance = {.id = id}, .zone = "z", .stage = Stage::running, .capacity = true};
+  MachineStatus status_of(const std::string& id, const Sold& one) const {
+    MachineStatus out{
+        .instance = {.id = id}, .zone = "z", .stage = Stage::running, .capacity = true};
     out.instance.instance_type = one.type;
     if (one.ended != kForever) out.stage = world_.now < one.ended ? Stage::ending : Stage::gone;
     if (dead.contains(one.type)) out.stage = Stage::gone;
@@ -150,7 +152,7 @@ class StockTest : public ::testing::Test {
     const auto machines = stock().launch(wish_, world_.now + 600s);
     if (!machines) return fail(machines);
     std::vector<std::string> ids;
-    for (const Standing& one : *machines) ids.push_back(one.instance.id);
+    for (const MachineStatus& one : *machines) ids.push_back(one.instance.id);
     return ids;
   }
   std::vector<std::string> open_in_ledger() {

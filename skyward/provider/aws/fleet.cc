@@ -35,24 +35,25 @@ std::string hint_for(const Ec2Instance& told) {
   return std::string(meaning_of(told.state_reason.substr(dot + 1), 400).hint);
 }
 
-Standing to_standing(const Ec2Instance& told) {
-  Standing out{.instance = {.id = told.id, .spot = told.spot, .private_ip = told.private_ip},
-               .zone = told.zone,
-               .stage = stage_of(told),
-               .reason = told.state_reason,
-               .message = told.state_message,
-               .hint = hint_for(told),
-               .capacity = told.state_reason.empty() || told.state_reason.starts_with("Server.")};
+MachineStatus to_status(const Ec2Instance& told) {
+  MachineStatus out{
+      .instance = {.id = told.id, .spot = told.spot, .private_ip = told.private_ip},
+      .zone = told.zone,
+      .stage = stage_of(told),
+      .reason = told.state_reason,
+      .message = told.state_message,
+      .hint = hint_for(told),
+      .capacity = told.state_reason.empty() || told.state_reason.starts_with("Server.")};
   out.ended_s = told.ended_s;
   if (!told.public_ip.empty()) out.instance.public_ip = told.public_ip;
   out.instance.instance_type = told.type;
   return out;
 }
 
-Result<std::vector<Standing>> to_standing(const Result<std::vector<Ec2Instance>>& told) {
+Result<std::vector<MachineStatus>> to_status(const Result<std::vector<Ec2Instance>>& told) {
   if (!told) return fail(told);
-  std::vector<Standing> out;
-  for (const Ec2Instance& one : *told) out.push_back(to_standing(one));
+  std::vector<MachineStatus> out;
+  for (const Ec2Instance& one : *told) out.push_back(to_status(one));
   return out;
 }
 
@@ -119,11 +120,11 @@ Result<std::vector<Ec2Instance>> Fleet::list(const std::vector<Filter>& filters,
   return *std::move(found);
 }
 
-Result<std::vector<Standing>> Fleet::find(std::string_view token, Time deadline) {
+Result<std::vector<MachineStatus>> Fleet::find(std::string_view token, Time deadline) {
   const Filter mark = token.empty()
                           ? Filter{fmt::format("tag:{}", kPoolTag), {pool_}}
                           : Filter{fmt::format("tag:{}", kLaunchTag), {std::string(token)}};
-  return to_standing(list({mark}, deadline));
+  return to_status(list({mark}, deadline));
 }
 
 // By a filter: one id that is not known would spoil a request that names them.
@@ -141,8 +142,9 @@ Result<std::vector<Ec2Instance>> Fleet::describe(const std::vector<std::string>&
   return out;
 }
 
-Result<std::vector<Standing>> Fleet::look_up(const std::vector<std::string>& ids, Time deadline) {
-  return to_standing(describe(ids, deadline));
+Result<std::vector<MachineStatus>> Fleet::look_up(const std::vector<std::string>& ids,
+                                                  Time deadline) {
+  return to_status(describe(ids, deadline));
 }
 
 // One that Amazon does not know (yet, or any more) spoils the request for all; its refusal names

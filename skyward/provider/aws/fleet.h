@@ -25,9 +25,9 @@ class Fleet final : public Seller {
 
   const SellerFacts& facts() const override { return facts_; }
   std::expected<std::vector<std::string>, NotSold> sell(const Lot& lot, Time deadline) override;
-  Result<std::vector<Standing>> find(std::string_view token, Time deadline) override;
-  Result<std::vector<Standing>> look_up(const std::vector<std::string>& ids,
-                                        Time deadline) override;
+  Result<std::vector<MachineStatus>> find(std::string_view token, Time deadline) override;
+  Result<std::vector<MachineStatus>> look_up(const std::vector<std::string>& ids,
+                                             Time deadline) override;
   Result<std::vector<std::string>> end(const std::vector<std::string>& ids, Time deadline) override;
 
   // As Amazon describes them; unknown ids are left out.

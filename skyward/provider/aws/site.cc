@@ -93,7 +93,7 @@ class AwsSite final : public RentedSite {
   Status refresh(Time deadline) override;
   std::unique_ptr<Seller> seller(const std::string& pool, const LaunchTerms& terms) override;
 
-  void on_launched(const std::vector<Standing>& machines) override;
+  void on_launched(const std::vector<MachineStatus>& machines) override;
   void on_terminate(const std::vector<std::string>& ids) override;
   Result<std::vector<Charge>> charges(const std::vector<std::string>& ids, Time deadline) override;
 
@@ -168,8 +168,8 @@ std::unique_ptr<Seller> AwsSite::seller(const std::string& pool, const LaunchTer
 
 // ---- What its machines cost
 
-void AwsSite::on_launched(const std::vector<Standing>& machines) {
-  for (const Standing& machine : machines) {
+void AwsSite::on_launched(const std::vector<MachineStatus>& machines) {
+  for (const MachineStatus& machine : machines) {
     const Instance& instance = machine.instance;
     if (!instance.spot) continue;
     spot_machines_[instance.id] = {.type = instance.instance_type, .zone = machine.zone};
@@ -188,7 +188,7 @@ Status AwsSite::add_taken_back(std::vector<Charge>& out, Time deadline) {
   Fleet fleet(client_, pool_);
   const auto found = fleet.look_up({ended_spot_.begin(), ended_spot_.end()}, deadline);
   if (!found) return fail(found);
-  for (const Standing& one : *found) {
+  for (const MachineStatus& one : *found) {
     if (one.stage != Stage::gone) continue;
     if (one.reason == "Server.SpotInstanceTermination") {
       out.push_back({.instance = one.instance.id, .taken_back = true});

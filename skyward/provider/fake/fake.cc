@@ -262,11 +262,11 @@ Result<std::vector<Instance>> FakeProvider::provision(const Cluster& cluster, in
   if (!machines) return fail(machines);
   plan.zone = machines->front().zone;
   std::vector<Instance> out;
-  for (const Standing& machine : *machines) {
+  for (const MachineStatus& machine : *machines) {
     auto instance = plug_in(plan, machine.instance, first_node, deadline);
     if (!instance) {
       std::vector<std::string> ids;
-      for (const Standing& one : *machines) ids.push_back(one.instance.id);
+      for (const MachineStatus& one : *machines) ids.push_back(one.instance.id);
       Error why = instance.error();
       if (Status ended = terminate(cluster, ids, deadline); !ended) {
         why.message += "; " + ended.error().message;
@@ -326,7 +326,7 @@ Result<std::optional<Instance>> FakeProvider::get_instance(const Cluster& cluste
                                                            const std::string& id, Time deadline) {
   const auto found = Rental(client_, cluster.id).look_up({id}, renter_.cloud->there(deadline));
   if (!found) return fail(found);
-  for (const Standing& one : *found) {
+  for (const MachineStatus& one : *found) {
     if (one.stage >= Stage::ending) continue;
     Instance out = one.instance;
     out.private_ip = "127.0.0.1";

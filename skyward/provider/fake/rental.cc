@@ -31,12 +31,12 @@ Stage stage_of(MachineState state) {
   return Stage::gone;
 }
 
-Standing to_standing(const Machine& told) {
-  Standing out{.instance = {.id = told.id, .spot = told.spot, .private_ip = told.private_ip},
-               .zone = told.zone,
-               .stage = stage_of(told.state),
-               .reason = told.reason,
-               .capacity = true};
+MachineStatus to_status(const Machine& told) {
+  MachineStatus out{.instance = {.id = told.id, .spot = told.spot, .private_ip = told.private_ip},
+                    .zone = told.zone,
+                    .stage = stage_of(told.state),
+                    .reason = told.reason,
+                    .capacity = true};
   out.instance.instance_type = told.type;
   (told.spot ? out.instance.price_spot : out.instance.price_on_demand) = to_dollars(told.hourly);
   return out;
@@ -103,21 +103,22 @@ std::expected<std::vector<std::string>, NotSold> Rental::sell(const Lot& lot, Ti
   return ids;
 }
 
-Result<std::vector<Standing>> Rental::find(std::string_view token, Time deadline) {
+Result<std::vector<MachineStatus>> Rental::find(std::string_view token, Time deadline) {
   const Tags tags = {{kPoolTag, pool_}};
   const Tags mark = token.empty() ? tags : Tags{{kLaunchTag, std::string(token)}};
   const auto found = client_.call(
       deadline, [&](Cloud& cloud, Time now) { return cloud.list_machines(now, mark); });
   if (!found) return std::unexpected(to_error(found.error(), "ListMachines"));
-  std::vector<Standing> out;
-  std::ranges::transform(*found, std::back_inserter(out), to_standing);
+  std::vector<MachineStatus> out;
+  std::ranges::transform(*found, std::back_inserter(out), to_status);
   return out;
 }
 
-Result<std::vector<Standing>> Rental::look_up(const std::vector<std::string>& ids, Time deadline) {
+Result<std::vector<MachineStatus>> Rental::look_up(const std::vector<std::string>& ids,
+                                                   Time deadline) {
   auto found = find("", deadline);
   if (found) {
-    std::erase_if(*found, [&](const Standing& one) {
+    std::erase_if(*found, [&](const MachineStatus& one) {
       return std::ranges::find(ids, one.instance.id) == ids.end();
     });
   }

@@ -62,9 +62,9 @@ class Rental final : public Seller {
 
   const SellerFacts& facts() const override;
   std::expected<std::vector<std::string>, NotSold> sell(const Lot& lot, Time deadline) override;
-  Result<std::vector<Standing>> find(std::string_view token, Time deadline) override;
-  Result<std::vector<Standing>> look_up(const std::vector<std::string>& ids,
-                                        Time deadline) override;
+  Result<std::vector<MachineStatus>> find(std::string_view token, Time deadline) override;
+  Result<std::vector<MachineStatus>> look_up(const std::vector<std::string>& ids,
+                                             Time deadline) override;
   Result<std::vector<std::string>> end(const std::vector<std::string>& ids, Time deadline) override;
 
  private:

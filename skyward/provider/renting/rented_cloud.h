@@ -63,7 +63,7 @@ class RentedSite {
   // Machines of the pool, launched on these terms. The site outlives it.
   virtual std::unique_ptr<Seller> seller(const std::string& pool, const LaunchTerms& terms) = 0;
 
-  virtual void on_launched(const std::vector<Standing>&) {}
+  virtual void on_launched(const std::vector<MachineStatus>&) {}
   virtual void on_terminate(const std::vector<std::string>&) {}
   // Provider::charges(), but for machines that were launched in vain.
   virtual Result<std::vector<Charge>> charges(const std::vector<std::string>&, Time) {

@@ -220,7 +220,7 @@ Result<std::vector<Instance>> Renting::provision(const Cluster& cluster, int cou
   std::vector<Instance> out;
   const std::scoped_lock lock(mutex_);
   plan.pinned_zone = machines->front().zone;
-  for (const Standing& machine : *machines) {
+  for (const MachineStatus& machine : *machines) {
     plan.known_hosts[machine.instance.id] = known_hosts;
     out.push_back(machine.instance);
   }
@@ -245,7 +245,7 @@ Result<std::optional<Instance>> Renting::get_instance(const Cluster& cluster, co
                                                       Time deadline) {
   const auto found = cloud_->seller(cluster)->look_up({id}, deadline);
   if (!found) return fail(found);
-  for (const Standing& one : *found) {
+  for (const MachineStatus& one : *found) {
     if (one.instance.id == id && one.stage < Stage::ending) return one.instance;
   }
   return std::nullopt;

@@ -110,7 +110,7 @@ Status Sweeping::add_unmarked(const std::string& region, std::vector<Thing>& lis
     if (unseen.empty()) continue;
     const auto found = source_.seller({.id = id, .region = region})->look_up(unseen, deadline_);
     if (!found) return fail(found);
-    for (const Standing& one : *found) {
+    for (const MachineStatus& one : *found) {
       if (one.stage == Stage::gone) {
         ended_[one.instance.id] = one.ended_s;
       } else {
