@@ -18,13 +18,13 @@
 
 namespace skyward::provider {
 
-enum class Stage : std::uint8_t { coming, running, ending, gone };
+enum class Stage : std::uint8_t { pending, running, terminating, terminated };
 
 // A machine as its cloud describes it.
 struct MachineStatus {
   Instance instance{};
   std::string zone{};
-  Stage stage = Stage::coming;
+  Stage stage = Stage::pending;
   std::string reason{};                   // why it ends, in the cloud's word
   std::string message{};                  // ... and sentence
   std::string hint{};                     // what to do about it, where that is known

@@ -122,7 +122,7 @@ std::expected<std::vector<MachineStatus>, LaunchFailure> Stock::await_running(
     std::size_t running = 0;
     for (const MachineStatus& one : *found) {
       if (one.stage == Stage::running) ++running;
-      if (one.stage < Stage::ending) continue;
+      if (one.stage < Stage::terminating) continue;
       return std::unexpected(LaunchFailure{
           {one.capacity ? ErrorKind::exhausted : ErrorKind::invalid,
            fmt::format("{} in {} ended before it ran ({}{}{})", one.instance.instance_type,
@@ -205,8 +205,8 @@ Status Stock::see_off(const std::vector<std::string>& ids, std::vector<std::stri
       const auto at = left.find(one.instance.id);
       if (at == left.end()) continue;
       at->second.absent = 0;
-      if (one.stage >= Stage::ending) ending.insert(one.instance.id);
-      if (one.stage != Stage::gone) continue;
+      if (one.stage >= Stage::terminating) ending.insert(one.instance.id);
+      if (one.stage != Stage::terminated) continue;
       gone.push_back(one.instance.id);
       left.erase(at);
     }
@@ -256,7 +256,7 @@ Status Stock::end_all(Time deadline) {
   }
   const auto found = seller_.find("", deadline);
   for (const MachineStatus& one : found.value_or(std::vector<MachineStatus>())) {
-    if (one.stage != Stage::gone) ids.insert(one.instance.id);
+    if (one.stage != Stage::terminated) ids.insert(one.instance.id);
   }
   const Status ended = end({ids.begin(), ids.end()}, deadline);
   return ended && !found ? Status(fail(found)) : ended;

@@ -116,8 +116,9 @@ class Shop final : public Seller {
     MachineStatus out{
         .instance = {.id = id}, .zone = "z", .stage = Stage::running, .capacity = true};
     out.instance.instance_type = one.type;
-    if (one.ended != kForever) out.stage = world_.now < one.ended ? Stage::ending : Stage::gone;
-    if (dead.contains(one.type)) out.stage = Stage::gone;
+    if (one.ended != kForever)
+      out.stage = world_.now < one.ended ? Stage::terminating : Stage::terminated;
+    if (dead.contains(one.type)) out.stage = Stage::terminated;
     return out;
   }
 

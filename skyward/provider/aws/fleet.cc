@@ -19,8 +19,8 @@ using namespace std::chrono_literals;
 constexpr std::size_t kMostFilterValues = 200;
 
 Stage stage_of(const Ec2Instance& told) {
-  if (is_gone(told)) return Stage::gone;
-  return told.state == "running" && !told.private_ip.empty() ? Stage::running : Stage::coming;
+  if (is_gone(told)) return Stage::terminated;
+  return told.state == "running" && !told.private_ip.empty() ? Stage::running : Stage::pending;
 }
 
 // What to do about "Client.InternalError" and the like, which no other zone mends.

@@ -189,7 +189,7 @@ Status AwsSite::add_taken_back(std::vector<Charge>& out, Time deadline) {
   const auto found = fleet.look_up({ended_spot_.begin(), ended_spot_.end()}, deadline);
   if (!found) return fail(found);
   for (const MachineStatus& one : *found) {
-    if (one.stage != Stage::gone) continue;
+    if (one.stage != Stage::terminated) continue;
     if (one.reason == "Server.SpotInstanceTermination") {
       out.push_back({.instance = one.instance.id, .taken_back = true});
     }

@@ -327,7 +327,7 @@ Result<std::optional<Instance>> FakeProvider::get_instance(const Cluster& cluste
   const auto found = Rental(client_, cluster.id).look_up({id}, renter_.cloud->there(deadline));
   if (!found) return fail(found);
   for (const MachineStatus& one : *found) {
-    if (one.stage >= Stage::ending) continue;
+    if (one.stage >= Stage::terminating) continue;
     Instance out = one.instance;
     out.private_ip = "127.0.0.1";
     return out;

@@ -20,15 +20,15 @@ constexpr Duration kListingLag = 90s;
 Stage stage_of(MachineState state) {
   switch (state) {
     case MachineState::pending:
-      return Stage::coming;
+      return Stage::pending;
     case MachineState::running:
       return Stage::running;
     case MachineState::ending:
-      return Stage::ending;
+      return Stage::terminating;
     case MachineState::ended:
       break;
   }
-  return Stage::gone;
+  return Stage::terminated;
 }
 
 MachineStatus to_status(const Machine& told) {

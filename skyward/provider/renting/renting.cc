@@ -246,7 +246,7 @@ Result<std::optional<Instance>> Renting::get_instance(const Cluster& cluster, co
   const auto found = cloud_->seller(cluster)->look_up({id}, deadline);
   if (!found) return fail(found);
   for (const MachineStatus& one : *found) {
-    if (one.instance.id == id && one.stage < Stage::ending) return one.instance;
+    if (one.instance.id == id && one.stage < Stage::terminating) return one.instance;
   }
   return std::nullopt;
 }

@@ -111,7 +111,7 @@ Status Sweeping::add_unmarked(const std::string& region, std::vector<Thing>& lis
     const auto found = source_.seller({.id = id, .region = region})->look_up(unseen, deadline_);
     if (!found) return fail(found);
     for (const MachineStatus& one : *found) {
-      if (one.stage == Stage::gone) {
+      if (one.stage == Stage::terminated) {
         ended_[one.instance.id] = one.ended_s;
       } else {
         listed.push_back({.kind = "instance",
