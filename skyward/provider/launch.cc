@@ -58,7 +58,7 @@ void LaunchRecord::note_running(std::size_t machines) {
   most_running_ = std::max(most_running_, static_cast<int>(machines));
 }
 
-Error LaunchRecord::no_machines(LaunchOutcome outcome, const LaunchWish& wish) const {
+Error LaunchRecord::no_machines(LaunchOutcome outcome, const LaunchSpec& spec) const {
   const std::size_t shown = std::min(refusals_.size(), kRefusalsShown);
   const std::string why =
       refusals_.empty()
@@ -70,35 +70,35 @@ Error LaunchRecord::no_machines(LaunchOutcome outcome, const LaunchWish& wish) c
   const std::string what =
       outcome == LaunchOutcome::spot_minimum_not_met
           ? fmt::format("fewer than {} of {} machines are available as spot machines",
-                        least_spot_count(wish.spot, wish.count), wish.count)
-          : fmt::format("no capacity for {} {}machine{}", wish.count,
-                        wish.spot.kind == SpotKind::always ? "spot " : "",
-                        wish.count == 1 ? "" : "s");
+                        least_spot_count(spec.spot, spec.count), spec.count)
+          : fmt::format("no capacity for {} {}machine{}", spec.count,
+                        spec.spot.kind == SpotKind::always ? "spot " : "",
+                        spec.count == 1 ? "" : "s");
   Error error{.kind = ErrorKind::exhausted,
               .message = fmt::format("{}{}{}: {}: {}", cloud_, region_.empty() ? "" : ", ", region_,
                                      what, why),
-              .hint = std::string(hint_.empty() ? hint_for(wish.spot) : hint_)};
-  if (wish.spot.kind != SpotKind::always &&
-      std::ranges::none_of(wish.places, &LaunchTarget::on_demand)) {
+              .hint = std::string(hint_.empty() ? hint_for(spec.spot) : hint_)};
+  if (spec.spot.kind != SpotKind::always &&
+      std::ranges::none_of(spec.places, &LaunchTarget::on_demand)) {
     error.hint +=
         "; machines on demand cost more than max_hourly_cost, or their price is not known";
   }
-  return with_shortage(std::move(error), shortage(outcome, wish));
+  return with_shortage(std::move(error), shortage(outcome, spec));
 }
 
-Shortage LaunchRecord::shortage(LaunchOutcome outcome, const LaunchWish& wish) const {
-  Shortage out{.requested = wish.count, .got = most_running_, .region = region_};
+Shortage LaunchRecord::shortage(LaunchOutcome outcome, const LaunchSpec& spec) const {
+  Shortage out{.requested = spec.count, .got = most_running_, .region = region_};
   if (!region_.empty()) out.regions = {region_};
-  if (!wish.places.empty()) out.instance_type = wish.places.front().type;
+  if (!spec.places.empty()) out.instance_type = spec.places.front().type;
   if (only_quotas_ && !hint_.empty()) {
     out.kind = ShortageKind::quota;
   } else if (outcome == LaunchOutcome::spot_minimum_not_met) {
     out.kind = ShortageKind::spot_minimum;
-    out.requested = least_spot_count(wish.spot, wish.count);
-  } else if (wish.spot.kind == SpotKind::always) {
+    out.requested = least_spot_count(spec.spot, spec.count);
+  } else if (spec.spot.kind == SpotKind::always) {
     out.kind = ShortageKind::spot_capacity;
   }
-  for (const LaunchTarget& place : wish.places) {
+  for (const LaunchTarget& place : spec.places) {
     if (out.offers.size() == kRefusalsShown) break;
     const std::string where = region_.empty() ? place.zone : region_;
     const std::string price =
@@ -108,13 +108,13 @@ Shortage LaunchRecord::shortage(LaunchOutcome outcome, const LaunchWish& wish) c
   return out;
 }
 
-Result<std::vector<MachineStatus>> launch_all(const World& world, const LaunchWish& wish,
-                                              LaunchRecord& record, const LaunchHands& hands,
+Result<std::vector<MachineStatus>> launch_all(const World& world, const LaunchSpec& spec,
+                                              LaunchRecord& record, const LaunchActions& actions,
                                               Time deadline) {
-  LaunchPlan plan(wish.spot, wish.count, wish.places);
+  LaunchPlan plan(spec.spot, spec.count, spec.places);
   std::vector<MachineStatus> machines;
   const auto give_up = [&](Error why) -> Result<std::vector<MachineStatus>> {
-    if (Status ended = hands.release(machines); !ended) {
+    if (Status ended = actions.release(machines); !ended) {
       why.message += "; " + ended.error().message;
     }
     return std::unexpected(std::move(why));
@@ -123,19 +123,19 @@ Result<std::vector<MachineStatus>> launch_all(const World& world, const LaunchWi
     const Step step = plan.next();
     if (const auto* outcome = std::get_if<LaunchOutcome>(&step)) {
       if (*outcome == LaunchOutcome::complete) return machines;
-      return give_up(record.no_machines(*outcome, wish));
+      return give_up(record.no_machines(*outcome, spec));
     }
     if (world.buying.stop_requested()) return give_up(no_longer_wanted());
     if (const auto* wait = std::get_if<Wait>(&step)) {
       if (deadline - world.now() <= wait->duration) {
-        return give_up(record.no_machines(plan.shortfall(), wish));
+        return give_up(record.no_machines(plan.shortfall(), spec));
       }
       world.pause(wait->duration, world.buying.get_token());
     } else if (std::holds_alternative<Release>(step)) {
-      if (Status ended = hands.release(machines); !ended) return fail(ended);
+      if (Status ended = actions.release(machines); !ended) return fail(ended);
       machines.clear();
     } else {
-      auto made = hands.attempt(std::get<Attempt>(step));
+      auto made = actions.attempt(std::get<Attempt>(step));
       if (made) {
         std::ranges::move(*made, std::back_inserter(machines));
         record.note_running(machines.size());
@@ -143,7 +143,7 @@ Result<std::vector<MachineStatus>> launch_all(const World& world, const LaunchWi
       } else if (made.error().capacity) {
         plan.on_refused(made.error().quota);
       } else if (made.error().error.kind == ErrorKind::timeout && record.several()) {
-        return give_up(record.no_machines(plan.shortfall(), wish));
+        return give_up(record.no_machines(plan.shortfall(), spec));
       } else {
         return give_up(std::move(made.error().error));
       }

@@ -43,7 +43,7 @@ struct LaunchFailure {
 // Why nothing is bought any more.
 Error no_longer_wanted();
 
-struct LaunchWish {
+struct LaunchSpec {
   int count = 1;
   Spot spot{};
   std::vector<LaunchTarget> places{};  // in the order in which they are tried
@@ -66,10 +66,10 @@ class LaunchRecord {
   bool several() const { return refusals_.size() > 1; }
 
   // The error of kind `exhausted`, with a Shortage.
-  Error no_machines(LaunchOutcome outcome, const LaunchWish& wish) const;
+  Error no_machines(LaunchOutcome outcome, const LaunchSpec& spec) const;
 
  private:
-  Shortage shortage(LaunchOutcome outcome, const LaunchWish& wish) const;
+  Shortage shortage(LaunchOutcome outcome, const LaunchSpec& spec) const;
 
   const std::string cloud_;
   const std::string region_;
@@ -80,15 +80,15 @@ class LaunchRecord {
 };
 
 // What a cloud does for a launch. Both leave nothing behind that its ledger does not have as open.
-struct LaunchHands {
+struct LaunchActions {
   // All machines of the attempt, running. What failed is in the record already.
   std::function<std::expected<std::vector<MachineStatus>, LaunchFailure>(const Attempt&)> attempt;
   std::function<Status(const std::vector<MachineStatus>&)> release;
 };
 
 // As many machines as are wished for, or none and why. Waits between rounds by the world's clock.
-Result<std::vector<MachineStatus>> launch_all(const World& world, const LaunchWish& wish,
-                                              LaunchRecord& record, const LaunchHands& hands,
+Result<std::vector<MachineStatus>> launch_all(const World& world, const LaunchSpec& spec,
+                                              LaunchRecord& record, const LaunchActions& actions,
                                               Time deadline);
 
 }  // namespace skyward::provider

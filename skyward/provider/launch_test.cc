@@ -23,22 +23,22 @@ constexpr Duration kPatience = 1h;
 class LaunchTest : public ::testing::Test {
  protected:
   LaunchTest() {
-    wish_.count = 4;
-    wish_.places = {
+    spec_.count = 4;
+    spec_.places = {
         {.type = "a", .zone = "z1", .spot_price = 1.0, .on_demand_price = 3.0},
         {.type = "b", .zone = "z2", .spot_price = 2.0, .on_demand_price = 4.0},
     };
   }
 
   Result<std::vector<std::string>> launch(Time deadline) {
-    const LaunchHands hands{
+    const LaunchActions actions{
         .attempt = [this](const Attempt& wanted) { return attempt(wanted); },
         .release = [this](const std::vector<MachineStatus>& machines) -> Status {
           for (const MachineStatus& one : machines) standing_.erase(one.instance.id);
           if (!clingy_) return {};
           return fail(ErrorKind::timeout, "some machines would not go");
         }};
-    const auto machines = launch_all(world_.world, wish_, record_, hands, deadline);
+    const auto machines = launch_all(world_.world, spec_, record_, actions, deadline);
     if (!machines) return fail(machines);
     std::vector<std::string> ids;
     for (const MachineStatus& one : *machines) ids.push_back(one.instance.id);
@@ -48,7 +48,7 @@ class LaunchTest : public ::testing::Test {
 
   std::expected<std::vector<MachineStatus>, LaunchFailure> attempt(const Attempt& wanted) {
     if (++attempts_ == last_attempt_) world_.world.buying.request_stop();
-    const LaunchTarget& place = wish_.places[wanted.placement];
+    const LaunchTarget& place = spec_.places[wanted.placement];
     const std::string name = place.type + (wanted.spot ? " spot" : "");
     if (broken_.contains(name)) {
       return std::unexpected(LaunchFailure{{ErrorKind::denied, "you may not", "ask someone"}});
@@ -76,7 +76,7 @@ class LaunchTest : public ::testing::Test {
   }
 
   WorldFixture world_;
-  LaunchWish wish_;
+  LaunchSpec spec_;
   LaunchRecord record_{"the cloud", "here-1"};
   std::set<std::string> full_;  // types that refuse: "a spot", or "a" for on demand
   std::set<std::string> quotas_;
@@ -98,8 +98,8 @@ TEST_F(LaunchTest, TakesTheFirstPlaceThatHasAll) {
 }
 
 TEST_F(LaunchTest, StopsWhenNoMachineIsWantedAnyMore) {
-  wish_.spot = Spot::Percent(0.5);
-  wish_.spot.retries = 1000;
+  spec_.spot = Spot::Percent(0.5);
+  spec_.spot.retries = 1000;
   most_at_once_ = 2;
   last_attempt_ = 3;  // two stand, two are still missing
   full_ = {"a", "b"};
@@ -112,9 +112,9 @@ TEST_F(LaunchTest, StopsWhenNoMachineIsWantedAnyMore) {
 
 // All four as spot machines are refused; two stand, and their on-demand half is refused.
 TEST_F(LaunchTest, NothingIsLeftWhenAPartCannotBeHad) {
-  wish_.spot = Spot::Percent(0.5);
-  wish_.spot.retries = 1;
-  wish_.places.pop_back();
+  spec_.spot = Spot::Percent(0.5);
+  spec_.spot.retries = 1;
+  spec_.places.pop_back();
   most_at_once_ = 2;
   full_ = {"a"};
   const auto none = launch();
@@ -129,9 +129,9 @@ TEST_F(LaunchTest, NothingIsLeftWhenAPartCannotBeHad) {
 }
 
 TEST_F(LaunchTest, WaitsBetweenRoundsAndNamesWhatRefused) {
-  wish_.spot = Spot::Always();
-  wish_.spot.retries = 3;
-  wish_.spot.interval = 10s;
+  spec_.spot = Spot::Always();
+  spec_.spot.retries = 3;
+  spec_.spot.interval = 10s;
   full_ = {"a spot", "b spot"};
   const auto none = launch();
   ASSERT_FALSE(none);
@@ -147,9 +147,9 @@ TEST_F(LaunchTest, WaitsBetweenRoundsAndNamesWhatRefused) {
 }
 
 TEST_F(LaunchTest, StopsBeforeAWaitThatWouldOutlastItsTime) {
-  wish_.spot = Spot::Always();
-  wish_.spot.retries = 3;
-  wish_.spot.interval = 10s;
+  spec_.spot = Spot::Always();
+  spec_.spot.retries = 3;
+  spec_.spot.interval = 10s;
   full_ = {"a spot", "b spot"};
   const auto none = launch(world_.now + 15s);
   ASSERT_FALSE(none);
@@ -158,14 +158,14 @@ TEST_F(LaunchTest, StopsBeforeAWaitThatWouldOutlastItsTime) {
 }
 
 TEST_F(LaunchTest, QuotasAloneAreCalledSo) {
-  wish_.spot = Spot::Never();
+  spec_.spot = Spot::Never();
   quotas_ = {"a", "b"};
   const auto none = launch();
   ASSERT_FALSE(none);
   EXPECT_EQ(shortage_of(none.error())->kind, ShortageKind::quota);
   EXPECT_EQ(none.error().hint, "ask for more");
-  record_.refused(wish_.places[0], false, "Full", {{ErrorKind::exhausted, "full"}, true});
-  EXPECT_EQ(shortage_of(record_.no_machines(LaunchOutcome::no_capacity, wish_))->kind,
+  record_.refused(spec_.places[0], false, "Full", {{ErrorKind::exhausted, "full"}, true});
+  EXPECT_EQ(shortage_of(record_.no_machines(LaunchOutcome::no_capacity, spec_))->kind,
             ShortageKind::capacity);
 }
 
@@ -173,7 +173,7 @@ TEST_F(LaunchTest, QuotasAloneAreCalledSo) {
 TEST_F(LaunchTest, WhenTimeRunsOutAllThatStoodInTheWayIsTold) {
   record_.withdrawn("a in z1 ended before it ran");
   slow_ = {"a"};
-  wish_.spot = Spot::Never();
+  spec_.spot = Spot::Never();
   const auto none = launch();
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().kind, ErrorKind::exhausted);
@@ -181,7 +181,7 @@ TEST_F(LaunchTest, WhenTimeRunsOutAllThatStoodInTheWayIsTold) {
 }
 
 TEST_F(LaunchTest, AnotherFailureEndsItAndSaysWhatIsLeft) {
-  wish_.spot = Spot::Percent(0.5);
+  spec_.spot = Spot::Percent(0.5);
   most_at_once_ = 2;
   broken_ = {"a"};
   clingy_ = true;

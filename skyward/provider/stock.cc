@@ -36,27 +36,27 @@ std::string Stock::where() const {
 
 // ---- Launching
 
-Result<std::vector<MachineStatus>> Stock::launch(const LaunchWish& wish, Time deadline) {
+Result<std::vector<MachineStatus>> Stock::launch(const LaunchSpec& spec, Time deadline) {
   LaunchRecord record(seller_.facts().cloud, seller_.facts().region);
-  const LaunchHands hands{
-      .attempt = [&](const Attempt& wanted) { return attempt(wish, wanted, record, deadline); },
+  const LaunchActions actions{
+      .attempt = [&](const Attempt& wanted) { return attempt(spec, wanted, record, deadline); },
       .release =
           [&](const std::vector<MachineStatus>& machines) {
             book_.note_in_vain(ids_of(machines));
             return end(ids_of(machines), book_.world().now() + seller_.facts().release_time);
           }};
-  auto machines = launch_all(book_.world(), wish, record, hands, deadline);
+  auto machines = launch_all(book_.world(), spec, record, actions, deadline);
   if (machines) {
     std::ranges::sort(*machines, {}, [](const MachineStatus& one) { return one.instance.id; });
   }
   return machines;
 }
 
-std::expected<std::vector<MachineStatus>, LaunchFailure> Stock::attempt(const LaunchWish& wish,
+std::expected<std::vector<MachineStatus>, LaunchFailure> Stock::attempt(const LaunchSpec& spec,
                                                                         const Attempt& wanted,
                                                                         LaunchRecord& record,
                                                                         Time deadline) {
-  const LaunchTarget& place = wish.places[wanted.placement];
+  const LaunchTarget& place = spec.places[wanted.placement];
   const Lot lot{.token = fmt::format("{}-{}", book_.pool(), book_.world().random_hex(kTokenDigits)),
                 .count = wanted.count,
                 .place = place,

@@ -69,7 +69,7 @@ class Stock {
 
   // Running machines, in the order of their ids, with their prices. Leaves nothing behind that the
   // book does not have as open.
-  Result<std::vector<MachineStatus>> launch(const LaunchWish& wish, Time deadline);
+  Result<std::vector<MachineStatus>> launch(const LaunchSpec& spec, Time deadline);
 
   // Ends them and sees them go; then the book is told, whose troubles are its own.
   Status end(const std::vector<std::string>& ids, Time deadline);
@@ -82,7 +82,7 @@ class Stock {
   }
 
  private:
-  std::expected<std::vector<MachineStatus>, LaunchFailure> attempt(const LaunchWish& wish,
+  std::expected<std::vector<MachineStatus>, LaunchFailure> attempt(const LaunchSpec& spec,
                                                                    const Attempt& wanted,
                                                                    LaunchRecord& record,
                                                                    Time deadline);

@@ -140,17 +140,17 @@ class StockTest : public ::testing::Test {
         *std::move(opened), [](bool) {}, [this] { return trouble_; });
     EXPECT_TRUE(ledger_->open_pool({.id = "pool", .provider = "shop", .region = "here"}));
     book_.emplace(world_.world, *ledger_, "pool");
-    wish_.count = 2;
-    wish_.spot = Spot::Never();
-    wish_.spot.retries = 1;
-    wish_.places = {{.type = "a", .zone = "z", .on_demand_price = 3.0},
+    spec_.count = 2;
+    spec_.spot = Spot::Never();
+    spec_.spot.retries = 1;
+    spec_.places = {{.type = "a", .zone = "z", .on_demand_price = 3.0},
                     {.type = "b", .zone = "z", .on_demand_price = 4.0}};
   }
   ~StockTest() override { std::filesystem::remove_all(directory_); }
 
   Stock stock() { return {*book_, shop_}; }
   Result<std::vector<std::string>> launch() {
-    const auto machines = stock().launch(wish_, world_.now + 600s);
+    const auto machines = stock().launch(spec_, world_.now + 600s);
     if (!machines) return fail(machines);
     std::vector<std::string> ids;
     for (const MachineStatus& one : *machines) ids.push_back(one.instance.id);
@@ -172,11 +172,11 @@ class StockTest : public ::testing::Test {
   Status trouble_;
   std::unique_ptr<Ledger> ledger_;
   std::optional<PoolBook> book_;
-  LaunchWish wish_;
+  LaunchSpec spec_;
 };
 
 TEST_F(StockTest, WhatIsLaunchedIsInTheLedgerUntilItHasEnded) {
-  const auto machines = stock().launch(wish_, world_.now + 600s);
+  const auto machines = stock().launch(spec_, world_.now + 600s);
   ASSERT_TRUE(machines) << machines.error().message;
   EXPECT_EQ(machines->front().instance.price_on_demand, 3.0);
   EXPECT_THAT(open_in_ledger(), ElementsAre("a1", "a2"));
@@ -225,7 +225,7 @@ TEST_F(StockTest, WhatWasNeverListedStaysOpenUntilNothingCanComeOfIt) {
 TEST_F(StockTest, WhatIsNotKnownOfALotStaysOpenBesideWhatIs) {
   shop_.tells_too_few = true;
   shop_.lag = 10h;
-  wish_.places.pop_back();
+  spec_.places.pop_back();
   ASSERT_FALSE(launch());
   EXPECT_THAT(open_in_ledger(), ElementsAre("unanswered", "a1"));
   EXPECT_TRUE(stock().close_when_clear());
@@ -261,7 +261,7 @@ TEST_F(StockTest, MachinesThatDoNotStartAreGivenBackAndSoughtElsewhere) {
     EXPECT_TRUE(charge.failed_launch);
   }
   shop_.tells_too_few = true;
-  wish_.places.erase(wish_.places.begin());
+  spec_.places.erase(spec_.places.begin());
   EXPECT_THAT(launch().error().message,
               HasSubstr("the shop, here: the reply lists 1 machines instead of 2"));
   EXPECT_THAT(shop_.standing_ids(), ElementsAre("a1", "a2", "b3", "b4"))

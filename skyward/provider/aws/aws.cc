@@ -214,9 +214,9 @@ Result<std::unique_ptr<RentedSite>> AwsCloud::find_site(const PoolSpec& spec, co
     const Status able = check_image(spec, offer.accelerator, offer.accelerator_count);
     if (!able) return fail(able);
   }
-  const SiteWish wish{
+  const SiteRequest request{
       .spec = spec, .offers = with_alternatives(ranked_, offer, spec), .prices = prices_};
-  return aws::find_site(client_in(offer.region.empty() ? client_.region() : offer.region), wish,
+  return aws::find_site(client_in(offer.region.empty() ? client_.region() : offer.region), request,
                         ledger, deadline);
 }
 

@@ -25,17 +25,17 @@ using namespace std::chrono_literals;
 constexpr Duration kAddressTime = 20s;
 
 // Of each type, the cheapest zone first.
-Result<std::vector<LaunchTarget>> find_places(Client& client, const SiteWish& wish,
+Result<std::vector<LaunchTarget>> find_places(Client& client, const SiteRequest& request,
                                               const std::vector<Subnet>& subnets, Time deadline) {
   std::vector<std::string> types;
-  for (const Offer& one : wish.offers) types.push_back(one.instance_type);
+  for (const Offer& one : request.offers) types.push_back(one.instance_type);
   const auto sold = Ec2Api(client).describe_type_zones(types, deadline);
   if (!sold) {
     return std::unexpected(to_error(
         sold.error(), fmt::format("EC2 DescribeInstanceTypeOfferings in {}", client.region())));
   }
   std::vector<LaunchTarget> places;
-  for (const Offer& one : wish.offers) {
+  for (const Offer& one : request.offers) {
     std::vector<LaunchTarget> of_type;
     for (const Subnet& subnet : subnets) {
       const auto here = [&](const TypeZone& at) {
@@ -45,11 +45,11 @@ Result<std::vector<LaunchTarget>> find_places(Client& client, const SiteWish& wi
       if (std::ranges::none_of(*sold, here) || std::ranges::any_of(of_type, same)) continue;
       LaunchTarget place{.type = one.instance_type, .zone = subnet.zone, .subnet = subnet.id};
       place.on_demand_price = one.price_on_demand;
-      const auto spot = wish.prices.spot.find({one.instance_type, subnet.zone});
-      if (spot != wish.prices.spot.end()) place.spot_price = spot->second;
+      const auto spot = request.prices.spot.find({one.instance_type, subnet.zone});
+      if (spot != request.prices.spot.end()) place.spot_price = spot->second;
       place.spot =
-          wish.prices.spot.empty() || wish.prices.least_spot(one.instance_type).has_value();
-      keep_affordable(wish.spec, place);
+          request.prices.spot.empty() || request.prices.least_spot(one.instance_type).has_value();
+      keep_affordable(request.spec, place);
       of_type.push_back(std::move(place));
     }
     std::ranges::stable_sort(
@@ -59,7 +59,7 @@ Result<std::vector<LaunchTarget>> find_places(Client& client, const SiteWish& wi
   if (places.empty()) {
     return fail(ErrorKind::exhausted,
                 fmt::format("{} is not sold in a zone of {} where there is a subnet",
-                            wish.offers.front().instance_type, client.region()),
+                            request.offers.front().instance_type, client.region()),
                 "choose another type or region, or give subnet_id= of a zone that has it");
   }
   return places;
@@ -229,17 +229,17 @@ Result<std::vector<Charge>> AwsSite::charges(const std::vector<std::string>& ids
 
 }  // namespace
 
-Result<std::unique_ptr<RentedSite>> find_site(Client& client, const SiteWish& wish, Ledger& ledger,
-                                              Time deadline) {
-  const ProviderSpec& settings = wish.spec.provider;
+Result<std::unique_ptr<RentedSite>> find_site(Client& client, const SiteRequest& request,
+                                              Ledger& ledger, Time deadline) {
+  const ProviderSpec& settings = request.spec.provider;
   auto caller = find_caller(client, deadline);
   if (!caller) return fail(caller);
   remove_left_groups(client, ledger, caller->account, deadline);
   const auto subnets = find_subnets(client, settings.setting("subnet_id"), deadline);
   if (!subnets) return fail(subnets);
-  auto places = find_places(client, wish, *subnets, deadline);
+  auto places = find_places(client, request, *subnets, deadline);
   if (!places) return fail(places);
-  auto boot = find_image(client, wish.spec, wish.offers.front(), deadline);
+  auto boot = find_image(client, request.spec, request.offers.front(), deadline);
   if (!boot) return fail(boot);
   return std::make_unique<AwsSite>(client, settings, *std::move(caller), subnets->front().vpc,
                                    *std::move(boot), *std::move(places));

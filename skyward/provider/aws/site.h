@@ -12,7 +12,7 @@
 namespace skyward::provider::aws {
 
 // What a pool shall get: its spec, and the offers to try, the best first.
-struct SiteWish {
+struct SiteRequest {
   PoolSpec spec{};
   std::vector<Offer> offers{};
   Prices prices{};
@@ -20,7 +20,7 @@ struct SiteWish {
 
 // Finds where the machines may stand. Makes nothing; removes groups that earlier pools of this
 // computer have left in the region. The client outlives the site.
-Result<std::unique_ptr<RentedSite>> find_site(Client& client, const SiteWish& wish, Ledger& ledger,
-                                              Time deadline);
+Result<std::unique_ptr<RentedSite>> find_site(Client& client, const SiteRequest& request,
+                                              Ledger& ledger, Time deadline);
 
 }  // namespace skyward::provider::aws

@@ -89,7 +89,7 @@ class FakeProvider final : public Provider {
   }
   static PoolSpec on_this_machine(PoolSpec spec);
   Status furnish(const Cluster& cluster, Plan& plan, Time until);
-  LaunchWish wish_of(const Plan& plan, int count) const;
+  LaunchSpec launch_spec(const Plan& plan, int count) const;
   LaunchRequest request_of(const Plan& plan, int first_node) const;
   Result<Instance> plug_in(Plan& plan, const Instance& machine, int node, Time deadline);
   PoolBook& book_of(const Cluster& cluster);
@@ -210,8 +210,8 @@ Status FakeProvider::furnish(const Cluster& cluster, Plan& plan, Time until) {
 
 // ---- Machines
 
-LaunchWish FakeProvider::wish_of(const Plan& plan, int count) const {
-  LaunchWish wish{.count = count, .spot = plan.spec.spot};
+LaunchSpec FakeProvider::launch_spec(const Plan& plan, int count) const {
+  LaunchSpec launch{.count = count, .spot = plan.spec.spot};
   const std::vector<std::string> zones =
       renter_.cloud->ask([](Cloud& cloud, Time) { return cloud.zones(); });
   for (const Offer& offer : plan.offers) {
@@ -219,12 +219,12 @@ LaunchWish FakeProvider::wish_of(const Plan& plan, int count) const {
       LaunchTarget place{.type = offer.instance_type, .zone = zone};
       place.spot_price = offer.price_spot;
       place.on_demand_price = offer.price_on_demand;
-      wish.places.push_back(std::move(place));
+      launch.places.push_back(std::move(place));
     }
   }
-  std::ranges::stable_partition(wish.places,
+  std::ranges::stable_partition(launch.places,
                                 [&](const LaunchTarget& place) { return place.zone == plan.zone; });
-  return wish;
+  return launch;
 }
 
 // What all launches have in common.
@@ -257,8 +257,8 @@ Result<std::vector<Instance>> FakeProvider::provision(const Cluster& cluster, in
                 "open it with a longer timeout=, or let less time pass there");
   }
   Rental rental(client_, cluster.id, request_of(plan, first_node));
-  const auto machines =
-      Stock(book_of(cluster), rental).launch(wish_of(plan, count), renter_.cloud->there(deadline));
+  const auto machines = Stock(book_of(cluster), rental)
+                            .launch(launch_spec(plan, count), renter_.cloud->there(deadline));
   if (!machines) return fail(machines);
   plan.zone = machines->front().zone;
   std::vector<Instance> out;

@@ -207,11 +207,11 @@ Result<std::vector<Instance>> Renting::provision(const Cluster& cluster, int cou
   std::string known_hosts;
   const auto terms = terms_of(plan, count, first_node, known_hosts);
   if (!terms) return fail(terms);
-  LaunchWish wish{.count = count, .spot = plan.spec.spot, .places = plan.site->places()};
+  LaunchSpec launch{.count = count, .spot = plan.spec.spot, .places = plan.site->places()};
   std::ranges::stable_partition(
-      wish.places, [&](const LaunchTarget& place) { return place.zone == plan.pinned_zone; });
+      launch.places, [&](const LaunchTarget& place) { return place.zone == plan.pinned_zone; });
   const std::unique_ptr<Seller> seller = plan.site->seller(cluster.id, *terms);
-  const auto machines = Stock(book_of(cluster), *seller).launch(wish, deadline);
+  const auto machines = Stock(book_of(cluster), *seller).launch(launch, deadline);
   if (!machines) {
     cloud_->note_failure(machines.error(), cluster.region);
     return fail(machines);
