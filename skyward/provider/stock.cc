@@ -57,23 +57,24 @@ std::expected<std::vector<MachineStatus>, LaunchFailure> Stock::attempt(const La
                                                                         LaunchRecord& record,
                                                                         Time deadline) {
   const LaunchTarget& place = spec.places[wanted.placement];
-  const Lot lot{.token = fmt::format("{}-{}", book_.pool(), book_.world().random_hex(kTokenDigits)),
-                .count = wanted.count,
-                .place = place,
-                .spot = wanted.spot};
+  const LaunchBatch batch{
+      .token = fmt::format("{}-{}", book_.pool(), book_.world().random_hex(kTokenDigits)),
+      .count = wanted.count,
+      .place = place,
+      .spot = wanted.spot};
   const auto price = wanted.spot ? place.spot_price : place.on_demand_price;
-  const Status asked = book_.ask({.key = lot.token,
+  const Status asked = book_.ask({.key = batch.token,
                                   .kind = "instance",
-                                  .count = lot.count,
-                                  .spot = lot.spot,
+                                  .count = batch.count,
+                                  .spot = batch.spot,
                                   .instance_type = place.type,
                                   .hourly_micro_dollars = to_micro_dollars(price.value_or(0))});
   if (!asked) return std::unexpected(LaunchFailure{asked.error()});
-  const auto sold = seller_.sell(lot, deadline);
-  if (!sold) return std::unexpected(not_sold(lot, sold.error(), record));
-  auto running = settle(lot, *sold, deadline);
+  const auto sold = seller_.sell(batch, deadline);
+  if (!sold) return std::unexpected(on_refused(batch, sold.error(), record));
+  auto running = settle(batch, *sold, deadline);
   if (!running) {
-    LaunchFailure why = withdraw(lot, *sold, std::move(running.error()));
+    LaunchFailure why = withdraw(batch, *sold, std::move(running.error()));
     record.withdrawn(why.error.message);
     return std::unexpected(std::move(why));
   }
@@ -85,29 +86,31 @@ std::expected<std::vector<MachineStatus>, LaunchFailure> Stock::attempt(const La
   return running;
 }
 
-LaunchFailure Stock::not_sold(const Lot& lot, const NotSold& answer, LaunchRecord& record) {
+LaunchFailure Stock::on_refused(const LaunchBatch& batch, const LaunchRefusal& answer,
+                                LaunchRecord& record) {
   LaunchFailure why = answer.why;
   if (answer.certain) {
-    book_.gone({lot.token});
+    book_.gone({batch.token});
   } else {
-    why = withdraw(lot, {}, std::move(why));
+    why = withdraw(batch, {}, std::move(why));
   }
-  if (!answer.code.empty()) return record.refused(lot.place, lot.spot, answer.code, std::move(why));
+  if (!answer.code.empty())
+    return record.refused(batch.place, batch.spot, answer.code, std::move(why));
   record.withdrawn(why.error.message);
   return why;
 }
 
 // From the cloud's answer to machines that run.
 std::expected<std::vector<MachineStatus>, LaunchFailure> Stock::settle(
-    const Lot& lot, const std::vector<std::string>& ids, Time deadline) {
-  if (ids.size() != static_cast<std::size_t>(lot.count)) {
+    const LaunchBatch& batch, const std::vector<std::string>& ids, Time deadline) {
+  if (ids.size() != static_cast<std::size_t>(batch.count)) {
     return std::unexpected(
         LaunchFailure{{ErrorKind::unavailable,
                        fmt::format("{}: the reply lists {} machines instead of {}", where(),
-                                   ids.size(), lot.count),
+                                   ids.size(), batch.count),
                        "try again"}});
   }
-  if (Status status = book_.made(lot.token, ids); !status) {
+  if (Status status = book_.made(batch.token, ids); !status) {
     return std::unexpected(LaunchFailure{status.error()});
   }
   return await_running(ids, deadline);
@@ -143,23 +146,23 @@ std::expected<std::vector<MachineStatus>, LaunchFailure> Stock::await_running(
   }
 }
 
-// Nobody knows what was made, or it is of no use: all that bears this lot's mark goes.
-LaunchFailure Stock::withdraw(const Lot& lot, const std::vector<std::string>& ids,
+// Nobody knows what was made, or it is of no use: all that bears this batch's mark goes.
+LaunchFailure Stock::withdraw(const LaunchBatch& batch, const std::vector<std::string>& ids,
                               LaunchFailure why) {
   const World& world = book_.world();
   const Time until = world.now() + seller_.facts().release_time;
   const Time look_until = world.now() + seller_.facts().listing_lag;
   std::set<std::string> known(ids.begin(), ids.end());
-  while (known.size() < static_cast<std::size_t>(lot.count)) {
-    if (const auto found = seller_.find(lot.token, until)) {
+  while (known.size() < static_cast<std::size_t>(batch.count)) {
+    if (const auto found = seller_.find(batch.token, until)) {
       for (const MachineStatus& one : *found) known.insert(one.instance.id);
     }
-    if (known.size() >= static_cast<std::size_t>(lot.count)) break;
+    if (known.size() >= static_cast<std::size_t>(batch.count)) break;
     if (world.now() >= look_until) break;
     world.pause(kLongestLook, {});
   }
   const std::vector<std::string> all(known.begin(), known.end());
-  if (!all.empty()) (void)book_.made(lot.token, all);
+  if (!all.empty()) (void)book_.made(batch.token, all);
   book_.note_in_vain(all);
   if (Status ended = end(all, until); !ended) why.error.message += "; " + ended.error().message;
   return why;

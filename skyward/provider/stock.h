@@ -17,15 +17,15 @@
 namespace skyward::provider {
 
 // Machines of one type in one place, asked for at once: all of them or an error.
-struct Lot {
+struct LaunchBatch {
   std::string token{};  // their mark; the same again brings the same machines
   int count = 1;
   LaunchTarget place{};
   bool spot = false;
 };
 
-// Why no lot was sold.
-struct NotSold {
+// Why no batch was sold.
+struct LaunchRefusal {
   LaunchFailure why{};
   std::string code{};    // in the cloud's own word; empty when nobody answered
   bool certain = false;  // nothing was made, by any try of the request
@@ -50,8 +50,9 @@ class Seller {
 
   virtual const SellerFacts& facts() const = 0;
   // The ids.
-  virtual std::expected<std::vector<std::string>, NotSold> sell(const Lot& lot, Time deadline) = 0;
-  // What is listed with the mark of a lot; of the pool, when `token` is empty.
+  virtual std::expected<std::vector<std::string>, LaunchRefusal> sell(const LaunchBatch& batch,
+                                                                      Time deadline) = 0;
+  // What is listed with the mark of a batch; of the pool, when `token` is empty.
   virtual Result<std::vector<MachineStatus>> find(std::string_view token, Time deadline) = 0;
   // Of these, what is listed.
   virtual Result<std::vector<MachineStatus>> look_up(const std::vector<std::string>& ids,
@@ -86,12 +87,14 @@ class Stock {
                                                                    const Attempt& wanted,
                                                                    LaunchRecord& record,
                                                                    Time deadline);
-  LaunchFailure not_sold(const Lot& lot, const NotSold& answer, LaunchRecord& record);
+  LaunchFailure on_refused(const LaunchBatch& batch, const LaunchRefusal& answer,
+                           LaunchRecord& record);
   std::expected<std::vector<MachineStatus>, LaunchFailure> settle(
-      const Lot& lot, const std::vector<std::string>& ids, Time deadline);
+      const LaunchBatch& batch, const std::vector<std::string>& ids, Time deadline);
   std::expected<std::vector<MachineStatus>, LaunchFailure> await_running(
       const std::vector<std::string>& ids, Time deadline);
-  LaunchFailure withdraw(const Lot& lot, const std::vector<std::string>& ids, LaunchFailure why);
+  LaunchFailure withdraw(const LaunchBatch& batch, const std::vector<std::string>& ids,
+                         LaunchFailure why);
   Status see_off(const std::vector<std::string>& ids, std::vector<std::string>& gone,
                  Time deadline);
   std::string where() const;

@@ -34,13 +34,14 @@ class Shop final : public Seller {
 
   const SellerFacts& facts() const override { return facts_; }
 
-  std::expected<std::vector<std::string>, NotSold> sell(const Lot& lot, Time) override {
-    const bool refused = full.contains(lot.place.type);
+  std::expected<std::vector<std::string>, LaunchRefusal> sell(const LaunchBatch& batch,
+                                                              Time) override {
+    const bool refused = full.contains(batch.place.type);
     if (refused && !loses_replies) return std::unexpected(no_room(true));
     std::vector<std::string> ids;
-    for (int i = 0; i < lot.count; ++i) {
-      ids.push_back(fmt::format("{}{}", lot.place.type, sold.size() + 1));
-      sold[ids.back()] = {.token = lot.token, .type = lot.place.type, .at = world_.now};
+    for (int i = 0; i < batch.count; ++i) {
+      ids.push_back(fmt::format("{}{}", batch.place.type, sold.size() + 1));
+      sold[ids.back()] = {.token = batch.token, .type = batch.place.type, .at = world_.now};
     }
     if (refused) return std::unexpected(no_room(false));
     if (tells_too_few) ids.pop_back();
@@ -106,7 +107,7 @@ class Shop final : public Seller {
   std::map<std::string, Sold> sold;
 
  private:
-  static NotSold no_room(bool certain) {
+  static LaunchRefusal no_room(bool certain) {
     return {.why = {.error = {ErrorKind::exhausted, "no room"}, .capacity = true},
             .code = "Full",
             .certain = certain};

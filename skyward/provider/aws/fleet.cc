@@ -80,14 +80,15 @@ Error Fleet::explained(const ApiError& error, std::string_view action) const {
   return to_error(error, fmt::format("EC2 {} in {}", action, client_.region()));
 }
 
-std::expected<std::vector<std::string>, NotSold> Fleet::sell(const Lot& lot, Time deadline) {
+std::expected<std::vector<std::string>, LaunchRefusal> Fleet::sell(const LaunchBatch& batch,
+                                                                   Time deadline) {
   LaunchRequest request = common_;
-  request.client_token = lot.token;
-  request.count = lot.count;
-  request.type = lot.place.type;
-  request.subnet = lot.place.subnet;
-  request.spot = lot.spot;
-  request.tags.emplace_back(kLaunchTag, lot.token);
+  request.client_token = batch.token;
+  request.count = batch.count;
+  request.type = batch.place.type;
+  request.subnet = batch.place.subnet;
+  request.spot = batch.spot;
+  request.tags.emplace_back(kLaunchTag, batch.token);
   bool maybe_done = false;  // by any try
   const auto ask = [&] {
     auto made = Ec2Api(client_).run_instances(request, deadline);
@@ -102,12 +103,12 @@ std::expected<std::vector<std::string>, NotSold> Fleet::sell(const Lot& lot, Tim
   if (!made) {
     const ApiError& error = made.error();
     const bool capacity = error.kind() == ErrorKind::exhausted;
-    return std::unexpected(NotSold{.why = {.error = explained(error, "RunInstances"),
-                                           .capacity = capacity,
-                                           .quota = error.refusal == Refusal::quota,
-                                           .account = is_free_plan(error)},
-                                   .code = error.code,
-                                   .certain = is_certain(error)});
+    return std::unexpected(LaunchRefusal{.why = {.error = explained(error, "RunInstances"),
+                                                 .capacity = capacity,
+                                                 .quota = error.refusal == Refusal::quota,
+                                                 .account = is_free_plan(error)},
+                                         .code = error.code,
+                                         .certain = is_certain(error)});
   }
   std::vector<std::string> ids;
   for (const Ec2Instance& one : *made) ids.push_back(one.id);

@@ -24,7 +24,8 @@ class Fleet final : public Seller {
   Fleet(Client& client, std::string pool, LaunchRequest common = {});
 
   const SellerFacts& facts() const override { return facts_; }
-  std::expected<std::vector<std::string>, NotSold> sell(const Lot& lot, Time deadline) override;
+  std::expected<std::vector<std::string>, LaunchRefusal> sell(const LaunchBatch& batch,
+                                                              Time deadline) override;
   Result<std::vector<MachineStatus>> find(std::string_view token, Time deadline) override;
   Result<std::vector<MachineStatus>> look_up(const std::vector<std::string>& ids,
                                              Time deadline) override;

@@ -78,25 +78,26 @@ const SellerFacts& Rental::facts() const {
   return kFacts;
 }
 
-std::expected<std::vector<std::string>, NotSold> Rental::sell(const Lot& lot, Time deadline) {
+std::expected<std::vector<std::string>, LaunchRefusal> Rental::sell(const LaunchBatch& batch,
+                                                                    Time deadline) {
   LaunchRequest request = common_;
-  request.token = lot.token;
-  request.count = lot.count;
-  request.type = lot.place.type;
-  request.zone = lot.place.zone;
-  request.spot = lot.spot;
-  request.tags[kLaunchTag] = lot.token;
+  request.token = batch.token;
+  request.count = batch.count;
+  request.type = batch.place.type;
+  request.zone = batch.place.zone;
+  request.spot = batch.spot;
+  request.tags[kLaunchTag] = batch.token;
   const auto made = client_.call(
       deadline, [&](Cloud& cloud, Time now) { return cloud.run_machines(now, request); });
   if (!made) {
     const Refusal& refusal = made.error();
     Error error = to_error(refusal, "RunMachines");
     const bool capacity = error.kind == ErrorKind::exhausted;
-    return std::unexpected(NotSold{.why = {.error = std::move(error),
-                                           .capacity = capacity,
-                                           .quota = refusal.code == "QuotaExceeded"},
-                                   .code = refusal.code,
-                                   .certain = !refusal.maybe_done});
+    return std::unexpected(LaunchRefusal{.why = {.error = std::move(error),
+                                                 .capacity = capacity,
+                                                 .quota = refusal.code == "QuotaExceeded"},
+                                         .code = refusal.code,
+                                         .certain = !refusal.maybe_done});
   }
   std::vector<std::string> ids;
   for (const Machine& one : *made) ids.push_back(one.id);

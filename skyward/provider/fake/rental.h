@@ -61,7 +61,8 @@ class Rental final : public Seller {
       : client_(client), pool_(std::move(pool)), common_(std::move(common)) {}
 
   const SellerFacts& facts() const override;
-  std::expected<std::vector<std::string>, NotSold> sell(const Lot& lot, Time deadline) override;
+  std::expected<std::vector<std::string>, LaunchRefusal> sell(const LaunchBatch& batch,
+                                                              Time deadline) override;
   Result<std::vector<MachineStatus>> find(std::string_view token, Time deadline) override;
   Result<std::vector<MachineStatus>> look_up(const std::vector<std::string>& ids,
                                              Time deadline) override;
