@@ -31,19 +31,19 @@ std::vector<std::string> ids_of(const std::vector<MachineStatus>& machines) {
 }  // namespace
 
 std::string Stock::where() const {
-  return fmt::format("{}, {}", seller_.facts().cloud, seller_.facts().region);
+  return fmt::format("{}, {}", api_.facts().cloud, api_.facts().region);
 }
 
 // ---- Launching
 
 Result<std::vector<MachineStatus>> Stock::launch(const LaunchSpec& spec, Time deadline) {
-  LaunchRecord record(seller_.facts().cloud, seller_.facts().region);
+  LaunchRecord record(api_.facts().cloud, api_.facts().region);
   const LaunchActions actions{
       .attempt = [&](const Attempt& wanted) { return attempt(spec, wanted, record, deadline); },
       .release =
           [&](const std::vector<MachineStatus>& machines) {
             book_.note_in_vain(ids_of(machines));
-            return end(ids_of(machines), book_.world().now() + seller_.facts().release_time);
+            return terminate(ids_of(machines), book_.world().now() + api_.facts().release_time);
           }};
   auto machines = launch_all(book_.world(), spec, record, actions, deadline);
   if (machines) {
@@ -70,7 +70,7 @@ std::expected<std::vector<MachineStatus>, LaunchFailure> Stock::attempt(const La
                                   .instance_type = place.type,
                                   .hourly_micro_dollars = to_micro_dollars(price.value_or(0))});
   if (!asked) return std::unexpected(LaunchFailure{asked.error()});
-  const auto sold = seller_.sell(batch, deadline);
+  const auto sold = api_.launch(batch, deadline);
   if (!sold) return std::unexpected(on_refused(batch, sold.error(), record));
   auto running = settle(batch, *sold, deadline);
   if (!running) {
@@ -120,7 +120,7 @@ std::expected<std::vector<MachineStatus>, LaunchFailure> Stock::await_running(
     const std::vector<std::string>& ids, Time deadline) {
   const World& world = book_.world();
   for (Duration pause = kFirstLook;; pause = std::min(pause * 2, kLongestLook)) {
-    auto found = seller_.look_up(ids, deadline);
+    auto found = api_.look_up(ids, deadline);
     if (!found) return std::unexpected(LaunchFailure{found.error()});
     std::size_t running = 0;
     for (const MachineStatus& one : *found) {
@@ -150,11 +150,11 @@ std::expected<std::vector<MachineStatus>, LaunchFailure> Stock::await_running(
 LaunchFailure Stock::withdraw(const LaunchBatch& batch, const std::vector<std::string>& ids,
                               LaunchFailure why) {
   const World& world = book_.world();
-  const Time until = world.now() + seller_.facts().release_time;
-  const Time look_until = world.now() + seller_.facts().listing_lag;
+  const Time until = world.now() + api_.facts().release_time;
+  const Time look_until = world.now() + api_.facts().listing_lag;
   std::set<std::string> known(ids.begin(), ids.end());
   while (known.size() < static_cast<std::size_t>(batch.count)) {
-    if (const auto found = seller_.find(batch.token, until)) {
+    if (const auto found = api_.find(batch.token, until)) {
       for (const MachineStatus& one : *found) known.insert(one.instance.id);
     }
     if (known.size() >= static_cast<std::size_t>(batch.count)) break;
@@ -164,7 +164,8 @@ LaunchFailure Stock::withdraw(const LaunchBatch& batch, const std::vector<std::s
   const std::vector<std::string> all(known.begin(), known.end());
   if (!all.empty()) (void)book_.made(batch.token, all);
   book_.note_in_vain(all);
-  if (Status ended = end(all, until); !ended) why.error.message += "; " + ended.error().message;
+  if (Status ended = terminate(all, until); !ended)
+    why.error.message += "; " + ended.error().message;
   return why;
 }
 
@@ -190,7 +191,7 @@ Status Stock::see_off(const std::vector<std::string>& ids, std::vector<std::stri
     if (at != left.end()) at->second.made = world.now() - book_.age_of(entry);
   }
   const auto is_old = [&](const Sight& sight) {
-    return world.now() - *sight.made >= seller_.facts().known_after;
+    return world.now() - *sight.made >= api_.facts().known_after;
   };
   for (Duration pause = kFirstLook; !left.empty(); pause = std::min(pause * 2, kLongestLook)) {
     std::vector<std::string> wanted;
@@ -198,9 +199,9 @@ Status Stock::see_off(const std::vector<std::string>& ids, std::vector<std::stri
       wanted.push_back(id);
       ++sight.absent;
     }
-    const auto found = seller_.look_up(wanted, deadline);
+    const auto found = api_.look_up(wanted, deadline);
     if (!found) {
-      (void)seller_.end(wanted, deadline);  // unseen is not gone
+      (void)api_.terminate(wanted, deadline);  // unseen is not gone
       return fail(found);
     }
     std::set<std::string> ending;
@@ -227,7 +228,7 @@ Status Stock::see_off(const std::vector<std::string>& ids, std::vector<std::stri
       return is_gone;
     });
     if (!standing.empty()) {
-      const auto heard = seller_.end(standing, deadline);
+      const auto heard = api_.terminate(standing, deadline);
       if (!heard) return fail(heard);
       for (const std::string& id : standing) left[id].asked = true;
       for (const std::string& id : *heard) left[id].heard = true;
@@ -245,23 +246,23 @@ Status Stock::see_off(const std::vector<std::string>& ids, std::vector<std::stri
   return {};
 }
 
-Status Stock::end(const std::vector<std::string>& ids, Time deadline) {
+Status Stock::terminate(const std::vector<std::string>& ids, Time deadline) {
   std::vector<std::string> gone;
   Status status = see_off(ids, gone, deadline);
   book_.gone(gone);
   return status;
 }
 
-Status Stock::end_all(Time deadline) {
+Status Stock::terminate_all(Time deadline) {
   std::set<std::string> ids;
   for (const LedgerEntry& entry : book_.open_entries()) {
     if (entry.kind == "instance" && !entry.id.empty()) ids.insert(entry.id);
   }
-  const auto found = seller_.find("", deadline);
+  const auto found = api_.find("", deadline);
   for (const MachineStatus& one : found.value_or(std::vector<MachineStatus>())) {
     if (one.stage != Stage::terminated) ids.insert(one.instance.id);
   }
-  const Status ended = end({ids.begin(), ids.end()}, deadline);
+  const Status ended = terminate({ids.begin(), ids.end()}, deadline);
   return ended && !found ? Status(fail(found)) : ended;
 }
 

@@ -1,9 +1,9 @@
 #pragma once
 
 // The machines of one pool, at whatever cloud: launched all or not at all, ended until the cloud
-// says so, and in the book before anything is asked for. What differs between clouds is a Seller:
-// four requests, and how patient one has to be. Used by the providers, and by the sweeps after
-// them.
+// says so, and in the book before anything is asked for. What differs between clouds is a
+// MachineApi: four requests, and how patient one has to be. Used by the providers, and by the
+// sweeps after them.
 
 #include <cstdint>
 #include <expected>
@@ -32,7 +32,7 @@ struct LaunchRefusal {
 };
 
 // What a client of a cloud has to know.
-struct SellerFacts {
+struct MachineApiFacts {
   std::string cloud{};  // as messages name it: "AWS"
   std::string region{};
   Duration listing_lag{};   // what was made may not be listed for so long
@@ -44,14 +44,14 @@ struct SellerFacts {
 };
 
 // A cloud, for the machines of one pool.
-class Seller {
+class MachineApi {
  public:
-  virtual ~Seller() = default;
+  virtual ~MachineApi() = default;
 
-  virtual const SellerFacts& facts() const = 0;
+  virtual const MachineApiFacts& facts() const = 0;
   // The ids.
-  virtual std::expected<std::vector<std::string>, LaunchRefusal> sell(const LaunchBatch& batch,
-                                                                      Time deadline) = 0;
+  virtual std::expected<std::vector<std::string>, LaunchRefusal> launch(const LaunchBatch& batch,
+                                                                        Time deadline) = 0;
   // What is listed with the mark of a batch; of the pool, when `token` is empty.
   virtual Result<std::vector<MachineStatus>> find(std::string_view token, Time deadline) = 0;
   // Of these, what is listed.
@@ -59,28 +59,26 @@ class Seller {
                                                      Time deadline) = 0;
   // Asks for the end of machines. Gives those that the cloud has heard it of: not the ones that it
   // does not know, yet or any more.
-  virtual Result<std::vector<std::string>> end(const std::vector<std::string>& ids,
-                                               Time deadline) = 0;
+  virtual Result<std::vector<std::string>> terminate(const std::vector<std::string>& ids,
+                                                     Time deadline) = 0;
 };
 
 class Stock {
  public:
   // Both outlive this.
-  Stock(PoolBook& book, Seller& seller) : book_(book), seller_(seller) {}
+  Stock(PoolBook& book, MachineApi& api) : book_(book), api_(api) {}
 
   // Running machines, in the order of their ids, with their prices. Leaves nothing behind that the
   // book does not have as open.
   Result<std::vector<MachineStatus>> launch(const LaunchSpec& spec, Time deadline);
 
   // Ends them and sees them go; then the book is told, whose troubles are its own.
-  Status end(const std::vector<std::string>& ids, Time deadline);
+  Status terminate(const std::vector<std::string>& ids, Time deadline);
   // Everything that bears the pool's mark or stands in the book.
-  Status end_all(Time deadline);
+  Status terminate_all(Time deadline);
 
   // The pool is over in the ledger, unless something may still come of it.
-  Status close_when_clear() {
-    return book_.close_when_clear(seller_.facts().nothing_comes_of_it_s);
-  }
+  Status close_when_clear() { return book_.close_when_clear(api_.facts().nothing_comes_of_it_s); }
 
  private:
   std::expected<std::vector<MachineStatus>, LaunchFailure> attempt(const LaunchSpec& spec,
@@ -100,7 +98,7 @@ class Stock {
   std::string where() const;
 
   PoolBook& book_;
-  Seller& seller_;
+  MachineApi& api_;
 };
 
 }  // namespace skyward::provider

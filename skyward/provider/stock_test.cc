@@ -28,14 +28,14 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 // Sells in "a" and "b", boots in no time, lists after a while, ends in 10 s.
-class Shop final : public Seller {
+class Shop final : public MachineApi {
  public:
   explicit Shop(WorldFixture& world) : world_(world) {}
 
-  const SellerFacts& facts() const override { return facts_; }
+  const MachineApiFacts& facts() const override { return facts_; }
 
-  std::expected<std::vector<std::string>, LaunchRefusal> sell(const LaunchBatch& batch,
-                                                              Time) override {
+  std::expected<std::vector<std::string>, LaunchRefusal> launch(const LaunchBatch& batch,
+                                                                Time) override {
     const bool refused = full.contains(batch.place.type);
     if (refused && !loses_replies) return std::unexpected(no_room(true));
     std::vector<std::string> ids;
@@ -69,7 +69,7 @@ class Shop final : public Seller {
     return found;
   }
 
-  Result<std::vector<std::string>> end(const std::vector<std::string>& ids, Time) override {
+  Result<std::vector<std::string>> terminate(const std::vector<std::string>& ids, Time) override {
     std::vector<std::string> known;
     for (const std::string& id : ids) {
       const auto at = sold.find(id);
@@ -124,12 +124,12 @@ class Shop final : public Seller {
   }
 
   WorldFixture& world_;
-  const SellerFacts facts_{.cloud = "the shop",
-                           .region = "here",
-                           .listing_lag = 60s,
-                           .known_after = 300s,
-                           .release_time = 300s,
-                           .nothing_comes_of_it_s = 900};
+  const MachineApiFacts facts_{.cloud = "the shop",
+                               .region = "here",
+                               .listing_lag = 60s,
+                               .known_after = 300s,
+                               .release_time = 300s,
+                               .nothing_comes_of_it_s = 900};
 };
 
 class StockTest : public ::testing::Test {
@@ -181,10 +181,10 @@ TEST_F(StockTest, WhatIsLaunchedIsInTheLedgerUntilItHasEnded) {
   ASSERT_TRUE(machines) << machines.error().message;
   EXPECT_EQ(machines->front().instance.price_on_demand, 3.0);
   EXPECT_THAT(open_in_ledger(), ElementsAre("a1", "a2"));
-  EXPECT_TRUE(stock().end({"a1"}, world_.now + 60s));
+  EXPECT_TRUE(stock().terminate({"a1"}, world_.now + 60s));
   EXPECT_GE(world_.now, shop_.sold["a1"].ended) << "it costs until then";
   EXPECT_THAT(open_in_ledger(), ElementsAre("a2"));
-  EXPECT_TRUE(stock().end_all(world_.now + 60s));
+  EXPECT_TRUE(stock().terminate_all(world_.now + 60s));
   EXPECT_THAT(open_in_ledger(), IsEmpty());
   EXPECT_TRUE(stock().close_when_clear());
   EXPECT_TRUE(is_closed());
@@ -232,7 +232,7 @@ TEST_F(StockTest, WhatIsNotKnownOfALotStaysOpenBesideWhatIs) {
   EXPECT_TRUE(stock().close_when_clear());
   EXPECT_FALSE(is_closed()) << "a machine may stand";
   world_.now += 10h;
-  EXPECT_TRUE(stock().end_all(world_.now + 60s));
+  EXPECT_TRUE(stock().terminate_all(world_.now + 60s));
   EXPECT_THAT(shop_.standing_ids(), IsEmpty());
   EXPECT_TRUE(stock().close_when_clear());
   EXPECT_TRUE(is_closed());
@@ -244,9 +244,10 @@ TEST_F(StockTest, AClockThatIsSetMakesNoMachineGone) {
   for (auto& [id, one] : shop_.sold) one.at = world_.now;
   shop_.lag = 200s;
   world_.wall_s += 3600;
-  EXPECT_FALSE(stock().end({"a1"}, world_.now + 60s)) << "it is a minute old, and not listed yet";
+  EXPECT_FALSE(stock().terminate({"a1"}, world_.now + 60s))
+      << "it is a minute old, and not listed yet";
   EXPECT_THAT(open_in_ledger(), ElementsAre("a1", "a2"));
-  EXPECT_TRUE(stock().end_all(world_.now + 400s));
+  EXPECT_TRUE(stock().terminate_all(world_.now + 400s));
   EXPECT_THAT(shop_.standing_ids(), IsEmpty());
 }
 
@@ -280,7 +281,7 @@ TEST_F(StockTest, MachinesEndWhetherOrNotTheLedgerCanBeUsed) {
   ASSERT_TRUE(launch());
   for (auto& [id, one] : shop_.sold) one.at = world_.now;  // not listed yet
   trouble_ = fail(ErrorKind::unavailable, "the disk is full");
-  EXPECT_TRUE(stock().end_all(world_.now + 60s));
+  EXPECT_TRUE(stock().terminate_all(world_.now + 60s));
   EXPECT_THAT(shop_.standing_ids(), IsEmpty());
   EXPECT_THAT(stock().close_when_clear().error().message, HasSubstr("the disk is full"));
   trouble_ = {};
@@ -293,7 +294,8 @@ TEST_F(StockTest, MachinesEndWhetherOrNotTheLedgerCanBeUsed) {
 TEST_F(StockTest, MachinesThatCannotBeSeenAreAskedToEnd) {
   ASSERT_TRUE(launch());
   shop_.blind = true;
-  EXPECT_THAT(stock().end_all(world_.now + 60s).error().message, HasSubstr("you may not look"));
+  EXPECT_THAT(stock().terminate_all(world_.now + 60s).error().message,
+              HasSubstr("you may not look"));
   EXPECT_THAT(shop_.standing_ids(), IsEmpty());
   EXPECT_THAT(open_in_ledger(), ElementsAre("a1", "a2")) << "nobody has seen them go";
 }
@@ -301,7 +303,7 @@ TEST_F(StockTest, MachinesThatCannotBeSeenAreAskedToEnd) {
 TEST_F(StockTest, OneThatDoesNotEndIsNamedAndTheOthersAreStruckOff) {
   ASSERT_TRUE(launch());
   shop_.stubborn = {"a1"};
-  const Status ended = stock().end({"a1", "a2"}, world_.now + 60s);
+  const Status ended = stock().terminate({"a1", "a2"}, world_.now + 60s);
   EXPECT_EQ(ended.error().message, "the shop, here: a1 did not terminate in time");
   EXPECT_THAT(open_in_ledger(), ElementsAre("a1"));
 }
@@ -311,10 +313,10 @@ TEST_F(StockTest, WhatIsNotKnownIsGoneOnlyAfterItsTime) {
   ASSERT_TRUE(launch());
   shop_.lag = 10h;
   const Time begin = world_.now;
-  EXPECT_TRUE(stock().end({"of nobody"}, world_.now + 60s)) << "the book does not have it";
-  EXPECT_FALSE(stock().end({"a1"}, begin + 200s));
+  EXPECT_TRUE(stock().terminate({"of nobody"}, world_.now + 60s)) << "the book does not have it";
+  EXPECT_FALSE(stock().terminate({"a1"}, begin + 200s));
   EXPECT_THAT(open_in_ledger(), ElementsAre("a1", "a2"));
-  EXPECT_TRUE(stock().end({"a1"}, begin + 600s));
+  EXPECT_TRUE(stock().terminate({"a1"}, begin + 600s));
   EXPECT_GE(world_.now - begin, 300s);
 }
 
@@ -323,9 +325,9 @@ TEST_F(StockTest, NothingIsGoneThatWasNotAskedToEnd) {
   ASSERT_TRUE(launch());
   world_.now += 10h;
   shop_.shows_nothing = true;
-  EXPECT_TRUE(stock().end({"a1"}, world_.now + 60s));
+  EXPECT_TRUE(stock().terminate({"a1"}, world_.now + 60s));
   EXPECT_THAT(shop_.standing_ids(), ElementsAre("a2"));
-  EXPECT_TRUE(stock().end_all(world_.now + 60s));
+  EXPECT_TRUE(stock().terminate_all(world_.now + 60s));
   EXPECT_THAT(shop_.standing_ids(), IsEmpty());
 }
 
@@ -335,10 +337,10 @@ TEST_F(StockTest, WhatIsNotKnownYetIsAskedToEndUntilTheCloudHearsIt) {
   ASSERT_TRUE(launch());
   for (auto& [id, one] : shop_.sold) one.at = world_.now;
   shop_.lag = 200s;
-  EXPECT_THAT(stock().end({"a1"}, world_.now + 90s).error().message,
+  EXPECT_THAT(stock().terminate({"a1"}, world_.now + 90s).error().message,
               HasSubstr("a1 did not terminate"));
   EXPECT_THAT(open_in_ledger(), ElementsAre("a1", "a2")) << "gc ends what could not be ended";
-  EXPECT_TRUE(stock().end_all(world_.now + 290s));
+  EXPECT_TRUE(stock().terminate_all(world_.now + 290s));
   EXPECT_THAT(shop_.standing_ids(), IsEmpty());
   EXPECT_THAT(open_in_ledger(), IsEmpty());
 }

@@ -68,7 +68,7 @@ class AwsCloud final : public RentedCloud {
   void note_failure(const Error& error, const std::string& region) override;
   Result<std::unique_ptr<RentedSite>> find_site(const PoolSpec& spec, const Offer& offer,
                                                 Ledger& ledger, Time deadline) override;
-  std::unique_ptr<Seller> seller(const Cluster& cluster) override {
+  std::unique_ptr<MachineApi> machine_api(const Cluster& cluster) override {
     return std::make_unique<Fleet>(client_in(cluster.region), cluster.id);
   }
   Result<std::vector<std::string>> clear(const Cluster& cluster, PoolBook& book,

@@ -80,8 +80,8 @@ Error Fleet::explained(const ApiError& error, std::string_view action) const {
   return to_error(error, fmt::format("EC2 {} in {}", action, client_.region()));
 }
 
-std::expected<std::vector<std::string>, LaunchRefusal> Fleet::sell(const LaunchBatch& batch,
-                                                                   Time deadline) {
+std::expected<std::vector<std::string>, LaunchRefusal> Fleet::launch(const LaunchBatch& batch,
+                                                                     Time deadline) {
   LaunchRequest request = common_;
   request.client_token = batch.token;
   request.count = batch.count;
@@ -150,7 +150,8 @@ Result<std::vector<MachineStatus>> Fleet::look_up(const std::vector<std::string>
 
 // One that Amazon does not know (yet, or any more) spoils the request for all; its refusal names
 // them.
-Result<std::vector<std::string>> Fleet::end(const std::vector<std::string>& ids, Time deadline) {
+Result<std::vector<std::string>> Fleet::terminate(const std::vector<std::string>& ids,
+                                                  Time deadline) {
   std::vector<std::string> known = ids;
   while (!known.empty()) {
     const auto done = Ec2Api(client_).terminate_instances(known, deadline);

@@ -17,19 +17,20 @@ namespace skyward::provider::aws {
 
 bool is_gone(const Ec2Instance& instance);
 
-class Fleet final : public Seller {
+class Fleet final : public MachineApi {
  public:
   // The client outlives this. `common` is what all launches have in common: without token, count,
   // type, subnet and market; whoever launches nothing leaves it out.
   Fleet(Client& client, std::string pool, LaunchRequest common = {});
 
-  const SellerFacts& facts() const override { return facts_; }
-  std::expected<std::vector<std::string>, LaunchRefusal> sell(const LaunchBatch& batch,
-                                                              Time deadline) override;
+  const MachineApiFacts& facts() const override { return facts_; }
+  std::expected<std::vector<std::string>, LaunchRefusal> launch(const LaunchBatch& batch,
+                                                                Time deadline) override;
   Result<std::vector<MachineStatus>> find(std::string_view token, Time deadline) override;
   Result<std::vector<MachineStatus>> look_up(const std::vector<std::string>& ids,
                                              Time deadline) override;
-  Result<std::vector<std::string>> end(const std::vector<std::string>& ids, Time deadline) override;
+  Result<std::vector<std::string>> terminate(const std::vector<std::string>& ids,
+                                             Time deadline) override;
 
   // As Amazon describes them; unknown ids are left out.
   Result<std::vector<Ec2Instance>> describe(const std::vector<std::string>& ids, Time deadline);
@@ -42,7 +43,7 @@ class Fleet final : public Seller {
   Client& client_;
   const std::string pool_;
   const LaunchRequest common_;
-  const SellerFacts facts_;
+  const MachineApiFacts facts_;
 };
 
 }  // namespace skyward::provider::aws

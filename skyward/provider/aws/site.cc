@@ -91,7 +91,8 @@ class AwsSite final : public RentedSite {
   Status furnish(PoolBook& book, const Mark& mark, const std::string& login_key,
                  Time deadline) override;
   Status refresh(Time deadline) override;
-  std::unique_ptr<Seller> seller(const std::string& pool, const LaunchTerms& terms) override;
+  std::unique_ptr<MachineApi> machine_api(const std::string& pool,
+                                          const LaunchTerms& terms) override;
 
   void on_launched(const std::vector<MachineStatus>& machines) override;
   void on_terminate(const std::vector<std::string>& ids) override;
@@ -148,7 +149,8 @@ Status AwsSite::refresh(Time deadline) {
   return made;
 }
 
-std::unique_ptr<Seller> AwsSite::seller(const std::string& pool, const LaunchTerms& terms) {
+std::unique_ptr<MachineApi> AwsSite::machine_api(const std::string& pool,
+                                                 const LaunchTerms& terms) {
   LaunchRequest request;
   request.max_spot_price = terms.most_hourly;
   request.image = boot_.image.id;

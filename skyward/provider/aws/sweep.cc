@@ -28,7 +28,7 @@ class AwsLeaks final : public LeakSource {
   Status remove(const Thing& thing, Time deadline) override;
   std::string way_to_account(const LedgerPool& pool) const override;
 
-  std::unique_ptr<Seller> seller(const Cluster& cluster) override {
+  std::unique_ptr<MachineApi> machine_api(const Cluster& cluster) override {
     return std::make_unique<Fleet>(client_in(cluster.region), cluster.id);
   }
   Result<std::vector<std::string>> clear(const Cluster& cluster, PoolBook& book,

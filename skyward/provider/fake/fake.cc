@@ -339,7 +339,7 @@ Status FakeProvider::terminate(const Cluster& cluster, const std::vector<std::st
                                Time deadline) {
   Rental rental(client_, cluster.id);
   Stock stock(book_of(cluster), rental);
-  if (Status status = stock.end(ids, renter_.cloud->there(deadline)); !status) return status;
+  if (Status status = stock.terminate(ids, renter_.cloud->there(deadline)); !status) return status;
   return unplug(cluster, ids, deadline);
 }
 
@@ -348,7 +348,7 @@ Status FakeProvider::teardown(const Cluster& cluster, Time deadline) {
   PoolBook& book = book_of(cluster);
   Rental rental(client_, cluster.id);
   Stock stock(book, rental);
-  if (Status status = stock.end_all(until); !status) return status;
+  if (Status status = stock.terminate_all(until); !status) return status;
   if (Status status = remove_items(client_, book, until); !status) return status;
   if (const auto plan = plans_.find(cluster.id); plan != plans_.end()) {
     if (Status status = local_->teardown(plan->second.local, deadline); !status) return status;

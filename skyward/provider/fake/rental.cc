@@ -68,18 +68,18 @@ Error to_error(const Refusal& refusal, std::string_view action) {
 
 // ---- Machines
 
-const SellerFacts& Rental::facts() const {
-  static const SellerFacts& kFacts = *new const SellerFacts{.cloud = "fake cloud",
-                                                            .region = kRegion,
-                                                            .listing_lag = kListingLag,
-                                                            .known_after = 300s,
-                                                            .release_time = 600s,
-                                                            .nothing_comes_of_it_s = 600};
+const MachineApiFacts& Rental::facts() const {
+  static const MachineApiFacts& kFacts = *new const MachineApiFacts{.cloud = "fake cloud",
+                                                                    .region = kRegion,
+                                                                    .listing_lag = kListingLag,
+                                                                    .known_after = 300s,
+                                                                    .release_time = 600s,
+                                                                    .nothing_comes_of_it_s = 600};
   return kFacts;
 }
 
-std::expected<std::vector<std::string>, LaunchRefusal> Rental::sell(const LaunchBatch& batch,
-                                                                    Time deadline) {
+std::expected<std::vector<std::string>, LaunchRefusal> Rental::launch(const LaunchBatch& batch,
+                                                                      Time deadline) {
   LaunchRequest request = common_;
   request.token = batch.token;
   request.count = batch.count;
@@ -126,7 +126,8 @@ Result<std::vector<MachineStatus>> Rental::look_up(const std::vector<std::string
   return found;
 }
 
-Result<std::vector<std::string>> Rental::end(const std::vector<std::string>& ids, Time deadline) {
+Result<std::vector<std::string>> Rental::terminate(const std::vector<std::string>& ids,
+                                                   Time deadline) {
   const auto done =
       client_.call(deadline, [&](Cloud& cloud, Time now) { return cloud.end_machines(now, ids); });
   if (!done) return std::unexpected(to_error(done.error(), "EndMachines"));

@@ -53,20 +53,21 @@ class Client {
 
 Error to_error(const Refusal& refusal, std::string_view action);
 
-class Rental final : public Seller {
+class Rental final : public MachineApi {
  public:
   // The client outlives this. `common` is what all launches have in common: without type, zone,
   // count, market and token; whoever launches nothing leaves it out.
   Rental(Client& client, std::string pool, LaunchRequest common = {})
       : client_(client), pool_(std::move(pool)), common_(std::move(common)) {}
 
-  const SellerFacts& facts() const override;
-  std::expected<std::vector<std::string>, LaunchRefusal> sell(const LaunchBatch& batch,
-                                                              Time deadline) override;
+  const MachineApiFacts& facts() const override;
+  std::expected<std::vector<std::string>, LaunchRefusal> launch(const LaunchBatch& batch,
+                                                                Time deadline) override;
   Result<std::vector<MachineStatus>> find(std::string_view token, Time deadline) override;
   Result<std::vector<MachineStatus>> look_up(const std::vector<std::string>& ids,
                                              Time deadline) override;
-  Result<std::vector<std::string>> end(const std::vector<std::string>& ids, Time deadline) override;
+  Result<std::vector<std::string>> terminate(const std::vector<std::string>& ids,
+                                             Time deadline) override;
 
  private:
   Client& client_;

@@ -88,7 +88,7 @@ Status Sweeping::remove(const std::string& pool, const std::vector<Thing>& thing
   PoolBook book(renter_.world, *ledger_, pool);
   Rental rental(client_, pool);
   Stock stock(book, rental);
-  Status status = stock.end_all(deadline_);
+  Status status = stock.terminate_all(deadline_);
   if (status) status = remove_items(client_, book, deadline_);
   for (const Thing& thing : things) {
     if (status) {

@@ -61,7 +61,8 @@ class RentedSite {
   // Before each launch but the first: what may have changed meanwhile, this computer's address say.
   virtual Status refresh(Time) { return {}; }
   // Machines of the pool, launched on these terms. The site outlives it.
-  virtual std::unique_ptr<Seller> seller(const std::string& pool, const LaunchTerms& terms) = 0;
+  virtual std::unique_ptr<MachineApi> machine_api(const std::string& pool,
+                                                  const LaunchTerms& terms) = 0;
 
   virtual void on_launched(const std::vector<MachineStatus>&) {}
   virtual void on_terminate(const std::vector<std::string>&) {}
@@ -82,7 +83,7 @@ class PoolRemains {
   virtual ~PoolRemains() = default;
 
   // Its machines: to find and to end them.
-  virtual std::unique_ptr<Seller> seller(const Cluster& cluster) = 0;
+  virtual std::unique_ptr<MachineApi> machine_api(const Cluster& cluster) = 0;
   // Removes what it has beside machines, and strikes it off the book. Returns what stays for a
   // while and costs nothing; it stays in the book.
   virtual Result<std::vector<std::string>> clear(const Cluster& cluster, PoolBook& book,

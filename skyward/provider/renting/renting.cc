@@ -210,8 +210,8 @@ Result<std::vector<Instance>> Renting::provision(const Cluster& cluster, int cou
   LaunchSpec launch{.count = count, .spot = plan.spec.spot, .places = plan.site->places()};
   std::ranges::stable_partition(
       launch.places, [&](const LaunchTarget& place) { return place.zone == plan.pinned_zone; });
-  const std::unique_ptr<Seller> seller = plan.site->seller(cluster.id, *terms);
-  const auto machines = Stock(book_of(cluster), *seller).launch(launch, deadline);
+  const std::unique_ptr<MachineApi> api = plan.site->machine_api(cluster.id, *terms);
+  const auto machines = Stock(book_of(cluster), *api).launch(launch, deadline);
   if (!machines) {
     cloud_->note_failure(machines.error(), cluster.region);
     return fail(machines);
@@ -243,7 +243,7 @@ Result<std::vector<Charge>> Renting::charges(const Cluster& cluster,
 
 Result<std::optional<Instance>> Renting::get_instance(const Cluster& cluster, const std::string& id,
                                                       Time deadline) {
-  const auto found = cloud_->seller(cluster)->look_up({id}, deadline);
+  const auto found = cloud_->machine_api(cluster)->look_up({id}, deadline);
   if (!found) return fail(found);
   for (const MachineStatus& one : *found) {
     if (one.instance.id == id && one.stage < Stage::terminating) return one.instance;
@@ -256,15 +256,15 @@ Status Renting::terminate(const Cluster& cluster, const std::vector<std::string>
   if (const auto plan = plans_.find(cluster.id); plan != plans_.end()) {
     plan->second.site->on_terminate(ids);
   }
-  const std::unique_ptr<Seller> seller = cloud_->seller(cluster);
-  return Stock(book_of(cluster), *seller).end(ids, deadline);
+  const std::unique_ptr<MachineApi> api = cloud_->machine_api(cluster);
+  return Stock(book_of(cluster), *api).terminate(ids, deadline);
 }
 
 Status Renting::teardown(const Cluster& cluster, Time deadline) {
   PoolBook& book = book_of(cluster);
-  const std::unique_ptr<Seller> seller = cloud_->seller(cluster);
-  Stock stock(book, *seller);
-  if (Status status = stock.end_all(deadline); !status) return status;
+  const std::unique_ptr<MachineApi> api = cloud_->machine_api(cluster);
+  Stock stock(book, *api);
+  if (Status status = stock.terminate_all(deadline); !status) return status;
   const auto kept = cloud_->clear(cluster, book, deadline);
   // Keys are of no use when the machines have ended.
   {

@@ -108,7 +108,8 @@ Status Sweeping::add_unmarked(const std::string& region, std::vector<Thing>& lis
       if (entry.kind == "instance" && !entry.id.empty() && !seen) unseen.push_back(entry.id);
     }
     if (unseen.empty()) continue;
-    const auto found = source_.seller({.id = id, .region = region})->look_up(unseen, deadline_);
+    const auto found =
+        source_.machine_api({.id = id, .region = region})->look_up(unseen, deadline_);
     if (!found) return fail(found);
     for (const MachineStatus& one : *found) {
       if (one.stage == Stage::terminated) {
@@ -142,8 +143,8 @@ Status Sweeping::remove(const Cluster& cluster, const std::vector<Thing>& things
     if (!status && first) first = status;
   };
   PoolBook book(world_, *ledger_, cluster.id);
-  const std::unique_ptr<Seller> seller = source_.seller(cluster);
-  const Status ended = Stock(book, *seller).end(of_kind("instance"), deadline_);
+  const std::unique_ptr<MachineApi> api = source_.machine_api(cluster);
+  const Status ended = Stock(book, *api).terminate(of_kind("instance"), deadline_);
   if (!ended) first = ended;
   bool any_left = false;  // of what clear() removes
   for (const Thing& thing : things) {
@@ -177,14 +178,14 @@ Status Sweeping::strike_off(const LedgerPool& pool, const std::vector<Thing>& li
   const auto entries = ledger_->entries(pool.id, true);
   if (!entries) return fail(entries);
   const Cluster cluster{.id = pool.id, .region = pool.region};
-  const std::unique_ptr<Seller> seller = source_.seller(cluster);
+  const std::unique_ptr<MachineApi> api = source_.machine_api(cluster);
   std::vector<std::string> absent;
   for (const LedgerEntry& entry : *entries) {
     const bool there = std::ranges::find(listed, entry.id, &Thing::id) != listed.end();
     const bool machine = entry.kind == "instance" && !entry.id.empty();
     if (machine && !there && !ended_.contains(entry.id)) absent.push_back(entry.id);
   }
-  const auto heard = seller->end(absent, deadline_);
+  const auto heard = api->terminate(absent, deadline_);
   if (!heard) return fail(heard);
   bool left = false;
   for (const LedgerEntry& entry : *entries) {
@@ -192,7 +193,7 @@ Status Sweeping::strike_off(const LedgerPool& pool, const std::vector<Thing>& li
     const auto ended = ended_.find(entry.id);
     const std::chrono::seconds age(world_.wall_s() - entry.asked_s);
     const bool over = contains(*heard, entry.id) ||
-                      (contains(absent, entry.id) && age >= seller->facts().known_after);
+                      (contains(absent, entry.id) && age >= api->facts().known_after);
     if (ended == ended_.end() && !over) {
       left = true;
       continue;
@@ -207,7 +208,7 @@ Status Sweeping::strike_off(const LedgerPool& pool, const std::vector<Thing>& li
   PoolBook book(world_, *ledger_, pool.id);
   if (const auto kept = source_.clear(cluster, book, deadline_); !kept) return fail(kept);
   remove_pool_directory(world_, pool.id);
-  return Stock(book, *seller).close_when_clear();
+  return Stock(book, *api).close_when_clear();
 }
 
 Status Sweeping::sweep_region(const std::string& region) {
