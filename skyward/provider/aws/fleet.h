@@ -1,6 +1,6 @@
 #pragma once
 
-// Amazon's machines, for the stock of one pool (provider/stock.h).
+// Amazon's machines, for the stock of one pool (provider/pool_machines.h).
 //
 // A machine counts as gone from "shutting-down" on: there is no way back from there, and its price
 // ends there.
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "skyward/provider/aws/ec2_api.h"
-#include "skyward/provider/stock.h"
+#include "skyward/provider/pool_machines.h"
 
 namespace skyward::provider::aws {
 

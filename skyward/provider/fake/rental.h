@@ -1,6 +1,6 @@
 #pragma once
 
-// What one pool has at a fake cloud: its machines, for its stock (provider/stock.h), and what they
+// What one pool has at a fake cloud: its machines, for its stock (provider/pool_machines.h), and what they
 // use. Used by the provider, and by the sweep after it.
 
 #include <memory>
@@ -12,7 +12,7 @@
 #include "skyward/base/error.h"
 #include "skyward/provider/fake/simulation.h"
 #include "skyward/provider/retry.h"
-#include "skyward/provider/stock.h"
+#include "skyward/provider/pool_machines.h"
 
 namespace skyward::provider::fake {
 

@@ -18,7 +18,7 @@
 #include "skyward/provider/marks.h"
 #include "skyward/provider/provider.h"
 #include "skyward/provider/ssh/command.h"
-#include "skyward/provider/stock.h"
+#include "skyward/provider/pool_machines.h"
 
 namespace skyward::provider {
 

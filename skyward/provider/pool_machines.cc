@@ -1,4 +1,4 @@
-#include "skyward/provider/stock.h"
+#include "skyward/provider/pool_machines.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
