@@ -30,13 +30,13 @@ std::vector<std::string> ids_of(const std::vector<MachineStatus>& machines) {
 
 }  // namespace
 
-std::string Stock::where() const {
+std::string PoolMachines::where() const {
   return fmt::format("{}, {}", api_.facts().cloud, api_.facts().region);
 }
 
 // ---- Launching
 
-Result<std::vector<MachineStatus>> Stock::launch(const LaunchSpec& spec, Time deadline) {
+Result<std::vector<MachineStatus>> PoolMachines::launch(const LaunchSpec& spec, Time deadline) {
   LaunchRecord record(api_.facts().cloud, api_.facts().region);
   const LaunchActions actions{
       .attempt = [&](const Attempt& wanted) { return attempt(spec, wanted, record, deadline); },
@@ -52,10 +52,8 @@ Result<std::vector<MachineStatus>> Stock::launch(const LaunchSpec& spec, Time de
   return machines;
 }
 
-std::expected<std::vector<MachineStatus>, LaunchFailure> Stock::attempt(const LaunchSpec& spec,
-                                                                        const Attempt& wanted,
-                                                                        LaunchRecord& record,
-                                                                        Time deadline) {
+std::expected<std::vector<MachineStatus>, LaunchFailure> PoolMachines::attempt(
+    const LaunchSpec& spec, const Attempt& wanted, LaunchRecord& record, Time deadline) {
   const LaunchTarget& place = spec.places[wanted.placement];
   const LaunchBatch batch{
       .token = fmt::format("{}-{}", book_.pool(), book_.world().random_hex(kTokenDigits)),
@@ -86,8 +84,8 @@ std::expected<std::vector<MachineStatus>, LaunchFailure> Stock::attempt(const La
   return running;
 }
 
-LaunchFailure Stock::on_refused(const LaunchBatch& batch, const LaunchRefusal& answer,
-                                LaunchRecord& record) {
+LaunchFailure PoolMachines::on_refused(const LaunchBatch& batch, const LaunchRefusal& answer,
+                                       LaunchRecord& record) {
   LaunchFailure why = answer.why;
   if (answer.certain) {
     book_.gone({batch.token});
@@ -101,7 +99,7 @@ LaunchFailure Stock::on_refused(const LaunchBatch& batch, const LaunchRefusal& a
 }
 
 // From the cloud's answer to machines that run.
-std::expected<std::vector<MachineStatus>, LaunchFailure> Stock::settle(
+std::expected<std::vector<MachineStatus>, LaunchFailure> PoolMachines::settle(
     const LaunchBatch& batch, const std::vector<std::string>& ids, Time deadline) {
   if (ids.size() != static_cast<std::size_t>(batch.count)) {
     return std::unexpected(
@@ -116,7 +114,7 @@ std::expected<std::vector<MachineStatus>, LaunchFailure> Stock::settle(
   return await_running(ids, deadline);
 }
 
-std::expected<std::vector<MachineStatus>, LaunchFailure> Stock::await_running(
+std::expected<std::vector<MachineStatus>, LaunchFailure> PoolMachines::await_running(
     const std::vector<std::string>& ids, Time deadline) {
   const World& world = book_.world();
   for (Duration pause = kFirstLook;; pause = std::min(pause * 2, kLongestLook)) {
@@ -147,8 +145,8 @@ std::expected<std::vector<MachineStatus>, LaunchFailure> Stock::await_running(
 }
 
 // Nobody knows what was made, or it is of no use: all that bears this batch's mark goes.
-LaunchFailure Stock::withdraw(const LaunchBatch& batch, const std::vector<std::string>& ids,
-                              LaunchFailure why) {
+LaunchFailure PoolMachines::withdraw(const LaunchBatch& batch, const std::vector<std::string>& ids,
+                                     LaunchFailure why) {
   const World& world = book_.world();
   const Time until = world.now() + api_.facts().release_time;
   const Time look_until = world.now() + api_.facts().listing_lag;
@@ -175,8 +173,8 @@ LaunchFailure Stock::withdraw(const LaunchBatch& batch, const std::vector<std::s
 // what is not there is asked to end all the same. It is gone when it is listed as gone; when the
 // cloud has heard of its end, and does not list it; or when it is unknown after the time that a
 // cloud may take. Adds to `gone` whatever is.
-Status Stock::see_off(const std::vector<std::string>& ids, std::vector<std::string>& gone,
-                      Time deadline) {
+Status PoolMachines::see_off(const std::vector<std::string>& ids, std::vector<std::string>& gone,
+                             Time deadline) {
   const World& world = book_.world();
   struct Sight {
     std::optional<Time> made{};
@@ -246,14 +244,14 @@ Status Stock::see_off(const std::vector<std::string>& ids, std::vector<std::stri
   return {};
 }
 
-Status Stock::terminate(const std::vector<std::string>& ids, Time deadline) {
+Status PoolMachines::terminate(const std::vector<std::string>& ids, Time deadline) {
   std::vector<std::string> gone;
   Status status = see_off(ids, gone, deadline);
   book_.gone(gone);
   return status;
 }
 
-Status Stock::terminate_all(Time deadline) {
+Status PoolMachines::terminate_all(Time deadline) {
   std::set<std::string> ids;
   for (const LedgerEntry& entry : book_.open_entries()) {
     if (entry.kind == "instance" && !entry.id.empty()) ids.insert(entry.id);

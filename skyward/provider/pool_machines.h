@@ -63,10 +63,10 @@ class MachineApi {
                                                      Time deadline) = 0;
 };
 
-class Stock {
+class PoolMachines {
  public:
   // Both outlive this.
-  Stock(PoolBook& book, MachineApi& api) : book_(book), api_(api) {}
+  PoolMachines(PoolBook& book, MachineApi& api) : book_(book), api_(api) {}
 
   // Running machines, in the order of their ids, with their prices. Leaves nothing behind that the
   // book does not have as open.

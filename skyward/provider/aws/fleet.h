@@ -1,6 +1,6 @@
 #pragma once
 
-// Amazon's machines, for the stock of one pool (provider/pool_machines.h).
+// Amazon's machines, for the machines of one pool (provider/pool_machines.h).
 //
 // A machine counts as gone from "shutting-down" on: there is no way back from there, and its price
 // ends there.

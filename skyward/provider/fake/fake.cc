@@ -257,7 +257,7 @@ Result<std::vector<Instance>> FakeProvider::provision(const Cluster& cluster, in
                 "open it with a longer timeout=, or let less time pass there");
   }
   Rental rental(client_, cluster.id, request_of(plan, first_node));
-  const auto machines = Stock(book_of(cluster), rental)
+  const auto machines = PoolMachines(book_of(cluster), rental)
                             .launch(launch_spec(plan, count), renter_.cloud->there(deadline));
   if (!machines) return fail(machines);
   plan.zone = machines->front().zone;
@@ -338,8 +338,9 @@ Result<std::optional<Instance>> FakeProvider::get_instance(const Cluster& cluste
 Status FakeProvider::terminate(const Cluster& cluster, const std::vector<std::string>& ids,
                                Time deadline) {
   Rental rental(client_, cluster.id);
-  Stock stock(book_of(cluster), rental);
-  if (Status status = stock.terminate(ids, renter_.cloud->there(deadline)); !status) return status;
+  PoolMachines machines(book_of(cluster), rental);
+  if (Status status = machines.terminate(ids, renter_.cloud->there(deadline)); !status)
+    return status;
   return unplug(cluster, ids, deadline);
 }
 
@@ -347,8 +348,8 @@ Status FakeProvider::teardown(const Cluster& cluster, Time deadline) {
   const Time until = renter_.cloud->there(deadline);
   PoolBook& book = book_of(cluster);
   Rental rental(client_, cluster.id);
-  Stock stock(book, rental);
-  if (Status status = stock.terminate_all(until); !status) return status;
+  PoolMachines machines(book, rental);
+  if (Status status = machines.terminate_all(until); !status) return status;
   if (Status status = remove_items(client_, book, until); !status) return status;
   if (const auto plan = plans_.find(cluster.id); plan != plans_.end()) {
     if (Status status = local_->teardown(plan->second.local, deadline); !status) return status;
@@ -356,7 +357,7 @@ Status FakeProvider::teardown(const Cluster& cluster, Time deadline) {
     plans_.erase(plan);
   }
   remove_pool_directory(renter_.world, cluster.id);
-  Status closed = stock.close_when_clear();
+  Status closed = machines.close_when_clear();
   books_.erase(cluster.id);
   return closed;
 }

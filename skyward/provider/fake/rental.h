@@ -1,7 +1,7 @@
 #pragma once
 
-// What one pool has at a fake cloud: its machines, for its stock (provider/pool_machines.h), and what they
-// use. Used by the provider, and by the sweep after it.
+// What one pool has at a fake cloud: its machines, for its machines (provider/pool_machines.h), and
+// what they use. Used by the provider, and by the sweep after it.
 
 #include <memory>
 #include <string>
@@ -11,8 +11,8 @@
 
 #include "skyward/base/error.h"
 #include "skyward/provider/fake/simulation.h"
-#include "skyward/provider/retry.h"
 #include "skyward/provider/pool_machines.h"
+#include "skyward/provider/retry.h"
 
 namespace skyward::provider::fake {
 

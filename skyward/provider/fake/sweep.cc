@@ -87,8 +87,8 @@ void Sweeping::tell(const Thing& thing, SweepAction action, std::string why) {
 Status Sweeping::remove(const std::string& pool, const std::vector<Thing>& things) {
   PoolBook book(renter_.world, *ledger_, pool);
   Rental rental(client_, pool);
-  Stock stock(book, rental);
-  Status status = stock.terminate_all(deadline_);
+  PoolMachines machines(book, rental);
+  Status status = machines.terminate_all(deadline_);
   if (status) status = remove_items(client_, book, deadline_);
   for (const Thing& thing : things) {
     if (status) {
@@ -99,7 +99,7 @@ Status Sweeping::remove(const std::string& pool, const std::vector<Thing>& thing
   }
   if (!status) return status;
   remove_pool_directory(renter_.world, pool);
-  return stock.close_when_clear();
+  return machines.close_when_clear();
 }
 
 Status Sweeping::run() {

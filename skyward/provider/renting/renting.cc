@@ -211,7 +211,7 @@ Result<std::vector<Instance>> Renting::provision(const Cluster& cluster, int cou
   std::ranges::stable_partition(
       launch.places, [&](const LaunchTarget& place) { return place.zone == plan.pinned_zone; });
   const std::unique_ptr<MachineApi> api = plan.site->machine_api(cluster.id, *terms);
-  const auto machines = Stock(book_of(cluster), *api).launch(launch, deadline);
+  const auto machines = PoolMachines(book_of(cluster), *api).launch(launch, deadline);
   if (!machines) {
     cloud_->note_failure(machines.error(), cluster.region);
     return fail(machines);
@@ -257,14 +257,14 @@ Status Renting::terminate(const Cluster& cluster, const std::vector<std::string>
     plan->second.site->on_terminate(ids);
   }
   const std::unique_ptr<MachineApi> api = cloud_->machine_api(cluster);
-  return Stock(book_of(cluster), *api).terminate(ids, deadline);
+  return PoolMachines(book_of(cluster), *api).terminate(ids, deadline);
 }
 
 Status Renting::teardown(const Cluster& cluster, Time deadline) {
   PoolBook& book = book_of(cluster);
   const std::unique_ptr<MachineApi> api = cloud_->machine_api(cluster);
-  Stock stock(book, *api);
-  if (Status status = stock.terminate_all(deadline); !status) return status;
+  PoolMachines machines(book, *api);
+  if (Status status = machines.terminate_all(deadline); !status) return status;
   const auto kept = cloud_->clear(cluster, book, deadline);
   // Keys are of no use when the machines have ended.
   {
@@ -273,7 +273,7 @@ Status Renting::teardown(const Cluster& cluster, Time deadline) {
   }
   remove_pool_directory(world_, cluster.id);
   if (!kept) return fail(kept);
-  Status closed = stock.close_when_clear();
+  Status closed = machines.close_when_clear();
   books_.erase(cluster.id);
   return closed;
 }

@@ -144,7 +144,7 @@ Status Sweeping::remove(const Cluster& cluster, const std::vector<Thing>& things
   };
   PoolBook book(world_, *ledger_, cluster.id);
   const std::unique_ptr<MachineApi> api = source_.machine_api(cluster);
-  const Status ended = Stock(book, *api).terminate(of_kind("instance"), deadline_);
+  const Status ended = PoolMachines(book, *api).terminate(of_kind("instance"), deadline_);
   if (!ended) first = ended;
   bool any_left = false;  // of what clear() removes
   for (const Thing& thing : things) {
@@ -208,7 +208,7 @@ Status Sweeping::strike_off(const LedgerPool& pool, const std::vector<Thing>& li
   PoolBook book(world_, *ledger_, pool.id);
   if (const auto kept = source_.clear(cluster, book, deadline_); !kept) return fail(kept);
   remove_pool_directory(world_, pool.id);
-  return Stock(book, *api).close_when_clear();
+  return PoolMachines(book, *api).close_when_clear();
 }
 
 Status Sweeping::sweep_region(const std::string& region) {
