@@ -179,7 +179,7 @@ int FakeCloud::requests() const {
 }
 
 std::vector<std::string> FakeCloud::left() const {
-  return cloud_->ask([](const Cloud& cloud, Time) { return cloud.things(); });
+  return cloud_->ask([](const Cloud& cloud, Time) { return cloud.resources(); });
 }
 
 std::vector<std::string> FakeCloud::violations() const {

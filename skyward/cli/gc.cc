@@ -23,22 +23,22 @@ using provider::Swept;
 using Counts = std::map<SweepAction, int>;
 
 std::string text_of(const Swept& swept) {
-  const provider::Thing& thing = swept.thing;
-  std::string out = fmt::format("{} {} {}", to_string(swept.action), thing.kind, thing.id);
-  if (!thing.pool.empty() && thing.pool != thing.id) out += " of pool " + thing.pool;
-  if (!thing.region.empty() && thing.region != thing.id) out += " in " + thing.region;
+  const provider::Resource& resource = swept.resource;
+  std::string out = fmt::format("{} {} {}", to_string(swept.action), resource.kind, resource.id);
+  if (!resource.pool.empty() && resource.pool != resource.id) out += " of pool " + resource.pool;
+  if (!resource.region.empty() && resource.region != resource.id) out += " in " + resource.region;
   return out + ": " + swept.why;
 }
 
 nlohmann::ordered_json to_json(const Swept& swept) {
-  const provider::Thing& thing = swept.thing;
+  const provider::Resource& resource = swept.resource;
   return {{"action", to_string(swept.action)},
-          {"kind", thing.kind},
-          {"id", thing.id},
-          {"pool", thing.pool},
-          {"region", thing.region},
-          {"owner", thing.owner},
-          {"expires", thing.expires_s},
+          {"kind", resource.kind},
+          {"id", resource.id},
+          {"pool", resource.pool},
+          {"region", resource.region},
+          {"owner", resource.owner},
+          {"expires", resource.expires_s},
           {"why", swept.why}};
 }
 
@@ -63,7 +63,7 @@ Status sweep(const Streams& streams, const provider::TableRow& row, const GcOpti
   wanted.home_region = home_region(streams, world, options);
   const auto tell = [&](const Swept& swept) {
     ++counts[swept.action];
-    const bool kept = swept.action == SweepAction::kept && !may_stay(swept.thing.kind);
+    const bool kept = swept.action == SweepAction::kept && !may_stay(swept.resource.kind);
     unfinished +=
         kept || swept.action == SweepAction::skipped || swept.action == SweepAction::failed;
     streams.out << (streams.json ? to_json(swept).dump() : text_of(swept)) << std::endl;
@@ -182,9 +182,10 @@ int delete_pool(const Streams& streams, const GcOptions& options) {
     const std::string why =
         "nothing was launched for it: its nodes run on your own machines and end with its program";
     if (streams.json) {
-      streams.out << to_json({.thing = {.kind = "pool", .id = options.pool, .pool = options.pool},
-                              .action = SweepAction::kept,
-                              .why = why})
+      streams.out << to_json(
+                         {.resource = {.kind = "pool", .id = options.pool, .pool = options.pool},
+                          .action = SweepAction::kept,
+                          .why = why})
                          .dump()
                   << '\n';
     } else {

@@ -139,9 +139,9 @@ class FakeSubject final : public Subject {
   }
   Time now() override { return kNow; }
   int left() override {
-    const auto things = cloud_->ask([](fake::Cloud& cloud, Time) { return cloud.things(); });
+    const auto resources = cloud_->ask([](fake::Cloud& cloud, Time) { return cloud.resources(); });
     auto ledger = renter().open_ledger();
-    return static_cast<int>(things.size() + (*(*ledger)->pools(true)).size());
+    return static_cast<int>(resources.size() + (*(*ledger)->pools(true)).size());
   }
   // The cloud counts what is against its rules; that the ledger comes first, fake_test.cc shows.
   std::vector<std::string> unaccounted() override {

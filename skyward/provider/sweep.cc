@@ -11,17 +11,17 @@ constexpr std::int64_t kGrace_s = 120;
 
 }  // namespace
 
-Verdict judge(const Thing& thing, const PoolFacts& facts, const std::string& owner, bool asked_for,
-              std::int64_t now_s) {
-  if (thing.owner != owner) return {false, "it belongs to " + thing.owner};
+Verdict judge(const Resource& resource, const PoolFacts& facts, const std::string& owner,
+              bool asked_for, std::int64_t now_s) {
+  if (resource.owner != owner) return {false, "it belongs to " + resource.owner};
   if (facts.at_work) return {false, "its pool is open on this computer"};
   if (facts.opened_here) return {true, "the program that opened its pool is gone"};
-  const std::int64_t left_s = thing.expires_s + kGrace_s - now_s;
+  const std::int64_t left_s = resource.expires_s + kGrace_s - now_s;
   if (left_s <= 0) return {true, "its pool's time has expired"};
   if (asked_for) return {true, "it was asked for"};
   return {false, fmt::format("another computer may be using it; it terminates itself within {} "
                              "min, 'skyward pool delete {}' terminates it now",
-                             left_s / 60 + 1, thing.pool)};
+                             left_s / 60 + 1, resource.pool)};
 }
 
 std::string_view to_string(SweepAction action) {

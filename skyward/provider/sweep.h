@@ -21,7 +21,7 @@
 namespace skyward::provider {
 
 // A thing at a cloud that bears our mark; or a place that was not looked at.
-struct Thing {
+struct Resource {
   std::string kind{};  // "instance", "security_group", "volume"; "pool", "region"
   std::string id{};
   std::string region{};
@@ -30,7 +30,7 @@ struct Thing {
   std::int64_t expires_s = 0;  // seconds since 1970
   std::string type{};          // of an instance
 
-  bool operator==(const Thing&) const = default;
+  bool operator==(const Resource&) const = default;
 };
 
 // What is known here of a thing's pool.
@@ -45,8 +45,8 @@ struct Verdict {
 };
 
 // `owner`: whoever sweeps. `asked_for`: the user named this very pool. Pure.
-Verdict judge(const Thing& thing, const PoolFacts& facts, const std::string& owner, bool asked_for,
-              std::int64_t now_s);
+Verdict judge(const Resource& resource, const PoolFacts& facts, const std::string& owner,
+              bool asked_for, std::int64_t now_s);
 
 struct SweepOptions {
   bool dry_run = false;
@@ -59,7 +59,7 @@ enum class SweepAction : std::uint8_t { removed, would_remove, kept, failed, ski
 std::string_view to_string(SweepAction action);
 
 struct Swept {
-  Thing thing{};
+  Resource resource{};
   SweepAction action = SweepAction::kept;
   std::string why{};
 };

@@ -142,7 +142,7 @@ class AwsComputer {
   }
   // What gc does at once: groups are left until their machines have shut down.
   static SweepAction at_once(const Swept& one) {
-    return one.thing.kind == "instance" ? SweepAction::removed : SweepAction::kept;
+    return one.resource.kind == "instance" ? SweepAction::removed : SweepAction::kept;
   }
   // Machines have shut down and let go of their groups; then gc.
   void let_go() {

@@ -24,8 +24,8 @@ class AwsLeaks final : public LeakSource {
   Result<std::vector<std::string>> regions(Time deadline) override;
   Result<Listing> list(const std::string& region, const std::optional<std::string>& pool,
                        Time deadline) override;
-  bool is_loose(const Thing& thing) const override { return thing.kind == "volume"; }
-  Status remove(const Thing& thing, Time deadline) override;
+  bool is_loose(const Resource& resource) const override { return resource.kind == "volume"; }
+  Status remove(const Resource& resource, Time deadline) override;
   std::string way_to_account(const LedgerPool& pool) const override;
 
   std::unique_ptr<MachineApi> machine_api(const Cluster& cluster) override {
@@ -72,13 +72,13 @@ Result<Listing> AwsLeaks::list(const std::string& region, const std::optional<st
                        const std::string& type) {
     const auto mark = read_mark(tags);
     if (!mark) return;  // somebody else's, whatever it is called
-    out.things.push_back({.kind = kind,
-                          .id = id,
-                          .region = client.region(),
-                          .pool = mark->pool,
-                          .owner = mark->owner,
-                          .expires_s = mark->expires_s,
-                          .type = type});
+    out.resources.push_back({.kind = kind,
+                             .id = id,
+                             .region = client.region(),
+                             .pool = mark->pool,
+                             .owner = mark->owner,
+                             .expires_s = mark->expires_s,
+                             .type = type});
   };
   const auto failed = [&](const ApiError& error, const char* action) {
     return std::unexpected(to_error(error, fmt::format("EC2 {} in {}", action, client.region())));
@@ -104,10 +104,10 @@ Result<Listing> AwsLeaks::list(const std::string& region, const std::optional<st
   return out;
 }
 
-Status AwsLeaks::remove(const Thing& thing, Time deadline) {
-  const auto done = Ec2Api(client_in(thing.region)).delete_volume(thing.id, deadline);
+Status AwsLeaks::remove(const Resource& resource, Time deadline) {
+  const auto done = Ec2Api(client_in(resource.region)).delete_volume(resource.id, deadline);
   if (done || done.error().code == "InvalidVolume.NotFound") return {};
-  return std::unexpected(to_error(done.error(), "EC2 DeleteVolume " + thing.id));
+  return std::unexpected(to_error(done.error(), "EC2 DeleteVolume " + resource.id));
 }
 
 std::string AwsLeaks::way_to_account(const LedgerPool& pool) const {

@@ -107,7 +107,7 @@ TEST_F(LeftBehind, ARegionThatMayNotBeLookedInSpoilsNothing) {
   std::erase_if(told, [](const Swept& one) { return one.action == at_once(one); });
   ASSERT_THAT(told, SizeIs(1));
   EXPECT_EQ(told[0].action, SweepAction::skipped);
-  EXPECT_EQ(told[0].thing.id, "ap-south-1");
+  EXPECT_EQ(told[0].resource.id, "ap-south-1");
   EXPECT_THAT(told[0].why, HasSubstr("UnauthorizedOperation"));
   EXPECT_FALSE(sweep_all(told, {.regions = {"ap-south-1"}})) << "it was asked for";
 }
@@ -131,7 +131,7 @@ TEST_F(LeftBehind, InAnotherAccountIsTold) {
     const std::vector<Swept> told = gc(options);
     ASSERT_THAT(told, SizeIs(1));
     EXPECT_EQ(told[0].action, SweepAction::skipped);
-    EXPECT_EQ(told[0].thing.id, cluster_.id);
+    EXPECT_EQ(told[0].resource.id, cluster_.id);
     EXPECT_THAT(told[0].why, HasSubstr("account 9999"));
     EXPECT_THAT(told[0].why, HasSubstr("AWS_PROFILE=work skyward gc"));
   }

@@ -550,7 +550,7 @@ std::string Cloud::machine_of(const std::string& node) const {
   return newest;
 }
 
-std::vector<std::string> Cloud::things() const {
+std::vector<std::string> Cloud::resources() const {
   std::vector<std::string> out;
   for (const auto& [id, sold] : machines_) {
     if (sold.ended == kNever) out.push_back("instance " + id);

@@ -63,7 +63,7 @@ class Cloud {
 
   int standing() const;  // machines that are billed
   bool stands(const std::string& id) const;
-  std::vector<std::string> things() const;  // "instance i-1", "volume vol-1": all that is there
+  std::vector<std::string> resources() const;  // "instance i-1", "volume vol-1": all that is there
   int sold() const { return static_cast<int>(machines_.size()); }
   int preempted() const { return preempted_; }
   int requests() const { return requests_; }

@@ -142,8 +142,8 @@ class FakeTest : public ::testing::Test {
     EXPECT_TRUE(status) << status.error().message;
     return told;
   }
-  std::vector<std::string> things() {
-    return cloud_->ask([](Cloud& cloud, Time) { return cloud.things(); });
+  std::vector<std::string> resources() {
+    return cloud_->ask([](Cloud& cloud, Time) { return cloud.resources(); });
   }
   std::vector<std::string> violations() {
     return cloud_->ask([](Cloud& cloud, Time) { return cloud.violations(); });
@@ -171,7 +171,7 @@ TEST_F(FakeTest, APoolLivesAndLeavesNothing) {
   ASSERT_TRUE(life.status) << life.status.error().message;
   EXPECT_EQ(life.instances.front().instance_type, "fake-a100");
   EXPECT_EQ(life.instances.front().price_spot, 1.2);
-  EXPECT_THAT(things(), IsEmpty());
+  EXPECT_THAT(resources(), IsEmpty());
   EXPECT_THAT(violations(), IsEmpty());
   EXPECT_THAT(open_pools(), IsEmpty());
 }
@@ -220,7 +220,7 @@ TEST_F(FakeTest, CapacityIsSoughtInEveryZone) {
               HasSubstr("no capacity for 3 spot machines: fake-a100 in "
                         "zone-a as spot: NoCapacity"));
   EXPECT_TRUE(fake->teardown(life.cluster, soon()));
-  EXPECT_THAT(things(), IsEmpty());
+  EXPECT_THAT(resources(), IsEmpty());
   EXPECT_THAT(violations(), IsEmpty());
 }
 
@@ -234,7 +234,7 @@ TEST_F(FakeTest, SpotMachinesThatAreMissingAreMadeUpFor) {
   ASSERT_TRUE(life.status) << life.status.error().message;
   EXPECT_EQ(std::ranges::count_if(life.instances, &Instance::spot), 1);
   EXPECT_TRUE(fake->teardown(life.cluster, soon()));
-  EXPECT_THAT(things(), IsEmpty());
+  EXPECT_THAT(resources(), IsEmpty());
 }
 
 TEST_F(FakeTest, APoolBuysNothingWhenItsTimeIsOver) {
@@ -245,7 +245,7 @@ TEST_F(FakeTest, APoolBuysNothingWhenItsTimeIsOver) {
   EXPECT_THAT(fake->provision(life.cluster, 1, 0, soon()).error().message,
               HasSubstr("this pool's timeout=3600 has expired"));
   EXPECT_TRUE(fake->teardown(life.cluster, soon()));
-  EXPECT_THAT(things(), IsEmpty());
+  EXPECT_THAT(resources(), IsEmpty());
   EXPECT_THAT(violations(), IsEmpty());
 }
 
@@ -257,7 +257,7 @@ TEST_F(FakeTest, TheQuotaIsTold) {
   const Life life = open(*fake);
   ASSERT_FALSE(life.status);
   EXPECT_THAT(life.status.error().message, HasSubstr("QuotaExceeded"));
-  EXPECT_THAT(things(), IsEmpty());
+  EXPECT_THAT(resources(), IsEmpty());
 }
 
 TEST_F(FakeTest, MachinesThatDoNotStartAreGivenBack) {
@@ -268,7 +268,7 @@ TEST_F(FakeTest, MachinesThatDoNotStartAreGivenBack) {
   const Life life = open(*fake);
   ASSERT_FALSE(life.status);
   EXPECT_THAT(life.status.error().message, HasSubstr("did not start"));
-  EXPECT_THAT(things(), IsEmpty());
+  EXPECT_THAT(resources(), IsEmpty());
   EXPECT_THAT(violations(), IsEmpty());
 }
 
@@ -284,7 +284,7 @@ TEST_F(FakeTest, ALedgerThatFailsKeepsNothingRunning) {
   const Status closed = fake->teardown(life.cluster, soon());
   EXPECT_THAT(closed.error().message,
               HasSubstr("the ledger could not be updated: the disk is full"));
-  EXPECT_THAT(things(), IsEmpty());
+  EXPECT_THAT(resources(), IsEmpty());
   trouble_ = {};
   EXPECT_THAT(open_pools(), SizeIs(1));
   (void)gc();
@@ -369,7 +369,7 @@ TEST_P(DeathTest, AtEveryStepLeavesNothing) {
     const Life elsewhere = open(*theirs);
     ASSERT_TRUE(at_work.status && elsewhere.status);
     cloud_->advance(2min);  // until they are listed
-    const std::vector<std::string> before = things();
+    const std::vector<std::string> before = resources();
     ASSERT_THAT(before, SizeIs(6));
 
     spec_.nodes = 2;
@@ -383,17 +383,17 @@ TEST_P(DeathTest, AtEveryStepLeavesNothing) {
       died = true;
     }
     watch_no_more();
-    at_death += things().size() - before.size();
+    at_death += resources().size() - before.size();
     cloud_->advance(20min);  // the dead man's limit
-    after_timers += things().size() - before.size();
+    after_timers += resources().size() - before.size();
     (void)gc();
-    after_gc += things().size() - before.size();
-    ASSERT_EQ(things(), before);
+    after_gc += resources().size() - before.size();
+    ASSERT_EQ(resources(), before);
     ASSERT_THAT(open_pools(), SizeIs(1));  // the one at work
     ASSERT_THAT(violations(), IsEmpty());
     ASSERT_TRUE(mine->teardown(at_work.cluster, soon()));
     ASSERT_TRUE(theirs->teardown(elsewhere.cluster, soon()));
-    ASSERT_THAT(things(), IsEmpty());
+    ASSERT_THAT(resources(), IsEmpty());
     if (!died) break;
     ++points;
   }
@@ -444,11 +444,11 @@ TEST_F(FakeTest, AnotherComputerWaitsForThePoolsOwnTime) {
     ASSERT_TRUE(life.status);
   }
   for (const Swept& one : gc("elsewhere")) EXPECT_EQ(one.action, SweepAction::kept) << one.why;
-  EXPECT_THAT(things(), SizeIs(4));
+  EXPECT_THAT(resources(), SizeIs(4));
   cloud_->advance(3h);  // the machines have ended themselves
-  EXPECT_THAT(things(), SizeIs(2));
+  EXPECT_THAT(resources(), SizeIs(2));
   for (const Swept& one : gc("elsewhere")) EXPECT_EQ(one.action, SweepAction::removed) << one.why;
-  EXPECT_THAT(things(), IsEmpty());
+  EXPECT_THAT(resources(), IsEmpty());
 }
 
 TEST_F(FakeTest, WhatStandsOfAPoolThatIsOverHereIsNotAnotherComputers) {
@@ -463,7 +463,7 @@ TEST_F(FakeTest, WhatStandsOfAPoolThatIsOverHereIsNotAnotherComputers) {
     ASSERT_TRUE((*open_ledger(here.world))->close_pool(life.cluster.id, here.world.wall_s()));
   }
   for (const Swept& one : gc()) EXPECT_EQ(one.action, SweepAction::removed) << one.why;
-  EXPECT_THAT(things(), IsEmpty());
+  EXPECT_THAT(resources(), IsEmpty());
 }
 
 TEST_F(FakeTest, GcTellsWhatItWouldDo) {
@@ -474,7 +474,7 @@ TEST_F(FakeTest, GcTellsWhatItWouldDo) {
   for (const Swept& one : gc("here", {.dry_run = true})) {
     EXPECT_EQ(one.action, SweepAction::would_remove) << one.why;
   }
-  EXPECT_THAT(things(), SizeIs(4));
+  EXPECT_THAT(resources(), SizeIs(4));
 }
 
 }  // namespace

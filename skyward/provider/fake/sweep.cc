@@ -31,10 +31,10 @@ class Sweeping {
   Status run();
 
  private:
-  Result<std::vector<Thing>> find();
-  Verdict verdict(const Thing& thing) const;
-  Status remove(const std::string& pool, const std::vector<Thing>& things);
-  void tell(const Thing& thing, SweepAction action, std::string why);
+  Result<std::vector<Resource>> find();
+  Verdict verdict(const Resource& resource) const;
+  Status remove(const std::string& pool, const std::vector<Resource>& resources);
+  void tell(const Resource& resource, SweepAction action, std::string why);
 
   const Renter& renter_;
   const SweepOptions& options_;
@@ -46,55 +46,56 @@ class Sweeping {
   std::set<std::pair<std::string, SweepAction>> told_;
 };
 
-Thing to_thing(const std::string& kind, const std::string& id, const Tags& tags) {
-  Thing thing{
+Resource to_resource(const std::string& kind, const std::string& id, const Tags& tags) {
+  Resource resource{
       .kind = kind, .id = id, .pool = value_at(tags, kPoolTag), .owner = value_at(tags, kOwnerTag)};
   const std::string expires = value_at(tags, kExpiresTag);
-  std::from_chars(expires.data(), expires.data() + expires.size(), thing.expires_s);
-  return thing;
+  std::from_chars(expires.data(), expires.data() + expires.size(), resource.expires_s);
+  return resource;
 }
 
-Result<std::vector<Thing>> Sweeping::find() {
+Result<std::vector<Resource>> Sweeping::find() {
   Tags wanted;
   if (options_.pool) wanted[kPoolTag] = *options_.pool;
-  std::vector<Thing> out;
+  std::vector<Resource> out;
   const auto machines = client_.call(
       deadline_, [&](Cloud& cloud, Time now) { return cloud.list_machines(now, wanted); });
   if (!machines) return std::unexpected(to_error(machines.error(), "ListMachines"));
   for (const Machine& one : *machines) {
     if (one.state >= MachineState::ending) continue;
-    out.push_back(to_thing("instance", one.id, one.tags));
+    out.push_back(to_resource("instance", one.id, one.tags));
     out.back().type = one.type;
   }
   const auto items = client_.call(
       deadline_, [&](Cloud& cloud, Time now) { return cloud.list_items(now, wanted); });
   if (!items) return std::unexpected(to_error(items.error(), "ListItems"));
-  for (const Item& one : *items) out.push_back(to_thing(one.kind, one.id, one.tags));
+  for (const Item& one : *items) out.push_back(to_resource(one.kind, one.id, one.tags));
   return out;
 }
 
-Verdict Sweeping::verdict(const Thing& thing) const {
-  const bool opened_here = pools_.contains(thing.pool);
-  const PoolFacts facts{opened_here, opened_here && is_open_here(renter_.world, thing.pool)};
-  return judge(thing, facts, renter_.owner, options_.pool == thing.pool, renter_.world.wall_s());
+Verdict Sweeping::verdict(const Resource& resource) const {
+  const bool opened_here = pools_.contains(resource.pool);
+  const PoolFacts facts{opened_here, opened_here && is_open_here(renter_.world, resource.pool)};
+  return judge(resource, facts, renter_.owner, options_.pool == resource.pool,
+               renter_.world.wall_s());
 }
 
-void Sweeping::tell(const Thing& thing, SweepAction action, std::string why) {
-  if (told_.emplace(thing.id, action).second) tell_({thing, action, std::move(why)});
+void Sweeping::tell(const Resource& resource, SweepAction action, std::string why) {
+  if (told_.emplace(resource.id, action).second) tell_({resource, action, std::move(why)});
 }
 
 // A pool whose driver is gone: its machines, then what they use.
-Status Sweeping::remove(const std::string& pool, const std::vector<Thing>& things) {
+Status Sweeping::remove(const std::string& pool, const std::vector<Resource>& resources) {
   PoolBook book(renter_.world, *ledger_, pool);
   Rental rental(client_, pool);
   PoolMachines machines(book, rental);
   Status status = machines.terminate_all(deadline_);
   if (status) status = remove_items(client_, book, deadline_);
-  for (const Thing& thing : things) {
+  for (const Resource& resource : resources) {
     if (status) {
-      tell(thing, SweepAction::removed, verdict(thing).why);
+      tell(resource, SweepAction::removed, verdict(resource).why);
     } else {
-      tell(thing, SweepAction::failed, status.error().message);
+      tell(resource, SweepAction::failed, status.error().message);
     }
   }
   if (!status) return status;
@@ -114,24 +115,24 @@ Status Sweeping::run() {
   for (int pass = 0; pass < kPasses; ++pass) {
     const auto listed = find();
     if (!listed) return fail(listed);
-    std::map<std::string, std::vector<Thing>> condemned;
+    std::map<std::string, std::vector<Resource>> condemned;
     for (const auto& [id, pool] : pools_) {
       const bool left = !pool.closed_s && !is_open_here(renter_.world, id);
       if (left && !options_.dry_run) condemned[id];
     }
-    for (const Thing& thing : *listed) {
-      const Verdict judged = verdict(thing);
+    for (const Resource& resource : *listed) {
+      const Verdict judged = verdict(resource);
       if (!judged.remove) {
-        tell(thing, SweepAction::kept, judged.why);
+        tell(resource, SweepAction::kept, judged.why);
       } else if (options_.dry_run) {
-        tell(thing, SweepAction::would_remove, judged.why);
+        tell(resource, SweepAction::would_remove, judged.why);
       } else {
-        condemned[thing.pool].push_back(thing);
+        condemned[resource.pool].push_back(resource);
       }
     }
     Status first;
-    for (const auto& [pool, things] : condemned) {
-      const Status status = remove(pool, things);
+    for (const auto& [pool, resources] : condemned) {
+      const Status status = remove(pool, resources);
       if (!status && first) first = status;
     }
     if (!first) return first;

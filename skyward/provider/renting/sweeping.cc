@@ -36,12 +36,12 @@ class Sweeping {
   std::vector<std::string> known_regions() const;
   Status sweep_regions(const std::vector<std::string>& regions);
   Status sweep_region(const std::string& region);
-  Result<std::vector<Thing>> find(const std::string& region);
-  Status add_unmarked(const std::string& region, std::vector<Thing>& listed);
-  Verdict verdict(const Thing& thing) const;
-  void tell(const Thing& thing, SweepAction action, std::string why);
-  Status remove(const Cluster& cluster, const std::vector<Thing>& things);
-  Status strike_off(const LedgerPool& pool, const std::vector<Thing>& listed);
+  Result<std::vector<Resource>> find(const std::string& region);
+  Status add_unmarked(const std::string& region, std::vector<Resource>& listed);
+  Verdict verdict(const Resource& resource) const;
+  void tell(const Resource& resource, SweepAction action, std::string why);
+  Status remove(const Cluster& cluster, const std::vector<Resource>& resources);
+  Status strike_off(const LedgerPool& pool, const std::vector<Resource>& listed);
   bool is_left_behind(const LedgerPool& pool, const std::string& region) const;
   bool must_look_in(const std::string& region) const;
 
@@ -76,27 +76,28 @@ bool Sweeping::must_look_in(const std::string& region) const {
   return !options_.regions.empty() || contains(known_regions(), region);
 }
 
-Verdict Sweeping::verdict(const Thing& thing) const {
-  const auto pool = pools_.find(thing.pool);
+Verdict Sweeping::verdict(const Resource& resource) const {
+  const auto pool = pools_.find(resource.pool);
   const bool here = pool != pools_.end() && opened_here(pool->second);
-  const PoolFacts facts{here, is_open_here(world_, thing.pool)};
-  return judge(thing, facts, account_.owner, options_.pool == thing.pool, world_.wall_s());
+  const PoolFacts facts{here, is_open_here(world_, resource.pool)};
+  return judge(resource, facts, account_.owner, options_.pool == resource.pool, world_.wall_s());
 }
 
-void Sweeping::tell(const Thing& thing, SweepAction action, std::string why) {
-  if (told_.emplace(thing.id, to_string(action)).second) tell_({thing, action, std::move(why)});
+void Sweeping::tell(const Resource& resource, SweepAction action, std::string why) {
+  if (told_.emplace(resource.id, to_string(action)).second)
+    tell_({resource, action, std::move(why)});
 }
 
-Result<std::vector<Thing>> Sweeping::find(const std::string& region) {
+Result<std::vector<Resource>> Sweeping::find(const std::string& region) {
   auto listing = source_.list(region, options_.pool, deadline_);
   if (!listing) return fail(listing);
   for (const auto& [id, ended_s] : listing->ended) ended_[id] = ended_s;
-  return std::move(listing->things);
+  return std::move(listing->resources);
 }
 
 // Somebody may have taken the marks off a machine: those in the ledger are asked for by their ids,
 // too. What stands is told as if it were listed; what has ended is noted.
-Status Sweeping::add_unmarked(const std::string& region, std::vector<Thing>& listed) {
+Status Sweeping::add_unmarked(const std::string& region, std::vector<Resource>& listed) {
   for (const auto& [id, pool] : pools_) {
     if (!is_left_behind(pool, region)) continue;
     const auto entries = ledger_->entries(id, true);
@@ -104,7 +105,7 @@ Status Sweeping::add_unmarked(const std::string& region, std::vector<Thing>& lis
     std::vector<std::string> unseen;
     for (const LedgerEntry& entry : *entries) {
       const bool seen = ended_.contains(entry.id) ||
-                        std::ranges::find(listed, entry.id, &Thing::id) != listed.end();
+                        std::ranges::find(listed, entry.id, &Resource::id) != listed.end();
       if (entry.kind == "instance" && !entry.id.empty() && !seen) unseen.push_back(entry.id);
     }
     if (unseen.empty()) continue;
@@ -128,18 +129,18 @@ Status Sweeping::add_unmarked(const std::string& region, std::vector<Thing>& lis
 }
 
 // The things of one pool: machines, then what they use.
-Status Sweeping::remove(const Cluster& cluster, const std::vector<Thing>& things) {
+Status Sweeping::remove(const Cluster& cluster, const std::vector<Resource>& resources) {
   const auto of_kind = [&](std::string_view kind) {
     std::vector<std::string> ids;
-    for (const Thing& thing : things) {
-      if (thing.kind == kind) ids.push_back(thing.id);
+    for (const Resource& resource : resources) {
+      if (resource.kind == kind) ids.push_back(resource.id);
     }
     return ids;
   };
   Status first;
-  const auto note = [&](const Thing& thing, const Status& status) {
-    tell(thing, status ? SweepAction::removed : SweepAction::failed,
-         status ? verdict(thing).why : status.error().message);
+  const auto note = [&](const Resource& resource, const Status& status) {
+    tell(resource, status ? SweepAction::removed : SweepAction::failed,
+         status ? verdict(resource).why : status.error().message);
     if (!status && first) first = status;
   };
   PoolBook book(world_, *ledger_, cluster.id);
@@ -147,26 +148,26 @@ Status Sweeping::remove(const Cluster& cluster, const std::vector<Thing>& things
   const Status ended = PoolMachines(book, *api).terminate(of_kind("instance"), deadline_);
   if (!ended) first = ended;
   bool any_left = false;  // of what clear() removes
-  for (const Thing& thing : things) {
-    if (thing.kind == "instance") {
-      note(thing, ended);
-    } else if (source_.is_loose(thing)) {
-      note(thing, source_.remove(thing, deadline_));
+  for (const Resource& resource : resources) {
+    if (resource.kind == "instance") {
+      note(resource, ended);
+    } else if (source_.is_loose(resource)) {
+      note(resource, source_.remove(resource, deadline_));
     } else {
       any_left = true;
     }
   }
   if (!any_left) return first;
   const auto kept = source_.clear(cluster, book, deadline_);
-  for (const Thing& thing : things) {
-    if (thing.kind == "instance" || source_.is_loose(thing)) continue;
+  for (const Resource& resource : resources) {
+    if (resource.kind == "instance" || source_.is_loose(resource)) continue;
     if (!kept) {
-      note(thing, fail(kept));
-    } else if (contains(*kept, thing.id)) {
-      tell(thing, SweepAction::kept,
+      note(resource, fail(kept));
+    } else if (contains(*kept, resource.id)) {
+      tell(resource, SweepAction::kept,
            "its machine is still shutting down; run gc again in a few minutes");
     } else {
-      note(thing, {});
+      note(resource, {});
     }
   }
   return first;
@@ -174,14 +175,14 @@ Status Sweeping::remove(const Cluster& cluster, const std::vector<Thing>& things
 
 // What the ledger still has of a pool whose driver is gone, and the cloud has no more. A machine
 // that is not known may be so only now: it is asked to end, and is gone when it stays unknown.
-Status Sweeping::strike_off(const LedgerPool& pool, const std::vector<Thing>& listed) {
+Status Sweeping::strike_off(const LedgerPool& pool, const std::vector<Resource>& listed) {
   const auto entries = ledger_->entries(pool.id, true);
   if (!entries) return fail(entries);
   const Cluster cluster{.id = pool.id, .region = pool.region};
   const std::unique_ptr<MachineApi> api = source_.machine_api(cluster);
   std::vector<std::string> absent;
   for (const LedgerEntry& entry : *entries) {
-    const bool there = std::ranges::find(listed, entry.id, &Thing::id) != listed.end();
+    const bool there = std::ranges::find(listed, entry.id, &Resource::id) != listed.end();
     const bool machine = entry.kind == "instance" && !entry.id.empty();
     if (machine && !there && !ended_.contains(entry.id)) absent.push_back(entry.id);
   }
@@ -224,21 +225,21 @@ Status Sweeping::sweep_region(const std::string& region) {
     if (!listed) return fail(listed);
     looked_.insert(region);
     if (Status status = add_unmarked(region, *listed); !status) return status;
-    std::map<std::string, std::vector<Thing>> condemned;
-    for (const Thing& thing : *listed) {
-      const Verdict judged = verdict(thing);
+    std::map<std::string, std::vector<Resource>> condemned;
+    for (const Resource& resource : *listed) {
+      const Verdict judged = verdict(resource);
       if (!judged.remove) {
-        tell(thing, SweepAction::kept, judged.why);
+        tell(resource, SweepAction::kept, judged.why);
       } else if (options_.dry_run) {
-        tell(thing, SweepAction::would_remove, judged.why);
+        tell(resource, SweepAction::would_remove, judged.why);
       } else {
-        condemned[thing.pool].push_back(thing);
+        condemned[resource.pool].push_back(resource);
       }
     }
     if (options_.dry_run) return {};
     Status first;
-    for (const auto& [pool, things] : condemned) {
-      const Status status = remove({.id = pool, .region = region}, things);
+    for (const auto& [pool, resources] : condemned) {
+      const Status status = remove({.id = pool, .region = region}, resources);
       if (!status && first) first = status;
     }
     if (!first) return first;
@@ -277,14 +278,14 @@ Status Sweeping::sweep_regions(const std::vector<std::string>& regions) {
 
 // What is open in the ledger and cannot be looked for now.
 void Sweeping::tell_skipped(const LedgerPool& pool) {
-  const Thing thing{.kind = "pool", .id = pool.id, .region = pool.region, .pool = pool.id};
+  const Resource resource{.kind = "pool", .id = pool.id, .region = pool.region, .pool = pool.id};
   const std::string account = pool.setting("account");
   if (account != account_.account) {
-    tell(thing, SweepAction::skipped,
+    tell(resource, SweepAction::skipped,
          fmt::format("it is in the account {}, and these credentials are of {}; {}", account,
                      account_.account, source_.way_to_account(pool)));
   } else if (!opened_here(pool) && !is_left_behind(pool, pool.region)) {
-    tell(thing, SweepAction::skipped,
+    tell(resource, SweepAction::skipped,
          fmt::format("it was opened on {} and may be in use there; 'skyward pool delete {}' "
                      "terminates its machines anyway",
                      pool.setting("host"), pool.id));

@@ -27,7 +27,7 @@ struct SweepAccount {
 
 // What bears our marks in one region.
 struct Listing {
-  std::vector<Thing> things{};
+  std::vector<Resource> resources{};
   // Machines that have ended, and when in seconds since 1970, where the cloud says so.
   std::map<std::string, std::optional<std::int64_t>> ended{};
 };
@@ -42,10 +42,10 @@ class LeakSource : public PoolRemains {
   // Of this pool alone, where one is given.
   virtual Result<Listing> list(const std::string& region, const std::optional<std::string>& pool,
                                Time deadline) = 0;
-  // Things that remove() removes one by one. Machines are never among them; clear() removes all
+  // Resources that remove() removes one by one. Machines are never among them; clear() removes all
   // others with their pool.
-  virtual bool is_loose(const Thing&) const { return false; }
-  virtual Status remove(const Thing&, Time) { return {}; }
+  virtual bool is_loose(const Resource&) const { return false; }
+  virtual Status remove(const Resource&, Time) { return {}; }
   // What a user does to sweep a pool of another account.
   virtual std::string way_to_account(const LedgerPool& pool) const = 0;
 };
