@@ -309,7 +309,7 @@ Answer<void> Cloud::end_machines(Time now, const std::vector<std::string>& ids) 
 void Cloud::end(Sold& sold, Time ending, Time ended, std::string reason) {
   sold.ending = ending;
   sold.told.reason = std::move(reason);
-  happenings_.push_back({Happening::Kind::power_off, sold.told.id});
+  events_.push_back({MachineEvent::Kind::power_off, sold.told.id});
   at(ended, Due::Kind::end, sold.told.id);
 }
 
@@ -438,7 +438,7 @@ bool Cloud::preempt(Time now, const std::string& id, Duration notice) {
   if (found == machines_.end() || found->second.ending != kNever) return false;
   if (std::exchange(found->second.noticed, true)) return false;
   ++preempted_;
-  if (notice > Duration{}) happenings_.push_back({Happening::Kind::notice, id, notice});
+  if (notice > Duration{}) events_.push_back({MachineEvent::Kind::notice, id, notice});
   at(now + notice, Due::Kind::reclaim, id);
   return true;
 }

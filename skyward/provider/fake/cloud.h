@@ -46,7 +46,7 @@ class Cloud {
   // ---- What is no request.
   void advance(Time now);
   Time next_event() const;  // kNever: nothing will happen by itself
-  std::vector<Happening> take_happenings() { return std::exchange(happenings_, {}); }
+  std::vector<MachineEvent> take_events() { return std::exchange(events_, {}); }
   // Somebody works on the machine: it stays until its lifetime is over.
   void claim(Time now, const std::string& id);
   // Takes a machine back; false when it does not stand, or is on its way out already.
@@ -130,7 +130,7 @@ class Cloud {
   std::vector<Made> items_;
   std::map<std::string, std::pair<LaunchRequest, std::vector<std::string>>> tokens_;
   std::map<std::pair<std::string, bool>, std::vector<PriceStep>> prices_;  // type, spot
-  std::vector<Happening> happenings_;
+  std::vector<MachineEvent> events_;
   std::vector<std::string> violations_;
   double allowance_ = 0;  // requests that may come at once
   Time allowance_at_{};

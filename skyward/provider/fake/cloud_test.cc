@@ -105,7 +105,7 @@ TEST_F(CloudTest, WhatEndsMachinesByItself) {
   EXPECT_EQ(cloud_->standing(), 1);  // until somebody looks
   cloud_->advance(now_);
   EXPECT_EQ(cloud_->standing(), 0);
-  EXPECT_THAT(cloud_->take_happenings(), SizeIs(2));
+  EXPECT_THAT(cloud_->take_events(), SizeIs(2));
 }
 
 TEST_F(CloudTest, ListingsLag) {
@@ -193,7 +193,7 @@ TEST_F(CloudTest, TheDrawnMachinesAreTakenBackOnce) {
   cloud_->advance(now_);
   EXPECT_EQ(cloud_->preempted(), 2);
   EXPECT_EQ(cloud_->standing(), 4);
-  const auto notices = cloud_->take_happenings();
+  const auto notices = cloud_->take_events();
   ASSERT_THAT(notices, SizeIs(2));
   EXPECT_EQ(notices.front().left, 120s);
   EXPECT_FALSE(cloud_->preempt(now_, notices.front().machine, {}));  // it is announced already

@@ -70,7 +70,7 @@ struct Item {
 };
 
 // What befell a machine without being asked for; the machine's own side sees to it.
-struct Happening {
+struct MachineEvent {
   enum class Kind : std::uint8_t { notice, power_off } kind = Kind::notice;
   std::string machine{};
   Duration left{};  // of a notice

@@ -86,7 +86,7 @@ void Simulation::advance(Duration duration) {
     cloud_.advance(now_locked());
   }
   changed_.notify_all();
-  run_hands();
+  run_callbacks();
 }
 
 void Simulation::pause(Duration duration, const std::stop_token& stop) {
@@ -105,27 +105,27 @@ Time Simulation::there(Time here) {
   return present() + std::chrono::duration_cast<Duration>((here - options_.clock()) * speed);
 }
 
-void Simulation::plug(const std::string& machine, Hands hands) {
-  const std::scoped_lock lock(hands_mutex_);
-  hands_[machine] = std::move(hands);
+void Simulation::plug(const std::string& machine, MachineCallbacks callbacks) {
+  const std::scoped_lock lock(callbacks_mutex_);
+  callbacks_[machine] = std::move(callbacks);
 }
 
 void Simulation::unplug(const std::string& machine) {
-  const std::scoped_lock lock(hands_mutex_);
-  hands_.erase(machine);
+  const std::scoped_lock lock(callbacks_mutex_);
+  callbacks_.erase(machine);
 }
 
-void Simulation::run_hands() {
-  const std::scoped_lock hands_lock(hands_mutex_);
-  std::vector<Happening> happenings;
+void Simulation::run_callbacks() {
+  const std::scoped_lock callbacks_lock(callbacks_mutex_);
+  std::vector<MachineEvent> events;
   {
     const std::scoped_lock lock(mutex_);
-    happenings = cloud_.take_happenings();
+    events = cloud_.take_events();
   }
-  for (const Happening& one : happenings) {
-    const auto found = hands_.find(one.machine);
-    if (found == hands_.end()) continue;
-    if (one.kind == Happening::Kind::notice) {
+  for (const MachineEvent& one : events) {
+    const auto found = callbacks_.find(one.machine);
+    if (found == callbacks_.end()) continue;
+    if (one.kind == MachineEvent::Kind::notice) {
       found->second.notice(here(one.left), "the fake cloud preempts this machine");
     } else {
       found->second.power_off();
@@ -140,7 +140,7 @@ void Simulation::keep_time() {
     const Time now = now_locked();
     cloud_.advance(now);
     lock.unlock();
-    run_hands();
+    run_callbacks();
     lock.lock();
     const Time next = cloud_.next_event();
     // Whatever is asked for meanwhile may bring something nearer.

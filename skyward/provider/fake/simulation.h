@@ -32,7 +32,7 @@ class Simulation {
     std::unique_ptr<io::FileLock> lock{};  // held until then
   };
   // What a machine does on this side. Called on any thread, one call at a time.
-  struct Hands {
+  struct MachineCallbacks {
     std::function<void(Duration left, std::string_view reason)> notice;  // `left`: our time
     std::function<void()> power_off;
   };
@@ -61,7 +61,7 @@ class Simulation {
   Time there(Time here);
   Duration here(Duration there) const;
 
-  void plug(const std::string& machine, Hands hands);
+  void plug(const std::string& machine, MachineCallbacks callbacks);
   void unplug(const std::string& machine);
 
   // A computer that rents here: the cloud's clock, and a place for its ledger.
@@ -70,19 +70,19 @@ class Simulation {
  private:
   explicit Simulation(Options options);
   Time now_locked() const;
-  void run_hands();
+  void run_callbacks();
   void keep_time();
 
   const Options options_;
   const std::string name_;
   const Time started_;
   std::mutex mutex_;
-  std::mutex hands_mutex_;  // never taken while mutex_ is held by the same thread
+  std::mutex callbacks_mutex_;  // never taken while mutex_ is held by the same thread
   std::condition_variable changed_;
   Duration jumped_{};
   bool ending_ = false;
   Cloud cloud_;
-  std::map<std::string, Hands> hands_;
+  std::map<std::string, MachineCallbacks> callbacks_;
   std::thread thread_;
 };
 
@@ -97,10 +97,10 @@ auto Simulation::ask(Deed deed) {
   };
   if constexpr (std::is_void_v<Reply>) {
     locked();
-    run_hands();
+    run_callbacks();
   } else {
     Reply reply = locked();
-    run_hands();
+    run_callbacks();
     return reply;
   }
 }
