@@ -126,7 +126,7 @@ class AwsSubject final : public Subject {
 class FakeSubject final : public Subject {
  public:
   std::unique_ptr<Provider> make() override {
-    fake::Renter here = renter();
+    fake::ClientComputer here = computer();
     here.local = {.state_root = home_.path + "/nodes",
                   .environment_root = home_.path + "/environments",
                   .variable = here.world.variable};
@@ -140,7 +140,7 @@ class FakeSubject final : public Subject {
   Time now() override { return kNow; }
   int left() override {
     const auto resources = cloud_->ask([](fake::Cloud& cloud, Time) { return cloud.resources(); });
-    auto ledger = renter().open_ledger();
+    auto ledger = computer().open_ledger();
     return static_cast<int>(resources.size() + (*(*ledger)->pools(true)).size());
   }
   // The cloud counts what is against its rules; that the ledger comes first, fake_test.cc shows.
@@ -159,7 +159,9 @@ class FakeSubject final : public Subject {
                     .spot = 1'200'000}};
     return dials;
   }
-  fake::Renter renter() { return fake::make_renter(cloud_, home_.path + "/state"); }
+  fake::ClientComputer computer() {
+    return fake::make_client_computer(cloud_, home_.path + "/state");
+  }
 
   SubjectHome home_;
   const std::shared_ptr<fake::Simulation> cloud_ =

@@ -34,20 +34,20 @@ constexpr Duration kChargesInterval = 500ms;
 
 class FakeProvider final : public Provider {
  public:
-  FakeProvider(const ProviderSpec& spec, Renter renter)
-      : renter_(on_its_own(std::move(renter))),
-        client_(renter_.cloud, renter_.world),
-        local_(make_local({.name = "local", .settings = spec.settings}, renter_.local)),
-        ledger_(renter_.open_ledger) {}
+  FakeProvider(const ProviderSpec& spec, ClientComputer computer)
+      : computer_(on_its_own(std::move(computer))),
+        client_(computer_.cloud, computer_.world),
+        local_(make_local({.name = "local", .settings = spec.settings}, computer_.local)),
+        ledger_(computer_.open_ledger) {}
 
   std::string_view name() const override { return "fake"; }
   Capabilities capabilities() const override {
     Capabilities facts = local_->capabilities();
     facts.spot = true;
     facts.preemption = kNoticeFile;
-    facts.billing = renter_.cloud->ask([](Cloud& cloud, Time) { return cloud.dials().billing; });
+    facts.billing = computer_.cloud->ask([](Cloud& cloud, Time) { return cloud.dials().billing; });
     facts.charges_interval = kChargesInterval;
-    if (renter_.cloud->speed() > 0) facts.clock_rate = renter_.cloud->speed();
+    if (computer_.cloud->speed() > 0) facts.clock_rate = computer_.cloud->speed();
     return facts;
   }
 
@@ -61,8 +61,8 @@ class FakeProvider final : public Provider {
   Status terminate(const Cluster& cluster, const std::vector<std::string>& ids,
                    Time deadline) override;
   Status teardown(const Cluster& cluster, Time deadline) override;
-  void stop_buying() override { renter_.world.buying.request_stop(); }
-  Time billing_time() const override { return renter_.cloud->present(); }
+  void stop_buying() override { computer_.world.buying.request_stop(); }
+  Time billing_time() const override { return computer_.cloud->present(); }
   Result<std::vector<Charge>> charges(const Cluster& cluster, const std::vector<std::string>& ids,
                                       Time deadline) override;
   Connection connection(const Cluster& cluster, const Instance& instance) override;
@@ -82,10 +82,10 @@ class FakeProvider final : public Provider {
     std::map<std::string, MachineProcess> processes{};
   };
 
-  // Other pools of the same renter go on buying.
-  static Renter on_its_own(Renter renter) {
-    renter.world.buying = std::stop_source();
-    return renter;
+  // Other pools of the same computer go on buying.
+  static ClientComputer on_its_own(ClientComputer computer) {
+    computer.world.buying = std::stop_source();
+    return computer;
   }
   static PoolSpec on_this_machine(PoolSpec spec);
   Status furnish(const Cluster& cluster, Plan& plan, Time until);
@@ -95,7 +95,7 @@ class FakeProvider final : public Provider {
   PoolBook& book_of(const Cluster& cluster);
   Status unplug(const Cluster& cluster, const std::vector<std::string>& ids, Time deadline);
 
-  const Renter renter_;
+  const ClientComputer computer_;
   Client client_;
   const std::unique_ptr<Provider> local_;
   HeldLedger ledger_;
@@ -117,7 +117,7 @@ PoolSpec FakeProvider::on_this_machine(PoolSpec spec) {
 }
 
 Result<std::vector<Offer>> FakeProvider::offers(const PoolSpec& spec, Time deadline) {
-  const auto types = client_.call(renter_.cloud->there(deadline),
+  const auto types = client_.call(computer_.cloud->there(deadline),
                                   [](Cloud& cloud, Time now) { return cloud.list_types(now); });
   if (!types) return std::unexpected(to_error(types.error(), "ListTypes"));
   std::vector<Offer> all;
@@ -147,14 +147,14 @@ Result<std::vector<Offer>> FakeProvider::offers(const PoolSpec& spec, Time deadl
 // ---- A pool's own things
 
 Result<Cluster> FakeProvider::prepare(const PoolSpec& spec, const Offer& offer, Time deadline) {
-  const World& world = renter_.world;
-  const Time until = renter_.cloud->there(deadline);
+  const World& world = computer_.world;
+  const Time until = computer_.cloud->there(deadline);
   const std::string id = new_pool_id(world, ledger_, "fake", spec.job_id);
   const Duration lifetime = (spec.timeout > Duration{} ? spec.timeout : kNoTimeout) + kBootGrace;
   Plan plan{.spec = spec};
   plan.expires_s = world.wall_s() + lifetime / 1s;
   plan.tags = {
-      {kPoolTag, id}, {kOwnerTag, renter_.owner}, {kExpiresTag, std::to_string(plan.expires_s)}};
+      {kPoolTag, id}, {kOwnerTag, computer_.owner}, {kExpiresTag, std::to_string(plan.expires_s)}};
   for (const Offer& one : ranked_) {
     if (one.instance_type == offer.instance_type) plan.offers.push_back(one);
   }
@@ -172,7 +172,7 @@ Result<Cluster> FakeProvider::prepare(const PoolSpec& spec, const Offer& offer, 
   Status status = ledger_.open_pool({.id = id,
                                      .provider = "fake",
                                      .region = kRegion,
-                                     .settings = {{"owner", renter_.owner}},
+                                     .settings = {{"owner", computer_.owner}},
                                      .opened_s = world.wall_s(),
                                      .expires_s = plan.expires_s});
   if (!status) {
@@ -193,7 +193,7 @@ Result<Cluster> FakeProvider::prepare(const PoolSpec& spec, const Offer& offer, 
 }
 
 PoolBook& FakeProvider::book_of(const Cluster& cluster) {
-  return books_.try_emplace(cluster.id, renter_.world, ledger_, cluster.id).first->second;
+  return books_.try_emplace(cluster.id, computer_.world, ledger_, cluster.id).first->second;
 }
 
 // What machines need before they can be launched.
@@ -213,7 +213,7 @@ Status FakeProvider::furnish(const Cluster& cluster, Plan& plan, Time until) {
 LaunchSpec FakeProvider::launch_spec(const Plan& plan, int count) const {
   LaunchSpec launch{.count = count, .spot = plan.spec.spot};
   const std::vector<std::string> zones =
-      renter_.cloud->ask([](Cloud& cloud, Time) { return cloud.zones(); });
+      computer_.cloud->ask([](Cloud& cloud, Time) { return cloud.zones(); });
   for (const Offer& offer : plan.offers) {
     for (const std::string& zone : zones) {
       LaunchTarget place{.type = offer.instance_type, .zone = zone};
@@ -235,7 +235,7 @@ LaunchRequest FakeProvider::request_of(const Plan& plan, int first_node) const {
   if (plan.spec.max_hourly_cost) {
     request.most_hourly = to_micro_dollars(*plan.spec.max_hourly_cost / plan.spec.nodes);
   }
-  request.lifetime = std::chrono::seconds(plan.expires_s - renter_.world.wall_s());
+  request.lifetime = std::chrono::seconds(plan.expires_s - computer_.world.wall_s());
   request.unclaimed = kUnclaimed;
   request.tags = plan.tags;
   request.tags[kNodeTag] = std::to_string(first_node);
@@ -250,7 +250,7 @@ Result<std::vector<Instance>> FakeProvider::provision(const Cluster& cluster, in
                 "call prepare() first");
   }
   Plan& plan = found->second;
-  if (renter_.world.wall_s() >= plan.expires_s) {
+  if (computer_.world.wall_s() >= plan.expires_s) {
     return fail(ErrorKind::denied,
                 fmt::format("by the fake cloud's clock, this pool's timeout={:g} has expired",
                             seconds(plan.spec.timeout)),
@@ -258,7 +258,7 @@ Result<std::vector<Instance>> FakeProvider::provision(const Cluster& cluster, in
   }
   Rental rental(client_, cluster.id, request_of(plan, first_node));
   const auto machines = PoolMachines(book_of(cluster), rental)
-                            .launch(launch_spec(plan, count), renter_.cloud->there(deadline));
+                            .launch(launch_spec(plan, count), computer_.cloud->there(deadline));
   if (!machines) return fail(machines);
   plan.zone = machines->front().zone;
   std::vector<Instance> out;
@@ -289,13 +289,13 @@ Result<Instance> FakeProvider::plug_in(Plan& plan, const Instance& machine, int 
   plan.machines[machine.id] = body;
   plan.processes.insert_or_assign(machine.id, process);
   lock.unlock();
-  renter_.cloud->plug(machine.id, {.notice =
-                                       [process](Duration left, std::string_view reason) {
-                                         process.announce_end(left, reason);
-                                       },
-                                   .power_off = [process] { process.power_off(); }});
+  computer_.cloud->plug(machine.id, {.notice =
+                                         [process](Duration left, std::string_view reason) {
+                                           process.announce_end(left, reason);
+                                         },
+                                     .power_off = [process] { process.power_off(); }});
   // It may have been preempted before it was plugged in.
-  if (!renter_.cloud->ask([&](Cloud& cloud, Time) { return cloud.stands(machine.id); })) {
+  if (!computer_.cloud->ask([&](Cloud& cloud, Time) { return cloud.stands(machine.id); })) {
     process.power_off();
   }
   Instance out = body;
@@ -313,7 +313,7 @@ Status FakeProvider::unplug(const Cluster& cluster, const std::vector<std::strin
   if (plan == plans_.end()) return {};
   std::vector<std::string> bodies;
   for (const std::string& id : ids) {
-    renter_.cloud->unplug(id);
+    computer_.cloud->unplug(id);
     const std::scoped_lock lock(mutex_);
     const auto machine = plan->second.machines.find(id);
     if (machine == plan->second.machines.end()) continue;
@@ -324,7 +324,7 @@ Status FakeProvider::unplug(const Cluster& cluster, const std::vector<std::strin
 
 Result<std::optional<Instance>> FakeProvider::get_instance(const Cluster& cluster,
                                                            const std::string& id, Time deadline) {
-  const auto found = Rental(client_, cluster.id).look_up({id}, renter_.cloud->there(deadline));
+  const auto found = Rental(client_, cluster.id).look_up({id}, computer_.cloud->there(deadline));
   if (!found) return fail(found);
   for (const MachineStatus& one : *found) {
     if (one.stage >= Stage::terminating) continue;
@@ -339,13 +339,13 @@ Status FakeProvider::terminate(const Cluster& cluster, const std::vector<std::st
                                Time deadline) {
   Rental rental(client_, cluster.id);
   PoolMachines machines(book_of(cluster), rental);
-  if (Status status = machines.terminate(ids, renter_.cloud->there(deadline)); !status)
+  if (Status status = machines.terminate(ids, computer_.cloud->there(deadline)); !status)
     return status;
   return unplug(cluster, ids, deadline);
 }
 
 Status FakeProvider::teardown(const Cluster& cluster, Time deadline) {
-  const Time until = renter_.cloud->there(deadline);
+  const Time until = computer_.cloud->there(deadline);
   PoolBook& book = book_of(cluster);
   Rental rental(client_, cluster.id);
   PoolMachines machines(book, rental);
@@ -356,7 +356,7 @@ Status FakeProvider::teardown(const Cluster& cluster, Time deadline) {
     const std::scoped_lock lock(mutex_);
     plans_.erase(plan);
   }
-  remove_pool_directory(renter_.world, cluster.id);
+  remove_pool_directory(computer_.world, cluster.id);
   Status closed = machines.close_when_clear();
   books_.erase(cluster.id);
   return closed;
@@ -367,7 +367,7 @@ Status FakeProvider::teardown(const Cluster& cluster, Time deadline) {
 Result<std::vector<Charge>> FakeProvider::charges(const Cluster& cluster,
                                                   const std::vector<std::string>& ids, Time) {
   const std::vector<LedgerEntry>& in_vain = book_of(cluster).in_vain();
-  return renter_.cloud->ask([&](Cloud& cloud, Time now) {
+  return computer_.cloud->ask([&](Cloud& cloud, Time now) {
     std::vector<Charge> out;
     const auto add_bill = [&](const std::string& id) {
       std::vector<Charge> steps = cloud.charges(now, id);
@@ -399,7 +399,7 @@ Connection FakeProvider::connection(const Cluster& cluster, const Instance& inst
 }
 
 Bootstrap FakeProvider::bootstrap(const Cluster& cluster, const Instance& instance) {
-  renter_.cloud->ask([&](Cloud& cloud, Time now) { cloud.claim(now, instance.id); });
+  computer_.cloud->ask([&](Cloud& cloud, Time now) { cloud.claim(now, instance.id); });
   const std::scoped_lock lock(mutex_);
   const auto plan = plans_.find(cluster.id);
   SKYWARD_CHECK(plan != plans_.end(), "{} was not prepared here", cluster.id);
@@ -430,16 +430,17 @@ Result<std::shared_ptr<Simulation>> start_simulation(Dials dials, double speed) 
                             .lock = std::move(lock)});
 }
 
-Renter make_renter(std::shared_ptr<Simulation> cloud, const std::string& state_directory) {
-  Renter renter{.cloud = std::move(cloud), .world = {}, .open_ledger = {}};
-  renter.world = renter.cloud->computer(state_directory);
-  renter.open_ledger = [world = renter.world] { return open_ledger(world); };
-  renter.local = surroundings_of_this_process();
-  return renter;
+ClientComputer make_client_computer(std::shared_ptr<Simulation> cloud,
+                                    const std::string& state_directory) {
+  ClientComputer computer{.cloud = std::move(cloud), .world = {}, .open_ledger = {}};
+  computer.world = computer.cloud->computer(state_directory);
+  computer.open_ledger = [world = computer.world] { return open_ledger(world); };
+  computer.local = surroundings_of_this_process();
+  return computer;
 }
 
-std::unique_ptr<Provider> make_fake(const ProviderSpec& spec, Renter renter) {
-  return std::make_unique<FakeProvider>(spec, std::move(renter));
+std::unique_ptr<Provider> make_fake(const ProviderSpec& spec, ClientComputer computer) {
+  return std::make_unique<FakeProvider>(spec, std::move(computer));
 }
 
 Result<std::unique_ptr<Provider>> make_fake(const ProviderSpec& spec) {
@@ -450,7 +451,7 @@ Result<std::unique_ptr<Provider>> make_fake(const ProviderSpec& spec) {
                 "make a FakeCloud in this program, and keep it for as long as its pools");
   }
   const std::string state = cloud->directory();
-  return make_fake(spec, make_renter(std::move(cloud), state));
+  return make_fake(spec, make_client_computer(std::move(cloud), state));
 }
 
 }  // namespace skyward::provider::fake

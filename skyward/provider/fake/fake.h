@@ -20,7 +20,7 @@ namespace skyward::provider::fake {
 Result<std::shared_ptr<Simulation>> start_simulation(Dials dials, double speed);
 
 // One computer that rents at a fake cloud.
-struct Renter {
+struct ClientComputer {
   std::shared_ptr<Simulation> cloud;
   World world;  // of the cloud's time
   std::function<Result<std::unique_ptr<Ledger>>()> open_ledger;
@@ -28,14 +28,15 @@ struct Renter {
   LocalSurroundings local{};
 };
 // Its ledger is kept in `state_directory`.
-Renter make_renter(std::shared_ptr<Simulation> cloud, const std::string& state_directory);
+ClientComputer make_client_computer(std::shared_ptr<Simulation> cloud,
+                                    const std::string& state_directory);
 
-std::unique_ptr<Provider> make_fake(const ProviderSpec& spec, Renter renter);
+std::unique_ptr<Provider> make_fake(const ProviderSpec& spec, ClientComputer computer);
 // Setting: "cloud", the name of a Simulation of this process; the others are the local provider's.
 Result<std::unique_ptr<Provider>> make_fake(const ProviderSpec& spec);
 
-// Removes what the renter's pools have left behind (provider/sweep.h).
-Status sweep(const Renter& renter, const SweepOptions& options,
+// Removes what the computer's pools have left behind (provider/sweep.h).
+Status sweep(const ClientComputer& computer, const SweepOptions& options,
              const std::function<void(const Swept&)>& tell, Time deadline);
 
 }  // namespace skyward::provider::fake

@@ -62,8 +62,8 @@ class FakeTest : public ::testing::Test {
         {.dials = std::move(dials), .speed = 0, .clock = [] { return Time{} + 1h; }});
   }
 
-  Renter renter(const std::string& computer = "here") {
-    Renter made = make_renter(cloud_, home_ + "/state/" + computer);
+  ClientComputer client_computer(const std::string& computer = "here") {
+    ClientComputer made = make_client_computer(cloud_, home_ + "/state/" + computer);
     // One seed, one run.
     made.world.random_hex = [this](int digits) {
       return fmt::format("{:0{}x}", ++random_ * 0x9e3779b97f4a7c15ULL, digits)
@@ -86,7 +86,7 @@ class FakeTest : public ::testing::Test {
     return made;
   }
   std::unique_ptr<Provider> provider(const std::string& computer = "here") {
-    return make_fake(spec_.provider, renter(computer));
+    return make_fake(spec_.provider, client_computer(computer));
   }
   static Time soon() { return Time{} + 2h; }
 
@@ -138,7 +138,8 @@ class FakeTest : public ::testing::Test {
   std::vector<Swept> gc(const std::string& computer = "here", SweepOptions options = {}) {
     std::vector<Swept> told;
     const Status status = sweep(
-        renter(computer), options, [&](const Swept& swept) { told.push_back(swept); }, soon());
+        client_computer(computer), options, [&](const Swept& swept) { told.push_back(swept); },
+        soon());
     EXPECT_TRUE(status) << status.error().message;
     return told;
   }
@@ -149,7 +150,7 @@ class FakeTest : public ::testing::Test {
     return cloud_->ask([](Cloud& cloud, Time) { return cloud.violations(); });
   }
   std::vector<LedgerPool> open_pools() {
-    auto ledger = open_ledger(renter().world);
+    auto ledger = open_ledger(client_computer().world);
     EXPECT_TRUE(ledger);
     return *(*ledger)->pools(true);
   }
@@ -459,7 +460,7 @@ TEST_F(FakeTest, WhatStandsOfAPoolThatIsOverHereIsNotAnotherComputers) {
     ASSERT_TRUE(life.status);
   }
   {
-    const Renter here = renter();
+    const ClientComputer here = client_computer();
     ASSERT_TRUE((*open_ledger(here.world))->close_pool(life.cluster.id, here.world.wall_s()));
   }
   for (const Swept& one : gc()) EXPECT_EQ(one.action, SweepAction::removed) << one.why;

@@ -20,12 +20,12 @@ constexpr Duration kBetweenPasses = 3s;
 
 class Sweeping {
  public:
-  Sweeping(const Renter& renter, const SweepOptions& options,
+  Sweeping(const ClientComputer& computer, const SweepOptions& options,
            const std::function<void(const Swept&)>& tell, Time deadline)
-      : renter_(renter),
+      : computer_(computer),
         options_(options),
         tell_(tell),
-        client_(renter.cloud, renter.world),
+        client_(computer.cloud, computer.world),
         deadline_(deadline) {}
 
   Status run();
@@ -36,7 +36,7 @@ class Sweeping {
   Status remove(const std::string& pool, const std::vector<Resource>& resources);
   void tell(const Resource& resource, SweepAction action, std::string why);
 
-  const Renter& renter_;
+  const ClientComputer& computer_;
   const SweepOptions& options_;
   const std::function<void(const Swept&)>& tell_;
   Client client_;
@@ -75,9 +75,9 @@ Result<std::vector<Resource>> Sweeping::find() {
 
 Verdict Sweeping::verdict(const Resource& resource) const {
   const bool opened_here = pools_.contains(resource.pool);
-  const PoolFacts facts{opened_here, opened_here && is_open_here(renter_.world, resource.pool)};
-  return judge(resource, facts, renter_.owner, options_.pool == resource.pool,
-               renter_.world.wall_s());
+  const PoolFacts facts{opened_here, opened_here && is_open_here(computer_.world, resource.pool)};
+  return judge(resource, facts, computer_.owner, options_.pool == resource.pool,
+               computer_.world.wall_s());
 }
 
 void Sweeping::tell(const Resource& resource, SweepAction action, std::string why) {
@@ -86,7 +86,7 @@ void Sweeping::tell(const Resource& resource, SweepAction action, std::string wh
 
 // A pool whose driver is gone: its machines, then what they use.
 Status Sweeping::remove(const std::string& pool, const std::vector<Resource>& resources) {
-  PoolBook book(renter_.world, *ledger_, pool);
+  PoolBook book(computer_.world, *ledger_, pool);
   Rental rental(client_, pool);
   PoolMachines machines(book, rental);
   Status status = machines.terminate_all(deadline_);
@@ -99,12 +99,12 @@ Status Sweeping::remove(const std::string& pool, const std::vector<Resource>& re
     }
   }
   if (!status) return status;
-  remove_pool_directory(renter_.world, pool);
+  remove_pool_directory(computer_.world, pool);
   return machines.close_when_clear();
 }
 
 Status Sweeping::run() {
-  auto ledger = renter_.open_ledger();
+  auto ledger = computer_.open_ledger();
   if (!ledger) return fail(ledger);
   ledger_ = *std::move(ledger);
   const auto pools = ledger_->pools(false);
@@ -117,7 +117,7 @@ Status Sweeping::run() {
     if (!listed) return fail(listed);
     std::map<std::string, std::vector<Resource>> condemned;
     for (const auto& [id, pool] : pools_) {
-      const bool left = !pool.closed_s && !is_open_here(renter_.world, id);
+      const bool left = !pool.closed_s && !is_open_here(computer_.world, id);
       if (left && !options_.dry_run) condemned[id];
     }
     for (const Resource& resource : *listed) {
@@ -137,16 +137,16 @@ Status Sweeping::run() {
     }
     if (!first) return first;
     if (condemned.empty()) break;
-    if (pass + 1 < kPasses) renter_.world.pause(kBetweenPasses, {});
+    if (pass + 1 < kPasses) computer_.world.pause(kBetweenPasses, {});
   }
   return {};
 }
 
 }  // namespace
 
-Status sweep(const Renter& renter, const SweepOptions& options,
+Status sweep(const ClientComputer& computer, const SweepOptions& options,
              const std::function<void(const Swept&)>& tell, Time deadline) {
-  return Sweeping(renter, options, tell, renter.cloud->there(deadline)).run();
+  return Sweeping(computer, options, tell, computer.cloud->there(deadline)).run();
 }
 
 }  // namespace skyward::provider::fake
