@@ -16,7 +16,7 @@ namespace skyward::testing {
 namespace {
 
 using provider::fake::Cloud;
-using provider::fake::Dials;
+using provider::fake::CloudConfig;
 using provider::fake::MachineType;
 using provider::fake::Simulation;
 
@@ -76,12 +76,12 @@ void check_shares(const FakeCloudOptions& options) {
   if (options.preemptions < 0) refuse("preemptions is negative");
 }
 
-Dials to_dials(const FakeCloudOptions& options) {
+CloudConfig to_config(const FakeCloudOptions& options) {
   check_shares(options);
-  Dials dials;
+  CloudConfig config;
   for (const auto& [name, price] : options.prices) {
     const auto spot = options.spot_prices.find(name);
-    dials.types.push_back(type_of(
+    config.types.push_back(type_of(
         name, price, spot == options.spot_prices.end() ? price * kSpotShare : spot->second));
   }
   for (const auto& [name, price] : options.spot_prices) {
@@ -89,29 +89,29 @@ Dials to_dials(const FakeCloudOptions& options) {
       refuse(fmt::format("spot_prices[\"{}\"]: it is not in prices", name));
     }
   }
-  dials.capacity = by_type("capacity", options, options.capacity);
-  dials.spot_capacity = by_type("spot_capacity", options, options.spot_capacity);
-  dials.quota = options.quota;
-  dials.launch_delay = options.launch_delay;
-  dials.failed_boots = options.failed_boots;
-  dials.stray_disks = options.stray_disks;
-  dials.listing_lag = options.listing_lag;
-  dials.requests_per_second = options.requests_per_second;
-  dials.lost_replies = options.lost_replies;
-  dials.server_errors = options.server_errors;
-  dials.preemptions = options.preemptions;
-  dials.preempt_after = options.preempt_after;
-  dials.notice = options.notice;
-  dials.storms = options.storms;
-  dials.price_volatility = options.price_volatility;
-  dials.seed = options.seed;
-  return dials;
+  config.capacity = by_type("capacity", options, options.capacity);
+  config.spot_capacity = by_type("spot_capacity", options, options.spot_capacity);
+  config.quota = options.quota;
+  config.launch_delay = options.launch_delay;
+  config.failed_boots = options.failed_boots;
+  config.stray_disks = options.stray_disks;
+  config.listing_lag = options.listing_lag;
+  config.requests_per_second = options.requests_per_second;
+  config.lost_replies = options.lost_replies;
+  config.server_errors = options.server_errors;
+  config.preemptions = options.preemptions;
+  config.preempt_after = options.preempt_after;
+  config.notice = options.notice;
+  config.storms = options.storms;
+  config.price_volatility = options.price_volatility;
+  config.seed = options.seed;
+  return config;
 }
 
 }  // namespace
 
 FakeCloud::FakeCloud(const FakeCloudOptions& options) {
-  auto made = provider::fake::start_simulation(to_dials(options), options.speed);
+  auto made = provider::fake::start_simulation(to_config(options), options.speed);
   if (!made) throw_error(made.error());
   cloud_ = *std::move(made);
 }
@@ -132,7 +132,7 @@ Duration FakeCloud::elapsed() const {
 void FakeCloud::preempt(int node, std::optional<Duration> notice) {
   const bool done = cloud_->ask([&](Cloud& cloud, Time now) {
     const std::string machine = cloud.machine_of(std::to_string(node));
-    const bool taken = cloud.preempt(now, machine, notice.value_or(cloud.dials().notice));
+    const bool taken = cloud.preempt(now, machine, notice.value_or(cloud.config().notice));
     cloud.advance(now);
     return taken;
   });
@@ -141,7 +141,7 @@ void FakeCloud::preempt(int node, std::optional<Duration> notice) {
 
 int FakeCloud::storm(std::optional<Duration> notice) {
   return cloud_->ask([&](Cloud& cloud, Time now) {
-    const int count = cloud.preempt_all_spot(now, notice.value_or(cloud.dials().notice));
+    const int count = cloud.preempt_all_spot(now, notice.value_or(cloud.config().notice));
     cloud.advance(now);
     return count;
   });
@@ -150,7 +150,7 @@ int FakeCloud::storm(std::optional<Duration> notice) {
 void FakeCloud::set_spot_price(const std::string& name, double dollars_an_hour) {
   cloud_->ask([&](Cloud& cloud, Time now) {
     const std::string type = type_name(name);
-    const auto& types = cloud.dials().types;
+    const auto& types = cloud.config().types;
     if (std::ranges::find(types, type, &MachineType::name) == types.end()) {
       refuse(fmt::format("it sells no {}", name));
     }

@@ -150,14 +150,14 @@ class FakeSubject final : public Subject {
 
  private:
   static constexpr Time kNow = Time{} + 1h;
-  static fake::Dials dials() {
-    fake::Dials dials;
-    dials.types = {{.name = "fake-a100",
-                    .accelerator = "A100",
-                    .accelerator_memory_gb = 80,
-                    .on_demand = 4'000'000,
-                    .spot = 1'200'000}};
-    return dials;
+  static fake::CloudConfig config() {
+    fake::CloudConfig config;
+    config.types = {{.name = "fake-a100",
+                     .accelerator = "A100",
+                     .accelerator_memory_gb = 80,
+                     .on_demand = 4'000'000,
+                     .spot = 1'200'000}};
+    return config;
   }
   fake::ClientComputer computer() {
     return fake::make_client_computer(cloud_, home_.path + "/state");
@@ -165,7 +165,7 @@ class FakeSubject final : public Subject {
 
   SubjectHome home_;
   const std::shared_ptr<fake::Simulation> cloud_ =
-      fake::Simulation::start({.dials = dials(), .speed = 0, .clock = [] { return kNow; }});
+      fake::Simulation::start({.config = config(), .speed = 0, .clock = [] { return kNow; }});
 };
 
 template <typename S>

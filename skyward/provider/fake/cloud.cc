@@ -37,19 +37,19 @@ std::unexpected<Refusal> refuse(std::string code, std::string message) {
 
 }  // namespace
 
-Cloud::Cloud(Dials dials, Time begin)
-    : dials_(std::move(dials)),
+Cloud::Cloud(CloudConfig config, Time begin)
+    : config_(std::move(config)),
       begin_(begin),
-      random_(dials_.seed),
-      allowance_(dials_.burst),
+      random_(config_.seed),
+      allowance_(config_.burst),
       allowance_at_(begin),
-      to_preempt_(dials_.preemptions) {
-  for (const MachineType& type : dials_.types) {
+      to_preempt_(config_.preemptions) {
+  for (const MachineType& type : config_.types) {
     prices_[{type.name, false}].push_back({begin, type.on_demand});
     prices_[{type.name, true}].push_back({begin, type.spot});
   }
-  for (const Duration storm : dials_.storms) at(begin + storm, Due::Kind::storm);
-  if (dials_.price_volatility > 0) at(begin + dials_.price_interval, Due::Kind::prices);
+  for (const Duration storm : config_.storms) at(begin + storm, Due::Kind::storm);
+  if (config_.price_volatility > 0) at(begin + config_.price_interval, Due::Kind::prices);
 }
 
 void Cloud::at(Time time, Due::Kind kind, std::string machine) {
@@ -64,15 +64,15 @@ std::int64_t Cloud::wall_s(Time now) const {
 
 std::vector<std::string> Cloud::zones() const {
   std::vector<std::string> out;
-  for (int zone = 0; zone < dials_.zones; ++zone) {
+  for (int zone = 0; zone < config_.zones; ++zone) {
     out.push_back(fmt::format("zone-{}", static_cast<char>('a' + zone)));
   }
   return out;
 }
 
 const MachineType* Cloud::find_type(const std::string& name) const {
-  const auto found = std::ranges::find(dials_.types, name, &MachineType::name);
-  return found == dials_.types.end() ? nullptr : &*found;
+  const auto found = std::ranges::find(config_.types, name, &MachineType::name);
+  return found == config_.types.end() ? nullptr : &*found;
 }
 
 // ---- Requests and what becomes of them
@@ -84,9 +84,9 @@ std::unexpected<Refusal> Cloud::violation(Time now, std::string_view action,
 }
 
 std::optional<Refusal> Cloud::refused_for_speed(Time now, std::string_view action) {
-  if (dials_.requests_per_second <= 0) return std::nullopt;
+  if (config_.requests_per_second <= 0) return std::nullopt;
   allowance_ = std::min<double>(
-      dials_.burst, allowance_ + seconds(now - allowance_at_) * dials_.requests_per_second);
+      config_.burst, allowance_ + seconds(now - allowance_at_) * config_.requests_per_second);
   allowance_at_ = now;
   const auto before = throttled_.find(action);
   if (before != throttled_.end() && now - before->second < kPatience) {
@@ -107,13 +107,13 @@ Answer<T> Cloud::request(Time now, std::string_view action, Deed deed) {
   ++requests_;
   if (watch) watch(action, false);
   if (auto refusal = refused_for_speed(now, action)) return std::unexpected(*std::move(refusal));
-  const bool broken = chance() < dials_.server_errors;
+  const bool broken = chance() < config_.server_errors;
   const Refusal internal{"InternalError", "something went wrong inside; try again"};
   if (broken && chance() < 0.5) return std::unexpected(internal);
   Answer<T> answer = deed();
   if (watch) watch(action, true);
   if (broken) return std::unexpected(internal);
-  if (chance() < dials_.lost_replies) return refuse("NoReply", "no answer came");
+  if (chance() < config_.lost_replies) return refuse("NoReply", "no answer came");
   return answer;
 }
 
@@ -132,7 +132,7 @@ std::string Cloud::wrong_tags(const Tags& tags, Time now) const {
 
 Answer<std::vector<MachineType>> Cloud::list_types(Time now) {
   return request<std::vector<MachineType>>(now, "ListTypes", [&] {
-    std::vector<MachineType> types = dials_.types;
+    std::vector<MachineType> types = config_.types;
     for (MachineType& type : types) {
       type.on_demand = hourly(type.name, false);
       type.spot = hourly(type.name, true);
@@ -183,16 +183,16 @@ std::optional<Refusal> Cloud::no_room(const LaunchRequest& request) const {
     }
     return std::nullopt;
   };
-  const auto all = limit(dials_.capacity);
-  const auto spot = limit(dials_.spot_capacity);
+  const auto all = limit(config_.capacity);
+  const auto spot = limit(config_.spot_capacity);
   if ((all && standing_here + request.count > *all) ||
       (request.spot && spot && spot_here + request.count > *spot)) {
     return Refusal{"NoCapacity", fmt::format("there are not {} {} in {} now", request.count,
                                              request.type, request.zone)};
   }
-  if (dials_.quota && standing() + request.count > *dials_.quota) {
+  if (config_.quota && standing() + request.count > *config_.quota) {
     return Refusal{"QuotaExceeded",
-                   fmt::format("this account may have {} machines", *dials_.quota)};
+                   fmt::format("this account may have {} machines", *config_.quota)};
   }
   if (request.spot && request.most_hourly > 0 && hourly(request.type, true) > request.most_hourly) {
     return Refusal{"PriceTooLow", fmt::format("{} costs more now", request.type)};
@@ -244,7 +244,7 @@ void Cloud::sell_one(Time now, const LaunchRequest& wanted, int index) {
   sold.told.hourly = hourly(wanted.type, wanted.spot);
   sold.told.tags = wanted.tags;
   sold.told.tags[kNodeTag] = std::to_string(node + index);
-  const Time boots = now + std::chrono::duration_cast<Duration>(dials_.launch_delay *
+  const Time boots = now + std::chrono::duration_cast<Duration>(config_.launch_delay *
                                                                 (2.0 / 3 + chance() * 2 / 3));
   at(boots, Due::Kind::boot, id);
   at(now + wanted.lifetime, Due::Kind::expire, id);
@@ -255,7 +255,7 @@ void Cloud::sell_one(Time now, const LaunchRequest& wanted, int index) {
   machines_.emplace(id, std::move(sold));
 }
 
-// Decides which of them will be preempted, as many as the dials say.
+// Decides which of them will be preempted, as many as the configuration says.
 void Cloud::doom_some(const std::vector<std::string>& ids) {
   std::vector<std::string> left = ids;
   for (; to_preempt_ > 0 && !left.empty(); --to_preempt_) {
@@ -274,7 +274,7 @@ MachineState Cloud::state_at(const Sold& sold, Time time) const {
 
 Answer<std::vector<Machine>> Cloud::list_machines(Time now, const Tags& tags) {
   return request<std::vector<Machine>>(now, "ListMachines", [&] {
-    const Time known = now - dials_.listing_lag;
+    const Time known = now - config_.listing_lag;
     std::vector<Machine> out;
     for (const auto& [id, sold] : machines_) {
       if (sold.launched > known || !has_all(sold.told.tags, tags)) continue;
@@ -294,13 +294,13 @@ Answer<void> Cloud::end_machines(Time now, const std::vector<std::string>& ids) 
       if (found == machines_.end()) {
         return violation(now, "EndMachines", id + " was never sold");
       }
-      if (state_at(found->second, now - dials_.listing_lag - kLooked) == MachineState::ended) {
+      if (state_at(found->second, now - config_.listing_lag - kLooked) == MachineState::ended) {
         return violation(now, "EndMachines", id + " has ended, as its listing tells");
       }
     }
     for (const std::string& id : ids) {
       Sold& sold = machines_.at(id);
-      if (sold.ending == kNever) end(sold, now, now + dials_.end_delay, "by request");
+      if (sold.ending == kNever) end(sold, now, now + config_.end_delay, "by request");
     }
     return {};
   });
@@ -335,7 +335,7 @@ Answer<std::string> Cloud::make_item(Time now, const std::string& kind, const st
 
 Answer<std::vector<Item>> Cloud::list_items(Time now, const Tags& tags) {
   return request<std::vector<Item>>(now, "ListItems", [&] {
-    const Time known = now - dials_.listing_lag;
+    const Time known = now - config_.listing_lag;
     std::vector<Item> out;
     for (const Made& one : items_) {
       if (one.made > known || one.gone <= known || !has_all(one.item.tags, tags)) continue;
@@ -356,7 +356,7 @@ Answer<void> Cloud::delete_item(Time now, const std::string& kind, const std::st
         items_, [&](const Made& one) { return is_it(one) && one.gone == kNever; });
     if (there == items_.end()) {
       const auto gone = std::ranges::find_if(items_, is_it);
-      if (gone != items_.end() && gone->gone + dials_.listing_lag + kLooked < now) {
+      if (gone != items_.end() && gone->gone + config_.listing_lag + kLooked < now) {
         return violation(now, "DeleteItem", id_or_name + " is gone, as its listing tells");
       }
       return refuse("NotFound", "there is no " + id_or_name);
@@ -386,25 +386,25 @@ void Cloud::advance(Time now) {
 void Cloud::happen(Time now, const Due& due) {
   if (due.kind == Due::Kind::prices) return step_prices(now);
   if (due.kind == Due::Kind::storm) {
-    (void)preempt_all_spot(now, dials_.notice);
+    (void)preempt_all_spot(now, config_.notice);
     return;
   }
   Sold& sold = machines_.at(due.machine);
   if (due.kind == Due::Kind::end) {
     sold.ended = now;
     for (Made& disk : items_) {
-      if (disk.machine == due.machine && chance() >= dials_.stray_disks) disk.gone = now;
+      if (disk.machine == due.machine && chance() >= config_.stray_disks) disk.gone = now;
     }
     return;
   }
   if (sold.ending != kNever) return;
   switch (due.kind) {
     case Due::Kind::boot:
-      if (chance() < dials_.failed_boots) return end(sold, now, now, "it did not start");
+      if (chance() < config_.failed_boots) return end(sold, now, now, "it did not start");
       sold.running = now;
       break;
     case Due::Kind::notice:
-      (void)preempt(now, due.machine, dials_.notice);
+      (void)preempt(now, due.machine, config_.notice);
       break;
     case Due::Kind::reclaim:
       sold.taken_back = true;
@@ -429,7 +429,7 @@ void Cloud::claim(Time now, const std::string& id) {
   if (found == machines_.end() || std::exchange(found->second.claimed, true)) return;
   if (!found->second.doomed) return;
   const double share = 0.5 + chance();
-  at(now + std::chrono::duration_cast<Duration>(dials_.preempt_after * share), Due::Kind::notice,
+  at(now + std::chrono::duration_cast<Duration>(config_.preempt_after * share), Due::Kind::notice,
      id);
 }
 
@@ -452,17 +452,17 @@ int Cloud::preempt_all_spot(Time now, Duration notice) {
 }
 
 void Cloud::step_prices(Time now) {
-  for (const MachineType& type : dials_.types) {
+  for (const MachineType& type : config_.types) {
     // The sum of twelve chances is as good as normal here.
     double step = -6;
     for (int i = 0; i < 12; ++i) step += chance();
     const auto before = static_cast<double>(hourly(type.name, true));
     const auto whole = static_cast<double>(hourly(type.name, false));
     const double after =
-        std::clamp(before * (1 + dials_.price_volatility * step), whole * kLeastSpotShare, whole);
+        std::clamp(before * (1 + config_.price_volatility * step), whole * kLeastSpotShare, whole);
     set_hourly(now, type.name, true, static_cast<MicroDollars>(after));
   }
-  at(now + dials_.price_interval, Due::Kind::prices);
+  at(now + config_.price_interval, Due::Kind::prices);
 }
 
 void Cloud::set_hourly(Time now, const std::string& type, bool spot, MicroDollars price) {
@@ -472,7 +472,7 @@ void Cloud::set_hourly(Time now, const std::string& type, bool spot, MicroDollar
   for (const auto& [id, sold] : machines_) {
     if (sold.told.spot && sold.told.type == type && sold.most_hourly > 0 &&
         price > sold.most_hourly) {
-      (void)preempt(now, id, dials_.notice);
+      (void)preempt(now, id, config_.notice);
     }
   }
 }
@@ -485,12 +485,12 @@ MicroDollars Cloud::hourly(const std::string& type, bool spot) const {
 
 // Rounded up once for each machine.
 MicroDollars Cloud::cost(const Sold& sold, Time now) const {
-  const Duration quantum = std::max<Duration>(dials_.billing.quantum, std::chrono::nanoseconds(1));
+  const Duration quantum = std::max<Duration>(config_.billing.quantum, std::chrono::nanoseconds(1));
   const Duration used = std::min(now, sold.ended) - sold.launched;
-  const bool early = now >= sold.ended && used < dials_.billing.free_when_taken_back;
+  const bool early = now >= sold.ended && used < config_.billing.free_when_taken_back;
   if (sold.taken_back && early) return 0;
   const Duration billed =
-      std::max(dials_.billing.minimum, (used + quantum - Duration(1)) / quantum * quantum);
+      std::max(config_.billing.minimum, (used + quantum - Duration(1)) / quantum * quantum);
   const Time end = sold.launched + billed;
   const auto& steps =
       sold.told.spot ? prices_.at({sold.told.type, true}) : prices_.at({sold.told.type, false});

@@ -21,16 +21,16 @@
 #include <vector>
 
 #include "skyward/base/time.h"
-#include "skyward/provider/fake/dials.h"
+#include "skyward/provider/fake/cloud_config.h"
 #include "skyward/provider/fake/requests.h"
 
 namespace skyward::provider::fake {
 
 class Cloud {
  public:
-  Cloud(Dials dials, Time begin);
+  Cloud(CloudConfig config, Time begin);
 
-  // ---- Requests. Any may be refused, or its answer be lost, as the dials say.
+  // ---- Requests. Any may be refused, or its answer be lost, as the configuration says.
   Answer<std::vector<MachineType>> list_types(Time now);  // with the prices of now
   Answer<std::vector<Machine>> run_machines(Time now, const LaunchRequest& request);
   // Machines that bear all of `tags`, as the listing knows them; those that ended stay for an hour.
@@ -69,7 +69,7 @@ class Cloud {
   int requests() const { return requests_; }
   const std::vector<std::string>& violations() const { return violations_; }
   std::vector<std::string> zones() const;
-  const Dials& dials() const { return dials_; }
+  const CloudConfig& config() const { return config_; }
   Time begin() const { return begin_; }
 
   // Seconds since 1970, by this cloud's clock.
@@ -121,7 +121,7 @@ class Cloud {
   double chance() { return static_cast<double>(random_() >> 11) * 0x1p-53; }
   void at(Time time, Due::Kind kind, std::string machine = {});
 
-  Dials dials_;
+  CloudConfig config_;
   const Time begin_;
   std::mt19937_64 random_;
   std::map<std::pair<Time, std::uint64_t>, Due> due_;
@@ -137,7 +137,7 @@ class Cloud {
   std::map<std::string, Time, std::less<>> throttled_;  // action → when, until it comes again
   int requests_ = 0;
   int preempted_ = 0;
-  int to_preempt_ = 0;  // of dials_.preemptions, not yet given to a machine
+  int to_preempt_ = 0;  // of config_.preemptions, not yet given to a machine
   int next_id_ = 0;
 };
 

@@ -20,9 +20,9 @@ class CloudTest : public ::testing::Test {
  protected:
   CloudTest() { start({}); }
 
-  void start(Dials dials) {
-    dials.types = {{.name = "fake-a100", .on_demand = 3'600'000, .spot = 1'800'000}};
-    cloud_.emplace(std::move(dials), kBegin);
+  void start(CloudConfig config) {
+    config.types = {{.name = "fake-a100", .on_demand = 3'600'000, .spot = 1'800'000}};
+    cloud_.emplace(std::move(config), kBegin);
     now_ = kBegin;
     request_.group = *cloud_->make_item(now_, "security_group", "group", tags_);
     request_.key = *cloud_->make_item(now_, "key_pair", "key", tags_);
@@ -260,12 +260,12 @@ TEST_F(CloudTest, WhoeverSetsALimitIsOutbid) {
 
 TEST_F(CloudTest, OneSeedOneStory) {
   const auto story = [](std::uint64_t seed) {
-    Dials dials{.types = {{.name = "t", .on_demand = 1'000'000, .spot = 400'000}}};
-    dials.lost_replies = 0.3;
-    dials.server_errors = 0.3;
-    dials.price_volatility = 0.1;
-    dials.seed = seed;
-    Cloud cloud(std::move(dials), kBegin);
+    CloudConfig config{.types = {{.name = "t", .on_demand = 1'000'000, .spot = 400'000}}};
+    config.lost_replies = 0.3;
+    config.server_errors = 0.3;
+    config.price_volatility = 0.1;
+    config.seed = seed;
+    Cloud cloud(std::move(config), kBegin);
     std::string text;
     for (int i = 0; i < 100; ++i) {
       const auto types = cloud.list_types(kBegin + i * 1min);

@@ -45,7 +45,7 @@ class FakeProvider final : public Provider {
     Capabilities facts = local_->capabilities();
     facts.spot = true;
     facts.preemption = kNoticeFile;
-    facts.billing = computer_.cloud->ask([](Cloud& cloud, Time) { return cloud.dials().billing; });
+    facts.billing = computer_.cloud->ask([](Cloud& cloud, Time) { return cloud.config().billing; });
     facts.charges_interval = kChargesInterval;
     if (computer_.cloud->speed() > 0) facts.clock_rate = computer_.cloud->speed();
     return facts;
@@ -408,7 +408,7 @@ Bootstrap FakeProvider::bootstrap(const Cluster& cluster, const Instance& instan
 
 }  // namespace
 
-Result<std::shared_ptr<Simulation>> start_simulation(Dials dials, double speed) {
+Result<std::shared_ptr<Simulation>> start_simulation(CloudConfig config, double speed) {
   const std::string root = surroundings_of_this_process().state_root;
   if (Status status = io::ensure_private_directory(root); !status) return fail(status);
   for (const std::string& name : io::list_directory(root)) {
@@ -423,7 +423,7 @@ Result<std::shared_ptr<Simulation>> start_simulation(Dials dials, double speed) 
   if (Status status = io::make_private_directory(directory); !status) return fail(status);
   auto lock = io::FileLock::try_lock(directory + "/lock");
   if (!lock) return fail(ErrorKind::unavailable, "cannot lock " + directory, "try again");
-  return Simulation::start({.dials = std::move(dials),
+  return Simulation::start({.config = std::move(config),
                             .speed = speed,
                             .clock = {},
                             .directory = directory,

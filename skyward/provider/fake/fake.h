@@ -17,7 +17,7 @@ namespace skyward::provider::fake {
 
 // A cloud by our clock, for pools of this process. What its pools write is kept in a directory of
 // this user, which ends with it; those that other processes have left there are removed.
-Result<std::shared_ptr<Simulation>> start_simulation(Dials dials, double speed);
+Result<std::shared_ptr<Simulation>> start_simulation(CloudConfig config, double speed);
 
 // One computer that rents at a fake cloud.
 struct ClientComputer {

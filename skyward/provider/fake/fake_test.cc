@@ -27,15 +27,15 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-Dials standard_dials() {
-  Dials dials;
-  dials.types = {{.name = "fake-cpu", .on_demand = 100'000, .spot = 40'000},
-                 {.name = "fake-a100",
-                  .accelerator = "A100",
-                  .accelerator_memory_gb = 80,
-                  .on_demand = 4'000'000,
-                  .spot = 1'200'000}};
-  return dials;
+CloudConfig standard_config() {
+  CloudConfig config;
+  config.types = {{.name = "fake-cpu", .on_demand = 100'000, .spot = 40'000},
+                  {.name = "fake-a100",
+                   .accelerator = "A100",
+                   .accelerator_memory_gb = 80,
+                   .on_demand = 4'000'000,
+                   .spot = 1'200'000}};
+  return config;
 }
 
 // A computer, and a cloud on virtual time.
@@ -51,15 +51,15 @@ class FakeTest : public ::testing::Test {
     spec_.accelerator = Accelerator{.name = "A100"};
     spec_.nodes = 2;
     spec_.timeout = 1h;
-    fresh(standard_dials());
+    fresh(standard_config());
   }
   ~FakeTest() override { std::filesystem::remove_all(home_); }
 
-  void fresh(Dials dials) {
+  void fresh(CloudConfig config) {
     std::filesystem::remove_all(home_ + "/state");
     std::filesystem::remove_all(home_ + "/nodes");
     cloud_ = Simulation::start(
-        {.dials = std::move(dials), .speed = 0, .clock = [] { return Time{} + 1h; }});
+        {.config = std::move(config), .speed = 0, .clock = [] { return Time{} + 1h; }});
   }
 
   ClientComputer client_computer(const std::string& computer = "here") {
@@ -206,9 +206,9 @@ TEST_F(FakeTest, ChargesAreTheBill) {
 }
 
 TEST_F(FakeTest, CapacityIsSoughtInEveryZone) {
-  Dials dials = standard_dials();
-  dials.capacity = {{"fake-a100/zone-a", 1}, {"fake-a100/zone-b", 2}};
-  fresh(dials);
+  CloudConfig config = standard_config();
+  config.capacity = {{"fake-a100/zone-a", 1}, {"fake-a100/zone-b", 2}};
+  fresh(config);
   const auto fake = provider();
   const Life life = open(*fake);
   ASSERT_TRUE(life.status) << life.status.error().message;
@@ -226,9 +226,9 @@ TEST_F(FakeTest, CapacityIsSoughtInEveryZone) {
 }
 
 TEST_F(FakeTest, SpotMachinesThatAreMissingAreMadeUpFor) {
-  Dials dials = standard_dials();
-  dials.spot_capacity = {{"fake-a100", 1}};
-  fresh(dials);
+  CloudConfig config = standard_config();
+  config.spot_capacity = {{"fake-a100", 1}};
+  fresh(config);
   spec_.spot = Spot::Percent(0.5);
   const auto fake = provider();
   const Life life = open(*fake);
@@ -251,9 +251,9 @@ TEST_F(FakeTest, APoolBuysNothingWhenItsTimeIsOver) {
 }
 
 TEST_F(FakeTest, TheQuotaIsTold) {
-  Dials dials = standard_dials();
-  dials.quota = 1;
-  fresh(dials);
+  CloudConfig config = standard_config();
+  config.quota = 1;
+  fresh(config);
   const auto fake = provider();
   const Life life = open(*fake);
   ASSERT_FALSE(life.status);
@@ -262,9 +262,9 @@ TEST_F(FakeTest, TheQuotaIsTold) {
 }
 
 TEST_F(FakeTest, MachinesThatDoNotStartAreGivenBack) {
-  Dials dials = standard_dials();
-  dials.failed_boots = 1;
-  fresh(dials);
+  CloudConfig config = standard_config();
+  config.failed_boots = 1;
+  fresh(config);
   const auto fake = provider();
   const Life life = open(*fake);
   ASSERT_FALSE(life.status);
@@ -274,9 +274,9 @@ TEST_F(FakeTest, MachinesThatDoNotStartAreGivenBack) {
 }
 
 TEST_F(FakeTest, ALedgerThatFailsKeepsNothingRunning) {
-  Dials dials = standard_dials();
-  dials.listing_lag = 60s;
-  fresh(dials);
+  CloudConfig config = standard_config();
+  config.listing_lag = 60s;
+  fresh(config);
   const auto fake = provider();
   const Life life = open(*fake);
   ASSERT_TRUE(life.status) << life.status.error().message;
@@ -331,7 +331,7 @@ TEST_F(FakeTest, ANumberThatIsAnotherProcessesHitsNobody) {
 struct Weather {
   const char* name;
   const char* told;
-  Dials dials;
+  CloudConfig config;
 };
 
 class DeathTest : public FakeTest, public ::testing::WithParamInterface<Weather> {
@@ -361,7 +361,7 @@ TEST_P(DeathTest, AtEveryStepLeavesNothing) {
   for (int at = 1;; ++at) {
     SCOPED_TRACE(fmt::format("killed at step {}", at));
     random_ = 0;
-    fresh(weather.dials);
+    fresh(weather.config);
     // Two pools at work, which nobody may touch: one here, one of another computer.
     spec_.nodes = 1;
     const auto mine = provider();
@@ -407,27 +407,28 @@ TEST_P(DeathTest, AtEveryStepLeavesNothing) {
   EXPECT_GT(at_death, 100U);
 }
 
-Dials with(const std::function<void(Dials&)>& change) {
-  Dials dials = standard_dials();
-  change(dials);
-  return dials;
+CloudConfig with(const std::function<void(CloudConfig&)>& change) {
+  CloudConfig config = standard_config();
+  change(config);
+  return config;
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Weathers, DeathTest,
     ::testing::Values(
-        Weather{"calm", "as it should be", standard_dials()},
-        Weather{"lag", "listings lag by 60 s", with([](Dials& d) { d.listing_lag = 60s; })},
+        Weather{"calm", "as it should be", standard_config()},
+        Weather{"lag", "listings lag by 60 s", with([](CloudConfig& d) { d.listing_lag = 60s; })},
         Weather{"lost", "a third of the replies is lost",
-                with([](Dials& d) { d.lost_replies = 0.33; })},
+                with([](CloudConfig& d) { d.lost_replies = 0.33; })},
         Weather{"broken", "a third of the requests fails with 500",
-                with([](Dials& d) { d.server_errors = 0.33; })},
-        Weather{"throttled", "one request every two seconds", with([](Dials& d) {
+                with([](CloudConfig& d) { d.server_errors = 0.33; })},
+        Weather{"throttled", "one request every two seconds", with([](CloudConfig& d) {
                   d.requests_per_second = 0.5;
                   d.burst = 2;
                 })},
-        Weather{"stray", "disks outlive their machines", with([](Dials& d) { d.stray_disks = 1; })},
-        Weather{"all", "all of it at once", with([](Dials& d) {
+        Weather{"stray", "disks outlive their machines",
+                with([](CloudConfig& d) { d.stray_disks = 1; })},
+        Weather{"all", "all of it at once", with([](CloudConfig& d) {
                   d.listing_lag = 60s;
                   d.lost_replies = 0.15;
                   d.server_errors = 0.15;

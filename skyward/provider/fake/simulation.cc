@@ -39,7 +39,7 @@ Simulation::Simulation(Options options)
     : options_(completed(std::move(options))),
       name_("fake-" + io::random_hex(kNameDigits)),
       started_(options_.clock()),
-      cloud_(options_.dials, started_) {
+      cloud_(options_.config, started_) {
   if (options_.speed > 0) thread_ = std::thread([this] { keep_time(); });
 }
 

@@ -25,7 +25,7 @@ namespace skyward::provider::fake {
 class Simulation {
  public:
   struct Options {
-    Dials dials{};
+    CloudConfig config{};
     double speed = 60;
     std::function<Time()> clock{};         // this machine's clock; empty: its own
     std::string directory{};               // where its pools keep their state; removed at the end

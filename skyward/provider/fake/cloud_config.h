@@ -25,7 +25,7 @@ struct MachineType {
   MicroDollars spot = 0;       // an hour
 };
 
-struct Dials {
+struct CloudConfig {
   std::vector<MachineType> types{};
   int zones = 2;
 
