@@ -28,7 +28,7 @@ Result<std::uint16_t> Peers::listen(std::string pool, std::string secret,
 
 void Peers::accept(io::FileDescriptor socket) {
   const StreamId stream = exchange_.attach(io::EventLoop::now());
-  if (stream != 0) open(stream, io::TlsStream::Role::answers, std::move(socket));
+  if (stream != 0) open(stream, io::TlsStream::Role::server, std::move(socket));
   timer_.arm();
 }
 
@@ -71,7 +71,7 @@ Status Peers::dial(StreamId stream, const wire::FetchBlob& ask) {
   if (!key_) return fail(ErrorKind::unreachable, "peer transfer is disabled on this node");
   auto socket = io::dial_tcp(ask.address, ask.port);
   if (!socket) return fail(socket);
-  open(stream, io::TlsStream::Role::dials, *std::move(socket));
+  open(stream, io::TlsStream::Role::client, *std::move(socket));
   return {};
 }
 

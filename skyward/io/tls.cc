@@ -166,7 +166,7 @@ void TlsStream::Impl::start(Role role) {
     });
     return;
   }
-  if (role == Role::dials) {
+  if (role == Role::client) {
     SSL_set_connect_state(ssl.get());
     // Who shows a certificate instead of knowing the secret is trusted by nobody. The end that
     // answers has none to show.

@@ -38,7 +38,7 @@ class TlsKey {
 
 class TlsStream {
  public:
-  enum class Role { dials, answers };
+  enum class Role { client, server };
   // On the loop thread. Each may destroy the stream.
   struct Events {
     std::function<void()> on_open;  // once: the other end knows the secret
@@ -49,7 +49,7 @@ class TlsStream {
     std::function<void(Error)> on_closed;
   };
 
-  // `socket`: non-blocking, connected or (Role::dials) still connecting.
+  // `socket`: non-blocking, connected or (Role::client) still connecting.
   TlsStream(EventLoop& loop, std::shared_ptr<const TlsKey> key, Role role, FileDescriptor socket,
             Events events);
   ~TlsStream();

@@ -65,8 +65,8 @@ class TlsTest : public testing::Test {
   void connect(const std::shared_ptr<const TlsKey>& dials,
                const std::shared_ptr<const TlsKey>& answers) {
     auto [ours, theirs] = sockets();
-    attach(caller, dials, TlsStream::Role::dials, std::move(ours));
-    attach(callee, answers, TlsStream::Role::answers, std::move(theirs));
+    attach(caller, dials, TlsStream::Role::client, std::move(ours));
+    attach(callee, answers, TlsStream::Role::server, std::move(theirs));
   }
   std::pair<FileDescriptor, FileDescriptor> sockets() {
     auto listener = listen_tcp("127.0.0.1");
@@ -128,7 +128,7 @@ TEST_F(TlsTest, RefusesAnotherPool) {
 
 TEST_F(TlsTest, RefusesWhoSpeaksNoTlsAtAll) {
   auto [ours, theirs] = sockets();
-  attach(callee, key("pool", kSecret), TlsStream::Role::answers, std::move(theirs));
+  attach(callee, key("pool", kSecret), TlsStream::Role::server, std::move(theirs));
   ASSERT_TRUE(write_some(ours.get(), as_bytes("GET / HTTP/1.1\r\nHost: node\r\n\r\n")));
   EXPECT_TRUE(run_until([this] { return callee.closed.has_value(); }));
   EXPECT_FALSE(callee.open);
@@ -140,7 +140,7 @@ TEST_F(TlsTest, NobodyThereIsUnavailable) {
   port = listen_tcp("127.0.0.1")->port;  // and closed again
   auto socket = dial_tcp("127.0.0.1", port);
   ASSERT_TRUE(socket);
-  attach(caller, key("pool", kSecret), TlsStream::Role::dials, std::move(*socket));
+  attach(caller, key("pool", kSecret), TlsStream::Role::client, std::move(*socket));
   EXPECT_TRUE(run_until([this] { return caller.closed.has_value(); }));
   EXPECT_EQ(caller.closed->kind, ErrorKind::unavailable);
   EXPECT_THAT(caller.closed->message, HasSubstr("refused"));
@@ -174,9 +174,9 @@ TEST_F(TlsTest, TheEndIsTold) {
 
 TEST_F(TlsTest, AHandlerMayDestroyItsStream) {
   auto [ours, theirs] = sockets();
-  attach(callee, key("pool", kSecret), TlsStream::Role::answers, std::move(theirs));
+  attach(callee, key("pool", kSecret), TlsStream::Role::server, std::move(theirs));
   caller.stream = std::make_unique<TlsStream>(
-      loop, key("pool", kSecret), TlsStream::Role::dials, std::move(ours),
+      loop, key("pool", kSecret), TlsStream::Role::client, std::move(ours),
       TlsStream::Events{.on_open = [this] { caller.stream.reset(); },
                         .on_bytes = [](ByteView) {},
                         .on_closed = [](const Error&) {}});
