@@ -130,11 +130,11 @@ void PreemptionWatch::ask() {
   request.address = source_.address;
   request.port = source_.port;
   auto reply = std::make_shared<std::optional<Result<io::PlainReply>>>();
-  loop_.run_blocking(
-      [request = std::move(request), reply] { *reply = io::ask_plainly(request, kAnswerTimeout); },
-      [this, reply, alive = alive_] {
-        if (*alive) hear(**reply);
-      });
+  loop_.run_blocking([request = std::move(request),
+                      reply] { *reply = io::send_plain_http(request, kAnswerTimeout); },
+                     [this, reply, alive = alive_] {
+                       if (*alive) hear(**reply);
+                     });
 }
 
 void PreemptionWatch::hear(const Result<io::PlainReply>& reply) {

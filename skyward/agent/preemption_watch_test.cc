@@ -126,10 +126,10 @@ TEST(FileNotice, IsReadOnceTheFileIsThere) {
 }
 
 TEST(PlainHttp, SaysWhyThereIsNoAnswer) {
-  const auto refused = io::ask_plainly({.address = "127.0.0.1", .port = 1, .path = "/"}, 1s);
+  const auto refused = io::send_plain_http({.address = "127.0.0.1", .port = 1, .path = "/"}, 1s);
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.error().message.find("127.0.0.1:1 did not answer"), std::string::npos);
-  EXPECT_EQ(io::ask_plainly({.address = "metadata", .path = "/"}, 1s).error().kind,
+  EXPECT_EQ(io::send_plain_http({.address = "metadata", .path = "/"}, 1s).error().kind,
             ErrorKind::invalid);
 }
 

@@ -127,7 +127,7 @@ std::optional<Result<PlainReply>> parse(const PlainRequest& request, std::string
 
 }  // namespace
 
-Result<PlainReply> ask_plainly(const PlainRequest& request, Duration timeout) {
+Result<PlainReply> send_plain_http(const PlainRequest& request, Duration timeout) {
   const Time deadline = EventLoop::now() + timeout;
   Result<FileDescriptor> socket = dial(request, deadline);
   if (!socket) return fail(socket);

@@ -28,6 +28,6 @@ struct PlainReply {
 
 // Blocks, at most for `timeout`. Fails with `unavailable` when there is no answer, with `invalid`
 // when it is no HTTP or longer than 64 KiB.
-Result<PlainReply> ask_plainly(const PlainRequest& request, Duration timeout);
+Result<PlainReply> send_plain_http(const PlainRequest& request, Duration timeout);
 
 }  // namespace skyward::io
