@@ -95,7 +95,7 @@ void SimulatedCloud::provision(int count, Answer<std::vector<Instance>> answer) 
     const double refuse = opened_ ? parameters_.cloud.sold_out : parameters_.cloud.refuse;
     if (simulator_.random.chance(refuse)) {
       const bool told = parameters_.money.charges_interval > Duration{};
-      if (told && simulator_.random.chance(parameters_.cloud.in_vain)) bill_in_vain(count);
+      if (told && simulator_.random.chance(parameters_.cloud.wasted)) bill_wasted(count);
       return answer(fail(ErrorKind::exhausted, "sold out"));
     }
     opened_ = true;
@@ -109,18 +109,18 @@ void SimulatedCloud::provision(int count, Answer<std::vector<Instance>> answer) 
 }
 
 // A launch that is released at once still costs the minimum.
-void SimulatedCloud::bill_in_vain(int count) {
+void SimulatedCloud::bill_wasted(int count) {
   for (int i = 0; i < count; ++i) {
-    const InstanceId id = fmt::format("v-{}", in_vain_.size());
-    in_vain_.push_back(id);
+    const InstanceId id = fmt::format("v-{}", wasted_.size());
+    wasted_.push_back(id);
     bill_.begin(id, simulator_.now(), price());
     bill_.end(id, simulator_.now());
   }
 }
 
-double SimulatedCloud::dollars_in_vain() const {
+double SimulatedCloud::dollars_wasted() const {
   double sum = 0;
-  for (const InstanceId& id : in_vain_) sum += bill_.dollars(id);
+  for (const InstanceId& id : wasted_) sum += bill_.dollars(id);
   return sum;
 }
 
@@ -267,7 +267,7 @@ void SimulatedCloud::charges(std::vector<InstanceId> instances,
     std::vector<Charge> charges;
     for (const InstanceId& id : instances) bill_.tell(id, simulator_.now(), charges);
     const std::size_t seen = charges.size();
-    for (const InstanceId& id : in_vain_) bill_.tell(id, simulator_.now(), charges);
+    for (const InstanceId& id : wasted_) bill_.tell(id, simulator_.now(), charges);
     for (Charge& charge : std::span(charges).subspan(seen)) {
       charge.failed_launch = true;
       charge.spot = parameters_.money.spot;

@@ -50,7 +50,7 @@ class SimulatedCloud {
   void check_ended(Time limit) const;
   // What everything cost, once it was released.
   double dollars() const { return bill_.dollars(); }
-  double dollars_in_vain() const;
+  double dollars_wasted() const;
 
  private:
   struct Sold {
@@ -69,7 +69,7 @@ class SimulatedCloud {
   void let_die(const InstanceId& id);
   void move_price();
   void check_rate() const;
-  void bill_in_vain(int count);
+  void bill_wasted(int count);
   double price() const;
   void take_back(const InstanceId& id);
   void end(const InstanceId& id);
@@ -93,7 +93,7 @@ class SimulatedCloud {
   std::vector<Seat> seats_;  // of machines of the user's own
   std::map<InstanceId, Sold> sold_;
   Bill bill_;
-  std::vector<InstanceId> in_vain_;  // launched and ended within a provision() that failed
+  std::vector<InstanceId> wasted_;  // launched and ended within a provision() that failed
   double spot_price_ = 0;
 };
 

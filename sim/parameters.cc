@@ -60,7 +60,7 @@ CloudParameters draw_cloud(Random& random) {
   cloud.refuse = rarely(random, 0.2, 0.2);
   cloud.sold_out = rarely(random, 0.3, 0.7);
   cloud.stick = rarely(random, 0.3, 0.5);
-  cloud.in_vain = rarely(random, 0.5, 1);
+  cloud.wasted = rarely(random, 0.5, 1);
   cloud.never_greet = rarely(random, 0.3, 0.3);
   cloud.unreachable = rarely(random, 0.3, 0.3);
   if (random.chance(0.5)) cloud.death_mean = random.between(Duration{2s}, Duration{300s});

@@ -38,7 +38,7 @@ struct CloudParameters {
   Duration verb_max = 5s;
   double refuse = 0;            // each verb that opens a pool
   double sold_out = 0;          // provision() of a replacement
-  double in_vain = 0;           // of a provision() that fails: its machines launched all the same
+  double wasted = 0;            // of a provision() that fails: its machines launched all the same
   double stick = 0;             // terminate() fails; never more than twice for one instance
   double never_greet = 0;       // of an instance
   double unreachable = 0;       // of an instance: connections are refused

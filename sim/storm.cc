@@ -191,7 +191,7 @@ void Storm::check_bill() {
   }
   if (!all_told_) {  // it counts from the request to the confirmed end, then
     const bool guesses = money.step_mean > Duration{};  // at prices that it was not told
-    const double seen = bill - cloud_.dollars_in_vain();
+    const double seen = bill - cloud_.dollars_wasted();
     SKYWARD_CHECK(guesses || final_cost_ >= seen * 0.99, "${:.6f}, but the bill is ${:.6f}",
                   final_cost_, seen);
     return;

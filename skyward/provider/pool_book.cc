@@ -44,9 +44,9 @@ Status PoolBook::made(const std::string& key, const std::vector<std::string>& id
   return ledger_.made(pool_, key, ids);
 }
 
-void PoolBook::note_in_vain(const std::vector<std::string>& ids) {
+void PoolBook::note_wasted(const std::vector<std::string>& ids) {
   for (const LedgerEntry& entry : bought_) {
-    if (std::ranges::find(ids, entry.id) != ids.end()) in_vain_.push_back(entry);
+    if (std::ranges::find(ids, entry.id) != ids.end()) wasted_.push_back(entry);
   }
 }
 
@@ -55,7 +55,7 @@ void PoolBook::gone(const std::vector<std::string>& keys_or_ids) {
   Status told;
   for (const std::string& one : keys_or_ids) {
     std::erase_if(bought_, [&](const LedgerEntry& entry) { return is_called(entry, one); });
-    for (LedgerEntry& entry : in_vain_) {
+    for (LedgerEntry& entry : wasted_) {
       if (entry.id == one && !entry.gone_s) entry.gone_s = world_.wall_s();
     }
     if (told) told = ledger_.gone(pool_, one, world_.wall_s());
@@ -116,7 +116,7 @@ Status PoolBook::close_when_clear(std::int64_t patience_s) {
   return closed ? closed : unwritten(closed.error());
 }
 
-Charge charge_in_vain(const LedgerEntry& entry, std::int64_t now_s) {
+Charge wasted_charge(const LedgerEntry& entry, std::int64_t now_s) {
   using std::chrono::seconds;
   Charge charge{.instance = entry.id,
                 .since = seconds(now_s - entry.asked_s),

@@ -31,8 +31,8 @@ class PoolBook {
   Status made(const std::string& key, const std::vector<std::string>& ids);
   // Machines that a launch made and that are of no use: they cost all the same. Before they are
   // gone.
-  void note_in_vain(const std::vector<std::string>& ids);
-  const std::vector<LedgerEntry>& in_vain() const { return in_vain_; }
+  void note_wasted(const std::vector<std::string>& ids);
+  const std::vector<LedgerEntry>& wasted() const { return wasted_; }
   // The cloud says that these are not there, or never were.
   void gone(const std::vector<std::string>& keys_or_ids);
 
@@ -52,12 +52,12 @@ class PoolBook {
   Ledger& ledger_;
   const std::string pool_;
   std::vector<LedgerEntry> bought_;    // through this, and not gone
-  std::vector<LedgerEntry> in_vain_;   // gone or not
+  std::vector<LedgerEntry> wasted_;    // gone or not
   std::vector<std::string> untold_;    // gone, and still open in the ledger
   std::map<std::string, Time> asked_;  // by key
 };
 
 // What a machine that was bought in vain costs, as it was asked for and seen to go.
-Charge charge_in_vain(const LedgerEntry& entry, std::int64_t now_s);
+Charge wasted_charge(const LedgerEntry& entry, std::int64_t now_s);
 
 }  // namespace skyward::provider

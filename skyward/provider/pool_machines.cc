@@ -42,7 +42,7 @@ Result<std::vector<MachineStatus>> PoolMachines::launch(const LaunchSpec& spec, 
       .attempt = [&](const Attempt& wanted) { return attempt(spec, wanted, record, deadline); },
       .release =
           [&](const std::vector<MachineStatus>& machines) {
-            book_.note_in_vain(ids_of(machines));
+            book_.note_wasted(ids_of(machines));
             return terminate(ids_of(machines), book_.world().now() + api_.facts().release_time);
           }};
   auto machines = launch_all(book_.world(), spec, record, actions, deadline);
@@ -161,7 +161,7 @@ LaunchFailure PoolMachines::withdraw(const LaunchBatch& batch, const std::vector
   }
   const std::vector<std::string> all(known.begin(), known.end());
   if (!all.empty()) (void)book_.made(batch.token, all);
-  book_.note_in_vain(all);
+  book_.note_wasted(all);
   if (Status ended = terminate(all, until); !ended)
     why.error.message += "; " + ended.error().message;
   return why;

@@ -254,9 +254,9 @@ TEST_F(StockTest, AClockThatIsSetMakesNoMachineGone) {
 TEST_F(StockTest, MachinesThatDoNotStartAreGivenBackAndSoughtElsewhere) {
   shop_.dead = {"a"};
   EXPECT_THAT(*launch(), ElementsAre("b3", "b4"));
-  ASSERT_EQ(book_->in_vain().size(), 2U) << "they cost all the same";
-  for (const LedgerEntry& entry : book_->in_vain()) {
-    const Charge charge = charge_in_vain(entry, world_.wall_s + 100);
+  ASSERT_EQ(book_->wasted().size(), 2U) << "they cost all the same";
+  for (const LedgerEntry& entry : book_->wasted()) {
+    const Charge charge = wasted_charge(entry, world_.wall_s + 100);
     EXPECT_EQ(charge.hourly, 3.0);
     EXPECT_EQ(charge.began, std::chrono::seconds(world_.wall_s + 100 - entry.asked_s));
     EXPECT_EQ(charge.ended, std::chrono::seconds(world_.wall_s + 100 - *entry.gone_s));

@@ -366,7 +366,7 @@ Status FakeProvider::teardown(const Cluster& cluster, Time deadline) {
 // meter runs by ours, and would take both for one.
 Result<std::vector<Charge>> FakeProvider::charges(const Cluster& cluster,
                                                   const std::vector<std::string>& ids, Time) {
-  const std::vector<LedgerEntry>& in_vain = book_of(cluster).in_vain();
+  const std::vector<LedgerEntry>& wasted = book_of(cluster).wasted();
   return computer_.cloud->ask([&](Cloud& cloud, Time now) {
     std::vector<Charge> out;
     const auto add_bill = [&](const std::string& id) {
@@ -374,7 +374,7 @@ Result<std::vector<Charge>> FakeProvider::charges(const Cluster& cluster,
       if (!steps.empty() && steps.front().ended) std::ranges::move(steps, std::back_inserter(out));
     };
     for (const std::string& id : ids) add_bill(id);
-    for (const LedgerEntry& entry : in_vain) {
+    for (const LedgerEntry& entry : wasted) {
       const std::size_t before = out.size();
       add_bill(entry.id);
       for (Charge& charge : std::span(out).subspan(before)) {

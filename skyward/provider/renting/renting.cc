@@ -230,8 +230,8 @@ Result<std::vector<Instance>> Renting::provision(const Cluster& cluster, int cou
 Result<std::vector<Charge>> Renting::charges(const Cluster& cluster,
                                              const std::vector<std::string>& ids, Time deadline) {
   std::vector<Charge> out;
-  for (const LedgerEntry& entry : book_of(cluster).in_vain()) {
-    out.push_back(charge_in_vain(entry, world_.wall_s()));
+  for (const LedgerEntry& entry : book_of(cluster).wasted()) {
+    out.push_back(wasted_charge(entry, world_.wall_s()));
   }
   const auto plan = plans_.find(cluster.id);
   if (plan == plans_.end()) return out;
