@@ -34,7 +34,7 @@ int list_providers(const Streams& streams) {
     rows.push_back({std::string(name), supported ? "yes" : "not yet"});
   };
   for (const provider::TableRow& row : provider::provider_table()) {
-    if (!row.played) add(row.name, true);
+    if (!row.simulated) add(row.name, true);
   }
   for (const ProviderSheet& sheet : provider_sheets()) {
     if (provider::find_row(sheet.name) == nullptr) add(sheet.name, false);

@@ -1,8 +1,7 @@
 #pragma once
 
-// The clouds as the conformance test sees them: each with a place of its own to live in, and what
-// a test may know of it beyond the contract. A new cloud is one row of subjects() in
-// conformance_test.cc.
+// The clouds under the conformance test: each has a directory of its own, and tells the test what
+// the contract does not. A new cloud is one row of subjects() in conformance_test.cc.
 
 #include <filesystem>
 #include <fstream>
@@ -23,21 +22,22 @@ class Subject {
  public:
   virtual ~Subject() = default;
 
-  // A provider as another process would make it: it shares with the others what lies on disk and
-  // at the cloud, and nothing else.
+  // A provider as another process would create it: it shares only the disk and the cloud with the
+  // others.
   virtual std::unique_ptr<Provider> make() = 0;
   // A pool of two machines that are available.
   virtual PoolSpec spec() = 0;
   virtual Time now() = 0;
-  // Machines, groups, leases: whatever stands, at the cloud or here.
+  // How many machines, groups and leases exist, at the cloud or here.
   virtual int left() = 0;
-  // What was asked of the cloud before the ledger had it. Empty where nothing costs anything.
+  // Requests that reached the cloud before the ledger had them. Empty for providers that cost
+  // nothing.
   virtual std::vector<std::string> unaccounted() = 0;
-  // From now on each request is answered with a refusal; false where nobody is asked.
+  // From now on the cloud refuses every request; false if the provider sends none.
   virtual bool refuse_all() { return false; }
 };
 
-// A directory with a program in it that can stand for the agent.
+// A directory with a program that plays the agent.
 class SubjectHome {
  public:
   SubjectHome() {

@@ -1,8 +1,8 @@
 #pragma once
 
-// The ledger of one provider: opened when it is first needed, and held open, since on a full disk a
-// file that is open can still be read. Where it cannot be opened, each verb says so: buying stops
-// at that, ending does without.
+// The ledger of one provider, opened on first use and kept open: when the disk is full, an open
+// file can still be read. If it cannot be opened, every call fails: launching stops then,
+// terminating goes on without it.
 
 #include <functional>
 #include <memory>

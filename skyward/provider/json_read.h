@@ -1,7 +1,7 @@
 #pragma once
 
-// JSON that somebody else wrote: replies, caches, files of other tools. Nothing here throws. What
-// is missing, null or of another type is not there.
+// Reads JSON from outside: replies, caches, files of other tools. Nothing here throws. A value that
+// is missing, null or of another type counts as absent.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,17 +13,17 @@
 
 namespace skyward::provider {
 
-// Null when the text is no JSON.
+// Null if the text is not JSON.
 nlohmann::json read_json(std::string_view text);
 
-// What stands at a path of names, "Parameter/Value"; the value itself for "". Null where an object
-// on the way has no such name, or is none.
+// The value at a path of names, such as "Parameter/Value"; the value itself for "". Null if a name
+// on the path is missing, or belongs to no object.
 const nlohmann::json& json_at(const nlohmann::json& value, std::string_view path);
 
-// An item of an array; null where there is none.
+// An item of an array; null if there is none.
 const nlohmann::json& json_item(const nlohmann::json& value, std::size_t at);
 
-// Of what stands at a path: the text, empty if it is none; the number.
+// The value at a path as text, empty if it is not text; as a number.
 std::string json_text(const nlohmann::json& value, std::string_view path = "");
 std::optional<double> json_number(const nlohmann::json& value, std::string_view path = "");
 std::optional<std::int64_t> json_whole(const nlohmann::json& value, std::string_view path = "");
@@ -38,7 +38,7 @@ const nlohmann::json& json_item(nlohmann::json&& value, std::size_t at) = delete
 std::vector<const nlohmann::json*> json_items(nlohmann::json&& value,
                                               std::string_view path = "") = delete;
 
-// On one line; what is not UTF-8 in it is replaced.
+// On one line; bytes that are not UTF-8 are replaced.
 std::string json_line(const nlohmann::json& value);
 
 }  // namespace skyward::provider

@@ -1,7 +1,7 @@
 #pragma once
 
-// The machines of one launch, all or none: carries out a LaunchPlan at one cloud, and if it fails,
-// sums up the reasons in one error.
+// Launches machines at one cloud, all or none: carries out a LaunchPlan and, if it fails, sums up
+// the reasons in one error.
 
 #include <cstdint>
 #include <expected>
@@ -25,44 +25,44 @@ struct MachineStatus {
   Instance instance{};
   std::string zone{};
   Stage stage = Stage::pending;
-  std::string reason{};                   // why it ends, in the cloud's word
-  std::string message{};                  // ... and sentence
-  std::string hint{};                     // what to do about it, where that is known
-  bool capacity = false;                  // ... and another place may have one that stays
-  std::optional<std::int64_t> ended_s{};  // seconds since 1970, where the cloud says so
+  std::string reason{};                   // why it terminates: the cloud's code
+  std::string message{};                  // ... and message
+  std::string hint{};                     // what to do about it, if known
+  bool capacity = false;                  // no capacity: another place may have some
+  std::optional<std::int64_t> ended_s{};  // seconds since 1970, if the cloud reports it
 };
 
-// Why an attempt failed: the cloud refused it, or the machines that came were released.
+// Why an attempt failed: the cloud refused it, or the machines that it launched were released.
 struct LaunchFailure {
   Error error{};
   bool capacity = false;  // another place may have the machines
-  bool quota = false;     // no place of this market has
-  bool account = false;   // the account may not: its hint is shown when no machine is available
+  bool quota = false;     // no place in this market has them
+  bool account =
+      false;  // the account is not allowed them; its hint is shown when none is available
 };
 
-// Why nothing is bought any more.
+// Why a launch stops before it is complete.
 Error no_longer_wanted();
 
 struct LaunchSpec {
   int count = 1;
   Spot spot{};
-  std::vector<LaunchTarget> places{};  // in the order in which they are tried
+  std::vector<LaunchTarget> places{};  // in the order of trying
 };
 
-// What stood in the way of a launch.
+// Collects the reasons why a launch fails.
 class LaunchRecord {
  public:
-  // `cloud` and `region` as messages name them; no region: "".
+  // `cloud` and `region` as messages name them; `region` may be empty.
   LaunchRecord(std::string_view cloud, std::string_view region) : cloud_(cloud), region_(region) {}
 
-  // The cloud said no, in a word of its own ("InsufficientInstanceCapacity"). Returns `why`, whose
-  // hint says of a quota what to do about it.
+  // The cloud refused an attempt with this code ("InsufficientInstanceCapacity"). Returns `why`.
   LaunchFailure refused(const LaunchTarget& place, bool spot, std::string_view code,
                         LaunchFailure why);
-  // Machines came, or may have come, and were of no use.
+  // Machines were launched, or may have been, and were released again.
   void withdrawn(std::string why);
   void note_running(std::size_t machines);
-  // More than the last thing that went wrong.
+  // Whether there was more than one reason.
   bool several() const { return refusals_.size() > 1; }
 
   // The error of kind `exhausted`, with a Shortage.
@@ -74,19 +74,20 @@ class LaunchRecord {
   const std::string cloud_;
   const std::string region_;
   std::vector<std::string> refusals_{};  // in words
-  std::string hint_{};                   // of the account
-  bool only_quotas_ = true;              // nothing else was in the way
+  std::string hint_{};                   // of an account or quota
+  bool only_quotas_ = true;              // every refusal was one
   int most_running_ = 0;                 // machines at the same time
 };
 
-// What a cloud does for a launch. Both leave nothing behind that its ledger does not have as open.
+// What launch_all() needs of a cloud. Neither leaves anything behind that the ledger does not list
+// as open.
 struct LaunchActions {
-  // All machines of the attempt, running. What failed is in the record already.
+  // Returns all machines of the attempt, running. A failure is in the record already.
   std::function<std::expected<std::vector<MachineStatus>, LaunchFailure>(const Attempt&)> attempt;
   std::function<Status(const std::vector<MachineStatus>&)> release;
 };
 
-// As many machines as are wished for, or none and why. Waits between rounds by the world's clock.
+// Launches as many machines as the spec says, or none. Waits between rounds by the world's clock.
 Result<std::vector<MachineStatus>> launch_all(const World& world, const LaunchSpec& spec,
                                               LaunchRecord& record, const LaunchActions& actions,
                                               Time deadline);

@@ -1,12 +1,11 @@
 #pragma once
 
-// Where to ask for machines next, and of which market: the four ways to use spot machines, as one
-// machine of states. Pure: it is told how each attempt went.
+// Decides where to request machines next, and in which market: one state machine for all spot
+// policies. Pure: the caller reports how each attempt went.
 //
-// All machines of a pool stand in one zone, and an attempt is for all that are wanted, or for the
-// spot part of them; what the cloud refuses for want of capacity is asked for in the next zone,
-// then of the next type. When every place has refused, the round begins again after the interval,
-// as often as the pool's Spot says.
+// All machines of a pool are in one zone, and an attempt is for all of them, or for the spot share.
+// When a zone has no capacity, the next zone is tried, then the next type. When every place has
+// refused, another round begins after the interval, as often as the pool's Spot allows.
 
 #include <cstdint>
 #include <optional>
@@ -19,15 +18,15 @@
 
 namespace skyward::provider {
 
-// A type in a zone. Prices in dollars an hour; empty: not known, or not sold so.
+// A type in a zone. Prices in dollars an hour; empty: unknown, or not sold that way.
 struct LaunchTarget {
   std::string type{};
   std::string zone{};
   std::string subnet{};
   std::optional<double> spot_price{};
   std::optional<double> on_demand_price{};
-  bool spot = true;       // sold as spot machines at all
-  bool on_demand = true;  // ... on demand, for what the pool may cost
+  bool spot = true;       // sold as spot machines
+  bool on_demand = true;  // ... on demand, within the pool's price limits
 };
 
 struct Attempt {
@@ -40,12 +39,12 @@ struct Attempt {
 struct Wait {
   Duration duration{};
 };
-// The machines of the attempts so far are not enough by themselves: release them.
+// The machines launched so far do not suffice: release them.
 struct Release {};
 enum class LaunchOutcome : std::uint8_t {
   complete,
   no_capacity,
-  spot_minimum_not_met,  // the least share of spot machines was not available
+  spot_minimum_not_met,  // the minimum share of spot machines was not available
 };
 using Step = std::variant<Attempt, Wait, Release, LaunchOutcome>;
 
@@ -54,10 +53,10 @@ class LaunchPlan {
   // `places` in the order in which they are tried.
   LaunchPlan(const Spot& spot, int count, const std::vector<LaunchTarget>& places);
 
-  // What to do next. After an Attempt, say how it went before asking again.
+  // The next step. After an Attempt, report how it went before calling this again.
   Step next();
   void on_launched();
-  // How it ends if nothing more is asked for: what is missing.
+  // The outcome if the launch stops here.
   LaunchOutcome shortfall() const {
     return minimum_ ? LaunchOutcome::spot_minimum_not_met : LaunchOutcome::no_capacity;
   }
@@ -69,7 +68,7 @@ class LaunchPlan {
     std::size_t placement = 0;
     bool spot = false;
   };
-  // One way to fulfil the wish: `count` machines of one option, and `rest` on-demand machines in
+  // One way to launch everything: `count` machines of one option, and `rest` on-demand machines in
   // the same zone.
   struct Stage {
     std::vector<Option> options;
@@ -85,15 +84,15 @@ class LaunchPlan {
   const std::vector<LaunchTarget> places_;
   const Duration interval_;
   std::vector<Stage> stages_;
-  bool minimum_ = false;  // failing means that the share was not met
+  bool minimum_ = false;  // a failure means that the spot share was not met
   std::size_t stage_ = 0;
   std::size_t option_ = 0;
   int round_ = 0;
   bool waiting_ = false;
-  bool launched_ = false;  // the stage's main part stands
+  bool launched_ = false;  // the stage's main part is launched
   bool release_ = false;
   bool complete_ = false;
-  std::size_t rest_at_ = 0;  // of places_, while the rest is sought
+  std::size_t rest_at_ = 0;  // index into places_ while the rest is launched
 };
 
 }  // namespace skyward::provider

@@ -1,11 +1,11 @@
 #pragma once
 
-// What was bought, on disk: each thing that costs or clutters is written here before the cloud is
-// asked for it, and struck off only when the cloud says that it is gone. A driver that dies in
-// between leaves its line, and `skyward gc` finds it.
+// The ledger on disk. Every resource is written here before it is requested from a cloud, and
+// marked as gone only when the cloud says so. If a driver dies in between, the entry remains and
+// `skyward gc` finds it.
 //
 // An SQLite file, safe for several processes, written through to the disk. libsqlite3 is loaded
-// when the first ledger is opened. One that an older version wrote gets the columns that it lacks.
+// when the first ledger is opened. A file from an older version gets the missing columns.
 
 #include <cstdint>
 #include <map>
@@ -26,63 +26,64 @@ struct LedgerPool {
   std::map<std::string, std::string> settings{};  // how to reach the cloud again; no secrets
   std::int64_t opened_s = 0;                      // seconds since 1970
   std::optional<std::int64_t> closed_s{};         // nothing of it is left
-  std::int64_t expires_s = 0;  // its machines end themselves by then; 0: not known
+  std::int64_t expires_s = 0;  // its machines terminate themselves by then; 0: unknown
 
-  // Empty where it has none of that name.
+  // Empty if there is no such setting.
   std::string setting(const std::string& name) const;
   bool operator==(const LedgerPool&) const = default;
 };
 
-// One thing of a pool. `key` is our own name for it, made before it exists: a client token, a name.
+// One resource of a pool. `key` is our own name for it, chosen before it exists: a client token, a
+// name.
 struct LedgerEntry {
   std::string key{};
   std::string pool{};
   std::string kind{};  // "instance", "key_pair", "security_group"
-  std::string id{};    // the cloud's name; empty: asked for, not yet answered
-  int count = 1;       // machines that were asked for with this key
+  std::string id{};    // the cloud's id; empty: requested, not yet answered
+  int count = 1;       // machines requested with this key
   bool spot = false;
   std::string instance_type{};
-  std::int64_t hourly_micro_dollars = 0;  // of one machine; 0: not known
+  std::int64_t hourly_micro_dollars = 0;  // of one machine; 0: unknown
   std::int64_t asked_s = 0;
   std::optional<std::int64_t> gone_s{};
-  bool gone_late = false;  // nobody saw it go: `gone_s` is the latest moment at which it did
+  bool gone_late = false;  // nobody saw it go: `gone_s` is an upper bound
 
   bool operator==(const LedgerEntry&) const = default;
 };
 
-// When a machine that nobody watches has ended itself at the latest; `now_s` if it may stand still.
+// The time by which an unwatched machine has terminated itself; `now_s` if it may still run.
 std::int64_t latest_end_s(const LedgerPool& pool, const LedgerEntry& entry, std::int64_t now_s);
 
 class Ledger {
  public:
-  // Makes the file and its directory when missing.
+  // Creates the file and its directory if missing.
   static Result<std::unique_ptr<Ledger>> open(const std::string& path);
-  // For reading: makes and changes nothing. What is not there is an empty one.
+  // For reading: creates and changes nothing. A missing file reads as an empty ledger.
   static Result<std::unique_ptr<Ledger>> open_to_read(const std::string& path);
   virtual ~Ledger() = default;
 
   virtual Status open_pool(const LedgerPool& pool) = 0;
   virtual Status close_pool(const std::string& pool, std::int64_t now_s) = 0;
 
-  // Before the cloud is asked. On disk when this returns.
+  // Call before the request to the cloud. On disk when this returns.
   virtual Status ask(const LedgerEntry& entry) = 0;
   // The cloud's answer: the entry of `key` becomes one entry for each id. When there are fewer ids
   // than were asked for, it stays, with the rest of its count.
   virtual Status made(const std::string& pool, const std::string& key,
                       const std::vector<std::string>& ids) = 0;
-  // The cloud says that it is not there, or never was.
+  // The cloud says that it does not exist, or never did.
   virtual Status gone(const std::string& pool, const std::string& key_or_id,
                       std::int64_t now_s) = 0;
-  // It is not there, and went at some moment until then.
+  // It is gone, and went at some time until then.
   virtual Status gone_by(const std::string& pool, const std::string& key_or_id,
                          std::int64_t latest_s) = 0;
 
-  // Newest first; `open_only` leaves out pools of which nothing is left.
+  // Newest first; `open_only`: without pools of which nothing is left.
   virtual Result<std::vector<LedgerPool>> pools(bool open_only) = 0;
   virtual Result<std::vector<LedgerEntry>> entries(const std::string& pool, bool open_only) = 0;
 };
 
-// Knows nothing and keeps nothing: used instead of one that cannot be read.
+// An empty ledger that stores nothing; used when the real one cannot be read.
 std::unique_ptr<Ledger> blank_ledger();
 
 }  // namespace skyward::provider

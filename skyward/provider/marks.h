@@ -1,8 +1,8 @@
 #pragma once
 
-// The marks on everything that Skyward makes at a cloud: by them it is found from a computer that
-// has never seen the pool. The request that makes a thing sets them, never a later one. A cloud has
-// them as tags, as labels or as part of a name.
+// The marks on everything that Skyward creates at a cloud. With them, a computer that has never
+// seen a pool finds its resources. The request that creates a resource sets them, never a later
+// one. Depending on the cloud, they are tags, labels or part of a name.
 
 #include <cstdint>
 #include <map>
@@ -33,18 +33,18 @@ struct Mark {
 };
 
 Tags to_tags(const Mark& mark);
-// Empty when they are not our marks.
+// Empty if they are not our marks.
 std::optional<Mark> read_mark(const Tags& tags);
 // The value of kNodesTag for `count` nodes from `first_node` on.
 std::string nodes_text(int first_node, int count);
 
-// Others may write tags and names, and a pool's id becomes part of paths.
+// Checks a pool's id before it becomes part of a path: others may write tags and names.
 bool is_pool_id(std::string_view id);
 
-// Among the settings of a pool in the ledger: which computer opened it, and its boot.
+// The settings of a pool in the ledger that tell which computer opened it, and in which boot.
 std::map<std::string, std::string> this_computer();
-// Several computers may share a ledger, and not each other's locks. After a change of its name, a
-// computer is the same until it boots.
+// Whether this computer opened the pool: computers may share a ledger, but not each other's locks.
+// A computer whose name changes counts as the same until it reboots.
 bool opened_here(const LedgerPool& pool);
 
 }  // namespace skyward::provider

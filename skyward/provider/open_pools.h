@@ -1,8 +1,8 @@
 #pragma once
 
-// The pools that this computer has open at clouds: the ledger, and for each pool a directory that
-// its driver holds a lock in. The lock ends with the driver, so that anybody here can tell a pool
-// at work from one that was left behind.
+// The pools that this computer has open at clouds: the ledger, and for each pool a directory with a
+// lock that its driver holds. The lock ends with the driver, so that any process here can tell a
+// pool in use from a leak.
 //
 //   <state>/ledger.db              provider/ledger.h
 //   <state>/clouds/<pool id>/      lock, and what the provider keeps there: keys
@@ -22,11 +22,11 @@ namespace skyward::provider {
 
 // The ledger of this user on this computer.
 Result<std::unique_ptr<Ledger>> open_ledger(const World& world);
-// The same to look things up only: nothing is made or changed, and a disk that cannot be written to
-// will do.
+// The same, for reading: creates and changes nothing, and works on a disk that cannot be written
+// to.
 Result<std::unique_ptr<Ledger>> read_ledger(const World& world);
 
-// A pool's directory, made and locked. The lock is held until this is destroyed.
+// A pool's directory, created and locked. The lock is held until this is destroyed.
 struct PoolDirectory {
   std::string path{};
   std::unique_ptr<io::FileLock> lock{};
@@ -34,19 +34,20 @@ struct PoolDirectory {
 Result<PoolDirectory> make_pool_directory(const World& world, const std::string& pool);
 void remove_pool_directory(const World& world, const std::string& pool);
 
-// What a pool is called at a cloud: "aws-1a2b3c4d" of the job 1a2b3c4d. Where the ledger has one of
-// that name already, of another region in which it sought machines, the digits are new ones.
+// The id of a pool at a cloud: "aws-1a2b3c4d" for the job 1a2b3c4d. If the ledger has that id
+// already, from a region that was tried before, the digits are new.
 std::string new_pool_id(const World& world, Ledger& ledger, std::string_view provider,
                         const std::string& job_id);
-// Where the nodes of a pool meet, as Cluster::details has it: below the ports that kernels hand
-// out. Pools on the same machines seldom have the same one. `pool`: its digits are hexadecimal.
+// The port at which the nodes of a pool meet, as an entry of Cluster::details: below the kernel's
+// ephemeral ports, and rarely the same for two pools on the same machines. `pool`: its digits are
+// hexadecimal.
 std::pair<std::string, std::string> head_port_of(std::string_view pool);
-// Among the settings of a pool in the ledger: the id of its job, by which its log files are found.
+// The setting of a pool in the ledger that names its job, which its log files are named after.
 inline constexpr const char* kJobSetting = "job";
 
 // Whether a process of this computer has the pool open.
 bool is_open_here(const World& world, const std::string& pool);
-// Which one; 0: not known, or none has.
+// Which process; 0: unknown, or none.
 int process_of(const World& world, const std::string& pool);
 
 }  // namespace skyward::provider

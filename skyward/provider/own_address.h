@@ -1,6 +1,6 @@
 #pragma once
 
-// The address of this computer as the internet sees it, for the firewalls that admit nobody else.
+// The public address of this computer, for firewalls that admit nobody else.
 
 #include <string>
 
@@ -10,9 +10,9 @@
 namespace skyward::provider {
 
 struct AddressQuestion {
-  std::string url{};  // answers with the address of whoever asks, as text
+  std::string url{};  // returns the client's address as text
   std::string ca_file{};
-  std::string advice{};  // what to do when it cannot be learnt
+  std::string advice{};  // what to do if that fails
 };
 
 // "203.0.113.5/32" or "2001:db8::1/128".

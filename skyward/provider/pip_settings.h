@@ -1,7 +1,7 @@
 #pragma once
 
-// What steers uv and pip when an image's packages are installed: the settings of this computer, and
-// what the pool says itself.
+// The settings of uv and pip for installing an image's packages: those of this computer, and the
+// pool's own.
 
 #include <map>
 #include <string>
@@ -10,11 +10,11 @@
 
 namespace skyward::provider {
 
-// pip's settings as pip itself sees them, by the absolute path of an interpreter; none without pip.
-// Runs pip, for at most ten seconds.
+// The settings that pip itself reports; empty without pip. `python`: absolute path of an
+// interpreter. Runs pip for at most ten seconds.
 std::map<std::string, std::string> pip_config(const std::string& python);
 
-// The pool's own variables that uv and pip look at: UV_…, PIP_….
+// The pool's own variables that uv and pip read: UV_…, PIP_….
 std::map<std::string, std::string> steering_variables(const PoolSpec& spec);
 
 }  // namespace skyward::provider

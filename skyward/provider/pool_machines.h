@@ -1,9 +1,8 @@
 #pragma once
 
-// The machines of one pool, at whatever cloud: launched all or not at all, ended until the cloud
-// says so, and in the book before anything is asked for. What differs between clouds is a
-// MachineApi: four requests, and how patient one has to be. Used by the providers, and by the
-// sweeps after them.
+// The machines of one pool at any cloud: in the book before they are requested, launched all or
+// none, and terminated until the cloud confirms it. What differs between clouds is a MachineApi:
+// four requests and their delays. Used by providers and sweeps.
 
 #include <cstdint>
 #include <expected>
@@ -16,48 +15,48 @@
 
 namespace skyward::provider {
 
-// Machines of one type in one place, asked for at once: all of them or an error.
+// Machines of one type in one place, launched with one request: all of them or an error.
 struct LaunchBatch {
-  std::string token{};  // their mark; the same again brings the same machines
+  std::string token{};  // their mark; idempotent: the same token returns the same machines
   int count = 1;
   LaunchTarget place{};
   bool spot = false;
 };
 
-// Why no batch was sold.
+// Why a batch was not launched.
 struct LaunchRefusal {
   LaunchFailure why{};
-  std::string code{};    // in the cloud's own word; empty when nobody answered
-  bool certain = false;  // nothing was made, by any try of the request
+  std::string code{};    // the cloud's code; empty if it did not answer
+  bool certain = false;  // nothing was launched, by any try of the request
 };
 
-// What a client of a cloud has to know.
+// What a client must know about a cloud.
 struct MachineApiFacts {
   std::string cloud{};  // as messages name it: "AWS"
   std::string region{};
-  Duration listing_lag{};   // what was made may not be listed for so long
-  Duration known_after{};   // ... and may be unknown to every other request at the longest
-  Duration release_time{};  // for what a failed launch has made, whatever is left of its time
-  // After so long, a request that was never answered has brought nothing, or what it has brought
-  // has ended itself and is listed as such.
-  std::int64_t nothing_comes_of_it_s = 0;
+  Duration listing_lag{};   // new machines may be missing from listings for so long
+  Duration known_after{};   // ... and unknown to every other request for so long
+  Duration release_time{};  // to release the machines of a failed launch, even past its deadline
+  // After so long, a request that was never answered has launched nothing, or its machines have
+  // terminated themselves and are listed as such.
+  std::int64_t unanswered_limit_s = 0;
 };
 
-// A cloud, for the machines of one pool.
+// The requests of a cloud, for the machines of one pool.
 class MachineApi {
  public:
   virtual ~MachineApi() = default;
 
   virtual const MachineApiFacts& facts() const = 0;
-  // The ids.
+  // Returns the ids.
   virtual std::expected<std::vector<std::string>, LaunchRefusal> launch(const LaunchBatch& batch,
                                                                         Time deadline) = 0;
-  // What is listed with the mark of a batch; of the pool, when `token` is empty.
+  // The listed machines with the mark of a batch; of the pool, if `token` is empty.
   virtual Result<std::vector<MachineStatus>> find(std::string_view token, Time deadline) = 0;
-  // Of these, what is listed.
+  // Those of these machines that are listed.
   virtual Result<std::vector<MachineStatus>> look_up(const std::vector<std::string>& ids,
                                                      Time deadline) = 0;
-  // Asks for the end of machines. Gives those that the cloud has heard it of: not the ones that it
+  // Requests termination. Returns the machines for which the cloud accepted it: not those that it
   // does not know, yet or any more.
   virtual Result<std::vector<std::string>> terminate(const std::vector<std::string>& ids,
                                                      Time deadline) = 0;
@@ -68,17 +67,18 @@ class PoolMachines {
   // Both outlive this.
   PoolMachines(PoolBook& book, MachineApi& api) : book_(book), api_(api) {}
 
-  // Running machines, in the order of their ids, with their prices. Leaves nothing behind that the
-  // book does not have as open.
+  // Returns running machines, sorted by id, with their prices. Leaves nothing behind that the book
+  // does not have as open.
   Result<std::vector<MachineStatus>> launch(const LaunchSpec& spec, Time deadline);
 
-  // Ends them and sees them go; then the book is told, whose troubles are its own.
+  // Terminates machines and waits until they are gone, then notes that in the book. Trouble with
+  // the ledger does not fail it.
   Status terminate(const std::vector<std::string>& ids, Time deadline);
-  // Everything that bears the pool's mark or stands in the book.
+  // Terminates every machine that has the pool's mark or is in the book.
   Status terminate_all(Time deadline);
 
-  // The pool is over in the ledger, unless something may still come of it.
-  Status close_when_clear() { return book_.close_when_clear(api_.facts().nothing_comes_of_it_s); }
+  // Closes the pool in the ledger, unless machines may still appear.
+  Status close_when_clear() { return book_.close_when_clear(api_.facts().unanswered_limit_s); }
 
  private:
   std::expected<std::vector<MachineStatus>, LaunchFailure> attempt(const LaunchSpec& spec,

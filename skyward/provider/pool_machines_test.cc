@@ -129,7 +129,7 @@ class Shop final : public MachineApi {
                                .listing_lag = 60s,
                                .known_after = 300s,
                                .release_time = 300s,
-                               .nothing_comes_of_it_s = 900};
+                               .unanswered_limit_s = 900};
 };
 
 class StockTest : public ::testing::Test {
@@ -149,9 +149,9 @@ class StockTest : public ::testing::Test {
   }
   ~StockTest() override { std::filesystem::remove_all(directory_); }
 
-  PoolMachines machines() { return {*book_, shop_}; }
+  PoolMachines pool_machines() { return {*book_, shop_}; }
   Result<std::vector<std::string>> launch() {
-    const auto machines = machines().launch(spec_, world_.now + 600s);
+    const auto machines = pool_machines().launch(spec_, world_.now + 600s);
     if (!machines) return fail(machines);
     std::vector<std::string> ids;
     for (const MachineStatus& one : *machines) ids.push_back(one.instance.id);
@@ -177,16 +177,16 @@ class StockTest : public ::testing::Test {
 };
 
 TEST_F(StockTest, WhatIsLaunchedIsInTheLedgerUntilItHasEnded) {
-  const auto machines = machines().launch(spec_, world_.now + 600s);
+  const auto machines = pool_machines().launch(spec_, world_.now + 600s);
   ASSERT_TRUE(machines) << machines.error().message;
   EXPECT_EQ(machines->front().instance.price_on_demand, 3.0);
   EXPECT_THAT(open_in_ledger(), ElementsAre("a1", "a2"));
-  EXPECT_TRUE(machines().terminate({"a1"}, world_.now + 60s));
+  EXPECT_TRUE(pool_machines().terminate({"a1"}, world_.now + 60s));
   EXPECT_GE(world_.now, shop_.sold["a1"].ended) << "it costs until then";
   EXPECT_THAT(open_in_ledger(), ElementsAre("a2"));
-  EXPECT_TRUE(machines().terminate_all(world_.now + 60s));
+  EXPECT_TRUE(pool_machines().terminate_all(world_.now + 60s));
   EXPECT_THAT(open_in_ledger(), IsEmpty());
-  EXPECT_TRUE(machines().close_when_clear());
+  EXPECT_TRUE(pool_machines().close_when_clear());
   EXPECT_TRUE(is_closed());
 }
 
@@ -212,13 +212,13 @@ TEST_F(StockTest, WhatWasNeverListedStaysOpenUntilNothingCanComeOfIt) {
   shop_.lag = 10h;
   ASSERT_FALSE(launch());
   EXPECT_THAT(shop_.standing_ids(), SizeIs(4)) << "nobody can know of them";
-  EXPECT_TRUE(machines().close_when_clear());
+  EXPECT_TRUE(pool_machines().close_when_clear());
   EXPECT_FALSE(is_closed());
   world_.wall_s += 900;
-  EXPECT_TRUE(machines().close_when_clear());
+  EXPECT_TRUE(pool_machines().close_when_clear());
   EXPECT_FALSE(is_closed()) << "a clock that is set ahead is no time that passes";
   world_.now += 900s;
-  EXPECT_TRUE(machines().close_when_clear());
+  EXPECT_TRUE(pool_machines().close_when_clear());
   EXPECT_TRUE(is_closed());
 }
 
@@ -229,12 +229,12 @@ TEST_F(StockTest, WhatIsNotKnownOfALotStaysOpenBesideWhatIs) {
   spec_.places.pop_back();
   ASSERT_FALSE(launch());
   EXPECT_THAT(open_in_ledger(), ElementsAre("unanswered", "a1"));
-  EXPECT_TRUE(machines().close_when_clear());
+  EXPECT_TRUE(pool_machines().close_when_clear());
   EXPECT_FALSE(is_closed()) << "a machine may stand";
   world_.now += 10h;
-  EXPECT_TRUE(machines().terminate_all(world_.now + 60s));
+  EXPECT_TRUE(pool_machines().terminate_all(world_.now + 60s));
   EXPECT_THAT(shop_.standing_ids(), IsEmpty());
-  EXPECT_TRUE(machines().close_when_clear());
+  EXPECT_TRUE(pool_machines().close_when_clear());
   EXPECT_TRUE(is_closed());
 }
 
@@ -244,10 +244,10 @@ TEST_F(StockTest, AClockThatIsSetMakesNoMachineGone) {
   for (auto& [id, one] : shop_.sold) one.at = world_.now;
   shop_.lag = 200s;
   world_.wall_s += 3600;
-  EXPECT_FALSE(machines().terminate({"a1"}, world_.now + 60s))
+  EXPECT_FALSE(pool_machines().terminate({"a1"}, world_.now + 60s))
       << "it is a minute old, and not listed yet";
   EXPECT_THAT(open_in_ledger(), ElementsAre("a1", "a2"));
-  EXPECT_TRUE(machines().terminate_all(world_.now + 400s));
+  EXPECT_TRUE(pool_machines().terminate_all(world_.now + 400s));
   EXPECT_THAT(shop_.standing_ids(), IsEmpty());
 }
 
@@ -281,12 +281,12 @@ TEST_F(StockTest, MachinesEndWhetherOrNotTheLedgerCanBeUsed) {
   ASSERT_TRUE(launch());
   for (auto& [id, one] : shop_.sold) one.at = world_.now;  // not listed yet
   trouble_ = fail(ErrorKind::unavailable, "the disk is full");
-  EXPECT_TRUE(machines().terminate_all(world_.now + 60s));
+  EXPECT_TRUE(pool_machines().terminate_all(world_.now + 60s));
   EXPECT_THAT(shop_.standing_ids(), IsEmpty());
-  EXPECT_THAT(machines().close_when_clear().error().message, HasSubstr("the disk is full"));
+  EXPECT_THAT(pool_machines().close_when_clear().error().message, HasSubstr("the disk is full"));
   trouble_ = {};
   EXPECT_THAT(open_in_ledger(), SizeIs(2));
-  EXPECT_TRUE(machines().close_when_clear());
+  EXPECT_TRUE(pool_machines().close_when_clear());
   EXPECT_THAT(open_in_ledger(), IsEmpty());
   EXPECT_TRUE(is_closed());
 }
@@ -294,7 +294,7 @@ TEST_F(StockTest, MachinesEndWhetherOrNotTheLedgerCanBeUsed) {
 TEST_F(StockTest, MachinesThatCannotBeSeenAreAskedToEnd) {
   ASSERT_TRUE(launch());
   shop_.blind = true;
-  EXPECT_THAT(machines().terminate_all(world_.now + 60s).error().message,
+  EXPECT_THAT(pool_machines().terminate_all(world_.now + 60s).error().message,
               HasSubstr("you may not look"));
   EXPECT_THAT(shop_.standing_ids(), IsEmpty());
   EXPECT_THAT(open_in_ledger(), ElementsAre("a1", "a2")) << "nobody has seen them go";
@@ -303,7 +303,7 @@ TEST_F(StockTest, MachinesThatCannotBeSeenAreAskedToEnd) {
 TEST_F(StockTest, OneThatDoesNotEndIsNamedAndTheOthersAreStruckOff) {
   ASSERT_TRUE(launch());
   shop_.stubborn = {"a1"};
-  const Status ended = machines().terminate({"a1", "a2"}, world_.now + 60s);
+  const Status ended = pool_machines().terminate({"a1", "a2"}, world_.now + 60s);
   EXPECT_EQ(ended.error().message, "the shop, here: a1 did not terminate in time");
   EXPECT_THAT(open_in_ledger(), ElementsAre("a1"));
 }
@@ -313,10 +313,11 @@ TEST_F(StockTest, WhatIsNotKnownIsGoneOnlyAfterItsTime) {
   ASSERT_TRUE(launch());
   shop_.lag = 10h;
   const Time begin = world_.now;
-  EXPECT_TRUE(machines().terminate({"of nobody"}, world_.now + 60s)) << "the book does not have it";
-  EXPECT_FALSE(machines().terminate({"a1"}, begin + 200s));
+  EXPECT_TRUE(pool_machines().terminate({"of nobody"}, world_.now + 60s))
+      << "the book does not have it";
+  EXPECT_FALSE(pool_machines().terminate({"a1"}, begin + 200s));
   EXPECT_THAT(open_in_ledger(), ElementsAre("a1", "a2"));
-  EXPECT_TRUE(machines().terminate({"a1"}, begin + 600s));
+  EXPECT_TRUE(pool_machines().terminate({"a1"}, begin + 600s));
   EXPECT_GE(world_.now - begin, 300s);
 }
 
@@ -325,9 +326,9 @@ TEST_F(StockTest, NothingIsGoneThatWasNotAskedToEnd) {
   ASSERT_TRUE(launch());
   world_.now += 10h;
   shop_.shows_nothing = true;
-  EXPECT_TRUE(machines().terminate({"a1"}, world_.now + 60s));
+  EXPECT_TRUE(pool_machines().terminate({"a1"}, world_.now + 60s));
   EXPECT_THAT(shop_.standing_ids(), ElementsAre("a2"));
-  EXPECT_TRUE(machines().terminate_all(world_.now + 60s));
+  EXPECT_TRUE(pool_machines().terminate_all(world_.now + 60s));
   EXPECT_THAT(shop_.standing_ids(), IsEmpty());
 }
 
@@ -337,10 +338,10 @@ TEST_F(StockTest, WhatIsNotKnownYetIsAskedToEndUntilTheCloudHearsIt) {
   ASSERT_TRUE(launch());
   for (auto& [id, one] : shop_.sold) one.at = world_.now;
   shop_.lag = 200s;
-  EXPECT_THAT(machines().terminate({"a1"}, world_.now + 90s).error().message,
+  EXPECT_THAT(pool_machines().terminate({"a1"}, world_.now + 90s).error().message,
               HasSubstr("a1 did not terminate"));
   EXPECT_THAT(open_in_ledger(), ElementsAre("a1", "a2")) << "gc ends what could not be ended";
-  EXPECT_TRUE(machines().terminate_all(world_.now + 290s));
+  EXPECT_TRUE(pool_machines().terminate_all(world_.now + 290s));
   EXPECT_THAT(shop_.standing_ids(), IsEmpty());
   EXPECT_THAT(open_in_ledger(), IsEmpty());
 }

@@ -1,12 +1,12 @@
 #pragma once
 
-// The image on a machine that shares nothing with this one: which files it gets, the script that
-// prepares it, and how a worker starts there. Every provider of remote machines uses this. Pure but
-// for reading the files that are sent.
+// The image on a machine that shares nothing with this one: which files are uploaded, the script
+// that sets it up, and how a worker starts there. Every provider of remote machines uses this.
+// Pure, except that it reads the files to upload.
 //
 // On the node, below ${XDG_CACHE_HOME:-~/.cache}/skyward: files/<sha256> as uploaded,
-// archives/<sha256>/ unpacked modules, environments/<key>/ the Python environment, made once and
-// used by every later pool that asks for the same. Nothing there holds a secret.
+// archives/<sha256>/ unpacked modules, environments/<key>/ the Python environment, created once and
+// used by every later pool that asks for the same. Nothing there is secret.
 
 #include <functional>
 #include <optional>
@@ -26,13 +26,13 @@ struct RemoteImage {
   Bootstrap bootstrap;  // directory and end_command are the provider's to set
 };
 
-// Fails with `invalid` when a file to send cannot be read. `variable` is the client's environment:
+// Fails with `invalid` if a file to upload cannot be read. `variable` is the client's environment:
 // its package indexes and proxies are used on the node, too.
 Result<RemoteImage> plan_remote_image(const PoolSpec& spec, const Variable& variable);
 
-// The variables of the client, as name → value, that make uv and apt on a node look where this
-// machine looks: indexes, mirrors, proxies. What only means something on this machine (files) stays
-// here. `pip`: from parse_pip_config().
+// The variables of the client that make uv and apt on a node use the same indexes, mirrors and
+// proxies as this machine. Values that are paths on this machine are left out. `pip`: from
+// parse_pip_config().
 std::vector<std::pair<std::string, std::string>> index_environment(
     const std::map<std::string, std::string>& pip,
     const std::optional<std::string>& image_extra_index, const Variable& variable);

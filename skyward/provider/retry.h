@@ -1,7 +1,7 @@
 #pragma once
 
-// When to try again: how often and after which pause. Pauses double, and each is drawn from the
-// whole span below its limit, so that many clients that failed together do not come back together.
+// Retries with exponential backoff. Each pause is drawn at random from the whole span below its
+// limit, so that clients that failed together do not retry together.
 
 #include <cstdint>
 
@@ -19,14 +19,14 @@ struct RetryRules {
 // The pause after failed attempt number `attempt` (from 1); `random` is any number.
 Duration retry_pause(const RetryRules& rules, int attempt, std::uint64_t random);
 
-// Counts the attempts of one piece of work.
+// The retries of one operation.
 class Retries {
  public:
   Retries(const World& world, const RetryRules& rules, Time deadline)
       : world_(world), rules_(rules), deadline_(deadline) {}
 
-  // Pauses, at least for what the other side asked, and says true; or says false at once: attempts
-  // or time are used up.
+  // Pauses, at least for as long as the server asked, and returns true. Returns false at once when
+  // attempts or time are used up.
   bool again(Duration asked = {});
   int attempts() const { return attempts_; }
 

@@ -28,7 +28,7 @@ struct SecretSheet {
   std::string_view setting;  // "token"
   std::span<const char* const> variables;
   std::span<const SecretFile> files;
-  std::string_view advice;  // where a user gets one
+  std::string_view advice;  // how a user gets one
 };
 
 struct Secret {
@@ -36,11 +36,11 @@ struct Secret {
   std::string origin{};  // "the setting token", "$VERDA_CLIENT_ID", "~/.runpod/config.toml"
 };
 
-// Fails with `denied` when there is none, naming all places; or when what is there can be no key,
-// or is in a file that others may have written.
+// Fails with `denied` if there is none (naming all places), if the value cannot be a key, or if
+// others may have written its file.
 Result<Secret> find_secret(const World& world, const ProviderSpec& spec, const SecretSheet& sheet);
 
-// What a file of that format says at a key; empty where it says nothing, or is no such file.
+// The value of a key in a file of that format; empty if it is missing or the file is malformed.
 std::optional<std::string> read_secret(std::string_view text, SecretFormat format,
                                        std::string_view key);
 

@@ -1,8 +1,8 @@
 #pragma once
 
-// What holds where a program says nothing, and where that comes from. Of each setting counts, from
-// the last to the first: its default, what the cloud's own tools have in their files, the user's
-// file, the project's file, the environment, the program.
+// Settings, and where their values come from. Each source overrides those before it: the default,
+// the files of the cloud's own tools, the user's file, the project's file, the environment, the
+// program.
 //
 //   user's file      $SKYWARD_CONFIG, else $XDG_CONFIG_HOME/skyward/config.toml (~/.config)
 //   project's file   the nearest skyward.toml from the working directory upward, to the root of the
@@ -23,14 +23,14 @@
 
 namespace skyward::provider {
 
-// The two files as they are now; none of them must exist.
+// The two files as they are now; either may be missing.
 struct SettingsFiles {
   std::optional<SettingsFile> user{};
   std::optional<SettingsFile> project{};
 };
 
-// Fails with `invalid` for what is wrong in a file, `denied` for a file that may not be read or
-// that somebody else may have written: it could send programs to machines of theirs.
+// Fails with `invalid` for an error in a file, `denied` for a file that may not be read, or that
+// somebody else may have written: it could direct programs to their machines.
 Result<SettingsFiles> read_settings(const World& world);
 // The project's file alone, as its text and where it was found.
 struct FoundFile {
@@ -42,9 +42,9 @@ Result<std::optional<FoundFile>> find_project_file(const World& world);
 // The provider of pools that name none: $SKYWARD_PROVIDER, else a file's, else "local".
 Result<SettingOrigin> default_provider(const World& world, const SettingsFiles& files);
 
-// All settings of a provider that have a value, by name, `said` by the program ("code") among them.
-// Values of files and variables fit. What a project's file says without being trusted is among
-// them, marked.
+// All settings of a provider that have a value, by name, including those that the program `said`
+// (origin "code"). Values from files and variables are checked. Values from a project's file that
+// is not trusted are included and marked.
 Result<std::vector<SettingOrigin>> settings_of(const World& world, const SettingsFiles& files,
                                                std::string_view provider,
                                                const std::map<std::string, std::string>& said);
@@ -53,7 +53,7 @@ Result<std::vector<SettingOrigin>> settings_of(const World& world, const Setting
 Status refuse_untrusted(const SettingsFiles& files, std::string_view provider,
                         const std::vector<SettingOrigin>& settings);
 
-// With these settings; reads the files and refuses what is not trusted.
+// The spec with all settings filled in; reads the files and refuses what is not trusted.
 Result<ProviderSpec> with_settings(const World& world, const ProviderSpec& said);
 
 // The name of the provider that a program gets if it names this one, or none (""). With

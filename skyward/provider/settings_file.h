@@ -1,7 +1,7 @@
 #pragma once
 
-// A settings file, skyward.toml or the user's config.toml: text in, values out. What no provider
-// has, and what does not fit, is refused with its line; so is what is not TOML.
+// A settings file, skyward.toml or the user's config.toml: text in, values out. Unknown names,
+// invalid values and malformed TOML are refused with their line.
 //
 //   provider = "aws"            # of pools that name none
 //   [providers.aws]
@@ -24,7 +24,7 @@ struct FileValue {
 
 struct SettingsFile {
   std::string path{};
-  Trust trust = Trust::given;  // of the project's file, which may be a stranger's
+  Trust trust = Trust::given;  // of the project's file, which may come from a stranger
   std::optional<FileValue> provider{};
   std::map<std::string, std::map<std::string, FileValue>, std::less<>> providers{};  // by name
 };
@@ -33,12 +33,12 @@ struct SettingsFile {
 Result<SettingsFile> parse_settings_file(std::string_view text, const std::string& path,
                                          const std::string& home);
 
-// A path as it stands in a file or a variable, made absolute: "~/" is `home`, what is relative is
-// below `folder`.
+// Makes a path from a file or a variable absolute: "~/" is `home`, a relative path is below
+// `folder`.
 std::string absolute_path(const std::string& said, const std::string& folder,
                           const std::string& home);
 
-// Refuses a name that no provider has, in the words "WHERE: there is no provider …".
+// Refuses an unknown provider: "WHERE: there is no provider …".
 Status check_provider_name(std::string_view name, const std::string& where);
 
 }  // namespace skyward::provider

@@ -1,12 +1,11 @@
 #pragma once
 
-// Finding what pools have left behind at a cloud, and removing it: from the ledger, and by the
-// marks on the things themselves, so that a computer that has never seen a pool can clean up after
-// it.
+// Finds and removes leaks: what pools have left behind at a cloud. It uses the ledger and the marks
+// on the resources themselves, so that a computer that has never seen a pool can clean up after it.
 //
-// A machine at work is never touched. Whether one is at work is known for certain only of the pools
-// that this computer opened: their drivers hold a lock. Of any other pool nothing is removed before
-// the time that it gave itself is over.
+// A machine in use is never touched. That is known for certain only for pools that this computer
+// opened: their drivers hold a lock. Any other pool's resources are kept until the pool has
+// expired.
 
 #include <cstdint>
 #include <functional>
@@ -20,7 +19,7 @@
 
 namespace skyward::provider {
 
-// A thing at a cloud that bears our mark; or a place that was not looked at.
+// A resource at a cloud with our mark; or a place that was not searched.
 struct Resource {
   std::string kind{};  // "instance", "security_group", "volume"; "pool", "region"
   std::string id{};
@@ -33,10 +32,10 @@ struct Resource {
   bool operator==(const Resource&) const = default;
 };
 
-// What is known here of a thing's pool.
+// What this computer knows about a resource's pool.
 struct PoolFacts {
   bool opened_here = false;  // on this computer, by its ledger
-  bool at_work = false;      // its driver lives: it holds its lock
+  bool at_work = false;      // its driver runs: it holds the lock
 };
 
 struct Verdict {
@@ -44,15 +43,15 @@ struct Verdict {
   std::string why{};  // in words
 };
 
-// `owner`: whoever sweeps. `asked_for`: the user named this very pool. Pure.
+// `owner`: of the credentials that sweep. `asked_for`: the user named this pool. Pure.
 Verdict judge(const Resource& resource, const PoolFacts& facts, const std::string& owner,
               bool asked_for, std::int64_t now_s);
 
 struct SweepOptions {
   bool dry_run = false;
   std::vector<std::string> regions{};  // empty: all that the account has
-  std::string home_region{};           // asked first; empty: the cloud's own settings say it
-  std::optional<std::string> pool{};   // this one only, whether or not its time is over
+  std::string home_region{};           // searched first; empty: from the cloud's own settings
+  std::optional<std::string> pool{};   // only this pool, expired or not
 };
 
 enum class SweepAction : std::uint8_t { removed, would_remove, kept, failed, skipped };
@@ -64,8 +63,8 @@ struct Swept {
   std::string why{};
 };
 
-// Tells each thing as soon as it is dealt with. Fails when it could not look everywhere; what was
-// found until then is told.
+// Reports each resource as soon as it is handled. Fails if it could not search everywhere, after it
+// has reported what it found.
 using Sweep = Status (*)(const World& world, const SweepOptions& options,
                          const std::function<void(const Swept&)>& tell, Time deadline);
 

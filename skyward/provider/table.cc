@@ -20,7 +20,7 @@ const std::vector<TableRow>& provider_table() {
       {"local", make_local},
       {"ssh", make_ssh},
       {"command", make_command},
-      {.name = "fake", .make = fake::make_fake, .played = true},
+      {.name = "fake", .make = fake::make_fake, .simulated = true},
       {"aws", make_aws, aws::sweep, aws::diagnose, aws::settings_here},
   };
   return kTable;
@@ -41,7 +41,7 @@ Result<std::unique_ptr<Provider>> make_provider(const ProviderSpec& spec) {
   for (const ProviderSheet& sheet : provider_sheets()) names.push_back(sheet.name);
   for (const TableRow& row : provider_table()) {
     if (row.name == spec.name) return row.make(spec);
-    if (row.played) continue;
+    if (row.simulated) continue;
     names.push_back(row.name);
     known += fmt::format("{}\"{}\"", known.empty() ? "" : ", ", row.name);
   }

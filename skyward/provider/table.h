@@ -1,6 +1,6 @@
 #pragma once
 
-// The clouds that this build knows: one row each.
+// The clouds that this build supports: one row each.
 
 #include <functional>
 #include <memory>
@@ -14,7 +14,7 @@
 
 namespace skyward::provider {
 
-// One thing that was looked into when a provider is checked.
+// One result of checking a provider's setup.
 struct Finding {
   std::string what{};  // "credentials", "ec2:RunInstances"
   bool good = false;
@@ -29,8 +29,7 @@ struct SettingOrigin {
   bool trusted = true;  // false: pools refuse it (refuse_untrusted() in settings.h)
 };
 
-// Whether pools can be opened there with what is set up on this computer. Fails when it cannot even
-// be looked into.
+// Checks whether this computer is set up to open pools there. Fails if it cannot be checked.
 using Diagnose = Status (*)(const World& world, const SettingOrigin& region,
                             const std::function<void(const Finding&)>& tell, Time deadline);
 
@@ -39,9 +38,9 @@ struct TableRow {
   Result<std::unique_ptr<Provider>> (*make)(const ProviderSpec&);
   Sweep sweep = nullptr;        // null: nothing can be left behind
   Diagnose diagnose = nullptr;  // null: there is nothing to set up
-  // What the cloud's own tools are set to on this computer.
+  // The settings of the cloud's own tools on this computer.
   std::vector<SettingOrigin> (*settings)(const World&) = nullptr;
-  bool played = false;  // it lives in the program that opens its pools, and nowhere else
+  bool simulated = false;  // a simulation inside the program that opens its pools
 };
 
 const std::vector<TableRow>& provider_table();

@@ -10,7 +10,7 @@ namespace {
 TEST(Table, EveryRowMakesTheProviderItNames) {
   ASSERT_FALSE(provider_table().empty());
   for (const TableRow& row : provider_table()) {
-    if (row.played) continue;  // needs its cloud: fake_test.cc
+    if (row.simulated) continue;  // needs its cloud: fake_test.cc
     const auto made = make_provider({.name = std::string(row.name)});
     ASSERT_TRUE(made) << made.error().message;
     EXPECT_EQ((*made)->name(), row.name);

@@ -1,8 +1,8 @@
 #pragma once
 
 // Which project files the user trusts. A project file is found from the working directory upward,
-// so it may be anybody's: it came with a repository, or lies in a folder above. What it may say
-// without being trusted stands in the table of settings (spec/provider_settings.h).
+// so it may be anybody's: it came with a repository, or lies in a folder above. The table of
+// settings says which of them need no trust (spec/provider_settings.h).
 //
 // A trusted file is remembered by its absolute path and the hash of its content, in
 // $STATE/trusted/, one file for each: an edited file must be trusted again.
@@ -21,10 +21,10 @@ enum class Trust { none, given, outdated };  // outdated: the content has change
 Trust trust_in(const World& world, const std::string& path, std::string_view text);
 Status trust_file(const World& world, const std::string& path, std::string_view text);
 
-// Where it is remembered that a file is trusted; empty when there is no home.
+// Where trusted files are recorded; empty if there is no home directory.
 std::string trust_directory(const World& world);
 std::string trust_record(const World& world, const std::string& path);
-// The path that a record is of; empty when it is damaged.
+// The path in a record; empty if it is damaged.
 std::string path_in_trust_record(std::string_view record);
 
 }  // namespace skyward::provider

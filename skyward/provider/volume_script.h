@@ -1,8 +1,8 @@
 #pragma once
 
-// Storage on a node of Linux, as shell: the part of a bootstrap that mounts a pool's volumes, and
-// the script that flushes and unmounts them at the end, and nothing else. Buckets are mounted by
-// s3fs. Both note what they do in the agent's directory ($SKYWARD_NODE_DIRECTORY). Pure.
+// Shell scripts for storage on a Linux node: the part of a bootstrap that mounts a pool's volumes,
+// and the script that flushes and unmounts them at the end. s3fs mounts buckets. Both record what
+// they do in the agent's directory ($SKYWARD_NODE_DIRECTORY). Pure.
 
 #include <functional>
 #include <optional>
@@ -16,19 +16,19 @@
 namespace skyward::provider {
 
 struct VolumeScripts {
-  // For bash, before all else: what it runs until the mounting does not get the credentials.
-  // Installing a package runs its code.
+  // For bash, before all else: hides the credentials from all that runs before the mounting, since
+  // installing a package runs its code.
   std::string begin;
   std::string mount;    // for bash, after the packages; ends with its step. Empty without volumes.
-  std::string unmount;  // for bash, of its own
-  std::vector<std::string> packages;  // that it needs, where their programs are missing
-  // Of the mounting script: credentials of the client, where there are buckets. It hands them on in
-  // a file without a name, which is gone with it.
+  std::string unmount;  // a bash script of its own
+  std::vector<std::string> packages;  // needed if their programs are missing
+  // Of the mounting script: the client's credentials, if there are buckets. It passes them on in an
+  // unnamed file, which is gone when it ends.
   std::vector<std::pair<std::string, std::string>> environment;
 };
 
-// `variable`: the client's environment, whose AWS_ENDPOINT_URL_S3, AWS_REGION, AWS_ACCESS_KEY_ID …
-// count. Without keys the machine's own role is asked where the provider gives it one, else the
+// `variable`: the client's environment; AWS_ENDPOINT_URL_S3, AWS_REGION, AWS_ACCESS_KEY_ID … are
+// used. Without keys, the machine's own role is used if the provider gives it one; otherwise the
 // bucket must be public.
 VolumeScripts volume_scripts(
     const PoolSpec& spec, const std::function<std::optional<std::string>(const char*)>& variable);

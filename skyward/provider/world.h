@@ -1,8 +1,7 @@
 #pragma once
 
-// All that a cloud's adapter takes from the machine it runs on: clock, variables, files, programs,
-// the network. A test gives its own, so that credentials are found, requests signed and retries
-// timed without a machine, a file or a second of waiting.
+// Everything that a provider uses of the machine it runs on: clock, environment variables, files,
+// programs, network. Tests pass their own, so that they need no files, no network and no waiting.
 
 #include <cstdint>
 #include <functional>
@@ -24,7 +23,7 @@ struct World {
   // A variable of the environment; empty values count as not set.
   std::function<std::optional<std::string>(const char*)> variable;
   std::function<Result<std::string>(const std::string& path)> read_file;
-  std::function<std::string()> directory;  // in which the program runs; empty when it is gone
+  std::function<std::string()> directory;  // the working directory; empty if it is gone
   // A file that nobody else may have written (io/file.h).
   std::function<Result<std::string>(const std::string& path, bool follow_link)> read_safely;
   std::function<bool(const std::string& path)> exists;
@@ -37,11 +36,11 @@ struct World {
   std::function<std::int64_t()> wall_s;  // seconds since 1970
   // Waits so long, or until stop is requested.
   std::function<void(Duration, const std::stop_token&)> pause;
-  // Requested when no more machines are wanted: a launch under way looks at it, and releases what
-  // it has. Copies of a world have the same.
+  // Stopped when no more machines are needed: a running launch checks it, and releases what it has.
+  // Copies of a world share it.
   std::stop_source buying;
   std::function<std::string(int digits)> random_hex;
-  // What was bought (ledger.h), in this file.
+  // Opens the ledger in this file (ledger.h).
   std::function<Result<std::unique_ptr<Ledger>>(const std::string& path)> open_ledger;
 };
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// A world for tests: variables and files in maps, a clock that only pauses move, replies written
-// down beforehand. Nothing of the machine is touched.
+// A world for tests: variables and files in maps, a clock that only pauses advance, replies that
+// the test provides. Nothing of the machine is touched.
 
 #include <gtest/gtest.h>
 

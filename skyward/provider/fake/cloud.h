@@ -1,14 +1,13 @@
 #pragma once
 
-// A cloud that is not there: what it sells, what it has sold, what it bills, and what can go wrong
-// with its answers. Pure: time is an argument, chance comes from a seed; no clock, no thread, no
-// I/O. What happens by itself (machines boot, prices move, machines are preempted) happens when
-// the next request or advance() says that its time has come.
+// A simulated cloud: its offers, its machines, its bill and its faults. Pure: time is an argument,
+// chance comes from a seed; no clock, no thread, no I/O. What happens by itself (machines boot,
+// prices move, machines are preempted) happens at the next request or advance() after its time.
 //
-// It is stricter than real clouds. What those let pass and a careful client never does is refused
-// and kept as a violation: a thing without its owner's tags, a client token used again for
-// something else, ending what was never sold or is known to have ended, a request right after a
-// refusal for speed.
+// It is stricter than real clouds. What those tolerate and a careful client never does is refused
+// and recorded as a violation: a resource without its owner's tags, a client token reused for
+// another request, terminating what was never launched or is known to be terminated, a request
+// right after one was throttled.
 
 #include <cstdint>
 #include <functional>
@@ -30,35 +29,35 @@ class Cloud {
  public:
   Cloud(CloudConfig config, Time begin);
 
-  // ---- Requests. Any may be refused, or its answer be lost, as the configuration says.
+  // ---- Requests. Any may be refused, or its reply lost, as the configuration says.
   Answer<std::vector<MachineType>> list_types(Time now);  // with the prices of now
   Answer<std::vector<Machine>> run_machines(Time now, const LaunchRequest& request);
-  // Machines that bear all of `tags`, as the listing knows them; those that ended stay for an hour.
+  // Machines with all of `tags`, as the listing shows them; terminated ones are listed for an hour.
   Answer<std::vector<Machine>> list_machines(Time now, const Tags& tags);
   Answer<void> end_machines(Time now, const std::vector<std::string>& ids);
-  // The id. The same name and tags again give the same thing.
+  // The id. The same name and tags return the same resource.
   Answer<std::string> make_item(Time now, const std::string& kind, const std::string& name,
                                 const Tags& tags);
   Answer<std::vector<Item>> list_items(Time now, const Tags& tags);
   // By id, or by our name for it.
   Answer<void> delete_item(Time now, const std::string& kind, const std::string& id_or_name);
 
-  // ---- What is no request.
+  // ---- Not requests.
   void advance(Time now);
   Time next_event() const;  // kNever: nothing will happen by itself
   std::vector<MachineEvent> take_events() { return std::exchange(events_, {}); }
-  // Somebody works on the machine: it stays until its lifetime is over.
+  // An agent has started on the machine: it stays until its lifetime is over.
   void claim(Time now, const std::string& id);
-  // Takes a machine back; false when it does not stand, or is on its way out already.
+  // Preempts a machine; false if it does not exist, or is terminating already.
   bool preempt(Time now, const std::string& id, Duration notice);
   int preempt_all_spot(Time now, Duration notice);
-  // The machine that stands for a pool's node, the newest: empty when there is none.
+  // The newest machine of a pool's node; empty if there is none.
   std::string machine_of(const std::string& node) const;
   void set_hourly(Time now, const std::string& type, bool spot, MicroDollars hourly);
 
-  // The cloud's own account, by its own sums: of everything sold, or of one pool.
+  // The cloud's own bill, computed independently: of everything, or of one pool.
   MicroDollars bill(Time now, const std::string& pool = {}) const;
-  // What it tells its customer of that, for one machine; nothing of what was never sold.
+  // What it tells its customer about that, for one machine; empty if it was never launched.
   std::vector<Charge> charges(Time now, const std::string& id) const;
 
   int standing() const;  // machines that are billed
@@ -75,7 +74,7 @@ class Cloud {
   // Seconds since 1970, by this cloud's clock.
   std::int64_t wall_s(Time now) const;
 
-  // Called before and after the deed of each request. For tests; it may throw.
+  // Called before and after each request takes effect. For tests; it may throw.
   std::function<void(std::string_view action, bool done)> watch;
 
  private:

@@ -1,8 +1,8 @@
 #pragma once
 
-// The provider that rents at a fake cloud (simulation.h): the six verbs as any cloud's provider
-// fulfils them, and machines that are processes of this computer, as the local provider's are, so
-// that functions really run. An accelerator that a machine is said to have is not there.
+// The provider of a fake cloud (simulation.h). It works as any cloud's provider does, but its
+// machines are processes of this computer, like the local provider's, so that functions really run.
+// The accelerators that its machines claim to have do not exist.
 
 #include <functional>
 #include <memory>
@@ -15,8 +15,8 @@
 
 namespace skyward::provider::fake {
 
-// A cloud by our clock, for pools of this process. What its pools write is kept in a directory of
-// this user, which ends with it; those that other processes have left there are removed.
+// A cloud on the real clock, for pools of this process. What its pools write is kept in a directory
+// of this user and removed with it; directories that dead processes left there are removed, too.
 Result<std::shared_ptr<Simulation>> start_simulation(CloudConfig config, double speed);
 
 // One computer that rents at a fake cloud.

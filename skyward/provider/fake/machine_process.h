@@ -1,7 +1,7 @@
 #pragma once
 
-// The process that plays a fake cloud's machine: it is told of its machine's end, and ends at once,
-// with everything in it, when the power is cut. Its pid and its other files are in its directory.
+// The process that plays a fake cloud's machine: it gets the preemption notice, and is killed, with
+// everything in it, when the power is cut. Its pid and its other files are in its directory.
 
 #include <string>
 #include <string_view>
@@ -11,7 +11,7 @@
 
 namespace skyward::provider::fake {
 
-// Capabilities::preemption of these machines: their agents look for this file where they stand.
+// Capabilities::preemption of these machines: their agents look for this file in their directory.
 inline constexpr const char* kNoticeFile = "file:.skyward-notice";
 
 class MachineProcess {

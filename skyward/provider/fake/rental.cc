@@ -74,7 +74,7 @@ const MachineApiFacts& Rental::facts() const {
                                                                     .listing_lag = kListingLag,
                                                                     .known_after = 300s,
                                                                     .release_time = 600s,
-                                                                    .nothing_comes_of_it_s = 600};
+                                                                    .unanswered_limit_s = 600};
   return kFacts;
 }
 

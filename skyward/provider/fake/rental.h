@@ -1,7 +1,7 @@
 #pragma once
 
-// What one pool has at a fake cloud: its machines, for its machines (provider/pool_machines.h), and
-// what they use. Used by the provider, and by the sweep after it.
+// What one pool has at a fake cloud: its machines (see provider/pool_machines.h) and what they use.
+// Used by the provider and its sweep.
 
 #include <memory>
 #include <string>
@@ -18,7 +18,7 @@ namespace skyward::provider::fake {
 
 inline constexpr const char* kRegion = "nowhere";
 
-// Makes requests, again where that makes sense. Times are the cloud's.
+// Sends requests and retries them where that makes sense. Times are the cloud's.
 class Client {
  public:
   Client(std::shared_ptr<Simulation> cloud, const World& world)

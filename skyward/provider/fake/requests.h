@@ -13,15 +13,15 @@
 namespace skyward::provider::fake {
 
 using Tags = std::map<std::string, std::string>;
-// Every thing bears these. `expires`: seconds since 1970.
+// Every resource has these. `expires`: seconds since 1970.
 inline constexpr const char* kPoolTag = "pool";
 inline constexpr const char* kOwnerTag = "owner";
 inline constexpr const char* kExpiresTag = "expires";
 inline constexpr const char* kLaunchTag = "launch";  // of machines and their disks: client token
 inline constexpr const char* kNodeTag = "node";      // of machines: the rank of the first of them
 
-// Why a request was refused. Codes: Throttled, InternalError, NoReply (nobody knows what was done),
-// NoCapacity, QuotaExceeded, PriceTooLow, NotFound, InUse; and Violation.
+// Why a request was refused. Codes: Throttled, InternalError, NoReply (it may have taken effect or
+// not), NoCapacity, QuotaExceeded, PriceTooLow, NotFound, InUse; and Violation.
 struct Refusal {
   std::string code{};
   std::string message{};
@@ -39,7 +39,7 @@ struct LaunchRequest {
   std::string group{};
   std::string key{};
   MicroDollars most_hourly = 0;  // of a spot machine; 0: whatever it costs
-  // Machines end themselves when they are this old, or when nobody has claimed them by then.
+  // Machines terminate themselves at this age, or when nobody has claimed them by then.
   Duration lifetime{};
   Duration unclaimed{};
   Tags tags{};
@@ -55,7 +55,7 @@ struct Machine {
   std::string zone{};
   bool spot = false;
   MachineState state = MachineState::pending;
-  std::string reason{};  // why it ends, or has ended
+  std::string reason{};  // why it terminates, or has terminated
   std::string private_ip{};
   MicroDollars hourly = 0;  // when it was sold
   Tags tags{};
@@ -69,7 +69,7 @@ struct Item {
   Tags tags{};
 };
 
-// What befell a machine without being asked for; the machine's own side sees to it.
+// What happened to a machine without a request; simulation.h passes it on to the machine's process.
 struct MachineEvent {
   enum class Kind : std::uint8_t { notice, power_off } kind = Kind::notice;
   std::string machine{};

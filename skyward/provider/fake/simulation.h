@@ -1,11 +1,11 @@
 #pragma once
 
-// A fake cloud in this process, with a clock that is its own: it runs `speed` times as fast as
-// ours, and jumps when it is told to. With speed 0 it moves only when it is told to, and whoever
-// waits there waits no time at all here: a test on it gives the same on every machine.
+// A fake cloud in this process, with a clock of its own: it runs `speed` times as fast as ours, and
+// jumps with advance(). With speed 0 only advance() and pauses move it, and a pause takes no real
+// time: a test on it gives the same result on every machine.
 //
-// Pools find it by its name, which stands in their ProviderSpec. It ends with its last owner: the
-// test, and the pools that are open.
+// Pools find it by its name, which is in their ProviderSpec. It ends with its last owner: the test,
+// or an open pool.
 
 #include <condition_variable>
 #include <functional>
@@ -31,7 +31,7 @@ class Simulation {
     std::string directory{};               // where its pools keep their state; removed at the end
     std::unique_ptr<io::FileLock> lock{};  // held until then
   };
-  // What a machine does on this side. Called on any thread, one call at a time.
+  // How a machine's process learns what happened. Called on any thread, one call at a time.
   struct MachineCallbacks {
     std::function<void(Duration left, std::string_view reason)> notice;  // `left`: our time
     std::function<void()> power_off;
@@ -54,8 +54,8 @@ class Simulation {
 
   Time present();  // by its clock
   void advance(Duration duration);
-  // Waits for so much of the cloud's time, or until stop is requested: with speed 0, by letting it
-  // pass at once.
+  // Waits for so much of the cloud's time, or until stop is requested; with speed 0 it passes at
+  // once.
   void pause(Duration duration, const std::stop_token& stop);
   // The moment of the cloud's time at which ours will be `here`.
   Time there(Time here);

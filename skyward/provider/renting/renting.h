@@ -1,11 +1,11 @@
 #pragma once
 
-// Machines that are rented, at whatever cloud. What a pool needs there is made for it alone and
-// goes with it.
+// The provider of rented machines, at any cloud. What a pool needs there is created for it alone
+// and removed with it.
 //
-// Nothing is left running by an accident: each request that costs is in the ledger before it is
-// sent, and each machine ends itself when its time is over, when no agent has begun soon after its
-// boot, or when its agent has not heard of the driver for the length of a lease.
+// No accident leaves a machine running: each request that costs money is in the ledger before it is
+// sent, and each machine terminates itself when its lifetime is over, when no agent has started
+// soon after its boot, or when its lease expires.
 
 #include <memory>
 

@@ -96,7 +96,7 @@ Result<std::vector<Resource>> Sweeping::find(const std::string& region) {
 }
 
 // Somebody may have taken the marks off a machine: those in the ledger are asked for by their ids,
-// too. What stands is told as if it were listed; what has ended is noted.
+// too. Those that exist are reported as if listed; the end of the others is noted.
 Status Sweeping::add_unmarked(const std::string& region, std::vector<Resource>& listed) {
   for (const auto& [id, pool] : pools_) {
     if (!is_left_behind(pool, region)) continue;

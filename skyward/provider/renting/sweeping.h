@@ -17,15 +17,15 @@
 
 namespace skyward::provider {
 
-// Whose credentials sweep.
+// The account to sweep.
 struct SweepAccount {
   std::string owner{};             // the mark on what they make
   std::string account{};           // as a pool's setting "account" has it in the ledger
   std::string home_region{};       // the first to look in
-  std::int64_t clock_ahead_s = 0;  // the cloud's clock, before this computer's; 0: about the same
+  std::int64_t clock_ahead_s = 0;  // how far the cloud's clock is ahead; 0: about the same
 };
 
-// What bears our marks in one region.
+// Everything with our marks in one region.
 struct Listing {
   std::vector<Resource> resources{};
   // Machines that have ended, and when in seconds since 1970, where the cloud says so.
