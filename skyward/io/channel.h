@@ -1,9 +1,9 @@
 #pragma once
 
 // A two-way byte stream to another process that carries frames: a Unix socket (descriptors travel
-// too), or a pair of pipes (the stdio of a command such as ssh). Writes are queued and leave in one
-// writev for all that is waiting; reads are handed out whole by a cutter that the owner provides,
-// so that the room of bytes stays ignorant of what they mean.
+// too), or a pair of pipes (the stdio of a command such as ssh). Writes are queued, and one writev
+// sends all that is waiting. Reads are split into whole messages by a cutter that the owner
+// provides, so that this room need not know what the bytes mean.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,23 +21,23 @@
 
 namespace skyward::io {
 
-// A whole message as it came: `head` and `body` as the cutter cut them.
+// A whole received message: `head` and `body` as the cutter split them.
 struct Incoming {
   Bytes head{};
   SharedBytes body{};
   std::vector<FileDescriptor> descriptors{};
 };
 
-// Tells from a message's first `prefix_bytes` bytes how long the rest is. The Incoming's head will
-// hold prefix and head; its body is read into memory of its own.
+// Computes from a message's first `prefix_bytes` bytes how long the rest is. The Incoming's head
+// will hold prefix and head; its body is read into memory of its own.
 using Cutter = std::function<Result<Cut>(ByteView prefix)>;
 
 class Channel {
  public:
   struct Handlers {
     std::function<void(Incoming)> on_message;
-    // Called once: the other end closed (an empty message) or the stream broke. The channel is dead
-    // then. It may be destroyed inside this call, as inside on_message.
+    // Called once: the other end closed (an empty message) or the stream broke. The channel is
+    // unusable then. It may be destroyed inside this call, as inside on_message.
     std::function<void(Error)> on_closed;
     // The kernel has taken all that was queued: room for more. Never from inside send() or flush().
     std::function<void()> on_idle{};
@@ -55,8 +55,8 @@ class Channel {
   void send(Outgoing message);
   // Writes what is queued now instead of at the end of the turn; for latency.
   void flush();
-  // Hands out what has already arrived, without waiting for more: the last words of a process that
-  // has ended, say. From the loop thread; callbacks run inside.
+  // Delivers what has already arrived, without waiting for more: the last output of a process that
+  // has exited, say. From the loop thread; callbacks run inside.
   void read_now();
   // Bytes queued and not yet taken by the kernel: back-pressure for senders.
   std::size_t queued_bytes() const;

@@ -1,7 +1,7 @@
 #pragma once
 
-// A program that goes on after the one who started it: without its terminal, its session, its
-// streams. And the search for what such a program has left behind.
+// Daemons: programs that outlive the process that started them, without its terminal, session and
+// streams. And the clean-up of what they leave behind.
 
 #include <sys/types.h>
 
@@ -25,28 +25,29 @@ inline constexpr int kTerminate = 15;
 // one thread.
 Result<bool> split_daemon(const std::string& directory, const std::vector<int>& keep);
 
-// Takes the lock of the file and notes this process as its holder; waits up to `patience` for one
-// who holds it. Nothing when that is not enough.
+// Locks the file and notes this process as the holder; waits up to `patience` for another holder.
+// Empty when that is not enough.
 std::optional<FileDescriptor> lock_file(const std::string& path, Duration patience);
 // Writes this process's number into a file that it has locked.
 void note_holder(int lock);
-// The number that the holder of the lock on this open file wrote, 0 if it wrote none. Nothing when
+// The process number that the holder of this open file's lock wrote, 0 if it wrote none. Empty when
 // nobody holds it.
 std::optional<pid_t> noted_holder(int file);
-// The same of a path, where there is a number. Nothing when nobody holds it, or when the file is
-// not this user's own: anybody may have written that.
+// The same for a path, if there is a number. Empty when nobody holds the lock, or when the file
+// belongs to another user, who may have written anything.
 std::optional<pid_t> holder_of(const std::string& path);
 
-// Sends the signal and waits up to `patience` for the end of the process. True when it has ended.
+// Sends the signal and waits up to `patience` for the process to exit. True when it has exited.
 bool end_process(pid_t process, int signal, Duration patience);
 
 // Kills (SIGKILL) every process of this machine that was started with an environment variable
-// `name` whose value begins with one of these, and that this user may end, except this one and
-// those above it; repeated until none is left or `timeout` is over. Returns how many were killed.
+// `name` whose value begins with one of `prefixes`, and that this user may kill, except this
+// process and its ancestors. Repeats until none is left or `timeout` is over. Returns how many were
+// killed.
 int kill_marked(const std::string& name, const std::vector<std::string>& prefixes,
                 Duration timeout);
 
-// Sets a variable of this process's environment, for those that it will start.
+// Sets a variable of this process's environment, for the processes that it will start.
 void set_variable(const std::string& name, const std::string& value);
 
 }  // namespace skyward::io

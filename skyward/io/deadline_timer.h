@@ -1,6 +1,6 @@
 #pragma once
 
-// A timer for an owner that says in one place when it wants to be called next.
+// A timer for an owner that computes its next deadline in one function.
 
 #include <functional>
 #include <utility>
@@ -12,16 +12,15 @@ namespace skyward::io {
 
 class DeadlineTimer {
  public:
-  // Calls `ring` at next_deadline(), or soon after it, again and again. The owner outlives the
-  // call.
+  // Calls `ring` at each next_deadline(), or soon after it. The owner outlives the call.
   DeadlineTimer(EventLoop& loop, std::function<Time()> next_deadline, Callback ring)
       : loop_(loop), next_deadline_(std::move(next_deadline)), ring_(std::move(ring)) {}
   ~DeadlineTimer() { stop(); }
   DeadlineTimer(const DeadlineTimer&) = delete;
   DeadlineTimer& operator=(const DeadlineTimer&) = delete;
 
-  // To be called when the deadline may be another one. A later one is seen when the armed one has
-  // come: a timer that rings too early does no harm.
+  // Call this when the deadline may have changed. A later deadline takes effect when the armed one
+  // fires: a timer that fires too early does no harm.
   void arm() {
     const Time next = next_deadline_();
     if (next >= armed_) return;

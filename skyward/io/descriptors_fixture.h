@@ -1,6 +1,6 @@
 #pragma once
 
-// For tests of what is done with descriptors: how many are open, and all that comes from one.
+// For tests of descriptors: counts the open ones, and reads one to its end.
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

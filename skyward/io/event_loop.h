@@ -31,7 +31,7 @@ class EventLoop {
   // Microseconds since 1970. Any thread.
   static std::int64_t wall_us();
 
-  // Runs `callback` on the loop thread, in order of posting. Any thread; wakes the loop when it
+  // Runs `callback` on the loop thread, in the order of posting. Any thread; wakes the loop if it
   // sleeps.
   void post(Callback callback);
 

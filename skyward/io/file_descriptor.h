@@ -1,6 +1,6 @@
 #pragma once
 
-// An owned descriptor: closed when it goes.
+// An owned descriptor: closed when it is destroyed.
 
 #include <cstddef>
 #include <optional>
@@ -56,13 +56,13 @@ Status set_non_blocking(int descriptor, bool on);
 Result<FileDescriptor> duplicate(int descriptor);
 
 // Reads once, without waiting when the descriptor is non-blocking. 0: the end of the stream, also
-// when it broke. Nothing: nothing is there now.
+// when it broke. Empty: nothing to read now.
 std::optional<std::size_t> read_some(int descriptor, std::span<std::byte> to);
 // Writes once. False when not all of it was taken.
 bool write_some(int descriptor, std::span<const std::byte> from);
 
 // Writes once, without waiting when the descriptor is non-blocking, and returns how much was taken.
-// Nothing when nobody will read it any more.
+// Empty when the reader is gone.
 std::optional<std::size_t> write_part(int descriptor, std::span<const std::byte> from);
 
 // "Connection refused (errno 111)" for an errno value.

@@ -1,8 +1,7 @@
 #pragma once
 
-// A lock that says that this very process lives: it ends with the process, however that ends, and a
-// child that was forked without exec, and may outlive it, does not hold it. The file has the number
-// of the process.
+// A lock that shows that this process is running: it ends with the process, however that exits. A
+// child that was forked without exec does not hold it. The file contains the process number.
 
 #include <memory>
 #include <optional>
@@ -14,11 +13,11 @@ namespace skyward::io {
 
 class FileLock {
  public:
-  // Creates the file and holds an exclusive lock on it until the lock is destroyed. Null when
-  // anybody holds it, in this process, too, or the file cannot be opened.
+  // Creates the file and holds an exclusive lock on it until the lock is destroyed. Null when it is
+  // held already, even by this process, or when the file cannot be opened.
   static std::unique_ptr<FileLock> try_lock(const std::string& path);
-  // The process that holds it; 0: one that did not write its number; empty: none does. Makes
-  // nothing, and needs no more than the right to read.
+  // The process that holds it; 0: it did not write its number; empty: none does. Creates nothing,
+  // and needs only read permission.
   static std::optional<int> holder(const std::string& path);
   FileLock(const FileLock&) = delete;
   FileLock& operator=(const FileLock&) = delete;

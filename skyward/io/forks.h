@@ -1,7 +1,7 @@
 #pragma once
 
 // Forks that the user's program makes. A forked child has its parent's memory and only one of its
-// threads: a mutex that another one held stays locked there for ever, and what that thread was
+// threads: a mutex that another thread held stays locked there forever, and what that thread was
 // doing stays half done.
 
 #include <atomic>
@@ -10,14 +10,14 @@
 
 namespace skyward::io {
 
-// How many forks lie between the first process and this one: a forked child never has its parent's
-// number. Cheaper than getpid(), and no number comes twice in a line of descent.
+// How many forks lie between the first process and this one. A forked child's number differs from
+// those of all its ancestors. Cheaper than getpid().
 std::uint64_t process_generation();
 
 // How many forks this process has made itself.
 std::uint64_t forks_made();
 
-// The one T of this process. A forked child starts with a new one and never looks at its parent's.
+// The one T of this process. A forked child starts with a new one and never reads its parent's.
 // Never destroyed: threads may use it until the program ends. Thread-safe.
 template <typename T>
 T& of_this_process() {

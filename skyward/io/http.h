@@ -3,11 +3,11 @@
 // One HTTP request and its reply, over libcurl: proxies, certificates and the reuse of connections
 // are libcurl's business.
 //
-// libcurl is loaded when the first request is made and not before. A program that never talks to a
-// cloud needs none, and carries no second TLS library beside the one of its Python.
+// libcurl is loaded by the first request. A program that never talks to a cloud does not need it,
+// and has no second TLS library besides Python's.
 //
-// An Http blocks its caller and belongs to one thread at a time. Whether a reply is worth another
-// try is for the caller to say: a reply of any status is a success here.
+// An Http blocks its caller and belongs to one thread at a time. A reply of any status is a success
+// here; the caller decides whether to retry.
 
 #include <cstddef>
 #include <memory>
@@ -31,7 +31,7 @@ struct HttpRequest {
   std::string body{};
   Duration connect_timeout = std::chrono::seconds(10);
   std::size_t max_reply_bytes = std::size_t{64} << 20;
-  bool direct = false;    // past every proxy: for addresses of this very machine
+  bool direct = false;    // bypass proxies: for addresses of this machine
   std::string ca_file{};  // instead of the system's certificates
 };
 
@@ -47,7 +47,7 @@ struct HttpReply {
 class Http {
  public:
   virtual ~Http() = default;
-  // Redirects are not followed: they arrive as what they are. Fails with
+  // Redirects are not followed but returned. Fails with
   //   invalid      the address is none
   //   unavailable  nobody answers there, or the connection broke: the request may have been heard
   //   denied       the certificate there cannot be trusted
@@ -60,9 +60,8 @@ class Http {
 
 std::unique_ptr<Http> make_http();
 
-// For a thread that nobody waits for: what it requests while this lives ends with the program.
-// exit() breaks such requests off (`cancelled`), and goes on when no BackgroundRequests is left, or
-// after kBreakOffTimeout.
+// For a thread that nobody waits for: exit() cancels the requests that it sends while this exists
+// (`cancelled`), and waits until no BackgroundRequests is left, at most kBreakOffTimeout.
 class BackgroundRequests {
  public:
   BackgroundRequests();
@@ -72,7 +71,8 @@ class BackgroundRequests {
 };
 inline constexpr Duration kBreakOffTimeout = std::chrono::seconds(2);
 
-// Everything but letters, digits and "-._~" as %XX; `keep` names further bytes to leave alone.
+// Encodes everything but letters, digits and "-._~" as %XX; `keep` lists further bytes to leave
+// alone.
 std::string percent_encode(std::string_view text, std::string_view keep = {});
 
 }  // namespace skyward::io

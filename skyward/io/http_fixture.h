@@ -1,7 +1,7 @@
 #pragma once
 
-// A web server for tests, on a port of 127.0.0.1 of its own: one thread, one connection after
-// another, replies as the test writes them, byte by byte if it likes.
+// A web server for tests, on a port of its own of 127.0.0.1: one thread, one connection after
+// another. The test writes whole replies, byte by byte if it likes.
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

@@ -1,7 +1,7 @@
 #pragma once
 
-// A socket on which others connect. When the process is out of descriptors nobody can be accepted,
-// and the socket stays readable: it is left alone for a moment then, or the loop would spin.
+// A listening socket. When the process is out of descriptors, no connection can be accepted and the
+// socket stays readable: it is ignored for a moment then, or the loop would spin.
 
 #include <functional>
 

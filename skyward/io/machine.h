@@ -1,7 +1,6 @@
 #pragma once
 
-// Facts about the machine and the process that are asked for once, at the edge, and then passed on
-// as values.
+// Facts about the machine and the process, read once at the edge and then passed on as values.
 
 #include <optional>
 #include <stop_token>
@@ -25,31 +24,30 @@ int cpu_count();
 // Physical memory in GiB.
 double memory_gib();
 
-// A TCP port of 127.0.0.1 that nobody held a moment ago. Somebody else may take it before it is
-// used; that is rare, as it is drawn from below those that kernels give to whoever names none.
-// Fails with `exhausted`.
+// A TCP port of 127.0.0.1 that was free a moment ago. Somebody else may take it before it is used;
+// that is rare, since it is below the kernel's ephemeral ports. Fails with `exhausted`.
 Result<int> free_tcp_port();
 
-// The first address of a host name, as the system's resolver finds it; an address is its own.
-// Empty when it finds none. May block for as long as the resolver does.
+// The first address that the system's resolver finds for a host name; an address is returned as it
+// is. Empty when there is none. May block for as long as the resolver does.
 std::optional<std::string> address_of_name(const std::string& name);
 
 // `digits` random lower-case hex digits, from the kernel.
 std::string random_hex(int digits);
 
-// Holds the calling thread for so long, or until `stop` is requested. For blocking threads between
-// two tries, never for a loop.
+// Blocks the calling thread for so long, or until `stop` is requested. For blocking threads between
+// two attempts, never for a loop thread.
 void pause_thread(Duration duration, const std::stop_token& stop = {});
 
-// The time of a clock that goes on while this machine sleeps, as a cloud's bill does. Its zero is
-// not that of the event loop's.
+// The time of a clock that goes on while this machine sleeps, as a cloud's bill does. Not
+// comparable with the event loop's clock.
 Time time_with_sleep();
 
 // True for a file, or a link to one, that this process may run.
 bool is_program(const std::string& path);
 
-// Where a program is: in the first directory of `path`, the variable PATH, that has it; a name with
-// '/' is its own place. Empty when it is nowhere.
+// Finds a program: in the first directory of `path` (the variable PATH) that has it; a name with
+// '/' is a path already. Empty when it is not found.
 std::optional<std::string> find_program(const std::string& name,
                                         const std::optional<std::string>& path);
 

@@ -1,6 +1,7 @@
 #pragma once
 
-// While this lives, no thread can be started: each would get a stack that no machine has.
+// While this exists, no thread can be started: each would need a stack larger than any machine's
+// memory.
 
 #include <gtest/gtest.h>
 #include <pthread.h>

@@ -1,6 +1,6 @@
 #pragma once
 
-// What a program of ours does to its own process when it starts.
+// What our programs set up in their own process when they start.
 
 #include <cstdint>
 #include <string>
@@ -11,28 +11,29 @@
 namespace skyward::io {
 
 // The standard streams of a program that speaks frames on them, moved to other numbers and
-// non-blocking. Nothing that anybody prints can get among the frames: standard input is empty
-// afterwards, and standard output goes where errors go.
+// non-blocking. Printed text cannot get between the frames: standard input is empty afterwards, and
+// standard output goes to standard error.
 struct StandardStreams {
   FileDescriptor read;
   FileDescriptor write;  // empty: standard input is a socket, for both ways
 };
 Result<StandardStreams> take_standard_streams();
 
-// Writing to a pipe without a reader is an error from now on, not the end of this process. Not for
-// processes of which other people's code is a part.
+// From now on, writing to a pipe without a reader fails instead of killing this process. Not for
+// processes that run other people's code.
 void ignore_broken_pipes();
 
 // No process started from here on leaves a core file.
 void forbid_core_files();
 
-// Allows this process as many open files as the system lets it. Those that it starts get what it
-// was started with: more descriptors than select() can hold surprise programs.
+// Raises this process's limit of open files to the system's maximum. Its children keep the limit
+// that it was started with: programs that use select() fail with more descriptors than that can
+// hold.
 void allow_many_files();
 
 std::string host_name();
-// Of the system that runs now, the same in all its containers; another after each start. Empty when
-// it is not told.
+// The id of the running system, the same in all its containers and different after each boot. Empty
+// when it is not known.
 std::string boot_id();
 std::uint64_t process_id();
 

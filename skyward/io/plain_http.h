@@ -1,7 +1,7 @@
 #pragma once
 
-// One HTTP request over plain TCP, on a connection of its own, for services of this machine's own
-// link (instance metadata). Without names, encryption and proxies; everything else is io/http.h.
+// One HTTP request over plain TCP, on a connection of its own, for link-local services (instance
+// metadata). No host names, encryption or proxies; for everything else use io/http.h.
 
 #include <string>
 #include <utility>
@@ -27,7 +27,7 @@ struct PlainReply {
 };
 
 // Blocks, at most for `timeout`. Fails with `unavailable` when there is no answer, with `invalid`
-// when it is no HTTP or longer than 64 KiB.
+// when the answer is not HTTP or longer than 64 KiB.
 Result<PlainReply> send_plain_http(const PlainRequest& request, Duration timeout);
 
 }  // namespace skyward::io

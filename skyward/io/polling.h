@@ -1,7 +1,7 @@
 #pragma once
 
-// How often to look again where the kernel sends no event: for a lock that is released, and for the
-// end of a child on kernels without pidfd.
+// How often to poll where the kernel sends no event: for the release of a lock, and for the exit of
+// a child on kernels without pidfd.
 
 #include <chrono>
 

@@ -15,12 +15,12 @@ namespace skyward::io {
 // already.
 Status make_private_directory(const std::string& path);
 
-// The same, or takes what is there if it is a directory of this user that others cannot write to
-// (its mode is made 0700), or this user's link to one. Fails with `denied` otherwise.
+// The same, or accepts an existing directory of this user that others cannot write to (and sets its
+// mode to 0700), or this user's link to one. Fails with `denied` otherwise.
 Status ensure_private_directory(const std::string& path);
 
-// The same for a whole path: directories that are missing are made, each with mode 0700; the ones
-// above that are there already may be anybody's. Fails with `denied`.
+// The same for a whole path: creates missing directories with mode 0700; existing ones above them
+// may belong to anybody. Fails with `denied`.
 Status ensure_private_path(const std::string& path);
 
 // True for a directory itself, not for a link to one.
@@ -32,8 +32,8 @@ bool is_writable_directory(const std::string& path);
 // The names in a directory, sorted; none when it cannot be read.
 std::vector<std::string> list_directory(const std::string& path);
 
-// Removes `path` and all in it, also what a program made read-only. Links are removed, not
-// followed. Nothing there is no error.
+// Removes `path` and everything in it, even if it is read-only. Links are removed, not followed. A
+// missing path is no error.
 Status remove_tree(const std::string& path);
 
 }  // namespace skyward::io

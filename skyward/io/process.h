@@ -24,7 +24,7 @@ struct SpawnOptions {
   std::vector<std::string> unset{};  // names removed from the parent's
   std::string directory{};           // working directory; empty: the parent's
   std::vector<std::pair<int, int>>
-      descriptors{};             // (ours, number in the child); 0–2 not named: /dev/null
+      descriptors{};             // (ours, number in the child); 0–2 default to /dev/null
   bool new_session = false;      // setsid: out of reach of the terminal's Ctrl-C
   bool die_with_parent = false;  // SIGKILL when the spawning thread ends (PR_SET_PDEATHSIG)
 };
@@ -46,15 +46,15 @@ class Process {
   // cannot be entered.
   static Result<std::unique_ptr<Process>> spawn(EventLoop& loop, const SpawnOptions& options,
                                                 std::function<void(ExitStatus)> on_exit);
-  // Kills (SIGKILL) and reaps a child that still runs. One that the kernel does not let end is left
-  // two seconds after it was killed first.
+  // Kills (SIGKILL) and reaps a child that still runs. Gives up two seconds after the first kill if
+  // the kernel does not let it exit.
   ~Process();
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
 
   pid_t pid() const;
   bool is_running() const;
-  // To the child itself; nothing happens when it has ended (never hits a recycled pid).
+  // To the child itself; does nothing when it has exited (never signals a recycled pid).
   void signal(int number);
   // To its whole session or process group, when new_session was set.
   void signal_group(int number);
@@ -68,7 +68,8 @@ class Process {
 };
 
 // Runs a command to its end on the calling thread (a blocking one, never the loop) and returns what
-// it printed. After `timeout`, or 64 MiB, it is killed, and left where even that does not end it.
+// it printed. After `timeout`, or 64 MiB, it is killed; if even that does not make it exit, it is
+// left behind.
 struct CommandResult {
   ExitStatus status;
   std::string out;
@@ -77,17 +78,17 @@ struct CommandResult {
 Result<CommandResult> run_command(const SpawnOptions& options, Duration timeout,
                                   std::string_view input = {});
 
-// Makes this process the parent of descendants whose own parent ends. For an agent, so that nothing
-// escapes it.
+// Makes this process the parent of descendants whose own parent exits (a subreaper). For an agent,
+// so that nothing escapes it.
 void adopt_orphans();
-// Lets go of adopted orphans that have ended, which would stay zombies otherwise; call it now and
-// then. Children of Process and run_command are left alone. Returns how many.
+// Reaps adopted orphans that have exited and would otherwise stay zombies; call it now and then.
+// Leaves the children of Process and run_command alone. Returns how many.
 int reap_orphans();
-// Kills (SIGKILL) every descendant of this process that is alive, repeated until none is left or
-// `timeout` is over. For an agent that ends. Returns how many were killed.
+// Kills (SIGKILL) every live descendant of this process, repeatedly until none is left or `timeout`
+// is over. For an agent that exits. Returns how many were killed.
 int kill_descendants(Duration timeout);
-// Kills (SIGKILL) a process by its number, if it stands in `directory`: a number that has passed to
-// another process in the meantime hits nobody. Returns whether it did.
+// Kills (SIGKILL) a process by its number if `directory` is its working directory: a recycled
+// number does no harm. Returns whether it did.
 bool kill_process_in(int process, const std::string& directory);
 
 }  // namespace skyward::io

@@ -1,6 +1,6 @@
 #pragma once
 
-// How much lies in a pipe: what can be read without waiting, and was written before a moment.
+// How many bytes of a pipe can be read without waiting.
 
 #include <sys/ioctl.h>
 

@@ -1,8 +1,8 @@
 #pragma once
 
-// Libraries that are loaded when they are first needed, so that a program which never needs them
-// runs where they are not installed. They stay loaded until the process ends: they may have threads
-// and at-exit code of their own.
+// Libraries that are loaded on first use, so that a program which never needs them runs where they
+// are not installed. They stay loaded until the process exits: they may have threads and at-exit
+// code of their own.
 
 #include <dlfcn.h>
 
@@ -15,7 +15,7 @@ struct SharedLibrary {
   bool shipped = false;    // it came with this program, as in a wheel
 };
 
-// The first of these that is there: beside the file that this code is in or in bin/ beside it, else
+// The first of these that exists: beside the file that contains this code, in bin/ beside it, or
 // where the system finds it.
 SharedLibrary load_library(std::initializer_list<const char*> names);
 

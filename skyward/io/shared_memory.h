@@ -1,8 +1,8 @@
 #pragma once
 
 // Large buffers in memory that processes pass to each other by descriptor (memfd). Page faults cost
-// more than copying, so the sender's segments are kept and used again (Arena); receivers map
-// privately: what they write nobody else sees.
+// more than copying, so the sender's segments are kept and reused (Arena). Receivers map privately:
+// nobody else sees what they write.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,29 +19,29 @@ namespace skyward::io {
 // One memfd, mapped.
 class SharedMemory {
  public:
-  // New, zeroed, mapped shared and writable; sealed, so that nobody who gets the descriptor can
+  // New, zeroed, mapped shared and writable; sealed, so that no receiver of the descriptor can
   // change its length. Fails with `exhausted`.
   static Result<std::shared_ptr<SharedMemory>> create(std::size_t size);
-  // What a descriptor is open on, mapped private and writable (copy on write), or copied where the
-  // file cannot be sealed against being cut off; it needs the descriptor no longer, and has none.
-  // `size` 0: the file's own. Fails with `invalid` when the file is shorter than `size`.
+  // Maps a descriptor's file private and writable (copy on write), or copies it if the file cannot
+  // be sealed against truncation. The descriptor is not needed afterwards. `size` 0: the file's
+  // own. Fails with `invalid` when the file is shorter than `size`.
   static Result<std::shared_ptr<SharedMemory>> map_private(int descriptor, std::size_t size);
   ~SharedMemory();
   SharedMemory(const SharedMemory&) = delete;
   SharedMemory& operator=(const SharedMemory&) = delete;
 
-  // Puts the bytes at `offset` by way of the kernel, which neither clears nor faults in the pages
-  // that it fills: into memory that nobody has written yet, twice as fast as writing to data().
-  // Fails with `exhausted`.
+  // Writes the bytes at `offset` through the kernel, which neither clears nor faults in the pages
+  // that it fills: into untouched memory, twice as fast as writing to data(). Fails with
+  // `exhausted`.
   Status write(std::size_t offset, ByteView from);
-  // Puts the bytes at the start, the quickest way. Fails with `exhausted`. One caller at a time.
+  // Writes the bytes at the start, the fastest way. Fails with `exhausted`. One caller at a time.
   Status fill(ByteView from);
 
   // nullptr when the size is 0.
   std::byte* data() const { return data_; }
   std::size_t size() const { return size_; }
   int descriptor() const { return descriptor_.get(); }
-  // For memory that is only read from now on: one descriptor less, of which there may be few.
+  // For memory that is only read from now on; frees a descriptor.
   void close_descriptor() { descriptor_.reset(); }
 
  private:
@@ -52,12 +52,12 @@ class SharedMemory {
   bool untouched_ = false;  // new, and fill() has not been called
 };
 
-// Maps as map_private() does, for as long as somebody has the bytes.
+// Like map_private(); unmapped with the last copy of the bytes.
 Result<SharedBytes> map_bytes(int descriptor, std::size_t size);
 
-// Segments for sending, recycled. Thread-safe. A segment comes back by itself when its last holder
-// lets go, unless it was marked retained: then some receiver may still have it mapped, and writing
-// to it again would change data under their hands.
+// Segments for sending, recycled. Thread-safe. A segment returns by itself when its last holder
+// releases it, unless it was marked retained: then a receiver may still have it mapped, and writing
+// to it again would change the receiver's data.
 class Arena : public std::enable_shared_from_this<Arena> {
  public:
   // Idle segments are kept up to `keep_bytes` in all; the longest idle go first.
@@ -65,7 +65,7 @@ class Arena : public std::enable_shared_from_this<Arena> {
 
   struct Segment {
     std::shared_ptr<SharedMemory> memory;  // at least the size asked for
-    bool retained = false;                 // set by the holder before letting go
+    bool retained = false;                 // set by the holder before it releases the segment
   };
   // A segment of at least `size` bytes with undefined content: the smallest idle one that fits and
   // is not wastefully large, or a new one. Fails with `exhausted`.
@@ -84,10 +84,10 @@ class Arena : public std::enable_shared_from_this<Arena> {
   std::size_t idle_bytes_ = 0;
 };
 
-// Copies; with several threads when there is much and cores are many, since one core does not fill
-// the memory's channels.
+// Copies; with several threads if there is much to copy and there are many cores, since one core
+// does not saturate the memory bandwidth.
 void copy_bytes(std::byte* to, ByteView from);
-// ... with so many threads, this one included; with fewer where the system has no more.
+// ... with so many threads, this one included, or fewer if the system has no more.
 void copy_bytes(std::byte* to, ByteView from, std::size_t threads);
 
 }  // namespace skyward::io

@@ -1,7 +1,7 @@
 #pragma once
 
-// Keeps SIGPIPE away from this thread while the guard lives, so that writing to a pipe whose reader
-// has gone fails with EPIPE instead of ending the user's program. (Sockets have MSG_NOSIGNAL; pipes
+// Blocks SIGPIPE in this thread while the guard exists, so that writing to a pipe whose reader is
+// gone fails with EPIPE instead of killing the user's program. (Sockets have MSG_NOSIGNAL; pipes
 // have nothing.) The program's own handling of the signal is untouched.
 
 #include <signal.h>

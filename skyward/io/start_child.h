@@ -1,10 +1,9 @@
 #pragma once
 
-// fork and exec as one step, at the price of neither: the child borrows this process's memory until
-// it runs the new program (clone with CLONE_VM and CLONE_VFORK, as posix_spawn does), so it costs
-// the same from a small agent and from a Python program that holds gigabytes. What posix_spawn
-// cannot do is why this exists: die with the parent, close all other descriptors, and say which
-// step failed.
+// fork and exec in one step: the child borrows this process's memory until it runs the new program
+// (clone with CLONE_VM and CLONE_VFORK, as posix_spawn does), so it costs the same from a small
+// agent and from a Python program that holds gigabytes. Unlike posix_spawn, it can make the child
+// die with its parent, close all other descriptors, and report which step failed.
 
 #include <sys/resource.h>
 #include <sys/types.h>
@@ -24,19 +23,19 @@ struct StartedChild {
 };
 Result<StartedChild> start_child(const SpawnOptions& options);
 
-// How a child ended, if it has. The child stays a zombie, its pid therefore its own, until reap().
-// A child that somebody else reaped has ended with code -1.
+// How a child exited, if it has. The child stays a zombie until reap(), so that its pid is not
+// reused. A child that somebody else reaped counts as exited with code -1.
 std::optional<ExitStatus> peek_exit(pid_t pid);
-// Of a child that has ended, or is just doing so.
+// Of a child that has exited, or is exiting.
 void reap(pid_t pid);
 
-// How long a killed child is waited for. The kernel lets one that waits inside it (for a file
-// server that has gone silent, for a driver) end when that is over, which may be never.
+// How long to wait for a killed child. One that waits inside the kernel (for a silent file server,
+// for a driver) exits only when that wait is over, which may be never.
 inline constexpr Duration kReapPatience = std::chrono::seconds(2);
-// Reaps a killed child as soon as it has ended, until `deadline`; then leaves it to reap_orphans().
+// Waits until `deadline` to reap a killed child; then leaves it to reap_orphans().
 void reap_killed(const StartedChild& child, Time deadline);
 
-// The limit of open files of all children from now on. Before there are threads.
+// Sets the limit of open files of all children from now on. Call before there are threads.
 void set_files_of_children(const rlimit& limit);
 
 // Whether a child with this pid was started here and not reaped yet. Any thread.

@@ -1,9 +1,9 @@
 #pragma once
 
-// Threads of ours in a process that is the user's: signals belong to the user's threads, so ours
-// start with all blocked. All but those that report a bug of the thread itself: blocked, they
-// would end the process without a word, and handlers that print a stack (faulthandler) want to see
-// them.
+// Starts our threads in the user's process. Signals belong to the user's threads, so ours start
+// with all of them blocked, except those that report a bug of the thread itself: blocked, they
+// would kill the process without a message, and handlers that print a stack (faulthandler) would
+// not see them.
 
 #include <signal.h>
 
@@ -12,7 +12,7 @@
 
 namespace skyward::io {
 
-// For the calling thread, and those that it starts, while this lives.
+// For the calling thread, and those that it starts, while this exists.
 class SignalsBlocked {
  public:
   SignalsBlocked() {

@@ -1,6 +1,6 @@
 #pragma once
 
-// TCP between machines that know each other by address. Addresses are numbers ("10.0.0.5",
+// TCP between machines that know each other's addresses. Addresses are numeric ("10.0.0.5",
 // "fd00::5"): names are resolved elsewhere.
 
 #include <cstdint>
@@ -17,11 +17,10 @@ struct TcpListener {
 };
 
 // Listens at this address of this machine, on a port that the kernel chooses. Fails with `invalid`
-// on what is no address, with `unavailable` when the machine does not have it.
+// if it is not an address, with `unavailable` if the machine does not have it.
 Result<TcpListener> listen_tcp(const std::string& address);
 
-// A non-blocking socket that is on its way to being connected: writable when it is, or when it has
-// failed.
+// A non-blocking socket that is connecting: writable when it has connected or failed.
 Result<FileDescriptor> dial_tcp(const std::string& address, std::uint16_t port);
 
 }  // namespace skyward::io

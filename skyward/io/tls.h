@@ -5,7 +5,7 @@
 // Diffie-Hellman exchange, nothing else. There are no certificates: no authority to keep, no date
 // to check against a wrong clock, nothing to parse before the other end has proved itself.
 //
-// A library of its own (skyward_tls): only programs that talk so link OpenSSL.
+// A library of its own (skyward_tls), so that only programs that use it link OpenSSL.
 
 #include <cstddef>
 #include <functional>
@@ -19,11 +19,11 @@
 
 namespace skyward::io {
 
-// The secret of a group, and the name that it goes by. Streams share it.
+// The secret of a group, and its name. Streams share it.
 class TlsKey {
  public:
-  // `secret`: at least 32 bytes that nobody can guess. Fails with `invalid` on fewer, or when this
-  // system's OpenSSL refuses.
+  // `secret`: at least 32 bytes that nobody can guess. Fails with `invalid` if it is shorter, or if
+  // this system's OpenSSL refuses it.
   static Result<std::shared_ptr<const TlsKey>> make(std::string group, std::string secret);
   ~TlsKey();
   TlsKey(const TlsKey&) = delete;

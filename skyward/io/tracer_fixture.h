@@ -1,7 +1,7 @@
 #pragma once
 
-// For tests: a child that cannot be ended. What somebody traces and never looks at stays after a
-// SIGKILL, as a process does that waits for a silent file server.
+// For tests: a child that cannot be killed. A process whose tracer ignores it stays after SIGKILL,
+// like one that waits for a silent file server.
 
 #include <signal.h>
 #include <sys/ptrace.h>
@@ -10,7 +10,7 @@
 
 namespace skyward::io {
 
-// Another process that traces this one and never looks at it: what is killed then does not end.
+// Another process that traces this one and ignores it, so that SIGKILL does not make it exit.
 class Tracer {
  public:
   explicit Tracer(pid_t traced) {

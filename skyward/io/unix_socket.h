@@ -1,7 +1,7 @@
 #pragma once
 
-// Unix stream sockets that stand at a path: how a program finds a daemon of the same user on the
-// same machine. Who may connect is settled by the rights of the directory.
+// Unix stream sockets at a path: how a program finds a daemon of the same user on the same machine.
+// The directory's permissions decide who may connect.
 
 #include <optional>
 #include <string>
@@ -11,16 +11,16 @@
 
 namespace skyward::io {
 
-// A listening socket at `path`, non-blocking; a socket that stands there already is replaced, so
-// the caller must know that nobody serves it any more. Fails with `invalid` when the path is too
-// long for a socket (107 bytes).
+// A listening socket at `path`, non-blocking. Replaces a socket that is there already, so the
+// caller must know that nobody serves it any more. Fails with `invalid` when the path is too long
+// for a socket (107 bytes).
 Result<FileDescriptor> listen_at(const std::string& path);
 
-// Connects to the socket at `path`; the result is non-blocking. Nothing when nobody listens there,
-// or somebody else than this user does.
+// Connects to the socket at `path`; the result is non-blocking. Empty when nobody listens there, or
+// another user does.
 std::optional<FileDescriptor> connect_to(const std::string& path);
 
-// The next connection that waits at a listening socket, non-blocking; nothing without one.
+// The next connection that waits at a listening socket, non-blocking; empty if there is none.
 std::optional<FileDescriptor> accept_next(int listener);
 
 }  // namespace skyward::io
