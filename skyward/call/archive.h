@@ -2,11 +2,11 @@
 
 // How C++ values become bytes: a pair of cereal archives whose large parts travel out of band.
 //
-// Everything small goes into one stream. A run of plain data from kBlobThresholdBytes on (the
+// Everything small goes into one stream. A run of plain data of kBlobThresholdBytes or more (the
 // elements of a std::vector<float>, the text of a long std::string, whatever a `save` passes as
-// cereal::binary_data) is handed to the BlobStore instead, straight from the object it lives in:
-// one copy into shared memory, none after. Driver and worker are the same executable, so the layout
-// is the machine's own.
+// cereal::binary_data) goes to the BlobStore instead, straight from its object: one copy into
+// shared memory, and no other. Driver and worker are the same executable, so the layout is the
+// machine's own.
 
 #include <cereal/cereal.hpp>
 #include <cereal/types/array.hpp>
@@ -27,14 +27,14 @@
 
 namespace skyward {
 
-// Where large runs go: copies bytes into shared memory. `id` tells stores apart; 0 is one that
-// nothing is stored twice in.
+// Where large runs go: copies bytes into shared memory. `id` tells stores apart; with id 0, a run
+// is stored again each time.
 struct BlobStore {
   std::function<wire::Blob(ByteView)> put;
   std::uint64_t id = 0;
 };
 
-// What an array that is sent many times knows of its last journey.
+// Where an array that is sent many times was stored last.
 struct StoredRun {
   std::mutex mutex;
   std::uint64_t store = 0;

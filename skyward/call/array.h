@@ -1,16 +1,16 @@
 #pragma once
 
-// An array that many calls share. Its elements cannot change, copies of it are cheap, and a pool is
-// sent them once:
+// An array that many calls share. Its elements cannot change, copies of it are cheap, and a pool
+// gets them once:
 //
 //   const sky::Array<double> data = read_data();  // from a std::vector, without a copy
 //   std::vector<sky::Pending<double>> trials;
 //   for (double rate : rates) trials.push_back(train(data, rate));
 //   const auto losses = sky::gather(trials) >> pool;
 //
-// It goes to parameters of type std::span<const T>, which read it where it lies in shared memory,
-// and to parameters of type sky::Array<T>. (A std::vector goes there as well, but every call keeps
-// a vector of its own.)
+// Pass it to parameters of type std::span<const T>, which read it in place in shared memory, or of
+// type sky::Array<T>. (They accept a std::vector as well, but then every call keeps a copy of its
+// own.)
 
 #include <cstddef>
 #include <initializer_list>

@@ -35,39 +35,40 @@ class ProvisioningError : public SkywardError {  // machines could not be provis
  public:
   using SkywardError::SkywardError;
 };
-// The way to a machine is broken: it could not be reached while the pool opened, or not again.
+// The connection to a machine failed: it could not be reached while the pool opened, or could not
+// be reached again.
 class ConnectionError : public ProvisioningError {
  public:
   using ProvisioningError::ProvisioningError;
 };
 
-// There were not as many machines as were asked for; none is left.
+// Fewer machines were available than requested; all of them were released.
 class CapacityError : public ProvisioningError {
  public:
   CapacityError(const std::string& what, Shortage shortage)
       : ProvisioningError(what), shortage_(std::move(shortage)) {}
 
   int requested() const { return shortage_.requested; }
-  int got() const { return shortage_.got; }  // the most that stood at the same time
+  int got() const { return shortage_.got; }  // the most that ran at the same time
   const std::string& region() const { return shortage_.region; }
   const std::vector<std::string>& regions_checked() const { return shortage_.regions; }
   const std::string& instance_type() const { return shortage_.instance_type; }
-  // What was near, in words: type, place, price on demand.
+  // The closest offers, in words: type, place, price on demand.
   const std::vector<std::string>& offers() const { return shortage_.offers; }
 
  private:
   Shortage shortage_;
 };
-class SpotCapacityError : public CapacityError {  // not as spot machines, however often tried
+class SpotCapacityError : public CapacityError {  // not as spot machines, after all retries
  public:
   using CapacityError::CapacityError;
 };
 class SpotMinimumNotMetError
-    : public CapacityError {  // fewer than the least share of spot machines
+    : public CapacityError {  // fewer than the minimum share of spot machines
  public:
   using CapacityError::CapacityError;
 };
-class QuotaExceededError : public CapacityError {  // the account may not have so many
+class QuotaExceededError : public CapacityError {  // the account's quota is too small
  public:
   using CapacityError::CapacityError;
 };
@@ -91,12 +92,13 @@ class AllProvidersFailedError : public ProvisioningError {
   std::vector<ProviderFailure> errors_;
 };
 
-// The money that was allowed is spent, or does not suffice.
+// The budget is spent, or does not suffice.
 class BudgetExceededError : public ProvisioningError {
  public:
   using ProvisioningError::ProvisioningError;
 };
-// A closed pool's machines were not seen to end, and may still cost money. Nothing else is amiss.
+// The pool is closed, but some of its machines are not known to have terminated and may still cost
+// money.
 class MachinesLeftError : public SkywardError {
  public:
   using SkywardError::SkywardError;
@@ -131,10 +133,10 @@ class ConnectionLostError : public ExecutionError {
   using ExecutionError::ExecutionError;
 };
 
-// Message and hint, as what() tells them.
+// Message and hint, as in what().
 std::string text_of(const Error& error);
 
-// Throws the class that fits the kind, with the shortage if there is one; message and hint become
+// Throws the class for the error's kind, with the shortage if there is one; message and hint become
 // what().
 [[noreturn]] void throw_error(const Error& error);
 

@@ -8,7 +8,7 @@
 //   double loss = train(data, 10) >> pool;   // on some worker
 //   double same = train.local(data, 10);     // here
 //
-// Calling a compute function runs nothing: it writes the call down (Pending). No macro and no
+// Calling a compute function runs nothing: it records the call (Pending). No macro and no
 // registration by hand; a captureless lambda works as well:
 //
 //   inline constexpr auto square = sky::compute<[](int x) { return x * x; }>;
@@ -59,7 +59,7 @@ class ComputeFunctionOf<F, R(P...)> {
  public:
   using Result = std::remove_cv_t<R>;
 
-  // The call, written down. Arguments are taken by value: move large ones in.
+  // The recorded call. Arguments are taken by value: move large ones in.
   Pending<Result> operator()(typename Parameter<P>::Stored... arguments) const {
     check_result_type<R>();
     auto kept = std::make_shared<const std::tuple<typename Parameter<P>::Stored...>>(

@@ -1,7 +1,7 @@
 #pragma once
 
 // Where this code runs. On a worker: its node, its rank, its peers. Elsewhere: node 0 of 1, with an
-// empty job id, so that a function called with .local() behaves as the only worker.
+// empty job id, so that a function called with .local() runs as the only worker.
 
 #include <string>
 #include <string_view>
@@ -12,7 +12,7 @@
 namespace skyward {
 
 // From the environment variable COMPUTE_POOL, which is set before main(). Throws ConfigurationError
-// when it holds nonsense.
+// if it is malformed.
 const InstanceInfo& instance_info();
 
 // The model of the node's accelerators, such as "H100-80GB"; empty without one.

@@ -1,6 +1,6 @@
 #pragma once
 
-// Large arguments and results, as a worker finds them in its memory.
+// Maps large arguments and results in a worker.
 
 #include "skyward/base/bytes.h"
 #include "skyward/wire/payload.h"

@@ -1,8 +1,8 @@
 #pragma once
 
 // sky::match(event, [](const LogLine& line) {…}, [](const CostFinal& cost) {…}): calls the function
-// that fits what the variant holds, and none when none fits. A function that fits nothing which the
-// variant could hold does not compile.
+// that accepts the variant's value, or none. A function that accepts no alternative of the variant
+// does not compile.
 
 #include <type_traits>
 #include <utility>
@@ -12,7 +12,7 @@
 
 namespace skyward {
 
-// Whether F can be called with something that the variant may hold.
+// Whether F can be called with some alternative of the variant.
 template <typename F, typename Variant>
 struct FitsSome;
 template <typename F, typename... Ts>

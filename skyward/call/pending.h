@@ -1,6 +1,6 @@
 #pragma once
 
-// Calls written down and not sent yet. They are values: keep them, copy them, put them into a
+// Recorded calls that have not been sent. They are values: keep them, copy them, put them into a
 // vector, send them twice.
 //
 //   f(x) >> pool                      runs one call, gives its result
@@ -31,7 +31,7 @@ namespace skyward {
 template <typename R>
 using Value = std::conditional_t<std::is_void_v<R>, std::monostate, R>;
 
-// As CallOptions has it.
+// As in CallOptions.
 inline Duration run_time_limit(Duration limit) {
   if (limit <= Duration{}) {
     throw ConfigurationError("with_timeout(" + std::to_string(seconds(limit)) +
@@ -51,7 +51,7 @@ class [[nodiscard]] Pending {
   Pending(const RegisteredFunction& function, WriteArguments write)
       : function_(&function), write_(std::move(write)) {}
 
-  // A copy whose run time is limited; passing the limit ends the task and throws TimeoutError.
+  // A copy with a limit on its run time: a task that exceeds it is killed and throws TimeoutError.
   // Throws ConfigurationError unless the limit is positive.
   Pending with_timeout(TimeLimit limit) const {
     Pending copy = *this;

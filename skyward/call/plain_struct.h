@@ -23,7 +23,7 @@
 namespace skyward {
 
 namespace probe {
-// An archive that nobody has heard of: only a user's own template takes it.
+// An archive that only a user's own template accepts.
 struct Archive {
   template <typename... Ts>
   void operator()(Ts&&...);
@@ -39,7 +39,7 @@ concept HasOwn = requires(Archive& archive, T& value) { serialize(archive, value
                  requires(Archive& archive, T& value) { value.save(archive); } ||
                  requires(Archive& archive, T& value) { save_minimal(archive, value); } ||
                  requires(Archive& archive, T& value) { value.save_minimal(archive); };
-// Converts to what a T inherits, and to nothing else.
+// Converts to the base classes of T, and to nothing else.
 template <typename T>
 struct AnyInherited {
   template <typename U>
@@ -49,7 +49,7 @@ struct AnyInherited {
 template <typename T>
 constexpr bool kHasBase = requires { T{AnyInherited<T>{}}; };
 
-// Whether that member is T's own: a pointer to an inherited one has the type of where it stands.
+// Whether that member is T's own: a pointer to an inherited member has the base class's type.
 template <typename T, typename C, typename R, typename... P>
 constexpr bool is_of(R (C::*)(P...)) {
   return std::is_same_v<T, C> || sizeof(T) == sizeof(C);
@@ -76,8 +76,7 @@ template <typename T, std::size_t... I>
 constexpr bool takes_fields(std::index_sequence<I...>) {
   return requires { T{(static_cast<void>(I), probe::AnyField{})...}; };
 }
-// The number of fields that an aggregate can be initialised with; one more than the most, when it
-// has too many.
+// The number of fields of an aggregate; one more than the maximum if it has too many.
 template <typename T, std::size_t N = kMaxPlainFields + 1>
 constexpr std::size_t field_count() {
   if constexpr (N == 0 || takes_fields<T>(std::make_index_sequence<N>{})) {
@@ -92,7 +91,7 @@ concept PlainStruct = std::is_class_v<T> && std::is_aggregate_v<T> && !requires 
   typename T::value_type;
 } && !probe::HasOwn<T> && !probe::kHasBase<T> && field_count<T>() <= kMaxPlainFields;
 
-// What `visit` makes of all fields.
+// The result of calling `visit` with all fields.
 template <typename T, typename Visit>
 constexpr auto visit_fields(T& value, Visit visit) {
   constexpr std::size_t kCount = field_count<std::remove_const_t<T>>();

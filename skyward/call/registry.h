@@ -2,7 +2,7 @@
 
 // The compute functions of this program, by name.
 //
-// sky::compute<f> puts f here before main() begins. A call travels as the function's name; the
+// sky::compute<f> registers f before main() begins. A call travels as the function's name; the
 // worker is another process of the same executable, so its registry has the same names. (That is
 // why only functions named in the program's text can be called: a closure's captures do not
 // travel.)
@@ -16,7 +16,7 @@
 
 namespace skyward {
 
-// One function, told to the registry by the constructor. Lives as long as the program.
+// One function. Its constructor registers it; it exists as long as the program.
 class RegisteredFunction {
  public:
   // Reads the arguments, calls the function, writes its result. Exceptions pass through.
@@ -28,12 +28,12 @@ class RegisteredFunction {
   RegisteredFunction(const RegisteredFunction&) = delete;
   RegisteredFunction& operator=(const RegisteredFunction&) = delete;
 
-  // As people read it: "train".
+  // For people: "train".
   const std::string& name() const { return name_; }
   // What travels. Functions of equal symbol in several files (anonymous namespaces) are numbered.
   const std::string& symbol() const { return symbol_; }
   void invoke(ArchiveReader& arguments, ArchiveWriter& result) const { invoke_(arguments, result); }
-  // The form that is sent; made at first use. Any thread.
+  // The form that is sent; created on first use. Any thread.
   std::shared_ptr<const FunctionBody> body() const;
 
  private:

@@ -1,6 +1,6 @@
 #pragma once
 
-// What get() throws when the function itself threw, in its own process on its own node.
+// What get() throws when the function itself threw on its node.
 
 #include <string>
 #include <utility>
@@ -44,8 +44,8 @@ class RemoteError : public ExecutionError {
 // The form in which an exception travels.
 wire::Payload write_exception(const std::string& type, const std::string& message);
 
-// Throws what the outcome of a call of `function` says; does nothing when it is ok. `map` reads the
-// exception's buffers.
+// Throws the error in the outcome of a call of `function`; does nothing when it is ok. `map` reads
+// the exception's buffers.
 void throw_unless_ok(const Outcome& outcome, const std::string& function, std::uint64_t task,
                      BufferMapper map);
 

@@ -4,9 +4,9 @@
 //
 // Any type that cereal can write and read: numbers, strings, the standard containers, structs with
 // a `serialize` member. A parameter may also be a view (std::span<const T>, std::string_view): the
-// caller then gives a vector or a string, and the function reads the received bytes where they lie,
-// without a copy. Pointers and references to non-const travel in neither form: the function runs in
-// another process.
+// caller then passes a vector or a string, and the function reads the received bytes in place,
+// without a copy. Pointers and references to non-const cannot be sent: the function runs in another
+// process.
 
 #include <concepts>
 #include <cstddef>
@@ -27,8 +27,8 @@
 
 namespace skyward {
 
-// True when cereal knows how to write and read a T and all it is made of.
-// Says what is wrong where a "no" would not be enough.
+// True when cereal can write and read a T and all its parts. Explains what is wrong with a type,
+// where "cannot be sent" would not help.
 template <typename T>
 struct CheckedForm {
   static_assert(!std::is_class_v<T> || !probe::inherits_its_form<T>(),
@@ -101,7 +101,7 @@ struct Parameter {
   };
 };
 
-// Received bytes as elements: in place where the alignment allows it, otherwise copied.
+// Received bytes as elements: in place if the alignment allows it, otherwise copied.
 template <typename T>
 class ReceivedRun {
  public:

@@ -1,7 +1,7 @@
 #pragma once
 
-// This worker's part of the data. Called inside a compute function, every worker gets its own part
-// and together they have all:
+// This worker's part of the data. Inside a compute function, every worker gets its own part, and
+// together the parts are the whole:
 //
 //   double mean(const std::vector<double>& all) {
 //     const auto mine = sky::shard(all);              // or sky::shard(all, {.shuffle_seed = 42})

@@ -1,14 +1,14 @@
 #pragma once
 
-// Events as text for people. Pure: an event and a time go in, text to write to a terminal or a file
-// comes out. Who reads the environment, asks for the width and writes is the caller.
+// Events as text for people. Pure: an event and a time go in, text for a terminal or a file comes
+// out. The caller reads the environment, determines the width and writes.
 //
 // A line is "HH:MM:SS source level message", where the source is "pool" or "node 2", behind the
 // label of the pool where it has one. What tasks print is shown whole and as it is; its level is
 // empty for stdout and "stderr" for stderr. Metrics are a line per node every 30 seconds, the first
-// one after 30 seconds: often enough to see a stuck GPU, too rare to drown the output; what was
-// spent is told as often. What a node does to get ready is told once it has taken half a second. A
-// pool that costs nothing says nothing of money, and one of this machine nothing of machines.
+// one after 30 seconds: often enough to see a stuck GPU, too rare to drown the output; the cost so
+// far is shown as often. A set-up step is shown once it has taken half a second. A pool that costs
+// nothing shows no money, and a local pool no machines.
 
 #include <cstdint>
 #include <map>
@@ -24,21 +24,21 @@ namespace skyward {
 struct DisplayOptions {
   int width = 80;  // columns
   bool color = false;
-  int utc_offset_seconds = 0;  // of the local time that lines begin with
-  bool dated = false;          // they begin with date and time, as in all log files
+  int utc_offset_seconds = 0;  // of the local time at the start of each line
+  bool dated = false;          // lines begin with date and time, as in all log files
 };
 
-// What is known of the place that text goes to; variables as they are in the environment.
+// Facts about the output; variables as they are in the environment.
 struct Terminal {
   bool is_tty = false;
   std::optional<std::string> no_color{};     // NO_COLOR
   std::optional<std::string> force_color{};  // FORCE_COLOR
   std::optional<std::string> term{};         // TERM
 };
-// Colour on a terminal that is not dumb; NO_COLOR forbids it anywhere, FORCE_COLOR (not "0") wants
-// it anywhere.
+// Colour on a terminal that is not dumb; NO_COLOR turns it off everywhere, FORCE_COLOR (not "0") on
+// everywhere.
 bool wants_color(const Terminal& terminal);
-// True where a line can be drawn again in its place.
+// True where a line can be redrawn in place.
 bool can_redraw(const Terminal& terminal);
 
 // One or more whole lines per event, or nothing.
@@ -52,11 +52,11 @@ class LogDisplay {
   void set_width(int columns) { options_.width = columns; }
   // To tell the lines of several pools apart.
   void set_label(std::string label) { label_ = std::move(label); }
-  // What has ended the pool, where it was not its program: "KeyboardInterrupt".
+  // What ended the pool, if it was not its program: "KeyboardInterrupt".
   void set_ended_by(std::string what) { ended_by_ = std::move(what); }
 
-  // The steps that have taken long enough by now. Call about every kTickMicroseconds while
-  // is_waiting(); render() tells them too, if later.
+  // The lines of steps that have taken long enough by now. Call about every kTickMicroseconds while
+  // is_waiting(); otherwise the next render() includes them.
   std::string tick(std::int64_t wall_us);
   bool is_waiting() const { return !steps_.empty(); }
   static constexpr std::int64_t kTickMicroseconds = 250'000;
@@ -74,15 +74,15 @@ class LogDisplay {
   std::set<std::string> local_;  // instance ids
   bool stopping_ = false;
   std::map<std::string, int> nodes_;           // by instance id
-  std::map<int, std::int64_t> metrics_since_;  // by node: when the last line or first sample was
-  std::map<std::string, Step> steps_;          // by instance id: under way and not told yet
-  int free_machines_ = 0;                      // known to cost nothing
+  std::map<int, std::int64_t> metrics_since_;  // by node: time of the last line or first sample
+  std::map<std::string, Step> steps_;          // by instance id: in progress and not shown yet
+  int free_machines_ = 0;                      // that cost nothing
   std::optional<std::int64_t> cost_told_us_{};
   CostFinal cost_{};
 };
 
-// A line at the bottom that says how things stand, drawn again in its place; what tasks print goes
-// above it. Where that is not possible, the same as LogDisplay.
+// A status line at the bottom, redrawn in place; what tasks print goes above it. Where that is not
+// possible, the same as LogDisplay.
 class SpinnerDisplay {
  public:
   SpinnerDisplay(DisplayOptions options, bool can_redraw)
@@ -90,18 +90,18 @@ class SpinnerDisplay {
 
   std::string render(const Event& event, std::int64_t wall_us);
 
-  // Draws the line again. Call about every kFrameMicroseconds; empty when there is nothing to draw.
+  // Redraws the line. Call about every kFrameMicroseconds; empty when there is nothing to draw.
   std::string tick(std::int64_t wall_us);
   static constexpr std::int64_t kFrameMicroseconds = 80'000;
 
-  // Events do not count tasks; the pool's owner does.
+  // Sets the numbers of tasks, which events do not have.
   void set_tasks(std::uint64_t done, std::uint64_t running, std::uint64_t waiting);
 
   void set_width(int columns);
   void set_label(std::string label);
   void set_ended_by(std::string what);
 
-  // Takes the line away, for text of somebody else or for good.
+  // Removes the line: before other text is written, or for good.
   std::string clear();
 
  private:
@@ -116,7 +116,7 @@ class SpinnerDisplay {
   bool active_ = false;  // between a pool's first event and its last
   bool running_ = false;
   bool closing_ = false;
-  bool drawn_ = false;  // the line stands on the terminal
+  bool drawn_ = false;  // the line is on the terminal
   std::string phase_{};
   std::int64_t started_us_ = 0;
   int nodes_wanted_ = 0;

@@ -1,6 +1,6 @@
 #pragma once
 
-// How durations, money and tables of nodes are spelled for people.
+// Formats durations, money and tables of nodes for people.
 
 #include <cstdint>
 #include <string>
@@ -22,18 +22,18 @@ std::string money_text(double dollars);
 // "1 node", "2 nodes".
 std::string count_text(std::uint64_t count, std::string_view noun);
 
-// Columns that UTF-8 text takes, one for each code point.
+// The width of UTF-8 text in columns, one per code point.
 int text_width(std::string_view text);
 
-// The text, or its front with "…" where it is wider.
+// The text, cut to `width` with "…" if it is wider.
 std::string cut_text(std::string_view text, int width);
 
 // "$0.0400: 50% useful, 25% set-up, 25% idle".
 std::string split_text(const CostFinal& cost);
 
-// The table of nodes at a pool's end, and below it where the money went; every line ending with a
-// newline, not wider than `width` where that is possible. What is shown of a sum and its parts adds
-// up to the last digit. A pool that cost nothing has no column and no lines for it.
+// The table of nodes at a pool's end, and below it where the money went. Every line ends with a
+// newline and is no wider than `width` where possible. A sum and its parts, as shown, add up to the
+// last digit. A pool that cost nothing has no column and no lines for money.
 std::string receipt_text(const PoolStopped& event, const CostFinal& cost, int width);
 
 }  // namespace skyward

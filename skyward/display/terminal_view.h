@@ -1,7 +1,7 @@
 #pragma once
 
-// Shows a pool's events to the person at the terminal: the C++ pool's eye on display.h, with the
-// real clock and the real stderr.
+// Shows a pool's events at the terminal: display.h with the real clock and the real stderr, for C++
+// pools.
 
 #include <cstdint>
 #include <memory>
@@ -13,7 +13,7 @@ namespace skyward {
 
 enum class Display : std::uint8_t {
   log,      // one line per event, and every line that tasks print; the receipt at the end
-  spinner,  // what tasks print, above one line that says how things stand
+  spinner,  // what tasks print, above a status line
   quiet,    // nothing
 };
 
@@ -26,7 +26,7 @@ class TerminalView {
   TerminalView& operator=(const TerminalView&) = delete;
 
   void show(const Event& event);
-  // Draws what moves; call at least every `pause()`.
+  // Redraws what moves; call at least every `pause()`.
   void tick();
   Duration pause() const;
 

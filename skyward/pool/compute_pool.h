@@ -1,6 +1,6 @@
 #pragma once
 
-// A pool for C++ programs: nodes that run the functions of this very executable.
+// A pool for C++ programs: its nodes run the functions of this executable.
 //
 //   int main(int argc, char** argv) {
 //     sky::init(argc, argv);  // first of all: workers enter here and never leave
@@ -36,24 +36,24 @@
 
 namespace skyward {
 
-// May be used from several threads. A program that ends while it is open closes it first, within a
-// minute: at an exception that nothing catches, at exit(), and at SIGINT, SIGTERM and SIGHUP,
-// unless the program handles those itself. Only SIGKILL, crashes and quick_exit() leave it to the
-// lease.
+// Thread-safe. A program that ends while the pool is open closes it first, within a minute: on an
+// uncaught exception, on exit(), and on SIGINT, SIGTERM and SIGHUP, unless the program handles
+// those itself. Only after SIGKILL, a crash or quick_exit() do the machines run until their lease
+// expires.
 class ComputePool {
  public:
-  // Opens the pool, which is inside main(), after sky::init(): throws ConfigurationError or
+  // Opens the pool; call it inside main(), after sky::init(). Throws ConfigurationError or
   // ProvisioningError, and then nothing is left behind.
   explicit ComputePool(PoolOptions options = {});
-  // Closes it. Tasks still in flight are cancelled. Machines that may be left are told on standard
+  // Closes it. Tasks still in flight are cancelled. Reports machines that may be left on standard
   // error.
   ~ComputePool();
   ComputePool(const ComputePool&) = delete;
   ComputePool& operator=(const ComputePool&) = delete;
 
-  // Releases all machines; afterwards calls throw NotProvisionedError. Throws MachinesLeftError,
-  // closed all the same, when some were not seen to end. on_event may call it, and gets the last
-  // events after that.
+  // Releases all machines; afterwards calls throw NotProvisionedError. Throws MachinesLeftError if
+  // some are not known to have terminated; the pool is closed all the same. on_event may call it,
+  // and gets the last events after that.
   void close();
 
   // Sends a call and returns at once.
@@ -66,7 +66,8 @@ class ComputePool {
   R run(const Pending<R>& call) {
     return submit(call).get();
   }
-  // Sends all, waits for all; then throws what the first failed one (in order) threw, if any.
+  // Sends all, waits for all; then throws the error of the first one (in order) that failed, if
+  // any.
   template <typename... Rs>
   std::tuple<Value<Rs>...> run(const Batch<Rs...>& batch);
   template <typename R>
@@ -95,8 +96,8 @@ class ComputePool {
   const std::uint64_t store_id_;
   std::thread events_;
   std::atomic<std::thread::id> events_id_;
-  bool* destroyed_ = nullptr;           // tells the events' thread, when it is the one that does it
-  std::binary_semaphore delivered_{0};  // all events are
+  bool* destroyed_ = nullptr;           // for the events' thread, which may itself destroy this
+  std::binary_semaphore delivered_{0};  // all events are delivered
   std::atomic<bool> opening_{true};
   EndsWithProgram ends_with_program_;
 };
@@ -123,7 +124,7 @@ template <typename... Rs>
 std::tuple<Value<Rs>...> ComputePool::run(const Batch<Rs...>& batch) {
   return std::apply(
       [this](const auto&... call) {
-        // All are written down before the first is sent: what cannot be sent stops all of them.
+        // All are serialized before the first is sent: if one cannot be, none is sent.
         std::vector<Call> sent;
         sent.reserve(sizeof...(Rs));
         (sent.push_back(call.to_call(store())), ...);

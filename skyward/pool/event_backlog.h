@@ -1,9 +1,8 @@
 #pragma once
 
-// Events that wait, in order and in bounded memory. When there are too many, those that come in any
-// number (output lines, metrics and the events of tasks) are dropped from the middle: the first
-// ones and the newest ones stay, and so does every other event. A notice stands where some are
-// missing.
+// Waiting events, in order and in bounded memory. When there are too many, those whose number is
+// unlimited (output lines, metrics, events of tasks) are dropped from the middle: the first and the
+// newest ones stay, and so does every other event. A notice replaces what is dropped.
 
 #include <array>
 #include <cstddef>
@@ -20,9 +19,9 @@ class EventBacklog {
   explicit EventBacklog(std::size_t max_bytes) : max_bytes_(max_bytes) {}
 
   void push(Event event);
-  // Takes up to `most` of the oldest ones. A notice counts as one.
+  // Takes up to `most` of the oldest events. A notice counts as one.
   void pop(std::vector<Event>& to, std::size_t most);
-  // Drops from the middle until no more than `most` are left, as far as they may be dropped.
+  // Drops events from the middle until no more than `most` are left, or none may be dropped.
   void shrink(std::size_t most);
   bool empty() const { return head_.empty() && tail_.empty(); }
   std::size_t bytes() const { return head_bytes_ + tail_bytes_; }
@@ -42,7 +41,7 @@ class EventBacklog {
 
   const std::size_t max_bytes_;
   std::deque<Event> head_;
-  std::deque<Event> tail_;  // behind what is missing
+  std::deque<Event> tail_;  // after the dropped ones
   std::size_t head_bytes_ = 0;
   std::size_t tail_bytes_ = 0;
   Counts missing_{};  // between head and tail

@@ -1,10 +1,10 @@
 #pragma once
 
-// Events on their way from the engine's thread to whoever takes them, and into the pool's files.
-// Thread-safe. Whoever takes some first writes all that have come to the files. When that takes too
-// long, since a display or a handler is slow, a thread of its own writes them, and put() waits for
-// it rather than drop anything, so that the files are complete; but not for a disk that hangs. What
-// is too much for the display or the handler is dropped as in event_backlog.h.
+// Passes events from the engine's thread to their consumer, and into the pool's files. Thread-safe.
+// The consumer writes new events to the files before it takes any. If it is too slow (a slow
+// display or callback), a separate thread writes them, and put() waits for that thread rather than
+// drop anything, so that the files are complete; but it does not wait for a disk that hangs. What
+// is too much for the consumer is dropped as in event_backlog.h.
 
 #include <condition_variable>
 #include <cstdint>
@@ -27,10 +27,10 @@ class EventQueue {
   ~EventQueue();
   EventQueue(const EventQueue&) = delete;
   EventQueue& operator=(const EventQueue&) = delete;
-  // A pool begins to open. Without a root nothing is kept in files.
+  // Call when a pool begins to open. Without a root, nothing is written to files.
   void open(const std::string& record_root, const std::string& job_id);
   void put(Event event);
-  // Nothing more will be put in.
+  // No more events will come.
   void end();
 
   // As Pool::next_events(). Calling it again confirms that the previous events were delivered.
@@ -50,18 +50,18 @@ class EventQueue {
   EventBacklog new_;   // not in the files yet
   EventBacklog kept_;  // in the files, and not taken
   bool ended_ = true;
-  Time shrink_at_ = kNever;  // slow handlers get no more than a part from then on
+  Time shrink_at_ = kNever;  // a slow consumer gets only part of the events from then on
 
   std::condition_variable record_now_;  // new_ is large, or has ended
   std::condition_variable recorded_;    // new_ is empty
   bool recording_ = false;              // there is a recorder
-  bool disk_hangs_ = false;             // put() has waited in vain
+  bool disk_hangs_ = false;             // put() gave up waiting for it
   std::condition_variable delivery_;
-  // How many were, since the queue opened; the dropped ones count as taken.
+  // Counts since the queue opened; dropped events count as taken.
   std::uint64_t put_ = 0;
   std::uint64_t taken_ = 0;
   std::uint64_t delivered_ = 0;
-  bool lagging_ = false;  // somebody has waited in vain, and some are not delivered yet
+  bool lagging_ = false;  // await_delivery() has timed out, and some are not delivered yet
 
   std::string pool_;  // the id that events are given
   std::mutex record_mutex_;

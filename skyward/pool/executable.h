@@ -1,6 +1,6 @@
 #pragma once
 
-// Where things are for a C++ pool: this very executable, skyward-agent, the log files.
+// Paths of a C++ pool: this executable, skyward-agent, the log files.
 
 #include <string>
 
@@ -8,15 +8,15 @@
 
 namespace skyward {
 
-// A path that starts this very executable, also after the file was replaced by a newer build.
+// A path that starts this same executable, even after a newer build replaced the file.
 Result<std::string> this_executable();
 
 // The agent: $SKYWARD_AGENT, else beside this executable, else in ../libexec, else where it was
-// built or installed. Fails with `invalid`, naming the places.
+// built or installed. Fails with `invalid` and lists these places.
 Result<std::string> find_agent();
 
 // Where the log files of pools are kept (pool_record.h): $XDG_STATE_HOME/skyward, else
-// ~/.local/state/skyward. Empty where there is no home.
+// ~/.local/state/skyward. Empty if there is no home directory.
 std::string find_record_root();
 
 }  // namespace skyward

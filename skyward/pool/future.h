@@ -1,6 +1,6 @@
 #pragma once
 
-// A call that has been sent: its result, some time.
+// A call that has been sent, and its future result.
 
 #include <chrono>
 #include <cstdint>
@@ -18,8 +18,8 @@
 
 namespace skyward {
 
-// The caller's end of one call. Movable; one that was moved from throws. Letting go of it does not
-// cancel the call. Thread-compatible.
+// The caller's end of one call. Movable; a moved-from future throws. Destroying it does not cancel
+// the call. Thread-compatible.
 template <typename R>
 class [[nodiscard]] Future {
  public:
@@ -30,8 +30,8 @@ class [[nodiscard]] Future {
   Future& operator=(Future&&) noexcept = default;
 
   // Waits without limit. Throws RemoteError when the function threw, ExecutionError when its worker
-  // died, InstanceTerminatedError or ConnectionLostError when its machines did, one after the
-  // other, TimeoutError, CancelledError, BudgetExceededError when no money is left to run it; all
+  // died, InstanceTerminatedError or ConnectionLostError when its machine was lost on every
+  // attempt, TimeoutError, CancelledError, BudgetExceededError when no money is left to run it; all
   // of them are SkywardErrors. The first call moves the result out, a second one throws.
   R get() {
     handle_.wait(kForever);
@@ -55,13 +55,13 @@ class [[nodiscard]] Future {
   }
 
   bool done() const { return handle_.done(); }
-  // Waits until the call is done or the time is over (kForever: without limit); returns done().
+  // Waits until the call is done or the limit is over (kForever: no limit); returns done().
   bool wait(TimeLimit limit) const { return handle_.wait(limit); }
-  // Asks the running task to stop (sky::cancelled() turns true there); it is ended by force after
-  // two seconds. get() then throws CancelledError, unless the result was on its way already.
+  // Asks the running task to stop (sky::cancelled() turns true there), and kills it after two
+  // seconds. get() then throws CancelledError, unless the result was on its way already.
   void cancel() { handle_.cancel(); }
-  // Calls `callback` on the engine's thread when done (at once when it is); it must neither block
-  // nor throw. One for each call: a second takes the place of the first.
+  // Calls `callback` on the engine's thread when done, or at once if it is already; it must neither
+  // block nor throw. A second callback replaces the first.
   void on_done(std::function<void()> callback) { handle_.on_done(std::move(callback)); }
   std::uint64_t task() const { return handle_.task(); }
 

@@ -16,32 +16,33 @@ namespace skyward {
 
 struct TaskState;
 
-// How Handle::next() came back.
+// Why Handle::next() returned.
 enum class NextItem : std::uint8_t {
   item,       // with an item
-  ended,      // the stream has ended; take() tells how
-  time_over,  // neither, in this time
+  ended,      // the stream has ended; take() returns its outcome
+  time_over,  // neither, within the timeout
 };
 
 // The caller's end of a task in flight. Copies refer to the same task. Dropping all handles does
-// not cancel. One that was default-constructed or moved from refers to none, and throws.
+// not cancel. A handle that was default-constructed or moved from refers to none, and throws.
 class Handle {
  public:
   Handle() = default;
 
   std::uint64_t task() const;
   bool done() const;
-  // Waits until done or the time is over (kForever: without limit); returns done().
+  // Waits until done or the timeout is over (kForever: no limit); returns done().
   bool wait(Duration timeout) const;
   // The outcome, moved out: once, when done. Throws otherwise.
   Outcome take();
-  // Asks for cancellation; the outcome will be `failed` with kind cancelled, unless it was already
+  // Requests cancellation; the outcome will be `failed` with kind cancelled, unless it was already
   // on its way.
   void cancel();
-  // Calls `callback` on the engine's thread when done (at once when it is); it must not block.
+  // Calls `callback` on the engine's thread when done, or at once if it is already; it must not
+  // block.
   void on_done(std::function<void()> callback);
 
-  // For a stream: waits for the next item. Taking one lets the generator go on.
+  // For a stream: waits for the next item. Taking one lets the generator continue.
   NextItem next(wire::Payload& item, Duration timeout);
 
  private:

@@ -1,8 +1,8 @@
 #pragma once
 
-// Whether a caller of this pool had better wait awake: a sleeping thread costs two switches and, on
-// most machines, the wake-up of an idle core (docs/decisions/0006). Worth it while the functions
-// are quick and few calls are under way; a batch needs the cores itself. Any thread.
+// Decides whether a caller spins before it sleeps: sleeping costs two context switches and, on most
+// machines, the wake-up of an idle core (docs/decisions/0006). Spinning pays while functions are
+// quick and few calls are in flight; a batch needs the cores itself. Any thread.
 
 #include <atomic>
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace skyward {
 
 class Pace {
  public:
-  // `cores`: that this process may run on.
+  // `cores`: the number of cores that this process may run on.
   explicit Pace(int cores) : callers_awake_(cores / 2) {}
 
   void began(int calls) { under_way_.fetch_add(calls, std::memory_order_relaxed); }
@@ -32,7 +32,7 @@ class Pace {
  private:
   const int callers_awake_;
   std::atomic<int> under_way_{0};
-  std::atomic<std::int64_t> recent_{0};  // a mean that forgets, in nanoseconds
+  std::atomic<std::int64_t> recent_{0};  // an exponential moving average, in nanoseconds
 };
 
 }  // namespace skyward

@@ -31,25 +31,25 @@ class Pool {
  public:
   // Checks the spec; throws ConfigurationError. Nothing is started.
   explicit Pool(PoolSpec spec);
-  // Closes an open pool. Machines that may be left are told on standard error. In a forked child it
-  // does nothing: there the pool is the parent's.
+  // Closes an open pool. Reports machines that may be left on standard error. In a forked child it
+  // does nothing: the pool belongs to the parent.
   ~Pool();
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
 
-  // Provisions the nodes and waits until they are ready; throws what went wrong after everything
-  // was released. Several providers are tried one after the other; when all have failed, it throws
-  // AllProvidersFailedError. `poll` is called about every 100 ms while waiting and may
-  // throw, which aborts the opening (Python: signals).
+  // Provisions the nodes and waits until they are ready. On an error it releases everything, then
+  // throws. Several providers are tried one after the other; when all have failed, it throws
+  // AllProvidersFailedError. `poll` is called about every 100 ms while waiting and may throw, which
+  // aborts the opening (Python: signals).
   void open(const std::function<void()>& poll = {});
   // Cancels what runs, releases all machines, delivers the last events. Does nothing on a closed
-  // pool. What the cloud says becomes an Error event; throws MachinesLeftError only, when
-  // everything else is done. Not from on_done(). `poll` is called as in open(); what it throws
-  // hurries the end, and is thrown when the pool has closed.
+  // pool. Errors of the cloud become Error events; throws only MachinesLeftError, when everything
+  // else is done. Must not be called from on_done(). `poll` is called as in open(); if it throws,
+  // the close is hurried, and the exception is rethrown when the pool has closed.
   void close(const std::function<void()>& poll = {});
-  // From any thread, at once: a close() under way waits no longer than is safe. Machines are
-  // released and recorded as always; tasks and agents get no more time to clean up. Does nothing to
-  // a pool that does not close, or began to less than half a second ago.
+  // Makes a running close() wait no longer than is safe: machines are released and recorded as
+  // always, but tasks and agents get no more time to clean up. Returns at once; from any thread.
+  // Does nothing unless the pool has been closing for half a second.
   void hurry();
 
   // These throw NotProvisionedError when the pool is not open.
@@ -58,43 +58,45 @@ class Pool {
   // Once on every worker; handles in rank order.
   std::vector<Handle> broadcast(const Call& call);
 
-  // Stores large bytes for sending, once; the copy runs on the calling thread. The blob may be used
-  // in any number of calls.
+  // Stores large bytes for sending; the calling thread copies them. The blob may be used in any
+  // number of calls.
   wire::Blob store(ByteView bytes);
   // The same for many, which share one blob: a call takes few blobs and many buffers.
   std::vector<wire::Buffer> store_together(std::span<const ByteView> runs);
 
-  // The nodes that get a stored blob keep it between calls too, so that the next call that uses it
-  // sends nothing, until it is forgotten or the pool closes. As often forgotten as kept. Both do
-  // nothing on a closed pool.
+  // Makes the nodes that get a stored blob keep it between calls, so that the next call that uses
+  // it sends nothing, until forget() or the end of the pool. Each keep() needs one forget(). Both
+  // do nothing on a closed pool.
   void keep(const wire::Blob& blob);
   void forget(const wire::Blob& blob);
-  // What store() has put into the blob.
+  // The bytes that store() put into the blob.
   static ByteView stored_bytes(const wire::Blob& blob);
 
-  // Events since the last call, in order. Waits until there is one, the time is over (kForever:
-  // without limit), or the pool has closed and all have been taken (then `false`).
+  // Events since the last call, in order. Waits until there is one or the timeout is over
+  // (kForever: no limit). Returns false when the pool has closed and all events have been taken.
   bool next_events(std::vector<Event>& events, Duration timeout);
 
-  // Whoever takes the events has come again after all that there are now; so have those of whom
-  // nobody waits any more, as they lag behind for longer than a limit.
+  // Whether all events so far are delivered: the consumer has called next_events() again after
+  // taking them. A consumer that lags behind for longer than a limit is no longer waited for; then
+  // this is true, too.
   bool is_delivered() const;
-  // Returns then, or after the limit: a task's lines are told before its result.
+  // Waits until is_delivered(), or for the limit: a task's output is shown before its result is
+  // returned.
   void await_delivery(Duration limit);
 
-  // False in a forked child, which has the memory but not the engine's thread: there the pool is
-  // not open.
+  // False in a forked child, which has the memory but not the engine's thread: the pool is not open
+  // there.
   bool is_ours() const;
   bool is_active() const;
   int instance_count() const;  // 0 when not open
   int total_slots() const;     // nodes × workers × concurrency
-  // Tasks that were ever sent, each attempt for itself, and those without an answer yet.
+  // Tasks sent so far, counting each attempt, and those without an outcome yet.
   std::uint64_t tasks_sent() const;
   std::uint64_t tasks_unfinished() const;
   PoolSpec spec() const;  // of an open pool: with the provider that it has
-  // The place of that provider among those that the pool was given.
+  // The index of that provider among those that the pool was given.
   std::size_t chosen_provider() const;
-  // What it has cost until now; of a closed pool, in all, until it is opened again.
+  // The cost so far; after closing, the total, until the pool is opened again.
   PoolCost cost() const;
   std::string job_id() const;  // 8 hex digits; a new one at each open
 
@@ -102,8 +104,8 @@ class Pool {
   std::unique_ptr<struct PoolState> impl_;
 };
 
-// A received payload's buffer as memory: small ones as they are, blobs mapped (privately,
-// writable). Throws on a mapping failure.
+// A received payload's buffer as memory: a small one as it is, a blob mapped (private, writable).
+// Throws if the mapping fails.
 SharedBytes map_buffer(const wire::Buffer& buffer);
 
 }  // namespace skyward

@@ -1,6 +1,6 @@
 #pragma once
 
-// What ComputePool is asked for.
+// The options of a ComputePool.
 
 #include <concepts>
 #include <cstddef>
@@ -43,7 +43,7 @@ class AcceleratorRequest {
   std::optional<Accelerator> accelerator_;
 };
 
-// How far spot machines are relied on: a word of spot.h, the least share of them, or a Spot.
+// How to use spot machines: a word of spot.h, their minimum share, or a Spot.
 class SpotRequest {
  public:
   SpotRequest() = default;
@@ -66,10 +66,10 @@ class SpotRequest {
 
 struct PoolOptions {
   std::optional<ProviderSpec> provider = {};  // none: see provider_to_take()
-  // Stand in when that has no machines: .other_providers = {sky::AWS{}, sky::SSH{.hosts = {…}}}.
+  // Tried when that one has no machines: .other_providers = {sky::AWS{}, sky::SSH{.hosts = {…}}}.
   std::vector<ProviderSpec> other_providers = {};
-  // Which is tried first: "first" in the order given, "cheapest" by what the pool would cost there,
-  // "available" in that order but last those that have nothing that fits.
+  // The order of trying: "first" as given, "cheapest" by what the pool would cost there,
+  // "available" as given, but last those without a matching offer.
   std::string selection = "first";
   Image image = {};  // its env and apt; pip is for Python functions and refused here
   int nodes = 1;
@@ -89,13 +89,13 @@ struct PoolOptions {
   Display display = Display::log;
   // Every event, in order, on a thread of its own; see event.h and match.h. What it throws is
   // reported once and dropped. It may close the pool, and may destroy it, after which it gets no
-  // event any more.
+  // more events.
   std::function<void(const Event&)> on_event = {};
   bool collect_metrics = true;
   bool collect_tasks = false;  // events when tasks start, finish and fail
-  // Of nodes on other machines. After `heartbeat_timeout` without a message Skyward
-  // reconnects; a machine that stays unreachable for `reconnect_timeout` more is lost and replaced;
-  // one that hears nothing from this program for `lease` ends itself.
+  // For nodes on other machines. After `heartbeat_timeout` without a message, Skyward reconnects; a
+  // machine that stays unreachable for `reconnect_timeout` more is lost and replaced; one that
+  // hears nothing from this program for `lease` terminates itself.
   TimeLimit lease = std::chrono::minutes(10);
   TimeLimit heartbeat_timeout = std::chrono::seconds(3);
   TimeLimit reconnect_timeout = std::chrono::seconds(12);

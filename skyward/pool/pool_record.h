@@ -1,6 +1,6 @@
 #pragma once
 
-// What a pool leaves in plain files, so that it can be read when the machines are gone:
+// The log files of a pool, which remain when its machines are gone:
 //
 //   <root>/<date>-<time>-<job id>/pool.log     what happened, as the log display shows it
 //                                 node-0.log   what tasks printed: time, task, stream, line
@@ -8,8 +8,8 @@
 //                                 providers    where machines were asked for, a line each
 //                                 lock         held by the program while the pool is open
 //
-// Only this user can read it. Each file is cut at 10 MiB: the older half stays as node-0.log.1. The
-// newest pools are kept, 100 of them.
+// Only this user can read it. Each file is rotated at 10 MiB: the older half stays as node-0.log.1.
+// The newest 100 pools are kept.
 
 #include <cstdint>
 #include <fstream>
@@ -27,11 +27,11 @@ namespace skyward {
 
 class PoolRecord {
  public:
-  // Makes nothing yet. `root` is an absolute path, made when the first event comes.
+  // Creates nothing yet. `root` is an absolute path, created with the first event.
   PoolRecord(std::string root, std::string job_id);
 
-  // Writes the events, which have just been taken, at `wall_us` (microseconds since 1970). Blocks
-  // for as long as the disk does. Tells why nothing is kept, once; empty: all is well.
+  // Writes new events; `wall_us`: now, in microseconds since 1970. Blocks for as long as the disk
+  // does. If the files cannot be written, returns why, once; otherwise empty.
   std::optional<std::string> keep(std::span<const Event> events, std::int64_t wall_us);
   // The pool has closed: it is not shown as open any more.
   void close() { lock_.reset(); }

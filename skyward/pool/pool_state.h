@@ -41,10 +41,10 @@ struct PoolState final : engine::Caller {
   enum class Phase : std::uint8_t { closed, opening, active, closing } phase = Phase::closed;
   std::optional<Status> opened_status;
   bool loop_closed = true;
-  Status left;  // which machines may not have ended, when it was closed last
+  Status left;                           // the machines that may be left since it was closed last
   std::atomic<bool> last_choice = true;  // no other provider is tried after this one
   PoolSpec spec;                         // with the provider that it has
-  std::size_t chosen = 0;                // ... which has this place among those that were given
+  std::size_t chosen = 0;                // ... and its index among those that were given
   PoolCost spent;  // at providers tried before this one, since it was opened last
 
   TaskTable tasks;
@@ -60,10 +60,10 @@ struct PoolState final : engine::Caller {
 
   // See Pool::hurry().
   void hurry();
-  // `poll`, for whoever waits for the end: what it throws hurries the end on. Kept is the first.
+  // Wraps `poll` for a wait for the end: an exception from it hurries the close. The first one is
+  // kept in `thrown`.
   std::function<void()> hurrying(const std::function<void()>& poll, std::exception_ptr& thrown);
-  // Waits for the engine to be done with everything, then ends its thread. Which machines may be
-  // left.
+  // Waits until the engine is done, then ends its thread. Returns which machines may be left.
   Status end_loop(const std::function<void()>& poll);
   void set_closed();
   void set_chosen(std::size_t place) {

@@ -15,30 +15,31 @@
 
 namespace skyward {
 
-// For sky::init: from now on, uncaught exceptions end what is open first.
+// For sky::init: from now on, an uncaught exception closes what is open first.
 void watch_program_end();
 
-// Throws CancelledError once the program has begun to end: nothing is opened any more.
+// Throws CancelledError once the program has begun to end: nothing may be opened any more.
 void throw_if_program_ends();
 
 class ProgramEnd;
 
-// Something that must end with the program, for as long as this lives. In a forked child it is
-// nothing: there it is the parent's.
+// Something that must end with the program, for as long as this exists. In a forked child it does
+// nothing: the original belongs to the parent.
 class EndsWithProgram {
  public:
   using End = std::function<void()>;
 
-  // `end` is called once at most, on a thread of its own. `hurry` is called for every signal, on
-  // another one, and must not wait: an end that is under way shall take no longer than is safe.
+  // `end` is called at most once, on a thread of its own. `hurry` is called for every signal, on
+  // another thread; it must not block, and makes a running `end` take no longer than is safe.
   // Neither may throw.
   EndsWithProgram(End end, End hurry);
-  // Waits for an `end` that has been called.
+  // Waits for a running `end`.
   ~EndsWithProgram();
   EndsWithProgram(const EndsWithProgram&) = delete;
   EndsWithProgram& operator=(const EndsWithProgram&) = delete;
 
-  // It is open now: exit() shall end it before what opening has made is destroyed.
+  // Call when it is open: exit() then ends it before the objects that opening created are
+  // destroyed.
   void note_open();
 
  private:

@@ -8,8 +8,8 @@ namespace skyward {
 // For sky::init.
 void note_init();
 
-// For pools. Throws ConfigurationError when init() has not been called; a process that was started
-// as a worker it ends, with the same text.
+// For pools. Throws ConfigurationError when init() has not been called; in a process that was
+// started as a worker, exits with the same text.
 void require_init();
 
 }  // namespace skyward

@@ -1,8 +1,8 @@
 #pragma once
 
 // Where a pool's machines come from: `.provider = sky::AWS{.region = "eu-west-1"}`. What is left
-// out is as the environment says, else skyward.toml, else as noted here. A cloud that this version
-// cannot rent from is refused when the pool opens, before anything is started.
+// out comes from the environment, else from skyward.toml, else is as noted here. A cloud that this
+// version does not support is refused when the pool opens, before anything is started.
 
 #include <functional>
 #include <optional>
@@ -19,7 +19,7 @@ struct Local {
   operator ProviderSpec() const { return {.name = "local", .settings = {}}; }
 };
 
-// Machines that one has already, by OpenSSH; each host is one node. Host keys are always verified.
+// Existing machines, reached by OpenSSH; each host is one node. Host keys are always verified.
 struct SSH {
   std::vector<std::string> hosts{};            // host, user@host or user@host:port
   std::optional<std::string> user{};           // where a host names none
@@ -33,12 +33,14 @@ struct SSH {
   operator ProviderSpec() const;
 };
 
-// Nodes that are reached by commands: whatever takes one more word and runs it in a shell there,
-// {"podman", "exec", "-i", "c1", "sh", "-c"}. Each command is one node; those beyond `nodes`
-// replace lost nodes. This program is copied there and is the worker: it must be able to run there.
+// Nodes that are reached by commands: any command that takes one more argument and runs it in a
+// shell there, such as {"podman", "exec", "-i", "c1", "sh", "-c"}. Each command is one node; those
+// beyond `nodes` replace lost nodes. This program is copied there and is the worker, so it must be
+// able to run there.
 struct Command {
   std::vector<std::vector<std::string>> commands{};
-  // Where the node of each command is reached by the others; empty: all are on one machine.
+  // The address at which the other nodes reach the node of each command; empty: all are on one
+  // machine.
   std::vector<std::string> addresses{};
   operator ProviderSpec() const;
 };
@@ -118,14 +120,14 @@ struct RunPod {
   operator ProviderSpec() const;
 };
 
-// What pools get that name this provider, or none: the one of $SKYWARD_PROVIDER, else of
+// The provider of pools that name this one, or none: then $SKYWARD_PROVIDER, else the one in
 // skyward.toml, else this machine. $SKYWARD_PROVIDER=local uses this machine instead of every
 // cloud. Throws ConfigurationError.
 ProviderSpec provider_to_take(const std::optional<ProviderSpec>& named);
 
-// Everything that a provider sells, by device, its count, processors and memory. Asks the provider;
-// throws ProvisioningError when that cannot be. `poll` is called about every 100 ms meanwhile and
-// may throw, which ends the waiting.
+// Everything that a provider sells, sorted by device, its count, processors and memory. Asks the
+// provider; throws ProvisioningError if that fails. `poll` is called about every 100 ms meanwhile
+// and may throw, which ends the waiting.
 std::vector<Offer> available_instances(const ProviderSpec& provider,
                                        const std::function<void()>& poll = {});
 

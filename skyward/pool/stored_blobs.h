@@ -17,12 +17,12 @@
 
 namespace skyward {
 
-// Any thread; the copying is the caller's.
+// Any thread; the calling thread copies.
 class StoredBlobs {
  public:
   StoredBlobs();
 
-  // Blobs go to other machines, which know them again by their content.
+  // Names blobs by their content, for other machines to recognise them.
   void name_by_content(bool yes) { content_named_ = yes; }
 
   wire::Blob store(ByteView bytes);
@@ -30,7 +30,7 @@ class StoredBlobs {
   // The function as nodes get it. Large bytes are a blob, the same one for as long as tasks use it.
   std::shared_ptr<const FunctionBody> store(const std::shared_ptr<const FunctionBody>& function);
 
-  // An agent has mapped it, so its memory is not used again.
+  // An agent has mapped it, so its memory is not reused.
   static void retain(const wire::Blob& blob);
   static ByteView bytes(const wire::Blob& blob);
 

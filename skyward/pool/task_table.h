@@ -40,7 +40,7 @@ struct TaskState {
   // Wakes whoever waits, and calls on_done.
   void finish(Outcome result);
   void add_item(wire::Payload item);
-  // For as long as a quick answer takes; the caller sleeps after that.
+  // Spins for as long as a quick answer takes; the caller sleeps after that.
   void wait_awake() const;
 };
 

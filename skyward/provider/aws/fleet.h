@@ -1,6 +1,6 @@
 #pragma once
 
-// Amazon's machines, for the machines of one pool (provider/pool_machines.h).
+// EC2's requests for the machines of one pool (provider/pool_machines.h).
 //
 // A machine counts as gone from "shutting-down" on: there is no way back from there, and its price
 // ends there.
