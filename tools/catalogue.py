@@ -11,6 +11,7 @@ SOURCE = ROOT / "skyward/spec/accelerators.tsv"
 TABLE = ROOT / "skyward/spec/accelerator_table.cc"
 HEADER = ROOT / "skyward/pool/accelerators.h"
 PYTHON = ROOT / "python/skyward/accelerators.py"
+TYPES = ROOT / "python/skyward/spec/nvidia.py"
 NOTE = "Made by tools/catalogue.py from skyward/spec/accelerators.tsv; a test compares them."
 E1_SPELLINGS = ("RTX3080", "RTX3090", "RTX4080", "RTX4090")
 SPLITTABLE = ("A100", "H100")
@@ -148,9 +149,8 @@ def filled(words: list[str], separator: str) -> str:
     return "\n".join(f"    {line.rstrip()}" for line in lines).rstrip(",")
 
 
-def factory(m: Model) -> str:
-    slices = f", {m.devices} cores" if m.devices != "1" else ""
-    what = f'"""{m.name}: {m.memory}GB, {m.architecture}{slices}."""'
+def signature(m: Model) -> tuple[list[str], list[str]]:
+    """The parameters of a model's function, and how it passes them on."""
     parameters = [f"count: float = {m.devices}"]
     arguments = ["count"]
     if len(m.memory_names()) > 1:
@@ -168,17 +168,52 @@ def factory(m: Model) -> str:
         choices = ", ".join(f'"{form}"' for form in names)
         parameters += ["*", f"form_factor: Literal[{choices}] | None = None"]
         arguments.append("form_factor=form_factor")
+    return parameters, arguments
+
+
+def factory(m: Model) -> str:
+    slices = f", {m.devices} cores" if m.devices != "1" else ""
+    what = f'"""{m.name}: {m.memory}GB, {m.architecture}{slices}."""'
+    parameters, arguments = signature(m)
     call = f'return from_catalogue("{m.name}", {", ".join(arguments)})'
     return f"def {m.identifier}({', '.join(parameters)}) -> Accelerator:\n    {what}\n    {call}\n"
+
+
+def attributes(m: Model) -> dict[str, None]:
+    return dict.fromkeys((m.identifier, m.name.replace(" ", "").replace("-", "_")))
 
 
 def namespace(models: list[Model]) -> str:
     """The functions of these models as those of a class."""
     return "".join(
-        f"    {name} = staticmethod({m.identifier})\n"
-        for m in models
-        for name in dict.fromkeys((m.identifier, m.name.replace(" ", "").replace("-", "_")))
+        f"    {name} = staticmethod({m.identifier})\n" for m in models for name in attributes(m)
     )
+
+
+def namespace_type(models: list[Model]) -> str:
+    """The type of that class, for any type of accelerator: it imports none."""
+    methods = "".join(
+        f"    def {name}({', '.join(['self', *signature(m)[0]])}) -> A_co: ...\n".replace(
+            "Mig", "str | list[str] | tuple[str, ...]"
+        )
+        for m in models
+        for name in attributes(m)
+    )
+    return f'''"""The type of ``Accelerator.NVIDIA``, for type checkers.
+
+{NOTE}
+"""
+
+# ruff: noqa: N802 (the functions have the names of the models)
+
+from typing import Literal, Protocol, TypeVar
+
+A_co = TypeVar("A_co", covariant=True)
+
+class NVIDIAFactories(Protocol[A_co]):
+    """A function for each model of NVIDIA; each returns an accelerator, an `A_co`."""
+
+{methods}'''
 
 
 def python(models: list[Model]) -> str:
@@ -242,12 +277,12 @@ else:
 
 {(chr(10) + chr(10)).join(factory(m) for m in models)}
 
-class NVIDIAFactories:
+class _NVIDIAFactories:
     """``Accelerator.NVIDIA``: the models of NVIDIA."""
 
 {namespace(of["nvidia"])}
 
-Accelerator.NVIDIA = NVIDIAFactories
+Accelerator.NVIDIA = _NVIDIAFactories
 '''
 
 
@@ -264,7 +299,13 @@ def formatted(text: str, name: str) -> str:
 def main() -> int:
     models = read()
     stale = []
-    for path, text in ((TABLE, table(models)), (HEADER, header(models)), (PYTHON, python(models))):
+    texts = {
+        TABLE: table(models),
+        HEADER: header(models),
+        PYTHON: python(models),
+        TYPES: namespace_type([m for m in models if m.vendor == "nvidia"]),
+    }
+    for path, text in texts.items():
         made = formatted(text, str(path.relative_to(ROOT)))
         if path.exists() and path.read_text() == made:
             continue

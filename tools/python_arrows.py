@@ -49,20 +49,12 @@ ROOMS: list[tuple[str, str, frozenset[str]]] = [
     ),
 ]
 
-# A circle of two files that only a type checker sees, and why there is no other way.
-TYPES_ONLY: dict[tuple[str, str], str] = {
-    ("skyward.spec.accelerator", "skyward.accelerators"): (
-        "Accelerator.NVIDIA has functions, which return an Accelerator"
-    ),
-}
-
 
 @dataclass(frozen=True)
 class Import:
     module: str
     line: int
     target: str
-    for_types: bool  # under TYPE_CHECKING
 
 
 def module_of(path: str) -> str:
@@ -81,23 +73,12 @@ def room_of(path: str) -> tuple[str, frozenset[str]] | None:
 
 
 def find_imports(module: str, text: str, modules: frozenset[str], is_package: bool) -> list[Import]:
-    return list(_walk(ast.parse(text), module, modules, is_package, False))
-
-
-def _walk(
-    node: ast.AST, module: str, modules: frozenset[str], is_package: bool, for_types: bool
-) -> Iterator[Import]:
-    if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-        inverted = isinstance(node.test, ast.UnaryOp)
-        for part, types in ((node.body, not inverted), (node.orelse, inverted)):
-            for child in part:
-                yield from _walk(child, module, modules, is_package, for_types or types)
-        return
-    for target in _targets(node, module, modules, is_package):
-        if target != module:
-            yield Import(module, getattr(node, "lineno", 0), target, for_types)
-    for child in ast.iter_child_nodes(node):
-        yield from _walk(child, module, modules, is_package, for_types)
+    return [
+        Import(module, getattr(node, "lineno", 0), target)
+        for node in ast.walk(ast.parse(text))
+        for target in _targets(node, module, modules, is_package)
+        if target != module
+    ]
 
 
 def _targets(
@@ -163,7 +144,6 @@ def check(files: dict[str, str]) -> list[str]:
     modules = frozenset(paths)
     findings: list[str] = []
     arrows: dict[str, set[str]] = {module: set() for module in modules}
-    unused = set(TYPES_ONLY) if modules else set()
     for module, path in paths.items():
         own = room_of(path)
         if own is None:
@@ -183,15 +163,10 @@ def check(files: dict[str, str]) -> list[str]:
             if target_room != room and target_room not in allowed:
                 may = ", ".join(sorted(allowed)) or "nothing"
                 findings.append(f"{where}: {room} may import {may}; not {target_room}")
-            pair = (module, one.target)
-            if one.for_types and pair in TYPES_ONLY:
-                unused.discard(pair)
-            elif one.target != EXTENSION:
+            if one.target != EXTENSION:
                 arrows[module].add(one.target)
     for group in circles(arrows):
         findings.append(f"these modules import each other: {', '.join(group)}")
-    for module, target in sorted(unused & {(a, b) for a in modules for b in modules}):
-        findings.append(f"TYPES_ONLY: {module} no longer needs {target}: remove the line")
     findings += circular_rooms()
     return findings
 

@@ -785,7 +785,7 @@ def TPUv5p_8(count: float = 8) -> Accelerator:
     return from_catalogue("TPUv5p-8", count)
 
 
-class NVIDIAFactories:
+class _NVIDIAFactories:
     """``Accelerator.NVIDIA``: the models of NVIDIA."""
 
     K80 = staticmethod(K80)
@@ -968,4 +968,4 @@ class NVIDIAFactories:
     RTXPROServer6000 = staticmethod(RTX_PRO_Server_6000)
 
 
-Accelerator.NVIDIA = NVIDIAFactories
+Accelerator.NVIDIA = _NVIDIAFactories

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 from skyward.base.extension import compiled
 from skyward.exceptions import ConfigurationError
 
-if TYPE_CHECKING:  # its functions return what is defined here
-    from skyward.accelerators import NVIDIAFactories
+if TYPE_CHECKING:
+    from skyward.spec.nvidia import NVIDIAFactories
 
 Mig = str | list[str] | tuple[str, ...]
 """A profile that fills each GPU ("3g.40gb"), or the profiles of one GPU, one by one."""
@@ -92,7 +92,7 @@ class Accelerator:
     Raises ConfigurationError for models, memories, counts and partitions that do not exist, and
     names the nearest that do."""
 
-    NVIDIA: ClassVar["type[NVIDIAFactories]"]  # set there
+    NVIDIA: ClassVar["NVIDIAFactories[Accelerator]"]  # set by skyward.accelerators
     AMD: ClassVar[type[AMDFactories]] = AMDFactories
     Habana: ClassVar[type[HabanaFactories]] = HabanaFactories
     AWS: ClassVar[type[AWSFactories]] = AWSFactories
