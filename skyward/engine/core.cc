@@ -44,10 +44,18 @@ void on_recalled(EngineState& state, EngineEffects& effects, Time now, const Nod
 EngineState make_state(PoolSpec spec, Options options) {
   EngineState state;
   state.nodes = Nodes(spec.nodes);
+  state.orders = MachineOrders(state.nodes.size());
   state.tasks = Tasks(state.nodes.size());
   state.spec = std::move(spec);
   state.options = std::move(options);
   return state;
+}
+
+std::vector<InstanceId> take_machines(EngineState& state, NodeId node) {
+  std::vector<InstanceId> machines;
+  if (auto machine = state.nodes.take_last_machine(node)) machines.push_back(*std::move(machine));
+  if (auto successor = state.orders.take_successor(node)) machines.push_back(successor->id);
+  return machines;
 }
 
 Budget::Facts budget_facts(const EngineState& state, Time now) {
@@ -55,7 +63,7 @@ Budget::Facts budget_facts(const EngineState& state, Time now) {
           .options = state.options,
           .costs = state.costs,
           .offer = state.placement.offer(),
-          .provisioning = state.nodes.requests(),
+          .provisioning = state.orders.requests(),
           .terminating = state.releases.requests(),
           .mean_run = state.tasks.mean_run(),
           .now = now};
@@ -180,7 +188,7 @@ void sanity_check(const EngineState& state) {
   for (const Node& node : state.nodes) {
     const bool waits = node.state == NodeState::connecting ||
                        node.state == NodeState::bootstrapping || node.state == NodeState::ready;
-    SKYWARD_CHECK(!node.successor || node.bought, "node {}", node.id.value);
+    SKYWARD_CHECK(!state.orders[node.id].successor || node.bought, "node {}", node.id.value);
     if (waits) SKYWARD_CHECK(node.deadline != kNever, "node {} waits for ever", node.id.value);
     if (state.phase != Phase::running) continue;
     const bool open = node.state == NodeState::ready && !node.is_preempted();
@@ -193,7 +201,7 @@ void sanity_check(const EngineState& state) {
     }
   }
   if (state.phase == Phase::closed) {
-    SKYWARD_CHECK(state.tasks.size() == 0 && state.nodes.requests() == 0 &&
+    SKYWARD_CHECK(state.tasks.size() == 0 && state.orders.requests() == 0 &&
                   state.releases.is_done());
     SKYWARD_CHECK(!state.nodes.any_alive());
   }

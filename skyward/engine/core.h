@@ -21,6 +21,7 @@
 #include "skyward/engine/budget.h"
 #include "skyward/engine/costs.h"
 #include "skyward/engine/effects.h"
+#include "skyward/engine/machine_orders.h"
 #include "skyward/engine/node_setup.h"
 #include "skyward/engine/nodes.h"
 #include "skyward/engine/options.h"
@@ -42,13 +43,14 @@ struct EngineState {
   Options options;
   CheckedPhase phase;
 
-  Placement placement;  // where the machines come from
-  Nodes nodes;          // which machine each node has, and its state
-  Releases releases;    // machines to terminate
-  Tasks tasks;          // from submission to answer
-  Costs costs;          // what the machines cost
-  BillPoll bills;       // when to ask the cloud for its charges
-  Budget budget;        // what may be spent
+  Placement placement;   // where the machines come from
+  Nodes nodes;           // which machine each node has, and its state
+  MachineOrders orders;  // which machines are requested, and for which node
+  Releases releases;     // machines to terminate
+  Tasks tasks;           // from submission to answer
+  Costs costs;           // what the machines cost
+  BillPoll bills;        // when to ask the cloud for its charges
+  Budget budget;         // what may be spent
 
   // The pool's own times and answers.
   Time opened_at{};
@@ -65,6 +67,8 @@ struct EngineState {
 };
 
 EngineState make_state(PoolSpec spec, Options options);
+// The node's machines, for release: its own, and a successor that waits.
+std::vector<InstanceId> take_machines(EngineState& state, NodeId node);
 // The inputs of the budget's judgement.
 Budget::Facts budget_facts(const EngineState& state, Time now);
 

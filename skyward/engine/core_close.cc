@@ -142,6 +142,9 @@ void start_closing(EngineState& state, EngineEffects& effects, Time now) {
   state.tell_wait_at = now + kTellWaitAfter;
   for (const Node& node : state.nodes) {
     state.costs.on_work(node.instance.id, state.tasks.work(now, node.id));
+    if (node.bought) effects.emit(InstanceStopping{node.instance.id});
+    const auto& successor = state.orders[node.id].successor;
+    if (successor) effects.emit(InstanceStopping{successor->id});
     state.nodes.shut_down(effects, node.id, now, kGraceMs);
   }
   release_machines(state, effects);
@@ -164,11 +167,14 @@ bool on_hurry(EngineState& state, EngineEffects& effects, Time now) {
 }
 
 void release_machines(EngineState& state, EngineEffects& effects) {
-  if (state.phase != Phase::closing || state.nodes.requests() > 0) return;
+  if (state.phase != Phase::closing || state.orders.requests() > 0) return;
   if (state.placement.is_moving_out() || state.nodes.any_alive()) return;
   state.phase.set(Phase::terminating);
   state.close_deadline = kNever;
-  state.releases.release_last(effects, state.nodes.take_all_machines());
+  std::vector<InstanceId> machines;
+  for (const Node& node : state.nodes)
+    std::ranges::move(take_machines(state, node.id), std::back_inserter(machines));
+  state.releases.release_last(effects, std::move(machines));
   remove_shared(state, effects);
 }
 

@@ -17,9 +17,10 @@ namespace {
 void give_up_node(EngineState& state, EngineEffects& effects, Time now, const Node& node,
                   const Error& why) {
   state.nodes.give_up(node.id, now);
-  effects.emit(ErrorEvent{fmt::format("giving up on node {} after {} replacements: {}",
-                                      node.id.value, node.replacements, why.message),
-                          node.instance.id});
+  effects.emit(
+      ErrorEvent{fmt::format("giving up on node {} after {} replacements: {}", node.id.value,
+                             state.orders[node.id].replacements, why.message),
+                 node.instance.id});
   const Error lost{
       why.kind == ErrorKind::over_budget || why.kind == ErrorKind::unreachable ? why.kind
                                                                                : ErrorKind::lost,
@@ -37,14 +38,14 @@ void ask_replacement(EngineState& state, EngineEffects& effects, Time now, const
     return give_up_node(state, effects, now, node, paid.error());
   }
   if (const Status within = state.budget.check_rate_with_another(facts); !within) {
-    if (state.releases.requests() > 0 || state.nodes.requests() > 0 ||
+    if (state.releases.requests() > 0 || state.orders.requests() > 0 ||
         state.releases.may_still_end()) {
-      return state.nodes.wait_for_rate(node.id);
+      return state.orders.wait_for_rate(node.id);
     }
     return give_up_node(state, effects, now, node, within.error());
   }
   state.costs.on_asked(now, node.id, 1);
-  state.nodes.ask_replacement(effects, node.id);
+  state.orders.request_replacement(effects, node.id);
 }
 
 void replace_node(EngineState& state, EngineEffects& effects, Time now, const Node& node,
@@ -55,17 +56,18 @@ void replace_node(EngineState& state, EngineEffects& effects, Time now, const No
   const InstanceId machine = state.nodes.take_machine(node.id);
   effects.emit(InstanceStopping{machine});
   state.releases.release(effects, {machine});
-  if (node.buying_successor) return;  // it is on its way
-  if (auto successor = state.nodes.take_successor(node.id)) {
+  if (state.orders[node.id].awaits_successor) return;
+  if (auto successor = state.orders.take_successor(node.id)) {
     state.nodes.launch(node.id, *std::move(successor), now, now + state.options.greet_timeout);
     return state.nodes.connect(effects, node.id);
   }
-  if (node.replacements >= static_cast<int>(kMaxNodeReplacements)) {
+  const int replacements = state.orders[node.id].replacements;
+  if (replacements >= static_cast<int>(kMaxNodeReplacements)) {
     return give_up_node(state, effects, now, node, why);
   }
   // One that failed is not followed at once: the way there may be closed for a moment.
-  if (!was_ready && node.replacements > 0) {
-    return state.nodes.pause(node.id, now + node.replacements * kReplacementPause);
+  if (!was_ready && replacements > 0) {
+    return state.nodes.pause(node.id, now + replacements * kReplacementPause);
   }
   ask_replacement(state, effects, now, node);
 }
@@ -138,9 +140,11 @@ void on_late(EngineState& state, EngineEffects& effects, Time now, const Node& n
   on_node_lost(state, effects, now, node.id, {ErrorKind::lost, std::move(text), {}});
 }
 
-void on_refused(EngineState& state, EngineEffects& effects, Time now, NodeId id, const Error& why) {
+void on_refused(EngineState& state, EngineEffects& effects, Time now, NodeId id, bool is_successor,
+                const Error& why) {
   const Node& node = state.nodes[id];
-  if (state.nodes.on_refused(id)) return give_up_node(state, effects, now, node, why);
+  if (!is_successor || !node.is_alive()) return give_up_node(state, effects, now, node, why);
+  state.orders.uncount(id);
   effects.emit(ErrorEvent{
       fmt::format("no replacement for node {} yet: {}; retrying when its machine is gone",
                   node.id.value, why.message),
@@ -149,7 +153,7 @@ void on_refused(EngineState& state, EngineEffects& effects, Time now, NodeId id,
 
 void replace_what_waited(EngineState& state, EngineEffects& effects, Time now) {
   if (state.phase != Phase::running || state.budget.is_draining()) return;
-  for (const NodeId id : state.nodes.take_waiting()) {
+  for (const NodeId id : state.orders.take_waiting()) {
     const Node& node = state.nodes[id];
     if (node.state == NodeState::absent) ask_replacement(state, effects, now, node);
   }
@@ -161,7 +165,9 @@ void dismiss_when_done(EngineState& state, EngineEffects& effects, Time now, con
   if (node.state != NodeState::gone) {
     const Error& why = *state.tasks.abandoned();
     state.costs.on_work(node.instance.id, state.tasks.lose_node(effects, now, node.id, why));
-    std::vector<InstanceId> machines = state.nodes.dismiss(effects, node.id, now);
+    state.nodes.dismiss(effects, node.id, now);
+    std::vector<InstanceId> machines = take_machines(state, node.id);
+    for (const InstanceId& machine : machines) effects.emit(InstanceStopping{machine});
     if (!machines.empty()) state.releases.release(effects, std::move(machines));
   }
   if (!state.nodes.any_alive()) start_closing(state, effects, now);

@@ -9,9 +9,10 @@ namespace skyward::engine {
 
 // The node's deadline has passed: its machine is lost, or another one may be requested now.
 void on_late(EngineState& state, EngineEffects& effects, Time now, const Node& node);
-// In a running pool, the requested machine was not provisioned.
+// In a running pool, the requested machine was not provisioned; `is_successor`: it was requested
+// while the node's machine worked.
 void on_refused(EngineState& state, EngineEffects& effects, Time now, NodeId node,
-                const Error& why);
+                bool is_successor, const Error& why);
 // Some machines no longer cost anything: the budget may allow others now.
 void replace_what_waited(EngineState& state, EngineEffects& effects, Time now);
 // A task has ended on the node while the budget runs out: if the node is idle now, releases its

@@ -74,10 +74,10 @@ void keep_within_rate(EngineState& state, EngineEffects& effects, Time now,
 
 // No machines came.
 void on_none(EngineState& state, EngineEffects& effects, Time now, NodeId first_node,
-             const Error& why) {
+             bool is_successor, const Error& why) {
   if (state.phase == Phase::provisioning) return look_elsewhere(state, effects, now, why);
   if (state.phase != Phase::running) return release_machines(state, effects);
-  on_refused(state, effects, now, first_node, why);
+  on_refused(state, effects, now, first_node, is_successor, why);
   replace_what_waited(state, effects, now);
 }
 
@@ -85,7 +85,12 @@ void on_none(EngineState& state, EngineEffects& effects, Time now, NodeId first_
 void on_too_late(EngineState& state, EngineEffects& effects, NodeId first_node,
                  std::vector<Instance> instances) {
   for (std::uint32_t i = 0; i < instances.size(); ++i) {
-    state.nodes.keep(NodeId{first_node.value + i}, std::move(instances[i]));
+    const NodeId node{first_node.value + i};
+    if (state.nodes[node].bought) {
+      state.orders.keep_successor(node, std::move(instances[i]));
+    } else {
+      state.nodes.keep(node, std::move(instances[i]));
+    }
   }
   release_machines(state, effects);
 }
@@ -105,7 +110,7 @@ void on_machines(EngineState& state, EngineEffects& effects, Time now, NodeId fi
     ++(instances[i].spot ? completed.spot : completed.on_demand);
     announce_instance(state, effects, node, instances[i]);
     if (node.is_alive()) {
-      state.nodes.set_successor(node.id, std::move(instances[i]));
+      state.orders.keep_successor(node.id, std::move(instances[i]));
       retire_when_done(state, effects, now, node);
     } else {
       state.nodes.launch(node.id, std::move(instances[i]), now, now + state.options.greet_timeout);
@@ -195,12 +200,12 @@ void on_prepared(EngineState& state, EngineEffects& effects, Time now, Result<Cl
   effects.emit(InstanceLaunching{count, state.placement.offer().instance_type,
                                  provider_label(state.spec.provider.name)});
   state.costs.on_asked(now, NodeId{0}, count);
-  state.nodes.ask(effects, NodeId{0}, count);
+  state.orders.request(effects, NodeId{0}, count);
 }
 
 void on_provisioned(EngineState& state, EngineEffects& effects, Time now, NodeId first_node,
                     int count, Result<std::vector<Instance>> instances) {
-  state.nodes.on_answered();
+  const bool is_successor = state.orders.on_answered(first_node);
   const Time asked = state.costs.on_answered(now, first_node);
   if (instances) {
     for (std::uint32_t i = 0; i < instances->size(); ++i) {
@@ -213,7 +218,7 @@ void on_provisioned(EngineState& state, EngineEffects& effects, Time now, NodeId
     return;
   }
   if (running) keep_within_rate(state, effects, now, instances);
-  if (!instances) return on_none(state, effects, now, first_node, instances.error());
+  if (!instances) return on_none(state, effects, now, first_node, is_successor, instances.error());
   SKYWARD_CHECK(static_cast<int>(instances->size()) == count);
   if (!running && state.phase != Phase::provisioning) {
     return on_too_late(state, effects, first_node, *std::move(instances));
@@ -240,7 +245,7 @@ void on_ready(EngineState& state, EngineEffects& effects, Time now, const Node& 
       std::min(state.options.workers_per_node * static_cast<std::uint32_t>(state.spec.concurrency),
                state.options.max_tasks_given);
   state.nodes.on_ready(effects, node.id, now, slots, ready.peer_port,
-                       now + state.options.heartbeat_timeout);
+                       state.orders[node.id].replacements, now + state.options.heartbeat_timeout);
   state.costs.on_ready(now, node.instance.id);
   if (state.phase == Phase::running) return open_node(state, effects, now, node);
   if (state.nodes.all_in(NodeState::ready)) all_ready(state, effects, now);

@@ -26,18 +26,19 @@ void on_preempted(EngineState& state, EngineEffects& effects, Time now, const No
 void prepare_successor(EngineState& state, EngineEffects& effects, Time now, const Node& node) {
   if (!node.is_preempted() || state.budget.is_draining()) return;
   state.tasks.recall(effects, node.id);
-  if (node.buying_successor || node.successor) return;
+  const MachineOrders::Order& order = state.orders[node.id];
+  if (order.awaits_successor || order.successor) return;
   // Without one, the end of the machine is a loss like any other.
-  if (node.replacements >= static_cast<int>(kMaxNodeReplacements)) return;
+  if (order.replacements >= static_cast<int>(kMaxNodeReplacements)) return;
   const Budget::Facts facts = budget_facts(state, now);
   if (!state.budget.check_machine(facts) || !state.budget.check_rate_with_another(facts)) return;
   state.costs.on_asked(now, node.id, 1);
-  state.nodes.ask_successor(effects, node.id);
+  state.orders.request_successor(effects, node.id);
 }
 
 void retire_when_done(EngineState& state, EngineEffects& effects, Time now, const Node& node) {
   if (state.phase != Phase::running || node.state != NodeState::ready) return;
-  if (!node.successor || !state.tasks.is_idle(node.id)) return;
+  if (!state.orders[node.id].successor || !state.tasks.is_idle(node.id)) return;
   state.nodes.lose(node.id, now);
   const Error why{ErrorKind::lost, "its cloud preempts it", {}};
   state.costs.on_work(node.instance.id, state.tasks.lose_node(effects, now, node.id, why));
@@ -45,7 +46,7 @@ void retire_when_done(EngineState& state, EngineEffects& effects, Time now, cons
   const InstanceId machine = state.nodes.take_machine(node.id);
   effects.emit(InstanceStopping{machine});
   state.releases.release(effects, {machine});
-  state.nodes.launch(node.id, *state.nodes.take_successor(node.id), now,
+  state.nodes.launch(node.id, *state.orders.take_successor(node.id), now,
                      now + state.options.greet_timeout);
   state.nodes.connect(effects, node.id);
 }

@@ -16,7 +16,7 @@ void start_draining(EngineState& state, EngineEffects& effects, Time now) {
   effects.emit(ErrorEvent{why.message, std::nullopt});
   state.tasks.abandon(effects, why);
   for (const Node& node : state.nodes) {
-    if (const auto successor = state.nodes.take_successor(node.id)) {
+    if (const auto successor = state.orders.take_successor(node.id)) {
       effects.emit(InstanceStopping{successor->id});
       state.releases.release(effects, {successor->id});
     }

@@ -66,35 +66,12 @@ bool Nodes::all_in(NodeState state) const {
   return std::ranges::all_of(nodes_, [&](const Node& node) { return node.state == state; });
 }
 
-// ------------------------------------------------------------------------------- getting machines
-
-void Nodes::ask(EngineEffects& effects, NodeId first, int count) {
-  ++requests_;
-  effects.provision(count, first);
-}
-
-void Nodes::ask_replacement(EngineEffects& effects, NodeId node) {
-  ++at(node).replacements;
-  ask(effects, node, 1);
-}
-
-void Nodes::ask_successor(EngineEffects& effects, NodeId node) {
-  at(node).buying_successor = true;
-  ask_replacement(effects, node);
-}
-
-bool Nodes::on_refused(NodeId id) {
-  Node& node = at(id);
-  if (!std::exchange(node.buying_successor, false) || !node.is_alive()) return true;
-  --node.replacements;  // tried again when the machine is gone
-  return false;
-}
+// ----------------------------------------------------------------------------- a machine's way up
 
 void Nodes::launch(NodeId id, Instance instance, Time now, Time deadline) {
   Node& node = at(id);
   node.instance = std::move(instance);
   node.bought = true;
-  node.buying_successor = false;
   node.steps = 0;
   node.gone_at = kNever;
   set_state(node, NodeState::connecting);
@@ -109,25 +86,11 @@ void Nodes::connect(EngineEffects& effects, NodeId id) {
   effects.connect(id, node.instance);
 }
 
-void Nodes::set_successor(NodeId id, Instance instance) {
-  Node& node = at(id);
-  node.buying_successor = false;
-  node.successor = std::move(instance);
-}
-
-std::optional<Instance> Nodes::take_successor(NodeId node) {
-  return std::exchange(at(node).successor, {});
-}
-
 void Nodes::keep(NodeId id, Instance instance) {
   Node& node = at(id);
-  if (node.bought) return set_successor(id, std::move(instance));
   node.instance = std::move(instance);
   node.bought = true;
-  node.buying_successor = false;
 }
-
-// ----------------------------------------------------------------------------- a machine's way up
 
 bool Nodes::join(NodeId id, Time now, Time reached_at) {
   Node& node = at(id);
@@ -156,7 +119,7 @@ void Nodes::on_step(EngineEffects& effects, NodeId id, Time now, std::string_vie
 }
 
 void Nodes::on_ready(EngineEffects& effects, NodeId id, Time now, std::uint32_t slots,
-                     std::uint16_t peer_port, Time deadline) {
+                     std::uint16_t peer_port, int replacements, Time deadline) {
   on_step(effects, id, now, kSteps.back());
   Node& node = at(id);
   const Time prepared = std::max(node.prepared_at, node.joined_at);
@@ -172,7 +135,7 @@ void Nodes::on_ready(EngineEffects& effects, NodeId id, Time now, std::uint32_t 
   set_deadline(node, deadline);
   if (!node.replaced.empty()) {
     effects.emit(InstanceReplaced{std::exchange(node.replaced, {}), node.instance.id,
-                                  static_cast<int>(id.value), node.replacements});
+                                  static_cast<int>(id.value), replacements});
   }
 }
 
@@ -200,14 +163,10 @@ InstanceId Nodes::take_machine(NodeId id) {
 
 void Nodes::pause(NodeId node, Time until) { set_deadline(at(node), until); }
 
-void Nodes::wait_for_rate(NodeId node) { at(node).waits_for_rate = true; }
-
-std::vector<NodeId> Nodes::take_waiting() {
-  std::vector<NodeId> waiting;
-  for (Node& node : nodes_) {
-    if (std::exchange(node.waits_for_rate, false)) waiting.push_back(node.id);
-  }
-  return waiting;
+std::optional<InstanceId> Nodes::take_last_machine(NodeId id) {
+  Node& node = at(id);
+  if (!std::exchange(node.bought, false)) return std::nullopt;
+  return node.instance.id;
 }
 
 void Nodes::give_up(NodeId id, Time now) {
@@ -216,22 +175,15 @@ void Nodes::give_up(NodeId id, Time now) {
   set_state(node, NodeState::gone);
 }
 
-std::vector<InstanceId> Nodes::dismiss(EngineEffects& effects, NodeId id, Time now) {
+void Nodes::dismiss(EngineEffects& effects, NodeId id, Time now) {
   Node& node = at(id);
   if (node.is_alive()) effects.disconnect(id);
   give_up(id, now);
   node.deadline = kNever;
-  std::vector<InstanceId> machines;
-  if (std::exchange(node.bought, false)) machines.push_back(node.instance.id);
-  if (node.successor) machines.push_back(take_successor(id)->id);
-  for (const InstanceId& machine : machines) effects.emit(InstanceStopping{machine});
-  return machines;
 }
 
 void Nodes::shut_down(EngineEffects& effects, NodeId id, Time now, std::uint32_t grace_ms) {
   Node& node = at(id);
-  if (node.bought) effects.emit(InstanceStopping{node.instance.id});
-  if (node.successor) effects.emit(InstanceStopping{node.successor->id});
   if (node.state == NodeState::ready || node.state == NodeState::bootstrapping) {
     add_up_time(node, now);
     set_state(node, NodeState::draining);
@@ -250,15 +202,6 @@ void Nodes::cut_off(EngineEffects& effects) {
     set_state(node, NodeState::gone);
     effects.disconnect(node.id);
   }
-}
-
-std::vector<InstanceId> Nodes::take_all_machines() {
-  std::vector<InstanceId> machines;
-  for (Node& node : nodes_) {
-    if (std::exchange(node.bought, false)) machines.push_back(node.instance.id);
-    if (node.successor) machines.push_back(take_successor(node.id)->id);
-  }
-  return machines;
 }
 
 std::optional<NodeId> Nodes::take_late(Time now, Duration silence) {

@@ -1,9 +1,10 @@
 #pragma once
 
 // The pool's nodes. A node keeps its rank when its machine is replaced; each of its machines goes
-// through the states below, by one checked table. Nodes knows the state of each machine, the
-// deadline of that state, and the machine's successor; the core decides what follows for tasks and
-// money (core_loss.cc, core_close.cc). Pure; core_pool_test.cc shows its rules.
+// through the states below, by one checked table. Nodes knows the state of each machine and the
+// deadline of that state; the core decides what follows for tasks and money (core_loss.cc,
+// core_close.cc), and machine_orders.h knows which machines are still to come. Pure;
+// core_pool_test.cc shows its rules.
 
 #include <cstddef>
 #include <cstdint>
@@ -45,12 +46,7 @@ struct Node {
   Instance instance;
   bool bought = false;  // the instance must be released
 
-  // The machine after this one.
-  int replacements = 0;               // so far
-  InstanceId replaced;                // the previous machine, until the new one is ready
-  bool buying_successor = false;      // requested while the present machine works
-  std::optional<Instance> successor;  // provisioned: takes over when the present one is done
-  bool waits_for_rate = false;        // absent until other machines are known to be gone
+  InstanceId replaced;  // the previous machine, until the new one is ready
 
   // In order.
   Time connecting_at{};
@@ -83,22 +79,10 @@ class Nodes {
   bool any_alive() const;
   bool all_in(NodeState state) const;
 
-  // Requests machines for this node and the following ones; on_answered() when the request is
-  // answered.
-  void ask(EngineEffects& effects, NodeId first, int count);
-  void ask_replacement(EngineEffects& effects, NodeId node);
-  void ask_successor(EngineEffects& effects, NodeId node);
-  void on_answered() { --requests_; }
-  int requests() const { return requests_; }  // pending
-  // The requested machine was not provisioned. True: the node has none now.
-  bool on_refused(NodeId node);
-
   // The machine is the node's from now on, and has until `deadline` for its agent to greet;
   // connect() connects to it.
   void launch(NodeId node, Instance instance, Time now, Time deadline);
   void connect(EngineEffects& effects, NodeId node);
-  void set_successor(NodeId node, Instance instance);
-  std::optional<Instance> take_successor(NodeId node);
   // It came too late; it is released with the others.
   void keep(NodeId node, Instance instance);
 
@@ -106,8 +90,9 @@ class Nodes {
   bool join(NodeId node, Time now, Time reached_at);
   // The steps of its bootstrap up to this one are done.
   void on_step(EngineEffects& effects, NodeId node, Time now, std::string_view step);
+  // `replacements`: of the node, with this machine.
   void on_ready(EngineEffects& effects, NodeId node, Time now, std::uint32_t slots,
-                std::uint16_t peer_port, Time deadline);
+                std::uint16_t peer_port, int replacements, Time deadline);
   void hear(NodeId node, Time now) { nodes_[node.value].last_heard = now; }
   void preempt(NodeId node, Time gone_at);
 
@@ -115,21 +100,19 @@ class Nodes {
   void lose(NodeId node, Time now);
   // Returns the machine to release; another one may follow.
   InstanceId take_machine(NodeId node);
+  // ... if there is one; none follows.
+  std::optional<InstanceId> take_last_machine(NodeId node);
   // No replacement is requested before then: the network may be down only for a moment.
   void pause(NodeId node, Time until);
-  // ... before other machines are known to be gone. take_waiting(): the nodes that waited for this.
-  void wait_for_rate(NodeId node);
-  std::vector<NodeId> take_waiting();
 
   // No machine follows.
   void give_up(NodeId node, Time now);
-  // ... and its machines are released at once.
-  std::vector<InstanceId> dismiss(EngineEffects& effects, NodeId node, Time now);
+  // ... and its agent is cut off at once.
+  void dismiss(EngineEffects& effects, NodeId node, Time now);
   // Closing: the agent exits after running tasks have had this long.
   void shut_down(EngineEffects& effects, NodeId node, Time now, std::uint32_t grace_ms);
   // Cuts off agents that have not exited.
   void cut_off(EngineEffects& effects);
-  std::vector<InstanceId> take_all_machines();
 
   // A node whose deadline has passed, if any. A ready node is late after `silence` without a
   // message.
@@ -149,7 +132,6 @@ class Nodes {
   };
 
   std::vector<Node> nodes_;
-  int requests_ = 0;
   std::priority_queue<Alarm, std::vector<Alarm>, std::greater<>> alarms_;
 };
 

@@ -1,0 +1,64 @@
+#pragma once
+
+// The machines on order: requested from the provider, and not yet a node's own. A node that loses
+// its machine gets a replacement. One whose cloud will preempt its machine gets a successor in
+// advance, which takes over when the present machine is done. Knows nothing of the states of nodes;
+// the core decides when to request one (core_loss.cc, core_preempt.cc). Pure.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "skyward/base/check.h"
+#include "skyward/spec/id.h"
+#include "skyward/spec/offer.h"
+
+namespace skyward::engine {
+
+class EngineEffects;
+
+class MachineOrders {
+ public:
+  // Of one node.
+  struct Order {
+    int replacements = 0;               // requested so far
+    bool awaits_successor = false;      // requested while the present machine works
+    std::optional<Instance> successor;  // provisioned, and waits for the present machine's end
+    bool waits_for_rate = false;        // to be requested when other machines are known to be gone
+  };
+
+  explicit MachineOrders(std::size_t nodes = 0) : orders_(nodes) {}
+
+  const Order& operator[](NodeId node) const {
+    SKYWARD_CHECK(node.value < orders_.size(), "node {}", node.value);
+    return orders_[node.value];
+  }
+  int requests() const { return requests_; }  // not answered yet
+
+  // Requests machines for this node and the following ones.
+  void request(EngineEffects& effects, NodeId first, int count);
+  void request_replacement(EngineEffects& effects, NodeId node);
+  void request_successor(EngineEffects& effects, NodeId node);
+  // The provider has answered a request. Returns whether it was for a successor.
+  bool on_answered(NodeId first);
+  // A successor was refused: it does not count as a replacement.
+  void uncount(NodeId node) { --at(node).replacements; }
+
+  void keep_successor(NodeId node, Instance instance) { at(node).successor = std::move(instance); }
+  std::optional<Instance> take_successor(NodeId node);
+
+  // The node's machine is requested when other machines are known to be gone; take_waiting()
+  // returns the nodes that wait for this.
+  void wait_for_rate(NodeId node) { at(node).waits_for_rate = true; }
+  std::vector<NodeId> take_waiting();
+
+ private:
+  Order& at(NodeId node);
+
+  std::vector<Order> orders_;
+  int requests_ = 0;
+};
+
+}  // namespace skyward::engine
