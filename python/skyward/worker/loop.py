@@ -16,7 +16,7 @@ import socket
 from .connection import Connection
 from .failures import add_note, clear_frames, describe, explain_missing_module
 from .forks import has_children, has_forked
-from .output import flush_output, restore_output, write_all
+from .output import flush_output, settle_output, write_mark
 from .protocol import (
     ANSWER_HEAD,
     CANCEL_PIPE,
@@ -124,9 +124,7 @@ class Worker(Connection):
                 self.answer_cancelled(run)
                 continue
             if run.behind and self.mark:
-                mark = self.mark + U64.pack(run.task)
-                write_all(1, mark)
-                write_all(2, mark)
+                write_mark(self.mark + U64.pack(run.task))
             self.run(run)
 
     def run(self, run):
@@ -166,8 +164,7 @@ class Worker(Connection):
             self.skipped.discard(task)
         if self.callbacks:
             self.callbacks.clear()
-        flush_output()
-        restore_output()
+        settle_output()
         if self.maps:
             # Copied first: a result that refers to an argument must not make it seem kept.
             packed = pack(pieces)

@@ -18,6 +18,20 @@ def flush_output():
     libc_flush(None)
 
 
+def settle_output():
+    """flush_output() and restore_output(), quicker where the task left the streams as they were."""
+    out, err = sys.stdout, sys.stderr
+    try:
+        out.flush()  # raises when it is closed
+        err.flush()
+        libc_flush(None)
+        if out is sys.__stdout__ and err is sys.__stderr__:
+            return
+    except Exception:
+        flush_output()
+    restore_output()
+
+
 def restore_output():
     """For the next task, when this one has closed or replaced the streams."""
     for name, descriptor in (("stdout", 1), ("stderr", 2)):
@@ -29,6 +43,17 @@ def restore_output():
 
 
 TEXT = {"encoding": "utf-8", "errors": "backslashreplace"}
+
+
+def write_mark(mark):
+    """To both streams."""
+    for descriptor in (1, 2):
+        try:
+            written = os.write(descriptor, mark)
+        except OSError:
+            written = 0
+        if written < len(mark):
+            write_all(descriptor, mark[written:])
 
 
 def write_all(descriptor, data):

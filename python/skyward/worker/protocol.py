@@ -16,6 +16,7 @@ MAX_DESCRIPTORS = 253  # kernel limit of one message
 
 HEAD = struct.Struct("<IBBHQ")  # length, kind, status, descriptors, task
 RUN_HEAD = struct.Struct("<IBBHQ16sIII")  # ... function, body bytes, stream window, buffers
+ONE_RUN = struct.Struct("<IBBHQ16sIIIQQQiI")  # the same with the entry of its first buffer
 ENTRY = struct.Struct("<QQQiI")  # size, offset, blob, descriptor index, 0
 ANSWER_HEAD = struct.Struct("<IBBHQQII")  # ... run ns, buffers, retained
 SMALL_ANSWER = struct.Struct("<IBBHQQIIQQQiI")  # the same with one inline buffer
