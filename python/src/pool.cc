@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "batch.h"
 #include "bindings.h"
 #include "event.h"
 #include "payload.h"
@@ -29,12 +30,6 @@
 
 namespace skyward::python {
 namespace {
-
-// A function body that the engine's thread may be the last to hold: its owner is C++ alone, so
-// letting go of it needs no GIL.
-struct Function {
-  std::shared_ptr<const FunctionBody> body;
-};
 
 Duration limit_of(const std::optional<double>& value) {
   return value ? limit_from_seconds(*value) : kForever;
@@ -166,23 +161,6 @@ class Completions {
   std::shared_ptr<State> state_ = std::make_shared<State>();
 };
 
-// A batch's packer, which needs its pool to stay.
-struct PoolPacker {
-  nb::object pool;
-  Packer packer;
-};
-
-Call make_call(const Function& function, const wire::Payload& arguments,
-               std::optional<double> timeout, std::uint32_t stream_window,
-               std::optional<std::uint32_t> node, std::optional<std::uint32_t> worker) {
-  CallOptions options;
-  if (timeout) options.timeout = limit_from_seconds(*timeout);
-  if (node) options.node = NodeId{*node};
-  options.worker = worker;
-  options.stream_window = stream_window;
-  return {function.body, arguments, options};
-}
-
 // `interrupted` is called before everything is released, which may take its time.
 void open(OwnedPool& owned, const nb::object& check, const nb::callable& interrupted) {
   const GilReleased released;
@@ -243,12 +221,6 @@ void forget(const OwnedPool& owned, const Stored& stored) {
   owned.get().forget(stored.blob);
 }
 
-void wait_all(const std::vector<Handle*>& handles) {
-  for (const Handle* handle : handles) {
-    wait_interruptibly(kForever, [&](Duration step) { return handle->wait(step); });
-  }
-}
-
 // The next item of a stream; nothing when it has ended.
 std::optional<nb::tuple> next_item(Handle& handle) {
   wire::Payload item;
@@ -293,7 +265,9 @@ void bind_calls(nb::module_& module) {
           [](Call* self, const Function& function, const wire::Payload& arguments,
              std::optional<double> timeout, std::uint32_t stream_window,
              std::optional<std::uint32_t> node, std::optional<std::uint32_t> worker) {
-            new (self) Call(make_call(function, arguments, timeout, stream_window, node, worker));
+            new (self) Call(make_call(function, arguments, timeout, stream_window));
+            if (node) self->options.node = NodeId{*node};
+            self->options.worker = worker;
           },
           nb::arg("function"), nb::arg("arguments"), nb::arg("timeout").none() = nb::none(),
           nb::arg("stream_window") = 0, nb::arg("node").none() = nb::none(),
@@ -309,14 +283,6 @@ void bind_calls(nb::module_& module) {
           nb::arg("node"), nb::arg("worker"), "The same call for one worker only.")
       .def_prop_ro("is_stream", [](const Call& call) { return call.options.stream_window > 0; })
       .def("size", [](const Call& call) { return call.arguments.size(); }, "Bytes of arguments.");
-
-  nb::class_<PoolPacker>(module, "Packer", "Packs the arguments of one batch's calls.")
-      .def(
-          "pack",
-          [](PoolPacker& self, nb::handle stream, nb::handle buffers) {
-            return self.packer.pack(stream, buffers);
-          },
-          nb::arg("stream"), nb::arg("buffers"));
 }
 
 void bind_handle(nb::module_& module) {
@@ -349,13 +315,13 @@ void bind_handle(nb::module_& module) {
       .def("cancel", &Handle::cancel, nb::call_guard<GilReleased>())
       .def("next", &next_item, nb::sig("def next(self) -> tuple[object, list[object]] | None"),
            "The next (stream, buffers) of a generator; None: it has ended.");
-  module.def("wait_all", &wait_all, nb::arg("handles"), "Waits until all are done.");
 
   nb::class_<Completions>(module, "Completions", "Finished tasks, by number.")
       .def(nb::init<>())
       .def("watch", &Completions::watch, nb::arg("handle"), nb::arg("token"))
       .def("next", &Completions::next, "Waits; empty when closed.")
       .def("close", &Completions::close);
+  bind_batch(module);
 }
 
 }  // namespace

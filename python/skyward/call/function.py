@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar,
 
 from skyward.call.by_value import reduce_by_value
 from skyward.call.limits import checked_limits
-from skyward.call.pending import PendingCompute
+from skyward.call.pending import PendingCompute, recorded
 from skyward.call.text import call_text, name_of
 from skyward.exceptions import ConfigurationTypeError
 
@@ -88,7 +88,7 @@ class ComputeFunction(Generic[P, R]):
         fn: Any = self._fn
         if self._is_method:  # the object is an argument: the function's body is sent once
             fn, args = fn.func, (*fn.args, *args)
-        return PendingCompute(fn, args, kwargs, self.__name__, self._timeout, self._retries)
+        return recorded(fn, args, kwargs, self.__name__, self._timeout, self._retries)
 
     if not TYPE_CHECKING:  # type checkers must reject these
 

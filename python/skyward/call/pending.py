@@ -133,6 +133,33 @@ class PendingCompute(Generic[R]):
         return reduce_by_value(PendingCompute, fields)
 
 
+class _Open(Generic[R]):
+    """A PendingCompute that is not immutable yet: writing to this one's fields takes a third of the
+    time that a frozen one takes to initialize."""
+
+    __slots__ = PendingCompute.__slots__
+
+
+def recorded(
+    fn: Callable[..., R],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    name: str,
+    timeout: float | None,
+    retries: int,
+) -> PendingCompute[R]:
+    """``PendingCompute(…)``, quicker: every call of a compute function comes through here."""
+    call: Any = _Open()
+    call.fn = fn
+    call.args = args
+    call.kwargs = kwargs
+    call.name = name
+    call.timeout = timeout
+    call.retries = retries
+    call.__class__ = PendingCompute
+    return call  # type: ignore[no-any-return]
+
+
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class PendingBatch(Generic[*Ts]):
     """Calls to be made at the same time; the answers come in the order of the calls."""

@@ -1,6 +1,7 @@
 """A pool while it is open: its engine, the calls in flight, and its thread of events."""
 
 import atexit
+import pickle
 import threading
 import time
 import weakref
@@ -234,9 +235,16 @@ class OpenPool:
                     for position in waiting:
                         _wait_until(end, handles[position], items[position].name)
                 again = []
-                for position in waiting:
+                taken, others = _core.take_results([handles[p] for p in waiting], pickle.loads)
+                if len(taken) == len(answers):
+                    answers = taken
+                else:
+                    for position, answer in zip(waiting, taken, strict=True):
+                        answers[position] = answer
+                del taken
+                for place, outcome in others:
+                    position = waiting[place]
                     handle = handles[position]
-                    outcome = handle.take()
                     if outcome.status != "ok" and retries[position] and may_retry(outcome):
                         self.tell_retry(items[position], handle.task, outcome, retries[position])
                         retries[position] -= 1

@@ -1,11 +1,13 @@
 """Calls on their way to the engine: pickled, each with its function."""
 
+import pickle
 import threading
 import time
 from collections.abc import Sequence
 from typing import Any
 
 from skyward import _core
+from skyward.call.by_value import registered_by_value
 from skyward.call.function import is_generator
 from skyward.call.pending import PendingCompute
 from skyward.call.text import note_position
@@ -62,26 +64,40 @@ class Packing:
     ) -> list[Any]:
         packer = self._core.packer()
         known_functions: dict[int, tuple[Any, int]] = {}  # each distinct function once per batch
-        calls: list[Any] = []
-        for item in items:
+
+        def function_of(item: PendingCompute[Any]) -> tuple[Any, int]:
             known = known_functions.get(id(item.fn))
             if known is None:
                 if not everywhere:
                     self._refuse_alone(item)
                 window = STREAM_WINDOW if is_generator(item.fn) else 0
                 known = known_functions[id(item.fn)] = (self._function(item), window)
-            function, window = known
+            return known
+
+        by_value = serialize.dumps_arguments_by_value
+
+        def pack(item: PendingCompute[Any], position: int, dumps: Any = by_value) -> Any:
+            function, window = function_of(item)
             args = item.args if shared is None else shared.arguments(item.args)
             try:
-                stream, buffers = serialize.dumps_arguments(item.fn, item.name, args, item.kwargs)
+                stream, buffers = dumps(item.fn, item.name, args, item.kwargs)
             except SerializationError as error:
-                note_position(error, items, len(calls))
+                note_position(error, items, position)
                 raise
             if shared is not None:
                 buffers = shared.buffers(self._core, buffers)
             timeout = self._timeout if item.timeout is None else item.timeout
-            calls.append(_core.Call(function, packer.pack(stream, buffers), timeout, window))
-        return calls
+            return _core.Call(function, packer.pack(stream, buffers), timeout, window)
+
+        if shared is None and not registered_by_value():
+            beside, buffers = serialize.collector()
+            calls: list[Any] = packer.calls(
+                items, function_of, pickle.dumps, beside, buffers, pack, self._timeout
+            )
+            return calls
+        return [
+            pack(item, position, serialize.dumps_arguments) for position, item in enumerate(items)
+        ]
 
     def _refuse_alone(self, item: PendingCompute[Any]) -> None:
         """Refuses a distributed function on one of several workers, which would wait in vain."""

@@ -2,6 +2,7 @@
 copied into it."""
 
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 from skyward.call.by_value import dumps_by_value, registered_by_value
@@ -16,6 +17,32 @@ def dumps_arguments(
     fn: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[bytes, list[memoryview]]:
     """The stream and the large buffers beside it. The buffers are views of the caller's memory."""
+    beside, buffers = collector()
+    try:
+        stream = pickle.dumps((args, kwargs), protocol=5, buffer_callback=beside)
+        # Plain pickle refers to the classes of the program itself by name, but a worker has another
+        # __main__.
+        if b"_main__" not in stream and not registered_by_value():
+            return stream, buffers
+    except Exception:  # a lambda, a local class, a decorated function: cloudpickle can
+        pass
+    return dumps_arguments_by_value(fn, name, args, kwargs)
+
+
+def dumps_arguments_by_value(
+    fn: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[bytes, list[memoryview]]:
+    """The same with cloudpickle, for what plain pickle cannot."""
+    beside, buffers = collector()
+    try:
+        return dumps_by_value((args, kwargs), beside), buffers
+    except Exception as error:
+        text = explain_arguments(fn, name, args, kwargs, error)
+        raise SerializationError(text) from error.with_traceback(None)
+
+
+def collector() -> tuple[Callable[[pickle.PickleBuffer], bool], list[memoryview]]:
+    """A ``buffer_callback``, and the list into which it puts the large buffers."""
     buffers: list[memoryview] = []
 
     def beside(buffer: pickle.PickleBuffer) -> bool:
@@ -28,21 +55,7 @@ def dumps_arguments(
         buffers.append(view)
         return False
 
-    value = (args, kwargs)
-    try:
-        stream = pickle.dumps(value, protocol=5, buffer_callback=beside)
-        # Plain pickle refers to the classes of the program itself by name, but a worker has another
-        # __main__.
-        if b"_main__" not in stream and not registered_by_value():
-            return stream, buffers
-    except Exception:  # a lambda, a local class, a decorated function: cloudpickle can
-        pass
-    buffers.clear()
-    try:
-        return dumps_by_value(value, beside), buffers
-    except Exception as error:
-        text = explain_arguments(fn, name, args, kwargs, error)
-        raise SerializationError(text) from error.with_traceback(None)
+    return beside, buffers
 
 
 def loads(payload: tuple[Any, list[Any]], name: str) -> Any:
