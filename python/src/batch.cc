@@ -111,8 +111,8 @@ std::pair<nb::list, nb::list> take_results(const std::vector<Handle*>& handles,
         results.append(nb::steal(result));
         continue;
       }
-      // The error is explained where others are.
-      if (PyErr_ExceptionMatches(PyExc_Exception) == 0) throw nb::python_error();
+      // Most likely the user's, at this very moment. Other errors are explained later.
+      if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) != 0) throw nb::python_error();
       PyErr_Clear();
     }
     results.append(nb::none());

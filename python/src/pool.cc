@@ -137,6 +137,10 @@ class Completions {
       state->changed.notify_one();
     });
   }
+  // Under this number and those that follow.
+  void watch_all(const std::vector<Handle*>& handles, std::uint64_t first) {
+    for (Handle* handle : handles) watch(*handle, first++);
+  }
   void close() {
     const std::lock_guard lock(state_->mutex);
     state_->closed = true;
@@ -319,6 +323,7 @@ void bind_handle(nb::module_& module) {
   nb::class_<Completions>(module, "Completions", "Finished tasks, by number.")
       .def(nb::init<>())
       .def("watch", &Completions::watch, nb::arg("handle"), nb::arg("token"))
+      .def("watch_all", &Completions::watch_all, nb::arg("handles"), nb::arg("first"))
       .def("next", &Completions::next, "Waits; empty when closed.")
       .def("close", &Completions::close);
   bind_batch(module);

@@ -3,6 +3,7 @@
 import atexit
 import os
 import threading
+import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -10,7 +11,7 @@ from concurrent import futures
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from types import TracebackType
+from types import FunctionType, TracebackType
 from typing import Any, ParamSpec, TypeVar, overload
 from uuid import uuid4
 
@@ -21,6 +22,7 @@ from skyward.integrations.initial import Initial, run_after
 from skyward.pool.answer import AnswerFuture
 from skyward.pool.compute_pool import ComputePool
 from skyward.pool.leave import end_block
+from skyward.pool.stream import cancel
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -46,7 +48,8 @@ class Executor(futures.Executor):
     is `mp_context`.
 
     As with any executor, ``cancel()`` of a future does nothing once its call has been handed to
-    the pool: that holds for the next calls of each slot."""
+    the pool: that holds for the next call of each slot, and for as many as take about two
+    milliseconds."""
 
     def __init__(
         self,
@@ -76,7 +79,9 @@ class Executor(futures.Executor):
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
         self._waiting: deque[tuple[futures.Future[Any], PendingCompute[Any]]] = deque()
-        self._sent: dict[futures.Future[Any], futures.Future[Any] | None] = {}  # and the pool's own
+        self._sent: set[_Sent] = set()
+        self._ahead = _Ahead()
+        self._latest: tuple[Any, ComputeFunction[..., Any] | None] = (None, None)
         self._process = os.getpid()
         self._shut = False
         self._given_up = False
@@ -107,14 +112,18 @@ class Executor(futures.Executor):
     ) -> "futures.Future[T]": ...
     def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> "futures.Future[Any]":
         """Queues ``fn(*args, **kwargs)`` and returns its future."""
-        function = fn if isinstance(fn, ComputeFunction) else compute(fn)
-        self._open()
+        function = self._compute(fn)
+        if self._owned:
+            self._open()
         future = AnswerFuture()
+        call = self._recorded(function, args, kwargs)
         with self._lock:
             if self._shut:
                 raise RuntimeError("cannot schedule new futures after shutdown")
-            self._waiting.append((future, self._recorded(function, args, kwargs)))
-        self._send()
+            self._waiting.append((future, call))
+            full = self._is_full()
+        if not full:
+            self._send()
         return future
 
     @overload
@@ -191,6 +200,16 @@ class Executor(futures.Executor):
         self._give_up()
         end_block(self.shutdown, error)
 
+    def _compute(self, fn: Any) -> ComputeFunction[..., Any]:
+        if isinstance(fn, ComputeFunction):
+            return fn
+        known, function = self._latest
+        if known is not fn or function is None:
+            function = compute(fn)
+            if type(fn) is FunctionType and fn.__closure__ is None:  # it keeps no data alive
+                self._latest = (fn, function)
+        return function
+
     def _recorded(
         self, function: ComputeFunction[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> PendingCompute[Any]:
@@ -205,10 +224,10 @@ class Executor(futures.Executor):
         with self._lock:
             self._shut = self._given_up = True
             waiting, self._waiting = [future for future, _ in self._waiting], deque()
-            running = [answer for answer in self._sent.values() if answer is not None]
+            running = [*self._sent]
         _cancel_waiting(waiting)
-        for answer in running:
-            answer.cancel()
+        for sent in running:
+            sent.give_up()
 
     def _open(self) -> None:
         with self._opening:
@@ -234,24 +253,28 @@ class Executor(futures.Executor):
                 finally:
                     self._dropped.detach()
 
+    def _is_full(self) -> bool:
+        return len(self._sent) >= self._ahead.calls * self._pool.total_slots
+
     def _send(self) -> None:
-        """Keeps every slot busy, and one call ready behind each."""
+        """Keeps every slot busy, and calls ready behind each."""
         while True:
             batch = []
             with self._lock:
-                while self._waiting and len(self._sent) < 2 * self._pool.total_slots:
+                while self._waiting and not self._is_full():
                     future, call = self._waiting.popleft()
                     if future.set_running_or_notify_cancel():
-                        self._sent[future] = None
-                        batch.append((future, call))
-                self._changed.notify_all()
+                        sent = _Sent(self, future)
+                        self._sent.add(sent)
+                        batch.append((sent, call))
+                self._tell_if_done()
             if not batch:
                 return
             self._submit(batch)
 
-    def _submit(self, batch: list[tuple["futures.Future[Any]", PendingCompute[Any]]]) -> None:
+    def _submit(self, batch: list[tuple["_Sent", PendingCompute[Any]]]) -> None:
         try:
-            answers = self._pool._engine().submit_all([call for _, call in batch])
+            self._pool._engine().send_all([call for _, call in batch], [sent for sent, _ in batch])
         except Exception as error:
             if len(batch) > 1:  # one of them cannot travel
                 for entry in batch:
@@ -259,31 +282,93 @@ class Executor(futures.Executor):
                 return
             self._settle(batch[0][0], None, error)
             return
-        for (future, _), answer in zip(batch, answers, strict=True):
-            with self._lock:
-                self._sent[future] = answer
-            answer.add_done_callback(partial(self._answered, future))
-            if self._given_up:
-                answer.cancel()
+        if self._given_up:
+            for sent, _ in batch:
+                sent.give_up()
 
-    def _answered(self, future: "futures.Future[Any]", answer: "futures.Future[Any]") -> None:
-        if answer.cancelled():
-            error: BaseException | None = CancelledError("the executor's block was left")
-        else:
-            error = answer.exception()
-        self._settle(future, answer.result() if error is None else None, error)
-        self._send()
-
-    def _settle(
-        self, future: "futures.Future[Any]", result: Any, error: BaseException | None
-    ) -> None:
-        if error is not None:
-            future.set_exception(error)
-        else:
-            future.set_result(result)
+    def _settle(self, sent: "_Sent", result: Any, error: BaseException | None) -> None:
+        try:
+            if error is not None:
+                sent.future.set_exception(error)
+            else:
+                sent.future.set_result(result)
+        except futures.InvalidStateError:  # the executor was left just now
+            return
         with self._lock:
-            del self._sent[future]
+            self._sent.discard(sent)
+            self._tell_if_done()
+            refill = bool(self._waiting) and self._ahead.is_low(
+                len(self._sent), self._pool.total_slots
+            )
+        if refill:
+            self._send()
+
+    def _tell_if_done(self) -> None:
+        if not self._sent and not self._waiting:
             self._changed.notify_all()
+
+
+class _Ahead:
+    """How many calls each slot is handed: two, so that it need not wait for the next one, and while
+    calls are quick, as many as take about two milliseconds. They are sent together."""
+
+    SECONDS = 0.002
+    LEAST, MOST = 2, 64
+
+    def __init__(self) -> None:
+        self.calls = self.LEAST
+        self._done = 0
+        self._since = time.monotonic()
+
+    def is_low(self, sent: int, slots: int) -> bool:
+        """Counts an answer. Whether it is time to send more calls, when `sent` have none yet."""
+        self._done += 1
+        if self._done >= self.calls * slots:
+            now = time.monotonic()
+            rate = self._done / max(now - self._since, 1e-6) / slots
+            self.calls = min(max(int(rate * self.SECONDS), self.LEAST), self.MOST)
+            self._done, self._since = 0, now
+        # Half of them at a time, unless a slot would then have none behind the one that runs.
+        return sent <= max(self.calls // 2, self.LEAST) * slots
+
+
+class _Sent:
+    """A call that was handed to the pool: what gets its answer."""
+
+    __slots__ = ("_executor", "future", "handle")
+
+    def __init__(self, executor: Executor, future: "futures.Future[Any]") -> None:
+        self._executor = executor
+        self.future = future
+        self.handle: Any = None
+
+    def cancelled(self) -> bool:
+        return self.future.done()  # the executor was left
+
+    def done(self) -> bool:
+        return self.future.done()
+
+    def send_again(self, send: Callable[[], Any]) -> bool:
+        """Replaces a failed attempt by another one. False: the executor was left meanwhile."""
+        with self._executor._lock:
+            if self.future.done():
+                return False
+            self.handle = send()
+            return True
+
+    def set_result(self, result: Any) -> None:
+        self._executor._settle(self, result, None)
+
+    def fail(self, _: PendingCompute[Any], error: BaseException) -> None:
+        self._executor._settle(self, None, error.with_traceback(None))
+
+    def give_up(self) -> None:
+        """Stops the call, whose answer nobody will read."""
+        with self._executor._lock:
+            handle = self.handle
+        self._executor._settle(self, None, CancelledError("the executor's block was left"))
+        if handle is not None:
+            cancel(handle)
 
 
 def _refuse_others(options: dict[str, Any]) -> None:

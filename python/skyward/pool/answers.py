@@ -1,9 +1,10 @@
 """The thread that completes futures."""
 
+import pickle
 import threading
 import weakref
-from collections.abc import Callable
-from concurrent.futures import Future, InvalidStateError
+from collections.abc import Callable, Sequence
+from concurrent.futures import InvalidStateError
 from functools import partial
 from typing import Any, Protocol
 
@@ -11,10 +12,13 @@ from skyward import _core
 from skyward.call.pending import PendingCompute
 from skyward.pool.outcome import answer_of, may_retry
 from skyward.pool.stream import Stream
-from skyward.pool.task_future import TaskFuture
 
 CLOSE_SECONDS = 10.0
 """How long closing waits for an answer that is being handed over."""
+
+
+TOGETHER = 16
+"""Results that are taken at once, before the first of them is handed over."""
 
 
 class Sender(Protocol):
@@ -28,75 +32,121 @@ class Sender(Protocol):
     def tell_lines(self) -> None: ...
 
 
+class Receiver(Protocol):
+    """What gets the answer of a call: a TaskFuture, or an executor."""
+
+    handle: Any
+
+    def cancelled(self) -> bool: ...
+    def done(self) -> bool: ...
+    def send_again(self, send: Callable[[], Any], /) -> bool: ...
+    def set_result(self, result: Any, /) -> None: ...
+    def fail(self, item: PendingCompute[Any], error: BaseException, /) -> None: ...
+
+
+_Entry = tuple[PendingCompute[Any], Any, Receiver, int]  # with its call, and retries that are left
+
+
 class Answers:
-    """Completes futures from one thread, which starts with the first future."""
+    """Hands over answers from one thread, which starts with the first one that is waited for."""
 
     def __init__(self, pool: Sender) -> None:
         self._pool = weakref.ref(pool)  # no cycle: a dropped pool frees its data at once
         self._lock = threading.Lock()
         self._completions = _core.Completions()
         self._thread: threading.Thread | None = None
-        self._watched: dict[int, tuple[PendingCompute[Any], Any, TaskFuture, int]] = {}
+        self._watched: dict[int, _Entry] = {}
         self._last = 0
 
-    def watch(self, item: PendingCompute[Any], call: Any, handle: Any) -> "Future[Any]":
-        future = TaskFuture(handle)
-        if call.is_stream:
-            future.set_result(Stream(handle, item.name))
-            return future
-        self._add(item, call, future, item.retries)
-        return future
+    def watch(
+        self,
+        items: Sequence[PendingCompute[Any]],
+        calls: Sequence[Any],
+        receivers: Sequence[Receiver],
+    ) -> None:
+        entries: list[_Entry] = []
+        for item, call, receiver in zip(items, calls, receivers, strict=True):
+            if call.is_stream:
+                receiver.set_result(Stream(receiver.handle, item.name))
+            else:
+                entries.append((item, call, receiver, item.retries))
+        self._add(entries)
 
     def unfinished(self) -> int:
-        """How many futures have neither an answer nor been cancelled."""
+        """How many calls have neither an answer nor been cancelled."""
         with self._lock:
-            return sum(not future.done() for _, _, future, _ in self._watched.values())
+            return sum(not receiver.done() for _, _, receiver, _ in self._watched.values())
 
     def close(self) -> None:
         self._completions.close()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(CLOSE_SECONDS)
 
-    def _add(self, item: PendingCompute[Any], call: Any, future: TaskFuture, retries: int) -> None:
+    def _add(self, entries: list[_Entry]) -> None:
+        handles = [receiver.handle for _, _, receiver, _ in entries]
         with self._lock:
-            if self._thread is None:
+            if self._thread is None and entries:
                 self._thread = threading.Thread(
                     target=self._work, name="skyward-answers", daemon=True
                 )
                 self._thread.start()
-            self._last += 1
-            self._watched[self._last] = (item, call, future, retries)
-            token = self._last
-        self._completions.watch(future.handle, token)
+            first = self._last + 1
+            self._last += len(entries)
+            self._watched.update(enumerate(entries, first))
+        self._completions.watch_all(handles, first)
 
     def _work(self) -> None:
         while tokens := self._completions.next():
-            for token in tokens:
-                self._finish(*self._take(token))  # no local name: this frame may wait for long
+            for at in range(0, len(tokens), TOGETHER):
+                # No local names here: this frame may wait for long.
+                self._finish_all(self._take(tokens[at : at + TOGETHER]))
 
-    def _take(self, token: int) -> tuple[PendingCompute[Any], Any, TaskFuture, int]:
+    def _take(self, tokens: list[int]) -> list[_Entry]:
         with self._lock:
-            return self._watched.pop(token)
+            return [self._watched.pop(token) for token in tokens]
+
+    def _finish_all(self, entries: list[_Entry]) -> None:
+        entries = [entry for entry in entries if not entry[2].cancelled()]
+        pool = self._pool()
+        try:
+            results, others = _core.take_results(
+                [receiver.handle for _, _, receiver, _ in entries], pickle.loads
+            )
+        except BaseException as error:
+            for item, _, receiver, _ in entries:
+                _settle(receiver.fail, item, error)
+            return
+        failed = dict(others)
+        if pool is not None:
+            pool.tell_lines()
+        for place, entry in enumerate(entries):
+            if place in failed:
+                self._finish(pool, failed.pop(place), *entry)
+                continue
+            result, results[place] = [results[place]], None
+            _settle(entry[2].set_result, result.pop())  # keep no reference to it
 
     def _finish(
-        self, item: PendingCompute[Any], call: Any, future: TaskFuture, retries: int
+        self,
+        pool: Sender | None,
+        outcome: Any,
+        item: PendingCompute[Any],
+        call: Any,
+        receiver: Receiver,
+        retries: int,
     ) -> None:
-        if future.cancelled():
-            return
-        outcome, pool = future.handle.take(), self._pool()
+        task = receiver.handle.task
         try:
-            if pool is not None:
-                if outcome.status != "ok" and retries and may_retry(outcome):
-                    pool.tell_retry(item, future.handle.task, outcome, retries)
-                    if future.send_again(partial(pool.core.submit, call)):
-                        self._add(item, call, future, retries - 1)
-                    return
-                pool.tell_lines()
-            result = answer_of(item.name, future.handle.task, outcome)
+            if pool is not None and outcome.status != "ok" and retries and may_retry(outcome):
+                pool.tell_retry(item, task, outcome, retries)
+                if receiver.send_again(partial(pool.core.submit, call)):
+                    self._add([(item, call, receiver, retries - 1)])
+                return
+            result = answer_of(item.name, task, outcome)
         except BaseException as error:
-            _settle(future.fail, item, error)
+            _settle(receiver.fail, item, error)
         else:
-            _settle(future.set_result, result)
+            _settle(receiver.set_result, result)
 
 
 def _settle(settle: Callable[..., None], *values: Any) -> None:

@@ -18,11 +18,11 @@ from skyward.call.text import call_text, note_position
 from skyward.callback import Delivery
 from skyward.events import event_from_fields
 from skyward.exceptions import NotProvisionedError, TimeoutError
-from skyward.pool.answers import Answers
+from skyward.pool.answers import Answers, Receiver
 from skyward.pool.outcome import answer_of, may_retry, summary_of
 from skyward.pool.packing import Packing, Teller
 from skyward.pool.stream import Stream
-from skyward.pool.task_future import tell_unread
+from skyward.pool.task_future import TaskFuture, tell_unread
 from skyward.pool.together import run_together
 from skyward.transport.shared_arguments import SharedArguments
 
@@ -137,8 +137,16 @@ class OpenPool:
     ) -> list["Future[Any]"]:
         """`shared`: keeps large arguments that several calls have in common."""
         calls = self._packing.calls(items, shared=shared)
-        handles = self.core.submit_many(calls)
-        return [self._answers.watch(*entry) for entry in zip(items, calls, handles, strict=True)]
+        futures = [TaskFuture(handle) for handle in self.core.submit_many(calls)]
+        self._answers.watch(items, calls, futures)
+        return futures  # type: ignore[return-value]
+
+    def send_all(self, items: Sequence[PendingCompute[Any]], receivers: Sequence[Receiver]) -> None:
+        """Sends the calls. Their answers go to the receivers, each of which gets its handle."""
+        calls = self._packing.calls(items)
+        for receiver, handle in zip(receivers, self.core.submit_many(calls), strict=True):
+            receiver.handle = handle
+        self._answers.watch(items, calls, receivers)
 
     def map(self, items: Iterator[PendingCompute[Any]]) -> Iterator[Callable[[float | None], Any]]:
         """One function per call, in order, which waits for the answer until the given time.
@@ -201,7 +209,13 @@ class OpenPool:
         return max(fill_slots, min(MAP_AHEAD_CALLS - calls, by_size), 0)
 
     def _answer(self, item: PendingCompute[Any], call: Any, handle: Any, end: float | None) -> Any:
-        answers, errors = self._collect([item], [call], [handle], end=end)
+        taken = None
+        if handle.done() and not call.is_stream:
+            results, others = taken = _core.take_results([handle], pickle.loads)
+            if not others:
+                self.tell_lines()
+                return results[0]
+        answers, errors = self._collect([item], [call], [handle], end=end, taken=taken)
         if errors:
             errors[0].add_note(f"call: {call_text(item)}")
             raise errors[0]
@@ -214,9 +228,11 @@ class OpenPool:
         handles: list[Any],
         in_place: bool = False,
         end: float | None = None,
+        taken: tuple[list[Any], list[tuple[int, Any]]] | None = None,
     ) -> tuple[list[Any], dict[int, Exception]]:
         """The answers, in order, and the errors by position. `in_place`: a retry runs on
-        the same worker. `end`: when to stop waiting, on the monotonic clock."""
+        the same worker. `end`: when to stop waiting, on the monotonic clock. `taken`: what the
+        first attempts came to, if that was taken from the handles already."""
         handles = list(handles)
         answers: list[Any] = [None] * len(items)
         errors: dict[int, Exception] = {}
@@ -229,19 +245,23 @@ class OpenPool:
                 waiting.append(position)
         try:
             while waiting:
-                if end is None:
-                    _core.wait_all([handles[position] for position in waiting])
-                else:
-                    for position in waiting:
-                        _wait_until(end, handles[position], items[position].name)
+                if taken is None:
+                    latest = [handles[position] for position in waiting]
+                    if end is None:
+                        _core.wait_all(latest)
+                    else:
+                        for position in waiting:
+                            _wait_until(end, handles[position], items[position].name)
+                    taken = _core.take_results(latest, pickle.loads)
                 again = []
-                taken, others = _core.take_results([handles[p] for p in waiting], pickle.loads)
-                if len(taken) == len(answers):
-                    answers = taken
+                results, others = taken
+                taken = None
+                if len(results) == len(answers):
+                    answers = results
                 else:
-                    for position, answer in zip(waiting, taken, strict=True):
+                    for position, answer in zip(waiting, results, strict=True):
                         answers[position] = answer
-                del taken
+                del results
                 for place, outcome in others:
                     position = waiting[place]
                     handle = handles[position]
