@@ -37,7 +37,7 @@ class Served {
     for (const auto& [name, value] : asked.headers) request.headers.emplace_back(name, value);
     const io::HttpReply reply = ask(request);
     if (reply.status == 0) {
-      // Headers alone, then the end of the connection: nobody takes this for a reply.
+      // Headers alone, then the end of the connection: to clients, a reply that broke off.
       response.set_content_provider(
           1, "application/octet-stream",
           [](std::size_t, std::size_t, httplib::DataSink&) { return false; });
