@@ -211,7 +211,7 @@ std::vector<std::string> Cloud::leftovers() const {
 }
 
 double Cloud::invoice(Time now) const {
-  double sum = 0;
+  double sum = side_bill(now + ahead_);
   for (const Machine& one : machines) sum += bill_of(one, tariff_, now + ahead_);
   return sum;
 }

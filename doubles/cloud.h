@@ -74,6 +74,10 @@ class Cloud {
   // The last word on every reply of the cloud, for headers that all have.
   virtual void finish(const Request&, io::HttpReply&) {}
   virtual std::vector<std::string> side_things() const { return {}; }
+  // What is billed beside machines, until `at`.
+  virtual double side_bill(Time) const { return 0; }
+  // The cloud ended a machine of its own accord.
+  virtual void on_preempted(Machine&) {}
 
   void violate(const std::string& what);
   // Writes down each, and refuses with the first.

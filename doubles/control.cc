@@ -67,6 +67,8 @@ io::HttpReply Cloud::control(const Request& request) {
                      {"failed", moment(one.failed)},
                      {"off", moment(one.off)},
                      {"ended", moment(one.ended)},
+                     {"preempted", one.preempted},
+                     {"spot", one.spot},
                      {"gone", moment(one.gone)},
                      {"public_address", one.public_address},
                      {"private_address", one.private_address},
@@ -91,7 +93,11 @@ io::HttpReply Cloud::control_machine(const std::string& id, const Json& changes)
   for (Machine& one : machines) {
     if (one.id != id) continue;
     const std::string act = changes.value("act", "");
-    if (act == "end") end_machine(one);
+    if (act == "end" && one.ended == kNever) {
+      one.preempted = true;
+      end_machine(one);
+      on_preempted(one);
+    }
     if (act == "off") one.off = now_;
     if (act == "run") one.ready = std::min(one.ready, now_);
     if (act == "fail") one.failed = now_;

@@ -12,6 +12,7 @@ void each_dial(Of& dials, Visit visit) {
   visit("ending", dials.ending);
   visit("listing_lag", dials.listing_lag);
   visit("reading_lag", dials.reading_lag);
+  visit("token_life", dials.token_life);
   visit("wall_offset", dials.wall_offset);
   visit("flap", dials.flap);
   visit("lose_request", dials.lose_request);
@@ -20,6 +21,7 @@ void each_dial(Of& dials, Visit visit) {
   visit("fail_late", dials.fail_late);
   visit("throttle", dials.throttle);
   visit("fail_create", dials.fail_create);
+  visit("quote_ids", dials.quote_ids);
   visit("capacity", dials.capacity);
   visit("partial", dials.partial);
   visit("machine_limit", dials.machine_limit);

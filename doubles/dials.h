@@ -34,6 +34,7 @@ struct Dials {
   Duration listing_lag{};                          // lists learn of a machine up to so much later,
                                                    // and forget it so much later; each its own lag
   Duration reading_lag{};                          // until a machine is known by its id
+  Duration token_life = std::chrono::hours(1);     // of a session that a client logs in to
   Duration wall_offset{};                          // how wrong the cloud's clock is
 
   // Chances, for each request or each thing.
@@ -44,6 +45,7 @@ struct Dials {
   double fail_late = 0;     // status 500, and it happened
   double throttle = 0;      // status 429 with Retry-After
   double fail_create = 0;   // a machine is accepted, and its creation fails later
+  double quote_ids = 0.5;   // a plain-text id comes in quotes (Verda)
 
   // Limits.
   std::map<std::string, int> capacity{};  // machines that may be there at once: by size, by place,

@@ -19,6 +19,7 @@ struct Machine {
   std::string place{};
   std::set<std::string> tags{};
   double hourly = 0;
+  bool spot = false;
   Json request{};  // what asked for it
   Time made{};
   Time ready = kNever;   // when it runs
@@ -26,6 +27,7 @@ struct Machine {
   Time off = kNever;     // since when it is switched off
   Time ended = kNever;   // when it was told to end
   Time gone = kNever;
+  bool preempted = false;  // the cloud ended it
   Duration listing_lag{};
   Duration reading_lag{};
   std::string public_address{};
