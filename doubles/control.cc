@@ -8,6 +8,26 @@ namespace {
 // Seconds on the double's clock; null for never.
 Json moment(Time at) { return at == kNever ? Json() : Json(seconds(at.time_since_epoch())); }
 
+Json machine_json(const Machine& one) {
+  return {{"id", one.id},
+          {"name", one.name},
+          {"account", one.account},
+          {"size", one.size},
+          {"place", one.place},
+          {"tags", one.tags},
+          {"made", moment(one.made)},
+          {"ready", moment(one.ready)},
+          {"failed", moment(one.failed)},
+          {"off", moment(one.off)},
+          {"ended", moment(one.ended)},
+          {"preempted", one.preempted},
+          {"spot", one.spot},
+          {"gone", moment(one.gone)},
+          {"public_address", one.public_address},
+          {"private_address", one.private_address},
+          {"request", one.request}};
+}
+
 }  // namespace
 
 io::HttpReply Cloud::control(const Request& request) {
@@ -55,25 +75,7 @@ io::HttpReply Cloud::control(const Request& request) {
   }
   if (is("GET", "/_double/machines")) {
     Json out = Json::array();
-    for (const Machine& one : machines) {
-      out.push_back({{"id", one.id},
-                     {"name", one.name},
-                     {"account", one.account},
-                     {"size", one.size},
-                     {"place", one.place},
-                     {"tags", one.tags},
-                     {"made", moment(one.made)},
-                     {"ready", moment(one.ready)},
-                     {"failed", moment(one.failed)},
-                     {"off", moment(one.off)},
-                     {"ended", moment(one.ended)},
-                     {"preempted", one.preempted},
-                     {"spot", one.spot},
-                     {"gone", moment(one.gone)},
-                     {"public_address", one.public_address},
-                     {"private_address", one.private_address},
-                     {"request", one.request}});
-    }
+    for (const Machine& one : machines) out.push_back(machine_json(one));
     return json_reply(200, out);
   }
   if (const auto id = match("/_double/machines/{}", request); id && request.method == "POST") {
