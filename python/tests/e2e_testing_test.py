@@ -66,6 +66,21 @@ def test_a_machine_is_gone_at_once_without_notice():
     assert cloud.launched == 3 and nothing_is_left(cloud)
 
 
+def test_calls_time_out_when_the_pool_is_past_its_timeout(tmp_path):
+    """The cloud terminates the machines, which is no loss that a replacement could mend."""
+    begun = tmp_path / "begun"
+    cloud = sky.testing.FakeCloud(speed=0)
+    with sky.ComputePool(provider=cloud, nodes=2, timeout=3600, display="quiet") as pool:
+        running = pool.submit(until_told(str(begun), DEADLINE))
+        wait_until(begun.exists)
+        cloud.advance(hours=3)
+        with pytest.raises(sky.TimeoutError, match="timeout of 3600 s"):
+            running.result(DEADLINE)
+        with pytest.raises(sky.TimeoutError, match=r"ComputePool\(timeout="):
+            train(0) >> pool
+    assert cloud.launched == 2 and nothing_is_left(cloud)
+
+
 def test_functions_are_told_of_the_end(tmp_path):
     begun = tmp_path / "begun"
     cloud = sky.testing.FakeCloud(speed=60)

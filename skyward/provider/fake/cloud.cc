@@ -272,13 +272,18 @@ MachineState Cloud::state_at(const Sold& sold, Time time) const {
   return time >= sold.running ? MachineState::running : MachineState::pending;
 }
 
+// Ended so long before that no listing shows it.
+bool Cloud::is_forgotten(const Sold& sold, Time known) {
+  return sold.ended != kNever && known - sold.ended > kRemembered;
+}
+
 Answer<std::vector<Machine>> Cloud::list_machines(Time now, const Tags& tags) {
   return request<std::vector<Machine>>(now, "ListMachines", [&] {
     const Time known = now - config_.listing_lag;
     std::vector<Machine> out;
     for (const auto& [id, sold] : machines_) {
       if (sold.launched > known || !has_all(sold.told.tags, tags)) continue;
-      if (sold.ended != kNever && known - sold.ended > kRemembered) continue;
+      if (is_forgotten(sold, known)) continue;
       out.push_back(sold.told);
       out.back().state = state_at(sold, known);
     }
@@ -294,7 +299,9 @@ Answer<void> Cloud::end_machines(Time now, const std::vector<std::string>& ids) 
       if (found == machines_.end()) {
         return violation(now, "EndMachines", id + " was never sold");
       }
-      if (state_at(found->second, now - config_.listing_lag - kLooked) == MachineState::ended) {
+      const Time known = now - config_.listing_lag;
+      if (is_forgotten(found->second, known)) continue;  // no listing tells
+      if (state_at(found->second, known - kLooked) == MachineState::ended) {
         return violation(now, "EndMachines", id + " has ended, as its listing tells");
       }
     }

@@ -114,6 +114,7 @@ class Cloud {
   void happen(Time now, const Due& due);
   void step_prices(Time now);
   MachineState state_at(const Sold& sold, Time time) const;
+  static bool is_forgotten(const Sold& sold, Time known);
   const MachineType* find_type(const std::string& name) const;
   MicroDollars hourly(const std::string& type, bool spot) const;
   MicroDollars cost(const Sold& sold, Time now) const;

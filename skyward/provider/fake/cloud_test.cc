@@ -85,6 +85,17 @@ TEST_F(CloudTest, AMachineBootsRunsAndEnds) {
   EXPECT_THAT(cloud_->violations(), IsEmpty());
 }
 
+// A client that has not looked for long cannot know that the machine has ended.
+TEST_F(CloudTest, WhatNoListingShowsMayBeEndedAgain) {
+  const std::string id = bought("one");
+  ASSERT_TRUE(cloud_->end_machines(now_, {id}));
+  now_ += 10min;
+  EXPECT_EQ(cloud_->end_machines(now_, {id}).error().code, "Violation");
+  now_ += 1h;
+  EXPECT_TRUE(cloud_->end_machines(now_, {id}));
+  EXPECT_THAT(cloud_->violations(), SizeIs(1));
+}
+
 TEST_F(CloudTest, AMinuteIsTheLeastThatIsBilled) {
   const std::string id = bought("one");
   ASSERT_TRUE(cloud_->end_machines(now_, {id}));
