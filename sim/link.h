@@ -78,6 +78,7 @@ class SimulatedLink {
 
   int breaks() const { return breaks_; }
   int fetches() const { return fetches_; }  // blobs that came whole from another machine
+  int stalls() const { return stalls_; }    // fetches given up: the source had no new data
 
  private:
   using LineId = agent::AgentEnd::LineId;
@@ -169,6 +170,7 @@ class SimulatedLink {
   std::unique_ptr<agent::BlobExchange> exchange_;  // of the last agent
   std::map<PeerStreamId, std::shared_ptr<PeerStream>> peer_streams_;
   int fetches_ = 0;
+  int stalls_ = 0;
 };
 
 }  // namespace skyward::sim

@@ -58,6 +58,7 @@ struct SimulatedLink::PeerEffects final : agent::BlobExchange::Effects {
   void close(PeerStreamId stream) override { link.close_peer(stream); }
   void on_fetched(wire::BlobFetched fetched) override {
     if (fetched.end == wire::FetchEnd::whole) ++link.fetches_;
+    if (fetched.detail.contains("no new data")) ++link.stalls_;
     link.agent_sends(std::move(fetched));
   }
   SimulatedLink& link;

@@ -54,6 +54,7 @@ StormReport& StormReport::operator+=(const StormReport& other) {
   deaths += other.deaths;
   restarts += other.restarts;
   fetches += other.fetches;
+  stalls += other.stalls;
   return *this;
 }
 
@@ -134,6 +135,7 @@ StormReport Storm::run() {
   for (const auto& link : all_links_) {
     report_.breaks += link->breaks();
     report_.fetches += link->fetches();
+    report_.stalls += link->stalls();
   }
   return report_;
 }

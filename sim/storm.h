@@ -49,6 +49,7 @@ struct StormReport {
   int warnings = 0;          // ... and nearly spent it
   int stops = 0;             // ... and were stopped by it
   int fetches = 0;           // of blobs by one node from another
+  int stalls = 0;            // fetches given up, since the source had no new data
 
   StormReport& operator+=(const StormReport& other);
 };
