@@ -1,7 +1,8 @@
 """Skyward beside its peers, in one run on one machine: `./dev bench [--quick] [--only NAME …]`.
 
 Rounds are interleaved (A, B, C, A, B, C …), figures are medians over the rounds; compare ratios,
-not figures. Writes bench/out/results.json and bench/out/chart.png.
+not figures. Each file of workloads/ is one workload with its targets; floors.py measures what the
+machine itself takes, in the same run. Writes bench/out/results.json and bench/out/chart.png.
 """
 
 from __future__ import annotations
@@ -13,123 +14,47 @@ import platform
 import statistics
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
+import floors
 import numpy as np
-from contenders import ALL, echo, touch
+from contenders import ALL, echo
+from workloads import ALL as ALL_WORKLOADS
 
 MIB = 1 << 20
 OUT = Path(__file__).parent / "out"
 
-# name: (unit, is more better?)
-WORKLOADS = {
-    "start": ("s", False),
-    "round_trip_p50": ("us", False),
-    "round_trip_p99": ("us", False),
-    "tasks_per_second": ("1/s", True),
-    "cpu_per_task": ("us", False),
-    "argument_first": ("GiB/s", True),
-    "argument_again": ("GiB/s", True),
-    "memory": ("MiB", False),
-}
+FIGURES = {name: kind for workload in ALL_WORKLOADS for name, kind in workload.FIGURES.items()}
+TARGETS = {name: goals for workload in ALL_WORKLOADS for name, goals in workload.TARGETS.items()}
 
 
-def process_tree() -> list[int]:
-    parents: dict[int, list[int]] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                fields = (entry / "stat").read_text().rpartition(")")[2].split()
-            except OSError:
-                continue
-            parents.setdefault(int(fields[1]), []).append(int(entry.name))
-    found, todo = [], [os.getpid()]
-    while todo:
-        pid = todo.pop()
-        found.append(pid)
-        todo += parents.get(pid, [])
-    return found
+@dataclass
+class Size:
+    """Of one round."""
+
+    calls: int
+    tasks: int
+    array: np.ndarray
 
 
-def tree_cpu_seconds() -> float:
-    """User and system time of this process and everything below it, the reaped ones included."""
-    ticks = 0
-    for pid in process_tree():
-        try:
-            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        ticks += sum(int(field) for field in fields[11:15])
-    return ticks / os.sysconf("SC_CLK_TCK")
-
-
-def tree_memory_mib() -> float:
-    """Proportional set size of everything below this process, without this process."""
-    total = 0
-    for pid in process_tree()[1:]:
-        try:
-            for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-                if line.startswith("Pss:"):
-                    total += int(line.split()[1])
-        except OSError:
-            continue
-    return total / 1024
-
-
-def memcpy_gib_s(array: np.ndarray) -> dict[str, float]:
-    """Copying the array into memory that nobody has touched yet (what a first argument needs), and
-    into memory that is there (what a second one needs)."""
-    fresh, warm = [], []
-    for _ in range(3):
-        target = np.empty_like(array)
-        for times in (fresh, warm):
-            begin = time.perf_counter()
-            np.copyto(target, array)
-            times.append(time.perf_counter() - begin)
-        del target
-    size = array.nbytes / (1 << 30)
-    return {"fresh": size / statistics.median(fresh), "warm": size / statistics.median(warm)}
-
-
-def measure(
-    contender_class, workers: int, calls: int, tasks: int, array: np.ndarray
-) -> dict[str, float]:
+def measure(contender_class, workers: int, size: Size) -> dict[str, float]:
     contender = contender_class(workers)
     begin = time.perf_counter()
     contender.start()
     assert contender.call(echo, 1) == 1
     figures = {"start": time.perf_counter() - begin}
     try:
-        contender.many(echo, range(200))
-        figures["memory"] = tree_memory_mib()
-
-        times = []
-        for i in range(calls):
-            begin = time.perf_counter()
-            contender.call(echo, i)
-            times.append((time.perf_counter() - begin) * 1e6)
-        figures["round_trip_p50"] = statistics.median(times)
-        figures["round_trip_p99"] = statistics.quantiles(times, n=100)[98]
-
-        count = min(tasks, contender.parallel_limit)
-        cpu, begin = tree_cpu_seconds(), time.perf_counter()
-        assert contender.many(echo, range(count)) == list(range(count))
-        figures["tasks_per_second"] = count / (time.perf_counter() - begin)
-        figures["cpu_per_task"] = (tree_cpu_seconds() - cpu) / count * 1e6
-
-        # Beside each other: what fresh memory costs depends on what the machine did before.
-        figures |= {f"memcpy_{kind}": rate for kind, rate in memcpy_gib_s(array).items()}
-        expected = touch(array)
-        rates = []
-        for _ in range(4):
-            begin = time.perf_counter()
-            assert contender.call(touch, array) == expected
-            rates.append(array.nbytes / (1 << 30) / (time.perf_counter() - begin))
-        figures["argument_first"] = rates[0]
-        figures["argument_again"] = statistics.median(rates[1:])
+        for workload in ALL_WORKLOADS:
+            figures |= workload.measure(contender, size)
     finally:
         contender.close()
     return figures
+
+
+def measure_floors(size: Size) -> dict[str, float]:
+    rates = floors.memcpy(size.array)
+    return {"echo": floors.echo(size.calls)} | {f"memcpy_{kind}": rates[kind] for kind in rates}
 
 
 def broadcast_ratio(array: np.ndarray) -> float:
@@ -153,21 +78,50 @@ def broadcast_ratio(array: np.ndarray) -> float:
     return times[4] / times[1]
 
 
-def summarize(rounds: dict[str, list[dict[str, float]]]) -> dict[str, dict[str, float]]:
-    return {
-        name: {key: statistics.median(r[key] for r in results) for key in WORKLOADS}
-        for name, results in rounds.items()
-        if results
-    }
+def medians(rounds: list[dict[str, float]]) -> dict[str, float]:
+    return {key: statistics.median(r[key] for r in rounds) for key in rounds[0]}
+
+
+def goals(summary: dict[str, dict[str, float]], floor: dict[str, float]) -> list[dict]:
+    """Each target of Skyward with what was measured; `ratio` is 1 or more where it is reached."""
+    rows = []
+    for name, targets in TARGETS.items():
+        unit, more_is_better = FIGURES[name]
+        value = summary["skyward"][name]
+        for target in targets:
+            given = callable(target)
+            limit = target(summary, floor) if given else target
+            if limit is None:
+                continue  # the peer did not run
+            rows.append(
+                {
+                    "figure": name,
+                    "unit": unit,
+                    "target": f"{limit:,.4g}" + (f" ({target.__doc__})" if given else ""),
+                    "measured": value,
+                    "ratio": value / limit if more_is_better else limit / value,
+                }
+            )
+    return rows
+
+
+def print_goals(rows: list[dict]) -> None:
+    width = max(len(row["target"]) for row in rows)
+    print(f"\n{'figure':20} {'target':>{width}} {'measured':>12}  ratio (1: reached)")
+    for row in rows:
+        print(
+            f"{row['figure']:20} {row['target']:>{width}} {row['measured']:>12,.4g}"
+            f"  {row['ratio']:.2f} {row['unit']}"
+        )
 
 
 def print_table(summary: dict[str, dict[str, float]]) -> None:
     width = max(len(name) for name in summary)
-    for workload, (unit, more_is_better) in WORKLOADS.items():
-        print(f"\n{workload} ({unit}, {'more' if more_is_better else 'less'} is better)")
-        ours = summary.get("skyward", {}).get(workload)
+    for figure, (unit, more_is_better) in FIGURES.items():
+        print(f"\n{figure} ({unit}, {'more' if more_is_better else 'less'} is better)")
+        ours = summary.get("skyward", {}).get(figure)
         for name, figures in summary.items():
-            value = figures[workload]
+            value = figures[figure]
             ratio = ""
             if ours and name != "skyward":
                 times = ours / value if more_is_better else value / ours
@@ -182,8 +136,8 @@ def draw_chart(summary: dict[str, dict[str, float]], path: Path) -> None:
     from matplotlib import pyplot
 
     names = list(summary)
-    figure, axes = pyplot.subplots(2, 4, figsize=(16, 7), layout="constrained")
-    for axis, (workload, (unit, more_is_better)) in zip(axes.flat, WORKLOADS.items(), strict=True):
+    figure, axes = pyplot.subplots(2, 5, figsize=(20, 7), layout="constrained")
+    for axis, (workload, (unit, more_is_better)) in zip(axes.flat, FIGURES.items(), strict=True):
         values = [summary[name][workload] for name in names]
         colors = ["tab:blue" if name == "skyward" else "lightgray" for name in names]
         bars = axis.barh(names, values, color=colors)
@@ -211,20 +165,27 @@ def main() -> int:
     options = parser.parse_args()
 
     rounds = 1 if options.quick else options.rounds
-    calls, tasks = (100, 1_000) if options.quick else (1_000, 20_000)
-    array = np.random.default_rng(0).random((64 if options.quick else 1024) * MIB // 8)
+    calls, tasks, mib = (100, 1_000, 64) if options.quick else (1_000, 20_000, 1024)
+    size = Size(calls, tasks, np.random.default_rng(0).random(mib * MIB // 8))
 
     chosen = [c for c in ALL if not options.only or c.name in options.only]
     skipped = {c.name: c.missing() for c in chosen if c.missing()}
     chosen = [c for c in chosen if c.name not in skipped]
     results: dict[str, list[dict[str, float]]] = {c.name: [] for c in chosen}
+    bare: list[dict[str, float]] = []
     for number in range(rounds):
+        bare.append(measure_floors(size))
         for contender in chosen:
             print(f"round {number + 1}/{rounds}: {contender.name}", file=sys.stderr, flush=True)
-            results[contender.name].append(measure(contender, options.workers, calls, tasks, array))
+            results[contender.name].append(measure(contender, options.workers, size))
 
-    summary = summarize(results)
+    floor = medians(bare)
+    summary = {name: medians(rounds) for name, rounds in results.items()}
     print_table(summary)
+    print(
+        f"\nfloors: bare pickle echo {floor['echo']:.1f} us, memcpy into fresh memory "
+        f"{floor['memcpy_fresh']:.2f} and into warm {floor['memcpy_warm']:.2f} GiB/s"
+    )
     report = {
         "machine": {
             "cpus": os.cpu_count(),
@@ -234,22 +195,16 @@ def main() -> int:
         "versions": {c.name: c.version() for c in chosen},
         "skipped": skipped,
         "workers": options.workers,
-        "array_bytes": array.nbytes,
-        "units": {name: unit for name, (unit, _) in WORKLOADS.items()},
+        "array_bytes": size.array.nbytes,
+        "units": {name: unit for name, (unit, _) in FIGURES.items()},
+        "floors": floor,
         "median": summary,
         "rounds": results,
     }
     if "skyward" in results:
-        report["broadcast_4_nodes_over_1"] = broadcast_ratio(array)
-        ours = {
-            k: statistics.median(r[k] for r in results["skyward"]) for k in results["skyward"][0]
-        }
-        for kind, name in (("fresh", "argument_first"), ("warm", "argument_again")):
-            rate = ours[f"memcpy_{kind}"]
-            print(
-                f"memcpy into {kind} memory {rate:.2f} GiB/s; skyward's {name} "
-                f"reaches {ours[name] / rate:.0%} of it"
-            )
+        report["targets"] = goals(summary, floor)
+        print_goals(report["targets"])
+        report["broadcast_4_nodes_over_1"] = broadcast_ratio(size.array)
         print(
             f"broadcast to 4 nodes takes {report['broadcast_4_nodes_over_1']:.2f} x the time of 1"
         )

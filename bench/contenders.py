@@ -1,4 +1,4 @@
-"""The systems that bench.py compares, each behind the same five verbs.
+"""The systems that bench.py compares, each behind the same verbs.
 
 A contender runs `workers` worker processes on this machine. Every verb uses the system's own
 recommended way: futures where it tracks tasks one by one, its object store where it has one.
@@ -6,6 +6,7 @@ recommended way: futures where it tracks tasks one by one, its object store wher
 
 from __future__ import annotations
 
+import concurrent.futures
 import importlib
 import importlib.metadata
 import os
@@ -20,6 +21,11 @@ def echo(x):
 def touch(array):
     """Reads one value of every page, so that the bytes have really arrived."""
     return float(array[:: 4096 // array.itemsize].sum())
+
+
+def completed(executor, function, items):
+    futures = [executor.submit(function, item) for item in items]
+    return [future.result() for future in concurrent.futures.as_completed(futures)]
 
 
 class Contender:
@@ -48,6 +54,12 @@ class Contender:
     def close(self) -> None: ...
     def call(self, function, *args): ...
     def many(self, function, items) -> list: ...
+
+    def map(self, function, items) -> list:
+        return self.many(function, items)
+
+    def as_completed(self, function, items) -> list:
+        return self.many(function, items)
 
 
 class Skyward(Contender):
@@ -82,6 +94,13 @@ class Skyward(Contender):
         lazy = self._lazy(function)
         return list(self.sky.gather(*[lazy(item) for item in items]) >> self.pool)
 
+    def map(self, function, items):
+        return list(self.pool.map(self._lazy(function), items))
+
+    def as_completed(self, function, items):
+        with self.sky.Executor(pool=self.pool) as executor:
+            return completed(executor, function, items)
+
 
 class ProcessPool(Contender):
     name = "ProcessPoolExecutor"
@@ -100,6 +119,9 @@ class ProcessPool(Contender):
     def many(self, function, items):
         futures = [self.pool.submit(function, item) for item in items]
         return [future.result() for future in futures]
+
+    def as_completed(self, function, items):
+        return completed(self.pool, function, items)
 
 
 class MultiprocessingPool(Contender):
@@ -121,6 +143,9 @@ class MultiprocessingPool(Contender):
         results = [self.pool.apply_async(function, (item,)) for item in items]
         return [result.get() for result in results]
 
+    def map(self, function, items):
+        return self.pool.map(function, items)
+
 
 class Loky(Contender):
     name = "joblib/loky"
@@ -137,6 +162,12 @@ class Loky(Contender):
 
     call = ProcessPool.call
     many = ProcessPool.many
+    as_completed = ProcessPool.as_completed
+
+    def map(self, function, items):
+        from joblib import Parallel, delayed
+
+        return Parallel(n_jobs=self.workers)(delayed(function)(item) for item in items)
 
 
 class Dask(Contender):
