@@ -19,6 +19,10 @@ from pathlib import Path
 PATIENCE = 60.0
 """Seconds. Nothing here may take longer, on however busy a machine."""
 
+END_PATIENCE = 75.0
+"""Seconds for a program to end: longer than it gives its pools (kProgramEndTimeout), so that one
+whose pools do not close says so itself."""
+
 MARK = "SKYWARD_ABUSE"
 """An environment variable that all processes of an act inherit."""
 
@@ -90,12 +94,12 @@ class Program:
         with suppress(ProcessLookupError):
             os.kill(self.pid, number)  # not reaped: the number is still its own
 
-    def wait(self, seconds=PATIENCE):
+    def wait(self, seconds=END_PATIENCE):
         """The exit status; fails when the program does not end, or ends in a crash."""
         try:
             status = self.process.wait(seconds)
         except subprocess.TimeoutExpired:
-            threads = self._threads()
+            threads = self._threads() + self._stacks()
             self.signal(signal.SIGABRT)
             with suppress(subprocess.TimeoutExpired):
                 self.process.wait(10)
@@ -115,6 +119,15 @@ class Program:
                 words = [(task / what).read_text().split()[0] for what in ("comm", "wchan")]
                 found.append(":".join(words))
         return " ".join(found)
+
+    def _stacks(self):
+        """The C++ stacks of all threads, where there is a debugger."""
+        if not shutil.which("gdb"):
+            return ""
+        command = ["gdb", "-p", str(self.pid), "-batch", "-ex", "thread apply all bt 30"]
+        with suppress(subprocess.TimeoutExpired):
+            return "\n" + subprocess.run(command, capture_output=True, text=True, timeout=60).stdout
+        return ""
 
     def expect_success(self):
         """The program has ended well, and its last line says how."""
