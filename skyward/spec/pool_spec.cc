@@ -1,3 +1,8 @@
+// What a pool may ask for. To add a parameter: a field of PoolSpec in pool_spec.h and its check
+// here; in C++ a field of pool/pool_options.h, passed on in pool/compute_pool.cc; in Python
+// python/src/spec.cc, and python/skyward/pool/request.py and compute_pool.py; a row in
+// docs/guide/parameters.md.
+
 #include "skyward/spec/pool_spec.h"
 
 #include <fmt/format.h>
