@@ -157,6 +157,9 @@ class Bed:
         def prepare():
             for what, limit in limits:
                 resource.setrlimit(what, (limit, limit))
+            # Under nohup they are ignored, a program inherits that, and its pools leave it so.
+            for number in (signal.SIGHUP, signal.SIGTERM):
+                signal.signal(number, signal.SIG_DFL)
             if setup:
                 setup()
 
