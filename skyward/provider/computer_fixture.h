@@ -1,0 +1,168 @@
+#pragma once
+
+// A computer with a home and a ledger of its own, for the tests that live whole pools at a cloud on
+// virtual time. Its ledger can be watched, and the driver killed at a write.
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <ranges>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "skyward/base/hash.h"
+#include "skyward/io/file.h"
+#include "skyward/io/machine.h"
+#include "skyward/io/private_directory.h"
+#include "skyward/provider/open_pools.h"
+#include "skyward/provider/provider.h"
+#include "skyward/provider/sweep.h"
+#include "skyward/provider/watched_ledger_fixture.h"
+#include "skyward/provider/world_fixture.h"
+
+namespace skyward::provider {
+
+using namespace std::chrono_literals;
+
+// Counts what is written into ledgers, kills the driver at a write, or lets every use fail.
+struct LedgerWatch {
+  int writes = 0;
+  int die_before = -1;  // the number of a write
+  int die_after = -1;
+  Status trouble{};
+
+  Result<std::unique_ptr<Ledger>> open(const std::string& path);
+};
+
+inline Result<std::unique_ptr<Ledger>> LedgerWatch::open(const std::string& path) {
+  if (!trouble) return fail(trouble);
+  auto ledger = Ledger::open(path);
+  if (!ledger) return ledger;
+  return std::make_unique<WatchedLedger>(
+      *std::move(ledger),
+      [this](bool after) {
+        if (!after) ++writes;
+        if (writes == (after ? die_after : die_before)) throw DriverDied();
+      },
+      [this] { return trouble; });
+}
+
+// In OpenSSH's form; another for each path.
+inline std::string public_key_of(const std::string& path) {
+  constexpr std::size_t kDigits = 43;  // of the 32 bytes of a key; digits of hex will do
+  return "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI" +
+         to_hex(sha256(as_bytes(path))).substr(0, kDigits) + " skyward";
+}
+
+class ComputerFixture {
+ public:
+  ComputerFixture() {
+    std::filesystem::create_directories(home_);
+    std::ofstream(home_ + "/agent") << "#!/bin/sh\n";
+    std::filesystem::permissions(home_ + "/agent", std::filesystem::perms::owner_all);
+    fixture_.variables = {{"HOME", home_},
+                          {"XDG_STATE_HOME", home_ + "/state"},
+                          {"AWS_EC2_METADATA_DISABLED", "true"}};
+    // Keys are real files; what is cached between two lives would hide requests.
+    fixture_.world.read_file = [](const std::string& path) { return io::read_file(path); };
+    fixture_.world.write_file = [](const std::string& path, std::string_view text) -> Status {
+      if (path.contains("/.cache/")) return {};
+      return io::write_private_file(path, text);
+    };
+    // Instead of ssh-keygen, for hundreds of lives.
+    fixture_.world.run = [](const io::SpawnOptions& options,
+                            Duration) -> Result<io::CommandResult> {
+      const std::string path = options.command.back();
+      std::ofstream(path) << "-----BEGIN OPENSSH PRIVATE KEY-----\n";
+      std::ofstream(path + ".pub") << public_key_of(path) << "\n";
+      return io::CommandResult{};
+    };
+    fixture_.world.open_ledger = [this](const std::string& path) {
+      return ledger_watch_.open(path);
+    };
+    fixture_.world.wall_s = [this] {
+      return 1'700'000'000 +
+             std::chrono::duration_cast<std::chrono::seconds>(fixture_.now - start_).count();
+    };
+    spec_.agent_path = home_ + "/agent";
+    spec_.runtime.command = {home_ + "/agent"};
+    spec_.nodes = 2;
+    spec_.timeout = 1h;
+    spec_.spot = Spot::Never();
+  }
+  ComputerFixture(const ComputerFixture&) = delete;
+  ComputerFixture& operator=(const ComputerFixture&) = delete;
+  virtual ~ComputerFixture() { std::filesystem::remove_all(home_); }
+
+  // As another process would make it.
+  virtual std::unique_ptr<Provider> provider() = 0;
+
+  Time soon() const { return fixture_.now + 300s; }
+
+  struct Life {
+    Status status{};  // of the first verb that failed
+    Cluster cluster{};
+    std::vector<Instance> instances{};
+  };
+  // A pool from its opening to its end: two machines, one of them replaced.
+  Life live(Provider& cloud) {
+    Life life;
+    const auto failed = [&](const auto& result) {
+      life.status = std::unexpected(result.error());
+      if (!life.cluster.id.empty()) (void)cloud.teardown(life.cluster, soon());
+      return life;
+    };
+    if (Status status = cloud.check(spec_); !status) return failed(status);
+    const auto offers = cloud.offers(spec_, soon());
+    if (!offers) return failed(offers);
+    const auto cluster = cloud.prepare(spec_, offers->front(), soon());
+    if (!cluster) return failed(cluster);
+    life.cluster = *cluster;
+    const auto instances = cloud.provision(*cluster, spec_.nodes, 0, soon());
+    if (!instances) return failed(instances);
+    life.instances = *instances;
+    const auto ended = cloud.terminate(*cluster, {instances->front().id}, soon());
+    if (!ended) return failed(ended);
+    const auto another = cloud.provision(*cluster, 1, 0, soon());
+    if (!another) return failed(another);
+    std::vector<std::string> ids = {another->front().id};
+    for (const Instance& one : *instances | std::views::drop(1)) ids.push_back(one.id);
+    if (Status status = cloud.terminate(*cluster, ids, soon()); !status) return failed(status);
+    if (Status status = cloud.teardown(*cluster, soon()); !status) return failed(status);
+    return life;
+  }
+
+  // What one sweep told.
+  std::vector<Swept> gc(Sweep sweep, const SweepOptions& options) {
+    std::vector<Swept> told;
+    const Status status = sweep(
+        fixture_.world, options, [&](const Swept& swept) { told.push_back(swept); },
+        fixture_.now + 600s);
+    EXPECT_TRUE(status) << status.error().message;
+    return told;
+  }
+  std::vector<LedgerPool> open_pools() {
+    auto ledger = open_ledger(fixture_.world);
+    EXPECT_TRUE(ledger);
+    return *(*ledger)->pools(true);
+  }
+  // As if no pool had ever been opened here.
+  void forget_pools() {
+    std::filesystem::remove_all(home_ + "/state");
+    ledger_watch_ = {};
+  }
+
+  // In memory if possible: the ledgers of hundreds of lives are written through.
+  const std::string home_ =
+      (io::is_writable_directory("/dev/shm") ? std::string("/dev/shm/") : ::testing::TempDir()) +
+      "skyward-computer-" + io::random_hex(8);
+  WorldFixture fixture_;
+  const Time start_ = fixture_.now;
+  LedgerWatch ledger_watch_;
+  PoolSpec spec_;
+};
+
+}  // namespace skyward::provider
