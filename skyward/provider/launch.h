@@ -18,7 +18,8 @@
 
 namespace skyward::provider {
 
-enum class Stage : std::uint8_t { pending, running, terminating, terminated };
+// In order. One that is stopped costs, and does nothing: it was powered off, or outbid.
+enum class Stage : std::uint8_t { pending, running, stopped, terminating, terminated };
 
 // A machine as its cloud describes it.
 struct MachineStatus {
@@ -37,8 +38,9 @@ struct LaunchFailure {
   Error error{};
   bool capacity = false;  // another place may have the machines
   bool quota = false;     // no place in this market has them
-  bool account =
-      false;  // the account is not allowed them; its hint is shown when none is available
+  // The account is not allowed them; its hint is shown when none is available.
+  bool account = false;
+  bool unanswered = false;  // and nothing has come of it: it may be tried again
 };
 
 // Why a launch stops before it is complete.

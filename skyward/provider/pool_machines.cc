@@ -31,7 +31,8 @@ std::vector<std::string> ids_of(const std::vector<MachineStatus>& machines) {
 }  // namespace
 
 std::string PoolMachines::where() const {
-  return fmt::format("{}, {}", api_.facts().cloud, api_.facts().region);
+  const MachineApiFacts& facts = api_.facts();
+  return facts.region.empty() ? facts.cloud : fmt::format("{}, {}", facts.cloud, facts.region);
 }
 
 // ---- Launching
@@ -52,27 +53,36 @@ Result<std::vector<MachineStatus>> PoolMachines::launch(const LaunchSpec& spec, 
   return machines;
 }
 
+// In batches, where the cloud sells only so many at once: all of them or none.
 std::expected<std::vector<MachineStatus>, LaunchFailure> PoolMachines::attempt(
     const LaunchSpec& spec, const Attempt& wanted, LaunchRecord& record, Time deadline) {
+  const World& world = book_.world();
   const LaunchTarget& place = spec.places[wanted.placement];
-  const LaunchBatch batch{
-      .token = fmt::format("{}-{}", book_.pool(), book_.world().random_hex(kTokenDigits)),
-      .count = wanted.count,
-      .place = place,
-      .spot = wanted.spot};
-  const auto price = wanted.spot ? place.spot_price : place.on_demand_price;
-  const Status asked = book_.ask({.key = batch.token,
-                                  .kind = "instance",
-                                  .count = batch.count,
-                                  .spot = batch.spot,
-                                  .instance_type = place.type,
-                                  .hourly_micro_dollars = to_micro_dollars(price.value_or(0))});
-  if (!asked) return std::unexpected(LaunchFailure{asked.error()});
-  const auto sold = api_.launch(batch, deadline);
-  if (!sold) return std::unexpected(on_refused(batch, sold.error(), record));
-  auto running = settle(batch, *sold, deadline);
+  const int most = api_.facts().most_per_batch;
+  std::vector<std::string> ids;
+  std::optional<LaunchFailure> trouble;
+  int tries = 0;  // of the batch at hand
+  for (int left = wanted.count; left > 0 && !trouble;) {
+    const LaunchBatch batch{
+        .token = fmt::format("{}-{}", book_.pool(), world.random_hex(kTokenDigits)),
+        .count = most > 0 ? std::min(left, most) : left,
+        .place = place,
+        .spot = wanted.spot};
+    const auto made = launch_batch(batch, record, deadline);
+    if (made) {
+      ids.insert(ids.end(), made->begin(), made->end());
+      left -= batch.count;
+      tries = 0;
+    } else if (!made.error().unanswered || ++tries >= api_.facts().launch_tries) {
+      trouble = made.error();
+    }
+    if (left > 0 && world.buying.stop_requested()) trouble = {no_longer_wanted()};
+  }
+  const auto release_until = [&] { return world.now() + api_.facts().release_time; };
+  if (trouble) return std::unexpected(release(ids, *std::move(trouble), release_until()));
+  auto running = await_running(ids, deadline);
   if (!running) {
-    LaunchFailure why = withdraw(batch, *sold, std::move(running.error()));
+    LaunchFailure why = release(ids, std::move(running.error()), release_until());
     record.withdrawn(why.error.message);
     return std::unexpected(std::move(why));
   }
@@ -84,34 +94,57 @@ std::expected<std::vector<MachineStatus>, LaunchFailure> PoolMachines::attempt(
   return running;
 }
 
-LaunchFailure PoolMachines::on_refused(const LaunchBatch& batch, const LaunchRefusal& answer,
-                                       LaunchRecord& record) {
+// The ids of its machines, which are in the book.
+std::expected<std::vector<std::string>, LaunchFailure> PoolMachines::launch_batch(
+    const LaunchBatch& batch, LaunchRecord& record, Time deadline) {
+  const auto price = batch.spot ? batch.place.spot_price : batch.place.on_demand_price;
+  const Status asked = book_.ask({.key = batch.token,
+                                  .kind = "instance",
+                                  .count = batch.count,
+                                  .spot = batch.spot,
+                                  .instance_type = batch.place.type,
+                                  .hourly_micro_dollars = to_micro_dollars(price.value_or(0))});
+  if (!asked) return std::unexpected(LaunchFailure{asked.error()});
+  auto ids = api_.launch(batch, deadline);
+  if (!ids) return on_refused(batch, ids.error(), record);
+  Status entered;
+  if (ids->size() != static_cast<std::size_t>(batch.count)) {
+    entered = fail(ErrorKind::unavailable,
+                   fmt::format("{}: the reply lists {} machines instead of {}", where(),
+                               ids->size(), batch.count),
+                   "try again");
+  } else {
+    entered = book_.made(batch.token, *ids);
+  }
+  if (entered) return *std::move(ids);
+  const Time until = book_.world().now() + api_.facts().release_time;
+  const std::vector<std::string> all = find_launched(batch, *ids, until);
+  LaunchFailure why = release(all, {entered.error()}, until);
+  record.withdrawn(why.error.message);
+  return std::unexpected(std::move(why));
+}
+
+// A request without an answer may have been obeyed: what appears with its mark is the answer. What
+// a refusal has brought all the same is released.
+std::expected<std::vector<std::string>, LaunchFailure> PoolMachines::on_refused(
+    const LaunchBatch& batch, const LaunchRefusal& answer, LaunchRecord& record) {
   LaunchFailure why = answer.why;
   if (answer.certain) {
     book_.gone({batch.token});
   } else {
-    why = withdraw(batch, {}, std::move(why));
+    const Time until = book_.world().now() + api_.facts().release_time;
+    std::vector<std::string> all = find_launched(batch, {}, until);
+    const bool complete = all.size() == static_cast<std::size_t>(batch.count);
+    const bool passing = why.error.kind == ErrorKind::unavailable;
+    if (complete && passing && !book_.world().buying.stop_requested()) return all;
+    why.unanswered = passing && all.empty();
+    why = release(all, std::move(why), until);
   }
-  if (!answer.code.empty())
-    return record.refused(batch.place, batch.spot, answer.code, std::move(why));
+  if (!answer.code.empty()) {
+    return std::unexpected(record.refused(batch.place, batch.spot, answer.code, std::move(why)));
+  }
   record.withdrawn(why.error.message);
-  return why;
-}
-
-// From the cloud's answer to machines that run.
-std::expected<std::vector<MachineStatus>, LaunchFailure> PoolMachines::settle(
-    const LaunchBatch& batch, const std::vector<std::string>& ids, Time deadline) {
-  if (ids.size() != static_cast<std::size_t>(batch.count)) {
-    return std::unexpected(
-        LaunchFailure{{ErrorKind::unavailable,
-                       fmt::format("{}: the reply lists {} machines instead of {}", where(),
-                                   ids.size(), batch.count),
-                       "try again"}});
-  }
-  if (Status status = book_.made(batch.token, ids); !status) {
-    return std::unexpected(LaunchFailure{status.error()});
-  }
-  return await_running(ids, deadline);
+  return std::unexpected(std::move(why));
 }
 
 std::expected<std::vector<MachineStatus>, LaunchFailure> PoolMachines::await_running(
@@ -123,7 +156,7 @@ std::expected<std::vector<MachineStatus>, LaunchFailure> PoolMachines::await_run
     std::size_t running = 0;
     for (const MachineStatus& one : *found) {
       if (one.stage == Stage::running) ++running;
-      if (one.stage < Stage::terminating) continue;
+      if (one.stage < Stage::stopped) continue;
       return std::unexpected(LaunchFailure{
           {one.capacity ? ErrorKind::exhausted : ErrorKind::invalid,
            fmt::format("{} in {} ended before it ran ({}{}{})", one.instance.instance_type,
@@ -144,11 +177,12 @@ std::expected<std::vector<MachineStatus>, LaunchFailure> PoolMachines::await_run
   }
 }
 
-// Nobody knows what was made, or it is of no use: all that bears this batch's mark goes.
-LaunchFailure PoolMachines::withdraw(const LaunchBatch& batch, const std::vector<std::string>& ids,
-                                     LaunchFailure why) {
+// Of a batch, what is known and what bears its mark within the time that listings may lag; now in
+// the book.
+std::vector<std::string> PoolMachines::find_launched(const LaunchBatch& batch,
+                                                     const std::vector<std::string>& ids,
+                                                     Time until) {
   const World& world = book_.world();
-  const Time until = world.now() + api_.facts().release_time;
   const Time look_until = world.now() + api_.facts().listing_lag;
   std::set<std::string> known(ids.begin(), ids.end());
   while (known.size() < static_cast<std::size_t>(batch.count)) {
@@ -159,15 +193,30 @@ LaunchFailure PoolMachines::withdraw(const LaunchBatch& batch, const std::vector
     if (world.now() >= look_until) break;
     world.pause(kLongestLook, {});
   }
-  const std::vector<std::string> all(known.begin(), known.end());
+  std::vector<std::string> all(known.begin(), known.end());
   if (!all.empty()) (void)book_.made(batch.token, all);
-  book_.note_wasted(all);
-  if (Status ended = terminate(all, until); !ended)
+  return all;
+}
+
+LaunchFailure PoolMachines::release(const std::vector<std::string>& ids, LaunchFailure why,
+                                    Time until) {
+  if (ids.empty()) return why;
+  book_.note_wasted(ids);
+  if (Status ended = terminate(ids, until); !ended) {
     why.error.message += "; " + ended.error().message;
+  }
   return why;
 }
 
 // ---- Ending
+
+Error PoolMachines::still_there(const std::vector<std::string>& ids) const {
+  return {ErrorKind::timeout,
+          fmt::format("{}: {} did not terminate in time", where(), fmt::join(ids, ", ")),
+          api_.facts().ends_itself ? "'skyward gc' terminates them; otherwise they terminate "
+                                     "themselves when their time is over"
+                                   : "they cost until 'skyward gc' has terminated them"};
+}
 
 // A cloud forgets what has been gone for long, and for minutes may not know what it has just made:
 // what is not there is asked to end all the same. It is gone when it is listed as gone; when the
@@ -233,10 +282,7 @@ Status PoolMachines::see_off(const std::vector<std::string>& ids, std::vector<st
     }
     if (left.empty()) break;
     if (deadline - world.now() <= pause) {
-      return fail(ErrorKind::timeout,
-                  fmt::format("{}: {} did not terminate in time", where(), fmt::join(wanted, ", ")),
-                  "'skyward gc' terminates them; otherwise they terminate themselves when their "
-                  "time is over");
+      return std::unexpected(still_there(wanted));
     }
     // What was asked for just now may be so at once.
     if (standing.empty() || pause > kFirstLook) world.pause(pause, {});

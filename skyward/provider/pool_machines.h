@@ -40,6 +40,9 @@ struct MachineApiFacts {
   // After so long, a request that was never answered has launched nothing, or its machines have
   // terminated themselves and are listed as such.
   std::int64_t unanswered_limit_s = 0;
+  int launch_tries = 1;     // of a launch without an answer that brought nothing
+  int most_per_batch = 0;   // machines that one request can launch; 0: any number
+  bool ends_itself = true;  // a machine that nobody uses ends its cost by itself
 };
 
 // The requests of a cloud, for the machines of one pool.
@@ -85,16 +88,21 @@ class PoolMachines {
                                                                    const Attempt& wanted,
                                                                    LaunchRecord& record,
                                                                    Time deadline);
-  LaunchFailure on_refused(const LaunchBatch& batch, const LaunchRefusal& answer,
-                           LaunchRecord& record);
-  std::expected<std::vector<MachineStatus>, LaunchFailure> settle(
-      const LaunchBatch& batch, const std::vector<std::string>& ids, Time deadline);
+  std::expected<std::vector<std::string>, LaunchFailure> launch_batch(const LaunchBatch& batch,
+                                                                      LaunchRecord& record,
+                                                                      Time deadline);
+  std::expected<std::vector<std::string>, LaunchFailure> on_refused(const LaunchBatch& batch,
+                                                                    const LaunchRefusal& answer,
+                                                                    LaunchRecord& record);
   std::expected<std::vector<MachineStatus>, LaunchFailure> await_running(
       const std::vector<std::string>& ids, Time deadline);
-  LaunchFailure withdraw(const LaunchBatch& batch, const std::vector<std::string>& ids,
-                         LaunchFailure why);
+  std::vector<std::string> find_launched(const LaunchBatch& batch,
+                                         const std::vector<std::string>& ids, Time until);
+  // Of machines that are of no use. Returns `why`, and what else went wrong.
+  LaunchFailure release(const std::vector<std::string>& ids, LaunchFailure why, Time until);
   Status see_off(const std::vector<std::string>& ids, std::vector<std::string>& gone,
                  Time deadline);
+  Error still_there(const std::vector<std::string>& ids) const;
   std::string where() const;
 
   PoolBook& book_;

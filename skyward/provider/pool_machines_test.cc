@@ -36,7 +36,13 @@ class Shop final : public MachineApi {
 
   std::expected<std::vector<std::string>, LaunchRefusal> launch(const LaunchBatch& batch,
                                                                 Time) override {
-    const bool refused = full.contains(batch.place.type);
+    counts.push_back(batch.count);
+    if (deaf > 0) {
+      --deaf;
+      return std::unexpected(LaunchRefusal{{{ErrorKind::unavailable, "no answer"}}});
+    }
+    const bool refused = full.contains(batch.place.type) ||
+                         (sold_out_after > 0 && std::ssize(counts) > sold_out_after);
     if (refused && !loses_replies) return std::unexpected(no_room(true));
     std::vector<std::string> ids;
     for (int i = 0; i < batch.count; ++i) {
@@ -45,6 +51,7 @@ class Shop final : public MachineApi {
     }
     if (refused) return std::unexpected(no_room(false));
     if (tells_too_few) ids.pop_back();
+    if (is_silent) return std::unexpected(LaunchRefusal{{{ErrorKind::unavailable, "no answer"}}});
     return ids;
   }
 
@@ -99,9 +106,14 @@ class Shop final : public MachineApi {
   Duration lag{};
   std::set<std::string> full;  // types
   std::set<std::string> dead;  // types whose machines end at once
+  std::set<std::string> off;   // ... are stopped at once
+  std::vector<int> counts;     // of the requests
+  int sold_out_after = 0;      // requests; 0: never
   std::set<std::string> stubborn;
   bool loses_replies = false;  // "no" is said although there were machines
   bool tells_too_few = false;
+  bool is_silent = false;  // it obeys, and nobody answers
+  int deaf = 0;            // it does not hear so many requests
   bool blind = false;
   bool shows_nothing = false;  // its listings are empty, whatever stands
   std::map<std::string, Sold> sold;
@@ -120,16 +132,19 @@ class Shop final : public MachineApi {
     if (one.ended != kForever)
       out.stage = world_.now < one.ended ? Stage::terminating : Stage::terminated;
     if (dead.contains(one.type)) out.stage = Stage::terminated;
+    if (off.contains(one.type) && out.stage == Stage::running) out.stage = Stage::stopped;
     return out;
   }
 
   WorldFixture& world_;
-  const MachineApiFacts facts_{.cloud = "the shop",
-                               .region = "here",
-                               .listing_lag = 60s,
-                               .known_after = 300s,
-                               .release_time = 300s,
-                               .unanswered_limit_s = 900};
+
+ public:
+  MachineApiFacts facts_{.cloud = "the shop",
+                         .region = "here",
+                         .listing_lag = 60s,
+                         .known_after = 300s,
+                         .release_time = 300s,
+                         .unanswered_limit_s = 900};
 };
 
 class StockTest : public ::testing::Test {
@@ -175,6 +190,57 @@ class StockTest : public ::testing::Test {
   std::optional<PoolBook> book_;
   LaunchSpec spec_;
 };
+
+TEST_F(StockTest, MoreThanOneRequestCanCarryComesInBatches) {
+  shop_.facts_.most_per_batch = 2;
+  spec_.count = 5;
+  const auto ids = launch();
+  ASSERT_TRUE(ids) << ids.error().message;
+  EXPECT_THAT(shop_.counts, ElementsAre(2, 2, 1));
+  EXPECT_THAT(*ids, ElementsAre("a1", "a2", "a3", "a4", "a5"));
+  EXPECT_THAT(open_in_ledger(), SizeIs(5));
+  EXPECT_NE(shop_.sold["a1"].token, shop_.sold["a3"].token) << "each is found by its own mark";
+}
+
+TEST_F(StockTest, WhenABatchIsRefusedThoseBeforeItAreReleased) {
+  shop_.facts_.most_per_batch = 2;
+  shop_.sold_out_after = 2;
+  spec_.count = 5;
+  EXPECT_FALSE(launch());
+  EXPECT_THAT(shop_.sold, SizeIs(4));
+  EXPECT_THAT(shop_.standing_ids(), IsEmpty());
+  EXPECT_THAT(open_in_ledger(), IsEmpty());
+}
+
+TEST_F(StockTest, ALaunchThatNobodyAnsweredIsKeptWhenItsMachinesAppear) {
+  shop_.is_silent = true;
+  shop_.lag = 20s;
+  const auto ids = launch();
+  ASSERT_TRUE(ids) << ids.error().message;
+  EXPECT_THAT(*ids, ElementsAre("a1", "a2"));
+  EXPECT_THAT(shop_.counts, ElementsAre(2)) << "it was asked for once";
+  EXPECT_THAT(open_in_ledger(), ElementsAre("a1", "a2"));
+}
+
+TEST_F(StockTest, ALaunchThatNobodyHeardIsTriedAgainWhereItMayBe) {
+  shop_.deaf = 2;
+  EXPECT_FALSE(launch()) << "the cloud's requests are repeated by themselves";
+  EXPECT_EQ(shop_.deaf, 1);
+  shop_.facts_.launch_tries = 2;
+  const auto ids = launch();
+  ASSERT_TRUE(ids) << ids.error().message;
+  EXPECT_THAT(*ids, SizeIs(2));
+  EXPECT_THAT(shop_.sold, SizeIs(2));
+}
+
+TEST_F(StockTest, AMachineThatIsStoppedIsReleased) {
+  shop_.off = {"a"};
+  const auto ids = launch();
+  ASSERT_TRUE(ids) << ids.error().message;
+  EXPECT_THAT(*ids, ElementsAre("b3", "b4"));
+  EXPECT_THAT(shop_.standing_ids(), ElementsAre("b3", "b4"));
+  EXPECT_THAT(open_in_ledger(), ElementsAre("b3", "b4"));
+}
 
 TEST_F(StockTest, WhatIsLaunchedIsInTheLedgerUntilItHasEnded) {
   const auto machines = pool_machines().launch(spec_, world_.now + 600s);

@@ -19,9 +19,11 @@ Verdict judge(const Resource& resource, const PoolFacts& facts, const std::strin
   const std::int64_t left_s = resource.expires_s + kGrace_s - now_s;
   if (left_s <= 0) return {true, "its pool's time has expired"};
   if (asked_for) return {true, "it was asked for"};
-  return {false, fmt::format("another computer may be using it; it terminates itself within {} "
-                             "min, 'skyward pool delete {}' terminates it now",
-                             left_s / 60 + 1, resource.pool)};
+  const std::string otherwise =
+      facts.ends_itself ? fmt::format("it terminates itself within {} min, ", left_s / 60 + 1) : "";
+  return {false, fmt::format("another computer may be using it; {}'skyward pool delete {}' "
+                             "terminates it now",
+                             otherwise, resource.pool)};
 }
 
 std::string_view to_string(SweepAction action) {

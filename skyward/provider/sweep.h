@@ -36,6 +36,7 @@ struct Resource {
 struct PoolFacts {
   bool opened_here = false;  // on this computer, by its ledger
   bool at_work = false;      // its driver runs: it holds the lock
+  bool ends_itself = true;   // its machines do so when its time is over
 };
 
 struct Verdict {

@@ -78,6 +78,9 @@ class Renting final : public Provider {
   };
 
   Result<Cluster> prepare_site(const PoolSpec& spec, const Offer& offer, Time deadline);
+  Spot market_of(const PoolSpec& spec) const {
+    return capabilities().spot ? spec.spot : Spot::Never();
+  }
   Status enter_in_ledger(const Cluster& cluster, const Plan& plan);
   Result<LaunchTerms> terms_of(Plan& plan, int count, int first_node, std::string& known_hosts);
   SshOptions ssh_options(const Plan& plan, const SshWay& way, const std::string& id) const;
@@ -156,12 +159,13 @@ Status Renting::enter_in_ledger(const Cluster& cluster, const Plan& plan) {
   settings.merge(this_computer());
   settings["owner"] = plan.mark.owner;
   if (!plan.spec.job_id.empty()) settings[kJobSetting] = plan.spec.job_id;
-  return ledger_.open_pool({.id = cluster.id,
-                            .provider = std::string(name()),
-                            .region = cluster.region,
-                            .settings = std::move(settings),
-                            .opened_s = world_.wall_s(),
-                            .expires_s = plan.mark.expires_s});
+  return ledger_.open_pool(
+      {.id = cluster.id,
+       .provider = std::string(name()),
+       .region = cluster.region,
+       .settings = std::move(settings),
+       .opened_s = world_.wall_s(),
+       .expires_s = capabilities().stop_ends_billing ? plan.mark.expires_s : 0});
 }
 
 // ---- Machines
@@ -207,7 +211,7 @@ Result<std::vector<Instance>> Renting::provision(const Cluster& cluster, int cou
   std::string known_hosts;
   const auto terms = terms_of(plan, count, first_node, known_hosts);
   if (!terms) return fail(terms);
-  LaunchSpec launch{.count = count, .spot = plan.spec.spot, .places = plan.site->places()};
+  LaunchSpec launch{.count = count, .spot = market_of(plan.spec), .places = plan.site->places()};
   std::ranges::stable_partition(
       launch.places, [&](const LaunchTarget& place) { return place.zone == plan.pinned_zone; });
   const std::unique_ptr<MachineApi> api = plan.site->machine_api(cluster.id, *terms);
@@ -246,7 +250,7 @@ Result<std::optional<Instance>> Renting::get_instance(const Cluster& cluster, co
   const auto found = cloud_->machine_api(cluster)->look_up({id}, deadline);
   if (!found) return fail(found);
   for (const MachineStatus& one : *found) {
-    if (one.instance.id == id && one.stage < Stage::terminating) return one.instance;
+    if (one.instance.id == id && one.stage < Stage::stopped) return one.instance;
   }
   return std::nullopt;
 }
@@ -314,6 +318,7 @@ Bootstrap Renting::bootstrap(const Cluster& cluster, const Instance&) {
   Bootstrap bootstrap = plan.image.bootstrap;
   bootstrap.script = fmt::format("touch {0} 2>/dev/null || true\nprintf 'alive %s\\n' {0} >&3\n{1}",
                                  kClaimFile, bootstrap.script);
+  if (!capabilities().stop_ends_billing) return bootstrap;
   if (plan.site->user() != "root") bootstrap.end_command = {"sudo", "-n"};
   bootstrap.end_command.emplace_back(kEndProgram);
   return bootstrap;

@@ -42,7 +42,7 @@ class Sweeping {
   void tell(const Resource& resource, SweepAction action, std::string why);
   Status remove(const Cluster& cluster, const std::vector<Resource>& resources);
   Status strike_off(const LedgerPool& pool, const std::vector<Resource>& listed);
-  bool is_left_behind(const LedgerPool& pool, const std::string& region) const;
+  bool is_left_behind(const LedgerPool& pool, const std::string& place) const;
   bool must_look_in(const std::string& region) const;
 
   const World& world_;
@@ -65,9 +65,11 @@ bool contains(const std::vector<std::string>& words, const std::string& word) {
   return std::ranges::find(words, word) != words.end();
 }
 
-// By the ledger, and in this region.
-bool Sweeping::is_left_behind(const LedgerPool& pool, const std::string& region) const {
-  if (pool.closed_s || pool.region != region || is_open_here(world_, pool.id)) return false;
+// By the ledger, and in this place.
+bool Sweeping::is_left_behind(const LedgerPool& pool, const std::string& place) const {
+  if (pool.closed_s || source_.place_of(pool.region) != place || is_open_here(world_, pool.id)) {
+    return false;
+  }
   const bool over = latest_end_s(pool, {}, world_.wall_s()) < world_.wall_s();
   return opened_here(pool) || over || options_.pool == pool.id;
 }
@@ -79,7 +81,9 @@ bool Sweeping::must_look_in(const std::string& region) const {
 Verdict Sweeping::verdict(const Resource& resource) const {
   const auto pool = pools_.find(resource.pool);
   const bool here = pool != pools_.end() && opened_here(pool->second);
-  const PoolFacts facts{here, is_open_here(world_, resource.pool)};
+  const PoolFacts facts{.opened_here = here,
+                        .at_work = is_open_here(world_, resource.pool),
+                        .ends_itself = source_.machines_end_themselves()};
   return judge(resource, facts, account_.owner, options_.pool == resource.pool, world_.wall_s());
 }
 
@@ -261,7 +265,7 @@ Status Sweeping::sweep_region(const std::string& region) {
 std::vector<std::string> Sweeping::known_regions() const {
   std::set<std::string> regions;
   for (const auto& [id, pool] : pools_) {
-    if (!pool.closed_s || options_.pool == id) regions.insert(pool.region);
+    if (!pool.closed_s || options_.pool == id) regions.insert(source_.place_of(pool.region));
   }
   return {regions.begin(), regions.end()};
 }
@@ -284,7 +288,7 @@ void Sweeping::tell_skipped(const LedgerPool& pool) {
     tell(resource, SweepAction::skipped,
          fmt::format("it is in the account {}, and these credentials are of {}; {}", account,
                      account_.account, source_.way_to_account(pool)));
-  } else if (!opened_here(pool) && !is_left_behind(pool, pool.region)) {
+  } else if (!opened_here(pool) && !is_left_behind(pool, source_.place_of(pool.region))) {
     tell(resource, SweepAction::skipped,
          fmt::format("it was opened on {} and may be in use there; 'skyward pool delete {}' "
                      "terminates its machines anyway",
@@ -330,7 +334,9 @@ Status Sweeping::run() {
   // Without its ledger, a computer is one that has never seen the pools.
   const Status known = open_ledger();
   if (!known) ledger_ = blank_ledger();
-  Status swept = sweep_regions(options_.regions.empty() ? known_regions() : options_.regions);
+  std::vector<std::string> asked;
+  for (const std::string& region : options_.regions) asked.push_back(source_.place_of(region));
+  Status swept = sweep_regions(asked.empty() ? known_regions() : asked);
   const bool found = options_.pool && (elsewhere_ || !pools_.empty());
   if (options_.regions.empty() && !found) {
     const auto note = [&](const Status& status) {

@@ -36,9 +36,14 @@ class LeakSource : public PoolRemains {
  public:
   virtual std::string_view name() const = 0;    // of the provider: "aws"
   virtual std::string_view vendor() const = 0;  // as people call it: "Amazon"
+  // When their pool's time is over, and nobody is there to do it.
+  virtual bool machines_end_themselves() const { return true; }
 
   virtual Result<SweepAccount> sign_in(Time deadline) = 0;
   virtual Result<std::vector<std::string>> regions(Time deadline) = 0;
+  // What has to be listed to see what stands in a region: the region, or "" where one listing shows
+  // the whole account.
+  virtual std::string place_of(const std::string& region) const { return region; }
   // Of this pool alone, where one is given.
   virtual Result<Listing> list(const std::string& region, const std::optional<std::string>& pool,
                                Time deadline) = 0;

@@ -67,6 +67,9 @@ ApiResult<RestReply> RestClient::send(const RestRequest& request, Time deadline)
   };
   RestReply answer;
   exchange.read_error = [&](const io::HttpReply& reply) {
+    if (const auto told_s = parse_http_date(reply.header("date"))) {
+      clock_ahead_s_ = *told_s - world_.wall_s();
+    }
     answer.json = read_json(reply.body);
     return account_.read_error(reply, answer.json);
   };

@@ -4,6 +4,7 @@
 // replies as values that reading never throws on, lists that come in pages.
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -67,11 +68,15 @@ class RestClient {
                                               Time deadline);
 
   const World& world() const { return world_; }
+  // Seconds by which the cloud's clock is ahead of this computer's, as the last answer told it.
+  // Zero while none has.
+  std::int64_t clock_ahead_s() const { return clock_ahead_s_; }
 
  private:
   const World& world_;
   const RestAccount account_;
   Spacing spacing_;
+  std::int64_t clock_ahead_s_ = 0;
 };
 
 // A fault of the cloud: an answer that does not have what it must have.
