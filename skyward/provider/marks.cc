@@ -4,9 +4,64 @@
 
 #include <charconv>
 
+#include "skyward/base/check.h"
+#include "skyward/base/hash.h"
 #include "skyward/io/own_process.h"
 
 namespace skyward::provider {
+
+namespace {
+
+constexpr std::string_view kNameBegin = "skyward-";
+constexpr std::size_t kLongestName = 63;
+constexpr std::size_t kOwnerDigits = 8;
+
+bool is_hex(std::string_view text) {
+  return !text.empty() && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+// Up to the next '-', which goes too; empty where there is none.
+std::string_view take_part(std::string_view& rest) {
+  const std::size_t dash = rest.find('-');
+  if (dash == std::string_view::npos) return {};
+  const std::string_view part = rest.substr(0, dash);
+  rest.remove_prefix(dash + 1);
+  return part;
+}
+
+}  // namespace
+
+std::string to_name(const MarkedName& name) {
+  const Mark& mark = name.mark;
+  std::string out =
+      fmt::format("{}{}-{}-{:x}-{}", kNameBegin, mark.pool.substr(mark.pool.rfind('-') + 1),
+                  mark.owner, mark.expires_s, name.rest);
+  SKYWARD_CHECK(out.size() <= kLongestName, "{} is too long for a name", out);
+  return out;
+}
+
+std::optional<MarkedName> read_name(std::string_view name, std::string_view provider) {
+  if (name.size() > kLongestName || !name.starts_with(kNameBegin)) return std::nullopt;
+  name.remove_prefix(kNameBegin.size());
+  const std::string_view digits = take_part(name);
+  const std::string_view owner = take_part(name);
+  const std::string_view expires = take_part(name);
+  MarkedName out{
+      .mark = {.pool = fmt::format("{}-{}", provider, digits), .owner = std::string(owner)},
+      .rest = std::string(name)};
+  const char* const end = expires.data() + expires.size();
+  const auto read = std::from_chars(expires.data(), end, out.mark.expires_s, 16);
+  const bool whole = read.ec == std::errc() && read.ptr == end && out.mark.expires_s > 0;
+  if (!whole || digits.empty() || !is_pool_id(out.mark.pool) || owner.size() != kOwnerDigits ||
+      !is_hex(owner) || out.rest.empty()) {
+    return std::nullopt;
+  }
+  return out;
+}
+
+std::string owner_digits(std::string_view id) {
+  return to_hex(sha256(as_bytes(id))).substr(0, kOwnerDigits);
+}
 
 bool is_pool_id(std::string_view id) {
   constexpr std::size_t kMost = 64;

@@ -38,6 +38,22 @@ std::optional<Mark> read_mark(const Tags& tags);
 // The value of kNodesTag for `count` nodes from `first_node` on.
 std::string nodes_text(int first_node, int count);
 
+// At a cloud without tags, or where they appear late, the name of a thing carries the marks:
+// "skyward-1a2b3c4d-3f2a1b7c-6744abcd-" and `rest`, which tells the pool's things apart. Lower-case
+// letters, digits and '-', at most 63 in all: what a host may be called. Names do not say which
+// provider they belong to, since each cloud has its own.
+struct MarkedName {
+  Mark mark{};
+  std::string rest{};
+
+  bool operator==(const MarkedName&) const = default;
+};
+std::string to_name(const MarkedName& name);
+// Empty when it is none of ours. `provider`: what the ids of its pools begin with.
+std::optional<MarkedName> read_name(std::string_view name, std::string_view provider);
+// The owner as names have it: eight hex digits that stand for an account's or a user's id.
+std::string owner_digits(std::string_view id);
+
 // Checks a pool's id before it becomes part of a path: others may write tags and names.
 bool is_pool_id(std::string_view id);
 

@@ -18,6 +18,31 @@ TEST(Marks, NameAPoolAndNoPath) {
             std::nullopt);
 }
 
+TEST(Marks, AreANameWhereThereAreNoTags) {
+  const MarkedName machine{
+      .mark = {.pool = "cloud-1a2b3c4d", .owner = owner_digits("me"), .expires_s = 4'000'000'000},
+      .rest = "0123456789abcdef-9"};
+  const std::string name = to_name(machine);
+  EXPECT_LE(name.size(), 63U) << name;
+  EXPECT_EQ(read_name(name, "cloud"), machine);
+  EXPECT_EQ(name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-"), std::string::npos);
+  EXPECT_NE(owner_digits("me"), owner_digits("you"));
+}
+
+TEST(Marks, ANameOfSomebodyElseIsNone) {
+  EXPECT_TRUE(read_name("skyward-1a2b3c4d-3f2a1b7c-6744abcd-key", "cloud"));
+  for (const char* name :
+       {"", "skyward-", "skyward-1a2b3c4d", "skyward-1a2b3c4d-3f2a1b7c-6744abcd",
+        "skyward-1a2b3c4d-3f2a1b7c-6744abcd-", "skyward--3f2a1b7c-6744abcd-key",
+        "skyward-1a2b3c4d-3f2a1b7-6744abcd-key", "skyward-1a2b3c4d-3F2A1B7C-6744abcd-key",
+        "skyward-1a2b3c4d-3f2a1b7c-0-key", "skyward-1a2b3c4d-3f2a1b7c-67x-key",
+        "skyward-1a2b3c4d-3f2a1b7c-fffffffffffffffff-key", "skyward-../..-3f2a1b7c-6744abcd-key",
+        "Skyward-1a2b3c4d-3f2a1b7c-6744abcd-key", "my-skyward-1a2b3c4d-3f2a1b7c-6744abcd-key",
+        "skyward-1a2b3c4d-3f2a1b7c-6744abcd-a-name-that-is-far-too-long-for-one-of-ours"}) {
+    EXPECT_EQ(read_name(name, "cloud"), std::nullopt) << name;
+  }
+}
+
 TEST(Marks, TellWhichNodesAMachineIsFor) {
   EXPECT_EQ(nodes_text(2, 1), "2");
   EXPECT_EQ(nodes_text(0, 4), "0-3");
