@@ -11,6 +11,7 @@
 #include "skyward/provider/aws/aws_computer_fixture.h"
 #include "skyward/provider/command/command.h"
 #include "skyward/provider/conformance_fixture.h"
+#include "skyward/provider/digital_ocean/digital_ocean_computer_fixture.h"
 #include "skyward/provider/fake/fake.h"
 #include "skyward/provider/local/local.h"
 #include "skyward/provider/open_pools.h"
@@ -123,6 +124,52 @@ class AwsSubject final : public Subject {
   std::vector<std::string> unaccounted_;
 };
 
+class DigitalOceanSubject final : public Subject {
+ public:
+  DigitalOceanSubject() {
+    computer_.cloud_->on_request = [this](int, bool after) {
+      if (!after) return;
+      const doubles::Heard& heard = computer_.cloud_->heard.back();
+      if (heard.method == "POST" && heard.status < 300) audit(heard);
+    };
+  }
+  std::unique_ptr<Provider> make() override { return computer_.provider(); }
+  PoolSpec spec() override { return computer_.spec_; }
+  Time now() override { return computer_.fixture_.now; }
+  int left() override {
+    computer_.cloud_->on_request = nullptr;
+    computer_.cloud_->tokens = tokens_;
+    computer_.fixture_.now += 31min;
+    (void)computer_.gc();
+    return static_cast<int>(computer_.cloud_->leftovers().size() + computer_.open_pools().size());
+  }
+  std::vector<std::string> unaccounted() override { return unaccounted_; }
+  bool refuse_all() override {
+    computer_.cloud_->tokens.clear();
+    return true;
+  }
+
+ private:
+  // What makes something bears the key under which the ledger has it.
+  void audit(const doubles::Heard& heard) {
+    std::string name = heard.body.value("name", "");
+    if (heard.body.contains("names")) name = heard.body["names"].front();
+    auto ledger = open_ledger(computer_.fixture_.world);
+    for (const LedgerPool& pool : computer_.open_pools()) {
+      const auto entries = *(*ledger)->entries(pool.id, true);
+      for (const LedgerEntry& entry : entries) {
+        const std::string digits = entry.key.substr(entry.key.rfind('-') + 1);
+        if (entry.key == name || name.contains("-" + digits + "-")) return;
+      }
+    }
+    unaccounted_.push_back(heard.path + " " + name);
+  }
+
+  digital_ocean::DigitalOceanComputer computer_;
+  const std::map<std::string, std::set<std::string>> tokens_ = computer_.cloud_->tokens;
+  std::vector<std::string> unaccounted_;
+};
+
 class FakeSubject final : public Subject {
  public:
   std::unique_ptr<Provider> make() override {
@@ -175,9 +222,12 @@ std::unique_ptr<Subject> make_subject() {
 
 const std::vector<SubjectRow>& subjects() {
   static const std::vector<SubjectRow> kSubjects = {
-      {"local", make_subject<LocalSubject>},     {"ssh", make_subject<SshSubject>},
-      {"command", make_subject<CommandSubject>}, {"aws", make_subject<AwsSubject>},
+      {"local", make_subject<LocalSubject>},
+      {"ssh", make_subject<SshSubject>},
+      {"command", make_subject<CommandSubject>},
+      {"aws", make_subject<AwsSubject>},
       {"fake", make_subject<FakeSubject>},
+      {"digital_ocean", make_subject<DigitalOceanSubject>},
   };
   return kSubjects;
 }

@@ -1,0 +1,69 @@
+#include "skyward/provider/digital_ocean/access.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <chrono>
+#include <cstdlib>
+
+#include "skyward/provider/marks.h"
+#include "skyward/provider/secrets.h"
+
+namespace skyward::provider::digital_ocean {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr const char* kUrlVariable = "DIGITALOCEAN_API_URL";
+// 250 requests a minute, and 5,000 an hour, of one token.
+constexpr Duration kGap = 250ms;
+constexpr std::int64_t kSameClock_s = 120;
+
+constexpr std::array kVariables = {"DIGITALOCEAN_TOKEN", "DIGITALOCEAN_ACCESS_TOKEN"};
+constexpr std::array kFiles = {SecretFile{
+    .path = ".config/doctl/config.yaml", .format = SecretFormat::yaml, .key = "access-token"}};
+constexpr SecretSheet kToken = {
+    .cloud = "DigitalOcean",
+    .setting = "token",
+    .variables = kVariables,
+    .files = kFiles,
+    .advice = "make one at cloud.digitalocean.com/account/api/tokens and set $DIGITALOCEAN_TOKEN"};
+
+}  // namespace
+
+Result<Access> find_access(const World& world, const ProviderSpec& spec) {
+  const auto token = find_secret(world, spec, kToken);
+  if (!token) return fail(token);
+  const std::string url = world.variable(kUrlVariable).value_or(kBaseUrl);
+  if (Status safe = check_base_url(url, fmt::format("${}", kUrlVariable)); !safe) return fail(safe);
+  Access out{.account = {.base_url = url.ends_with('/') ? url.substr(0, url.size() - 1) : url,
+                         .read_error = read_error,
+                         .gap = kGap},
+             .origin = token->origin};
+  out.account.authorization = [value = "Bearer " + token->value](
+                                  bool, Time) -> Result<std::string> { return value; };
+  return out;
+}
+
+Result<AccountUser> find_user(Api& api, Time deadline) {
+  const auto account = api.account(deadline);
+  if (!account) return std::unexpected(to_error(account.error(), "DigitalOcean: the account"));
+  if (account->status == "locked") {
+    return fail(ErrorKind::denied,
+                fmt::format("DigitalOcean: the account {} is locked{}{}", account->email,
+                            account->message.empty() ? "" : ": ", account->message),
+                "see cloud.digitalocean.com/support");
+  }
+  return AccountUser{
+      .owner = owner_digits(account->user), .account = account->team, .email = account->email};
+}
+
+std::int64_t clock_difference_s(const Api& api) {
+  const std::int64_t ahead_s = api.clock_ahead_s();
+  return std::abs(ahead_s) > kSameClock_s ? ahead_s : 0;
+}
+
+std::int64_t cloud_wall_s(const Api& api) { return api.world().wall_s() + clock_difference_s(api); }
+
+}  // namespace skyward::provider::digital_ocean

@@ -1,0 +1,38 @@
+#pragma once
+
+// How this computer comes to an account at DigitalOcean: the token and where it comes from, the
+// address of the API, who the token belongs to.
+
+#include <map>
+#include <string>
+
+#include "skyward/provider/digital_ocean/digital_ocean_api.h"
+#include "skyward/provider/world.h"
+#include "skyward/spec/pool_spec.h"
+
+namespace skyward::provider::digital_ocean {
+
+struct Access {
+  RestAccount account{};
+  std::string origin{};  // of the token, for people
+};
+
+// The token of the setting, of $DIGITALOCEAN_TOKEN or $DIGITALOCEAN_ACCESS_TOKEN, or doctl's. Fails
+// with `denied` when there is none, and with `invalid` when $DIGITALOCEAN_API_URL may not get it.
+Result<Access> find_access(const World& world, const ProviderSpec& spec);
+
+// Whose droplets these are.
+struct AccountUser {
+  std::string owner{};    // the mark on what the token's user makes
+  std::string account{};  // the team
+  std::string email{};
+};
+// Fails with `denied` where the account is locked.
+Result<AccountUser> find_user(Api& api, Time deadline);
+
+// By the cloud's clock, in seconds since 1970. Clocks that differ by little are taken as one.
+std::int64_t cloud_wall_s(const Api& api);
+// Zero where the clocks are taken as one.
+std::int64_t clock_difference_s(const Api& api);
+
+}  // namespace skyward::provider::digital_ocean

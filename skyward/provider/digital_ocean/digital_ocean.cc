@@ -1,0 +1,251 @@
+#include "skyward/provider/digital_ocean/digital_ocean.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "skyward/provider/choosing.h"
+#include "skyward/provider/digital_ocean/access.h"
+#include "skyward/provider/digital_ocean/droplet_resources.h"
+#include "skyward/provider/digital_ocean/droplets.h"
+#include "skyward/provider/renting/renting.h"
+
+namespace skyward::provider {
+
+namespace {
+
+using namespace digital_ocean;
+using namespace std::chrono_literals;
+
+constexpr const char* kDefaultRegion = "nyc1";
+// From the launch to the agent's first word: boot, login, upload over a slow line.
+constexpr Duration kGreetTimeout = 600s;
+constexpr std::size_t kMostUserData = std::size_t{64} << 10;
+constexpr const char* kKeyVariable = "DIGITALOCEAN_SSH_KEY_FINGERPRINT";
+
+// "nvidia_h100" as the catalogue spells it.
+std::string accelerator_of(const std::string& model) {
+  if (model.empty()) return {};
+  const auto name = parse_accelerator_name(model);
+  return name ? name->spelled : device_model_name(model);
+}
+
+// An offer for each region in which the size is sold.
+std::vector<Offer> to_offers(const std::vector<Size>& sizes, const std::string& machine) {
+  std::vector<Offer> out;
+  for (const Size& size : sizes) {
+    if (!machine.empty() && size.slug != machine) continue;
+    for (const std::string& region : size.regions) {
+      out.push_back({.instance_type = size.slug,
+                     .region = region,
+                     .cpus = size.cpus,
+                     .memory_gb = size.memory_mib / 1024,
+                     .accelerator = accelerator_of(size.gpu_model),
+                     .accelerator_count = static_cast<double>(size.gpus),
+                     .accelerator_memory_gb = size.gpu_memory_gb / std::max(size.gpus, 1),
+                     .architecture = "x86_64",
+                     .price_on_demand = size.hourly});
+    }
+  }
+  return out;
+}
+
+// The system that brings the drivers of the machine's devices.
+std::string image_for(const Offer& offer) {
+  if (offer.accelerator.empty()) return "ubuntu-24-04-x64";
+  const auto name = parse_accelerator_name(offer.accelerator);
+  if (name && name->model->vendor == Vendor::amd) return "gpu-amd-base";
+  return offer.accelerator_count >= 8 ? "gpu-h100x8-base" : "gpu-h100x1-base";
+}
+
+class DropletSite final : public RentedSite {
+ public:
+  DropletSite(Api& api, ProviderSpec settings, AccountUser account, std::string image,
+              std::vector<LaunchTarget> places)
+      : api_(api),
+        settings_(std::move(settings)),
+        account_(std::move(account)),
+        image_(std::move(image)),
+        places_(std::move(places)) {}
+
+  std::string region() const override { return places_.front().zone; }
+  const std::vector<LaunchTarget>& places() const override { return places_; }
+  std::string owner() const override { return account_.owner; }
+  std::map<std::string, std::string> way_back() const override {
+    return {{"account", account_.account}};
+  }
+  std::int64_t wall_s() const override { return cloud_wall_s(api_); }
+  std::string user() const override { return "root"; }
+
+  Status furnish(PoolBook& book, const Mark& mark, const std::string& login_key,
+                 Time deadline) override;
+  std::unique_ptr<MachineApi> machine_api(const std::string& pool,
+                                          const LaunchTerms& terms) override;
+  SshWay way_to(const Instance& instance) const override {
+    return {.target = {.host = instance.public_ip.value_or(instance.private_ip), .user = user()}};
+  }
+
+ private:
+  Api& api_;
+  const ProviderSpec settings_;
+  const AccountUser account_;
+  const std::string image_;
+  const std::vector<LaunchTarget> places_;
+  Mark mark_{};
+  std::string ssh_key_{};  // fingerprint
+  std::string tag_{};
+};
+
+// A droplet without a key of the account gets a password by mail, which has to be changed before
+// anything runs.
+Status DropletSite::furnish(PoolBook& book, const Mark& mark, const std::string& login_key,
+                            Time deadline) {
+  mark_ = mark;
+  DropletTags tags(api_);
+  const auto tag = make_resource(kCloud, book, tags, mark, deadline);
+  if (!tag) return fail(tag);
+  tag_ = *tag;
+  Firewalls firewalls(api_, tag_);
+  if (const auto wall = make_resource(kCloud, book, firewalls, mark, deadline); !wall) {
+    return fail(wall);
+  }
+  ssh_key_ = settings_.setting("ssh_key_fingerprint");
+  if (ssh_key_.empty()) ssh_key_ = api_.world().variable(kKeyVariable).value_or("");
+  if (!ssh_key_.empty()) return {};
+  SshKeys keys(api_, login_key);
+  const auto key = make_resource(kCloud, book, keys, mark, deadline);
+  if (!key) return fail(key);
+  ssh_key_ = *key;
+  return {};
+}
+
+std::unique_ptr<MachineApi> DropletSite::machine_api(const std::string&, const LaunchTerms& terms) {
+  return std::make_unique<Droplets>(
+      api_, region(), mark_,
+      DropletRequest{
+          .image = image_, .ssh_key = ssh_key_, .user_data = user_data(terms.boot), .tag = tag_});
+}
+
+class DigitalOceanCloud final : public RentedCloud {
+ public:
+  DigitalOceanCloud(World world, RestAccount account, ProviderSpec spec)
+      : world_(std::move(world)), client_(world_, std::move(account)), spec_(std::move(spec)) {
+    region_ = spec_.setting("region");
+    if (region_.empty()) region_ = kDefaultRegion;
+  }
+
+  std::string_view name() const override { return kProvider; }
+  Capabilities capabilities() const override {
+    return {.spot = false, .stop_ends_billing = false, .greet_timeout = kGreetTimeout};
+  }
+
+  Result<std::vector<Offer>> offers(const PoolSpec& spec, Time deadline) override;
+  Result<std::vector<Offer>> catalogue(Time deadline) override;
+  void note_failure(const Error& error, const std::string& region) override;
+  Result<std::unique_ptr<RentedSite>> find_site(const PoolSpec& spec, const Offer& offer,
+                                                Ledger& ledger, Time deadline) override;
+  std::unique_ptr<MachineApi> machine_api(const Cluster& cluster) override {
+    return std::make_unique<Droplets>(api_, cluster.region, Mark{.pool = cluster.id});
+  }
+  Result<std::vector<std::string>> clear(const Cluster&, PoolBook& book, Time deadline) override {
+    return remove_resources(kCloud, kProvider, book, DropletResources(api_).kinds(), deadline);
+  }
+
+ private:
+  Result<std::vector<Offer>> all_offers(const std::string& machine, Time deadline);
+
+  const World world_;
+  RestClient client_;
+  Api api_{client_};
+  const ProviderSpec spec_;
+  std::string region_;
+  std::vector<Offer> ranked_;            // of the last offers()
+  std::set<std::string> empty_regions_;  // where machines were sought in vain
+};
+
+Result<std::vector<Offer>> DigitalOceanCloud::all_offers(const std::string& machine,
+                                                         Time deadline) {
+  const auto sizes = api_.sizes(deadline);
+  if (!sizes) return std::unexpected(to_error(sizes.error(), "DigitalOcean: listing sizes"));
+  return to_offers(*sizes, machine);
+}
+
+// Few regions have GPUs: where the pool's own has none that fit, the others are looked at.
+Result<std::vector<Offer>> DigitalOceanCloud::offers(const PoolSpec& spec, Time deadline) {
+  const auto all = all_offers(spec.machine, deadline);
+  if (!all) return fail(all);
+  std::vector<Offer> here;
+  std::vector<Offer> elsewhere;
+  for (const Offer& one : *all) {
+    if (empty_regions_.contains(one.region)) continue;
+    (one.region == region_ ? here : elsewhere).push_back(one);
+  }
+  auto found = fitting_offers(here, spec);
+  if (!found) {
+    if (auto other = fitting_offers(elsewhere, spec)) found = std::move(other);
+  }
+  if (!found && !empty_regions_.empty()) {
+    return fail(ErrorKind::exhausted, "DigitalOcean: no other region has such machines",
+                "take other machines, or try again later");
+  }
+  if (!found) {
+    Error why = std::move(found.error());
+    why.message = fmt::format("DigitalOcean, {} and elsewhere: {}", region_, why.message);
+    return std::unexpected(std::move(why));
+  }
+  ranked_ = *found;
+  return found;
+}
+
+Result<std::vector<Offer>> DigitalOceanCloud::catalogue(Time deadline) {
+  auto all = all_offers({}, deadline);
+  if (!all) return all;
+  std::ranges::sort(*all, {}, [](const Offer& offer) {
+    return std::tuple(offer.accelerator, offer.accelerator_count, offer.cpus, offer.memory_gb,
+                      offer.instance_type, offer.region);
+  });
+  return all;
+}
+
+// A region without machines is left out from now on; once one is, so is a region tried instead of
+// it that fails in any way.
+void DigitalOceanCloud::note_failure(const Error& error, const std::string& region) {
+  if (error.kind == ErrorKind::exhausted || !empty_regions_.empty()) empty_regions_.insert(region);
+}
+
+Result<std::unique_ptr<RentedSite>> DigitalOceanCloud::find_site(const PoolSpec& spec,
+                                                                 const Offer& offer, Ledger&,
+                                                                 Time deadline) {
+  auto account = find_user(api_, deadline);
+  if (!account) return fail(account);
+  std::vector<Offer> same_region;
+  std::ranges::copy_if(ranked_, std::back_inserter(same_region),
+                       [&](const Offer& one) { return one.region == offer.region; });
+  const std::string image = image_for(offer);
+  std::vector<LaunchTarget> places;
+  for (const Offer& one : with_alternatives(same_region, offer, spec)) {
+    if (image_for(one) != image) continue;
+    LaunchTarget place{.type = one.instance_type, .zone = one.region};
+    place.on_demand_price = one.price_on_demand;
+    place.spot = false;
+    keep_affordable(spec, place);
+    places.push_back(std::move(place));
+  }
+  return std::make_unique<DropletSite>(api_, spec.provider, *std::move(account), image,
+                                       std::move(places));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Provider>> make_digital_ocean(const ProviderSpec& spec, World world) {
+  auto access = find_access(world, spec);
+  if (!access) return fail(access);
+  auto cloud = std::make_unique<DigitalOceanCloud>(world, std::move(access->account), spec);
+  return make_renting(std::move(world), std::move(cloud));
+}
+
+}  // namespace skyward::provider

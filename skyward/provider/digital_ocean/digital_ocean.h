@@ -1,0 +1,16 @@
+#pragma once
+
+// Machines of DigitalOcean, called droplets, in one region: on demand alone, reached by ssh as
+// root. One that is powered off costs as before: it has to be deleted.
+
+#include <memory>
+
+#include "skyward/provider/provider.h"
+#include "skyward/provider/world.h"
+
+namespace skyward::provider {
+
+// Fails with `denied` when there is no token.
+Result<std::unique_ptr<Provider>> make_digital_ocean(const ProviderSpec& spec, World world);
+
+}  // namespace skyward::provider

@@ -1,0 +1,224 @@
+#include "skyward/provider/digital_ocean/digital_ocean.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <set>
+
+#include "skyward/provider/digital_ocean/digital_ocean_computer_fixture.h"
+
+namespace skyward::provider::digital_ocean {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::Field;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::SizeIs;
+using ::testing::StartsWith;
+
+class DigitalOceanTest : public ::testing::Test, public DigitalOceanComputer {
+ protected:
+  ~DigitalOceanTest() override {
+    EXPECT_EQ(violations(), "");
+    if (may_leave_) return;
+    EXPECT_THAT(cloud_->leftovers(), IsEmpty());
+    EXPECT_THAT(open_pools(), IsEmpty());
+  }
+  void want(const char* accelerator, double count = 1) {
+    spec_.accelerator = Accelerator{.name = accelerator, .count = count};
+  }
+  // The pool is open; its machines run.
+  Life open(Provider& cloud) {
+    Life life;
+    const auto offers = cloud.offers(spec_, soon());
+    EXPECT_TRUE(offers) << offers.error().message;
+    const auto cluster = cloud.prepare(spec_, offers->front(), soon());
+    EXPECT_TRUE(cluster) << cluster.error().message;
+    if (!cluster) return life;
+    life.cluster = *cluster;
+    const auto instances = cloud.provision(*cluster, spec_.nodes, 0, soon());
+    if (!instances) {
+      life.status = std::unexpected(instances.error());
+      return life;
+    }
+    life.instances = *instances;
+    return life;
+  }
+
+  bool may_leave_ = false;
+};
+
+TEST_F(DigitalOceanTest, APoolLivesAndLeavesNothing) {
+  const auto cloud = provider();
+  const Life life = live(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  EXPECT_EQ(life.cluster.region, "nyc1");
+  ASSERT_THAT(life.instances, SizeIs(2));
+  EXPECT_TRUE(life.instances.front().public_ip);
+  EXPECT_FALSE(life.instances.front().private_ip.empty());
+  EXPECT_THAT(cloud_->machines, SizeIs(3));
+}
+
+// Nothing but "type=gpus" lists them.
+TEST_F(DigitalOceanTest, MachinesWithGpusAreFoundWhereTheyAre) {
+  want("H100");
+  const auto cloud = provider();
+  const Life life = live(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  EXPECT_NE(life.cluster.region, "nyc1") << "it has none";
+  EXPECT_EQ(life.cluster.instance_type, "gpu-h100x1-80gb");
+  for (const doubles::Machine& one : cloud_->machines) {
+    EXPECT_EQ(one.request["image"], "gpu-h100x1-base");
+  }
+}
+
+TEST_F(DigitalOceanTest, EachKindOfGpuGetsTheImageWithItsDrivers) {
+  for (const auto& [name, count, image] :
+       {std::tuple("H100", 8, "gpu-h100x8-base"), std::tuple("MI300X", 1, "gpu-amd-base"),
+        std::tuple("L40S", 1, "gpu-h100x1-base")}) {
+    want(name, count);
+    const auto cloud = provider();
+    const Life life = live(*cloud);
+    ASSERT_TRUE(life.status) << name << ": " << life.status.error().message;
+    EXPECT_EQ(cloud_->machines.back().request["image"], image) << name;
+    forget();
+  }
+}
+
+TEST_F(DigitalOceanTest, ManyMachinesComeTenAtATime) {
+  spec_.nodes = 64;
+  const auto cloud = provider();
+  const Time begin = fixture_.now;
+  const Life life = open(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  EXPECT_THAT(life.instances, SizeIs(64));
+  EXPECT_LT(fixture_.now - begin, cloud_->dials.boot + 30s) << "64 take the time of one";
+  EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+}
+
+TEST_F(DigitalOceanTest, AMachineSaysWhoseItIsByItsName) {
+  const auto cloud = provider();
+  const Life life = open(*cloud);
+  ASSERT_TRUE(life.status);
+  std::set<std::string> names;
+  for (const doubles::Machine& one : cloud_->machines) names.insert(one.name);
+  EXPECT_THAT(names, SizeIs(2));
+  const std::string digits = life.cluster.id.substr(life.cluster.id.rfind('-') + 1);
+  EXPECT_THAT(names, Each(StartsWith("skyward-" + digits + "-")));
+  EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+}
+
+TEST_F(DigitalOceanTest, TheUserDataMakeTheHostKeyAndLetRootIn) {
+  const auto cloud = provider();
+  const Life life = open(*cloud);
+  ASSERT_TRUE(life.status);
+  const std::string data = cloud_->machines.front().request["user_data"];
+  EXPECT_THAT(data, AllOf(HasSubstr("ed25519_private"), HasSubstr("\"disable_root\": false"),
+                          Not(HasSubstr(cloud_->token))));
+  EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+}
+
+// ---- When it does not go well
+
+TEST_F(DigitalOceanTest, ALostReplyToACreationIsLookedForAndNotRepeated) {
+  cloud_->dials.answers = {
+      {.method = "POST", .path = "/v2/droplets", .perform = true, .status = 0}};
+  const auto cloud = provider();
+  const Life life = live(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+}
+
+TEST_F(DigitalOceanTest, ACreationThatFailsAfterwardsIsReplacedAndDeleted) {
+  cloud_->dials.fail_create = 1;
+  const auto cloud = provider();
+  const Life life = open(*cloud);
+  ASSERT_FALSE(life.status);
+  EXPECT_EQ(life.status.error().kind, ErrorKind::exhausted) << life.status.error().message;
+  EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+}
+
+TEST_F(DigitalOceanTest, APartThatWasSoldIsReleased) {
+  cloud_->dials.capacity = {{"*", 1}};
+  cloud_->dials.partial = "fewer";
+  spec_.spot.retries = 1;
+  const auto cloud = provider();
+  const Life life = open(*cloud);
+  EXPECT_FALSE(life.status);
+  EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+  EXPECT_THAT(cloud_->leftovers(), IsEmpty());
+  EXPECT_THAT(open_pools(), SizeIs(1)) << "the other droplet may still come";
+  fixture_.now += 31min;
+  EXPECT_THAT(gc(), IsEmpty());
+}
+
+TEST_F(DigitalOceanTest, ADropletThatIsBeingCreatedIsDeletedWhenItCanBe) {
+  cloud_->dials.boot = 200s;
+  const auto cloud = provider();
+  const auto offers = cloud->offers(spec_, soon());
+  const auto cluster = cloud->prepare(spec_, offers->front(), soon());
+  ASSERT_TRUE(cluster);
+  EXPECT_FALSE(cloud->provision(*cluster, 2, 0, fixture_.now + 20s));
+  EXPECT_TRUE(cloud->teardown(*cluster, soon()));
+}
+
+TEST_F(DigitalOceanTest, WithoutATokenNothingBegins) {
+  fixture_.variables.erase("DIGITALOCEAN_TOKEN");
+  fixture_.variables.erase("DIGITALOCEAN_ACCESS_TOKEN");
+  const auto made = make_digital_ocean(spec_.provider, fixture_.world);
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().kind, ErrorKind::denied);
+  EXPECT_THAT(made.error().message, HasSubstr("$DIGITALOCEAN_TOKEN"));
+}
+
+TEST_F(DigitalOceanTest, AWrongTokenIsToldBeforeAnythingIsMade) {
+  spec_.provider.settings["token"] = "dop_v1_wrong";
+  const auto cloud = provider();
+  const auto offers = cloud->offers(spec_, soon());
+  ASSERT_FALSE(offers);
+  EXPECT_EQ(offers.error().kind, ErrorKind::denied) << offers.error().message;
+  EXPECT_THAT(offers.error().message, Not(HasSubstr("dop_v1_wrong")));
+}
+
+TEST_F(DigitalOceanTest, TheTokenIsSentToNobodyElse) {
+  fixture_.variables["DIGITALOCEAN_API_URL"] = "http://api.digitalocean.com.example.net";
+  const auto made = make_digital_ocean(spec_.provider, fixture_.world);
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().kind, ErrorKind::invalid);
+}
+
+// ---- What others left
+
+TEST_F(DigitalOceanTest, WhatADeadProgramLeftIsSwept) {
+  want("H100");
+  {
+    const auto cloud = provider();
+    const Life life = open(*cloud);
+    ASSERT_TRUE(life.status) << life.status.error().message;
+    EXPECT_THAT(cloud_->leftovers(), SizeIs(5)) << "two machines, a key, a tag, a firewall";
+  }
+  const std::vector<Swept> told = gc();
+  EXPECT_THAT(told, SizeIs(5));
+  EXPECT_THAT(told, Each(Field(&Swept::action, SweepAction::removed)));
+}
+
+TEST_F(DigitalOceanTest, AnotherComputersMachinesAreLeftUntilTheirTimeIsOver) {
+  {
+    const auto cloud = provider();
+    ASSERT_TRUE(open(*cloud).status);
+  }
+  forget_pools();
+  for (const Swept& one : gc()) {
+    EXPECT_EQ(one.action, SweepAction::kept) << one.resource.id << ": " << one.why;
+    EXPECT_THAT(one.why, Not(HasSubstr("terminates itself")));
+  }
+  EXPECT_THAT(cloud_->leftovers(), SizeIs(5));
+  fixture_.now += 2h;
+  EXPECT_THAT(gc(), Each(Field(&Swept::action, SweepAction::removed)));
+}
+
+}  // namespace
+}  // namespace skyward::provider::digital_ocean
