@@ -41,7 +41,9 @@ io::HttpReply Cloud::answer(const Request& request) {
   } else if (is_too_fast(request, wait)) {
     out = refusal(429, "API rate limit exceeded.");
     const auto whole_seconds = std::chrono::ceil<std::chrono::seconds>(wait).count();
-    out.headers.emplace_back("Retry-After", std::to_string(whole_seconds));
+    if (tells_retry_after()) {
+      out.headers.emplace_back("Retry-After", std::to_string(whole_seconds));
+    }
   } else if (dice_.chance(dials.fail)) {
     out = refusal(500, "Server was unable to give you a response.");
   } else {
@@ -107,7 +109,7 @@ bool Cloud::is_too_fast(const Request& request, Duration& wait) {
           dry ? from_seconds((1 - bucket.tokens) * seconds(pace.refill)) : dials.retry_after;
       // In whole seconds, as the header says it.
       const Duration silence = std::chrono::ceil<std::chrono::seconds>(least);
-      bucket.silent_until = now_ + silence;
+      if (tells_retry_after()) bucket.silent_until = now_ + silence;
       wait = std::max(wait, silence);
       refused = true;
     } else if (pace.refill > Duration{}) {
@@ -212,7 +214,7 @@ std::vector<std::string> Cloud::leftovers() const {
 
 double Cloud::invoice(Time now) const {
   double sum = side_bill(now + ahead_);
-  for (const Machine& one : machines) sum += bill_of(one, tariff_, now + ahead_);
+  for (const Machine& one : machines) sum += bill(one, now + ahead_);
   return sum;
 }
 

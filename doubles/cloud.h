@@ -74,6 +74,10 @@ class Cloud {
   // The last word on every reply of the cloud, for headers that all have.
   virtual void finish(const Request&, io::HttpReply&) {}
   virtual std::vector<std::string> side_things() const { return {}; }
+  // What a machine cost until then.
+  virtual double bill(const Machine& one, Time at) const { return bill_of(one, tariff_, at); }
+  // Whether a 429 says how long to be silent.
+  virtual bool tells_retry_after() const { return true; }
   // What is billed beside machines, until `at`.
   virtual double side_bill(Time) const { return 0; }
   // The cloud ended a machine of its own accord.

@@ -25,6 +25,8 @@ Json machine_json(const Machine& one) {
           {"gone", moment(one.gone)},
           {"public_address", one.public_address},
           {"private_address", one.private_address},
+          {"ssh_port", one.ssh_port},
+          {"inside", one.inside},
           {"request", one.request}};
 }
 
@@ -70,7 +72,7 @@ io::HttpReply Cloud::control(const Request& request) {
   if (is("GET", "/_double/leftovers")) return json_reply(200, leftovers());
   if (is("GET", "/_double/invoice")) {
     Json lines = Json::object();
-    for (const Machine& one : machines) lines[one.id] = bill_of(one, tariff_, now_);
+    for (const Machine& one : machines) lines[one.id] = bill(one, now_);
     return json_reply(200, {{"total", invoice(asked_at())}, {"machines", lines}});
   }
   if (is("GET", "/_double/machines")) {
@@ -87,10 +89,12 @@ io::HttpReply Cloud::control(const Request& request) {
 // What happens to a machine without its renter: {"act": "end"} or "off" or "run" or "fail", and
 // where the real one behind it is.
 io::HttpReply Cloud::control_machine(const std::string& id, const Json& changes) {
-  const std::vector<std::string> wrong = misfits(
-      changes,
-      {{"act", Kind::text}, {"public_address", Kind::text}, {"private_address", Kind::text}},
-      "a machine");
+  const std::vector<std::string> wrong = misfits(changes,
+                                                 {{"act", Kind::text},
+                                                  {"public_address", Kind::text},
+                                                  {"private_address", Kind::text},
+                                                  {"ssh_port", Kind::whole}},
+                                                 "a machine");
   if (!wrong.empty()) return json_reply(400, {{"error", wrong.front()}});
   for (Machine& one : machines) {
     if (one.id != id) continue;
@@ -100,11 +104,15 @@ io::HttpReply Cloud::control_machine(const std::string& id, const Json& changes)
       end_machine(one);
       on_preempted(one);
     }
-    if (act == "off") one.off = now_;
-    if (act == "run") one.ready = std::min(one.ready, now_);
+    if (act == "off") one.stop(now_);
+    if (act == "run") {
+      one.ready = std::min(one.ready, now_);
+      one.resume(now_);
+    }
     if (act == "fail") one.failed = now_;
     one.public_address = changes.value("public_address", one.public_address);
     one.private_address = changes.value("private_address", one.private_address);
+    one.ssh_port = changes.value("ssh_port", one.ssh_port);
     return json_reply(200, Json::object());
   }
   return json_reply(404, {{"error", "there is no machine " + id}});

@@ -28,11 +28,19 @@ struct Machine {
   Time ended = kNever;   // when it was told to end
   Time gone = kNever;
   bool preempted = false;  // the cloud ended it
+  Duration paused{};       // how long it was off before, in all
+  Json inside{};           // what it knows of itself: variables
+  int ssh_port = 22;
   Duration listing_lag{};
   Duration reading_lag{};
   std::string public_address{};
   std::string private_address{};
 
+  void stop(Time now) { off = std::min(off, now); }
+  void resume(Time now) {
+    if (off < now) paused += now - off;
+    off = kNever;
+  }
   bool is_there(Time now) const { return now < gone; }
   bool has_failed(Time now) const { return now >= failed; }
   bool is_new(Time now) const { return now < ready && !has_failed(now); }

@@ -156,6 +156,14 @@ std::vector<std::string> misfits(const Json& value, Fields fields, std::string_v
   return found;
 }
 
+Json without_nulls(const Json& body) {
+  Json out = Json::object();
+  for (const auto& [name, value] : body.items()) {
+    if (!value.is_null()) out[name] = value;
+  }
+  return out;
+}
+
 std::optional<long long> whole(std::string_view text) {
   long long value = 0;
   const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), value);

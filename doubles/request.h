@@ -50,6 +50,9 @@ using Fields = std::initializer_list<Field>;
 // `where` begins each sentence.
 std::vector<std::string> misfits(const Json& value, Fields fields, std::string_view where);
 
+// An object without its nulls: what a client leaves out, some libraries say as null.
+Json without_nulls(const Json& body);
+
 // A whole number that is all of the text.
 std::optional<long long> whole(std::string_view text);
 

@@ -23,15 +23,6 @@ bool is_host_name(const std::string& text) {
          std::ranges::all_of(text, [](char c) { return is_alphanumeric(c) || c == '-'; });
 }
 
-// What a client leaves out, its own library says as null.
-Json without_nulls(const Json& body) {
-  Json out = Json::object();
-  for (const auto& [name, value] : body.items()) {
-    if (!value.is_null()) out[name] = value;
-  }
-  return out;
-}
-
 Json ids_of(const Json& id) { return id.is_array() ? id : Json::array({id}); }
 
 std::vector<std::string> wrong_volume(const Json& volume, bool spot, Fields fields) {
