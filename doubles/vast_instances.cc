@@ -40,9 +40,10 @@ Json Vast::instance_json(const Machine& one) {
               {"image_uuid", one.request["image"]},
               {"image_runtype", one.request.value("runtype", "ssh")},
               {"image_args", one.request.value("args", Json::array())},
-              {"onstart", one.request.value("onstart", Json())},
+              {"onstart", one.request.value("onstart", "")},
               {"extra_env", Json::array()},
               {"is_bid", contract.is_bid},
+              {"external", false},
               {"min_bid", contract.market},
               {"dph_base", contract.price},
               {"dph_total", contract.price + contract.offer["storage_cost"].get<double>() *

@@ -28,6 +28,18 @@ int compare(const Json& left, const Json& right) {
   return left < right ? -1 : 1;
 }
 
+// Numbers may come as text, as from the vendor's own client.
+Json as_its_kind(const Json& wanted, const Json& value) {
+  if (wanted.is_array()) {
+    Json out = Json::array();
+    for (const Json& one : wanted) out.push_back(as_its_kind(one, value));
+    return out;
+  }
+  if (!value.is_number() || !wanted.is_string()) return wanted;
+  const Json number = Json::parse(wanted.get<std::string>(), nullptr, false);
+  return number.is_number() ? number : wanted;
+}
+
 bool is_among(const Json& value, const Json& all) {
   return all.is_array() && std::ranges::find(all, value) != all.end();
 }
@@ -66,7 +78,7 @@ bool fits_filters(const Json& object, const Json& filters, std::vector<std::stri
     }
     if (name == "external" && value.is_null()) value = false;
     for (const auto& [how, wanted] : filter.items()) {
-      fits = holds(value, how, wanted, wrong) && fits;
+      fits = holds(value, how, as_its_kind(wanted, value), wrong) && fits;
     }
   }
   return fits;

@@ -147,6 +147,8 @@ TEST_F(VastTest, FiltersAreReadStrictly) {
     EXPECT_EQ(one["verified"], true) << "unless others are asked for";
   }
   EXPECT_EQ(search({{"limit", 3}}).size(), 3U);
+  EXPECT_EQ(search({{"num_gpus", {{"gte", "4"}}}}), search({{"num_gpus", {{"gte", 4}}}}));
+  EXPECT_GT(search({{"num_gpus", {{"gte", "4"}}}}).size(), 0U);
   EXPECT_EQ(client.violations(), "");
   for (const Json& wrong : {Json{{"gpu", {{"eq", "H100"}}}},
                             {{"num_gpus", {{"least", 2}}}},

@@ -14,6 +14,7 @@ from unittest import mock
 
 import pytest
 import requests
+import yaml
 from openapi_core import Config, OpenAPI
 from openapi_core.contrib.requests import RequestsOpenAPIRequest, RequestsOpenAPIResponse
 
@@ -25,7 +26,8 @@ def read(path: str) -> Any:
     file = FOLDER / path
     if not file.is_file():
         pytest.skip(f"the vendor's {path} is not here; $SKYWARD_API_SPECS names the folder")
-    return json.loads(file.read_text())
+    text = file.read_text()
+    return yaml.safe_load(text) if file.suffix == ".yaml" else json.loads(text)
 
 
 class Specification:
