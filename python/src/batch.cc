@@ -21,13 +21,20 @@ nb::object attribute(nb::handle object, const nb::str& name) {
   return nb::steal(value);
 }
 
-// The names of a call's fields, interned once for a batch.
+// A name that is the very object which classes keep for their fields: found at once.
+nb::str interned(const char* text) {
+  PyObject* name = PyUnicode_InternFromString(text);
+  if (name == nullptr) throw nb::python_error();
+  return nb::steal<nb::str>(name);
+}
+
+// The names of a call's fields.
 struct Names {
-  nb::str fn{"fn"};
-  nb::str args{"args"};
-  nb::str kwargs{"kwargs"};
-  nb::str timeout{"timeout"};
-  nb::tuple of_dumps = nb::make_tuple(nb::str("protocol"), nb::str("buffer_callback"));
+  nb::str fn = interned("fn");
+  nb::str args = interned("args");
+  nb::str kwargs = interned("kwargs");
+  nb::str timeout = interned("timeout");
+  nb::tuple of_dumps = nb::make_tuple(interned("protocol"), interned("buffer_callback"));
 };
 
 // Pickles (args, kwargs); null when plain pickle cannot, or must not.
