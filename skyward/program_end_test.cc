@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -20,6 +21,7 @@
 #include <vector>
 
 #include "skyward/engine/loop.h"
+#include "skyward/io/no_threads_fixture.h"
 #include "skyward/spec/limits.h"
 
 int parent_here();
@@ -146,6 +148,29 @@ TEST_F(ProgramEndTest, TheProgramsOwnHandlerStays) {
   ASSERT_TRUE(WIFEXITED(status)) << text_of(folder_ / "stderr");
   EXPECT_EQ(WEXITSTATUS(status), 7);
 }
+
+#ifndef __SANITIZE_THREAD__  // which needs threads of its own
+TEST_F(ProgramEndTest, WithoutNewThreadsAProgramEndsAllTheSame) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(pipe(ends.data()), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(30);
+    const EndsWithProgram first([&] { (void)!write(ends[1], "1", 1); }, [] {});
+    const EndsWithProgram second([&] { (void)!write(ends[1], "2", 1); }, [] {});
+    const io::NoThreads none;
+    std::raise(SIGTERM);
+    while (true) pause();
+  }
+  close(ends[1]);
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM) << "status " << status;
+  std::array<char, 8> text{};
+  EXPECT_EQ(read(ends[0], text.data(), text.size()), 2);
+  close(ends[0]);
+}
+#endif
 
 TEST_F(ProgramEndTest, SignalsAreTheProgramsAgainWhenAllIsClosed) {
   const auto handler = [] {

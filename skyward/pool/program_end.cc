@@ -18,8 +18,10 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "skyward/call/error.h"
 #include "skyward/io/forks.h"
@@ -70,6 +72,17 @@ void die_of(int number) {
   std::raise(number);
 }
 
+// False when the system has no more threads.
+template <typename Work>
+bool runs_on_thread(Work work) {
+  try {
+    std::thread(std::move(work)).detach();
+    return true;
+  } catch (const std::system_error&) {
+    return false;
+  }
+}
+
 std::terminate_handler earlier_terminate_handler = nullptr;
 
 }  // namespace
@@ -113,10 +126,14 @@ class ProgramEnd {
     if (ender_ == std::this_thread::get_id()) return;
     changed_.wait(lock, [this] { return !ender_; });
     ender_ = std::this_thread::get_id();
+    std::vector<EndsWithProgram*> here;  // the system has no thread for them
     for (EndsWithProgram* one : open_) {
       one->called_ = true;
-      call(*one);
+      if (!runs_on_thread([this, one] { call(*one); })) here.push_back(one);
     }
+    lock.unlock();
+    for (EndsWithProgram* one : here) call(*one);
+    lock.lock();
     const bool ended = changed_.wait_for(lock, kProgramEndTimeout, [this] {
       return std::ranges::all_of(open_, [](const auto* one) { return one->returned_; });
     });
@@ -145,12 +162,10 @@ class ProgramEnd {
   }
 
   void call(EndsWithProgram& one) {
-    std::thread([this, &one] {
-      one.end_();
-      const std::scoped_lock lock(mutex_);
-      one.returned_ = true;
-      changed_.notify_all();
-    }).detach();
+    one.end_();
+    const std::scoped_lock lock(mutex_);
+    one.returned_ = true;
+    changed_.notify_all();
   }
 
   // Starts the thread that signals wake; it waits for them until the program ends.
@@ -168,10 +183,11 @@ class ProgramEnd {
         if (read(from, &number, 1) != 1) continue;
         hurry_all();
         if (!std::exchange(is_first, false)) continue;
-        std::thread([this, number] {
+        const auto end = [this, number] {
           end_all();
           die_of(number);
-        }).detach();
+        };
+        if (!runs_on_thread(end)) end();  // further signals hurry nothing
       }
     }).detach();
     wake_pipe = ends[1];

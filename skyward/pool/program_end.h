@@ -29,9 +29,9 @@ class EndsWithProgram {
  public:
   using End = std::function<void()>;
 
-  // `end` is called at most once, on a thread of its own. `hurry` is called for every signal, on
-  // another thread; it must not block, and makes a running `end` take no longer than is safe.
-  // Neither may throw.
+  // `end` is called at most once, on a thread of its own if the system has one. `hurry` is called
+  // for every signal, on another thread; it must not block, and makes a running `end` take no
+  // longer than is safe. Neither may throw.
   EndsWithProgram(End end, End hurry);
   // Waits for a running `end`.
   ~EndsWithProgram();
