@@ -94,7 +94,7 @@ TEST_F(VastTest, AnOfferHoldsOneMachineAndIsRefusedInManyWays) {
   for (int i = 0; i < 30; ++i) {
     const Told told = take(offer, wish("two"));
     ways.insert(told.status);
-    EXPECT_EQ(told.body["success"], false);
+    ASSERT_EQ(told.body["success"], false);
     EXPECT_EQ(told.body["error"], "no_such_ask");
   }
   EXPECT_EQ(ways, (std::set<int>{200, 404, 410}));
