@@ -67,7 +67,7 @@ Status sells(const std::string& name) {
   const provider::TableRow* row = provider::find_row(name);
   if (row == nullptr || row->diagnose != nullptr) return {};
   const std::string why = row->simulated ? "exists only inside the program that tests with it"
-                                      : "uses machines you already have";
+                                         : "uses machines you already have";
   return fail(ErrorKind::invalid, fmt::format("there are no offers of \"{}\": it {}", name, why),
               "'--provider aws' lists machines that can be rented");
 }
