@@ -24,7 +24,6 @@ using namespace std::chrono_literals;
 constexpr const char* kDefaultRegion = "nyc1";
 // From the launch to the agent's first word: boot, login, upload over a slow line.
 constexpr Duration kGreetTimeout = 600s;
-constexpr std::size_t kMostUserData = std::size_t{64} << 10;
 constexpr const char* kKeyVariable = "DIGITALOCEAN_SSH_KEY_FINGERPRINT";
 
 // "nvidia_h100" as the catalogue spells it.
