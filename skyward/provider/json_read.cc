@@ -1,5 +1,6 @@
 #include "skyward/provider/json_read.h"
 
+#include <charconv>
 #include <cmath>
 
 namespace skyward::provider {
@@ -47,6 +48,18 @@ std::optional<double> json_number(const json& value, std::string_view path) {
   const json& found = json_at(value, path);
   if (!found.is_number()) return std::nullopt;
   return found.get<double>();
+}
+
+std::optional<double> json_decimal(const json& value, std::string_view path) {
+  if (const auto number = json_number(value, path)) return number;
+  const std::string text = json_text(value, path);
+  double read = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, read);
+  if (text.empty() || error != std::errc() || stop != end || !std::isfinite(read)) {
+    return std::nullopt;
+  }
+  return read;
 }
 
 std::optional<std::int64_t> json_whole(const json& value, std::string_view path) {

@@ -26,6 +26,8 @@ const nlohmann::json& json_item(const nlohmann::json& value, std::size_t at);
 // The value at a path as text, empty if it is not text; as a number.
 std::string json_text(const nlohmann::json& value, std::string_view path = "");
 std::optional<double> json_number(const nlohmann::json& value, std::string_view path = "");
+// The number, or the one that a text is: "0.35". Finite.
+std::optional<double> json_decimal(const nlohmann::json& value, std::string_view path = "");
 std::optional<std::int64_t> json_whole(const nlohmann::json& value, std::string_view path = "");
 
 // The items of an array and the values of an object; none of anything else.

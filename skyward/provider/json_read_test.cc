@@ -20,6 +20,15 @@ TEST(JsonRead, WhatIsThere) {
   EXPECT_EQ(json_line(json_at(json, "e")), R"([1,"x",null])");
 }
 
+TEST(JsonRead, ADecimalIsANumberOrItsText) {
+  EXPECT_EQ(json_decimal(read_json("0.35")), 0.35);
+  EXPECT_EQ(json_decimal(read_json(R"({"price": "5.00"})"), "price"), 5.0);
+  for (const char* text :
+       {R"("")", R"("5.00 USD")", R"("nan")", R"("inf")", R"("0x5")", "null", "[]", "true"}) {
+    EXPECT_EQ(json_decimal(read_json(text)), std::nullopt) << text;
+  }
+}
+
 TEST(JsonRead, NothingThrows) {
   for (const char* text : {"", "{", "null", "3", "\"x\"", "[]", "[[[]]]", "{}", R"({"a":null})",
                            R"({"a":3})", R"({"a":[{"b":1}]})", R"({"a":{"b":{}}})", "\xff"}) {
