@@ -4,13 +4,15 @@
 
 #include <nlohmann/json.hpp>
 
+#include "skyward/spec/image.h"
+
 namespace skyward::provider {
 
 namespace {
 
-// $root, $expires, $lifetime, $unclaimed, $silences and $look are set before it. A file's moment is
-// only compared with itself, and silence is counted in looks: neither cares about a clock that is
-// set.
+// $root, $expires, $lifetime, $unclaimed, $silences, $look, $end_first and $end_mode are set before
+// it. A file's moment is only compared with itself, and silence is counted in looks: neither cares
+// about a clock that is set.
 constexpr const char* kScript = R"sh(
 end=$root/usr/local/sbin/skyward-end
 watch=$root/usr/local/sbin/skyward-watch
@@ -21,6 +23,7 @@ cat >"$end" <<END
 #!/bin/sh
 # Ends this machine, and with it what it costs. The watch asks again until it is off.
 : >"$asked_for"
+$end_first
 shutdown -P now || systemctl poweroff --force || poweroff -f
 END
 cat >"$watch" <<WATCH
@@ -52,7 +55,8 @@ while [ -d "$root/" ]; do
   sleep $look
 done
 WATCH
-chmod 755 "$end" "$watch"
+chmod $end_mode "$end"
+chmod 755 "$watch"
 # This early in the boot, a unit must not wait for others: they wait for us.
 if [ -n "$root" ] || ! systemd-run --quiet --no-block --unit=skyward-watch \
     --property=DefaultDependencies=no --property=Restart=always "$watch"; then
@@ -74,10 +78,11 @@ std::string dead_man_script(const DeadMan& dead_man) {
   const std::int64_t silences =
       dead_man.lease > Duration{} ? dead_man.lease / dead_man.look_every + 1 : 0;
   return fmt::format(
-      "root='{}'\nexpires={}\nlifetime={}\nunclaimed={}\nsilences={}\nlook={}\n{}\n{}",
+      "root='{}'\nexpires={}\nlifetime={}\nunclaimed={}\nsilences={}\nlook={}\n{}\n"
+      "end_first={}\nend_mode={}\n{}",
       dead_man.root, dead_man.expires_s, whole_seconds(dead_man.lifetime),
       whole_seconds(dead_man.unclaimed), silences, seconds(dead_man.look_every), booted,
-      kScript + 1);
+      shell_quote(dead_man.end_first), dead_man.end_first.empty() ? "755" : "700", kScript + 1);
 }
 
 std::string user_data(const FirstBoot& boot) {
@@ -92,6 +97,24 @@ std::string user_data(const FirstBoot& boot) {
   };
   if (boot.root_login) document["disable_root"] = false;
   return "#cloud-config\n" + document.dump(1) + "\n";
+}
+
+std::string boot_script(const FirstBoot& boot) {
+  std::string key = boot.host_key;
+  if (!key.ends_with('\n')) key += '\n';
+  return fmt::format(
+      "#!/bin/sh\n"
+      "{}\n"
+      "umask 077\n"
+      "rm -f /etc/ssh/ssh_host_*\n"
+      "cat >/etc/ssh/ssh_host_ed25519_key <<'KEY'\n"
+      "{}"
+      "KEY\n"
+      "echo '{}' >/etc/ssh/ssh_host_ed25519_key.pub\n"
+      "mkdir -p ~root/.ssh\n"
+      "echo '{}' >>~root/.ssh/authorized_keys\n"
+      "systemctl restart ssh || service ssh restart || service sshd restart\n",
+      dead_man_script(boot.dead_man), key, boot.host_key_public, boot.login_key);
 }
 
 }  // namespace skyward::provider

@@ -28,6 +28,9 @@ struct DeadMan {
   Duration unclaimed{};        // this long after boot if no agent has started
   Duration lease{};            // ... and this long after the agent was last seen; 0: never
   Duration look_every = std::chrono::seconds(10);
+  // A line of shell that ends the machine's cost, where powering it off does not. It may hold a
+  // secret, which root on the machine can read.
+  std::string end_first{};
   std::string root{};  // prefix of every path, for tests
 };
 
@@ -44,5 +47,8 @@ struct FirstBoot {
 
 // "#cloud-config" and a document.
 std::string user_data(const FirstBoot& boot);
+// The same as a shell script, for clouds that run one as root at the first boot, without
+// cloud-init. Until it has run, sshd shows another host key, which a pool does not trust.
+std::string boot_script(const FirstBoot& boot);
 
 }  // namespace skyward::provider

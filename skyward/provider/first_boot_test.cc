@@ -104,6 +104,27 @@ TEST_F(DeadManTest, EndsTheMachineWhenItsTimeIsOver) {
   EXPECT_TRUE(ended(10s));
 }
 
+// Its credentials may hold whatever a shell would take for something else.
+TEST_F(DeadManTest, FirstDoesWhatEndsTheCost) {
+  DeadMan how = dead_man();
+  how.expires_s = 1;
+  how.end_first = "printf '%s' '$HOME `id` \"' >" + root_ + "/deleted";
+  arm(how);
+  ASSERT_TRUE(ended(10s));
+  std::ifstream deleted(root_ + "/deleted");
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(deleted), {}), "$HOME `id` \"");
+  const auto rights = std::filesystem::status(root_ + kEndProgram).permissions();
+  EXPECT_EQ(rights, std::filesystem::perms::owner_all) << "it may hold a secret";
+}
+
+TEST(FirstBoot, TheScriptBringsTheHostKeyAndTheLogin) {
+  const std::string text = boot_script(boot());
+  EXPECT_TRUE(text.starts_with("#!/bin/sh\n"));
+  EXPECT_THAT(text, HasSubstr(dead_man_script(boot().dead_man)));
+  EXPECT_THAT(text, HasSubstr(boot().host_key + "KEY\n"));
+  EXPECT_THAT(text, HasSubstr("echo '" + boot().login_key + "' >>~root/.ssh/authorized_keys"));
+}
+
 TEST_F(DeadManTest, EndsAMachineWhoseClockIsWrong) {
   DeadMan how = dead_man();
   how.lifetime = 0s;
