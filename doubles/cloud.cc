@@ -53,7 +53,10 @@ io::HttpReply Cloud::answer(const Request& request) {
     }
   }
   if (dice_.chance(dials.lose_reply)) return no_reply();
-  if (out.status != 0) finish(request, out);
+  if (out.status != 0) {
+    out.headers.emplace_back("Date", format_wall(now_, "%a, %d %b %Y %H:%M:%S GMT"));
+    finish(request, out);
+  }
   return out;
 }
 
@@ -134,12 +137,14 @@ std::int64_t Cloud::wall_s(Time at) const {
          static_cast<std::int64_t>(std::floor(seconds(at.time_since_epoch() + dials.wall_offset)));
 }
 
-std::string Cloud::wall_text(Time at) const {
+std::string Cloud::wall_text(Time at) const { return format_wall(at, "%Y-%m-%dT%H:%M:%SZ"); }
+
+std::string Cloud::format_wall(Time at, const char* format) const {
   const std::time_t when = wall_s(at);
   std::tm parts{};
   gmtime_r(&when, &parts);
   char text[32];
-  const std::size_t size = std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  const std::size_t size = std::strftime(text, sizeof text, format, &parts);
   return {text, size};
 }
 

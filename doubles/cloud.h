@@ -115,6 +115,7 @@ class Cloud {
   io::HttpReply answer(const Request& request);
   const Answer* written_answer(const Request& request);
   io::HttpReply answer_as_written(const Answer& written, const Request& request);
+  std::string format_wall(Time at, const char* format) const;
   bool is_too_fast(const Request& request, Duration& wait);
   io::HttpReply control(const Request& request);
   io::HttpReply control_machine(const std::string& id, const Json& changes);

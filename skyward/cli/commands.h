@@ -71,6 +71,11 @@ int collect_garbage(const Streams& streams, const GcOptions& options);
 // The machines of the pool `options.pool`, by any of its names.
 int delete_pool(const Streams& streams, const GcOptions& options);
 
+// Waits in the background for the end of the program that opened a pool, and terminates the pool's
+// machines. `order`: what that program says on standard input (provider/renting/reaping.h). Returns
+// twice: at once, and in the process in the background when nothing is left.
+int reap(const Streams& streams, const std::string& order);
+
 // What the pools in the ledger have cost until now.
 int show_cost(const Streams& streams, const std::string& pool);
 

@@ -159,6 +159,11 @@ void CommandLine::add_rest() {
   verb(&app, "cost", "what pools have cost so far", [this](const cli::Streams& streams) {
     return cli::show_cost(streams, pool);
   })->add_option("pool", pool, "this one only");
+  verb(&app, "reap", "started by pools, to terminate their machines when they are gone",
+       [](const cli::Streams& streams) {
+         return cli::reap(streams, std::string(std::istreambuf_iterator(std::cin), {}));
+       })
+      ->group("");  // not listed
   CLI::App* config = noun("config", "settings");
   CLI::App* show =
       verb(config, "show", "show the settings that apply when a program sets none",

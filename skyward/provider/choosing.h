@@ -4,7 +4,9 @@
 // alternatives to try. Pure.
 
 #include <optional>
+#include <set>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "skyward/provider/launch_plan.h"
@@ -29,5 +31,19 @@ std::vector<Offer> with_alternatives(std::span<const Offer> ranked, const Offer&
 // pool with a limit also skips markets whose price is unknown. (For spot machines, max_hourly_cost
 // caps the bid.)
 void keep_affordable(const PoolSpec& spec, LaunchTarget& place);
+
+// Regions where no machine was available: left out from then on. Once there is one, so is a region
+// that was tried instead and failed in any way.
+class EmptyRegions {
+ public:
+  void note(const Error& error, const std::string& region) {
+    if (error.kind == ErrorKind::exhausted || any()) regions_.insert(region);
+  }
+  bool contains(const std::string& region) const { return regions_.contains(region); }
+  bool any() const { return !regions_.empty(); }
+
+ private:
+  std::set<std::string> regions_;
+};
 
 }  // namespace skyward::provider

@@ -63,10 +63,12 @@ class ComputerFixture {
     std::filesystem::create_directories(home_);
     std::ofstream(home_ + "/agent") << "#!/bin/sh\n";
     std::filesystem::permissions(home_ + "/agent", std::filesystem::perms::owner_all);
+    std::ofstream(home_ + "/skyward") << "#!/bin/sh\n";
     fixture_.variables = {{"HOME", home_},
                           {"XDG_STATE_HOME", home_ + "/state"},
                           {"AWS_EC2_METADATA_DISABLED", "true"}};
     // Keys are real files; what is cached between two lives would hide requests.
+    fixture_.world.exists = [](const std::string& path) { return io::exists(path); };
     fixture_.world.read_file = [](const std::string& path) { return io::read_file(path); };
     fixture_.world.write_file = [](const std::string& path, std::string_view text) -> Status {
       if (path.contains("/.cache/")) return {};

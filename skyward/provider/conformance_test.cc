@@ -124,9 +124,11 @@ class AwsSubject final : public Subject {
   std::vector<std::string> unaccounted_;
 };
 
-class DigitalOceanSubject final : public Subject {
+// `Computer` is a DoubledComputer.
+template <typename Computer>
+class DoubledSubject final : public Subject {
  public:
-  DigitalOceanSubject() {
+  DoubledSubject() {
     computer_.cloud_->on_request = [this](int, bool after) {
       if (!after) return;
       const doubles::Heard& heard = computer_.cloud_->heard.back();
@@ -138,22 +140,27 @@ class DigitalOceanSubject final : public Subject {
   Time now() override { return computer_.fixture_.now; }
   int left() override {
     computer_.cloud_->on_request = nullptr;
-    computer_.cloud_->tokens = tokens_;
+    computer_.cloud_->dials.answers.clear();
     computer_.fixture_.now += 31min;
     (void)computer_.gc();
     return static_cast<int>(computer_.cloud_->leftovers().size() + computer_.open_pools().size());
   }
   std::vector<std::string> unaccounted() override { return unaccounted_; }
   bool refuse_all() override {
-    computer_.cloud_->tokens.clear();
+    computer_.cloud_->dials.answers = {
+        {.path = "/*",
+         .times = -1,
+         .status = 403,
+         .body = {{"id", "forbidden"}, {"code", "forbidden_action"}, {"message", "not you"}}}};
     return true;
   }
 
  private:
   // What makes something bears the key under which the ledger has it.
   void audit(const doubles::Heard& heard) {
-    std::string name = heard.body.value("name", "");
+    std::string name = heard.body.value("hostname", heard.body.value("name", ""));
     if (heard.body.contains("names")) name = heard.body["names"].front();
+    if (name.empty()) return;  // a login
     auto ledger = open_ledger(computer_.fixture_.world);
     for (const LedgerPool& pool : computer_.open_pools()) {
       const auto entries = *(*ledger)->entries(pool.id, true);
@@ -165,8 +172,7 @@ class DigitalOceanSubject final : public Subject {
     unaccounted_.push_back(heard.path + " " + name);
   }
 
-  digital_ocean::DigitalOceanComputer computer_;
-  const std::map<std::string, std::set<std::string>> tokens_ = computer_.cloud_->tokens;
+  Computer computer_;
   std::vector<std::string> unaccounted_;
 };
 
@@ -227,7 +233,7 @@ const std::vector<SubjectRow>& subjects() {
       {"command", make_subject<CommandSubject>},
       {"aws", make_subject<AwsSubject>},
       {"fake", make_subject<FakeSubject>},
-      {"digital_ocean", make_subject<DigitalOceanSubject>},
+      {"digital_ocean", make_subject<DoubledSubject<digital_ocean::DigitalOceanComputer>>},
   };
   return kSubjects;
 }

@@ -57,6 +57,10 @@ Result<PoolDirectory> make_pool_directory(const World& world, const std::string&
   return PoolDirectory{path, std::move(lock)};
 }
 
+std::string pool_directory(const World& world, const std::string& pool) {
+  return path_of(state_directory(world), pool);
+}
+
 void remove_pool_directory(const World& world, const std::string& pool) {
   const Result<std::string> state = state_of(world);
   if (state) (void)io::remove_tree(path_of(*state, pool));  // keys of machines that are gone

@@ -32,6 +32,7 @@ struct PoolDirectory {
   std::unique_ptr<io::FileLock> lock{};
 };
 Result<PoolDirectory> make_pool_directory(const World& world, const std::string& pool);
+std::string pool_directory(const World& world, const std::string& pool);
 void remove_pool_directory(const World& world, const std::string& pool);
 
 // The id of a pool at a cloud: "aws-1a2b3c4d" for the job 1a2b3c4d. If the ledger has that id

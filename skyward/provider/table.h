@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "skyward/provider/provider.h"
+#include "skyward/provider/renting/rented_cloud.h"
 #include "skyward/provider/sweep.h"
 #include "skyward/provider/world.h"
 
@@ -40,6 +41,9 @@ struct TableRow {
   Diagnose diagnose = nullptr;  // null: there is nothing to set up
   // The settings of the cloud's own tools on this computer.
   std::vector<SettingOrigin> (*settings)(const World&) = nullptr;
+  // The cloud without a pool, for the process that outlives one (renting/reaping.h). Null where
+  // machines end their own cost.
+  Result<std::unique_ptr<RentedCloud>> (*cloud)(const ProviderSpec&, World) = nullptr;
   bool simulated = false;  // a simulation inside the program that opens its pools
 };
 

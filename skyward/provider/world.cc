@@ -21,6 +21,10 @@ World world_of_this_process() {
   world.run = [](const io::SpawnOptions& options, Duration timeout) {
     return io::run_command(options, timeout);
   };
+  world.run_with_input = [](const io::SpawnOptions& options, Duration timeout,
+                            std::string_view input) {
+    return io::run_command(options, timeout, input);
+  };
   world.http = io::make_http();
   world.now = [] { return io::EventLoop::now(); };
   world.wall_s = [] { return io::EventLoop::wall_us() / 1'000'000; };

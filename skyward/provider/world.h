@@ -30,6 +30,10 @@ struct World {
   // Replaces a file, readable for this user alone.
   std::function<Status(const std::string& path, std::string_view text)> write_file;
   std::function<Result<io::CommandResult>(const io::SpawnOptions&, Duration timeout)> run;
+  // The same with a text on standard input: for what may not stand on a command line.
+  std::function<Result<io::CommandResult>(const io::SpawnOptions&, Duration timeout,
+                                          std::string_view input)>
+      run_with_input;
   // Shared by the parts of one provider, which run on one thread at a time.
   std::shared_ptr<io::Http> http;
   std::function<Time()> now;

@@ -61,6 +61,11 @@ class WorldFixture {
     world.run = [](const io::SpawnOptions& options, Duration timeout) {
       return io::run_command(options, timeout);
     };
+    world.run_with_input = [this](const io::SpawnOptions& options, Duration,
+                                  std::string_view input) -> Result<io::CommandResult> {
+      started.push_back({options.command, std::string(input)});
+      return io::CommandResult{};
+    };
     world.http = http;
     world.now = [this] { return now; };
     world.wall_s = [this] { return wall_s; };
@@ -88,6 +93,11 @@ class WorldFixture {
   Time now = Time{} + std::chrono::hours(1);
   std::int64_t wall_s = 1'700'000'000;
   std::vector<Duration> pauses;
+  struct Started {
+    std::vector<std::string> command;
+    std::string input;
+  };
+  std::vector<Started> started;  // programs that got a text
 
  private:
   int random_count_ = 0;

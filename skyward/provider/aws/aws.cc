@@ -65,7 +65,9 @@ class AwsCloud final : public RentedCloud {
   Status check(const PoolSpec& spec) override;
   Result<std::vector<Offer>> offers(const PoolSpec& spec, Time deadline) override;
   Result<std::vector<Offer>> catalogue(Time deadline) override;
-  void note_failure(const Error& error, const std::string& region) override;
+  void note_failure(const Error& error, const std::string& region) override {
+    empty_regions_.note(error, region);
+  }
   Result<std::unique_ptr<RentedSite>> find_site(const PoolSpec& spec, const Offer& offer,
                                                 Ledger& ledger, Time deadline) override;
   std::unique_ptr<MachineApi> machine_api(const Cluster& cluster) override {
@@ -87,8 +89,8 @@ class AwsCloud final : public RentedCloud {
   std::map<std::string, Client> other_regions_;
   std::vector<Offer> ranked_;  // of the last offers()
   Prices prices_;
-  bool known_there_ = false;             // in the region that was asked last: see is_known()
-  std::set<std::string> empty_regions_;  // where machines were sought in vain
+  bool known_there_ = false;  // in the region that was asked last: see is_known()
+  EmptyRegions empty_regions_;
 };
 
 Client& AwsCloud::client_in(const std::string& region) {
@@ -198,12 +200,6 @@ Result<std::vector<Offer>> AwsCloud::catalogue(Time deadline) {
                       offer.instance_type);
   });
   return offers;
-}
-
-// A region without machines is left out from now on; once one is, so is a region tried
-// instead of it that fails in any way.
-void AwsCloud::note_failure(const Error& error, const std::string& region) {
-  if (error.kind == ErrorKind::exhausted || !empty_regions_.empty()) empty_regions_.insert(region);
 }
 
 // The offer's type first, then others that cost little more.

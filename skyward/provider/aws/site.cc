@@ -91,8 +91,8 @@ class AwsSite final : public RentedSite {
   Status furnish(PoolBook& book, const Mark& mark, const std::string& login_key,
                  Time deadline) override;
   Status refresh(Time deadline) override;
-  std::unique_ptr<MachineApi> machine_api(const std::string& pool,
-                                          const LaunchTerms& terms) override;
+  Result<std::unique_ptr<MachineApi>> machine_api(PoolBook& book, const LaunchTerms& terms,
+                                                  Time deadline) override;
 
   void on_launched(const std::vector<MachineStatus>& machines) override;
   void on_terminate(const std::vector<std::string>& ids) override;
@@ -149,8 +149,8 @@ Status AwsSite::refresh(Time deadline) {
   return made;
 }
 
-std::unique_ptr<MachineApi> AwsSite::machine_api(const std::string& pool,
-                                                 const LaunchTerms& terms) {
+Result<std::unique_ptr<MachineApi>> AwsSite::machine_api(PoolBook& book, const LaunchTerms& terms,
+                                                         Time) {
   LaunchRequest request;
   request.max_spot_price = terms.most_hourly;
   request.image = boot_.image.id;
@@ -165,7 +165,7 @@ std::unique_ptr<MachineApi> AwsSite::machine_api(const std::string& pool,
   request.root_gb = request.root_device.empty() ? 0 : boot_.root_gb;
   request.data_disks = boot_.image.data_disks;
   request.tags = terms.tags;
-  return std::make_unique<Fleet>(client_, pool, std::move(request));
+  return std::make_unique<Fleet>(client_, book.pool(), std::move(request));
 }
 
 // ---- What its machines cost

@@ -9,10 +9,9 @@
 #include <utility>
 
 #include "skyward/provider/choosing.h"
-#include "skyward/provider/digital_ocean/access.h"
-#include "skyward/provider/digital_ocean/droplet_resources.h"
-#include "skyward/provider/digital_ocean/droplets.h"
+#include "skyward/provider/digital_ocean/droplet_account.h"
 #include "skyward/provider/renting/renting.h"
+#include "skyward/spec/image.h"
 
 namespace skyward::provider {
 
@@ -24,6 +23,8 @@ using namespace std::chrono_literals;
 constexpr const char* kDefaultRegion = "nyc1";
 // From the launch to the agent's first word: boot, login, upload over a slow line.
 constexpr Duration kGreetTimeout = 600s;
+// A token that may delete droplets, and nothing else.
+constexpr const char* kNodeToken = "node_token";
 constexpr const char* kKeyVariable = "DIGITALOCEAN_SSH_KEY_FINGERPRINT";
 
 // "nvidia_h100" as the catalogue spells it.
@@ -61,6 +62,13 @@ std::string image_for(const Offer& offer) {
   return offer.accelerator_count >= 8 ? "gpu-h100x8-base" : "gpu-h100x1-base";
 }
 
+// A droplet that has this token deletes itself by it.
+std::string delete_itself(const std::string& base_url, const std::string& token) {
+  constexpr const char* kOwnId = "http://169.254.169.254/metadata/v1/id";
+  return fmt::format("curl -fsS -m 30 -X DELETE -H {} \"{}/v2/droplets/$(curl -fsS -m 10 {})\"",
+                     shell_quote("Authorization: Bearer " + token), base_url, kOwnId);
+}
+
 class DropletSite final : public RentedSite {
  public:
   DropletSite(Api& api, ProviderSpec settings, AccountUser account, std::string image,
@@ -82,8 +90,8 @@ class DropletSite final : public RentedSite {
 
   Status furnish(PoolBook& book, const Mark& mark, const std::string& login_key,
                  Time deadline) override;
-  std::unique_ptr<MachineApi> machine_api(const std::string& pool,
-                                          const LaunchTerms& terms) override;
+  Result<std::unique_ptr<MachineApi>> machine_api(PoolBook& book, const LaunchTerms& terms,
+                                                  Time deadline) override;
   SshWay way_to(const Instance& instance) const override {
     return {.target = {.host = instance.public_ip.value_or(instance.private_ip), .user = user()}};
   }
@@ -122,48 +130,58 @@ Status DropletSite::furnish(PoolBook& book, const Mark& mark, const std::string&
   return {};
 }
 
-std::unique_ptr<MachineApi> DropletSite::machine_api(const std::string&, const LaunchTerms& terms) {
+Result<std::unique_ptr<MachineApi>> DropletSite::machine_api(PoolBook&, const LaunchTerms& terms,
+                                                             Time) {
+  FirstBoot boot = terms.boot;
+  if (const std::string token = settings_.setting(kNodeToken); !token.empty()) {
+    boot.dead_man.end_first = delete_itself(kBaseUrl, token);
+  }
   return std::make_unique<Droplets>(
       api_, region(), mark_,
       DropletRequest{
-          .image = image_, .ssh_key = ssh_key_, .user_data = user_data(terms.boot), .tag = tag_});
+          .image = image_, .ssh_key = ssh_key_, .user_data = user_data(boot), .tag = tag_});
 }
 
 class DigitalOceanCloud final : public RentedCloud {
  public:
   DigitalOceanCloud(World world, RestAccount account, ProviderSpec spec)
-      : world_(std::move(world)), client_(world_, std::move(account)), spec_(std::move(spec)) {
+      : world_(std::move(world)), account_(world_, std::move(account)), spec_(std::move(spec)) {
     region_ = spec_.setting("region");
     if (region_.empty()) region_ = kDefaultRegion;
   }
 
   std::string_view name() const override { return kProvider; }
   Capabilities capabilities() const override {
-    return {.spot = false, .stop_ends_billing = false, .greet_timeout = kGreetTimeout};
+    return {.spot = false,
+            .stop_ends_billing = !spec_.setting(kNodeToken).empty(),
+            .greet_timeout = kGreetTimeout};
   }
 
   Result<std::vector<Offer>> offers(const PoolSpec& spec, Time deadline) override;
   Result<std::vector<Offer>> catalogue(Time deadline) override;
-  void note_failure(const Error& error, const std::string& region) override;
+  void note_failure(const Error& error, const std::string& region) override {
+    empty_regions_.note(error, region);
+  }
   Result<std::unique_ptr<RentedSite>> find_site(const PoolSpec& spec, const Offer& offer,
                                                 Ledger& ledger, Time deadline) override;
   std::unique_ptr<MachineApi> machine_api(const Cluster& cluster) override {
-    return std::make_unique<Droplets>(api_, cluster.region, Mark{.pool = cluster.id});
+    return account_.machine_api(cluster);
   }
-  Result<std::vector<std::string>> clear(const Cluster&, PoolBook& book, Time deadline) override {
-    return remove_resources(kCloud, kProvider, book, DropletResources(api_).kinds(), deadline);
+  Result<std::vector<std::string>> clear(const Cluster& cluster, PoolBook& book,
+                                         Time deadline) override {
+    return account_.clear(cluster, book, deadline);
   }
 
  private:
   Result<std::vector<Offer>> all_offers(const std::string& machine, Time deadline);
 
   const World world_;
-  RestClient client_;
-  Api api_{client_};
+  DropletAccount account_;
+  Api& api_ = account_.api();
   const ProviderSpec spec_;
   std::string region_;
-  std::vector<Offer> ranked_;            // of the last offers()
-  std::set<std::string> empty_regions_;  // where machines were sought in vain
+  std::vector<Offer> ranked_;  // of the last offers()
+  EmptyRegions empty_regions_;
 };
 
 Result<std::vector<Offer>> DigitalOceanCloud::all_offers(const std::string& machine,
@@ -187,7 +205,7 @@ Result<std::vector<Offer>> DigitalOceanCloud::offers(const PoolSpec& spec, Time 
   if (!found) {
     if (auto other = fitting_offers(elsewhere, spec)) found = std::move(other);
   }
-  if (!found && !empty_regions_.empty()) {
+  if (!found && empty_regions_.any()) {
     return fail(ErrorKind::exhausted, "DigitalOcean: no other region has such machines",
                 "take other machines, or try again later");
   }
@@ -208,12 +226,6 @@ Result<std::vector<Offer>> DigitalOceanCloud::catalogue(Time deadline) {
                       offer.instance_type, offer.region);
   });
   return all;
-}
-
-// A region without machines is left out from now on; once one is, so is a region tried instead of
-// it that fails in any way.
-void DigitalOceanCloud::note_failure(const Error& error, const std::string& region) {
-  if (error.kind == ErrorKind::exhausted || !empty_regions_.empty()) empty_regions_.insert(region);
 }
 
 Result<std::unique_ptr<RentedSite>> DigitalOceanCloud::find_site(const PoolSpec& spec,
@@ -240,11 +252,17 @@ Result<std::unique_ptr<RentedSite>> DigitalOceanCloud::find_site(const PoolSpec&
 
 }  // namespace
 
-Result<std::unique_ptr<Provider>> make_digital_ocean(const ProviderSpec& spec, World world) {
+Result<std::unique_ptr<RentedCloud>> make_digital_ocean_cloud(const ProviderSpec& spec,
+                                                              World world) {
   auto access = find_access(world, spec);
   if (!access) return fail(access);
-  auto cloud = std::make_unique<DigitalOceanCloud>(world, std::move(access->account), spec);
-  return make_renting(std::move(world), std::move(cloud));
+  return std::make_unique<DigitalOceanCloud>(std::move(world), std::move(access->account), spec);
+}
+
+Result<std::unique_ptr<Provider>> make_digital_ocean(const ProviderSpec& spec, World world) {
+  auto cloud = make_digital_ocean_cloud(spec, world);
+  if (!cloud) return fail(cloud);
+  return make_renting(std::move(world), *std::move(cloud));
 }
 
 }  // namespace skyward::provider

@@ -122,6 +122,19 @@ TEST_F(DigitalOceanTest, TheUserDataMakeTheHostKeyAndLetRootIn) {
   EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
 }
 
+TEST_F(DigitalOceanTest, WithATokenOfItsOwnADropletDeletesItself) {
+  spec_.provider.settings["node_token"] = "dop_v1_node";
+  const auto cloud = provider();
+  EXPECT_TRUE(cloud->capabilities().stop_ends_billing);
+  const Life life = open(*cloud);
+  ASSERT_TRUE(life.status);
+  EXPECT_THAT(fixture_.started, IsEmpty()) << "it needs no reaper";
+  EXPECT_FALSE(cloud->bootstrap(life.cluster, life.instances.front()).end_command.empty());
+  const std::string data = cloud_->machines.front().request["user_data"];
+  EXPECT_THAT(data, AllOf(HasSubstr("Bearer dop_v1_node"), Not(HasSubstr(cloud_->token))));
+  EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+}
+
 // ---- When it does not go well
 
 TEST_F(DigitalOceanTest, ALostReplyToACreationIsLookedForAndNotRepeated) {

@@ -3,7 +3,6 @@
 // What a pool has at DigitalOcean beside droplets: the key that logs in, the tag that names its
 // droplets to the firewall, and the firewall.
 
-#include <array>
 #include <string>
 #include <utility>
 #include <vector>
@@ -55,17 +54,6 @@ class Firewalls final : public SideResourceKind {
  private:
   Api& api_;
   const std::string tag_;
-};
-
-// All three, in the order in which they can be removed.
-struct DropletResources {
-  explicit DropletResources(Api& api) : firewalls(api), tags(api), ssh_keys(api) {}
-
-  Firewalls firewalls;
-  DropletTags tags;
-  SshKeys ssh_keys;
-
-  std::array<SideResourceKind*, 3> kinds() { return {&firewalls, &tags, &ssh_keys}; }
 };
 
 }  // namespace skyward::provider::digital_ocean

@@ -61,9 +61,10 @@ class RentedSite {
   // Called before each launch but the first, to update what may have changed: this computer's
   // address, say.
   virtual Status refresh(Time) { return {}; }
-  // Machines of the pool, launched on these terms. The site outlives it.
-  virtual std::unique_ptr<MachineApi> machine_api(const std::string& pool,
-                                                  const LaunchTerms& terms) = 0;
+  // Machines of the pool, launched on these terms; makes what this launch alone needs, a script
+  // say, like furnish(). The site outlives it.
+  virtual Result<std::unique_ptr<MachineApi>> machine_api(PoolBook& book, const LaunchTerms& terms,
+                                                          Time deadline) = 0;
 
   virtual void on_launched(const std::vector<MachineStatus>&) {}
   virtual void on_terminate(const std::vector<std::string>&) {}

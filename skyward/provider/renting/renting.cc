@@ -14,6 +14,7 @@
 #include "skyward/provider/held_ledger.h"
 #include "skyward/provider/open_pools.h"
 #include "skyward/provider/remote_image.h"
+#include "skyward/provider/renting/reaping.h"
 #include "skyward/provider/ssh/key_pair.h"
 
 namespace skyward::provider {
@@ -82,6 +83,7 @@ class Renting final : public Provider {
     return capabilities().spot ? spec.spot : Spot::Never();
   }
   Status enter_in_ledger(const Cluster& cluster, const Plan& plan);
+  Status furnish(const Cluster& cluster, Plan& plan, Time deadline);
   Result<LaunchTerms> terms_of(Plan& plan, int count, int first_node, std::string& known_hosts);
   SshOptions ssh_options(const Plan& plan, const SshWay& way, const std::string& id) const;
   PoolBook& book_of(const Cluster& cluster);
@@ -142,7 +144,7 @@ Result<Cluster> Renting::prepare_site(const PoolSpec& spec, const Offer& offer, 
     return fail(status);
   }
   plan.login_key = *login;
-  status = plan.site->furnish(book_of(cluster), plan.mark, plan.login_key, deadline);
+  status = furnish(cluster, plan, deadline);
   if (!status) {
     if (const Status cleaned = teardown(cluster, world_.now() + kCleanUpTime); !cleaned) {
       status.error().message += "; " + cleaned.error().message;
@@ -152,6 +154,19 @@ Result<Cluster> Renting::prepare_site(const PoolSpec& spec, const Offer& offer, 
   const std::scoped_lock lock(mutex_);
   plans_.emplace(id, std::move(plan));
   return cluster;
+}
+
+// First what terminates the machines when this program is gone.
+Status Renting::furnish(const Cluster& cluster, Plan& plan, Time deadline) {
+  if (!capabilities().stop_ends_billing) {
+    const Status started = start_reaper(world_, plan.spec.agent_path,
+                                        {.provider = plan.spec.provider,
+                                         .pool = cluster.id,
+                                         .region = cluster.region,
+                                         .expires_s = plan.mark.expires_s});
+    if (!started) return started;
+  }
+  return plan.site->furnish(book_of(cluster), plan.mark, plan.login_key, deadline);
 }
 
 Status Renting::enter_in_ledger(const Cluster& cluster, const Plan& plan) {
@@ -214,8 +229,9 @@ Result<std::vector<Instance>> Renting::provision(const Cluster& cluster, int cou
   LaunchSpec launch{.count = count, .spot = market_of(plan.spec), .places = plan.site->places()};
   std::ranges::stable_partition(
       launch.places, [&](const LaunchTarget& place) { return place.zone == plan.pinned_zone; });
-  const std::unique_ptr<MachineApi> api = plan.site->machine_api(cluster.id, *terms);
-  const auto machines = PoolMachines(book_of(cluster), *api).launch(launch, deadline);
+  const auto api = plan.site->machine_api(book_of(cluster), *terms, deadline);
+  if (!api) return fail(api);
+  const auto machines = PoolMachines(book_of(cluster), **api).launch(launch, deadline);
   if (!machines) {
     cloud_->note_failure(machines.error(), cluster.region);
     return fail(machines);
@@ -267,18 +283,12 @@ Status Renting::terminate(const Cluster& cluster, const std::vector<std::string>
 Status Renting::teardown(const Cluster& cluster, Time deadline) {
   PoolBook& book = book_of(cluster);
   const std::unique_ptr<MachineApi> api = cloud_->machine_api(cluster);
-  PoolMachines machines(book, *api);
-  if (Status status = machines.terminate_all(deadline); !status) return status;
-  const auto kept = cloud_->clear(cluster, book, deadline);
-  // Keys are of no use when the machines have ended.
-  {
-    const std::scoped_lock lock(mutex_);
-    plans_.erase(cluster.id);
-  }
-  remove_pool_directory(world_, cluster.id);
-  if (!kept) return fail(kept);
-  Status closed = machines.close_when_clear();
-  books_.erase(cluster.id);
+  const Status gone = PoolMachines(book, *api).terminate_all(deadline);
+  if (!gone) return gone;
+  const Status closed = clear_and_close(world_, *cloud_, cluster, book, deadline);
+  const std::scoped_lock lock(mutex_);
+  plans_.erase(cluster.id);
+  if (closed) books_.erase(cluster.id);
   return closed;
 }
 

@@ -94,15 +94,16 @@ ApiResult<Belongings> belongings(std::string_view provider, PoolBook& book, Side
 
 }  // namespace
 
-std::string resource_name(const SideResourceKind& kind, const Mark& mark) {
+std::string resource_name(const SideResourceKind& kind, const Mark& mark, int number) {
   std::string rest(kind.kind());
   std::ranges::replace(rest, '_', '-');
+  if (number > 0) rest += fmt::format("-{}", number);
   return to_name({.mark = mark, .rest = std::move(rest)});
 }
 
 Result<std::string> make_resource(std::string_view cloud, PoolBook& book, SideResourceKind& kind,
-                                  const Mark& mark, Time deadline) {
-  const std::string name = resource_name(kind, mark);
+                                  const Mark& mark, Time deadline, int number) {
+  const std::string name = resource_name(kind, mark, number);
   const Status asked = book.ask({.key = name, .kind = std::string(kind.kind())});
   if (!asked) return fail(asked);
   for (int tries = 1;; ++tries) {

@@ -33,13 +33,13 @@ class SideResourceKind {
   virtual ApiResult<void> remove(const std::string& id, Time deadline) = 0;
 };
 
-// What the name of a pool's only resource of a kind is.
-std::string resource_name(const SideResourceKind& kind, const Mark& mark);
+// The name of a pool's resource of a kind; `number` tells those of one kind apart.
+std::string resource_name(const SideResourceKind& kind, const Mark& mark, int number = 0);
 
 // The id of the pool's resource of that kind, made now. When nobody answers, it looks for what was
 // made. `cloud` as messages name it.
 Result<std::string> make_resource(std::string_view cloud, PoolBook& book, SideResourceKind& kind,
-                                  const Mark& mark, Time deadline);
+                                  const Mark& mark, Time deadline, int number = 0);
 
 // Removes what the pool has of these kinds, in this order: by the book and by the marks. Returns
 // the ids of what something still uses; it stays in the book. `provider`: as in read_name().

@@ -10,6 +10,7 @@
 
 #include "skyward/provider/marks.h"
 #include "skyward/provider/open_pools.h"
+#include "skyward/provider/renting/reaping.h"
 
 namespace skyward::provider {
 
@@ -211,9 +212,7 @@ Status Sweeping::strike_off(const LedgerPool& pool, const std::vector<Resource>&
   }
   if (left) return {};
   PoolBook book(world_, *ledger_, pool.id);
-  if (const auto kept = source_.clear(cluster, book, deadline_); !kept) return fail(kept);
-  remove_pool_directory(world_, pool.id);
-  return PoolMachines(book, *api).close_when_clear();
+  return clear_and_close(world_, source_, cluster, book, deadline_);
 }
 
 Status Sweeping::sweep_region(const std::string& region) {

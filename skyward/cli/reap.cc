@@ -1,0 +1,45 @@
+#include <fmt/format.h>
+
+#include <chrono>
+#include <ostream>
+#include <utility>
+
+#include "skyward/cli/commands.h"
+#include "skyward/io/daemon.h"
+#include "skyward/provider/open_pools.h"
+#include "skyward/provider/renting/reaping.h"
+#include "skyward/provider/table.h"
+
+namespace skyward::cli {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+// Past the end of the pool's time, for a cloud that does not answer.
+constexpr Duration kPatience = 24h;
+
+}  // namespace
+
+int reap(const Streams& streams, const std::string& text) {
+  const provider::World world = provider::world_of_this_process();
+  const auto order = provider::read_reaper_order(text);
+  if (!order) return complain(streams, order.error());
+  const provider::TableRow* row = provider::find_row(order->provider.name);
+  if (row == nullptr || row->cloud == nullptr) {
+    return complain(streams, {ErrorKind::invalid,
+                              fmt::format("machines of \"{}\" need no process that ends them",
+                                          order->provider.name),
+                              "a pool starts this by itself where it is needed"});
+  }
+  const auto cloud = row->cloud(order->provider, world);
+  if (!cloud) return complain(streams, cloud.error());
+  const auto split = io::split_daemon(provider::pool_directory(world, order->pool), {});
+  if (!split) return complain(streams, split.error());
+  if (!*split) return 0;
+  const Duration left = std::chrono::seconds(order->expires_s - world.wall_s());
+  const Status done = provider::reap(world, **cloud, *order, world.now() + left + kPatience);
+  return done ? 0 : complain(streams, done.error());
+}
+
+}  // namespace skyward::cli

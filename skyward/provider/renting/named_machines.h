@@ -1,0 +1,60 @@
+#pragma once
+
+// The machines of one pool at a cloud that has no tags that can be trusted: their names carry the
+// marks (marks.h). What such clouds do alike: machines are listed as a whole, looked at one by one,
+// and terminated one by one.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "skyward/provider/marks.h"
+#include "skyward/provider/pool_machines.h"
+#include "skyward/provider/rest/api_error.h"
+
+namespace skyward::provider {
+
+struct NamedMachine {
+  std::string name{};
+  MachineStatus status{};
+};
+
+class NamedMachines : public MachineApi {
+ public:
+  const MachineApiFacts& facts() const override { return facts_; }
+  Result<std::vector<MachineStatus>> find(std::string_view token, Time deadline) override;
+  Result<std::vector<MachineStatus>> look_up(const std::vector<std::string>& ids,
+                                             Time deadline) override;
+  Result<std::vector<std::string>> terminate(const std::vector<std::string>& ids,
+                                             Time deadline) override;
+
+ protected:
+  // Whoever launches nothing leaves `mark` out, but for the pool. `provider`: as in read_name().
+  NamedMachines(MachineApiFacts facts, std::string_view provider, Mark mark)
+      : facts_(std::move(facts)), provider_(provider), mark_(std::move(mark)) {}
+
+  // Nothing else may become part of a request: others than this cloud may have written the ledger.
+  virtual bool is_id(std::string_view id) const = 0;
+  // Every machine of the account.
+  virtual ApiResult<std::vector<NamedMachine>> list(Time deadline) = 0;
+  virtual ApiResult<NamedMachine> get(const std::string& id, Time deadline) = 0;
+  // `not_found` when there is none of that id; `conflict` while it cannot go yet.
+  virtual ApiResult<void> remove(const std::string& id, Time deadline) = 0;
+  // Completes what was found by what only the launch knows.
+  virtual void complete(const std::vector<std::string>&, std::vector<MachineStatus>&, Time) {}
+
+  // Of the machine with this number in a batch.
+  std::string name_of(const LaunchBatch& batch, int number) const;
+  Error explained(const ApiError& error, std::string_view what) const;
+  LaunchRefusal refusal(const ApiError& error) const;
+
+ private:
+  Result<std::vector<MachineStatus>> look_up_each(const std::vector<std::string>& ids,
+                                                  Time deadline);
+
+  const MachineApiFacts facts_;
+  const std::string_view provider_;
+  const Mark mark_;
+};
+
+}  // namespace skyward::provider

@@ -1,0 +1,137 @@
+#include "skyward/provider/renting/reaping.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "skyward/provider/json_read.h"
+#include "skyward/provider/open_pools.h"
+
+namespace skyward::provider {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+// How long the machines of a dead program run on at least; so often somebody looks at its lock.
+constexpr Duration kLockLook = 2s;
+// After a failure; doubles up to the longest.
+constexpr Duration kFirstReaperPause = 5s;
+constexpr Duration kLongestReaperPause = 300s;
+// Of one try to terminate and remove everything.
+constexpr Duration kOneTry = 600s;
+// A pool closes itself when its time is over; it gets so long for that.
+constexpr std::int64_t kGrace_s = 300;
+constexpr Duration kReaperStart = 20s;
+
+bool is_closed(Ledger& ledger, const std::string& pool) {
+  const auto open = ledger.pools(true);
+  return open && std::ranges::find(*open, pool, &LedgerPool::id) == open->end();
+}
+
+Status terminate_pool(const World& world, PoolRemains& remains, const ReaperOrder& order,
+                      Ledger& ledger, Time deadline) {
+  const Cluster cluster{.id = order.pool, .region = order.region};
+  PoolBook book(world, ledger, order.pool);
+  const std::unique_ptr<MachineApi> api = remains.machine_api(cluster);
+  const Status gone = PoolMachines(book, *api).terminate_all(deadline);
+  if (!gone) return gone;
+  return clear_and_close(world, remains, cluster, book, deadline);
+}
+
+}  // namespace
+
+std::string to_text(const ReaperOrder& order) {
+  return json_line({{"provider", order.provider.name},
+                    {"settings", order.provider.settings},
+                    {"pool", order.pool},
+                    {"region", order.region},
+                    {"expires", order.expires_s}});
+}
+
+Result<ReaperOrder> read_reaper_order(std::string_view text) {
+  const nlohmann::json told = read_json(text);
+  ReaperOrder out;
+  out.provider.name = json_text(told, "provider");
+  out.pool = json_text(told, "pool");
+  out.region = json_text(told, "region");
+  out.expires_s = json_whole(told, "expires").value_or(0);
+  const nlohmann::json& settings = json_at(told, "settings");
+  if (settings.is_object()) {
+    for (const auto& [name, value] : settings.items()) {
+      out.provider.settings[name] = json_text(value);
+    }
+  }
+  if (out.provider.name.empty() || !is_pool_id(out.pool) || out.expires_s <= 0) {
+    return fail(ErrorKind::invalid, "this is no order for a reaper", "a pool starts its reaper");
+  }
+  return out;
+}
+
+ReaperStep next_step(const ReaperOrder& order, const ReaperView& view) {
+  if (view.is_closed) return ReaperStep::finish;
+  const bool over = view.now_s >= order.expires_s + kGrace_s;
+  return view.driver_runs && !over ? ReaperStep::wait : ReaperStep::terminate;
+}
+
+Status reap(const World& world, PoolRemains& remains, const ReaperOrder& order, Time deadline) {
+  Status last;
+  Duration pause = kFirstReaperPause;
+  while (true) {
+    auto ledger = open_ledger(world);
+    const ReaperView view{.driver_runs = is_open_here(world, order.pool),
+                          .is_closed = ledger && is_closed(**ledger, order.pool),
+                          .now_s = world.wall_s()};
+    const ReaperStep step = next_step(order, view);
+    if (step == ReaperStep::finish) return {};
+    if (world.now() >= deadline) break;
+    if (step == ReaperStep::wait) {
+      world.pause(kLockLook, {});
+      continue;
+    }
+    // Machines end with or without a ledger.
+    const std::unique_ptr<Ledger> usable = ledger ? *std::move(ledger) : blank_ledger();
+    last = terminate_pool(world, remains, order, *usable, world.now() + kOneTry);
+    world.pause(pause, {});
+    pause = std::min(pause * 2, kLongestReaperPause);
+  }
+  if (last) last = fail(ErrorKind::timeout, "something may still come of a request", "");
+  return last;
+}
+
+Status start_reaper(const World& world, const std::string& agent_path, const ReaperOrder& order) {
+  const std::string folder = agent_path.substr(0, agent_path.rfind('/') + 1);
+  const std::string program = folder + "skyward";
+  constexpr const char* kHint =
+      "install skyward again: its machines cost until this process terminates them";
+  if (!world.exists(program)) {
+    return fail(ErrorKind::invalid,
+                fmt::format("there is no {}: nothing would terminate the machines of a program "
+                            "that dies",
+                            program),
+                kHint);
+  }
+  const auto started = world.run_with_input({.command = {program, "reap"}, .new_session = true},
+                                            kReaperStart, to_text(order));
+  if (!started) return fail(started);
+  if (started->status.code == 0 && started->status.signal == 0) return {};
+  return fail(ErrorKind::unavailable,
+              fmt::format("the process that terminates the machines of a program that dies did not "
+                          "start ({}): {}",
+                          started->status.describe(), started->err),
+              kHint);
+}
+
+Status clear_and_close(const World& world, PoolRemains& remains, const Cluster& cluster,
+                       PoolBook& book, Time deadline) {
+  const auto kept = remains.clear(cluster, book, deadline);
+  // Keys are of no use when the machines have ended.
+  remove_pool_directory(world, cluster.id);
+  if (!kept) return fail(kept);
+  return book.close_when_clear(remains.machine_api(cluster)->facts().unanswered_limit_s);
+}
+
+}  // namespace skyward::provider

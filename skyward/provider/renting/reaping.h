@@ -1,0 +1,53 @@
+#pragma once
+
+// What terminates the machines of a pool when its program is gone, at clouds where a machine cannot
+// end its own cost: the reaper, a process of its own that is started before anything is requested.
+// It waits until the program has exited without closing the pool, or until the pool's time is over,
+// and then works until nothing of the pool is left.
+//
+// It runs on the computer of the program, and can do nothing while that is off.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "skyward/provider/renting/rented_cloud.h"
+#include "skyward/spec/pool_spec.h"
+
+namespace skyward::provider {
+
+struct ReaperOrder {
+  ProviderSpec provider{};  // with its secrets: it travels through a pipe, and never lies in a file
+  std::string pool{};
+  std::string region{};
+  std::int64_t expires_s = 0;  // seconds since 1970: when the pool's time is over
+
+  bool operator==(const ReaperOrder&) const = default;
+};
+std::string to_text(const ReaperOrder& order);
+// Fails with `invalid` when it is no order.
+Result<ReaperOrder> read_reaper_order(std::string_view text);
+
+// What the reaper sees of the pool.
+struct ReaperView {
+  bool driver_runs = false;  // somebody holds the pool's lock
+  bool is_closed = false;    // in the ledger: nothing of it is left
+  std::int64_t now_s = 0;
+};
+enum class ReaperStep : std::uint8_t { wait, terminate, finish };
+// Pure.
+ReaperStep next_step(const ReaperOrder& order, const ReaperView& view);
+
+// Returns when nothing of the pool is left. Gives up at the deadline, with what stood in the way.
+Status reap(const World& world, PoolRemains& remains, const ReaperOrder& order, Time deadline);
+
+// Starts a reaper as a process of its own: the program `skyward` beside the agent. Returns when it
+// has taken the order.
+Status start_reaper(const World& world, const std::string& agent_path, const ReaperOrder& order);
+
+// Removes what the pool has beside machines, which are gone, and closes it in the ledger unless
+// something may still come of a request.
+Status clear_and_close(const World& world, PoolRemains& remains, const Cluster& cluster,
+                       PoolBook& book, Time deadline);
+
+}  // namespace skyward::provider

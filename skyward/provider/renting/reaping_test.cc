@@ -1,0 +1,162 @@
+#include "skyward/provider/renting/reaping.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "skyward/provider/digital_ocean/digital_ocean_computer_fixture.h"
+
+namespace skyward::provider {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::SizeIs;
+
+// ---- The decision
+
+TEST(NextReaperStep, IsTakenFromTheLockTheLedgerAndTheClock) {
+  const ReaperOrder order{.pool = "cloud-1a2b3c4d", .expires_s = 1000};
+  const auto step = [&](bool runs, bool closed, std::int64_t now_s) {
+    return next_step(order, {.driver_runs = runs, .is_closed = closed, .now_s = now_s});
+  };
+  EXPECT_EQ(step(true, false, 10), ReaperStep::wait);
+  EXPECT_EQ(step(false, false, 10), ReaperStep::terminate);
+  EXPECT_EQ(step(false, true, 10), ReaperStep::finish);
+  EXPECT_EQ(step(true, true, 10), ReaperStep::finish);
+  EXPECT_EQ(step(true, false, 1299), ReaperStep::wait) << "a pool closes itself first";
+  EXPECT_EQ(step(true, false, 1300), ReaperStep::terminate);
+}
+
+TEST(ReaperOrderText, ComesBackAsItWas) {
+  const ReaperOrder order{.provider = {.name = "cloud", .settings = {{"token", "a\"b\n"}}},
+                          .pool = "cloud-1a2b3c4d",
+                          .region = "here",
+                          .expires_s = 1'700'000'000};
+  EXPECT_EQ(read_reaper_order(to_text(order)).value(), order);
+  for (const char* text :
+       {"", "{}", "[]", "null", R"({"provider": "x", "pool": "../..", "expires": 1})",
+        R"({"provider": "x", "pool": "a-1", "expires": 0})"}) {
+    EXPECT_FALSE(read_reaper_order(text)) << text;
+  }
+}
+
+// ---- Its work, at a cloud whose machines cannot end their cost
+
+class ReaperTest : public ::testing::Test, public digital_ocean::DigitalOceanComputer {
+ protected:
+  ~ReaperTest() override { EXPECT_EQ(violations(), ""); }
+
+  std::unique_ptr<Provider> open() {
+    auto cloud = provider();
+    const auto offers = cloud->offers(spec_, soon());
+    const auto cluster = cloud->prepare(spec_, offers->front(), soon());
+    EXPECT_TRUE(cluster) << cluster.error().message;
+    const auto machines = cloud->provision(*cluster, 2, 0, soon());
+    EXPECT_TRUE(machines) << machines.error().message;
+    return cloud;
+  }
+  // What the pool has told its reaper.
+  ReaperOrder order() const { return read_reaper_order(fixture_.started.back().input).value(); }
+  Cluster cluster() const { return {.id = order().pool, .region = order().region}; }
+  Status reap_now(Duration patience = 2h) {
+    const auto cloud = make_digital_ocean_cloud(order().provider, fixture_.world);
+    return reap(fixture_.world, **cloud, order(), fixture_.now + patience);
+  }
+};
+
+TEST_F(ReaperTest, IsStartedBeforeAnythingIsRequested) {
+  fixture_.world.run_with_input = [this](const io::SpawnOptions&, Duration,
+                                         std::string_view) -> Result<io::CommandResult> {
+    EXPECT_THAT(cloud_->leftovers(), IsEmpty());
+    EXPECT_THAT(open_pools(), SizeIs(1)) << "in the ledger already";
+    return fail(ErrorKind::exhausted, "no more processes");
+  };
+  const auto cloud = provider();
+  const auto offers = cloud->offers(spec_, soon());
+  const auto prepared = cloud->prepare(spec_, offers->front(), soon());
+  ASSERT_FALSE(prepared);
+  EXPECT_THAT(prepared.error().message, HasSubstr("no more processes"));
+  EXPECT_THAT(cloud_->leftovers(), IsEmpty());
+  EXPECT_THAT(open_pools(), IsEmpty());
+}
+
+TEST_F(ReaperTest, GetsItsSecretsOnStandardInput) {
+  spec_.provider.settings["token"] = cloud_->token;
+  const auto cloud = open();
+  EXPECT_THAT(fixture_.started.back().command, ElementsAre(home_ + "/skyward", "reap"));
+  EXPECT_EQ(order().provider.setting("token"), cloud_->token);
+  EXPECT_TRUE(cloud->teardown(cluster(), soon()));
+}
+
+TEST_F(ReaperTest, RemovesWhatADeadProgramLeft) {
+  open().reset();
+  EXPECT_THAT(cloud_->leftovers(), Not(IsEmpty()));
+  const Status done = reap_now();
+  EXPECT_TRUE(done) << done.error().message;
+  EXPECT_THAT(cloud_->leftovers(), IsEmpty());
+  EXPECT_THAT(open_pools(), IsEmpty());
+}
+
+TEST_F(ReaperTest, WaitsWhileTheProgramRuns) {
+  auto cloud = open();
+  int looks = 0;
+  const auto pause = fixture_.world.pause;
+  fixture_.world.pause = [&](Duration duration, const std::stop_token& stop) {
+    if (cloud && ++looks == 30) {
+      EXPECT_THAT(cloud_->leftovers(), SizeIs(5)) << "nothing was touched";
+      cloud.reset();
+    }
+    pause(duration, stop);
+  };
+  EXPECT_TRUE(reap_now());
+  EXPECT_GE(looks, 30);
+  EXPECT_THAT(cloud_->leftovers(), IsEmpty());
+}
+
+TEST_F(ReaperTest, ExitsWhenThePoolWasClosed) {
+  const auto cloud = open();
+  EXPECT_TRUE(cloud->teardown(cluster(), soon()));
+  const int before = requests();
+  EXPECT_TRUE(reap_now());
+  EXPECT_EQ(requests(), before);
+}
+
+TEST_F(ReaperTest, EndsThePoolOfAProgramThatHangs) {
+  const auto cloud = open();  // it holds the lock
+  EXPECT_TRUE(reap_now(3h));
+  EXPECT_THAT(cloud_->leftovers(), IsEmpty());
+  EXPECT_GE(fixture_.now - start_, 1h);
+}
+
+TEST_F(ReaperTest, TriesUntilTheCloudListens) {
+  open().reset();
+  cloud_->dials.fail = 1;
+  const auto pause = fixture_.world.pause;
+  const Time until = fixture_.now + 40min;
+  fixture_.world.pause = [&](Duration duration, const std::stop_token& stop) {
+    pause(duration, stop);
+    if (fixture_.now >= until) cloud_->dials.fail = 0;
+  };
+  EXPECT_TRUE(reap_now());
+  EXPECT_THAT(cloud_->leftovers(), IsEmpty());
+  EXPECT_THAT(open_pools(), IsEmpty());
+}
+
+TEST_F(ReaperTest, SaysWhyItGaveUp) {
+  open().reset();
+  cloud_->tokens.clear();
+  const Status done = reap_now(30min);
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().kind, ErrorKind::denied) << done.error().message;
+  cloud_->tokens = {{cloud_->token, {"*"}}};
+  EXPECT_TRUE(reap_now());
+}
+
+}  // namespace
+}  // namespace skyward::provider
