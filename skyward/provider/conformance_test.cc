@@ -17,6 +17,7 @@
 #include "skyward/provider/open_pools.h"
 #include "skyward/provider/ssh/ssh.h"
 #include "skyward/provider/table.h"
+#include "skyward/provider/verda/verda_computer_fixture.h"
 
 namespace skyward::provider {
 namespace {
@@ -234,6 +235,7 @@ const std::vector<SubjectRow>& subjects() {
       {"aws", make_subject<AwsSubject>},
       {"fake", make_subject<FakeSubject>},
       {"digital_ocean", make_subject<DoubledSubject<digital_ocean::DigitalOceanComputer>>},
+      {"verda", make_subject<DoubledSubject<verda::VerdaComputer>>},
   };
   return kSubjects;
 }

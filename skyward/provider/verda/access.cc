@@ -1,0 +1,67 @@
+#include "skyward/provider/verda/access.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <chrono>
+#include <utility>
+
+#include "skyward/provider/secrets.h"
+
+namespace skyward::provider::verda {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr const char* kUrlVariable = "VERDA_BASE_URL";
+// No limit is published.
+constexpr Duration kGap = 100ms;
+constexpr std::string_view kAdvice =
+    "make them at console.verda.com, Keys, Cloud API, and set $VERDA_CLIENT_ID and "
+    "$VERDA_CLIENT_SECRET";
+
+constexpr std::array kIdVariables = {"VERDA_CLIENT_ID"};
+constexpr std::array kIdFiles = {SecretFile{
+    .path = ".verda/credentials", .format = SecretFormat::ini, .key = "default/verda_client_id"}};
+constexpr SecretSheet kId = {.cloud = "Verda",
+                             .setting = "client_id",
+                             .variables = kIdVariables,
+                             .files = kIdFiles,
+                             .advice = kAdvice};
+constexpr std::array kSecretVariables = {"VERDA_CLIENT_SECRET"};
+constexpr std::array kSecretFiles = {SecretFile{.path = ".verda/credentials",
+                                                .format = SecretFormat::ini,
+                                                .key = "default/verda_client_secret"}};
+constexpr SecretSheet kSecret = {.cloud = "Verda",
+                                 .setting = "client_secret",
+                                 .variables = kSecretVariables,
+                                 .files = kSecretFiles,
+                                 .advice = kAdvice};
+
+}  // namespace
+
+Result<VerdaAccess> find_access(const World& world, const ProviderSpec& spec) {
+  const auto id = find_secret(world, spec, kId);
+  if (!id) return fail(id);
+  const auto secret = find_secret(world, spec, kSecret);
+  if (!secret) return fail(secret);
+  std::string url = world.variable(kUrlVariable).value_or(kBaseUrl);
+  if (Status safe = check_base_url(url, fmt::format("${}", kUrlVariable)); !safe) return fail(safe);
+  if (url.ends_with('/')) url.pop_back();
+  VerdaAccess out;
+  out.account.base_url = url;
+  out.account.read_error = read_error;
+  out.account.gap = kGap;
+  out.client_id = id->value;
+  out.origin = secret->origin;
+  const auto tokens = std::make_shared<TokenSource>(
+      world, ClientCredentials{
+                 .token_url = url + "/oauth2/token", .id = id->value, .secret = secret->value});
+  out.account.authorization = [tokens](bool renew, Time deadline) {
+    return tokens->authorization(renew, deadline);
+  };
+  return out;
+}
+
+}  // namespace skyward::provider::verda

@@ -1,0 +1,27 @@
+#pragma once
+
+// How this computer comes to an account at Verda: the client id and its secret, and where they come
+// from.
+
+#include <memory>
+#include <string>
+
+#include "skyward/provider/rest/oauth2.h"
+#include "skyward/provider/verda/verda_api.h"
+#include "skyward/provider/world.h"
+#include "skyward/spec/pool_spec.h"
+
+namespace skyward::provider::verda {
+
+struct VerdaAccess {
+  RestAccount account{};
+  std::string client_id{};
+  std::string origin{};  // of the secret, for people
+};
+
+// From the settings, $VERDA_CLIENT_ID and $VERDA_CLIENT_SECRET, or the file of Verda's own program.
+// Fails with `denied` when there is none, and with `invalid` when $VERDA_BASE_URL may not get them.
+// The world outlives the result.
+Result<VerdaAccess> find_access(const World& world, const ProviderSpec& spec);
+
+}  // namespace skyward::provider::verda

@@ -1,0 +1,17 @@
+#include "skyward/provider/verda/sweep.h"
+
+#include <utility>
+
+#include "skyward/provider/verda/verda_account.h"
+
+namespace skyward::provider::verda {
+
+Status sweep(const World& world, const SweepOptions& options,
+             const std::function<void(const Swept&)>& tell, Time deadline) {
+  auto access = find_access(world, {.name = kProvider});
+  if (!access) return fail(access);
+  VerdaAccount account(world, *std::move(access));
+  return sweep_named(world, account, options, tell, deadline);
+}
+
+}  // namespace skyward::provider::verda

@@ -1,0 +1,241 @@
+#include "skyward/provider/verda/verda.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "skyward/provider/choosing.h"
+#include "skyward/provider/renting/renting.h"
+#include "skyward/provider/verda/verda_account.h"
+#include "skyward/provider/verda/verda_images.h"
+
+namespace skyward::provider {
+
+namespace {
+
+using namespace verda;
+using namespace std::chrono_literals;
+
+// From the launch to the agent's first word: some machines take twenty minutes to boot.
+constexpr Duration kGreetTimeout = 1500s;
+constexpr Duration kBillingStep = 600s;
+constexpr int kBillingMinutes = 10;
+// Room for a framework and its packages, gigabytes.
+constexpr int kDisk_gb = 100;
+
+class VerdaSite final : public RentedSite {
+ public:
+  VerdaSite(VerdaAccount& account, ProviderSpec settings, std::map<std::string, std::string> images,
+            std::vector<LaunchTarget> places)
+      : account_(account),
+        settings_(std::move(settings)),
+        images_(std::move(images)),
+        places_(std::move(places)) {}
+
+  std::string region() const override { return places_.front().zone; }
+  const std::vector<LaunchTarget>& places() const override { return places_; }
+  std::string owner() const override { return account_.user(); }
+  std::map<std::string, std::string> way_back() const override {
+    return {{"account", account_.user()}};
+  }
+  std::int64_t wall_s() const override {
+    return account_.api().world().wall_s() + account_.clock_difference_s();
+  }
+  std::string user() const override { return "root"; }
+
+  Status furnish(PoolBook& book, const Mark& mark, const std::string& login_key,
+                 Time deadline) override;
+  Result<std::unique_ptr<MachineApi>> machine_api(PoolBook& book, const LaunchTerms& terms,
+                                                  Time deadline) override;
+  SshWay way_to(const Instance& instance) const override {
+    return {.target = {.host = instance.public_ip.value_or(instance.private_ip), .user = user()}};
+  }
+
+ private:
+  VerdaAccount& account_;
+  const ProviderSpec settings_;
+  const std::map<std::string, std::string> images_;  // by type
+  const std::vector<LaunchTarget> places_;
+  Mark mark_{};
+  std::string ssh_key_{};  // id
+  int scripts_ = 0;        // so far: one for each launch
+};
+
+Status VerdaSite::furnish(PoolBook& book, const Mark& mark, const std::string& login_key,
+                          Time deadline) {
+  mark_ = mark;
+  ssh_key_ = settings_.setting("ssh_key_id");
+  if (!ssh_key_.empty()) return {};
+  VerdaTexts keys = VerdaTexts::keys(account_.api(), login_key);
+  const auto key = make_resource(kCloud, book, keys, mark, deadline);
+  if (!key) return fail(key);
+  ssh_key_ = *key;
+  return {};
+}
+
+// The script carries the host key, which is another one for each launch.
+Result<std::unique_ptr<MachineApi>> VerdaSite::machine_api(PoolBook& book, const LaunchTerms& terms,
+                                                           Time deadline) {
+  VerdaTexts scripts = VerdaTexts::scripts(account_.api(), boot_script(terms.boot));
+  const auto script = make_resource(kCloud, book, scripts, mark_, deadline, ++scripts_);
+  if (!script) return fail(script);
+  return std::make_unique<Servers>(
+      account_.api(), region(), mark_,
+      ServerRequest{.ssh_key = ssh_key_, .script = *script, .disk_gb = kDisk_gb}, images_);
+}
+
+class VerdaCloud final : public RentedCloud {
+ public:
+  VerdaCloud(World world, ProviderSpec spec) : world_(std::move(world)), spec_(std::move(spec)) {}
+  // Before anything else.
+  Status sign_in() {
+    auto access = find_access(world_, spec_);
+    if (!access) return fail(access);
+    account_.emplace(world_, *std::move(access));
+    return {};
+  }
+
+  std::string_view name() const override { return kProvider; }
+  Capabilities capabilities() const override {
+    return {.spot = true,
+            .stop_ends_billing = false,
+            .greet_timeout = kGreetTimeout,
+            .billing = {.quantum = kBillingStep, .minimum = kBillingStep}};
+  }
+
+  Result<std::vector<Offer>> offers(const PoolSpec& spec, Time deadline) override;
+  Result<std::vector<Offer>> catalogue(Time deadline) override;
+  void note_failure(const Error& error, const std::string& region) override {
+    empty_regions_.note(error, region);
+  }
+  Result<std::unique_ptr<RentedSite>> find_site(const PoolSpec& spec, const Offer& offer,
+                                                Ledger& ledger, Time deadline) override;
+  std::unique_ptr<MachineApi> machine_api(const Cluster& cluster) override {
+    return account_->machine_api(cluster);
+  }
+  Result<std::vector<std::string>> clear(const Cluster& cluster, PoolBook& book,
+                                         Time deadline) override {
+    return account_->clear(cluster, book, deadline);
+  }
+
+ private:
+  Result<std::vector<Offer>> all_offers(bool spot, Time deadline);
+
+  const World world_;
+  const ProviderSpec spec_;
+  std::optional<VerdaAccount> account_;
+  std::vector<ServerType> types_;  // as they were told last
+  std::vector<Offer> ranked_;      // of the last offers()
+  EmptyRegions empty_regions_;
+};
+
+// An offer for each place in which the type is there now, with the prices of the markets in which
+// it is.
+Result<std::vector<Offer>> VerdaCloud::all_offers(bool spot, Time deadline) {
+  auto types = account_->api().types(deadline);
+  if (!types) return std::unexpected(to_error(types.error(), "Verda: listing types"));
+  types_ = *std::move(types);
+  std::map<std::pair<std::string, std::string>, Offer> offers;  // by place and type
+  for (const bool market : {false, true}) {
+    if (market && !spot) continue;
+    const auto there = account_->api().availability(market, deadline);
+    if (!there) return std::unexpected(to_error(there.error(), "Verda: what is available"));
+    for (const Availability& at : *there) {
+      for (const std::string& name : at.types) {
+        const auto type = std::ranges::find(types_, name, &ServerType::name);
+        if (type == types_.end() || at.location.empty()) continue;
+        Offer& offer = offers[{at.location, name}];
+        offer = offer_of(*type, at.location, std::move(offer));
+        (market ? offer.price_spot : offer.price_on_demand) =
+            market ? type->spot_hourly : type->hourly;
+      }
+    }
+  }
+  std::vector<Offer> out;
+  for (auto& [key, offer] : offers) {
+    offer.billing_increment_minutes = kBillingMinutes;
+    out.push_back(std::move(offer));
+  }
+  return out;
+}
+
+Result<std::vector<Offer>> VerdaCloud::offers(const PoolSpec& spec, Time deadline) {
+  auto all = all_offers(spec.spot.kind != SpotKind::never, deadline);
+  if (!all) return all;
+  const std::string region = spec_.setting("region");
+  std::erase_if(*all, [&](const Offer& one) {
+    const bool elsewhere = !region.empty() && one.region != region;
+    const bool other = !spec.machine.empty() && one.instance_type != spec.machine;
+    return elsewhere || other || empty_regions_.contains(one.region);
+  });
+  auto found = fitting_offers(*all, spec);
+  if (!found && empty_regions_.any()) {
+    return fail(ErrorKind::exhausted, "Verda: no other place has such machines",
+                "take other machines, or try again later");
+  }
+  if (!found) {
+    Error why = std::move(found.error());
+    why.message = fmt::format("Verda{}{}: {}", region.empty() ? "" : ", ", region, why.message);
+    return std::unexpected(std::move(why));
+  }
+  ranked_ = *found;
+  return found;
+}
+
+Result<std::vector<Offer>> VerdaCloud::catalogue(Time deadline) {
+  auto all = all_offers(true, deadline);
+  if (!all) return all;
+  std::ranges::sort(*all, {}, [](const Offer& offer) {
+    return std::tuple(offer.accelerator, offer.accelerator_count, offer.cpus, offer.memory_gb,
+                      offer.instance_type, offer.region);
+  });
+  return all;
+}
+
+Result<std::unique_ptr<RentedSite>> VerdaCloud::find_site(const PoolSpec& spec, const Offer& offer,
+                                                          Ledger&, Time) {
+  std::vector<Offer> same_place;
+  std::ranges::copy_if(ranked_, std::back_inserter(same_place),
+                       [&](const Offer& one) { return one.region == offer.region; });
+  std::map<std::string, std::string> images;
+  std::vector<LaunchTarget> places;
+  for (const Offer& one : with_alternatives(same_place, offer, spec)) {
+    const auto type = std::ranges::find(types_, one.instance_type, &ServerType::name);
+    if (type == types_.end()) continue;
+    images[one.instance_type] = image_for(*type);
+    LaunchTarget place{.type = one.instance_type, .zone = one.region};
+    place.on_demand_price = one.price_on_demand;
+    place.spot_price = one.price_spot;
+    place.on_demand = one.price_on_demand.has_value();
+    place.spot = one.price_spot.has_value();
+    keep_affordable(spec, place);
+    places.push_back(std::move(place));
+  }
+  if (places.empty()) {
+    return fail(ErrorKind::exhausted,
+                fmt::format("Verda: {} is not available in {}", offer.instance_type, offer.region),
+                "choose another type or location");
+  }
+  return std::make_unique<VerdaSite>(*account_, spec.provider, std::move(images),
+                                     std::move(places));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<RentedCloud>> make_verda_cloud(const ProviderSpec& spec, World world) {
+  auto cloud = std::make_unique<VerdaCloud>(std::move(world), spec);
+  if (Status able = cloud->sign_in(); !able) return fail(able);
+  return cloud;
+}
+
+Result<std::unique_ptr<Provider>> make_verda(const ProviderSpec& spec, World world) {
+  auto cloud = make_verda_cloud(spec, world);
+  if (!cloud) return fail(cloud);
+  return make_renting(std::move(world), *std::move(cloud));
+}
+
+}  // namespace skyward::provider

@@ -1,0 +1,252 @@
+#include "skyward/provider/verda/verda_api.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace skyward::provider::verda {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr std::string_view kBlank = " \t\r\n\"";
+
+// Ids come as they are, or in quotes.
+ApiResult<std::string> id_of(const RestReply& reply) {
+  const std::string_view text = reply.text;
+  const std::size_t begin = text.find_first_not_of(kBlank);
+  const std::size_t end = text.find_last_not_of(kBlank);
+  const std::string_view id =
+      begin == std::string_view::npos ? "" : text.substr(begin, end - begin + 1);
+  if (!id.empty() && id.find_first_of("{[ <") == std::string_view::npos) return std::string(id);
+  ApiError error = broken_page("the reply tells no id");
+  error.maybe_done = true;
+  return std::unexpected(std::move(error));
+}
+
+Refusal refusal_of(int status, std::string_view code, std::string_view message) {
+  if (message.contains("discontinue a provisioning") || message.contains("attached to")) {
+    return Refusal::conflict;
+  }
+  if (message.contains("Invalid instance id") || message.contains("Invalid volume id")) {
+    return Refusal::not_found;
+  }
+  if (code == "insufficient_funds" || status == 402) return Refusal::insufficient_funds;
+  switch (status) {
+    case 401:
+    case 403:
+      return Refusal::auth;
+    case 404:
+      return Refusal::not_found;
+    case 409:
+      return Refusal::conflict;
+    case 429:
+      return Refusal::rate_limited;
+    default:
+      break;
+  }
+  // "service_unavailable" is what it says when a type is sold out.
+  if (status == 503 && message.contains("resources")) return Refusal::capacity;
+  return status >= 500 || status < 400 ? Refusal::transient : Refusal::invalid;
+}
+
+const char* hint_for(Refusal refusal) {
+  switch (refusal) {
+    case Refusal::auth:
+      return "check the client id and its secret at console.verda.com, Keys, Cloud API";
+    case Refusal::insufficient_funds:
+      return "add credit at console.verda.com, Billing";
+    case Refusal::capacity:
+      return "take another type or location, or try again later";
+    default:
+      return "";
+  }
+}
+
+int small(std::optional<std::int64_t> number) {
+  return static_cast<int>(std::clamp<std::int64_t>(number.value_or(0), 0, 1'000'000));
+}
+
+std::vector<std::string> texts_at(const json& told, std::string_view path) {
+  std::vector<std::string> out;
+  for (const json* one : json_items(told, path)) out.push_back(json_text(*one));
+  return out;
+}
+
+Server read_server(const json& told) {
+  Server out{.id = json_text(told, "id"),
+             .hostname = json_text(told, "hostname"),
+             .status = json_text(told, "status"),
+             .location = json_text(told, "location"),
+             .type = json_text(told, "instance_type"),
+             .ip = json_text(told, "ip"),
+             .spot = json_at(told, "is_spot") == true,
+             .hourly = json_decimal(told, "price_per_hour"),
+             .volumes = texts_at(told, "volume_ids")};
+  const std::string system = json_text(told, "os_volume_id");
+  if (!system.empty() && std::ranges::find(out.volumes, system) == out.volumes.end()) {
+    out.volumes.push_back(system);
+  }
+  return out;
+}
+
+template <typename Read>
+auto read_all(const ApiResult<json>& told, Read read)
+    -> ApiResult<std::vector<decltype(read(json()))>> {
+  if (!told) return std::unexpected(told.error());
+  if (!told->is_array()) return std::unexpected(broken_page("the reply is no list"));
+  std::vector<decltype(read(json()))> out;
+  for (const json& item : *told) out.push_back(read(item));
+  return out;
+}
+
+ApiResult<void> done(const ApiResult<RestReply>& reply) {
+  if (!reply) return std::unexpected(reply.error());
+  return {};
+}
+
+}  // namespace
+
+std::optional<ApiError> read_error(const io::HttpReply& reply, const json& told) {
+  if (reply.status >= 200 && reply.status < 300) return std::nullopt;
+  ApiError error{.code = json_text(told, "code"),
+                 .message = json_text(told, "message"),
+                 .status = reply.status};
+  if (!error.code.empty()) error.heard = Heard::answered;
+  error.refusal = refusal_of(reply.status, error.code, error.message);
+  if (error.message.empty()) error.message = fmt::format("HTTP status {}", reply.status);
+  error.hint = hint_for(error.refusal);
+  return error;
+}
+
+ApiResult<json> Api::get(std::string path, Time deadline, Query query) {
+  auto reply = client_.send({.path = std::move(path), .query = std::move(query)}, deadline);
+  if (!reply) return std::unexpected(std::move(reply.error()));
+  return std::move(reply->json);
+}
+
+ApiResult<std::vector<ServerType>> Api::types(Time deadline) {
+  return read_all(get("/instance-types", deadline, {{"currency", "usd"}}), [](const json& told) {
+    return ServerType{
+        .name = json_text(told, "instance_type"),
+        .cpus = small(json_whole(told, "cpu/number_of_cores")),
+        .memory_gb = json_decimal(told, "memory/size_in_gigabytes").value_or(0),
+        .hourly = json_decimal(told, "price_per_hour"),
+        .spot_hourly = json_decimal(told, "spot_price"),
+        .gpu = json_text(told, "gpu/description"),
+        .gpus = small(json_whole(told, "gpu/number_of_gpus")),
+        .gpu_memory_gb = json_decimal(told, "gpu_memory/size_in_gigabytes").value_or(0),
+        .images = texts_at(told, "supported_os")};
+  });
+}
+
+// Its clients spell the question in two ways.
+ApiResult<std::vector<Availability>> Api::availability(bool spot, Time deadline) {
+  const char* const word = spot ? "true" : "false";
+  return read_all(get("/instance-availability", deadline, {{"is_spot", word}, {"isSpot", word}}),
+                  [](const json& told) {
+                    return Availability{.location = json_text(told, "location_code"),
+                                        .types = texts_at(told, "availabilities")};
+                  });
+}
+
+ApiResult<std::vector<Server>> Api::servers(Time deadline) {
+  return read_all(get("/instances", deadline), read_server);
+}
+
+ApiResult<Server> Api::server(const std::string& id, Time deadline) {
+  const auto told = get("/instances/" + io::percent_encode(id), deadline);
+  if (!told) return std::unexpected(told.error());
+  Server out = read_server(*told);
+  if (out.id != id) return std::unexpected(broken_page("the reply is about another instance"));
+  return out;
+}
+
+ApiResult<std::string> Api::create_server(const ServerRequest& wanted, Time deadline) {
+  json disk = {{"name", wanted.hostname}, {"size", wanted.disk_gb}};
+  if (wanted.spot) disk["on_spot_discontinue"] = "delete_permanently";
+  const json body = {{"instance_type", wanted.type},
+                     {"image", wanted.image},
+                     {"hostname", wanted.hostname},
+                     {"description", wanted.hostname},
+                     {"location_code", wanted.location},
+                     {"ssh_key_ids", json::array({wanted.ssh_key})},
+                     {"startup_script_id", wanted.script},
+                     {"is_spot", wanted.spot},
+                     {"contract", wanted.spot ? "SPOT" : "PAY_AS_YOU_GO"},
+                     {"pricing", "FIXED_PRICE"},
+                     {"os_volume", std::move(disk)}};
+  const auto reply = client_.send({.method = "POST", .path = "/instances", .body = body}, deadline);
+  if (!reply) return std::unexpected(reply.error());
+  return id_of(*reply);
+}
+
+// The answer to several is a list, with a status of 207 where some failed.
+ApiResult<void> Api::delete_server(const std::string& id, const std::vector<std::string>& volumes,
+                                   Time deadline) {
+  const json body = {{"id", json::array({id})},
+                     {"action", "delete"},
+                     {"volume_ids", volumes},
+                     {"delete_permanently", true}};
+  const auto reply = client_.send(
+      {.method = "PUT", .path = "/instances", .body = body, .repeat = Repeat::safe}, deadline);
+  ApiError error;
+  if (!reply) {
+    error = reply.error();
+  } else {
+    const json& line = json_item(reply->json, 0);
+    const std::string why = json_text(line, "error");
+    if (why.empty()) return {};
+    error = {.heard = Heard::answered, .message = why, .status = 400};
+    error.refusal = refusal_of(error.status, "", why);
+  }
+  if (error.message.contains("discontinue a discontinued")) return {};
+  return std::unexpected(std::move(error));
+}
+
+ApiResult<std::vector<NamedText>> Api::texts(const char* kind, Time deadline) {
+  return read_all(get(fmt::format("/{}", kind), deadline), [](const json& told) {
+    return NamedText{.id = json_text(told, "id"), .name = json_text(told, "name")};
+  });
+}
+
+ApiResult<std::string> Api::create_text(const char* kind, const char* field,
+                                        const std::string& name, const std::string& text,
+                                        Time deadline) {
+  const auto reply = client_.send({.method = "POST",
+                                   .path = fmt::format("/{}", kind),
+                                   .body = json{{"name", name}, {field, text}}},
+                                  deadline);
+  if (!reply) return std::unexpected(reply.error());
+  return id_of(*reply);
+}
+
+ApiResult<void> Api::delete_text(const char* kind, const std::string& id, Time deadline) {
+  return done(client_.send(
+      {.method = "DELETE", .path = fmt::format("/{}/{}", kind, io::percent_encode(id))}, deadline));
+}
+
+ApiResult<std::vector<ServerVolume>> Api::volumes(Time deadline) {
+  const auto read = [](const json& told) {
+    return ServerVolume{.id = json_text(told, "id"),
+                        .name = json_text(told, "name"),
+                        .attached = json_text(told, "status") == "attached"};
+  };
+  auto out = read_all(get("/volumes", deadline), read);
+  if (!out) return out;
+  auto trash = read_all(get("/volumes/trash", deadline), read);
+  if (!trash) return trash;
+  std::ranges::move(*trash, std::back_inserter(*out));
+  return out;
+}
+
+ApiResult<void> Api::delete_volume(const std::string& id, Time deadline) {
+  return done(client_.send({.method = "DELETE",
+                            .path = "/volumes/" + io::percent_encode(id),
+                            .body = json{{"is_permanent", true}}},
+                           deadline));
+}
+
+}  // namespace skyward::provider::verda

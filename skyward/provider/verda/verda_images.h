@@ -1,0 +1,21 @@
+#pragma once
+
+// What Verda's words for types and systems mean here. Pure.
+
+#include <string>
+
+#include "skyward/provider/verda/verda_api.h"
+#include "skyward/spec/offer.h"
+
+namespace skyward::provider::verda {
+
+// "8x H100 SXM5 80GB" as the catalogue spells it: "H100". Empty for no accelerator.
+std::string accelerator_of(const std::string& description);
+
+// `offer` with what the type says; without prices.
+Offer offer_of(const ServerType& type, const std::string& location, Offer offer);
+
+// The newest Ubuntu that the type starts from, with CUDA where it has GPUs.
+std::string image_for(const ServerType& type);
+
+}  // namespace skyward::provider::verda

@@ -1,0 +1,189 @@
+#include "skyward/provider/verda/verda.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "skyward/provider/verda/verda_computer_fixture.h"
+#include "skyward/provider/verda/verda_images.h"
+
+namespace skyward::provider::verda {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::Field;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::SizeIs;
+
+class VerdaTest : public ::testing::Test, public VerdaComputer {
+ protected:
+  ~VerdaTest() override {
+    EXPECT_EQ(violations(), "");
+    EXPECT_THAT(cloud_->leftovers(), IsEmpty());
+    EXPECT_THAT(open_pools(), IsEmpty());
+  }
+  void want(const char* accelerator, double count = 1) {
+    spec_.accelerator = Accelerator{.name = accelerator, .count = count};
+  }
+  Life open(Provider& cloud) {
+    Life life;
+    const auto offers = cloud.offers(spec_, soon());
+    EXPECT_TRUE(offers) << offers.error().message;
+    const auto cluster = cloud.prepare(spec_, offers->front(), soon());
+    EXPECT_TRUE(cluster) << cluster.error().message;
+    if (!cluster) return life;
+    life.cluster = *cluster;
+    const auto instances = cloud.provision(*cluster, spec_.nodes, 0, soon());
+    if (!instances) {
+      life.status = std::unexpected(instances.error());
+      return life;
+    }
+    life.instances = *instances;
+    return life;
+  }
+};
+
+TEST_F(VerdaTest, APoolLivesAndLeavesNothing) {
+  const auto cloud = provider();
+  const Life life = live(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  ASSERT_THAT(life.instances, SizeIs(2));
+  EXPECT_TRUE(life.instances.front().public_ip);
+  EXPECT_THAT(cloud_->machines, SizeIs(3));
+}
+
+TEST_F(VerdaTest, IdsInQuotesAreTheSame) {
+  cloud_->dials.quote_ids = 1;
+  const auto cloud = provider();
+  const Life life = live(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+}
+
+TEST_F(VerdaTest, ALoginThatExpiresIsRenewed) {
+  cloud_->dials.token_life = 60s;
+  const auto cloud = provider();
+  const Life life = live(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+}
+
+TEST_F(VerdaTest, EachTypeGetsASystemThatItStarts) {
+  for (const char* name : {"V100", "A6000", "H100", "B200"}) {
+    want(name);
+    const auto cloud = provider();
+    const Life life = live(*cloud);
+    ASSERT_TRUE(life.status) << name << ": " << life.status.error().message;
+    EXPECT_THAT(std::string(cloud_->machines.back().request["image"]), HasSubstr("cuda")) << name;
+    forget();
+  }
+}
+
+TEST_F(VerdaTest, SpotMachinesTakeTheirDisksWithThem) {
+  want("H100");
+  spec_.spot = Spot::Always();
+  const auto cloud = provider();
+  const Life life = open(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  for (const doubles::Machine& one : cloud_->machines) {
+    EXPECT_TRUE(one.spot);
+    EXPECT_EQ(one.request["os_volume"]["on_spot_discontinue"], "delete_permanently");
+  }
+  EXPECT_TRUE(life.instances.front().spot);
+  EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+}
+
+TEST_F(VerdaTest, WithoutARegionThePlaceIsFound) {
+  want("H200");
+  const auto cloud = provider();
+  const auto offers = cloud->offers(spec_, soon());
+  ASSERT_TRUE(offers) << offers.error().message;
+  EXPECT_EQ(offers->front().region, "FIN-03");
+  spec_.provider.settings["region"] = "FIN-01";
+  const auto refused = provider()->offers(spec_, soon());
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("FIN-01"));
+}
+
+TEST_F(VerdaTest, APlaceThatIsSoldOutIsRefusedWithoutALook) {
+  cloud_->dials.capacity = {{"*", 0}};
+  spec_.spot.retries = 1;
+  const auto cloud = provider();
+  const Time begin = fixture_.now;
+  const Life life = open(*cloud);
+  ASSERT_FALSE(life.status);
+  EXPECT_EQ(life.status.error().kind, ErrorKind::exhausted) << life.status.error().message;
+  EXPECT_LT(fixture_.now - begin, 30s) << "the refusal is certain";
+  EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+}
+
+TEST_F(VerdaTest, TheScriptMakesTheHostKey) {
+  const auto cloud = provider();
+  const Life life = open(*cloud);
+  ASSERT_TRUE(life.status);
+  const auto scripts = std::ranges::count_if(
+      cloud_->leftovers(), [](const std::string& one) { return one.starts_with("script "); });
+  EXPECT_EQ(scripts, 1);
+  EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+}
+
+TEST_F(VerdaTest, ALostReplyToACreationIsLookedForAndNotRepeated) {
+  cloud_->dials.answers = {
+      {.method = "POST", .path = "/v1/instances", .perform = true, .status = 0}};
+  const auto cloud = provider();
+  const Life life = live(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  EXPECT_THAT(cloud_->machines, SizeIs(3));
+}
+
+TEST_F(VerdaTest, AnEmptyAccountIsToldBeforeALongWait) {
+  cloud_->dials.balance = "0";
+  const auto cloud = provider();
+  const Life life = open(*cloud);
+  ASSERT_FALSE(life.status);
+  EXPECT_THAT(life.status.error().message, HasSubstr("Insufficient funds"));
+  EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+}
+
+TEST_F(VerdaTest, AWrongSecretIsToldBeforeAnythingIsMade) {
+  spec_.provider.settings["client_secret"] = "wrong";
+  const auto cloud = provider();
+  const auto offers = cloud->offers(spec_, soon());
+  ASSERT_FALSE(offers);
+  EXPECT_EQ(offers.error().kind, ErrorKind::denied) << offers.error().message;
+}
+
+TEST_F(VerdaTest, WhatADeadProgramLeftIsSwept) {
+  {
+    const auto cloud = provider();
+    const Life life = open(*cloud);
+    ASSERT_TRUE(life.status) << life.status.error().message;
+  }
+  EXPECT_THAT(cloud_->leftovers(), SizeIs(6)) << "two machines and their disks, a key, a script";
+  EXPECT_THAT(gc(), Each(Field(&Swept::action, SweepAction::removed)));
+}
+
+// ---- Words
+
+TEST(VerdaWords, AcceleratorsAreTheCatalogues) {
+  EXPECT_EQ(accelerator_of("8x H100 SXM5 80GB"), "H100");
+  EXPECT_EQ(accelerator_of("1x Tesla V100"), "V100");
+  EXPECT_EQ(accelerator_of("1x A100 SXM4 80GB"), "A100");
+  EXPECT_EQ(accelerator_of("4x L40S"), "L40S");
+  EXPECT_EQ(accelerator_of("2x H200 SXM5 141GB"), "H200");
+  EXPECT_EQ(accelerator_of(""), "");
+}
+
+TEST(VerdaWords, TheNewestSystemOfTheKindIsTaken) {
+  const ServerType gpu{
+      .gpus = 1,
+      .images = {"ubuntu-22.04", "ubuntu-22.04-cuda-12.4", "ubuntu-24.04-cuda-12.8-open-docker"}};
+  EXPECT_EQ(image_for(gpu), "ubuntu-22.04-cuda-12.4") << "rather without docker";
+  EXPECT_EQ(image_for({.images = {"ubuntu-22.04", "ubuntu-24.04", "ubuntu-24.04-cuda-13.0-open"}}),
+            "ubuntu-24.04");
+}
+
+}  // namespace
+}  // namespace skyward::provider::verda
