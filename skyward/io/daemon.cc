@@ -108,9 +108,12 @@ Result<bool> split_daemon(const std::string& directory, const std::vector<int>& 
                 "end other programs, or raise the limit of processes (ulimit -u)");
   }
   if (child > 0) {
-    while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
+    int status = 0;
+    while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
     }
-    return false;
+    if (status == 0) return false;
+    return fail(ErrorKind::exhausted, "cannot start a process in the background",
+                "end other programs, or raise the limit of processes (ulimit -u)");
   }
   // The one in between leads a session and goes; its child can never get a terminal.
   ::setsid();
