@@ -151,8 +151,9 @@ class DoubledSubject final : public Subject {
     computer_.cloud_->dials.answers = {
         {.path = "/*",
          .times = -1,
-         .status = 403,
-         .body = {{"id", "forbidden"}, {"code", "forbidden_action"}, {"message", "not you"}}}};
+         .status = 401,
+         .body = {
+             {"id", "unauthorized"}, {"code", "unauthorized_request"}, {"message", "not you"}}}};
     return true;
   }
 

@@ -26,10 +26,11 @@ Stage stage_of(const Server& told) {
     return Stage::pending;
   }
   if (told.status == "deleting") return Stage::terminating;
-  if (is_one_of(told.status, {"discontinued", "deleted", "notfound", "no_capacity"})) {
+  if (is_one_of(told.status, {"discontinued", "deleted", "notfound"})) {
     return Stage::terminated;
   }
-  return Stage::stopped;  // "offline", "error", "hibernating", and what there may be one day
+  // "offline", "error", "no_capacity", and what there may be one day: it is deleted to be sure.
+  return Stage::stopped;
 }
 
 // There is no network but the one outside: machines reach each other by the same addresses.
@@ -97,11 +98,11 @@ std::expected<std::vector<std::string>, LaunchRefusal> Servers::launch(const Lau
   return std::vector<std::string>{*made};
 }
 
-// Volumes that are not named stay, and cost.
+// Its own disk goes with it; what somebody has attached to it stays.
 ApiResult<void> Servers::remove(const std::string& id, Time deadline) {
   const auto told = api_.server(id, deadline);
   if (!told) return std::unexpected(told.error());
-  return api_.delete_server(id, told->volumes, deadline);
+  return api_.delete_server(id, told->disk, deadline);
 }
 
 }  // namespace skyward::provider::verda

@@ -34,6 +34,8 @@ Refusal refusal_of(int status, std::string_view code, std::string_view message) 
     return Refusal::not_found;
   }
   if (code == "insufficient_funds" || status == 402) return Refusal::insufficient_funds;
+  // What cannot be done now, beside what one may not do.
+  if (code == "forbidden_action") return Refusal::conflict;
   switch (status) {
     case 401:
     case 403:
@@ -48,7 +50,7 @@ Refusal refusal_of(int status, std::string_view code, std::string_view message) 
       break;
   }
   // "service_unavailable" is what it says when a type is sold out.
-  if (status == 503 && message.contains("resources")) return Refusal::capacity;
+  if (status == 503 && code == "service_unavailable") return Refusal::capacity;
   return status >= 500 || status < 400 ? Refusal::transient : Refusal::invalid;
 }
 
@@ -84,11 +86,7 @@ Server read_server(const json& told) {
              .ip = json_text(told, "ip"),
              .spot = json_at(told, "is_spot") == true,
              .hourly = json_decimal(told, "price_per_hour"),
-             .volumes = texts_at(told, "volume_ids")};
-  const std::string system = json_text(told, "os_volume_id");
-  if (!system.empty() && std::ranges::find(out.volumes, system) == out.volumes.end()) {
-    out.volumes.push_back(system);
-  }
+             .disk = json_text(told, "os_volume_id")};
   return out;
 }
 
@@ -184,12 +182,12 @@ ApiResult<std::string> Api::create_server(const ServerRequest& wanted, Time dead
 }
 
 // The answer to several is a list, with a status of 207 where some failed.
-ApiResult<void> Api::delete_server(const std::string& id, const std::vector<std::string>& volumes,
-                                   Time deadline) {
-  const json body = {{"id", json::array({id})},
-                     {"action", "delete"},
-                     {"volume_ids", volumes},
-                     {"delete_permanently", true}};
+ApiResult<void> Api::delete_server(const std::string& id, const std::string& disk, Time deadline) {
+  json body = {{"id", json::array({id})}, {"action", "delete"}};
+  if (!disk.empty()) {
+    body["volume_ids"] = json::array({disk});
+    body["delete_permanently"] = true;
+  }
   const auto reply = client_.send(
       {.method = "PUT", .path = "/instances", .body = body, .repeat = Repeat::safe}, deadline);
   ApiError error;

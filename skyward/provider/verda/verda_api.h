@@ -41,7 +41,7 @@ struct Server {
   std::string ip{};
   bool spot = false;
   std::optional<double> hourly{};
-  std::vector<std::string> volumes{};  // ids
+  std::string disk{};  // id of the volume that it starts from; empty while there is none
 };
 
 struct ServerRequest {
@@ -83,9 +83,8 @@ class Api {
   ApiResult<Server> server(const std::string& id, Time deadline);
   // The id.
   ApiResult<std::string> create_server(const ServerRequest& request, Time deadline);
-  // With these volumes, for good. What ends already is a success.
-  ApiResult<void> delete_server(const std::string& id, const std::vector<std::string>& volumes,
-                                Time deadline);
+  // With this disk, for good. What ends already is a success.
+  ApiResult<void> delete_server(const std::string& id, const std::string& disk, Time deadline);
 
   // "ssh-keys" with "key", and "scripts" with "script".
   ApiResult<std::vector<NamedText>> texts(const char* kind, Time deadline);
