@@ -65,8 +65,13 @@ std::string image_for(const Offer& offer) {
 // A droplet that has this token deletes itself by it.
 std::string delete_itself(const std::string& base_url, const std::string& token) {
   constexpr const char* kOwnId = "http://169.254.169.254/metadata/v1/id";
-  return fmt::format("curl -fsS -m 30 -X DELETE -H {} \"{}/v2/droplets/$(curl -fsS -m 10 {})\"",
-                     shell_quote("Authorization: Bearer " + token), base_url, kOwnId);
+  // It goes off only when it is deleted, or after an hour: off, it could not ask again.
+  return fmt::format(
+      "tries=0; while [ $tries -lt 240 ]; do id=$(curl -fsS -m 10 {}); "
+      "case $id in ''|*[!0-9]*) told=;; *) told=$(curl -sS -m 30 -o /dev/null -w '%{{http_code}}' "
+      "-X DELETE -H {} {}/v2/droplets/$id);; esac; "
+      "case $told in 2*|404) break;; esac; tries=$((tries + 1)); sleep 15; done",
+      kOwnId, shell_quote("Authorization: Bearer " + token), base_url);
 }
 
 class DropletSite final : public RentedSite {
@@ -156,6 +161,9 @@ class DigitalOceanCloud final : public RentedCloud {
             .stop_ends_billing = !spec_.setting(kNodeToken).empty(),
             .greet_timeout = kGreetTimeout};
   }
+
+  // A machine that deletes itself leaves keys and firewalls, and may fail to.
+  bool needs_reaper() const override { return true; }
 
   Result<std::vector<Offer>> offers(const PoolSpec& spec, Time deadline) override;
   Result<std::vector<Offer>> catalogue(Time deadline) override;

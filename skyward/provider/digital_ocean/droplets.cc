@@ -21,7 +21,7 @@ Stage stage_of(const Droplet& told) {
     return Stage::running;
   }
   if (told.status == "new" || told.status == "active") return Stage::pending;
-  return told.status == "archive" ? Stage::terminating : Stage::stopped;
+  return Stage::stopped;  // "off", "archive"
 }
 
 NamedMachine to_machine(const Droplet& told) {

@@ -18,6 +18,8 @@ using namespace std::chrono_literals;
 
 // How long the machines of a dead program run on at least; so often somebody looks at its lock.
 constexpr Duration kLockLook = 2s;
+// One look may be wrong: the file could not be opened, say.
+constexpr int kFreeLooks = 5;
 // After a failure; doubles up to the longest.
 constexpr Duration kFirstReaperPause = 5s;
 constexpr Duration kLongestReaperPause = 300s;
@@ -27,9 +29,12 @@ constexpr Duration kOneTry = 600s;
 constexpr std::int64_t kGrace_s = 300;
 constexpr Duration kReaperStart = 20s;
 
+// A ledger that does not know the pool says nothing: it may be another one by now.
 bool is_closed(Ledger& ledger, const std::string& pool) {
-  const auto open = ledger.pools(true);
-  return open && std::ranges::find(*open, pool, &LedgerPool::id) == open->end();
+  const auto pools = ledger.pools(false);
+  if (!pools) return false;
+  const auto found = std::ranges::find(*pools, pool, &LedgerPool::id);
+  return found != pools->end() && found->closed_s.has_value();
 }
 
 Status terminate_pool(const World& world, PoolRemains& remains, const ReaperOrder& order,
@@ -80,9 +85,11 @@ ReaperStep next_step(const ReaperOrder& order, const ReaperView& view) {
 Status reap(const World& world, PoolRemains& remains, const ReaperOrder& order, Time deadline) {
   Status last;
   Duration pause = kFirstReaperPause;
+  int free_looks = 0;  // in a row
   while (true) {
     auto ledger = open_ledger(world);
-    const ReaperView view{.driver_runs = is_open_here(world, order.pool),
+    free_looks = is_open_here(world, order.pool) ? 0 : free_looks + 1;
+    const ReaperView view{.driver_runs = free_looks < kFreeLooks,
                           .is_closed = ledger && is_closed(**ledger, order.pool),
                           .now_s = world.wall_s()};
     const ReaperStep step = next_step(order, view);

@@ -127,6 +127,32 @@ TEST_F(ReaperTest, ExitsWhenThePoolWasClosed) {
   EXPECT_EQ(requests(), before);
 }
 
+// It was deleted, or is another one: nothing says that the machines are gone.
+TEST_F(ReaperTest, ALedgerThatDoesNotKnowThePoolSaysNothing) {
+  const auto cloud = open();
+  const Cluster made = cluster();
+  std::filesystem::remove(home_ + "/state/skyward/ledger.db");
+  (void)reap_now(30min);
+  EXPECT_THAT(cloud_->leftovers(), SizeIs(5)) << "the program runs";
+  (void)cloud->teardown(made, soon());
+  EXPECT_THAT(cloud_->leftovers(), IsEmpty());
+}
+
+TEST_F(ReaperTest, OneLookMayBeWrong) {
+  const auto cloud = open();
+  const std::string lock = home_ + "/state/skyward/clouds/" + order().pool + "/lock";
+  std::filesystem::rename(lock, lock + ".away");
+  int looks = 0;
+  const auto pause = fixture_.world.pause;
+  fixture_.world.pause = [&](Duration duration, const std::stop_token& stop) {
+    if (++looks == 3) std::filesystem::rename(lock + ".away", lock);
+    pause(duration, stop);
+  };
+  (void)reap_now(10min);
+  EXPECT_THAT(cloud_->leftovers(), SizeIs(5)) << "the program runs";
+  EXPECT_TRUE(cloud->teardown(cluster(), soon()));
+}
+
 TEST_F(ReaperTest, EndsThePoolOfAProgramThatHangs) {
   const auto cloud = open();  // it holds the lock
   EXPECT_TRUE(reap_now(3h));

@@ -96,6 +96,8 @@ class RentedCloud : public PoolRemains {
  public:
   virtual std::string_view name() const = 0;
   virtual Capabilities capabilities() const = 0;
+  // Whether a process beside this one terminates the machines when this one is gone (reaping.h).
+  virtual bool needs_reaper() const { return !capabilities().stop_ends_billing; }
   // Provider::check(), without what holds at every cloud.
   virtual Status check(const PoolSpec&) { return {}; }
   virtual Result<std::vector<Offer>> offers(const PoolSpec& spec, Time deadline) = 0;

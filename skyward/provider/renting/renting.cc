@@ -158,12 +158,14 @@ Result<Cluster> Renting::prepare_site(const PoolSpec& spec, const Offer& offer, 
 
 // First what terminates the machines when this program is gone.
 Status Renting::furnish(const Cluster& cluster, Plan& plan, Time deadline) {
-  if (!capabilities().stop_ends_billing) {
+  if (cloud_->needs_reaper()) {
+    // By this computer's clock, which the reaper looks at, too.
+    const std::int64_t ahead_s = plan.site->wall_s() - world_.wall_s();
     const Status started = start_reaper(world_, plan.spec.agent_path,
                                         {.provider = plan.spec.provider,
                                          .pool = cluster.id,
                                          .region = cluster.region,
-                                         .expires_s = plan.mark.expires_s});
+                                         .expires_s = plan.mark.expires_s - ahead_s});
     if (!started) return started;
   }
   return plan.site->furnish(book_of(cluster), plan.mark, plan.login_key, deadline);
