@@ -122,6 +122,19 @@ TEST_F(DigitalOceanTest, TheUserDataMakeTheHostKeyAndLetRootIn) {
   EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
 }
 
+TEST_F(DigitalOceanTest, ADropletThatWaitsForItsPeersStaysOn) {
+  const auto cloud = provider();
+  const Life life = open(*cloud);
+  ASSERT_TRUE(life.status);
+  const std::string data = cloud_->machines.front().request["user_data"];
+  constexpr std::string_view kWord = "lifetime=";
+  const std::size_t at = data.find(kWord) + kWord.size();
+  const std::string lifetime = data.substr(at, data.find_first_not_of("0123456789", at) - at);
+  EXPECT_GT(std::stoi(lifetime), 3600);
+  EXPECT_THAT(data, HasSubstr("unclaimed=" + lifetime));
+  EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+}
+
 TEST_F(DigitalOceanTest, WithATokenOfItsOwnADropletDeletesItself) {
   spec_.provider.settings["node_token"] = "dop_v1_node";
   const auto cloud = provider();

@@ -198,7 +198,9 @@ Result<LaunchTerms> Renting::terms_of(Plan& plan, int count, int first_node,
   LaunchTerms terms;
   terms.boot.dead_man.expires_s = plan.mark.expires_s;
   terms.boot.dead_man.lifetime = std::chrono::seconds(left_s);
-  terms.boot.dead_man.unclaimed = kUnclaimed;
+  // Off, it would cost as before, and be of no use when its slower peers have booted.
+  terms.boot.dead_man.unclaimed =
+      capabilities().stop_ends_billing ? kUnclaimed : Duration(std::chrono::seconds(left_s));
   if (plan.spec.lease > Duration{}) {
     terms.boot.dead_man.lease = std::max(plan.spec.lease, kLeastSilence);
   }
