@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 
 namespace skyward::provider {
 
@@ -38,6 +39,13 @@ OfferRequest needs_of(const PoolSpec& spec) {
 }
 
 }  // namespace
+
+void sort_catalogue(std::vector<Offer>& offers) {
+  std::ranges::sort(offers, {}, [](const Offer& offer) {
+    return std::tuple(offer.accelerator, offer.accelerator_count, offer.cpus, offer.memory_gb,
+                      offer.instance_type, offer.region);
+  });
+}
 
 Status check_architecture(const PoolSpec& spec) {
   if (spec.architecture.empty() || spec.architecture == own_architecture()) return {};

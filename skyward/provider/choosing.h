@@ -15,6 +15,9 @@
 
 namespace skyward::provider {
 
+// By device, its count, processors and memory: for people who look through everything.
+void sort_catalogue(std::vector<Offer>& offers);
+
 // Refuses an architecture that this installation has no agent for.
 Status check_architecture(const PoolSpec& spec);
 

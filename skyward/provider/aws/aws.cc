@@ -6,7 +6,6 @@
 #include <chrono>
 #include <map>
 #include <set>
-#include <tuple>
 #include <utility>
 
 #include "skyward/provider/aws/catalogue.h"
@@ -195,10 +194,7 @@ Result<std::vector<Offer>> AwsCloud::catalogue(Time deadline) {
   PoolSpec any;
   any.spot = Spot::IfAvailable();
   std::vector<Offer> offers = to_offers(*types, prices, client_.region(), any);
-  std::ranges::sort(offers, {}, [](const Offer& offer) {
-    return std::tuple(offer.accelerator, offer.accelerator_count, offer.cpus, offer.memory_gb,
-                      offer.instance_type);
-  });
+  sort_catalogue(offers);
   return offers;
 }
 

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <utility>
 
 #include "skyward/provider/aws/arn.h"
 #include "skyward/provider/aws/ec2_api.h"
+#include "skyward/provider/rest/exchange.h"
 
 namespace skyward::provider::aws {
 
@@ -60,7 +60,7 @@ std::int64_t Client::clock_difference_s() const { return clock_.told.value_or(cl
 
 std::int64_t Client::wall_s() const {
   const std::int64_t difference = clock_difference_s();
-  return world_.wall_s() + (std::abs(difference) > kSameClock_s ? difference : 0);
+  return world_.wall_s() + clock_difference(difference);
 }
 
 Status Client::check_account(const Credentials& found, Time deadline) {

@@ -16,9 +16,6 @@
 
 namespace skyward::provider::aws {
 
-// Clocks that differ by less are taken as one.
-inline constexpr std::int64_t kSameClock_s = 120;
-
 class Client {
  public:
   Client(World world, Configuration configuration, std::string region,

@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <cstdlib>
 #include <utility>
 
 #include "skyward/provider/aws/account.h"
 #include "skyward/provider/aws/fleet.h"
 #include "skyward/provider/aws/groups.h"
 #include "skyward/provider/renting/sweeping.h"
+#include "skyward/provider/rest/exchange.h"
 
 namespace skyward::provider::aws {
 
@@ -48,11 +48,10 @@ class AwsLeaks final : public LeakSource {
 Result<SweepAccount> AwsLeaks::sign_in(Time deadline) {
   const auto caller = find_caller(home_, deadline);
   if (!caller) return fail(caller);
-  const std::int64_t ahead_s = home_.clock_difference_s();
   return SweepAccount{.owner = caller->owner,
                       .account = caller->account,
                       .home_region = home_.region(),
-                      .clock_ahead_s = std::abs(ahead_s) > kSameClock_s ? ahead_s : 0};
+                      .clock_ahead_s = clock_difference(home_.clock_difference_s())};
 }
 
 Result<std::vector<std::string>> AwsLeaks::regions(Time deadline) {

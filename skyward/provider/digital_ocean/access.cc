@@ -4,7 +4,6 @@
 
 #include <array>
 #include <chrono>
-#include <cstdlib>
 
 #include "skyward/provider/marks.h"
 #include "skyward/provider/secrets.h"
@@ -18,7 +17,6 @@ using namespace std::chrono_literals;
 constexpr const char* kUrlVariable = "DIGITALOCEAN_API_URL";
 // 250 requests a minute, and 5,000 an hour, of one token.
 constexpr Duration kGap = 250ms;
-constexpr std::int64_t kSameClock_s = 120;
 
 constexpr std::array kVariables = {"DIGITALOCEAN_TOKEN", "DIGITALOCEAN_ACCESS_TOKEN"};
 constexpr std::array kFiles = {SecretFile{
@@ -58,12 +56,5 @@ Result<AccountUser> find_user(Api& api, Time deadline) {
   return AccountUser{
       .owner = owner_digits(account->user), .account = account->team, .email = account->email};
 }
-
-std::int64_t clock_difference_s(const Api& api) {
-  const std::int64_t ahead_s = api.clock_ahead_s();
-  return std::abs(ahead_s) > kSameClock_s ? ahead_s : 0;
-}
-
-std::int64_t cloud_wall_s(const Api& api) { return api.world().wall_s() + clock_difference_s(api); }
 
 }  // namespace skyward::provider::digital_ocean

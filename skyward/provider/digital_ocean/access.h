@@ -30,9 +30,4 @@ struct AccountUser {
 // Fails with `denied` where the account is locked.
 Result<AccountUser> find_user(Api& api, Time deadline);
 
-// By the cloud's clock, in seconds since 1970. Clocks that differ by little are taken as one.
-std::int64_t cloud_wall_s(const Api& api);
-// Zero where the clocks are taken as one.
-std::int64_t clock_difference_s(const Api& api);
-
 }  // namespace skyward::provider::digital_ocean

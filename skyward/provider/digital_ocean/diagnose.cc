@@ -60,7 +60,7 @@ Status diagnose(const World& world, const SettingOrigin& region,
         .detail = user ? user->email : user.error().message,
         .hint = user ? "" : user.error().hint});
   if (!user) return {};
-  if (const std::int64_t ahead_s = clock_difference_s(api); ahead_s != 0) {
+  if (const std::int64_t ahead_s = api.clock_ahead_s(); ahead_s != 0) {
     tell({.what = "clock",
           .detail = fmt::format("this computer's is {} min {}", std::abs(ahead_s) / 60,
                                 ahead_s > 0 ? "slow" : "fast"),

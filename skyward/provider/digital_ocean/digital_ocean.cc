@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <set>
-#include <tuple>
 #include <utility>
 
 #include "skyward/provider/choosing.h"
@@ -90,7 +89,7 @@ class DropletSite final : public RentedSite {
   std::map<std::string, std::string> way_back() const override {
     return {{"account", account_.account}};
   }
-  std::int64_t wall_s() const override { return cloud_wall_s(api_); }
+  std::int64_t wall_s() const override { return api_.wall_s(); }
   std::string user() const override { return "root"; }
 
   Status furnish(PoolBook& book, const Mark& mark, const std::string& login_key,
@@ -229,10 +228,7 @@ Result<std::vector<Offer>> DigitalOceanCloud::offers(const PoolSpec& spec, Time 
 Result<std::vector<Offer>> DigitalOceanCloud::catalogue(Time deadline) {
   auto all = all_offers({}, deadline);
   if (!all) return all;
-  std::ranges::sort(*all, {}, [](const Offer& offer) {
-    return std::tuple(offer.accelerator, offer.accelerator_count, offer.cpus, offer.memory_gb,
-                      offer.instance_type, offer.region);
-  });
+  sort_catalogue(*all);
   return all;
 }
 

@@ -81,6 +81,7 @@ class Api {
 
   const World& world() const { return client_.world(); }
   std::int64_t clock_ahead_s() const { return client_.clock_ahead_s(); }
+  std::int64_t wall_s() const { return client_.wall_s(); }
 
   ApiResult<Account> account(Time deadline);
   ApiResult<std::vector<Size>> sizes(Time deadline);

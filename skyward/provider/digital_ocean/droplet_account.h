@@ -27,7 +27,7 @@ class DropletAccount final : public NamedAccount {
     const auto user = find_user(api_, deadline);
     if (!user) return fail(user);
     return SweepAccount{
-        .owner = user->owner, .account = user->account, .clock_ahead_s = clock_difference_s(api_)};
+        .owner = user->owner, .account = user->account, .clock_ahead_s = api_.clock_ahead_s()};
   }
   ApiResult<std::vector<NamedMachine>> machines(Time deadline) override {
     return list_droplets(api_, deadline);

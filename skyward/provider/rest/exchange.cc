@@ -4,6 +4,7 @@
 #include <charconv>
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 
 namespace skyward::provider {
 
@@ -51,6 +52,10 @@ std::optional<std::int64_t> parse_http_date(std::string_view text) {
   if (!date.ok()) return std::nullopt;
   return sys_days(date).time_since_epoch().count() * 86400LL + number(17, 2) * 3600 +
          number(20, 2) * 60 + number(23, 2);
+}
+
+std::int64_t clock_difference(std::int64_t ahead_s) {
+  return std::abs(ahead_s) > kSameClock_s ? ahead_s : 0;
 }
 
 Duration asked_pause(const World& world, const io::HttpReply& reply) {

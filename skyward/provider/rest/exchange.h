@@ -66,6 +66,10 @@ struct Exchange {
 
 ApiResult<io::HttpReply> perform(const World& world, const Exchange& exchange, Time deadline);
 
+// Clocks that differ by less are taken as one.
+inline constexpr std::int64_t kSameClock_s = 120;
+// By how many seconds a clock is ahead of another, as it counts: zero where they are taken as one.
+std::int64_t clock_difference(std::int64_t ahead_s);
 // Seconds since 1970 of "Tue, 14 Nov 2023 22:13:20 GMT", as the header "date" has it.
 std::optional<std::int64_t> parse_http_date(std::string_view text);
 // The pause that an answer asks for in "retry-after", in seconds or as a date; zero without one,

@@ -69,8 +69,10 @@ class RestClient {
 
   const World& world() const { return world_; }
   // Seconds by which the cloud's clock is ahead of this computer's, as the last answer told it.
-  // Zero while none has.
-  std::int64_t clock_ahead_s() const { return clock_ahead_s_; }
+  // Zero while none has, and where the clocks are taken as one.
+  std::int64_t clock_ahead_s() const { return clock_difference(clock_ahead_s_); }
+  // Seconds since 1970 by the cloud's clock.
+  std::int64_t wall_s() const { return world_.wall_s() + clock_ahead_s(); }
 
  private:
   const World& world_;

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
-#include <tuple>
 #include <utility>
 
 #include "skyward/provider/choosing.h"
@@ -42,9 +41,7 @@ class VerdaSite final : public RentedSite {
   std::map<std::string, std::string> way_back() const override {
     return {{"account", account_.user()}};
   }
-  std::int64_t wall_s() const override {
-    return account_.api().world().wall_s() + account_.clock_difference_s();
-  }
+  std::int64_t wall_s() const override { return account_.api().wall_s(); }
   std::string user() const override { return "root"; }
 
   Status furnish(PoolBook& book, const Mark& mark, const std::string& login_key,
@@ -189,10 +186,7 @@ Result<std::vector<Offer>> VerdaCloud::offers(const PoolSpec& spec, Time deadlin
 Result<std::vector<Offer>> VerdaCloud::catalogue(Time deadline) {
   auto all = all_offers(true, deadline);
   if (!all) return all;
-  std::ranges::sort(*all, {}, [](const Offer& offer) {
-    return std::tuple(offer.accelerator, offer.accelerator_count, offer.cpus, offer.memory_gb,
-                      offer.instance_type, offer.region);
-  });
+  sort_catalogue(*all);
   return all;
 }
 

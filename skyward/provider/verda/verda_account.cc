@@ -1,14 +1,6 @@
 #include "skyward/provider/verda/verda_account.h"
 
-#include <cstdlib>
-
 namespace skyward::provider::verda {
-
-namespace {
-
-constexpr std::int64_t kSameClock_s = 120;
-
-}  // namespace
 
 ApiResult<std::vector<SideResource>> VerdaTexts::list(Time deadline) {
   const auto told = api_.texts(path_, deadline);
@@ -34,16 +26,11 @@ ApiResult<std::vector<SideResource>> VerdaVolumes::list(Time deadline) {
   return out;
 }
 
-std::int64_t VerdaAccount::clock_difference_s() const {
-  const std::int64_t ahead_s = api_.clock_ahead_s();
-  return std::abs(ahead_s) > kSameClock_s ? ahead_s : 0;
-}
-
 // Listing is what a token is good for: an id that is none is found out by it.
 Result<SweepAccount> VerdaAccount::sign_in(Time deadline) {
   const auto told = api_.texts("ssh-keys", deadline);
   if (!told) return std::unexpected(to_error(told.error(), "Verda: listing keys"));
-  return SweepAccount{.owner = user_, .account = user_, .clock_ahead_s = clock_difference_s()};
+  return SweepAccount{.owner = user_, .account = user_, .clock_ahead_s = api_.clock_ahead_s()};
 }
 
 }  // namespace skyward::provider::verda

@@ -71,7 +71,6 @@ class VerdaAccount final : public NamedAccount {
   Api& api() { return api_; }
   // The API tells nothing of accounts: whoever has the same client id is the same.
   const std::string& user() const { return user_; }
-  std::int64_t clock_difference_s() const;
 
   std::string_view provider() const override { return kProvider; }
   std::string_view cloud() const override { return kCloud; }

@@ -75,6 +75,7 @@ class Api {
 
   const World& world() const { return client_.world(); }
   std::int64_t clock_ahead_s() const { return client_.clock_ahead_s(); }
+  std::int64_t wall_s() const { return client_.wall_s(); }
 
   ApiResult<std::vector<ServerType>> types(Time deadline);
   ApiResult<std::vector<Availability>> availability(bool spot, Time deadline);
