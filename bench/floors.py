@@ -51,7 +51,7 @@ def echo(calls):
 
 
 def memcpy(array):
-    """Copying the array into memory that nobody has touched yet (what a first argument needs), and
+    """Copying the array into fresh memory (what a first argument needs), and
     into memory that is there (what a second one needs), in GiB/s."""
     fresh, warm = [], []
     for _ in range(3):

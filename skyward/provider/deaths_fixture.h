@@ -50,7 +50,7 @@ class DeathsFixture : public ::testing::TestWithParam<DeathFault>, public Comput
   virtual int requests() = 0;  // so far
   virtual int machines() = 0;  // that stand
   virtual int others() = 0;    // that was made beside them
-  // Machines that end themselves when nobody has begun to use them.
+  // Machines terminate themselves if no agent starts on them.
   virtual bool machines_end_themselves() { return true; }
 
   struct Counts {

@@ -14,7 +14,7 @@
 
 namespace skyward::provider {
 
-// The paths that the machine and its agent agree on.
+// Paths that the machine's timer and its agent share.
 inline constexpr const char* kEndProgram = "/usr/local/sbin/skyward-end";  // powers it off
 // The agent creates it when it starts, and touches it every few seconds.
 inline constexpr const char* kClaimFile = "/run/skyward/claimed";
@@ -23,7 +23,7 @@ inline constexpr const char* kClaimFile = "/run/skyward/claimed";
 inline constexpr Duration kUnclaimed = std::chrono::seconds(900);
 
 struct DeadMan {
-  std::int64_t expires_s = 0;  // seconds since 1970: it powers off then, whatever it does
+  std::int64_t expires_s = 0;  // seconds since 1970: it powers off then in any case
   Duration lifetime{};         // the same, counted from boot, in case its clock is wrong
   Duration unclaimed{};        // this long after boot if no agent has started
   Duration lease{};            // ... and this long after the agent was last seen; 0: never

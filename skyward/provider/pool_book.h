@@ -25,22 +25,22 @@ class PoolBook {
   const std::string& pool() const { return pool_; }
   const World& world() const { return world_; }
 
-  // Call before the request to the cloud: on disk when this returns. Sets the entry's pool and
-  // time.
+  // Call before the request to the cloud: the entry is on disk when this returns. Sets the entry's
+  // pool and time.
   Status ask(LedgerEntry entry);
   // The cloud's answer.
   Status made(const std::string& key, const std::vector<std::string>& ids);
-  // Machines of a launch that failed: they cost all the same. Call before gone().
+  // Machines of a failed launch, which cost money all the same. Call before gone().
   void note_wasted(const std::vector<std::string>& ids);
   const std::vector<LedgerEntry>& wasted() const { return wasted_; }
-  // The cloud says that these do not exist, or never did.
+  // The cloud says that these no longer exist, or never did.
   void gone(const std::vector<std::string>& keys_or_ids);
 
-  // What is not known to be gone: all that was requested through this and, if the ledger can be
-  // read, what else it has of the pool.
+  // Everything of the pool that is not known to be gone: what this process requested, and what the
+  // ledger has, if it can be read.
   std::vector<LedgerEntry> open_entries();
 
-  // The time since the request; by the monotonic clock if this process sent it.
+  // The time since the request, by the monotonic clock if this process sent it.
   Duration age_of(const LedgerEntry& entry) const;
 
   // Closes the pool in the ledger, unless resources may be left or may still appear. A request
@@ -51,9 +51,9 @@ class PoolBook {
   const World& world_;
   Ledger& ledger_;
   const std::string pool_;
-  std::vector<LedgerEntry> bought_;    // requested through this, and not gone
+  std::vector<LedgerEntry> bought_;    // requested by this process, and not gone
   std::vector<LedgerEntry> wasted_;    // gone or not
-  std::vector<std::string> untold_;    // gone, and still open in the ledger
+  std::vector<std::string> untold_;    // gone, but still open in the ledger
   std::map<std::string, Time> asked_;  // by key
 };
 

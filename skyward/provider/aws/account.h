@@ -1,6 +1,6 @@
 #pragma once
 
-// Whose account at Amazon a pool is in, and the way there.
+// Which Amazon account a pool is in, and how to reach it again.
 
 #include <map>
 #include <string>
@@ -11,17 +11,17 @@ namespace skyward::provider::aws {
 
 struct CallerIdentity {
   std::string arn{};
-  std::string owner{};    // the mark on what it makes
-  std::string account{};  // its number
+  std::string owner{};    // the mark on the resources it creates
+  std::string account{};  // the account's number
 
   bool operator==(const CallerIdentity&) const = default;
 };
 
-// Asks Amazon who the credentials belong to; that needs no permission. The client takes no others
-// from then on.
+// Asks Amazon whose credentials these are, which needs no permission. From then on the client
+// accepts only credentials of that account.
 Result<CallerIdentity> find_caller(Client& client, Time deadline);
 
-// The id of no machine: what is asked of it tells what the credentials may do.
+// The id of no machine. How Amazon answers requests for it tells what the credentials may do.
 inline constexpr const char* kNoMachine = "i-00000000000000000";
 
 // RentedSite::way_back().

@@ -1,6 +1,6 @@
 #pragma once
 
-// Amazon's refusals: what each of its codes means, and how its services write them.
+// Amazon's errors: what each code means, and how its services report them.
 
 #include <string>
 #include <string_view>
@@ -10,7 +10,7 @@
 
 namespace skyward::provider::aws {
 
-// What to do about one of Amazon's codes ("InsufficientInstanceCapacity").
+// What to do about an error code ("InsufficientInstanceCapacity").
 struct CodeMeaning {
   Refusal refusal = Refusal::invalid;
   std::string_view hint{};
@@ -19,12 +19,12 @@ CodeMeaning meaning_of(std::string_view code, int status);
 
 ApiError make_error(std::string code, std::string message, int status);
 
-// True of what an account of the free plan may not have: another type may do.
+// Whether an account on the free plan was refused this type; another type may work.
 bool is_free_plan(const ApiError& error);
 
-// The refusal in a reply of EC2's, the query services' or the JSON services' form.
+// The error in a reply from EC2, a query service or a JSON service.
 ApiError read_error(const io::HttpReply& reply);
-// What may be wrong when a service was not reached at all.
+// Adds a hint for a service whose address could not be resolved: the region may be misspelt.
 void add_region_hint(ApiError& error);
 
 }  // namespace skyward::provider::aws

@@ -1,15 +1,15 @@
 #pragma once
 
-// What an ARN, the name of a thing at Amazon, says of its owner.
+// What an ARN, Amazon's name for a resource, says about its owner.
 
 #include <string>
 #include <string_view>
 
 namespace skyward::provider::aws {
 
-// Who made a thing, from the ARN of a caller: a role without the name of its session.
+// The owner, from a caller's ARN. The session's name of an assumed role is left out.
 std::string owner_of(std::string_view arn);
-// The account's number in an ARN; empty where there is none.
+// The account number in an ARN; empty if it has none.
 std::string account_of(std::string_view arn);
 
 }  // namespace skyward::provider::aws

@@ -1,7 +1,7 @@
 #pragma once
 
-// Machines of Amazon's EC2 (renting/renting.h). Beside machines, a pool has a group there that lets
-// nobody in but this computer.
+// Machines from Amazon EC2 (renting/renting.h). Besides machines, a pool has a security group that
+// admits only this computer.
 
 #include <memory>
 

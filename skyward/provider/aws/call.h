@@ -1,7 +1,7 @@
 #pragma once
 
-// One request to an Amazon service, signed (provider/rest/exchange.h). A request that the service
-// may have heard is repeated, so each one that makes something must carry a client token.
+// One signed request to an Amazon service (provider/rest/exchange.h). Requests are retried even if
+// the service may have received them, so each one that creates something must carry a client token.
 
 #include <cstdint>
 #include <optional>
@@ -17,29 +17,29 @@ namespace skyward::provider::aws {
 
 struct ApiCall {
   std::string endpoint{};      // "https://host[:port]"
-  std::string region{};        // of the signature
+  std::string region{};        // to sign for
   std::string signing_name{};  // "ec2"; empty: not signed
   std::string method = "POST";
   std::string path = "/";
   std::string query{};
   io::HttpHeaders headers{};
   std::string body{};
-  bool direct = false;  // past every proxy
+  bool direct = false;  // without a proxy
   std::string ca_file{};
   Duration time_limit = std::chrono::seconds(30);  // of one try
 };
 
-// How far Amazon's clock is ahead of ours.
+// How far Amazon's clock is ahead of this computer's.
 struct ClockOffset {
-  std::int64_t seconds = 0;            // by which requests are signed: learnt from a refusal
-  std::optional<std::int64_t> told{};  // by the date of the last reply
+  std::int64_t seconds = 0;            // used for signing; learnt from a refusal
+  std::optional<std::int64_t> told{};  // from the date of the last reply
 };
 
-// The reply of status 2xx. `keys` may be null for calls that are not signed.
+// The reply, if its status is 2xx. `keys` may be null for calls that are not signed.
 ApiResult<io::HttpReply> send_call(const World& world, const ApiCall& call, const Keys* keys,
                                    ClockOffset& clock, const RetryRules& rules, Time deadline);
 
-// The parameters of a query service, in their order.
+// Parameters for a query service, in order.
 using Parameters = std::vector<std::pair<std::string, std::string>>;
 std::string form_encode(const Parameters& parameters);
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// What Amazon sells in one region and for how much, kept on disk for a while: the types and their
-// prices for a day, spot prices for a quarter of an hour.
+// The instance types of one region and their prices. They are cached on disk: types and on-demand
+// prices for a day, spot prices for 15 minutes.
 
 #include <string>
 #include <vector>
@@ -18,13 +18,13 @@ class Catalogue {
   explicit Catalogue(Client& client);
 
   Result<std::vector<InstanceType>> types(Time deadline);
-  // On demand. Where the price list cannot be asked, the table that ships with Skyward, for the
-  // region it is of.
+  // On-demand prices. If the price list is unavailable: the table that ships with Skyward, for its
+  // region.
   std::map<std::string, double> prices(Time deadline);
-  // Of these types, by zone, added to `prices`. Without rights to ask: none.
+  // Adds the spot prices of these types, by zone; none if the credentials may not ask for them.
   Result<void> add_spot_prices(const std::vector<std::string>& types, Prices& prices,
                                Time deadline);
-  // Where the prices come from, in words; empty: from Amazon.
+  // Where the prices come from, for people; empty: from Amazon.
   const std::string& price_note() const { return price_note_; }
 
  private:
@@ -33,7 +33,7 @@ class Catalogue {
   std::string price_note_;
 };
 
-// The texts of the cache.
+// The cache's format.
 std::string to_text(const std::vector<InstanceType>& types);
 std::vector<InstanceType> types_of_text(const std::string& text);
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// A user's account in one region: finds the credentials when they are first needed, renews them
-// before they end, and speaks the two forms that Amazon's services have, query with XML and JSON.
+// A user's account in one region. It finds the credentials when they are first needed, renews them
+// before they expire, and speaks both of Amazon's protocols: query with XML, and JSON.
 
 #include <optional>
 #include <string>
@@ -40,11 +40,12 @@ class Client {
 
   Result<Credentials> credentials(Time deadline);
 
-  // From now on, credentials of another account are refused: what is asked for by its id would not
-  // be there, and look as if it were gone.
+  // From now on, refuses credentials of another account: there, resources that still exist would
+  // look as if they were gone.
   void pin_account(std::string account);
 
-  // How far Amazon's clock is ahead of this computer's, by its last reply; 0 before there is one.
+  // Seconds by which Amazon's clock is ahead of this computer's, by the last reply; 0 before the
+  // first.
   std::int64_t clock_difference_s() const;
   // Seconds since 1970, by Amazon's clock where this computer's is wrong.
   std::int64_t wall_s() const;
@@ -59,10 +60,10 @@ class Client {
   std::string region_;
   Duration request_timeout_;  // of one try
   std::optional<Credentials> credentials_;
-  Time renew_from_{};  // not tried again before
+  Time renew_from_{};  // not before then
   ClockOffset clock_;
-  std::string account_;      // that is pinned; empty: any
-  std::string checked_key_;  // is of this account
+  std::string account_;      // the pinned one; empty: any
+  std::string checked_key_;  // an access key known to belong to it
 };
 
 }  // namespace skyward::provider::aws

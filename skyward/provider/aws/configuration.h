@@ -1,8 +1,8 @@
 #pragma once
 
-// What a user has told Amazon's tools: the files ~/.aws/config and ~/.aws/credentials, read as
-// those tools read them, the AWS_… variables that outrank them, and what follows from both: the
-// region and each service's address.
+// The user's AWS configuration: the files ~/.aws/config and ~/.aws/credentials, read as Amazon's
+// tools read them, and the AWS_… variables, which take precedence. Both decide the region and each
+// service's address.
 
 #include <map>
 #include <optional>
@@ -14,7 +14,8 @@
 
 namespace skyward::provider::aws {
 
-// Properties of a section; names in lower case. Nested ones are the lines of their property.
+// The properties of a section, with names in lower case. Nested properties are the lines of their
+// parent's value.
 using Section = std::map<std::string, std::string>;
 
 struct Profiles {
@@ -31,13 +32,13 @@ Result<Profiles> parse_profiles(std::string_view config, std::string_view creden
 struct Configuration {
   Profiles files{};
   std::string profile = "default";
-  bool profile_was_asked_for = false;  // by the user, in code or by a variable
+  bool profile_was_asked_for = false;  // in code or by a variable
 
-  // A property of the chosen profile; empty when it has none.
+  // A property of the chosen profile; empty if it is not set.
   std::string property(const std::string& name) const;
 };
 
-// Where the two files lie.
+// The paths of the two files.
 struct FileLocations {
   std::string config;
   std::string credentials;
@@ -47,11 +48,11 @@ FileLocations file_locations(const World& world);
 // AWS_PROFILE, else AWS_DEFAULT_PROFILE.
 std::optional<std::string> profile_variable(const World& world);
 
-// `profile` as given in code; empty: that of the variables, else "default". A missing file is an
-// empty one.
+// `profile` as given in code; empty: from the variables, else "default". A missing file counts as
+// empty.
 Result<Configuration> load_configuration(const World& world, const std::string& profile);
 
-// A setting by its variable, else by its property; empty when neither is there.
+// A setting from its variable, else from the profile's property; empty if neither is set.
 std::string setting(const World& world, const Configuration& configuration, const char* variable,
                     const std::string& property);
 
@@ -60,8 +61,8 @@ std::string find_region(const World& world, const Configuration& configuration,
                         const std::string& given);
 
 // The address of a service ("ec2", "sts", "ssm", "pricing", "sso", "oidc", or "checkip", which
-// tells the caller's own address), without '/' at its end: a configured one, else Amazon's. Fails
-// with `invalid` for a region that is no name of one: it would name somebody else's host.
+// returns the caller's address), without a final '/': the configured one, else Amazon's. Fails with
+// `invalid` if `region` is not the form of a region's name, since it becomes part of a host name.
 Result<std::string> find_endpoint(const World& world, const Configuration& configuration,
                                   std::string_view service, std::string_view region);
 

@@ -1,8 +1,8 @@
 #pragma once
 
-// Whether pools can be opened at Amazon with what is set up on this computer: the credentials and
-// where they come from, the region, each permission that a pool needs. Asks by dry runs: nothing is
-// made.
+// Checks whether this computer can open pools at Amazon: the credentials and their source, the
+// region, and each permission that a pool needs. Permissions are checked with dry runs, which
+// create nothing.
 
 #include "skyward/provider/table.h"
 
@@ -11,7 +11,7 @@ namespace skyward::provider::aws {
 Status diagnose(const World& world, const SettingOrigin& region,
                 const std::function<void(const Finding&)>& tell, Time deadline);
 
-// Region and profile, and where they come from.
+// The region and the profile, and where each is set.
 std::vector<SettingOrigin> settings_here(const World& world);
 
 }  // namespace skyward::provider::aws

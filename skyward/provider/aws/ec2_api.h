@@ -1,7 +1,7 @@
 #pragma once
 
-// EC2 and what a pool needs beside it (parameters, prices), as Amazon has them: plain structs in,
-// plain structs out, no ideas of ours. Lists are read to their end, page by page.
+// The EC2 API, and the parameters and prices that a pool needs: plain structs in, plain structs
+// out, named as Amazon names them. Lists include all pages.
 
 #include <cstdint>
 #include <optional>
@@ -14,7 +14,7 @@
 
 namespace skyward::provider::aws {
 
-// A filter of EC2: a name and the values that pass.
+// An EC2 filter: a name and the accepted values.
 struct Filter {
   std::string name{};
   std::vector<std::string> values{};
@@ -23,7 +23,7 @@ struct Filter {
 struct Device {
   std::string name{};          // "A100", "T4", "Trainium2"
   std::string manufacturer{};  // "NVIDIA"
-  double count = 0;            // below 1: a slice of one
+  double count = 0;            // below 1: a fraction of a device
   double memory_mib = 0;       // of one device
 };
 
@@ -62,7 +62,7 @@ struct MachineImage {
   std::string platform{};  // "windows", or empty
   std::string root_device{};
   int size_gb = 0;                 // of the root volume's snapshot
-  std::vector<Disk> data_disks{};  // other volumes that its machines are given
+  std::vector<Disk> data_disks{};  // other volumes that machines get from it
 };
 
 struct Subnet {
@@ -78,7 +78,7 @@ struct SecurityGroup {
   Tags tags{};
 };
 
-// One machine or more of one type in one zone: all of them or an error.
+// Machines of one type in one zone: all of them or an error.
 struct LaunchRequest {
   std::string client_token{};
   int count = 1;
@@ -86,7 +86,7 @@ struct LaunchRequest {
   std::string image{};
   std::string subnet{};
   std::string security_group{};
-  bool own_group = false;  // made for this pool: it may not be known everywhere yet
+  bool own_group = false;  // created for this pool, so EC2 may not see it everywhere yet
   bool public_ip = true;
   std::string key_name{};
   std::string user_data{};  // plain
@@ -109,7 +109,7 @@ struct Ec2Instance {
   std::string private_ip{};
   std::string public_ip{};
   std::string launch_time{};
-  std::optional<std::int64_t> ended_s{};  // when it was told to end, where Amazon says so
+  std::optional<std::int64_t> ended_s{};  // when its termination was requested, if Amazon says so
   bool spot = false;
   Tags tags{};
 };
@@ -130,10 +130,10 @@ class Ec2Api {
   // The current prices of Linux machines, by zone.
   ApiResult<std::vector<SpotPrice>> describe_spot_prices(const std::vector<std::string>& types,
                                                          Time deadline);
-  // Those that the account may use, of this region's partition.
+  // The regions that the account may use, in this region's partition.
   ApiResult<std::vector<std::string>> describe_regions(Time deadline);
   ApiResult<MachineImage> describe_image(const std::string& id, Time deadline);
-  // Empty when the region has no default network.
+  // Empty if the region has no default VPC.
   ApiResult<std::string> default_vpc(Time deadline);
   ApiResult<std::vector<Subnet>> describe_subnets(const std::vector<Filter>& filters,
                                                   Time deadline);
@@ -143,9 +143,9 @@ class Ec2Api {
   ApiResult<std::string> create_security_group(const std::string& name, const std::string& vpc,
                                                const std::string& description, const Tags& tags,
                                                Time deadline);
-  // Lets TCP to `port` in from `cidr`. "InvalidPermission.Duplicate" when that is so already.
+  // Admits TCP from `cidr` to `port`. "InvalidPermission.Duplicate" if the rule exists.
   ApiResult<void> admit(const std::string& group, const std::string& cidr, int port, Time deadline);
-  // Lets everything in that comes from the group itself.
+  // Admits all traffic from the group itself.
   ApiResult<void> admit_group(const std::string& group, Time deadline);
   ApiResult<void> delete_security_group(const std::string& id, Time deadline);
 

@@ -1,9 +1,8 @@
 #pragma once
 
-// EC2's requests for the machines of one pool (provider/pool_machines.h).
+// The machines of one pool at EC2 (provider/pool_machines.h).
 //
-// A machine counts as gone from "shutting-down" on: there is no way back from there, and its price
-// ends there.
+// A machine counts as gone from "shutting-down" on: it cannot come back, and billing has stopped.
 
 #include <string>
 #include <string_view>
@@ -19,8 +18,8 @@ bool is_gone(const Ec2Instance& instance);
 
 class Fleet final : public MachineApi {
  public:
-  // The client outlives this. `common` is what all launches have in common: without token, count,
-  // type, subnet and market; whoever launches nothing leaves it out.
+  // The client outlives this. `common` is what all launches share: everything but token, count,
+  // type, subnet and market. A caller that launches nothing leaves it out.
   Fleet(Client& client, std::string pool, LaunchRequest common = {});
 
   const MachineApiFacts& facts() const override { return facts_; }
@@ -32,7 +31,7 @@ class Fleet final : public MachineApi {
   Result<std::vector<std::string>> terminate(const std::vector<std::string>& ids,
                                              Time deadline) override;
 
-  // As Amazon describes them; unknown ids are left out.
+  // As Amazon describes them, without unknown ids.
   Result<std::vector<Ec2Instance>> describe(const std::vector<std::string>& ids, Time deadline);
 
  private:

@@ -1,7 +1,7 @@
 #pragma once
 
-// The security group of a pool: made for it alone, removed with it. Its name is the pool's, so that
-// a request whose reply was lost finds what it made.
+// A pool's security group: created for the pool and removed with it. It has the pool's name, so
+// that it is found again if the reply to its creation was lost.
 
 #include <string>
 #include <vector>
@@ -11,19 +11,20 @@
 
 namespace skyward::provider::aws {
 
-// The id of a group without rules. In the ledger before it is asked for.
+// Creates a group without rules and returns its id. It is in the ledger before it is requested.
 Result<std::string> make_group(Client& client, PoolBook& book, const std::string& vpc,
                                const Tags& tags, Time deadline);
 
-// A group that was made a moment ago is unknown to some requests for a while. True, after a pause,
-// when a refusal says so and it is worth asking again.
+// For a while, some requests do not know a new group. await_group() returns true, after a pause, if
+// that is why a request was refused and a retry before `until` can help.
 Time group_known_by(const World& world, Time deadline);
 bool await_group(const World& world, const ApiError& error, Time until);
 
-// Removes the pool's groups and strikes them off the book. Gives those that stay there: machines
-// keep their group while they end, which takes minutes. They cost nothing, and stay in the book.
+// Removes the pool's groups and marks them as gone in the book. Returns those that cannot be
+// removed yet: terminating machines keep their group for minutes. They cost nothing, and stay in
+// the book.
 Result<std::vector<std::string>> remove_groups(Client& client, PoolBook& book, Time deadline);
-// Those that earlier pools of this computer have left so in the region; whatever fails stays.
+// Removes groups that earlier pools of this computer left in the region, as far as possible.
 void remove_left_groups(Client& client, Ledger& ledger, const std::string& account, Time deadline);
 
 }  // namespace skyward::provider::aws

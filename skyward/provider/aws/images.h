@@ -1,6 +1,6 @@
 #pragma once
 
-// Which machine image a pool's machines start from, and who logs in there.
+// Which image a pool's machines boot, and the user that logs in to it.
 
 #include <string>
 #include <string_view>
@@ -11,14 +11,14 @@
 
 namespace skyward::provider::aws {
 
-// Whether a published image can drive these devices; of an image of the user's own nothing is
-// known. Fails with `invalid`, naming the setting "ami".
+// Fails with `invalid`, naming the setting "ami", if no published image supports these devices.
+// Accepts any image of the user's own.
 Status check_image(const PoolSpec& spec, std::string_view accelerator, double count);
 
-// The name of SSM's parameter that holds the newest image for these machines.
+// The SSM parameter that holds the newest image for these machines.
 std::string image_parameter(const PoolSpec& spec, const Offer& offer);
 
-// "ubuntu", "admin", "ec2-user", by the image's name.
+// "ubuntu", "admin" or "ec2-user", by the image's name.
 std::string login_user(const std::string& image_name);
 
 struct BootImage {
@@ -26,7 +26,7 @@ struct BootImage {
   std::string user{};
   int root_gb = 0;
 };
-// The settings "ami" and "username", else what Canonical and Amazon publish.
+// From the settings "ami" and "username", else what Canonical and Amazon publish.
 Result<BootImage> find_image(Client& client, const PoolSpec& spec, const Offer& offer,
                              Time deadline);
 

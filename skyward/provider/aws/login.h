@@ -1,11 +1,11 @@
 #pragma once
 
-// How a pool's machines are reached: by OpenSSH, straight to their address or by way of Session
-// Manager, which needs no open port.
+// How OpenSSH reaches a pool's machines: directly by address, or through Session Manager, which
+// needs no open port.
 //
 // Session Manager is used as Amazon documents it: ssh runs the program `aws`, which needs
-// `session-manager-plugin`. It inherits this process's environment and finds credentials there by
-// the rules of credentials.h, and renews them: none are handed to it.
+// `session-manager-plugin`. It inherits this process's environment, finds credentials by the rules
+// of credentials.h and renews them itself; it is given none.
 
 #include <optional>
 #include <string>
@@ -19,17 +19,16 @@ namespace skyward::provider::aws {
 
 struct Login {
   std::string user{};
-  std::string session_region{};  // by way of Session Manager there; empty: straight
+  std::string session_region{};  // through Session Manager there; empty: directly
 };
 
-// Refuses Session Manager where it cannot work: a program that is not on PATH, machines without a
-// role.
+// Fails where Session Manager cannot work: a program is not on PATH, or the machines have no role.
 Status check_session_manager(const World& world, const std::string& instance_profile);
 
 SshWay way_by(const Login& login, const Instance& instance);
 
-// What Session Manager wrote, told so that it says what to do; its own words stay in it. Empty when
-// it wrote nothing that is known.
+// Explains an error of Session Manager and adds what to do; its own words stay in the message.
+// Empty for output that is not known.
 std::optional<Error> explain_session_error(const Login& login, const Instance& instance,
                                            const Error& error);
 

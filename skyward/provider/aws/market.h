@@ -1,6 +1,6 @@
 #pragma once
 
-// What Amazon sells, as offers, and the choice among them. Pure: no question to Amazon here.
+// Amazon's instance types as offers, and the choice among them. Pure.
 
 #include <map>
 #include <optional>
@@ -16,25 +16,24 @@
 
 namespace skyward::provider::aws {
 
-// Dollars an hour.
+// In dollars per hour.
 struct Prices {
   std::map<std::string, double> on_demand{};                     // by type
   std::map<std::pair<std::string, std::string>, double> spot{};  // by type and zone
 
-  // The least of all zones.
+  // The lowest of all zones.
   std::optional<double> least_spot(const std::string& type) const;
 };
 
-// Whether a pool may be put on machines of a type: its market, its kind, its architecture. Says
-// nothing of size and devices.
+// Whether a type suits a pool by market, kind and architecture. Size and devices are not checked.
 bool may_use(const InstanceType& type, const PoolSpec& spec);
 
-// The types that may be used, as offers, in no order.
+// The suitable types as offers, in no particular order.
 std::vector<Offer> to_offers(std::span<const InstanceType> types, const Prices& prices,
                              const std::string& region, const PoolSpec& spec);
 
-// Whether the machine or the accelerator that a pool names is among the types at all. Where it is,
-// another region has no larger ones.
+// Whether the types include the machine or accelerator that a pool names. If they do, no other
+// region has larger ones.
 bool is_known(std::span<const InstanceType> types, const PoolSpec& spec);
 
 }  // namespace skyward::provider::aws

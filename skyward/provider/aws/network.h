@@ -1,7 +1,7 @@
 #pragma once
 
-// Where a pool's machines stand: the network, the zones with their subnets, and the group that
-// decides who may reach them.
+// The network of a pool's machines: the VPC, the zones with their subnets, and the rules of the
+// security group.
 
 #include <optional>
 #include <string>
@@ -11,15 +11,14 @@
 
 namespace skyward::provider::aws {
 
-// The subnets that a pool may use, one for each zone, all of one network: the one that was given,
-// else those of the region's default network.
+// The subnets that a pool may use, one per zone, all in one VPC: the given one, else those of the
+// region's default VPC.
 Result<std::vector<Subnet>> find_subnets(Client& client, const std::string& given, Time deadline);
 
-// The address of this machine as Amazon sees it, as "203.0.113.5/32". Nobody else is let in.
+// This computer's address as Amazon sees it, "203.0.113.5/32". Only it will be admitted.
 Result<std::string> caller_address(Client& client, Time deadline);
 
-// Makes the rules of a new group: SSH from `caller`, where there is one; everything among its own
-// members.
+// Adds the rules of a new group: SSH from `caller`, if given, and all traffic among its members.
 Status make_rules(Client& client, const std::string& group,
                   const std::optional<std::string>& caller, Time deadline);
 

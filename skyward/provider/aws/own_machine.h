@@ -1,6 +1,6 @@
 #pragma once
 
-// What this computer is: whose services may be asked for credentials in clear.
+// What kind of machine this computer is, and which services may supply credentials without TLS.
 
 #include <string_view>
 
@@ -8,13 +8,13 @@
 
 namespace skyward::provider::aws {
 
-// An address that credentials may be asked at: https, or http of this machine itself (a loopback
-// address, "localhost") and of the two services that containers have (ECS, EKS). The host is
-// compared whole, and nobody's name and password may stand before it.
+// Whether credentials may come from this address: https, or http of this machine (a loopback
+// address, "localhost") or of the credential services of ECS and EKS. The whole host must match,
+// and the address must not contain a user name or password.
 bool is_trusted_service(std::string_view url);
 
-// By what its firmware says of it, as cloud-init does: a machine of EC2 has a metadata service, and
-// elsewhere anybody on the network could answer in its place.
+// Whether this is an EC2 machine, by its firmware, as cloud-init decides it. Elsewhere, anyone on
+// the network could pose as the metadata service.
 bool is_ec2_machine(const World& world);
 
 }  // namespace skyward::provider::aws

@@ -1,7 +1,7 @@
 #pragma once
 
 // Amazon's request signature, version 4, in the Authorization header. Pure: the time is an
-// argument. Held to the signing suite that Amazon publishes.
+// argument. Tested with the signing suite that Amazon publishes.
 
 #include <cstdint>
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace skyward::provider::aws {
 
-// What proves who asks. `session_token` is empty for permanent keys.
+// An access key. `session_token` is empty for permanent ones.
 struct Keys {
   std::string access_key_id{};
   std::string secret_access_key{};
@@ -24,8 +24,8 @@ struct Keys {
 // The part of a request that is signed.
 struct Signable {
   std::string method = "GET";
-  std::string path = "/";  // as it is sent
-  std::string query{};     // as it is sent, without the '?'
+  std::string path = "/";  // as sent
+  std::string query{};     // as sent, without the '?'
   io::HttpHeaders headers{};
   std::string body{};
 };
@@ -37,17 +37,17 @@ struct SigningScope {
 };
 
 struct SigningOptions {
-  bool normalize_path = true;  // S3 alone takes paths as they are
-  bool sign_body = false;      // adds x-amz-content-sha256, as S3 demands
+  bool normalize_path = true;  // false for S3, which takes paths as they are
+  bool sign_body = false;      // adds x-amz-content-sha256, which S3 requires
   bool sign_session_token = true;
 };
 
-// What was signed, and with what result: the steps that Amazon documents.
+// The signature, with the intermediate results that Amazon documents.
 struct Signature {
   std::string canonical_request{};
   std::string string_to_sign{};
   std::string signature{};
-  io::HttpHeaders headers{};  // of the request, X-Amz-Date and Authorization among them
+  io::HttpHeaders headers{};  // the request's, with X-Amz-Date and Authorization
 };
 
 Signature sign(const Signable& request, const Keys& keys, const SigningScope& scope,

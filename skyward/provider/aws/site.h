@@ -1,7 +1,6 @@
 #pragma once
 
-// One pool at Amazon: the zones, the image and the group of its machines, and what they are bought
-// with.
+// One pool at Amazon: its zones, image and security group, and the terms of its launches.
 
 #include <memory>
 
@@ -11,15 +10,15 @@
 
 namespace skyward::provider::aws {
 
-// What a pool shall get: its spec, and the offers to try, the best first.
+// What the pool asked for, and the offers to try, best first.
 struct SiteRequest {
   PoolSpec spec{};
   std::vector<Offer> offers{};
   Prices prices{};
 };
 
-// Finds where the machines may stand. Makes nothing; removes groups that earlier pools of this
-// computer have left in the region. The client outlives the site.
+// Finds where the pool's machines can run. Creates nothing, but removes groups that earlier pools
+// of this computer left in the region. The client outlives the site.
 Result<std::unique_ptr<RentedSite>> find_site(Client& client, const SiteRequest& request,
                                               Ledger& ledger, Time deadline);
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// Finds and removes what pools have left behind at Amazon (provider/sweep.h).
+// Finds and removes what pools left behind at Amazon (provider/sweep.h).
 
 #include "skyward/provider/sweep.h"
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// The XML that Amazon's query services answer with: elements and text. Attributes, comments and
-// declarations are passed over; there are no external entities and nothing is ever fetched.
+// The XML of Amazon's query services: elements and text. Attributes, comments and declarations are
+// skipped. External entities are not supported, and nothing is ever fetched.
 
 #include <string>
 #include <string_view>
@@ -13,19 +13,19 @@ namespace skyward::provider::aws {
 
 struct XmlElement {
   std::string name{};
-  std::string text{};  // of the element itself, without blanks at its ends when it has children
+  std::string text{};  // the element's own; trimmed if it has children
   std::vector<XmlElement> children{};
 
-  // The first element at a path of names from here, "placement/availabilityZone"; null without one.
+  // The first element at a path below this one, "placement/availabilityZone"; null if there is
+  // none.
   const XmlElement* find(std::string_view path) const;
-  // Its text; empty without one.
+  // Its text; empty if there is none.
   std::string value(std::string_view path) const;
-  // The elements of a list: what lies below `path`, whatever the service calls it ("item",
-  // "member").
+  // The elements of the list at `path`, whatever the service calls them ("item", "member").
   std::vector<const XmlElement*> items(std::string_view path) const;
 };
 
-// The root. Fails with `unavailable` on what is no XML: a proxy's page or half a reply.
+// The root. Fails with `unavailable` on anything else: a proxy's page, half a reply.
 Result<XmlElement> parse_xml(std::string_view text);
 
 }  // namespace skyward::provider::aws

@@ -272,7 +272,7 @@ MachineState Cloud::state_at(const Sold& sold, Time time) const {
   return time >= sold.running ? MachineState::running : MachineState::pending;
 }
 
-// Ended so long before that no listing shows it.
+// Whether listings no longer show it, since it terminated long ago.
 bool Cloud::is_forgotten(const Sold& sold, Time known) {
   return sold.ended != kNever && known - sold.ended > kRemembered;
 }

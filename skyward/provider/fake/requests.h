@@ -39,7 +39,7 @@ struct LaunchRequest {
   std::string group{};
   std::string key{};
   MicroDollars most_hourly = 0;  // of a spot machine; 0: whatever it costs
-  // Machines terminate themselves at this age, or when nobody has claimed them by then.
+  // Machines terminate themselves at this age, and earlier if no agent has started on them.
   Duration lifetime{};
   Duration unclaimed{};
   Tags tags{};

@@ -1,7 +1,7 @@
 #pragma once
 
-// OAuth 2.0 client credentials (RFC 6749, section 4.4): an id and a secret become a token that
-// holds for a while and is renewed before it expires.
+// OAuth 2.0 client credentials (RFC 6749, section 4.4): exchanges an id and a secret for a token,
+// and renews the token before it expires.
 
 #include <cstdint>
 #include <string>
@@ -24,8 +24,8 @@ class TokenSource {
   TokenSource(const World& world, ClientCredentials credentials)
       : world_(world), credentials_(std::move(credentials)) {}
 
-  // "Bearer …". `renew`: the last one was refused. Fails with `denied` when the id or the secret is
-  // wrong.
+  // "Bearer …". `renew`: the cloud refused the last one. Fails with `denied` when the id or the
+  // secret is wrong.
   Result<std::string> authorization(bool renew, Time deadline);
 
  private:

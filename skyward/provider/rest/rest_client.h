@@ -1,7 +1,7 @@
 #pragma once
 
-// A cloud whose service takes and gives JSON over HTTP: requests with the account's credentials,
-// replies as values that reading never throws on, lists that come in pages.
+// A client for clouds that speak JSON over HTTP. It adds the account's credentials, respects rate
+// limits, reads replies without ever throwing, and follows lists from page to page.
 
 #include <cstddef>
 #include <cstdint>
@@ -25,7 +25,7 @@ struct RestRequest {
   std::optional<nlohmann::json> body{};
   // Empty: `safe` for GET and DELETE, `once_then_look` for all others.
   std::optional<Repeat> repeat{};
-  // Besides that of the whole account.
+  // Besides the account's own.
   std::vector<RateLimit> limits{};
 };
 
@@ -33,21 +33,22 @@ struct RestReply {
   int status = 0;
   io::HttpHeaders headers{};
   std::string text{};
-  nlohmann::json json{};  // null when the text is none
+  nlohmann::json json{};  // null if the text is not JSON
 };
 
-// An account at a cloud: where requests go, and with what.
+// An account at a cloud: its address, its credentials and its limits.
 struct RestAccount {
   std::string base_url{};  // "https://api.example.com", no slash at its end
-  // The value of the header "Authorization". `renew`: the last one was refused. Empty: none is
-  // sent.
+  // The value of the header "Authorization". `renew`: the cloud refused the last one. Empty: no
+  // header.
   std::function<Result<std::string>(bool renew, Time deadline)> authorization{};
-  // The cloud's refusal; empty: it is none. Sees every answer; `json` is null when that is no JSON.
+  // The cloud's refusal; empty for success. It reads every answer; `json` is null if that is not
+  // JSON.
   std::function<std::optional<ApiError>(const io::HttpReply& reply, const nlohmann::json& json)>
       read_error{};
   Duration gap{};                                       // between any two requests
   Duration request_timeout = std::chrono::seconds(30);  // of one try
-  std::string ca_file{};                                // instead of the system's certificates
+  std::string ca_file{};  // trusted instead of the system's certificates
   std::size_t max_reply_bytes = std::size_t{16} << 20;
 };
 
@@ -59,17 +60,17 @@ class RestClient {
 
   ApiResult<RestReply> send(const RestRequest& request, Time deadline);
 
-  // The items of all pages. `take` adds a page's items to the result and gives the request for the
-  // next page, empty after the last; it fails where the page is no list, with broken_page(). A list
-  // that was not read is never an empty one. Fails on more pages than a list can have.
+  // The items of all pages. `take` adds a page's items and returns the request for the next page,
+  // empty after the last. It fails with broken_page() if the page is not a list: a list that could
+  // not be read never counts as empty. Fails after more pages than any list can have.
   using TakePage = std::function<ApiResult<std::optional<RestRequest>>(
       const nlohmann::json& page, std::vector<nlohmann::json>& items)>;
   ApiResult<std::vector<nlohmann::json>> list(RestRequest first, const TakePage& take,
                                               Time deadline);
 
   const World& world() const { return world_; }
-  // Seconds by which the cloud's clock is ahead of this computer's, as the last answer told it.
-  // Zero while none has, and where the clocks are taken as one.
+  // Seconds by which the cloud's clock is ahead of this computer's, by the last answer's date. Zero
+  // before the first answer, and where the clocks count as the same.
   std::int64_t clock_ahead_s() const { return clock_difference(clock_ahead_s_); }
   // Seconds since 1970 by the cloud's clock.
   std::int64_t wall_s() const { return world_.wall_s() + clock_ahead_s(); }
@@ -81,14 +82,14 @@ class RestClient {
   std::int64_t clock_ahead_s_ = 0;
 };
 
-// A fault of the cloud: an answer that does not have what it must have.
+// The cloud's answer lacks what every such answer has: its fault.
 ApiError broken_page(std::string_view what);
 
-// Whether an address is of this very computer, past every proxy.
+// Whether an address is this computer's own, which is reached without a proxy.
 bool is_of_this_computer(std::string_view url);
 
-// Credentials travel to `url`: it must be https, or http to this very computer. Fails with
-// `invalid`; `setting` is what names the address, for people.
+// `url` will receive credentials, so it must be https, or http to this computer. Fails with
+// `invalid`; `setting` is what the user set, for the message.
 Status check_base_url(std::string_view url, std::string_view setting);
 
 }  // namespace skyward::provider

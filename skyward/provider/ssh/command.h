@@ -1,11 +1,11 @@
 #pragma once
 
-// The OpenSSH client as a way to a node: its command line, and what it says when it fails. Pure:
+// Reaching a node with the OpenSSH client: its command line, and explanations of its errors. Pure:
 // text in, text out.
 //
-// The user's own configuration, agent and keys are honoured, but for what a pool depends on: ssh
-// asks nothing, verifies the host key always and forwards nothing. No setting of ours, and none of
-// the user's files, switches the verification off.
+// The user's configuration, agent and keys apply, except where a pool depends on something else:
+// ssh never prompts, always verifies the host key, and forwards nothing. Neither our settings nor
+// the user's files can turn verification off.
 
 #include <string>
 #include <string_view>
@@ -23,21 +23,21 @@ struct SshTarget {
 
   bool operator==(const SshTarget&) const = default;
 
-  // "user@host:port" with what is given.
+  // "user@host:port", without the parts that are empty.
   std::string text() const;
-  // The same without the user, in lower case.
+  // The same in lower case, without the user.
   std::string place() const;
 };
 
 // "host", "user@host", "host:port", "[::1]:22", "ssh://user@host:port". Fails with `invalid` on
-// anything that a shell or ssh could take for something else.
+// anything that a shell or ssh could misread.
 Result<SshTarget> parse_ssh_target(std::string_view text);
 
 struct SshOptions {
   std::string identity_file{};     // only this key; empty: the user's keys and agent
-  std::vector<SshTarget> jumps{};  // by way of these, in order
-  // Carries the connection instead of TCP and jumps; for a shell, in which ssh replaces %h and
-  // %p by host and port.
+  std::vector<SshTarget> jumps{};  // through these, in order
+  // Carries the connection instead of TCP and jumps: a shell command, in which ssh replaces %h and
+  // %p with host and port.
   std::string proxy_command{};
   std::string known_hosts_file{};  // only these host keys count; empty: the user's files
   bool pinned = false;  // that file names the machines as the targets do: host or host:port
@@ -45,16 +45,16 @@ struct SshOptions {
   std::string program = "ssh";
 };
 
-// argv up to and without the command that shall run on the node.
+// argv, without the command to run on the node.
 std::vector<std::string> ssh_command(const SshTarget& target, const SshOptions& options);
 
-// Words of ssh after which trying again is of no use.
+// What ssh says when a retry cannot help.
 std::vector<std::string> permanent_ssh_errors();
-// ... while the machine has never been reached: later it may only be its sshd restarting.
+// The same, for a machine that has never been reached. Later, its sshd may only be restarting.
 std::vector<std::string> hopeless_ssh_errors();
 
-// A failure whose message holds what ssh wrote, told so that it says what to do. ssh's own words
-// stay in it. Other failures come back unchanged.
+// Adds what to do to an error that contains ssh's output, which stays in the message. Returns other
+// errors unchanged.
 Error explain_ssh_error(const SshTarget& target, const SshOptions& options, Error error);
 
 }  // namespace skyward::provider

@@ -1,6 +1,6 @@
 #pragma once
 
-// Keys for SSH, made by ssh-keygen for one pool or one launch and deleted with it.
+// SSH keys, made by ssh-keygen for one pool or one launch and deleted with it.
 
 #include <string>
 
@@ -10,14 +10,14 @@
 namespace skyward::provider {
 
 // Makes an ed25519 pair: the private key at `path`, the public one at `path`.pub. Returns the
-// public one, a line without its end. Fails with `unsupported` without ssh-keygen.
+// public one, without a newline. Fails with `unsupported` without ssh-keygen.
 Result<std::string> make_key_pair(const World& world, const std::string& path);
 
-// By which the machines of one launch are told from impostors.
+// Proves that a machine belongs to a launch.
 struct HostKey {
-  std::string secret{};            // the private key; no file here has it any more
+  std::string secret{};            // the private key; no file has it any more
   std::string public_line{};       // one line
-  std::string known_hosts_file{};  // for ssh: these machines, whatever their addresses
+  std::string known_hosts_file{};  // for ssh: accepts this key from any address
 };
 Result<HostKey> make_host_key(const World& world, const std::string& path);
 

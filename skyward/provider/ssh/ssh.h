@@ -1,10 +1,10 @@
 #pragma once
 
-// Machines that one has already and can log in to: each is one node, for as long as the pool is
-// open. Nothing is rented, nothing is switched off; what a pool needs there is put into the
-// ~/.cache/skyward of the user that logs in.
+// Machines that the user already has and can log in to. Each is one node while the pool is open.
+// Nothing is rented or switched off; what a pool needs goes into ~/.cache/skyward of the login
+// user.
 //
-// A machine may serve several pools at once: each pool has an agent of its own on it.
+// A machine may serve several pools at once: each pool runs its own agent on it.
 
 #include <memory>
 #include <string>
@@ -18,7 +18,7 @@ namespace skyward::provider {
 // "identity_file", "jump" (comma-separated), "host_keys" (SettingKind::host_keys: a path, lines, or
 // a key for each of the hosts and jumps, named as there), "config" (path of an ssh configuration).
 //
-// `state_root`: a directory that is made when missing, for the host keys that are given as text.
+// `state_root`: a directory for host keys that are given as text; made if it is missing.
 Result<std::unique_ptr<Provider>> make_ssh(const ProviderSpec& spec, Variable variable,
                                            std::string state_root);
 Result<std::unique_ptr<Provider>> make_ssh(const ProviderSpec& spec);
