@@ -10,6 +10,8 @@ string(REPLACE _ - compiler ${CMAKE_LIBRARY_ARCHITECTURE})  # x86-64-linux-gnu-g
 set(CMAKE_C_COMPILER ${compiler}-gcc)
 set(CMAKE_CXX_COMPILER ${compiler}-g++)
 set(OPENSSL_ROOT_DIR ${SKYWARD_CROSS_LIBRARIES})
+set(ZLIB_ROOT ${SKYWARD_CROSS_LIBRARIES})
+set(CMAKE_EXE_LINKER_FLAGS_INIT -L${SKYWARD_CROSS_LIBRARIES}/lib)
 # Some header-only libraries are described beside this system's compiled ones.
 file(GLOB CMAKE_PREFIX_PATH /usr/lib/*-linux-gnu/cmake)
 file(GLOB CMAKE_INCLUDE_PATH /usr/include/*-linux-gnu)
