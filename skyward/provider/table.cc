@@ -8,9 +8,15 @@
 #include "skyward/provider/aws/diagnose.h"
 #include "skyward/provider/aws/sweep.h"
 #include "skyward/provider/command/command.h"
+#include "skyward/provider/digital_ocean/diagnose.h"
+#include "skyward/provider/digital_ocean/digital_ocean.h"
+#include "skyward/provider/digital_ocean/sweep.h"
 #include "skyward/provider/fake/fake.h"
 #include "skyward/provider/local/local.h"
 #include "skyward/provider/ssh/ssh.h"
+#include "skyward/provider/verda/diagnose.h"
+#include "skyward/provider/verda/sweep.h"
+#include "skyward/provider/verda/verda.h"
 #include "skyward/spec/provider_settings.h"
 
 namespace skyward::provider {
@@ -22,6 +28,16 @@ const std::vector<TableRow>& provider_table() {
       {"command", make_command},
       {.name = "fake", .make = fake::make_fake, .simulated = true},
       {"aws", make_aws, aws::sweep, aws::diagnose, aws::settings_here},
+      {.name = "digital_ocean",
+       .make = make_digital_ocean,
+       .sweep = digital_ocean::sweep,
+       .diagnose = digital_ocean::diagnose,
+       .cloud = make_digital_ocean_cloud},
+      {.name = "verda",
+       .make = make_verda,
+       .sweep = verda::sweep,
+       .diagnose = verda::diagnose,
+       .cloud = make_verda_cloud},
   };
   return kTable;
 }

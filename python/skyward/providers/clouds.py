@@ -103,25 +103,28 @@ class AWS(_Cloud):
 
 @dataclass(frozen=True, repr=False)
 class DigitalOcean(_Cloud):
-    """DigitalOcean's droplets. Not supported yet: Skyward checks the settings, but cannot open
-    pools there.
+    """DigitalOcean's droplets (docs/guide/digitalocean.md).
 
-    `token` None: $DIGITALOCEAN_TOKEN."""
+    `token` None: from $DIGITALOCEAN_TOKEN, else from doctl. `node_token`: another token, one that
+    may do nothing but delete droplets. Droplets get it, so that they can delete themselves when
+    this computer cannot."""
 
     name: ClassVar[str] = "digital_ocean"
 
     region: str = "nyc1"
-    """nyc1, nyc3, sfo2, sfo3, ams3, sgp1, lon1, fra1 or tor1."""
+    """nyc1, nyc2, nyc3, sfo2, sfo3, ams3, atl1, blr1, fra1, lon1, sgp1, syd1 or tor1."""
     token: str | None = field(default=None, repr=False)
+    node_token: str | None = field(default=None, repr=False)
     ssh_key_fingerprint: str | None = None
     instance_timeout: int = 300
 
 
 @dataclass(frozen=True, repr=False)
 class Verda(_Cloud):
-    """Verda. Not supported yet: Skyward checks the settings, but cannot open pools there.
+    """Verda's machines (docs/guide/verda.md).
 
-    `client_id` and `client_secret` None: $VERDA_CLIENT_ID and $VERDA_CLIENT_SECRET."""
+    `client_id` and `client_secret` None: from $VERDA_CLIENT_ID and $VERDA_CLIENT_SECRET, else from
+    the file of Verda's own program."""
 
     name: ClassVar[str] = "verda"
 

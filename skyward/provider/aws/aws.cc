@@ -36,11 +36,6 @@ constexpr Duration kFreeWhenTakenBack = 1h;
 // Offers of so many types get their spot prices: the cheapest on demand.
 constexpr std::size_t kMostSpotTypes = 100;
 
-Duration request_timeout(const ProviderSpec& spec) {
-  const std::string given = spec.setting("request_timeout");
-  return given.empty() ? Duration(30s) : from_seconds(std::max(1.0, std::stod(given)));
-}
-
 class AwsCloud final : public RentedCloud {
  public:
   AwsCloud(World world, Configuration configuration, ProviderSpec spec, std::string region)

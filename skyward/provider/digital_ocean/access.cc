@@ -4,6 +4,7 @@
 
 #include <array>
 #include <chrono>
+#include <utility>
 
 #include "skyward/provider/marks.h"
 #include "skyward/provider/secrets.h"
@@ -35,13 +36,17 @@ Result<Access> find_access(const World& world, const ProviderSpec& spec) {
   if (!token) return fail(token);
   const std::string url = world.variable(kUrlVariable).value_or(kBaseUrl);
   if (Status safe = check_base_url(url, fmt::format("${}", kUrlVariable)); !safe) return fail(safe);
-  Access out{.account = {.base_url = url.ends_with('/') ? url.substr(0, url.size() - 1) : url,
-                         .read_error = read_error,
-                         .gap = kGap},
-             .origin = token->origin};
-  out.account.authorization = [value = "Bearer " + token->value](
-                                  bool, Time) -> Result<std::string> { return value; };
-  return out;
+  RestAccount account{.base_url = url.ends_with('/') ? url.substr(0, url.size() - 1) : url,
+                      .read_error = read_error,
+                      .gap = kGap};
+  return Access{.account = with_token(std::move(account), token->value), .origin = token->origin};
+}
+
+RestAccount with_token(RestAccount account, const std::string& token) {
+  account.authorization = [value = "Bearer " + token](bool, Time) -> Result<std::string> {
+    return value;
+  };
+  return account;
 }
 
 Result<AccountUser> find_user(Api& api, Time deadline) {
@@ -55,6 +60,14 @@ Result<AccountUser> find_user(Api& api, Time deadline) {
   }
   return AccountUser{
       .owner = owner_digits(account->user), .account = account->team, .email = account->email};
+}
+
+ApiResult<void> may_delete(Api& api, Time deadline) {
+  constexpr const char* kNoDroplet = "0";
+  auto answer = api.delete_droplet(kNoDroplet, deadline);
+  if (answer || answer.error().refusal == Refusal::not_found) return {};
+  answer.error().hint = "give the token the scope droplet:delete";
+  return answer;
 }
 
 }  // namespace skyward::provider::digital_ocean

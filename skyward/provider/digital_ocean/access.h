@@ -1,7 +1,7 @@
 #pragma once
 
-// How this computer comes to an account at DigitalOcean: the token and where it comes from, the
-// address of the API, who the token belongs to.
+// A user's account at DigitalOcean: the token and its source, the address of the API, and whose
+// token it is.
 
 #include <map>
 #include <string>
@@ -21,13 +21,19 @@ struct Access {
 // with `denied` when there is none, and with `invalid` when $DIGITALOCEAN_API_URL may not get it.
 Result<Access> find_access(const World& world, const ProviderSpec& spec);
 
+// The same account with another token.
+RestAccount with_token(RestAccount account, const std::string& token);
+
 // Whose droplets these are.
 struct AccountUser {
   std::string owner{};    // the mark on what the token's user makes
   std::string account{};  // the team
   std::string email{};
 };
-// Fails with `denied` where the account is locked.
+// Fails with `denied` if the account is locked.
 Result<AccountUser> find_user(Api& api, Time deadline);
+
+// Whether the token may delete droplets: it tries to delete one that cannot exist.
+ApiResult<void> may_delete(Api& api, Time deadline);
 
 }  // namespace skyward::provider::digital_ocean

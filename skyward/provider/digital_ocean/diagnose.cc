@@ -8,28 +8,26 @@
 #include <vector>
 
 #include "skyward/provider/digital_ocean/access.h"
+#include "skyward/provider/digital_ocean/droplets.h"
+#include "skyward/provider/renting/findings.h"
+#include "skyward/provider/settings.h"
 
 namespace skyward::provider::digital_ocean {
 
 namespace {
 
-template <typename T>
-Finding judge_reading(const char* scope, const ApiResult<T>& answer) {
-  if (answer) return {.what = scope, .good = true, .detail = "allowed"};
-  return {.what = scope, .detail = answer.error().message, .hint = answer.error().hint};
-}
-
-// What pools read, in the words of a token's scopes.
-void look_into_reading(Api& api, const std::function<void(const Finding&)>& tell, Time deadline) {
-  tell(judge_reading("droplet:read", api.droplets(false, deadline)));
-  tell(judge_reading("droplet:read (with GPUs)", api.droplets(true, deadline)));
-  tell(judge_reading("ssh_key:read", api.ssh_keys(deadline)));
-  tell(judge_reading("tag:read", api.tags(deadline)));
-  tell(judge_reading("firewall:read", api.firewalls(deadline)));
+// What pools ask for, in the words of a token's scopes.
+void look_into_scopes(Api& api, const std::function<void(const Finding&)>& tell, Time deadline) {
+  tell(finding_of("droplet:read", api.droplets(false, deadline)));
+  tell(finding_of("droplet:read (with GPUs)", api.droplets(true, deadline)));
+  tell(finding_of("droplet:delete", may_delete(api, deadline)));
+  tell(finding_of("ssh_key:read", api.ssh_keys(deadline)));
+  tell(finding_of("tag:read", api.tags(deadline)));
+  tell(finding_of("firewall:read", api.firewalls(deadline)));
 }
 
 Finding judge_region(const std::string& region, const ApiResult<std::vector<Size>>& sizes) {
-  if (!sizes) return judge_reading("sizes:read", sizes);
+  if (!sizes) return finding_of("sizes:read", sizes);
   const auto sold = std::ranges::count_if(*sizes, [&](const Size& size) {
     return std::ranges::find(size.regions, region) != size.regions.end();
   });
@@ -43,10 +41,10 @@ Finding judge_region(const std::string& region, const ApiResult<std::vector<Size
 
 Status diagnose(const World& world, const SettingOrigin& region,
                 const std::function<void(const Finding&)>& tell, Time deadline) {
-  tell({.what = "region",
-        .good = true,
-        .detail = fmt::format("{} ({})", region.value, region.origin)});
-  const auto access = find_access(world, {.name = "digital_ocean"});
+  tell(finding_of(region));
+  const auto spec = with_settings(world, {.name = kProvider, .settings = {}});
+  if (!spec) return fail(spec);
+  const auto access = find_access(world, *spec);
   if (!access) {
     tell({.what = "token", .detail = access.error().message, .hint = access.error().hint});
     return {};
@@ -60,13 +58,8 @@ Status diagnose(const World& world, const SettingOrigin& region,
         .detail = user ? user->email : user.error().message,
         .hint = user ? "" : user.error().hint});
   if (!user) return {};
-  if (const std::int64_t ahead_s = api.clock_ahead_s(); ahead_s != 0) {
-    tell({.what = "clock",
-          .detail = fmt::format("this computer's is {} min {}", std::abs(ahead_s) / 60,
-                                ahead_s > 0 ? "slow" : "fast"),
-          .hint = "set it: 'skyward gc' judges by it whose time is over"});
-  }
-  look_into_reading(api, tell, deadline);
+  if (const auto clock = clock_finding(api.clock_ahead_s())) tell(*clock);
+  look_into_scopes(api, tell, deadline);
   tell(judge_region(region.value, api.sizes(deadline)));
   return {};
 }

@@ -1,8 +1,8 @@
 #pragma once
 
-// Whether pools can be opened at DigitalOcean with what is set up on this computer: the token and
-// where it comes from, its account, what it may read, the region. Nothing is made; what the token
-// may create and delete shows when a pool opens.
+// Checks whether this computer can open pools at DigitalOcean: the token and its source, its
+// account, what it may read and delete, and the region. It creates nothing; whether the token may
+// create droplets shows when a pool opens.
 
 #include "skyward/provider/table.h"
 

@@ -149,7 +149,10 @@ Result<std::unique_ptr<MachineApi>> DropletSite::machine_api(PoolBook&, const La
 class DigitalOceanCloud final : public RentedCloud {
  public:
   DigitalOceanCloud(World world, RestAccount account, ProviderSpec spec)
-      : world_(std::move(world)), account_(world_, std::move(account)), spec_(std::move(spec)) {
+      : world_(std::move(world)),
+        access_(std::move(account)),
+        account_(world_, access_),
+        spec_(std::move(spec)) {
     region_ = spec_.setting("region");
     if (region_.empty()) region_ = kDefaultRegion;
   }
@@ -181,8 +184,10 @@ class DigitalOceanCloud final : public RentedCloud {
 
  private:
   Result<std::vector<Offer>> all_offers(const std::string& machine, Time deadline);
+  Status check_rights(Time deadline);
 
   const World world_;
+  const RestAccount access_;
   DropletAccount account_;
   Api& api_ = account_.api();
   const ProviderSpec spec_;
@@ -232,11 +237,28 @@ Result<std::vector<Offer>> DigitalOceanCloud::catalogue(Time deadline) {
   return all;
 }
 
+// A token that can create droplets and not delete them would leave them running.
+Status DigitalOceanCloud::check_rights(Time deadline) {
+  if (const auto own = may_delete(api_, deadline); !own) {
+    return std::unexpected(to_error(own.error(), "DigitalOcean: the token cannot delete droplets"));
+  }
+  const std::string token = spec_.setting(kNodeToken);
+  if (token.empty()) return {};
+  RestClient client(world_, with_token(access_, token));
+  Api node(client);
+  if (const auto nodes = may_delete(node, deadline); !nodes) {
+    return std::unexpected(
+        to_error(nodes.error(), "DigitalOcean: the node_token cannot delete droplets"));
+  }
+  return {};
+}
+
 Result<std::unique_ptr<RentedSite>> DigitalOceanCloud::find_site(const PoolSpec& spec,
                                                                  const Offer& offer, Ledger&,
                                                                  Time deadline) {
   auto account = find_user(api_, deadline);
   if (!account) return fail(account);
+  if (Status able = check_rights(deadline); !able) return fail(able);
   std::vector<Offer> same_region;
   std::ranges::copy_if(ranked_, std::back_inserter(same_region),
                        [&](const Offer& one) { return one.region == offer.region; });
@@ -267,6 +289,10 @@ Result<std::unique_ptr<Provider>> make_digital_ocean(const ProviderSpec& spec, W
   auto cloud = make_digital_ocean_cloud(spec, world);
   if (!cloud) return fail(cloud);
   return make_renting(std::move(world), *std::move(cloud));
+}
+
+Result<std::unique_ptr<Provider>> make_digital_ocean(const ProviderSpec& spec) {
+  return make_digital_ocean(spec, world_of_this_process());
 }
 
 }  // namespace skyward::provider

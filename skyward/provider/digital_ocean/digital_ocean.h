@@ -15,5 +15,6 @@ namespace skyward::provider {
 Result<std::unique_ptr<RentedCloud>> make_digital_ocean_cloud(const ProviderSpec& spec,
                                                               World world);
 Result<std::unique_ptr<Provider>> make_digital_ocean(const ProviderSpec& spec, World world);
+Result<std::unique_ptr<Provider>> make_digital_ocean(const ProviderSpec& spec);
 
 }  // namespace skyward::provider

@@ -37,8 +37,10 @@ class DigitalOceanTest : public ::testing::Test, public DigitalOceanComputer {
     const auto offers = cloud.offers(spec_, soon());
     EXPECT_TRUE(offers) << offers.error().message;
     const auto cluster = cloud.prepare(spec_, offers->front(), soon());
-    EXPECT_TRUE(cluster) << cluster.error().message;
-    if (!cluster) return life;
+    if (!cluster) {
+      life.status = std::unexpected(cluster.error());
+      return life;
+    }
     life.cluster = *cluster;
     const auto instances = cloud.provision(*cluster, spec_.nodes, 0, soon());
     if (!instances) {
@@ -136,6 +138,7 @@ TEST_F(DigitalOceanTest, ADropletThatWaitsForItsPeersStaysOn) {
 }
 
 TEST_F(DigitalOceanTest, WithATokenOfItsOwnADropletDeletesItself) {
+  cloud_->tokens["dop_v1_node"] = {"droplet:read", "droplet:delete"};
   spec_.provider.settings["node_token"] = "dop_v1_node";
   const auto cloud = provider();
   EXPECT_TRUE(cloud->capabilities().stop_ends_billing);
@@ -149,6 +152,30 @@ TEST_F(DigitalOceanTest, WithATokenOfItsOwnADropletDeletesItself) {
 }
 
 // ---- When it does not go well
+
+TEST_F(DigitalOceanTest, ATokenThatCannotDeleteDropletsCreatesNone) {
+  cloud_->tokens[cloud_->token] = {"account:read",   "actions:read",    "sizes:read",
+                                   "droplet:create", "droplet:read",    "ssh_key:create",
+                                   "tag:create",     "firewall:create", "image:read"};
+  const auto cloud = provider();
+  const Life life = open(*cloud);
+  ASSERT_FALSE(life.status);
+  EXPECT_EQ(life.status.error().kind, ErrorKind::denied);
+  EXPECT_THAT(life.status.error().message, HasSubstr("the token cannot delete droplets"));
+  EXPECT_THAT(life.status.error().hint, HasSubstr("droplet:delete"));
+  EXPECT_THAT(cloud_->machines, IsEmpty());
+  EXPECT_THAT(open_pools(), IsEmpty());
+}
+
+TEST_F(DigitalOceanTest, ANodeTokenThatCannotDeleteDropletsIsRefused) {
+  cloud_->tokens["dop_v1_node"] = {"droplet:read"};
+  spec_.provider.settings["node_token"] = "dop_v1_node";
+  const auto cloud = provider();
+  const Life life = open(*cloud);
+  ASSERT_FALSE(life.status);
+  EXPECT_THAT(life.status.error().message, HasSubstr("the node_token cannot delete droplets"));
+  EXPECT_THAT(cloud_->machines, IsEmpty());
+}
 
 TEST_F(DigitalOceanTest, ALostReplyToACreationIsLookedForAndNotRepeated) {
   cloud_->dials.answers = {

@@ -3,12 +3,15 @@
 #include <utility>
 
 #include "skyward/provider/digital_ocean/droplet_account.h"
+#include "skyward/provider/settings.h"
 
 namespace skyward::provider::digital_ocean {
 
 Status sweep(const World& world, const SweepOptions& options,
              const std::function<void(const Swept&)>& tell, Time deadline) {
-  auto access = find_access(world, {.name = kProvider});
+  const auto spec = with_settings(world, {.name = kProvider, .settings = {}});
+  if (!spec) return fail(spec);
+  auto access = find_access(world, *spec);
   if (!access) return fail(access);
   DropletAccount account(world, std::move(access->account));
   return sweep_named(world, account, options, tell, deadline);

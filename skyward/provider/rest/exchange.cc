@@ -117,4 +117,9 @@ ApiResult<io::HttpReply> perform(const World& world, const Exchange& exchange, T
   }
 }
 
+Duration request_timeout(const ProviderSpec& spec) {
+  const std::string given = spec.setting("request_timeout");
+  return given.empty() ? Duration(30s) : from_seconds(std::max(1.0, std::stod(given)));
+}
+
 }  // namespace skyward::provider

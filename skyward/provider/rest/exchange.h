@@ -13,6 +13,7 @@
 
 #include "skyward/provider/rest/api_error.h"
 #include "skyward/provider/retry.h"
+#include "skyward/spec/pool_spec.h"
 
 namespace skyward::provider {
 
@@ -62,6 +63,9 @@ struct Exchange {
   Spacing* spacing = nullptr;
   std::vector<RateLimit> limits{};
 };
+
+// How long one try of a request may take, by the setting "request_timeout".
+Duration request_timeout(const ProviderSpec& spec);
 
 ApiResult<io::HttpReply> perform(const World& world, const Exchange& exchange, Time deadline);
 

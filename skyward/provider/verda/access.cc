@@ -53,11 +53,14 @@ Result<VerdaAccess> find_access(const World& world, const ProviderSpec& spec) {
   out.account.base_url = url;
   out.account.read_error = read_error;
   out.account.gap = kGap;
+  out.account.request_timeout = request_timeout(spec);
   out.client_id = id->value;
   out.origin = secret->origin;
   const auto tokens = std::make_shared<TokenSource>(
-      world, ClientCredentials{
-                 .token_url = url + "/oauth2/token", .id = id->value, .secret = secret->value});
+      world, ClientCredentials{.token_url = url + "/oauth2/token",
+                               .id = id->value,
+                               .secret = secret->value,
+                               .request_timeout = out.account.request_timeout});
   out.account.authorization = [tokens](bool renew, Time deadline) {
     return tokens->authorization(renew, deadline);
   };

@@ -2,13 +2,16 @@
 
 #include <utility>
 
+#include "skyward/provider/settings.h"
 #include "skyward/provider/verda/verda_account.h"
 
 namespace skyward::provider::verda {
 
 Status sweep(const World& world, const SweepOptions& options,
              const std::function<void(const Swept&)>& tell, Time deadline) {
-  auto access = find_access(world, {.name = kProvider});
+  const auto spec = with_settings(world, {.name = kProvider, .settings = {}});
+  if (!spec) return fail(spec);
+  auto access = find_access(world, *spec);
   if (!access) return fail(access);
   VerdaAccount account(world, *std::move(access));
   return sweep_named(world, account, options, tell, deadline);

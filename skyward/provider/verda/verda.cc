@@ -232,4 +232,8 @@ Result<std::unique_ptr<Provider>> make_verda(const ProviderSpec& spec, World wor
   return make_renting(std::move(world), *std::move(cloud));
 }
 
+Result<std::unique_ptr<Provider>> make_verda(const ProviderSpec& spec) {
+  return make_verda(spec, world_of_this_process());
+}
+
 }  // namespace skyward::provider

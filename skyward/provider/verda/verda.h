@@ -14,5 +14,6 @@ namespace skyward::provider {
 // Both fail with `denied` when there is no client id or secret.
 Result<std::unique_ptr<RentedCloud>> make_verda_cloud(const ProviderSpec& spec, World world);
 Result<std::unique_ptr<Provider>> make_verda(const ProviderSpec& spec, World world);
+Result<std::unique_ptr<Provider>> make_verda(const ProviderSpec& spec);
 
 }  // namespace skyward::provider

@@ -125,6 +125,14 @@ ApiResult<json> Api::get(std::string path, Time deadline, Query query) {
   return std::move(reply->json);
 }
 
+ApiResult<double> Api::balance(Time deadline) {
+  const auto told = get("/balance", deadline);
+  if (!told) return std::unexpected(told.error());
+  const auto amount = json_decimal(*told, "amount");
+  if (!amount) return std::unexpected(broken_page("the reply has no amount"));
+  return *amount;
+}
+
 ApiResult<std::vector<ServerType>> Api::types(Time deadline) {
   return read_all(get("/instance-types", deadline, {{"currency", "usd"}}), [](const json& told) {
     return ServerType{

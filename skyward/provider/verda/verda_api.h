@@ -77,6 +77,8 @@ class Api {
   std::int64_t clock_ahead_s() const { return client_.clock_ahead_s(); }
   std::int64_t wall_s() const { return client_.wall_s(); }
 
+  // In dollars.
+  ApiResult<double> balance(Time deadline);
   ApiResult<std::vector<ServerType>> types(Time deadline);
   ApiResult<std::vector<Availability>> availability(bool spot, Time deadline);
 

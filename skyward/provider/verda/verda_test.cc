@@ -34,8 +34,10 @@ class VerdaTest : public ::testing::Test, public VerdaComputer {
     const auto offers = cloud.offers(spec_, soon());
     EXPECT_TRUE(offers) << offers.error().message;
     const auto cluster = cloud.prepare(spec_, offers->front(), soon());
-    EXPECT_TRUE(cluster) << cluster.error().message;
-    if (!cluster) return life;
+    if (!cluster) {
+      life.status = std::unexpected(cluster.error());
+      return life;
+    }
     life.cluster = *cluster;
     const auto instances = cloud.provision(*cluster, spec_.nodes, 0, soon());
     if (!instances) {
