@@ -85,9 +85,9 @@ DigitalOcean::operator ProviderSpec() const {
   ProviderSpec spec{.name = "digital_ocean", .settings = {}};
   put(spec, "region", region);
   put(spec, "token", token);
-  put(spec, "node_token", node_token);
   put(spec, "ssh_key_fingerprint", ssh_key_fingerprint);
   put(spec, "instance_timeout", instance_timeout);
+  put(spec, "node_token", node_token);
   return spec;
 }
 

@@ -66,9 +66,9 @@ struct AWS {
 struct DigitalOcean {
   std::optional<std::string> region{};  // "nyc1"
   std::optional<std::string> token{};
-  std::optional<std::string> node_token{};
   std::optional<std::string> ssh_key_fingerprint{};
   std::optional<int> instance_timeout{};  // 300
+  std::optional<std::string> node_token{};
   operator ProviderSpec() const;
 };
 

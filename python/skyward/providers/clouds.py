@@ -114,9 +114,9 @@ class DigitalOcean(_Cloud):
     region: str = "nyc1"
     """nyc1, nyc2, nyc3, sfo2, sfo3, ams3, atl1, blr1, fra1, lon1, sgp1, syd1 or tor1."""
     token: str | None = field(default=None, repr=False)
-    node_token: str | None = field(default=None, repr=False)
     ssh_key_fingerprint: str | None = None
     instance_timeout: int = 300
+    node_token: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, repr=False)

@@ -1,0 +1,208 @@
+"""Pools on doubles with real machines behind them, by the real programs: a whole life, and what is
+left when the driver is killed, and when the reaper is killed with it."""
+
+import json
+import os
+import select
+import signal
+import subprocess
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from machines_behind import MachinesBehind, why_not
+from running_double import ROOT, Double, running
+
+pytestmark = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+
+SKYWARD = os.environ.get("SKYWARD_CLI", str(ROOT / "build/release/bin/skyward"))
+PYTHON = os.environ.get("SKYWARD_TEST_PYTHON", str(ROOT / ".venv/bin/python"))
+LIMIT_SECONDS = 50.0
+QUICK = {"boot": 1, "address_lag": 0.1, "ending": 0.5}
+CLOUDS = {"digitalocean": "DigitalOcean", "verda": "Verda"}
+NETWORKS = {"digitalocean": 91, "verda": 92}
+
+START = """\
+import json, os, sys, threading
+import skyward as sky
+
+def tell(**facts):
+    print("FACTS " + json.dumps(facts), flush=True)
+
+@sky.compute
+def square(x):
+    return x * x
+"""
+
+
+@dataclass
+class Computer:
+    """A computer of a user of one cloud."""
+
+    cloud: str
+    double: Double
+    machines: MachinesBehind
+    home: Path
+
+    def environment(self) -> dict[str, str]:
+        return {
+            "PATH": os.environ["PATH"],
+            "PYTHONPATH": str(ROOT / "build/release/python"),
+            "SKYWARD_AGENT": str(ROOT / "build/release/bin/skyward-agent"),
+            "AWS_EC2_METADATA_DISABLED": "true",
+            "HOME": str(self.home),
+            "XDG_STATE_HOME": str(self.home / "state"),
+            **self.double.environment,
+        }
+
+    def start(self, *command: str) -> "subprocess.Popen[str]":
+        return subprocess.Popen(
+            command,
+            env=self.environment(),
+            cwd=self.home,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=(self.home / "stderr").open("w"),
+            text=True,
+        )
+
+    def drive(self, program: str) -> "subprocess.Popen[str]":
+        script = self.home / "program.py"
+        pool = f"sky.ComputePool(provider=sky.{CLOUDS[self.cloud]}(), nodes=2, cpu=1, spot='never')"
+        script.write_text(START + textwrap.dedent(program).replace("POOL", pool))
+        return self.start(PYTHON, str(script))
+
+    def skyward(self, *arguments: str) -> str:
+        return finish(self, self.start(SKYWARD, *arguments))
+
+    def reapers(self) -> list[int]:
+        """The reapers of this computer."""
+        mark = f"XDG_STATE_HOME={self.home / 'state'}".encode()
+        found = []
+        for entry in Path("/proc").iterdir():
+            if not entry.name.isdigit():
+                continue
+            try:
+                command = (entry / "cmdline").read_bytes().split(b"\0")
+                variables = (entry / "environ").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if command[1:2] == [b"reap"] and mark in variables:
+                found.append(int(entry.name))
+        return found
+
+    def standing(self) -> int:
+        return sum(one["ended"] is None for one in self.double.control("GET", "machines"))
+
+    def nothing_is_left(self) -> None:
+        assert self.double.leftovers() == []
+        assert self.skyward("pool", "list", "--json") == ""
+
+
+def finish(computer: Computer, program: "subprocess.Popen[str]", heard: str = "") -> str:
+    try:
+        out, _ = program.communicate(timeout=LIMIT_SECONDS)
+    finally:
+        program.kill()
+    errors = (computer.home / "stderr").read_text()
+    assert program.returncode == 0, heard + out + errors
+    return heard + out
+
+
+def hear(computer: Computer, program: "subprocess.Popen[str]", word: str) -> dict[str, Any]:
+    """What a driver tells: tell(WORD=…)."""
+    assert program.stdout is not None
+    for line in program.stdout:
+        if line.startswith("FACTS ") and word in (facts := json.loads(line[6:])):
+            return dict(facts)
+    raise AssertionError((computer.home / "stderr").read_text())
+
+
+def until(is_so: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + LIMIT_SECONDS
+    while not is_so():
+        assert time.monotonic() < deadline, f"not within {LIMIT_SECONDS} s: {what}"
+        select.select([], [], [], 0.1)
+
+
+@pytest.fixture(params=list(CLOUDS))
+def computer(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Computer]:
+    cloud = request.param
+    with running(cloud) as double:
+        double.turn(**QUICK)
+        machines = MachinesBehind(double, tmp_path / "machines", NETWORKS[cloud])
+        home = tmp_path / "home"
+        home.mkdir()
+        with machines:
+            here = Computer(cloud, double, machines, home)
+            yield here
+            until(lambda: here.reapers() == [], "the reaper has gone")
+        assert machines.broken == []
+        assert double.violations() == []
+
+
+def test_a_pool_lives_and_leaves_nothing(computer: Computer) -> None:
+    program = computer.drive(
+        """
+        with POOL as pool:
+            tell(answer=sorted(sky.gather(*map(square, range(4))) >> pool))
+            tell(nodes=len(square(2) @ pool))
+        """
+    )
+    assert hear(computer, program, "answer")["answer"] == [0, 1, 4, 9]
+    assert hear(computer, program, "nodes")["nodes"] == 2
+    assert computer.standing() == 2
+    assert len(computer.reapers()) == 1
+    finish(computer, program)
+    computer.nothing_is_left()
+
+
+WAITING = """
+with POOL as pool:
+    tell(open=len(square(2) @ pool))
+    threading.Event().wait()
+"""
+
+
+def kill(*pids: int) -> None:
+    handles = [os.pidfd_open(pid) for pid in pids]
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    for handle in handles:
+        assert select.select([handle], [], [], 10)[0], "a killed program is alive"
+        os.close(handle)
+
+
+def test_the_reaper_ends_the_machines_of_a_driver_that_was_killed(computer: Computer) -> None:
+    with computer.drive(WAITING) as program:
+        hear(computer, program, "open")
+        kill(program.pid)
+    assert computer.standing() == 2
+    until(lambda: computer.double.leftovers() == [], "nothing is left")
+    until(lambda: computer.reapers() == [], "the reaper has gone")
+    computer.nothing_is_left()
+
+
+def test_gc_ends_what_a_driver_and_its_reaper_left(computer: Computer) -> None:
+    with computer.drive(WAITING) as program:
+        hear(computer, program, "open")
+        kill(program.pid, *computer.reapers())
+    assert computer.standing() == 2
+    told = computer.skyward("gc", "--json")
+    rows = [json.loads(line) for line in told.splitlines()]
+    assert sum(row["action"] == "removed" and row["kind"] == "instance" for row in rows) == 2, told
+    computer.nothing_is_left()
+
+
+def test_what_a_user_asks_first(computer: Computer) -> None:
+    name = {"digitalocean": "digital_ocean"}.get(computer.cloud, computer.cloud)
+    checked = computer.skyward("providers", "check", name)
+    assert "MISSING" not in checked
+    offers = computer.skyward(
+        "offers", "list", "--provider", name, "--accelerator", "H100", "--json"
+    )
+    assert {json.loads(line)["accelerator"] for line in offers.splitlines()} == {"H100"}
