@@ -36,7 +36,7 @@ void print_table(std::ostream& out, const std::vector<std::string>& heads,
                  const std::vector<std::vector<std::string>>& rows);
 
 struct OffersOptions {
-  std::string provider = "aws";
+  std::string provider{};  // empty: every cloud that this computer has credentials for
   std::string region{};
   std::string accelerator{};
   double count = 1;
@@ -61,7 +61,7 @@ int show_pool(const Streams& streams, const std::string& id);
 int show_logs(const Streams& streams, const std::string& id, std::optional<int> node);
 
 struct GcOptions {
-  std::string provider = "aws";
+  std::string provider{};  // empty: every cloud that this computer has credentials for
   std::vector<std::string> regions{};
   bool dry_run = false;
   std::string pool{};  // this one only

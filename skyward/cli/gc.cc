@@ -6,6 +6,7 @@
 #include <ostream>
 #include <utility>
 
+#include "skyward/cli/clouds.h"
 #include "skyward/cli/commands.h"
 #include "skyward/cli/pool_names.h"
 #include "skyward/io/event_loop.h"
@@ -45,9 +46,9 @@ nlohmann::ordered_json to_json(const Swept& swept) {
 // Where it is not told, Skyward's own settings say where to begin. Broken ones must not keep
 // machines alive.
 std::string home_region(const Streams& streams, const provider::World& world,
-                        const GcOptions& options) {
+                        const provider::TableRow& row, const GcOptions& options) {
   if (!options.regions.empty()) return "";
-  const auto region = region_of(world, options.provider, "");
+  const auto region = region_of(world, std::string(row.name), "");
   if (region) return region->value;
   streams.err << fmt::format("skyward: warning: {}; continuing without it\n",
                              region.error().message);
@@ -60,7 +61,7 @@ Status sweep(const Streams& streams, const provider::TableRow& row, const GcOpti
   const provider::World world = provider::world_of_this_process();
   provider::SweepOptions wanted{.dry_run = options.dry_run, .regions = options.regions};
   if (!options.pool.empty()) wanted.pool = options.pool;
-  wanted.home_region = home_region(streams, world, options);
+  wanted.home_region = home_region(streams, world, row, options);
   const auto tell = [&](const Swept& swept) {
     ++counts[swept.action];
     const bool kept = swept.action == SweepAction::kept && !may_stay(swept.resource.kind);
@@ -81,23 +82,32 @@ void tell_counts(const Streams& streams, Counts& counts, bool dry_run) {
                                  : fmt::format(", {} not looked at", counts[SweepAction::skipped]));
 }
 
-// After a failure only what was done before it: no "0 removed" beside an error.
-int complain_of_sweep(const Streams& streams, Counts& counts, const GcOptions& options,
-                      const Error& error) {
-  if (!counts.empty()) tell_counts(streams, counts, options.dry_run);
+int complain_of_sweep(const Streams& streams, const Error& error) {
   const auto ledger = provider::read_ledger(provider::world_of_this_process());
   const bool of_the_ledger = !ledger && ledger.error().message == error.message;
   return of_the_ledger ? complain_of_ledger(streams, error) : complain(streams, error);
 }
 
-Result<const provider::TableRow*> row_that_sweeps(const std::string& name) {
-  const provider::TableRow* row = provider::find_row(name);
-  if (row != nullptr && row->sweep != nullptr) return row;
-  const auto made = provider::make_provider({.name = name});
-  if (row == nullptr && !made) return fail(made);
-  return fail(ErrorKind::invalid,
-              fmt::format("pools of \"{}\" leave nothing behind that Skyward could remove", name),
-              "'skyward providers list' shows the providers");
+// Asks one cloud after the other. A cloud that fails keeps none from being swept; the worst exit
+// code counts.
+int sweep_all(const Streams& streams, const CloudsHere& clouds, const GcOptions& options,
+              Counts& counts, int& unfinished) {
+  std::vector<Error> errors;
+  for (const provider::TableRow* row : clouds.rows) {
+    const Status status = sweep(streams, *row, options, counts, unfinished);
+    if (!status) errors.push_back(status.error());
+  }
+  // After a failure only what was done: no "0 removed" beside an error.
+  if (!errors.empty() && !counts.empty()) tell_counts(streams, counts, options.dry_run);
+  int worst = 0;
+  for (const Error& error : errors) worst = std::max(worst, complain_of_sweep(streams, error));
+  return worst;
+}
+
+// The cloud that the id of a pool names ("verda-1a2b3c4d"); else `otherwise`.
+std::string cloud_of_id(std::string_view pool, const std::string& otherwise) {
+  const std::string name(pool.substr(0, pool.rfind('-')));
+  return pool.contains('-') && provider::find_row(name) != nullptr ? name : otherwise;
 }
 
 int complain_of_open(const Streams& streams, const std::string& pool, int process) {
@@ -122,14 +132,15 @@ int delete_known(const Streams& streams, const GcOptions& options, const LedgerP
   if (provider::is_open_here(world, pool.id) && !options.dry_run) {
     return complain_of_open(streams, pool.id, provider::process_of(world, pool.id));
   }
-  const auto row = row_that_sweeps(pool.provider);
-  if (!row) return complain(streams, row.error());
+  const auto clouds = clouds_here(world, pool.provider, io::EventLoop::now() + options.timeout);
+  if (!clouds) return complain(streams, clouds.error());
   GcOptions there = options;
   there.pool = pool.id;
   Counts counts;
   int unfinished = 0;
-  const Status status = sweep(streams, **row, there, counts, unfinished);
-  if (!status) return complain_of_sweep(streams, counts, options, status.error());
+  if (const int failed = sweep_all(streams, *clouds, there, counts, unfinished); failed != 0) {
+    return failed;
+  }
   const auto ledger = provider::read_ledger(world);
   if (!ledger) return complain_of_ledger(streams, ledger.error());
   auto open = (*ledger)->entries(pool.id, true);
@@ -155,12 +166,18 @@ int delete_known(const Streams& streams, const GcOptions& options, const LedgerP
 }  // namespace
 
 int collect_garbage(const Streams& streams, const GcOptions& options) {
-  const auto row = row_that_sweeps(options.provider);
-  if (!row) return complain(streams, row.error());
+  // The names of regions say which cloud is meant; most are Amazon's.
+  const std::string named =
+      options.provider.empty() && !options.regions.empty() ? "aws" : options.provider;
+  const auto clouds =
+      clouds_here(provider::world_of_this_process(), named, io::EventLoop::now() + options.timeout);
+  if (!clouds) return complain(streams, clouds.error());
+  streams.err << note_of(*clouds, "not searched");
   Counts counts;
   int unfinished = 0;
-  const Status status = sweep(streams, **row, options, counts, unfinished);
-  if (!status) return complain_of_sweep(streams, counts, options, status.error());
+  if (const int failed = sweep_all(streams, *clouds, options, counts, unfinished); failed != 0) {
+    return failed;
+  }
   tell_counts(streams, counts, options.dry_run);
   return counts[SweepAction::failed] > 0 ? 1 : 0;
 }
@@ -194,14 +211,19 @@ int delete_pool(const Streams& streams, const GcOptions& options) {
     return 0;
   }
   // Of another computer: by its marks.
-  const auto row = row_that_sweeps(options.provider);
-  if (!row) return complain(streams, row.error());
-  GcOptions marked = options;
-  if (!options.pool.contains('-')) marked.pool = options.provider + "-" + options.pool;
+  const auto clouds = clouds_here(world, cloud_of_id(options.pool, options.provider),
+                                  io::EventLoop::now() + options.timeout);
+  if (!clouds) return complain(streams, clouds.error());
   Counts counts;
   int unfinished = 0;
-  const Status status = sweep(streams, **row, marked, counts, unfinished);
-  if (!status) return complain_of_sweep(streams, counts, options, status.error());
+  for (const provider::TableRow* row : clouds->rows) {
+    GcOptions marked = options;
+    if (!options.pool.contains('-')) marked.pool = fmt::format("{}-{}", row->name, options.pool);
+    const CloudsHere one{.rows = {row}};
+    if (const int failed = sweep_all(streams, one, marked, counts, unfinished); failed != 0) {
+      return failed;
+    }
+  }
   if (counts.empty()) {
     return complain(streams, {ErrorKind::invalid,
                               fmt::format("there is no pool \"{}\": this computer has not opened "

@@ -95,8 +95,9 @@ void CommandLine::add_offers() {
                offers.timeout = time();
                return cli::list_offers(streams, offers);
              });
-  list->add_option("--provider", offers.provider, "whose machines (aws)");
-  list->add_option("--region", offers.region, "where");
+  list->add_option("--provider", offers.provider,
+                   "only at this one; else at every cloud with credentials here");
+  list->add_option("--region", offers.region, "only there; else where a pool would look");
   list->add_option("--accelerator", offers.accelerator, "a model, for example A100 or H100-80GB");
   list->add_option("--count", offers.count, "devices per machine (1)")->check(above_zero());
   list->add_option("--cpu", offers.cpus, "least number of CPU cores per machine")
@@ -154,8 +155,10 @@ void CommandLine::add_rest() {
                                return cli::collect_garbage(streams, gc);
                              });
   collect->add_flag("--dry-run", gc.dry_run, "only report what it would remove");
-  collect->add_option("--provider", gc.provider, "at this provider (aws)");
-  collect->add_option("--region", gc.regions, "look only there; may be repeated");
+  collect->add_option("--provider", gc.provider,
+                      "only at this one; else at every cloud with credentials here");
+  collect->add_option("--region", gc.regions,
+                      "look only there; may be repeated (of aws without --provider)");
   verb(&app, "cost", "what pools have cost so far", [this](const cli::Streams& streams) {
     return cli::show_cost(streams, pool);
   })->add_option("pool", pool, "this one only");

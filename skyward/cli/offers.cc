@@ -1,14 +1,21 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
+#include <iterator>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <ostream>
+#include <utility>
 
+#include "skyward/cli/clouds.h"
 #include "skyward/cli/commands.h"
 #include "skyward/io/event_loop.h"
 #include "skyward/provider/settings.h"
 #include "skyward/spec/accelerator.h"
 #include "skyward/spec/memory_size.h"
+#include "skyward/spec/provider_settings.h"
 
 namespace skyward::cli {
 
@@ -18,9 +25,16 @@ using nlohmann::ordered_json;
 
 constexpr std::size_t kReadable = 20;  // rows that somebody reads
 
-Result<PoolSpec> spec_of(const OffersOptions& options) {
-  ProviderSpec said{.name = options.provider};
+// An offer, and whose it is.
+struct Sold {
+  const provider::TableRow* cloud = nullptr;
+  Offer offer{};
+};
+
+Result<PoolSpec> spec_of(const provider::TableRow& cloud, const OffersOptions& options) {
+  ProviderSpec said{.name = std::string(cloud.name), .settings = {}};
   if (!options.region.empty()) said.settings["region"] = options.region;
+  if (Status fits = validate_settings(said.name, said.settings); !fits) return fail(fits);
   auto complete = provider::with_settings(provider::world_of_this_process(), said);
   if (!complete) return fail(complete);
   PoolSpec spec;
@@ -41,8 +55,10 @@ Result<PoolSpec> spec_of(const OffersOptions& options) {
   return spec;
 }
 
-ordered_json to_json(const Offer& offer) {
-  ordered_json line = {{"instance_type", offer.instance_type},
+ordered_json to_json(const Sold& sold) {
+  const Offer& offer = sold.offer;
+  ordered_json line = {{"provider", sold.cloud->name},
+                       {"instance_type", offer.instance_type},
                        {"region", offer.region},
                        {"cpus", offer.cpus},
                        {"memory_gb", offer.memory_gb},
@@ -62,49 +78,75 @@ std::string price(const std::optional<double>& dollars) {
   return dollars ? fmt::format("${:.4f}", *dollars) : "?";
 }
 
-// Those whose machines are there already have nothing to choose from.
-Status sells(const std::string& name) {
-  const provider::TableRow* row = provider::find_row(name);
-  if (row == nullptr || row->diagnose != nullptr) return {};
-  const std::string why = row->simulated ? "exists only inside the program that tests with it"
-                                         : "uses machines you already have";
-  return fail(ErrorKind::invalid, fmt::format("there are no offers of \"{}\": it {}", name, why),
-              "'--provider aws' lists machines that can be rented");
+Result<std::vector<Sold>> offers_of(const provider::TableRow& cloud, const OffersOptions& options) {
+  const auto spec = spec_of(cloud, options);
+  if (!spec) return fail(spec);
+  const auto provider = provider::make_provider(spec->provider);
+  if (!provider) return fail(provider);
+  const auto offers = (*provider)->offers(*spec, io::EventLoop::now() + options.timeout);
+  if (!offers) return fail(offers);
+  std::vector<Sold> out;
+  for (const Offer& offer : *offers) out.push_back({.cloud = &cloud, .offer = offer});
+  return out;
+}
+
+// Cheapest first; each cloud's own order stays where prices are equal or unknown.
+void sort_by_price(std::vector<Sold>& offers, bool spot) {
+  std::ranges::stable_sort(offers, std::less<>{}, [&](const Sold& sold) {
+    const auto& price = spot ? sold.offer.price_spot : sold.offer.price_on_demand;
+    return price.value_or(std::numeric_limits<double>::infinity());
+  });
+}
+
+void print_offers(const Streams& streams, const std::vector<Sold>& offers, bool spot) {
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& [cloud, offer] : offers) {
+    rows.push_back({std::string(cloud->name), offer.instance_type, offer.region,
+                    std::to_string(offer.cpus),
+                    fmt::format("{:g}", std::round(offer.memory_gb * 10) / 10),
+                    offer.accelerator.empty()
+                        ? "-"
+                        : fmt::format("{:g}x {}", offer.accelerator_count, offer.accelerator),
+                    price(offer.price_on_demand), spot ? price(offer.price_spot) : "-"});
+  }
+  print_table(streams.out,
+              {"PROVIDER", "TYPE", "REGION", "CPUS", "GB", "ACCELERATOR", "ON DEMAND", "SPOT"},
+              rows);
 }
 
 }  // namespace
 
 int list_offers(const Streams& streams, const OffersOptions& options) {
-  if (const Status selling = sells(options.provider); !selling) {
-    return complain(streams, selling.error());
-  }
   warn_of_variables(streams);
-  const auto spec = spec_of(options);
-  if (!spec) return complain(streams, spec.error());
-  const auto provider = provider::make_provider(spec->provider);
-  if (!provider) return complain(streams, provider.error());
-  auto offers = (*provider)->offers(*spec, io::EventLoop::now() + options.timeout);
-  if (!offers) return complain(streams, offers.error());
-  const std::size_t all = offers->size();
+  const auto clouds = clouds_here(provider::world_of_this_process(), options.provider,
+                                  io::EventLoop::now() + options.timeout);
+  if (!clouds) return complain(streams, clouds.error());
+  std::vector<Sold> offers;
+  std::vector<std::pair<std::string, Error>> without;  // by cloud
+  for (const provider::TableRow* cloud : clouds->rows) {
+    auto some = offers_of(*cloud, options);
+    if (some) {
+      std::ranges::move(*some, std::back_inserter(offers));
+    } else {
+      without.emplace_back(cloud->name, std::move(some.error()));
+    }
+  }
+  if (offers.empty() && !without.empty()) return complain(streams, without.front().second);
+  streams.err << note_of(*clouds, "not asked");
+  for (const auto& [cloud, error] : without) {
+    streams.err << fmt::format("nothing from {}: {}\n", cloud, error.message);
+  }
+  sort_by_price(offers, options.spot);
+  const std::size_t all = offers.size();
   const std::size_t limit = options.limit.value_or(streams.json ? 0 : kReadable);
-  if (limit > 0 && all > limit) offers->resize(limit);
+  if (limit > 0 && all > limit) offers.resize(limit);
   if (streams.json) {
-    for (const Offer& offer : *offers) streams.out << to_json(offer).dump() << '\n';
+    for (const Sold& sold : offers) streams.out << to_json(sold).dump() << '\n';
     return 0;
   }
-  std::vector<std::vector<std::string>> rows;
-  for (const Offer& offer : *offers) {
-    rows.push_back({offer.instance_type, offer.region, std::to_string(offer.cpus),
-                    fmt::format("{:g}", std::round(offer.memory_gb * 10) / 10),
-                    offer.accelerator.empty()
-                        ? "-"
-                        : fmt::format("{:g}x {}", offer.accelerator_count, offer.accelerator),
-                    price(offer.price_on_demand), options.spot ? price(offer.price_spot) : "-"});
-  }
-  print_table(streams.out, {"TYPE", "REGION", "CPUS", "GB", "ACCELERATOR", "ON DEMAND", "SPOT"},
-              rows);
-  if (rows.size() < all) {
-    streams.err << fmt::format("showing {} of {}; --limit 0 shows all\n", rows.size(), all);
+  print_offers(streams, offers, options.spot);
+  if (offers.size() < all) {
+    streams.err << fmt::format("showing {} of {}; --limit 0 shows all\n", offers.size(), all);
   }
   return 0;
 }

@@ -39,6 +39,8 @@ struct TableRow {
   Result<std::unique_ptr<Provider>> (*make)(const ProviderSpec&);
   Sweep sweep = nullptr;        // null: nothing can be left behind
   Diagnose diagnose = nullptr;  // null: there is nothing to set up
+  // Whether this computer has credentials for it, valid or not. Null like `sweep`.
+  Status (*credentials)(const World&, Time deadline) = nullptr;
   // The settings of the cloud's own tools on this computer.
   std::vector<SettingOrigin> (*settings)(const World&) = nullptr;
   // The cloud without a pool, for the process that outlives one (renting/reaping.h). Null where

@@ -9,7 +9,7 @@ import subprocess
 import textwrap
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ PYTHON = os.environ.get("SKYWARD_TEST_PYTHON", str(ROOT / ".venv/bin/python"))
 LIMIT_SECONDS = 50.0
 QUICK = {"boot": 1, "address_lag": 0.1, "ending": 0.5}
 CLOUDS = {"digitalocean": "DigitalOcean", "verda": "Verda"}
+PROVIDERS = {"digitalocean": "digital_ocean", "verda": "verda"}
 NETWORKS = {"digitalocean": 91, "verda": 92}
 
 START = """\
@@ -47,6 +48,7 @@ class Computer:
     double: Double
     machines: MachinesBehind
     home: Path
+    more: dict[str, str] = field(default_factory=dict)  # variables
 
     def environment(self) -> dict[str, str]:
         return {
@@ -57,6 +59,7 @@ class Computer:
             "HOME": str(self.home),
             "XDG_STATE_HOME": str(self.home / "state"),
             **self.double.environment,
+            **self.more,
         }
 
     def start(self, *command: str) -> "subprocess.Popen[str]":
@@ -199,10 +202,20 @@ def test_gc_ends_what_a_driver_and_its_reaper_left(computer: Computer) -> None:
 
 
 def test_what_a_user_asks_first(computer: Computer) -> None:
-    name = {"digitalocean": "digital_ocean"}.get(computer.cloud, computer.cloud)
-    checked = computer.skyward("providers", "check", name)
+    checked = computer.skyward("providers", "check", PROVIDERS[computer.cloud])
     assert "MISSING" not in checked
-    offers = computer.skyward(
-        "offers", "list", "--provider", name, "--accelerator", "H100", "--json"
-    )
-    assert {json.loads(line)["accelerator"] for line in offers.splitlines()} == {"H100"}
+
+
+def test_offers_of_all_clouds_are_in_one_list(tmp_path: Path) -> None:
+    with running("digitalocean") as ocean, running("verda") as verda:
+        machines = MachinesBehind(ocean, tmp_path, NETWORKS["digitalocean"])
+        computer = Computer("digitalocean", ocean, machines, tmp_path, verda.environment)
+        listed = computer.skyward("offers", "list", "--accelerator", "H100", "--json")
+        offers = [json.loads(line) for line in listed.splitlines()]
+        assert {offer["provider"] for offer in offers} == set(PROVIDERS.values())
+        assert {offer["accelerator"] for offer in offers} == {"H100"}
+        prices = [offer["price_on_demand"] for offer in offers]
+        assert prices == sorted(prices)
+        assert "no credentials for AWS: not asked" in (tmp_path / "stderr").read_text()
+        computer.skyward("gc")
+        assert ocean.violations() == verda.violations() == []

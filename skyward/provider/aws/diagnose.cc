@@ -170,6 +170,15 @@ Status diagnose(const World& world, const SettingOrigin& region, const Tell& tel
   return {};
 }
 
+Status has_credentials(const World& world, Time deadline) {
+  const auto configuration = load_configuration(world, "");
+  if (!configuration) return fail(configuration);
+  const std::string region = find_region(world, *configuration, "");
+  const auto found = find_credentials(world, *configuration, region, deadline);
+  if (!found) return fail(found);
+  return {};
+}
+
 std::vector<SettingOrigin> settings_here(const World& world) {
   std::vector<SettingOrigin> out;
   const auto configuration = load_configuration(world, "");

@@ -11,6 +11,9 @@ namespace skyward::provider::aws {
 Status diagnose(const World& world, const SettingOrigin& region,
                 const std::function<void(const Finding&)>& tell, Time deadline);
 
+// TableRow::credentials.
+Status has_credentials(const World& world, Time deadline);
+
 // The region and the profile, and where each is set.
 std::vector<SettingOrigin> settings_here(const World& world);
 

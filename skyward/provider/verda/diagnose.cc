@@ -60,4 +60,12 @@ Status diagnose(const World& world, const SettingOrigin& region,
   return {};
 }
 
+Status has_credentials(const World& world, Time) {
+  const auto spec = with_settings(world, {.name = kProvider, .settings = {}});
+  if (!spec) return fail(spec);
+  const auto access = find_access(world, *spec);
+  if (!access) return fail(access);
+  return {};
+}
+
 }  // namespace skyward::provider::verda

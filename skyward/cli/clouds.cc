@@ -1,0 +1,62 @@
+#include "skyward/cli/clouds.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "skyward/cli/pool_names.h"
+#include "skyward/spec/provider_settings.h"
+
+namespace skyward::cli {
+
+namespace {
+
+using provider::LedgerPool;
+using provider::TableRow;
+
+Result<CloudsHere> cloud_named(const std::string& name) {
+  const TableRow* row = provider::find_row(name);
+  if (row != nullptr && row->sweep != nullptr) return CloudsHere{.rows = {row}};
+  const auto made = provider::make_provider({.name = name, .settings = {}});
+  if (row == nullptr && !made) return fail(made);
+  const char* why = row != nullptr && row->simulated
+                        ? "exists only inside the program that tests with it"
+                        : "uses machines you already have";
+  return fail(ErrorKind::invalid, fmt::format("nothing is rented from \"{}\": it {}", name, why),
+              "'skyward providers list' shows the providers");
+}
+
+}  // namespace
+
+Result<CloudsHere> clouds_here(const provider::World& world, const std::string& named,
+                               Time deadline) {
+  if (!named.empty()) return cloud_named(named);
+  const std::vector<LedgerPool> pools = pools_if_readable(world);
+  CloudsHere out;
+  for (const TableRow& row : provider::provider_table()) {
+    if (row.sweep == nullptr) continue;
+    const Status found = row.credentials(world, deadline);
+    const bool used = std::ranges::any_of(
+        pools, [&](const LedgerPool& pool) { return pool.provider == row.name && !pool.closed_s; });
+    if (found || used) {
+      out.rows.push_back(&row);
+      continue;
+    }
+    out.without.push_back(find_provider_sheet(row.name)->title);
+  }
+  if (out.rows.empty()) {
+    return fail(
+        ErrorKind::denied,
+        fmt::format("this computer has no credentials for {}", fmt::join(out.without, ", ")),
+        "'skyward providers check aws' says where Skyward looked for them");
+  }
+  return out;
+}
+
+std::string note_of(const CloudsHere& clouds, std::string_view consequence) {
+  if (clouds.without.empty()) return {};
+  return fmt::format("no credentials for {}: {}\n", fmt::join(clouds.without, ", "), consequence);
+}
+
+}  // namespace skyward::cli
