@@ -31,8 +31,9 @@ MENU: list[tuple[str, list[str]]] = [
     ),
     (
         "Choose machines",
-        [f"docs/guide/{name}.md" for name in ("aws", "ssh", "commands", "accelerators")]
-        + [f"docs/guide/{name}.md" for name in ("environments", "volumes", "configuration")],
+        [f"docs/guide/{name}.md" for name in ("aws", "digitalocean", "verda", "ssh", "commands")]
+        + [f"docs/guide/{name}.md" for name in ("accelerators", "environments", "volumes")]
+        + ["docs/guide/configuration.md"],
     ),
     (
         "Stay in control",

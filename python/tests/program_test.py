@@ -176,12 +176,12 @@ def test_a_list_of_pools_has_one_shape(state):
         (["gc", "-x"], "'skyward gc' has no option -x", "'skyward gc --help'"),
         (["cost", "--timeout", "3"], "'skyward cost' has no option --timeout", "--help"),
         (["offers", "list", "--limit", "-3"], "-3 is not a non-negative number", "--help"),
-        (["offers", "list", "--provider", "local"], 'no offers of "local"', "--provider aws"),
-        (["offers", "list", "--provider", "ssh"], 'no offers of "ssh"', "--provider aws"),
+        (["offers", "list", "--provider", "local"], 'is rented from "local"', "providers list"),
+        (["offers", "list", "--provider", "ssh"], 'is rented from "ssh"', "providers list"),
         (
             ["offers", "list", "--provider", "fake"],
             "the program that tests with it",
-            "--provider aws",
+            "providers list",
         ),
         (["gc", "--provider", "asw"], 'there is no provider named "asw"', "did you mean aws?"),
         (
@@ -190,7 +190,7 @@ def test_a_list_of_pools_has_one_shape(state):
             "did you mean digital_ocean?",
         ),
         (["gc", "--provider", "nope"], 'there is no provider named "nope"', '"aws"'),
-        (["gc", "--provider", "local"], 'pools of "local" leave nothing behind', "providers list"),
+        (["gc", "--provider", "local"], 'nothing is rented from "local"', "providers list"),
     ],
 )
 def test_a_wrong_command_line_is_told_with_what_to_say(state, words, message, hint):
@@ -317,9 +317,11 @@ def test_an_open_pool_is_told_with_its_program(state):
 def test_a_broken_settings_file_keeps_no_machine_alive(state, tmp_path, monkeypatch):
     (tmp_path / "skyward.toml").write_text("this is no TOML")
     monkeypatch.chdir(tmp_path)
-    code, _, err = skyward("gc")
+    code, _, err = skyward("gc", "--provider", "aws")
     assert "skyward: warning: " in err and "continuing without it" in err
     assert code == 77 and "credentials" in err, "it went on to the cloud"
+    code, _, err = skyward("gc")
+    assert code == 77 and "no credentials for AWS, DigitalOcean, Verda" in err
 
 
 def test_a_broken_ledger_has_an_exit_code_of_its_own(state):

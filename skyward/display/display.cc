@@ -155,6 +155,7 @@ struct LogDisplay::Renderer {
   void operator()(const InfraCreated& e) {
     if (e.region == kThisMachine || is_reached(e.region)) return;
     line(kPool, kInfo, fmt::format("infrastructure ready ({})", e.region));
+    if (!e.unattended.empty()) line(kPool, kInfo, e.unattended);
   }
   void operator()(const RegionAutoSelected& e) {
     line(kPool, kWarning,

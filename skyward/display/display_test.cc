@@ -74,6 +74,13 @@ TEST_F(Log, ALocalPoolFromOpenToClose) {
             "  total                        23       1     1m50s\n");
 }
 
+TEST_F(Log, WhatEndsMachinesWhileTheComputerIsOffIsOneLine) {
+  const std::string text = render(InfraCreated{.region = "FIN-01", .unattended = "they cost on"});
+  EXPECT_EQ(text,
+            "12:00:00 pool     INFO    infrastructure ready (FIN-01)\n"
+            "12:00:00 pool     INFO    they cost on\n");
+}
+
 TEST_F(Log, ALocalPoolThatInstallsNothingIsTwoLines) {
   std::string text = render(InfraCreating{"1a2b3c4d"});
   text += render(InfraCreated{"localhost"});

@@ -195,7 +195,8 @@ void on_prepared(EngineState& state, EngineEffects& effects, Time now, Result<Cl
   if (!cluster) return look_elsewhere(state, effects, now, cluster.error());
   state.phase.set(Phase::provisioning);
   const int count = static_cast<int>(state.nodes.size());
-  effects.emit(InfraCreated{state.placement.cluster().region});
+  effects.emit(InfraCreated{.region = state.placement.cluster().region,
+                            .unattended = state.placement.cluster().unattended});
   if (auto other = state.placement.other_region(state.spec)) effects.emit(*std::move(other));
   effects.emit(InstanceLaunching{count, state.placement.offer().instance_type,
                                  provider_label(state.spec.provider.name)});

@@ -69,7 +69,7 @@ TEST(Providers, FitTheirTable) {
   const ProviderSpec full[] = {
       AWS{"eu-west-1", true, "ami-1", "22.04", "subnet-1", "sg-1", "arn:1", "me", 60, 9,
           "lowest-price", true},
-      DigitalOcean{"fra1", "t", "f", 60},
+      DigitalOcean{"fra1", "t", "f", 60, "n"},
       Verda{"FIN-01", "i", "s", "k", 60, 9},
       VastAI{"k", 0.5, false, 12.5, "EU", 1.5, 60, 9, "image", 5, false, 9, true},
       RunPod{"k",

@@ -206,6 +206,11 @@ Result<ProviderSpec> with_settings(const World& world, const ProviderSpec& said)
   return out;
 }
 
+ProviderSpec with_readable_settings(const World& world, std::string_view provider) {
+  const ProviderSpec bare{.name = std::string(provider), .settings = {}};
+  return with_settings(world, bare).value_or(bare);
+}
+
 Result<std::string> provider_to_take(const World& world, const std::string& named) {
   if (named.empty()) {
     const auto files = read_settings(world);

@@ -19,6 +19,10 @@ Verdict judge(const Resource& resource, const PoolFacts& facts, const std::strin
   const std::int64_t left_s = resource.expires_s + kGrace_s - now_s;
   if (left_s <= 0) return {true, "its pool's time has expired"};
   if (asked_for) return {true, "it was asked for"};
+  // Its agent or its timer switched it off, since it had lost its program.
+  if (resource.stopped && !facts.ends_itself) {
+    return {true, "it is switched off, and costs as much as before"};
+  }
   const std::string otherwise =
       facts.ends_itself ? fmt::format("it terminates itself within {} min, ", left_s / 60 + 1) : "";
   return {false, fmt::format("another computer may be using it; {}'skyward pool delete {}' "

@@ -28,6 +28,7 @@ struct Resource {
   std::string owner{};
   std::int64_t expires_s = 0;  // seconds since 1970
   std::string type{};          // of an instance
+  bool stopped = false;        // an instance that is switched off
 
   bool operator==(const Resource&) const = default;
 };

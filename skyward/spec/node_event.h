@@ -16,6 +16,8 @@ struct InfraCreating {
 struct InfraCreated {
   std::string region{};
   std::string pool{};
+  std::string
+      unattended{};  // what ends its machines while this computer is off, if that is unusual
   bool operator==(const InfraCreated&) const = default;
 };
 

@@ -55,6 +55,8 @@ struct Cluster {
   std::string region{};
   std::string instance_type{};
   std::vector<std::pair<std::string, std::string>> details{};
+  // What ends its machines while this computer is off, for people. Empty: as people expect it.
+  std::string unattended{};
 
   bool operator==(const Cluster&) const = default;
 };

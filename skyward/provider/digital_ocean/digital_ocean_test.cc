@@ -13,6 +13,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::Each;
+using ::testing::ElementsAre;
 using ::testing::Field;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -269,6 +270,23 @@ TEST_F(DigitalOceanTest, AnotherComputersMachinesAreLeftUntilTheirTimeIsOver) {
     EXPECT_THAT(one.why, Not(HasSubstr("terminates itself")));
   }
   EXPECT_THAT(cloud_->leftovers(), SizeIs(5));
+  fixture_.now += 2h;
+  EXPECT_THAT(gc(), Each(Field(&Swept::action, SweepAction::removed)));
+}
+
+// It has lost its program, and costs as before.
+TEST_F(DigitalOceanTest, AnotherComputersMachineThatIsSwitchedOffIsSwept) {
+  {
+    const auto cloud = provider();
+    ASSERT_TRUE(open(*cloud).status);
+  }
+  forget_pools();
+  cloud_->machines.front().stop(fixture_.now);
+  std::vector<std::string> removed;
+  for (const Swept& one : gc()) {
+    if (one.action == SweepAction::removed) removed.push_back(one.resource.id);
+  }
+  EXPECT_THAT(removed, ElementsAre(cloud_->machines.front().id));
   fixture_.now += 2h;
   EXPECT_THAT(gc(), Each(Field(&Swept::action, SweepAction::removed)));
 }

@@ -37,16 +37,17 @@ Result<Listing> NamedLeaks::list(const std::string&, const std::optional<std::st
                                  Time deadline) {
   Listing out;
   const auto add = [&](std::string_view kind, const std::string& id, const std::string& name,
-                       const std::string& region, const std::string& type) {
+                       const MachineStatus& status) {
     const auto marked = read_name(name, account_.provider());
     if (!marked || (pool && marked->mark.pool != *pool)) return;
     out.resources.push_back({.kind = std::string(kind),
                              .id = id,
-                             .region = region,
+                             .region = status.zone,
                              .pool = marked->mark.pool,
                              .owner = marked->mark.owner,
                              .expires_s = marked->mark.expires_s,
-                             .type = type});
+                             .type = status.instance.instance_type,
+                             .stopped = status.stage == Stage::stopped});
   };
   const auto failed = [&](const ApiError& error, std::string_view what) {
     return std::unexpected(to_error(error, fmt::format("{}: listing {}", account_.cloud(), what)));
@@ -58,13 +59,13 @@ Result<Listing> NamedLeaks::list(const std::string&, const std::optional<std::st
     if (status.stage == Stage::terminated) {
       out.ended[instance.id] = status.ended_s;
     } else {
-      add("instance", instance.id, name, status.zone, instance.instance_type);
+      add("instance", instance.id, name, status);
     }
   }
   for (SideResourceKind* const kind : account_.kinds()) {
     const auto found = kind->list(deadline);
     if (!found) return failed(found.error(), kind->kind());
-    for (const SideResource& one : *found) add(kind->kind(), one.id, one.name, "", "");
+    for (const SideResource& one : *found) add(kind->kind(), one.id, one.name, {});
   }
   return out;
 }

@@ -83,6 +83,8 @@ class Renting final : public Provider {
     return capabilities().spot ? spec.spot : Spot::Never();
   }
   Status enter_in_ledger(const Cluster& cluster, const Plan& plan);
+  // Cluster::unattended.
+  std::string unattended_end() const;
   Status furnish(const Cluster& cluster, Plan& plan, Time deadline);
   Result<LaunchTerms> terms_of(Plan& plan, int count, int first_node, std::string& known_hosts);
   SshOptions ssh_options(const Plan& plan, const SshWay& way, const std::string& id) const;
@@ -129,7 +131,8 @@ Result<Cluster> Renting::prepare_site(const PoolSpec& spec, const Offer& offer, 
   Cluster cluster{.id = id,
                   .region = (*site)->region(),
                   .instance_type = offer.instance_type,
-                  .details = {head_port_of(id)}};
+                  .details = {head_port_of(id)},
+                  .unattended = unattended_end()};
   Plan plan{.spec = spec, .image = *std::move(image), .site = *std::move(site)};
   plan.mark = {.pool = id,
                .owner = plan.site->owner(),
@@ -154,6 +157,14 @@ Result<Cluster> Renting::prepare_site(const PoolSpec& spec, const Offer& offer, 
   const std::scoped_lock lock(mutex_);
   plans_.emplace(id, std::move(plan));
   return cluster;
+}
+
+std::string Renting::unattended_end() const {
+  if (!cloud_->needs_reaper()) return {};
+  if (capabilities().stop_ends_billing) {
+    return "while this computer is off, machines delete themselves when their lease expires";
+  }
+  return "only this computer ends these machines: while it is off or asleep, they cost";
 }
 
 // First what terminates the machines when this program is gone.

@@ -61,9 +61,7 @@ Status diagnose(const World& world, const SettingOrigin& region,
 }
 
 Status has_credentials(const World& world, Time) {
-  const auto spec = with_settings(world, {.name = kProvider, .settings = {}});
-  if (!spec) return fail(spec);
-  const auto access = find_access(world, *spec);
+  const auto access = find_access(world, with_readable_settings(world, kProvider));
   if (!access) return fail(access);
   return {};
 }

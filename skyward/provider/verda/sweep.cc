@@ -9,9 +9,7 @@ namespace skyward::provider::verda {
 
 Status sweep(const World& world, const SweepOptions& options,
              const std::function<void(const Swept&)>& tell, Time deadline) {
-  const auto spec = with_settings(world, {.name = kProvider, .settings = {}});
-  if (!spec) return fail(spec);
-  auto access = find_access(world, *spec);
+  auto access = find_access(world, with_readable_settings(world, kProvider));
   if (!access) return fail(access);
   VerdaAccount account(world, *std::move(access));
   return sweep_named(world, account, options, tell, deadline);
