@@ -109,12 +109,11 @@ class ComputerFixture {
     Cluster cluster{};
     std::vector<Instance> instances{};
   };
-  // A pool from its opening to its end: two machines, one of them replaced.
-  Life live(Provider& cloud) {
+  // The pool is open; its machines run. After a failure, what there is stays.
+  Life open(Provider& cloud) {
     Life life;
     const auto failed = [&](const auto& result) {
       life.status = std::unexpected(result.error());
-      if (!life.cluster.id.empty()) (void)cloud.teardown(life.cluster, soon());
       return life;
     };
     if (Status status = cloud.check(spec_); !status) return failed(status);
@@ -126,14 +125,29 @@ class ComputerFixture {
     const auto instances = cloud.provision(*cluster, spec_.nodes, 0, soon());
     if (!instances) return failed(instances);
     life.instances = *instances;
-    const auto ended = cloud.terminate(*cluster, {instances->front().id}, soon());
-    if (!ended) return failed(ended);
-    const auto another = cloud.provision(*cluster, 1, 0, soon());
+    return life;
+  }
+  // A pool from its opening to its end: two machines, one of them replaced.
+  Life live(Provider& cloud) {
+    Life life = open(cloud);
+    const auto failed = [&](const auto& result) {
+      life.status = std::unexpected(result.error());
+      if (!life.cluster.id.empty()) (void)cloud.teardown(life.cluster, soon());
+      return life;
+    };
+    if (!life.status) return failed(Status(life.status));
+    const std::string first = life.instances.front().id;
+    if (Status status = cloud.terminate(life.cluster, {first}, soon()); !status) {
+      return failed(status);
+    }
+    const auto another = cloud.provision(life.cluster, 1, 0, soon());
     if (!another) return failed(another);
     std::vector<std::string> ids = {another->front().id};
-    for (const Instance& one : *instances | std::views::drop(1)) ids.push_back(one.id);
-    if (Status status = cloud.terminate(*cluster, ids, soon()); !status) return failed(status);
-    if (Status status = cloud.teardown(*cluster, soon()); !status) return failed(status);
+    for (const Instance& one : life.instances | std::views::drop(1)) ids.push_back(one.id);
+    if (Status status = cloud.terminate(life.cluster, ids, soon()); !status) {
+      return failed(status);
+    }
+    if (Status status = cloud.teardown(life.cluster, soon()); !status) return failed(status);
     return life;
   }
 

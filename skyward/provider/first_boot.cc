@@ -70,25 +70,25 @@ std::int64_t whole_seconds(Duration duration) {
 
 }  // namespace
 
-std::string dead_man_script(const DeadMan& dead_man) {
+std::string end_timer_script(const EndTimer& end_timer) {
   // Under test the machine booted long ago.
-  const char* booted = dead_man.root.empty()
+  const char* booted = end_timer.root.empty()
                            ? "booted=0"
                            : "read -r booted rest </proc/uptime; booted=${booted%%.*}";
   const std::int64_t silences =
-      dead_man.lease > Duration{} ? dead_man.lease / dead_man.look_every + 1 : 0;
+      end_timer.lease > Duration{} ? end_timer.lease / end_timer.look_every + 1 : 0;
   return fmt::format(
       "root='{}'\nexpires={}\nlifetime={}\nunclaimed={}\nsilences={}\nlook={}\n{}\n"
       "end_first={}\nend_mode={}\n{}",
-      dead_man.root, dead_man.expires_s, whole_seconds(dead_man.lifetime),
-      whole_seconds(dead_man.unclaimed), silences, seconds(dead_man.look_every), booted,
-      shell_quote(dead_man.end_first), dead_man.end_first.empty() ? "755" : "700", kScript + 1);
+      end_timer.root, end_timer.expires_s, whole_seconds(end_timer.lifetime),
+      whole_seconds(end_timer.unclaimed), silences, seconds(end_timer.look_every), booted,
+      shell_quote(end_timer.end_first), end_timer.end_first.empty() ? "755" : "700", kScript + 1);
 }
 
 std::string user_data(const FirstBoot& boot) {
   // JSON is YAML, too.
   nlohmann::ordered_json document = {
-      {"bootcmd", {{"/bin/sh", "-c", dead_man_script(boot.dead_man)}}},
+      {"bootcmd", {{"/bin/sh", "-c", end_timer_script(boot.end_timer)}}},
       {"ssh_deletekeys", true},
       {"ssh_keys", {{"ed25519_private", boot.host_key}, {"ed25519_public", boot.host_key_public}}},
       {"ssh_authorized_keys", nlohmann::ordered_json::array({boot.login_key})},
@@ -114,7 +114,7 @@ std::string boot_script(const FirstBoot& boot) {
       "mkdir -p ~root/.ssh\n"
       "echo '{}' >>~root/.ssh/authorized_keys\n"
       "systemctl restart ssh || service ssh restart || service sshd restart\n",
-      dead_man_script(boot.dead_man), key, boot.host_key_public, boot.login_key);
+      end_timer_script(boot.end_timer), key, boot.host_key_public, boot.login_key);
 }
 
 }  // namespace skyward::provider

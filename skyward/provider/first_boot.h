@@ -22,7 +22,7 @@ inline constexpr const char* kClaimFile = "/run/skyward/claimed";
 // A machine on which no agent has started this long after boot powers itself off.
 inline constexpr Duration kUnclaimed = std::chrono::seconds(900);
 
-struct DeadMan {
+struct EndTimer {
   std::int64_t expires_s = 0;  // seconds since 1970: it powers off then in any case
   Duration lifetime{};         // the same, counted from boot, in case its clock is wrong
   Duration unclaimed{};        // this long after boot if no agent has started
@@ -35,10 +35,10 @@ struct DeadMan {
 };
 
 // A shell script for root that arms the timer and returns at once. May run at every boot.
-std::string dead_man_script(const DeadMan& dead_man);
+std::string end_timer_script(const EndTimer& end_timer);
 
 struct FirstBoot {
-  DeadMan dead_man{};
+  EndTimer end_timer{};
   std::string host_key{};         // private, as OpenSSH writes it
   std::string host_key_public{};  // one line
   std::string login_key{};        // public, one line

@@ -20,9 +20,9 @@ using ::testing::Not;
 
 FirstBoot boot() {
   FirstBoot made;
-  made.dead_man.expires_s = 2'000'000'000;
-  made.dead_man.lifetime = 1h;
-  made.dead_man.unclaimed = 900s;
+  made.end_timer.expires_s = 2'000'000'000;
+  made.end_timer.lifetime = 1h;
+  made.end_timer.unclaimed = 900s;
   made.host_key =
       "-----BEGIN OPENSSH PRIVATE KEY-----\nsecret\n-----END OPENSSH PRIVATE KEY-----\n";
   made.host_key_public = "ssh-ed25519 AAAA host";
@@ -35,7 +35,7 @@ TEST(FirstBoot, TheTimerComesFirstAndNothingElseIsTold) {
   ASSERT_TRUE(text.starts_with("#cloud-config\n"));
   const auto document = nlohmann::ordered_json::parse(text.substr(text.find('\n')));
   EXPECT_EQ(document.begin().key(), "bootcmd");
-  EXPECT_EQ(document["bootcmd"][0][2], dead_man_script(boot().dead_man));
+  EXPECT_EQ(document["bootcmd"][0][2], end_timer_script(boot().end_timer));
   EXPECT_EQ(document["ssh_keys"]["ed25519_private"], boot().host_key);
   EXPECT_EQ(document["ssh_authorized_keys"][0], boot().login_key);
   EXPECT_EQ(document["ssh_deletekeys"], true);
@@ -51,7 +51,7 @@ TEST(FirstBoot, RootIsLetInOnlyWhereItLogsIn) {
 }
 
 // The timer itself, in a directory that stands for a machine, with a program for `shutdown`.
-class DeadManTest : public ::testing::Test {
+class EndTimerTest : public ::testing::Test {
  protected:
   void SetUp() override {
     std::filesystem::create_directories(root_ + "/bin");
@@ -64,8 +64,8 @@ class DeadManTest : public ::testing::Test {
     std::filesystem::remove_all(root_);
   }
 
-  DeadMan dead_man() {
-    DeadMan made;
+  EndTimer end_timer() {
+    EndTimer made;
     made.expires_s = io::EventLoop::wall_us() / 1'000'000 + 3600;
     made.lifetime = 1h;
     made.unclaimed = 1h;
@@ -73,9 +73,9 @@ class DeadManTest : public ::testing::Test {
     made.root = root_;
     return made;
   }
-  void arm(const DeadMan& how) {
+  void arm(const EndTimer& how) {
     io::SpawnOptions options;
-    options.command = {"/bin/sh", "-c", dead_man_script(how)};
+    options.command = {"/bin/sh", "-c", end_timer_script(how)};
     options.environment = {{"PATH", root_ + "/bin:/usr/bin:/bin"}};
     const auto ran = io::run_command(options, 10s);
     ASSERT_TRUE(ran);
@@ -97,16 +97,16 @@ class DeadManTest : public ::testing::Test {
   const std::string root_ = ::testing::TempDir() + "dead-man-" + io::random_hex(8);
 };
 
-TEST_F(DeadManTest, EndsTheMachineWhenItsTimeIsOver) {
-  DeadMan how = dead_man();
+TEST_F(EndTimerTest, EndsTheMachineWhenItsTimeIsOver) {
+  EndTimer how = end_timer();
   how.expires_s = 1;
   arm(how);
   EXPECT_TRUE(ended(10s));
 }
 
 // Its credentials may hold whatever a shell would take for something else.
-TEST_F(DeadManTest, FirstDoesWhatEndsTheCost) {
-  DeadMan how = dead_man();
+TEST_F(EndTimerTest, FirstDoesWhatEndsTheCost) {
+  EndTimer how = end_timer();
   how.expires_s = 1;
   how.end_first = "printf '%s' '$HOME `id` \"' >" + root_ + "/deleted";
   arm(how);
@@ -120,27 +120,27 @@ TEST_F(DeadManTest, FirstDoesWhatEndsTheCost) {
 TEST(FirstBoot, TheScriptBringsTheHostKeyAndTheLogin) {
   const std::string text = boot_script(boot());
   EXPECT_TRUE(text.starts_with("#!/bin/sh\n"));
-  EXPECT_THAT(text, HasSubstr(dead_man_script(boot().dead_man)));
+  EXPECT_THAT(text, HasSubstr(end_timer_script(boot().end_timer)));
   EXPECT_THAT(text, HasSubstr(boot().host_key + "KEY\n"));
   EXPECT_THAT(text, HasSubstr("echo '" + boot().login_key + "' >>~root/.ssh/authorized_keys"));
 }
 
-TEST_F(DeadManTest, EndsAMachineWhoseClockIsWrong) {
-  DeadMan how = dead_man();
+TEST_F(EndTimerTest, EndsAMachineWhoseClockIsWrong) {
+  EndTimer how = end_timer();
   how.lifetime = 0s;
   arm(how);
   EXPECT_TRUE(ended(10s));
 }
 
-TEST_F(DeadManTest, EndsAMachineThatNobodyBeganToUse) {
-  DeadMan how = dead_man();
+TEST_F(EndTimerTest, EndsAMachineThatNobodyBeganToUse) {
+  EndTimer how = end_timer();
   how.unclaimed = 0s;
   arm(how);
   EXPECT_TRUE(ended(10s));
 }
 
-TEST_F(DeadManTest, LeavesAMachineInUseAlone) {
-  DeadMan how = dead_man();
+TEST_F(EndTimerTest, LeavesAMachineInUseAlone) {
+  EndTimer how = end_timer();
   how.unclaimed = 1s;
   claim();
   arm(how);
@@ -152,8 +152,8 @@ TEST_F(DeadManTest, LeavesAMachineInUseAlone) {
 }
 
 // The agent was killed, or ended without ending its machine.
-TEST_F(DeadManTest, EndsAMachineWhoseAgentIsGone) {
-  DeadMan how = dead_man();
+TEST_F(EndTimerTest, EndsAMachineWhoseAgentIsGone) {
+  EndTimer how = end_timer();
   how.unclaimed = 0s;
   how.lease = 1s;
   claim();
@@ -166,8 +166,8 @@ TEST_F(DeadManTest, EndsAMachineWhoseAgentIsGone) {
   EXPECT_TRUE(ended(20s));
 }
 
-TEST_F(DeadManTest, EndsAMachineWhoseAgentIsGoneWithItsFile) {
-  DeadMan how = dead_man();
+TEST_F(EndTimerTest, EndsAMachineWhoseAgentIsGoneWithItsFile) {
+  EndTimer how = end_timer();
   how.unclaimed = 1h;
   how.lease = 500ms;
   claim();
@@ -177,21 +177,21 @@ TEST_F(DeadManTest, EndsAMachineWhoseAgentIsGoneWithItsFile) {
   EXPECT_TRUE(ended(20s));
 }
 
-TEST_F(DeadManTest, WithoutALeaseAnAgentMayBeSilent) {
-  DeadMan how = dead_man();
+TEST_F(EndTimerTest, WithoutALeaseAnAgentMayBeSilent) {
+  EndTimer how = end_timer();
   how.unclaimed = 0s;
   claim();
   arm(how);
   EXPECT_FALSE(ended(1s));
 }
 
-TEST_F(DeadManTest, AsksForTheEndUntilItComes) {
+TEST_F(EndTimerTest, AsksForTheEndUntilItComes) {
   std::ofstream(root_ + "/bin/shutdown") << "#!/bin/sh\necho x >>" + root_ +
                                                 "/asked\n"
                                                 "[ $(wc -l <" +
                                                 root_ + "/asked) -lt 4 ] || echo \"$@\" >>" +
                                                 root_ + "/ended\n";
-  arm(dead_man());
+  arm(end_timer());
   // As an agent does, once.
   io::SpawnOptions options;
   options.command = {root_ + kEndProgram};
@@ -200,8 +200,8 @@ TEST_F(DeadManTest, AsksForTheEndUntilItComes) {
   EXPECT_TRUE(ended(20s));
 }
 
-TEST_F(DeadManTest, TheEndProgramIsWhereTheAgentLooksForIt) {
-  arm(dead_man());
+TEST_F(EndTimerTest, TheEndProgramIsWhereTheAgentLooksForIt) {
+  arm(end_timer());
   EXPECT_TRUE(std::filesystem::exists(root_ + kEndProgram));
   EXPECT_TRUE(
       std::filesystem::is_directory(std::filesystem::path(root_ + kClaimFile).parent_path()));

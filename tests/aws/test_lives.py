@@ -254,7 +254,7 @@ def test_who_does_not_heed_the_notice_loses_the_machine(
     nothing_is_left(cloud, tmp_path)
 
 
-def test_the_dead_man_needs_no_network(cloud: Cloud, hosts: RentedHosts, tmp_path: Path) -> None:
+def test_the_end_timer_needs_no_network(cloud: Cloud, hosts: RentedHosts, tmp_path: Path) -> None:
     """The driver dies, and the machines are cut off: they end themselves, and so what they cost."""
     driver = begin(
         cloud,

@@ -63,7 +63,7 @@ Status check_session_manager(const World& world, const std::string& instance_pro
   return {};
 }
 
-SshWay way_by(const Login& login, const Instance& instance) {
+SshRoute route_by(const Login& login, const Instance& instance) {
   if (login.session_region.empty()) {
     return {
         .target = {.host = instance.public_ip.value_or(instance.private_ip), .user = login.user},
@@ -72,15 +72,15 @@ SshWay way_by(const Login& login, const Instance& instance) {
             "had when the pool opened"};
   }
   // Session Manager knows machines by their ids.
-  SshWay way{.target = {.host = instance.id, .user = login.user}};
-  way.proxy_command = fmt::format(
+  SshRoute route{.target = {.host = instance.id, .user = login.user}};
+  route.proxy_command = fmt::format(
       "aws ssm start-session --target %h --document-name AWS-StartSSHSession "
       "--parameters portNumber=%p --region {}",
       shell_quote(login.session_region));
   for (const SessionError& known : kSessionErrors) {
-    if (known.permanent) way.permanent_errors.emplace_back(known.words);
+    if (known.permanent) route.permanent_errors.emplace_back(known.words);
   }
-  return way;
+  return route;
 }
 
 std::optional<Error> explain_session_error(const Login& login, const Instance& instance,

@@ -25,7 +25,7 @@ struct Login {
 // Fails where Session Manager cannot work: a program is not on PATH, or the machines have no role.
 Status check_session_manager(const World& world, const std::string& instance_profile);
 
-SshWay way_by(const Login& login, const Instance& instance);
+SshRoute route_by(const Login& login, const Instance& instance);
 
 // Explains an error of Session Manager and adds what to do; its own words stay in the message.
 // Empty for output that is not known.

@@ -29,11 +29,11 @@ Login login(const std::string& session_region) {
 }
 
 std::vector<std::string> login_command(const Login& login, const Instance& instance) {
-  const SshWay way = way_by(login, instance);
-  return ssh_command(way.target, {.identity_file = "/k/login",
-                                  .proxy_command = way.proxy_command,
-                                  .known_hosts_file = "/k/host-1.known",
-                                  .pinned = true});
+  const SshRoute route = route_by(login, instance);
+  return ssh_command(route.target, {.identity_file = "/k/login",
+                                    .proxy_command = route.proxy_command,
+                                    .known_hosts_file = "/k/host-1.known",
+                                    .pinned = true});
 }
 
 TEST(Login, IsStraightToTheMachine) {
@@ -103,7 +103,7 @@ TEST(Login, SessionErrorsSayWhatToDo) {
     EXPECT_THAT(told.message, HasSubstr(one.meaning));
     EXPECT_THAT(told.message, HasSubstr(one.words));
     EXPECT_THAT(told.hint, HasSubstr(one.hint));
-    const auto permanent = way_by(login("eu-west-1"), kMachine).permanent_errors;
+    const auto permanent = route_by(login("eu-west-1"), kMachine).permanent_errors;
     EXPECT_EQ(std::ranges::any_of(permanent,
                                   [&](const std::string& words) {
                                     return std::string_view(one.words).contains(words);
@@ -113,7 +113,7 @@ TEST(Login, SessionErrorsSayWhatToDo) {
   }
   // Without Session Manager these words are nobody's.
   EXPECT_FALSE(explain_session_error(login(""), kMachine, {ErrorKind::lost, "AccessDenied", ""}));
-  EXPECT_THAT(way_by(login(""), kMachine).permanent_errors, IsEmpty());
+  EXPECT_THAT(route_by(login(""), kMachine).permanent_errors, IsEmpty());
 }
 
 class SessionsTest : public ::testing::Test, public AwsComputer {

@@ -98,7 +98,7 @@ class AwsSite final : public RentedSite {
   void on_terminate(const std::vector<std::string>& ids) override;
   Result<std::vector<Charge>> charges(const std::vector<std::string>& ids, Time deadline) override;
 
-  SshWay way_to(const Instance& instance) const override { return way_by(login_, instance); }
+  SshRoute route_to(const Instance& instance) const override { return route_by(login_, instance); }
   std::optional<Error> explain(const Instance& instance, const Error& error) const override {
     return explain_session_error(login_, instance, error);
   }

@@ -73,39 +73,26 @@ std::string delete_itself(const std::string& base_url, const std::string& token)
       kOwnId, shell_quote("Authorization: Bearer " + token), base_url);
 }
 
-class DropletSite final : public RentedSite {
+class DropletSite final : public NamedSite {
  public:
-  DropletSite(Api& api, ProviderSpec settings, AccountUser account, std::string image,
+  DropletSite(Api& api, ProviderSpec settings, SweepAccount account, std::string image,
               std::vector<LaunchTarget> places)
-      : api_(api),
+      : NamedSite(std::move(account), std::move(places)),
+        api_(api),
         settings_(std::move(settings)),
-        account_(std::move(account)),
-        image_(std::move(image)),
-        places_(std::move(places)) {}
+        image_(std::move(image)) {}
 
-  std::string region() const override { return places_.front().zone; }
-  const std::vector<LaunchTarget>& places() const override { return places_; }
-  std::string owner() const override { return account_.owner; }
-  std::map<std::string, std::string> way_back() const override {
-    return {{"account", account_.account}};
-  }
   std::int64_t wall_s() const override { return api_.wall_s(); }
-  std::string user() const override { return "root"; }
 
   Status furnish(PoolBook& book, const Mark& mark, const std::string& login_key,
                  Time deadline) override;
   Result<std::unique_ptr<MachineApi>> machine_api(PoolBook& book, const LaunchTerms& terms,
                                                   Time deadline) override;
-  SshWay way_to(const Instance& instance) const override {
-    return {.target = {.host = instance.public_ip.value_or(instance.private_ip), .user = user()}};
-  }
 
  private:
   Api& api_;
   const ProviderSpec settings_;
-  const AccountUser account_;
   const std::string image_;
-  const std::vector<LaunchTarget> places_;
   Mark mark_{};
   std::string ssh_key_{};  // fingerprint
   std::string tag_{};
@@ -138,7 +125,7 @@ Result<std::unique_ptr<MachineApi>> DropletSite::machine_api(PoolBook&, const La
                                                              Time) {
   FirstBoot boot = terms.boot;
   if (const std::string token = settings_.setting(kNodeToken); !token.empty()) {
-    boot.dead_man.end_first = delete_itself(kBaseUrl, token);
+    boot.end_timer.end_first = delete_itself(kBaseUrl, token);
   }
   return std::make_unique<Droplets>(
       api_, region(), mark_,
@@ -256,7 +243,7 @@ Status DigitalOceanCloud::check_rights(Time deadline) {
 Result<std::unique_ptr<RentedSite>> DigitalOceanCloud::find_site(const PoolSpec& spec,
                                                                  const Offer& offer, Ledger&,
                                                                  Time deadline) {
-  auto account = find_user(api_, deadline);
+  auto account = account_.sign_in(deadline);
   if (!account) return fail(account);
   if (Status able = check_rights(deadline); !able) return fail(able);
   std::vector<Offer> same_region;

@@ -1,11 +1,13 @@
 #pragma once
 
-// An account at a cloud where names carry the marks: everything that any pool has there, and the
-// sweep of it. One listing shows the whole account.
+// An account at a cloud where names carry the marks: everything that any pool has there, the sweep
+// of it, and what the sites of its pools have in common. One listing shows the whole account.
 
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "skyward/provider/renting/named_machines.h"
@@ -14,7 +16,7 @@
 
 namespace skyward::provider {
 
-class NamedAccount : public PoolRemains {
+class NamedAccount : public PoolResources {
  public:
   virtual std::string_view provider() const = 0;  // "digital_ocean"
   virtual std::string_view cloud() const = 0;     // as messages name it: "DigitalOcean"
@@ -27,6 +29,30 @@ class NamedAccount : public PoolRemains {
   Result<std::vector<std::string>> clear(const Cluster&, PoolBook& book, Time deadline) override {
     return remove_resources(cloud(), provider(), book, kinds(), deadline);
   }
+};
+
+// One pool at such a cloud. Its machines are reached as root at their public addresses.
+class NamedSite : public RentedSite {
+ public:
+  std::string region() const override { return places_.front().zone; }
+  const std::vector<LaunchTarget>& places() const override { return places_; }
+  std::string owner() const override { return account_.owner; }
+  std::map<std::string, std::string> way_back() const override {
+    return {{"account", account_.account}};
+  }
+  std::string user() const override { return "root"; }
+  SshRoute route_to(const Instance& instance) const override {
+    return {.target = {.host = instance.public_ip.value_or(instance.private_ip), .user = user()}};
+  }
+
+ protected:
+  // `places`: at least one, all of one region.
+  NamedSite(SweepAccount account, std::vector<LaunchTarget> places)
+      : account_(std::move(account)), places_(std::move(places)) {}
+
+ private:
+  const SweepAccount account_;
+  const std::vector<LaunchTarget> places_;
 };
 
 Status sweep_named(const World& world, NamedAccount& account, const SweepOptions& options,

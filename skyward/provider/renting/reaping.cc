@@ -37,14 +37,14 @@ bool is_closed(Ledger& ledger, const std::string& pool) {
   return found != pools->end() && found->closed_s.has_value();
 }
 
-Status terminate_pool(const World& world, PoolRemains& remains, const ReaperOrder& order,
+Status terminate_pool(const World& world, PoolResources& resources, const ReaperOrder& order,
                       Ledger& ledger, Time deadline) {
   const Cluster cluster{.id = order.pool, .region = order.region};
   PoolBook book(world, ledger, order.pool);
-  const std::unique_ptr<MachineApi> api = remains.machine_api(cluster);
+  const std::unique_ptr<MachineApi> api = resources.machine_api(cluster);
   const Status gone = PoolMachines(book, *api).terminate_all(deadline);
   if (!gone) return gone;
-  return clear_and_close(world, remains, cluster, book, deadline);
+  return clear_and_close(world, resources, cluster, book, deadline);
 }
 
 }  // namespace
@@ -82,7 +82,7 @@ ReaperStep next_step(const ReaperOrder& order, const ReaperView& view) {
   return view.driver_runs && !over ? ReaperStep::wait : ReaperStep::terminate;
 }
 
-Status reap(const World& world, PoolRemains& remains, const ReaperOrder& order, Time deadline) {
+Status reap(const World& world, PoolResources& resources, const ReaperOrder& order, Time deadline) {
   Status last;
   Duration pause = kFirstReaperPause;
   int free_looks = 0;  // in a row
@@ -101,7 +101,7 @@ Status reap(const World& world, PoolRemains& remains, const ReaperOrder& order, 
     }
     // Machines end with or without a ledger.
     const std::unique_ptr<Ledger> usable = ledger ? *std::move(ledger) : blank_ledger();
-    last = terminate_pool(world, remains, order, *usable, world.now() + kOneTry);
+    last = terminate_pool(world, resources, order, *usable, world.now() + kOneTry);
     world.pause(pause, {});
     pause = std::min(pause * 2, kLongestReaperPause);
   }
@@ -132,13 +132,13 @@ Status start_reaper(const World& world, const std::string& agent_path, const Rea
               kHint);
 }
 
-Status clear_and_close(const World& world, PoolRemains& remains, const Cluster& cluster,
+Status clear_and_close(const World& world, PoolResources& resources, const Cluster& cluster,
                        PoolBook& book, Time deadline) {
-  const auto kept = remains.clear(cluster, book, deadline);
+  const auto kept = resources.clear(cluster, book, deadline);
   // Keys are of no use when the machines have ended.
   remove_pool_directory(world, cluster.id);
   if (!kept) return fail(kept);
-  return book.close_when_clear(remains.machine_api(cluster)->facts().unanswered_limit_s);
+  return book.close_when_clear(resources.machine_api(cluster)->facts().unanswered_limit_s);
 }
 
 }  // namespace skyward::provider

@@ -39,7 +39,7 @@ enum class ReaperStep : std::uint8_t { wait, terminate, finish };
 ReaperStep next_step(const ReaperOrder& order, const ReaperView& view);
 
 // Returns when nothing of the pool is left. Gives up at the deadline, with what stood in the way.
-Status reap(const World& world, PoolRemains& remains, const ReaperOrder& order, Time deadline);
+Status reap(const World& world, PoolResources& resources, const ReaperOrder& order, Time deadline);
 
 // Starts a reaper as a process of its own: the program `skyward` beside the agent. Returns when it
 // has taken the order.
@@ -47,7 +47,7 @@ Status start_reaper(const World& world, const std::string& agent_path, const Rea
 
 // Removes what the pool has beside machines, which are gone, and closes it in the ledger unless
 // something may still come of a request.
-Status clear_and_close(const World& world, PoolRemains& remains, const Cluster& cluster,
+Status clear_and_close(const World& world, PoolResources& resources, const Cluster& cluster,
                        PoolBook& book, Time deadline);
 
 }  // namespace skyward::provider

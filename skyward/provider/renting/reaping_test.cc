@@ -52,13 +52,10 @@ class ReaperTest : public ::testing::Test, public digital_ocean::DigitalOceanCom
  protected:
   ~ReaperTest() override { EXPECT_EQ(violations(), ""); }
 
-  std::unique_ptr<Provider> open() {
+  std::unique_ptr<Provider> opened() {
     auto cloud = provider();
-    const auto offers = cloud->offers(spec_, soon());
-    const auto cluster = cloud->prepare(spec_, offers->front(), soon());
-    EXPECT_TRUE(cluster) << cluster.error().message;
-    const auto machines = cloud->provision(*cluster, 2, 0, soon());
-    EXPECT_TRUE(machines) << machines.error().message;
+    const Life life = open(*cloud);
+    EXPECT_TRUE(life.status) << life.status.error().message;
     return cloud;
   }
   // What the pool has told its reaper.
@@ -88,14 +85,14 @@ TEST_F(ReaperTest, IsStartedBeforeAnythingIsRequested) {
 
 TEST_F(ReaperTest, GetsItsSecretsOnStandardInput) {
   spec_.provider.settings["token"] = cloud_->token;
-  const auto cloud = open();
+  const auto cloud = opened();
   EXPECT_THAT(fixture_.started.back().command, ElementsAre(home_ + "/skyward", "reap"));
   EXPECT_EQ(order().provider.setting("token"), cloud_->token);
   EXPECT_TRUE(cloud->teardown(cluster(), soon()));
 }
 
 TEST_F(ReaperTest, RemovesWhatADeadProgramLeft) {
-  open().reset();
+  opened().reset();
   EXPECT_THAT(cloud_->leftovers(), Not(IsEmpty()));
   const Status done = reap_now();
   EXPECT_TRUE(done) << done.error().message;
@@ -104,7 +101,7 @@ TEST_F(ReaperTest, RemovesWhatADeadProgramLeft) {
 }
 
 TEST_F(ReaperTest, WaitsWhileTheProgramRuns) {
-  auto cloud = open();
+  auto cloud = opened();
   int looks = 0;
   const auto pause = fixture_.world.pause;
   fixture_.world.pause = [&](Duration duration, const std::stop_token& stop) {
@@ -120,7 +117,7 @@ TEST_F(ReaperTest, WaitsWhileTheProgramRuns) {
 }
 
 TEST_F(ReaperTest, ExitsWhenThePoolWasClosed) {
-  const auto cloud = open();
+  const auto cloud = opened();
   EXPECT_TRUE(cloud->teardown(cluster(), soon()));
   const int before = requests();
   EXPECT_TRUE(reap_now());
@@ -129,7 +126,7 @@ TEST_F(ReaperTest, ExitsWhenThePoolWasClosed) {
 
 // It was deleted, or is another one: nothing says that the machines are gone.
 TEST_F(ReaperTest, ALedgerThatDoesNotKnowThePoolSaysNothing) {
-  const auto cloud = open();
+  const auto cloud = opened();
   const Cluster made = cluster();
   std::filesystem::remove(home_ + "/state/skyward/ledger.db");
   (void)reap_now(30min);
@@ -139,7 +136,7 @@ TEST_F(ReaperTest, ALedgerThatDoesNotKnowThePoolSaysNothing) {
 }
 
 TEST_F(ReaperTest, OneLookMayBeWrong) {
-  const auto cloud = open();
+  const auto cloud = opened();
   const std::string lock = home_ + "/state/skyward/clouds/" + order().pool + "/lock";
   std::filesystem::rename(lock, lock + ".away");
   int looks = 0;
@@ -154,14 +151,14 @@ TEST_F(ReaperTest, OneLookMayBeWrong) {
 }
 
 TEST_F(ReaperTest, EndsThePoolOfAProgramThatHangs) {
-  const auto cloud = open();  // it holds the lock
+  const auto cloud = opened();  // it holds the lock
   EXPECT_TRUE(reap_now(3h));
   EXPECT_THAT(cloud_->leftovers(), IsEmpty());
   EXPECT_GE(fixture_.now - start_, 1h);
 }
 
 TEST_F(ReaperTest, TriesUntilTheCloudListens) {
-  open().reset();
+  opened().reset();
   cloud_->dials.fail = 1;
   const auto pause = fixture_.world.pause;
   const Time until = fixture_.now + 40min;
@@ -175,7 +172,7 @@ TEST_F(ReaperTest, TriesUntilTheCloudListens) {
 }
 
 TEST_F(ReaperTest, SaysWhyItGaveUp) {
-  open().reset();
+  opened().reset();
   cloud_->tokens.clear();
   const Status done = reap_now(30min);
   ASSERT_FALSE(done);

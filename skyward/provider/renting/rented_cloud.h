@@ -30,7 +30,7 @@ struct LaunchTerms {
 };
 
 // How ssh reaches a machine.
-struct SshWay {
+struct SshRoute {
   SshTarget target{};
   std::string proxy_command{};                  // SshOptions
   std::vector<std::string> permanent_errors{};  // Connection, besides those of ssh itself
@@ -74,15 +74,15 @@ class RentedSite {
   }
 
   // From any thread, both.
-  virtual SshWay way_to(const Instance& instance) const = 0;
+  virtual SshRoute route_to(const Instance& instance) const = 0;
   // Why the connection to an instance failed, if the reason is not ssh.
   virtual std::optional<Error> explain(const Instance&, const Error&) const { return {}; }
 };
 
 // What a pool has at a cloud, whoever opened it; found by its Cluster alone.
-class PoolRemains {
+class PoolResources {
  public:
-  virtual ~PoolRemains() = default;
+  virtual ~PoolResources() = default;
 
   // Its machines: to find and to end them.
   virtual std::unique_ptr<MachineApi> machine_api(const Cluster& cluster) = 0;
@@ -92,7 +92,7 @@ class PoolRemains {
                                                  Time deadline) = 0;
 };
 
-class RentedCloud : public PoolRemains {
+class RentedCloud : public PoolResources {
  public:
   virtual std::string_view name() const = 0;
   virtual Capabilities capabilities() const = 0;

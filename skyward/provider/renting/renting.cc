@@ -87,7 +87,7 @@ class Renting final : public Provider {
   std::string unattended_end() const;
   Status furnish(const Cluster& cluster, Plan& plan, Time deadline);
   Result<LaunchTerms> terms_of(Plan& plan, int count, int first_node, std::string& known_hosts);
-  SshOptions ssh_options(const Plan& plan, const SshWay& way, const std::string& id) const;
+  SshOptions ssh_options(const Plan& plan, const SshRoute& way, const std::string& id) const;
   PoolBook& book_of(const Cluster& cluster);
 
   const World world_;
@@ -207,13 +207,13 @@ Result<LaunchTerms> Renting::terms_of(Plan& plan, int count, int first_node,
   known_hosts = host_key->known_hosts_file;
   const std::int64_t left_s = std::max<std::int64_t>(plan.mark.expires_s - plan.site->wall_s(), 60);
   LaunchTerms terms;
-  terms.boot.dead_man.expires_s = plan.mark.expires_s;
-  terms.boot.dead_man.lifetime = std::chrono::seconds(left_s);
+  terms.boot.end_timer.expires_s = plan.mark.expires_s;
+  terms.boot.end_timer.lifetime = std::chrono::seconds(left_s);
   // Off, it would cost as before, and be of no use when its slower peers have booted.
-  terms.boot.dead_man.unclaimed =
+  terms.boot.end_timer.unclaimed =
       capabilities().stop_ends_billing ? kUnclaimed : Duration(std::chrono::seconds(left_s));
   if (plan.spec.lease > Duration{}) {
-    terms.boot.dead_man.lease = std::max(plan.spec.lease, kLeastSilence);
+    terms.boot.end_timer.lease = std::max(plan.spec.lease, kLeastSilence);
   }
   terms.boot.host_key = std::move(host_key->secret);
   terms.boot.host_key_public = std::move(host_key->public_line);
@@ -309,7 +309,8 @@ Status Renting::teardown(const Cluster& cluster, Time deadline) {
 
 // ---- The way to them
 
-SshOptions Renting::ssh_options(const Plan& plan, const SshWay& way, const std::string& id) const {
+SshOptions Renting::ssh_options(const Plan& plan, const SshRoute& way,
+                                const std::string& id) const {
   const auto known = plan.known_hosts.find(id);
   SKYWARD_CHECK(known != plan.known_hosts.end(), "{} was not launched here", id);
   return {.identity_file = plan.directory.path + "/login",
@@ -323,15 +324,15 @@ Connection Renting::connection(const Cluster& cluster, const Instance& instance)
   const auto found = plans_.find(cluster.id);
   SKYWARD_CHECK(found != plans_.end(), "{} was not prepared here", cluster.id);
   const Plan& plan = found->second;
-  const SshWay way = plan.site->way_to(instance);
+  const SshRoute route = plan.site->route_to(instance);
   // While a machine boots, it refuses connections and keys: all of that is tried again.
-  Connection out{.command = ssh_command(way.target, ssh_options(plan, way, instance.id)),
+  Connection out{.command = ssh_command(route.target, ssh_options(plan, route, instance.id)),
                  .environment = {{"SSH_ASKPASS_REQUIRE", "never"}},
                  .shell = true,
                  .agents = agents_of(plan.spec),
                  .uploads = plan.image.uploads,
                  .permanent_errors = {"Bad configuration option", "Bad owner or permissions on"}};
-  std::ranges::copy(way.permanent_errors, std::back_inserter(out.permanent_errors));
+  std::ranges::copy(route.permanent_errors, std::back_inserter(out.permanent_errors));
   return out;
 }
 
@@ -353,12 +354,12 @@ Error Renting::explain(const Instance& instance, Error error) {
   const std::scoped_lock lock(mutex_);
   for (const auto& [id, plan] : plans_) {
     if (!plan.known_hosts.contains(instance.id)) continue;
-    const SshWay way = plan.site->way_to(instance);
+    const SshRoute route = plan.site->route_to(instance);
     if (auto told = plan.site->explain(instance, error)) return *std::move(told);
     Error told =
-        explain_ssh_error(way.target, ssh_options(plan, way, instance.id), std::move(error));
-    if (told.message.contains("does not answer") && !way.silent_hint.empty()) {
-      told.hint += "; " + way.silent_hint;
+        explain_ssh_error(route.target, ssh_options(plan, route, instance.id), std::move(error));
+    if (told.message.contains("does not answer") && !route.silent_hint.empty()) {
+      told.hint += "; " + route.silent_hint;
     }
     return told;
   }

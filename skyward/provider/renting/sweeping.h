@@ -32,7 +32,7 @@ struct Listing {
   std::map<std::string, std::optional<std::int64_t>> ended{};
 };
 
-class LeakSource : public PoolRemains {
+class LeakSource : public PoolResources {
  public:
   virtual std::string_view name() const = 0;    // of the provider: "aws"
   virtual std::string_view vendor() const = 0;  // as people call it: "Amazon"

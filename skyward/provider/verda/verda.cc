@@ -26,37 +26,26 @@ constexpr int kBillingMinutes = 10;
 // Room for a framework and its packages, gigabytes.
 constexpr int kDisk_gb = 100;
 
-class VerdaSite final : public RentedSite {
+class VerdaSite final : public NamedSite {
  public:
-  VerdaSite(VerdaAccount& account, ProviderSpec settings, std::map<std::string, std::string> images,
-            std::vector<LaunchTarget> places)
-      : account_(account),
+  VerdaSite(Api& api, ProviderSpec settings, SweepAccount account,
+            std::map<std::string, std::string> images, std::vector<LaunchTarget> places)
+      : NamedSite(std::move(account), std::move(places)),
+        api_(api),
         settings_(std::move(settings)),
-        images_(std::move(images)),
-        places_(std::move(places)) {}
+        images_(std::move(images)) {}
 
-  std::string region() const override { return places_.front().zone; }
-  const std::vector<LaunchTarget>& places() const override { return places_; }
-  std::string owner() const override { return account_.user(); }
-  std::map<std::string, std::string> way_back() const override {
-    return {{"account", account_.user()}};
-  }
-  std::int64_t wall_s() const override { return account_.api().wall_s(); }
-  std::string user() const override { return "root"; }
+  std::int64_t wall_s() const override { return api_.wall_s(); }
 
   Status furnish(PoolBook& book, const Mark& mark, const std::string& login_key,
                  Time deadline) override;
   Result<std::unique_ptr<MachineApi>> machine_api(PoolBook& book, const LaunchTerms& terms,
                                                   Time deadline) override;
-  SshWay way_to(const Instance& instance) const override {
-    return {.target = {.host = instance.public_ip.value_or(instance.private_ip), .user = user()}};
-  }
 
  private:
-  VerdaAccount& account_;
+  Api& api_;
   const ProviderSpec settings_;
   const std::map<std::string, std::string> images_;  // by type
-  const std::vector<LaunchTarget> places_;
   Mark mark_{};
   std::string ssh_key_{};  // id
   int scripts_ = 0;        // so far: one for each launch
@@ -67,7 +56,7 @@ Status VerdaSite::furnish(PoolBook& book, const Mark& mark, const std::string& l
   mark_ = mark;
   ssh_key_ = settings_.setting("ssh_key_id");
   if (!ssh_key_.empty()) return {};
-  VerdaTexts keys = VerdaTexts::keys(account_.api(), login_key);
+  VerdaTexts keys = VerdaTexts::keys(api_, login_key);
   const auto key = make_resource(kCloud, book, keys, mark, deadline);
   if (!key) return fail(key);
   ssh_key_ = *key;
@@ -77,11 +66,11 @@ Status VerdaSite::furnish(PoolBook& book, const Mark& mark, const std::string& l
 // The script carries the host key, which is another one for each launch.
 Result<std::unique_ptr<MachineApi>> VerdaSite::machine_api(PoolBook& book, const LaunchTerms& terms,
                                                            Time deadline) {
-  VerdaTexts scripts = VerdaTexts::scripts(account_.api(), boot_script(terms.boot));
+  VerdaTexts scripts = VerdaTexts::scripts(api_, boot_script(terms.boot));
   const auto script = make_resource(kCloud, book, scripts, mark_, deadline, ++scripts_);
   if (!script) return fail(script);
   return std::make_unique<Servers>(
-      account_.api(), region(), mark_,
+      api_, region(), mark_,
       ServerRequest{.ssh_key = ssh_key_, .script = *script, .disk_gb = kDisk_gb}, images_);
 }
 
@@ -214,8 +203,8 @@ Result<std::unique_ptr<RentedSite>> VerdaCloud::find_site(const PoolSpec& spec, 
                 fmt::format("Verda: {} is not available in {}", offer.instance_type, offer.region),
                 "choose another type or location");
   }
-  return std::make_unique<VerdaSite>(*account_, spec.provider, std::move(images),
-                                     std::move(places));
+  return std::make_unique<VerdaSite>(account_->api(), spec.provider, account_->sweep_account(),
+                                     std::move(images), std::move(places));
 }
 
 }  // namespace

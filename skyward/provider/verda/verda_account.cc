@@ -30,7 +30,7 @@ ApiResult<std::vector<SideResource>> VerdaVolumes::list(Time deadline) {
 Result<SweepAccount> VerdaAccount::sign_in(Time deadline) {
   const auto told = api_.texts("ssh-keys", deadline);
   if (!told) return std::unexpected(to_error(told.error(), "Verda: listing keys"));
-  return SweepAccount{.owner = user_, .account = user_, .clock_ahead_s = api_.clock_ahead_s()};
+  return sweep_account();
 }
 
 }  // namespace skyward::provider::verda

@@ -69,8 +69,10 @@ class VerdaAccount final : public NamedAccount {
       : client_(world, std::move(access.account)), user_(owner_digits(access.client_id)) {}
 
   Api& api() { return api_; }
-  // The API tells nothing of accounts: whoever has the same client id is the same.
-  const std::string& user() const { return user_; }
+  // The API tells nothing about accounts: the client id stands for one.
+  SweepAccount sweep_account() const {
+    return {.owner = user_, .account = user_, .clock_ahead_s = api_.clock_ahead_s()};
+  }
 
   std::string_view provider() const override { return kProvider; }
   std::string_view cloud() const override { return kCloud; }

@@ -29,24 +29,6 @@ class VerdaTest : public ::testing::Test, public VerdaComputer {
   void want(const char* accelerator, double count = 1) {
     spec_.accelerator = Accelerator{.name = accelerator, .count = count};
   }
-  Life open(Provider& cloud) {
-    Life life;
-    const auto offers = cloud.offers(spec_, soon());
-    EXPECT_TRUE(offers) << offers.error().message;
-    const auto cluster = cloud.prepare(spec_, offers->front(), soon());
-    if (!cluster) {
-      life.status = std::unexpected(cluster.error());
-      return life;
-    }
-    life.cluster = *cluster;
-    const auto instances = cloud.provision(*cluster, spec_.nodes, 0, soon());
-    if (!instances) {
-      life.status = std::unexpected(instances.error());
-      return life;
-    }
-    life.instances = *instances;
-    return life;
-  }
 };
 
 TEST_F(VerdaTest, APoolLivesAndLeavesNothing) {
