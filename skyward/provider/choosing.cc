@@ -38,7 +38,27 @@ OfferRequest needs_of(const PoolSpec& spec) {
   return request;
 }
 
+// Without its last word; empty when it was the only one.
+std::string_view without_last_word(std::string_view text) {
+  const std::size_t blank = text.rfind(' ');
+  return blank == std::string_view::npos ? std::string_view() : text.substr(0, blank);
+}
+
 }  // namespace
+
+// From behind, words go until the catalogue knows the rest: memory, then the form.
+std::string accelerator_in(const std::string& description) {
+  std::string_view text = description;
+  const std::size_t times = text.find("x ");
+  const bool counted = times != std::string_view::npos && times > 0 &&
+                       std::ranges::all_of(text.substr(0, times), is_digit);
+  if (counted) text.remove_prefix(times + 2);
+  if (text.empty()) return {};
+  for (std::string_view rest = text; !rest.empty(); rest = without_last_word(rest)) {
+    if (const auto name = parse_accelerator_name(rest)) return std::string(name->model->name);
+  }
+  return device_model_name(text);
+}
 
 void sort_catalogue(std::vector<Offer>& offers) {
   std::ranges::sort(offers, {}, [](const Offer& offer) {

@@ -12,8 +12,13 @@
 #include "skyward/provider/launch_plan.h"
 #include "skyward/spec/offer.h"
 #include "skyward/spec/pool_spec.h"
+#include "skyward/spec/shortage.h"
 
 namespace skyward::provider {
+
+// The accelerator in a cloud's description, as the catalogue spells it: "8x H100 SXM5 80GB" is
+// "H100". Empty for none.
+std::string accelerator_in(const std::string& description);
 
 // By device, its count, processors and memory: for people who look through everything.
 void sort_catalogue(std::vector<Offer>& offers);
@@ -41,12 +46,17 @@ class EmptyRegions {
  public:
   void note(const Error& error, const std::string& region) {
     if (error.kind == ErrorKind::exhausted || any()) regions_.insert(region);
+    const auto shortage = shortage_of(error);
+    if (shortage && shortage->kind == ShortageKind::quota) quota_ = std::unexpected(error);
   }
+  // The account's quota, where it was reached: one for all regions makes trying others useless.
+  const Status& quota() const { return quota_; }
   bool contains(const std::string& region) const { return regions_.contains(region); }
   bool any() const { return !regions_.empty(); }
 
  private:
   std::set<std::string> regions_;
+  Status quota_;
 };
 
 }  // namespace skyward::provider

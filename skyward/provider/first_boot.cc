@@ -71,8 +71,8 @@ std::int64_t whole_seconds(Duration duration) {
 }  // namespace
 
 std::string end_timer_script(const EndTimer& end_timer) {
-  // Under test the machine booted long ago.
-  const char* booted = end_timer.root.empty()
+  // Under test, and under a container, the machine booted long ago.
+  const char* booted = end_timer.root.empty() && !end_timer.container
                            ? "booted=0"
                            : "read -r booted rest </proc/uptime; booted=${booted%%.*}";
   const std::int64_t silences =
@@ -106,13 +106,19 @@ std::string boot_script(const FirstBoot& boot) {
       "#!/bin/sh\n"
       "{}\n"
       "umask 077\n"
-      "rm -f /etc/ssh/ssh_host_*\n"
-      "cat >/etc/ssh/ssh_host_ed25519_key <<'KEY'\n"
+      // cloud-init must not make other host keys at a later boot.
+      "[ ! -d /etc/cloud/cloud.cfg.d ] ||\n"
+      "  echo 'ssh_deletekeys: false' >/etc/cloud/cloud.cfg.d/99-skyward.cfg\n"
+      "cat >/etc/ssh/skyward_host_key <<'KEY'\n"
       "{}"
       "KEY\n"
+      "rm -f /etc/ssh/ssh_host_*\n"
+      "mv /etc/ssh/skyward_host_key /etc/ssh/ssh_host_ed25519_key\n"
       "echo '{}' >/etc/ssh/ssh_host_ed25519_key.pub\n"
       "mkdir -p ~root/.ssh\n"
       "echo '{}' >>~root/.ssh/authorized_keys\n"
+      // sshd may have been started too often while it had no key.
+      "systemctl reset-failed ssh.service ssh.socket sshd.service 2>/dev/null\n"
       "systemctl restart ssh || service ssh restart || service sshd restart\n",
       end_timer_script(boot.end_timer), key, boot.host_key_public, boot.login_key);
 }

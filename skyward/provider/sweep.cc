@@ -13,7 +13,10 @@ constexpr std::int64_t kGrace_s = 120;
 
 Verdict judge(const Resource& resource, const PoolFacts& facts, const std::string& owner,
               bool asked_for, std::int64_t now_s) {
-  if (resource.owner != owner) return {false, "it belongs to " + resource.owner};
+  const bool of_this_account = asked_for && facts.by_credentials;
+  if (resource.owner != owner && !of_this_account) {
+    return {false, "it belongs to " + resource.owner};
+  }
   if (facts.at_work) return {false, "its pool is open on this computer"};
   if (facts.opened_here) return {true, "the program that opened its pool is gone"};
   const std::int64_t left_s = resource.expires_s + kGrace_s - now_s;

@@ -35,9 +35,10 @@ struct Resource {
 
 // What this computer knows about a resource's pool.
 struct PoolFacts {
-  bool opened_here = false;  // on this computer, by its ledger
-  bool at_work = false;      // its driver runs: it holds the lock
-  bool ends_itself = true;   // its machines do so when its time is over
+  bool opened_here = false;     // on this computer, by its ledger
+  bool at_work = false;         // its driver runs: it holds the lock
+  bool ends_itself = true;      // its machines do so when its time is over
+  bool by_credentials = false;  // other credentials of the same account are another owner
 };
 
 struct Verdict {

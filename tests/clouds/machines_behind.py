@@ -119,12 +119,12 @@ class MachinesBehind:
             assert first == "#cloud-config", first
             boot = json.loads(rest)
             return boot["ssh_keys"]["ed25519_private"], boot["ssh_authorized_keys"]
-        script = self._made("/scripts", "script", request["startup_script_id"])
+        script = self._made("/scripts", "script")
         found = KEY.search(script)
         assert found is not None, script
         return found.group(), LOGIN.findall(script.replace(found.group(), ""))[-1:]
 
-    def _made(self, path: str, field: str, _id: str) -> str:
+    def _made(self, path: str, field: str) -> str:
         """The newest text that was created there: each launch makes its own."""
         made = [
             one["body"][field]

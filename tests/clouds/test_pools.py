@@ -132,7 +132,8 @@ def until(is_so: Callable[[], bool], what: str) -> None:
         select.select([], [], [], 0.1)
 
 
-@pytest.fixture(params=list(CLOUDS))
+# The tests of a cloud one after the other, since its machines share addresses.
+@pytest.fixture(params=[pytest.param(one, marks=pytest.mark.xdist_group(one)) for one in CLOUDS])
 def computer(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Computer]:
     cloud = request.param
     with running(cloud) as double:

@@ -173,7 +173,8 @@ Status diagnose(const World& world, const SettingOrigin& region, const Tell& tel
 Status has_credentials(const World& world, Time deadline) {
   const auto configuration = load_configuration(world, "");
   if (!configuration) return fail(configuration);
-  const std::string region = find_region(world, *configuration, "");
+  std::string region = find_region(world, *configuration, "");
+  if (region.empty()) region = "us-east-1";
   const auto found = find_credentials(world, *configuration, region, deadline);
   if (!found) return fail(found);
   return {};

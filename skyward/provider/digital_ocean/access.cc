@@ -29,6 +29,17 @@ constexpr SecretSheet kToken = {
     .files = kFiles,
     .advice = "make one at cloud.digitalocean.com/account/api/tokens and set $DIGITALOCEAN_TOKEN"};
 
+// The id of nothing: a token that may ask for it is told that there is none.
+constexpr const char* kNobody = "0";
+
+template <typename T>
+ApiResult<void> judge_right(const ApiResult<T>& answer, const char* scope) {
+  if (answer || answer.error().refusal == Refusal::not_found) return {};
+  ApiError error = answer.error();
+  error.hint = fmt::format("give the token the scope {}", scope);
+  return std::unexpected(std::move(error));
+}
+
 }  // namespace
 
 Result<Access> find_access(const World& world, const ProviderSpec& spec) {
@@ -63,11 +74,11 @@ Result<AccountUser> find_user(Api& api, Time deadline) {
 }
 
 ApiResult<void> may_delete(Api& api, Time deadline) {
-  constexpr const char* kNoDroplet = "0";
-  auto answer = api.delete_droplet(kNoDroplet, deadline);
-  if (answer || answer.error().refusal == Refusal::not_found) return {};
-  answer.error().hint = "give the token the scope droplet:delete";
-  return answer;
+  return judge_right(api.delete_droplet(kNobody, deadline), "droplet:delete");
+}
+
+ApiResult<void> may_read_actions(Api& api, Time deadline) {
+  return judge_right(api.action_status(kNobody, deadline), "actions:read");
 }
 
 }  // namespace skyward::provider::digital_ocean

@@ -35,5 +35,7 @@ Result<AccountUser> find_user(Api& api, Time deadline);
 
 // Whether the token may delete droplets: it tries to delete one that cannot exist.
 ApiResult<void> may_delete(Api& api, Time deadline);
+// Whether it may read actions, which tell why the creation of a droplet failed.
+ApiResult<void> may_read_actions(Api& api, Time deadline);
 
 }  // namespace skyward::provider::digital_ocean

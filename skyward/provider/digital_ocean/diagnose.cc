@@ -21,6 +21,7 @@ void look_into_scopes(Api& api, const std::function<void(const Finding&)>& tell,
   tell(finding_of("droplet:read", api.droplets(false, deadline)));
   tell(finding_of("droplet:read (with GPUs)", api.droplets(true, deadline)));
   tell(finding_of("droplet:delete", may_delete(api, deadline)));
+  tell(finding_of("actions:read", may_read_actions(api, deadline)));
   tell(finding_of("ssh_key:read", api.ssh_keys(deadline)));
   tell(finding_of("tag:read", api.tags(deadline)));
   tell(finding_of("firewall:read", api.firewalls(deadline)));

@@ -192,6 +192,7 @@ Result<std::vector<Offer>> DigitalOceanCloud::all_offers(const std::string& mach
 
 // Few regions have GPUs: where the pool's own has none that fit, the others are looked at.
 Result<std::vector<Offer>> DigitalOceanCloud::offers(const PoolSpec& spec, Time deadline) {
+  if (Status free = empty_regions_.quota(); !free) return fail(free);
   const auto all = all_offers(spec.machine, deadline);
   if (!all) return fail(all);
   std::vector<Offer> here;

@@ -149,6 +149,22 @@ TEST_F(DigitalOceanTest, ATokenThatCannotDeleteDropletsCreatesNone) {
   EXPECT_THAT(open_pools(), IsEmpty());
 }
 
+// The limit is one of the account: no other region has room.
+TEST_F(DigitalOceanTest, WithTheAccountsLimitReachedNoOtherRegionIsTried) {
+  cloud_->dials.machine_limit = 1;
+  const auto cloud = provider();
+  const Life life = live(*cloud);
+  ASSERT_FALSE(life.status);
+  const auto shortage = shortage_of(life.status.error());
+  ASSERT_TRUE(shortage) << life.status.error().message;
+  EXPECT_EQ(shortage->kind, ShortageKind::quota);
+  const int asked = requests();
+  const auto again = cloud->offers(spec_, soon());
+  ASSERT_FALSE(again);
+  EXPECT_EQ(again.error().message, life.status.error().message);
+  EXPECT_EQ(requests(), asked);
+}
+
 TEST_F(DigitalOceanTest, ANodeTokenThatCannotDeleteDropletsIsRefused) {
   cloud_->tokens["dop_v1_node"] = {"droplet:read"};
   spec_.provider.settings["node_token"] = "dop_v1_node";

@@ -18,8 +18,11 @@ class NamedLeaks final : public LeakSource {
   Result<std::vector<std::string>> regions(Time) override { return std::vector<std::string>(); }
   Result<Listing> list(const std::string& region, const std::optional<std::string>& pool,
                        Time deadline) override;
-  std::string way_to_account(const LedgerPool&) const override {
-    return "with the other credentials, run skyward gc";
+  std::string way_to_account(const LedgerPool& pool) const override {
+    return fmt::format(
+        "with the other credentials, run 'skyward gc'; 'skyward pool delete {}' "
+        "looks for it with these",
+        pool.id);
   }
   std::unique_ptr<MachineApi> machine_api(const Cluster& cluster) override {
     return account_.machine_api(cluster);

@@ -147,6 +147,8 @@ Result<std::vector<std::string>> remove_resources(std::string_view cloud, std::s
       const auto removed = remove_one(book.world(), *kind, id, item.made, deadline);
       if (!removed) {
         note("deleting", removed.error());
+      } else if (*removed == Removed::in_use && kind->costs()) {
+        note("deleting", {.refusal = Refusal::conflict, .message = id + " is still in use"});
       } else if (*removed == Removed::in_use) {
         kept.push_back(id);
       } else {

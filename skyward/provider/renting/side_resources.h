@@ -26,6 +26,8 @@ class SideResourceKind {
   virtual ~SideResourceKind() = default;
 
   virtual std::string_view kind() const = 0;  // in the ledger, and for people: "ssh_key"
+  // Whether it costs money: then a pool is not closed before it is gone.
+  virtual bool costs() const { return false; }
   // Asks once and returns the id. A name that is taken is a `conflict`.
   virtual ApiResult<std::string> create(const std::string& name, Time deadline) = 0;
   virtual ApiResult<std::vector<SideResource>> list(Time deadline) = 0;
@@ -42,7 +44,8 @@ Result<std::string> make_resource(std::string_view cloud, PoolBook& book, SideRe
                                   const Mark& mark, Time deadline, int number = 0);
 
 // Removes what the pool has of these kinds, in this order: by the book and by the marks. Returns
-// the ids of what something still uses; it stays in the book. `provider`: as in read_name().
+// the ids of what something still uses; it stays in the book. Fails if that costs money.
+// `provider`: as in read_name().
 Result<std::vector<std::string>> remove_resources(std::string_view cloud, std::string_view provider,
                                                   PoolBook& book,
                                                   std::span<SideResourceKind* const> kinds,

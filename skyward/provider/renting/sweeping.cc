@@ -45,6 +45,7 @@ class Sweeping {
   Status strike_off(const LedgerPool& pool, const std::vector<Resource>& listed);
   bool is_left_behind(const LedgerPool& pool, const std::string& place) const;
   bool must_look_in(const std::string& region) const;
+  bool is_of_this_account(const LedgerPool& pool) const;
 
   const World& world_;
   LeakSource& source_;
@@ -75,6 +76,13 @@ bool Sweeping::is_left_behind(const LedgerPool& pool, const std::string& place) 
   return opened_here(pool) || over || options_.pool == pool.id;
 }
 
+// Where only the credentials tell accounts apart, they may have been replaced: a pool that the user
+// names is looked for all the same.
+bool Sweeping::is_of_this_account(const LedgerPool& pool) const {
+  const bool named = account_.by_credentials && options_.pool == pool.id;
+  return named || pool.setting("account") == account_.account;
+}
+
 bool Sweeping::must_look_in(const std::string& region) const {
   return !options_.regions.empty() || contains(known_regions(), region);
 }
@@ -84,7 +92,8 @@ Verdict Sweeping::verdict(const Resource& resource) const {
   const bool here = pool != pools_.end() && opened_here(pool->second);
   const PoolFacts facts{.opened_here = here,
                         .at_work = is_open_here(world_, resource.pool),
-                        .ends_itself = source_.machines_end_themselves()};
+                        .ends_itself = source_.machines_end_themselves(),
+                        .by_credentials = account_.by_credentials};
   return judge(resource, facts, account_.owner, options_.pool == resource.pool, world_.wall_s());
 }
 
@@ -282,11 +291,10 @@ Status Sweeping::sweep_regions(const std::vector<std::string>& regions) {
 // What is open in the ledger and cannot be looked for now.
 void Sweeping::tell_skipped(const LedgerPool& pool) {
   const Resource resource{.kind = "pool", .id = pool.id, .region = pool.region, .pool = pool.id};
-  const std::string account = pool.setting("account");
-  if (account != account_.account) {
+  if (!is_of_this_account(pool)) {
     tell(resource, SweepAction::skipped,
-         fmt::format("it is in the account {}, and these credentials are of {}; {}", account,
-                     account_.account, source_.way_to_account(pool)));
+         fmt::format("it is in the account {}, and these credentials are of {}; {}",
+                     pool.setting("account"), account_.account, source_.way_to_account(pool)));
   } else if (!opened_here(pool) && !is_left_behind(pool, source_.place_of(pool.region))) {
     tell(resource, SweepAction::skipped,
          fmt::format("it was opened on {} and may be in use there; 'skyward pool delete {}' "
@@ -305,7 +313,7 @@ Status Sweeping::open_ledger() {
     if (pool.provider != source_.name() || (options_.pool && *options_.pool != pool.id)) continue;
     const bool asked = options_.regions.empty() || contains(options_.regions, pool.region);
     if (!pool.closed_s && asked) tell_skipped(pool);
-    if (pool.setting("account") == account_.account) {
+    if (is_of_this_account(pool)) {
       pools_.emplace(pool.id, pool);
     } else {
       elsewhere_ = options_.pool.has_value();

@@ -19,8 +19,10 @@ namespace skyward::provider {
 
 // The account to sweep.
 struct SweepAccount {
-  std::string owner{};             // the mark on what they make
-  std::string account{};           // as a pool's setting "account" has it in the ledger
+  std::string owner{};    // the mark on what they make
+  std::string account{};  // as a pool's setting "account" has it in the ledger
+  // Owner and account come from the credentials alone: others may be of the same account.
+  bool by_credentials = false;
   std::string home_region{};       // the first to look in
   std::int64_t clock_ahead_s = 0;  // how far the cloud's clock is ahead; 0: about the same
 };

@@ -1,5 +1,9 @@
 #include "skyward/provider/verda/verda_account.h"
 
+#include <algorithm>
+#include <set>
+#include <string>
+
 namespace skyward::provider::verda {
 
 ApiResult<std::vector<SideResource>> VerdaTexts::list(Time deadline) {
@@ -19,9 +23,17 @@ ApiResult<std::string> VerdaVolumes::create(const std::string&, Time) {
 ApiResult<std::vector<SideResource>> VerdaVolumes::list(Time deadline) {
   const auto told = api_.volumes(deadline);
   if (!told) return std::unexpected(told.error());
+  std::set<std::string> servers;
+  if (std::ranges::any_of(*told, [](const ServerVolume& one) { return !one.server.empty(); })) {
+    const auto all = list_servers(api_, deadline);
+    if (!all) return std::unexpected(all.error());
+    for (const NamedMachine& one : *all) {
+      if (one.status.stage != Stage::terminated) servers.insert(one.status.instance.id);
+    }
+  }
   std::vector<SideResource> out;
   for (const ServerVolume& one : *told) {
-    if (!one.attached) out.push_back({.id = one.id, .name = one.name});
+    if (!servers.contains(one.server)) out.push_back({.id = one.id, .name = one.name});
   }
   return out;
 }

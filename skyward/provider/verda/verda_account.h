@@ -51,8 +51,9 @@ class VerdaVolumes final : public SideResourceKind {
   explicit VerdaVolumes(Api& api) : api_(api) {}
 
   std::string_view kind() const override { return "volume"; }
+  bool costs() const override { return true; }
   ApiResult<std::string> create(const std::string& name, Time deadline) override;
-  // Without those of machines that are there.
+  // Without those of machines that exist.
   ApiResult<std::vector<SideResource>> list(Time deadline) override;
   ApiResult<void> remove(const std::string& id, Time deadline) override {
     return api_.delete_volume(id, deadline);
@@ -71,7 +72,10 @@ class VerdaAccount final : public NamedAccount {
   Api& api() { return api_; }
   // The API tells nothing about accounts: the client id stands for one.
   SweepAccount sweep_account() const {
-    return {.owner = user_, .account = user_, .clock_ahead_s = api_.clock_ahead_s()};
+    return {.owner = user_,
+            .account = user_,
+            .by_credentials = true,
+            .clock_ahead_s = api_.clock_ahead_s()};
   }
 
   std::string_view provider() const override { return kProvider; }

@@ -236,9 +236,10 @@ ApiResult<void> Api::delete_text(const char* kind, const std::string& id, Time d
 
 ApiResult<std::vector<ServerVolume>> Api::volumes(Time deadline) {
   const auto read = [](const json& told) {
+    const bool attached = json_text(told, "status") == "attached";
     return ServerVolume{.id = json_text(told, "id"),
                         .name = json_text(told, "name"),
-                        .attached = json_text(told, "status") == "attached"};
+                        .server = attached ? json_text(told, "instance_id") : ""};
   };
   auto out = read_all(get("/volumes", deadline), read);
   if (!out) return out;

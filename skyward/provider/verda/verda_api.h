@@ -63,7 +63,7 @@ struct NamedText {
 struct ServerVolume {
   std::string id{};
   std::string name{};
-  bool attached = false;
+  std::string server{};  // id of the one that it is attached to; empty: of none
 };
 
 std::optional<ApiError> read_error(const io::HttpReply& reply, const nlohmann::json& json);

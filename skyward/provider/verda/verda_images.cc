@@ -4,8 +4,7 @@
 #include <string_view>
 #include <tuple>
 
-#include "skyward/base/text.h"
-#include "skyward/spec/accelerator.h"
+#include "skyward/provider/choosing.h"
 
 namespace skyward::provider::verda {
 
@@ -15,27 +14,7 @@ namespace {
 constexpr const char* kPlainImage = "ubuntu-24.04";
 constexpr const char* kCudaImage = "ubuntu-24.04-cuda-13.0-open";
 
-// Without its last word; empty when it was the only one.
-std::string_view without_last_word(std::string_view text) {
-  const std::size_t blank = text.rfind(' ');
-  return blank == std::string_view::npos ? std::string_view() : text.substr(0, blank);
-}
-
 }  // namespace
-
-// From behind, words go until the catalogue knows the rest: memory, then the form.
-std::string accelerator_of(const std::string& description) {
-  std::string_view text = description;
-  const std::size_t times = text.find("x ");
-  const bool counted = times != std::string_view::npos && times > 0 &&
-                       std::ranges::all_of(text.substr(0, times), is_digit);
-  if (counted) text.remove_prefix(times + 2);
-  if (text.empty()) return {};
-  for (std::string_view rest = text; !rest.empty(); rest = without_last_word(rest)) {
-    if (const auto name = parse_accelerator_name(rest)) return std::string(name->model->name);
-  }
-  return device_model_name(text);
-}
 
 Offer offer_of(const ServerType& type, const std::string& location, Offer offer) {
   offer.instance_type = type.name;
@@ -44,7 +23,7 @@ Offer offer_of(const ServerType& type, const std::string& location, Offer offer)
   offer.memory_gb = type.memory_gb;
   offer.architecture = "x86_64";
   if (type.gpus > 0) {
-    offer.accelerator = accelerator_of(type.gpu);
+    offer.accelerator = accelerator_in(type.gpu);
     offer.accelerator_count = type.gpus;
     offer.accelerator_memory_gb = type.gpu_memory_gb / type.gpus;
   }

@@ -9,9 +9,6 @@
 
 namespace skyward::provider::verda {
 
-// "8x H100 SXM5 80GB" as the catalogue spells it: "H100". Empty for no accelerator.
-std::string accelerator_of(const std::string& description);
-
 // `offer` with what the type says; without prices.
 Offer offer_of(const ServerType& type, const std::string& location, Offer offer);
 

@@ -5,6 +5,7 @@
 
 #include <chrono>
 
+#include "skyward/provider/choosing.h"
 #include "skyward/provider/verda/verda_computer_fixture.h"
 #include "skyward/provider/verda/verda_images.h"
 
@@ -149,15 +150,34 @@ TEST_F(VerdaTest, WhatADeadProgramLeftIsSwept) {
   EXPECT_THAT(gc(), Each(Field(&Swept::action, SweepAction::removed)));
 }
 
+// ---- What others left
+
+// A key that was replaced is another owner to everything but the user's own word.
+TEST_F(VerdaTest, APoolThatIsNamedIsSweptWithOtherCredentialsOfTheAccount) {
+  std::string pool;
+  {
+    const auto cloud = provider();
+    const Life life = open(*cloud);
+    ASSERT_TRUE(life.status) << life.status.error().message;
+    pool = life.cluster.id;
+  }
+  cloud_->client_id = "0123456789abcdef0123456789abcdef";
+  fixture_.variables["VERDA_CLIENT_ID"] = cloud_->client_id;
+  for (const Swept& one : gc()) EXPECT_NE(one.action, SweepAction::removed) << one.why;
+  EXPECT_THAT(cloud_->leftovers(), Not(IsEmpty()));
+  EXPECT_THAT(gc({.pool = pool}), Each(Field(&Swept::action, SweepAction::removed)));
+  EXPECT_THAT(cloud_->leftovers(), IsEmpty());
+}
+
 // ---- Words
 
 TEST(VerdaWords, AcceleratorsAreTheCatalogues) {
-  EXPECT_EQ(accelerator_of("8x H100 SXM5 80GB"), "H100");
-  EXPECT_EQ(accelerator_of("1x Tesla V100"), "V100");
-  EXPECT_EQ(accelerator_of("1x A100 SXM4 80GB"), "A100");
-  EXPECT_EQ(accelerator_of("4x L40S"), "L40S");
-  EXPECT_EQ(accelerator_of("2x H200 SXM5 141GB"), "H200");
-  EXPECT_EQ(accelerator_of(""), "");
+  EXPECT_EQ(accelerator_in("8x H100 SXM5 80GB"), "H100");
+  EXPECT_EQ(accelerator_in("1x Tesla V100"), "V100");
+  EXPECT_EQ(accelerator_in("1x A100 SXM4 80GB"), "A100");
+  EXPECT_EQ(accelerator_in("4x L40S"), "L40S");
+  EXPECT_EQ(accelerator_in("2x H200 SXM5 141GB"), "H200");
+  EXPECT_EQ(accelerator_in(""), "");
 }
 
 TEST(VerdaWords, TheNewestSystemOfTheKindIsTaken) {
