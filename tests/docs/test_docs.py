@@ -43,6 +43,8 @@ def listed(page: str, heading: str) -> list[str]:
         (sky.gather, "parameters.md", "`sky.gather`"),
         (sky.shard, "parameters.md", "`sky.shard`, `sky.DistributedSampler`"),
         (sky.AWS, "aws.md", "Parameters"),
+        (sky.DigitalOcean, "digitalocean.md", "Parameters"),
+        (sky.Verda, "verda.md", "Parameters"),
         (sky.SSH, "ssh.md", "Parameters"),
         (sky.Command, "commands.md", "Parameters"),
         (sky.testing.FakeCloud, "testing.md", "Parameters"),
