@@ -148,6 +148,7 @@ std::vector<std::string> Vast::wrong_take(const Json& body) const {
     wrong.emplace_back("env is an object");
   }
   if (body.contains("price") && body["price"] < 0.001) wrong.emplace_back("a bid below 0.001");
+  if (body.value("onstart", "").size() > 4048) wrong.emplace_back("an onstart that is too long");
   if (body.value("label", "").size() > 1024) wrong.emplace_back("a label that is too long");
   return wrong;
 }

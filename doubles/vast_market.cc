@@ -21,7 +21,8 @@ constexpr Card kCards[] = {
     {"RTX 5090", 32607, 0.45, 1200}, {"RTX 4090", 24564, 0.3, 890}, {"RTX 3090", 24576, 0.15, 860},
 };
 constexpr const char* kCountries[] = {"Texas, US", "Quebec, CA", "Norway, NO", "Taiwan, TW"};
-constexpr int kEach = 4;  // machines of a card in a place
+constexpr int kEach = 4;   // machines of a card in a place
+constexpr int kMany = 32;  // ... of some cards in one country
 
 int compare(const Json& left, const Json& right) {
   if (left == right) return 0;
@@ -88,7 +89,9 @@ void Vast::make_offers() {
   int number = 0;
   for (const Card& card : kCards) {
     for (const char* place : kCountries) {
-      for (int i = 0; i < kEach; ++i) {
+      const std::string_view name = card.name;
+      const bool many = place == kCountries[2] && (name == "RTX 4090" || name == "H100 SXM");
+      for (int i = 0; i < (many ? kMany : kEach); ++i) {
         ++number;
         const int gpus = 1 << (i % 4);
         const double hourly = std::round(card.hourly * gpus * (900 + 200 * dice().unit())) / 1000;
@@ -122,7 +125,7 @@ void Vast::make_offers() {
                            {"inet_down_cost", 0.003},
                            {"dph_base", hourly},
                            {"min_bid", std::round(hourly * 400) / 1000},
-                           {"reliability", 0.9 + 0.0999 * dice().unit()},
+                           {"reliability", (number % 5 == 0 ? 0.9 : 0.96) + 0.0399 * dice().unit()},
                            {"verification", verified ? "verified" : "unverified"},
                            {"verified", verified},
                            {"datacenter", number % 2 == 0},
@@ -134,7 +137,8 @@ void Vast::make_offers() {
                            {"external", nullptr},
                            {"vms_enabled", false},
                            {"score", 1000.0 / number},
-                           {"public_ipaddr", "198.19.0." + std::to_string(number)}});
+                           {"public_ipaddr", "198.19." + std::to_string(number / 250) + "." +
+                                                 std::to_string(number % 250 + 1)}});
         offers_.back()["reliability2"] = offers_.back()["reliability"];
       }
     }

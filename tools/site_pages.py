@@ -31,7 +31,10 @@ MENU: list[tuple[str, list[str]]] = [
     ),
     (
         "Choose machines",
-        [f"docs/guide/{name}.md" for name in ("aws", "digitalocean", "verda", "ssh", "commands")]
+        [
+            f"docs/guide/{name}.md"
+            for name in ("aws", "digitalocean", "vastai", "verda", "ssh", "commands")
+        ]
         + [f"docs/guide/{name}.md" for name in ("accelerators", "environments", "volumes")]
         + ["docs/guide/configuration.md"],
     ),

@@ -71,7 +71,7 @@ TEST(Providers, FitTheirTable) {
           "lowest-price", true},
       DigitalOcean{"fra1", "t", "f", 60, "n"},
       Verda{"FIN-01", "i", "s", "k", 60, 9},
-      VastAI{"k", 0.5, false, 12.5, "EU", 1.5, 60, 9, "image", 5, false, 9, true},
+      VastAI{"k", 0.5, false, 12.5, "EU", 1.5, 60, 9, "image", 5, false, 9, true, "community"},
       RunPod{"k",
              "instant",
              true,

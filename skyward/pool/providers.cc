@@ -117,6 +117,7 @@ VastAI::operator ProviderSpec() const {
   put(spec, "use_overlay", use_overlay);
   put(spec, "overlay_timeout", overlay_timeout);
   put(spec, "require_direct_port", require_direct_port);
+  put(spec, "trust", trust);
   return spec;
 }
 

@@ -93,9 +93,10 @@ struct VastAI {
   std::optional<int> request_timeout{};    // 30
   std::optional<std::string> docker_image{};
   std::optional<int> disk_gb{};               // 100
-  std::optional<bool> use_overlay{};          // true; a private network among the nodes
+  std::optional<bool> use_overlay{};          // true; no effect yet
   std::optional<int> overlay_timeout{};       // 120
   std::optional<bool> require_direct_port{};  // false
+  std::optional<std::string> trust{};         // "datacenters"; "community" allows all machines
   operator ProviderSpec() const;
 };
 

@@ -17,6 +17,7 @@
 #include "skyward/provider/open_pools.h"
 #include "skyward/provider/ssh/ssh.h"
 #include "skyward/provider/table.h"
+#include "skyward/provider/vast/vast_computer_fixture.h"
 #include "skyward/provider/verda/verda_computer_fixture.h"
 
 namespace skyward::provider {
@@ -133,7 +134,8 @@ class DoubledSubject final : public Subject {
     computer_.cloud_->on_request = [this](int, bool after) {
       if (!after) return;
       const doubles::Heard& heard = computer_.cloud_->heard.back();
-      if (heard.method == "POST" && heard.status < 300) audit(heard);
+      const bool makes = heard.method == "POST" || heard.path.contains("/asks/");
+      if (makes && heard.status < 300) audit(heard);
     };
   }
   std::unique_ptr<Provider> make() override { return computer_.provider(); }
@@ -161,6 +163,7 @@ class DoubledSubject final : public Subject {
   // What makes something bears the key under which the ledger has it.
   void audit(const doubles::Heard& heard) {
     std::string name = heard.body.value("hostname", heard.body.value("name", ""));
+    if (heard.path.contains("/asks/")) name = heard.body["label"];
     if (heard.body.contains("names")) name = heard.body["names"].front();
     if (name.empty()) return;  // a login
     auto ledger = open_ledger(computer_.fixture_.world);
@@ -237,6 +240,7 @@ const std::vector<SubjectRow>& subjects() {
       {"fake", make_subject<FakeSubject>},
       {"digital_ocean", make_subject<DoubledSubject<digital_ocean::DigitalOceanComputer>>},
       {"verda", make_subject<DoubledSubject<verda::VerdaComputer>>},
+      {"vastai", make_subject<DoubledSubject<vast::VastComputer>>},
   };
   return kSubjects;
 }

@@ -31,7 +31,8 @@ struct EndTimer {
   // A line of shell that ends the machine's cost, where powering it off does not. It may hold a
   // secret, which root on the machine can read.
   std::string end_first{};
-  std::string root{};  // prefix of every path, for tests
+  bool container = false;  // what the machine is; its own boot is when the script runs
+  std::string root{};      // prefix of every path, for tests
 };
 
 // A shell script for root that arms the timer and returns at once. May run at every boot.

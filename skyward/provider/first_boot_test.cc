@@ -94,7 +94,7 @@ class EndTimerTest : public ::testing::Test {
     return false;
   }
 
-  const std::string root_ = ::testing::TempDir() + "dead-man-" + io::random_hex(8);
+  const std::string root_ = ::testing::TempDir() + "end-timer-" + io::random_hex(8);
 };
 
 TEST_F(EndTimerTest, EndsTheMachineWhenItsTimeIsOver) {

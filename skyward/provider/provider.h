@@ -28,6 +28,8 @@ struct Capabilities {
   bool descriptors =
       false;  // connections are Unix sockets on this machine: memory can be passed by descriptor
   bool root = true;               // packages can be installed with apt
+  bool fuse = true;               // volumes can be mounted
+  bool strangers = false;         // its machines are in the hands of people nobody vouches for
   bool stop_ends_billing = true;  // powering a machine off from inside ends its cost
   // Where the agent finds preemption notices: "ec2" (the machine's metadata service), "file:" and a
   // path (a file that appears in the agent's directory). Empty: there are none.

@@ -14,6 +14,9 @@
 #include "skyward/provider/fake/fake.h"
 #include "skyward/provider/local/local.h"
 #include "skyward/provider/ssh/ssh.h"
+#include "skyward/provider/vast/diagnose.h"
+#include "skyward/provider/vast/sweep.h"
+#include "skyward/provider/vast/vast.h"
 #include "skyward/provider/verda/diagnose.h"
 #include "skyward/provider/verda/sweep.h"
 #include "skyward/provider/verda/verda.h"
@@ -39,6 +42,12 @@ const std::vector<TableRow>& provider_table() {
        .diagnose = digital_ocean::diagnose,
        .credentials = digital_ocean::has_credentials,
        .cloud = make_digital_ocean_cloud},
+      {.name = "vastai",
+       .make = make_vast,
+       .sweep = vast::sweep,
+       .diagnose = vast::diagnose,
+       .credentials = vast::has_credentials,
+       .cloud = make_vast_cloud},
       {.name = "verda",
        .make = make_verda,
        .sweep = verda::sweep,

@@ -67,6 +67,7 @@ struct Instance {
   bool spot = false;
   std::string private_ip{};
   std::optional<std::string> public_ip{};
+  int ssh_port = 0;  // where its sshd listens; 0: as everywhere
   // What it is and costs an hour, where that is not as its offer says.
   std::string instance_type{};
   std::optional<double> price_on_demand{};

@@ -54,7 +54,7 @@ constexpr std::array<ProviderSetting, 6> kVerda = {{
     {"request_timeout", whole, anybody, "30", ""},
 }};
 
-constexpr std::array<ProviderSetting, 13> kVastAi = {{
+constexpr std::array<ProviderSetting, 14> kVastAi = {{
     {"api_key", secret, trusted, "", ""},
     {"min_reliability", number, trusted, "0.95", ""},
     {"verified_only", flag, trusted, "true", ""},
@@ -68,6 +68,7 @@ constexpr std::array<ProviderSetting, 13> kVastAi = {{
     {"use_overlay", flag, trusted, "true", ""},
     {"overlay_timeout", whole, anybody, "120", ""},
     {"require_direct_port", flag, anybody, "false", ""},
+    {"trust", choice, trusted, "datacenters", "datacenters|community"},
 }};
 
 constexpr std::array<ProviderSetting, 17> kRunPod = {{

@@ -109,7 +109,12 @@ class MachinesBehind:
         self.double.control(
             "POST",
             f"machines/{machine}",
-            {"public_address": address, "private_address": address, "act": "run"},
+            {
+                "public_address": address,
+                "private_address": address,
+                "ssh_port": 22,
+                "act": "run",
+            },
         )
 
     def _keys(self, request: dict[str, Any]) -> tuple[str, list[str]]:
@@ -119,7 +124,7 @@ class MachinesBehind:
             assert first == "#cloud-config", first
             boot = json.loads(rest)
             return boot["ssh_keys"]["ed25519_private"], boot["ssh_authorized_keys"]
-        script = self._made("/scripts", "script")
+        script = request.get("onstart") or self._made("/scripts", "script")
         found = KEY.search(script)
         assert found is not None, script
         return found.group(), LOGIN.findall(script.replace(found.group(), ""))[-1:]

@@ -139,10 +139,10 @@ class Verda(_Cloud):
 
 @dataclass(frozen=True, repr=False)
 class VastAI(_Cloud):
-    """Vast.ai's market. Not supported yet: Skyward checks the settings, but cannot open pools
-    there.
+    """Vast.ai, a market of other people's machines (docs/guide/vastai.md).
 
-    `api_key` None: $VAST_API_KEY, else the file that its own tool keeps."""
+    `api_key` None: $VAST_API_KEY, else the file that its own tool keeps. `trust="community"` allows
+    machines outside of audited data centres, whose owners can see everything on them."""
 
     name: ClassVar[str] = "vastai"
 
@@ -151,6 +151,7 @@ class VastAI(_Cloud):
     verified_only: bool = True
     min_cuda: float = 12.0
     geolocation: str | None = None
+    """Countries, "US" or "NO,SE"; None: any."""
     bid_multiplier: float = 1.2
     """A bid is this many times the least one."""
     instance_timeout: int = 300
@@ -158,9 +159,12 @@ class VastAI(_Cloud):
     docker_image: str | None = None
     disk_gb: int = 100
     use_overlay: bool = True
-    """A private network among the nodes."""
+    """No effect yet: nodes have no network of their own."""
     overlay_timeout: int = 120
     require_direct_port: bool = False
+    """No effect: machines without one are never taken."""
+    trust: str = "datacenters"
+    """"datacenters" or "community"."""
 
     @staticmethod
     def ubuntu(version: str = "24.04", cuda: str = "12.9.1", cuda_dist: str = "runtime") -> str:

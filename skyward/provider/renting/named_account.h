@@ -42,7 +42,9 @@ class NamedSite : public RentedSite {
   }
   std::string user() const override { return "root"; }
   SshRoute route_to(const Instance& instance) const override {
-    return {.target = {.host = instance.public_ip.value_or(instance.private_ip), .user = user()}};
+    return {.target = {.host = instance.public_ip.value_or(instance.private_ip),
+                       .user = user(),
+                       .port = instance.ssh_port}};
   }
 
  protected:

@@ -16,6 +16,7 @@
 #include "skyward/provider/remote_image.h"
 #include "skyward/provider/renting/reaping.h"
 #include "skyward/provider/ssh/key_pair.h"
+#include "skyward/spec/provider_settings.h"
 
 namespace skyward::provider {
 
@@ -33,6 +34,17 @@ constexpr Duration kCleanUpTime = 120s;
 // A pool may be without a limit; its machines end when their agent hears nothing for the lease.
 Duration lifetime_of(const PoolSpec& spec) {
   return (spec.timeout > Duration{} ? spec.timeout : kNoLimit) + kBootGrace;
+}
+
+// Whether an address in the text has credentials in it: "https://me:word@host/". "git@" is none.
+bool has_password(std::string_view text) {
+  for (std::size_t at = text.find("://"); at != std::string_view::npos; at = text.find("://", at)) {
+    at += 3;
+    const std::size_t end = text.find_first_of("/ \n\"'", at);
+    const std::string_view place = text.substr(at, end - at);
+    if (place.contains('@') && !place.starts_with("git@")) return true;
+  }
+  return false;
 }
 
 class Renting final : public Provider {
@@ -82,6 +94,7 @@ class Renting final : public Provider {
   Spot market_of(const PoolSpec& spec) const {
     return capabilities().spot ? spec.spot : Spot::Never();
   }
+  Status keep_from_strangers(const PoolSpec& spec, const RemoteImage& image) const;
   Status enter_in_ledger(const Cluster& cluster, const Plan& plan);
   // Cluster::unattended.
   std::string unattended_end() const;
@@ -110,6 +123,13 @@ Status Renting::check(const PoolSpec& spec) {
                 "install skyward again, or give the path of a skyward-agent that you built");
   }
   if (Status status = check_architecture(spec); !status) return status;
+  if (!spec.volumes.empty() && !capabilities().fuse) {
+    return fail(
+        ErrorKind::unsupported,
+        fmt::format("{} has no FUSE, so volumes cannot be mounted there; nothing was started",
+                    provider_label(std::string(name()))),
+        "read and write the bucket in the function, or take another provider");
+  }
   return cloud_->check(spec);
 }
 
@@ -126,6 +146,7 @@ Result<Cluster> Renting::prepare_site(const PoolSpec& spec, const Offer& offer, 
   if (!site) return fail(site);
   auto image = plan_remote_image(spec, world_.variable);
   if (!image) return fail(image);
+  if (Status kept = keep_from_strangers(spec, *image); !kept) return fail(kept);
 
   const std::string id = new_pool_id(world_, ledger_, name(), spec.job_id);
   Cluster cluster{.id = id,
@@ -157,6 +178,27 @@ Result<Cluster> Renting::prepare_site(const PoolSpec& spec, const Offer& offer, 
   const std::scoped_lock lock(mutex_);
   plans_.emplace(id, std::move(plan));
   return cluster;
+}
+
+// The owner of a machine sees everything that is on it.
+Status Renting::keep_from_strangers(const PoolSpec& spec, const RemoteImage& image) const {
+  if (!capabilities().strangers) return {};
+  const auto refused = [&](const std::string& what) {
+    return fail(ErrorKind::denied,
+                fmt::format("{}: {} has a password, which the owner of the machine could read; "
+                            "nothing was started",
+                            provider_label(std::string(name())), what),
+                "take machines in data centres, or an index without a password");
+  };
+  for (const auto& [variable, value] : image.bootstrap.environment) {
+    const bool is_secret = variable.ends_with("_PASSWORD") || variable.ends_with("_TOKEN");
+    if (is_secret || has_password(value))
+      return refused("the setting " + variable + " of uv or pip");
+  }
+  for (const std::string& package : spec.image.pip) {
+    if (has_password(package)) return refused("an address of a package in pip=");
+  }
+  return {};
 }
 
 std::string Renting::unattended_end() const {

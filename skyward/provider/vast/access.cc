@@ -1,0 +1,44 @@
+#include "skyward/provider/vast/access.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <utility>
+
+#include "skyward/provider/secrets.h"
+
+namespace skyward::provider::vast {
+
+namespace {
+
+constexpr const char* kUrlVariable = "VAST_URL";
+constexpr std::array kVariables = {"VAST_API_KEY"};
+constexpr std::array kFiles = {
+    SecretFile{.path = ".config/vastai/vast_api_key", .format = SecretFormat::plain},
+    SecretFile{.path = ".vast_api_key", .format = SecretFormat::plain}};
+constexpr SecretSheet kKey = {.cloud = "Vast.ai",
+                              .setting = "api_key",
+                              .variables = kVariables,
+                              .files = kFiles,
+                              .advice = "make one at cloud.vast.ai, Keys, and set $VAST_API_KEY"};
+
+}  // namespace
+
+Result<VastAccess> find_access(const World& world, const ProviderSpec& spec) {
+  const auto key = find_secret(world, spec, kKey);
+  if (!key) return fail(key);
+  std::string url = world.variable(kUrlVariable).value_or(kBaseUrl);
+  if (Status safe = check_base_url(url, fmt::format("${}", kUrlVariable)); !safe) return fail(safe);
+  if (url.ends_with('/')) url.pop_back();
+  VastAccess out;
+  out.account.base_url = std::move(url);
+  out.account.read_error = read_error;
+  out.origin = key->origin;
+  out.account.request_timeout = request_timeout(spec);
+  out.account.authorization = [value = "Bearer " + key->value](bool, Time) -> Result<std::string> {
+    return value;
+  };
+  return out;
+}
+
+}  // namespace skyward::provider::vast

@@ -1,0 +1,22 @@
+#pragma once
+
+// A user's account at Vast.ai: the key and its source, and the address of the API.
+
+#include <string>
+
+#include "skyward/provider/vast/vast_api.h"
+#include "skyward/provider/world.h"
+#include "skyward/spec/pool_spec.h"
+
+namespace skyward::provider::vast {
+
+struct VastAccess {
+  RestAccount account{};
+  std::string origin{};  // of the key, for people
+};
+
+// From the setting, $VAST_API_KEY, or the file of Vast.ai's own program. Fails with `denied` if
+// there is none, and with `invalid` if $VAST_URL may not receive it.
+Result<VastAccess> find_access(const World& world, const ProviderSpec& spec);
+
+}  // namespace skyward::provider::vast

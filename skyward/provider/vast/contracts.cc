@@ -1,0 +1,156 @@
+#include "skyward/provider/vast/contracts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <iterator>
+#include <limits>
+#include <utility>
+
+namespace skyward::provider::vast {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int kLaunchTries = 3;
+// Asks that one launch may find taken: the search is minutes old by then.
+constexpr int kMostTaken = 10;
+
+// Docker could not start the container, and never will.
+bool is_broken(std::string_view message) {
+  return message.contains("OCI runtime create failed") ||
+         message.contains("Error response from daemon");
+}
+
+Stage stage_of(const Contract& told) {
+  if (told.cur_state == "stopped" || is_broken(told.status_msg)) return Stage::stopped;
+  if (told.actual_status == "running") {
+    return told.ssh_port == 0 || told.address.empty() ? Stage::pending : Stage::running;
+  }
+  if (told.actual_status.empty() || told.actual_status == "created" ||
+      told.actual_status == "loading") {
+    return Stage::pending;
+  }
+  return Stage::stopped;  // "exited", "offline", "unknown"
+}
+
+// Machines reach each other, if at all, by the addresses that everybody has.
+NamedMachine to_machine(const Contract& told) {
+  NamedMachine out{.name = told.label,
+                   .status = {.instance = {.id = told.id,
+                                           .spot = told.is_bid,
+                                           .private_ip = told.address,
+                                           .ssh_port = told.ssh_port},
+                              .zone = told.country,
+                              .stage = stage_of(told)}};
+  MachineStatus& status = out.status;
+  if (!told.address.empty()) status.instance.public_ip = told.address;
+  status.instance.instance_type = type_of(told.gpu, told.gpus);
+  (told.is_bid ? status.instance.price_spot : status.instance.price_on_demand) = told.total;
+  if (status.stage == Stage::stopped) {
+    const bool outbid = told.is_bid && told.cur_state == "stopped";
+    status.reason = outbid ? "outbid" : told.actual_status;
+    status.message = is_broken(told.status_msg) ? told.status_msg : "";
+    status.capacity = true;  // of this host
+  }
+  return out;
+}
+
+bool is_as_offered(const Ask& ask, const Offer& offer) {
+  return type_of(ask.gpu, ask.gpus) == offer.instance_type && ask.country == offer.region &&
+         ask.cpus >= offer.cpus && ask.memory_gb >= offer.memory_gb &&
+         ask.gpu_memory_gb >= offer.accelerator_memory_gb;
+}
+
+}  // namespace
+
+std::string type_of(std::string_view gpu, int gpus) { return fmt::format("{}x {}", gpus, gpu); }
+
+ApiResult<std::vector<NamedMachine>> list_contracts(Api& api, Time deadline) {
+  const auto told = api.contracts(deadline);
+  if (!told) return std::unexpected(told.error());
+  std::vector<NamedMachine> out;
+  for (const Contract& one : *told) out.push_back(to_machine(one));
+  return out;
+}
+
+Contracts::Contracts(Api& api, std::string region, Mark mark, ContractTerms terms)
+    : NamedMachines({.cloud = kCloud,
+                     .region = std::move(region),
+                     .listing_lag = 60s,
+                     .known_after = 120s,
+                     .release_time = 180s,
+                     .unanswered_limit_s = 1800,
+                     .launch_tries = kLaunchTries,
+                     .most_per_batch = 1,
+                     .ends_itself = false},
+                    kProvider, std::move(mark)),
+      api_(api),
+      terms_(std::move(terms)) {}
+
+// The request for all that the account has is "/api/v0/instances/": only a number may follow.
+bool Contracts::is_id(std::string_view id) const {
+  return !id.empty() && id.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+ApiResult<NamedMachine> Contracts::get(const std::string& id, Time deadline) {
+  const auto told = api_.contract(id, deadline);
+  if (!told) return std::unexpected(told.error());
+  return to_machine(*told);
+}
+
+ApiResult<std::vector<Ask>> search_market(Api& api, AskFilter filter, bool unverified,
+                                          Time deadline) {
+  auto found = api.search(filter, deadline);
+  if (!found || !unverified) return found;
+  filter.verified = false;
+  auto others = api.search(filter, deadline);
+  if (!others) return others;
+  std::ranges::move(*others, std::back_inserter(*found));
+  std::ranges::stable_sort(*found, std::less<>{},
+                           [](const Ask& ask) { return ask.total.value_or(ask.base); });
+  return found;
+}
+
+// Searches again, since the market has moved. An ask that is gone, or that its host refuses, made
+// nothing, and the next one is tried; after any other failure, the caller looks for what was made.
+std::expected<std::vector<std::string>, LaunchRefusal> Contracts::launch(const LaunchBatch& batch,
+                                                                         Time deadline) {
+  AskFilter filter = terms_.filter;
+  filter.bids = batch.spot;
+  auto asks = search_market(api_, filter, terms_.unverified, deadline);
+  if (!asks) {
+    asks.error().heard = Heard::not_sent;  // what was asked makes nothing
+    asks.error().maybe_done = false;
+    return std::unexpected(refusal(asks.error()));
+  }
+  const auto offer = terms_.offers.find(batch.place.type);
+  const double most = terms_.most_hourly.value_or(std::numeric_limits<double>::infinity());
+  ApiError last{.refusal = Refusal::capacity,
+                .heard = Heard::answered,
+                .message = fmt::format("no {} is left that the pool may take", batch.place.type)};
+  int tries = 0;
+  for (const Ask& ask : *asks) {
+    const bool fits = offer != terms_.offers.end() && is_as_offered(ask, offer->second) &&
+                      ask.total.value_or(most) <= most && !tried_.contains(ask.id);
+    if (!fits) continue;
+    if (++tries > kMostTaken) break;
+    ContractRequest request = terms_.request;
+    request.label = name_of(batch, 0);
+    // The disk comes on top of the bid.
+    const double disk = ask.total.value_or(ask.base) - ask.base;
+    if (batch.spot) request.bid = std::min(ask.base * terms_.bid_multiplier, most - disk);
+    tried_.insert(ask.id);
+    const auto made = api_.take(ask.id, request, deadline);
+    if (made) return std::vector<std::string>{*made};
+    last = made.error();
+    const bool of_this_host = last.refusal == Refusal::capacity || last.status == 403;
+    if (!of_this_host || !is_certain(last)) break;
+  }
+  return std::unexpected(refusal(last));
+}
+
+}  // namespace skyward::provider::vast

@@ -1,0 +1,69 @@
+#pragma once
+
+// The machines of one pool at Vast.ai, called contracts there (provider/pool_machines.h).
+//
+// Each machine on offer is an ask of its own, which is gone when somebody else takes it. A machine
+// that was outbid is paused: it costs its disk, and does nothing.
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "skyward/provider/renting/named_machines.h"
+#include "skyward/provider/vast/vast_api.h"
+#include "skyward/spec/offer.h"
+
+namespace skyward::provider::vast {
+
+inline constexpr const char* kProvider = "vastai";
+inline constexpr const char* kCloud = "Vast.ai";
+
+// "2x H100 SXM": what machines of one kind are called.
+std::string type_of(std::string_view gpu, int gpus);
+
+// Every contract of the account.
+ApiResult<std::vector<NamedMachine>> list_contracts(Api& api, Time deadline);
+
+// What all launches of a pool have in common.
+struct ContractTerms {
+  ContractRequest request{};
+  AskFilter filter{};
+  bool unverified = false;                // hosts that Vast.ai has not verified, too
+  double bid_multiplier = 1;              // of the least bid
+  std::optional<double> most_hourly{};    // dollars, of one machine with its disk
+  std::map<std::string, Offer> offers{};  // what each type was offered as
+};
+
+// What is on offer now, cheapest first.
+ApiResult<std::vector<Ask>> search_market(Api& api, AskFilter filter, bool unverified,
+                                          Time deadline);
+
+class Contracts final : public NamedMachines {
+ public:
+  // The api outlives this. A caller that launches nothing leaves out `terms`, and all of `mark` but
+  // the pool.
+  Contracts(Api& api, std::string region, Mark mark, ContractTerms terms = {});
+
+  std::expected<std::vector<std::string>, LaunchRefusal> launch(const LaunchBatch& batch,
+                                                                Time deadline) override;
+
+ protected:
+  bool is_id(std::string_view id) const override;
+  ApiResult<std::vector<NamedMachine>> list(Time deadline) override {
+    return list_contracts(api_, deadline);
+  }
+  ApiResult<NamedMachine> get(const std::string& id, Time deadline) override;
+  ApiResult<void> remove(const std::string& id, Time deadline) override {
+    return api_.destroy(id, deadline);
+  }
+
+ private:
+  Api& api_;
+  const ContractTerms terms_;
+  std::set<std::string> tried_{};  // asks
+};
+
+}  // namespace skyward::provider::vast

@@ -1,0 +1,325 @@
+#include "skyward/provider/vast/vast.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "skyward/provider/choosing.h"
+#include "skyward/provider/renting/renting.h"
+#include "skyward/provider/vast/vast_account.h"
+#include "skyward/spec/image.h"
+
+namespace skyward::provider {
+
+namespace vast {
+
+namespace {
+
+// Images, agents and packages come to a machine through it.
+constexpr double kLeastDown_mbit = 100;
+
+double number_or(const ProviderSpec& spec, const char* name, double otherwise) {
+  const std::string given = spec.setting(name);
+  return given.empty() ? otherwise : std::stod(given);
+}
+
+}  // namespace
+
+AskFilter filter_of(const ProviderSpec& spec) {
+  AskFilter out{.datacenters = spec.setting("trust") != "community",
+                .min_reliability = number_or(spec, "min_reliability", 0.95),
+                .min_cuda = number_or(spec, "min_cuda", 12),
+                .disk_gb = number_or(spec, "disk_gb", 100),
+                .min_down_mbit = kLeastDown_mbit};
+  std::string country;
+  for (const char letter : spec.setting("geolocation") + ",") {
+    if (letter != ',' && letter != ' ') country += letter;
+    if (letter == ',' && !country.empty()) out.countries.push_back(std::exchange(country, {}));
+  }
+  return out;
+}
+
+std::string destroy_itself(const std::string& base_url, const std::string& environment_file) {
+  return fmt::format(
+      "own() {{ tr '\\0' '\\n' <{} | sed -n \"s/^$1=//p\" | head -n 1; }}; "
+      "command -v curl >/dev/null || {{ apt-get -qq update; apt-get -qq install -y curl "
+      "ca-certificates; }} >/dev/null 2>&1; tries=0; while [ $tries -lt 240 ]; do "
+      "printf 'header = \"Authorization: Bearer %s\"' \"$(own CONTAINER_API_KEY)\" | "
+      "curl -fsS -m 30 -o /dev/null -K - -X DELETE {}/api/v0/instances/$(own CONTAINER_ID)/ "
+      "&& break; tries=$((tries + 1)); sleep 15; done",
+      environment_file, base_url);
+}
+
+}  // namespace vast
+
+namespace {
+
+using namespace vast;
+using namespace std::chrono_literals;
+
+// From the launch to the agent's first word: hosts pull the image first.
+constexpr Duration kContainerTimeout = 1200s;
+// Runs with every driver that the default of min_cuda accepts; frameworks bring their own
+// libraries.
+constexpr const char* kImage = "nvcr.io/nvidia/cuda:12.0.1-base-ubuntu22.04";
+
+// Whether a pool may be put on this machine, by its size. Its kind is chosen later.
+bool is_large_enough(const Ask& ask, const PoolSpec& spec) {
+  return ask.cpus >= spec.cpus && ask.memory_gb * 1024 >= static_cast<double>(spec.memory_mb) &&
+         (spec.machine.empty() || type_of(ask.gpu, ask.gpus) == spec.machine);
+}
+
+using OfferKey = std::pair<std::string, std::string>;  // country and type
+
+// One offer for each kind and country that has as many machines as the pool needs. Its price is
+// that of the dearest of them, and its processors and memory are what all of them have.
+void add_offers(std::map<OfferKey, Offer>& offers, const std::vector<Ask>& asks, int nodes,
+                const std::function<std::optional<double>(const Ask&)>& price,
+                std::optional<double> Offer::* market) {
+  std::map<OfferKey, std::vector<const Ask*>> groups;  // cheapest first
+  for (const Ask& ask : asks) groups[{ask.country, type_of(ask.gpu, ask.gpus)}].push_back(&ask);
+  for (auto& [key, group] : groups) {
+    const auto needed = static_cast<std::size_t>(std::max(nodes, 1));
+    if (group.size() < needed) continue;
+    group.resize(needed);
+    const Ask& last = *group.back();
+    const auto [at, is_new] = offers.try_emplace(key);
+    Offer& offer = at->second;
+    if (is_new) {
+      offer = {.instance_type = key.second,
+               .region = key.first,
+               .cpus = last.cpus,
+               .memory_gb = last.memory_gb,
+               .accelerator = accelerator_in(last.gpu),
+               .accelerator_count = static_cast<double>(last.gpus),
+               .accelerator_memory_gb = last.gpu_memory_gb,
+               .architecture = "x86_64"};
+    }
+    for (const Ask* const ask : group) {
+      offer.cpus = std::min(offer.cpus, ask->cpus);
+      offer.memory_gb = std::min(offer.memory_gb, ask->memory_gb);
+      offer.accelerator_memory_gb = std::min(offer.accelerator_memory_gb, ask->gpu_memory_gb);
+    }
+    offer.*market = price(last);
+  }
+}
+
+class ContractSite final : public NamedSite {
+ public:
+  ContractSite(Api& api, std::string base_url, SweepAccount account, ContractTerms terms,
+               std::vector<LaunchTarget> places)
+      : NamedSite(std::move(account), std::move(places)),
+        api_(api),
+        base_url_(std::move(base_url)),
+        terms_(std::move(terms)) {}
+
+  std::int64_t wall_s() const override { return api_.wall_s(); }
+
+  Status furnish(PoolBook&, const Mark& mark, const std::string&, Time) override {
+    mark_ = mark;
+    return {};
+  }
+  Result<std::unique_ptr<MachineApi>> machine_api(PoolBook& book, const LaunchTerms& terms,
+                                                  Time deadline) override;
+
+ private:
+  Api& api_;
+  const std::string base_url_;
+  const ContractTerms terms_;
+  Mark mark_{};
+};
+
+Result<std::unique_ptr<MachineApi>> ContractSite::machine_api(PoolBook&, const LaunchTerms& launch,
+                                                              Time) {
+  FirstBoot boot = launch.boot;
+  boot.end_timer.container = true;
+  boot.end_timer.end_first = destroy_itself(base_url_);
+  ContractTerms terms = terms_;
+  terms.most_hourly = launch.most_hourly;
+  terms.request.onstart = boot_script(boot);
+  if (terms.request.onstart.size() > kLongestScript) {
+    return fail(
+        ErrorKind::invalid,
+        fmt::format("Vast.ai: the script that sets a machine up has {} bytes, {} are allowed",
+                    terms.request.onstart.size(), kLongestScript),
+        "this is an error of Skyward's: please report it");
+  }
+  return std::make_unique<Contracts>(api_, region(), mark_, std::move(terms));
+}
+
+class VastCloud final : public RentedCloud {
+ public:
+  VastCloud(World world, RestAccount account, ProviderSpec spec)
+      : world_(std::move(world)),
+        base_url_(account.base_url),
+        account_(world_, std::move(account)),
+        spec_(std::move(spec)) {}
+
+  std::string_view name() const override { return kProvider; }
+  Capabilities capabilities() const override {
+    return {.spot = true,
+            .private_network = false,
+            .fuse = false,
+            .strangers = !filter_of(spec_).datacenters,
+            .stop_ends_billing = true,
+            .greet_timeout = kContainerTimeout};
+  }
+  // Whether a container could destroy itself is only known afterwards.
+  bool needs_reaper() const override { return true; }
+
+  Result<std::vector<Offer>> offers(const PoolSpec& spec, Time deadline) override;
+  Result<std::vector<Offer>> catalogue(Time deadline) override;
+  void note_failure(const Error& error, const std::string& region) override {
+    empty_regions_.note(error, region);
+  }
+  Result<std::unique_ptr<RentedSite>> find_site(const PoolSpec& spec, const Offer& offer,
+                                                Ledger& ledger, Time deadline) override;
+  std::unique_ptr<MachineApi> machine_api(const Cluster& cluster) override {
+    return account_.machine_api(cluster);
+  }
+  Result<std::vector<std::string>> clear(const Cluster& cluster, PoolBook& book,
+                                         Time deadline) override {
+    return account_.clear(cluster, book, deadline);
+  }
+
+ private:
+  Status look(const PoolSpec& spec, bool bids, Time deadline);
+  std::vector<Offer> all_offers(int nodes) const;
+  bool takes_unverified() const { return spec_.setting("verified_only") == "false"; }
+  double bid_multiplier() const {
+    const std::string given = spec_.setting("bid_multiplier");
+    return given.empty() ? 1.2 : std::max(1.0, std::stod(given));
+  }
+
+  const World world_;
+  const std::string base_url_;
+  VastAccount account_;
+  Api& api_ = account_.api();
+  const ProviderSpec spec_;
+  std::vector<Ask> on_demand_;  // of the last look
+  std::vector<Ask> bids_;
+  std::vector<Offer> ranked_;  // of the last offers()
+  EmptyRegions empty_regions_;
+};
+
+// What is on offer now.
+Status VastCloud::look(const PoolSpec& spec, bool bids, Time deadline) {
+  AskFilter filter = filter_of(spec_);
+  filter.min_duration_s = seconds(spec.timeout);
+  if (spec.accelerator) filter.min_gpus = static_cast<int>(std::ceil(spec.accelerator->count));
+  for (const bool market : {false, true}) {
+    std::vector<Ask>& asks = market ? bids_ : on_demand_;
+    asks.clear();
+    if (market && !bids) continue;
+    filter.bids = market;
+    auto found = search_market(api_, filter, takes_unverified(), deadline);
+    if (!found) return std::unexpected(to_error(found.error(), "Vast.ai: searching machines"));
+    asks = *std::move(found);
+    std::erase_if(asks, [&](const Ask& ask) { return !is_large_enough(ask, spec); });
+  }
+  return {};
+}
+
+std::vector<Offer> VastCloud::all_offers(int nodes) const {
+  std::map<OfferKey, Offer> offers;
+  add_offers(
+      offers, on_demand_, nodes, [](const Ask& ask) { return ask.total; }, &Offer::price_on_demand);
+  add_offers(
+      offers, bids_, nodes,
+      [&](const Ask& ask) -> std::optional<double> {
+        if (!ask.total) return std::nullopt;
+        return *ask.total + ask.base * (bid_multiplier() - 1);
+      },
+      &Offer::price_spot);
+  std::vector<Offer> out;
+  for (const auto& [key, offer] : offers) out.push_back(offer);
+  return out;
+}
+
+Result<std::vector<Offer>> VastCloud::offers(const PoolSpec& spec, Time deadline) {
+  if (Status free = empty_regions_.quota(); !free) return fail(free);
+  if (Status looked = look(spec, spec.spot.kind != SpotKind::never, deadline); !looked) {
+    return fail(looked);
+  }
+  std::vector<Offer> all = all_offers(spec.nodes);
+  std::erase_if(all, [&](const Offer& one) { return empty_regions_.contains(one.region); });
+  auto found = fitting_offers(all, spec);
+  if (!found && empty_regions_.any()) {
+    return fail(ErrorKind::exhausted, "Vast.ai: no other country has such machines",
+                "take other machines, or try again later");
+  }
+  if (!found) {
+    Error why = std::move(found.error());
+    why.message = "Vast.ai: " + why.message;
+    if (filter_of(spec_).datacenters) {
+      why.hint += "; trust=\"community\" adds the machines of private people";
+    }
+    return std::unexpected(std::move(why));
+  }
+  ranked_ = *found;
+  return found;
+}
+
+Result<std::vector<Offer>> VastCloud::catalogue(Time deadline) {
+  PoolSpec any;
+  any.cpus = 0;
+  any.memory_mb = 0;
+  if (Status looked = look(any, true, deadline); !looked) return fail(looked);
+  std::vector<Offer> all = all_offers(1);
+  sort_catalogue(all);
+  return all;
+}
+
+Result<std::unique_ptr<RentedSite>> VastCloud::find_site(const PoolSpec& spec, const Offer& offer,
+                                                         Ledger&, Time deadline) {
+  auto account = account_.sign_in(deadline);
+  if (!account) return fail(account);
+  std::vector<Offer> same_country;
+  std::ranges::copy_if(ranked_, std::back_inserter(same_country),
+                       [&](const Offer& one) { return one.region == offer.region; });
+  std::vector<LaunchTarget> places;
+  for (const Offer& one : with_alternatives(same_country, offer, spec)) {
+    LaunchTarget place{.type = one.instance_type, .zone = one.region};
+    place.on_demand_price = one.price_on_demand;
+    place.spot_price = one.price_spot;
+    place.on_demand = one.price_on_demand.has_value();
+    place.spot = one.price_spot.has_value();
+    keep_affordable(spec, place);
+    places.push_back(std::move(place));
+  }
+  const std::string image = spec_.setting("docker_image");
+  ContractTerms terms{
+      .request = {.image = image.empty() ? kImage : image, .disk_gb = filter_of(spec_).disk_gb},
+      .filter = filter_of(spec_),
+      .unverified = takes_unverified(),
+      .bid_multiplier = bid_multiplier()};
+  terms.filter.countries = {offer.region};
+  terms.filter.min_duration_s = seconds(spec.timeout);
+  for (const Offer& one : same_country) terms.offers[one.instance_type] = one;
+  return std::make_unique<ContractSite>(api_, base_url_, *std::move(account), std::move(terms),
+                                        std::move(places));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<RentedCloud>> make_vast_cloud(const ProviderSpec& spec, World world) {
+  auto access = find_access(world, spec);
+  if (!access) return fail(access);
+  return std::make_unique<VastCloud>(std::move(world), std::move(access->account), spec);
+}
+
+Result<std::unique_ptr<Provider>> make_vast(const ProviderSpec& spec, World world) {
+  auto cloud = make_vast_cloud(spec, world);
+  if (!cloud) return fail(cloud);
+  return make_renting(std::move(world), *std::move(cloud));
+}
+
+Result<std::unique_ptr<Provider>> make_vast(const ProviderSpec& spec) {
+  return make_vast(spec, world_of_this_process());
+}
+
+}  // namespace skyward::provider

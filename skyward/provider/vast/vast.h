@@ -1,0 +1,35 @@
+#pragma once
+
+// Machines of Vast.ai, a market on which other people rent out theirs (renting/renting.h). They are
+// containers, reached by ssh as root at a port of their host. Without trust="community", only
+// machines in audited data centres are taken.
+
+#include <memory>
+#include <string>
+
+#include "skyward/provider/provider.h"
+#include "skyward/provider/renting/rented_cloud.h"
+#include "skyward/provider/vast/vast_api.h"
+#include "skyward/provider/world.h"
+
+namespace skyward::provider {
+
+// All fail with `denied` if there is no key.
+Result<std::unique_ptr<RentedCloud>> make_vast_cloud(const ProviderSpec& spec, World world);
+Result<std::unique_ptr<Provider>> make_vast(const ProviderSpec& spec, World world);
+Result<std::unique_ptr<Provider>> make_vast(const ProviderSpec& spec);
+
+namespace vast {
+
+// What the settings ask for, on demand.
+AskFilter filter_of(const ProviderSpec& spec);
+
+// A line of shell by which a container destroys itself, with a key of its own that can do nothing
+// else. The environment of the container's first process has the key; it stays off command lines,
+// which everybody there can read.
+std::string destroy_itself(const std::string& base_url,
+                           const std::string& environment_file = "/proc/1/environ");
+
+}  // namespace vast
+
+}  // namespace skyward::provider

@@ -1,0 +1,253 @@
+#include "skyward/provider/vast/vast_api.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace skyward::provider::vast {
+
+namespace {
+
+using namespace std::chrono_literals;
+using nlohmann::json;
+
+// Requests of one kind are refused when they come faster: by the examples of the published
+// specification, and for other kinds by the least of them.
+constexpr Duration kGap = 1500ms;
+constexpr Duration kTakeGap = 4500ms;
+constexpr Duration kDestroyGap = 3000ms;
+constexpr Duration kLookGap = 2000ms;
+constexpr int kMostAsks = 5000;
+constexpr int kPage = 25;  // the most that a page may have
+
+RateLimit limit_of(const char* kind, Duration gap = kGap) { return {.name = kind, .gap = gap}; }
+
+Refusal refusal_of(int status, std::string_view error, std::string_view message) {
+  if (error == "no_such_ask" || message.starts_with("no_such_ask")) return Refusal::capacity;
+  if (error == "no_such_instance") return Refusal::not_found;
+  if (error == "invalid_price") return Refusal::price_too_low;
+  if (error == "insufficient_credit" || status == 402) return Refusal::insufficient_funds;
+  if (error == "auth_error") return Refusal::auth;
+  if (error == "search_quota_exceeded") return Refusal::quota;  // of the day: no retry helps
+  switch (status) {
+    case 401:
+    case 403:
+      return Refusal::auth;
+    case 404:
+      return Refusal::not_found;
+    case 409:
+      return Refusal::conflict;
+    case 410:
+      return Refusal::capacity;
+    case 429:
+      return Refusal::rate_limited;
+    default:
+      return status >= 500 ? Refusal::transient : Refusal::invalid;
+  }
+}
+
+const char* hint_for(Refusal refusal) {
+  switch (refusal) {
+    case Refusal::auth:
+      return "check the key at cloud.vast.ai, Keys, and what it may do";
+    case Refusal::insufficient_funds:
+      return "add credit at cloud.vast.ai, Billing";
+    default:
+      return "";
+  }
+}
+
+int small(std::optional<double> number) {
+  return static_cast<int>(std::clamp(number.value_or(0), 0.0, 1e6));
+}
+
+// "Texas, US" → "US".
+std::string country_of(const std::string& geolocation) {
+  return geolocation.substr(geolocation.rfind(' ') + 1);
+}
+
+std::string id_at(const json& told, std::string_view path) {
+  const auto number = json_whole(told, path);
+  return number ? std::to_string(*number) : json_text(told, path);
+}
+
+Ask read_ask(const json& told) {
+  return {.id = id_at(told, "id"),
+          .gpu = json_text(told, "gpu_name"),
+          .gpus = small(json_number(told, "num_gpus")),
+          .gpu_memory_gb = json_number(told, "gpu_ram").value_or(0) / 1024,
+          .cpus = small(json_number(told, "cpu_cores_effective")),
+          .memory_gb = json_number(told, "cpu_ram").value_or(0) / 1024,
+          .disk_gb = json_number(told, "disk_space").value_or(0),
+          .country = country_of(json_text(told, "geolocation")),
+          .total = json_number(told, "dph_total"),
+          .base = json_number(told, "dph_base").value_or(0)};
+}
+
+Contract read_contract(const json& told) {
+  Contract out{.id = id_at(told, "id"),
+               .label = json_text(told, "label"),
+               .actual_status = json_text(told, "actual_status"),
+               .cur_state = json_text(told, "cur_state"),
+               .status_msg = json_text(told, "status_msg"),
+               .country = country_of(json_text(told, "geolocation")),
+               .gpu = json_text(told, "gpu_name"),
+               .gpus = small(json_number(told, "num_gpus")),
+               .is_bid = json_at(told, "is_bid") == true,
+               .total = json_number(told, "dph_total").value_or(0),
+               .address = json_text(told, "public_ipaddr")};
+  // A name of Docker's, with a '/' in it: no path of json_at().
+  const json& ports = json_at(told, "ports");
+  const auto ssh = ports.is_object() ? ports.find("22/tcp") : ports.end();
+  if (ports.is_object() && ssh != ports.end()) {
+    out.ssh_port = small(json_decimal(json_item(*ssh, 0), "HostPort"));
+  }
+  return out;
+}
+
+json filter_body(const AskFilter& filter) {
+  json body = {{"rentable", {{"eq", true}}},
+               {"rented", {{"eq", false}}},
+               {"reliability", {{"gte", filter.min_reliability}}},
+               {"cuda_max_good", {{"gte", filter.min_cuda}}},
+               {"direct_port_count", {{"gte", 1}}},
+               {"disk_space", {{"gte", filter.disk_gb}}},
+               {"cpu_arch", {{"eq", "amd64"}}},
+               {"num_gpus", {{"gte", filter.min_gpus}}},
+               {"inet_down", {{"gte", filter.min_down_mbit}}},
+               {"duration", {{"gte", filter.min_duration_s}}},
+               {"type", filter.bids ? "bid" : "on-demand"},
+               {"order", json::array({json::array({"dph_total", "asc"})})},
+               {"allocated_storage", filter.disk_gb},
+               {"limit", kMostAsks}};
+  body["verified"] = {{"eq", filter.verified}};
+  if (filter.datacenters) body["datacenter"] = {{"eq", true}};
+  if (!filter.countries.empty()) body["geolocation"] = {{"in", filter.countries}};
+  return body;
+}
+
+}  // namespace
+
+std::optional<ApiError> read_error(const io::HttpReply& reply, const json& told) {
+  const bool refused = reply.status >= 300 || json_at(told, "success") == false;
+  // What was made is looked after, whatever is said about it (Api::take).
+  if (!refused || json_whole(told, "new_contract")) return std::nullopt;
+  ApiError error{
+      .code = json_text(told, "error"), .message = json_text(told, "msg"), .status = reply.status};
+  if (error.message.empty()) error.message = json_text(told, "detail");
+  if (!error.code.empty() || !error.message.empty()) error.heard = Heard::answered;
+  error.refusal = refusal_of(reply.status, error.code, error.message);
+  if (error.message.empty()) error.message = fmt::format("HTTP status {}", reply.status);
+  error.hint = hint_for(error.refusal);
+  return error;
+}
+
+ApiResult<VastUser> Api::user(Time deadline) {
+  const auto reply =
+      client_.send({.path = "/api/v0/users/current", .limits = {limit_of("user")}}, deadline);
+  if (!reply) return std::unexpected(reply.error());
+  VastUser out{.id = id_at(reply->json, "id"),
+               .email = json_text(reply->json, "email"),
+               .credit = json_number(reply->json, "credit")
+                             .value_or(json_number(reply->json, "balance").value_or(0))};
+  if (out.id.empty()) return std::unexpected(broken_page("the reply has no user id"));
+  return out;
+}
+
+ApiResult<std::vector<Ask>> Api::search(const AskFilter& filter, Time deadline) {
+  const auto reply = client_.send({.method = "POST",
+                                   .path = "/api/v0/bundles/",
+                                   .body = filter_body(filter),
+                                   .repeat = Repeat::safe,
+                                   .limits = {limit_of("search")}},
+                                  deadline);
+  if (!reply) return std::unexpected(reply.error());
+  if (!json_at(reply->json, "offers").is_array()) {
+    return std::unexpected(broken_page("the reply has no list of offers"));
+  }
+  std::vector<Ask> out;
+  for (const json* one : json_items(reply->json, "offers")) out.push_back(read_ask(*one));
+  return out;
+}
+
+ApiResult<std::string> Api::take(const std::string& ask, const ContractRequest& wanted,
+                                 Time deadline) {
+  json body = {{"client_id", "me"},         {"image", wanted.image},   {"disk", wanted.disk_gb},
+               {"label", wanted.label},     {"runtype", "ssh_direct"}, {"onstart", wanted.onstart},
+               {"target_state", "running"}, {"cancel_unavail", true}};
+  if (wanted.bid) body["price"] = *wanted.bid;
+  const auto reply = client_.send({.method = "PUT",
+                                   .path = fmt::format("/api/v0/asks/{}/", io::percent_encode(ask)),
+                                   .body = std::move(body),
+                                   .repeat = Repeat::once_then_look,
+                                   .limits = {limit_of("take", kTakeGap)}},
+                                  deadline);
+  if (!reply) return std::unexpected(reply.error());
+  std::string contract = id_at(reply->json, "new_contract");
+  if (!contract.empty()) return contract;
+  ApiError error = broken_page("the reply has no contract");
+  error.maybe_done = true;
+  return std::unexpected(std::move(error));
+}
+
+ApiResult<std::vector<Contract>> Api::contracts(Time deadline) {
+  const auto request = [](const std::string& after) {
+    RestRequest out{.path = "/api/v1/instances/",
+                    .query = {{"limit", std::to_string(kPage)}},
+                    .limits = {limit_of("list")}};
+    if (!after.empty()) out.query.emplace_back("after_token", after);
+    return out;
+  };
+  const auto take = [&](const json& page,
+                        std::vector<json>& items) -> ApiResult<std::optional<RestRequest>> {
+    if (!json_at(page, "instances").is_array()) {
+      return std::unexpected(broken_page("the reply has no list of instances"));
+    }
+    for (const json* one : json_items(page, "instances")) items.push_back(*one);
+    const std::string next = id_at(page, "next_token");
+    if (next.empty()) return std::optional<RestRequest>();
+    return std::optional(request(next));
+  };
+  const auto all = client_.list(request(""), take, deadline);
+  if (!all) return std::unexpected(all.error());
+  std::vector<Contract> out;
+  for (const json& one : *all) out.push_back(read_contract(one));
+  return out;
+}
+
+// One that does not exist is null, or not found.
+ApiResult<Contract> Api::contract(const std::string& id, Time deadline) {
+  const auto reply =
+      client_.send({.path = fmt::format("/api/v0/instances/{}/", io::percent_encode(id)),
+                    .query = {{"owner", "me"}},
+                    .limits = {limit_of("look", kLookGap)}},
+                   deadline);
+  if (!reply) return std::unexpected(reply.error());
+  if (!reply->json.is_object() || !reply->json.contains("instances")) {
+    return std::unexpected(broken_page("the reply has no instance"));
+  }
+  const json& told = json_at(reply->json, "instances");
+  if (told.is_null()) {
+    return std::unexpected(ApiError{.refusal = Refusal::not_found,
+                                    .heard = Heard::answered,
+                                    .message = "there is no such instance",
+                                    .status = 404});
+  }
+  Contract out = read_contract(told);
+  if (out.id != id) return std::unexpected(broken_page("the reply is about another instance"));
+  return out;
+}
+
+ApiResult<void> Api::destroy(const std::string& id, Time deadline) {
+  const auto reply =
+      client_.send({.method = "DELETE",
+                    .path = fmt::format("/api/v0/instances/{}/", io::percent_encode(id)),
+                    .limits = {limit_of("destroy", kDestroyGap)}},
+                   deadline);
+  if (!reply) return std::unexpected(reply.error());
+  return {};
+}
+
+}  // namespace skyward::provider::vast

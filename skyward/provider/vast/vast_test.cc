@@ -1,0 +1,265 @@
+#include "skyward/provider/vast/vast.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "skyward/io/file.h"
+#include "skyward/io/process.h"
+#include "skyward/provider/vast/contracts.h"
+#include "skyward/provider/vast/diagnose.h"
+#include "skyward/provider/vast/vast_computer_fixture.h"
+
+namespace skyward::provider::vast {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::Each;
+using ::testing::Field;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::SizeIs;
+using ::testing::StartsWith;
+
+class VastTest : public ::testing::Test, public VastComputer {
+ protected:
+  VastTest() { want("RTX-4090"); }
+  ~VastTest() override {
+    EXPECT_EQ(violations(), "");
+    if (may_leave_) return;
+    EXPECT_THAT(cloud_->leftovers(), IsEmpty());
+    EXPECT_THAT(open_pools(), IsEmpty());
+  }
+  void want(const char* accelerator, double count = 1) {
+    spec_.accelerator = Accelerator{.name = accelerator, .count = count};
+  }
+
+  bool may_leave_ = false;
+};
+
+TEST_F(VastTest, APoolLivesAndLeavesNothing) {
+  const auto cloud = provider();
+  const Life life = live(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  ASSERT_THAT(life.instances, SizeIs(2));
+  EXPECT_TRUE(life.instances.front().public_ip);
+  EXPECT_GE(life.instances.front().ssh_port, 40000);
+  EXPECT_THAT(cloud_->machines, SizeIs(3));
+  std::set<std::string> countries;
+  for (const doubles::Machine& one : cloud_->machines) countries.insert(one.place);
+  EXPECT_THAT(countries, SizeIs(1)) << "a pool stays in one country";
+}
+
+TEST_F(VastTest, ItIsReachedAtItsPortAndCanDestroyItself) {
+  const auto cloud = provider();
+  const Life life = open(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  const Instance& machine = life.instances.front();
+  EXPECT_THAT(cloud->connection(life.cluster, machine).command,
+              Contains(std::to_string(machine.ssh_port)));
+  const std::string script = cloud_->machines.front().request["onstart"];
+  EXPECT_THAT(script, AllOf(StartsWith("#!/bin/sh\n"), HasSubstr("own CONTAINER_API_KEY"),
+                            HasSubstr("OPENSSH PRIVATE KEY"), Not(HasSubstr(cloud_->api_key))));
+  EXPECT_THAT(fixture_.started, SizeIs(1)) << "a reaper, in case it does not";
+  EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+}
+
+TEST_F(VastTest, WhatDestroysAContainerAsksWithItsOwnKey) {
+  const std::string folder = home_ + "/container";
+  std::filesystem::create_directories(folder);
+  const auto write = [&](const std::string& name, std::string_view text) {
+    std::ofstream(folder + "/" + name) << text;
+  };
+  using namespace std::string_view_literals;
+  write("environ", "PATH=/bin\0CONTAINER_ID=4711\0CONTAINER_API_KEY=own-key\0"sv);
+  write("curl", "#!/bin/sh\n{ echo \"$@\"; cat; } >" + folder + "/asked\n");
+  io::SpawnOptions options;
+  options.command = {"/bin/sh", "-c",
+                     "chmod 755 " + folder + "/curl; PATH=" + folder + ":$PATH; " +
+                         destroy_itself("https://vast.example", folder + "/environ")};
+  const auto done = io::run_command(options, 20s);
+  ASSERT_TRUE(done) << done.error().message;
+  const auto asked = io::read_file(folder + "/asked");
+  ASSERT_TRUE(asked);
+  EXPECT_THAT(*asked, HasSubstr("-X DELETE https://vast.example/api/v0/instances/4711/\n"));
+  EXPECT_THAT(*asked, HasSubstr("header = \"Authorization: Bearer own-key\""));
+}
+
+TEST_F(VastTest, OnlyDataCentresAreTrustedUnlessSaidOtherwise) {
+  spec_.provider.settings.clear();
+  const auto cloud = provider();
+  EXPECT_FALSE(cloud->capabilities().strangers);
+  const Life life = open(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  const auto& heard = cloud_->heard;
+  const auto search = std::ranges::find_if(
+      heard, [](const doubles::Heard& one) { return one.path.contains("bundles"); });
+  ASSERT_NE(search, heard.end());
+  EXPECT_EQ(search->body["datacenter"]["eq"], true);
+  EXPECT_EQ(search->body["verified"]["eq"], true);
+  EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+}
+
+TEST_F(VastTest, StrangersGetNoPasswordOfAnIndex) {
+  spec_.image.pip = {"numpy"};
+  spec_.image.env = {};
+  fixture_.variables["UV_INDEX_URL"] = "https://me:secret@packages.example.com/simple";
+  const auto cloud = provider();
+  const Life life = open(*cloud);
+  ASSERT_FALSE(life.status);
+  EXPECT_THAT(life.status.error().message, HasSubstr("the owner of the machine could read"));
+  EXPECT_THAT(life.status.error().message, Not(HasSubstr("secret")));
+  EXPECT_THAT(cloud_->machines, IsEmpty());
+}
+
+TEST_F(VastTest, VolumesAreRefusedBeforeAnythingIsRented) {
+  spec_.volumes = {Volume{.mount_path = "/data", .bucket = "data"}};
+  const auto cloud = provider();
+  const Status refused = cloud->check(spec_);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("no FUSE"));
+}
+
+// ---- When it does not go well
+
+TEST_F(VastTest, AnAskThatIsGoneIsNoFailure) {
+  // Somebody takes what the search showed.
+  cloud_->dials.answers = {
+      {.method = "PUT",
+       .path = "/api/v0/asks/*",
+       .status = 404,
+       .body = {
+           {"success", false}, {"error", "no_such_ask"}, {"msg", "no_such_ask is not available"}}}};
+  const auto cloud = provider();
+  const Life life = live(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+}
+
+TEST_F(VastTest, ALostReplyIsLookedForAndNotRepeated) {
+  cloud_->dials.answers = {
+      {.method = "PUT", .path = "/api/v0/asks/*", .perform = true, .status = 0}};
+  const auto cloud = provider();
+  const Life life = live(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  EXPECT_THAT(cloud_->machines, SizeIs(3));
+}
+
+TEST_F(VastTest, AContractThatARefusalMadeIsOurs) {
+  cloud_->dials.answers = {{.method = "PUT",
+                            .path = "/api/v0/asks/*",
+                            .perform = true,
+                            .status = 400,
+                            .body = {{"success", false},
+                                     {"error", "invalid_price"},
+                                     {"msg", "the bid is too low"},
+                                     {"new_contract", 20'000'001}}}};
+  const auto cloud = provider();
+  const Life life = live(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  EXPECT_THAT(cloud_->machines, SizeIs(3));
+}
+
+TEST_F(VastTest, NoBidIsAboveWhatThePoolMayCost) {
+  spec_.spot = Spot::Always();
+  spec_.max_hourly_cost = 0.02;
+  const auto cloud = provider();
+  const Life life = live(*cloud);
+  ASSERT_FALSE(life.status);
+  EXPECT_EQ(life.status.error().kind, ErrorKind::exhausted);
+  EXPECT_THAT(cloud_->machines, IsEmpty());
+}
+
+TEST_F(VastTest, AnOutbidMachineIsGone) {
+  spec_.spot = Spot::Always();
+  const auto cloud = provider();
+  const Life life = open(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  EXPECT_TRUE(life.instances.front().spot);
+  const std::string id = life.instances.front().id;
+  for (doubles::Machine& one : cloud_->machines) {
+    if (one.id == id) one.stop(fixture_.now);
+  }
+  const auto seen = cloud->get_instance(life.cluster, id, soon());
+  ASSERT_TRUE(seen) << seen.error().message;
+  EXPECT_FALSE(*seen) << "it is paused, and costs its disk";
+  EXPECT_TRUE(cloud->terminate(life.cluster, {id}, soon()));
+  EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+}
+
+TEST_F(VastTest, WithoutCreditNothingIsRented) {
+  cloud_->dials.balance = "0";
+  const auto cloud = provider();
+  const Life life = live(*cloud);
+  ASSERT_FALSE(life.status);
+  EXPECT_THAT(life.status.error().message + life.status.error().hint, HasSubstr("credit"));
+}
+
+// ---- Offers
+
+TEST_F(VastTest, OffersAreKindsInCountriesWithTheirCheapestPrice) {
+  spec_.spot = Spot::Always();
+  const auto cloud = provider();
+  const auto offers = cloud->offers(spec_, soon());
+  ASSERT_TRUE(offers) << offers.error().message;
+  std::set<std::pair<std::string, std::string>> seen;
+  for (const Offer& one : *offers) {
+    EXPECT_TRUE(seen.emplace(one.region, one.instance_type).second);
+    EXPECT_EQ(one.accelerator, "RTX 4090");
+    EXPECT_THAT(one.region, SizeIs(2));
+    EXPECT_LT(one.price_spot.value_or(0), one.price_on_demand.value_or(1000));
+  }
+}
+
+TEST_F(VastTest, TheCountryMayBeChosen) {
+  spec_.provider.settings["geolocation"] = "NO";
+  const auto cloud = provider();
+  const auto offers = cloud->offers(spec_, soon());
+  ASSERT_TRUE(offers) << offers.error().message;
+  EXPECT_THAT(*offers, Each(Field(&Offer::region, "NO")));
+}
+
+// ---- What others left, and what is set up
+
+TEST_F(VastTest, WhatADeadProgramLeftIsSwept) {
+  {
+    const auto cloud = provider();
+    const Life life = open(*cloud);
+    ASSERT_TRUE(life.status) << life.status.error().message;
+  }
+  const std::vector<Swept> told = gc();
+  EXPECT_THAT(told, SizeIs(2));
+  EXPECT_THAT(told, Each(Field(&Swept::action, SweepAction::removed)));
+}
+
+std::vector<Finding> look(VastComputer& computer) {
+  std::vector<Finding> told;
+  EXPECT_TRUE(diagnose(
+      computer.fixture_.world, {.name = "region"}, [&](const Finding& one) { told.push_back(one); },
+      computer.soon()));
+  return told;
+}
+
+TEST_F(VastTest, TheCheckFindsAllWell) {
+  EXPECT_THAT(look(*this), Each(Field(&Finding::good, true)));
+}
+
+TEST_F(VastTest, TheCheckTellsOfAWrongKeyAndOfNoCredit) {
+  fixture_.variables["VAST_API_KEY"] = "0123456789abcdef";
+  EXPECT_THAT(look(*this),
+              Contains(AllOf(Field(&Finding::what, "account"), Field(&Finding::good, false))));
+  fixture_.variables["VAST_API_KEY"] = cloud_->api_key;
+  cloud_->dials.balance = "0";
+  EXPECT_THAT(look(*this),
+              Contains(AllOf(Field(&Finding::what, "credit"), Field(&Finding::good, false))));
+}
+
+}  // namespace
+}  // namespace skyward::provider::vast
