@@ -64,7 +64,7 @@ class MachinesBehind:
                 variables = (entry / "environ").read_bytes().split(b"\0")
             except OSError:
                 continue
-            if f"{MARK}={machine}".encode() in variables:
+            if f"{MARK}={self.directory / machine}".encode() in variables:
                 found.append(int(entry.name))
         return found
 
@@ -98,7 +98,7 @@ class MachinesBehind:
             "StrictModes no\nUsePAM no\nPasswordAuthentication no\nPermitRootLogin yes\n"
             "PidFile none\nLogLevel ERROR\nMaxStartups 100\n"
             f"SetEnv HOME={home}/home XDG_CACHE_HOME={home}/cache XDG_RUNTIME_DIR={home}"
-            f" {MARK}={machine} AWS_EC2_METADATA_DISABLED=true\n"
+            f" {MARK}={home} AWS_EC2_METADATA_DISABLED=true\n"
         )
         Path("/run/sshd").mkdir(exist_ok=True)
         self.sshds[machine] = subprocess.Popen(

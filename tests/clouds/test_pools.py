@@ -23,9 +23,14 @@ SKYWARD = os.environ.get("SKYWARD_CLI", str(ROOT / "build/release/bin/skyward"))
 PYTHON = os.environ.get("SKYWARD_TEST_PYTHON", str(ROOT / ".venv/bin/python"))
 LIMIT_SECONDS = 50.0
 QUICK = {"boot": 1, "address_lag": 0.1, "ending": 0.5}
-CLOUDS = {"digitalocean": "DigitalOcean", "verda": "Verda"}
-PROVIDERS = {"digitalocean": "digital_ocean", "verda": "verda"}
-NETWORKS = {"digitalocean": 91, "verda": 92}
+CLOUDS = {
+    "digitalocean": "DigitalOcean()",
+    "vast": "VastAI(trust='community')",
+    "verda": "Verda()",
+}
+PROVIDERS = {"digitalocean": "digital_ocean", "vast": "vastai", "verda": "verda"}
+# Tests run side by side in processes gw0, gw1, …: the machines of each have addresses of their own.
+NETWORK = 91 + int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
 
 START = """\
 import json, os, sys, threading
@@ -75,7 +80,7 @@ class Computer:
 
     def drive(self, program: str) -> "subprocess.Popen[str]":
         script = self.home / "program.py"
-        pool = f"sky.ComputePool(provider=sky.{CLOUDS[self.cloud]}(), nodes=2, cpu=1, spot='never')"
+        pool = f"sky.ComputePool(provider=sky.{CLOUDS[self.cloud]}, nodes=2, cpu=1, spot='never')"
         script.write_text(START + textwrap.dedent(program).replace("POOL", pool))
         return self.start(PYTHON, str(script))
 
@@ -132,13 +137,12 @@ def until(is_so: Callable[[], bool], what: str) -> None:
         select.select([], [], [], 0.1)
 
 
-# The tests of a cloud one after the other, since its machines share addresses.
-@pytest.fixture(params=[pytest.param(one, marks=pytest.mark.xdist_group(one)) for one in CLOUDS])
+@pytest.fixture(params=CLOUDS)
 def computer(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Computer]:
     cloud = request.param
     with running(cloud) as double:
         double.turn(**QUICK)
-        machines = MachinesBehind(double, tmp_path / "machines", NETWORKS[cloud])
+        machines = MachinesBehind(double, tmp_path / "machines", NETWORK)
         home = tmp_path / "home"
         home.mkdir()
         with machines:
@@ -208,9 +212,10 @@ def test_what_a_user_asks_first(computer: Computer) -> None:
 
 
 def test_offers_of_all_clouds_are_in_one_list(tmp_path: Path) -> None:
-    with running("digitalocean") as ocean, running("verda") as verda:
-        machines = MachinesBehind(ocean, tmp_path, NETWORKS["digitalocean"])
-        computer = Computer("digitalocean", ocean, machines, tmp_path, verda.environment)
+    with running("digitalocean") as ocean, running("verda") as verda, running("vast") as vast:
+        machines = MachinesBehind(ocean, tmp_path, NETWORK)
+        others = {**verda.environment, **vast.environment}
+        computer = Computer("digitalocean", ocean, machines, tmp_path, others)
         listed = computer.skyward("offers", "list", "--accelerator", "H100", "--json")
         offers = [json.loads(line) for line in listed.splitlines()]
         assert {offer["provider"] for offer in offers} == set(PROVIDERS.values())
@@ -219,4 +224,4 @@ def test_offers_of_all_clouds_are_in_one_list(tmp_path: Path) -> None:
         assert prices == sorted(prices)
         assert "no credentials for AWS: not asked" in (tmp_path / "stderr").read_text()
         computer.skyward("gc")
-        assert ocean.violations() == verda.violations() == []
+        assert ocean.violations() + verda.violations() + vast.violations() == []
