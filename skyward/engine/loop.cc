@@ -47,6 +47,7 @@ EngineLoop::EngineLoop(PoolSpec spec, Options options, std::unique_ptr<provider:
         pthread_setname_np(pthread_self(), "skyward");
         loop_.run();
       })) {
+  provider_->set_meanwhile([this] { verbs_.run_urgent(); });
   state_.costs.clock().rate = provider_->capabilities().clock_rate;  // no event has been posted yet
 }
 
@@ -125,26 +126,12 @@ void EngineLoop::turn(Step step) {
 }
 
 template <typename Verb, typename Answer>
-void EngineLoop::ask_provider(Verb verb, Answer answer) {
-  verbs_.push_back([this, verb = std::move(verb), answer = std::move(answer)]() mutable {
-    using Reply = decltype(verb());
-    auto reply = std::make_shared<std::optional<Reply>>();
-    loop_.run_blocking([verb = std::move(verb), reply]() mutable { *reply = guarded(verb); },
-                       [this, reply, answer = std::move(answer)] {
-                         verb_running_ = false;
-                         turn([&](Time now) { answer(now, *std::move(*reply)); });
-                         next_verb();
-                       });
-  });
-  next_verb();
-}
-
-void EngineLoop::next_verb() {
-  if (verb_running_ || verbs_.empty()) return;
-  verb_running_ = true;
-  auto verb = std::move(verbs_.front());
-  verbs_.pop_front();
-  verb();
+void EngineLoop::ask_provider(Verb verb, Answer answer, Queue add) {
+  auto reply = std::make_shared<std::optional<decltype(verb())>>();
+  (verbs_.*add)([verb = std::move(verb), reply]() mutable { *reply = guarded(verb); },
+                [this, reply, answer = std::move(answer)] {
+                  turn([&](Time now) { answer(now, *std::move(*reply)); });
+                });
 }
 
 void EngineLoop::list_offers() {
@@ -169,7 +156,7 @@ void EngineLoop::provision(int count, NodeId first_node) {
   ask_provider(
       [this, cluster = cluster_, count, first_node] {
         return provider_->provision(*cluster, count, static_cast<int>(first_node.value),
-                                    deadline_in(kProvisionTimeout));
+                                    deadline_in(provider_->capabilities().provision_timeout));
       },
       [this, count, first_node](Time now, Result<std::vector<Instance>> instances) {
         on_provisioned(state_, *this, now, first_node, count, std::move(instances));
@@ -181,7 +168,8 @@ void EngineLoop::terminate(std::vector<InstanceId> instances) {
       [this, cluster = cluster_, instances = std::move(instances)] {
         return provider_->terminate(*cluster, instances, deadline_in(kProvisionTimeout));
       },
-      [this](Time now, const Status& status) { on_terminated(state_, *this, now, status); });
+      [this](Time now, const Status& status) { on_terminated(state_, *this, now, status); },
+      &Verbs::add_urgent);
 }
 
 void EngineLoop::stop_buying() { provider_->stop_buying(); }

@@ -18,6 +18,7 @@
 #include "skyward/engine/core.h"
 #include "skyward/engine/effects.h"
 #include "skyward/engine/link.h"
+#include "skyward/engine/loop_verbs.h"
 #include "skyward/engine/lost_agents.h"
 #include "skyward/io/deadline_timer.h"
 #include "skyward/io/event_loop.h"
@@ -97,10 +98,10 @@ class EngineLoop final : private EngineEffects {
   Time look_at_clocks();
   void tell_closed_when_quiet();
 
-  // One verb at a time, in order: `verb` on a blocking thread, `answer` on the loop.
+  // `verb` on a blocking thread, `answer` on the loop.
+  using Queue = void (Verbs::*)(Verbs::Step call, Verbs::Step answer);
   template <typename Verb, typename Answer>
-  void ask_provider(Verb verb, Answer answer);
-  void next_verb();
+  void ask_provider(Verb verb, Answer answer, Queue add = &Verbs::add);
 
   void drop_link(NodeId node, Duration grace);
   void link_gone(EngineLink* link);
@@ -116,8 +117,7 @@ class EngineLoop final : private EngineEffects {
   LostAgents lost_agents_;
   std::unordered_map<NodeId, std::unique_ptr<EngineLink>> links_;
   std::vector<std::unique_ptr<EngineLink>> ending_;
-  std::deque<std::function<void()>> verbs_;
-  bool verb_running_ = false;
+  Verbs verbs_{loop_};
   std::optional<Status> closed_;  // decided, but not reported yet
   bool hurried_ = false;
   io::DeadlineTimer timer_;

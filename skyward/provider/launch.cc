@@ -130,7 +130,7 @@ Result<std::vector<MachineStatus>> launch_all(const World& world, const LaunchSp
       if (deadline - world.now() <= wait->duration) {
         return give_up(record.no_machines(plan.shortfall(), spec));
       }
-      world.pause(wait->duration, world.buying.get_token());
+      wait_while_buying(world, wait->duration);
     } else if (std::holds_alternative<Release>(step)) {
       if (Status ended = actions.release(machines); !ended) return fail(ended);
       machines.clear();

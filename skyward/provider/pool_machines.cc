@@ -173,7 +173,7 @@ std::expected<std::vector<MachineStatus>, LaunchFailure> PoolMachines::await_run
                          "try again, or choose another type or region"}});
     }
     if (world.buying.stop_requested()) return std::unexpected(LaunchFailure{no_longer_wanted()});
-    world.pause(pause, world.buying.get_token());
+    wait_while_buying(world, pause);
   }
 }
 

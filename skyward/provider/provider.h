@@ -7,6 +7,7 @@
 // object, each with a deadline. A verb that fails leaves nothing behind that its result does not
 // name. provider/table.cc lists the clouds.
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,6 +17,7 @@
 #include "skyward/base/error.h"
 #include "skyward/base/time.h"
 #include "skyward/spec/cost.h"
+#include "skyward/spec/limits.h"
 #include "skyward/spec/offer.h"
 #include "skyward/spec/pool_spec.h"
 
@@ -34,6 +36,8 @@ struct Capabilities {
   // Where the agent finds preemption notices: "ec2" (the machine's metadata service), "file:" and a
   // path (a file that appears in the agent's directory). Empty: there are none.
   std::string preemption{};
+  // How long provision() may take, until its machines run.
+  Duration provision_timeout = kProvisionTimeout;
   // From the provisioning of an instance to the first message of its agent: boot, login, upload.
   Duration greet_timeout = std::chrono::seconds(30);
   // How time is billed, for offers without rules of their own.
@@ -120,6 +124,10 @@ class Provider {
   // When this succeeds, the machines are gone. Unknown ids are no error.
   virtual Status terminate(const Cluster& cluster, const std::vector<std::string>& ids,
                            Time deadline) = 0;
+  // While provision() waits for machines, it calls this again and again: then terminate() may be
+  // called, on the same thread. Before any other call; whoever's provision() does not wait ignores
+  // it.
+  virtual void set_meanwhile(std::function<void()>) {}
   // No more machines are needed: the running call of offers(), prepare() or provision(), and each
   // later one, releases what it created and fails with `cancelled`. From any thread.
   virtual void stop_buying() {}

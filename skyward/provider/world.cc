@@ -1,5 +1,7 @@
 #include "skyward/provider/world.h"
 
+#include <algorithm>
+
 #include "skyward/io/event_loop.h"
 #include "skyward/io/file.h"
 #include "skyward/io/machine.h"
@@ -32,6 +34,18 @@ World world_of_this_process() {
   world.random_hex = [](int digits) { return io::random_hex(digits); };
   world.open_ledger = [](const std::string& path) { return Ledger::open(path); };
   return world;
+}
+
+void wait_while_buying(const World& world, Duration duration) {
+  constexpr Duration kSlice = std::chrono::seconds(5);
+  if (!world.meanwhile) return world.pause(duration, world.buying.get_token());
+  const Time until = world.now() + duration;
+  for (;;) {
+    world.meanwhile();
+    const Duration left = until - world.now();
+    if (left <= Duration{} || world.buying.stop_requested()) return;
+    world.pause(std::min(left, kSlice), world.buying.get_token());
+  }
 }
 
 std::string home_directory(const World& world) { return world.variable("HOME").value_or(""); }

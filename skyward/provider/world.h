@@ -43,12 +43,17 @@ struct World {
   // Stopped when no more machines are needed: a running launch checks it, and releases what it has.
   // Copies of a world share it.
   std::stop_source buying;
+  std::function<void()> meanwhile{};  // Provider::set_meanwhile()
   std::function<std::string(int digits)> random_hex;
   // Opens the ledger in this file (ledger.h).
   std::function<Result<std::unique_ptr<Ledger>>(const std::string& path)> open_ledger;
 };
 
 World world_of_this_process();
+
+// Waits so long, or until no more machines are needed. What must not wait as long is done
+// meanwhile.
+void wait_while_buying(const World& world, Duration duration);
 
 // $HOME, or empty.
 std::string home_directory(const World& world);

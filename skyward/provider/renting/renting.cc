@@ -68,6 +68,7 @@ class Renting final : public Provider {
                                                Time deadline) override;
   Status terminate(const Cluster& cluster, const std::vector<std::string>& ids,
                    Time deadline) override;
+  void set_meanwhile(std::function<void()> run) override { world_.meanwhile = std::move(run); }
   void stop_buying() override { world_.buying.request_stop(); }
   Status teardown(const Cluster& cluster, Time deadline) override;
   Result<std::vector<Charge>> charges(const Cluster& cluster, const std::vector<std::string>& ids,
@@ -103,7 +104,7 @@ class Renting final : public Provider {
   SshOptions ssh_options(const Plan& plan, const SshRoute& way, const std::string& id) const;
   PoolBook& book_of(const Cluster& cluster);
 
-  const World world_;
+  World world_;
   const std::unique_ptr<RentedCloud> cloud_;
   HeldLedger ledger_{[this] { return open_ledger(world_); }};
   std::map<std::string, PoolBook> books_;  // by cluster id

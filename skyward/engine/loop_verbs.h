@@ -1,0 +1,47 @@
+#pragma once
+
+// The calls of a provider: they block, so each runs on a thread of its own, one at a time and in
+// order. One kind does not wait for its turn: what ends machines. While a provision waits for its
+// machines, its thread does that in between (Provider::set_meanwhile), since lost machines
+// cost money until then.
+
+#include <deque>
+#include <functional>
+#include <mutex>
+
+#include "skyward/io/event_loop.h"
+
+namespace skyward::engine {
+
+class Verbs {
+ public:
+  // The loop outlives this. All but run_urgent() is called on its thread.
+  explicit Verbs(io::EventLoop& loop) : loop_(loop) {}
+  Verbs(const Verbs&) = delete;
+  Verbs& operator=(const Verbs&) = delete;
+
+  using Step = std::function<void()>;
+  // `call` runs when all before it are done, then `answer` on the loop.
+  void add(Step call, Step answer);
+  // Runs at its turn, or when run_urgent() is called before; urgent ones stay in order.
+  void add_urgent(Step call, Step answer);
+
+  // On the thread of the running call, at a moment at which the provider may be called.
+  void run_urgent();
+
+ private:
+  struct Verb {
+    Step call{};
+    Step answer{};
+  };
+
+  void next();
+
+  io::EventLoop& loop_;
+  std::deque<Verb> verbs_{};
+  bool running_ = false;
+  std::mutex mutex_;
+  std::deque<Verb> urgent_{};  // under the mutex
+};
+
+}  // namespace skyward::engine

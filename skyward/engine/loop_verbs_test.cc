@@ -1,0 +1,63 @@
+#include "skyward/engine/loop_verbs.h"
+
+#include <gtest/gtest.h>
+
+#include <semaphore>
+#include <string>
+#include <vector>
+
+namespace skyward::engine {
+namespace {
+
+using namespace std::chrono_literals;
+
+class VerbsTest : public ::testing::Test {
+ protected:
+  ~VerbsTest() override { EXPECT_FALSE(timed_out_); }
+
+  Verbs::Step say(const char* word) {
+    return [this, word] { said_.emplace_back(word); };
+  }
+  void run() {
+    loop_.start_timer(io::EventLoop::now() + 20s, [this] {
+      timed_out_ = true;
+      loop_.stop();
+    });
+    loop_.run();
+  }
+
+  io::EventLoop loop_;
+  Verbs verbs_{loop_};
+  std::vector<std::string> said_;  // one thread speaks at a time
+  bool timed_out_ = false;
+};
+
+TEST_F(VerbsTest, RunOneAfterAnotherInOrder) {
+  verbs_.add(say("a"), say("answer a"));
+  verbs_.add_urgent(say("b"), say("answer b"));
+  verbs_.add(say("c"), [this] { loop_.stop(); });
+  run();
+  EXPECT_EQ(said_, (std::vector<std::string>{"a", "answer a", "b", "answer b", "c"}));
+}
+
+// As a provision that waits for a machine while another one has to end.
+TEST_F(VerbsTest, WhatIsUrgentRunsWhileAnotherWaits) {
+  std::binary_semaphore asked{0};
+  verbs_.add(
+      [&] {
+        said_.emplace_back("waits");
+        ASSERT_TRUE(asked.try_acquire_for(20s));
+        verbs_.run_urgent();
+        said_.emplace_back("done");
+      },
+      say("answer"));
+  verbs_.add_urgent(say("end 1"), [] {});
+  verbs_.add_urgent(say("end 2"), [] {});
+  verbs_.add(say("last"), [this] { loop_.stop(); });
+  asked.release();
+  run();
+  EXPECT_EQ(said_, (std::vector<std::string>{"waits", "end 1", "end 2", "done", "answer", "last"}));
+}
+
+}  // namespace
+}  // namespace skyward::engine
