@@ -44,6 +44,7 @@ const std::vector<Verda::Route>& Verda::routes() {
       {"POST", "/v1/instances", {}, &Verda::create_instance},
       {"PUT", "/v1/instances", {}, &Verda::act_on_instances},
       {"GET", "/v1/instances/{}", {}, &Verda::get_instance},
+      {"GET", "/v1/volume-types", {}, &Verda::list_volume_types},
       {"GET", "/v1/volumes", {"status"}, &Verda::list_volumes},
       {"POST", "/v1/volumes", {}, &Verda::create_volume},
       {"PUT", "/v1/volumes", {}, &Verda::act_on_volumes},

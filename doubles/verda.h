@@ -87,6 +87,7 @@ class Verda final : public Cloud {
   std::string status_of(const Machine& one) const;
   Json instance_json(const Machine& one) const;
 
+  io::HttpReply list_volume_types(const Request&, const Names&);
   io::HttpReply list_volumes(const Request& request, const Names&);
   io::HttpReply list_trash(const Request&, const Names&);
   io::HttpReply get_volume(const Request&, const Names& names);

@@ -442,6 +442,14 @@ io::HttpReply Verda::delete_volume(const Request& request, const Names& names) {
   return why.empty() ? io::HttpReply{.status = 202} : refusal(400, why);
 }
 
+io::HttpReply Verda::list_volume_types(const Request&, const Names&) {
+  const auto type = [](const char* name, double monthly) {
+    return Json{{"type", name},
+                {"price", {{"currency", "usd"}, {"price_per_month_per_gb", monthly}}}};
+  };
+  return json_reply(200, {type("NVMe", kGigabyteHour * 730), type("HDD", 0.05)});
+}
+
 double Verda::side_bill(Time at) const {
   double sum = 0;
   for (const Volume& one : volumes_) {

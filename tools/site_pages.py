@@ -33,7 +33,7 @@ MENU: list[tuple[str, list[str]]] = [
         "Choose machines",
         [
             f"docs/guide/{name}.md"
-            for name in ("aws", "digitalocean", "vastai", "verda", "ssh", "commands")
+            for name in ("aws", "digitalocean", "runpod", "vastai", "verda", "ssh", "commands")
         ]
         + [f"docs/guide/{name}.md" for name in ("accelerators", "environments", "volumes")]
         + ["docs/guide/configuration.md"],

@@ -212,14 +212,6 @@ def test_what_cannot_be_written_is_told(state):
     assert "skyward: could not write everything to standard output" in err
 
 
-def test_settings_of_providers_that_are_not_supported_yet_are_told_when_asked_for(state):
-    def names(*options):
-        return {row["name"].split(".")[0] for row in rows("config", "show", *options)}
-
-    assert "aws" in names() and "runpod" not in names()
-    assert "runpod" in names("--all")
-
-
 def with_job(state, job):
     """The pool that was left behind was that of the job."""
     with sqlite3.connect(state / "ledger.db") as ledger:
@@ -321,7 +313,7 @@ def test_a_broken_settings_file_keeps_no_machine_alive(state, tmp_path, monkeypa
     assert "skyward: warning: " in err and "continuing without it" in err
     assert code == 77 and "credentials" in err, "it went on to the cloud"
     code, _, err = skyward("gc")
-    assert code == 77 and "no credentials for AWS, DigitalOcean, VastAI, Verda" in err
+    assert code == 77 and "no credentials for AWS, DigitalOcean, RunPod, VastAI, Verda" in err
 
 
 def test_a_broken_ledger_has_an_exit_code_of_its_own(state):

@@ -87,8 +87,7 @@ Result<provider::SettingOrigin> region_of(const provider::World& world, const st
 void warn_of_variables(const Streams& streams);
 
 // Settings, and with `origin` where each comes from.
-// `all`: of the providers that this version cannot rent from, too, what nobody has set.
-int show_settings(const Streams& streams, bool origin, bool all);
+int show_settings(const Streams& streams, bool origin);
 
 // A project's file, or the skyward.toml in a folder, whose settings all count from now on, until it
 // changes; no longer; and the ones there are.

@@ -168,11 +168,9 @@ void CommandLine::add_rest() {
        })
       ->group("");  // not listed
   CLI::App* config = noun("config", "settings");
-  CLI::App* show =
-      verb(config, "show", "show the settings that apply when a program sets none",
-           [this](const cli::Streams& s) { return cli::show_settings(s, origin, all); });
+  CLI::App* show = verb(config, "show", "show the settings that apply when a program sets none",
+                        [this](const cli::Streams& s) { return cli::show_settings(s, origin); });
   show->add_flag("--origin", origin, "where each value comes from");
-  show->add_flag("--all", all, "include providers that are not supported yet");
   const char* path_help = "a skyward.toml, or the folder that it is in";
   verb(config, "trust", "let a project's file set hosts, commands, keys and images, as it is now",
        [this](const cli::Streams& s) { return cli::trust_settings(s, name); })

@@ -67,10 +67,14 @@ ordered_json to_json(const Sold& sold) {
                        {"accelerator_memory_gb", offer.accelerator_memory_gb},
                        {"architecture", offer.architecture},
                        {"price_on_demand", nullptr},
-                       {"price_spot", nullptr}};
+                       {"price_spot", nullptr},
+                       {"price_download_gb", nullptr},
+                       {"price_upload_gb", nullptr}};
   if (!offer.accelerator.empty()) line["accelerator"] = offer.accelerator;
   if (offer.price_on_demand) line["price_on_demand"] = *offer.price_on_demand;
   if (offer.price_spot) line["price_spot"] = *offer.price_spot;
+  if (offer.price_download_gb) line["price_download_gb"] = *offer.price_download_gb;
+  if (offer.price_upload_gb) line["price_upload_gb"] = *offer.price_upload_gb;
   return line;
 }
 
@@ -98,7 +102,17 @@ void sort_by_price(std::vector<Sold>& offers, bool spot) {
   });
 }
 
+// Of a GB, in the dearer direction.
+std::optional<double> traffic_price(const Offer& offer) {
+  return std::max(offer.price_download_gb, offer.price_upload_gb);
+}
+
 void print_offers(const Streams& streams, const std::vector<Sold>& offers, bool spot) {
+  const bool traffic = std::ranges::any_of(
+      offers, [](const Sold& sold) { return traffic_price(sold.offer).has_value(); });
+  std::vector<std::string> heads = {"PROVIDER", "TYPE",        "REGION",    "CPUS",
+                                    "GB",       "ACCELERATOR", "ON DEMAND", "SPOT"};
+  if (traffic) heads.emplace_back("TRAFFIC");
   std::vector<std::vector<std::string>> rows;
   for (const auto& [cloud, offer] : offers) {
     rows.push_back({std::string(cloud->name), offer.instance_type, offer.region,
@@ -108,10 +122,10 @@ void print_offers(const Streams& streams, const std::vector<Sold>& offers, bool 
                         ? "-"
                         : fmt::format("{:g}x {}", offer.accelerator_count, offer.accelerator),
                     price(offer.price_on_demand), spot ? price(offer.price_spot) : "-"});
+    const auto each = traffic_price(offer);
+    if (traffic) rows.back().push_back(each ? fmt::format("${:.3f}/GB", *each) : "-");
   }
-  print_table(streams.out,
-              {"PROVIDER", "TYPE", "REGION", "CPUS", "GB", "ACCELERATOR", "ON DEMAND", "SPOT"},
-              rows);
+  print_table(streams.out, heads, rows);
 }
 
 }  // namespace

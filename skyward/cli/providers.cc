@@ -14,6 +14,9 @@ namespace skyward::cli {
 using nlohmann::ordered_json;
 using provider::SettingOrigin;
 
+// Some clouds' credentials come from a server.
+static constexpr Duration kCredentialsTimeout = std::chrono::seconds(20);
+
 Result<SettingOrigin> region_of(const provider::World& world, const std::string& name,
                                 const std::string& said) {
   if (!said.empty()) return SettingOrigin{"region", said, "--region"};
@@ -27,19 +30,19 @@ Result<SettingOrigin> region_of(const provider::World& world, const std::string&
 
 int list_providers(const Streams& streams) {
   std::vector<std::vector<std::string>> rows;
-  const auto add = [&](std::string_view name, bool supported) {
-    if (streams.json) {
-      streams.out << ordered_json{{"name", name}, {"supported", supported}}.dump() << '\n';
-    }
-    rows.push_back({std::string(name), supported ? "yes" : "not yet"});
-  };
+  const provider::World world = provider::world_of_this_process();
+  const Time deadline = io::EventLoop::now() + kCredentialsTimeout;
   for (const provider::TableRow& row : provider::provider_table()) {
-    if (!row.simulated) add(row.name, true);
+    if (row.simulated) continue;
+    ordered_json line = {{"name", row.name}, {"credentials", nullptr}};
+    if (row.credentials != nullptr) {
+      line["credentials"] = row.credentials(world, deadline).has_value();
+    }
+    if (streams.json) streams.out << line.dump() << '\n';
+    const char* found = line["credentials"] == true ? "found" : "none";
+    rows.push_back({std::string(row.name), line["credentials"].is_null() ? "not needed" : found});
   }
-  for (const ProviderSheet& sheet : provider_sheets()) {
-    if (provider::find_row(sheet.name) == nullptr) add(sheet.name, false);
-  }
-  if (!streams.json) print_table(streams.out, {"PROVIDER", "SUPPORTED"}, rows);
+  if (!streams.json) print_table(streams.out, {"PROVIDER", "CREDENTIALS"}, rows);
   return 0;
 }
 

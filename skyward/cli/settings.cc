@@ -87,7 +87,7 @@ Result<std::vector<SettingOrigin>> settings_of(const World& world,
   return settings;
 }
 
-Result<std::vector<SettingOrigin>> all_settings(const World& world, bool all) {
+Result<std::vector<SettingOrigin>> all_settings(const World& world) {
   const auto files = provider::read_settings(world);
   if (!files) return fail(files);
   auto out = general(world, *files);
@@ -95,9 +95,6 @@ Result<std::vector<SettingOrigin>> all_settings(const World& world, bool all) {
   for (const ProviderSheet& sheet : provider_sheets()) {
     auto settings = settings_of(world, *files, sheet.name);
     if (!settings) return settings;
-    if (!all && provider::find_row(sheet.name) == nullptr) {
-      std::erase_if(*settings, [](const SettingOrigin& one) { return one.origin == "default"; });
-    }
     std::ranges::sort(*settings, {}, &SettingOrigin::name);
     std::ranges::move(*settings, std::back_inserter(*out));
   }
@@ -126,9 +123,9 @@ void warn_of_variables(const Streams& streams) {
   }
 }
 
-int show_settings(const Streams& streams, bool origin, bool all) {
+int show_settings(const Streams& streams, bool origin) {
   warn_of_variables(streams);
-  const auto settings = all_settings(provider::world_of_this_process(), all);
+  const auto settings = all_settings(provider::world_of_this_process());
   if (!settings) return complain(streams, settings.error());
   if (!std::ranges::all_of(*settings, &SettingOrigin::trusted)) {
     streams.err << "skyward: warning: pools refuse the settings of a project's file that is not "

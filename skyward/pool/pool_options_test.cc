@@ -80,6 +80,7 @@ TEST(Providers, FitTheirTable) {
              9,
              9,
              "/w",
+             "vol",
              "none",
              {{"EU-RO-1"}},
              {{"22/tcp", "80/http"}},

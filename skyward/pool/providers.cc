@@ -131,6 +131,7 @@ RunPod::operator ProviderSpec() const {
   put(spec, "container_disk_gb", container_disk_gb);
   put(spec, "volume_gb", volume_gb);
   put(spec, "volume_mount_path", volume_mount_path);
+  put(spec, "network_volume", network_volume);
   put(spec, "registry_auth", registry_auth);
   put(spec, "data_center_ids", data_center_ids);
   put(spec, "ports", ports);

@@ -103,12 +103,13 @@ struct VastAI {
 struct RunPod {
   std::optional<std::string> api_key{};
   std::optional<std::string> cluster_mode{};       // "individual"; or "instant"
-  std::optional<bool> global_networking{};         // empty: when several nodes need it
+  std::optional<bool> global_networking{};         // false
   std::optional<std::string> cloud_type{};         // "secure"; or "community"
   std::optional<std::string> ubuntu{};             // "newest"
   std::optional<int> container_disk_gb{};          // 50
   std::optional<int> volume_gb{};                  // 20
   std::optional<std::string> volume_mount_path{};  // "/workspace"
+  std::optional<std::string> network_volume{};     // the id of one, instead of a disk of its own
   std::optional<std::string>
       registry_auth{};  // "docker hub", the name of a stored credential; "none": none
   std::optional<std::vector<std::string>> data_center_ids{};  // "global"

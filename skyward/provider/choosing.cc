@@ -54,6 +54,7 @@ std::string accelerator_in(const std::string& description) {
                        std::ranges::all_of(text.substr(0, times), is_digit);
   if (counted) text.remove_prefix(times + 2);
   if (text.empty()) return {};
+  if (text.contains(" MIG ")) return std::string(text);  // a part of one
   for (std::string_view rest = text; !rest.empty(); rest = without_last_word(rest)) {
     if (const auto name = parse_accelerator_name(rest)) return std::string(name->model->name);
   }

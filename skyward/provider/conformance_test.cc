@@ -15,6 +15,7 @@
 #include "skyward/provider/fake/fake.h"
 #include "skyward/provider/local/local.h"
 #include "skyward/provider/open_pools.h"
+#include "skyward/provider/runpod/runpod_computer_fixture.h"
 #include "skyward/provider/ssh/ssh.h"
 #include "skyward/provider/table.h"
 #include "skyward/provider/vast/vast_computer_fixture.h"
@@ -164,6 +165,8 @@ class DoubledSubject final : public Subject {
   void audit(const doubles::Heard& heard) {
     std::string name = heard.body.value("hostname", heard.body.value("name", ""));
     if (heard.path.contains("/asks/")) name = heard.body["label"];
+    const auto input = nlohmann::json::json_pointer("/variables/input/name");
+    if (heard.body.contains(input)) name = heard.body[input];
     if (heard.body.contains("names")) name = heard.body["names"].front();
     if (name.empty()) return;  // a login
     auto ledger = open_ledger(computer_.fixture_.world);
@@ -240,6 +243,7 @@ const std::vector<SubjectRow>& subjects() {
       {"fake", make_subject<FakeSubject>},
       {"digital_ocean", make_subject<DoubledSubject<digital_ocean::DigitalOceanComputer>>},
       {"verda", make_subject<DoubledSubject<verda::VerdaComputer>>},
+      {"runpod", make_subject<DoubledSubject<runpod::RunPodComputer>>},
       {"vastai", make_subject<DoubledSubject<vast::VastComputer>>},
   };
   return kSubjects;

@@ -100,11 +100,15 @@ std::string user_data(const FirstBoot& boot) {
 }
 
 std::string boot_script(const FirstBoot& boot) {
+  constexpr const char* kInstallSshd =
+      "[ -x /usr/sbin/sshd ] || { apt-get -qq update &&\n"
+      "  DEBIAN_FRONTEND=noninteractive apt-get -qq install -y openssh-server; } >/dev/null 2>&1\n";
   std::string key = boot.host_key;
   if (!key.ends_with('\n')) key += '\n';
   return fmt::format(
       "#!/bin/sh\n"
       "{}\n"
+      "{}"
       "umask 077\n"
       // cloud-init must not make other host keys at a later boot.
       "[ ! -d /etc/cloud/cloud.cfg.d ] ||\n"
@@ -123,7 +127,8 @@ std::string boot_script(const FirstBoot& boot) {
       // sshd may have been started too often while it had no key.
       "systemctl reset-failed ssh.service ssh.socket sshd.service 2>/dev/null\n"
       "systemctl restart ssh || service ssh restart || service sshd restart\n",
-      end_timer_script(boot.end_timer), key, boot.host_key_public, boot.login_key);
+      end_timer_script(boot.end_timer), boot.install_sshd ? kInstallSshd : "", key,
+      boot.host_key_public, boot.login_key);
 }
 
 }  // namespace skyward::provider

@@ -44,6 +44,7 @@ struct FirstBoot {
   std::string host_key_public{};  // one line
   std::string login_key{};        // public, one line
   bool root_login = false;        // root logs in; cloud-init forbids it by default
+  bool install_sshd = false;      // boot_script() alone: it may be missing
 };
 
 // "#cloud-config" and a document.

@@ -20,6 +20,8 @@ using namespace std::chrono_literals;
 
 constexpr Duration kFirstLook = 1s;
 constexpr Duration kLongestLook = 5s;
+// A request to terminate that the cloud has heard is repeated only after this time.
+constexpr Duration kHeardAgain = 30s;
 constexpr int kTokenDigits = 16;
 
 std::vector<std::string> ids_of(const std::vector<MachineStatus>& machines) {
@@ -227,9 +229,9 @@ Status PoolMachines::see_off(const std::vector<std::string>& ids, std::vector<st
   const World& world = book_.world();
   struct Sight {
     std::optional<Time> made{};
-    bool asked = false;  // to end
-    bool heard = false;
-    int absent = 0;  // looks in a row
+    bool asked = false;           // to end
+    std::optional<Time> heard{};  // last
+    int absent = 0;               // looks in a row
   };
   std::map<std::string, Sight> left;
   for (const std::string& id : ids) left[id];  // made long ago, or by nobody
@@ -268,17 +270,18 @@ Status PoolMachines::see_off(const std::vector<std::string>& ids, std::vector<st
       // asked to end.
       const bool is_nobodys = !sight.made && sight.absent > 0;
       const bool is_over =
-          is_nobodys || (sight.made && sight.asked && (sight.heard || is_old(sight)));
+          is_nobodys || (sight.made && sight.asked && (sight.heard.has_value() || is_old(sight)));
       const bool is_gone = sight.absent >= 2 && is_over;
       if (is_gone) gone.push_back(id);
-      if (!is_gone && !is_nobodys && !ending.contains(id)) standing.push_back(id);
+      const bool is_heard = sight.heard && world.now() - *sight.heard < kHeardAgain;
+      if (!is_gone && !is_nobodys && !is_heard && !ending.contains(id)) standing.push_back(id);
       return is_gone;
     });
     if (!standing.empty()) {
       const auto heard = api_.terminate(standing, deadline);
       if (!heard) return fail(heard);
       for (const std::string& id : standing) left[id].asked = true;
-      for (const std::string& id : *heard) left[id].heard = true;
+      for (const std::string& id : *heard) left[id].heard = world.now();
     }
     if (left.empty()) break;
     if (deadline - world.now() <= pause) {

@@ -13,6 +13,9 @@
 #include "skyward/provider/digital_ocean/sweep.h"
 #include "skyward/provider/fake/fake.h"
 #include "skyward/provider/local/local.h"
+#include "skyward/provider/runpod/diagnose.h"
+#include "skyward/provider/runpod/runpod.h"
+#include "skyward/provider/runpod/sweep.h"
 #include "skyward/provider/ssh/ssh.h"
 #include "skyward/provider/vast/diagnose.h"
 #include "skyward/provider/vast/sweep.h"
@@ -42,6 +45,12 @@ const std::vector<TableRow>& provider_table() {
        .diagnose = digital_ocean::diagnose,
        .credentials = digital_ocean::has_credentials,
        .cloud = make_digital_ocean_cloud},
+      {.name = "runpod",
+       .make = make_runpod,
+       .sweep = runpod::sweep,
+       .diagnose = runpod::diagnose,
+       .credentials = runpod::has_credentials,
+       .cloud = make_runpod_cloud},
       {.name = "vastai",
        .make = make_vast,
        .sweep = vast::sweep,
@@ -76,13 +85,6 @@ Result<std::unique_ptr<Provider>> make_provider(const ProviderSpec& spec) {
     if (row.simulated) continue;
     names.push_back(row.name);
     known += fmt::format("{}\"{}\"", known.empty() ? "" : ", ", row.name);
-  }
-  if (const ProviderSheet* sheet = find_provider_sheet(spec.name)) {
-    return fail(ErrorKind::invalid,
-                fmt::format("{} is not supported yet: this version of skyward cannot rent machines "
-                            "there; nothing was started",
-                            sheet->title),
-                "it knows " + known);
   }
   return fail(ErrorKind::invalid, fmt::format("there is no provider named \"{}\"", spec.name),
               did_you_mean(spec.name, names) + "this build of skyward knows " + known);

@@ -27,6 +27,9 @@ struct Offer {
   std::string architecture{};        // "x86_64", "arm64"; empty: not told
   std::optional<double> price_on_demand{};
   std::optional<double> price_spot{};
+  // Dollars for a GB into and out of the machine, where traffic has a price of its own.
+  std::optional<double> price_download_gb{};
+  std::optional<double> price_upload_gb{};
   int billing_increment_minutes = 0;
 
   bool operator==(const Offer&) const = default;

@@ -71,7 +71,7 @@ constexpr std::array<ProviderSetting, 14> kVastAi = {{
     {"trust", choice, trusted, "datacenters", "datacenters|community"},
 }};
 
-constexpr std::array<ProviderSetting, 17> kRunPod = {{
+constexpr std::array<ProviderSetting, 18> kRunPod = {{
     {"api_key", secret, trusted, "", ""},
     {"cluster_mode", choice, trusted, "individual", "individual|instant"},
     {"global_networking", flag, trusted, "", ""},
@@ -80,6 +80,7 @@ constexpr std::array<ProviderSetting, 17> kRunPod = {{
     {"container_disk_gb", whole, anybody, "50", ""},
     {"volume_gb", whole, anybody, "20", ""},
     {"volume_mount_path", text, trusted, "/workspace", ""},
+    {"network_volume", text, trusted, "", ""},
     {"registry_auth", text, trusted, "docker hub", ""},
     {"data_center_ids", list, trusted, "global", ""},
     {"ports", list, trusted, "22/tcp", ""},

@@ -2,6 +2,7 @@
 its own, with the host key and the login key that the request to create it gave. Its processes are
 this computer's, and end with it."""
 
+import base64
 import json
 import os
 import re
@@ -124,7 +125,11 @@ class MachinesBehind:
             assert first == "#cloud-config", first
             boot = json.loads(rest)
             return boot["ssh_keys"]["ed25519_private"], boot["ssh_authorized_keys"]
-        script = request.get("onstart") or self._made("/scripts", "script")
+        if "args" in request:
+            encoded = request["args"].split("echo ")[1].split(" |")[0]
+            script = base64.b64decode(encoded).decode()
+        else:
+            script = request.get("onstart") or self._made("/scripts", "script")
         found = KEY.search(script)
         assert found is not None, script
         return found.group(), LOGIN.findall(script.replace(found.group(), ""))[-1:]

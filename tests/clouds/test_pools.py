@@ -1,6 +1,7 @@
 """Pools on doubles with real machines behind them, by the real programs: a whole life, and what is
 left when the driver is killed, and when the reaper is killed with it."""
 
+import contextlib
 import json
 import os
 import select
@@ -25,10 +26,16 @@ LIMIT_SECONDS = 50.0
 QUICK = {"boot": 1, "address_lag": 0.1, "ending": 0.5}
 CLOUDS = {
     "digitalocean": "DigitalOcean()",
+    "runpod": "RunPod()",
     "vast": "VastAI(trust='community')",
     "verda": "Verda()",
 }
-PROVIDERS = {"digitalocean": "digital_ocean", "vast": "vastai", "verda": "verda"}
+PROVIDERS = {
+    "digitalocean": "digital_ocean",
+    "runpod": "runpod",
+    "vast": "vastai",
+    "verda": "verda",
+}
 # Tests run side by side in processes gw0, gw1, …: the machines of each have addresses of their own.
 NETWORK = 91 + int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
 
@@ -212,10 +219,11 @@ def test_what_a_user_asks_first(computer: Computer) -> None:
 
 
 def test_offers_of_all_clouds_are_in_one_list(tmp_path: Path) -> None:
-    with running("digitalocean") as ocean, running("verda") as verda, running("vast") as vast:
+    with contextlib.ExitStack() as stack:
+        ocean, *others = (stack.enter_context(running(cloud)) for cloud in CLOUDS)
         machines = MachinesBehind(ocean, tmp_path, NETWORK)
-        others = {**verda.environment, **vast.environment}
-        computer = Computer("digitalocean", ocean, machines, tmp_path, others)
+        variables = {name: value for one in others for name, value in one.environment.items()}
+        computer = Computer("digitalocean", ocean, machines, tmp_path, variables)
         listed = computer.skyward("offers", "list", "--accelerator", "H100", "--json")
         offers = [json.loads(line) for line in listed.splitlines()]
         assert {offer["provider"] for offer in offers} == set(PROVIDERS.values())
@@ -224,4 +232,4 @@ def test_offers_of_all_clouds_are_in_one_list(tmp_path: Path) -> None:
         assert prices == sorted(prices)
         assert "no credentials for AWS: not asked" in (tmp_path / "stderr").read_text()
         computer.skyward("gc")
-        assert ocean.violations() + verda.violations() + vast.violations() == []
+        assert [one.violations() for one in (ocean, *others)] == [[]] * len(CLOUDS)

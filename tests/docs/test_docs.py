@@ -44,6 +44,7 @@ def listed(page: str, heading: str) -> list[str]:
         (sky.shard, "parameters.md", "`sky.shard`, `sky.DistributedSampler`"),
         (sky.AWS, "aws.md", "Parameters"),
         (sky.DigitalOcean, "digitalocean.md", "Parameters"),
+        (sky.RunPod, "runpod.md", "Parameters"),
         (sky.VastAI, "vastai.md", "Parameters"),
         (sky.Verda, "verda.md", "Parameters"),
         (sky.SSH, "ssh.md", "Parameters"),

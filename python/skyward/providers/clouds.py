@@ -174,7 +174,8 @@ class VastAI(_Cloud):
 
 @dataclass(frozen=True, repr=False)
 class RunPod(_Cloud):
-    """RunPod. Not supported yet: Skyward checks the settings, but cannot open pools there.
+    """RunPod: containers in its data centres, or with `cloud_type="community"` on other people's
+    machines.
 
     `api_key` None: $RUNPOD_API_KEY, else the file that its own tool keeps."""
 
@@ -183,12 +184,14 @@ class RunPod(_Cloud):
     api_key: str | None = field(default=None, repr=False)
     cluster_mode: Literal["individual", "instant"] = "individual"
     global_networking: bool | None = None
-    """None: when several nodes with GPUs need it."""
+    """Whether nodes reach each other; None: they do not."""
     cloud_type: Literal["secure", "community"] = "secure"
     ubuntu: str = "newest"
     container_disk_gb: int = 50
     volume_gb: int = 20
     volume_mount_path: str = "/workspace"
+    network_volume: str | None = None
+    """The id of a network volume, instead of a disk of the pod's own."""
     registry_auth: str | None = "docker hub"
     """Name of the stored credential for images; None: none."""
     data_center_ids: str | tuple[str, ...] = "global"

@@ -11,6 +11,7 @@
 #include "skyward/base/bytes.h"
 #include "skyward/base/hash.h"
 #include "skyward/provider/aws/credentials.h"
+#include "skyward/provider/base64.h"
 #include "skyward/provider/json_read.h"
 
 namespace skyward::provider::aws {
@@ -140,23 +141,6 @@ Ec2Instance read_instance(const XmlElement& element) {
           .ended_s = read_moment(element.value("reason")),
           .spot = element.value("instanceLifecycle") == "spot",
           .tags = read_tags(element)};
-}
-
-std::string base64(std::string_view text) {
-  constexpr std::string_view kDigits =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  for (std::size_t i = 0; i < text.size(); i += 3) {
-    std::uint32_t bits = 0;
-    const std::size_t have = std::min<std::size_t>(3, text.size() - i);
-    for (std::size_t j = 0; j < 3; ++j) {
-      bits = bits << 8 | (j < have ? static_cast<unsigned char>(text[i + j]) : 0U);
-    }
-    for (std::size_t j = 0; j < 4; ++j) {
-      out += j <= have ? kDigits[bits >> (18 - 6 * j) & 63] : '=';
-    }
-  }
-  return out;
 }
 
 std::string iso_time(std::int64_t time_s) {

@@ -22,16 +22,11 @@ using namespace std::chrono_literals;
 constexpr const char* kDefaultRegion = "nyc1";
 // From the launch to the agent's first word: boot, login, upload over a slow line.
 constexpr Duration kGreetTimeout = 600s;
+// From the launch until a droplet runs.
+constexpr Duration kBootTimeout = 1500s;
 // A token that may delete droplets, and nothing else.
 constexpr const char* kNodeToken = "node_token";
 constexpr const char* kKeyVariable = "DIGITALOCEAN_SSH_KEY_FINGERPRINT";
-
-// "nvidia_h100" as the catalogue spells it.
-std::string accelerator_of(const std::string& model) {
-  if (model.empty()) return {};
-  const auto name = parse_accelerator_name(model);
-  return name ? name->spelled : device_model_name(model);
-}
 
 // An offer for each region in which the size is sold.
 std::vector<Offer> to_offers(const std::vector<Size>& sizes, const std::string& machine) {
@@ -43,7 +38,7 @@ std::vector<Offer> to_offers(const std::vector<Size>& sizes, const std::string& 
                      .region = region,
                      .cpus = size.cpus,
                      .memory_gb = size.memory_mib / 1024,
-                     .accelerator = accelerator_of(size.gpu_model),
+                     .accelerator = accelerator_in(size.gpu_model),
                      .accelerator_count = static_cast<double>(size.gpus),
                      .accelerator_memory_gb = size.gpu_memory_gb / std::max(size.gpus, 1),
                      .architecture = "x86_64",
@@ -148,6 +143,7 @@ class DigitalOceanCloud final : public RentedCloud {
   Capabilities capabilities() const override {
     return {.spot = false,
             .stop_ends_billing = !spec_.setting(kNodeToken).empty(),
+            .provision_timeout = kBootTimeout,
             .greet_timeout = kGreetTimeout};
   }
 

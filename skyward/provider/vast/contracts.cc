@@ -69,6 +69,15 @@ bool is_as_offered(const Ask& ask, const Offer& offer) {
 
 std::string type_of(std::string_view gpu, int gpus) { return fmt::format("{}x {}", gpus, gpu); }
 
+std::string usual_name(std::string_view gpu) {
+  std::string out(gpu);
+  if (gpu.starts_with("Q ")) return "Quadro" + out.substr(1);
+  if (gpu.starts_with("GTX ") && gpu.ends_with(" S")) return out + "uper";
+  const std::size_t super = out.find("0S");
+  if (!gpu.starts_with("RTX ") || super == std::string::npos) return out;
+  return out.erase(super + 1, 1) + " Super";
+}
+
 ApiResult<std::vector<NamedMachine>> list_contracts(Api& api, Time deadline) {
   const auto told = api.contracts(deadline);
   if (!told) return std::unexpected(told.error());

@@ -23,6 +23,9 @@ inline constexpr const char* kCloud = "Vast.ai";
 
 // "2x H100 SXM": what machines of one kind are called.
 std::string type_of(std::string_view gpu, int gpus);
+// A GPU as everybody else calls it: "RTX 4070S Ti" is the RTX 4070 Ti Super, "Q RTX 8000" the
+// Quadro RTX 8000.
+std::string usual_name(std::string_view gpu);
 
 // Every contract of the account.
 ApiResult<std::vector<NamedMachine>> list_contracts(Api& api, Time deadline);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "skyward/provider/choosing.h"
+#include "skyward/provider/renting/own_end.h"
 #include "skyward/provider/renting/renting.h"
 #include "skyward/provider/vast/vast_account.h"
 #include "skyward/spec/image.h"
@@ -43,17 +44,6 @@ AskFilter filter_of(const ProviderSpec& spec) {
   return out;
 }
 
-std::string destroy_itself(const std::string& base_url, const std::string& environment_file) {
-  return fmt::format(
-      "own() {{ tr '\\0' '\\n' <{} | sed -n \"s/^$1=//p\" | head -n 1; }}; "
-      "command -v curl >/dev/null || {{ apt-get -qq update; apt-get -qq install -y curl "
-      "ca-certificates; }} >/dev/null 2>&1; tries=0; while [ $tries -lt 240 ]; do "
-      "printf 'header = \"Authorization: Bearer %s\"' \"$(own CONTAINER_API_KEY)\" | "
-      "curl -fsS -m 30 -o /dev/null -K - -X DELETE {}/api/v0/instances/$(own CONTAINER_ID)/ "
-      "&& break; tries=$((tries + 1)); sleep 15; done",
-      environment_file, base_url);
-}
-
 }  // namespace vast
 
 namespace {
@@ -75,8 +65,8 @@ bool is_large_enough(const Ask& ask, const PoolSpec& spec) {
 
 using OfferKey = std::pair<std::string, std::string>;  // country and type
 
-// One offer for each kind and country that has as many machines as the pool needs. Its price is
-// that of the dearest of them, and its processors and memory are what all of them have.
+// One offer for each kind and country that has as many machines as the pool needs. Its prices are
+// those of the dearest of them, and its processors and memory are what all of them have.
 void add_offers(std::map<OfferKey, Offer>& offers, const std::vector<Ask>& asks, int nodes,
                 const std::function<std::optional<double>(const Ask&)>& price,
                 std::optional<double> Offer::* market) {
@@ -94,7 +84,7 @@ void add_offers(std::map<OfferKey, Offer>& offers, const std::vector<Ask>& asks,
                .region = key.first,
                .cpus = last.cpus,
                .memory_gb = last.memory_gb,
-               .accelerator = accelerator_in(last.gpu),
+               .accelerator = accelerator_in(usual_name(last.gpu)),
                .accelerator_count = static_cast<double>(last.gpus),
                .accelerator_memory_gb = last.gpu_memory_gb,
                .architecture = "x86_64"};
@@ -103,6 +93,8 @@ void add_offers(std::map<OfferKey, Offer>& offers, const std::vector<Ask>& asks,
       offer.cpus = std::min(offer.cpus, ask->cpus);
       offer.memory_gb = std::min(offer.memory_gb, ask->memory_gb);
       offer.accelerator_memory_gb = std::min(offer.accelerator_memory_gb, ask->gpu_memory_gb);
+      offer.price_download_gb = std::max(offer.price_download_gb, ask->download_gb);
+      offer.price_upload_gb = std::max(offer.price_upload_gb, ask->upload_gb);
     }
     offer.*market = price(last);
   }
@@ -137,7 +129,10 @@ Result<std::unique_ptr<MachineApi>> ContractSite::machine_api(PoolBook&, const L
                                                               Time) {
   FirstBoot boot = launch.boot;
   boot.end_timer.container = true;
-  boot.end_timer.end_first = destroy_itself(base_url_);
+  boot.end_timer.end_first =
+      own_end_script({.key = "CONTAINER_API_KEY",
+                      .id = "CONTAINER_ID",
+                      .request = fmt::format("-X DELETE {}/api/v0/instances/$id/", base_url_)});
   ContractTerms terms = terms_;
   terms.most_hourly = launch.most_hourly;
   terms.request.onstart = boot_script(boot);
@@ -166,6 +161,8 @@ class VastCloud final : public RentedCloud {
             .fuse = false,
             .strangers = !filter_of(spec_).datacenters,
             .stop_ends_billing = true,
+            .provision_timeout =
+                from_seconds(number_or(spec_, "instance_timeout", seconds(kProvisionTimeout))),
             .greet_timeout = kContainerTimeout};
   }
   // Whether a container could destroy itself is only known afterwards.

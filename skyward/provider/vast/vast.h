@@ -24,12 +24,6 @@ namespace vast {
 // What the settings ask for, on demand.
 AskFilter filter_of(const ProviderSpec& spec);
 
-// A line of shell by which a container destroys itself, with a key of its own that can do nothing
-// else. The environment of the container's first process has the key; it stays off command lines,
-// which everybody there can read.
-std::string destroy_itself(const std::string& base_url,
-                           const std::string& environment_file = "/proc/1/environ");
-
 }  // namespace vast
 
 }  // namespace skyward::provider

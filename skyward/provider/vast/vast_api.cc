@@ -83,7 +83,9 @@ Ask read_ask(const json& told) {
           .disk_gb = json_number(told, "disk_space").value_or(0),
           .country = country_of(json_text(told, "geolocation")),
           .total = json_number(told, "dph_total"),
-          .base = json_number(told, "dph_base").value_or(0)};
+          .base = json_number(told, "dph_base").value_or(0),
+          .download_gb = json_number(told, "inet_down_cost"),
+          .upload_gb = json_number(told, "inet_up_cost")};
 }
 
 Contract read_contract(const json& told) {

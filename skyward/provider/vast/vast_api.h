@@ -44,9 +44,11 @@ struct Ask {
   int cpus = 0;
   double memory_gb = 0;
   double disk_gb = 0;
-  std::string country{};          // "US"
-  std::optional<double> total{};  // with the disk that was asked for
-  double base = 0;                // without a disk; for bids, the least one
+  std::string country{};                // "US"
+  std::optional<double> total{};        // with the disk that was asked for
+  double base = 0;                      // without a disk; for bids, the least one
+  std::optional<double> download_gb{};  // dollars for a GB
+  std::optional<double> upload_gb{};
 };
 
 inline constexpr std::size_t kLongestScript = 4048;

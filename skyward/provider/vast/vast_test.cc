@@ -3,14 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
 #include <set>
 #include <string>
-#include <string_view>
 
-#include "skyward/io/file.h"
-#include "skyward/io/process.h"
 #include "skyward/provider/vast/contracts.h"
 #include "skyward/provider/vast/diagnose.h"
 #include "skyward/provider/vast/vast_computer_fixture.h"
@@ -70,27 +65,6 @@ TEST_F(VastTest, ItIsReachedAtItsPortAndCanDestroyItself) {
                             HasSubstr("OPENSSH PRIVATE KEY"), Not(HasSubstr(cloud_->api_key))));
   EXPECT_THAT(fixture_.started, SizeIs(1)) << "a reaper, in case it does not";
   EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
-}
-
-TEST_F(VastTest, WhatDestroysAContainerAsksWithItsOwnKey) {
-  const std::string folder = home_ + "/container";
-  std::filesystem::create_directories(folder);
-  const auto write = [&](const std::string& name, std::string_view text) {
-    std::ofstream(folder + "/" + name) << text;
-  };
-  using namespace std::string_view_literals;
-  write("environ", "PATH=/bin\0CONTAINER_ID=4711\0CONTAINER_API_KEY=own-key\0"sv);
-  write("curl", "#!/bin/sh\n{ echo \"$@\"; cat; } >" + folder + "/asked\n");
-  io::SpawnOptions options;
-  options.command = {"/bin/sh", "-c",
-                     "chmod 755 " + folder + "/curl; PATH=" + folder + ":$PATH; " +
-                         destroy_itself("https://vast.example", folder + "/environ")};
-  const auto done = io::run_command(options, 20s);
-  ASSERT_TRUE(done) << done.error().message;
-  const auto asked = io::read_file(folder + "/asked");
-  ASSERT_TRUE(asked);
-  EXPECT_THAT(*asked, HasSubstr("-X DELETE https://vast.example/api/v0/instances/4711/\n"));
-  EXPECT_THAT(*asked, HasSubstr("header = \"Authorization: Bearer own-key\""));
 }
 
 TEST_F(VastTest, OnlyDataCentresAreTrustedUnlessSaidOtherwise) {

@@ -89,6 +89,7 @@ class VerdaCloud final : public RentedCloud {
   Capabilities capabilities() const override {
     return {.spot = true,
             .stop_ends_billing = false,
+            .provision_timeout = kGreetTimeout,
             .greet_timeout = kGreetTimeout,
             .billing = {.quantum = kBillingStep, .minimum = kBillingStep}};
   }
@@ -120,11 +121,13 @@ class VerdaCloud final : public RentedCloud {
 };
 
 // An offer for each place in which the type is there now, with the prices of the markets in which
-// it is.
+// it is, its disk included.
 Result<std::vector<Offer>> VerdaCloud::all_offers(bool spot, Time deadline) {
   auto types = account_->api().types(deadline);
   if (!types) return std::unexpected(to_error(types.error(), "Verda: listing types"));
   types_ = *std::move(types);
+  const auto disk = account_->api().disk_price(deadline);
+  if (!disk) return std::unexpected(to_error(disk.error(), "Verda: the price of disks"));
   std::map<std::pair<std::string, std::string>, Offer> offers;  // by place and type
   for (const bool market : {false, true}) {
     if (market && !spot) continue;
@@ -136,8 +139,8 @@ Result<std::vector<Offer>> VerdaCloud::all_offers(bool spot, Time deadline) {
         if (type == types_.end() || at.location.empty()) continue;
         Offer& offer = offers[{at.location, name}];
         offer = offer_of(*type, at.location, std::move(offer));
-        (market ? offer.price_spot : offer.price_on_demand) =
-            market ? type->spot_hourly : type->hourly;
+        const auto& price = market ? type->spot_hourly : type->hourly;
+        if (price) (market ? offer.price_spot : offer.price_on_demand) = *price + *disk * kDisk_gb;
       }
     }
   }

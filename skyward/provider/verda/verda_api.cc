@@ -234,6 +234,17 @@ ApiResult<void> Api::delete_text(const char* kind, const std::string& id, Time d
       {.method = "DELETE", .path = fmt::format("/{}/{}", kind, io::percent_encode(id))}, deadline));
 }
 
+ApiResult<double> Api::disk_price(Time deadline) {
+  constexpr double kHours = 730;  // of a month
+  const auto told = get("/volume-types", deadline);
+  if (!told) return std::unexpected(told.error());
+  for (const json* one : json_items(*told)) {
+    const auto monthly = json_decimal(*one, "price/price_per_month_per_gb");
+    if (json_text(*one, "type") == "NVMe" && monthly) return *monthly / kHours;
+  }
+  return std::unexpected(broken_page("the reply has no price of NVMe volumes"));
+}
+
 ApiResult<std::vector<ServerVolume>> Api::volumes(Time deadline) {
   const auto read = [](const json& told) {
     const bool attached = json_text(told, "status") == "attached";

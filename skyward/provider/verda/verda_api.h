@@ -95,6 +95,8 @@ class Api {
                                      const std::string& text, Time deadline);
   ApiResult<void> delete_text(const char* kind, const std::string& id, Time deadline);
 
+  // Dollars an hour for a GB of the disks that machines start from.
+  ApiResult<double> disk_price(Time deadline);
   // In use, detached, and in the trash, where they stay for days.
   ApiResult<std::vector<ServerVolume>> volumes(Time deadline);
   // For good.

@@ -1,0 +1,82 @@
+// What Skyward says that a pool costs, beside what the cloud bills: two machines for some hours.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <optional>
+
+#include "skyward/provider/digital_ocean/digital_ocean_computer_fixture.h"
+#include "skyward/provider/runpod/runpod_computer_fixture.h"
+#include "skyward/provider/vast/vast_computer_fixture.h"
+#include "skyward/provider/verda/verda_computer_fixture.h"
+#include "skyward/spec/cost.h"
+
+namespace skyward::provider {
+namespace {
+
+// As the engine does it: the machine's own price wins over its offer's.
+std::optional<MachinePrice> price_of(const Instance& machine, const Offer& offer) {
+  const auto& own = machine.spot ? machine.price_spot : machine.price_on_demand;
+  const auto& offered = machine.spot ? offer.price_spot : offer.price_on_demand;
+  const auto& dollars = own ? own : offered;
+  if (!dollars) return std::nullopt;
+  return MachinePrice{.hourly = to_micro_dollars(*dollars), .spot = machine.spot};
+}
+
+template <typename Computer>
+class Bills : public ::testing::Test, public Computer {
+ protected:
+  // Compares after so long.
+  void live_for(Duration time) {
+    this->spec_.accelerator = Accelerator{.name = "H100"};
+    this->spec_.timeout = 24h;
+    const auto cloud = this->provider();
+    const auto offers = cloud->offers(this->spec_, this->soon());
+    ASSERT_TRUE(offers) << offers.error().message;
+    const Offer& offer = offers->front();
+    const auto cluster = cloud->prepare(this->spec_, offer, this->soon());
+    ASSERT_TRUE(cluster) << cluster.error().message;
+    BillingRules rules = cloud->capabilities().billing;
+    if (offer.billing_increment_minutes > 0) {
+      rules.quantum = rules.minimum = std::chrono::minutes(offer.billing_increment_minutes);
+    }
+    CostBook book(rules);
+    const Time asked = this->fixture_.now;
+    const auto machines = cloud->provision(*cluster, 2, 0, this->soon());
+    ASSERT_TRUE(machines) << machines.error().message;
+    for (const Instance& one : *machines) {
+      book.on_launched(one.id, 0, asked, price_of(one, offer));
+    }
+    this->fixture_.now += time;
+    std::vector<std::string> ids;
+    for (const Instance& one : *machines) ids.push_back(one.id);
+    EXPECT_TRUE(cloud->terminate(*cluster, ids, this->soon()));
+    const Time gone = this->fixture_.now;
+    for (const std::string& id : ids) book.on_gone(id, gone);
+    EXPECT_TRUE(cloud->teardown(*cluster, this->soon()));
+    const double invoice = this->cloud_->invoice(gone);
+    const CostNow told = book.now(gone);
+    EXPECT_TRUE(told.complete);
+    EXPECT_GT(invoice, 0);
+    EXPECT_NEAR(to_dollars(told.total) / invoice, 1, 0.01) << "billed: $" << invoice;
+    EXPECT_EQ(this->violations(), "");
+  }
+};
+
+using Computers = ::testing::Types<digital_ocean::DigitalOceanComputer, runpod::RunPodComputer,
+                                   vast::VastComputer, verda::VerdaComputer>;
+TYPED_TEST_SUITE(Bills, Computers);
+
+TYPED_TEST(Bills, OfMachinesOnDemandAreWithinOnePercent) {
+  this->spec_.spot = Spot::Never();
+  this->live_for(std::chrono::hours(5) + 17min);
+}
+
+TYPED_TEST(Bills, OfSpotMachinesAreWithinOnePercent) {
+  this->spec_.spot = Spot::Always();
+  if (!this->provider()->capabilities().spot) GTEST_SKIP() << "this cloud has no spot machines";
+  this->live_for(std::chrono::hours(5) + 17min);
+}
+
+}  // namespace
+}  // namespace skyward::provider

@@ -1,0 +1,131 @@
+// What real accounts do to a pool, at each double: lists that flap, clocks that are wrong, machines
+// that take twenty minutes to boot, other people on the same account.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+
+#include "skyward/provider/digital_ocean/digital_ocean_computer_fixture.h"
+#include "skyward/provider/marks.h"
+#include "skyward/provider/runpod/runpod_computer_fixture.h"
+#include "skyward/provider/vast/vast_computer_fixture.h"
+#include "skyward/provider/verda/verda_computer_fixture.h"
+
+namespace skyward::provider {
+namespace {
+
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+template <typename Computer>
+class Hardships : public ::testing::Test, public Computer {
+ protected:
+  Hardships() {
+    this->spec_.accelerator = Accelerator{.name = "H100"};
+    this->spec_.timeout = 6h;
+  }
+  ~Hardships() override {
+    EXPECT_EQ(this->violations(), "");
+    EXPECT_THAT(this->cloud_->leftovers(), IsEmpty());
+    EXPECT_THAT(this->open_pools(), IsEmpty());
+  }
+  doubles::Machine& machine(const std::string& id) {
+    const auto found = std::ranges::find(this->cloud_->machines, id, &doubles::Machine::id);
+    EXPECT_NE(found, this->cloud_->machines.end());
+    return *found;
+  }
+  int standing() const {
+    return static_cast<int>(
+        std::ranges::count(this->cloud_->machines, kNever, &doubles::Machine::ended));
+  }
+};
+
+using Computers = ::testing::Types<digital_ocean::DigitalOceanComputer, runpod::RunPodComputer,
+                                   vast::VastComputer, verda::VerdaComputer>;
+TYPED_TEST_SUITE(Hardships, Computers);
+
+TYPED_TEST(Hardships, ListsThatFlapLoseNoMachine) {
+  this->cloud_->dials.flap = 0.4;
+  const auto cloud = this->provider();
+  const auto life = this->live(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  EXPECT_THAT(this->cloud_->machines, SizeIs(3));
+}
+
+// Machines compare the end of their time with the cloud's clock, and so does gc.
+TYPED_TEST(Hardships, MarksHaveTheCloudsTimeWhateverThisComputersClockShows) {
+  for (const Duration off : {Duration(9h), Duration(-9h)}) {
+    this->cloud_->dials.wall_offset = off;
+    const auto cloud = this->provider();
+    const auto life = this->open(*cloud);
+    ASSERT_TRUE(life.status) << life.status.error().message;
+    const auto name = read_name(this->machine(life.instances.front().id).name, cloud->name());
+    ASSERT_TRUE(name);
+    const std::int64_t cloud_s = this->fixture_.world.wall_s() + off / 1s;
+    EXPECT_GE(name->mark.expires_s, cloud_s + this->spec_.timeout / 1s);
+    EXPECT_LE(name->mark.expires_s, cloud_s + (this->spec_.timeout + 1h) / 1s);
+    EXPECT_TRUE(cloud->teardown(life.cluster, this->soon()));
+  }
+}
+
+TYPED_TEST(Hardships, TwentyMinutesOfBootAreWaitedFor) {
+  this->cloud_->dials.boot = 20min;
+  for (const char* name : {"instance_timeout", "provision_timeout"}) {
+    if (this->spec_.provider.name == "vastai" || this->spec_.provider.name == "runpod") {
+      this->spec_.provider.settings[name] = "1500";
+    }
+  }
+  const auto cloud = this->provider();
+  const auto offers = cloud->offers(this->spec_, this->soon());
+  ASSERT_TRUE(offers) << offers.error().message;
+  const auto cluster = cloud->prepare(this->spec_, offers->front(), this->soon());
+  ASSERT_TRUE(cluster) << cluster.error().message;
+  const auto machines = cloud->provision(
+      *cluster, 2, 0, this->fixture_.now + cloud->capabilities().provision_timeout);
+  ASSERT_TRUE(machines) << machines.error().message;
+  EXPECT_THAT(this->cloud_->machines, SizeIs(2));
+  EXPECT_TRUE(cloud->teardown(*cluster, this->soon()));
+}
+
+TYPED_TEST(Hardships, AMachineEndsWhileAnotherBoots) {
+  const auto cloud = this->provider();
+  const auto life = this->open(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  const std::string lost = life.instances.front().id;
+  this->cloud_->dials.boot = 4min;
+  Status ended = fail(ErrorKind::invalid, "nobody asked");
+  cloud->set_meanwhile([&, done = false]() mutable {
+    if (std::exchange(done, true)) return;
+    ended = cloud->terminate(life.cluster, {lost}, this->soon());
+  });
+  const Time begin = this->fixture_.now;
+  const auto fresh = cloud->provision(life.cluster, 1, 0, this->soon());
+  ASSERT_TRUE(fresh) << fresh.error().message;
+  EXPECT_TRUE(ended) << ended.error().message;
+  EXPECT_LT(this->machine(lost).ended - begin, 1min);
+  EXPECT_GE(this->fixture_.now - begin, 4min);
+  EXPECT_TRUE(cloud->teardown(life.cluster, this->soon()));
+}
+
+TYPED_TEST(Hardships, WhatSomebodyElseEndsIsGone) {
+  const auto cloud = this->provider();
+  const auto life = this->open(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  // Somebody ends one of ours by hand.
+  const std::string lost = life.instances.front().id;
+  this->cloud_->reply({.method = "POST",
+                       .url = "http://127.0.0.1/_double/machines/" + lost,
+                       .body = R"({"act": "end"})"},
+                      this->fixture_.now);
+  this->fixture_.now += 10min;
+  const auto seen = cloud->get_instance(life.cluster, lost, this->soon());
+  ASSERT_TRUE(seen) << seen.error().message;
+  EXPECT_FALSE(*seen);
+  EXPECT_TRUE(cloud->terminate(life.cluster, {lost}, this->soon()));
+  EXPECT_TRUE(cloud->teardown(life.cluster, this->soon()));
+}
+
+}  // namespace
+}  // namespace skyward::provider

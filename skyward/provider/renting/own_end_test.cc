@@ -1,0 +1,75 @@
+#include "skyward/provider/renting/own_end.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <string_view>
+
+#include "skyward/io/file.h"
+#include "skyward/io/machine.h"
+#include "skyward/io/process.h"
+
+namespace skyward::provider {
+namespace {
+
+using namespace std::chrono_literals;
+using namespace std::string_view_literals;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class OwnEndTest : public ::testing::Test {
+ protected:
+  OwnEndTest() {
+    std::filesystem::create_directories(folder_);
+    write("environ", "PATH=/bin\0MACHINE=4711\0MY_KEY=own-key\0"sv);
+  }
+  ~OwnEndTest() override { std::filesystem::remove_all(folder_); }
+
+  void write(const std::string& name, std::string_view text) const {
+    std::ofstream(folder_ + "/" + name) << text;
+    std::filesystem::permissions(folder_ + "/" + name, std::filesystem::perms::owner_all);
+  }
+  // Runs the line where curl is this script; it notes its arguments and its input first.
+  std::string run(const std::string& curl) const {
+    write("curl", "#!/bin/sh\n{ echo \"$@\"; cat; echo; } >>" + folder_ + "/asked\n" + curl);
+    write("sleep", "#!/bin/sh\n");
+    const OwnEnd own{.key = "MY_KEY",
+                     .id = "MACHINE",
+                     .request = "-X DELETE https://cloud.example/machines/$id",
+                     .environment = folder_ + "/environ"};
+    io::SpawnOptions options;
+    options.command = {"/bin/sh", "-c", "PATH=" + folder_ + ":$PATH; " + own_end_script(own)};
+    const auto done = io::run_command(options, 20s);
+    EXPECT_TRUE(done) << done.error().message;
+    return io::read_file(folder_ + "/asked").value_or("");
+  }
+
+  const std::string folder_ = ::testing::TempDir() + "own-end-" + io::random_hex(8);
+};
+
+TEST_F(OwnEndTest, ItAsksWithItsOwnKeyWhichIsOnNoCommandLine) {
+  const std::string asked = run("echo '{\"success\": true}'\n");
+  EXPECT_THAT(asked, HasSubstr("-X DELETE https://cloud.example/machines/4711\n"));
+  EXPECT_THAT(asked, HasSubstr("header = \"Authorization: Bearer own-key\""));
+  EXPECT_THAT(asked.substr(0, asked.find('\n')), Not(HasSubstr("own-key")));
+}
+
+TEST_F(OwnEndTest, ItAsksAgainAfterARefusal) {
+  // Once without an answer, once with a refusal of status 200.
+  const std::string asked = run("n=$(grep -c DELETE " + folder_ +
+                                "/asked)\n[ $n -gt 1 ] || exit 22\n"
+                                "[ $n -gt 2 ] || echo '{\"errors\": []}'\n");
+  std::size_t tries = 0;
+  for (std::size_t at = asked.find("DELETE"); at != std::string::npos;
+       at = asked.find("DELETE", at + 1)) {
+    ++tries;
+  }
+  EXPECT_EQ(tries, 3U);
+}
+
+}  // namespace
+}  // namespace skyward::provider

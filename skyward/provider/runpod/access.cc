@@ -1,0 +1,48 @@
+#include "skyward/provider/runpod/access.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <utility>
+
+#include "skyward/provider/secrets.h"
+
+namespace skyward::provider::runpod {
+
+namespace {
+
+// RunPod's own client has it, too.
+constexpr const char* kUrlVariable = "RUNPOD_API_BASE_URL";
+constexpr std::array kVariables = {"RUNPOD_API_KEY"};
+constexpr std::array kFiles = {
+    SecretFile{
+        .path = ".runpod/config.toml", .format = SecretFormat::toml, .key = "default/api_key"},
+    SecretFile{.path = ".runpod/config.toml", .format = SecretFormat::toml, .key = "apikey"}};
+constexpr SecretSheet kKey = {.cloud = "RunPod",
+                              .setting = "api_key",
+                              .variables = kVariables,
+                              .files = kFiles,
+                              .advice =
+                                  "make one at console.runpod.io, Settings, API Keys, and "
+                                  "set $RUNPOD_API_KEY"};
+
+}  // namespace
+
+Result<RunPodAccess> find_access(const World& world, const ProviderSpec& spec) {
+  const auto key = find_secret(world, spec, kKey);
+  if (!key) return fail(key);
+  std::string url = world.variable(kUrlVariable).value_or(kBaseUrl);
+  if (Status safe = check_base_url(url, fmt::format("${}", kUrlVariable)); !safe) return fail(safe);
+  if (url.ends_with('/')) url.pop_back();
+  RunPodAccess out;
+  out.account.base_url = std::move(url);
+  out.account.read_error = read_error;
+  out.account.request_timeout = request_timeout(spec);
+  out.account.authorization = [value = "Bearer " + key->value](bool, Time) -> Result<std::string> {
+    return value;
+  };
+  out.origin = key->origin;
+  return out;
+}
+
+}  // namespace skyward::provider::runpod

@@ -1,0 +1,22 @@
+#pragma once
+
+// A user's account at RunPod: the key and its source, and the address of the API.
+
+#include <string>
+
+#include "skyward/provider/runpod/runpod_api.h"
+#include "skyward/provider/world.h"
+#include "skyward/spec/pool_spec.h"
+
+namespace skyward::provider::runpod {
+
+struct RunPodAccess {
+  RestAccount account{};
+  std::string origin{};  // of the key, for people
+};
+
+// From the setting, $RUNPOD_API_KEY, or the file of RunPod's own program. Fails with `denied` if
+// there is none, and with `invalid` if $RUNPOD_API_BASE_URL may not receive it.
+Result<RunPodAccess> find_access(const World& world, const ProviderSpec& spec);
+
+}  // namespace skyward::provider::runpod

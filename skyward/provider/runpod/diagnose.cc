@@ -1,0 +1,50 @@
+#include "skyward/provider/runpod/diagnose.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+
+#include "skyward/provider/renting/findings.h"
+#include "skyward/provider/runpod/pod_offers.h"
+#include "skyward/provider/runpod/runpod_account.h"
+#include "skyward/provider/settings.h"
+
+namespace skyward::provider::runpod {
+
+Status diagnose(const World& world, const SettingOrigin&,
+                const std::function<void(const Finding&)>& tell, Time deadline) {
+  const auto spec = with_settings(world, {.name = kProvider, .settings = {}});
+  if (!spec) return fail(spec);
+  auto access = find_access(world, *spec);
+  if (!access) {
+    tell({.what = "key", .detail = access.error().message, .hint = access.error().hint});
+    return {};
+  }
+  tell({.what = "key", .good = true, .detail = access->origin});
+  RunPodAccount account(world, std::move(access->account));
+  Api& api = account.api();
+  const auto user = api.user(deadline);
+  tell(finding_of("account", user, user ? user->email : ""));
+  if (!user) return {};
+  if (const auto clock = clock_finding(api.clock_ahead_s())) tell(*clock);
+  tell({.what = "balance",
+        .good = user->balance > 0,
+        .detail = fmt::format("${:.2f}", user->balance),
+        .hint = user->balance > 0 ? "" : "add credit at console.runpod.io, Billing"});
+  tell(finding_of("pods", api.pods(deadline)));
+  const auto kinds = api.gpus(limits_of(*spec).tier, 1, deadline);
+  const auto count = kinds ? std::ranges::count_if(*kinds, &GpuKind::available) : 0;
+  Finding machines = finding_of("machines", kinds, fmt::format("{} kinds of GPUs on sale", count));
+  machines.good = machines.good && count > 0;
+  tell(machines);
+  return {};
+}
+
+Status has_credentials(const World& world, Time) {
+  const auto access = find_access(world, with_readable_settings(world, kProvider));
+  if (!access) return fail(access);
+  return {};
+}
+
+}  // namespace skyward::provider::runpod

@@ -1,0 +1,118 @@
+#include "skyward/provider/runpod/pod_offers.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "skyward/provider/choosing.h"
+
+namespace skyward::provider::runpod {
+
+namespace {
+
+// The most that a pod without GPUs may have.
+constexpr int kMostCpuDisk_gb = 20;
+
+int whole_or(const ProviderSpec& spec, const char* name, int otherwise) {
+  const std::string given = spec.setting(name);
+  return given.empty() ? otherwise : std::stoi(given);
+}
+
+bool is_allowed(const PodLimits& limits, const PodCatalogue& catalogue, const std::string& place) {
+  const bool wanted =
+      limits.places.empty() || std::ranges::find(limits.places, place) != limits.places.end();
+  if (!wanted || !limits.networked) return wanted;
+  const auto found = std::ranges::find(catalogue.data_centers, place, &DataCenter::id);
+  return found != catalogue.data_centers.end() && found->networked;
+}
+
+}  // namespace
+
+PodLimits limits_of(const ProviderSpec& spec) {
+  PodLimits out;
+  if (spec.setting("cloud_type") == "community") out.tier = Tier::community;
+  std::string place;
+  for (const char letter : spec.setting("data_center_ids") + ",") {
+    if (letter != ',' && letter != ' ') place += letter;
+    if (letter == ',' && !place.empty()) out.places.push_back(std::exchange(place, {}));
+  }
+  if (out.places == std::vector<std::string>{"global"}) out.places.clear();
+  out.networked = spec.setting("global_networking") == "true";
+  const std::string clock = spec.setting("cpu_clock");
+  out.cpu = "cpu" + (clock.empty() ? "3c" : clock);
+  const std::string multiplier = spec.setting("bid_multiplier");
+  if (!multiplier.empty()) out.bid_multiplier = std::max(1.0, std::stod(multiplier));
+  out.provision_timeout = std::chrono::seconds(whole_or(spec, "provision_timeout", 300) +
+                                               whole_or(spec, "instance_timeout", 300));
+  out.disk_gb = whole_or(spec, "container_disk_gb", 50);
+  if (spec.setting("network_volume").empty()) out.volume_gb = whole_or(spec, "volume_gb", 20);
+  return out;
+}
+
+void PodOffers::add(const PodCatalogue& catalogue, const PodLimits& limits) {
+  add_gpus(catalogue, limits);
+  add_cpus(catalogue, limits);
+}
+
+void PodOffers::add_gpus(const PodCatalogue& catalogue, const PodLimits& limits) {
+  const bool secure = limits.tier == Tier::secure;
+  for (const GpuKind& kind : catalogue.gpus) {
+    const double price = secure ? kind.secure : kind.community;
+    const int most = secure ? kind.most_secure : kind.most_community;
+    const auto market = std::ranges::find(catalogue.market, kind.id, &GpuMarket::id);
+    const bool sold =
+        kind.available && price > 0 && catalogue.count <= most && market != catalogue.market.end();
+    if (!sold || (limits.networked && kind.manufacturer != "NVIDIA")) continue;
+    const std::string type = fmt::format("{}x {}", catalogue.count, kind.name);
+    const double disks = disk_price(limits.disk_gb + limits.volume_gb);
+    Offer offer{.instance_type = type,
+                .cpus = market->vcpus,
+                .memory_gb = market->memory_gb,
+                .accelerator = accelerator_in(kind.name),
+                .accelerator_count = static_cast<double>(catalogue.count),
+                .accelerator_memory_gb = kind.memory_gb,
+                .architecture = "x86_64",
+                .price_on_demand = price * catalogue.count + disks};
+    if (market->least_bid) {
+      offer.price_spot = *market->least_bid * catalogue.count * limits.bid_multiplier + disks;
+    }
+    types[type] = {.request = {.gpu = kind.id,
+                               .count = catalogue.count,
+                               .tier = limits.tier,
+                               .disk_gb = limits.disk_gb,
+                               .volume_gb = limits.volume_gb},
+                   .least_bid = market->least_bid};
+    for (const std::string& place : secure ? kind.places : std::vector<std::string>{kCommunity}) {
+      if (secure && !is_allowed(limits, catalogue, place)) continue;
+      offer.region = place;
+      offers.push_back(offer);
+    }
+  }
+}
+
+// Pods without GPUs are in data centres alone, and sold on demand.
+void PodOffers::add_cpus(const PodCatalogue& catalogue, const PodLimits& limits) {
+  if (limits.tier != Tier::secure || limits.networked) return;
+  const int disk_gb = std::min(limits.disk_gb, kMostCpuDisk_gb);
+  for (const CpuKind& kind : catalogue.cpus) {
+    if (kind.id != limits.cpu || kind.price <= 0) continue;
+    for (int count = std::max(kind.least, 2); count <= std::min(kind.most, 1024); count *= 2) {
+      const double memory_gb = kind.memory_gb * count;
+      const std::string type = fmt::format("{}-{}-{:g}", kind.id, count, memory_gb);
+      types[type] = {.request = {.cpu = kind.id, .count = count, .disk_gb = disk_gb},
+                     .least_bid = std::nullopt};
+      for (const std::string& place : kind.places) {
+        if (!is_allowed(limits, catalogue, place)) continue;
+        offers.push_back({.instance_type = type,
+                          .region = place,
+                          .cpus = count,
+                          .memory_gb = memory_gb,
+                          .architecture = "x86_64",
+                          .price_on_demand = kind.price * count + disk_price(disk_gb)});
+      }
+    }
+  }
+}
+
+}  // namespace skyward::provider::runpod

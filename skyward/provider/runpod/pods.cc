@@ -1,0 +1,114 @@
+#include "skyward/provider/runpod/pods.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace skyward::provider::runpod {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int kLaunchTries = 3;
+// A pod that runs has its port within this time, or never: some hosts have no public address.
+constexpr double kPortTime_s = 120;
+
+Stage stage_of(const Pod& told) {
+  if (told.status == "RUNNING") {
+    if (told.ssh_port != 0 && !told.address.empty()) return Stage::running;
+    return told.up_s > kPortTime_s ? Stage::stopped : Stage::pending;
+  }
+  if (told.status == "PROVISIONING" || told.status == "STARTING") return Stage::pending;
+  return told.status == "TERMINATED" ? Stage::terminating : Stage::stopped;
+}
+
+NamedMachine to_machine(const Pod& told) {
+  NamedMachine out{
+      .name = told.name,
+      .status = {.instance = {.id = told.id,
+                              .spot = told.is_bid,
+                              .private_ip = told.private_address.empty() ? told.address
+                                                                         : told.private_address,
+                              .ssh_port = told.ssh_port},
+                 .zone = told.place,
+                 .stage = stage_of(told)}};
+  MachineStatus& status = out.status;
+  if (!told.address.empty()) status.instance.public_ip = told.address;
+  if (told.cost > 0) {
+    (told.is_bid ? status.instance.price_spot : status.instance.price_on_demand) =
+        told.cost + disk_price(told.disk_gb);
+  }
+  if (status.stage == Stage::stopped) {
+    status.reason = told.status;
+    if (told.status == "RUNNING") status.message = "its host gave it no public port for ssh";
+    if (told.status == "EXITED" && told.is_bid) status.reason = "outbid";
+    status.capacity = true;  // of this host
+  }
+  return out;
+}
+
+}  // namespace
+
+ApiResult<std::vector<NamedMachine>> list_pods(Api& api, Time deadline) {
+  const auto told = api.pods(deadline);
+  if (!told) return std::unexpected(told.error());
+  std::vector<NamedMachine> out;
+  for (const Pod& one : *told) out.push_back(to_machine(one));
+  return out;
+}
+
+Pods::Pods(Api& api, std::string region, Mark mark, PodTerms terms)
+    : NamedMachines({.cloud = kCloud,
+                     .region = std::move(region),
+                     .listing_lag = 60s,
+                     .known_after = 60s,
+                     .release_time = 180s,
+                     .unanswered_limit_s = 1800,
+                     .launch_tries = kLaunchTries,
+                     .most_per_batch = 1,
+                     .ends_itself = false},
+                    kProvider, std::move(mark)),
+      api_(api),
+      terms_(std::move(terms)) {}
+
+bool Pods::is_id(std::string_view id) const {
+  return !id.empty() && std::ranges::all_of(id, [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || c == '_';
+  });
+}
+
+ApiResult<NamedMachine> Pods::get(const std::string& id, Time deadline) {
+  const auto told = api_.pod(id, deadline);
+  if (!told) return std::unexpected(told.error());
+  return to_machine(*told);
+}
+
+std::expected<std::vector<std::string>, LaunchRefusal> Pods::launch(const LaunchBatch& batch,
+                                                                    Time deadline) {
+  const auto type = terms_.types.find(batch.place.type);
+  if (type == terms_.types.end()) {
+    return std::unexpected(refusal({.refusal = Refusal::invalid,
+                                    .heard = Heard::not_sent,
+                                    .message = "no such type: " + batch.place.type}));
+  }
+  PodRequest request = type->second.request;
+  request.name = name_of(batch, 0);
+  request.args = terms_.args;
+  if (batch.place.zone != kCommunity) request.place = batch.place.zone;
+  if (batch.spot) {
+    double bid = type->second.least_bid.value_or(0) * terms_.bid_multiplier;
+    if (terms_.most_hourly) {
+      const double disks = disk_price(request.disk_gb + request.volume_gb);
+      bid = std::min(bid, (*terms_.most_hourly - disks) / request.count);
+    }
+    request.bid = bid;
+  }
+  auto made = api_.create(request, deadline);
+  if (!made) return std::unexpected(refusal(made.error()));
+  return std::vector<std::string>{*std::move(made)};
+}
+
+}  // namespace skyward::provider::runpod

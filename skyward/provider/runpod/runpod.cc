@@ -1,0 +1,327 @@
+#include "skyward/provider/runpod/runpod.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <iterator>
+#include <utility>
+
+#include "skyward/provider/base64.h"
+#include "skyward/provider/choosing.h"
+#include "skyward/provider/renting/own_end.h"
+#include "skyward/provider/renting/renting.h"
+#include "skyward/provider/runpod/pod_offers.h"
+#include "skyward/provider/runpod/runpod_account.h"
+
+namespace skyward::provider {
+
+namespace {
+
+using namespace runpod;
+using namespace std::chrono_literals;
+
+// From the launch to the agent's first word: hosts pull the image first, and most images need an
+// sshd.
+constexpr Duration kPodGreetTimeout = 1200s;
+// Numbers of GPUs that people who look through everything see.
+constexpr int kCounts[] = {1, 2, 4, 8};
+// A credential that is used if the account has it.
+constexpr const char* kDefaultRegistry = "docker hub";
+// Of a second disk.
+constexpr int kLeastVolume_gb = 10;
+
+// Ubuntu of NVIDIA's for GPUs, Ubuntu's own without.
+std::string image_of(const ProviderSpec& spec, bool gpu) {
+  std::string version = spec.setting("ubuntu");
+  if (version.empty() || version == "newest") version = "24.04";
+  return gpu ? fmt::format("nvcr.io/nvidia/cuda:12.8.1-base-ubuntu{}", version)
+             : fmt::format("ubuntu:{}", version);
+}
+
+std::vector<std::string> ports_of(const ProviderSpec& spec) {
+  std::vector<std::string> out = {"22/tcp"};
+  std::string port;
+  for (const char letter : spec.setting("ports") + ",") {
+    if (letter != ',' && letter != ' ') port += letter;
+    if (letter != ',' || port.empty()) continue;
+    if (port != out.front()) out.push_back(port);
+    port.clear();
+  }
+  return out;
+}
+
+class PodSite final : public NamedSite {
+ public:
+  PodSite(Api& api, std::string base_url, SweepAccount account, PodTerms terms,
+          std::vector<LaunchTarget> places)
+      : NamedSite(std::move(account), std::move(places)),
+        api_(api),
+        base_url_(std::move(base_url)),
+        terms_(std::move(terms)) {}
+
+  std::int64_t wall_s() const override { return api_.wall_s(); }
+
+  Status furnish(PoolBook&, const Mark& mark, const std::string&, Time) override {
+    mark_ = mark;
+    return {};
+  }
+  Result<std::unique_ptr<MachineApi>> machine_api(PoolBook& book, const LaunchTerms& terms,
+                                                  Time deadline) override;
+
+ private:
+  Api& api_;
+  const std::string base_url_;
+  const PodTerms terms_;
+  Mark mark_{};
+};
+
+// The arguments of a container are split like a shell's, so its script travels as base64. A pod's
+// own key can end it by GraphQL alone.
+Result<std::unique_ptr<MachineApi>> PodSite::machine_api(PoolBook&, const LaunchTerms& launch,
+                                                         Time) {
+  FirstBoot boot = launch.boot;
+  boot.install_sshd = true;
+  boot.end_timer.container = true;
+  boot.end_timer.end_first = own_end_script(
+      {.key = "RUNPOD_API_KEY",
+       .id = "RUNPOD_POD_ID",
+       .request = fmt::format("-H 'Content-Type: application/json' -d '{{\"query\":\"mutation {{ "
+                              "podTerminate(input: {{podId: \\\"'$id'\\\"}}) }}\"}}' {}/graphql",
+                              base_url_)});
+  PodTerms terms = terms_;
+  terms.most_hourly = launch.most_hourly;
+  terms.args = fmt::format("bash -c 'echo {} | base64 -d | sh; exec sleep infinity'",
+                           base64(boot_script(boot)));
+  return std::make_unique<Pods>(api_, region(), mark_, std::move(terms));
+}
+
+class RunPodCloud final : public RentedCloud {
+ public:
+  RunPodCloud(World world, RestAccount account, ProviderSpec spec)
+      : world_(std::move(world)),
+        base_url_(account.base_url),
+        account_(world_, std::move(account)),
+        spec_(std::move(spec)),
+        limits_(limits_of(spec_)) {}
+
+  std::string_view name() const override { return kProvider; }
+  Capabilities capabilities() const override {
+    return {.spot = true,
+            .private_network = limits_.networked,
+            .fuse = false,
+            .strangers = limits_.tier == Tier::community,
+            .stop_ends_billing = true,
+            .provision_timeout = limits_.provision_timeout,
+            .greet_timeout = kPodGreetTimeout};
+  }
+  // Whether a pod could end itself is only known afterwards.
+  bool needs_reaper() const override { return true; }
+
+  Status check(const PoolSpec& spec) override;
+  Result<std::vector<Offer>> offers(const PoolSpec& spec, Time deadline) override;
+  Result<std::vector<Offer>> catalogue(Time deadline) override;
+  void note_failure(const Error& error, const std::string& region) override {
+    empty_regions_.note(error, region);
+  }
+  Result<std::unique_ptr<RentedSite>> find_site(const PoolSpec& spec, const Offer& offer,
+                                                Ledger& ledger, Time deadline) override;
+  std::unique_ptr<MachineApi> machine_api(const Cluster& cluster) override {
+    return account_.machine_api(cluster);
+  }
+  Result<std::vector<std::string>> clear(const Cluster& cluster, PoolBook& book,
+                                         Time deadline) override {
+    return account_.clear(cluster, book, deadline);
+  }
+
+ private:
+  Status look(const std::vector<int>& counts, bool cpus, Time deadline);
+  Status check_places(const std::vector<DataCenter>& there) const;
+  Status complete(PodRequest& request, Time deadline);
+
+  const World world_;
+  const std::string base_url_;
+  RunPodAccount account_;
+  Api& api_ = account_.api();
+  const ProviderSpec spec_;
+  PodLimits limits_;
+  PodOffers on_sale_;          // of the last look
+  std::vector<Offer> ranked_;  // of the last offers()
+  EmptyRegions empty_regions_;
+};
+
+Status RunPodCloud::check(const PoolSpec&) {
+  if (spec_.setting("cluster_mode") == "instant") {
+    return fail(ErrorKind::unsupported,
+                "RunPod: instant clusters cannot be rented yet; nothing was started",
+                "leave cluster_mode out: a pool of single pods, with global_networking=True if "
+                "they have to reach each other");
+  }
+  if (limits_.networked && limits_.tier == Tier::community) {
+    return fail(ErrorKind::invalid,
+                "RunPod: global_networking needs data centres, and community machines are in none",
+                "take cloud_type=\"secure\", or leave global_networking out");
+  }
+  if (!limits_.places.empty() && limits_.tier == Tier::community) {
+    return fail(ErrorKind::invalid, "RunPod: community machines are in no data centre",
+                "take cloud_type=\"secure\", or leave data_center_ids out");
+  }
+  if (limits_.volume_gb > 0 && limits_.volume_gb < kLeastVolume_gb) {
+    return fail(ErrorKind::invalid, fmt::format("RunPod: volume_gb is {}", limits_.volume_gb),
+                fmt::format("take 0, for none, or {} and more", kLeastVolume_gb));
+  }
+  return {};
+}
+
+Status RunPodCloud::check_places(const std::vector<DataCenter>& there) const {
+  for (const std::string& place : limits_.places) {
+    if (std::ranges::find(there, place, &DataCenter::id) != there.end()) continue;
+    std::string names;
+    for (const DataCenter& one : there) names += (names.empty() ? "" : ", ") + one.id;
+    return fail(ErrorKind::invalid, fmt::format("RunPod: there is no data centre {}", place),
+                "there are " + names);
+  }
+  return {};
+}
+
+// What is on sale now.
+Status RunPodCloud::look(const std::vector<int>& counts, bool cpus, Time deadline) {
+  const auto explained = [](const ApiError& error) {
+    return std::unexpected(to_error(error, "RunPod: what is on sale"));
+  };
+  on_sale_ = {};
+  PodCatalogue catalogue;
+  PodLimits limits = limits_;
+  auto data_centers = api_.data_centers(deadline);
+  if (!data_centers) return explained(data_centers.error());
+  catalogue.data_centers = *std::move(data_centers);
+  if (Status known = check_places(catalogue.data_centers); !known) return known;
+  if (const std::string volume = spec_.setting("network_volume"); !volume.empty()) {
+    const auto place = api_.place_of_volume(volume, deadline);
+    if (!place) {
+      return std::unexpected(to_error(place.error(), "RunPod: the network volume " + volume));
+    }
+    limits.places = {*place};
+  }
+  if (cpus) {
+    auto kinds = api_.cpus(deadline);
+    if (!kinds) return explained(kinds.error());
+    catalogue.cpus = *std::move(kinds);
+    on_sale_.add(std::exchange(catalogue, {.data_centers = catalogue.data_centers}), limits);
+  }
+  for (const int count : counts) {
+    auto gpus = api_.gpus(limits_.tier, count, deadline);
+    if (!gpus) return explained(gpus.error());
+    auto market = api_.market(limits_.tier, count, deadline);
+    if (!market) return explained(market.error());
+    catalogue.count = count;
+    catalogue.gpus = *std::move(gpus);
+    catalogue.market = *std::move(market);
+    on_sale_.add(catalogue, limits);
+  }
+  return {};
+}
+
+Result<std::vector<Offer>> RunPodCloud::offers(const PoolSpec& spec, Time deadline) {
+  if (Status free = empty_regions_.quota(); !free) return fail(free);
+  std::vector<int> counts;
+  if (spec.accelerator) counts = {static_cast<int>(std::ceil(spec.accelerator->count))};
+  if (!spec.accelerator && !spec.machine.empty())
+    counts.assign(std::begin(kCounts), std::end(kCounts));
+  if (Status looked = look(counts, !spec.accelerator, deadline); !looked) return fail(looked);
+  std::vector<Offer> all = on_sale_.offers;
+  std::erase_if(all, [&](const Offer& one) {
+    const bool other = !spec.machine.empty() && one.instance_type != spec.machine;
+    return other || empty_regions_.contains(one.region);
+  });
+  auto found = fitting_offers(all, spec);
+  if (!found && empty_regions_.any()) {
+    return fail(ErrorKind::exhausted, "RunPod: no other data centre has such machines",
+                "take other machines, or try again later");
+  }
+  if (!found) {
+    Error why = std::move(found.error());
+    why.message = "RunPod: " + why.message;
+    return std::unexpected(std::move(why));
+  }
+  ranked_ = *found;
+  return found;
+}
+
+Result<std::vector<Offer>> RunPodCloud::catalogue(Time deadline) {
+  const std::vector<int> counts(std::begin(kCounts), std::end(kCounts));
+  if (Status looked = look(counts, true, deadline); !looked) return fail(looked);
+  std::vector<Offer> all = on_sale_.offers;
+  sort_catalogue(all);
+  return all;
+}
+
+// What the settings say about each pod.
+Status RunPodCloud::complete(PodRequest& request, Time deadline) {
+  request.image = image_of(spec_, !request.gpu.empty());
+  request.ports = ports_of(spec_);
+  request.networked = limits_.networked;
+  request.network_volume = spec_.setting("network_volume");
+  request.volume_path = spec_.setting("volume_mount_path");
+  if (request.volume_path.empty()) request.volume_path = "/workspace";
+  const std::string registry = spec_.setting("registry_auth");
+  if (registry.empty() || registry == "none") return {};
+  const auto id = api_.registry(registry, deadline);
+  const bool is_default = registry == kDefaultRegistry;
+  if (!id && id.error().refusal == Refusal::not_found && is_default) return {};
+  if (!id) return std::unexpected(to_error(id.error(), "RunPod: registry_auth"));
+  request.registry = *id;
+  return {};
+}
+
+Result<std::unique_ptr<RentedSite>> RunPodCloud::find_site(const PoolSpec& spec, const Offer& offer,
+                                                           Ledger&, Time deadline) {
+  auto account = account_.sign_in(deadline);
+  if (!account) return fail(account);
+  std::vector<Offer> same_place;
+  std::ranges::copy_if(ranked_, std::back_inserter(same_place),
+                       [&](const Offer& one) { return one.region == offer.region; });
+  PodTerms terms{.bid_multiplier = limits_.bid_multiplier};
+  std::vector<LaunchTarget> places;
+  for (const Offer& one : with_alternatives(same_place, offer, spec)) {
+    const auto type = on_sale_.types.find(one.instance_type);
+    if (type == on_sale_.types.end()) continue;
+    PodType& wanted = terms.types[one.instance_type] = type->second;
+    if (Status able = complete(wanted.request, deadline); !able) return fail(able);
+    LaunchTarget place{.type = one.instance_type, .zone = one.region};
+    place.on_demand_price = one.price_on_demand;
+    place.spot_price = one.price_spot;
+    place.on_demand = one.price_on_demand.has_value();
+    place.spot = one.price_spot.has_value();
+    keep_affordable(spec, place);
+    places.push_back(std::move(place));
+  }
+  if (places.empty()) {
+    return fail(ErrorKind::exhausted,
+                fmt::format("RunPod: {} is not available in {}", offer.instance_type, offer.region),
+                "choose another type or data centre");
+  }
+  return std::make_unique<PodSite>(api_, base_url_, *std::move(account), std::move(terms),
+                                   std::move(places));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<RentedCloud>> make_runpod_cloud(const ProviderSpec& spec, World world) {
+  auto access = find_access(world, spec);
+  if (!access) return fail(access);
+  return std::make_unique<RunPodCloud>(std::move(world), std::move(access->account), spec);
+}
+
+Result<std::unique_ptr<Provider>> make_runpod(const ProviderSpec& spec, World world) {
+  auto cloud = make_runpod_cloud(spec, world);
+  if (!cloud) return fail(cloud);
+  return make_renting(std::move(world), *std::move(cloud));
+}
+
+Result<std::unique_ptr<Provider>> make_runpod(const ProviderSpec& spec) {
+  return make_runpod(spec, world_of_this_process());
+}
+
+}  // namespace skyward::provider

@@ -1,0 +1,46 @@
+#pragma once
+
+// An account at RunPod, with everything that pools have there: pods alone. Their first command
+// brings the keys, and their disks go with them.
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "skyward/provider/marks.h"
+#include "skyward/provider/renting/named_account.h"
+#include "skyward/provider/runpod/access.h"
+#include "skyward/provider/runpod/pods.h"
+
+namespace skyward::provider::runpod {
+
+class RunPodAccount final : public NamedAccount {
+ public:
+  // The world outlives this.
+  RunPodAccount(const World& world, RestAccount account) : client_(world, std::move(account)) {}
+
+  Api& api() { return api_; }
+
+  std::string_view provider() const override { return kProvider; }
+  std::string_view cloud() const override { return kCloud; }
+  Result<SweepAccount> sign_in(Time deadline) override {
+    const auto user = api_.user(deadline);
+    if (!user) return std::unexpected(to_error(user.error(), "RunPod: the account"));
+    return SweepAccount{.owner = owner_digits(user->id),
+                        .account = user->id,
+                        .clock_ahead_s = api_.clock_ahead_s()};
+  }
+  ApiResult<std::vector<NamedMachine>> machines(Time deadline) override {
+    return list_pods(api_, deadline);
+  }
+  std::vector<SideResourceKind*> kinds() override { return {}; }
+  std::unique_ptr<MachineApi> machine_api(const Cluster& cluster) override {
+    return std::make_unique<Pods>(api_, cluster.region, Mark{.pool = cluster.id});
+  }
+
+ private:
+  RestClient client_;
+  Api api_{client_};
+};
+
+}  // namespace skyward::provider::runpod

@@ -1,0 +1,327 @@
+#include "skyward/provider/runpod/runpod.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include "skyward/provider/base64.h"
+#include "skyward/provider/runpod/diagnose.h"
+#include "skyward/provider/runpod/pods.h"
+#include "skyward/provider/runpod/runpod_computer_fixture.h"
+
+namespace skyward::provider::runpod {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::Each;
+using ::testing::Field;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::SizeIs;
+
+// Of the 70 GB that a pod has by default.
+constexpr double kDisks = 70 * 0.1 / 730;
+
+class RunPodTest : public ::testing::Test, public RunPodComputer {
+ protected:
+  RunPodTest() { want("RTX-4090"); }
+  ~RunPodTest() override {
+    EXPECT_EQ(violations(), "");
+    EXPECT_THAT(cloud_->leftovers(), IsEmpty());
+    EXPECT_THAT(open_pools(), IsEmpty());
+  }
+  void want(const char* accelerator, double count = 1) {
+    spec_.accelerator = Accelerator{.name = accelerator, .count = count};
+  }
+  void set(const char* name, const char* value) { spec_.provider.settings[name] = value; }
+  // Why the pool is not opened. Nothing was rented.
+  Error refused() {
+    const auto cloud = provider();
+    const Life life = live(*cloud);
+    EXPECT_FALSE(life.status);
+    EXPECT_THAT(cloud_->machines, IsEmpty());
+    return life.status ? Error{} : life.status.error();
+  }
+  Error unchecked() {
+    const Status status = provider()->check(spec_);
+    EXPECT_FALSE(status);
+    return status ? Error{} : status.error();
+  }
+};
+
+TEST_F(RunPodTest, APoolLivesAndLeavesNothing) {
+  const auto cloud = provider();
+  const Life life = live(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  ASSERT_THAT(life.instances, SizeIs(2));
+  EXPECT_GE(life.instances.front().ssh_port, 10000);
+  EXPECT_THAT(cloud_->machines, SizeIs(3));
+  std::set<std::string> places;
+  for (const doubles::Machine& one : cloud_->machines) places.insert(one.place);
+  EXPECT_THAT(places, SizeIs(1)) << "a pool stays in one data centre";
+}
+
+TEST_F(RunPodTest, APodIsWhatTheSettingsSay) {
+  set("ubuntu", "22.04");
+  set("container_disk_gb", "70");
+  set("volume_gb", "0");
+  set("ports", "8888/http");
+  set("registry_auth", "private");
+  const auto cloud = provider();
+  const Life life = open(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  const auto& asked = cloud_->machines.front().request;
+  EXPECT_THAT(asked["image"].get<std::string>(), HasSubstr("ubuntu22.04"));
+  EXPECT_EQ(asked["disk"], 70);
+  EXPECT_FALSE(asked.contains("mounts"));
+  EXPECT_EQ(asked["ports"], (doubles::Json{"22/tcp", "8888/http"}));
+  EXPECT_EQ(asked["registry"], "reg_private");
+  EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+}
+
+TEST_F(RunPodTest, ItsScriptBringsAnSshdAndTheEndOfThePod) {
+  const auto cloud = provider();
+  const Life life = open(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  const std::string args = cloud_->machines.front().request["args"];
+  const std::string encoded = args.substr(14, args.find(" | base64") - 14);
+  EXPECT_THAT(args, HasSubstr("exec sleep infinity"));
+  EXPECT_THAT(encoded, HasSubstr(base64("#!/bin/sh\n").substr(0, 12)));
+  EXPECT_EQ(encoded.find_first_of(" '\"$"), std::string::npos) << "no shell reads anything into it";
+  EXPECT_THAT(fixture_.started, SizeIs(1)) << "a reaper, in case it does not";
+  EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+}
+
+TEST_F(RunPodTest, WithoutAcceleratorItIsAPodOfProcessors) {
+  spec_.accelerator.reset();
+  spec_.cpus = 3;
+  const auto cloud = provider();
+  const Life life = live(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  const auto& asked = cloud_->machines.front().request;
+  EXPECT_EQ(asked["cpu"], (doubles::Json{{"id", "cpu3c"}, {"vcpuCount", 4}}));
+  EXPECT_EQ(asked["disk"], 20);
+}
+
+TEST_F(RunPodTest, NodesReachEachOtherWhereTheNetworkIs) {
+  set("global_networking", "true");
+  const auto cloud = provider();
+  EXPECT_TRUE(cloud->capabilities().private_network);
+  const Life life = open(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  const Instance& one = life.instances.front();
+  EXPECT_NE(one.private_ip, one.public_ip);
+  EXPECT_TRUE(one.private_ip.starts_with("10."));
+  EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+}
+
+TEST_F(RunPodTest, ANetworkVolumeIsMountedWhereItIs) {
+  const std::string volume = "vol0123456";
+  cloud_->dials.answers = {{.method = "GET",
+                            .path = "/v2/network-volumes/" + volume,
+                            .times = -1,
+                            .status = 200,
+                            .body = {{"id", volume}, {"dataCenter", "EU-RO-1"}}}};
+  set("network_volume", volume.c_str());
+  const auto cloud = provider();
+  const auto offers = cloud->offers(spec_, soon());
+  ASSERT_TRUE(offers) << offers.error().message;
+  EXPECT_THAT(*offers, Each(Field(&Offer::region, "EU-RO-1")));
+}
+
+// ---- Strangers
+
+TEST_F(RunPodTest, CommunityMachinesAreAStrangers) {
+  EXPECT_FALSE(provider()->capabilities().strangers);
+  set("cloud_type", "community");
+  EXPECT_TRUE(provider()->capabilities().strangers);
+  const auto cloud = provider();
+  const Life life = live(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  EXPECT_EQ(cloud_->machines.front().request["cloud"], "COMMUNITY");
+}
+
+TEST_F(RunPodTest, StrangersGetNoPasswordOfAnIndex) {
+  set("cloud_type", "community");
+  spec_.image.pip = {"numpy"};
+  fixture_.variables["UV_INDEX_URL"] = "https://me:secret@packages.example.com/simple";
+  EXPECT_THAT(refused().message, HasSubstr("the owner of the machine could read"));
+}
+
+// ---- What is refused before anything is rented
+
+TEST_F(RunPodTest, VolumesInstantClustersAndContradictionsAreRefused) {
+  set("cluster_mode", "instant");
+  EXPECT_THAT(unchecked().message, HasSubstr("instant clusters"));
+  set("cluster_mode", "individual");
+  set("volume_gb", "5");
+  EXPECT_THAT(unchecked().message, HasSubstr("volume_gb"));
+  set("volume_gb", "20");
+  set("cloud_type", "community");
+  set("global_networking", "true");
+  EXPECT_THAT(unchecked().message, HasSubstr("global_networking"));
+  set("global_networking", "false");
+  set("data_center_ids", "EU-RO-1");
+  EXPECT_THAT(unchecked().message, HasSubstr("no data centre"));
+  spec_.provider.settings.clear();
+  spec_.volumes = {Volume{.mount_path = "/data", .bucket = "data"}};
+  EXPECT_THAT(unchecked().message, HasSubstr("no FUSE"));
+}
+
+TEST_F(RunPodTest, AnUnknownPlaceOrCredentialIsNamed) {
+  set("data_center_ids", "EU-XX-9");
+  const Error place = refused();
+  EXPECT_THAT(place.message, HasSubstr("EU-XX-9"));
+  EXPECT_THAT(place.hint, HasSubstr("US-TX-3"));
+  spec_.provider.settings.clear();
+  set("registry_auth", "nobody's");
+  const Error credential = refused();
+  EXPECT_THAT(credential.message, HasSubstr("nobody's"));
+  EXPECT_THAT(credential.hint, HasSubstr("private"));
+}
+
+TEST_F(RunPodTest, WithoutBalanceNothingIsRented) {
+  cloud_->dials.balance = "0";
+  const Error why = refused();
+  EXPECT_THAT(why.message + why.hint, HasSubstr("alance"));
+}
+
+// ---- When it does not go well
+
+TEST_F(RunPodTest, ALostReplyIsLookedForAndNotRepeated) {
+  cloud_->dials.answers = {{.method = "POST", .path = "/v2/pods", .perform = true, .status = 0}};
+  const auto cloud = provider();
+  const Life life = live(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  EXPECT_THAT(cloud_->machines, SizeIs(3));
+}
+
+TEST_F(RunPodTest, APlaceThatIsSoldOutIsLeft) {
+  want("H100");
+  cloud_->dials.answers = {{.method = "POST",
+                            .path = "/v2/pods",
+                            .status = 400,
+                            .body = {{"title", "Bad Request"},
+                                     {"status", 400},
+                                     {"detail", "There are no instances currently available."}}}};
+  const auto cloud = provider();
+  const Life life = live(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+}
+
+TEST_F(RunPodTest, BidsAreMadeByGraphQLAndKnownAsSuch) {
+  spec_.spot = Spot::Always();
+  set("bid_multiplier", "1.5");
+  const auto cloud = provider();
+  const Life life = open(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  const doubles::Machine& machine = cloud_->machines.front();
+  EXPECT_TRUE(machine.spot);
+  EXPECT_DOUBLE_EQ(machine.hourly, 0.59 / 2 * 1.5);
+  ASSERT_TRUE(life.instances.front().spot);
+  EXPECT_DOUBLE_EQ(life.instances.front().price_spot.value_or(0), machine.hourly + kDisks);
+  EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+}
+
+TEST_F(RunPodTest, ALostReplyToABidIsLookedForToo) {
+  spec_.spot = Spot::Always();
+  cloud_->on_request = [&](int number, bool after) {
+    const auto& heard = cloud_->heard[static_cast<std::size_t>(number) - 1];
+    const bool rents = heard.body.is_object() && heard.body.contains("query") &&
+                       heard.body["query"].get<std::string>().contains("podRent");
+    if (after || !rents || !cloud_->machines.empty()) return;
+    cloud_->dials.answers = {{.method = "POST", .path = "/graphql", .perform = true, .status = 0}};
+  };
+  const auto cloud = provider();
+  const Life life = live(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  EXPECT_THAT(cloud_->machines, SizeIs(3));
+  for (const Instance& one : life.instances) EXPECT_TRUE(one.spot);
+}
+
+TEST_F(RunPodTest, NoBidIsAboveWhatThePoolMayCost) {
+  spec_.spot = Spot::Always();
+  spec_.max_hourly_cost = 0.02;
+  EXPECT_EQ(refused().kind, ErrorKind::exhausted);
+}
+
+TEST_F(RunPodTest, AnOutbidPodIsGoneAndReleased) {
+  spec_.spot = Spot::Always();
+  const auto cloud = provider();
+  const Life life = open(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  const std::string id = life.instances.front().id;
+  for (doubles::Machine& one : cloud_->machines) {
+    if (one.id == id) one.stop(fixture_.now);
+  }
+  const auto seen = cloud->get_instance(life.cluster, id, soon());
+  ASSERT_TRUE(seen) << seen.error().message;
+  EXPECT_FALSE(*seen) << "it is stopped, and costs its disk";
+  EXPECT_TRUE(cloud->terminate(life.cluster, {id}, soon()));
+  EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+}
+
+// ---- Offers
+
+TEST_F(RunPodTest, OffersAreKindsInDataCentres) {
+  spec_.spot = Spot::IfAvailable();
+  const auto cloud = provider();
+  const auto offers = cloud->offers(spec_, soon());
+  ASSERT_TRUE(offers) << offers.error().message;
+  EXPECT_THAT(*offers, SizeIs(3));
+  for (const Offer& one : *offers) {
+    EXPECT_EQ(one.accelerator, "RTX 4090");
+    EXPECT_EQ(one.instance_type, "1x RTX 4090");
+    EXPECT_DOUBLE_EQ(one.price_on_demand.value_or(0), 0.59 + kDisks);
+    EXPECT_DOUBLE_EQ(one.price_spot.value_or(0), 0.295 + kDisks);
+  }
+}
+
+TEST_F(RunPodTest, EightOfThemCostEightTimesAsMuch) {
+  want("H100", 8);
+  const auto cloud = provider();
+  const auto offers = cloud->offers(spec_, soon());
+  ASSERT_TRUE(offers) << offers.error().message;
+  EXPECT_EQ(offers->front().accelerator_count, 8);
+  EXPECT_DOUBLE_EQ(offers->front().price_on_demand.value_or(0), 8 * 2.39 + kDisks);
+}
+
+// ---- What others left, and what is set up
+
+TEST_F(RunPodTest, WhatADeadProgramLeftIsSwept) {
+  {
+    const auto cloud = provider();
+    const Life life = open(*cloud);
+    ASSERT_TRUE(life.status) << life.status.error().message;
+  }
+  const std::vector<Swept> told = gc();
+  EXPECT_THAT(told, SizeIs(2));
+  EXPECT_THAT(told, Each(Field(&Swept::action, SweepAction::removed)));
+}
+
+std::vector<Finding> look(RunPodComputer& computer) {
+  std::vector<Finding> told;
+  EXPECT_TRUE(diagnose(
+      computer.fixture_.world, {.name = "region"}, [&](const Finding& one) { told.push_back(one); },
+      computer.soon()));
+  return told;
+}
+
+TEST_F(RunPodTest, TheCheckTellsWhatIsWrong) {
+  EXPECT_THAT(look(*this), Each(Field(&Finding::good, true)));
+  cloud_->dials.balance = "0";
+  EXPECT_THAT(look(*this),
+              Contains(AllOf(Field(&Finding::what, "balance"), Field(&Finding::good, false))));
+  fixture_.variables["RUNPOD_API_KEY"] = "0123456789abcdef";
+  EXPECT_THAT(look(*this),
+              Contains(AllOf(Field(&Finding::what, "account"), Field(&Finding::good, false))));
+}
+
+}  // namespace
+}  // namespace skyward::provider::runpod
