@@ -10,15 +10,19 @@ import json
 import os
 import platform
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from skyward.base.programs import agent_path
+
 HERE = Path(__file__).resolve().parent
 RECORDED = HERE / "recorded.json"
 WORKER = HERE.parents[1] / "python" / "skyward" / "worker" / "start.py"
+AGENT = agent_path()
 ECHO = """
 import pickle, sys
 for i in range(int(sys.argv[1])): pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(i, 5)), 5))
@@ -30,11 +34,17 @@ def instructions(folder, name, command):
 
     def count(tasks):
         out = folder / f"{name}.{tasks}"
-        tool = ["--tool=cachegrind", "--cache-sim=no", f"--cachegrind-out-file={out}"]
+        tool = ["--tool=cachegrind", "--cache-sim=no", f"--cachegrind-out-file={out}.%p"]
         run(command(tasks, ["valgrind", "-q", *tool]))
-        return int(re.search(r"^summary: (\d+)", out.read_text(errors="replace"), re.M)[1])
+        processes = list(folder.glob(f"{out.name}.*"))
+        assert processes, f"valgrind counted no process of {name}"
+        return sum(map(counted, processes))
 
     return difference(count, 200, 1000)
+
+
+def counted(out):
+    return int(re.search(r"^summary: (\d+)", out.read_text(errors="replace"), re.M)[1])
 
 
 def system_calls(folder, name, command):
@@ -77,6 +87,18 @@ def driver(kind):
     ]  # fmt: skip
 
 
+def agent(folder):
+    """A gather again, counting the agent instead of the driver."""
+
+    def command(tasks, tool):
+        wrapper = folder / f"agent-for-{tasks}"
+        wrapper.write_text(f'#!/bin/sh\nexec {shlex.join([*tool, AGENT])} "$@"\n')
+        wrapper.chmod(0o700)
+        return ["env", f"SKYWARD_AGENT={wrapper}", *driver("gather")(tasks, [])]
+
+    return command
+
+
 def worker(tasks, tool):
     program = str(HERE / "worker_workload.py")
     return [sys.executable, program, str(tasks), *tool, sys.executable, str(WORKER)]
@@ -89,6 +111,9 @@ def all_counts():
             "instructions": {
                 "echo": instructions(folder, "echo", echo),
                 "driver": instructions(folder, "gather", driver("gather")),
+                "map": instructions(folder, "map", driver("map")),
+                "submit": instructions(folder, "submit", driver("submit")),
+                "agent": instructions(folder, "agent", agent(folder)),
                 "worker": instructions(folder, "worker", worker),
             },
             "system calls": {

@@ -30,7 +30,14 @@ def needs(tool):
 def test_instructions_of_a_task(tmp_path):
     before = recorded["instructions"]
     echo = count.instructions(tmp_path, "echo", count.echo)
-    for name, command in (("driver", count.driver("gather")), ("worker", count.worker)):
+    commands = {
+        "driver": count.driver("gather"),
+        "map": count.driver("map"),
+        "submit": count.driver("submit"),
+        "agent": count.agent(tmp_path),
+        "worker": count.worker,
+    }
+    for name, command in commands.items():
         now = count.instructions(tmp_path, name, command)
         usual = before[name] / before["echo"]
         assert now <= GROWTH * usual * echo, (

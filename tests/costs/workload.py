@@ -1,6 +1,7 @@
-"""Calls on a local pool, to be counted from outside: `workload.py gather|call COUNT`."""
+"""Calls on a local pool, to be counted from outside: `workload.py gather|map|submit|call COUNT`."""
 
 import sys
+from concurrent.futures import as_completed
 
 import skyward as sky
 
@@ -9,17 +10,34 @@ def echo(x):
     return x
 
 
+def gather(pool, call, count):
+    return sky.gather(*[call(i) for i in range(count)]) >> pool
+
+
+def mapped(pool, call, count):
+    return pool.map(call, range(count))
+
+
+def submit(pool, call, count):
+    with sky.Executor(pool=pool) as executor:
+        futures = [executor.submit(echo, i) for i in range(count)]
+        return sorted(future.result() for future in as_completed(futures))
+
+
+def one_by_one(pool, call, count):
+    return [call(i) >> pool for i in range(count)]
+
+
+WAYS = {"gather": gather, "map": mapped, "submit": submit, "call": one_by_one}
+
+
 def main(kind, count):
     call = sky.compute(echo)
     with sky.ComputePool(
         provider=sky.Local(), nodes=1, display="quiet", collect_metrics=False
     ) as pool:
         assert list(sky.gather(*[call(i) for i in range(64)]) >> pool) == list(range(64))
-        if kind == "gather":
-            answers = list(sky.gather(*[call(i) for i in range(count)]) >> pool)
-        else:
-            answers = [call(i) >> pool for i in range(count)]
-        assert answers == list(range(count))
+        assert list(WAYS[kind](pool, call, count)) == list(range(count))
 
 
 if __name__ == "__main__":
