@@ -118,17 +118,30 @@ struct Channel::Impl : std::enable_shared_from_this<Impl> {
   std::size_t body_read = 0;
   std::deque<FileDescriptor> arrived;  // in order, not claimed yet
   bool read_stopped_early = false;     // the kernel ends a read where descriptors are attached
+  bool reading_paused = false;
   std::uint64_t received = 0;
 
   int write_number() const { return write_end ? write_end.get() : read_end.get(); }
 
   void start() {
-    if (write_end) {
-      loop.watch(read_end.get(), [this] { on_readable(); });
-      loop.watch(write_end.get(), {}, [this] { on_writable(); });
-    } else {
-      loop.watch(read_end.get(), [this] { on_readable(); }, [this] { on_writable(); });
-    }
+    if (write_end) loop.watch(write_end.get(), {}, [this] { on_writable(); });
+    watch_read_end();
+  }
+
+  void watch_read_end() {
+    Callback readable;
+    Callback writable;
+    if (!reading_paused) readable = [this] { on_readable(); };
+    if (!write_end) writable = [this] { on_writable(); };
+    loop.watch(read_end.get(), std::move(readable), std::move(writable));
+  }
+
+  void pause_reading(bool paused) {
+    if (!open || paused == reading_paused) return;
+    reading_paused = paused;
+    loop.unwatch(read_end.get());
+    watch_read_end();
+    if (waiting && !write_end) loop.want_write(write_number(), true);
   }
 
   void close() {
@@ -566,6 +579,7 @@ Channel::~Channel() { impl_->close(); }
 void Channel::send(Outgoing message) { impl_->send(std::move(message)); }
 void Channel::flush() { impl_->flush(); }
 void Channel::read_now() { impl_->read_now(); }
+void Channel::pause_reading(bool paused) { impl_->pause_reading(paused); }
 std::size_t Channel::queued_bytes() const { return impl_->queued; }
 std::uint64_t Channel::received_bytes() const { return impl_->received; }
 bool Channel::is_open() const { return impl_->open; }

@@ -58,6 +58,9 @@ class Channel {
   // Delivers what has already arrived, without waiting for more: the last output of a process that
   // has exited, say. From the loop thread; callbacks run inside.
   void read_now();
+  // While reading is paused, what arrives does not wake the loop: it comes with read_now(), and so
+  // does the news that the other end has closed. Writing goes on.
+  void pause_reading(bool paused);
   // Bytes queued and not yet taken by the kernel: back-pressure for senders.
   std::size_t queued_bytes() const;
   // Bytes read so far, whole messages or not: a slow peer is not a silent one.

@@ -1,6 +1,7 @@
 #include "skyward/io/channel.h"
 
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -234,6 +235,32 @@ TEST_P(ChannelTest, ReportsTheOtherEndsClosingAfterItsLastMessage) {
   EXPECT_TRUE(came);
   EXPECT_EQ(error.kind, ErrorKind::lost);
   EXPECT_EQ(error.message, "");
+}
+
+TEST_P(ChannelTest, WhileReadingIsPausedWhatCameWaitsToBeReadNow) {
+  connect(GetParam());
+  std::vector<std::string> came;
+  right_handlers_.on_message = [&](Incoming message) {
+    came.push_back(head_of(message));
+    if (came.back() == "third") loop_.stop();
+  };
+  left_handlers_.on_message = [&](Incoming message) {
+    EXPECT_EQ(head_of(message), "back");  // writing goes on
+    EXPECT_THAT(came, testing::IsEmpty());
+    right_->read_now();
+    EXPECT_THAT(came, testing::ElementsAre("first", "second"));
+    right_->pause_reading(false);
+    left_->send(frame("third"));
+  };
+  loop_.post([&] {
+    right_->pause_reading(true);
+    left_->send(frame("first"));
+    left_->send(frame("second"));
+    left_->flush();
+    right_->send(frame("back"));
+  });
+  loop_.run();
+  EXPECT_THAT(came, testing::ElementsAre("first", "second", "third"));
 }
 
 TEST_P(ChannelTest, SendingToAClosedEndIsReportedOnceAndNotInsideSend) {
