@@ -9,6 +9,22 @@ import pytest
 import skyward as sky
 
 
+def test_each_of_many_quick_calls_keeps_what_it_wrote():
+    @sky.compute
+    def speak(number):
+        print("from", number, end="" if number % 3 else "\n")
+        if number % 50 == 49:
+            raise ValueError(number)
+
+    with sky.ComputePool(nodes=1, display="quiet", collect_metrics=False) as pool:
+        calls = [speak(number) for number in range(1000)]
+        errors = sky.gather(*calls, return_exceptions=True) >> pool
+    failed = {number: error for number, error in enumerate(errors) if error is not None}
+    assert sorted(failed) == list(range(49, 1000, 50))
+    for number, error in failed.items():
+        assert error.output == (f"from {number}",)
+
+
 @pytest.fixture
 def said():
     """A pool of two nodes, and after its block all lines that were written there."""

@@ -59,10 +59,11 @@ class Agent:
 
         shared = os.memfd_create("begun")
         os.truncate(shared, 8)
+        self.bell, bell_write = os.pipe()
         self.shared = mmap.mmap(shared, 8)
 
-        def place():  # in the child: the descriptors at 3, 4 and 5
-            given = (theirs.fileno(), cancel_read, shared)
+        def place():  # in the child: the descriptors from 3 on
+            given = (theirs.fileno(), cancel_read, shared, bell_write)
             high = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, 100) for descriptor in given]
             for number, descriptor in enumerate(high, 3):
                 os.dup2(descriptor, number)
@@ -72,13 +73,13 @@ class Agent:
             stdin=subprocess.DEVNULL,
             stdout=out_write,
             stderr=err_write,
-            pass_fds=sorted({3, 4, 5, theirs.fileno(), cancel_read, shared}),
+            pass_fds=sorted({3, 4, 5, 6, theirs.fileno(), cancel_read, shared, bell_write}),
             preexec_fn=place,
             env={**os.environ, "PYTHONUNBUFFERED": "", "SKYWARD_MARK": MARK.hex(), **environment},
             start_new_session=True,
         )
         theirs.close()
-        for descriptor in (cancel_read, out_write, err_write, shared):
+        for descriptor in (cancel_read, out_write, err_write, shared, bell_write):
             os.close(descriptor)
         for descriptor in self.outputs.values():
             os.set_blocking(descriptor, False)
@@ -95,6 +96,7 @@ class Agent:
     def close(self):
         self.sock.close()
         os.close(self.cancel)
+        os.close(self.bell)
         for descriptor in self.outputs.values():
             os.close(descriptor)
         self.process.kill()
@@ -105,7 +107,9 @@ class Agent:
         assert kind[0] == HELLO
         return body.decode()
 
-    def encode(self, task, function, *args, window=0, behind=False, body=None, **kwargs):
+    def encode(
+        self, task, function, *args, window=0, behind=False, ring=False, body=None, **kwargs
+    ):
         body = cloudpickle.dumps(function) if body is None else body
         identity = hashlib.sha256(body).digest()[:16]
         if identity in self.known:
@@ -114,7 +118,7 @@ class Agent:
         arguments = pickle.dumps((args, kwargs), 5)
         table = struct.pack("<QQQiI", len(arguments), 0, 0, -1, 0)
         rest = identity + struct.pack("<III", len(body), window, 1) + table + body + arguments
-        return struct.pack("<IBBHQ", 12 + len(rest), RUN, int(behind), 0, task) + rest
+        return struct.pack("<IBBHQ", 12 + len(rest), RUN, behind | ring << 1, 0, task) + rest
 
     def run(self, task, function, *args, **options):
         self.sock.sendall(self.encode(task, function, *args, **options))
@@ -481,6 +485,23 @@ def test_a_task_behind_others_begins_with_a_mark(agent):
     agent.answer()
     assert agent.output(1) == b"one" + MARK + struct.pack("<Q", 2) + b"two"
     assert agent.output(2) == MARK + struct.pack("<Q", 2)
+
+
+def test_rings_behind_the_answers_for_which_it_was_asked_to(agent):
+    os.set_blocking(agent.bell, False)
+
+    def rings():
+        try:
+            return os.read(agent.bell, 100)
+        except BlockingIOError:
+            return b""
+
+    assert call(agent, lambda: 1).status == OK
+    assert rings() == b""
+    agent.run(2, lambda: 2, ring=True)
+    agent.run(3, lambda: 3, behind=True)
+    assert [agent.answer().value() for _ in range(2)] == [2, 3]
+    assert len(rings()) == 1
 
 
 def nap():

@@ -1,5 +1,6 @@
 #include "skyward/agent/core.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -341,20 +342,23 @@ TEST_F(CoreTest, StartsFurtherSlotsWhenTheyAreNeeded) {
 TEST_F(CoreTest, SendsShortTasksAheadAndWithdrawsThemFromBehindASlowOne) {
   make_ready(1, 2);
   teach_short();
-  for (std::uint64_t task = 1; task <= 20; ++task) submit(task);
+  constexpr std::uint64_t kWindow = kMaxWorkerWindow;
+  for (std::uint64_t task = 1; task <= kWindow + 4; ++task) submit(task);
   take("run 0: 1");
-  for (std::uint64_t task = 2; task <= kMaxWorkerWindow; ++task)
+  for (std::uint64_t task = 2; task <= kWindow; ++task)
     take("run 0: " + std::to_string(task) + " behind");
   take("start 1");  // for those that have no room
   worker_answers(0, 1, 10us);
   take_result(1, TaskStatus::ok);
-  take("run 0: 17 behind");
+  take("run 0: " + std::to_string(kWindow + 1) + " behind");
   advance_to_next_deadline();
-  take("withdraw 0: 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17");
+  std::string withdrawn = "withdraw 0:";
+  for (std::uint64_t task = 3; task <= kWindow + 1; ++task) withdrawn += fmt::format(" {}", task);
+  take(withdrawn);
   worker_answers(0, 3, 0us, WorkerStatus::cancelled);
   hello(1);
-  take("run 1: 3 with body");  // it is older than 18
-  for (std::uint64_t task = 18; task <= 20; ++task)
+  take("run 1: 3 with body");  // it is older than those that no slot has had yet
+  for (std::uint64_t task = kWindow + 2; task <= kWindow + 4; ++task)
     take("run 1: " + std::to_string(task) + " behind");
   worker_answers(0, 4, 0us, WorkerStatus::cancelled);
   take("run 1: 4 behind");

@@ -21,6 +21,11 @@ constexpr std::size_t kReadBytes = std::size_t{64} << 10;  // what a pipe holds
 // Between the end of the connection and the end of the process, before that counts as broken.
 constexpr Duration kExitGrace = std::chrono::seconds(1);
 
+// A process that has so many tasks in hand is looked at, and no longer waited for.
+constexpr std::size_t kBurstTasks = 4;
+// How often: what a slow task may add to the way of the answers before it.
+constexpr Duration kLookInterval = std::chrono::microseconds(500);
+
 // Random, so that no output holds it. 0xFF is never in UTF-8: text costs no second look.
 std::string make_mark() { return "ff" + io::random_hex(14); }
 
@@ -65,6 +70,8 @@ WorkerProcess::WorkerProcess(io::EventLoop& loop, std::uint32_t worker, const Ou
 
 WorkerProcess::~WorkerProcess() {
   loop_.cancel_timer(lost_timer_);
+  loop_.cancel_timer(look_timer_);
+  if (bell_) loop_.unwatch(bell_.get());
   unwatch(out_);
   unwatch(err_);
 }
@@ -74,6 +81,8 @@ Status WorkerProcess::spawn(const Options& options, const std::string& mark_text
   if (!sockets) return fail(sockets);
   auto cancel = io::make_pipe();
   if (!cancel) return fail(cancel);
+  auto bell = io::make_pipe();
+  if (!bell) return fail(bell);
   auto begun = io::SharedMemory::create(sizeof(std::uint64_t));
   if (!begun) return fail(begun);
   auto out = io::make_pipe();
@@ -94,7 +103,8 @@ Status WorkerProcess::spawn(const Options& options, const std::string& mark_text
                        {err->write.get(), 2},
                        {sockets->theirs.get(), wire::kWorkerSocket},
                        {cancel->read.get(), wire::kWorkerCancelPipe},
-                       {(*begun)->descriptor(), wire::kWorkerBegun}};
+                       {(*begun)->descriptor(), wire::kWorkerBegun},
+                       {bell->write.get(), wire::kWorkerBell}};
   spawn.new_session = true;
   spawn.die_with_parent = true;
   auto process =
@@ -104,10 +114,12 @@ Status WorkerProcess::spawn(const Options& options, const std::string& mark_text
   begun_ = *std::move(begun);
   begun_->close_descriptor();
   cancel_ = std::move(cancel->write);
+  bell_ = std::move(bell->read);
   out_.pipe = std::move(out->read);
   err_.pipe = std::move(err->read);
   watch(out_);
   watch(err_);
+  loop_.watch(bell_.get(), [this] { answer_bell(); });
   channel_ = std::make_unique<io::Channel>(
       loop_, std::move(sockets->ours), io::FileDescriptor(), kCutBytes, cut_message,
       io::Channel::Handlers{
@@ -131,11 +143,81 @@ std::vector<wire::OutputLine> WorkerProcess::run(const WorkerRun& run) {
   message.body = run.body;
   message.stream_window = run.task.stream_window;
   message.payload = run.task.arguments;
-  channel_->send(wire::encode_worker_message(message));
+  ++unanswered_;
+  if (message.stream_window > 0) streams_.insert(message.task);
+  runs_.push_back(std::move(message));
+  if (runs_.size() == 1) {
+    loop_.post([weak = std::weak_ptr(self_)] {
+      if (const auto self = weak.lock()) (*self)->send_runs();
+    });
+  }
   return lines;
 }
 
+// Of a burst, the process rings when half of it is done, so that more can come in time, and at its
+// end.
+void WorkerProcess::send_runs() {
+  if (runs_.empty()) return;
+  if (unanswered_ >= kBurstTasks && streams_.empty()) begin_burst();
+  if (look_timer_ != 0) {
+    const std::size_t before_half = unanswered_ / 2;
+    if (runs_.size() > before_half) runs_[runs_.size() - 1 - before_half].ring = true;
+    runs_.back().ring = true;
+  }
+  for (const wire::WorkerMessage& message : runs_)
+    channel_->send(wire::encode_worker_message(message));
+  runs_.clear();
+}
+
+void WorkerProcess::begin_burst() {
+  bursts_on_ = true;
+  if (look_timer_ != 0) return;
+  channel_->pause_reading(true);
+  unwatch(out_);
+  unwatch(err_);
+  look_later();
+}
+
+void WorkerProcess::end_burst() {
+  loop_.cancel_timer(std::exchange(look_timer_, 0));
+  if (ended_) return;
+  channel_->pause_reading(false);
+  watch(out_);
+  watch(err_);
+}
+
+void WorkerProcess::look_later() {
+  look_timer_ = loop_.start_timer(io::EventLoop::now() + kLookInterval, [this] {
+    const std::uint64_t before = channel_->received_bytes();
+    look();
+    // A process that has answered nothing meanwhile is slow: it may wake us for each answer.
+    const bool goes_on = std::exchange(bursts_on_, false) || channel_->received_bytes() != before;
+    if (goes_on && streams_.empty()) return look_later();
+    end_burst();
+  });
+}
+
+// What a silent task writes has no answer behind it yet.
+void WorkerProcess::look() {
+  channel_->read_now();
+  if (paused_) return;
+  std::vector<wire::OutputLine> lines;
+  drain(lines);
+  tell(std::move(lines));
+}
+
+void WorkerProcess::answer_bell() {
+  std::array<std::byte, 64> rings;
+  const auto count = io::read_some(bell_.get(), rings);
+  if (count && *count == 0) {  // closed by the process and all its children
+    loop_.unwatch(bell_.get());
+    bell_.reset();
+  }
+  if (look_timer_ != 0) look();
+}
+
 void WorkerProcess::credit(TaskId task, std::uint32_t count) {
+  send_runs();
   wire::WorkerMessage message;
   message.kind = wire::WorkerKind::credit;
   message.task = task;
@@ -144,6 +226,7 @@ void WorkerProcess::credit(TaskId task, std::uint32_t count) {
 }
 
 void WorkerProcess::drop(FunctionId function) {
+  send_runs();
   wire::WorkerMessage message;
   message.kind = wire::WorkerKind::drop;
   message.function = function;
@@ -151,6 +234,7 @@ void WorkerProcess::drop(FunctionId function) {
 }
 
 void WorkerProcess::stop() {
+  send_runs();
   wire::WorkerMessage message;
   message.kind = wire::WorkerKind::stop;
   channel_->send(wire::encode_worker_message(message));
@@ -159,6 +243,7 @@ void WorkerProcess::stop() {
 void WorkerProcess::interrupt(std::span<const std::uint64_t> ids) {
   // A full pipe means that the process has not looked at 8192 ids: the grace ends that.
   io::write_some(cancel_.get(), std::as_bytes(ids));
+  send_runs();
   channel_->flush();  // the process should know what the ids name
   process_->interrupt();
 }
@@ -178,7 +263,7 @@ void WorkerProcess::pause_output(bool paused) {
 }
 
 void WorkerProcess::watch(Source& source) {
-  if (source.watched || !source.pipe || paused_) return;
+  if (source.watched || !source.pipe || paused_ || look_timer_ != 0) return;
   source.watched = true;
   loop_.watch(source.pipe.get(), [this, &source] {
     std::vector<wire::OutputLine> lines;
@@ -212,6 +297,7 @@ std::size_t WorkerProcess::read(Source& source, std::vector<wire::OutputLine>& l
 // A process that writes a message waits until the pipes have taken what it wrote before. What comes
 // while we read belongs to nobody's end, and may be a flood.
 void WorkerProcess::drain(std::vector<wire::OutputLine>& lines) {
+  drained_at_ = channel_->received_bytes();
   for (Source* source : {&out_, &err_}) {
     std::size_t left = io::readable_bytes(source->pipe.get());
     while (left > 0) {
@@ -243,8 +329,11 @@ void WorkerProcess::receive(io::Incoming incoming) {
   // The engine, which lags behind, gives only so many tasks without a result: what their ends take
   // out of the pipes is bounded. Items are not.
   const bool is_result = message->kind == wire::WorkerKind::result;
-  if (is_result || !paused_) drain(lines);
+  // Once for all messages that one read has brought.
+  if ((is_result || !paused_) && drained_at_ != channel_->received_bytes()) drain(lines);
   if (is_result) {
+    if (unanswered_ > 0) --unanswered_;
+    streams_.erase(message->task);
     out_.splitter.end(message->task, read_now(), lines);
     err_.splitter.end(message->task, read_now(), lines);
   }
@@ -270,6 +359,7 @@ void WorkerProcess::lose_channel(const Error& error) {
 
 void WorkerProcess::end(const io::ExitStatus& status) {
   channel_->read_now();  // results that it sent before its end
+  loop_.cancel_timer(std::exchange(look_timer_, 0));
   ended_ = true;
   channel_->close();
   process_->kill_group();  // what it started must not outlive it

@@ -3,6 +3,10 @@
 // One worker process: its socket, its cancel pipe, its output, its exit. Splits the output into
 // lines of tasks, and delivers a result only after the output that was written before it.
 // Everything runs on the loop thread.
+//
+// A process with many tasks in hand is in a *burst*: waking this loop for each of its answers would
+// cost more than the tasks. Its socket and pipes are not watched then, but looked into, whenever it
+// rings its bell and by a timer (worker_protocol.h, Bursts).
 
 #include <cstddef>
 #include <cstdint>
@@ -10,6 +14,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "skyward/agent/effects.h"
@@ -49,7 +54,8 @@ class WorkerProcess {
   WorkerProcess(const WorkerProcess&) = delete;
   WorkerProcess& operator=(const WorkerProcess&) = delete;
 
-  // Returns what the process has written before the task, which has not been told.
+  // Returns what the process has written before the task, which has not been told. All tasks of one
+  // turn of the loop leave together.
   [[nodiscard]] std::vector<wire::OutputLine> run(const WorkerRun& run);
   void credit(TaskId task, std::uint32_t count);
   void drop(FunctionId function);
@@ -78,6 +84,13 @@ class WorkerProcess {
   void drain(std::vector<wire::OutputLine>& lines);
   void tell(std::vector<wire::OutputLine> lines);
   void receive(io::Incoming incoming);
+  void send_runs();
+  void begin_burst();
+  void end_burst();
+  // Takes what the process has answered and written, during a burst.
+  void look();
+  void look_later();
+  void answer_bell();
   TaskId begun() const;
   void lose_channel(const Error& error);
   void end(const io::ExitStatus& status);
@@ -87,13 +100,21 @@ class WorkerProcess {
   Source out_;
   Source err_;
   io::FileDescriptor cancel_;
+  io::FileDescriptor bell_;
   std::unique_ptr<io::Channel> channel_;
   std::unique_ptr<io::Process> process_;
   io::EventLoop::TimerId lost_timer_ = 0;
   std::shared_ptr<io::SharedMemory> begun_;  // where the process notes the task that it begins
+  std::vector<wire::WorkerMessage> runs_;    // of this turn
+  std::size_t unanswered_ = 0;               // tasks, those in runs_ included
+  std::unordered_set<TaskId> streams_;       // ... those that send items
+  io::EventLoop::TimerId look_timer_ = 0;    // set during a burst
+  bool bursts_on_ = false;                   // many tasks were in hand since the last timed look
+  std::uint64_t drained_at_ = 0;  // bytes of messages that had come when the pipes were read
   bool paused_ = false;
   bool greeted_ = false;
   bool ended_ = false;
+  std::shared_ptr<WorkerProcess*> self_ = std::make_shared<WorkerProcess*>(this);  // for post()
 };
 
 }  // namespace skyward::agent

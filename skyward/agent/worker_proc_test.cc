@@ -69,6 +69,17 @@ class WorkerProcTest : public testing::Test {
     worker_ = *std::move(started);
   }
 
+  // So many tasks at once.
+  void give(std::uint64_t count) {
+    loop_.post([this, count] {
+      for (std::uint64_t task = 1; task <= count; ++task) {
+        wire::RunTask run;
+        run.task = TaskId{task};
+        EXPECT_THAT(worker_->run({.task = run, .body = {}, .behind = true}), testing::IsEmpty());
+      }
+    });
+  }
+
   io::EventLoop loop_;
   std::filesystem::path folder_;
   std::vector<std::string> seen_;  // lines, items and results
@@ -92,6 +103,44 @@ TEST_F(WorkerProcTest, PausedOutputWaitsForTheResultAndNoneIsLost) {
   worker_->pause_output(true);
   loop_.run();
   EXPECT_THAT(seen_, ElementsAre("item", "item", "one", "two", "result"));
+}
+
+// Nothing wakes the agent for these answers: it looks.
+TEST_F(WorkerProcTest, WhatABurstAnswersAndWritesIsFoundThoughNobodyRings) {
+  on_result = [this] { worker_->kill(); };
+  start("cat hello >&3; echo one; echo two >&2; cat result >&3; sleep 1000");
+  give(8);
+  loop_.run();
+  EXPECT_THAT(seen_, AnyOf(ElementsAre("one", "two", "result"),  // all in one look, or in two
+                           ElementsAre("two", "one", "result")));
+}
+
+TEST_F(WorkerProcTest, AProcessIsWaitedForAgainAfterItsBurst) {
+  on_result = [this] {
+    if (seen_.size() == 8) {  // all that it had: after the next looks the burst is over
+      loop_.start_timer(io::EventLoop::now() + 10ms, [this] { std::ofstream(folder_ / "more"); });
+    } else if (seen_.back() == "late") {
+      ADD_FAILURE() << "the line came after the result";
+    } else if (seen_.size() == 10) {
+      worker_->kill();
+    }
+  };
+  start(
+      "mkfifo more; cat hello >&3; for i in 1 2 3 4 5 6 7 8; do cat result >&3; done; printf . "
+      ">&6; "
+      "cat more; echo late; cat result >&3; sleep 1000");
+  give(8);
+  loop_.run();
+  ASSERT_EQ(seen_.size(), 10U);
+  EXPECT_EQ(seen_[8], "late");
+}
+
+// Answers that were sent before the process ended, behind no bell.
+TEST_F(WorkerProcTest, TheEndOfAProcessInABurstLosesNoAnswer) {
+  start("cat hello >&3; echo one; cat result result result >&3; exit 1");
+  give(8);
+  loop_.run();
+  EXPECT_THAT(seen_, ElementsAre("one", "result", "result", "result"));
 }
 
 // What a task started goes on writing, as fast as it is read.

@@ -52,13 +52,13 @@ inline constexpr std::uint64_t kMaxFunctionBytes = std::uint64_t{2} << 30;
 // A task survives three lost nodes.
 inline constexpr std::uint32_t kMaxAttempts = 4;
 // Tasks may wait at a node beyond its slots: at most so many, and no more than so much work.
-inline constexpr std::uint32_t kMaxPrefetchPerSlot = 64;
+inline constexpr std::uint32_t kMaxPrefetchPerSlot = 256;
 inline constexpr Duration kPrefetchWork = 4ms;
 // In all, with those that are bound to it: more frames than for these never wait for their
 // acknowledgement at once.
 inline constexpr std::uint32_t kMaxTasksGiven = 8192;
 // The same inside one worker process.
-inline constexpr std::uint32_t kMaxWorkerWindow = 16;
+inline constexpr std::uint32_t kMaxWorkerWindow = 64;
 inline constexpr Duration kWorkerWindowWork = 1ms;
 // When others have waited this long in the window behind a running task, they are withdrawn and go
 // to other slots.

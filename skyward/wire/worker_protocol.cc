@@ -77,9 +77,14 @@ class Buffers {
   std::size_t count_ = 0;
 };
 
-// The second byte: of a run, whether it was sent behind unfinished tasks.
+constexpr std::uint8_t kBehindBit = 1;
+constexpr std::uint8_t kRingBit = 2;
+
+// The second byte: of a run, how it is to be run.
 std::uint8_t status_byte(const WorkerMessage& message) {
-  if (message.kind == WorkerKind::run) return message.behind ? 1 : 0;
+  if (message.kind == WorkerKind::run)
+    return static_cast<std::uint8_t>((message.behind ? kBehindBit : 0) |
+                                     (message.ring ? kRingBit : 0));
   return static_cast<std::uint8_t>(message.status);
 }
 
@@ -174,11 +179,13 @@ WorkerMessage Decoder::decode() {
   if (descriptors != blobs_.size()) fail("it announces another number of blobs than it brings");
   message.kind = static_cast<WorkerKind>(kind);
   const bool is_run = message.kind == WorkerKind::run;
-  const std::uint8_t last = is_run ? 1 : static_cast<std::uint8_t>(WorkerStatus::cancelled);
+  const std::uint8_t last =
+      is_run ? kBehindBit | kRingBit : static_cast<std::uint8_t>(WorkerStatus::cancelled);
   if (status > last) fail("its status is unknown");
   if (!problem().empty()) return message;
   if (is_run) {
-    message.behind = status == 1;
+    message.behind = (status & kBehindBit) != 0;
+    message.ring = (status & kRingBit) != 0;
   } else {
     message.status = static_cast<WorkerStatus>(status);
   }

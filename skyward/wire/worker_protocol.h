@@ -11,7 +11,8 @@
 //                   u32 0; one for each buffer
 //
 //   agent → worker
-//     run           (status 1: sent behind unfinished tasks, see Output)
+//     run           (status bit 0: sent behind unfinished tasks, see Output; bit 1: ring, see
+//                   Bursts)
 //                   u8[16] function id | u32 body bytes (0: you have it) | u32 stream window |
 //                   u32 buffers | rows | body | inline buffers back to back
 //     credit        u32 count: the reader took so many items
@@ -42,6 +43,11 @@
 // to unpickle the arguments or to run the function. When the worker dies, this tells the agent
 // which task had begun; the others go to another process.
 //
+// Bursts: while a worker has many tasks in hand, its agent neither waits for its socket nor for its
+// pipes, but looks into them every half millisecond. Some runs ask the worker to ring when they are
+// answered: it writes a byte to the pipe at descriptor 6, behind the answer, and the agent looks at
+// once. Rings only save time: an agent that misses one finds the answer with its next look.
+//
 // Output: descriptors 1 and 2 are pipes to the agent. A task that was sent behind unfinished ones
 // (run's status 1) begins with a mark: to both pipes the worker writes the 8 bytes of SKYWARD_MARK
 // (hex in the environment), then the u64 id of the task whose output follows. Other tasks need no
@@ -65,6 +71,7 @@ inline constexpr const char* kWorkerVariable = "SKYWARD_WORKER";
 inline constexpr int kWorkerSocket = 3;
 inline constexpr int kWorkerCancelPipe = 4;
 inline constexpr int kWorkerBegun = 5;
+inline constexpr int kWorkerBell = 6;
 inline constexpr std::size_t kWorkerPrefixBytes = 4;                         // the length
 inline constexpr std::size_t kWorkerMarkBytes = 16;                          // mark and task id
 inline constexpr std::uint64_t kWorkerWithdrawBit = std::uint64_t{1} << 63;  // on the cancel pipe
@@ -89,6 +96,7 @@ struct WorkerMessage {
   FunctionId function;
   SharedBytes body;
   bool behind = false;  // run: its output begins with a mark
+  bool ring = false;    // run: the bell is rung behind its answer
   std::uint32_t stream_window = 0;
   std::uint32_t count = 0;
   std::uint64_t run_ns = 0;

@@ -132,6 +132,7 @@ void expect_same(const WorkerMessage& one, const WorkerMessage& other) {
   EXPECT_EQ(one.function, other.function);
   EXPECT_EQ(one.body, other.body);
   EXPECT_EQ(one.behind, other.behind);
+  EXPECT_EQ(one.ring, other.ring);
   EXPECT_EQ(one.stream_window, other.stream_window);
   EXPECT_EQ(one.count, other.count);
   EXPECT_EQ(one.run_ns, other.run_ns);
@@ -220,6 +221,20 @@ constexpr std::size_t kDescriptorsAt = 6;
 constexpr std::size_t kRunBuffersAt = 16 + 16 + 8;
 constexpr std::size_t kRunRowsAt = kRunBuffersAt + 4;
 
+TEST(WorkerProtocol, ARunMayAskForARing) {
+  for (const bool behind : {false, true}) {
+    WorkerMessage run;
+    run.behind = behind;
+    run.ring = true;
+    const Outgoing encoded = encode_worker_message(run);
+    const auto decoded = decode_worker_message(
+        SharedBytes(Bytes(encoded.head.begin() + kWorkerPrefixBytes, encoded.head.end())), {});
+    ASSERT_TRUE(decoded) << decoded.error().message;
+    EXPECT_EQ(decoded->behind, behind);
+    EXPECT_TRUE(decoded->ring);
+  }
+}
+
 TEST(WorkerProtocol, RefusesWhatDoesNotFit) {
   const Bytes run = golden_bytes()["run"];
   const std::vector<Blob> blobs = arrived({30});
@@ -231,7 +246,7 @@ TEST(WorkerProtocol, RefusesWhatDoesNotFit) {
   };
   EXPECT_THAT(refusal(with(kKindAt, std::uint8_t{0}), blobs), HasSubstr("kind is unknown"));
   EXPECT_THAT(refusal(with(kKindAt, std::uint8_t{19}), blobs), HasSubstr("kind is unknown"));
-  EXPECT_THAT(refusal(with(kStatusAt, std::uint8_t{2}), blobs), HasSubstr("status is unknown"));
+  EXPECT_THAT(refusal(with(kStatusAt, std::uint8_t{4}), blobs), HasSubstr("status is unknown"));
   EXPECT_THAT(refusal(with(kDescriptorsAt, std::uint16_t{2}), blobs), HasSubstr("number of blobs"));
   EXPECT_THAT(refusal(run, {}), HasSubstr("number of blobs"));
   EXPECT_THAT(refusal(with(kRunBuffersAt, std::uint32_t{65'537}), blobs), HasSubstr("too many"));

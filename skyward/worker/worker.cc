@@ -235,8 +235,10 @@ class Worker {
     running_task.store(0);
     forget_preemption_callbacks();
     flush_output();
+    const bool rings = message.ring;
     message = {};  // its descriptors go before the agent hears of the end
     send(result);
+    if (rings) ring();
   }
 
   void call(const wire::WorkerMessage& message, wire::WorkerMessage& result) {
@@ -289,6 +291,13 @@ class Worker {
 
   // Tells the agent that what follows belongs to this task, though it was handed over while another
   // one ran.
+  // Has the agent look at once. A bell that takes no more rings already.
+  static void ring() {
+    const char one = 1;
+    while (write(wire::kWorkerBell, &one, 1) < 0 && errno == EINTR) {
+    }
+  }
+
   void write_mark(std::uint64_t task) {
     if (!has_mark_) return;
     std::array<std::uint8_t, wire::kWorkerMarkBytes> text{};
@@ -335,7 +344,7 @@ void run_if_worker() {
   if (started_as_worker == nullptr || !is_socket(wire::kWorkerSocket)) return;
   // Programs that tasks start are no workers of this pool.
   unsetenv(wire::kWorkerVariable);
-  for (const int descriptor : {wire::kWorkerSocket, wire::kWorkerCancelPipe}) {
+  for (const int descriptor : {wire::kWorkerSocket, wire::kWorkerCancelPipe, wire::kWorkerBell}) {
     fcntl(descriptor, F_SETFD, FD_CLOEXEC);
   }
   map_begun();

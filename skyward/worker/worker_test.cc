@@ -109,16 +109,26 @@ class WorkerTest : public ::testing::Test {
     ASSERT_EQ(pipe2(cancel.data(), O_CLOEXEC), 0);
     ASSERT_EQ(pipe2(out.data(), O_CLOEXEC), 0);
     ASSERT_EQ(pipe2(err.data(), O_CLOEXEC), 0);
+    std::array<int, 2> bell{};
+    ASSERT_EQ(pipe2(bell.data(), O_CLOEXEC | O_NONBLOCK), 0);
     begun_ = io::SharedMemory::create(sizeof(std::uint64_t)).value();
     std::fflush(nullptr);
     child_ = fork();
     ASSERT_GE(child_, 0);
-    if (child_ == 0) become_worker(ends[1], cancel[0], begun_->descriptor(), out[1], err[1]);
-    for (const int theirs : {ends[1], cancel[0], out[1], err[1]}) close(theirs);
+    if (child_ == 0) {
+      become_worker({{{out[1], 1},
+                      {err[1], 2},
+                      {ends[1], wire::kWorkerSocket},
+                      {cancel[0], wire::kWorkerCancelPipe},
+                      {begun_->descriptor(), wire::kWorkerBegun},
+                      {bell[1], wire::kWorkerBell}}});
+    }
+    for (const int theirs : {ends[1], cancel[0], out[1], err[1], bell[1]}) close(theirs);
     socket_descriptor_ = io::FileDescriptor(ends[0]);
     cancel_ = io::FileDescriptor(cancel[1]);
     out_ = io::FileDescriptor(out[0]);
     err_ = io::FileDescriptor(err[0]);
+    bell_ = io::FileDescriptor(bell[0]);
     const timeval deadline{.tv_sec = kDeadlineSeconds, .tv_usec = 0};
     setsockopt(ends[0], SOL_SOCKET, SO_RCVTIMEO, &deadline, sizeof deadline);
     socket_ = std::make_unique<WorkerSocket>(ends[0]);
@@ -135,15 +145,13 @@ class WorkerTest : public ::testing::Test {
     }
   }
 
-  [[noreturn]] static void become_worker(int socket, int cancel, int begun, int out, int err) {
+  // `places`: descriptors, and the numbers that they get.
+  [[noreturn]] static void become_worker(std::array<std::pair<int, int>, 6> places) {
     constexpr int kFree = 100;
-    const std::array<std::pair<int, int>, 5> places{{{fcntl(socket, F_DUPFD, kFree), 3},
-                                                     {fcntl(cancel, F_DUPFD, kFree), 4},
-                                                     {fcntl(begun, F_DUPFD, kFree), 5},
-                                                     {fcntl(out, F_DUPFD, kFree), 1},
-                                                     {fcntl(err, F_DUPFD, kFree), 2}}};
+    for (auto& [from, to] : places) from = fcntl(from, F_DUPFD, kFree);
     for (const auto& [from, to] : places) dup2(from, to);
-    for (int descriptor = 6; descriptor < kFree + 10; ++descriptor) close(descriptor);
+    for (int descriptor = wire::kWorkerBell + 1; descriptor < kFree + 10; ++descriptor)
+      close(descriptor);
     setenv(wire::kWorkerVariable, "1", 1);
     setenv("SKYWARD_MARK", kMark, 1);
     setenv(
@@ -166,6 +174,7 @@ class WorkerTest : public ::testing::Test {
   struct Sending {
     bool with_body = true;
     bool behind = false;  // other tasks are before it in the worker's hands
+    bool ring = false;
   };
   template <typename R>
   void send(std::uint64_t task, const Pending<R>& pending, Sending how = {}) {
@@ -176,6 +185,7 @@ class WorkerTest : public ::testing::Test {
     run.function = call.function->id;
     if (how.with_body) run.body = call.function->bytes.bytes;
     run.behind = how.behind;
+    run.ring = how.ring;
     run.payload = call.arguments;
     socket_->send(run);
   }
@@ -243,6 +253,7 @@ class WorkerTest : public ::testing::Test {
   pid_t child_ = -1;
   std::unique_ptr<WorkerSocket> socket_;
   io::FileDescriptor socket_descriptor_;
+  io::FileDescriptor bell_;
   io::FileDescriptor cancel_;
   std::shared_ptr<io::SharedMemory> begun_;
   io::FileDescriptor out_;
@@ -331,6 +342,18 @@ TEST_F(WorkerTest, OutputOfATaskBehindAnotherBeginsWithAMark) {
   receive(2);
   EXPECT_EQ(read_until(out_, "newline"), mark_of(2) + "two to stdout\ntwo without newline");
   EXPECT_EQ(read_until(err_, "stderr\n"), mark_of(2) + "two to stderr\n");
+}
+
+TEST_F(WorkerTest, RingsBehindTheAnswersForWhichItWasAskedTo) {
+  std::array<char, 8> rings{};
+  send(1, compute<twice>({1}));
+  receive(1);
+  EXPECT_EQ(read(bell_.get(), rings.data(), rings.size()), -1);
+  send(2, compute<twice>({2}), {.ring = true});
+  send(3, compute<twice>({3}), {.behind = true});
+  receive(2);
+  receive(3);
+  EXPECT_EQ(read(bell_.get(), rings.data(), rings.size()), 1);
 }
 
 TEST_F(WorkerTest, CancelReachesTheNamedTaskOnly) {

@@ -34,9 +34,10 @@ def start(command):
     cancel, _ = os.pipe()
     begun = os.memfd_create("begun")
     os.truncate(begun, 8)
-    given = (theirs.fileno(), cancel, begun)
+    _, bell = os.pipe()
+    given = (theirs.fileno(), cancel, begun, bell)
 
-    def place():  # in the child: the descriptors at 3, 4 and 5
+    def place():  # in the child: the descriptors from 3 on
         high = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, 100) for descriptor in given]
         for number, descriptor in enumerate(high, 3):
             os.dup2(descriptor, number)
@@ -46,7 +47,7 @@ def start(command):
         command,
         stdout=outputs[0][1],
         stderr=outputs[1][1],
-        pass_fds=sorted({3, 4, 5, *given}),
+        pass_fds=sorted({3, 4, 5, 6, *given}),
         preexec_fn=place,
         env={**os.environ, "SKYWARD_MARK": MARK.hex()},
     )

@@ -8,12 +8,14 @@ import socket
 from .protocol import (
     ANCILLARY_BYTES,
     ANSWER_HEAD,
+    BEHIND_BIT,
     CREDIT,
     DROP,
     ENTRY,
     HEAD,
     ONE_RUN,
     RECEIVE_BYTES,
+    RING_BIT,
     RUN,
     RUN_HEAD,
     SMALL_ANSWER,
@@ -74,7 +76,8 @@ class Connection:
                 if buffers == 1 and index < 0 and not count and not body_bytes and after <= end:
                     run = Incoming()
                     run.task = task
-                    run.behind = status == 1
+                    run.behind = status & BEHIND_BIT
+                    run.ring = status & RING_BIT
                     run.function = function
                     run.window = window
                     run.descriptors = ()
@@ -124,7 +127,8 @@ class Connection:
         function, body_bytes, window, buffers = RUN_HEAD.unpack_from(data, position)[5:]
         run = Incoming()
         run.task = task
-        run.behind = status == 1
+        run.behind = status & BEHIND_BIT
+        run.ring = status & RING_BIT
         run.function = function
         run.window = window
         run.descriptors = [self.descriptors.popleft() for _ in range(count)] if count else ()

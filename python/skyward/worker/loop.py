@@ -19,6 +19,7 @@ from .forks import has_children, has_forked
 from .output import flush_output, settle_output, write_mark
 from .protocol import (
     ANSWER_HEAD,
+    BELL,
     CANCEL_PIPE,
     CANCELLED,
     FINISHED,
@@ -126,6 +127,8 @@ class Worker(Connection):
             if run.behind and self.mark:
                 write_mark(self.mark + U64.pack(run.task))
             self.run(run)
+            if run.ring:
+                ring()
 
     def run(self, run):
         task = run.task
@@ -301,6 +304,14 @@ class Worker(Connection):
         self.skipped.discard(task)
         self.interrupted = True
         raise KeyboardInterrupt("cancelled")
+
+
+def ring():
+    """Has the agent look at once."""
+    try:
+        os.write(BELL, b"\1")
+    except OSError:
+        pass  # it is ringing already; or the user closed it, and the agent looks by its timer
 
 
 def warn(callback, left):

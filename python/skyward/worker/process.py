@@ -12,7 +12,7 @@ import types
 
 from .loop import Worker
 from .output import TEXT, flush_output
-from .protocol import BEGUN, CANCEL_PIPE, HEAD, HELLO, OK, SOCKET, U64
+from .protocol import BEGUN, BELL, CANCEL_PIPE, HEAD, HELLO, OK, SOCKET, U64
 
 
 def check_python(wanted):
@@ -75,6 +75,8 @@ def main():
     os.set_inheritable(SOCKET, False)
     os.set_inheritable(CANCEL_PIPE, False)
     os.set_blocking(CANCEL_PIPE, False)
+    os.set_inheritable(BELL, False)
+    os.set_blocking(BELL, False)
     sock = socket.socket(fileno=SOCKET)
     sock.setblocking(True)
     with open(BEGUN, "rb+", buffering=0) as shared:

@@ -6,12 +6,13 @@ import time
 
 RUN, CREDIT, STOP, DROP, HELLO, RESULT, ITEM = 1, 2, 3, 4, 16, 17, 18
 OK, RAISED, CANCELLED = 0, 1, 2
-SOCKET, CANCEL_PIPE, BEGUN = 3, 4, 5
+SOCKET, CANCEL_PIPE, BEGUN, BELL = 3, 4, 5, 6
 WITHDRAW_BIT, NOTICE_BIT = 1 << 63, 1 << 62
+BEHIND_BIT, RING_BIT = 1, 2
 BLOB_THRESHOLD = 64 << 10  # kBlobThresholdBytes: results of this size travel in shared memory
 SMALL_BUFFER = 4 << 10  # buffers below stay inline even then
 RECEIVE_BYTES = 64 << 10  # malloc keeps memory of this size; more would be mapped again each time
-FINISHED = 64  # several windows: this process never holds more tasks
+FINISHED = 512  # several windows: this process never holds more tasks
 MAX_DESCRIPTORS = 253  # kernel limit of one message
 
 HEAD = struct.Struct("<IBBHQ")  # length, kind, status, descriptors, task
@@ -30,4 +31,4 @@ ANCILLARY_BYTES = socket.CMSG_LEN(MAX_DESCRIPTORS * 4)
 class Incoming:
     """A run message as it came; nothing of the user's is unpickled yet."""
 
-    __slots__ = ("behind", "body", "buffers", "descriptors", "function", "task", "window")
+    __slots__ = ("behind", "body", "buffers", "descriptors", "function", "ring", "task", "window")
