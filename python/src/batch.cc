@@ -5,6 +5,7 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <string_view>
@@ -53,6 +54,19 @@ nb::object pickled(nb::handle item, const Names& names, const Preparation& how,
   const auto& bytes = nb::cast<nb::bytes>(held);
   if (memmem(bytes.c_str(), bytes.size(), kProgram.data(), kProgram.size()) != nullptr) return {};
   return held;
+}
+
+// How many outcomes are waited for together: each wait wakes this thread once.
+constexpr std::size_t kWaitedFor = 512;
+
+// Waits until the handle at `position` is done. Tasks end in about the order of their submission,
+// so it waits for one further back: many are done then.
+void wait_until_done(const std::vector<Handle*>& handles, std::size_t position) {
+  if (handles[position]->done()) return;
+  const std::size_t last = std::min(position + kWaitedFor, handles.size()) - 1;
+  for (const std::size_t next : {last, position}) {
+    wait_interruptibly(kForever, [&](Duration step) { return handles[next]->wait(step); });
+  }
 }
 
 void clear(const nb::list& list) {
@@ -108,6 +122,7 @@ std::pair<nb::list, nb::list> take_results(const std::vector<Handle*>& handles,
   nb::list results;
   nb::list others;
   for (std::size_t position = 0; position < handles.size(); ++position) {
+    wait_until_done(handles, position);
     Outcome outcome = handles[position]->take();
     const auto& buffers = outcome.payload.buffers;
     if (outcome.status == OutcomeStatus::ok && buffers.size() == 1 && !buffers[0].in_blob()) {
@@ -126,18 +141,6 @@ std::pair<nb::list, nb::list> take_results(const std::vector<Handle*>& handles,
     others.append(nb::make_tuple(position, std::move(outcome)));
   }
   return {std::move(results), std::move(others)};
-}
-
-void wait_all(const std::vector<Handle*>& handles) {
-  auto next = handles.begin();
-  const auto all_done = [&] {
-    while (next != handles.end() && (*next)->done()) ++next;
-    return next == handles.end();
-  };
-  wait_interruptibly(kForever, [&](Duration step) {
-    if (all_done()) return true;
-    return (*next)->wait(step) && all_done();
-  });
 }
 
 void bind_batch(nb::module_& module) {
@@ -169,8 +172,7 @@ void bind_batch(nb::module_& module) {
              nb::sig("def take_results(handles: collections.abc.Sequence[Handle], "
                      "loads: collections.abc.Callable[[bytes], typing.Any]) "
                      "-> tuple[list[typing.Any], list[tuple[int, Outcome]]]"),
-             "Of handles that are done: the results, and (position, outcome) of all others.");
-  module.def("wait_all", &wait_all, nb::arg("handles"), "Waits until all are done.");
+             "Waits for all: the results, and (position, outcome) of all others.");
 }
 
 }  // namespace skyward::python

@@ -44,13 +44,10 @@ struct Preparation {
 // The recorded calls, ready to be sent.
 nb::list pack_calls(PoolPacker& self, nb::sequence items, const Preparation& how);
 
-// Takes the outcomes of handles that are done: the results in order, and (position, outcome) of
-// those that are no small result which `loads` takes.
+// Waits for the outcomes of the handles and takes them: the results in order, and (position,
+// outcome) of those that are no small result which `loads` takes.
 std::pair<nb::list, nb::list> take_results(const std::vector<Handle*>& handles,
                                            const nb::callable& loads);
-
-// Waits until all are done.
-void wait_all(const std::vector<Handle*>& handles);
 
 void bind_batch(nb::module_& module);
 

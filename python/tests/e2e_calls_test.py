@@ -175,6 +175,35 @@ def test_map(pool):
         pool.map(add)
 
 
+def test_a_slow_call_holds_back_none_of_the_quick_ones_before_it(tmp_path):
+    go = str(tmp_path / "go")
+
+    @sky.compute
+    def quick_or_slow(number):
+        while number == 300 and not os.path.exists(go):
+            time.sleep(0.001)  # on a worker
+        return number
+
+    with sky.ComputePool(nodes=1, display="quiet", collect_metrics=False) as pool:
+        calls = sky.gather(*[quick_or_slow(i) for i in range(600)], stream=True)
+        answers = calls >> pool
+        assert [next(answers) for _ in range(300)] == list(range(300))
+        open(go, "w").close()
+        assert list(answers) == list(range(300, 600))
+
+
+def test_the_calls_of_a_large_batch_are_cancelled_when_one_cannot_be_sent(pool, tmp_path):
+    @sky.compute
+    def wait_for(path, _=None):
+        while not os.path.exists(path):
+            time.sleep(0.001)  # on a worker
+
+    never = [wait_for(str(tmp_path / "never")) for _ in range(1000)]
+    with pytest.raises(sky.SerializationError):
+        sky.gather(*never, wait_for("", threading.Lock())) >> pool
+    assert add(1, 2) >> pool == 3  # the slots are free again
+
+
 def test_map_stays_a_bounded_way_ahead(pool):
     taken = itertools.count()
 

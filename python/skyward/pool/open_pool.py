@@ -30,6 +30,8 @@ MAP_AHEAD_CALLS = 1024
 MAP_AHEAD_BYTES = 64 << 20
 """map() sends ahead of its reader up to this many calls or bytes of arguments, but always enough to
 fill the slots."""
+SENT_TOGETHER = 512
+"""Calls that a batch sends at once, while it prepares the others."""
 HANDLER_GRACE_SECONDS = 10.0
 """How long leaving a pool waits for event handlers that are still busy."""
 LINES_GRACE_SECONDS = 0.02
@@ -98,8 +100,7 @@ class OpenPool:
             if not self.core.is_active:
                 raise NotProvisionedError("the pool is closed, or its timeout has passed")
             return ()
-        calls = self._packing.calls(items)
-        handles = self.core.submit_many(calls) if len(calls) > 1 else [self.core.submit(calls[0])]
+        calls, handles = self._send(items)
         answers, errors = self._collect(items, calls, handles)
         for position, error in sorted(errors.items()):
             note_position(error, items, position, len(errors) - 1)
@@ -107,6 +108,21 @@ class OpenPool:
                 raise error
             answers[position] = error
         return tuple(answers)
+
+    def _send(self, items: Sequence[PendingCompute[Any]]) -> tuple[list[Any], list[Any]]:
+        """The calls as sent, and their handles. The first ones run while the others are pickled; if
+        one of these cannot be, they are cancelled."""
+        calls: list[Any] = []
+        handles: list[Any] = []
+        try:
+            for part in self._packing.parts(items, SENT_TOGETHER):
+                handles += self.core.submit_many(part)
+                calls += part
+        except BaseException:
+            for handle in handles:
+                handle.cancel()
+            raise
+        return calls, handles
 
     def broadcast(self, pending: PendingCompute[Any]) -> tuple[Any, ...]:
         if getattr(pending.fn, "__skyward_distributed__", None) is not None:
@@ -247,9 +263,7 @@ class OpenPool:
             while waiting:
                 if taken is None:
                     latest = [handles[position] for position in waiting]
-                    if end is None:
-                        _core.wait_all(latest)
-                    else:
+                    if end is not None:
                         for position in waiting:
                             _wait_until(end, handles[position], items[position].name)
                     taken = _core.take_results(latest, pickle.loads)

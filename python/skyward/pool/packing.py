@@ -3,7 +3,7 @@
 import pickle
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from skyward import _core
@@ -62,6 +62,19 @@ class Packing:
         everywhere: bool = False,
         shared: SharedArguments | None = None,
     ) -> list[Any]:
+        calls: list[Any] = []
+        for part in self.parts(items, len(items), everywhere, shared):
+            calls += part
+        return calls
+
+    def parts(
+        self,
+        items: Sequence[PendingCompute[Any]],
+        size: int,
+        everywhere: bool = False,
+        shared: SharedArguments | None = None,
+    ) -> Iterator[list[Any]]:
+        """The calls, at most `size` at a time; they share what they have in common all the same."""
         packer = self._core.packer()
         known_functions: dict[int, tuple[Any, int]] = {}  # each distinct function once per batch
 
@@ -89,15 +102,25 @@ class Packing:
             timeout = self._timeout if item.timeout is None else item.timeout
             return _core.Call(function, packer.pack(stream, buffers), timeout, window)
 
-        if shared is None and not registered_by_value():
-            beside, buffers = serialize.collector()
-            calls: list[Any] = packer.calls(
-                items, function_of, pickle.dumps, beside, buffers, pack, self._timeout
-            )
-            return calls
-        return [
-            pack(item, position, serialize.dumps_arguments) for position, item in enumerate(items)
-        ]
+        plain = shared is None and not registered_by_value()
+        beside, buffers = serialize.collector()
+        for first in range(0, len(items), max(1, size)):
+            some = items[first : first + size]
+            if plain:
+                yield packer.calls(
+                    some,
+                    function_of,
+                    pickle.dumps,
+                    beside,
+                    buffers,
+                    lambda item, position, first=first: pack(item, first + position),
+                    self._timeout,
+                )
+            else:
+                yield [
+                    pack(item, position, serialize.dumps_arguments)
+                    for position, item in enumerate(some, first)
+                ]
 
     def _refuse_alone(self, item: PendingCompute[Any]) -> None:
         """Refuses a distributed function on one of several workers, which would wait in vain."""
