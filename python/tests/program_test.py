@@ -157,6 +157,7 @@ def test_a_list_of_pools_has_one_shape(state):
         "machines": 0,
         "opened": 1706745540,
         "record": "20240131-235900-1a2b3c4d",
+        "trouble": None,
     }
     assert "2024-01-31T23:59:00Z" in skyward("pool", "list", "--all")[1]
 

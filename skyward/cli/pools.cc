@@ -13,6 +13,7 @@
 #include "skyward/io/file.h"
 #include "skyward/io/private_directory.h"
 #include "skyward/provider/open_pools.h"
+#include "skyward/provider/renting/reaping.h"
 #include "skyward/spec/cost.h"
 
 namespace skyward::cli {
@@ -45,7 +46,8 @@ struct PoolRow {
   std::string state{};
   int machines = 0;
   std::int64_t opened_s = 0;
-  std::string record{};  // the name of its directory
+  std::string record{};   // the name of its directory
+  std::string trouble{};  // why what ends its machines gave up
 };
 
 ordered_json to_json(const PoolRow& row) {
@@ -56,6 +58,7 @@ ordered_json to_json(const PoolRow& row) {
   if (!row.provider.empty()) line["provider"] = row.provider;
   if (row.at_cloud) line["region"] = row.at_cloud->region;
   if (!row.record.empty()) line["record"] = row.record;
+  line["trouble"] = row.trouble.empty() ? ordered_json() : ordered_json(row.trouble);
   return line;
 }
 
@@ -157,7 +160,8 @@ int list_pools(const Streams& streams, bool all) {
                      .state = state_of(world, pool, *entries),
                      .machines = machines_of(*entries),
                      .opened_s = pool.opened_s,
-                     .record = record_named(logs, {pool}, pool.id)});
+                     .record = record_named(logs, {pool}, pool.id),
+                     .trouble = provider::why_reaper_gave_up(world, pool.id)});
   }
   for (const PoolRow& row : found) std::erase(logs, row.record);
   for (const std::string& record : logs) {
@@ -179,6 +183,13 @@ int list_pools(const Streams& streams, bool all) {
   }
   print_table(streams.out, {"POOL", "PROVIDER", "REGION", "STATE", "MACHINES", "OPENED"}, rows);
   if (rows.empty()) streams.err << "no pool of this computer is open\n";
+  for (const PoolRow& row : found) {
+    if (row.trouble.empty()) continue;
+    streams.err << fmt::format(
+        "{}: its reaper could not terminate its machines and gave up: {}\n"
+        "hint: run 'skyward gc'; until then they cost\n",
+        row.pool, row.trouble);
+  }
   return 0;
 }
 

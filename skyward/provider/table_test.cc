@@ -2,24 +2,40 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "skyward/io/file.h"
 #include "skyward/spec/provider_settings.h"
 
 namespace skyward::provider {
 namespace {
 
+// Made without credentials that anybody has.
+Result<std::unique_ptr<Provider>> make_from(const TableRow& row) {
+  ProviderSpec spec{.name = std::string(row.name), .settings = {}};
+  if (const ProviderSheet* sheet = find_provider_sheet(row.name)) {
+    for (const ProviderSetting& one : sheet->settings) {
+      const bool needed = one.kind == SettingKind::secret && one.name != "node_token";
+      if (one.name == "client_id" || needed) {
+        spec.settings[std::string(one.name)] = "a-key-of-nobody";
+      }
+    }
+  }
+  return make_provider(spec);
+}
+
 TEST(Table, EveryRowMakesTheProviderItNames) {
   ASSERT_FALSE(provider_table().empty());
   for (const TableRow& row : provider_table()) {
     if (row.simulated) continue;  // needs its cloud: fake_test.cc
-    ProviderSpec spec{.name = std::string(row.name), .settings = {}};
-    if (const ProviderSheet* sheet = find_provider_sheet(row.name)) {
-      for (const ProviderSetting& one : sheet->settings) {
-        if (one.name == "client_id" || one.kind == SettingKind::secret) {
-          spec.settings[std::string(one.name)] = "a-key-of-nobody";
-        }
-      }
-    }
-    const auto made = make_provider(spec);
+    const auto made = make_from(row);
     ASSERT_TRUE(made) << made.error().message;
     EXPECT_EQ((*made)->name(), row.name);
   }
@@ -36,6 +52,68 @@ TEST(Table, AnUnknownNameIsAnsweredWithTheKnownOnes) {
 TEST(Table, EverySheetHasARow) {
   for (const ProviderSheet& sheet : provider_sheets()) {
     EXPECT_NE(find_row(sheet.name), nullptr) << sheet.name;
+  }
+}
+
+// The cells of a line of a table.
+std::vector<std::string> cells_of(const std::string& line) {
+  std::vector<std::string> cells;
+  std::istringstream parts(line);
+  for (std::string cell; std::getline(parts, cell, '|');) {
+    const std::size_t begin = cell.find_first_not_of(' ');
+    cells.push_back(begin == std::string::npos ? "" : cell.substr(begin));
+  }
+  return cells;
+}
+
+// "[`sky.DigitalOcean`](digitalocean.md)" and "digital_ocean" are the same.
+std::string letters_of(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (std::isalpha(static_cast<unsigned char>(c)) != 0) {
+      out += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    }
+  }
+  return out;
+}
+
+TEST(Table, ThePageOfFeaturesSaysWhatEachProviderIsCapableOf) {
+  const auto page = io::read_file(SKYWARD_DOCS "/guide/features.md");
+  ASSERT_TRUE(page) << page.error().message;
+  std::map<std::string, std::vector<std::string>> rows;  // by their first cell
+  std::istringstream lines(*page);
+  for (std::string line; std::getline(lines, line);) {
+    const auto cells = cells_of(line);
+    if (cells.size() > 2) rows[cells[1].substr(0, cells[1].find_last_not_of(' ') + 1)] = cells;
+  }
+  const auto cell = [&](const char* feature, std::size_t column) {
+    return rows.contains(feature) && column < rows[feature].size() ? rows[feature][column]
+                                                                   : "no such row";
+  };
+  for (const TableRow& row : provider_table()) {
+    if (row.simulated) continue;
+    const std::string name = letters_of(row.name);
+    const auto& heads = rows[""];
+    const auto head = std::ranges::find_if(heads, [&](const std::string& text) {
+      return letters_of(text.substr(0, text.find(']'))) == "sky" + name;
+    });
+    ASSERT_NE(head, heads.end()) << row.name << " has no column";
+    const auto column = static_cast<std::size_t>(head - heads.begin());
+    const auto made = make_from(row);
+    ASSERT_TRUE(made) << made.error().message;
+    const Capabilities can = (*made)->capabilities();
+    EXPECT_EQ(cell("Spot machines", column).starts_with("yes"), can.spot) << row.name;
+    EXPECT_EQ(cell("Volumes", column).starts_with("yes"), can.fuse) << row.name;
+    EXPECT_EQ(cell("Preemption notice", column).starts_with("yes"), !can.preemption.empty())
+        << row.name;
+    const std::string travel = cell("Large arguments travel", column);
+    EXPECT_EQ(travel.starts_with("through shared memory"), can.descriptors) << row.name;
+    // Without conditions.
+    EXPECT_EQ(travel == "from node to node " || can.descriptors, can.private_network) << row.name;
+    const std::string end = cell("End by themselves if your program dies", column);
+    if (row.cloud != nullptr) {
+      EXPECT_EQ(end.contains("the machines"), can.stop_ends_billing) << row.name;
+    }
   }
 }
 

@@ -233,3 +233,42 @@ def test_offers_of_all_clouds_are_in_one_list(tmp_path: Path) -> None:
         assert "no credentials for AWS: not asked" in (tmp_path / "stderr").read_text()
         computer.skyward("gc")
         assert [one.violations() for one in (ocean, *others)] == [[]] * len(CLOUDS)
+
+
+CHEAPEST = """
+with sky.ComputePool(
+    provider=[sky.DigitalOcean(), sky.Verda()],
+    selection="cheapest",
+    accelerator="H100",
+    spot="never",
+) as pool:
+    tell(provider=pool.provider.name, answer=square(3) >> pool)
+"""
+
+
+def test_a_pool_takes_the_cheapest_cloud_that_has_machines(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    with contextlib.ExitStack() as ends:
+        doubles = {name: ends.enter_context(running(name)) for name in ("digitalocean", "verda")}
+        for number, (name, double) in enumerate(doubles.items()):
+            double.turn(**QUICK)
+            behind = MachinesBehind(double, tmp_path / name, NETWORK + 8 * number)
+            ends.enter_context(behind)
+        here = Computer(
+            "verda", doubles["verda"], behind, home, doubles["digitalocean"].environment
+        )
+        listed = here.skyward("offers", "list", "--accelerator", "H100", "--json")
+        offers = [json.loads(line) for line in listed.splitlines()]
+        known = [PROVIDERS[name] for name in doubles]
+        cheapest = next(offer["provider"] for offer in offers if offer["provider"] in known)
+        for expected in (cheapest, next(name for name in known if name != cheapest)):
+            program = here.start(PYTHON, "-c", START + CHEAPEST)
+            facts = hear(here, program, "provider")
+            assert (facts["provider"], facts["answer"]) == (expected, 9)
+            finish(here, program)
+            doubles[next(n for n in doubles if PROVIDERS[n] == expected)].turn(capacity={"*": 0})
+        until(lambda: here.reapers() == [], "the reapers have gone")
+        for double in doubles.values():
+            assert double.leftovers() == []
+            assert double.violations() == []

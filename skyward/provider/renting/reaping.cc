@@ -29,6 +29,10 @@ constexpr Duration kOneTry = 600s;
 constexpr std::int64_t kGrace_s = 300;
 constexpr Duration kReaperStart = 20s;
 
+std::string last_words_path(const World& world, const std::string& pool) {
+  return pool_directory(world, pool) + "/gave-up";
+}
+
 // A ledger that does not know the pool says nothing: it may be another one by now.
 bool is_closed(Ledger& ledger, const std::string& pool) {
   const auto pools = ledger.pools(false);
@@ -106,7 +110,12 @@ Status reap(const World& world, PoolResources& resources, const ReaperOrder& ord
     pause = std::min(pause * 2, kLongestReaperPause);
   }
   if (last) last = fail(ErrorKind::timeout, "something may still come of a request", "");
+  (void)world.write_file(last_words_path(world, order.pool), last.error().message);
   return last;
+}
+
+std::string why_reaper_gave_up(const World& world, const std::string& pool) {
+  return world.read_file(last_words_path(world, pool)).value_or("");
 }
 
 Status start_reaper(const World& world, const std::string& agent_path, const ReaperOrder& order) {

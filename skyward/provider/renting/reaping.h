@@ -38,8 +38,12 @@ enum class ReaperStep : std::uint8_t { wait, terminate, finish };
 // Pure.
 ReaperStep next_step(const ReaperOrder& order, const ReaperView& view);
 
-// Returns when nothing of the pool is left. Gives up at the deadline, with what stood in the way.
+// Returns when nothing of the pool is left. Gives up at the deadline, with what stood in the way,
+// which why_reaper_gave_up() tells from then on.
 Status reap(const World& world, PoolResources& resources, const ReaperOrder& order, Time deadline);
+
+// Empty: it has not given up.
+std::string why_reaper_gave_up(const World& world, const std::string& pool);
 
 // Starts a reaper as a process of its own: the program `skyward` beside the agent. Returns when it
 // has taken the order.

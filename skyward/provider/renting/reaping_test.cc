@@ -177,8 +177,11 @@ TEST_F(ReaperTest, SaysWhyItGaveUp) {
   const Status done = reap_now(30min);
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().kind, ErrorKind::denied) << done.error().message;
+  const std::string pool = order().pool;
+  EXPECT_EQ(why_reaper_gave_up(fixture_.world, pool), done.error().message);
   cloud_->tokens = {{cloud_->token, {"*"}}};
   EXPECT_TRUE(reap_now());
+  EXPECT_EQ(why_reaper_gave_up(fixture_.world, pool), "") << "it is done after all";
 }
 
 }  // namespace

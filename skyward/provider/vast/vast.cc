@@ -233,7 +233,9 @@ std::vector<Offer> VastCloud::all_offers(int nodes) const {
       },
       &Offer::price_spot);
   std::vector<Offer> out;
-  for (const auto& [key, offer] : offers) out.push_back(offer);
+  for (const auto& [key, offer] : offers) {
+    if (!empty_regions_.contains(offer.region)) out.push_back(offer);
+  }
   return out;
 }
 
@@ -242,9 +244,17 @@ Result<std::vector<Offer>> VastCloud::offers(const PoolSpec& spec, Time deadline
   if (Status looked = look(spec, spec.spot.kind != SpotKind::never, deadline); !looked) {
     return fail(looked);
   }
-  std::vector<Offer> all = all_offers(spec.nodes);
-  std::erase_if(all, [&](const Offer& one) { return empty_regions_.contains(one.region); });
-  auto found = fitting_offers(all, spec);
+  auto found = fitting_offers(all_offers(spec.nodes), spec);
+  if (!found) {
+    int most = spec.nodes - 1;
+    while (most > 0 && !fitting_offers(all_offers(most), spec)) --most;
+    if (most > 0) {
+      return fail(ErrorKind::exhausted,
+                  fmt::format("Vast.ai: no country has {} such machines now; {}", spec.nodes,
+                              most == 1 ? "each has one at most" : fmt::format("one has {}", most)),
+                  fmt::format("take nodes={}, or other machines", most));
+    }
+  }
   if (!found && empty_regions_.any()) {
     return fail(ErrorKind::exhausted, "Vast.ai: no other country has such machines",
                 "take other machines, or try again later");

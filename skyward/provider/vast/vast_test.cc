@@ -192,6 +192,18 @@ TEST_F(VastTest, OffersAreKindsInCountriesWithTheirCheapestPrice) {
   }
 }
 
+TEST_F(VastTest, MoreMachinesThanACountryHasAreNoUnknownKind) {
+  spec_.accelerator = Accelerator{.name = "H100"};
+  spec_.nodes = 50;
+  const auto cloud = provider();
+  const auto offers = cloud->offers(spec_, soon());
+  ASSERT_FALSE(offers);
+  EXPECT_EQ(offers.error().kind, ErrorKind::exhausted);
+  EXPECT_THAT(offers.error().message,
+              StartsWith("Vast.ai: no country has 50 such machines now; one has "));
+  EXPECT_THAT(offers.error().hint, StartsWith("take nodes="));
+}
+
 TEST_F(VastTest, TheCountryMayBeChosen) {
   spec_.provider.settings["geolocation"] = "NO";
   const auto cloud = provider();
