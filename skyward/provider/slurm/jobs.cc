@@ -1,0 +1,276 @@
+#include "skyward/provider/slurm/jobs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <utility>
+
+#include "skyward/base/text.h"
+
+namespace skyward::provider::slurm {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int kLaunchTries = 3;
+// A controller that is too busy to answer may do so much later what it was asked.
+constexpr Duration kLateSubmission = 60s;
+constexpr int kMostNodesOfAJob = 100'000;
+
+bool is_one_of(std::string_view word, std::initializer_list<std::string_view> words) {
+  return std::ranges::find(words, word) != words.end();
+}
+
+// How many nodes it was launched with: the last part of its name.
+std::optional<int> first_count(const Job& job) {
+  const auto name = read_name(job.name, kProvider);
+  if (!name) return std::nullopt;
+  const std::string_view rest = name->rest;
+  const std::string_view digits = rest.substr(rest.rfind('-') + 1);
+  int out = 0;
+  const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), out);
+  const bool good = read.ec == std::errc() && read.ptr == digits.data() + digits.size();
+  return good && out > 0 && out <= kMostNodesOfAJob ? std::optional(out) : std::nullopt;
+}
+
+std::string hint_of(std::string_view reason) {
+  if (reason == "PartitionTimeLimit")
+    return "lower timeout= of the pool, or take a partition with a higher limit: 'sinfo -s'";
+  if (is_one_of(reason, {"PartitionConfig", "PartitionNodeLimit", "BadConstraints"})) {
+    return "ask for fewer nodes, or for less on each: 'sinfo -o \"%P %D %c %m %G %l\"'";
+  }
+  return "'scontrol show job' and 'sacctmgr show assoc user=$USER' tell more";
+}
+
+MachineStatus status_of(const Job& job, int number, const JobMemory* memory) {
+  const bool has_run = memory != nullptr && !memory->names.empty();
+  MachineStatus out{.instance = {.id = JobNode{job.id, number}.text()},
+                    .stage = stage_of(job, memory)};
+  if (memory != nullptr && memory->released.contains(number)) out.stage = Stage::terminated;
+  const Words& names = has_run ? memory->names : job.names;
+  if (std::cmp_less(number, names.size())) {
+    out.zone = names[static_cast<std::size_t>(number)];
+    out.instance.private_ip = out.zone;
+    // A node that was lost is no longer in its job.
+    const bool is_there = std::ranges::find(job.names, out.zone) != job.names.end();
+    if (out.stage == Stage::running && !is_there) out.stage = Stage::terminated;
+  }
+  if (out.stage >= Stage::stopped) {
+    out.reason = job.state == "PENDING" ? job.reason : job.state;
+    out.message = never_starts(job.reason);
+    if (!out.message.empty()) out.hint = hint_of(job.reason);
+    out.capacity = out.message.empty();
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string JobNode::text() const { return fmt::format("{}-{}", job, number); }
+
+std::optional<JobNode> read_job_node(std::string_view id) {
+  const std::size_t dash = id.find('-');
+  if (dash == std::string_view::npos || dash == 0) return std::nullopt;
+  const std::string_view digits = id.substr(dash + 1);
+  JobNode out{.job = std::string(id.substr(0, dash))};
+  const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), out.number);
+  const bool whole = read.ec == std::errc() && read.ptr == digits.data() + digits.size();
+  const bool plain =
+      std::ranges::all_of(out.job, is_digit) && !digits.empty() && is_digit(digits[0]);
+  return whole && plain && out.text() == id ? std::optional(out) : std::nullopt;
+}
+
+// A job that completes has its nodes cleared by Slurm. That waits for dead ones, and costs nothing.
+Stage stage_of(const Job& job, const JobMemory* memory) {
+  const bool has_run = memory != nullptr && !memory->names.empty();
+  if (job.state == "RUNNING") {
+    return has_run && job.start != memory->start ? Stage::stopped : Stage::running;
+  }
+  if (is_one_of(job.state, {"CONFIGURING", "SIGNALING", "STAGE_OUT", "RESIZING"})) {
+    return has_run ? Stage::running : Stage::pending;
+  }
+  if (is_one_of(job.state, {"SUSPENDED", "STOPPED", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD",
+                            "SPECIAL_EXIT"})) {
+    return Stage::stopped;
+  }
+  if (job.state != "PENDING") return Stage::terminated;
+  return has_run || !never_starts(job.reason).empty() ? Stage::stopped : Stage::pending;
+}
+
+std::string never_starts(std::string_view reason) {
+  if (reason == "PartitionTimeLimit") return "its time is over the limit of the partition";
+  if (reason == "PartitionNodeLimit") return "it has more nodes than the partition allows";
+  if (reason == "PartitionConfig") return "the partition cannot hold such a job";
+  if (reason == "BadConstraints") return "no nodes of the cluster can hold it";
+  if (reason == "AccountNotAllowed") return "the partition does not take jobs of this account";
+  if (reason == "QOSNotAllowed") return "the partition does not take jobs of this qos";
+  if (is_one_of(reason, {"InvalidAccount", "InvalidQOS"}))
+    return "you may not use that account or qos";
+  if (is_one_of(reason, {"JobHeldAdmin", "JobHeldUser"})) return "somebody holds it";
+  const bool is_limit_of_one_job = reason.contains("PerJob") || reason.contains("MaxWallDuration");
+  if (is_limit_of_one_job) return "one job may not have so much";
+  return {};
+}
+
+std::string waiting_text(const Job& job) {
+  std::string out =
+      fmt::format("{} node{} wait{} in the queue: {}", job.nodes, job.nodes == 1 ? "" : "s",
+                  job.nodes == 1 ? "s" : "", job.reason.empty() ? "None" : job.reason);
+  if (!job.start.empty()) out += ", expected to start at " + job.start;
+  return out;
+}
+
+std::vector<NamedMachine> machines_of(const std::vector<Job>& jobs,
+                                      const std::map<std::string, JobMemory>& memories) {
+  std::vector<NamedMachine> out;
+  for (const Job& job : jobs) {
+    const auto count = first_count(job);
+    if (!count) continue;
+    const auto memory = memories.find(job.id);
+    for (int number = 0; number < *count; ++number) {
+      NamedMachine& machine = out.emplace_back();
+      machine.name = job.name;
+      machine.status = status_of(job, number, memory == memories.end() ? nullptr : &memory->second);
+    }
+  }
+  return out;
+}
+
+Jobs::Jobs(Api& api, std::map<std::string, JobMemory>& memories, Mark mark, JobRequest request)
+    : NamedMachines({.cloud = kSlurm,
+                     .region = request.partition,
+                     .listing_lag = kLateSubmission,
+                     .known_after = kLateSubmission,
+                     .release_time = 180s,
+                     .unanswered_limit_s = 600,
+                     .launch_tries = kLaunchTries},
+                    kProvider, mark),
+      api_(api),
+      pool_(std::move(mark.pool)),
+      memories_(memories),
+      request_(std::move(request)) {}
+
+std::expected<std::vector<std::string>, LaunchRefusal> Jobs::launch(const LaunchBatch& batch,
+                                                                    Time deadline) {
+  JobRequest request = request_;
+  request.name = name_of(batch, batch.count);
+  request.nodes = batch.count;
+  const auto job = api_.submit(request, deadline);
+  if (!job) return std::unexpected(refusal(job.error()));
+  std::vector<std::string> ids;
+  for (int number = 0; number < batch.count; ++number) ids.push_back(JobNode{*job, number}.text());
+  return ids;
+}
+
+bool Jobs::is_ours(const Job& job) const {
+  const auto name = read_name(job.name, kProvider);
+  return name && name->mark.pool == pool_ && first_count(job);
+}
+
+ApiResult<std::vector<Job>> Jobs::look(Time deadline) {
+  auto jobs = api_.jobs(deadline);
+  if (!jobs) return jobs;
+  for (const Job& job : *jobs) {
+    if (!is_ours(job) || job.state != "RUNNING") continue;
+    if (std::cmp_not_equal(job.names.size(), *first_count(job))) continue;
+    JobMemory& memory = memories_[job.id];
+    if (!memory.names.empty()) continue;
+    memory.names = job.names;
+    memory.start = job.start;
+  }
+  return jobs;
+}
+
+ApiResult<std::vector<NamedMachine>> Jobs::list(Time deadline) {
+  const auto jobs = look(deadline);
+  if (!jobs) return std::unexpected(jobs.error());
+  return machines_of(*jobs, memories_);
+}
+
+ApiResult<NamedMachine> Jobs::get(const std::string& id, Time deadline) {
+  auto all = list(deadline);
+  if (!all) return std::unexpected(all.error());
+  for (NamedMachine& one : *all) {
+    if (one.status.instance.id == id) return std::move(one);
+  }
+  return std::unexpected(ApiError{.refusal = Refusal::not_found,
+                                  .heard = Heard::answered,
+                                  .message = "there is no node " + id});
+}
+
+// One listing for all.
+Result<std::vector<MachineStatus>> Jobs::look_up(const std::vector<std::string>& ids,
+                                                 Time deadline) {
+  auto all = list(deadline);
+  if (!all) return std::unexpected(explained(all.error(), "listing jobs"));
+  std::vector<MachineStatus> out;
+  for (NamedMachine& one : *all) {
+    const bool is_wanted = std::ranges::find(ids, one.status.instance.id) != ids.end();
+    if (is_wanted && read_name(one.name, kProvider)->mark.pool == pool_) {
+      out.push_back(std::move(one.status));
+    }
+  }
+  return out;
+}
+
+ApiResult<void> Jobs::remove(const std::string& id, Time deadline) {
+  const auto done = terminate({id}, deadline);
+  if (done) return {};
+  return std::unexpected(ApiError{.refusal = Refusal::transient, .message = done.error().message});
+}
+
+// A part of a job: it keeps the others. Where Slurm does not allow that, the node stays in the job
+// until the others go.
+ApiResult<void> Jobs::release(const Job& job, const std::set<int>& numbers, Time deadline) {
+  JobMemory& memory = memories_[job.id];
+  memory.released.insert(numbers.begin(), numbers.end());
+  const int count = first_count(job).value_or(job.nodes);
+  Words kept;
+  bool any_left = false;
+  for (int number = 0; number < count; ++number) {
+    if (memory.released.contains(number)) continue;
+    // Lost nodes keep nobody's job alive.
+    if (std::cmp_less(number, memory.names.size())) {
+      const std::string& name = memory.names[static_cast<std::size_t>(number)];
+      if (std::ranges::find(job.names, name) == job.names.end()) continue;
+      kept.push_back(name);
+    }
+    any_left = true;
+  }
+  if (!any_left || stage_of(job, &memory) == Stage::stopped) {
+    return api_.cancel({job.id}, deadline);
+  }
+  if (!kept.empty() && kept.size() < job.names.size()) {
+    (void)api_.shrink(job.id, kept, deadline);
+  }
+  return {};
+}
+
+Result<std::vector<std::string>> Jobs::terminate(const std::vector<std::string>& ids,
+                                                 Time deadline) {
+  std::map<std::string, std::set<int>> wanted;
+  for (const std::string& id : ids) {
+    if (const auto node = read_job_node(id)) wanted[node->job].insert(node->number);
+  }
+  if (wanted.empty()) return std::vector<std::string>();
+  const auto jobs = look(deadline);
+  if (!jobs) return std::unexpected(explained(jobs.error(), "listing jobs"));
+  std::vector<std::string> heard;
+  for (const Job& job : *jobs) {
+    const auto numbers = wanted.find(job.id);
+    if (numbers == wanted.end() || !is_ours(job)) continue;
+    if (stage_of(job, nullptr) != Stage::terminated) {
+      const auto done = release(job, numbers->second, deadline);
+      if (!done) {
+        return std::unexpected(explained(done.error(), "cancelling the job " + job.id));
+      }
+    }
+    for (const int number : numbers->second) heard.push_back(JobNode{job.id, number}.text());
+  }
+  return heard;
+}
+
+}  // namespace skyward::provider::slurm
