@@ -1,0 +1,113 @@
+#include "skyward/provider/slurm/keeper.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "skyward/spec/image.h"
+
+namespace skyward::provider::slurm {
+
+namespace {
+
+// $d, $limit (minutes) and $look (seconds) are set before it. Pipes are opened on both ends before
+// a line runs, so that whoever calls hears all of it.
+constexpr const char* kKeeper = R"sh(
+[ ! -O "$d" ] || rm -rf "$d"
+mkdir -m 700 "$d" && mkfifo -m 600 "$d/calls" && touch "$d/claimed" || exit 1
+trap 'echo "30000 Slurm ends the job" >"$d/notice"' TERM
+exec 3<>"$d/calls"
+while read -r c <&3; do
+  { sh "$d/$c/line"; echo $? >"$d/$c/status"; } <"$d/$c/in" >"$d/$c/out" 2>"$d/$c/err" 3<&- &
+done &
+calls=$!
+while [ "$(find "$d/claimed" -mmin -$limit)" ] && [ ! -e "$d/over" ]; do
+  sleep $look 3<&- &
+  wait $!
+done
+kill $calls
+rm -rf "$d"
+)sh";
+
+// The job may have begun just now. Another user's directory is none.
+constexpr const char* kCall = R"sh(
+tries=0
+while [ ! -O "$d" ] || [ ! -p "$d/calls" ] || [ ! -e "$d/claimed" ]; do
+  tries=$((tries + 1))
+  [ $tries -le 50 ] || { echo "skyward: the keeper of the job does not run here" >&2; exit 1; }
+  sleep 0.2
+done
+c=$(mktemp -d "$d/c.XXXXXXXX") && mkfifo "$c/in" "$c/out" "$c/err" || exit 1
+printf '%s\n' "$1" >"$c/line"
+exec 3<&0
+echo "${c##*/}" >"$d/calls"
+cat <&3 >"$c/in" &
+in=$!
+cat <"$c/err" >&2 3<&- &
+err=$!
+cat <"$c/out" 3<&-
+wait $err
+kill $in 2>/dev/null
+read -r status <"$c/status"
+rm -rf "$c"
+exit ${status:-1}
+)sh";
+
+// $1: the beginning of a line; then a command, and last the word that ends the line.
+constexpr const char* kQuoteLast = R"sh(
+line=$1
+shift
+for last; do :; done
+quoted=$(printf '%s.' "$last" | sed "s/'/'\\\\''/g")
+left=$#
+for word; do
+  shift
+  left=$((left - 1))
+  [ $left -eq 0 ] || set -- "$@" "$word"
+done
+exec "$@" "$line '${quoted%.}'"
+)sh";
+
+}  // namespace
+
+std::string keeper_script(const KeeperTerms& terms) {
+  return fmt::format("d={} limit={} look={}{}", kKeeperDirectory,
+                     std::chrono::ceil<std::chrono::minutes>(terms.limit).count(),
+                     std::chrono::duration<double>(terms.look_every).count(), kKeeper);
+}
+
+// srun does not take the processors of a task from the job by itself.
+std::string job_script(const KeeperTerms& terms) {
+  return fmt::format(
+      "#!/bin/sh\n"
+      "exec srun --overlap --export=ALL --no-kill --kill-on-bad-exit=0 --wait=0 \\\n"
+      "  --nodes=\"$SLURM_JOB_NUM_NODES\" --ntasks-per-node=1 \\\n"
+      "  ${{SLURM_CPUS_PER_TASK:+--cpus-per-task=$SLURM_CPUS_PER_TASK}} sh -c {}\n",
+      shell_quote(keeper_script(terms)));
+}
+
+Words call_words() {
+  return {"sh", "-c", fmt::format("d={}{}", kKeeperDirectory, kCall), "skyward-call"};
+}
+
+Words srun_words(std::string_view job, std::string_view node) {
+  Words words{"srun",
+              fmt::format("--jobid={}", job),
+              fmt::format("--nodelist={}", node),
+              "--nodes=1",
+              "--ntasks=1",
+              "--overlap",
+              "--quiet",
+              "--export=ALL"};
+  const Words call = call_words();
+  words.insert(words.end(), call.begin(), call.end());
+  return words;
+}
+
+Words call_through(const Words& login, const Words& words) {
+  Words out{"sh", "-c", kQuoteLast, "skyward-login", through({}, words).front()};
+  out.insert(out.end(), login.begin(), login.end());
+  return out;
+}
+
+}  // namespace skyward::provider::slurm

@@ -1,0 +1,119 @@
+#include "skyward/provider/slurm/keeper.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "skyward/io/machine.h"
+#include "skyward/provider/slurm/slurm_api.h"
+#include "skyward/spec/image.h"
+
+namespace skyward::provider::slurm {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+
+// Runs a script beside a keeper, which is process $keeper; `call` reaches it, $d is its directory.
+std::string beside_keeper(std::string_view script) {
+  std::string call;
+  for (const std::string& word : call_words()) call += shell_quote(word) + " ";
+  const std::string job = io::random_hex(16);
+  const std::string text = fmt::format(
+      "SLURM_JOB_ID={0}; export SLURM_JOB_ID; d={1}\n"
+      "call() {{ {2} \"$1\"; }}\n"
+      "setsid_call() {{ exec setsid {2} \"$1\"; }}\n"
+      "sh -c {3} 2>/dev/null & keeper=$!\n"
+      "{4}\n"
+      "touch \"$d/over\" 2>/dev/null; wait $keeper; [ ! -e \"$d\" ] || echo left behind\n",
+      job, kKeeperDirectory, call, shell_quote(keeper_script({.limit = 15min, .look_every = 50ms})),
+      script);
+  const auto ran = io::run_command({.command = {"sh", "-c", text}}, 60s);
+  EXPECT_TRUE(ran) << ran.error().message;
+  return ran ? ran->out + ran->err : "";
+}
+
+TEST(SlurmKeeper, RunsALineForWhoeverCalls) {
+  EXPECT_EQ(beside_keeper("printf hello | call 'cat; echo; echo odd >&2; exit 7'; echo $?"),
+            "hello\n7\nodd\n");
+  EXPECT_EQ(beside_keeper("call \"echo 'it'\\\\''s'; echo \\$((1 + 1))\" </dev/null"), "it's\n2\n");
+}
+
+TEST(SlurmKeeper, CopiesEveryByte) {
+  EXPECT_EQ(beside_keeper("head -c 3000000 /dev/urandom >\"$d.big\" 2>/dev/null\n"
+                          "call cat <\"$d.big\" | cmp - \"$d.big\" && echo same; rm \"$d.big\""),
+            "same\n");
+}
+
+TEST(SlurmKeeper, KeepsWhatALineStartsWhenTheCallIsOver) {
+  EXPECT_EQ(beside_keeper("call 'setsid sleep 60 >/dev/null 2>&1 </dev/null & echo $! >/tmp/"
+                          "skyward-pid-'$SLURM_JOB_ID </dev/null\n"
+                          "read -r pid </tmp/skyward-pid-$SLURM_JOB_ID\n"
+                          "kill -0 $pid && echo alive; kill $pid\n"
+                          "rm /tmp/skyward-pid-$SLURM_JOB_ID"),
+            "alive\n");
+}
+
+TEST(SlurmKeeper, EndsALineWhoseCallWasKilled) {
+  // Slurm kills a step as a whole. Its input never ends by itself.
+  EXPECT_EQ(
+      beside_keeper("mkfifo \"$d.sign\" \"$d.in\"; exec 4<>\"$d.in\" 5<>\"$d.sign\"\n"
+                    "setsid_call \"echo read >$d.sign; cat; echo ended >$d.sign\" <&4 5<&- &\n"
+                    "step=$!\n"
+                    "read -r word <&5; echo $word; kill -9 -$step\n"
+                    "read -r word <&5; echo $word; rm \"$d.sign\" \"$d.in\""),
+      "read\nended\n");
+}
+
+TEST(SlurmKeeper, EndsWhenItsAgentIsSilent) {
+  EXPECT_EQ(beside_keeper("call true </dev/null\n"
+                          "kill -0 $keeper && echo alive\n"
+                          "touch -d '1 hour ago' \"$d/claimed\"; wait $keeper; echo over"),
+            "alive\nover\n");
+}
+
+TEST(SlurmKeeper, PassesTheNoticeOfAPreemptionOn) {
+  EXPECT_EQ(beside_keeper("call true </dev/null; kill -TERM $keeper\n"
+                          "while [ ! -s \"$d/notice\" ]; do :; done; cat \"$d/notice\"\n"
+                          "call 'echo still here' </dev/null"),
+            "30000 Slurm ends the job\nstill here\n");
+}
+
+TEST(SlurmKeeper, IsInTheScriptOfItsJob) {
+  const std::string script = job_script({.limit = 15min});
+  EXPECT_TRUE(script.starts_with("#!/bin/sh\n"));
+  const auto parsed = io::run_command({.command = {"sh", "-n", "-c", script}}, 5s);
+  ASSERT_TRUE(parsed);
+  EXPECT_EQ(parsed->status.code, 0) << parsed->err;
+  // With an srun that shows its last word.
+  std::string shown = script;
+  const std::string_view begin = "exec srun";
+  ASSERT_THAT(shown, HasSubstr(begin));
+  shown.replace(shown.find(begin), begin.size(), "show");
+  const auto ran = io::run_command(
+      {.command = {"sh", "-c", "show() { for last; do :; done; printf %s \"$last\"; }\n" + shown}},
+      5s);
+  ASSERT_TRUE(ran);
+  EXPECT_EQ(ran->out, keeper_script({.limit = 15min}));
+}
+
+// ssh gives a line to the login shell there; what that makes of it is what was meant.
+TEST(SlurmCalls, PassThroughALoginNodeUnchanged) {
+  const std::string line = "it's \"$HOME\" `id` \\ \n two lines\n";
+  Words command = call_through({"sh", "-c"}, {"printf", "%s|", "a b", "it's $x"});
+  command.push_back(line);
+  const auto ran = io::run_command({.command = command}, 5s);
+  ASSERT_TRUE(ran);
+  EXPECT_EQ(ran->out, "a b|it's $x|" + line + "|") << ran->err;
+}
+
+TEST(SlurmCalls, NameTheJobAndTheNode) {
+  const Words words = srun_words("17", "n2");
+  EXPECT_THAT(words, ::testing::IsSupersetOf({"--jobid=17", "--nodelist=n2", "--overlap"}));
+  EXPECT_EQ(words.back(), "skyward-call");
+}
+
+}  // namespace
+}  // namespace skyward::provider::slurm
