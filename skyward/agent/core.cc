@@ -43,7 +43,7 @@ std::uint64_t elapsed_ms(const AgentState& state, Time now) {
       std::chrono::duration_cast<std::chrono::milliseconds>(now - state.configured_at).count());
 }
 
-void remember_line(std::deque<std::string>& tail, const std::string& line) {
+void remember_line(std::list<std::string>& tail, const std::string& line) {
   tail.push_back(line);
   if (tail.size() > kTailLines) tail.pop_front();
 }

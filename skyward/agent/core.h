@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <list>
 #include <map>
 #include <optional>
 #include <set>
@@ -67,7 +68,7 @@ struct AgentTask {
   std::uint32_t unread = 0;                // worker processes that ended without having read it
   std::optional<wire::TaskStatus> ending;  // cancelled or timed_out was requested
   std::uint64_t items_left = 0;            // of a stream: how many more its reader has requested
-  std::deque<std::string> tail;            // last lines of its output
+  std::list<std::string> tail;             // last lines of its output; mostly none
 };
 
 enum class SlotPhase : std::uint8_t {
@@ -94,7 +95,7 @@ struct Slot {
   bool withdrew = false;          // the tasks behind this front were withdrawn
   std::string killed;             // why the agent killed the process, until it has exited
   std::unordered_set<FunctionId> functions;  // bodies that the process has
-  std::deque<std::string> tail;              // last lines written outside of tasks
+  std::list<std::string> tail;               // last lines written outside of tasks
 };
 
 struct AgentState {

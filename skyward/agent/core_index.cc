@@ -42,9 +42,17 @@ void reindex(AgentState& state, Slot& slot) {
     slot.listed_deadline = deadline;
     keep(state.deadlines, std::pair(deadline, slot.id), deadline != kNever);
   }
-  state.open.erase({slot.listed_expected, slot.id});
+  // Moved from place to place while tasks come and go.
+  auto place = state.open.extract({slot.listed_expected, slot.id});
   slot.listed_expected = slot.expected;
-  if (is_open(slot)) state.open.insert({slot.expected, slot.id});
+  if (!is_open(slot)) {
+    place = {};
+  } else if (place) {
+    place.value().first = slot.expected;
+    state.open.insert(std::move(place));
+  } else {
+    state.open.insert({slot.expected, slot.id});
+  }
   keep(state.idle, slot.id, is_idle(slot));
   keep(state.absent, slot.id, slot.phase == SlotPhase::absent);
 }

@@ -6,8 +6,8 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -34,7 +34,7 @@ struct TaskState {
   std::atomic<bool> done = false;  // set with the mutex held
   bool taken = false;
   Outcome outcome;
-  std::deque<wire::Payload> items;
+  std::list<wire::Payload> items;  // of a stream; others need no memory for it
   std::function<void()> on_done;
 
   // Wakes whoever waits, and calls on_done.
