@@ -12,10 +12,14 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <coroutine>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <functional>
 #include <future>
+#include <latch>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <numeric>
@@ -52,6 +56,44 @@ int throw_there(const std::string& text) {
   std::puts("about to fail");
   throw std::invalid_argument(text);
 }
+struct BadRow : std::runtime_error {
+  using std::runtime_error::runtime_error;
+  int row = 0;
+  std::vector<double> values;
+  template <typename Archive>
+  void serialize(Archive& archive) {
+    archive(row, values);
+  }
+};
+const ThrownType<BadRow> bad_row;
+
+struct OnlyText : std::logic_error {
+  using std::logic_error::logic_error;
+};
+const ThrownType<OnlyText> only_text;
+
+int throw_row_there(int row, std::size_t values) {
+  BadRow error("row " + std::to_string(row) + " is bad");
+  error.row = row;
+  error.values.assign(values, 0.5);
+  throw error;
+}
+int throw_text_there(const std::string& text) { throw OnlyText(text); }
+int fail_if_odd_there(int number) {
+  if (number % 2 != 0) throw std::out_of_range(std::to_string(number));
+  return number;
+}
+void yield_there(Sink<int>& out, int to) {
+  std::puts("counting");
+  for (int i = 0; i < to; ++i) out.put(i);
+}
+void yield_and_fail_there(Sink<std::string>& out, int to) {
+  for (int i = 0; i < to; ++i) out.put(std::to_string(i));
+  throw std::out_of_range("no more");
+}
+void arrays_there(Sink<std::vector<double>>& out, int count, std::size_t size) {
+  for (int i = 0; i < count; ++i) out.put(std::vector<double>(size, i));
+}
 int print_there(const std::string& text) {
   std::puts(text.c_str());
   std::fprintf(stderr, "%s, on stderr\n", text.c_str());
@@ -76,6 +118,12 @@ constexpr auto shout = compute<shout_there>;
 constexpr auto nothing = compute<nothing_there>;
 constexpr auto place = compute<place_there>;
 constexpr auto fails = compute<throw_there>;
+constexpr auto yields = compute<yield_there>;
+constexpr auto yields_and_fails = compute<yield_and_fail_there>;
+constexpr auto arrays = compute<arrays_there>;
+constexpr auto fails_at = compute<throw_row_there>;
+constexpr auto fails_with = compute<throw_text_there>;
+constexpr auto fails_if_odd = compute<fail_if_odd_there>;
 constexpr auto prints = compute<print_there>;
 constexpr auto waits = compute<wait_there>;
 constexpr auto aborts = compute<abort_there>;
@@ -109,6 +157,140 @@ TEST(ComputePool, CallsBatchesAndBroadcasts) {
   EXPECT_THAT(pool.broadcast(my_part({0, 1, 2, 3})),
               ElementsAre(ElementsAre(0, 3), ElementsAre(1), ElementsAre(2)));
   EXPECT_EQ(pool.broadcast(nothing()).size(), 3U);
+}
+
+TEST(ComputePool, ExceptionsOfThrownTypesArriveAsThemselves) {
+  ComputePool pool(quiet(1));
+  for (const std::size_t values : {std::size_t{3}, std::size_t{100'000}}) {  // the latter in a blob
+    try {
+      fails_at(7, values) >> pool;
+      FAIL() << "nothing was thrown";
+    } catch (const BadRow& error) {
+      EXPECT_STREQ(error.what(), "row 7 is bad");
+      EXPECT_EQ(error.row, 7);
+      EXPECT_EQ(error.values, std::vector<double>(values, 0.5));
+      try {
+        std::rethrow_if_nested(error);
+        FAIL() << "it does not say where it was thrown";
+      } catch (const RemoteError& where) {
+        EXPECT_EQ(where.node(), 0);
+        EXPECT_THAT(where.type(), HasSubstr("BadRow"));
+      }
+    }
+  }
+  EXPECT_THROW(fails_with("oh") >> pool, OnlyText);
+  EXPECT_THROW(fails("not registered") >> pool, RemoteError);
+}
+
+TEST(ComputePool, FailuresMayStandAmongTheResults) {
+  ComputePool pool(quiet(2));
+  std::vector<Pending<int>> calls;
+  for (int i = 0; i < 10; ++i) calls.push_back(fails_if_odd(i));
+  const std::vector<Attempt<int>> attempts = gather(calls).return_exceptions() >> pool;
+  ASSERT_EQ(attempts.size(), 10U);
+  for (int i = 0; i < 10; ++i) {
+    const Attempt<int>& attempt = attempts[static_cast<std::size_t>(i)];
+    ASSERT_EQ(attempt.has_value(), i % 2 == 0) << i;
+    if (attempt) {
+      EXPECT_EQ(*attempt, i);
+    } else {
+      EXPECT_THROW(std::rethrow_exception(attempt.error()), RemoteError);
+    }
+  }
+}
+
+TEST(ComputePool, FunctionsWithASinkAreStreams) {
+  ComputePool pool(quiet(1));
+  int expected = 0;
+  for (const int number : yields(1000) >> pool) EXPECT_EQ(number, expected++);
+  EXPECT_EQ(expected, 1000);
+  for (const int number : yields(0) >> pool) ADD_FAILURE() << number;
+
+  std::vector<std::string> texts;
+  try {
+    for (std::string& text : yields_and_fails(20) >> pool) texts.push_back(std::move(text));
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const RemoteError& error) {
+    EXPECT_EQ(error.message(), "no more");
+  }
+  EXPECT_EQ(texts.size(), 20U);
+
+  constexpr std::size_t kLarge = 100'000;  // in a blob
+  double sum = 0;
+  for (const auto& array : arrays(5, kLarge) >> pool) {
+    sum += std::accumulate(array.begin(), array.end(), 0.0);
+  }
+  EXPECT_EQ(sum, 10.0 * kLarge);
+
+  std::vector<int> here;
+  Sink<int> sink([&](const int& number) { here.push_back(number); });
+  yields.local(sink, 3);
+  EXPECT_THAT(here, ElementsAre(0, 1, 2));
+}
+
+TEST(ComputePool, AStreamThatIsDroppedStopsItsFunction) {
+  ComputePool pool(quiet(1));
+  {
+    Stream<int> endless = yields(std::numeric_limits<int>::max()) >> pool;
+    EXPECT_EQ(endless.next(), 0);
+    EXPECT_EQ(endless.next(), 1);
+  }
+  EXPECT_EQ(add(1, 2) >> pool, 3);  // on the same worker
+}
+
+TEST(ComputePool, CallsBehindAStreamWaitForIt) {
+  ComputePool pool(quiet(1));
+  Stream<int> stream = yields(100) >> pool;
+  Future<int> behind = submit(add(1, 2), pool);
+  int expected = 0;
+  while (const auto number = stream.next()) EXPECT_EQ(*number, expected++);
+  EXPECT_EQ(expected, 100);
+  EXPECT_EQ(behind.get(), 3);
+}
+
+// The least that a coroutine needs.
+struct Detached {
+  struct promise_type {
+    Detached get_return_object() { return {}; }
+    std::suspend_never initial_suspend() noexcept { return {}; }
+    std::suspend_never final_suspend() noexcept { return {}; }
+    void return_void() {}
+    void unhandled_exception() { std::terminate(); }
+  };
+};
+
+TEST(ComputePool, CoroutinesAwaitFutures) {
+  ComputePool pool(quiet(2));
+  constexpr int kCoroutines = 50;
+  std::latch done(kCoroutines + 1);
+  std::mutex mutex;
+  std::vector<int> sums;
+  const auto twice = [&](int number) -> Detached {
+    const int once = co_await pool.submit(add(number, number));
+    const int sum = co_await pool.submit(add(once, once));
+    {
+      const std::scoped_lock lock(mutex);
+      sums.push_back(sum);
+    }
+    done.count_down();
+  };
+  std::string failure;
+  const auto failing = [&]() -> Detached {
+    try {
+      co_await pool.submit(fails("in a coroutine"));
+    } catch (const RemoteError& error) {
+      failure = error.message();
+    }
+    co_await pool.submit(nothing());
+    done.count_down();
+  };
+  for (int i = 0; i < kCoroutines; ++i) twice(i);
+  failing();
+  done.wait();
+  std::ranges::sort(sums);
+  ASSERT_EQ(sums.size(), static_cast<std::size_t>(kCoroutines));
+  for (int i = 0; i < kCoroutines; ++i) EXPECT_EQ(sums[static_cast<std::size_t>(i)], 4 * i);
+  EXPECT_EQ(failure, "in a coroutine");
 }
 
 TEST(ComputePool, LargeArraysComeBackWhole) {

@@ -3,19 +3,24 @@
 // Skyward for C++ programs, in one include. Start reading at function.h (what can be called) and
 // compute_pool.h (where it runs); every program begins with sky::init.
 
-#include "skyward/call/array.h"          // IWYU pragma: export
-#include "skyward/call/function.h"       // IWYU pragma: export
-#include "skyward/call/instance_info.h"  // IWYU pragma: export
-#include "skyward/call/match.h"          // IWYU pragma: export
-#include "skyward/call/pending.h"        // IWYU pragma: export
-#include "skyward/call/remote_error.h"   // IWYU pragma: export
-#include "skyward/call/shard.h"          // IWYU pragma: export
-#include "skyward/init.h"                // IWYU pragma: export
-#include "skyward/pool/accelerators.h"   // IWYU pragma: export
-#include "skyward/pool/compute_pool.h"   // IWYU pragma: export
-#include "skyward/pool/future.h"         // IWYU pragma: export
-#include "skyward/spec/offer.h"          // IWYU pragma: export
-#include "skyward/worker/preemption.h"   // IWYU pragma: export
-#include "skyward/worker/worker.h"       // IWYU pragma: export
+#include "skyward/call/array.h"           // IWYU pragma: export
+#include "skyward/call/function.h"        // IWYU pragma: export
+#include "skyward/call/instance_info.h"   // IWYU pragma: export
+#include "skyward/call/match.h"           // IWYU pragma: export
+#include "skyward/call/pending.h"         // IWYU pragma: export
+#include "skyward/call/remote_error.h"    // IWYU pragma: export
+#include "skyward/call/shard.h"           // IWYU pragma: export
+#include "skyward/call/sink.h"            // IWYU pragma: export
+#include "skyward/call/thrown_type.h"     // IWYU pragma: export
+#include "skyward/init.h"                 // IWYU pragma: export
+#include "skyward/pool/accelerators.h"    // IWYU pragma: export
+#include "skyward/pool/compute_pool.h"    // IWYU pragma: export
+#include "skyward/pool/future.h"          // IWYU pragma: export
+#include "skyward/pool/multi_pool.h"      // IWYU pragma: export
+#include "skyward/pool/send_operators.h"  // IWYU pragma: export
+#include "skyward/pool/stream.h"          // IWYU pragma: export
+#include "skyward/spec/offer.h"           // IWYU pragma: export
+#include "skyward/worker/preemption.h"    // IWYU pragma: export
+#include "skyward/worker/worker.h"        // IWYU pragma: export
 
 namespace sky = skyward;

@@ -22,6 +22,7 @@
 #include "skyward/call/pending.h"
 #include "skyward/call/registry.h"
 #include "skyward/call/sendable.h"
+#include "skyward/call/sink.h"
 
 namespace skyward {
 
@@ -88,6 +89,36 @@ class ComputeFunctionOf<F, R(P...)> {
   static constexpr const char* pretty() { return __PRETTY_FUNCTION__; }
 
   // The mangled name of this very type holds F's with all its parameters.
+  static inline const RegisteredFunction registered_{typeid(ComputeFunctionOf).name(), pretty(),
+                                                     &invoke};
+};
+
+// A function that yields.
+template <auto F, typename T, typename... P>
+class ComputeFunctionOf<F, void(Sink<T>&, P...)> {
+ public:
+  PendingStream<T> operator()(typename Parameter<P>::Stored... arguments) const {
+    auto kept = std::make_shared<const std::tuple<typename Parameter<P>::Stored...>>(
+        std::move(arguments)...);
+    return PendingStream<T>(
+        Pending<void>(registered_, [kept = std::move(kept)](ArchiveWriter& archive) {
+          std::apply([&archive](const auto&... argument) { (archive(argument), ...); }, *kept);
+        }));
+  }
+
+  // The plain call, here and now: `sink` gets the items.
+  void local(Sink<T>& sink, P... arguments) const { F(sink, std::forward<P>(arguments)...); }
+
+ private:
+  static void invoke(ArchiveReader& arguments, ArchiveWriter&) {
+    std::tuple<typename Parameter<P>::Received...> received;
+    std::apply([&arguments](auto&... one) { (one.read(arguments), ...); }, received);
+    Sink<T> sink = sink_of<T>(require_item_channel());
+    std::apply([&sink](auto&... one) { F(sink, one.give()...); }, received);
+  }
+
+  static constexpr const char* pretty() { return __PRETTY_FUNCTION__; }
+
   static inline const RegisteredFunction registered_{typeid(ComputeFunctionOf).name(), pretty(),
                                                      &invoke};
 };

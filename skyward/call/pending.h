@@ -10,6 +10,8 @@
 // The parentheses matter: >> binds tighter than &, so that f() & g() >> pool would send g() alone.
 // It does not compile. The operators with a pool are in compute_pool.h.
 
+#include <exception>
+#include <expected>
 #include <functional>
 #include <memory>
 #include <string>
@@ -106,6 +108,22 @@ class [[nodiscard]] Batch {
   std::tuple<Pending<Rs>...> calls_;
 };
 
+// A result, or the exception that get() of its call would have thrown.
+template <typename R>
+using Attempt = std::expected<Value<R>, std::exception_ptr>;
+
+// Calls whose failures stand among the results. Made by return_exceptions().
+template <typename R>
+class [[nodiscard]] Attempts {
+ public:
+  explicit Attempts(std::vector<Pending<R>> calls) : calls_(std::move(calls)) {}
+
+  const std::vector<Pending<R>>& calls() const { return calls_; }
+
+ private:
+  std::vector<Pending<R>> calls_;
+};
+
 // Any number of calls with results of one type. Made by gather().
 template <typename R>
 class [[nodiscard]] Gathered {
@@ -113,6 +131,10 @@ class [[nodiscard]] Gathered {
   explicit Gathered(std::vector<Pending<R>> calls) : calls_(std::move(calls)) {}
 
   const std::vector<Pending<R>>& calls() const { return calls_; }
+
+  // The same calls; sent to a pool, they give a vector of Attempt<R>, and nothing is thrown for a
+  // call that fails.
+  Attempts<R> return_exceptions() const { return Attempts<R>(calls_); }
 
  private:
   std::vector<Pending<R>> calls_;

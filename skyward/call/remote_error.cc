@@ -1,6 +1,10 @@
 #include "skyward/call/remote_error.h"
 
+#include <exception>
+#include <typeinfo>
 #include <utility>
+
+#include "skyward/call/thrown_type.h"
 
 namespace skyward {
 namespace {
@@ -22,13 +26,47 @@ std::string last_output(const Outcome& outcome) {
   return text;
 }
 
+// Throws the exception as the type that it had, around the RemoteError; if that cannot be built
+// from the bytes, the RemoteError alone.
+[[noreturn]] void throw_as(const RegisteredException* known, const RemoteError& error,
+                           ArchiveReader& archive) {
+  std::exception_ptr made;
+  try {
+    throw error;
+  } catch (const RemoteError&) {
+    if (known == nullptr) throw;
+    try {
+      made = known->make(error.message(), archive);
+    } catch (const std::exception&) {  // of the user's constructor, or the bytes are none of ours
+    }
+    if (!made) throw;
+  }
+  std::rethrow_exception(made);
+}
+
 }  // namespace
 
-wire::Payload write_exception(const std::string& type, const std::string& message) {
+wire::Payload write_exception(const std::string& type, const std::string& message,
+                              const std::exception* error, BlobStore store) {
   // A text too long for the stream would need shared memory, which may be what failed.
   constexpr std::size_t kLongest = 16 << 10;
+  const auto begin = [&](ArchiveWriter& archive, const std::string& symbol) {
+    archive(type.substr(0, kLongest), message.substr(0, kLongest), symbol);
+  };
+  if (error != nullptr) {
+    const std::string symbol = typeid(*error).name();
+    try {
+      if (const RegisteredException* known = find_exception(symbol)) {
+        ArchiveWriter archive(std::move(store));
+        begin(archive, symbol);
+        known->write(*error, archive);
+        return archive.finish();
+      }
+    } catch (const std::exception&) {  // of the user's `serialize`: the text arrives all the same
+    }
+  }
   ArchiveWriter archive({});
-  archive(type.substr(0, kLongest), message.substr(0, kLongest));
+  begin(archive, "");
   return archive.finish();
 }
 
@@ -40,11 +78,13 @@ void throw_unless_ok(const Outcome& outcome, const std::string& function, std::u
     case OutcomeStatus::raised: {
       std::string type;
       std::string message;
+      std::string symbol;
       ArchiveReader archive(outcome.payload, map);
-      archive(type, message);
+      archive(type, message, symbol);
       const std::string text =
           type + ": " + message + "\n" + where(outcome, function, task) + last_output(outcome);
-      throw RemoteError(std::move(type), std::move(message), outcome, text);
+      const RegisteredException* known = symbol.empty() ? nullptr : find_exception(symbol);
+      throw_as(known, RemoteError(std::move(type), std::move(message), outcome, text), archive);
     }
     case OutcomeStatus::failed: {
       Error error = outcome.error;

@@ -2,6 +2,7 @@
 
 // What get() throws when the function itself threw on its node.
 
+#include <exception>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,11 +42,13 @@ class RemoteError : public ExecutionError {
   int worker_;
 };
 
-// The form in which an exception travels.
-wire::Payload write_exception(const std::string& type, const std::string& message);
+// The form in which an exception travels. `error`: if it is of a ThrownType, what it has beside its
+// text goes along; `store` takes what is large.
+wire::Payload write_exception(const std::string& type, const std::string& message,
+                              const std::exception* error = nullptr, BlobStore store = {});
 
-// Throws the error in the outcome of a call of `function`; does nothing when it is ok. `map` reads
-// the exception's buffers.
+// Throws the error in the outcome of a call of `function`; does nothing when it is ok. An exception
+// of a ThrownType is thrown as that type. `map` reads the exception's buffers.
 void throw_unless_ok(const Outcome& outcome, const std::string& function, std::uint64_t task,
                      BufferMapper map);
 

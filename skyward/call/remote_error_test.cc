@@ -3,9 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <exception>
+#include <stdexcept>
 #include <string>
 
 #include "skyward/call/map_blob.h"
+#include "skyward/call/thrown_type.h"
 
 namespace skyward {
 namespace {
@@ -45,6 +48,61 @@ TEST(RemoteError, CarriesTheLastOutput) {
   } catch (const RemoteError& error) {
     EXPECT_THAT(error.output(), ElementsAre("one", "two"));
   }
+}
+
+struct Numbered : std::runtime_error {
+  using std::runtime_error::runtime_error;
+  int number = 0;
+  bool broken = false;
+  template <typename Archive>
+  void serialize(Archive& archive) {
+    if (broken) throw std::logic_error("cannot be written");
+    archive(number);
+  }
+};
+const ThrownType<Numbered> numbered;
+struct Derived : Numbered {
+  using Numbered::Numbered;
+};
+
+template <typename E>
+Outcome outcome_of(E error) {
+  error.number = 5;
+  Outcome outcome;
+  outcome.status = OutcomeStatus::raised;
+  outcome.payload = write_exception("Numbered", error.what(), &error);
+  return outcome;
+}
+
+TEST(ThrownType, ComesBackWithWhatItHas) {
+  try {
+    throw_unless_ok(outcome_of(Numbered("five")), "train", 7, &map_blob);
+    FAIL() << "nothing was thrown";
+  } catch (const Numbered& error) {
+    EXPECT_STREQ(error.what(), "five");
+    EXPECT_EQ(error.number, 5);
+    EXPECT_THROW(std::rethrow_if_nested(error), RemoteError);
+  }
+}
+
+TEST(ThrownType, ATypeThatOnlyDerivesFromItIsUnknown) {
+  EXPECT_THAT(thrown<RemoteError>(outcome_of(Derived("five"))), HasSubstr("five"));
+}
+
+TEST(ThrownType, WhatCannotBeWrittenArrivesAsText) {
+  Numbered error("five");
+  error.broken = true;
+  EXPECT_THAT(thrown<RemoteError>(outcome_of(error)), HasSubstr("Numbered: five"));
+}
+
+// Bytes of another machine.
+TEST(ThrownType, WhatCannotBeReadIsARemoteError) {
+  Outcome outcome = outcome_of(Numbered("five"));
+  ByteView stream = outcome.payload.buffers.front().bytes.view;
+  stream = stream.first(stream.size() - sizeof(int));
+  outcome.payload.buffers.front() =
+      wire::small_buffer(SharedBytes(Bytes(stream.begin(), stream.end())));
+  EXPECT_THAT(thrown<RemoteError>(outcome), HasSubstr("Numbered: five"));
 }
 
 }  // namespace

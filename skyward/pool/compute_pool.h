@@ -27,11 +27,13 @@
 #include "skyward/base/forever.h"
 #include "skyward/base/time.h"
 #include "skyward/call/pending.h"
+#include "skyward/call/sink.h"
 #include "skyward/display/terminal_view.h"
 #include "skyward/pool/future.h"
 #include "skyward/pool/pool.h"
 #include "skyward/pool/pool_options.h"
 #include "skyward/pool/program_end.h"
+#include "skyward/pool/stream.h"
 #include "skyward/spec/event.h"
 
 namespace skyward {
@@ -66,12 +68,20 @@ class ComputePool {
   R run(const Pending<R>& call) {
     return submit(call).get();
   }
+  // Sends a call of a function that yields; its items arrive while it runs.
+  template <typename T>
+  Stream<T> run(const PendingStream<T>& call) {
+    return {pool_.submit(call.to_call(store())), call.name()};
+  }
   // Sends all, waits for all; then throws the error of the first one (in order) that failed, if
   // any.
   template <typename... Rs>
   std::tuple<Value<Rs>...> run(const Batch<Rs...>& batch);
   template <typename R>
   std::vector<Value<R>> run(const Gathered<R>& calls);
+  // The same, but each failure takes the place of its result.
+  template <typename R>
+  std::vector<Attempt<R>> run(const Attempts<R>& calls);
   // Runs the call once on every worker; results in rank order. Failures as with a batch.
   template <typename R>
   std::vector<Value<R>> broadcast(const Pending<R>& call);
@@ -90,6 +100,8 @@ class ComputePool {
   void deliver_events(const std::function<void(const Event&)>& on_event, Display display);
   void end_with_program();
   template <typename R>
+  std::vector<Future<R>> send(const std::vector<Pending<R>>& calls);
+  template <typename R>
   static std::vector<Value<R>> collect(std::vector<Future<R>> futures);
 
   Pool pool_;
@@ -100,24 +112,6 @@ class ComputePool {
   std::binary_semaphore delivered_{0};  // all events are delivered
   std::atomic<bool> opening_{true};
   EndsWithProgram ends_with_program_;
-};
-
-// Several pools, opened at the same time: set-up takes as long as the slowest of them. When one
-// fails, the others are closed and the first failure, in order, is thrown.
-class MultiPool {
- public:
-  explicit MultiPool(std::vector<PoolOptions> options);
-  ~MultiPool();
-  MultiPool(const MultiPool&) = delete;
-  MultiPool& operator=(const MultiPool&) = delete;
-
-  ComputePool& operator[](std::size_t index) { return *pools_.at(index); }
-  std::size_t size() const { return pools_.size(); }
-
- private:
-  void close_all();
-
-  std::vector<std::unique_ptr<ComputePool>> pools_;
 };
 
 template <typename... Rs>
@@ -150,16 +144,36 @@ std::vector<Value<R>> ComputePool::collect(std::vector<Future<R>> futures) {
 }
 
 template <typename R>
-std::vector<Value<R>> ComputePool::run(const Gathered<R>& calls) {
+std::vector<Future<R>> ComputePool::send(const std::vector<Pending<R>>& calls) {
   std::vector<Call> sent;
-  sent.reserve(calls.calls().size());
-  for (const auto& call : calls.calls()) sent.push_back(call.to_call(store()));
+  sent.reserve(calls.size());
+  for (const auto& call : calls) sent.push_back(call.to_call(store()));
   std::vector<Handle> handles = pool_.submit(std::move(sent));
   std::vector<Future<R>> futures;
+  futures.reserve(handles.size());
   for (std::size_t i = 0; i < handles.size(); ++i) {
-    futures.emplace_back(std::move(handles[i]), calls.calls()[i].name());
+    futures.emplace_back(std::move(handles[i]), calls[i].name());
   }
-  return collect(std::move(futures));
+  return futures;
+}
+
+template <typename R>
+std::vector<Value<R>> ComputePool::run(const Gathered<R>& calls) {
+  return collect(send(calls.calls()));
+}
+
+template <typename R>
+std::vector<Attempt<R>> ComputePool::run(const Attempts<R>& calls) {
+  std::vector<Attempt<R>> out;
+  out.reserve(calls.calls().size());
+  for (auto& future : send(calls.calls())) {
+    try {
+      out.emplace_back(future.get_value());
+    } catch (...) {
+      out.emplace_back(std::unexpect, std::current_exception());
+    }
+  }
+  return out;
 }
 
 template <typename R>
@@ -169,29 +183,6 @@ std::vector<Value<R>> ComputePool::broadcast(const Pending<R>& call) {
     futures.emplace_back(std::move(handle), call.name());
   }
   return collect(std::move(futures));
-}
-
-// call >> pool, batch >> pool, gather(calls) >> pool.
-template <typename R>
-R operator>>(const Pending<R>& call, ComputePool& pool) {
-  return pool.run(call);
-}
-template <typename... Rs>
-std::tuple<Value<Rs>...> operator>>(const Batch<Rs...>& batch, ComputePool& pool) {
-  return pool.run(batch);
-}
-template <typename R>
-std::vector<Value<R>> operator>>(const Gathered<R>& calls, ComputePool& pool) {
-  return pool.run(calls);
-}
-
-template <typename R>
-std::vector<Value<R>> broadcast(const Pending<R>& call, ComputePool& pool) {
-  return pool.broadcast(call);
-}
-template <typename R>
-Future<R> submit(const Pending<R>& call, ComputePool& pool) {
-  return pool.submit(call);
 }
 
 }  // namespace skyward

@@ -3,6 +3,7 @@
 // A call that has been sent, and its future result.
 
 #include <chrono>
+#include <coroutine>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -15,6 +16,7 @@
 #include "skyward/call/pending.h"
 #include "skyward/call/remote_error.h"
 #include "skyward/pool/pool.h"
+#include "skyward/pool/resuming.h"
 
 namespace skyward {
 
@@ -64,6 +66,21 @@ class [[nodiscard]] Future {
   // block nor throw. A second callback replaces the first.
   void on_done(std::function<void()> callback) { handle_.on_done(std::move(callback)); }
   std::uint64_t task() const { return handle_.task(); }
+
+  // `co_await std::move(future)` in any coroutine: it goes on, with what get() returns or throws,
+  // on a thread that all such coroutines of this process share; it must not block there for long.
+  auto operator co_await() && {
+    struct Awaiter {
+      Future future;
+
+      bool await_ready() const { return future.done(); }
+      void await_suspend(std::coroutine_handle<> coroutine) {
+        future.on_done([coroutine] { resume_elsewhere(coroutine); });
+      }
+      R await_resume() { return future.get(); }
+    };
+    return Awaiter{std::move(*this)};
+  }
 
  private:
   Handle handle_;

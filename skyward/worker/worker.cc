@@ -19,6 +19,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <exception>
 #include <iostream>
 #include <memory>
@@ -35,6 +36,7 @@
 #include "skyward/call/map_blob.h"
 #include "skyward/call/registry.h"
 #include "skyward/call/remote_error.h"
+#include "skyward/call/sink.h"
 #include "skyward/io/event_loop.h"
 #include "skyward/io/forks.h"
 #include "skyward/io/shared_memory.h"
@@ -150,7 +152,7 @@ wire::Blob make_blob(ByteView bytes) {
   return {.id = {}, .size = bytes.size(), .descriptor = descriptor, .storage = *std::move(memory)};
 }
 
-class Worker {
+class Worker final : private ItemChannel {
  public:
   Worker() : socket_(wire::kWorkerSocket) { read_mark(); }
 
@@ -160,7 +162,7 @@ class Worker {
     hello.text = "c++";
     send(hello);
     while (true) {
-      std::optional<wire::WorkerMessage> message = socket_.receive();
+      std::optional<wire::WorkerMessage> message = next_message();
       if (!message) leave(EXIT_SUCCESS);
       switch (message->kind) {
         case wire::WorkerKind::run:
@@ -171,7 +173,7 @@ class Worker {
         case wire::WorkerKind::drop:
           symbols_.erase(message->function);
           break;
-        case wire::WorkerKind::credit:  // C++ functions are no generators
+        case wire::WorkerKind::credit:  // of a stream that has ended
         case wire::WorkerKind::hello:
         case wire::WorkerKind::result:
         case wire::WorkerKind::item:
@@ -185,6 +187,47 @@ class Worker {
   [[noreturn]] static void leave(int status) {
     flush_output();
     _exit(status);
+  }
+
+  // Those that came while a stream waited for its reader are first.
+  std::optional<wire::WorkerMessage> next_message() {
+    if (inbox_.empty()) return socket_.receive();
+    std::optional<wire::WorkerMessage> first = std::move(inbox_.front());
+    inbox_.pop_front();
+    return first;
+  }
+
+  // ---- ItemChannel, for the running task
+
+  BlobStore store() override { return {.put = &make_blob}; }
+
+  void send(wire::Payload payload) override {
+    throw_if_cancelled();
+    flush_output();
+    while (credits_ == 0) await_credit();
+    --credits_;
+    wire::WorkerMessage item;
+    item.kind = wire::WorkerKind::item;
+    item.task = TaskId{running_task.load()};
+    item.payload = std::move(payload);
+    send(item);
+  }
+
+  // Looks for a cancellation from time to time: its signal may come just before the wait.
+  void await_credit() {
+    constexpr int kLook_ms = 50;
+    throw_if_cancelled();
+    pollfd waiting{.fd = wire::kWorkerSocket, .events = POLLIN, .revents = 0};
+    if (!socket_.has_message() && poll(&waiting, 1, kLook_ms) <= 0) return;
+    std::optional<wire::WorkerMessage> message = socket_.receive();
+    if (!message) leave(EXIT_SUCCESS);
+    if (message->kind != wire::WorkerKind::credit) {
+      const bool stops = message->kind == wire::WorkerKind::stop;
+      inbox_.push_back(*std::move(message));
+      if (stops) throw CancelledError("the pool closes, and nobody reads the stream");
+    } else if (message->task.value == running_task.load()) {
+      credits_ += message->count;
+    }
   }
 
   void read_mark() {
@@ -222,7 +265,10 @@ class Worker {
       result.status = wire::WorkerStatus::cancelled;
     } else {
       *begun_task = task;
+      credits_ = message.stream_window;
+      set_item_channel(credits_ > 0 ? this : nullptr);
       call(message, result);
+      set_item_channel(nullptr);
       finished.add(task);
     }
     if (io::forks_made() != forks) result.retained = blobs_of(message.payload);
@@ -249,7 +295,8 @@ class Worker {
       result.payload = archive.finish();
     } catch (const std::exception& error) {
       result.status = wire::WorkerStatus::raised;
-      result.payload = write_exception(current_exception_name(), error.what());
+      result.payload =
+          write_exception(current_exception_name(), error.what(), &error, {.put = &make_blob});
     } catch (...) {
       result.status = wire::WorkerStatus::raised;
       result.payload =
@@ -316,6 +363,8 @@ class Worker {
   }
 
   WorkerSocket socket_;
+  std::deque<wire::WorkerMessage> inbox_;
+  std::uint32_t credits_ = 0;  // items that the reader of the running task's stream takes
   std::unordered_map<FunctionId, std::string> symbols_;
   std::uint8_t mark_[8] = {};
   bool has_mark_ = false;

@@ -21,6 +21,8 @@ class WorkerSocket {
   // The next message, waiting for it; empty when the agent has closed. Throws SkywardError when the
   // stream breaks.
   std::optional<wire::WorkerMessage> receive();
+  // Whether receive() need not wait for bytes.
+  bool has_message() const { return whole_message().has_value(); }
   // Throws SkywardError when the agent is gone.
   void send(const wire::WorkerMessage& message);
 

@@ -1,0 +1,45 @@
+#include "skyward/pool/multi_pool.h"
+
+#include <exception>
+#include <memory>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+namespace skyward {
+
+MultiPool::MultiPool(std::vector<PoolOptions> options) : pools_(options.size()) {
+  std::vector<std::exception_ptr> failures(options.size());
+  std::vector<std::jthread> threads;  // joined before what they write to goes
+  for (std::size_t i = 0; i < options.size(); ++i) {
+    threads.emplace_back([this, &options, &failures, i] {
+      try {
+        pools_[i] = std::make_unique<ComputePool>(std::move(options[i]));
+      } catch (...) {
+        failures[i] = std::current_exception();
+      }
+    });
+  }
+  threads.clear();
+  for (const std::exception_ptr& failure : failures) {
+    if (!failure) continue;
+    close_all();
+    std::rethrow_exception(failure);
+  }
+}
+
+MultiPool::~MultiPool() { close_all(); }
+
+void MultiPool::close_all() {
+  std::vector<std::jthread> threads;
+  for (auto& pool : pools_) {
+    if (!pool) continue;
+    try {
+      threads.emplace_back([&pool] { pool.reset(); });
+    } catch (const std::system_error&) {  // no more threads: one after the other
+      pool.reset();
+    }
+  }
+}
+
+}  // namespace skyward
