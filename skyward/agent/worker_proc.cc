@@ -190,8 +190,10 @@ void WorkerProcess::look_later() {
   look_timer_ = loop_.start_timer(io::EventLoop::now() + kLookInterval, [this] {
     const std::uint64_t before = channel_->received_bytes();
     look();
-    // A process that has answered nothing meanwhile is slow: it may wake us for each answer.
-    const bool goes_on = std::exchange(bursts_on_, false) || channel_->received_bytes() != before;
+    // A process that has answered nothing meanwhile is slow, and one with a single task in hand is
+    // quickest when it wakes us itself.
+    const bool answers = channel_->received_bytes() != before && unanswered_ > 1;
+    const bool goes_on = std::exchange(bursts_on_, false) || answers;
     if (goes_on && streams_.empty()) return look_later();
     end_burst();
   });
