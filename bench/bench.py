@@ -2,7 +2,8 @@
 
 Rounds are interleaved (A, B, C, A, B, C …), figures are medians over the rounds; compare ratios,
 not figures. Each file of workloads/ is one workload with its targets; floors.py measures what the
-machine itself takes, in the same run. Writes bench/out/results.json and bench/out/chart.png.
+machine itself takes, in the same run. Writes bench/out/results.json, bench/out/performance.md and
+bench/out/chart.png; `python bench/page.py` makes the results docs/performance.md.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pathlib import Path
 import floors
 import numpy as np
 from contenders import ALL, echo
+from page import page
 from workloads import ALL as ALL_WORKLOADS
 
 MIB = 1 << 20
@@ -187,8 +189,10 @@ def main() -> int:
         f"{floor['memcpy_fresh']:.2f} and into warm {floor['memcpy_warm']:.2f} GiB/s"
     )
     report = {
+        "date": time.strftime("%Y-%m-%d"),
         "machine": {
             "cpus": os.cpu_count(),
+            "machine": platform.machine(),
             "python": platform.python_version(),
             "load": os.getloadavg(),
         },
@@ -196,7 +200,9 @@ def main() -> int:
         "skipped": skipped,
         "workers": options.workers,
         "array_bytes": size.array.nbytes,
+        "tasks": size.tasks,
         "units": {name: unit for name, (unit, _) in FIGURES.items()},
+        "more_is_better": {name: better for name, (_, better) in FIGURES.items()},
         "floors": floor,
         "median": summary,
         "rounds": results,
@@ -212,6 +218,8 @@ def main() -> int:
         print(f"skipped {name}: {why}")
     OUT.mkdir(exist_ok=True)
     (OUT / "results.json").write_text(json.dumps(report, indent=1))
+    if "skyward" in results:
+        (OUT / "performance.md").write_text(page(report))
     draw_chart(summary, OUT / "chart.png")
     print(f"\nwritten: {OUT / 'results.json'} and {OUT / 'chart.png'}")
     return 0

@@ -1,0 +1,161 @@
+"""docs/performance.md, from what a run of bench.py has measured."""
+
+import json
+import textwrap
+from pathlib import Path
+
+COLUMNS = 125
+
+NAMES = {
+    "start": "pool ready",
+    "memory": "memory of all processes",
+    "round_trip_p50": "warm call, median",
+    "round_trip_p99": "warm call, 99th percentile",
+    "tasks_per_second": "tracked tasks of one batch",
+    "cpu_per_task": "CPU of all processes for each of them",
+    "map_per_second": "`map`",
+    "futures_per_second": "futures, read as they complete",
+    "argument_first": "a large argument, first time",
+    "argument_again": "the same argument again",
+}
+WHY = {
+    "memory": "Skyward runs an agent beside the workers, and each worker is a whole interpreter.",
+    "map_per_second": "It sends many items as one task. Skyward tracks each item by itself: its"
+    " error, its retries and its cancellation.",
+    "futures_per_second": "Skyward's futures are those of `concurrent.futures`: making one and"
+    " waiting for it takes most of the time of a quick call.",
+    "argument_first": "The bytes are copied once, into memory that the workers map. The first time,"
+    " the kernel must find and clear that memory, and one thread does it.",
+    "start": "Skyward starts an agent, which starts the workers.",
+}
+"""Why a peer may be ahead."""
+
+
+def text(line: str) -> str:
+    """Wrapped like the other pages; a "- " begins an item of a list."""
+    return textwrap.fill(
+        line,
+        COLUMNS,
+        subsequent_indent="  " if line.startswith("- ") else "",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:,.3g}"
+
+
+def lead(ours: float, theirs: float, more_is_better: bool) -> float:
+    """How many times better a peer is."""
+    return theirs / ours if more_is_better else ours / theirs
+
+
+def peers_ahead(report: dict) -> list[str]:
+    """Nothing within 5 %: that is noise."""
+    lines = []
+    ours = report["median"]["skyward"]
+    for figure, more_is_better in report["more_is_better"].items():
+        better = {
+            peer: lead(ours[figure], figures[figure], more_is_better)
+            for peer, figures in report["median"].items()
+            if peer != "skyward"
+        }
+        ahead = [
+            f"{peer} ({ratio:.1f} ×)"
+            for peer, ratio in sorted(better.items(), key=lambda one: -one[1])
+            if ratio > 1.05
+        ]
+        if ahead:
+            line = f"- **{NAMES[figure]}**: {', '.join(ahead)}. {WHY.get(figure, '')}"
+            lines.append(text(line.rstrip()))
+    return lines or ["Nowhere in this run."]
+
+
+def reached(ratio: float) -> str:
+    return "yes" if ratio >= 1 else f"{ratio:.0%} of it"
+
+
+def method(report: dict) -> list[str]:
+    gib = report["array_bytes"] / (1 << 30)
+    return [
+        "## Method",
+        "",
+        text(
+            "- Each figure is the median of the rounds. Rounds are interleaved: every system"
+            " runs once before any runs again. Compare ratios; the figures are those of one"
+            " machine."
+        ),
+        text(
+            "- All functions return at once. A batch has"
+            f" {report['tasks']:,} tasks, fewer for systems that would take minutes. The large"
+            f" argument is an array of {gib:.3g} GiB, of which a worker reads every page."
+        ),
+        text(
+            "- Each system is used in its own recommended way: futures where it tracks tasks"
+            " one by one, its object store where it has one, its own batching in `map`."
+        ),
+        "- CPU is that of the program and of every process it has started.",
+    ]
+
+
+def page(report: dict) -> str:
+    machine = report["machine"]
+    names = list(report["median"])
+    rows = [
+        f"| {NAMES[figure]} [{unit}] | "
+        + " | ".join(number(report["median"][name][figure]) for name in names)
+        + " |"
+        for figure, unit in report["units"].items()
+    ]
+    goals = [
+        f"| {NAMES[row['figure']]} [{row['unit']}] | {row['target']} | {number(row['measured'])} |"
+        f" {reached(row['ratio'])} |"
+        for row in report["targets"]
+    ]
+    versions = ", ".join(f"{name} {version}" for name, version in report["versions"].items())
+    floors = report["floors"]
+    return "\n".join(
+        [
+            "# Performance",
+            "",
+            "The latest run of `./dev bench`; this page is made from its results, not written.",
+            "",
+            text(
+                f"{machine['cpus']} cores, {machine['machine']}, Python {machine['python']},"
+                f" {report['workers']} workers on one local node; {versions}. Run on"
+                f" {report['date']}."
+            ),
+            "",
+            "| | " + " | ".join(names) + " |",
+            "|---|" + "---|" * len(names),
+            *rows,
+            "",
+            text(
+                "In the same run, a bare pickle echo between two Python processes over a Unix"
+                f" socket took {floors['echo']:.1f} µs, and copying into fresh memory ran at"
+                f" {floors['memcpy_fresh']:.2f} GiB/s."
+            ),
+            "",
+            "## Targets",
+            "",
+            "What we hold ourselves to. Not all of it is reached.",
+            "",
+            "| | Target | Measured | Reached |",
+            "|---|---|---|---|",
+            *goals,
+            "",
+            "## Where others are ahead",
+            "",
+            *peers_ahead(report),
+            "",
+            *method(report),
+            "",
+        ]
+    )
+
+
+if __name__ == "__main__":
+    here = Path(__file__).resolve().parent
+    report = json.loads((here / "out" / "results.json").read_text())
+    (here.parent / "docs" / "performance.md").write_text(page(report))
