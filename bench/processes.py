@@ -1,6 +1,7 @@
 """What this process and all below it use."""
 
 import os
+import time
 from pathlib import Path
 
 
@@ -21,16 +22,24 @@ def tree() -> list[int]:
     return found
 
 
+def cpu_clock(pid: int) -> int:
+    """The clock of a process's CPU time, as clock_getcpuclockid(3) gives it: in nanoseconds, where
+    the ticks of /proc are 10 ms, more than a short burst takes."""
+    return (~pid << 3) | 2
+
+
 def cpu_seconds() -> float:
     """User and system time of this process and everything below it, the reaped ones included."""
-    ticks = 0
+    seconds = 0.0
     for pid in tree():
         try:
             fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            seconds += time.clock_gettime(cpu_clock(pid))
         except OSError:
             continue
-        ticks += sum(int(field) for field in fields[11:15])
-    return ticks / os.sysconf("SC_CLK_TCK")
+        reaped = int(fields[13]) + int(fields[14])
+        seconds += reaped / os.sysconf("SC_CLK_TCK")
+    return seconds
 
 
 def memory_mib() -> float:
