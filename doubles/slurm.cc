@@ -29,6 +29,16 @@ void end(SlurmJob& one, const char* state, Time at) {
   one.ended = at;
 }
 
+std::vector<std::string> names_in(std::string_view list) {
+  std::vector<std::string> out;
+  while (!list.empty()) {
+    const std::size_t end = std::min(list.find(','), list.size());
+    out.emplace_back(list.substr(0, end));
+    list.remove_prefix(std::min(end + 1, list.size()));
+  }
+  return out;
+}
+
 int number_of(std::string_view text) {
   int out = 0;
   std::from_chars(text.data(), text.data() + text.size(), out);
@@ -43,7 +53,9 @@ CommandReply Slurm::run(const Slurm::Words& words, std::string_view input, Time 
   advance(now);
   const bool every_second = number % 2 == 0;
   CommandReply out;
-  if (busy && every_second) {
+  if (refuses) {
+    out = refused(1, "Access/permission denied");
+  } else if (busy && every_second) {
     out = refused(1, "slurm_receive_msg: Controller busy, try again later");
   } else {
     out = answer(words, input);
@@ -107,6 +119,7 @@ CommandReply Slurm::violate(const std::string& what) {
 CommandReply Slurm::answer(const Slurm::Words& words, std::string_view input) {
   if (words[0] == "sbatch") return submit(words, input);
   if (words[0] == "scancel") return cancel(words);
+  if (words == Words{"sh", "-c", "id -un && scontrol show config"}) return said(config());
   if (words[0] == "sh" && words.size() == 3) return shrink(words[2]);
   if (words[0] == "sinfo") return said(sinfo());
   const std::vector<std::string> listing{
@@ -126,13 +139,14 @@ CommandReply Slurm::submit(const Slurm::Words& words, std::string_view input) {
     if (!flags.insert(name).second) return violate("given twice: " + name);
     if (name == "--job-name") job.name = value;
     if (name == "--partition") job.partition = value;
+    if (name == "--exclude") job.excluded = names_in(value);
     if (name == "--nodes") job.wanted = number_of(value);
     if (name == "--time") job.limit = std::chrono::minutes(number_of(value));
     static const std::set<std::string> kKnown{
-        "--parsable", "--no-requeue", "--no-kill",        "--export", "--chdir",
-        "--output",   "--error",      "--job-name",       "--nodes",  "--partition",
-        "--account",  "--qos",        "--cpus-per-job",   "--mem",    "--gres",
-        "--time",     "--exclusive",  "--ntasks-per-node"};
+        "--parsable", "--no-requeue", "--no-kill",         "--export",     "--chdir",
+        "--output",   "--error",      "--job-name",        "--nodes",      "--partition",
+        "--account",  "--qos",        "--cpus-per-task",   "--mem",        "--gres",
+        "--time",     "--exclusive",  "--ntasks-per-node", "--constraint", "--exclude"};
     if (!kKnown.contains(name)) return violate("sbatch: unrecognized option '" + word + "'");
   }
   if (!flags.contains("--parsable") || !flags.contains("--no-requeue") || job.limit <= Duration{} ||
@@ -172,12 +186,7 @@ CommandReply Slurm::shrink(const std::string& line) {
   std::string_view names = std::string_view(line).substr(list + 9);
   names = names.substr(0, names.find(';'));
   if (one == nullptr || one->state != "RUNNING") return refused(1, "Invalid job id specified");
-  std::vector<std::string> kept;
-  while (!names.empty()) {
-    const std::size_t end = std::min(names.find(','), names.size());
-    kept.emplace_back(names.substr(0, end));
-    names.remove_prefix(std::min(end + 1, names.size()));
-  }
+  const std::vector<std::string> kept = names_in(names);
   for (const std::string& name : kept) {
     if (std::ranges::find(one->nodes, name) == one->nodes.end()) {
       return violate(name + " is no node of the job");
@@ -207,6 +216,11 @@ std::string Slurm::squeue() const {
   }
   return out;
 }
+std::string Slurm::config() {
+  return "me\nConfiguration data as of 2026-01-01T00:00:00\n"
+         "AccountingStorageBackupHost = (null)\nClusterName             = c1\n"
+         "CommunicationParameters = (null)\n";
+}
 std::string Slurm::sinfo() const {
   const std::string count = std::to_string(nodes_.size());
   return "low*|up|0/" + count + "/0/" + count + "|8|8000|gpu:h100:4|1-00:00:00\n";
@@ -220,7 +234,9 @@ void Slurm::start(SlurmJob& one) {
     const bool taken = std::ranges::any_of(jobs, [&](const SlurmJob& other) {
       return other.state == "RUNNING" && std::ranges::find(other.nodes, name) != other.nodes.end();
     });
-    if (!taken && !down_.contains(name)) free.push_back(name);
+    const bool usable =
+        !down_.contains(name) && std::ranges::find(one.excluded, name) == one.excluded.end();
+    if (!taken && usable) free.push_back(name);
   }
   if (free.size() < static_cast<std::size_t>(one.wanted)) {
     one.reason = "Resources";

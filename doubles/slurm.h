@@ -29,6 +29,7 @@ struct SlurmJob {
   std::string reason = "Priority";
   int wanted = 1;  // nodes
   std::vector<std::string> nodes{};
+  std::vector<std::string> excluded{};
   Time submitted{}, starts = kNever, ends = kNever, ended = kNever;
   Duration limit{};
 };
@@ -54,8 +55,9 @@ class Slurm {
   Duration most_time = std::chrono::hours(24);
   // What goes wrong with every second command.
   bool lose_reply = false;
-  bool busy = false;    // refused for now
-  bool breaks = false;  // obeyed, and the connection to the login node breaks
+  bool busy = false;     // refused for now
+  bool breaks = false;   // obeyed, and the connection to the login node breaks
+  bool refuses = false;  // every command: this user may do nothing
   // Before and after each command, by number. Whatever it throws passes through run().
   std::function<void(int number, bool after)> on_request{};
   int requests = 0;
@@ -70,6 +72,7 @@ class Slurm {
   CommandReply shrink(const std::string& line);
   std::string squeue() const;
   std::string sinfo() const;
+  static std::string config();
   void start(SlurmJob& one);
 
   const Words nodes_;

@@ -33,7 +33,16 @@ MENU: list[tuple[str, list[str]]] = [
         "Choose machines",
         [
             f"docs/guide/{name}.md"
-            for name in ("aws", "digitalocean", "runpod", "vastai", "verda", "ssh", "commands")
+            for name in (
+                "aws",
+                "digitalocean",
+                "runpod",
+                "vastai",
+                "verda",
+                "slurm",
+                "ssh",
+                "commands",
+            )
         ]
         + [f"docs/guide/{name}.md" for name in ("accelerators", "environments", "volumes")]
         + ["docs/guide/configuration.md"],

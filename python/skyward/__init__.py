@@ -100,6 +100,7 @@ if TYPE_CHECKING:
     from skyward.providers.clouds import AWS as AWS
     from skyward.providers.clouds import DigitalOcean as DigitalOcean
     from skyward.providers.clouds import RunPod as RunPod
+    from skyward.providers.clouds import Slurm as Slurm
     from skyward.providers.clouds import VastAI as VastAI
     from skyward.providers.clouds import Verda as Verda
     from skyward.providers.command import Command as Command
@@ -163,7 +164,7 @@ _MODULE_OF = {
         "pool.compute_pool": "ComputePool",
         "pool.multi": "MultiPool",
         "providers.choice": "Provider",
-        "providers.clouds": "AWS DigitalOcean RunPod VastAI Verda",
+        "providers.clouds": "AWS DigitalOcean RunPod Slurm VastAI Verda",
         "providers.command": "Command",
         "providers.local": "Local",
         "providers.ssh": "SSH",

@@ -18,6 +18,7 @@ class ProviderName(StrEnum):
     Verda = "Verda"
     VastAI = "Vast.ai"
     RunPod = "RunPod"
+    Slurm = "Slurm"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

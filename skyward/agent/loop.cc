@@ -25,6 +25,7 @@ namespace {
 constexpr Duration kReliefInterval = std::chrono::milliseconds(5);
 constexpr Duration kOrphanInterval = std::chrono::seconds(5);
 constexpr Duration kAliveInterval = std::chrono::seconds(3);
+constexpr Duration kTerminateGrace = std::chrono::milliseconds(200);
 constexpr std::string_view kAlive = "alive ";  // a step of the bootstrap
 constexpr int kEndCommandTries = 3;
 
@@ -270,12 +271,17 @@ void AgentLoop::start_now(SlotId slot) {
            },
        .on_exit =
            [this, slot](const io::ExitStatus& status, TaskId begun) {
-             end_worker(slot, {.text = status.describe(),
-                               .code = status.code,
-                               .by_signal = status.signal != 0,
-                               .by_sigkill = status.signal == io::kKill,
-                               .peak_bytes = status.max_rss_bytes,
-                               .begun = begun});
+             const WorkerExit end{.text = status.describe(),
+                                  .code = status.code,
+                                  .by_signal = status.signal != 0,
+                                  .by_sigkill = status.signal == io::kKill,
+                                  .peak_bytes = status.max_rss_bytes,
+                                  .begun = begun};
+             if (status.signal != io::kTerminate) return end_worker(slot, end);
+             // Whoever ends all processes of a machine has signalled this one, too. Then the
+             // machine is lost, and its tasks run elsewhere.
+             events_.start_timer(now() + kTerminateGrace,
+                                 [this, slot, end] { end_worker(slot, end); });
            }});
   if (started) {
     workers_[slot.value] = std::move(*started);

@@ -43,6 +43,7 @@ Result<CloudsHere> clouds_here(const provider::World& world, const std::string& 
       out.rows.push_back(&row);
       continue;
     }
+    if (found.error().kind == ErrorKind::unsupported) continue;  // it is not for this computer
     out.without.push_back(find_provider_sheet(row.name)->title);
   }
   if (out.rows.empty()) {

@@ -48,6 +48,9 @@ EngineLoop::EngineLoop(PoolSpec spec, Options options, std::unique_ptr<provider:
         loop_.run();
       })) {
   provider_->set_meanwhile([this] { verbs_.run_urgent(); });
+  provider_->set_tell([this](const std::string& line) {
+    loop_.post([this, line] { caller_.emit(Notice{.message = line}); });
+  });
   state_.costs.clock().rate = provider_->capabilities().clock_rate;  // no event has been posted yet
 }
 

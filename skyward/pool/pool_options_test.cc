@@ -63,7 +63,7 @@ TEST(TimeLimit, WhatCannotBeCountedIsForEver) {
 // table, which knows nothing else.
 TEST(Providers, FitTheirTable) {
   for (const ProviderSpec& spec : std::initializer_list<ProviderSpec>{
-           AWS{}, DigitalOcean{}, Verda{}, VastAI{}, RunPod{}, SSH{}, Command{}}) {
+           AWS{}, DigitalOcean{}, Verda{}, VastAI{}, RunPod{}, Slurm{}, SSH{}, Command{}}) {
     EXPECT_TRUE(spec.settings.empty()) << spec.name;
   }
   const ProviderSpec full[] = {
@@ -90,6 +90,7 @@ TEST(Providers, FitTheirTable) {
              9,
              "5c",
              1.5},
+      Slurm{"gpu", "lab", "normal", "gpu:2", "8:00:00", "me@login", true, {{"--constraint=a,b"}}},
       SSH{{"w1", "w2"}, "me", 22, "/id", {"gate"}, "/known", "/config", "ec2"}};
   for (const ProviderSpec& spec : full) {
     EXPECT_EQ(spec.settings.size(), find_provider_sheet(spec.name)->settings.size()) << spec.name;

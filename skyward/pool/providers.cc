@@ -144,6 +144,19 @@ RunPod::operator ProviderSpec() const {
   return spec;
 }
 
+Slurm::operator ProviderSpec() const {
+  ProviderSpec spec{.name = "slurm", .settings = {}};
+  put(spec, "partition", partition);
+  put(spec, "account", account);
+  put(spec, "qos", qos);
+  put(spec, "gres", gres);
+  put(spec, "time", time);
+  put(spec, "login", login);
+  put(spec, "exclusive", exclusive);
+  if (extra) put(spec, "extra", fmt::format("{}", fmt::join(*extra, "\n")));
+  return spec;
+}
+
 ProviderSpec provider_to_take(const std::optional<ProviderSpec>& named) {
   auto name = engine::provider_to_take(named ? named->name : "");
   if (!name) throw_error(name.error());

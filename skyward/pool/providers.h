@@ -123,6 +123,20 @@ struct RunPod {
   operator ProviderSpec() const;
 };
 
+// Nodes of a Slurm cluster: the pool submits jobs, and waits in the queue. What is left out is as
+// the site has it.
+struct Slurm {
+  std::optional<std::string> partition{};  // or several, with commas between
+  std::optional<std::string> account{};    // that the jobs are charged to
+  std::optional<std::string> qos{};
+  std::optional<std::string> gres{};   // of each node, instead of accelerator: "gpu:2"
+  std::optional<std::string> time{};   // of a job, as sbatch takes it: "8:00:00"
+  std::optional<std::string> login{};  // "me@login", reached by ssh; empty: this machine
+  std::optional<bool> exclusive{};     // whole nodes; false
+  std::optional<std::vector<std::string>> extra{};  // more options of sbatch: "--constraint=a100"
+  operator ProviderSpec() const;
+};
+
 // The provider of pools that name this one, or none: then $SKYWARD_PROVIDER, else the one in
 // skyward.toml, else this machine. $SKYWARD_PROVIDER=local uses this machine instead of every
 // cloud. Throws ConfigurationError.

@@ -16,6 +16,7 @@
 #include "skyward/provider/local/local.h"
 #include "skyward/provider/open_pools.h"
 #include "skyward/provider/runpod/runpod_computer_fixture.h"
+#include "skyward/provider/slurm/slurm_computer_fixture.h"
 #include "skyward/provider/ssh/ssh.h"
 #include "skyward/provider/table.h"
 #include "skyward/provider/vast/vast_computer_fixture.h"
@@ -229,6 +230,48 @@ class FakeSubject final : public Subject {
       fake::Simulation::start({.config = config(), .speed = 0, .clock = [] { return kNow; }});
 };
 
+class SlurmSubject final : public Subject {
+ public:
+  SlurmSubject() {
+    computer_.slurm_->on_request = [this](int, bool after) {
+      const auto& jobs = computer_.slurm_->jobs;
+      if (!after || jobs.empty() || newest_ == jobs.back().id) return;
+      newest_ = jobs.back().id;
+      audit(jobs.back().name);
+    };
+  }
+  std::unique_ptr<Provider> make() override { return computer_.provider(); }
+  PoolSpec spec() override { return computer_.spec_; }
+  Time now() override { return computer_.fixture_.now; }
+  int left() override {
+    computer_.slurm_->on_request = nullptr;
+    computer_.slurm_->refuses = false;
+    computer_.fixture_.now += 31min;
+    (void)computer_.gc();
+    return computer_.slurm_->standing() + static_cast<int>(computer_.open_pools().size());
+  }
+  std::vector<std::string> unaccounted() override { return unaccounted_; }
+  bool refuse_all() override { return computer_.slurm_->refuses = true; }
+
+ private:
+  // A job bears the key under which the ledger has it.
+  void audit(const std::string& name) {
+    auto ledger = open_ledger(computer_.fixture_.world);
+    for (const LedgerPool& pool : computer_.open_pools()) {
+      const auto entries = *(*ledger)->entries(pool.id, true);
+      for (const LedgerEntry& entry : entries) {
+        const std::string digits = entry.key.substr(entry.key.rfind('-') + 1);
+        if (name.contains("-" + digits + "-")) return;
+      }
+    }
+    unaccounted_.push_back(name);
+  }
+
+  slurm::SlurmComputer computer_;
+  int newest_ = 0;  // the number of the job that was seen last
+  std::vector<std::string> unaccounted_;
+};
+
 template <typename S>
 std::unique_ptr<Subject> make_subject() {
   return std::make_unique<S>();
@@ -244,6 +287,7 @@ const std::vector<SubjectRow>& subjects() {
       {"digital_ocean", make_subject<DoubledSubject<digital_ocean::DigitalOceanComputer>>},
       {"verda", make_subject<DoubledSubject<verda::VerdaComputer>>},
       {"runpod", make_subject<DoubledSubject<runpod::RunPodComputer>>},
+      {"slurm", make_subject<SlurmSubject>},
       {"vastai", make_subject<DoubledSubject<vast::VastComputer>>},
   };
   return kSubjects;

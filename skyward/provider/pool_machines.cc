@@ -30,6 +30,22 @@ std::vector<std::string> ids_of(const std::vector<MachineStatus>& machines) {
   return ids;
 }
 
+// Of a machine that will not run any more, if there is one.
+std::optional<LaunchFailure> why_ended(const std::vector<MachineStatus>& machines) {
+  for (const MachineStatus& one : machines) {
+    if (one.stage < Stage::stopped) continue;
+    const std::string& type = one.instance.instance_type;
+    return LaunchFailure{
+        {one.capacity ? ErrorKind::exhausted : ErrorKind::invalid,
+         fmt::format("{}{}{} ended before it ran ({}{}{})", type.empty() ? one.instance.id : type,
+                     one.zone.empty() ? "" : " in ", one.zone, one.reason,
+                     one.message.empty() ? "" : ": ", one.message),
+         one.hint.empty() ? "try again, or choose another type or region" : one.hint},
+        one.capacity};
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::string PoolMachines::where() const {
@@ -152,21 +168,21 @@ std::expected<std::vector<std::string>, LaunchFailure> PoolMachines::on_refused(
 std::expected<std::vector<MachineStatus>, LaunchFailure> PoolMachines::await_running(
     const std::vector<std::string>& ids, Time deadline) {
   const World& world = book_.world();
-  for (Duration pause = kFirstLook;; pause = std::min(pause * 2, kLongestLook)) {
+  Time looked = world.now();
+  for (Duration pause = kFirstLook;; pause = std::min(pause * 2, api_.facts().slowest_look)) {
     auto found = api_.look_up(ids, deadline);
-    if (!found) return std::unexpected(LaunchFailure{found.error()});
-    std::size_t running = 0;
-    for (const MachineStatus& one : *found) {
-      if (one.stage == Stage::running) ++running;
-      if (one.stage < Stage::stopped) continue;
-      return std::unexpected(LaunchFailure{
-          {one.capacity ? ErrorKind::exhausted : ErrorKind::invalid,
-           fmt::format("{} in {} ended before it ran ({}{}{})", one.instance.instance_type,
-                       one.zone, one.reason, one.message.empty() ? "" : ": ", one.message),
-           one.hint.empty() ? "try again, or choose another type or region" : one.hint},
-          one.capacity});
+    const bool passing = !found && found.error().kind == ErrorKind::unavailable;
+    if (!found && (!passing || world.now() - looked >= api_.facts().patience)) {
+      return std::unexpected(LaunchFailure{found.error()});
     }
-    if (running == ids.size()) return *std::move(found);
+    std::size_t running = 0;
+    if (found) {
+      looked = world.now();
+      if (auto ended = why_ended(*found)) return std::unexpected(*std::move(ended));
+      running = static_cast<std::size_t>(
+          std::ranges::count(*found, Stage::running, &MachineStatus::stage));
+      if (running == ids.size()) return *std::move(found);
+    }
     if (deadline - world.now() <= pause) {
       return std::unexpected(
           LaunchFailure{{ErrorKind::timeout,

@@ -40,8 +40,11 @@ struct MachineApiFacts {
   // After so long, a request that was never answered has launched nothing, or its machines have
   // terminated themselves and are listed as such.
   std::int64_t unanswered_limit_s = 0;
-  int launch_tries = 1;     // of a launch without an answer that brought nothing
-  int most_per_batch = 0;   // machines that one request can launch; 0: any number
+  int launch_tries = 1;    // of a launch without an answer that brought nothing
+  int most_per_batch = 0;  // machines that one request can launch; 0: any number
+  Duration slowest_look = std::chrono::seconds(5);  // between looks at machines that start
+  // For so long, machines that start are waited for although looking at them fails.
+  Duration patience{};
   bool ends_itself = true;  // a machine that nobody uses ends its cost by itself
 };
 

@@ -128,6 +128,9 @@ class Provider {
   // called, on the same thread. Before any other call; whoever's provision() does not wait ignores
   // it.
   virtual void set_meanwhile(std::function<void()>) {}
+  // Hears, in a line for people, what provision() waits for where that may take long. On the thread
+  // of the verbs. Before any other call; whoever's provision() has nothing to say ignores it.
+  virtual void set_tell(std::function<void(const std::string&)>) {}
   // No more machines are needed: the running call of offers(), prepare() or provision(), and each
   // later one, releases what it created and fails with `cancelled`. From any thread.
   virtual void stop_buying() {}

@@ -9,6 +9,7 @@
 
 #include "skyward/base/bytes.h"
 #include "skyward/base/hash.h"
+#include "skyward/io/machine.h"
 #include "skyward/provider/local/environment.h"
 #include "skyward/provider/pip_settings.h"
 #include "skyward/provider/volume_script.h"
@@ -234,6 +235,13 @@ std::vector<std::pair<std::string, std::string>> index_environment(
     if (!names_files || is_address(value)) found[name] = value;
   }
   return {found.begin(), found.end()};
+}
+
+Status check_agent(const PoolSpec& spec) {
+  if (io::is_program(spec.agent_path)) return {};
+  return fail(ErrorKind::invalid,
+              fmt::format("the agent program {} cannot be run", spec.agent_path),
+              "install skyward again, or give the path of a skyward-agent that you built");
 }
 
 Result<RemoteImage> plan_remote_image(const PoolSpec& spec, const Variable& variable) {

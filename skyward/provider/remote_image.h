@@ -30,6 +30,9 @@ struct RemoteImage {
 // its package indexes and proxies are used on the node, too.
 Result<RemoteImage> plan_remote_image(const PoolSpec& spec, const Variable& variable);
 
+// Fails with `invalid` when the agent that would be uploaded cannot run here.
+Status check_agent(const PoolSpec& spec);
+
 // The variables of the client that make uv and apt on a node use the same indexes, mirrors and
 // proxies as this machine. Values that are paths on this machine are left out. `pip`: from
 // parse_pip_config().

@@ -190,19 +190,34 @@ std::string as_toml(const ProviderSetting& setting) {
 // All that a project's file may say without being trusted. Whoever adds a setting decides:
 // `anybody` in the table of settings and a line here, or `trusted`.
 TEST_F(Settings, WhatAStrangersFileMaySay) {
-  const std::set<std::string> kHarmless = {
-      "aws.allocation_strategy",  "aws.exclude_burstable",
-      "aws.instance_timeout",     "aws.region",
-      "aws.request_timeout",      "digital_ocean.instance_timeout",
-      "digital_ocean.region",     "runpod.bootstrap_timeout",
-      "runpod.container_disk_gb", "runpod.cpu_clock",
-      "runpod.instance_timeout",  "runpod.provision_timeout",
-      "runpod.request_timeout",   "runpod.volume_gb",
-      "vastai.disk_gb",           "vastai.instance_timeout",
-      "vastai.min_cuda",          "vastai.overlay_timeout",
-      "vastai.request_timeout",   "vastai.require_direct_port",
-      "verda.instance_timeout",   "verda.region",
-      "verda.request_timeout"};
+  const std::set<std::string> kHarmless = {"aws.allocation_strategy",
+                                           "aws.exclude_burstable",
+                                           "aws.instance_timeout",
+                                           "aws.region",
+                                           "aws.request_timeout",
+                                           "digital_ocean.instance_timeout",
+                                           "digital_ocean.region",
+                                           "runpod.bootstrap_timeout",
+                                           "runpod.container_disk_gb",
+                                           "runpod.cpu_clock",
+                                           "runpod.instance_timeout",
+                                           "runpod.provision_timeout",
+                                           "runpod.request_timeout",
+                                           "runpod.volume_gb",
+                                           "slurm.exclusive",
+                                           "slurm.gres",
+                                           "slurm.partition",
+                                           "slurm.qos",
+                                           "slurm.time",
+                                           "vastai.disk_gb",
+                                           "vastai.instance_timeout",
+                                           "vastai.min_cuda",
+                                           "vastai.overlay_timeout",
+                                           "vastai.request_timeout",
+                                           "vastai.require_direct_port",
+                                           "verda.instance_timeout",
+                                           "verda.region",
+                                           "verda.request_timeout"};
   std::set<std::string> accepted;
   for (const ProviderSheet& sheet : provider_sheets()) {
     for (const ProviderSetting& setting : sheet.settings) {

@@ -16,6 +16,9 @@
 #include "skyward/provider/runpod/diagnose.h"
 #include "skyward/provider/runpod/runpod.h"
 #include "skyward/provider/runpod/sweep.h"
+#include "skyward/provider/slurm/diagnose.h"
+#include "skyward/provider/slurm/slurm.h"
+#include "skyward/provider/slurm/sweep.h"
 #include "skyward/provider/ssh/ssh.h"
 #include "skyward/provider/vast/diagnose.h"
 #include "skyward/provider/vast/sweep.h"
@@ -51,6 +54,11 @@ const std::vector<TableRow>& provider_table() {
        .diagnose = runpod::diagnose,
        .credentials = runpod::has_credentials,
        .cloud = make_runpod_cloud},
+      {.name = "slurm",
+       .make = make_slurm,
+       .sweep = slurm::sweep,
+       .diagnose = slurm::diagnose,
+       .credentials = slurm::has_credentials},
       {.name = "vastai",
        .make = make_vast,
        .sweep = vast::sweep,

@@ -92,6 +92,17 @@ constexpr std::array<ProviderSetting, 18> kRunPod = {{
     {"bid_multiplier", number, trusted, "1", ""},
 }};
 
+constexpr std::array<ProviderSetting, 8> kSlurm = {{
+    {"partition", text, anybody, "", ""},
+    {"account", text, trusted, "", ""},
+    {"qos", text, anybody, "", ""},
+    {"gres", text, anybody, "", ""},
+    {"time", text, anybody, "", ""},
+    {"login", text, trusted, "", ""},
+    {"exclusive", flag, anybody, "false", ""},
+    {"extra", lines, trusted, "", ""},
+}};
+
 constexpr std::array<ProviderSetting, 8> kSsh = {{
     {"hosts", lines, trusted, "", ""},
     {"user", text, trusted, "", ""},
@@ -109,12 +120,13 @@ constexpr std::array<ProviderSetting, 3> kCommand = {{
     {"python", internal, trusted, "", ""},
 }};
 
-constexpr std::array<ProviderSheet, 7> kSheets = {{
+constexpr std::array<ProviderSheet, 8> kSheets = {{
     {"aws", "AWS", "AWS", kAws},
     {"digital_ocean", "DigitalOcean", "Digital Ocean", kDigitalOcean},
     {"verda", "Verda", "Verda", kVerda},
     {"vastai", "VastAI", "Vast.ai", kVastAi},
     {"runpod", "RunPod", "RunPod", kRunPod},
+    {"slurm", "Slurm", "Slurm", kSlurm},
     {"ssh", "SSH", "ssh", kSsh, false},
     {"command", "Command", "command", kCommand, false},
 }};
@@ -161,6 +173,16 @@ std::string hint_of_settings(const ProviderSheet& sheet, std::string_view name) 
     if (one.kind != internal) names.push_back(one.name);
   }
   return fmt::format("{}it has {}", did_you_mean(name, names), fmt::join(names, ", "));
+}
+
+std::vector<std::string> items_of(std::string_view value, char separator) {
+  std::vector<std::string> items;
+  for (std::size_t begin = 0; begin <= value.size();) {
+    const std::size_t end = std::min(value.find(separator, begin), value.size());
+    if (end > begin) items.emplace_back(value.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return items;
 }
 
 bool is_region(std::string_view name) {

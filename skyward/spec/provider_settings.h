@@ -14,6 +14,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "skyward/base/error.h"
 
@@ -73,6 +74,9 @@ std::string hint_of_settings(const ProviderSheet& sheet, std::string_view name);
 
 // What is expected instead of the value, in words; empty when it fits.
 std::string unmet_requirement(const ProviderSetting& setting, const std::string& value);
+
+// The items of a `list` (separator ',') or of `lines` ('\n'), without empty ones.
+std::vector<std::string> items_of(std::string_view value, char separator);
 
 // Whether it can stand in a host name as the name of a region.
 bool is_region(std::string_view name);

@@ -47,6 +47,7 @@ def listed(page: str, heading: str) -> list[str]:
         (sky.RunPod, "runpod.md", "Parameters"),
         (sky.VastAI, "vastai.md", "Parameters"),
         (sky.Verda, "verda.md", "Parameters"),
+        (sky.Slurm, "slurm.md", "Parameters"),
         (sky.SSH, "ssh.md", "Parameters"),
         (sky.Command, "commands.md", "Parameters"),
         (sky.testing.FakeCloud, "testing.md", "Parameters"),

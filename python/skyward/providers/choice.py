@@ -48,7 +48,6 @@ def resolve_provider(provider: Any) -> Any:
         core = compiled()
         taken = core.provider_to_take(named) if core else named or "local"
         provider = provider if taken == named else taken
-    open_to_pools = {name: kind for name, kind in known.items() if getattr(kind, "supported", True)}
     if isinstance(provider, str):
         if provider in known:
             return known[provider]()
@@ -57,8 +56,7 @@ def resolve_provider(provider: Any) -> Any:
         near = near or get_close_matches(provider, known, 1)
         hint = f"; did you mean {near[0]!r}?" if near else "."
         raise ConfigurationError(
-            f"provider={provider!r}: unknown provider{hint}"
-            f" Known are {', '.join(map(repr, open_to_pools))}"
+            f"provider={provider!r}: unknown provider{hint} Known are {', '.join(map(repr, known))}"
         )
     if not isinstance(provider, type) and all(
         hasattr(provider, part) for part in ("name", "remote", "settings")
@@ -69,6 +67,6 @@ def resolve_provider(provider: Any) -> Any:
         call = "; a list has providers, not lists"
     raise ConfigurationError(
         f"provider={provider!r}: this is not a provider{call}. Known are"
-        f" {', '.join(f'{kind.__name__}()' for kind in open_to_pools.values())}, or the names of"
+        f" {', '.join(f'{kind.__name__}()' for kind in known.values())}, or the names of"
         " these"
     )

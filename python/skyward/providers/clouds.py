@@ -17,8 +17,6 @@ class _Cloud:
     """What the clouds have in common: their settings as text, checked against one table."""
 
     name: ClassVar[str]
-    supported: ClassVar[bool] = False
-    """Whether pools open there yet."""
     _said: ClassVar[frozenset[str]]  # of each value: the settings that its maker gave
 
     def __new__(cls, *values: Any, **named: Any) -> Self:
@@ -79,7 +77,6 @@ class AWS(_Cloud):
     """Amazon EC2. Credentials are found as Amazon's own tools find them."""
 
     name: ClassVar[str] = "aws"
-    supported: ClassVar[bool] = True
 
     region: str = "us-east-1"
     use_ssm: bool = False
@@ -204,8 +201,41 @@ class RunPod(_Cloud):
     bid_multiplier: float = 1
 
 
+@dataclass(frozen=True, repr=False)
+class Slurm(_Cloud):
+    """Nodes of a Slurm cluster: the pool submits jobs, and waits in the queue.
+
+        sky.Slurm(partition="gpu", login="me@login.example.org")
+
+    What is left out is as the site has it."""
+
+    name: ClassVar[str] = "slurm"
+
+    partition: str | None = None
+    """One, or several with commas between."""
+    account: str | None = None
+    """The account that the jobs are charged to."""
+    qos: str | None = None
+    gres: str | None = None
+    """What each node must have, instead of the pool's accelerator: "gpu:h100:2"."""
+    time: str | None = None
+    """The longest that a job may run, as sbatch takes it: "8:00:00". None: the pool's timeout."""
+    login: str | None = None
+    """The login node, reached by ssh: "me@login". None: Slurm's commands are on this computer."""
+    exclusive: bool = False
+    """Whole nodes."""
+    extra: tuple[str, ...] = ()
+    """More options of sbatch, one a text: "--constraint=a100"."""
+
+    def settings(self) -> dict[str, str]:
+        settings = super().settings()
+        if settings.pop("extra", ""):
+            settings["extra"] = "\n".join(self.extra)
+        return settings
+
+
 CLOUDS: dict[str, type[Any]] = {
-    cloud.name: cloud for cloud in (AWS, DigitalOcean, Verda, VastAI, RunPod)
+    cloud.name: cloud for cloud in (AWS, DigitalOcean, Verda, VastAI, RunPod, Slurm)
 }
 """The classes by the names that ``provider="aws"`` takes."""
 

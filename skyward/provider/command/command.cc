@@ -119,11 +119,7 @@ Status CommandProvider::check(const PoolSpec& spec) {
                             spec.nodes, commands_.size()),
                 "name more commands or ask for fewer nodes");
   }
-  if (!io::is_program(spec.agent_path)) {
-    return fail(ErrorKind::invalid,
-                fmt::format("the agent program {} cannot be run", spec.agent_path),
-                "install skyward again, or give the path of a skyward-agent that you built");
-  }
+  if (Status status = check_agent(spec); !status) return status;
   if (!python_.empty() && !spec.volumes.empty()) {
     return fail(ErrorKind::invalid,
                 fmt::format("volume: nodes that share this machine's files see {} as it is here",

@@ -19,6 +19,7 @@
 #include "skyward/provider/local/devices.h"
 #include "skyward/provider/local/environment.h"
 #include "skyward/provider/pip_settings.h"
+#include "skyward/provider/remote_image.h"
 #include "skyward/spec/accelerator_script.h"
 #include "skyward/spec/limits.h"
 #include "skyward/spec/pip_index.h"
@@ -145,11 +146,7 @@ Status check_apt(const std::vector<std::string>& packages) {
 
 Status LocalProvider::check(const PoolSpec& spec) {
   if (Status status = check_python(spec); !status) return status;
-  if (!io::is_program(spec.agent_path)) {
-    return fail(ErrorKind::invalid,
-                fmt::format("the agent program {} cannot be run", spec.agent_path),
-                "install skyward again, or give the path of a skyward-agent that you built");
-  }
+  if (Status status = check_agent(spec); !status) return status;
   if (needs_environment(spec)) {
     const EnvironmentRequest request = environment_request(spec);
     std::error_code error;

@@ -12,7 +12,7 @@ class NamedLeaks final : public LeakSource {
 
   std::string_view name() const override { return account_.provider(); }
   std::string_view vendor() const override { return account_.cloud(); }
-  bool machines_end_themselves() const override { return false; }
+  bool machines_end_themselves() const override { return account_.machines_end_themselves(); }
   Result<SweepAccount> sign_in(Time deadline) override { return account_.sign_in(deadline); }
   std::string place_of(const std::string&) const override { return {}; }
   Result<std::vector<std::string>> regions(Time) override { return std::vector<std::string>(); }

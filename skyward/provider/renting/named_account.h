@@ -20,6 +20,7 @@ class NamedAccount : public PoolResources {
  public:
   virtual std::string_view provider() const = 0;  // "digital_ocean"
   virtual std::string_view cloud() const = 0;     // as messages name it: "DigitalOcean"
+  virtual bool machines_end_themselves() const { return false; }  // as LeakSource has it
   virtual Result<SweepAccount> sign_in(Time deadline) = 0;
   // Every machine, whosever.
   virtual ApiResult<std::vector<NamedMachine>> machines(Time deadline) = 0;

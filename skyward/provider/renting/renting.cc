@@ -118,11 +118,7 @@ PoolBook& Renting::book_of(const Cluster& cluster) {
 }
 
 Status Renting::check(const PoolSpec& spec) {
-  if (!io::is_program(spec.agent_path)) {
-    return fail(ErrorKind::invalid,
-                fmt::format("the agent program {} cannot be run", spec.agent_path),
-                "install skyward again, or give the path of a skyward-agent that you built");
-  }
+  if (Status status = check_agent(spec); !status) return status;
   if (Status status = check_architecture(spec); !status) return status;
   if (!spec.volumes.empty() && !capabilities().fuse) {
     return fail(

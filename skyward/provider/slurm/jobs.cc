@@ -18,6 +18,12 @@ using namespace std::chrono_literals;
 constexpr int kLaunchTries = 3;
 // A controller that is too busy to answer may do so much later what it was asked.
 constexpr Duration kLateSubmission = 60s;
+// Slurm notices a dead node after SlurmdTimeout, five minutes as sites have it.
+constexpr Duration kSuspected = 10min;
+// A queue moves slowly, and its controller has other users.
+constexpr Duration kQueueLook = 30s;
+// A controller may be restarted while a job waits, which costs the job nothing.
+constexpr Duration kPatience = 1h;
 constexpr int kMostNodesOfAJob = 100'000;
 
 bool is_one_of(std::string_view word, std::initializer_list<std::string_view> words) {
@@ -139,25 +145,44 @@ std::vector<NamedMachine> machines_of(const std::vector<Job>& jobs,
   return out;
 }
 
-Jobs::Jobs(Api& api, std::map<std::string, JobMemory>& memories, Mark mark, JobRequest request)
+Jobs::Jobs(Api& api, std::map<std::string, JobMemory>& memories, Mark mark, JobOrder order)
     : NamedMachines({.cloud = kSlurm,
-                     .region = request.partition,
+                     .region = order.request.partition,
                      .listing_lag = kLateSubmission,
                      .known_after = kLateSubmission,
                      .release_time = 180s,
                      .unanswered_limit_s = 600,
-                     .launch_tries = kLaunchTries},
+                     .launch_tries = kLaunchTries,
+                     .slowest_look = kQueueLook,
+                     .patience = kPatience},
                     kProvider, mark),
       api_(api),
       pool_(std::move(mark.pool)),
       memories_(memories),
-      request_(std::move(request)) {}
+      order_(std::move(order)) {}
+
+Words Jobs::failed_nodes(int count) const {
+  Words out;
+  std::size_t kept = 0;  // that the pool has
+  for (const auto& [job, memory] : memories_) {
+    kept += memory.names.size();
+    for (const auto& [number, at] : memory.released) {
+      if (std::cmp_greater_equal(number, memory.names.size())) continue;
+      --kept;
+      if (api_.now() - at > kSuspected) continue;
+      out.push_back(memory.names[static_cast<std::size_t>(number)]);
+    }
+  }
+  const std::size_t needed = kept + static_cast<std::size_t>(count);
+  return std::cmp_less_equal(needed + out.size(), order_.nodes_there) ? out : Words();
+}
 
 std::expected<std::vector<std::string>, LaunchRefusal> Jobs::launch(const LaunchBatch& batch,
                                                                     Time deadline) {
-  JobRequest request = request_;
+  JobRequest request = order_.request;
   request.name = name_of(batch, batch.count);
   request.nodes = batch.count;
+  request.exclude = failed_nodes(batch.count);
   const auto job = api_.submit(request, deadline);
   if (!job) return std::unexpected(refusal(job.error()));
   std::vector<std::string> ids;
@@ -174,7 +199,9 @@ ApiResult<std::vector<Job>> Jobs::look(Time deadline) {
   auto jobs = api_.jobs(deadline);
   if (!jobs) return jobs;
   for (const Job& job : *jobs) {
-    if (!is_ours(job) || job.state != "RUNNING") continue;
+    if (!is_ours(job)) continue;
+    if (order_.tell && stage_of(job, nullptr) == Stage::pending) order_.tell(job);
+    if (job.state != "RUNNING") continue;
     if (std::cmp_not_equal(job.names.size(), *first_count(job))) continue;
     JobMemory& memory = memories_[job.id];
     if (!memory.names.empty()) continue;
@@ -226,7 +253,7 @@ ApiResult<void> Jobs::remove(const std::string& id, Time deadline) {
 // until the others go.
 ApiResult<void> Jobs::release(const Job& job, const std::set<int>& numbers, Time deadline) {
   JobMemory& memory = memories_[job.id];
-  memory.released.insert(numbers.begin(), numbers.end());
+  for (const int number : numbers) memory.released.emplace(number, api_.now());
   const int count = first_count(job).value_or(job.nodes);
   Words kept;
   bool any_left = false;

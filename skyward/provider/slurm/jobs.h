@@ -4,6 +4,7 @@
 // its machines are "JOB-0", "JOB-1" and so on, in the order in which Slurm lists its nodes at the
 // start (docs/decisions/0021-a-launch-at-slurm-is-one-job.md).
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -30,9 +31,9 @@ std::optional<JobNode> read_job_node(std::string_view id);
 
 // What the driver that opened a pool knows of a job beside what Slurm shows.
 struct JobMemory {
-  Words names{};             // of all nodes that it began with, by number
-  std::string start{};       // when that was, as Slurm writes it
-  std::set<int> released{};  // by number
+  Words names{};                   // of all nodes that it began with, by number
+  std::string start{};             // when that was, as Slurm writes it
+  std::map<int, Time> released{};  // by number, and when
 };
 
 // What has become of a job. One that was requeued has stopped: when it starts again, its nodes are
@@ -47,11 +48,19 @@ std::string waiting_text(const Job& job);
 std::vector<NamedMachine> machines_of(const std::vector<Job>& jobs,
                                       const std::map<std::string, JobMemory>& memories);
 
+// What launches need.
+struct JobOrder {
+  JobRequest request{};  // without a name and a number of nodes
+  int nodes_there = 0;   // in the partition
+  // Hears of a job of the pool that waits, at each look at it.
+  std::function<void(const Job&)> tell{};
+};
+
 class Jobs final : public NamedMachines {
  public:
-  // The api outlives this, and so do the memories. Who launches nothing leaves out `request`, and
+  // The api outlives this, and so do the memories. Whoever launches nothing leaves out `order`, and
   // all of `mark` but the pool.
-  Jobs(Api& api, std::map<std::string, JobMemory>& memories, Mark mark, JobRequest request = {});
+  Jobs(Api& api, std::map<std::string, JobMemory>& memories, Mark mark, JobOrder order = {});
 
   std::expected<std::vector<std::string>, LaunchRefusal> launch(const LaunchBatch& batch,
                                                                 Time deadline) override;
@@ -68,6 +77,9 @@ class Jobs final : public NamedMachines {
   ApiResult<void> remove(const std::string& id, Time deadline) override;
 
  private:
+  // Nodes that were released lately while their jobs ran: they had failed, and Slurm may not
+  // know. None if `count` others are not there.
+  Words failed_nodes(int count) const;
   // Every job of this user, with their nodes noted.
   ApiResult<std::vector<Job>> look(Time deadline);
   // The ids of jobs begin again one day: a ledger may name somebody else's.
@@ -77,7 +89,7 @@ class Jobs final : public NamedMachines {
   Api& api_;
   const std::string pool_;
   std::map<std::string, JobMemory>& memories_;  // by job
-  const JobRequest request_;
+  const JobOrder order_;
 };
 
 }  // namespace skyward::provider::slurm

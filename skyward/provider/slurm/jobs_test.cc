@@ -31,7 +31,7 @@ class SlurmJobs : public ::testing::Test, public ComputerFixture {
 
   Jobs jobs() {
     return Jobs(api_, memories_, {.pool = kPool, .owner = "0123abcd", .expires_s = 1'700'009'999},
-                request_);
+                {.request = request_, .nodes_there = 3});
   }
   Result<std::vector<MachineStatus>> launch(int count, Duration patience = 300s) {
     Jobs api = jobs();
@@ -64,7 +64,7 @@ class SlurmJobs : public ::testing::Test, public ComputerFixture {
         out.err = reply.err;
         return out;
       },
-      [this] { return fixture_.now; }};
+      {.now = [this] { return fixture_.now; }, .pause = [this](Duration time) { advance(time); }}};
   std::map<std::string, JobMemory> memories_;
   JobRequest request_;
   std::unique_ptr<Ledger> ledger_ = *open_ledger(fixture_.world);
@@ -155,14 +155,28 @@ TEST_F(SlurmJobs, ALostNodeLeavesTheOthersRunning) {
   slurm_.lose("n2");
   EXPECT_EQ(stage("17-1"), Stage::terminated);
   EXPECT_EQ(stage("17-0"), Stage::running);
+  ASSERT_TRUE(terminate({"17-1"}));
   const auto another = launch(1);
   ASSERT_TRUE(another);
   EXPECT_EQ(another->front().instance.private_ip, "n3");
-  ASSERT_TRUE(terminate({"17-1"}));
   EXPECT_EQ(slurm_.find(17)->state, "RUNNING");
   ASSERT_TRUE(terminate({"17-0", another->front().instance.id}));
   EXPECT_EQ(slurm_.standing(), 0);
   EXPECT_EQ(open_entries(), 0);
+}
+
+// Slurm gives it out again until it notices.
+TEST_F(SlurmJobs, ANodeThatFailedIsNotTakenAgainSoon) {
+  ASSERT_TRUE(launch(2));
+  ASSERT_TRUE(terminate({"17-1"}));
+  const auto another = launch(1);
+  ASSERT_TRUE(another);
+  EXPECT_EQ(another->front().instance.private_ip, "n3");
+  ASSERT_TRUE(terminate({"18-0"}));
+  EXPECT_EQ(launch(1)->front().instance.private_ip, "n2") << "there is no other left to take";
+  ASSERT_TRUE(terminate({"19-0"}));
+  advance(11min);
+  EXPECT_EQ(launch(1)->front().instance.private_ip, "n2");
 }
 
 TEST_F(SlurmJobs, ANodeThatIsReleasedLeavesItsJob) {

@@ -10,12 +10,22 @@ namespace skyward::provider::slurm {
 
 namespace {
 
-// $d, $limit (minutes) and $look (seconds) are set before it. Pipes are opened on both ends before
+// $d, $limit (minutes) and $look (seconds) are set before it. Daemons escape from sites that follow
+// parents instead of groups of processes, so what the keeper's step has started is found by its
+// marks, and signalled here. Pipes are opened on both ends before
 // a line runs, so that whoever calls hears all of it.
 constexpr const char* kKeeper = R"sh(
 [ ! -O "$d" ] || rm -rf "$d"
 mkdir -m 700 "$d" && mkfifo -m 600 "$d/calls" && touch "$d/claimed" || exit 1
-trap 'echo "30000 Slurm ends the job" >"$d/notice"' TERM
+signal_all() {
+  for e in /proc/[0-9]*/environ; do
+    p=${e#/proc/}
+    p=${p%/environ}
+    [ $p != $$ ] && grep -qsz "^SLURM_JOB_ID=$SLURM_JOB_ID$" "$e" &&
+      grep -qsz "^SLURM_STEP_ID=$SLURM_STEP_ID$" "$e" && kill -$1 $p
+  done
+}
+trap 'signal_all TERM; touch "$d/over"' TERM
 exec 3<>"$d/calls"
 while read -r c <&3; do
   { sh "$d/$c/line"; echo $? >"$d/$c/status"; } <"$d/$c/in" >"$d/$c/out" 2>"$d/$c/err" 3<&- &
@@ -26,6 +36,7 @@ while [ "$(find "$d/claimed" -mmin -$limit)" ] && [ ! -e "$d/over" ]; do
   wait $!
 done
 kill $calls
+signal_all KILL
 rm -rf "$d"
 )sh";
 
@@ -86,6 +97,13 @@ std::string job_script(const KeeperTerms& terms) {
       shell_quote(keeper_script(terms)));
 }
 
+std::string claim_script() {
+  return fmt::format("d={}\ntouch \"$d/claimed\"\nprintf 'alive %s\\n' \"$d/claimed\" >&3\n",
+                     kKeeperDirectory);
+}
+
+Words end_words() { return {"sh", "-c", fmt::format("touch {}/over", kKeeperDirectory)}; }
+
 Words call_words() {
   return {"sh", "-c", fmt::format("d={}{}", kKeeperDirectory, kCall), "skyward-call"};
 }
@@ -97,6 +115,7 @@ Words srun_words(std::string_view job, std::string_view node) {
               "--nodes=1",
               "--ntasks=1",
               "--overlap",
+              "--unbuffered",  // else it holds back what is no whole line
               "--quiet",
               "--export=ALL"};
   const Words call = call_words();

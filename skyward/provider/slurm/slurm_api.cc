@@ -21,6 +21,11 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Duration kLongestCommand = 60s;
+// Before a command is repeated; the last one is as long as this.
+constexpr Duration kFirstPause = 500ms;
+constexpr Duration kLongestPause = 4s;
+// A command that takes longer to fail is not repeated: nobody answers.
+constexpr Duration kSoonRefused = 5s;
 constexpr std::size_t kMostNodes = 100'000;  // of one list
 constexpr std::size_t kMostDigits = 9;       // of a number in a list
 constexpr int kSshFailed = 255;              // sbatch, too
@@ -149,7 +154,7 @@ ApiError refusal_of(const Words& words, const io::CommandResult& ran) {
     out.refusal = Refusal::transient;
     out.heard = Heard::not_sent;
     out.hint = "'scontrol ping' tells whether its controller runs";
-  } else if (ran.status.code == kNoProgram) {
+  } else if (ran.status.code == kNoProgram || said.contains("configuration source")) {
     out = no_slurm(out.message);
   } else if (says_any(said, {"QOSMax", "AssocMax", "AssocGrp", "QOSGrp", "violates accounting",
                              "job submit limit"})) {
@@ -165,6 +170,8 @@ ApiError refusal_of(const Words& words, const io::CommandResult& ran) {
     out.hint = "no node has all of that: 'sinfo -o \"%P %c %m %G\"' shows what nodes have";
   } else if (says_any(said, {"time limit"})) {
     out.hint = "'sinfo -o \"%P %l\"' shows the limits; lower time=";
+  } else if (words.front() == "sbatch") {
+    out.hint = "check partition=, account=, qos=, gres= and extra=: sbatch takes them as they are";
   }
   return out;
 }
@@ -253,6 +260,7 @@ Words sbatch_words(const JobRequest& request) {
            std::to_string(std::chrono::ceil<std::chrono::minutes>(request.time).count()));
   }
   if (request.exclusive) words.emplace_back("--exclusive");
+  option(words, "exclude", fmt::format("{}", fmt::join(request.exclude, ",")));
   words.insert(words.end(), request.extra.begin(), request.extra.end());
   return words;
 }
@@ -317,12 +325,39 @@ std::vector<NodeGroup> parse_node_groups(std::string_view out) {
   return groups;
 }
 
+std::optional<ClusterUser> parse_user(std::string_view out) {
+  const std::vector<std::string_view> lines = split(out, '\n');
+  ClusterUser user{.name = std::string(trimmed(lines.front()))};
+  for (const std::string_view line : lines) {
+    const std::size_t equal = line.find('=');
+    if (equal == std::string_view::npos || trimmed(line.substr(0, equal)) != "ClusterName")
+      continue;
+    user.cluster = trimmed(line.substr(equal + 1));
+  }
+  return user.name.empty() || user.cluster.empty() ? std::nullopt : std::optional(user);
+}
+
 // ---- Requests
 
-ApiResult<std::string> Api::ask(const Words& words, std::string_view input, Time deadline) {
-  const Duration left = std::min(deadline - now_(), kLongestCommand);
+ApiResult<std::string> Api::ask(const Words& words, Time deadline, std::string_view input,
+                                bool once) {
+  for (Duration pause = kFirstPause;; pause *= 2) {
+    const Time begun = clock_.now();
+    auto out = ask_once(words, input, deadline);
+    const bool again =
+        !out && out.error().kind() == ErrorKind::unavailable && (!once || is_certain(out.error()));
+    if (!again || clock_.now() - begun >= kSoonRefused || pause > kLongestPause ||
+        clock_.now() + pause >= deadline)
+      return out;
+    clock_.pause(pause);
+  }
+}
+
+ApiResult<std::string> Api::ask_once(const Words& words, std::string_view input, Time deadline) {
+  const Duration left = std::min(deadline - clock_.now(), kLongestCommand);
   if (left <= Duration{}) {
-    return std::unexpected(not_sent({ErrorKind::timeout, "no time is left for " + words.front()}));
+    return std::unexpected(not_sent({ErrorKind::timeout, "no time is left for " + words.front(),
+                                     "try again; 'scontrol ping' tells whether Slurm answers"}));
   }
   const auto ran = run_(words, input, left);
   if (!ran && ran.error().kind == ErrorKind::invalid) {
@@ -340,9 +375,17 @@ ApiResult<std::string> Api::ask(const Words& words, std::string_view input, Time
   return std::unexpected(refusal_of(words, *ran));
 }
 
+ApiResult<ClusterUser> Api::user(Time deadline) {
+  const auto out = ask({"sh", "-c", "id -un && scontrol show config"}, deadline);
+  if (!out) return std::unexpected(out.error());
+  if (auto user = parse_user(*out)) return *std::move(user);
+  return std::unexpected(
+      no_answer({ErrorKind::unavailable, "'scontrol show config' names no cluster"}));
+}
+
 // "17", or "17;cluster" where there are several.
 ApiResult<std::string> Api::submit(const JobRequest& request, Time deadline) {
-  const auto out = ask(sbatch_words(request), request.script, deadline);
+  const auto out = ask(sbatch_words(request), deadline, request.script, true);
   if (!out) return out;
   const std::string_view id = split(split(trimmed(*out), '\n').back(), ';').front();
   if (!read_number<std::uint64_t>(id)) {
@@ -355,7 +398,7 @@ ApiResult<std::string> Api::submit(const JobRequest& request, Time deadline) {
 ApiResult<std::vector<Job>> Api::jobs(Time deadline) {
   const auto out = ask({"env", "SLURM_TIME_FORMAT=standard", "squeue", "--noheader", "--me",
                         "--states=all", "--format=%i|%T|%D|%S|%N|%r|%j"},
-                       {}, deadline);
+                       deadline);
   if (!out) return std::unexpected(out.error());
   return parse_jobs(*out);
 }
@@ -364,7 +407,7 @@ ApiResult<void> Api::cancel(const Words& ids, Time deadline) {
   if (ids.empty()) return {};
   Words words{"scancel", "--quiet"};
   words.insert(words.end(), ids.begin(), ids.end());
-  const auto out = ask(words, {}, deadline);
+  const auto out = ask(words, deadline);
   if (!out && !out.error().message.contains("Invalid job id") &&
       !out.error().message.contains("already complet")) {
     return std::unexpected(out.error());
@@ -378,13 +421,13 @@ ApiResult<void> Api::shrink(const std::string& id, const Words& nodes, Time dead
       "d=$(mktemp -d) && cd \"$d\" && scontrol update JobId={} NodeList={}; r=$?; "
       "cd / && rm -rf \"$d\"; exit $r",
       id, fmt::join(nodes, ","));
-  const auto out = ask({"sh", "-c", line}, {}, deadline);
+  const auto out = ask({"sh", "-c", line}, deadline);
   if (!out) return std::unexpected(out.error());
   return {};
 }
 
 ApiResult<std::vector<NodeGroup>> Api::node_groups(Time deadline) {
-  const auto out = ask({"sinfo", "--noheader", "--format=%P|%a|%F|%c|%m|%G|%l"}, {}, deadline);
+  const auto out = ask({"sinfo", "--noheader", "--format=%P|%a|%F|%c|%m|%G|%l"}, deadline);
   if (!out) return std::unexpected(out.error());
   return parse_node_groups(*out);
 }

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,6 +36,7 @@ struct JobRequest {
   std::string gres{};          // of each node
   Duration time{};
   bool exclusive = false;
+  Words exclude{};       // nodes that it may not have
   Words extra{};         // as sbatch takes them, after ours
   std::string script{};  // of the job, for a shell
 };
@@ -66,6 +68,13 @@ struct NodeGroup {
   bool operator==(const NodeGroup&) const = default;
 };
 
+struct ClusterUser {
+  std::string name{};
+  std::string cluster{};
+
+  bool operator==(const ClusterUser&) const = default;
+};
+
 // "n[1-3,07],login" written out. Fails with `invalid` on what is none, or is too long.
 Result<Words> expand_nodes(std::string_view list);
 // "1-12:00:00", "30:00", "infinite" (0). Fails with `invalid`.
@@ -78,12 +87,25 @@ Words through(Words login, const Words& words);
 // Lines that are no jobs are left out: an array's, say.
 std::vector<Job> parse_jobs(std::string_view out);
 std::vector<NodeGroup> parse_node_groups(std::string_view out);
+// The user's name on a line, then what 'scontrol show config' says.
+std::optional<ClusterUser> parse_user(std::string_view out);
 
+// The clock of deadlines, and what waits by it.
+struct Clock {
+  std::function<Time()> now;
+  std::function<void(Duration)> pause;
+};
+
+// Commands are repeated when the controller is busy or its answer is lost; a submission only when
+// it is certain that it was not heard.
 class Api {
  public:
-  // `now` is the clock of deadlines.
-  Api(Runner run, std::function<Time()> now) : run_(std::move(run)), now_(std::move(now)) {}
+  Api(Runner run, Clock clock) : run_(std::move(run)), clock_(std::move(clock)) {}
 
+  Time now() const { return clock_.now(); }
+
+  // Who runs the commands, and where.
+  ApiResult<ClusterUser> user(Time deadline);
   // Returns the job's id.
   ApiResult<std::string> submit(const JobRequest& request, Time deadline);
   // This user's jobs.
@@ -95,10 +117,13 @@ class Api {
   ApiResult<std::vector<NodeGroup>> node_groups(Time deadline);
 
  private:
-  ApiResult<std::string> ask(const Words& words, std::string_view input, Time deadline);
+  // With `once`, a command that may have been obeyed is not repeated.
+  ApiResult<std::string> ask(const Words& words, Time deadline, std::string_view input = {},
+                             bool once = false);
+  ApiResult<std::string> ask_once(const Words& words, std::string_view input, Time deadline);
 
   const Runner run_;
-  const std::function<Time()> now_;
+  const Clock clock_;
 };
 
 }  // namespace skyward::provider::slurm

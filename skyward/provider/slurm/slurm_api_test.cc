@@ -110,6 +110,43 @@ TEST(SlurmListing, ShowsWhatPartitionsHave) {
   EXPECT_FALSE(groups[1].up);
 }
 
+Clock still() {
+  return {.now = [] { return Time{}; }, .pause = [](Duration) {}};
+}
+
+TEST(SlurmReplies, NameTheUserAndTheCluster) {
+  EXPECT_EQ(parse_user("me\nSlurmctldHost[0] = ctl\nClusterName             = c1\n"),
+            (ClusterUser{.name = "me", .cluster = "c1"}));
+  EXPECT_FALSE(parse_user("me\nsomething else\n"));
+  EXPECT_FALSE(parse_user(""));
+}
+
+// What asks only, and what ends jobs, may be said twice; a submission may not.
+TEST(SlurmCommands, AreRepeatedWhereThatIsHarmless) {
+  int runs = 0;
+  Time now{};
+  Api api(
+      [&](const Words&, std::string_view, Duration) -> Result<io::CommandResult> {
+        io::CommandResult out;
+        out.status.code = ++runs < 3 ? 1 : 0;
+        out.err = "squeue: error: Socket timed out on send/recv operation\n";
+        return out;
+      },
+      {.now = [&] { return now; }, .pause = [&](Duration time) { now += time; }});
+  EXPECT_TRUE(api.jobs(Time{} + 1h));
+  EXPECT_EQ(runs, 3);
+  EXPECT_EQ(now, Time{} + 1500ms);
+  runs = 0;
+  EXPECT_TRUE(api.cancel({"17"}, Time{} + 1h));
+  EXPECT_EQ(runs, 3);
+  runs = 0;
+  EXPECT_FALSE(api.submit({.name = "x"}, Time{} + 1h));
+  EXPECT_EQ(runs, 1);
+  runs = -100;  // it stays so
+  EXPECT_FALSE(api.jobs(now + 1h));
+  EXPECT_LE(runs, -95);
+}
+
 class SlurmRefusals : public ::testing::Test {
  protected:
   ApiError refused(int code, std::string err) {
@@ -120,7 +157,7 @@ class SlurmRefusals : public ::testing::Test {
           out.err = err;
           return out;
         },
-        [] { return Time{}; });
+        still());
     const auto told = api.submit({.name = "x"}, Time{} + 1h);
     EXPECT_FALSE(told);
     return told ? ApiError{} : told.error();
@@ -169,7 +206,7 @@ TEST_F(SlurmRefusals, WithoutSlurmSayWhereToGo) {
       [&](const Words&, std::string_view, Duration) -> Result<io::CommandResult> {
         return fail(ErrorKind::invalid, "there is no program sbatch");
       },
-      [] { return Time{}; });
+      still());
   const auto told = api.submit({.name = "x"}, Time{} + 1h);
   ASSERT_FALSE(told);
   EXPECT_EQ(told.error().kind(), ErrorKind::unsupported);
@@ -185,7 +222,7 @@ TEST(SlurmReplies, ThatAreNoIdMayHideAJob) {
         out.out = reply;
         return out;
       },
-      [] { return Time{}; });
+      still());
   for (const char* good : {"17\n", "17;cluster\n", "a banner of the login node\n17\n"}) {
     reply = good;
     EXPECT_EQ(*api.submit({.name = "x"}, Time{} + 1h), "17");

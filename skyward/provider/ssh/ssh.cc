@@ -18,6 +18,7 @@
 #include "skyward/provider/local/local.h"
 #include "skyward/provider/open_pools.h"
 #include "skyward/provider/ssh/command.h"
+#include "skyward/spec/provider_settings.h"
 
 namespace skyward::provider {
 
@@ -29,16 +30,6 @@ constexpr std::string_view kSshIdPrefix = "ssh-";
 constexpr Duration kSshVersionTimeout = std::chrono::seconds(5);
 // Login, upload of the agent and of uv over a slow line.
 constexpr Duration kSshGreetTimeout = std::chrono::seconds(90);
-
-std::vector<std::string> split(std::string_view text, char separator) {
-  std::vector<std::string> parts;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(separator, begin), text.size());
-    if (end > begin) parts.emplace_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return parts;
-}
 
 class SshProvider final : public Provider {
  public:
@@ -122,11 +113,7 @@ Status SshProvider::check(const PoolSpec& spec) {
                             hosts_.size(), hosts_.size() == 1 ? "" : "s"),
                 "each host is one node: ask for fewer nodes, or name more hosts");
   }
-  if (!io::is_program(spec.agent_path)) {
-    return fail(ErrorKind::invalid,
-                fmt::format("the agent program {} cannot be run", spec.agent_path),
-                "install skyward again, or give the path of a skyward-agent that you built");
-  }
+  if (Status status = check_agent(spec); !status) return status;
   for (const auto& [what, path] : {std::pair("identity_file", options_.identity_file),
                                    std::pair("host_keys", options_.known_hosts_file),
                                    std::pair("config", options_.configuration_file)}) {
@@ -168,7 +155,7 @@ std::string SshProvider::address_of(const SshTarget& host) const {
   query.command = ssh_command(host, options_);
   query.command.insert(query.command.begin() + 1, "-G");
   if (const auto answer = io::run_command(query, kSshVersionTimeout); answer) {
-    for (const std::string& line : split(answer->out, '\n')) {
+    for (const std::string& line : items_of(answer->out, '\n')) {
       if (line.starts_with("hostname ")) name = line.substr(9);
     }
   }
@@ -334,7 +321,7 @@ Result<HostKeys> read_host_keys(const std::string& text, const std::vector<SshTa
 
 Result<std::unique_ptr<Provider>> make_ssh(const ProviderSpec& spec, Variable variable,
                                            std::string state_root) {
-  std::vector<std::string> names = split(spec.setting("hosts"), '\n');
+  std::vector<std::string> names = items_of(spec.setting("hosts"), '\n');
   Result<std::vector<SshTarget>> hosts = read_targets(names);
   if (!hosts) return fail(hosts);
   SshTarget defaults{.host = "x", .user = spec.setting("user")};
@@ -356,7 +343,7 @@ Result<std::unique_ptr<Provider>> make_ssh(const ProviderSpec& spec, Variable va
                   "each host is one node; use concurrency= for more tasks at a time on it");
     }
   }
-  const std::vector<std::string> jump_names = split(spec.setting("jump"), ',');
+  const std::vector<std::string> jump_names = items_of(spec.setting("jump"), ',');
   Result<std::vector<SshTarget>> jumps = read_targets(jump_names);
   if (!jumps) return fail(jumps);
   std::vector<SshTarget> targets = *hosts;

@@ -1,0 +1,81 @@
+#include "skyward/provider/slurm/access.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "skyward/provider/slurm/keeper.h"
+
+namespace skyward::provider::slurm {
+
+namespace {
+
+// The names alone: SLURM_CONF says where the cluster's settings are, and stays.
+constexpr const char* kOutsideJobs =
+    "for name in $(env | sed -n 's/^\\(SLURM_[A-Z0-9_]*\\)=.*/\\1/p'); do\n"
+    "  [ \"$name\" = SLURM_CONF ] || unset \"$name\"\n"
+    "done\n"
+    "exec \"$@\"";
+
+constexpr const char* kConfigurations[] = {"/etc/slurm/slurm.conf", "/etc/slurm-llnl/slurm.conf",
+                                           "/run/slurm/conf/slurm.conf"};
+
+}  // namespace
+
+Words outside_jobs() { return {"sh", "-c", kOutsideJobs, "skyward-outside"}; }
+
+Words Access::words_for(const Words& command) const {
+  if (login) return through(ssh_command(*login, {}), command);
+  Words out = outside_jobs();
+  out.insert(out.end(), command.begin(), command.end());
+  return out;
+}
+
+Words Access::words_to(std::string_view job, std::string_view node) const {
+  const Words srun = srun_words(job, node);
+  return login ? call_through(ssh_command(*login, {}), srun) : words_for(srun);
+}
+
+Runner Access::runner(const World& world) const {
+  return [access = *this, run = world.run_with_input](const Words& words, std::string_view input,
+                                                      Duration timeout) {
+    io::SpawnOptions options;
+    options.command = access.words_for(words);
+    if (access.login) options.environment = {{"SSH_ASKPASS_REQUIRE", "never"}};
+    return run(options, timeout, input);
+  };
+}
+
+Result<Access> find_access(const std::string& login) {
+  if (login.empty()) return Access{};
+  auto target = parse_ssh_target(login);
+  if (!target) {
+    Error why = std::move(target.error());
+    why.message = "Slurm: login: " + why.message;
+    return std::unexpected(std::move(why));
+  }
+  return Access{.login = *std::move(target)};
+}
+
+// Programs of Slurm may be installed without a cluster.
+Status is_reachable(const World& world, const ProviderSpec& spec) {
+  if (!spec.setting("login").empty()) return {};
+  std::string rest = world.variable("PATH").value_or("");
+  bool has_program = false;
+  while (!rest.empty() && !has_program) {
+    const std::size_t end = std::min(rest.find(':'), rest.size());
+    has_program = world.exists(rest.substr(0, end) + "/sbatch");
+    rest.erase(0, std::min(end + 1, rest.size()));
+  }
+  const bool has_cluster =
+      world.variable("SLURM_CONF").has_value() ||
+      std::ranges::any_of(kConfigurations, [&](const char* path) { return world.exists(path); });
+  if (has_program && has_cluster) return {};
+  return fail(ErrorKind::unsupported,
+              has_program ? "Slurm: this computer belongs to no cluster"
+                          : "Slurm: there is no sbatch on this computer",
+              "run on a login node of the cluster, or name one: login=\"me@login\"");
+}
+
+}  // namespace skyward::provider::slurm

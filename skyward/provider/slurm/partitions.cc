@@ -1,0 +1,203 @@
+#include "skyward/provider/slurm/partitions.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cmath>
+#include <set>
+#include <utility>
+
+#include "skyward/provider/choosing.h"
+#include "skyward/spec/provider_settings.h"
+
+namespace skyward::provider::slurm {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+// A job lives so much longer than its pool may: its start and its end.
+constexpr Duration kGrace = 15min;
+// Of a pool without a timeout, where the partition has no lower limit.
+constexpr Duration kStandardTime = 24h;
+// Names, numbers of nodes, and what starts or reports a job are ours.
+constexpr std::string_view kOurs[] = {"--job-name", "-J",        "--nodes",    "-N",     "--array",
+                                      "-a",         "--requeue", "--wrap",     "--wait", "-W",
+                                      "--parsable", "--export",  "--no-kill",  "-k",     "--hold",
+                                      "-H",         "--input",   "--test-only"};
+
+int workers_gpus(const PoolSpec& spec) {
+  return spec.accelerator ? static_cast<int>(std::ceil(spec.accelerator->count)) : 0;
+}
+
+// "h100_80gb_hbm3" is an H100.
+std::string model_of(std::string_view type) {
+  std::string words(type);
+  std::ranges::replace(words, '_', ' ');
+  return accelerator_in(words);
+}
+
+std::string words_of(Duration time) {
+  const auto minutes = std::chrono::ceil<std::chrono::minutes>(time).count();
+  if (minutes % 1440 == 0) return fmt::format("{} d", minutes / 1440);
+  return minutes % 60 == 0 ? fmt::format("{} h", minutes / 60) : fmt::format("{} min", minutes);
+}
+
+}  // namespace
+
+Result<Wishes> read_wishes(const ProviderSpec& spec) {
+  Wishes out{.partition = spec.setting("partition"),
+             .account = spec.setting("account"),
+             .qos = spec.setting("qos"),
+             .gres = spec.setting("gres"),
+             .exclusive = spec.setting("exclusive") == "true",
+             .extra = items_of(spec.setting("extra"), '\n')};
+  if (const std::string time = spec.setting("time"); !time.empty()) {
+    const auto read = parse_time_limit(time);
+    if (!read || *read <= Duration{}) {
+      return fail(ErrorKind::invalid, fmt::format("Slurm: time=\"{}\" is no time limit", time),
+                  "write it as sbatch takes it: \"90\" minutes, \"8:00:00\", \"2-12:00:00\"");
+    }
+    out.time = *read;
+  }
+  for (const std::string& word : out.extra) {
+    const std::string name = word.substr(0, word.find('='));
+    const bool is_short = word.starts_with("-") && !word.starts_with("--");
+    const bool is_ours = std::ranges::any_of(kOurs, [&](std::string_view one) {
+      return name == one || (is_short && one.size() == 2 && word.starts_with(one));
+    });
+    if (!word.starts_with("-") || is_ours) {
+      return fail(ErrorKind::invalid, fmt::format("Slurm: extra=[\"{}\"] cannot be given", word),
+                  is_ours ? "Skyward says that to sbatch itself"
+                          : "write each option of sbatch as one text: \"--constraint=a100\"");
+    }
+  }
+  return out;
+}
+
+Gpus gpus_in(std::string_view gres) {
+  for (std::string one : items_of(gres, ',')) {
+    one = one.substr(0, one.find('('));  // sockets
+    const std::vector<std::string> parts = items_of(one, ':');
+    if (parts.empty() || parts[0] != "gpu") continue;
+    Gpus out;
+    const std::string& last = parts.back();
+    const auto read = std::from_chars(last.data(), last.data() + last.size(), out.count);
+    const bool counted =
+        parts.size() > 1 && read.ec == std::errc() && read.ptr == last.data() + last.size();
+    if (!counted) out.count = 1;
+    if (parts.size() == 3 || (parts.size() == 2 && !counted)) out.type = parts[1];
+    return out;
+  }
+  return {};
+}
+
+std::vector<Shelf> shelves_of(const std::vector<NodeGroup>& groups, const Wishes& wishes,
+                              const std::string& cluster) {
+  const std::vector<std::string> wanted = items_of(wishes.partition, ',');
+  std::vector<Shelf> out;
+  for (const NodeGroup& group : groups) {
+    const bool named = wanted.empty() || std::ranges::find(wanted, group.partition) != wanted.end();
+    if (!group.up || !named) continue;
+    const Gpus gpus = gpus_in(group.gres);
+    Shelf& shelf = out.emplace_back();
+    shelf.partition = group.partition;
+    shelf.gpu_type = gpus.type;
+    shelf.nodes = group.nodes;
+    shelf.most_time = group.most_time;
+    shelf.offer = {.instance_type = group.partition + (gpus.type.empty() ? "" : ":" + gpus.type),
+                   .region = cluster,
+                   .cpus = group.cpus,
+                   .memory_gb = static_cast<double>(group.memory_mb) / 1024,
+                   .accelerator = model_of(gpus.type),
+                   .accelerator_count = static_cast<double>(gpus.count),
+                   .price_on_demand = 0.0,
+                   .billing_increment_minutes = 0};
+  }
+  return out;
+}
+
+// With `gres`, the user says what a node must have.
+Result<std::vector<Offer>> fitting_shelves(const std::vector<Shelf>& shelves, const Wishes& wishes,
+                                           const PoolSpec& spec) {
+  if (shelves.empty()) {
+    return fail(
+        ErrorKind::invalid,
+        wishes.partition.empty()
+            ? "Slurm: no partition takes jobs now"
+            : fmt::format("Slurm: there is no partition \"{}\" that takes jobs", wishes.partition),
+        "'sinfo -s' lists the partitions and their states");
+  }
+  std::vector<Offer> large;
+  int most_nodes = 0;
+  for (const Shelf& shelf : shelves) {
+    most_nodes = std::max(most_nodes, shelf.nodes);
+    Offer offer = shelf.offer;
+    const bool other = !spec.machine.empty() && offer.instance_type != spec.machine;
+    if (other || shelf.nodes < spec.nodes) continue;
+    if (!wishes.gres.empty() && spec.accelerator) {
+      offer.accelerator = spec.accelerator->name;
+      offer.accelerator_count = spec.accelerator->count;
+    }
+    large.push_back(std::move(offer));
+  }
+  if (large.empty() && most_nodes < spec.nodes) {
+    return fail(ErrorKind::invalid,
+                fmt::format("Slurm: nodes={}, and no partition has more than {} alike", spec.nodes,
+                            most_nodes),
+                "ask for fewer nodes, or name another partition: 'sinfo -s'");
+  }
+  auto out = fitting_offers(large, spec);
+  if (!out) {
+    Error why = std::move(out.error());
+    why.message = "Slurm: " + why.message;
+    if (spec.accelerator && wishes.gres.empty()) {
+      why.hint += "; where the site has other names for its GPUs, say them: gres=\"gpu:NAME:1\"";
+    }
+    return std::unexpected(std::move(why));
+  }
+  const int workers = workers_per_node(spec);
+  for (Offer& offer : *out) {
+    if (wishes.exclusive) continue;
+    if (spec.cpus > 0) offer.cpus = static_cast<int>(std::ceil(spec.cpus * workers));
+    if (spec.memory_mb > 0) offer.memory_gb = static_cast<double>(spec.memory_mb) * workers / 1024;
+    offer.accelerator_count = spec.accelerator ? spec.accelerator->count : 0;
+    if (!spec.accelerator) offer.accelerator.clear();
+  }
+  return out;
+}
+
+Result<JobRequest> request_of(const Shelf& shelf, const Wishes& wishes, const PoolSpec& spec) {
+  const int workers = workers_per_node(spec);
+  JobRequest out{.partition = shelf.partition,
+                 .account = wishes.account,
+                 .qos = wishes.qos,
+                 .cpus = spec.cpus * workers,
+                 .memory_mb = spec.memory_mb * workers,
+                 .gres = wishes.gres,
+                 .time = wishes.time,
+                 .exclusive = wishes.exclusive,
+                 .extra = wishes.extra};
+  if (out.gres.empty() && spec.accelerator) {
+    const std::string type = shelf.gpu_type.empty() ? "" : shelf.gpu_type + ":";
+    out.gres = fmt::format("gpu:{}{}", type, workers_gpus(spec));
+  }
+  const Duration limit = shelf.most_time > Duration{} ? shelf.most_time : Duration::max();
+  if (out.time == Duration{}) {
+    out.time = spec.timeout > Duration{}
+                   ? std::max(spec.timeout, std::min(spec.timeout + kGrace, limit))
+                   : std::min(kStandardTime, limit);
+  }
+  if (out.time <= limit) return out;
+  return fail(ErrorKind::invalid,
+              fmt::format("Slurm: the partition {} takes jobs of at most {}, and {}= asks for {}; "
+                          "nothing was submitted",
+                          shelf.partition, words_of(limit),
+                          wishes.time > Duration{} ? "time" : "timeout", words_of(out.time)),
+              "ask for less time, or name another partition: 'sinfo -o \"%P %l\"'");
+}
+
+}  // namespace skyward::provider::slurm

@@ -1,0 +1,58 @@
+#pragma once
+
+// What a pool asks of Slurm, from the provider's settings and the pool's own wishes, and which
+// partitions can hold it. Pure.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "skyward/base/error.h"
+#include "skyward/base/time.h"
+#include "skyward/provider/slurm/slurm_api.h"
+#include "skyward/spec/offer.h"
+#include "skyward/spec/pool_spec.h"
+
+namespace skyward::provider::slurm {
+
+// The provider's settings. Empty: not given.
+struct Wishes {
+  std::string partition{};
+  std::string account{};
+  std::string qos{};
+  std::string gres{};
+  Duration time{};
+  bool exclusive = false;
+  Words extra{};
+};
+// Fails with `invalid` on a time that is none, and on words for sbatch that would break the pool.
+Result<Wishes> read_wishes(const ProviderSpec& spec);
+
+// The first GPUs of a list of generic resources: of "gpu:h100:4(S:0-1),shard:8", four "h100".
+struct Gpus {
+  std::string type{};  // as the site spells it; empty: the site gives none
+  int count = 0;       // 0: there are none
+};
+Gpus gpus_in(std::string_view gres);
+
+// Nodes that are alike, and what a pool's job may take of one.
+struct Shelf {
+  Offer offer{};  // its type is "partition", or "partition:h100" where nodes have GPUs
+  std::string partition{};
+  std::string gpu_type{};  // as the site spells it
+  int nodes = 0;
+  Duration most_time{};  // 0: no limit
+};
+// Of the partitions that take jobs; of those that the settings name, if they name any.
+std::vector<Shelf> shelves_of(const std::vector<NodeGroup>& groups, const Wishes& wishes,
+                              const std::string& cluster);
+// The offers that fit the pool, best first, with what its jobs take of each node instead of all
+// that the node has. Fails with `invalid` when there are none.
+Result<std::vector<Offer>> fitting_shelves(const std::vector<Shelf>& shelves, const Wishes& wishes,
+                                           const PoolSpec& spec);
+
+// A job of the pool, without its name, nodes and script. Fails with `invalid` when its time is over
+// the partition's limit.
+Result<JobRequest> request_of(const Shelf& shelf, const Wishes& wishes, const PoolSpec& spec);
+
+}  // namespace skyward::provider::slurm

@@ -1,0 +1,86 @@
+#include "skyward/provider/slurm/partitions.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace skyward::provider::slurm {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::HasSubstr;
+
+ProviderSpec with(const std::string& name, const std::string& value) {
+  return {.name = "slurm", .settings = {{name, value}}};
+}
+
+TEST(SlurmGpus, AreReadAsSitesWriteThem) {
+  const auto read = [](std::string_view gres) {
+    const Gpus gpus = gpus_in(gres);
+    return gpus.type + "/" + std::to_string(gpus.count);
+  };
+  EXPECT_EQ(read("gpu:h100:4"), "h100/4");
+  EXPECT_EQ(read("gpu:h100:4(S:0-1)"), "h100/4");
+  EXPECT_EQ(read("shard:8,gpu:a100_80gb:2(S:0,2)"), "a100_80gb/2");
+  EXPECT_EQ(read("gpu:8"), "/8");
+  EXPECT_EQ(read("gpu:titan"), "titan/1");
+  EXPECT_EQ(read("gpu"), "/1");
+  EXPECT_EQ(read(""), "/0");
+  EXPECT_EQ(read("gpuish:3"), "/0");
+}
+
+TEST(SlurmWishes, AreCheckedBeforeAnythingIsAsked) {
+  EXPECT_EQ(read_wishes(with("time", "8:00:00"))->time, 8h);
+  EXPECT_FALSE(read_wishes(with("time", "tomorrow")));
+  EXPECT_FALSE(read_wishes(with("time", "0")));
+  EXPECT_TRUE(read_wishes(with("extra", "--constraint=a,b\n--reservation=x")));
+  for (const char* word : {"--job-name=x", "-Jx", "-N", "--array=1-3", "--requeue", "sleep"}) {
+    EXPECT_FALSE(read_wishes(with("extra", word))) << word;
+  }
+  EXPECT_THAT(read_wishes(with("extra", "sleep")).error().hint, HasSubstr("--constraint=a100"));
+}
+
+std::vector<NodeGroup> two_partitions() {
+  return {{.partition = "cpu", .up = true, .nodes = 9, .cpus = 64, .memory_mb = 256'000},
+          {.partition = "gpu",
+           .up = true,
+           .nodes = 3,
+           .cpus = 96,
+           .memory_mb = 1'024'000,
+           .gres = "gpu:h100_80gb_hbm3:8",
+           .most_time = 8h},
+          {.partition = "old", .up = false, .nodes = 9, .cpus = 4, .memory_mb = 9'000}};
+}
+
+TEST(SlurmShelves, AreThePartitionsThatTakeJobs) {
+  const auto all = shelves_of(two_partitions(), {}, "c1");
+  ASSERT_EQ(all.size(), 2U);
+  EXPECT_EQ(all[0].offer.instance_type, "cpu");
+  EXPECT_EQ(all[1].offer.instance_type, "gpu:h100_80gb_hbm3");
+  EXPECT_EQ(all[1].offer.accelerator, "H100");
+  EXPECT_EQ(shelves_of(two_partitions(), {.partition = "gpu,other"}, "c1").size(), 1U);
+}
+
+TEST(SlurmRequests, SpellGpusAsTheSiteDoes) {
+  const auto all = shelves_of(two_partitions(), {}, "c1");
+  PoolSpec spec;
+  spec.accelerator = Accelerator{.name = "H100"};
+  spec.accelerator->count = 2;
+  spec.timeout = 1h;
+  auto request = request_of(all[1], {}, spec);
+  ASSERT_TRUE(request);
+  EXPECT_EQ(request->gres, "gpu:h100_80gb_hbm3:2");
+  EXPECT_EQ(request->time, 75min);
+  request = request_of(all[1], {.gres = "gpu:1,license:2"}, spec);
+  EXPECT_EQ(request->gres, "gpu:1,license:2");
+  spec.timeout = 8h;
+  EXPECT_EQ(request_of(all[1], {}, spec)->time, 8h) << "the limit, without the grace";
+  spec.timeout = 0s;
+  EXPECT_EQ(request_of(all[1], {}, spec)->time, 8h) << "all that the partition gives";
+  EXPECT_EQ(request_of(all[0], {}, spec)->time, 24h);
+  EXPECT_EQ(request_of(all[0], {.time = 72h}, spec)->time, 72h);
+  EXPECT_THAT(request_of(all[1], {.time = 9h}, spec).error().message,
+              HasSubstr("takes jobs of at most 8 h, and time= asks for 9 h"));
+}
+
+}  // namespace
+}  // namespace skyward::provider::slurm

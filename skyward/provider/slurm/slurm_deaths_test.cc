@@ -1,0 +1,66 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+
+#include "skyward/provider/deaths_fixture.h"
+#include "skyward/provider/slurm/slurm_computer_fixture.h"
+
+namespace skyward::provider::slurm {
+namespace {
+
+class SlurmDeaths : public DeathsFixture<SlurmComputer> {
+ protected:
+  void set_fault(const DeathFault& fault) override {
+    slurm_->queue = fault.lag;
+    before_ = after_ = -1;
+    turn_ = nullptr;
+    if (fault.lost) turn_ = [this](bool on) { slurm_->lose_reply = on; };
+    if (fault.throttled) turn_ = [this](bool on) { slurm_->busy = on; };
+    if (fault.broken) turn_ = [this](bool on) { slurm_->breaks = on; };
+    slurm_->on_request = [this](int number, bool after) {
+      if (!after && turn_) turn_(number % 2 == 0);
+      if (number == (after ? after_ : before_)) throw DriverDied();
+    };
+  }
+  void die_at_request(int before, int after) override {
+    before_ = before;
+    after_ = after;
+  }
+  int requests() override { return SlurmComputer::requests(); }
+  int machines() override { return slurm_->standing(); }
+  int others() override { return 0; }
+  bool machines_end_themselves() override { return false; }  // no keeper runs here
+  int least_deaths() override { return 30; }                 // a whole launch is one command
+
+ private:
+  std::function<void(bool on)> turn_;  // the fault, for every second request
+  int before_ = -1;
+  int after_ = -1;
+};
+
+TEST_P(SlurmDeaths, AtEveryBoundaryOfALifeLeaveNothing) {
+  const std::string row = die_everywhere();
+  EXPECT_THAT(slurm_->violations, ::testing::IsEmpty());
+  const auto page = io::read_file(SKYWARD_DOCS "/leaks.md");
+  ASSERT_TRUE(page) << page.error().message;
+  EXPECT_TRUE(page->contains(row)) << "docs/leaks.md does not have this row:\n" << row;
+}
+
+// A controller lists what it has, but jobs wait.
+const DeathFault kFaults[] = {
+    {.name = "plain", .words = "nothing else goes wrong"},
+    {.name = "queue", .words = "jobs wait in the queue for 60 s", .lag = 60s},
+    {.name = "lost", .words = "every second answer is lost", .lost = true},
+    {.name = "busy",
+     .words = "the controller is too busy for every second command",
+     .throttled = true},
+    {.name = "breaks",
+     .words = "the connection to the login node breaks at every second command",
+     .broken = true}};
+
+INSTANTIATE_TEST_SUITE_P(Faults, SlurmDeaths, ::testing::ValuesIn(kFaults), death_name);
+
+}  // namespace
+}  // namespace skyward::provider::slurm

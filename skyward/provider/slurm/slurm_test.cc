@@ -1,0 +1,183 @@
+#include "skyward/provider/slurm/slurm.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "skyward/provider/slurm/keeper.h"
+#include "skyward/provider/slurm/slurm_computer_fixture.h"
+
+namespace skyward::provider::slurm {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::IsSupersetOf;
+using ::testing::SizeIs;
+using ::testing::StartsWith;
+
+class SlurmPool : public ::testing::Test, public SlurmComputer {
+ protected:
+  void TearDown() override { EXPECT_THAT(slurm_->violations, IsEmpty()); }
+
+  Error refusal_of_opening() {
+    const auto cloud = provider();
+    const Life life = open(*cloud);
+    EXPECT_FALSE(life.status) << "it opened";
+    if (!life.cluster.id.empty()) {
+      EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+    }
+    EXPECT_EQ(slurm_->standing(), 0);
+    EXPECT_THAT(open_pools(), IsEmpty());
+    return life.status ? Error{} : life.status.error();
+  }
+};
+
+TEST_F(SlurmPool, ItsNodesAreThoseOfOneJob) {
+  spec_.accelerator = Accelerator{.name = "H100"};
+  spec_.accelerator->count = 2;
+  spec_.cpus = 4;
+  spec_.memory_mb = 4000;
+  const auto cloud = provider();
+  const auto offers = cloud->offers(spec_, soon());
+  ASSERT_TRUE(offers) << offers.error().message;
+  ASSERT_THAT(*offers, SizeIs(1));
+  EXPECT_EQ(offers->front().instance_type, "low:h100");
+  EXPECT_EQ(offers->front().region, "c1");
+  EXPECT_EQ(offers->front().accelerator_count, 2) << "what the job takes of the node's four";
+  const Life life = open(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  ASSERT_THAT(life.instances, SizeIs(2));
+  EXPECT_THAT(life.cluster.id, StartsWith("slurm-"));
+  ASSERT_THAT(slurm_->jobs, SizeIs(1));
+  EXPECT_EQ(slurm_->jobs.front().partition, "low");
+  EXPECT_EQ(slurm_->jobs.front().limit, 75min) << "the pool's hour, and what its start takes";
+
+  const Connection way = cloud->connection(life.cluster, life.instances[1]);
+  EXPECT_TRUE(way.shell);
+  EXPECT_THAT(way.command, IsSupersetOf({"srun", "--jobid=17", "--nodelist=n2"}));
+  const Bootstrap bootstrap = cloud->bootstrap(life.cluster, life.instances[1]);
+  EXPECT_THAT(bootstrap.script, StartsWith(claim_script()));
+  EXPECT_EQ(bootstrap.end_command, end_words());
+  ASSERT_TRUE(cloud->teardown(life.cluster, soon()));
+  EXPECT_EQ(slurm_->standing(), 0);
+  EXPECT_THAT(open_pools(), IsEmpty());
+}
+
+TEST_F(SlurmPool, ALoginNodeIsReachedBySsh) {
+  Words command;
+  fixture_.world.run_with_input = [&](const io::SpawnOptions& options, Duration,
+                                      std::string_view) -> Result<io::CommandResult> {
+    command = options.command;
+    io::CommandResult out;
+    out.status.code = 255;
+    out.err = "me@login: Permission denied (publickey).\n";
+    return out;
+  };
+  spec_.provider.settings["login"] = "me@login";
+  const auto offers = provider()->offers(spec_, soon());
+  ASSERT_FALSE(offers);
+  EXPECT_THAT(offers.error().message, HasSubstr("Permission denied (publickey)"));
+  ASSERT_GT(command.size(), 3U);
+  EXPECT_EQ(command.front(), "ssh");
+  EXPECT_EQ(command.back(), "sh -c 'id -un && scontrol show config'");
+  spec_.provider.settings["login"] = "-oProxyCommand=x";
+  EXPECT_FALSE(make_slurm(spec_.provider, fixture_.world));
+}
+
+TEST_F(SlurmPool, WhatItWaitsForIsTold) {
+  slurm_->queue = 2h;
+  spec_.timeout = 0s;
+  const auto cloud = provider();
+  const auto offers = cloud->offers(spec_, soon());
+  const auto cluster = cloud->prepare(spec_, offers->front(), soon());
+  const auto instances =
+      cloud->provision(*cluster, 2, 0, fixture_.now + cloud->capabilities().provision_timeout);
+  ASSERT_TRUE(instances) << instances.error().message;
+  ASSERT_FALSE(told_.empty());
+  EXPECT_EQ(told_.front(), "Slurm: job 17: 2 nodes wait in the queue: Priority");
+  EXPECT_LE(told_.size(), 13U) << "every ten minutes, as long as nothing changes";
+  EXPECT_LT(requests(), 260) << "others use the controller, too";
+  EXPECT_TRUE(cloud->teardown(*cluster, soon()));
+}
+
+TEST_F(SlurmPool, AControllerThatRestartsCostsNoJobItsPlace) {
+  slurm_->queue = 2h;
+  spec_.timeout = 0s;
+  slurm_->on_request = [this](int number, bool after) {
+    if (!after && number > 20) slurm_->busy = number < 80;
+  };
+  const auto cloud = provider();
+  const auto offers = cloud->offers(spec_, soon());
+  const auto cluster = cloud->prepare(spec_, offers->front(), soon());
+  const auto instances =
+      cloud->provision(*cluster, 2, 0, fixture_.now + cloud->capabilities().provision_timeout);
+  ASSERT_TRUE(instances) << instances.error().message;
+  EXPECT_THAT(slurm_->jobs, SizeIs(1));
+  EXPECT_TRUE(cloud->teardown(*cluster, soon()));
+}
+
+TEST_F(SlurmPool, WhatCannotBeIsRefusedBeforeAnythingIsSubmitted) {
+  spec_.provider.settings["partition"] = "nosuch";
+  EXPECT_THAT(refusal_of_opening().message,
+              HasSubstr("there is no partition \"nosuch\" that takes jobs"));
+  spec_.provider.settings = {};
+  spec_.accelerator = Accelerator{.name = "A100"};
+  EXPECT_THAT(refusal_of_opening().hint, HasSubstr("gres=\"gpu:NAME:1\""));
+  spec_.accelerator.reset();
+  spec_.nodes = 9;
+  EXPECT_THAT(refusal_of_opening().message, HasSubstr("no partition has more than 4 alike"));
+  spec_.nodes = 2;
+  spec_.timeout = 48h;
+  const Error late = refusal_of_opening();
+  EXPECT_THAT(late.message, AllOf(HasSubstr("at most 1 d"), HasSubstr("timeout= asks for 2 d")));
+  spec_.timeout = 24h;
+  {
+    const auto cloud = provider();
+    const Life life = open(*cloud);
+    ASSERT_TRUE(life.status) << "the limit itself is allowed";
+    EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+  }
+  spec_.volumes = {Volume{}};
+  EXPECT_THAT(refusal_of_opening().message, HasSubstr("volumes cannot be mounted"));
+}
+
+TEST_F(SlurmPool, JobsOfADeadDriverAreFound) {
+  const auto cloud = provider();
+  ASSERT_TRUE(open(*cloud).status);
+  slurm_->queue = 4h;
+  std::vector<Swept> told = gc();
+  EXPECT_THAT(told, SizeIs(2));
+  EXPECT_EQ(slurm_->standing(), 2) << "its driver holds the lock of the pool";
+}
+
+TEST_F(SlurmPool, WithoutSlurmNothingIsSwept) {
+  EXPECT_TRUE(is_reachable(fixture_.world, spec_.provider));
+  fixture_.variables.erase("SLURM_CONF");
+  fixture_.world.exists = [this](const std::string& path) { return path.starts_with(home_); };
+  EXPECT_THAT(is_reachable(fixture_.world, spec_.provider).error().message,
+              HasSubstr("belongs to no cluster"));
+  std::filesystem::remove(home_ + "/bin/sbatch");
+  const Status here = is_reachable(fixture_.world, spec_.provider);
+  ASSERT_FALSE(here);
+  EXPECT_THAT(here.error().hint, HasSubstr("login=\"me@login\""));
+  spec_.provider.settings["login"] = "me@login";
+  EXPECT_TRUE(is_reachable(fixture_.world, spec_.provider));
+}
+
+// A program that runs in a job itself.
+TEST(SlurmAccess, TheMarksOfAnotherJobAreNotPassedOn) {
+  Words command = outside_jobs();
+  command.insert(command.end(),
+                 {"sh", "-c", "echo \"[$SLURM_JOB_ID|$SLURM_CONF|$KEPT|$1]\"", "x", "two words"});
+  io::SpawnOptions options;
+  options.command = command;
+  options.environment = {{"SLURM_JOB_ID", "9"}, {"SLURM_CONF", "/etc/s.conf"}, {"KEPT", "yes"}};
+  const auto ran = io::run_command(options, 10s);
+  ASSERT_TRUE(ran);
+  EXPECT_EQ(ran->out, "[|/etc/s.conf|yes|two words]\n");
+}
+
+}  // namespace
+}  // namespace skyward::provider::slurm

@@ -1,0 +1,56 @@
+#include "skyward/provider/slurm/sweep.h"
+
+#include <map>
+#include <set>
+#include <string>
+
+#include "skyward/provider/open_pools.h"
+#include "skyward/provider/settings.h"
+#include "skyward/provider/slurm/slurm_account.h"
+
+namespace skyward::provider::slurm {
+
+namespace {
+
+// The login nodes of open pools, by pool; "" is this computer.
+std::map<std::string, std::string> logins_of_pools(const World& world) {
+  std::map<std::string, std::string> out;
+  const auto ledger = read_ledger(world);
+  if (!ledger) return out;
+  const auto pools = (*ledger)->pools(true);
+  if (!pools) return out;
+  for (const LedgerPool& pool : *pools) {
+    if (pool.provider == kProvider) out[pool.id] = pool.setting("login");
+  }
+  return out;
+}
+
+}  // namespace
+
+// A pool of another cluster is reported by the sweep of that one alone.
+Status sweep(const World& world, const SweepOptions& options,
+             const std::function<void(const Swept&)>& tell, Time deadline) {
+  const ProviderSpec spec = with_readable_settings(world, kProvider);
+  const auto pools = logins_of_pools(world);
+  std::set<std::string> logins;
+  for (const auto& [pool, login] : pools) logins.insert(login);
+  if (is_reachable(world, spec)) logins.insert(spec.setting("login"));
+  Status first;
+  for (const std::string& login : logins) {
+    const auto access = find_access(login);
+    Status swept = access ? Status() : fail(access);
+    if (access) {
+      SlurmAccount account(world, *access);
+      const auto tell_ours = [&](const Swept& one) {
+        const auto pool = pools.find(one.resource.id);
+        const bool is_elsewhere = pool != pools.end() && pool->second != login;
+        if (one.action != SweepAction::skipped || !is_elsewhere) tell(one);
+      };
+      swept = sweep_named(world, account, options, tell_ours, deadline);
+    }
+    if (!swept && first) first = swept;
+  }
+  return first;
+}
+
+}  // namespace skyward::provider::slurm
