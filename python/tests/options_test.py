@@ -97,7 +97,10 @@ def test_the_second_names_mean_the_same():
         ({"provider": "aws2"}, "aws2.*did you mean 'aws'"),
         ({"provider": sky.AWS}, r"make one: AWS\(\)"),
         ({"provider": 3}, "provider=3"),
-        ({"provider": ""}, r"unknown provider\. Known are 'local', 'ssh', 'command', 'aws'$"),
+        (
+            {"provider": ""},
+            r"unknown provider\. Known are 'local', 'ssh', 'command', 'aws', .*'slurm'$",
+        ),
         ({"env": {"A": "\udcff"}}, r"env\['A'\]: the character 0 is not Unicode text"),
         ({"machine": "\udcff"}, "machine: the character 0"),
         ({"provider": ["aws", ["verda"]]}, "a list has providers, not lists"),

@@ -92,7 +92,7 @@ def work(seconds):
 with pool(2, heartbeat_timeout=5, reconnect_timeout=5, display="log") as p:
     before = where() @ p
     print("READY", json.dumps(before), flush=True)
-    results = work(12) @ p
+    results = work(8) @ p
     tell(before=before, after=where() @ p, results=results)
 """
 

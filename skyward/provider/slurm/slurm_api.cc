@@ -370,7 +370,8 @@ ApiResult<std::string> Api::ask_once(const Words& words, std::string_view input,
     std::string said = words_of(ran->err);
     if (said.empty())
       said = fmt::format("'{}' ended with {}", words.front(), ran->status.describe());
-    return std::unexpected(no_answer({ErrorKind::unavailable, std::move(said)}));
+    return std::unexpected(no_answer({ErrorKind::unavailable, std::move(said),
+                                      "'ssh LOGIN' must work without a question; then try again"}));
   }
   return std::unexpected(refusal_of(words, *ran));
 }
