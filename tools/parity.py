@@ -9,7 +9,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/names.md"
 PACKAGE = ROOT / "python/skyward"
 # What skyward.h and testing.h lead to.
-HEADER_ROOMS = ("", "call", "pool", "worker", "display", "spec")
+HEADER_ROOMS = ("", "call", "pool", "pool/clouds", "worker", "display", "spec")
 HEADERS = tuple(ROOT / "skyward" / room for room in HEADER_ROOMS)
 
 # Names that are spelled in another way in C++, because the languages differ.

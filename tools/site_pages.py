@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import parity
+import providers
 
 ROOT = Path(__file__).resolve().parent.parent
 LINK = re.compile(r"(\[[^\]\n]*(?:\n[^\]\n]*)?\])\(([^)\s]+)\)")
@@ -31,19 +32,7 @@ MENU: list[tuple[str, list[str]]] = [
     ),
     (
         "Choose machines",
-        [
-            f"docs/guide/{name}.md"
-            for name in (
-                "aws",
-                "digitalocean",
-                "runpod",
-                "vastai",
-                "verda",
-                "slurm",
-                "ssh",
-                "commands",
-            )
-        ]
+        [f"docs/guide/{sheet.page}.md" for sheet in providers.read() if sheet.heading]
         + [f"docs/guide/{name}.md" for name in ("accelerators", "environments", "volumes")]
         + ["docs/guide/configuration.md"],
     ),

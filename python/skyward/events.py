@@ -12,13 +12,15 @@ from typing import Any, get_args
 class ProviderName(StrEnum):
     """The providers, spelled as events spell them."""
 
-    Local = "local"
     AWS = "AWS"
     DigitalOcean = "Digital Ocean"
-    Verda = "Verda"
-    VastAI = "Vast.ai"
     RunPod = "RunPod"
     Slurm = "Slurm"
+    VastAI = "Vast.ai"
+    Verda = "Verda"
+    Command = "command"
+    Local = "local"
+    SSH = "ssh"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -99,7 +99,7 @@ def test_the_second_names_mean_the_same():
         ({"provider": 3}, "provider=3"),
         (
             {"provider": ""},
-            r"unknown provider\. Known are 'local', 'ssh', 'command', 'aws', .*'slurm'$",
+            r"unknown provider\. Known are 'local', 'ssh', 'command', 'aws', .*'slurm'",
         ),
         ({"env": {"A": "\udcff"}}, r"env\['A'\]: the character 0 is not Unicode text"),
         ({"machine": "\udcff"}, "machine: the character 0"),
@@ -354,6 +354,10 @@ def test_only_what_is_given_is_said():
     assert sky.AWS().settings() == {}
     assert sky.AWS("us-east-1", ami=None).settings() == {"region": "us-east-1"}
     assert sky.RunPod(registry_auth=None).settings() == {"registry_auth": "none"}
+    assert sky.RunPod(ports=[]).settings() == {}
+    two = sky.Slurm(extra=["--constraint=a,b", "--nice"]).settings()
+    assert two == {"extra": "--constraint=a,b\n--nice"}
+    assert sky.Slurm(extra=[]).settings() == {}
     copied = pickle.loads(pickle.dumps(sky.AWS(use_ssm=False)))
     assert copied.settings() == {"use_ssm": "false"}
 

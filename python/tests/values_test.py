@@ -6,6 +6,7 @@ import dataclasses
 import pickle
 
 import pytest
+from skyward.providers.clouds import CLOUDS
 
 import skyward as sky
 
@@ -13,9 +14,7 @@ NAMES = {name: getattr(sky, name) for name in sky.__all__ if name != "pool"}
 VALUES = [
     "Image(pip=['numpy'], env={'A': '1'})",
     "AWS(region='eu-west-1')",
-    "DigitalOcean()",
-    "Verda(region='FIN-01')",
-    "VastAI(disk_gb=50)",
+    *(f"{cloud.__name__}()" for cloud in CLOUDS.values()),
     "RunPod(data_center_ids=('EU-1', 'EU-2'))",
     "SSH(hosts=('gpu-box', 'me@other:2222'))",
     "Command(commands=(('sh', '-c'),))",

@@ -4,6 +4,8 @@
 
 #include <chrono>
 #include <cstddef>
+#include <initializer_list>
+#include <map>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -62,34 +64,13 @@ TEST(TimeLimit, WhatCannotBeCountedIsForEver) {
 // What is left out is left to files and defaults; what is said has the names and forms of the
 // table, which knows nothing else.
 TEST(Providers, FitTheirTable) {
-  for (const ProviderSpec& spec : std::initializer_list<ProviderSpec>{
-           AWS{}, DigitalOcean{}, Verda{}, VastAI{}, RunPod{}, Slurm{}, SSH{}, Command{}}) {
+  for (const ProviderSpec& spec :
+       std::initializer_list<ProviderSpec>{AWS{}, Slurm{}, SSH{}, Command{}}) {
     EXPECT_TRUE(spec.settings.empty()) << spec.name;
   }
   const ProviderSpec full[] = {
       AWS{"eu-west-1", true, "ami-1", "22.04", "subnet-1", "sg-1", "arn:1", "me", 60, 9,
           "lowest-price", true},
-      DigitalOcean{"fra1", "t", "f", 60, "n"},
-      Verda{"FIN-01", "i", "s", "k", 60, 9},
-      VastAI{"k", 0.5, false, 12.5, "EU", 1.5, 60, 9, "image", 5, false, 9, true, "community"},
-      RunPod{"k",
-             "instant",
-             true,
-             "community",
-             "24.04",
-             9,
-             9,
-             "/w",
-             "vol",
-             "none",
-             {{"EU-RO-1"}},
-             {{"22/tcp", "80/http"}},
-             9,
-             9,
-             9,
-             9,
-             "5c",
-             1.5},
       Slurm{"gpu", "lab", "normal", "gpu:2", "8:00:00", "me@login", true, {{"--constraint=a,b"}}},
       SSH{{"w1", "w2"}, "me", 22, "/id", {"gate"}, "/known", "/config", "ec2"}};
   for (const ProviderSpec& spec : full) {
@@ -98,6 +79,11 @@ TEST(Providers, FitTheirTable) {
     EXPECT_TRUE(fits) << fits.error().message;
   }
   EXPECT_EQ(ProviderSpec(AWS{.region = "eu-west-1"}).settings.at("region"), "eu-west-1");
+  const ProviderSpec pods = RunPod{.data_center_ids = {{}}, .ports = {{"22/tcp", "80/http"}}};
+  EXPECT_EQ(pods.settings, (std::map<std::string, std::string>{{"ports", "22/tcp,80/http"}}));
+  const ProviderSpec jobs = Slurm{.extra = {{"--constraint=a,b", "--nice"}}};
+  EXPECT_EQ(jobs.settings.at("extra"), "--constraint=a,b\n--nice");
+  EXPECT_TRUE(ProviderSpec(Slurm{.extra = {{}}}).settings.empty());
   EXPECT_EQ(ProviderSpec(Local{}).name, "local");
   const ProviderSpec command = Command{.commands = {{"podman", "exec", "-i", "c1", "sh", "-c"}}};
   EXPECT_EQ(command.name, "command");

@@ -5,10 +5,7 @@
 
 #include <optional>
 
-#include "skyward/provider/digital_ocean/digital_ocean_computer_fixture.h"
-#include "skyward/provider/runpod/runpod_computer_fixture.h"
-#include "skyward/provider/vast/vast_computer_fixture.h"
-#include "skyward/provider/verda/verda_computer_fixture.h"
+#include "skyward/provider/doubled_computers_fixture.h"
 #include "skyward/spec/cost.h"
 
 namespace skyward::provider {
@@ -63,9 +60,7 @@ class Bills : public ::testing::Test, public Computer {
   }
 };
 
-using Computers = ::testing::Types<digital_ocean::DigitalOceanComputer, runpod::RunPodComputer,
-                                   vast::VastComputer, verda::VerdaComputer>;
-TYPED_TEST_SUITE(Bills, Computers);
+TYPED_TEST_SUITE(Bills, DoubledComputers);
 
 TYPED_TEST(Bills, OfMachinesOnDemandAreWithinOnePercent) {
   this->spec_.spot = Spot::Never();

@@ -7,11 +7,8 @@
 #include <string>
 #include <utility>
 
-#include "skyward/provider/digital_ocean/digital_ocean_computer_fixture.h"
+#include "skyward/provider/doubled_computers_fixture.h"
 #include "skyward/provider/marks.h"
-#include "skyward/provider/runpod/runpod_computer_fixture.h"
-#include "skyward/provider/vast/vast_computer_fixture.h"
-#include "skyward/provider/verda/verda_computer_fixture.h"
 
 namespace skyward::provider {
 namespace {
@@ -42,9 +39,7 @@ class Hardships : public ::testing::Test, public Computer {
   }
 };
 
-using Computers = ::testing::Types<digital_ocean::DigitalOceanComputer, runpod::RunPodComputer,
-                                   vast::VastComputer, verda::VerdaComputer>;
-TYPED_TEST_SUITE(Hardships, Computers);
+TYPED_TEST_SUITE(Hardships, DoubledComputers);
 
 TYPED_TEST(Hardships, ListsThatFlapLoseNoMachine) {
   this->cloud_->dials.flap = 0.4;

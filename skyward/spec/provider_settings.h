@@ -4,10 +4,9 @@
 // what it is when nothing is said. Both faces, files and variables are checked against this table,
 // whether or not this build can rent there.
 //
-// To add a setting: a row in provider_settings.cc; a field in python/skyward/providers/clouds.py; a
-// field in pool/providers.h and its put() in providers.cc, in the same order; its use, at Amazon in
-// provider/aws/site.cc; a row on the provider's page in docs/guide/. Files and variables follow
-// from the row. Tests hold rows, faces and pages together.
+// The table is made from the sheets, provider/*/sheet.toml, like all else that repeats them
+// (docs/decisions/0023-one-sheet-for-each-provider.md). To add a setting: an entry in the sheet of
+// its provider, tools/providers.py, and its use, at Amazon in provider/aws/site.cc.
 
 #include <cstdint>
 #include <map>
@@ -39,15 +38,14 @@ enum class SettingKind : std::uint8_t {
 // Who may say it in a project's skyward.toml, which may be a stranger's. Endpoints are no settings:
 // no such file, trusted or not, says where a cloud is.
 enum class FromProject : std::uint8_t {
-  undecided,  // no setting may stay so: a test walks the table
-  anybody,    // harmless: it chooses among what the user's own account or machines offer
-  trusted,    // runs commands, or decides whose machines, images, keys and accounts are used
+  trusted,  // runs commands, or decides whose machines, images, keys and accounts are used
+  anybody,  // harmless: it chooses among what the user's own account or machines offer
 };
 
 struct ProviderSetting {
   std::string_view name;
   SettingKind kind = SettingKind::text;
-  FromProject from_project = FromProject::undecided;
+  FromProject from_project = FromProject::trusted;
   std::string_view standard;  // what it is when it is not given; empty: none
   std::string_view choices;   // of a choice, joined by '|'
 };

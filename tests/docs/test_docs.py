@@ -7,12 +7,18 @@ from collections.abc import Callable
 from typing import Any
 
 import check_docs
+import providers
 import pytest
 
 import skyward as sky
 from skyward import integrations
 
 GUIDE = check_docs.ROOT / "docs/guide"
+PROVIDERS = [
+    (getattr(sky, sheet.title), f"{sheet.page}.md", "Parameters")
+    for sheet in providers.read()
+    if sheet.listed
+]
 
 
 @pytest.mark.parametrize("program", check_docs.all_programs(), ids=check_docs.Program.title)
@@ -42,14 +48,7 @@ def listed(page: str, heading: str) -> list[str]:
         (sky.S3Volume, "parameters.md", "`sky.S3Volume`"),
         (sky.gather, "parameters.md", "`sky.gather`"),
         (sky.shard, "parameters.md", "`sky.shard`, `sky.DistributedSampler`"),
-        (sky.AWS, "aws.md", "Parameters"),
-        (sky.DigitalOcean, "digitalocean.md", "Parameters"),
-        (sky.RunPod, "runpod.md", "Parameters"),
-        (sky.VastAI, "vastai.md", "Parameters"),
-        (sky.Verda, "verda.md", "Parameters"),
-        (sky.Slurm, "slurm.md", "Parameters"),
-        (sky.SSH, "ssh.md", "Parameters"),
-        (sky.Command, "commands.md", "Parameters"),
+        *PROVIDERS,
         (sky.testing.FakeCloud, "testing.md", "Parameters"),
     ],
     ids=lambda value: getattr(value, "__name__", value),

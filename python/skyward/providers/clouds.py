@@ -1,273 +1,205 @@
-"""The clouds as values: where machines are rented, and how. Making one contacts nobody;
-the account's rights, and the settings of skyward.toml, are checked when a pool opens."""
+"""The providers whose settings are all that they have.
 
-from dataclasses import dataclass, field, fields
-from types import UnionType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args, get_origin
+Making one contacts nobody; the account's rights, and the settings of skyward.toml, are checked when
+a pool opens.
 
-from skyward.base.extension import compiled
-from skyward.exceptions import ConfigurationTypeError
+Made by tools/providers.py from the sheets in skyward/provider; ./dev static compares them."""
 
-if TYPE_CHECKING:
-    from skyward.spec.instances import InstanceSpec
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
 
-
-@dataclass(frozen=True)
-class _Cloud:
-    """What the clouds have in common: their settings as text, checked against one table."""
-
-    name: ClassVar[str]
-    _said: ClassVar[frozenset[str]]  # of each value: the settings that its maker gave
-
-    def __new__(cls, *values: Any, **named: Any) -> Self:
-        cloud = super().__new__(cls)
-        names = [setting.name for setting in fields(cls)]
-        object.__setattr__(cloud, "_said", frozenset([*names[: len(values)], *named]))
-        return cloud
-
-    def __post_init__(self) -> None:
-        for setting in fields(self):
-            value = getattr(self, setting.name)
-            if isinstance(value, list):
-                value = tuple(value)
-                object.__setattr__(self, setting.name, value)
-            if not _fits(value, setting.type):
-                shown = "…" if not setting.repr else repr(value)
-                raise ConfigurationTypeError(
-                    f"{type(self).__name__}({setting.name}={shown}) does not fit: expected is"
-                    f" {_words(setting.type)}"
-                )
-        if core := compiled():
-            core.validate_settings(self.name, self.settings())
-
-    def __repr__(self) -> str:
-        """What its maker gave. The rest may be said elsewhere, and is not known before it is
-        needed."""
-        shown = [one.name for one in fields(self) if one.repr and one.name in self._said]
-        values = ", ".join(f"{name}={getattr(self, name)!r}" for name in shown)
-        return f"{type(self).__name__}({values})"
-
-    @property
-    def remote(self) -> bool:
-        """Whether its nodes share no files with this machine."""
-        return True
-
-    def available_instances(self) -> "tuple[InstanceSpec, ...]":
-        """Everything that is for sale there, by accelerator, its count, processors and memory.
-
-        Asks the cloud, and needs what renting there needs. Raises ProvisioningError."""
-        from skyward.spec.instances import available_instances
-
-        return available_instances(self)
-
-    def settings(self) -> dict[str, str]:
-        """What was given, as the engine's provider reads it. The engine takes the rest from the
-        environment and from skyward.toml; what is in neither is as the fields have it."""
-        settings = {}
-        for one in fields(self):
-            value = getattr(self, one.name)
-            if one.name not in self._said or (value is None and one.default is None):
-                continue
-            settings[one.name] = "none" if value is None else _text(value)
-        return settings
+from skyward.providers.cloud import LINES, Cloud, NvidiaImages
 
 
 @dataclass(frozen=True, repr=False)
-class AWS(_Cloud):
-    """Amazon EC2. Credentials are found as Amazon's own tools find them."""
+class AWS(Cloud):
+    """Machines of Amazon EC2. Credentials are found as Amazon's own tools find them.
+    docs/guide/aws.md says more."""
 
     name: ClassVar[str] = "aws"
 
     region: str = "us-east-1"
+    """Where. Left out: from the settings, `AWS_REGION` or the profile; else `"us-east-1"`."""
     use_ssm: bool = False
-    """Reach machines through Session Manager instead of port 22. Needs the AWS CLI with its
+    """Connect without an open port, through Session Manager. It needs the AWS CLI with its
     plugin on this computer, and `instance_profile_arn`."""
     ami: str | None = None
-    """Machine image; None: the newest that fits."""
+    """An image of your own. Left out: Ubuntu's newest, or Amazon's with NVIDIA's driver."""
     ubuntu_version: str = "24.04"
+    """The version of Ubuntu's image."""
     subnet_id: str | None = None
+    """A network of yours. Left out: Amazon's default."""
     security_group_id: str | None = None
+    """A group that you look after. Left out: one per pool."""
     instance_profile_arn: str | None = None
+    """A role for the machines."""
     username: str | None = None
+    """Who logs in. Left out: the image's."""
     instance_timeout: int = 300
-    """Seconds that a machine lives when the pool sets no timeout."""
+    """No effect here: a pool has a `timeout` (in C++, 0 means no limit)."""
     request_timeout: int = 30
+    """Seconds that one try of a request may take."""
     allocation_strategy: Literal[
         "price-capacity-optimized", "capacity-optimized", "lowest-price"
     ] = "price-capacity-optimized"
+    """No effect here: Skyward tries zones in the order of their prices."""
     exclude_burstable: bool = False
+    """No machines of the t families."""
 
 
 @dataclass(frozen=True, repr=False)
-class DigitalOcean(_Cloud):
-    """DigitalOcean's droplets (docs/guide/digitalocean.md).
-
-    `token` None: from $DIGITALOCEAN_TOKEN, else from doctl. `node_token`: another token, one that
-    may do nothing but delete droplets. Droplets get it, so that they can delete themselves when
-    this computer cannot."""
+class DigitalOcean(Cloud):
+    """DigitalOcean's droplets. docs/guide/digitalocean.md says more."""
 
     name: ClassVar[str] = "digital_ocean"
 
     region: str = "nyc1"
-    """nyc1, nyc2, nyc3, sfo2, sfo3, ams3, atl1, blr1, fra1, lon1, sgp1, syd1 or tor1."""
+    """Where to look first: nyc1, nyc2, nyc3, sfo2, sfo3, ams3, atl1, blr1, fra1, lon1, sgp1,
+    syd1 or tor1."""
     token: str | None = field(default=None, repr=False)
+    """Opens and closes pools. Left out: `$DIGITALOCEAN_TOKEN`, else doctl's."""
     ssh_key_fingerprint: str | None = None
+    """A key of your account that droplets get instead. Left out: a key per pool."""
     instance_timeout: int = 300
+    """No effect here: a pool has a `timeout`."""
     node_token: str | None = field(default=None, repr=False)
+    """A second token that can do nothing but delete droplets, so that they can delete
+    themselves."""
 
 
 @dataclass(frozen=True, repr=False)
-class Verda(_Cloud):
-    """Verda's machines (docs/guide/verda.md).
-
-    `client_id` and `client_secret` None: from $VERDA_CLIENT_ID and $VERDA_CLIENT_SECRET, else from
-    the file of Verda's own program."""
-
-    name: ClassVar[str] = "verda"
-
-    region: str | None = None
-    """None: wherever the machine type is available."""
-    client_id: str | None = None
-    client_secret: str | None = field(default=None, repr=False)
-    ssh_key_id: str | None = None
-    instance_timeout: int = 300
-    request_timeout: int = 30
-
-
-@dataclass(frozen=True, repr=False)
-class VastAI(_Cloud):
-    """Vast.ai, a market of other people's machines (docs/guide/vastai.md).
-
-    `api_key` None: $VAST_API_KEY, else the file that its own tool keeps. `trust="community"` allows
-    machines outside of audited data centres, whose owners can see everything on them."""
-
-    name: ClassVar[str] = "vastai"
-
-    api_key: str | None = field(default=None, repr=False)
-    min_reliability: float = 0.95
-    verified_only: bool = True
-    min_cuda: float = 12.0
-    geolocation: str | None = None
-    """Countries, "US" or "NO,SE"; None: any."""
-    bid_multiplier: float = 1.2
-    """A bid is this many times the least one."""
-    instance_timeout: int = 300
-    request_timeout: int = 30
-    docker_image: str | None = None
-    disk_gb: int = 100
-    use_overlay: bool = True
-    """No effect yet: nodes have no network of their own."""
-    overlay_timeout: int = 120
-    require_direct_port: bool = False
-    """No effect: machines without one are never taken."""
-    trust: str = "datacenters"
-    """"datacenters" or "community"."""
-
-    @staticmethod
-    def ubuntu(version: str = "24.04", cuda: str = "12.9.1", cuda_dist: str = "runtime") -> str:
-        """The name of NVIDIA's container image with these versions, for `docker_image`."""
-        return f"nvcr.io/nvidia/cuda:{cuda}-{cuda_dist}-ubuntu{version}"
-
-
-@dataclass(frozen=True, repr=False)
-class RunPod(_Cloud):
-    """RunPod: containers in its data centres, or with `cloud_type="community"` on other people's
-    machines.
-
-    `api_key` None: $RUNPOD_API_KEY, else the file that its own tool keeps."""
+class RunPod(Cloud):
+    """RunPod: containers in its data centres, or on other people's machines.
+    docs/guide/runpod.md says more."""
 
     name: ClassVar[str] = "runpod"
 
     api_key: str | None = field(default=None, repr=False)
+    """Your key. Left out: `$RUNPOD_API_KEY`, else from its program's file."""
     cluster_mode: Literal["individual", "instant"] = "individual"
+    """`"instant"` is refused: clusters cannot be rented yet."""
     global_networking: bool | None = None
-    """Whether nodes reach each other; None: they do not."""
+    """Whether nodes reach each other. Needs GPUs of NVIDIA's, in the data centres that have such
+    a network. Left out: they do not."""
     cloud_type: Literal["secure", "community"] = "secure"
+    """`"community"`: other people's machines, whose owners can see everything on them."""
     ubuntu: str = "newest"
+    """The version of Ubuntu: `"22.04"`, `"24.04"`."""
     container_disk_gb: int = 50
+    """The size of a pod's disk; at most 20 GB without GPUs."""
     volume_gb: int = 20
+    """The size of a second disk, at `volume_mount_path`; 0: none. Pods without GPUs have none."""
     volume_mount_path: str = "/workspace"
+    """Where that is mounted."""
     network_volume: str | None = None
-    """The id of a network volume, instead of a disk of the pod's own."""
+    """The id of a network volume, instead of the second disk."""
     registry_auth: str | None = "docker hub"
-    """Name of the stored credential for images; None: none."""
+    """The name of a credential for images that RunPod keeps for you; `None` (in C++ `"none"`):
+    none. Left out: `"docker hub"`, if the account has it."""
     data_center_ids: str | tuple[str, ...] = "global"
+    """Data centres, such as `("US-TX-3", "EU-RO-1")`."""
     ports: tuple[str, ...] = ("22/tcp",)
+    """Ports to open, besides that of ssh."""
     provision_timeout: int = 300
+    """Seconds until a pod runs, together with `instance_timeout`; then another one is taken."""
     bootstrap_timeout: int = 600
+    """No effect: setting up Python may take ten minutes at every cloud."""
     instance_timeout: int = 300
+    """See `provision_timeout`."""
     request_timeout: int = 30
+    """Seconds that one try of a request may take."""
     cpu_clock: Literal["3c", "5c"] = "3c"
-    bid_multiplier: float = 1
+    """The kind of processors of pods without GPUs: `"3c"` or `"5c"`."""
+    bid_multiplier: float = 1.0
+    """A bid, as a multiple of the least one."""
 
 
 @dataclass(frozen=True, repr=False)
-class Slurm(_Cloud):
+class Slurm(Cloud):
     """Nodes of a Slurm cluster: the pool submits jobs, and waits in the queue.
-
-        sky.Slurm(partition="gpu", login="me@login.example.org")
-
-    What is left out is as the site has it."""
+    docs/guide/slurm.md says more."""
 
     name: ClassVar[str] = "slurm"
 
     partition: str | None = None
-    """One, or several with commas between."""
+    """A partition, or several with commas between. Left out: any that fits."""
     account: str | None = None
-    """The account that the jobs are charged to."""
+    """The account that the jobs are charged to. Left out: as the site has it."""
     qos: str | None = None
+    """The quality of service. Left out: as the site has it."""
     gres: str | None = None
-    """What each node must have, instead of the pool's accelerator: "gpu:h100:2"."""
+    """What each node must have, as sbatch takes it: `"gpu:h100:2"`. Left out: from the pool's
+    `accelerator`."""
     time: str | None = None
-    """The longest that a job may run, as sbatch takes it: "8:00:00". None: the pool's timeout."""
+    """The longest that a job may run: `"8:00:00"`, `"2-12:00:00"`. Left out: from the pool's
+    `timeout`."""
     login: str | None = None
-    """The login node, reached by ssh: "me@login". None: Slurm's commands are on this computer."""
+    """The login node, reached by ssh: `"me@login.example.org"`, or a host of your ssh
+    configuration. Left out: this computer."""
     exclusive: bool = False
-    """Whole nodes."""
-    extra: tuple[str, ...] = ()
-    """More options of sbatch, one a text: "--constraint=a100"."""
+    """Whole nodes, even if the pool needs less."""
+    extra: tuple[str, ...] = field(default=(), metadata=LINES)
+    """More options of sbatch, each as one text: `"--constraint=a100"`."""
 
-    def settings(self) -> dict[str, str]:
-        settings = super().settings()
-        if settings.pop("extra", ""):
-            settings["extra"] = "\n".join(self.extra)
-        return settings
+
+@dataclass(frozen=True, repr=False)
+class VastAI(NvidiaImages, Cloud):
+    """Vast.ai, a market of other people's machines. docs/guide/vastai.md says more."""
+
+    name: ClassVar[str] = "vastai"
+
+    api_key: str | None = field(default=None, repr=False)
+    """Your key. Left out: `$VAST_API_KEY`, else from its program's file."""
+    min_reliability: float = 0.95
+    """How reliable a host has been, from 0 to 1."""
+    verified_only: bool = True
+    """Only hosts that Vast.ai has verified."""
+    min_cuda: float = 12.0
+    """The CUDA version that the host's driver supports, at least."""
+    geolocation: str | None = None
+    """Countries, such as `"US"` or `"NO,SE"`. Left out: any."""
+    bid_multiplier: float = 1.2
+    """A bid, as a multiple of the least one."""
+    instance_timeout: int = 300
+    """Seconds until a machine runs; then another one is taken. More for a large `docker_image`."""
+    request_timeout: int = 30
+    """Seconds that one try of a request may take."""
+    docker_image: str | None = None
+    """What the machine starts. It must be a Debian or Ubuntu. Left out: an image of NVIDIA's
+    with CUDA 12.0."""
+    disk_gb: int = 100
+    """The size of a machine's disk."""
+    use_overlay: bool = True
+    """No effect yet: nodes do not reach each other."""
+    overlay_timeout: int = 120
+    """No effect yet."""
+    require_direct_port: bool = False
+    """No effect: Skyward takes no machine without a port of its own."""
+    trust: Literal["datacenters", "community"] = "datacenters"
+    """`"community"` allows everybody's machines, whose owners can see everything on them."""
+
+
+@dataclass(frozen=True, repr=False)
+class Verda(Cloud):
+    """Verda's machines. docs/guide/verda.md says more."""
+
+    name: ClassVar[str] = "verda"
+
+    region: str | None = None
+    """The location, such as `"FIN-01"`. Left out: wherever the type is available."""
+    client_id: str | None = None
+    """Whose account. Left out: `$VERDA_CLIENT_ID`, else from its program's file."""
+    client_secret: str | None = field(default=None, repr=False)
+    """Its secret. Left out: `$VERDA_CLIENT_SECRET`, else from its program's file."""
+    ssh_key_id: str | None = None
+    """A key of your account that machines get instead. Left out: a key per pool."""
+    instance_timeout: int = 300
+    """No effect here: a pool has a `timeout`."""
+    request_timeout: int = 30
+    """Seconds that one try of a request may take."""
 
 
 CLOUDS: dict[str, type[Any]] = {
-    cloud.name: cloud for cloud in (AWS, DigitalOcean, Verda, VastAI, RunPod, Slurm)
+    cloud.name: cloud for cloud in (AWS, DigitalOcean, RunPod, Slurm, VastAI, Verda)
 }
 """The classes by the names that ``provider="aws"`` takes."""
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, (tuple, list)):
-        return ",".join(map(str, value))
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _fits(value: Any, kind: Any) -> bool:
-    """Whether a setting's value is of the kind that its field is declared with. What else it must
-    be is checked with all settings at once."""
-    if isinstance(kind, UnionType):
-        return any(_fits(value, part) for part in get_args(kind))
-    if get_origin(kind) is Literal:
-        return isinstance(value, str)
-    if get_origin(kind) is tuple:
-        return isinstance(value, tuple) and all(isinstance(item, str) for item in value)
-    if kind in (int, float):
-        return isinstance(value, (int, kind)) and not isinstance(value, bool)
-    return isinstance(value, kind)
-
-
-def _words(kind: Any) -> str:
-    if isinstance(kind, UnionType):
-        return " or ".join(map(_words, get_args(kind)))
-    if get_origin(kind) is Literal:
-        return "one of " + ", ".join(map(repr, get_args(kind)))
-    if get_origin(kind) is tuple:
-        return "a list of texts"
-    names = {str: "text", bool: "True or False", int: "a whole number", float: "a number"}
-    return names.get(kind, "None")

@@ -1,0 +1,60 @@
+#pragma once
+
+// RunPod: containers in its data centres, or on other people's machines. docs/guide/runpod.md says
+// more.
+// Made by tools/providers.py from the sheets in skyward/provider; ./dev static compares them.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "skyward/spec/pool_spec.h"
+
+namespace skyward {
+
+struct RunPod {
+  // Your key. Left out: `$RUNPOD_API_KEY`, else from its program's file.
+  std::optional<std::string> api_key{};
+  // `"instant"` is refused: clusters cannot be rented yet. Default: "individual".
+  std::optional<std::string> cluster_mode{};
+  // Whether nodes reach each other. Needs GPUs of NVIDIA's, in the data centres that have such a
+  // network. Left out: they do not.
+  std::optional<bool> global_networking{};
+  // `"community"`: other people's machines, whose owners can see everything on them. Default:
+  // "secure".
+  std::optional<std::string> cloud_type{};
+  // The version of Ubuntu: `"22.04"`, `"24.04"`. Default: "newest".
+  std::optional<std::string> ubuntu{};
+  // The size of a pod's disk; at most 20 GB without GPUs. Default: 50.
+  std::optional<int> container_disk_gb{};
+  // The size of a second disk, at `volume_mount_path`; 0: none. Pods without GPUs have none.
+  // Default: 20.
+  std::optional<int> volume_gb{};
+  // Where that is mounted. Default: "/workspace".
+  std::optional<std::string> volume_mount_path{};
+  // The id of a network volume, instead of the second disk.
+  std::optional<std::string> network_volume{};
+  // The name of a credential for images that RunPod keeps for you; `None` (in C++ `"none"`): none.
+  // Left out: `"docker hub"`, if the account has it.
+  std::optional<std::string> registry_auth{};
+  // Data centres, such as `("US-TX-3", "EU-RO-1")`. Default: "global".
+  std::optional<std::vector<std::string>> data_center_ids{};
+  // Ports to open, besides that of ssh. Default: "22/tcp".
+  std::optional<std::vector<std::string>> ports{};
+  // Seconds until a pod runs, together with `instance_timeout`; then another one is taken. Default:
+  // 300.
+  std::optional<int> provision_timeout{};
+  // No effect: setting up Python may take ten minutes at every cloud. Default: 600.
+  std::optional<int> bootstrap_timeout{};
+  // See `provision_timeout`. Default: 300.
+  std::optional<int> instance_timeout{};
+  // Seconds that one try of a request may take. Default: 30.
+  std::optional<int> request_timeout{};
+  // The kind of processors of pods without GPUs: `"3c"` or `"5c"`. Default: "3c".
+  std::optional<std::string> cpu_clock{};
+  // A bid, as a multiple of the least one. Default: 1.
+  std::optional<double> bid_multiplier{};
+  operator ProviderSpec() const;
+};
+
+}  // namespace skyward

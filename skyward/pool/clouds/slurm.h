@@ -1,0 +1,38 @@
+#pragma once
+
+// Nodes of a Slurm cluster: the pool submits jobs, and waits in the queue. docs/guide/slurm.md says
+// more.
+// Made by tools/providers.py from the sheets in skyward/provider; ./dev static compares them.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "skyward/spec/pool_spec.h"
+
+namespace skyward {
+
+struct Slurm {
+  // A partition, or several with commas between. Left out: any that fits.
+  std::optional<std::string> partition{};
+  // The account that the jobs are charged to. Left out: as the site has it.
+  std::optional<std::string> account{};
+  // The quality of service. Left out: as the site has it.
+  std::optional<std::string> qos{};
+  // What each node must have, as sbatch takes it: `"gpu:h100:2"`. Left out: from the pool's
+  // `accelerator`.
+  std::optional<std::string> gres{};
+  // The longest that a job may run: `"8:00:00"`, `"2-12:00:00"`. Left out: from the pool's
+  // `timeout`.
+  std::optional<std::string> time{};
+  // The login node, reached by ssh: `"me@login.example.org"`, or a host of your ssh configuration.
+  // Left out: this computer.
+  std::optional<std::string> login{};
+  // Whole nodes, even if the pool needs less. Default: false.
+  std::optional<bool> exclusive{};
+  // More options of sbatch, each as one text: `"--constraint=a100"`.
+  std::optional<std::vector<std::string>> extra{};
+  operator ProviderSpec() const;
+};
+
+}  // namespace skyward

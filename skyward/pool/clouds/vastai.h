@@ -1,0 +1,48 @@
+#pragma once
+
+// Vast.ai, a market of other people's machines. docs/guide/vastai.md says more.
+// Made by tools/providers.py from the sheets in skyward/provider; ./dev static compares them.
+
+#include <optional>
+#include <string>
+
+#include "skyward/spec/pool_spec.h"
+
+namespace skyward {
+
+struct VastAI {
+  // Your key. Left out: `$VAST_API_KEY`, else from its program's file.
+  std::optional<std::string> api_key{};
+  // How reliable a host has been, from 0 to 1. Default: 0.95.
+  std::optional<double> min_reliability{};
+  // Only hosts that Vast.ai has verified. Default: true.
+  std::optional<bool> verified_only{};
+  // The CUDA version that the host's driver supports, at least. Default: 12.
+  std::optional<double> min_cuda{};
+  // Countries, such as `"US"` or `"NO,SE"`. Left out: any.
+  std::optional<std::string> geolocation{};
+  // A bid, as a multiple of the least one. Default: 1.2.
+  std::optional<double> bid_multiplier{};
+  // Seconds until a machine runs; then another one is taken. More for a large `docker_image`.
+  // Default: 300.
+  std::optional<int> instance_timeout{};
+  // Seconds that one try of a request may take. Default: 30.
+  std::optional<int> request_timeout{};
+  // What the machine starts. It must be a Debian or Ubuntu. Left out: an image of NVIDIA's with
+  // CUDA 12.0.
+  std::optional<std::string> docker_image{};
+  // The size of a machine's disk. Default: 100.
+  std::optional<int> disk_gb{};
+  // No effect yet: nodes do not reach each other. Default: true.
+  std::optional<bool> use_overlay{};
+  // No effect yet. Default: 120.
+  std::optional<int> overlay_timeout{};
+  // No effect: Skyward takes no machine without a port of its own. Default: false.
+  std::optional<bool> require_direct_port{};
+  // `"community"` allows everybody's machines, whose owners can see everything on them. Default:
+  // "datacenters".
+  std::optional<std::string> trust{};
+  operator ProviderSpec() const;
+};
+
+}  // namespace skyward
