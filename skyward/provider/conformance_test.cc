@@ -202,7 +202,7 @@ class FakeSubject final : public Subject {
   Time now() override { return kNow; }
   int left() override {
     const auto resources = cloud_->ask([](fake::Cloud& cloud, Time) { return cloud.resources(); });
-    auto ledger = computer().open_ledger();
+    auto ledger = open_ledger(computer().world);
     return static_cast<int>(resources.size() + (*(*ledger)->pools(true)).size());
   }
   // The cloud counts what is against its rules; that the ledger comes first, fake_test.cc shows.

@@ -8,7 +8,6 @@
 #include <memory>
 
 #include "skyward/provider/fake/simulation.h"
-#include "skyward/provider/ledger.h"
 #include "skyward/provider/local/local.h"
 #include "skyward/provider/provider.h"
 #include "skyward/provider/sweep.h"
@@ -23,7 +22,6 @@ Result<std::shared_ptr<Simulation>> start_simulation(CloudConfig config, double 
 struct ClientComputer {
   std::shared_ptr<Simulation> cloud;
   World world;  // of the cloud's time
-  std::function<Result<std::unique_ptr<Ledger>>()> open_ledger;
   std::string owner = "you";
   LocalSurroundings local{};
 };

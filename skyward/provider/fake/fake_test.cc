@@ -69,8 +69,9 @@ class FakeTest : public ::testing::Test {
       return fmt::format("{:0{}x}", ++random_ * 0x9e3779b97f4a7c15ULL, digits)
           .substr(0, static_cast<std::size_t>(digits));
     };
-    made.open_ledger = [this, world = made.world]() -> Result<std::unique_ptr<Ledger>> {
-      auto ledger = open_ledger(world);
+    made.world.open_ledger = [this, open = made.world.open_ledger](
+                                 const std::string& path) -> Result<std::unique_ptr<Ledger>> {
+      auto ledger = open(path);
       if (!trouble_) return fail(trouble_);
       if (!ledger) return ledger;
       return std::make_unique<WatchedLedger>(

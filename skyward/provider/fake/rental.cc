@@ -128,6 +128,7 @@ Result<std::vector<MachineStatus>> Rental::look_up(const std::vector<std::string
 
 Result<std::vector<std::string>> Rental::terminate(const std::vector<std::string>& ids,
                                                    Time deadline) {
+  if (ids.empty()) return ids;
   const auto done =
       client_.call(deadline, [&](Cloud& cloud, Time now) { return cloud.end_machines(now, ids); });
   if (!done) return std::unexpected(to_error(done.error(), "EndMachines"));

@@ -96,6 +96,9 @@ class RentedCloud : public PoolResources {
  public:
   virtual std::string_view name() const = 0;
   virtual Capabilities capabilities() const = 0;
+  // Whether machines are reached by ssh, with keys of their pool, and get a copy of the image. Else
+  // the provider around the one of renting.h answers connection() and bootstrap().
+  virtual bool by_ssh() const { return true; }
   // Whether a process beside this one terminates the machines when this one is gone (reaping.h).
   virtual bool needs_reaper() const { return !capabilities().stop_ends_billing; }
   // Provider::check(), without what holds at every cloud.

@@ -141,7 +141,8 @@ Result<Cluster> Renting::prepare(const PoolSpec& spec, const Offer& offer, Time 
 Result<Cluster> Renting::prepare_site(const PoolSpec& spec, const Offer& offer, Time deadline) {
   auto site = cloud_->find_site(spec, offer, ledger_, deadline);
   if (!site) return fail(site);
-  auto image = plan_remote_image(spec, world_.variable);
+  auto image = cloud_->by_ssh() ? plan_remote_image(spec, world_.variable)
+                                : Result<RemoteImage>(RemoteImage());
   if (!image) return fail(image);
   if (Status kept = keep_from_strangers(spec, *image); !kept) return fail(kept);
 
@@ -158,7 +159,8 @@ Result<Cluster> Renting::prepare_site(const PoolSpec& spec, const Offer& offer, 
   auto directory = make_pool_directory(world_, id);
   if (!directory) return fail(directory);
   plan.directory = *std::move(directory);
-  const auto login = make_key_pair(world_, plan.directory.path + "/login");
+  const auto login = cloud_->by_ssh() ? make_key_pair(world_, plan.directory.path + "/login")
+                                      : Result<std::string>(std::string());
   Status status = login ? enter_in_ledger(cluster, plan) : fail(login);
   if (!status) {
     remove_pool_directory(world_, id);
@@ -240,8 +242,8 @@ Status Renting::enter_in_ledger(const Cluster& cluster, const Plan& plan) {
 Result<LaunchTerms> Renting::terms_of(Plan& plan, int count, int first_node,
                                       std::string& known_hosts) {
   // For this launch alone.
-  auto host_key =
-      make_host_key(world_, fmt::format("{}/host-{}", plan.directory.path, ++plan.launches));
+  const std::string file = fmt::format("{}/host-{}", plan.directory.path, ++plan.launches);
+  auto host_key = cloud_->by_ssh() ? make_host_key(world_, file) : Result<HostKey>(HostKey());
   if (!host_key) return fail(host_key);
   known_hosts = host_key->known_hosts_file;
   const std::int64_t left_s = std::max<std::int64_t>(plan.mark.expires_s - plan.site->wall_s(), 60);
