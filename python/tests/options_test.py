@@ -3,6 +3,7 @@
 import dataclasses
 import inspect
 import pickle
+import sys
 
 import numpy
 import pytest
@@ -288,6 +289,15 @@ def test_numbers_of_numpy_are_numbers():
     for bad in (numpy.bool_(True), numpy.float64(2), numpy.arange(2), True):
         with pytest.raises(ConfigurationError, match="nodes="):
             ComputePool(nodes=bad)
+
+
+def test_commands_may_mount_volumes():
+    provider = sky.Command(commands=[["sh", "-c"]])
+    assert ComputePool(provider=provider, volume={"/data": "s3://bucket"}).volume
+    shared = sky.Command(commands=[["sh", "-c"]], python=sys.executable)
+    pool = ComputePool(provider=shared, volume={"/data": "s3://bucket"}, display="quiet")
+    with pytest.raises(ConfigurationError, match="see /data as it is here"), pool:
+        pass
 
 
 def test_a_single_host_is_a_host():

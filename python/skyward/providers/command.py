@@ -78,7 +78,7 @@ class Command:
 
     def check(self, accelerator: Any, cpu: int | None, memory: str | None, volume: Any) -> None:
         """Refuses what cannot be chosen: the machines are there already."""
-        for name, value in (("cpu", cpu), ("memory", memory), ("volume", volume)):
+        for name, value in (("cpu", cpu), ("memory", memory)):
             if value:
                 raise ConfigurationError(
                     f"{name}={value!r}: Skyward does not choose the machines that commands reach;"

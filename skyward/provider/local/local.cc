@@ -67,6 +67,7 @@ class LocalProvider final : public Provider {
             .private_network = true,
             .descriptors = true,
             .root = false,
+            .fuse = false,
             .stop_ends_billing = true};
   }
 
