@@ -10,6 +10,7 @@ void each_dial(Of& dials, Visit visit) {
   visit("boot", dials.boot);
   visit("address_lag", dials.address_lag);
   visit("ending", dials.ending);
+  visit("detach", dials.detach);
   visit("listing_lag", dials.listing_lag);
   visit("reading_lag", dials.reading_lag);
   visit("token_life", dials.token_life);

@@ -31,11 +31,12 @@ struct Dials {
   Duration boot = std::chrono::seconds(30);        // from the creation until a machine runs
   Duration address_lag = std::chrono::seconds(2);  // until a running machine shows its address
   Duration ending = std::chrono::seconds(3);       // from the request to end until it is gone
-  Duration listing_lag{};                          // lists learn of a machine up to so much later,
-                                                   // and forget it so much later; each its own lag
-  Duration reading_lag{};                          // until a machine is known by its id
-  Duration token_life = std::chrono::hours(1);     // of a session that a client logs in to
-  Duration wall_offset{};                          // how wrong the cloud's clock is
+  Duration detach{};       // until a disk is free of a machine that was told to end (Verda)
+  Duration listing_lag{};  // lists learn of a machine up to so much later,
+                           // and forget it so much later; each its own lag
+  Duration reading_lag{};  // until a machine is known by its id
+  Duration token_life = std::chrono::hours(1);  // of a session that a client logs in to
+  Duration wall_offset{};                       // how wrong the cloud's clock is
 
   // Chances, for each request or each thing.
   double flap = 0;          // a machine is missing in a list

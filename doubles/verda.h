@@ -33,7 +33,8 @@ class Verda final : public Cloud {
     std::string name{};
     std::string type{};
     std::string place{};
-    std::string machine{};  // empty: detached
+    std::string machine{};   // empty: detached
+    Time detached = kNever;  // ... from then on, too
     std::string on_spot_discontinue{};
     int size_gb = 0;
     bool is_os = false;
@@ -97,6 +98,7 @@ class Verda final : public Cloud {
   Volume& add_volume(const Json& said, const std::string& place, const std::string& machine);
   Volume* find_volume(const std::string& id);
   void remove_volume(Volume& volume, bool permanently);
+  bool is_attached(const Volume& one) const { return !one.machine.empty() && now() < one.detached; }
   std::string remove_free_volume(const std::string& id, bool permanently);
   Json volume_json(const Volume& one) const;
 

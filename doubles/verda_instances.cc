@@ -81,7 +81,7 @@ Json Verda::instance_json(const Machine& one) const {
   const bool begun = now() >= one.made + dials.boot / 4;
   Json volumes = Json::array(), os = nullptr;
   for (const Volume& volume : volumes_) {
-    if (!begun || volume.machine != one.id) continue;
+    if (!begun || volume.machine != one.id || !is_attached(volume)) continue;
     volumes.push_back(volume.id);
     if (volume.is_os) os = volume.id;
   }
@@ -197,7 +197,7 @@ io::HttpReply Verda::refuse_wish(const Json& body) {
   }
   for (const Json& id : body.value("existing_volumes", Json::array())) {
     const Volume* found = id.is_string() ? find_volume(id) : nullptr;
-    if (found == nullptr || !found->machine.empty()) return refusal(400, "Invalid volume id");
+    if (found == nullptr || is_attached(*found)) return refusal(400, "Invalid volume id");
   }
   if (std::stod(dials.balance) <= invoice(asked_at())) {
     return refusal(402, "Insufficient funds");
@@ -233,6 +233,7 @@ io::HttpReply Verda::create_instance(const Request& request, const Names&) {
     }
     for (const Json& id : body.value("existing_volumes", Json::array())) {
       find_volume(id)->machine = made.id;
+      find_volume(id)->detached = kNever;
     }
   }
   return new_id(202, made.id);
@@ -262,14 +263,17 @@ io::HttpReply Verda::act_on_instances(const Request& request, const Names&) {
     const std::string why = id.is_string() ? act(id, body) : "Invalid instance id";
     Json line{{"action", body["action"]}, {"instanceId", id}};
     line["status"] = why.empty() ? "success" : "error";
-    if (!why.empty()) line.update({{"error", why}, {"statusCode", 400}});
+    const bool is_state = why.starts_with("Can't ");
+    if (!why.empty()) line.update({{"error", why}, {"statusCode", is_state ? 403 : 400}});
     told.push_back(line);
     if (why.empty()) continue;
     if (++failed == 1) first = why;
   }
   if (failed == 0) return json_reply(202, told);
-  // When nothing was done, the real one has said so in either way.
-  if (failed == told.size() && dice().chance(0.5)) return refusal(400, first);
+  // When nothing was done, the real one has said so in three ways.
+  if (failed == told.size() && dice().chance(0.5)) {
+    return refusal(first.starts_with("Can't ") && dice().chance(0.5) ? 403 : 400, first);
+  }
   return json_reply(207, told);
 }
 
@@ -301,7 +305,7 @@ void Verda::discontinue(Machine& machine, const Json& body) {
     if (volume.machine != machine.id || volume.gone != kNever) continue;
     const auto is_this = [&](const Json& id) { return id == volume.id; };
     const bool removed = chosen ? std::ranges::any_of(body["volume_ids"], is_this) : volume.is_os;
-    volume.machine.clear();
+    volume.detached = removed ? now() : now() + dials.detach;
     if (removed) remove_volume(volume, body.value("delete_permanently", false));
   }
   end_machine(machine);
@@ -310,7 +314,7 @@ void Verda::discontinue(Machine& machine, const Json& body) {
 void Verda::on_preempted(Machine& machine) {
   for (Volume& volume : volumes_) {
     if (volume.machine != machine.id || volume.gone != kNever) continue;
-    volume.machine.clear();
+    volume.detached = now() + dials.detach;
     if (volume.on_spot_discontinue == "delete_permanently") remove_volume(volume, true);
     if (volume.on_spot_discontinue == "move_to_trash") remove_volume(volume, false);
   }
@@ -345,7 +349,7 @@ void Verda::remove_volume(Volume& volume, bool permanently) {
 }
 
 Json Verda::volume_json(const Volume& one) const {
-  const bool attached = !one.machine.empty();
+  const bool attached = is_attached(one);
   const bool trashed = one.trashed != kNever;
   return {{"id", one.id},
           {"status", trashed    ? "deleted"
@@ -410,7 +414,7 @@ io::HttpReply Verda::create_volume(const Request& request, const Names&) {
 std::string Verda::remove_free_volume(const std::string& id, bool permanently) {
   Volume* found = find_volume(id);
   if (found == nullptr) return "Invalid volume id";
-  if (!found->machine.empty()) return "Volume is attached to an instance";
+  if (is_attached(*found)) return "Volume is attached to an instance";
   remove_volume(*found, permanently);
   return {};
 }
@@ -439,7 +443,7 @@ io::HttpReply Verda::delete_volume(const Request& request, const Names& names) {
   if (!wrong.empty()) return refuse_all(400, wrong);
   if (find_volume(names[0]) == nullptr) return refusal(404, "Invalid volume id");
   const std::string why = remove_free_volume(names[0], body.value("is_permanent", false));
-  return why.empty() ? io::HttpReply{.status = 202} : refusal(400, why);
+  return why.empty() ? io::HttpReply{.status = 202} : refusal(dice().chance(0.5) ? 403 : 400, why);
 }
 
 io::HttpReply Verda::list_volume_types(const Request&, const Names&) {

@@ -65,6 +65,7 @@ Result<std::vector<MachineStatus>> PoolMachines::launch(const LaunchSpec& spec, 
             return terminate(ids_of(machines), book_.world().now() + api_.facts().release_time);
           }};
   auto machines = launch_all(book_.world(), spec, record, actions, deadline);
+  settle_doubts();
   if (machines) {
     std::ranges::sort(*machines, {}, [](const MachineStatus& one) { return one.instance.id; });
   }
@@ -135,8 +136,10 @@ std::expected<std::vector<std::string>, LaunchFailure> PoolMachines::launch_batc
     entered = book_.made(batch.token, *ids);
   }
   if (entered) return *std::move(ids);
-  const Time until = book_.world().now() + api_.facts().release_time;
-  const std::vector<std::string> all = find_launched(batch, *ids, until);
+  const Time now = book_.world().now();
+  const Time until = now + api_.facts().release_time;
+  const std::vector<std::string> all =
+      find_launched(batch, *ids, now + api_.facts().listing_lag, until);
   LaunchFailure why = release(all, {entered.error()}, until);
   record.withdrawn(why.error.message);
   return std::unexpected(std::move(why));
@@ -150,12 +153,17 @@ std::expected<std::vector<std::string>, LaunchFailure> PoolMachines::on_refused(
   if (answer.certain) {
     book_.gone({batch.token});
   } else {
-    const Time until = book_.world().now() + api_.facts().release_time;
-    std::vector<std::string> all = find_launched(batch, {}, until);
+    const Time now = book_.world().now();
+    const Time until = now + api_.facts().release_time;
+    // Whoever is refused goes on to another place, and looks again at the end.
+    const Duration patience = answer.doubtful ? Duration() : api_.facts().listing_lag;
+    std::vector<std::string> all = find_launched(batch, {}, now + patience, until);
     const bool complete = all.size() == static_cast<std::size_t>(batch.count);
     const bool passing = why.error.kind == ErrorKind::unavailable;
-    if (complete && passing && !book_.world().buying.stop_requested()) return all;
+    const bool wanted = (passing || answer.doubtful) && !book_.world().buying.stop_requested();
+    if (complete && wanted) return all;
     why.unanswered = passing && all.empty();
+    if (answer.doubtful && !complete) doubts_.push_back({.batch = batch, .refused = now});
     why = release(all, std::move(why), until);
   }
   if (!answer.code.empty()) {
@@ -199,9 +207,8 @@ std::expected<std::vector<MachineStatus>, LaunchFailure> PoolMachines::await_run
 // the book.
 std::vector<std::string> PoolMachines::find_launched(const LaunchBatch& batch,
                                                      const std::vector<std::string>& ids,
-                                                     Time until) {
+                                                     Time look_until, Time until) {
   const World& world = book_.world();
-  const Time look_until = world.now() + api_.facts().listing_lag;
   std::set<std::string> known(ids.begin(), ids.end());
   while (known.size() < static_cast<std::size_t>(batch.count)) {
     if (const auto found = api_.find(batch.token, until)) {
@@ -214,6 +221,27 @@ std::vector<std::string> PoolMachines::find_launched(const LaunchBatch& batch,
   std::vector<std::string> all(known.begin(), known.end());
   if (!all.empty()) (void)book_.made(batch.token, all);
   return all;
+}
+
+// What came of refusals all the same is released. Whoever gives up does not wait for that: the
+// ledger has them as open, and closing the pool or gc looks for them.
+void PoolMachines::settle_doubts() {
+  const World& world = book_.world();
+  for (const Doubt& doubt : std::exchange(doubts_, {})) {
+    const Time listed = doubt.refused + api_.facts().listing_lag;
+    if (world.now() < listed) wait_while_buying(world, listed - world.now());
+    if (world.now() < listed) continue;
+    const Time until = world.now() + api_.facts().release_time;
+    const auto found = api_.find(doubt.batch.token, until);
+    if (!found) continue;
+    if (found->empty()) {
+      book_.gone({doubt.batch.token});
+      continue;
+    }
+    const std::vector<std::string> ids = ids_of(*found);
+    (void)book_.made(doubt.batch.token, ids);
+    (void)release(ids, {}, until);  // what does not end stays in the ledger
+  }
 }
 
 LaunchFailure PoolMachines::release(const std::vector<std::string>& ids, LaunchFailure why,

@@ -28,6 +28,9 @@ struct LaunchRefusal {
   LaunchFailure why{};
   std::string code{};    // the cloud's code; empty if it did not answer
   bool certain = false;  // nothing was launched, by any try of the request
+  // Without `certain`: the cloud refused it in its own words, and may have launched it all the
+  // same. What came of it is listed when listings do not lag any more.
+  bool doubtful = false;
 };
 
 // What a client must know about a cloud.
@@ -100,7 +103,9 @@ class PoolMachines {
   std::expected<std::vector<MachineStatus>, LaunchFailure> await_running(
       const std::vector<std::string>& ids, Time deadline);
   std::vector<std::string> find_launched(const LaunchBatch& batch,
-                                         const std::vector<std::string>& ids, Time until);
+                                         const std::vector<std::string>& ids, Time look_until,
+                                         Time until);
+  void settle_doubts();
   // Of machines that are of no use. Returns `why`, and what else went wrong.
   LaunchFailure release(const std::vector<std::string>& ids, LaunchFailure why, Time until);
   Status see_off(const std::vector<std::string>& ids, std::vector<std::string>& gone,
@@ -110,6 +115,11 @@ class PoolMachines {
 
   PoolBook& book_;
   MachineApi& api_;
+  struct Doubt {
+    LaunchBatch batch{};
+    Time refused{};
+  };
+  std::vector<Doubt> doubts_{};  // of the launch at hand: refusals that may not be true
 };
 
 }  // namespace skyward::provider

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -37,19 +38,20 @@ class Shop final : public MachineApi {
   std::expected<std::vector<std::string>, LaunchRefusal> launch(const LaunchBatch& batch,
                                                                 Time) override {
     counts.push_back(batch.count);
+    if (on_launch) on_launch();
     if (deaf > 0) {
       --deaf;
       return std::unexpected(LaunchRefusal{{{ErrorKind::unavailable, "no answer"}}});
     }
     const bool refused = full.contains(batch.place.type) ||
                          (sold_out_after > 0 && std::ssize(counts) > sold_out_after);
-    if (refused && !loses_replies) return std::unexpected(no_room(true));
+    if (refused && !loses_replies) return std::unexpected(no_room(!is_answered, is_answered));
     std::vector<std::string> ids;
     for (int i = 0; i < batch.count; ++i) {
       ids.push_back(fmt::format("{}{}", batch.place.type, sold.size() + 1));
       sold[ids.back()] = {.token = batch.token, .type = batch.place.type, .at = world_.now};
     }
-    if (refused) return std::unexpected(no_room(false));
+    if (refused) return std::unexpected(no_room(false, is_answered));
     if (tells_too_few) ids.pop_back();
     if (is_silent) return std::unexpected(LaunchRefusal{{{ErrorKind::unavailable, "no answer"}}});
     return ids;
@@ -111,18 +113,21 @@ class Shop final : public MachineApi {
   int sold_out_after = 0;      // requests; 0: never
   std::set<std::string> stubborn;
   bool loses_replies = false;  // "no" is said although there were machines
+  bool is_answered = false;    // ... in the cloud's own words
   bool tells_too_few = false;
   bool is_silent = false;  // it obeys, and nobody answers
   int deaf = 0;            // it does not hear so many requests
   bool blind = false;
   bool shows_nothing = false;  // its listings are empty, whatever stands
+  std::function<void()> on_launch;
   std::map<std::string, Sold> sold;
 
  private:
-  static LaunchRefusal no_room(bool certain) {
+  static LaunchRefusal no_room(bool certain, bool doubtful = false) {
     return {.why = {.error = {ErrorKind::exhausted, "no room"}, .capacity = true},
             .code = "Full",
-            .certain = certain};
+            .certain = certain,
+            .doubtful = doubtful};
   }
 
   MachineStatus status_of(const std::string& id, const Sold& one) const {
@@ -270,6 +275,41 @@ TEST_F(StockTest, ARefusalThatIsNotCertainLeavesNothing) {
   EXPECT_THAT(*launch(), ElementsAre("b3", "b4"));
   EXPECT_THAT(shop_.standing_ids(), ElementsAre("b3", "b4"));
   EXPECT_THAT(open_in_ledger(), ElementsAre("b3", "b4"));
+}
+
+TEST_F(StockTest, ADoubtfulRefusalIsLookedAtOnceAndAgainWhenListingsMustHaveIt) {
+  shop_.full = {"a"};
+  shop_.is_answered = shop_.loses_replies = true;
+  EXPECT_THAT(*launch(), ElementsAre("a1", "a2")) << "they are listed at once: no refusal";
+  EXPECT_TRUE(pool_machines().terminate_all(world_.now + 60s));
+
+  shop_.lag = 40s;
+  const Time begin = world_.now;
+  EXPECT_THAT(*launch(), ElementsAre("b5", "b6"));
+  EXPECT_GE(world_.now - begin, 60s);
+  EXPECT_THAT(shop_.standing_ids(), ElementsAre("b5", "b6")) << "a3 and a4 came late";
+  EXPECT_THAT(open_in_ledger(), ElementsAre("b5", "b6"));
+}
+
+TEST_F(StockTest, DoubtfulRefusalsAreTrueWhenNothingIsListedInTime) {
+  shop_.full = {"a", "b"};
+  shop_.is_answered = true;
+  const Time begin = world_.now;
+  ASSERT_FALSE(launch());
+  EXPECT_THAT(open_in_ledger(), IsEmpty());
+  EXPECT_LT(world_.now - begin, 70s) << "both were waited for together";
+  EXPECT_TRUE(pool_machines().close_when_clear());
+  EXPECT_TRUE(is_closed());
+}
+
+TEST_F(StockTest, DoubtsOfALaunchThatIsStoppedStayInTheLedger) {
+  shop_.full = {"a", "b"};
+  shop_.is_answered = true;
+  shop_.on_launch = [this] { world_.world.buying.request_stop(); };
+  const Time begin = world_.now;
+  ASSERT_FALSE(launch());
+  EXPECT_EQ(world_.now, begin) << "nobody waits for a look";
+  EXPECT_THAT(open_in_ledger(), ElementsAre("unanswered"));
 }
 
 TEST_F(StockTest, WhatWasNeverListedStaysOpenUntilNothingCanComeOfIt) {

@@ -33,7 +33,8 @@ LaunchRefusal NamedMachines::refusal(const ApiError& error) const {
                   .quota = error.refusal == Refusal::quota,
                   .account = error.refusal == Refusal::insufficient_funds},
           .code = error.code,
-          .certain = is_certain(error)};
+          .certain = is_certain(error),
+          .doubtful = error.heard == Heard::answered && error.refusal == Refusal::capacity};
 }
 
 Result<std::vector<MachineStatus>> NamedMachines::find(std::string_view token, Time deadline) {
@@ -86,24 +87,36 @@ Result<std::vector<MachineStatus>> NamedMachines::look_up(const std::vector<std:
   return out;
 }
 
-// Each by itself. One that cannot go yet is asked again by whoever waits for its end.
-Result<std::vector<std::string>> NamedMachines::terminate(const std::vector<std::string>& ids,
+ApiResult<std::vector<ApiResult<void>>> NamedMachines::remove_all(
+    const std::vector<std::string>& ids, Time deadline) {
+  std::vector<ApiResult<void>> out;
+  for (const std::string& id : ids) out.push_back(remove(id, deadline));
+  return out;
+}
+
+ApiResult<void> NamedMachines::remove(const std::string& id, Time) {
+  SKYWARD_CHECK(false, "{} is removed with others", id);
+}
+
+// One that cannot go yet is asked again by whoever waits for its end.
+Result<std::vector<std::string>> NamedMachines::terminate(const std::vector<std::string>& asked,
                                                           Time deadline) {
+  std::vector<std::string> ids;
+  std::ranges::copy_if(asked, std::back_inserter(ids),
+                       [&](const std::string& id) { return is_id(id); });
+  if (ids.empty()) return ids;
+  const auto done = remove_all(ids, deadline);
+  if (!done) return std::unexpected(explained(done.error(), "terminating machines"));
   std::vector<std::string> heard;
-  Status trouble;
-  for (const std::string& id : ids) {
-    if (!is_id(id)) continue;
-    const auto done = remove(id, deadline);
-    if (done) {
-      heard.push_back(id);
-      continue;
-    }
-    const Refusal why = done.error().refusal;
-    if (why != Refusal::not_found && why != Refusal::conflict && trouble) {
-      trouble = std::unexpected(explained(done.error(), "terminating the machine " + id));
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const ApiResult<void>& one = (*done)[i];
+    if (one) {
+      heard.push_back(ids[i]);
+    } else if (one.error().refusal != Refusal::not_found &&
+               one.error().refusal != Refusal::conflict) {
+      return std::unexpected(explained(one.error(), "terminating the machine " + ids[i]));
     }
   }
-  if (!trouble) return fail(trouble);
   return heard;
 }
 

@@ -38,8 +38,11 @@ class NamedMachines : public MachineApi {
   // Every machine of the account.
   virtual ApiResult<std::vector<NamedMachine>> list(Time deadline) = 0;
   virtual ApiResult<NamedMachine> get(const std::string& id, Time deadline) = 0;
-  // `not_found` when there is none of that id; `conflict` while it cannot go yet.
-  virtual ApiResult<void> remove(const std::string& id, Time deadline) = 0;
+  // One answer for each: `not_found` when there is none of that id; `conflict` while it cannot go
+  // yet. By itself, each with remove().
+  virtual ApiResult<std::vector<ApiResult<void>>> remove_all(const std::vector<std::string>& ids,
+                                                             Time deadline);
+  virtual ApiResult<void> remove(const std::string& id, Time deadline);
   // Completes what was found by what only the launch knows.
   virtual void complete(const std::vector<std::string>&, std::vector<MachineStatus>&, Time) {}
 

@@ -16,8 +16,9 @@ constexpr Duration kLookEvery = 2s;
 // Requests for one thing, of which none was answered. One that is made twice has the same name, and
 // both are removed.
 constexpr int kMostTries = 3;
-// What is in use may be free as soon as the machines have gone.
+// What is in use may be free as soon as the machines have gone. What costs is worth a longer wait.
 constexpr Duration kPatience = 20s;
+constexpr Duration kCostlyPatience = 120s;
 // Until every request knows of what was made.
 constexpr Duration kKnownAfter = 60s;
 
@@ -48,7 +49,8 @@ ApiResult<Removed> remove_one(const World& world, SideResourceKind& kind, const 
     if (done) return Removed::gone;
     const Refusal why = done.error().refusal;
     if (why != Refusal::not_found && why != Refusal::conflict) return std::unexpected(done.error());
-    const Time until = why == Refusal::conflict ? begin + kPatience : made + kKnownAfter;
+    const Duration patience = kind.costs() ? kCostlyPatience : kPatience;
+    const Time until = why == Refusal::conflict ? begin + patience : made + kKnownAfter;
     if (std::min(deadline, until) - world.now() <= kLookEvery) {
       return why == Refusal::conflict ? Removed::in_use : Removed::gone;
     }

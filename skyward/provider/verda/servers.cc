@@ -98,11 +98,33 @@ std::expected<std::vector<std::string>, LaunchRefusal> Servers::launch(const Lau
   return std::vector<std::string>{*made};
 }
 
-// Its own disk goes with it; what somebody has attached to it stays.
-ApiResult<void> Servers::remove(const std::string& id, Time deadline) {
-  const auto told = api_.server(id, deadline);
+// With their own disks; what somebody has attached to them stays. One disk for each: a request with
+// a list of disks leaves alone the disk of a machine that is not in it.
+ApiResult<std::vector<ApiResult<void>>> Servers::remove_all(const std::vector<std::string>& ids,
+                                                            Time deadline) {
+  const auto told = api_.servers(deadline);
   if (!told) return std::unexpected(told.error());
-  return api_.delete_server(id, told->disk, deadline);
+  std::vector<ApiResult<void>> out(ids.size());
+  std::vector<ServerDisk> with_disk;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const auto server = std::ranges::find(*told, ids[i], &Server::id);
+    ServerDisk one{.server = ids[i], .disk = server == told->end() ? "" : server->disk};
+    if (!one.disk.empty()) {
+      with_disk.push_back(std::move(one));
+      continue;
+    }
+    // Too young to be listed, or to have a disk, or gone.
+    const auto alone = api_.delete_servers({one}, deadline);
+    out[i] = alone ? alone->front() : ApiResult<void>(std::unexpected(alone.error()));
+  }
+  if (with_disk.empty()) return out;
+  const auto done = api_.delete_servers(with_disk, deadline);
+  if (!done) return std::unexpected(done.error());
+  for (std::size_t i = 0; i < with_disk.size(); ++i) {
+    const auto at = std::ranges::find(ids, with_disk[i].server);
+    out[static_cast<std::size_t>(at - ids.begin())] = (*done)[i];
+  }
+  return out;
 }
 
 }  // namespace skyward::provider::verda

@@ -37,7 +37,8 @@ class Servers final : public NamedMachines {
     return list_servers(api_, deadline);
   }
   ApiResult<NamedMachine> get(const std::string& id, Time deadline) override;
-  ApiResult<void> remove(const std::string& id, Time deadline) override;
+  ApiResult<std::vector<ApiResult<void>>> remove_all(const std::vector<std::string>& ids,
+                                                     Time deadline) override;
 
  private:
   Api& api_;

@@ -11,6 +11,7 @@ namespace {
 
 using nlohmann::json;
 
+constexpr std::string_view kEndsAlready = "discontinue a discontinued";
 constexpr std::string_view kBlank = " \t\r\n\"";
 
 // Ids come as they are, or in quotes.
@@ -88,6 +89,24 @@ Server read_server(const json& told) {
              .hourly = json_decimal(told, "price_per_hour"),
              .disk = json_text(told, "os_volume_id")};
   return out;
+}
+
+// What became of one machine of a deletion.
+ApiResult<void> outcome_of(const ApiResult<RestReply>& reply, const std::string& id) {
+  ApiError error;
+  if (!reply) {
+    error = reply.error();
+  } else {
+    for (const json* line : json_items(reply->json)) {
+      if (json_text(*line, "instanceId") == id) error.message = json_text(*line, "error");
+    }
+    if (error.message.empty()) return {};
+    error.heard = Heard::answered;
+    error.status = 400;
+    error.refusal = refusal_of(error.status, "", error.message);
+  }
+  if (error.message.contains(kEndsAlready)) return {};
+  return std::unexpected(std::move(error));
 }
 
 template <typename Read>
@@ -184,32 +203,42 @@ ApiResult<std::string> Api::create_server(const ServerRequest& wanted, Time dead
                      {"contract", wanted.spot ? "SPOT" : "PAY_AS_YOU_GO"},
                      {"pricing", "FIXED_PRICE"},
                      {"os_volume", std::move(disk)}};
-  const auto reply = client_.send({.method = "POST", .path = "/instances", .body = body}, deadline);
-  if (!reply) return std::unexpected(reply.error());
-  return id_of(*reply);
+  auto reply = client_.send({.method = "POST", .path = "/instances", .body = body}, deadline);
+  if (reply) return id_of(*reply);
+  // The same status is for a type that is sold out and for a service that failed half-way.
+  if (reply.error().refusal == Refusal::capacity) reply.error().maybe_done = true;
+  return std::unexpected(std::move(reply.error()));
 }
 
 // The answer to several is a list, with a status of 207 where some failed.
-ApiResult<void> Api::delete_server(const std::string& id, const std::string& disk, Time deadline) {
-  json body = {{"id", json::array({id})}, {"action", "delete"}};
-  if (!disk.empty()) {
-    body["volume_ids"] = json::array({disk});
+ApiResult<std::vector<ApiResult<void>>> Api::delete_servers(const std::vector<ServerDisk>& servers,
+                                                            Time deadline) {
+  json ids = json::array();
+  json disks = json::array();
+  for (const ServerDisk& one : servers) {
+    ids.push_back(one.server);
+    if (!one.disk.empty()) disks.push_back(one.disk);
+  }
+  json body = {{"id", std::move(ids)}, {"action", "delete"}};
+  if (!disks.empty()) {
+    body["volume_ids"] = std::move(disks);
     body["delete_permanently"] = true;
   }
   const auto reply = client_.send(
       {.method = "PUT", .path = "/instances", .body = body, .repeat = Repeat::safe}, deadline);
-  ApiError error;
-  if (!reply) {
-    error = reply.error();
-  } else {
-    const json& line = json_item(reply->json, 0);
-    const std::string why = json_text(line, "error");
-    if (why.empty()) return {};
-    error = {.heard = Heard::answered, .message = why, .status = 400};
-    error.refusal = refusal_of(error.status, "", why);
+  std::vector<ApiResult<void>> out;
+  if (reply || servers.size() == 1) {
+    for (const ServerDisk& one : servers) out.push_back(outcome_of(reply, one.server));
+    return out;
   }
-  if (error.message.contains("discontinue a discontinued")) return {};
-  return std::unexpected(std::move(error));
+  // One refusal for several is about the first: the others may have another reason.
+  ApiError error = reply.error();
+  const bool is_state = error.refusal == Refusal::conflict || error.refusal == Refusal::not_found ||
+                        error.message.contains(kEndsAlready);
+  if (!is_state) return std::unexpected(std::move(error));
+  error.refusal = Refusal::conflict;
+  for (std::size_t i = 0; i < servers.size(); ++i) out.emplace_back(std::unexpected(error));
+  return out;
 }
 
 ApiResult<std::vector<NamedText>> Api::texts(const char* kind, Time deadline) {

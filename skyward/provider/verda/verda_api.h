@@ -60,6 +60,11 @@ struct NamedText {
   std::string name{};
 };
 
+struct ServerDisk {
+  std::string server{};  // ids
+  std::string disk{};    // empty: not known
+};
+
 struct ServerVolume {
   std::string id{};
   std::string name{};
@@ -86,8 +91,9 @@ class Api {
   ApiResult<Server> server(const std::string& id, Time deadline);
   // The id.
   ApiResult<std::string> create_server(const ServerRequest& request, Time deadline);
-  // With this disk, for good. What ends already is a success.
-  ApiResult<void> delete_server(const std::string& id, const std::string& disk, Time deadline);
+  // With their disks, for good. What ends already is a success. One answer for each.
+  ApiResult<std::vector<ApiResult<void>>> delete_servers(const std::vector<ServerDisk>& servers,
+                                                         Time deadline);
 
   // "ssh-keys" with "key", and "scripts" with "script".
   ApiResult<std::vector<NamedText>> texts(const char* kind, Time deadline);
