@@ -9,6 +9,7 @@ template <typename Of, typename Visit>
 void each_dial(Of& dials, Visit visit) {
   visit("boot", dials.boot);
   visit("address_lag", dials.address_lag);
+  visit("network_lag", dials.network_lag);
   visit("ending", dials.ending);
   visit("detach", dials.detach);
   visit("listing_lag", dials.listing_lag);

@@ -30,7 +30,8 @@ struct Dials {
   // Times.
   Duration boot = std::chrono::seconds(30);        // from the creation until a machine runs
   Duration address_lag = std::chrono::seconds(2);  // until a running machine shows its address
-  Duration ending = std::chrono::seconds(3);       // from the request to end until it is gone
+  Duration network_lag{};  // until a new machine shows its address in a private network (RunPod)
+  Duration ending = std::chrono::seconds(3);  // from the request to end until it is gone
   Duration detach{};       // until a disk is free of a machine that was told to end (Verda)
   Duration listing_lag{};  // lists learn of a machine up to so much later,
                            // and forget it so much later; each its own lag

@@ -85,7 +85,7 @@ Json RunPod::pod_json(const Machine& one) {
            {"runtime", nullptr},
            {"createdAt", wall_text(one.made)},
            {"startedAt", started ? Json(wall_text(one.ready)) : Json()}};
-  if (lease.networked) {
+  if (lease.networked && now() >= one.made + dials.network_lag) {
     out["globalNetworking"]["ip"] = one.private_address;
     out["globalNetworking"]["internalDns"] = one.id + ".runpod.internal";
   }

@@ -155,6 +155,13 @@ void all_ready(EngineState& state, EngineEffects& effects, Time now) {
   for (const Node& node : state.nodes) open_node(state, effects, now, node);
 }
 
+// Whether it is about to rent machines that have no network among them.
+bool rents_apart(const EngineState& state) {
+  const ProviderSheet* sheet = find_provider_sheet(state.spec.provider.name);
+  return !state.options.private_network && state.nodes.size() > 1 && sheet != nullptr &&
+         sheet->rents;
+}
+
 }  // namespace
 
 void on_open(EngineState& state, EngineEffects& effects, Time now) {
@@ -198,6 +205,12 @@ void on_prepared(EngineState& state, EngineEffects& effects, Time now, Result<Cl
   effects.emit(InfraCreated{.region = state.placement.cluster().region,
                             .unattended = state.placement.cluster().unattended});
   if (auto other = state.placement.other_region(state.spec)) effects.emit(*std::move(other));
+  if (rents_apart(state)) {
+    effects.emit(Notice{
+        .message = fmt::format("nodes at {} do not reach each other: distributed calls fail, and "
+                               "large arguments go from this computer to each node",
+                               provider_label(state.spec.provider.name))});
+  }
   effects.emit(InstanceLaunching{count, state.placement.offer().instance_type,
                                  provider_label(state.spec.provider.name)});
   state.costs.on_asked(now, NodeId{0}, count);

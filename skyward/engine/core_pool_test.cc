@@ -89,6 +89,22 @@ TEST_F(CorePoolTest, OpensStepByStepAndTellsOfEach) {
 }
 
 // The list of peers goes into an environment variable, which the kernel bounds.
+TEST_F(CorePoolTest, ThatMachinesHaveNoNetworkIsSaidBeforeTheyAreRented) {
+  make({.nodes = 2});
+  state.spec.provider.name = "vastai";
+  state.options.private_network = false;
+  on_open(state, effects, now);
+  effects.drop_all();
+  on_offers(state, effects, now, std::vector{Offer{}});
+  effects.take<Prepare>();
+  on_prepared(state, effects, now, Cluster{});
+  effects.take_event<InfraCreated>();
+  EXPECT_THAT(effects.take_event<Notice>().message,
+              HasSubstr("nodes at Vast.ai do not reach each other"));
+  effects.take_event<InstanceLaunching>();
+  EXPECT_EQ(effects.take<Provision>().count, 2);
+}
+
 TEST_F(CorePoolTest, NodesOfALargePoolAreNotToldOfEachOther) {
   for (const int nodes : {static_cast<int>(kMaxPeersTold), static_cast<int>(kMaxPeersTold) + 1}) {
     const bool told = nodes == static_cast<int>(kMaxPeersTold);

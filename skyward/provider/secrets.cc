@@ -80,6 +80,47 @@ bool can_be_key(std::string_view value) {
   return std::ranges::all_of(value, [](char c) { return c > ' ' && c < '\x7f'; });
 }
 
+// A tool's file: where it is, and what people call it.
+struct ToolFile {
+  std::string path;
+  std::string shown;
+};
+
+ToolFile tool_file(const World& world, std::string_view path) {
+  constexpr std::string_view kConfig = ".config/";
+  const std::string config = world.variable("XDG_CONFIG_HOME").value_or("");
+  if (path.starts_with(kConfig) && config.starts_with('/')) {
+    const std::string_view rest = path.substr(kConfig.size());
+    return {fmt::format("{}/{}", config, rest), fmt::format("$XDG_CONFIG_HOME/{}", rest)};
+  }
+  const std::string home = home_directory(world);
+  return {home.empty() ? "" : fmt::format("{}/{}", home, path), fmt::format("~/{}", path)};
+}
+
+ToolFile tool_file(const World& world, const SecretFile& file) {
+  if (file.variable != nullptr) {
+    if (auto path = world.variable(file.variable)) {
+      return {*std::move(path), fmt::format("${}", file.variable)};
+    }
+  }
+  return tool_file(world, file.path);
+}
+
+// Where the tool itself would look in its file now.
+std::string key_of(const World& world, const SecretFile& file) {
+  const SecretProfile& profile = file.profile;
+  if (profile.secret.empty()) return std::string(file.key);
+  std::string name = world.variable(profile.variable.data()).value_or("");
+  const std::string path = tool_file(world, profile.path).path;
+  if (name.empty() && !path.empty() && world.exists(path)) {
+    const auto text = world.read_safely(path, true);
+    if (text) name = read_secret(*text, profile.format, profile.key).value_or("");
+  }
+  if (name.empty() || name == "default") return std::string(file.key);
+  std::string key(profile.secret);
+  return key.replace(key.find("{}"), 2, name);
+}
+
 Error no_key(const SecretSheet& sheet, std::string_view why) {
   return {ErrorKind::denied, fmt::format("{}: {}", sheet.cloud, why), std::string(sheet.advice)};
 }
@@ -119,15 +160,15 @@ Result<Secret> find_secret(const World& world, const ProviderSpec& spec, const S
       secret = {.value = world.variable(variable).value_or(""), .origin = places.back()};
     }
   }
-  const std::string home = home_directory(world);
   for (const SecretFile& file : sheet.files) {
-    places.push_back(fmt::format("~/{}", file.path));
-    const std::string path = fmt::format("{}/{}", home, file.path);
-    if (!secret.value.empty() || home.empty() || !world.exists(path)) continue;
+    const auto [path, shown] = tool_file(world, file);
+    places.push_back(shown);
+    if (!secret.value.empty() || path.empty() || !world.exists(path)) continue;
     const auto text = world.read_safely(path, true);
     if (!text) return std::unexpected(no_key(sheet, text.error().message));
-    secret = {.value = read_secret(*text, file.format, file.key).value_or(""),
-              .origin = places.back()};
+    const std::string key = key_of(world, file);
+    if (key != file.key) places.back() += fmt::format(" ({})", key);
+    secret = {.value = read_secret(*text, file.format, key).value_or(""), .origin = places.back()};
   }
   if (secret.value.empty()) {
     return std::unexpected(no_key(

@@ -16,11 +16,25 @@ namespace skyward::provider {
 
 enum class SecretFormat : std::uint8_t { plain, ini, json, toml, yaml };
 
+// Which of several accounts a tool uses: one has a name, in a variable or in a file.
+struct SecretProfile {
+  std::string_view variable{};  // "DIGITALOCEAN_CONTEXT"
+  std::string_view path{};      // as in SecretFile
+  SecretFormat format = SecretFormat::plain;
+  std::string_view key{};
+  // Where the secret of one that is not called "default" is, in the SecretFile: "{}" is its name.
+  std::string_view secret{};
+};
+
 // A file that another tool keeps.
 struct SecretFile {
-  std::string_view path;  // below the home directory: ".config/doctl/config.yaml"
+  // Below the home directory: ".runpod/config.toml". ".config/" is $XDG_CONFIG_HOME where that is
+  // set.
+  std::string_view path;
   SecretFormat format = SecretFormat::plain;
-  std::string_view key;  // "section/name"; "name" outside every section; empty: the whole text
+  std::string_view key{};  // "section/name"; "name" outside every section; empty: the whole text
+  SecretProfile profile{};
+  const char* variable = nullptr;  // names another file
 };
 
 struct SecretSheet {

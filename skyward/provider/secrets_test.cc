@@ -16,8 +16,8 @@ using ::testing::Not;
 
 constexpr std::array<const char*, 2> kVariables = {"SOME_TOKEN", "SOME_OTHER_TOKEN"};
 constexpr std::array<SecretFile, 2> kFiles = {{
-    {".config/some/config.yaml", SecretFormat::yaml, "access-token"},
-    {".some_key", SecretFormat::plain, ""},
+    {.path = ".config/some/config.yaml", .format = SecretFormat::yaml, .key = "access-token"},
+    {.path = ".some_key"},
 }};
 constexpr SecretSheet kSheet = {.cloud = "Some Cloud",
                                 .setting = "token",
@@ -52,6 +52,50 @@ TEST_F(SecretsTest, AFileWithoutTheKeyIsPassedOver) {
   fixture_.files["/home/.config/some/config.yaml"] = "context: default\n";
   fixture_.files["/home/.some_key"] = "k";
   EXPECT_EQ(find()->value, "k");
+}
+
+TEST_F(SecretsTest, TheDirectoryOfConfigurationMayBeElsewhere) {
+  fixture_.variables["XDG_CONFIG_HOME"] = "/elsewhere";
+  fixture_.files["/home/.config/some/config.yaml"] = "access-token: old\n";
+  fixture_.files["/elsewhere/some/config.yaml"] = "access-token: new\n";
+  EXPECT_EQ(find()->value, "new");
+  EXPECT_EQ(find()->origin, "$XDG_CONFIG_HOME/some/config.yaml");
+  fixture_.files.erase("/elsewhere/some/config.yaml");
+  fixture_.files["/home/.some_key"] = "k";
+  EXPECT_EQ(find()->origin, "~/.some_key");
+}
+
+// As `doctl auth switch` leaves it.
+TEST_F(SecretsTest, TheProfileThatTheToolUsesIsTaken) {
+  constexpr std::array<SecretFile, 1> kOfProfiles = {{{.path = ".some/config.yaml",
+                                                       .format = SecretFormat::yaml,
+                                                       .key = "access-token",
+                                                       .profile = {.variable = "SOME_CONTEXT",
+                                                                   .path = ".some/config.yaml",
+                                                                   .format = SecretFormat::yaml,
+                                                                   .key = "context",
+                                                                   .secret = "auth-contexts/{}"},
+                                                       .variable = "SOME_FILE"}}};
+  SecretSheet sheet = kSheet;
+  sheet.files = kOfProfiles;
+  const auto found = [&] { return find_secret(fixture_.world, spec_, sheet); };
+  constexpr const char* kContexts =
+      "access-token: first\nauth-contexts:\n  work: second\n  lab: third\n";
+  fixture_.files["/home/.some/config.yaml"] = std::string(kContexts) + "context: default\n";
+  EXPECT_EQ(found()->value, "first");
+  fixture_.files["/home/.some/config.yaml"] = std::string(kContexts) + "context: work\n";
+  EXPECT_EQ(found()->value, "second");
+  EXPECT_EQ(found()->origin, "~/.some/config.yaml (auth-contexts/work)");
+  fixture_.variables["SOME_CONTEXT"] = "lab";
+  EXPECT_EQ(found()->value, "third");
+  fixture_.variables["SOME_CONTEXT"] = "gone";
+  ASSERT_FALSE(found());
+  EXPECT_THAT(found().error().message, HasSubstr("config.yaml (auth-contexts/gone)"));
+  fixture_.variables["SOME_CONTEXT"] = "default";
+  fixture_.variables["SOME_FILE"] = "/other.yaml";
+  fixture_.files["/other.yaml"] = "access-token: fourth\n";
+  EXPECT_EQ(found()->value, "fourth");
+  EXPECT_EQ(found()->origin, "$SOME_FILE");
 }
 
 TEST_F(SecretsTest, WhereThereIsNoneAllPlacesAreNamed) {

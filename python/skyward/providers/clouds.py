@@ -79,8 +79,8 @@ class RunPod(Cloud):
     cluster_mode: Literal["individual", "instant"] = "individual"
     """`"instant"` is refused: clusters cannot be rented yet."""
     global_networking: bool | None = None
-    """Whether nodes reach each other. Needs GPUs of NVIDIA's, in the data centres that have such
-    a network. Left out: they do not."""
+    """Whether nodes reach each other. Needs GPUs of NVIDIA's, on demand, in the data centres
+    that have such a network. Left out: they do not."""
     cloud_type: Literal["secure", "community"] = "secure"
     """`"community"`: other people's machines, whose owners can see everything on them."""
     ubuntu: str = "newest"
@@ -94,8 +94,9 @@ class RunPod(Cloud):
     network_volume: str | None = None
     """The id of a network volume, instead of the second disk."""
     registry_auth: str | None = "docker hub"
-    """The name of a credential for images that RunPod keeps for you; `None` (in C++ `"none"`):
-    none. Left out: `"docker hub"`, if the account has it."""
+    """The name of a credential of Docker Hub that RunPod keeps for you. With one, images come
+    from there; `None` (in C++ `"none"`): none. Left out: `"docker hub"`, if the account has
+    it."""
     data_center_ids: str | tuple[str, ...] = "global"
     """Data centres, such as `("US-TX-3", "EU-RO-1")`."""
     ports: tuple[str, ...] = ("22/tcp",)
@@ -170,9 +171,9 @@ class VastAI(NvidiaImages, Cloud):
     disk_gb: int = 100
     """The size of a machine's disk."""
     use_overlay: bool = True
-    """No effect yet: nodes do not reach each other."""
+    """No effect: nodes do not reach each other."""
     overlay_timeout: int = 120
-    """No effect yet."""
+    """No effect."""
     require_direct_port: bool = False
     """No effect: Skyward takes no machine without a port of its own."""
     trust: Literal["datacenters", "community"] = "datacenters"

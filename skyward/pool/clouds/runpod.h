@@ -17,8 +17,8 @@ struct RunPod {
   std::optional<std::string> api_key{};
   // `"instant"` is refused: clusters cannot be rented yet. Default: "individual".
   std::optional<std::string> cluster_mode{};
-  // Whether nodes reach each other. Needs GPUs of NVIDIA's, in the data centres that have such a
-  // network. Left out: they do not.
+  // Whether nodes reach each other. Needs GPUs of NVIDIA's, on demand, in the data centres that
+  // have such a network. Left out: they do not.
   std::optional<bool> global_networking{};
   // `"community"`: other people's machines, whose owners can see everything on them. Default:
   // "secure".
@@ -34,8 +34,8 @@ struct RunPod {
   std::optional<std::string> volume_mount_path{};
   // The id of a network volume, instead of the second disk.
   std::optional<std::string> network_volume{};
-  // The name of a credential for images that RunPod keeps for you; `None` (in C++ `"none"`): none.
-  // Left out: `"docker hub"`, if the account has it.
+  // The name of a credential of Docker Hub that RunPod keeps for you. With one, images come from
+  // there; `None` (in C++ `"none"`): none. Left out: `"docker hub"`, if the account has it.
   std::optional<std::string> registry_auth{};
   // Data centres, such as `("US-TX-3", "EU-RO-1")`. Default: "global".
   std::optional<std::vector<std::string>> data_center_ids{};

@@ -33,9 +33,9 @@ struct VastAI {
   std::optional<std::string> docker_image{};
   // The size of a machine's disk. Default: 100.
   std::optional<int> disk_gb{};
-  // No effect yet: nodes do not reach each other. Default: true.
+  // No effect: nodes do not reach each other. Default: true.
   std::optional<bool> use_overlay{};
-  // No effect yet. Default: 120.
+  // No effect. Default: 120.
   std::optional<int> overlay_timeout{};
   // No effect: Skyward takes no machine without a port of its own. Default: false.
   std::optional<bool> require_direct_port{};

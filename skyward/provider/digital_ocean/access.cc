@@ -20,8 +20,15 @@ constexpr const char* kUrlVariable = "DIGITALOCEAN_API_URL";
 constexpr Duration kGap = 250ms;
 
 constexpr std::array kVariables = {"DIGITALOCEAN_TOKEN", "DIGITALOCEAN_ACCESS_TOKEN"};
-constexpr std::array kFiles = {SecretFile{
-    .path = ".config/doctl/config.yaml", .format = SecretFormat::yaml, .key = "access-token"}};
+constexpr std::array kFiles = {SecretFile{.path = ".config/doctl/config.yaml",
+                                          .format = SecretFormat::yaml,
+                                          .key = "access-token",
+                                          // "doctl auth switch"
+                                          .profile = {.variable = "DIGITALOCEAN_CONTEXT",
+                                                      .path = ".config/doctl/config.yaml",
+                                                      .format = SecretFormat::yaml,
+                                                      .key = "context",
+                                                      .secret = "auth-contexts/{}"}}};
 constexpr SecretSheet kToken = {
     .cloud = "DigitalOcean",
     .setting = "token",

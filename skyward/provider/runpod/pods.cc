@@ -86,6 +86,17 @@ ApiResult<NamedMachine> Pods::get(const std::string& id, Time deadline) {
   return to_machine(*told);
 }
 
+// A pod that is to have an address of the network has it later than its port.
+void Pods::complete(const std::vector<std::string>&, std::vector<MachineStatus>& found, Time) {
+  const bool networked = std::ranges::any_of(
+      terms_.types, [](const auto& type) { return type.second.request.networked; });
+  if (!networked) return;
+  for (MachineStatus& one : found) {
+    const bool waits = one.instance.private_ip == one.instance.public_ip;
+    if (one.stage == Stage::running && waits) one.stage = Stage::pending;
+  }
+}
+
 std::expected<std::vector<std::string>, LaunchRefusal> Pods::launch(const LaunchBatch& batch,
                                                                     Time deadline) {
   const auto type = terms_.types.find(batch.place.type);

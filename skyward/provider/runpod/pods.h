@@ -53,6 +53,8 @@ class Pods final : public NamedMachines {
     return list_pods(api_, deadline);
   }
   ApiResult<NamedMachine> get(const std::string& id, Time deadline) override;
+  void complete(const std::vector<std::string>& ids, std::vector<MachineStatus>& found,
+                Time deadline) override;
   ApiResult<void> remove(const std::string& id, Time deadline) override {
     return api_.terminate(id, deadline);
   }

@@ -32,12 +32,14 @@ constexpr const char* kDefaultRegistry = "docker hub";
 // Of a second disk.
 constexpr int kLeastVolume_gb = 10;
 
-// Ubuntu of NVIDIA's for GPUs, Ubuntu's own without.
-std::string image_of(const ProviderSpec& spec, bool gpu) {
+// Ubuntu of NVIDIA's for GPUs, Ubuntu's own without. A credential is one of Docker Hub, and no
+// other registry takes it; without one, NVIDIA's own registry has no limit on what is pulled.
+std::string image_of(const ProviderSpec& spec, const PodRequest& request) {
   std::string version = spec.setting("ubuntu");
   if (version.empty() || version == "newest") version = "24.04";
-  return gpu ? fmt::format("nvcr.io/nvidia/cuda:12.8.1-base-ubuntu{}", version)
-             : fmt::format("ubuntu:{}", version);
+  if (request.gpu.empty()) return fmt::format("ubuntu:{}", version);
+  return fmt::format("{}nvidia/cuda:12.8.1-base-ubuntu{}",
+                     request.registry.empty() ? "nvcr.io/" : "", version);
 }
 
 std::vector<std::string> ports_of(const ProviderSpec& spec) {
@@ -108,7 +110,8 @@ class RunPodCloud final : public RentedCloud {
 
   std::string_view name() const override { return kProvider; }
   Capabilities capabilities() const override {
-    return {.spot = true,
+    // Bids cannot ask for the network.
+    return {.spot = !limits_.networked,
             .private_network = limits_.networked,
             .fuse = false,
             .strangers = limits_.tier == Tier::community,
@@ -259,19 +262,22 @@ Result<std::vector<Offer>> RunPodCloud::catalogue(Time deadline) {
 
 // What the settings say about each pod.
 Status RunPodCloud::complete(PodRequest& request, Time deadline) {
-  request.image = image_of(spec_, !request.gpu.empty());
   request.ports = ports_of(spec_);
   request.networked = limits_.networked;
   request.network_volume = spec_.setting("network_volume");
   request.volume_path = spec_.setting("volume_mount_path");
   if (request.volume_path.empty()) request.volume_path = "/workspace";
   const std::string registry = spec_.setting("registry_auth");
-  if (registry.empty() || registry == "none") return {};
-  const auto id = api_.registry(registry, deadline);
-  const bool is_default = registry == kDefaultRegistry;
-  if (!id && id.error().refusal == Refusal::not_found && is_default) return {};
-  if (!id) return std::unexpected(to_error(id.error(), "RunPod: registry_auth"));
-  request.registry = *id;
+  if (!registry.empty() && registry != "none") {
+    const auto id = api_.registry(registry, deadline);
+    const bool lacks_default =
+        !id && id.error().refusal == Refusal::not_found && registry == kDefaultRegistry;
+    if (!id && !lacks_default) {
+      return std::unexpected(to_error(id.error(), "RunPod: registry_auth"));
+    }
+    request.registry = id.value_or("");
+  }
+  request.image = image_of(spec_, request);
   return {};
 }
 

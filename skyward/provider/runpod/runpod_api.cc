@@ -326,9 +326,10 @@ ApiResult<std::string> Api::create(const PodRequest& wanted, Time deadline) {
                                     deadline);
     if (!reply) {
       ApiError error = reply.error();
-      // Nothing tells a rule that was broken from a lack of machines: other places are tried, and
-      // the last refusal is shown.
-      if (error.status == 400) error.refusal = Refusal::capacity;
+      // Nothing tells a rule that was broken from a lack of machines, and 403 is about this kind or
+      // place alone, since the key has been good for all before: others are tried, and the last
+      // refusal is shown.
+      if (error.status == 400 || error.status == 403) error.refusal = Refusal::capacity;
       return std::unexpected(std::move(error));
     }
     id = json_text(reply->json, "id");

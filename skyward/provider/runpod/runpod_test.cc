@@ -121,6 +121,51 @@ TEST_F(RunPodTest, NodesReachEachOtherWhereTheNetworkIs) {
   EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
 }
 
+TEST_F(RunPodTest, AnAddressOfTheNetworkIsWaitedFor) {
+  set("global_networking", "true");
+  cloud_->dials.network_lag = 100s;
+  const auto cloud = provider();
+  const Life life = open(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  for (const Instance& one : life.instances) EXPECT_TRUE(one.private_ip.starts_with("10."));
+  EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+}
+
+TEST_F(RunPodTest, ANetworkIsForPodsOnDemandAlone) {
+  spec_.spot = Spot::Always();
+  set("global_networking", "true");
+  const auto cloud = provider();
+  EXPECT_FALSE(cloud->capabilities().spot);
+  const Life life = open(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  for (const Instance& one : life.instances) EXPECT_FALSE(one.spot);
+  EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+}
+
+// A user and a password of Docker Hub are of no use anywhere else.
+TEST_F(RunPodTest, ImagesComeFromWhereTheCredentialIsGood) {
+  for (const auto& [credential, image] :
+       {std::pair("none", "nvcr.io/nvidia/cuda:"), std::pair("private", "nvidia/cuda:")}) {
+    set("registry_auth", credential);
+    const auto cloud = provider();
+    const Life life = live(*cloud);
+    ASSERT_TRUE(life.status) << life.status.error().message;
+    EXPECT_TRUE(cloud_->machines.back().request["image"].get<std::string>().starts_with(image));
+  }
+}
+
+TEST_F(RunPodTest, AKindThatTheAccountMayNotHaveIsLeft) {
+  want("H100");
+  cloud_->dials.answers = {
+      {.method = "POST",
+       .path = "/v2/pods",
+       .status = 403,
+       .body = {{"title", "Forbidden"}, {"status", 403}, {"detail", "Not for you."}}}};
+  const auto cloud = provider();
+  const Life life = live(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+}
+
 TEST_F(RunPodTest, ANetworkVolumeIsMountedWhereItIs) {
   const std::string volume = "vol0123456";
   cloud_->dials.answers = {{.method = "GET",

@@ -21,9 +21,21 @@ constexpr std::string_view kAdvice =
     "make them at console.verda.com, Keys, Cloud API, and set $VERDA_CLIENT_ID and "
     "$VERDA_CLIENT_SECRET";
 
+constexpr const char* kPathVariable = "VERDA_SHARED_CREDENTIALS_FILE";
+// "verda auth use"
+constexpr SecretProfile profile_with(std::string_view secret) {
+  return {.variable = "VERDA_PROFILE",
+          .path = ".verda/config.yaml",
+          .format = SecretFormat::yaml,
+          .key = "auth/profile",
+          .secret = secret};
+}
 constexpr std::array kIdVariables = {"VERDA_CLIENT_ID"};
-constexpr std::array kIdFiles = {SecretFile{
-    .path = ".verda/credentials", .format = SecretFormat::ini, .key = "default/verda_client_id"}};
+constexpr std::array kIdFiles = {SecretFile{.path = ".verda/credentials",
+                                            .format = SecretFormat::ini,
+                                            .key = "default/verda_client_id",
+                                            .profile = profile_with("{}/verda_client_id"),
+                                            .variable = kPathVariable}};
 constexpr SecretSheet kId = {.cloud = "Verda",
                              .setting = "client_id",
                              .variables = kIdVariables,
@@ -32,7 +44,9 @@ constexpr SecretSheet kId = {.cloud = "Verda",
 constexpr std::array kSecretVariables = {"VERDA_CLIENT_SECRET"};
 constexpr std::array kSecretFiles = {SecretFile{.path = ".verda/credentials",
                                                 .format = SecretFormat::ini,
-                                                .key = "default/verda_client_secret"}};
+                                                .key = "default/verda_client_secret",
+                                                .profile = profile_with("{}/verda_client_secret"),
+                                                .variable = kPathVariable}};
 constexpr SecretSheet kSecret = {.cloud = "Verda",
                                  .setting = "client_secret",
                                  .variables = kSecretVariables,
