@@ -1,13 +1,13 @@
 """Real machines behind a double: for each one that it starts, an sshd on an address of loopback of
-its own, with the host key and the login key that the request to create it gave. Its processes are
-this computer's, and end with it."""
+its own, in namespaces of its own, where the script runs that the request to create it gave: it
+brings the host key, the login key and the timer. Its processes are this computer's, and end with
+it. What would switch this computer off does nothing there."""
 
 import base64
 import json
 import os
-import re
+import shlex
 import shutil
-import signal
 import subprocess
 import threading
 from pathlib import Path
@@ -16,19 +16,43 @@ from typing import Any
 from running_double import Double
 
 SSHD = "/usr/sbin/sshd"
-MARK = "SKYWARD_TEST_MACHINE"
 LOOK_SECONDS = 0.1
-KEY = re.compile(
-    r"-----BEGIN OPENSSH PRIVATE KEY-----.*?-----END OPENSSH PRIVATE KEY-----\n?", re.S
-)
-LOGIN = re.compile(r"ssh-ed25519 [A-Za-z0-9+/=]+(?: [^'\"\n]*)?")
+# What the scripts of machines call, and what it is here: nothing of this computer may be switched
+# off or installed.
+HARMLESS = {
+    "service": 0,  # sshd starts when the script has run
+    # Machines that end themselves when their pool closes are gone before their pool asks for it,
+    # and a pool believes that only of machines that are a minute old.
+    "curl": 0,
+    **dict.fromkeys(("shutdown", "poweroff", "reboot", "halt", "systemctl", "systemd-run"), 1),
+    **dict.fromkeys(("apt-get", "telinit"), 1),
+}
+# The first process of a machine: $1 is its directory.
+BOOT = """
+set -e
+mount --make-rprivate /
+for stub in "$1"/stubs/*; do
+  for bin in /usr/sbin /usr/bin /sbin /bin; do
+    [ -L "$bin" ] || [ ! -e "$bin/${stub##*/}" ] || mount --bind "$stub" "$bin/${stub##*/}"
+  done
+done
+mount --bind "$1/root" /root
+mount --bind "$1/sbin" /usr/local/sbin
+mount --bind "$1/ssh" /etc/ssh
+mount --bind "$1/run" /run
+sh "$1/script" >"$1/script.log" 2>&1 || true
+/usr/sbin/sshd -D -e -f "$1/sshd_config" 2>"$1/sshd.log" &
+wait $!
+"""
 
 
 def why_not() -> str | None:
     """Why no machine can run anything here; None when it can."""
     if os.geteuid() != 0:
         return "an sshd on port 22 of a loopback address needs root"
-    missing = [name for name in (SSHD, "ssh-keygen", "ssh") if shutil.which(name) is None]
+    missing = [
+        name for name in (SSHD, "ssh-keygen", "ssh", "unshare") if shutil.which(name) is None
+    ]
     return f"{', '.join(missing)} not found" if missing else None
 
 
@@ -39,7 +63,7 @@ class MachinesBehind:
         self.double = double
         self.directory = directory
         self.network = network
-        self.sshds: dict[str, subprocess.Popen[bytes]] = {}
+        self.running: dict[str, subprocess.Popen[bytes]] = {}
         self.broken: list[str] = []
         self.seen = 0
         self.over = threading.Event()
@@ -52,22 +76,21 @@ class MachinesBehind:
     def __exit__(self, *_: object) -> None:
         self.over.set()
         self.watcher.join(20)
-        for machine in list(self.sshds):
+        for machine in list(self.running):
             self._stop(machine)
 
-    def processes(self, machine: str) -> list[int]:
-        """What runs on a machine, by the mark that its sshd gives to everything."""
-        found = []
-        for entry in Path("/proc").iterdir():
-            if not entry.name.isdigit():
-                continue
-            try:
-                variables = (entry / "environ").read_bytes().split(b"\0")
-            except OSError:
-                continue
-            if f"{MARK}={self.directory / machine}".encode() in variables:
-                found.append(int(entry.name))
-        return found
+    def end_itself(self, machine: str) -> None:
+        """Runs what ends the machine from inside, as its timer does."""
+        parent = self.running[machine].pid
+        first = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()[0]
+        line = "umount /usr/bin/curl && exec /usr/local/sbin/skyward-end"
+        subprocess.run(
+            ["nsenter", "--target", first, "--mount", "--pid", "sh", "-c", line],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=20,
+        )
 
     def _watch(self) -> None:
         known: set[str] = set()
@@ -79,33 +102,35 @@ class MachinesBehind:
                         self._stop(name)
                     elif name not in known:
                         known.add(name)
-                        self._start(name, machine["request"])
+                        self._start(name, machine["request"], machine["inside"] or {})
             except Exception as error:
                 self.broken.append(repr(error))
                 return
 
-    def _start(self, machine: str, request: dict[str, Any]) -> None:
+    def _start(self, machine: str, request: dict[str, Any], inside: dict[str, Any]) -> None:
         self.seen += 1
         address = f"127.{self.network}.{self.seen // 250}.{self.seen % 250 + 1}"
         home = self.directory / machine
-        (home / "home").mkdir(parents=True)
-        host_key, login_keys = self._keys(request)
-        (home / "host_key").write_text(host_key)
-        (home / "host_key").chmod(0o600)
-        (home / "authorized").write_text("\n".join(login_keys) + "\n")
+        for folder in ("root", "sbin", "run/sshd", "ssh", "stubs"):
+            (home / folder).mkdir(parents=True)
+        for name, status in HARMLESS.items():
+            (home / "stubs" / name).write_text(f"#!/bin/sh\nexit {status}\n")
+            (home / "stubs" / name).chmod(0o755)
+        (home / "script").write_text(self._script(request))
         (home / "sshd_config").write_text(
-            f"ListenAddress {address}:22\nHostKey {home}/host_key\n"
-            f"AuthorizedKeysFile {home}/authorized\n"
-            "StrictModes no\nUsePAM no\nPasswordAuthentication no\nPermitRootLogin yes\n"
+            f"ListenAddress {address}:22\nHostKey /etc/ssh/ssh_host_ed25519_key\n"
+            "StrictModes yes\nUsePAM no\nPasswordAuthentication no\nPermitRootLogin yes\n"
             "PidFile none\nLogLevel ERROR\nMaxStartups 100\n"
-            f"SetEnv HOME={home}/home XDG_CACHE_HOME={home}/cache XDG_RUNTIME_DIR={home}"
-            f" {MARK}={home} AWS_EC2_METADATA_DISABLED=true\n"
+            f"SetEnv XDG_CACHE_HOME={home}/cache XDG_RUNTIME_DIR={home}"
+            " AWS_EC2_METADATA_DISABLED=true\n"
         )
-        Path("/run/sshd").mkdir(exist_ok=True)
-        self.sshds[machine] = subprocess.Popen(
-            [SSHD, "-D", "-e", "-f", str(home / "sshd_config")],
+        variables = {name: value for name, value in inside.items() if isinstance(value, str)}
+        namespaces = ["unshare", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child"]
+        self.running[machine] = subprocess.Popen(
+            [*namespaces, "sh", "-c", BOOT, "sh", str(home)],
             stdin=subprocess.DEVNULL,
-            stderr=(home / "sshd.log").open("wb"),
+            stderr=(home / "boot.log").open("wb"),
+            env={"PATH": os.environ["PATH"], "HOME": "/root", **variables},
         )
         self.double.control(
             "POST",
@@ -118,21 +143,14 @@ class MachinesBehind:
             },
         )
 
-    def _keys(self, request: dict[str, Any]) -> tuple[str, list[str]]:
-        """The host key and those that log in, from what the machine boots with."""
+    def _script(self, request: dict[str, Any]) -> str:
+        """What the machine runs when it boots, as root."""
         if "user_data" in request:
-            first, _, rest = request["user_data"].partition("\n")
-            assert first == "#cloud-config", first
-            boot = json.loads(rest)
-            return boot["ssh_keys"]["ed25519_private"], boot["ssh_authorized_keys"]
+            return as_cloud_init_does(request["user_data"])
         if "args" in request:
             encoded = request["args"].split("echo ")[1].split(" |")[0]
-            script = base64.b64decode(encoded).decode()
-        else:
-            script = request.get("onstart") or self._made("/scripts", "script")
-        found = KEY.search(script)
-        assert found is not None, script
-        return found.group(), LOGIN.findall(script.replace(found.group(), ""))[-1:]
+            return base64.b64decode(encoded).decode()
+        return request.get("onstart") or self._made("/scripts", "script")
 
     def _made(self, path: str, field: str) -> str:
         """The newest text that was created there: each launch makes its own."""
@@ -145,18 +163,24 @@ class MachinesBehind:
         return str(made[-1])
 
     def _stop(self, machine: str) -> None:
-        sshd = self.sshds.pop(machine, None)
-        if sshd is None:
+        running = self.running.pop(machine, None)
+        if running is None:
             return
-        sshd.kill()
-        sshd.wait(10)
-        for _ in range(3):
-            pids = self.processes(machine)
-            for pid in pids:
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    continue
-            if not pids:
-                break
+        running.kill()  # and with it its first process, and with that one all others
+        running.wait(10)
         shutil.rmtree(self.directory / machine, ignore_errors=True)
+
+
+def as_cloud_init_does(user_data: str) -> str:
+    """The script that does what a machine's cloud-init does with it."""
+    first, _, rest = user_data.partition("\n")
+    assert first == "#cloud-config", first
+    told = json.loads(rest)
+    texts = {
+        "/etc/ssh/ssh_host_ed25519_key": told["ssh_keys"]["ed25519_private"],
+        "/root/.ssh/authorized_keys": "\n".join(told["ssh_authorized_keys"]) + "\n",
+    }
+    lines = ["umask 077", "mkdir -p /root/.ssh"]
+    lines += [f"cat >{path} <<'TEXT'\n{text}TEXT" for path, text in texts.items()]
+    lines += [shlex.join(command) for command in told["bootcmd"]]
+    return "\n".join(lines) + "\n"

@@ -213,6 +213,16 @@ def test_gc_ends_what_a_driver_and_its_reaper_left(computer: Computer) -> None:
     computer.nothing_is_left()
 
 
+@pytest.mark.parametrize("computer", ["runpod", "vast"], indirect=True)
+def test_a_machine_ends_itself_with_its_own_key(computer: Computer) -> None:
+    with computer.drive(WAITING) as program:
+        hear(computer, program, "open")
+        kill(program.pid, *computer.reapers())
+    for machine in list(computer.machines.running):
+        computer.machines.end_itself(machine)
+    until(lambda: computer.double.leftovers() == [], "the machines have ended")
+
+
 def test_what_a_user_asks_first(computer: Computer) -> None:
     checked = computer.skyward("providers", "check", PROVIDERS[computer.cloud])
     assert "MISSING" not in checked
