@@ -178,9 +178,9 @@ def as_cloud_init_does(user_data: str) -> str:
     told = json.loads(rest)
     texts = {
         "/etc/ssh/ssh_host_ed25519_key": told["ssh_keys"]["ed25519_private"],
-        "/root/.ssh/authorized_keys": "\n".join(told["ssh_authorized_keys"]) + "\n",
+        "~root/.ssh/authorized_keys": "\n".join(told["ssh_authorized_keys"]) + "\n",
     }
-    lines = ["umask 077", "mkdir -p /root/.ssh"]
+    lines = ["umask 077", "mkdir -p ~root/.ssh"]
     lines += [f"cat >{path} <<'TEXT'\n{text}TEXT" for path, text in texts.items()]
     lines += [shlex.join(command) for command in told["bootcmd"]]
     return "\n".join(lines) + "\n"
