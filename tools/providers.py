@@ -33,6 +33,7 @@ KINDS = {
     "number": ("float", "double"),
     "list": ("tuple[str, ...]", "std::vector<std::string>"),
     "lines": ("tuple[str, ...]", "std::vector<std::string>"),
+    "pairs": ("dict[str, str] | tuple[str, ...]", "std::map<std::string, std::string>"),
     "choice": ("", "std::string"),
     "json": ("", ""),
     "host_keys": ("", ""),
@@ -40,8 +41,8 @@ KINDS = {
 }
 # Kinds that no project's file may set without being trusted, whatever a sheet says.
 NEVER_HARMLESS = {"secret", "path", "lines", "json", "host_keys", "internal"}
-SEVERAL = {"list", "lines"}
-SETTING_KEYS = {"kind", "default", "choices", "python", "harmless", "meaning", "unset"}
+SEVERAL = {"list", "lines", "pairs"}
+SETTING_KEYS = {"kind", "default", "choices", "python", "cpp", "harmless", "meaning", "unset"}
 SHEET_KEYS = {
     *("name", "title", "label", "page", "task", "heading", "machines", "faces", "summary"),
     *("python_base", "settings", "features"),
@@ -118,6 +119,10 @@ class Setting:
         if self.kind == "choice":
             kind = f"Literal[{', '.join(json.dumps(choice) for choice in self.choices)}]"
         return kind if self.default is not None or self.kind in SEVERAL else f"{kind} | None"
+
+    @property
+    def cpp_name(self) -> str:
+        return str(self.row.get("cpp", self.name))
 
     @property
     def meaning(self) -> str:
@@ -221,6 +226,7 @@ def settings_table(sheets: list[Sheet]) -> str:
             kind = (
                 one.kind if one.kind not in ("region", "host_keys") else f"SettingKind::{one.kind}"
             )
+            kind = "list" if one.kind == "pairs" else kind  # each as NAME=TEXT
             texts = f"{quoted(one.standard)}, {quoted('|'.join(one.choices))}"
             lines.append(f"    {{{quoted(one.name)}, {kind}, {who}, {texts}}},\n")
         array = f"k{sheet.title}"
@@ -270,11 +276,13 @@ def cpp_header(sheet: Sheet) -> str:
         if one.standard and "unset" not in one.row:
             is_word = one.kind in ("flag", "whole", "number")
             explained += f" Default: {one.standard if is_word else quoted(one.standard)}."
-        field = f"  std::optional<{KINDS[one.kind][1]}> {one.name}{{}};\n"
+        field = f"  std::optional<{KINDS[one.kind][1]}> {one.cpp_name}{{}};\n"
         fields.append(comment(explained, "  ") + field)
     types = ["optional", "string"]
-    types += ["vector"] if any(one.kind in SEVERAL for one in sheet.listed) else []
-    includes = "\n".join(f"#include <{one}>" for one in types)
+    kinds = {one.kind for one in sheet.listed}
+    types += ["map"] if "pairs" in kinds else []
+    types += ["vector"] if kinds & {"list", "lines"} else []
+    includes = "\n".join(f"#include <{one}>" for one in sorted(types))
     return f"""#pragma once
 
 {comment(f"{sheet.summary} docs/guide/{sheet.page}.md says more.", "")}// {NOTE}
@@ -298,7 +306,7 @@ def cpp_source(sheets: list[Sheet]) -> str:
     for sheet in made(sheets):
         puts = "".join(
             f"  put(spec, {quoted(one.name)}, "
-            + (f"joined({one.name}, '\\n')" if one.kind == "lines" else one.name)
+            + (f"joined({one.cpp_name}, '\\n')" if one.kind == "lines" else one.cpp_name)
             + ");\n"
             for one in sheet.listed
         )

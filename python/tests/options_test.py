@@ -4,10 +4,12 @@ import dataclasses
 import inspect
 import pickle
 import sys
+from typing import ClassVar
 
 import numpy
 import pytest
 from skyward.integrations import JoblibPool
+from skyward.providers.cloud import Cloud
 from skyward.providers.clouds import CLOUDS
 from skyward.spec.spot import normalize_spot
 
@@ -358,6 +360,22 @@ def test_what_is_left_out_is_the_same_in_both_faces():
     for cloud in CLOUDS.values():
         said = cloud(**{one.name: one.default for one in dataclasses.fields(cloud)})
         assert said.settings() == _core.standard_settings(cloud.name), cloud
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Moon(Cloud):
+    """A provider that no table knows."""
+
+    name: ClassVar[str] = "moon"
+    labels: dict[str, str] | tuple[str, ...] = ()
+
+
+def test_pairs_become_texts():
+    moon = Moon(labels={"disk": "ssd", "zone": "a"})
+    assert moon.settings() == {"labels": "disk=ssd,zone=a"} and hash(moon)
+    assert moon == Moon(labels=["disk=ssd", "zone=a"])
+    with pytest.raises(ConfigurationError, match="expected is a dict of texts or a list of texts"):
+        Moon(labels={"disk": 1})
 
 
 def test_only_what_is_given_is_said():

@@ -6,12 +6,14 @@
 #include <cstddef>
 #include <initializer_list>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
 
 #include "skyward/call/error.h"
 #include "skyward/pool/accelerators.h"
+#include "skyward/pool/put_setting.h"
 #include "skyward/spec/provider_settings.h"
 
 namespace skyward {
@@ -63,6 +65,13 @@ TEST(TimeLimit, WhatCannotBeCountedIsForEver) {
 
 // What is left out is left to files and defaults; what is said has the names and forms of the
 // table, which knows nothing else.
+TEST(Providers, PairsAreAListOfTexts) {
+  ProviderSpec spec;
+  put(spec, "labels", std::optional(std::map<std::string, std::string>{{"a", "b"}, {"c", "d"}}));
+  put(spec, "none", std::map<std::string, std::string>());
+  EXPECT_EQ(spec.settings, (std::map<std::string, std::string>{{"labels", "a=b,c=d"}}));
+}
+
 TEST(Providers, FitTheirTable) {
   for (const ProviderSpec& spec :
        std::initializer_list<ProviderSpec>{AWS{}, Slurm{}, SSH{}, Command{}}) {

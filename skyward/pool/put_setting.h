@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,6 +29,12 @@ inline void put(ProviderSpec& spec, const char* name, double value) {
 // An empty list says nothing.
 inline void put(ProviderSpec& spec, const char* name, const std::vector<std::string>& values) {
   if (!values.empty()) spec.settings[name] = fmt::format("{}", fmt::join(values, ","));
+}
+inline void put(ProviderSpec& spec, const char* name,
+                const std::map<std::string, std::string>& pairs) {
+  std::vector<std::string> texts;
+  for (const auto& [key, value] : pairs) texts.push_back(key + "=" + value);
+  put(spec, name, texts);
 }
 // What was not given is left to files, variables and defaults.
 template <typename T>

@@ -28,6 +28,12 @@ meaning = "Your key"
 kind = "lines"
 meaning = "More flags"
 
+[settings.labels]
+kind = "pairs"
+cpp = "label_pairs"
+harmless = true
+meaning = "What the rocks are called"
+
 [settings.side]
 kind = "choice"
 default = "near"
@@ -71,13 +77,17 @@ def test_a_new_sheet_is_all_that_a_provider_needs():
     assert '{"side", choice, anybody, "near", "near|far"}' in table
     assert '{"api_key", secret, trusted, "", ""}' in table
     assert '{"moon", "Moon", "Moon", kMoon, true}' in table
+    assert '{"labels", list, anybody, "", ""}' in table
     header = providers.cpp_header(moon)
+    assert "  std::optional<std::map<std::string, std::string>> label_pairs{};\n" in header
+    assert 'put(spec, "labels", label_pairs);' in providers.cpp_source(sheets)
     assert "  // Which crater. Left out: the nearest.\n" in header
     assert "  std::optional<std::vector<std::string>> flags{};\n" in header
     assert "put(spec, \"flags\", joined(flags, '\\n'));" in providers.cpp_source(sheets)
     python = providers.python_classes(sheets)
     assert 'side: Literal["near", "far"] = "near"' in python
     assert "api_key: str | None = field(default=None, repr=False)" in python
+    assert "labels: dict[str, str] | tuple[str, ...] = ()" in python
     assert "flags: tuple[str, ...] = field(default=(), metadata=LINES)" in python
     package = (providers.ROOT / "python/skyward/__init__.py").read_text()
     package = providers.package_text(package, sheets)

@@ -34,6 +34,9 @@ class Cloud:
             if isinstance(value, list):
                 value = tuple(value)
                 object.__setattr__(self, setting.name, value)
+            if isinstance(value, dict) and _fits(value, setting.type):
+                value = tuple(f"{name}={text}" for name, text in value.items())
+                object.__setattr__(self, setting.name, value)
             if not _fits(value, setting.type):
                 shown = "…" if not setting.repr else repr(value)
                 raise ConfigurationTypeError(
@@ -99,6 +102,10 @@ def _fits(value: Any, kind: Any) -> bool:
         return any(_fits(value, part) for part in get_args(kind))
     if get_origin(kind) is Literal:
         return isinstance(value, str)
+    if get_origin(kind) is dict:
+        return isinstance(value, dict) and all(
+            isinstance(text, str) for pair in value.items() for text in pair
+        )
     if get_origin(kind) is tuple:
         return isinstance(value, tuple) and all(isinstance(item, str) for item in value)
     if kind in (int, float):
@@ -111,6 +118,8 @@ def _words(kind: Any) -> str:
         return " or ".join(map(_words, get_args(kind)))
     if get_origin(kind) is Literal:
         return "one of " + ", ".join(map(repr, get_args(kind)))
+    if get_origin(kind) is dict:
+        return "a dict of texts"
     if get_origin(kind) is tuple:
         return "a list of texts"
     names = {str: "text", bool: "True or False", int: "a whole number", float: "a number"}
