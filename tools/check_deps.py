@@ -51,6 +51,7 @@ ARROWS: list[tuple[str, str, frozenset[str]]] = [
     ("face", "skyward/*", frozenset({"base", "spec", "call", "worker", "display", "pool"})),
     ("cli", "skyward/cli/*", frozenset({"base", "spec", "io", "provider"})),
     ("python", "python/src/*", frozenset({"base", "spec", "call", "display", "pool", "face"})),
+    ("python", "python/native/*", frozenset({"base"})),
     ("doubles", "doubles/*", frozenset({"base", "spec"})),
     ("examples", "examples/cpp/*", frozenset({"spec", "face"})),
     ("tests", "tests/*", frozenset({"base", "spec", "face"})),
@@ -71,6 +72,7 @@ SHARED_HEADERS: list[tuple[str, str]] = [
     ("skyward/pool/pool_record.h", "skyward/io/file_lock.h"),  # says that the pool is open
     ("skyward/*_test.cc", "skyward/io/no_threads_fixture.h"),
     ("doubles/*", "skyward/io/http.h"),  # what a request and a reply are, not how they travel
+    ("python/native/*", "skyward/wire/answer_ring.h"),  # where the worker puts its answers
     ("python/src/*", "skyward/wire/payload.h"),  # the binding carries buffers without looking in
 ]
 
@@ -78,6 +80,7 @@ SHARED_HEADERS: list[tuple[str, str]] = [
 # Its driver looks at its terminal, and ends its pools when a signal ends it.
 CPP_WORKER = (
     "skyward/worker/*",
+    "python/native/*",
     "skyward/display/terminal_view.cc",
     "skyward/pool/program_end*",
     "skyward/program_end_test.cc",
@@ -110,7 +113,7 @@ THIRD_PARTY: list[tuple[str, tuple[str, ...]]] = [
     ("sqlite3.h", ("skyward/provider/ledger*.cc",)),
     ("curl/*", ("skyward/io/*.cc",)),
     ("cereal/*", ("skyward/call/*", "examples/cpp/*", "bench/*")),
-    ("nanobind/*", ("python/src/*",)),
+    ("nanobind/*", ("python/src/*", "python/native/*")),
     ("Python.h", ("python/src/*",)),
     ("gtest/*", ("*_test.cc", "*_fixture.h")),
     ("gmock/*", ("*_test.cc", "*_fixture.h")),

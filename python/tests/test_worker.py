@@ -20,6 +20,8 @@ from typing import NamedTuple
 import cloudpickle
 import pytest
 
+import skyward
+
 
 @pytest.fixture(scope="module", autouse=True)
 def by_value():
@@ -29,9 +31,14 @@ def by_value():
     cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
 
 
-WORKER = pathlib.Path(__file__).resolve().parents[1] / "skyward" / "worker" / "start.py"
+PLAIN = pathlib.Path(__file__).resolve().parents[1] / "skyward" / "worker" / "start.py"
+"""Among the sources: nothing compiled is beside it."""
+COMPILED = pathlib.Path(skyward.__file__).absolute().parent / "worker" / "start.py"
 RUN, CREDIT, STOP, DROP, HELLO, RESULT, ITEM = 1, 2, 3, 4, 16, 17, 18
+ELSEWHERE = 19
 OK, RAISED, CANCELLED = 0, 1, 2
+# Of the memory that agent and worker share: where its numbers are, and the ring of answers.
+WRITTEN, USES_RING, TAKEN, SLEEPS, RING, RING_BYTES = 64, 72, 128, 136, 192, 256 << 10
 WITHDRAW = 1 << 63
 MARK = b"\xff1234567"
 
@@ -49,7 +56,7 @@ class Answer(NamedTuple):
 
 
 class Agent:
-    def __init__(self, **environment):
+    def __init__(self, program=PLAIN, **environment):
         ours, theirs = socket.socketpair()
         cancel_read, self.cancel = os.pipe()
         out_read, out_write = os.pipe()
@@ -58,9 +65,13 @@ class Agent:
         self.outputs = {1: out_read, 2: err_read}
 
         shared = os.memfd_create("begun")
-        os.truncate(shared, 8)
+        os.truncate(shared, RING + RING_BYTES)
         self.bell, bell_write = os.pipe()
-        self.shared = mmap.mmap(shared, 8)
+        os.set_blocking(self.bell, False)
+        self.shared = mmap.mmap(shared, RING + RING_BYTES)
+        self.set_sleeps(True)
+        self.uses_ring = False  # known when it has greeted
+        self.ring = b""  # taken, not looked at
 
         def place():  # in the child: the descriptors from 3 on
             given = (theirs.fileno(), cancel_read, shared, bell_write)
@@ -69,7 +80,7 @@ class Agent:
                 os.dup2(descriptor, number)
 
         self.process = subprocess.Popen(
-            [sys.executable, str(WORKER)],
+            [sys.executable, str(program)],
             stdin=subprocess.DEVNULL,
             stdout=out_write,
             stderr=err_write,
@@ -90,8 +101,37 @@ class Agent:
         self.answers = collections.deque()
         self.known = set()
 
+    def number(self, at):
+        return struct.unpack("<Q", self.shared[at : at + 8])[0]
+
+    def set_sleeps(self, sleeps):
+        self.shared[SLEEPS : SLEEPS + 8] = struct.pack("<Q", sleeps)
+
     def begun(self):
-        return struct.unpack("<Q", self.shared[:8])[0]
+        return self.number(0)
+
+    def rings(self):
+        """How often the bell has rung since the last call."""
+        try:
+            return len(os.read(self.bell, 1 << 16))
+        except BlockingIOError:
+            return 0
+
+    def take(self):
+        """Waits until there is something in the ring."""
+        deadline = time.monotonic() + 20
+        while (written := self.number(WRITTEN)) == (taken := self.number(TAKEN)):
+            if time.monotonic() > deadline:
+                raise TimeoutError("no answer")
+            readable, _, _ = select.select([self.bell, self.sock], [], [], 0.005)
+            if self.sock in readable:
+                data = self.sock.recv(1, socket.MSG_PEEK)
+                if not data:
+                    raise EOFError("the worker is gone")
+        first, size = taken % RING_BYTES, written - taken
+        ring = self.shared[RING:]
+        self.ring += (ring[first:] + ring[:first])[:size]
+        self.shared[TAKEN : TAKEN + 8] = struct.pack("<Q", written)
 
     def close(self):
         self.sock.close()
@@ -105,6 +145,7 @@ class Agent:
     def hello(self):
         kind, body = self.message()
         assert kind[0] == HELLO
+        self.uses_ring = self.number(USES_RING) == 1
         return body.decode()
 
     def encode(
@@ -174,6 +215,16 @@ class Agent:
         self.data += data
 
     def message(self):
+        if self.uses_ring:
+            if not self.ring:
+                self.take()
+            length, kind, status, count, task = struct.unpack_from("<IBBHQ", self.ring)
+            body, self.ring = self.ring[16 : 4 + length], self.ring[4 + length :]
+            if kind != ELSEWHERE:
+                return (kind, status, count, task), body
+        return self.sent_message()
+
+    def sent_message(self):
         while len(self.data) < 16:
             self.more()
         length, kind, status, count, task = struct.unpack_from("<IBBHQ", self.data)
@@ -220,10 +271,11 @@ class Agent:
         return seen
 
 
-@pytest.fixture
-def agent():
-    made = Agent()
+@pytest.fixture(params=[PLAIN, COMPILED], ids=["plain", "compiled"])
+def agent(request):
+    made = Agent(request.param)
     assert made.hello().startswith(f"python {sys.version.split()[0]} cloudpickle ")
+    assert made.uses_ring == (request.param is COMPILED)
     yield made
     made.close()
 
@@ -488,20 +540,57 @@ def test_a_task_behind_others_begins_with_a_mark(agent):
 
 
 def test_rings_behind_the_answers_for_which_it_was_asked_to(agent):
-    os.set_blocking(agent.bell, False)
-
-    def rings():
-        try:
-            return os.read(agent.bell, 100)
-        except BlockingIOError:
-            return b""
-
+    agent.set_sleeps(False)
     assert call(agent, lambda: 1).status == OK
-    assert rings() == b""
+    assert agent.rings() == 0
     agent.run(2, lambda: 2, ring=True)
     agent.run(3, lambda: 3, behind=True)
     assert [agent.answer().value() for _ in range(2)] == [2, 3]
-    assert len(rings()) == 1
+    assert agent.rings() == 1
+
+
+@pytest.mark.parametrize("agent", [COMPILED], ids=["compiled"], indirect=True)
+def test_wakes_an_agent_that_sleeps(agent):
+    def fail():
+        raise ValueError
+
+    for function in (int, fail, int):
+        assert call(agent, function).kind == RESULT
+        assert agent.rings() == 1
+
+
+@pytest.mark.parametrize("agent", [COMPILED], ids=["compiled"], indirect=True)
+def test_sends_a_word_when_its_bell_is_gone(agent):
+    assert call(agent, os.close, 6).status == OK
+    assert agent.sent_message()[0][0] == ELSEWHERE
+    assert call(agent, int).value() == 0
+    assert agent.sent_message()[0][0] == ELSEWHERE
+
+
+@pytest.mark.parametrize("agent", [COMPILED], ids=["compiled"], indirect=True)
+def test_large_and_small_answers_keep_their_order(agent):
+    sizes = [10, 3000, 10, 100_000, 10, 3000]
+    for task, size in enumerate(sizes, 1):
+        agent.run(task, bytes, size)
+    assert [len(agent.answer().value()) for _ in sizes] == sizes
+
+
+@pytest.mark.parametrize("agent", [COMPILED], ids=["compiled"], indirect=True)
+def test_plain_calls_are_given_back_from_within_a_running_one(agent):
+    def nap():
+        print("running", flush=True)
+        time.sleep(20)  # on a worker
+
+    assert call(agent, int).value() == 0
+    agent.run(101, nap)
+    agent.wait_output(b"running")
+    for task in (102, 103, 104):
+        agent.run(task, int, task, behind=True)
+    agent.interrupt(102 | WITHDRAW, 104 | WITHDRAW)
+    assert [agent.answer()[1:3] for _ in range(2)] == [(CANCELLED, 102), (CANCELLED, 104)]
+    agent.interrupt(101)
+    assert agent.answer()[1:3] == (CANCELLED, 101)
+    assert agent.answer().value() == 103
 
 
 def nap():

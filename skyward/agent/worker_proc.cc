@@ -6,6 +6,7 @@
 #include <array>
 #include <chrono>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "skyward/agent/read_now.h"
@@ -83,8 +84,8 @@ Status WorkerProcess::spawn(const Options& options, const std::string& mark_text
   if (!cancel) return fail(cancel);
   auto bell = io::make_pipe();
   if (!bell) return fail(bell);
-  auto begun = io::SharedMemory::create(sizeof(std::uint64_t));
-  if (!begun) return fail(begun);
+  auto shared = io::SharedMemory::create(sizeof(wire::WorkerMemory));
+  if (!shared) return fail(shared);
   auto out = io::make_pipe();
   if (!out) return fail(out);
   auto err = io::make_pipe();
@@ -94,6 +95,8 @@ Status WorkerProcess::spawn(const Options& options, const std::string& mark_text
     const Status blocking = io::set_non_blocking(descriptor, false);
     if (!blocking) return blocking;
   }
+  ring_.emplace(*new ((*shared)->data()) wire::WorkerMemory);
+  ring_->set_sleeps(true);
   io::SpawnOptions spawn;
   spawn.command = options.command;
   spawn.environment = options.environment;
@@ -103,7 +106,7 @@ Status WorkerProcess::spawn(const Options& options, const std::string& mark_text
                        {err->write.get(), 2},
                        {sockets->theirs.get(), wire::kWorkerSocket},
                        {cancel->read.get(), wire::kWorkerCancelPipe},
-                       {(*begun)->descriptor(), wire::kWorkerBegun},
+                       {(*shared)->descriptor(), wire::kWorkerShared},
                        {bell->write.get(), wire::kWorkerBell}};
   spawn.new_session = true;
   spawn.die_with_parent = true;
@@ -111,8 +114,8 @@ Status WorkerProcess::spawn(const Options& options, const std::string& mark_text
       io::Process::spawn(loop_, spawn, [this](const io::ExitStatus& status) { end(status); });
   if (!process) return fail(process);
   process_ = std::move(*process);
-  begun_ = *std::move(begun);
-  begun_->close_descriptor();
+  shared_ = *std::move(shared);
+  shared_->close_descriptor();
   cancel_ = std::move(cancel->write);
   bell_ = std::move(bell->read);
   out_.pipe = std::move(out->read);
@@ -172,6 +175,7 @@ void WorkerProcess::send_runs() {
 void WorkerProcess::begin_burst() {
   bursts_on_ = true;
   if (look_timer_ != 0) return;
+  ring_->set_sleeps(false);
   channel_->pause_reading(true);
   unwatch(out_);
   unwatch(err_);
@@ -184,15 +188,17 @@ void WorkerProcess::end_burst() {
   channel_->pause_reading(false);
   watch(out_);
   watch(err_);
+  ring_->set_sleeps(true);
+  take_answers();  // what came just before that
 }
 
 void WorkerProcess::look_later() {
   look_timer_ = loop_.start_timer(io::EventLoop::now() + kLookInterval, [this] {
-    const std::uint64_t before = channel_->received_bytes();
+    const std::uint64_t before = received_bytes();
     look();
     // A process that has answered nothing meanwhile is slow, and one with a single task in hand is
     // quickest when it wakes us itself.
-    const bool answers = channel_->received_bytes() != before && unanswered_ > 1;
+    const bool answers = received_bytes() != before && unanswered_ > 1;
     const bool goes_on = std::exchange(bursts_on_, false) || answers;
     if (goes_on && streams_.empty()) return look_later();
     end_burst();
@@ -202,7 +208,8 @@ void WorkerProcess::look_later() {
 // What a silent task writes has no answer behind it yet.
 void WorkerProcess::look() {
   channel_->read_now();
-  if (paused_) return;
+  take_answers();
+  if (paused_ || ended_) return;
   std::vector<wire::OutputLine> lines;
   drain(lines);
   tell(std::move(lines));
@@ -215,7 +222,10 @@ void WorkerProcess::answer_bell() {
     loop_.unwatch(bell_.get());
     bell_.reset();
   }
-  if (look_timer_ != 0) look();
+  if (look_timer_ != 0) return look();
+  take_answers();
+  // Many tasks still wait behind a slow one: they may be quick again.
+  if (unanswered_ >= kBurstTasks && streams_.empty() && !ended_) begin_burst();
 }
 
 void WorkerProcess::credit(TaskId task, std::uint32_t count) {
@@ -299,7 +309,7 @@ std::size_t WorkerProcess::read(Source& source, std::vector<wire::OutputLine>& l
 // A process that writes a message waits until the pipes have taken what it wrote before. What comes
 // while we read belongs to nobody's end, and may be a flood.
 void WorkerProcess::drain(std::vector<wire::OutputLine>& lines) {
-  drained_at_ = channel_->received_bytes();
+  drained_at_ = received_bytes();
   for (Source* source : {&out_, &err_}) {
     std::size_t left = io::readable_bytes(source->pipe.get());
     while (left > 0) {
@@ -322,31 +332,67 @@ void WorkerProcess::receive(io::Incoming incoming) {
   if (!message) return events_.on_broken(message.error().message);
   if (message->kind == wire::WorkerKind::hello) {
     if (std::exchange(greeted_, true)) return events_.on_broken("it greeted twice");
+    uses_ring_ = ring_->is_announced();
     return events_.on_hello(message->text);
   }
-  if (!greeted_ ||
-      (message->kind != wire::WorkerKind::result && message->kind != wire::WorkerKind::item))
+  const bool is_answer =
+      message->kind == wire::WorkerKind::result || message->kind == wire::WorkerKind::item;
+  if (!greeted_ || (!is_answer && message->kind != wire::WorkerKind::elsewhere))
     return events_.on_broken("it sent a message out of order");
+  if (!uses_ring_ && is_answer) return deliver(*std::move(message));
+  if (is_answer) aside_.push_back(*std::move(message));
+  take_answers();
+}
+
+void WorkerProcess::take_answers() {
+  while (uses_ring_ && !broken_) {
+    if (answers_.empty()) {
+      auto taken = ring_->take();
+      if (!taken) return give_up(taken.error().message);
+      answers_ = *std::move(taken);
+      ring_bytes_ += answers_.size();
+      if (answers_.empty()) return;
+    }
+    std::uint32_t length = 0;
+    const bool has_length = answers_.size() >= wire::kWorkerPrefixBytes;
+    if (has_length) std::memcpy(&length, answers_.view.data(), sizeof length);
+    if (!has_length || length > answers_.size() - wire::kWorkerPrefixBytes)
+      return give_up("its ring holds a message that is cut off");
+    auto message = wire::decode_worker_message(
+        {answers_.owner, answers_.view.subspan(wire::kWorkerPrefixBytes, length)}, {});
+    if (!message) return give_up(message.error().message);
+    if (message->kind == wire::WorkerKind::elsewhere) {
+      if (aside_.empty()) return;  // it is on its way
+      *message = std::move(aside_.front());
+      aside_.pop_front();
+    }
+    answers_.view = answers_.view.subspan(wire::kWorkerPrefixBytes + length);
+    if (message->kind != wire::WorkerKind::result && message->kind != wire::WorkerKind::item)
+      return give_up("its ring holds a message that is no answer");
+    deliver(*std::move(message));
+  }
+}
+
+void WorkerProcess::give_up(const std::string& reason) {
+  broken_ = true;
+  events_.on_broken(reason);
+}
+
+void WorkerProcess::deliver(wire::WorkerMessage message) {
   std::vector<wire::OutputLine> lines;
   // The engine, which lags behind, gives only so many tasks without a result: what their ends take
   // out of the pipes is bounded. Items are not.
-  const bool is_result = message->kind == wire::WorkerKind::result;
+  const bool is_result = message.kind == wire::WorkerKind::result;
   // Once for all messages that one read has brought.
-  if ((is_result || !paused_) && drained_at_ != channel_->received_bytes()) drain(lines);
+  if ((is_result || !paused_) && drained_at_ != received_bytes()) drain(lines);
   if (is_result) {
     if (unanswered_ > 0) --unanswered_;
-    streams_.erase(message->task);
-    out_.splitter.end(message->task, read_now(), lines);
-    err_.splitter.end(message->task, read_now(), lines);
+    streams_.erase(message.task);
+    out_.splitter.end(message.task, read_now(), lines);
+    err_.splitter.end(message.task, read_now(), lines);
   }
   tell(std::move(lines));
-  events_.on_message(std::move(*message));
-}
-
-TaskId WorkerProcess::begun() const {
-  std::uint64_t task = 0;
-  std::memcpy(&task, begun_->data(), sizeof task);
-  return TaskId{task};
+  events_.on_message(std::move(message));
 }
 
 void WorkerProcess::lose_channel(const Error& error) {
@@ -361,6 +407,7 @@ void WorkerProcess::lose_channel(const Error& error) {
 
 void WorkerProcess::end(const io::ExitStatus& status) {
   channel_->read_now();  // results that it sent before its end
+  take_answers();
   loop_.cancel_timer(std::exchange(look_timer_, 0));
   ended_ = true;
   channel_->close();
@@ -372,7 +419,7 @@ void WorkerProcess::end(const io::ExitStatus& status) {
   tell(std::move(lines));
   unwatch(out_);
   unwatch(err_);
-  events_.on_exit(status, begun());
+  events_.on_exit(status, ring_->begun());
 }
 
 }  // namespace skyward::agent

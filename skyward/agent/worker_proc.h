@@ -10,8 +10,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_set>
@@ -25,6 +27,7 @@
 #include "skyward/io/file_descriptor.h"
 #include "skyward/io/process.h"
 #include "skyward/io/shared_memory.h"
+#include "skyward/wire/answer_ring.h"
 #include "skyward/wire/message.h"
 #include "skyward/wire/worker_protocol.h"
 
@@ -84,6 +87,12 @@ class WorkerProcess {
   void drain(std::vector<wire::OutputLine>& lines);
   void tell(std::vector<wire::OutputLine> lines);
   void receive(io::Incoming incoming);
+  // Delivers what is in the ring, and what came through the socket where the ring says so.
+  void take_answers();
+  void deliver(wire::WorkerMessage message);
+  // The ring holds what no sound process writes.
+  void give_up(const std::string& reason);
+  std::uint64_t received_bytes() const { return channel_->received_bytes() + ring_bytes_; }
   void send_runs();
   void begin_burst();
   void end_burst();
@@ -91,7 +100,6 @@ class WorkerProcess {
   void look();
   void look_later();
   void answer_bell();
-  TaskId begun() const;
   void lose_channel(const Error& error);
   void end(const io::ExitStatus& status);
 
@@ -104,13 +112,19 @@ class WorkerProcess {
   std::unique_ptr<io::Channel> channel_;
   std::unique_ptr<io::Process> process_;
   io::EventLoop::TimerId lost_timer_ = 0;
-  std::shared_ptr<io::SharedMemory> begun_;  // where the process notes the task that it begins
-  std::vector<wire::WorkerMessage> runs_;    // of this turn
-  std::size_t unanswered_ = 0;               // tasks, those in runs_ included
-  std::unordered_set<TaskId> streams_;       // ... those that send items
-  io::EventLoop::TimerId look_timer_ = 0;    // set during a burst
-  bool bursts_on_ = false;                   // many tasks were in hand since the last timed look
-  std::uint64_t drained_at_ = 0;  // bytes of messages that had come when the pipes were read
+  std::shared_ptr<io::SharedMemory> shared_;  // with the process
+  std::optional<wire::AnswerReader> ring_;    // in it
+  bool uses_ring_ = false;
+  bool broken_ = false;                    // what else is in the ring means nothing
+  std::uint64_t ring_bytes_ = 0;           // that were ever in the ring
+  SharedBytes answers_;                    // from the ring, not delivered yet
+  std::deque<wire::WorkerMessage> aside_;  // from the socket; their places in the ring are ahead
+  std::vector<wire::WorkerMessage> runs_;  // of this turn
+  std::size_t unanswered_ = 0;             // tasks, those in runs_ included
+  std::unordered_set<TaskId> streams_;     // ... those that send items
+  io::EventLoop::TimerId look_timer_ = 0;  // set during a burst
+  bool bursts_on_ = false;                 // many tasks were in hand since the last timed look
+  std::uint64_t drained_at_ = 0;           // received_bytes() when the pipes were read
   bool paused_ = false;
   bool greeted_ = false;
   bool ended_ = false;

@@ -197,6 +197,7 @@ WorkerMessage Decoder::decode() {
       message.count = reader_.take<std::uint32_t>();
       break;
     case WorkerKind::stop:
+    case WorkerKind::elsewhere:
       break;
     case WorkerKind::drop:
       read_function(message);
@@ -341,6 +342,7 @@ Outgoing encode_worker_message(const WorkerMessage& message) {
       write_head(message, encoded, 4, [&](ByteWriter& to) { to.put(message.count); });
       break;
     case WorkerKind::stop:
+    case WorkerKind::elsewhere:
       write_head(message, encoded, 0, [](ByteWriter&) {});
       break;
     case WorkerKind::drop:

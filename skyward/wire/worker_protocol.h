@@ -24,6 +24,7 @@
 //     result        u64 run ns | u32 buffers | u32 retained | rows | retained × u64 blob id |
 //                   inline buffers back to back
 //     item          the same as result: one item of a stream
+//     elsewhere     nothing: see Answers
 //
 // The bytes of one message that are in no blob fit a frame (kMaxFrameBodyBytes), its buffers and
 // descriptors likewise. A blob has one descriptor and one index, however many rows name it.
@@ -39,14 +40,22 @@
 // not begun, best at once from within the handler; never interrupt it. With kWorkerNoticeBit
 // set, the rest is no task but the milliseconds after which the machine is gone.
 //
-// Descriptor 5 is shared memory of 8 bytes: a worker writes the id of a task there when it begins
-// to unpickle the arguments or to run the function. When the worker dies, this tells the agent
-// which task had begun; the others go to another process.
+// Descriptor 5 is memory that agent and worker share (answer_ring.h). A worker writes the id of a
+// task to its first 8 bytes when it begins to unpickle the arguments or to run the function. When
+// the worker dies, this tells the agent which task had begun; the others go to another process.
+//
+// Answers: a worker may put its small results into the ring there, each as it would be sent. It
+// says so (uses_ring) before it greets. Then all results and items have their place in the ring: in
+// front of one that goes through the socket, because it is large, the worker writes `elsewhere`
+// into the ring. The agent takes what came through the socket when it finds that. `sleeps` says
+// whether the agent waits to be woken: then the worker writes a byte to the pipe at descriptor 6,
+// the bell, after what it has written to the ring. If the bell is gone, it sends `elsewhere`
+// through the socket.
 //
 // Bursts: while a worker has many tasks in hand, its agent neither waits for its socket nor for its
-// pipes, but looks into them every half millisecond. Some runs ask the worker to ring when they are
-// answered: it writes a byte to the pipe at descriptor 6, behind the answer, and the agent looks at
-// once. Rings only save time: an agent that misses one finds the answer with its next look.
+// pipes, but looks at them and the ring every half millisecond. Some runs ask the worker to ring
+// the bell when they are answered, and the agent looks at once. Rings only save time: an agent that
+// misses one finds the answer with its next look.
 //
 // Output: descriptors 1 and 2 are pipes to the agent. A task that was sent behind unfinished ones
 // (run's status 1) begins with a mark: to both pipes the worker writes the 8 bytes of SKYWARD_MARK
@@ -70,7 +79,7 @@ namespace skyward::wire {
 inline constexpr const char* kWorkerVariable = "SKYWARD_WORKER";
 inline constexpr int kWorkerSocket = 3;
 inline constexpr int kWorkerCancelPipe = 4;
-inline constexpr int kWorkerBegun = 5;
+inline constexpr int kWorkerShared = 5;
 inline constexpr int kWorkerBell = 6;
 inline constexpr std::size_t kWorkerPrefixBytes = 4;                         // the length
 inline constexpr std::size_t kWorkerMarkBytes = 16;                          // mark and task id
@@ -84,7 +93,8 @@ enum class WorkerKind : std::uint8_t {
   drop = 4,
   hello = 16,
   result = 17,
-  item = 18
+  item = 18,
+  elsewhere = 19
 };
 enum class WorkerStatus : std::uint8_t { ok = 0, raised = 1, cancelled = 2 };
 

@@ -245,7 +245,7 @@ TEST(WorkerProtocol, RefusesWhatDoesNotFit) {
     return changed;
   };
   EXPECT_THAT(refusal(with(kKindAt, std::uint8_t{0}), blobs), HasSubstr("kind is unknown"));
-  EXPECT_THAT(refusal(with(kKindAt, std::uint8_t{19}), blobs), HasSubstr("kind is unknown"));
+  EXPECT_THAT(refusal(with(kKindAt, std::uint8_t{20}), blobs), HasSubstr("kind is unknown"));
   EXPECT_THAT(refusal(with(kStatusAt, std::uint8_t{4}), blobs), HasSubstr("status is unknown"));
   EXPECT_THAT(refusal(with(kDescriptorsAt, std::uint16_t{2}), blobs), HasSubstr("number of blobs"));
   EXPECT_THAT(refusal(run, {}), HasSubstr("number of blobs"));

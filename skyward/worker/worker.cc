@@ -24,6 +24,7 @@
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <typeinfo>
 #include <unordered_map>
@@ -41,6 +42,7 @@
 #include "skyward/io/forks.h"
 #include "skyward/io/shared_memory.h"
 #include "skyward/spec/limits.h"
+#include "skyward/wire/answer_ring.h"
 #include "skyward/wire/worker_protocol.h"
 #include "skyward/worker/worker_notice.h"
 #include "skyward/worker/worker_socket.h"
@@ -84,7 +86,17 @@ std::atomic<std::uint64_t> running_task{0};
 std::atomic<bool> cancel_seen{false};  // the running task has looked and knows
 std::atomic<bool> sending{false};      // a message is half out
 pthread_t main_thread;
-std::uint64_t* begun_task;  // where the agent sees which task began last
+wire::WorkerMemory* shared_memory;  // with the agent
+
+// A byte for the agent, which then looks into the ring. A bell that takes no more rings already.
+// Async-signal-safe. False when the bell is gone.
+bool ring_bell() {
+  const char one = 1;
+  while (write(wire::kWorkerBell, &one, 1) < 0) {
+    if (errno != EINTR) return errno == EAGAIN;
+  }
+  return true;
+}
 
 // Answers for a task that has not begun, from within the signal's function. False when that is not
 // possible now; then the main thread does it when it comes to the task.
@@ -102,8 +114,10 @@ bool release(std::uint64_t task) {
   } message;
   static_assert(sizeof message == 32);
   message.task_id = task;
-  return send(wire::kWorkerSocket, &message, sizeof message, MSG_DONTWAIT | MSG_NOSIGNAL) ==
-         sizeof message;
+  wire::AnswerWriter answers(*shared_memory);
+  if (!answers.write(std::as_bytes(std::span(&message, 1)))) return false;
+  if (answers.agent_sleeps()) ring_bell();
+  return true;
 }
 
 // Only async-signal-safe calls: poll, read, send, pthread_kill, sem_post.
@@ -154,13 +168,16 @@ wire::Blob make_blob(ByteView bytes) {
 
 class Worker final : private ItemChannel {
  public:
-  Worker() : socket_(wire::kWorkerSocket) { read_mark(); }
+  Worker() : socket_(wire::kWorkerSocket), answers_(*shared_memory) {
+    read_mark();
+    answers_.announce();
+  }
 
   [[noreturn]] void run() {
     wire::WorkerMessage hello;
     hello.kind = wire::WorkerKind::hello;
     hello.text = "c++";
-    send(hello);
+    socket_.send(hello);
     while (true) {
       std::optional<wire::WorkerMessage> message = next_message();
       if (!message) leave(EXIT_SUCCESS);
@@ -177,6 +194,7 @@ class Worker final : private ItemChannel {
         case wire::WorkerKind::hello:
         case wire::WorkerKind::result:
         case wire::WorkerKind::item:
+        case wire::WorkerKind::elsewhere:
           break;
       }
     }
@@ -240,10 +258,37 @@ class Worker final : private ItemChannel {
     has_mark_ = true;
   }
 
-  void send(const wire::WorkerMessage& message) {
+  // A result or an item. `rings`: the agent looks at once, though it would by itself later.
+  void send(const wire::WorkerMessage& message, bool rings = false) {
     sending.store(true);
-    socket_.send(message);
+    const Outgoing encoded = wire::encode_worker_message(message);
+    const bool small = encoded.size() <= wire::kMaxRingMessageBytes && encoded.descriptors.empty();
+    const Bytes whole = small ? joined(encoded) : wire::encode_worker_message(elsewhere()).head;
+    while (!answers_.write(whole)) await_room();
+    if (!small) socket_.send(message);
+    if ((rings || answers_.agent_sleeps()) && !ring_bell() && small) socket_.send(elsewhere());
     sending.store(false);
+  }
+
+  // Answers of a full window fit the ring; the items of a reader that takes very many may not.
+  static void await_room() {
+    constexpr int kLook_ms = 1;
+    pollfd agent{.fd = wire::kWorkerSocket, .events = 0, .revents = 0};
+    if (poll(&agent, 1, kLook_ms) > 0 && (agent.revents & POLLHUP) != 0) leave(EXIT_SUCCESS);
+  }
+
+  static wire::WorkerMessage elsewhere() {
+    wire::WorkerMessage message;
+    message.kind = wire::WorkerKind::elsewhere;
+    return message;
+  }
+
+  static Bytes joined(const Outgoing& encoded) {
+    Bytes bytes = encoded.head;
+    for (const SharedBytes& piece : encoded.body) {
+      bytes.insert(bytes.end(), piece.view.begin(), piece.view.end());
+    }
+    return bytes;
   }
 
   void run_task(wire::WorkerMessage message) {
@@ -264,7 +309,7 @@ class Worker final : private ItemChannel {
     if (cancels.remove(task)) {
       result.status = wire::WorkerStatus::cancelled;
     } else {
-      *begun_task = task;
+      answers_.begin(message.task);
       credits_ = message.stream_window;
       set_item_channel(credits_ > 0 ? this : nullptr);
       call(message, result);
@@ -283,8 +328,7 @@ class Worker final : private ItemChannel {
     flush_output();
     const bool rings = message.ring;
     message = {};  // its descriptors go before the agent hears of the end
-    send(result);
-    if (rings) ring();
+    send(result, rings);
   }
 
   void call(const wire::WorkerMessage& message, wire::WorkerMessage& result) {
@@ -338,13 +382,6 @@ class Worker final : private ItemChannel {
 
   // Tells the agent that what follows belongs to this task, though it was handed over while another
   // one ran.
-  // Has the agent look at once. A bell that takes no more rings already.
-  static void ring() {
-    const char one = 1;
-    while (write(wire::kWorkerBell, &one, 1) < 0 && errno == EINTR) {
-    }
-  }
-
   void write_mark(std::uint64_t task) {
     if (!has_mark_) return;
     std::array<std::uint8_t, wire::kWorkerMarkBytes> text{};
@@ -363,6 +400,7 @@ class Worker final : private ItemChannel {
   }
 
   WorkerSocket socket_;
+  wire::AnswerWriter answers_;
   std::deque<wire::WorkerMessage> inbox_;
   std::uint32_t credits_ = 0;  // items that the reader of the running task's stream takes
   std::unordered_map<FunctionId, std::string> symbols_;
@@ -370,15 +408,15 @@ class Worker final : private ItemChannel {
   bool has_mark_ = false;
 };
 
-void map_begun() {
-  void* const shared =
-      mmap(nullptr, sizeof *begun_task, PROT_READ | PROT_WRITE, MAP_SHARED, wire::kWorkerBegun, 0);
+void map_shared_memory() {
+  void* const shared = mmap(nullptr, sizeof *shared_memory, PROT_READ | PROT_WRITE, MAP_SHARED,
+                            wire::kWorkerShared, 0);
   if (shared == MAP_FAILED) {
     std::perror("skyward: the worker cannot map the memory it shares with its agent");
     _exit(EXIT_FAILURE);
   }
-  begun_task = static_cast<std::uint64_t*>(shared);
-  close(wire::kWorkerBegun);
+  shared_memory = static_cast<wire::WorkerMemory*>(shared);
+  close(wire::kWorkerShared);
 }
 
 bool is_socket(int descriptor) {
@@ -396,7 +434,7 @@ void run_if_worker() {
   for (const int descriptor : {wire::kWorkerSocket, wire::kWorkerCancelPipe, wire::kWorkerBell}) {
     fcntl(descriptor, F_SETFD, FD_CLOEXEC);
   }
-  map_begun();
+  map_shared_memory();
   // Lines must leave as they are printed, though stdout is a pipe. What was printed before main()
   // leaves now: only then does the C library look at the new mode.
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);

@@ -11,6 +11,7 @@ from .protocol import (
     BEHIND_BIT,
     CREDIT,
     DROP,
+    ELSEWHERE,
     ENTRY,
     HEAD,
     ONE_RUN,
@@ -25,22 +26,28 @@ from .protocol import (
     Incoming,
 )
 
+try:
+    from _skyward_worker.quick import Quick  # compiled, in another folder: start.py
+except ImportError:  # not built for this interpreter, or not on this machine
+    from .plain import Plain as Quick
 
-class Connection:
-    def __init__(self, sock):
+
+class Connection(Quick):
+    def __init__(self, sock, shared, mark):
+        """`shared`: the memory that the agent shares with this process (answer_ring.h)."""
+        super().__init__(shared, mark)
         self.sock = sock
         self.descriptor = sock.fileno()
-        self.pending = b""  # bytes of an incomplete message
         self.descriptors = collections.deque()  # received, not yet claimed by a message
         self.ready = collections.deque()  # Incoming, in order
         self.stopped = False
-        self.functions = {}  # id -> callable
         self.bodies = {}  # id -> pickled body, until it is loaded
         self.stream = 0
         self.credits = 0
 
     def receive(self, flags=0):
         """Takes what has arrived; waits for at least something unless told MSG_DONTWAIT."""
+        self.parse()
         try:
             data, ancillary, _, _ = self.sock.recvmsg(
                 RECEIVE_BYTES, ANCILLARY_BYTES, flags | socket.MSG_CMSG_CLOEXEC
@@ -52,11 +59,9 @@ class Connection:
         if not data:
             self.stopped = True  # the agent is gone
             self.ready.clear()
+            self.data, self.at = b"", 0
             return
-        if self.pending:
-            data = self.pending + data
-            self.pending = b""
-        self.parse(data)
+        self.data, self.at = self.data[self.at :] + data, 0
 
     def take_descriptors(self, ancillary):
         for level, kind, payload in ancillary:
@@ -65,9 +70,12 @@ class Connection:
                 received.frombytes(payload[: len(payload) - len(payload) % received.itemsize])
                 self.descriptors.extend(received)
 
-    def parse(self, data):
-        position, end, ready = 0, len(data), self.ready
-        while end - position >= 16:
+    def parse(self, messages=-1):
+        """Handles the messages that have arrived, or so many of them; calls become `ready`."""
+        data, position, ready = self.data, self.at, self.ready
+        end = len(data)
+        while end - position >= 16 and messages:
+            messages -= 1
             if data[position + 4] == RUN and end - position >= ONE_RUN.size:
                 # Nearly all messages: a call of a known function with one small buffer.
                 (length, _, status, count, task, function, body_bytes, window, buffers, size, _, _,
@@ -93,7 +101,8 @@ class Connection:
                     data = self.receive_rest(data[position:], missing)
                     position, end, after = 0, len(data), len(data)
                 else:
-                    break
+                    self.data, self.at = data, position
+                    return False
             if kind == RUN:
                 ready.append(self.parse_run(data, position, status, count, task))
             elif kind == CREDIT:
@@ -106,7 +115,8 @@ class Connection:
                 self.functions.pop(function, None)
                 self.bodies.pop(function, None)
             position = after
-        self.pending = data[position:] if position < end else b""
+        self.data, self.at = data, position
+        return end - position >= 16
 
     def receive_rest(self, start, missing):
         whole = bytearray(len(start) + missing)
@@ -159,6 +169,9 @@ class Connection:
                 60 + size, kind, status, 0, task, run_ns, 1, 0, size, 0, 0, -1, 0
             )
             message = head + tail
+            if self.put(message):
+                return
+            self.put(ELSEWHERE, False)
             sent = os.write(self.descriptor, message)
             if sent < len(message):
                 self.sock.sendall(message[sent:])
@@ -171,6 +184,7 @@ class Connection:
         head = ANSWER_HEAD.pack(
             length, kind, status, has_descriptor, task, run_ns, count, len(retained)
         )
+        self.put(ELSEWHERE, False)
         message = memoryview(b"".join((head, table, kept, tail)))
         if has_descriptor:
             rights = array.array("i", [descriptor]).tobytes()

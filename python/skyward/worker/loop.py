@@ -5,7 +5,6 @@ ever cut in two.
 """
 
 import _thread
-import collections
 import mmap
 import os
 import pickle
@@ -19,10 +18,9 @@ from .forks import has_children, has_forked
 from .output import flush_output, settle_output, write_mark
 from .protocol import (
     ANSWER_HEAD,
-    BELL,
     CANCEL_PIPE,
     CANCELLED,
-    FINISHED,
+    ELSEWHERE,
     ITEM,
     NOTICE_BIT,
     OK,
@@ -36,19 +34,20 @@ from .results import dump, pack
 
 
 class Worker(Connection):
-    def __init__(self, sock, begun):
-        super().__init__(sock)
-        self.begun = begun  # one number, which the agent sees: the last task that has begun
-        self.skipped = set()  # tasks to answer with `cancelled` instead of running them
-        self.finished = collections.deque(maxlen=FINISHED)  # notes about these come too late
-        self.running = 0
-        self.interrupted = False
+    def __init__(self, sock, shared):
+        mark = bytes.fromhex(os.environ.get("SKYWARD_MARK", ""))
+        super().__init__(sock, shared, mark)
+        # Of the compiled half, or its stand-in (plain.py):
+        #   running      the task whose user code is on the stack; 0: none
+        #   interrupted  it was cancelled
+        #   forked       this is a child of the process
+        #   skipped      tasks to answer with `cancelled` instead of running them
+        #   callbacks    of the running task, for a preemption
+        self.begun = memoryview(shared)[: U64.size].cast("Q")  # the task that has begun last
         self.waiting = False  # for credits: await_credit() reads the cancel pipe, not the handler
         self.maps = []  # (mmap, blob id) of the running task's arguments
-        self.callbacks = []  # of the running task, for a preemption
         self.gone_at = None  # when that is, by the clock of protocol.py
-        self.mark = bytes.fromhex(os.environ.get("SKYWARD_MARK", ""))
-        self.forked = False
+        self.mark = mark
         os.register_at_fork(after_in_child=self.on_fork)
 
     # ------------------------------------------------------------------ interrupts
@@ -64,6 +63,7 @@ class Worker(Connection):
         # returned at once.
         if self.skipped:
             self.receive(socket.MSG_DONTWAIT)
+            self.parse()
             for run in [run for run in self.ready if run.task in self.skipped]:
                 self.ready.remove(run)
                 self.answer_cancelled(run)
@@ -84,7 +84,7 @@ class Worker(Connection):
                 task ^= WITHDRAW_BIT
                 if task in (self.running, self.stream):
                     continue
-            if task not in self.finished:
+            if not self.is_finished(task):
                 self.skipped.add(task)
 
     def on_preemption(self, callback):
@@ -104,7 +104,9 @@ class Worker(Connection):
         self.skipped.discard(run.task)
         for descriptor in run.descriptors:
             os.close(descriptor)
-        self.sock.sendall(ANSWER_HEAD.pack(28, RESULT, CANCELLED, 0, run.task, 0, 0, 0))
+        answer = ANSWER_HEAD.pack(28, RESULT, CANCELLED, 0, run.task, 0, 0, 0)
+        if not self.put(answer):
+            self.sock.sendall(answer)
 
     def on_fork(self):
         # A child of the user's function must never answer for the worker.
@@ -117,6 +119,9 @@ class Worker(Connection):
         ready = self.ready
         while True:
             while not ready:
+                self.run_calls()
+                if self.parse(self.AT_A_TIME) or ready:
+                    continue
                 if self.stopped:
                     return
                 self.receive()
@@ -128,7 +133,7 @@ class Worker(Connection):
                 write_mark(self.mark + U64.pack(run.task))
             self.run(run)
             if run.ring:
-                ring()
+                self.ring()
 
     def run(self, run):
         task = run.task
@@ -150,31 +155,44 @@ class Worker(Connection):
                 pieces = dump(result)
             result = None
             self.running = 0
-            status = OK
         except BaseException as error:
             self.running = 0
-            if self.forked:
-                os._exit(1)
-            status, pieces = self.describe_failure(error)
-            # The traceback's frames hold the arguments; without it they go now.
-            clear_frames(error)
             arguments = result = None
+            return self.fail(task, started, error)
+        # Copied first: a result that refers to an argument must not make it seem kept.
+        packed = pack(pieces)
+        pieces = None
+        self.finish(task, OK, started, packed)
+
+    def fail(self, task, started, error):
+        """Answers for a call that raised."""
+        if self.forked:
+            os._exit(1)
+        status, pieces = self.describe_failure(error)
+        # The traceback's frames hold the arguments; without it they go now.
+        clear_frames(error)
+        self.finish(task, status, started, pack(pieces))
+
+    def finish(self, task, status, started, packed):
         if self.forked:  # os.fork() in the function, and this is the child
             os._exit(0)
         if status != CANCELLED:  # a cancelled task may be sent again
-            self.finished.append(task)
+            self.note_finished(task)
         if self.skipped:
             self.skipped.discard(task)
         if self.callbacks:
             self.callbacks.clear()
         settle_output()
-        if self.maps:
-            # Copied first: a result that refers to an argument must not make it seem kept.
-            packed = pack(pieces)
-            pieces = None
-            self.send(RESULT, status, task, clock() - started, packed, self.release_arguments())
-        else:
-            self.send(RESULT, status, task, clock() - started, pack(pieces))
+        retained = self.release_arguments() if self.maps else ()
+        self.send(RESULT, status, task, clock() - started, packed, retained)
+
+    def send_result(self, task, run_ns, pieces):
+        """The answer to a call that the compiled half has run, and cannot send itself."""
+        self.send(RESULT, OK, task, run_ns, pack(pieces))
+
+    def send_word(self):
+        """Wakes the agent, whose bell the user has closed."""
+        self.sock.sendall(ELSEWHERE)
 
     def load_function(self, identity):
         body = self.bodies[identity]
@@ -212,12 +230,15 @@ class Worker(Connection):
             if len(buffers) == 1:
                 return pickle.loads(buffers[0])
             return pickle.loads(buffers[0], buffers=buffers[1:])
-        except ModuleNotFoundError as error:
-            explain_missing_module(error, "an argument")
-            raise
         except Exception as error:
-            add_note(error, "raised while the arguments of the call were unpickled, on the node")
+            self.explain_arguments(error)
             raise
+
+    def explain_arguments(self, error):
+        if isinstance(error, ModuleNotFoundError):
+            explain_missing_module(error, "an argument")
+        elif isinstance(error, Exception):
+            add_note(error, "raised while the arguments of the call were unpickled, on the node")
 
     def release_arguments(self):
         """Closes the argument maps; returns the ids of blobs that are still in use."""
@@ -294,6 +315,7 @@ class Worker(Connection):
                 for descriptor, _ in poll.poll():
                     if descriptor != CANCEL_PIPE:
                         self.receive()
+                        self.parse()
                 if self.stopped and not self.credits:
                     self.cancel(task)
         finally:
@@ -304,14 +326,6 @@ class Worker(Connection):
         self.skipped.discard(task)
         self.interrupted = True
         raise KeyboardInterrupt("cancelled")
-
-
-def ring():
-    """Has the agent look at once."""
-    try:
-        os.write(BELL, b"\1")
-    except OSError:
-        pass  # it is ringing already; or the user closed it, and the agent looks by its timer
 
 
 def warn(callback, left):

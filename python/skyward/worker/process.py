@@ -12,7 +12,7 @@ import types
 
 from .loop import Worker
 from .output import TEXT, flush_output
-from .protocol import BEGUN, BELL, CANCEL_PIPE, HEAD, HELLO, OK, SOCKET, U64
+from .protocol import BELL, CANCEL_PIPE, HEAD, HELLO, OK, SHARED, SOCKET
 
 
 def check_python(wanted):
@@ -79,9 +79,9 @@ def main():
     os.set_blocking(BELL, False)
     sock = socket.socket(fileno=SOCKET)
     sock.setblocking(True)
-    with open(BEGUN, "rb+", buffering=0) as shared:
-        begun = memoryview(mmap.mmap(shared.fileno(), U64.size)).cast("Q")
-    worker = sys.modules["_skyward_worker"].worker = Worker(sock, begun)
+    with open(SHARED, "rb+", buffering=0) as file:
+        shared = mmap.mmap(file.fileno(), 0)
+    worker = sys.modules["_skyward_worker"].worker = Worker(sock, shared)
     os.environ.pop("SKYWARD_MARK", None)
     signal.signal(signal.SIGINT, worker.on_interrupt)
     gc.freeze()

@@ -6,7 +6,7 @@ import time
 
 RUN, CREDIT, STOP, DROP, HELLO, RESULT, ITEM = 1, 2, 3, 4, 16, 17, 18
 OK, RAISED, CANCELLED = 0, 1, 2
-SOCKET, CANCEL_PIPE, BEGUN, BELL = 3, 4, 5, 6
+SOCKET, CANCEL_PIPE, SHARED, BELL = 3, 4, 5, 6
 WITHDRAW_BIT, NOTICE_BIT = 1 << 63, 1 << 62
 BEHIND_BIT, RING_BIT = 1, 2
 BLOB_THRESHOLD = 64 << 10  # kBlobThresholdBytes: results of this size travel in shared memory
@@ -21,6 +21,7 @@ ONE_RUN = struct.Struct("<IBBHQ16sIIIQQQiI")  # the same with the entry of its f
 ENTRY = struct.Struct("<QQQiI")  # size, offset, blob, descriptor index, 0
 ANSWER_HEAD = struct.Struct("<IBBHQQII")  # ... run ns, buffers, retained
 SMALL_ANSWER = struct.Struct("<IBBHQQIIQQQiI")  # the same with one inline buffer
+ELSEWHERE = HEAD.pack(12, 19, OK, 0, 0)
 U64 = struct.Struct("<Q")
 U32 = struct.Struct("<I")
 

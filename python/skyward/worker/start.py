@@ -9,7 +9,8 @@ if __name__ == "__main__":
     if sys.path and sys.path[0] == folder:
         del sys.path[0]
     package = types.ModuleType("_skyward_worker")
-    package.__path__ = [folder]
+    # Beside the package's own modules: what was compiled for this interpreter, if anything was.
+    package.__path__ = [folder, folder.rpartition("/")[0] + "/native"]
     package.worker = None  # of this process; for skyward.task.preemption
     package.start = sys.modules["__main__"]  # user code gets another
     sys.modules["_skyward_worker"] = package

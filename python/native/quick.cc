@@ -1,0 +1,368 @@
+// The compiled part of the Python worker (skyward/worker/loop.py): runs plain calls one after
+// another, straight from the bytes that the agent sent, and answers through the ring that it shares
+// with the agent (skyward/wire/answer_ring.h).
+//
+// A plain call has one small buffer, a function that is loaded already, and no stream. Everything
+// else, and every error, is left to the Python code, which is complete without this: a worker whose
+// interpreter cannot load this file takes several microseconds more for each call.
+//
+// The interpreter runs signal handlers between two instructions of Python code, so the worker's
+// handler for SIGINT runs inside the user's function or where this file looks for signals, never
+// in the middle of an answer.
+
+#include <nanobind/nanobind.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "skyward/wire/answer_ring.h"
+
+namespace nb = nanobind;
+
+namespace skyward::python {
+namespace {
+
+constexpr int kSocket = 3;
+constexpr int kBell = 6;
+constexpr std::uint8_t kRunKind = 1;
+constexpr std::uint8_t kBehindBit = 1;
+constexpr std::uint8_t kRingBit = 2;
+constexpr std::size_t kMarkBytes = 8;
+
+// Messages of skyward/wire/worker_protocol.h, as they are in memory.
+#pragma pack(push, 1)
+struct Head {
+  std::uint32_t length;
+  std::uint8_t kind;
+  std::uint8_t status;
+  std::uint16_t descriptors;
+  std::uint64_t task;
+};
+struct Row {
+  std::uint64_t size;
+  std::uint64_t offset;
+  std::uint64_t blob;
+  std::int32_t index;
+  std::uint32_t zero;
+};
+struct OneRun {
+  Head head;
+  std::uint8_t function[16];
+  std::uint32_t body_bytes;
+  std::uint32_t window;
+  std::uint32_t buffers;
+  Row row;
+};
+struct Answer {
+  Head head;
+  std::uint64_t run_ns;
+  std::uint32_t buffers;
+  std::uint32_t retained;
+  Row row;
+};
+#pragma pack(pop)
+static_assert(sizeof(OneRun) == 76 && sizeof(Answer) == 64);
+
+// Of the same clock as Python's time.perf_counter_ns().
+std::uint64_t clock_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 +
+         static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+ByteView view_of(const nb::bytes& bytes) {
+  return {static_cast<const std::byte*>(bytes.data()), bytes.size()};
+}
+
+nb::object import(const char* module, const char* name) {
+  return nb::module_::import_(module).attr(name);
+}
+
+// A plain call, cut out of what was received.
+struct PlainCall {
+  OneRun run;
+  std::size_t end = 0;  // where the next message begins
+
+  bool is_behind() const { return (run.head.status & kBehindBit) != 0; }
+  bool rings() const { return (run.head.status & kRingBit) != 0; }
+};
+
+std::optional<PlainCall> plain_call(ByteView data) {
+  PlainCall call;
+  if (data.size() < sizeof call.run) return std::nullopt;
+  std::memcpy(&call.run, data.data(), sizeof call.run);
+  const OneRun& run = call.run;
+  call.end = sizeof run.head.length + std::size_t{run.head.length};
+  const bool plain = run.head.kind == kRunKind && run.head.descriptors == 0 &&
+                     run.body_bytes == 0 && run.window == 0 && run.buffers == 1 &&
+                     run.row.index < 0;
+  if (!plain || call.end > data.size() || run.row.size > call.end - sizeof run) return std::nullopt;
+  return call;
+}
+
+class Quick {
+ public:
+  // `memory`: what the worker shares with its agent, a writable buffer. `mark`: begins the output
+  // of a call that was sent behind another; may be empty.
+  Quick(nb::object memory, nb::bytes mark)
+      : memory_(std::move(memory)), mark_(std::move(mark)), answers_(shared_memory()) {
+    answers_.announce();
+  }
+  ~Quick() { PyBuffer_Release(&view_); }
+  Quick(const Quick&) = delete;
+  Quick& operator=(const Quick&) = delete;
+
+  // Messages that are parsed before the first of them is run.
+  static constexpr int kAtATime = 1;
+
+  // Fields of the worker, which its Python half reads and writes, too; loop.py explains them.
+  std::uint64_t running = 0;
+  bool interrupted = false;
+  bool forked = false;
+  nb::set skipped;
+  nb::list callbacks;
+  nb::dict functions;
+  nb::bytes data{""};  // received
+  std::size_t at = 0;  // where its first message begins that was not handled
+
+  // Runs plain calls until something else comes.
+  void run_calls(nb::handle self) {
+    nb::bytes function_id("");
+    nb::object function;
+    while (true) {
+      if (PyErr_CheckSignals() != 0) throw nb::python_error();  // the handler may change all fields
+      if (nb::len(skipped) != 0) return;
+      const nb::bytes held = data;
+      const ByteView rest = view_of(held).subspan(at);
+      const std::optional<PlainCall> call = plain_call(rest);
+      if (!call) return;
+      const OneRun& run = call->run;
+      if (function_id.size() != sizeof run.function ||
+          std::memcmp(function_id.data(), run.function, sizeof run.function) != 0) {
+        function_id = nb::bytes(run.function, sizeof run.function);
+        if (!functions.contains(function_id)) return;
+        function = functions[function_id];
+      }
+      at += call->end;
+      const std::size_t size = run.row.size;
+      run_one(self, *call, function, nb::bytes(rest.data() + call->end - size, size));
+    }
+  }
+
+  // Puts a message into the ring. False if it is too large for that.
+  bool put(nb::handle self, const nb::bytes& message, bool wake) {
+    if (message.size() > wire::kMaxRingMessageBytes) return false;
+    write(view_of(message), {});
+    if (wake && answers_.agent_sleeps()) ring_bell(self);
+    return true;
+  }
+
+  bool is_finished(std::uint64_t task) const {
+    for (const std::uint64_t one : finished_)
+      if (one == task) return true;
+    return false;
+  }
+  void note_finished(std::uint64_t task) { finished_[finished_count_++ % kFinished] = task; }
+
+  // After the answer to a call that asks for it.
+  void ring_bell(nb::handle self) {
+    const char one = 1;
+    while (::write(kBell, &one, 1) < 0) {
+      if (errno == EINTR) continue;
+      if (errno != EAGAIN) self.attr("send_word")();
+      return;
+    }
+  }
+
+ private:
+  static constexpr std::size_t kFinished = 512;  // as in protocol.py
+
+  wire::WorkerMemory& shared_memory() {
+    if (PyObject_GetBuffer(memory_.ptr(), &view_, PyBUF_WRITABLE) != 0) throw nb::python_error();
+    if (static_cast<std::size_t>(view_.len) < sizeof(wire::WorkerMemory)) {
+      PyBuffer_Release(&view_);
+      throw nb::value_error("the memory is too small");
+    }
+    return *static_cast<wire::WorkerMemory*>(view_.buf);
+  }
+
+  void run_one(nb::handle self, const PlainCall& call, const nb::object& function,
+               nb::bytes stream) {
+    const std::uint64_t task = call.run.head.task;
+    if (call.is_behind() && mark_.size() == kMarkBytes) write_mark(task);
+    const std::uint64_t started = clock_ns();
+    nb::object pieces;
+    try {
+      interrupted = false;
+      running = task;
+      answers_.begin(TaskId{task});
+      pieces = answer_of(self, function, std::move(stream));
+      running = 0;
+    } catch (nb::python_error& error) {
+      running = 0;
+      if (forked) _exit(1);
+      self.attr("fail")(task, started, error.value());
+      if (call.rings()) ring_bell(self);
+      return;
+    }
+    if (forked) _exit(0);  // os.fork() in the function, and this is the child
+    note_finished(task);
+    if (nb::len(skipped) != 0) skipped.discard(nb::int_(task));
+    if (nb::len(callbacks) != 0) callbacks.attr("clear")();
+    settle_output();
+    answer(self, call, task, clock_ns() - started, pieces);
+  }
+
+  // The pickled result: bytes if it is one small buffer, else what dump() makes of it.
+  nb::object answer_of(nb::handle self, const nb::object& function, nb::bytes stream) {
+    const nb::object result = call(self, function, std::move(stream));
+    return is_atom(result) ? dumps_(result, protocol_) : dump_(result);
+  }
+
+  // The arguments are gone when it returns.
+  nb::object call(nb::handle self, const nb::object& function, nb::bytes stream) {
+    nb::object arguments;
+    try {
+      arguments = loads_(std::move(stream));
+    } catch (nb::python_error& error) {
+      self.attr("explain_arguments")(error.value());
+      throw;
+    }
+    const nb::object args = arguments[0];
+    const nb::object kwargs = arguments[1];
+    if (!nb::isinstance<nb::tuple>(args) || !nb::isinstance<nb::dict>(kwargs)) {
+      PyErr_SetString(PyExc_TypeError, "the arguments of a call are a tuple and a dict");
+      throw nb::python_error();
+    }
+    PyObject* result =
+        PyObject_Call(function.ptr(), args.ptr(), nb::len(kwargs) == 0 ? nullptr : kwargs.ptr());
+    if (result == nullptr) throw nb::python_error();
+    return nb::steal(result);
+  }
+
+  bool is_atom(const nb::object& value) const {
+    const nb::handle type = value.type();
+    return value.is_none() || type.is(&PyLong_Type) || type.is(&PyFloat_Type) ||
+           type.is(&PyBool_Type) || type.is(&PyUnicode_Type);
+  }
+
+  void answer(nb::handle self, const PlainCall& call, std::uint64_t task, std::uint64_t run_ns,
+              const nb::object& pieces) {
+    nb::object only = pieces;
+    if (nb::isinstance<nb::list>(pieces) && nb::len(pieces) == 1) only = pieces[0];
+    if (!nb::isinstance<nb::bytes>(only) ||
+        sizeof(Answer) + nb::len(only) > wire::kMaxRingMessageBytes) {
+      nb::object list = pieces;
+      if (nb::isinstance<nb::bytes>(pieces)) {
+        nb::list one;
+        one.append(pieces);
+        list = std::move(one);
+      }
+      self.attr("send_result")(task, run_ns, list);
+      if (call.rings()) ring_bell(self);
+      return;
+    }
+    const ByteView stream = view_of(nb::borrow<nb::bytes>(only));
+    Answer head{};
+    head.head = {.length = static_cast<std::uint32_t>(sizeof head - 4 + stream.size()),
+                 .kind = 17,
+                 .status = 0,
+                 .descriptors = 0,
+                 .task = task};
+    head.run_ns = run_ns;
+    head.buffers = 1;
+    head.row = {.size = stream.size(), .offset = 0, .blob = 0, .index = -1, .zero = 0};
+    write(std::as_bytes(std::span(&head, 1)), stream);
+    if (call.rings() || answers_.agent_sleeps()) ring_bell(self);
+  }
+
+  // Answers of a full window fit the ring; the items of a reader that takes very many may not.
+  void write(ByteView first, ByteView second) {
+    constexpr int kLook_ms = 1;
+    while (!answers_.write(first, second)) {
+      const nb::gil_scoped_release released;
+      pollfd agent{.fd = kSocket, .events = 0, .revents = 0};
+      if (poll(&agent, 1, kLook_ms) > 0 && (agent.revents & POLLHUP) != 0) _exit(0);
+    }
+  }
+
+  // What the function wrote reaches the pipes before its answer.
+  void settle_output() const {
+    PyObject* out = PySys_GetObject("stdout");
+    PyObject* err = PySys_GetObject("stderr");
+    if (out != nullptr && err != nullptr && out == PySys_GetObject("__stdout__") &&
+        err == PySys_GetObject("__stderr__")) {
+      try {
+        nb::borrow(out).attr("flush")();
+        nb::borrow(err).attr("flush")();
+        std::fflush(nullptr);
+        return;
+      } catch (nb::python_error&) {  // the user has closed it
+      }
+    }
+    settle_();
+  }
+
+  void write_mark(std::uint64_t task) const {
+    char text[kMarkBytes + sizeof task];
+    std::memcpy(text, mark_.data(), kMarkBytes);
+    std::memcpy(text + kMarkBytes, &task, sizeof task);
+    for (const int output : {STDOUT_FILENO, STDERR_FILENO}) {
+      const ssize_t count = ::write(output, text, sizeof text);
+      const std::size_t written = count < 0 ? 0 : static_cast<std::size_t>(count);
+      if (written == sizeof text) continue;
+      write_all_(output, nb::bytes(text + written, sizeof text - written));
+    }
+  }
+
+  nb::object memory_;
+  nb::bytes mark_;
+  Py_buffer view_{};
+  wire::AnswerWriter answers_;
+  std::uint64_t finished_[kFinished] = {};
+  std::size_t finished_count_ = 0;
+  nb::object loads_ = import("pickle", "loads");
+  nb::object dumps_ = import("pickle", "dumps");
+  nb::object dump_ = import("_skyward_worker.results", "dump");
+  nb::object settle_ = import("_skyward_worker.output", "settle_output");
+  nb::object write_all_ = import("_skyward_worker.output", "write_all");
+  nb::int_ protocol_{5};
+};
+
+}  // namespace
+}  // namespace skyward::python
+
+NB_MODULE(quick, module) {
+  using skyward::python::Quick;
+  nb::class_<Quick>(module, "Quick", "The compiled half of a worker; see loop.py.")
+      .def(nb::init<nb::object, nb::bytes>(), nb::arg("memory"), nb::arg("mark"))
+      .def_rw("running", &Quick::running)
+      .def_rw("interrupted", &Quick::interrupted)
+      .def_rw("forked", &Quick::forked)
+      .def_rw("skipped", &Quick::skipped)
+      .def_rw("callbacks", &Quick::callbacks)
+      .def_rw("functions", &Quick::functions)
+      .def_rw("data", &Quick::data)
+      .def_rw("at", &Quick::at)
+      .def("run_calls", [](nb::handle self) { nb::cast<Quick&>(self).run_calls(self); })
+      .def(
+          "put",
+          [](nb::handle self, const nb::bytes& message, bool wake) {
+            return nb::cast<Quick&>(self).put(self, message, wake);
+          },
+          nb::arg("message"), nb::arg("wake") = true)
+      .def("is_finished", &Quick::is_finished, nb::arg("task"))
+      .def("note_finished", &Quick::note_finished, nb::arg("task"))
+      .def("ring", [](nb::handle self) { nb::cast<Quick&>(self).ring_bell(self); })
+      .def_ro_static("AT_A_TIME", &Quick::kAtATime);
+}
