@@ -184,11 +184,24 @@ void SimulatedLink::agent_rings() {
 
 void SimulatedLink::engine_sends(wire::Message message) {
   engine_turn([&] { engine_.send(std::move(message)); });
+  if (engine_.has_unsent() && !std::exchange(engine_flushes_, true)) {
+    simulator_.after({}, [this] {
+      engine_flushes_ = false;
+      engine_turn([this] { engine_.flush(); });
+    });
+  }
   if (parameters_.far && ++sends_ % kCheckOutboxEvery == 0) engine_.outbox().sanity_check();
 }
 
 void SimulatedLink::agent_sends(wire::Message message) {
-  if (agent_runs_) agent_->send(std::move(message));
+  if (!agent_runs_) return;
+  agent_->send(std::move(message));
+  if (!agent_->has_unsent() || std::exchange(agent_flushes_, true)) return;
+  simulator_.after({}, [this, life = agent_life_] {
+    if (!agent_runs_ || life != agent_life_) return;
+    agent_flushes_ = false;
+    agent_->flush();
+  });
 }
 
 void SimulatedLink::start_heartbeats(Duration interval) {
@@ -385,6 +398,7 @@ void SimulatedLink::engine_killed() {
 
 void SimulatedLink::agent_started() {
   ++agent_life_;
+  agent_flushes_ = false;
   lines_.clear();
   agent_effects_ = std::make_unique<AgentEffects>(*this);
   agent_ = std::make_unique<agent::AgentEnd>(

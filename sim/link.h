@@ -158,12 +158,14 @@ class SimulatedLink {
   std::uint64_t moved_ = 0;     // frames that have arrived over it
   bool engine_killed_ = false;
   std::uint64_t sends_ = 0;
+  bool engine_flushes_ = false;  // soon
   Simulator::Timer engine_timer_ = Simulator::kNoTimer;
 
   std::unique_ptr<AgentEffects> agent_effects_;
   std::unique_ptr<agent::AgentEnd> agent_;  // of the last agent
   bool agent_runs_ = false;
   std::uint64_t agent_life_ = 0;
+  bool agent_flushes_ = false;  // soon
   std::map<LineId, StreamId> lines_;
   Simulator::Timer agent_timer_ = Simulator::kNoTimer;
   std::unique_ptr<PeerEffects> peer_effects_;

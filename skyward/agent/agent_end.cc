@@ -59,6 +59,10 @@ void AgentEnd::send(wire::Message message) {
   (void)conversation_.send(message);  // it has no blobs left that could fail
 }
 
+void AgentEnd::flush() {
+  if (!ended_) conversation_.flush();
+}
+
 void AgentEnd::on_idle(LineId line) {
   if (!ended_ && line == current_) conversation_.on_idle();
 }
@@ -138,6 +142,10 @@ void AgentEnd::handle(wire::Message message) {
   if (const auto* drop = std::get_if<wire::DropBlobs>(&message)) {
     inbox().drop(drop->blobs);
     effects_.on_blobs_changed();
+  }
+  if (const auto* batch = std::get_if<wire::RunTasks>(&message)) {
+    for (wire::RunTask& run : batch->tasks()) effects_.on_message(std::move(run));
+    return;
   }
   if (auto* run = std::get_if<wire::RunTask>(&message)) {
     // The core refuses a task that misses something; why stands in the agent's log.

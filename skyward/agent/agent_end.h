@@ -70,7 +70,10 @@ class AgentEnd {
   void on_timer(Time now);
   Time next_deadline() const;
 
+  // What is sent may wait for flush(), at the end of the turn.
   void send(wire::Message message);
+  void flush();
+  bool has_unsent() const { return conversation_.has_batch(); }
   // Sends a Heartbeat after each `interval` in which nothing else was sent.
   void start_heartbeats(Duration interval, Time now);
   // Says that the daemon exits; it does not wait for another connection.

@@ -65,7 +65,18 @@ void AgentLink::start_heartbeats(Duration interval) {
   timer_.arm();
 }
 
+// Leaves with all that this turn of the loop sends.
+void AgentLink::send(wire::Message message) {
+  end_.send(std::move(message));
+  if (!end_.has_unsent() || std::exchange(flush_posted_, true)) return;
+  loop_.post([this] {
+    flush_posted_ = false;
+    end_.flush();
+  });
+}
+
 void AgentLink::flush() {
+  end_.flush();
   for (const auto& [line, channel] : lines_) channel->flush();
 }
 

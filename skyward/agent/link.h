@@ -39,7 +39,7 @@ class AgentLink final : private AgentEnd::Effects {
   // socket.
   void attach(io::FileDescriptor read, io::FileDescriptor write);
 
-  void send(wire::Message message) { end_.send(std::move(message)); }
+  void send(wire::Message message);
   // Where the parts of blobs are put together; they may come from elsewhere, too. Lives as long as
   // the link.
   wire::BlobInbox& inbox() { return end_.inbox(); }
@@ -71,6 +71,7 @@ class AgentLink final : private AgentEnd::Effects {
   AgentEnd end_;
   std::map<AgentEnd::LineId, std::unique_ptr<io::Channel>> lines_;
   io::DeadlineTimer timer_;
+  bool flush_posted_ = false;
 };
 
 }  // namespace skyward::agent

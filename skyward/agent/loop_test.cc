@@ -209,8 +209,11 @@ class FakeEngine {
     EXPECT_EQ(session_.arrived(frame->envelope), wire::Session::Arrival::deliver);
     if (session_.should_acknowledge()) write(wire::Heartbeat{}, session_.control());
     const std::scoped_lock lock(mutex_);
-    if (!std::holds_alternative<wire::Heartbeat>(frame->message))
+    if (const auto* batch = std::get_if<wire::TaskResults>(&frame->message)) {
+      for (wire::TaskResult& result : batch->results()) inbox_.emplace_back(std::move(result));
+    } else if (!std::holds_alternative<wire::Heartbeat>(frame->message)) {
       inbox_.push_back(std::move(frame->message));
+    }
     changed_.notify_all();
   }
 

@@ -172,6 +172,10 @@ void EngineEnd::send(wire::Message message) {
   if (const Status taken = conversation_.send(message); !taken) refuse_task(message, taken.error());
 }
 
+void EngineEnd::flush() {
+  if (!over_) conversation_.flush();
+}
+
 void EngineEnd::answer_cancelled(const wire::RunTask& run) {
   answers_.emplace_back(wire::TaskResult{.task = run.task,
                                          .attempt = run.attempt,
@@ -243,6 +247,12 @@ void EngineEnd::handle(wire::Message message) {
   if (const auto* fetched = std::get_if<wire::BlobFetched>(&message)) {
     if (!conversation_.outbox().take(*fetched)) return;
     conversation_.pump();
+  }
+  if (const auto* batch = std::get_if<wire::TaskResults>(&message)) {
+    for (wire::TaskResult& result : batch->results()) {
+      if (!over_) effects_.on_message(std::move(result));
+    }
+    return;
   }
   if (!hold_payload(message)) return;
   effects_.on_message(std::move(message));

@@ -80,7 +80,10 @@ class EngineEnd {
   Time next_deadline() const;
 
   // Leads only to write(); its own answers come with the next on_timer().
+  // What is sent may wait for flush(), at the end of the turn.
   void send(wire::Message message);
+  void flush();
+  bool has_unsent() const { return conversation_.has_batch(); }
   // No effect follows, except for one message to the agent. True: the agent was told to exit and
   // will close the connection; otherwise the owner closes it.
   bool close();

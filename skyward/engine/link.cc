@@ -169,7 +169,18 @@ void EngineLink::attempt_gone(const LinkAttempt* attempt) {
 
 void EngineLink::send(wire::Message message) {
   end_.send(std::move(message));
+  flush_later();
   timer_.arm();
+}
+
+// With all that this turn of the loop sends.
+void EngineLink::flush_later() {
+  if (!end_.has_unsent() || std::exchange(flush_posted_, true)) return;
+  loop_.post([this, alive = alive_] {
+    if (!*alive) return;
+    flush_posted_ = false;
+    end_.flush();
+  });
 }
 
 void EngineLink::write(const wire::Message& message, wire::Envelope envelope) {

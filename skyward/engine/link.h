@@ -69,6 +69,7 @@ class EngineLink final : private EngineEnd::Effects {
   void on_recovered(Duration after) override;
   void on_lost(Error why) override;
 
+  void flush_later();
   void inspect();
   EntryPlace place() const;
   void receive(io::Incoming incoming);
@@ -96,6 +97,7 @@ class EngineLink final : private EngineEnd::Effects {
   std::unique_ptr<io::Process> sweep_;
   Time sweep_until_ = kNever;
   bool swept_ = false;
+  bool flush_posted_ = false;
   bool hurried_ = false;
   std::optional<Time> reached_at_;
   bool heard_of_ = false;  // an agent may have been greeted, and outlive us

@@ -36,11 +36,14 @@ Status Conversation::send(Message& message) {
     return {};
   }
   if (Status taken = outbox_.push(message); !taken) return taken;
-  pump();
+  empty_outbox();
   return {};
 }
 
-void Conversation::send_control(const Message& message) { write(message, session_.control()); }
+void Conversation::send_control(const Message& message) {
+  flush();
+  write(message, session_.control());
+}
 
 void Conversation::beat() {
   if (connected_ && !spoke_) write(Heartbeat{}, session_.control());
@@ -52,6 +55,11 @@ void Conversation::acknowledge() {
 }
 
 void Conversation::pump() {
+  empty_outbox();
+  flush();
+}
+
+void Conversation::empty_outbox() {
   if (descriptors_) return;
   while (auto message = outbox_.next_urgent()) send_numbered(*std::move(message));
   if (!connected_ || !idle_) return;
@@ -59,6 +67,22 @@ void Conversation::pump() {
 }
 
 void Conversation::send_numbered(Message message) {
+  const auto added = [&] {
+    if (const auto* run = std::get_if<RunTask>(&message)) return batch_.add(*run);
+    if (const auto* result = std::get_if<TaskResult>(&message)) return batch_.add(*result);
+    return false;
+  };
+  if (added()) return;
+  flush();
+  if (!added()) number_and_write(std::move(message));
+}
+
+void Conversation::flush() {
+  if (batch_.empty()) return;
+  std::visit([this](auto batch) { number_and_write(std::move(batch)); }, batch_.take());
+}
+
+void Conversation::number_and_write(Message message) {
   const Envelope envelope = session_.number(std::move(message));
   write(session_.newest(), envelope);
 }

@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "skyward/base/error.h"
+#include "skyward/wire/batch.h"
 #include "skyward/wire/blob_inbox.h"
 #include "skyward/wire/message.h"
 #include "skyward/wire/outbox.h"
@@ -50,6 +51,10 @@ class Conversation {
 
   // On failure (a blob cannot be read), the message is unchanged and not sent.
   Status send(Message& message);
+  // What was sent may wait to be put together with what follows (batch.h), until flush() at the end
+  // of the turn at the latest.
+  void flush();
+  bool has_batch() const { return !batch_.empty(); }
   // For messages outside the numbered stream, which are never resent: Heartbeat, Farewell.
   void send_control(const Message& message);
   // Sends a heartbeat if nothing else was sent since the last call.
@@ -70,10 +75,13 @@ class Conversation {
   BlobInbox& inbox() { return inbox_; }
 
  private:
+  void empty_outbox();
   void send_numbered(Message message);
+  void number_and_write(Message message);
   void write(const Message& message, Envelope envelope);
 
   Session session_;
+  OutgoingBatch batch_;
   Outbox outbox_;  // on connections without descriptors
   BlobInbox inbox_;
   Write write_;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "skyward/spec/limits.h"
@@ -101,6 +102,56 @@ TEST_F(ConversationTest, WithDescriptorsNothingWaits) {
       blob_buffer({.id = BlobId{1}, .size = 1 << 20, .descriptor = 3}, 0, 1 << 20));
   left.send(run);
   EXPECT_EQ(left.written.size(), 1U);
+}
+
+Message small_task(std::uint64_t id) {
+  RunTask run{.task = TaskId{id}};
+  run.arguments.buffers.push_back(small_buffer(SharedBytes(std::string("x"))));
+  return run;
+}
+
+std::size_t tasks_in(const Message& message) {
+  const auto* batch = std::get_if<RunTasks>(&message);
+  return batch == nullptr ? 0 : batch->rows.size();
+}
+
+TEST_F(ConversationTest, PlainTasksOfATurnShareAFrame) {
+  connect();
+  left.send(small_task(1));
+  left.send(small_task(2));
+  EXPECT_TRUE(left.written.empty());
+  EXPECT_TRUE(left.conversation.has_batch());
+  left.conversation.flush();
+  left.conversation.flush();
+  ASSERT_EQ(left.written.size(), 1U);
+  EXPECT_EQ(tasks_in(left.written[0].message), 2U);
+}
+
+TEST_F(ConversationTest, NothingOvertakesTheTasksThatAreBeingPutTogether) {
+  connect();
+  left.send(small_task(1));
+  left.send(number(1));
+  left.send(small_task(2));
+  left.conversation.send_control(Farewell{});
+  ASSERT_EQ(left.written.size(), 4U);
+  EXPECT_EQ(tasks_in(left.written[0].message), 1U);
+  EXPECT_EQ(left.written[1].message, number(1));
+  EXPECT_EQ(tasks_in(left.written[2].message), 1U);
+}
+
+TEST_F(ConversationTest, TasksThatWerePutTogetherSurviveABreak) {
+  connect();
+  left.send(small_task(1));
+  break_off();
+  left.send(small_task(2));
+  left.conversation.flush();
+  left.send(small_task(3));
+  connect();
+  left.conversation.flush();
+  carry(left, right, 2);
+  ASSERT_EQ(right.heard.size(), 2U);
+  EXPECT_EQ(tasks_in(right.heard[0]), 2U);
+  EXPECT_EQ(tasks_in(right.heard[1]), 1U);
 }
 
 TEST_F(ConversationTest, ShowsLifeAndAcknowledgesWhenNothingElseDoes) {

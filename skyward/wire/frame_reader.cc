@@ -124,6 +124,23 @@ class ContentReader {
     return {body_.owner, view};
   }
 
+  // The rows of a batch, and the bytes of all of them.
+  template <typename Row, typename Table, typename Read>
+  std::vector<Row> rows(const Items<const Table*>* listed, SharedBytes& bytes, Read read) {
+    std::vector<Row> result;
+    if (listed == nullptr || !check_aligned(*listed)) return result;
+    if (listed->size() > kMaxBatchRows) fail("a batch has too many rows");
+    std::uint64_t size = 0;
+    result.reserve(std::min<std::size_t>(listed->size(), kMaxBatchRows));
+    for (const Table* row : *listed) {
+      if (problem_ != nullptr) return {};
+      result.push_back(read(*row));
+      size += row->size();
+    }
+    bytes = take(size);
+    return result;
+  }
+
   void take_blobs(const Items<const schema::Blob*>* listed) {
     const std::size_t count = listed == nullptr ? 0 : listed->size();
     // Without any descriptor the receiver has the blobs already.
@@ -239,6 +256,20 @@ RunTask read(ContentReader& reader, const schema::RunTask& from) {
   return task;
 }
 
+RunTasks read(ContentReader& reader, const schema::RunTasks& from) {
+  RunTasks tasks;
+  if (from.function() == nullptr) {
+    reader.fail("tasks have no function");
+  } else {
+    std::memcpy(tasks.function.value.data(), from.function(), sizeof tasks.function.value);
+  }
+  tasks.timeout_ms = from.timeout_ms();
+  tasks.rows = reader.rows<RunTasks::Row>(from.rows(), tasks.bytes, [](const schema::RunRow& row) {
+    return RunTasks::Row{TaskId{row.task()}, row.attempt(), row.size()};
+  });
+  return tasks;
+}
+
 CancelTask read(ContentReader&, const schema::CancelTask& from) { return {TaskId{from.task()}}; }
 
 RecallTasks read(ContentReader&, const schema::RecallTasks& from) { return {from.count()}; }
@@ -293,6 +324,22 @@ TaskResult read(ContentReader& reader, const schema::TaskResult& from) {
           .detail = reader.text(from.detail()),
           .tail = reader.texts(from.tail()),
           .retained = reader.ids<BlobId>(from.retained())};
+}
+
+TaskResults read(ContentReader& reader, const schema::TaskResults& from) {
+  TaskResults results;
+  results.rows = reader.rows<TaskResults::Row>(
+      from.rows(), results.bytes, [&reader](const schema::ResultRow& row) {
+        const auto raised = static_cast<std::uint32_t>(TaskStatus::raised);
+        if (row.status() > raised) reader.fail("a result of a batch has an unknown status");
+        return TaskResults::Row{.task = TaskId{row.task()},
+                                .run_ns = row.run_ns(),
+                                .attempt = row.attempt(),
+                                .worker = row.worker(),
+                                .size = row.size(),
+                                .status = static_cast<TaskStatus>(row.status())};
+      });
+  return results;
 }
 
 StreamItem read(ContentReader& reader, const schema::StreamItem& from) {
@@ -387,6 +434,10 @@ Message read_body(ContentReader& reader, const schema::Frame& frame) {
       return read(reader, *frame.body_as_Configure());
     case schema::Body::RunTask:
       return read(reader, *frame.body_as_RunTask());
+    case schema::Body::RunTasks:
+      return read(reader, *frame.body_as_RunTasks());
+    case schema::Body::TaskResults:
+      return read(reader, *frame.body_as_TaskResults());
     case schema::Body::CancelTask:
       return read(reader, *frame.body_as_CancelTask());
     case schema::Body::RecallTasks:

@@ -193,6 +193,18 @@ auto write(Writer& to, const RunTask& from) {
                                from.stream_window);
 }
 
+auto write(Writer& to, const RunTasks& from) {
+  to.append(from.bytes);
+  schema::RunRow* row = nullptr;
+  const auto rows =
+      to.builder().CreateUninitializedVectorOfStructs<schema::RunRow>(from.rows.size(), &row);
+  for (const RunTasks::Row& next : from.rows) {
+    *row++ = schema::RunRow(next.task.value, next.attempt, next.size);
+  }
+  const schema::FunctionId function = written(from.function);
+  return schema::CreateRunTasks(to.builder(), &function, from.timeout_ms, rows);
+}
+
 auto write(Writer& to, const CancelTask& from) {
   return schema::CreateCancelTask(to.builder(), from.task.value);
 }
@@ -255,6 +267,18 @@ auto write(Writer& to, const TaskResult& from) {
   return schema::CreateTaskResult(to.builder(), from.task.value, from.attempt,
                                   static_cast<schema::TaskStatus>(from.status), from.worker,
                                   payload, from.run_ns, detail, tail, retained);
+}
+
+auto write(Writer& to, const TaskResults& from) {
+  to.append(from.bytes);
+  schema::ResultRow* row = nullptr;
+  const auto rows =
+      to.builder().CreateUninitializedVectorOfStructs<schema::ResultRow>(from.rows.size(), &row);
+  for (const TaskResults::Row& next : from.rows) {
+    *row++ = schema::ResultRow(next.task.value, next.run_ns, next.attempt, next.worker, next.size,
+                               static_cast<std::uint32_t>(next.status));
+  }
+  return schema::CreateTaskResults(to.builder(), rows);
 }
 
 auto write(Writer& to, const StreamItem& from) {

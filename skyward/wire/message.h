@@ -11,6 +11,7 @@
 #include <variant>
 
 #include "skyward/spec/id.h"
+#include "skyward/wire/batch.h"
 #include "skyward/wire/payload.h"
 #include "skyward/wire/to_agent.h"
 #include "skyward/wire/to_engine.h"
@@ -39,6 +40,7 @@ using Message =
                  Shutdown,  //
                  Welcome, BootstrapStep, Ready, Failed, TaskResult, StreamItem, Output, Recalled,
                  MetricsSample, Farewell,  //
-                 BlobChunk, Heartbeat, Preempted, FetchBlob, BlobFetched, DropFunctions>;
+                 BlobChunk, Heartbeat, Preempted, FetchBlob, BlobFetched, DropFunctions, RunTasks,
+                 TaskResults>;
 
 }  // namespace skyward::wire

@@ -28,6 +28,8 @@ std::uint64_t bytes_in(const Message& message) {
   }
   if (const auto* result = std::get_if<TaskResult>(&message)) return bytes_in(result->payload);
   if (const auto* item = std::get_if<StreamItem>(&message)) return bytes_in(item->payload);
+  if (const auto* runs = std::get_if<RunTasks>(&message)) return runs->bytes.size();
+  if (const auto* results = std::get_if<TaskResults>(&message)) return results->bytes.size();
   if (const auto* chunk = std::get_if<BlobChunk>(&message)) return chunk->bytes.size();
   return 0;
 }

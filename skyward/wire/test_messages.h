@@ -24,6 +24,24 @@ inline Payload rich_payload() {
            blob_buffer(first, 70'000, 30'000)}};
 }
 
+inline Configure rich_configure() {
+  return {.worker_command = {"python", "-m", "skyward._worker", ""},
+          .directory = "work",
+          .workers = {{{{"RANK", "0"}, {"EMPTY", ""}}}, {}, {{{"RANK", "2"}}}},
+          .concurrency = 2,
+          .bootstrap = "set -e\necho hello\n",
+          .bootstrap_environment = {{"TOKEN", "secret"}},
+          .heartbeat_ms = 500,
+          .metrics_ms = 0,
+          .lease_ms = 600'000,
+          .lifetime_ms = 86'400'000,
+          .end_command = {"shutdown", "-h", "now"},
+          .end_script = "umount /data\n",
+          .preemption = "ec2",
+          .peer_key = "only for this pool",
+          .peer_address = "10.0.0.5"};
+}
+
 inline RunTask rich_run_task() {
   RunTask run;
   run.task = TaskId{0x1122334455667788};
@@ -51,6 +69,19 @@ inline TaskResult rich_task_result() {
   result.tail = {"first line", "", "last line \xc3\xa9"};
   result.retained = {BlobId{71}, BlobId{72}};
   return result;
+}
+
+inline RunTasks rich_run_tasks() {
+  return {.function = FunctionId{{1, 2}},
+          .timeout_ms = 5000,
+          .rows = {{TaskId{3}, 2, 4}, {TaskId{4}, 1, 0}, {TaskId{9}, 1, 5}},
+          .bytes = shared_text("argsother")};
+}
+
+inline TaskResults rich_task_results() {
+  return {.rows = {{TaskId{3}, 1'234'567'890'123, 2, 1, 6, TaskStatus::ok},
+                   {TaskId{4}, 5, 1, 0, 0, TaskStatus::raised}},
+          .bytes = shared_text("result")};
 }
 
 inline FetchBlob rich_fetch_blob() {
@@ -81,21 +112,7 @@ inline std::vector<Message> every_kind() {
             .descriptors = true,
             .last_received = 99,
             .token = "sesame"},
-      Configure{.worker_command = {"python", "-m", "skyward._worker", ""},
-                .directory = "work",
-                .workers = {{{{"RANK", "0"}, {"EMPTY", ""}}}, {}, {{{"RANK", "2"}}}},
-                .concurrency = 2,
-                .bootstrap = "set -e\necho hello\n",
-                .bootstrap_environment = {{"TOKEN", "secret"}},
-                .heartbeat_ms = 500,
-                .metrics_ms = 0,
-                .lease_ms = 600'000,
-                .lifetime_ms = 86'400'000,
-                .end_command = {"shutdown", "-h", "now"},
-                .end_script = "umount /data\n",
-                .preemption = "ec2",
-                .peer_key = "only for this pool",
-                .peer_address = "10.0.0.5"},
+      rich_configure(),
       rich_run_task(),
       RunTask{},
       CancelTask{TaskId{5}},
@@ -140,6 +157,10 @@ inline std::vector<Message> every_kind() {
       rich_blob_fetched(),
       DropFunctions{{FunctionId{{1, 2}}, FunctionId{{3}}}},
       DropFunctions{},
+      rich_run_tasks(),
+      RunTasks{},
+      rich_task_results(),
+      TaskResults{},
   };
 }
 
