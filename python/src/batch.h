@@ -27,7 +27,8 @@ Call make_call(const Function& function, wire::Payload arguments, std::optional<
 
 // A batch's packer, which needs its pool to stay.
 struct PoolPacker {
-  nb::object pool;
+  nb::object owner;
+  Pool& pool;
   Packer packer;
 };
 
@@ -41,13 +42,26 @@ struct Preparation {
   nb::object timeout;        // of calls without one
 };
 
-// The recorded calls, ready to be sent.
-nb::list pack_calls(PoolPacker& self, nb::sequence items, const Preparation& how);
+// Calls that were sent together.
+class Sent {
+ public:
+  // Packs the recorded calls, and sends them.
+  void send(PoolPacker& packer, nb::sequence items, const Preparation& how);
+  // Sends one call. `kept`: it is no plain one.
+  void add(PoolPacker& packer, const Call& call, bool kept);
+  // Whether no call is a stream, or runs again when it fails: then answers are all there is.
+  bool is_plain() const { return kept_.empty(); }
+  // An object for each call; None for a plain one.
+  nb::list calls() const;
+  nb::list handles() const;
+  // Waits for all outcomes and takes them, as take_results() does.
+  std::pair<nb::list, nb::list> take(const nb::callable& loads);
+  void cancel();
 
-// Waits for the outcomes of the handles and takes them: the results in order, and (position,
-// outcome) of those that are no small result which `loads` takes.
-std::pair<nb::list, nb::list> take_results(const std::vector<Handle*>& handles,
-                                           const nb::callable& loads);
+ private:
+  std::vector<Handle> handles_;
+  std::vector<std::pair<std::size_t, Call>> kept_;  // by position, of those that are not plain
+};
 
 void bind_batch(nb::module_& module);
 

@@ -343,6 +343,13 @@ void bind_cost(nb::module_& module) {
       .def_ro("lost", &PoolCost::lost);
 }
 
+std::unique_ptr<PoolPacker> make_packer(nb::object self) {
+  Pool& pool = nb::cast<OwnedPool&>(self).get();
+  // Not make_unique: a Packer neither moves nor copies, it is made in place.
+  // NOLINTNEXTLINE(modernize-make-unique)
+  return std::unique_ptr<PoolPacker>(new PoolPacker{std::move(self), pool, Packer(pool)});
+}
+
 void close_pool(OwnedPool& owned) {
   const GilReleased released;
   owned.close([] {
@@ -378,13 +385,7 @@ void bind_pool(nb::module_& module) {
       .def("store", &store, nb::arg("buffer"),
            "Stores a large buffer; the nodes keep it from the first call that uses it on.")
       .def("forget", &forget, nb::arg("stored"), "The nodes need not keep it any longer.")
-      .def("packer",
-           [](nb::object self) {
-             Pool& pool = nb::cast<OwnedPool&>(self).get();
-             // Not make_unique: a Packer neither moves nor copies, it is made in place.
-             // NOLINTNEXTLINE(modernize-make-unique)
-             return std::unique_ptr<PoolPacker>(new PoolPacker{std::move(self), Packer(pool)});
-           })
+      .def("packer", &make_packer)
       .def(
           "submit",
           [](const OwnedPool& owned, const Call& call) {

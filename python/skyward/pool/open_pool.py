@@ -100,8 +100,14 @@ class OpenPool:
             if not self.core.is_active:
                 raise NotProvisionedError("the pool is closed, or its timeout has passed")
             return ()
-        calls, handles = self._send(items)
-        answers, errors = self._collect(items, calls, handles)
+        sent = self._send(items)
+        taken = None
+        if sent.is_plain:
+            answers, others = taken = self._take(sent)
+            if not others:
+                self.tell_lines()
+                return tuple(answers)
+        answers, errors = self._collect(items, sent.calls(), sent.handles(), taken=taken)
         for position, error in sorted(errors.items()):
             note_position(error, items, position, len(errors) - 1)
             if not return_exceptions:
@@ -109,20 +115,23 @@ class OpenPool:
             answers[position] = error
         return tuple(answers)
 
-    def _send(self, items: Sequence[PendingCompute[Any]]) -> tuple[list[Any], list[Any]]:
-        """The calls as sent, and their handles. The first ones run while the others are pickled; if
-        one of these cannot be, they are cancelled."""
-        calls: list[Any] = []
-        handles: list[Any] = []
+    def _send(self, items: Sequence[PendingCompute[Any]]) -> Any:
+        """What was sent. If a call cannot be pickled, those before it are cancelled."""
+        sent = _core.Sent()
         try:
-            for part in self._packing.parts(items, SENT_TOGETHER):
-                handles += self.core.submit_many(part)
-                calls += part
+            self._packing.send(items, SENT_TOGETHER, sent)
         except BaseException:
-            for handle in handles:
-                handle.cancel()
+            sent.cancel()
             raise
-        return calls, handles
+        return sent
+
+    def _take(self, sent: Any) -> tuple[list[Any], list[tuple[int, Any]]]:
+        try:
+            taken: tuple[list[Any], list[tuple[int, Any]]] = sent.take(pickle.loads)
+        except BaseException:  # Ctrl-C: nobody will read the answers
+            sent.cancel()
+            raise
+        return taken
 
     def broadcast(self, pending: PendingCompute[Any]) -> tuple[Any, ...]:
         if getattr(pending.fn, "__skyward_distributed__", None) is not None:
@@ -255,7 +264,7 @@ class OpenPool:
         retries = [item.retries for item in items]
         waiting = []
         for position, item in enumerate(items):
-            if calls[position].is_stream:
+            if calls[position] is not None and calls[position].is_stream:
                 answers[position] = Stream(handles[position], item.name)
             else:
                 waiting.append(position)

@@ -67,14 +67,22 @@ class Packing:
             calls += part
         return calls
 
+    def send(self, items: Sequence[PendingCompute[Any]], size: int, sent: Any) -> None:
+        """Sends the calls, `size` at a time: the first ones run while the others are pickled.
+        `sent`: a Sent of the core, which has what was sent if this raises."""
+        for _ in self.parts(items, size, sent=sent):
+            pass
+
     def parts(
         self,
         items: Sequence[PendingCompute[Any]],
         size: int,
         everywhere: bool = False,
         shared: SharedArguments | None = None,
+        sent: Any = None,
     ) -> Iterator[list[Any]]:
-        """The calls, at most `size` at a time; they share what they have in common all the same."""
+        """The calls, at most `size` at a time; they share what they have in common all the same.
+        With `sent` they are sent, and none are returned."""
         packer = self._core.packer()
         known_functions: dict[int, tuple[Any, int]] = {}  # each distinct function once per batch
 
@@ -107,7 +115,7 @@ class Packing:
         for first in range(0, len(items), max(1, size)):
             some = items[first : first + size]
             if plain:
-                yield packer.calls(
+                how = (
                     some,
                     function_of,
                     pickle.dumps,
@@ -116,11 +124,16 @@ class Packing:
                     lambda item, position, first=first: pack(item, first + position),
                     self._timeout,
                 )
-            else:
-                yield [
-                    pack(item, position, serialize.dumps_arguments)
-                    for position, item in enumerate(some, first)
-                ]
+                yield packer.calls(*how) if sent is None else sent.send(packer, *how) or []
+                continue
+            calls = [
+                pack(item, position, serialize.dumps_arguments)
+                for position, item in enumerate(some, first)
+            ]
+            if sent is not None:
+                for item, call in zip(some, calls, strict=True):
+                    sent.add(packer, call, bool(item.retries or call.is_stream))
+            yield calls if sent is None else []
 
     def _refuse_alone(self, item: PendingCompute[Any]) -> None:
         """Refuses a distributed function on one of several workers, which would wait in vain."""
