@@ -17,11 +17,13 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from skyward.base.programs import agent_path
+from skyward.base.programs import PACKAGE, agent_path
 
 HERE = Path(__file__).resolve().parent
 RECORDED = HERE / "recorded.json"
-WORKER = HERE.parents[1] / "python" / "skyward" / "worker" / "start.py"
+WORKER = PACKAGE / "worker" / "start.py"
+PLAIN_WORKER = HERE.parents[1] / "python" / "skyward" / "worker" / "start.py"
+"""Among the sources: without its compiled half."""
 AGENT = agent_path()
 ECHO = """
 import pickle, sys
@@ -99,9 +101,13 @@ def agent(folder):
     return command
 
 
-def worker(tasks, tool):
+def worker(tasks, tool, script=WORKER):
     program = str(HERE / "worker_workload.py")
-    return [sys.executable, program, str(tasks), *tool, sys.executable, str(WORKER)]
+    return [sys.executable, program, str(tasks), *tool, sys.executable, str(script)]
+
+
+def plain_worker(tasks, tool):
+    return worker(tasks, tool, PLAIN_WORKER)
 
 
 def all_counts():
@@ -115,10 +121,12 @@ def all_counts():
                 "submit": instructions(folder, "submit", driver("submit")),
                 "agent": instructions(folder, "agent", agent(folder)),
                 "worker": instructions(folder, "worker", worker),
+                "plain worker": instructions(folder, "plain worker", plain_worker),
             },
             "system calls": {
                 "call": system_calls(folder, "call", driver("call")),
                 "worker": system_calls(folder, "worker", worker),
+                "plain worker": system_calls(folder, "plain worker", plain_worker),
             },
         }
 
@@ -127,7 +135,7 @@ if __name__ == "__main__":
     counts = all_counts()
     for what, figures in counts.items():
         for name, figure in figures.items():
-            print(f"{name:10} {figure:10,.1f} {what} a task")
+            print(f"{name:12} {figure:10,.1f} {what} a task")
     if "--record" in sys.argv:
         kind = {"python": platform.python_version(), "machine": platform.machine()}
         RECORDED.write_text(json.dumps(kind | counts, indent=1) + "\n")

@@ -1,6 +1,6 @@
-"""A task must not cost more than it does: instructions and system calls, which a busy machine does
-not change. After a change that makes them fewer, or more for a good reason, write the new figures
-down: `python tests/costs/count.py --record`."""
+"""A task must not cost more than it does: instructions and system calls, which a busy machine
+changes little. After a change that makes them fewer, or more for a good reason, write the new
+figures down: `python tests/costs/count.py --record`."""
 
 import json
 import platform
@@ -13,7 +13,8 @@ GROWTH = 1.10
 SLACK_CALLS = 0.5
 """Of the system calls of a task, some come now and then."""
 TRIES = 4
-"""A busy machine wakes processes once more often: the least of several counts is the program's."""
+"""A busy machine wakes processes more often, and an agent looks at busy workers by the clock: the
+least of several counts is the program's."""
 
 recorded = json.loads(count.RECORDED.read_text())
 
@@ -38,10 +39,14 @@ def test_instructions_of_a_task(tmp_path):
         "submit": count.driver("submit"),
         "agent": count.agent(tmp_path),
         "worker": count.worker,
+        "plain worker": count.plain_worker,
     }
     for name, command in commands.items():
-        now = count.instructions(tmp_path, name, command)
         usual = before[name] / before["echo"]
+        for _ in range(TRIES):
+            now = count.instructions(tmp_path, name, command)
+            if now <= GROWTH * usual * echo:
+                break
         assert now <= GROWTH * usual * echo, (
             f"{name}: {now:,.0f} instructions a task, {now / echo:.2f} times those of a bare pickle"
             f" echo; recorded are {usual:.2f} times"
@@ -51,7 +56,12 @@ def test_instructions_of_a_task(tmp_path):
 @needs("strace")
 def test_system_calls_of_a_task(tmp_path):
     before = recorded["system calls"]
-    for name, command in (("call", count.driver("call")), ("worker", count.worker)):
+    commands = {
+        "call": count.driver("call"),
+        "worker": count.worker,
+        "plain worker": count.plain_worker,
+    }
+    for name, command in commands.items():
         limit = GROWTH * before[name] + SLACK_CALLS
         for _ in range(TRIES):
             now = count.system_calls(tmp_path, name, command)
