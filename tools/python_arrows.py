@@ -38,13 +38,18 @@ ROOMS: list[tuple[str, str, frozenset[str]]] = [
         "integrations/*",
         frozenset("call exceptions pool spec task transport".split()),
     ),
+    (
+        "engines",
+        "engines/*",
+        frozenset("call distributed exceptions pool task transport".split()),
+    ),
     # What programs import by these names, and the package itself.
     (
         "face",
         "*.py",
         frozenset(
-            "base call distributed events exceptions extension integrations pool providers spec"
-            " task".split()
+            "base call distributed engines events exceptions extension integrations pool providers"
+            " spec task".split()
         ),
     ),
 ]

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from skyward.callback import compose as compose
     from skyward.callback import emit as emit
     from skyward.callback import use_callback as use_callback
+    from skyward.engines.dask_cluster import dask as dask
     from skyward.events import BootstrapCompleted as BootstrapCompleted
     from skyward.events import BootstrapProgress as BootstrapProgress
     from skyward.events import BootstrapStarting as BootstrapStarting
@@ -152,6 +153,7 @@ _MODULE_OF = {
             "PoolStopping ProviderName ProvisioningCompleted RegionAutoSelected SkywardEvent "
             "TaskFailed TaskFinished TaskPoolInitCompleted TaskStarted"
         ),
+        "engines.dask_cluster": "dask",
         "exceptions": (
             "AllProvidersFailedError BudgetExceededError CancelledError CapacityError "
             "ConfigurationError ConfigurationTypeError ConnectionError ConnectionLostError "
@@ -197,14 +199,14 @@ _SUBMODULES = {
     "testing",
 }
 
-# Not in __all__, so that `from skyward import *` leaves the builtins alone; `skyward.TimeoutError`
-# works.
-_SHADOWS_BUILTIN = {"ConnectionError", "TimeoutError"}
+# Not in __all__, so that `from skyward import *` leaves builtins and packages of these names alone;
+# `skyward.TimeoutError` works.
+_SHADOWS_OTHERS = {"ConnectionError", "TimeoutError", "dask"}
 
 if not TYPE_CHECKING:  # a type checker goes by the imports above
     __all__ = [  # noqa: PLE0604
         "__version__",
-        *sorted({*_MODULE_OF, *_SUBMODULES} - _SHADOWS_BUILTIN),
+        *sorted({*_MODULE_OF, *_SUBMODULES} - _SHADOWS_OTHERS),
     ]
 
     def __getattr__(name):

@@ -4,6 +4,7 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
@@ -17,6 +18,7 @@
 #include <optional>
 #include <semaphore>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -278,13 +280,14 @@ void bind_calls(nb::module_& module) {
           nb::arg("worker").none() = nb::none())
       .def(
           "at",
-          [](const Call& call, std::uint32_t node, std::uint32_t worker) {
+          [](const Call& call, std::uint32_t node, std::optional<std::uint32_t> worker) {
             Call copy = call;
             copy.options.node = NodeId{node};
             copy.options.worker = worker;
             return copy;
           },
-          nb::arg("node"), nb::arg("worker"), "The same call for one worker only.")
+          nb::arg("node"), nb::arg("worker").none() = nb::none(),
+          "The same call for one worker only, or for any slot of the node.")
       .def_prop_ro("is_stream", [](const Call& call) { return call.options.stream_window > 0; })
       .def("size", [](const Call& call) { return call.arguments.size(); }, "Bytes of arguments.");
 }
@@ -367,6 +370,29 @@ PoolCost cost_of(const OwnedPool& owned) {
   return owned.get().cost();
 }
 
+std::tuple<std::vector<std::string>, std::vector<std::pair<std::string, std::string>>, std::string>
+shell_of(const OwnedPool& owned, std::uint32_t node) {
+  const GilReleased released;
+  NodeShell shell = owned.get().shell_of(NodeId{node});
+  return {std::move(shell.command), std::move(shell.environment), std::move(shell.directory)};
+}
+
+void bind_facts(nb::class_<OwnedPool>& pool) {
+  pool.def_prop_ro(
+          "is_ours", [](const OwnedPool& owned) { return owned.get().is_ours(); },
+          "False in a forked child.")
+      .def_prop_ro("is_active", [](const OwnedPool& owned) { return owned.get().is_active(); })
+      .def_prop_ro("instance_count",
+                   [](const OwnedPool& owned) { return owned.get().instance_count(); })
+      .def_prop_ro(
+          "chosen_provider", [](const OwnedPool& owned) { return owned.get().chosen_provider(); },
+          "Position of the pool's provider among those that it was given.")
+      .def("cost", &cost_of, "What it has cost until now.")
+      .def_prop_ro("total_slots", [](const OwnedPool& owned) { return owned.get().total_slots(); })
+      .def("task_counts", &task_counts, "Tasks ever sent, and those without an answer yet.")
+      .def_prop_ro("job_id", [](const OwnedPool& owned) { return owned.get().job_id(); });
+}
+
 }  // namespace
 
 void bind_pool(nb::module_& module) {
@@ -374,8 +400,12 @@ void bind_pool(nb::module_& module) {
   bind_handle(module);
 
   bind_cost(module);
-  nb::class_<OwnedPool>(module, "Pool", "The engine's pool; see skyward.ComputePool.")
-      .def(nb::init<PoolSpec>(), nb::arg("spec"))
+  nb::class_<OwnedPool> cls(module, "Pool", "The engine's pool; see skyward.ComputePool.");
+  cls.def("shell_of", &shell_of, nb::arg("node"),
+          "(command, environment, directory): how to run a line in the shell of a node; an empty "
+          "command for a process of this machine.");
+  bind_facts(cls);
+  cls.def(nb::init<PoolSpec>(), nb::arg("spec"))
       .def("open", &open, nb::arg("check").none(), nb::arg("interrupted"),
            nb::sig("def open(self, check: object | None, "
                    "interrupted: collections.abc.Callable[[], None]) -> None"),
@@ -418,20 +448,7 @@ void bind_pool(nb::module_& module) {
            nb::sig("def next_events(self, timeout: float) -> list[tuple[str, tuple[object, ...]]] "
                    "| None"),
            "[(name, fields), …] since the last call; None when the pool has closed and all were "
-           "taken.")
-      .def_prop_ro(
-          "is_ours", [](const OwnedPool& owned) { return owned.get().is_ours(); },
-          "False in a forked child.")
-      .def_prop_ro("is_active", [](const OwnedPool& owned) { return owned.get().is_active(); })
-      .def_prop_ro("instance_count",
-                   [](const OwnedPool& owned) { return owned.get().instance_count(); })
-      .def_prop_ro(
-          "chosen_provider", [](const OwnedPool& owned) { return owned.get().chosen_provider(); },
-          "Position of the pool's provider among those that it was given.")
-      .def("cost", &cost_of, "What it has cost until now.")
-      .def_prop_ro("total_slots", [](const OwnedPool& owned) { return owned.get().total_slots(); })
-      .def("task_counts", &task_counts, "Tasks ever sent, and those without an answer yet.")
-      .def_prop_ro("job_id", [](const OwnedPool& owned) { return owned.get().job_id(); });
+           "taken.");
 }
 
 }  // namespace skyward::python

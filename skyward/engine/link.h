@@ -51,6 +51,7 @@ class EngineLink final : private EngineEnd::Effects {
   EngineLink& operator=(const EngineLink&) = delete;
 
   void send(wire::Message message);
+  const provider::Connection& connection() const { return connection_; }
 
   // Ends the conversation: the agent gets a message, or sees the end of its input, and has `grace`
   // to clean up; then the command is killed. on_lost is not called after this.

@@ -105,15 +105,33 @@ void EngineLoop::keep_blob(BlobId blob, bool keep) {
   loop_.post([this, blob, keep] { turn_.take([&] { on_keep_blob(state_, *this, blob, keep); }); });
 }
 
-std::future<PoolCost> EngineLoop::cost() {
-  const auto promise = std::make_shared<std::promise<PoolCost>>();
-  const auto answer = [this, promise] { promise->set_value(cost_until(state_, look_at_clocks())); };
+template <typename Find>
+auto EngineLoop::ask_loop(Find find) -> std::future<decltype(find())> {
+  const auto promise = std::make_shared<std::promise<decltype(find())>>();
+  const auto answer = [promise, find = std::move(find)] { promise->set_value(find()); };
   if (is_this_thread()) {
     answer();
   } else {
     loop_.post(answer);
   }
   return promise->get_future();
+}
+
+std::future<PoolCost> EngineLoop::cost() {
+  return ask_loop([this] { return cost_until(state_, look_at_clocks()); });
+}
+
+std::future<NodeShell> EngineLoop::shell_of(NodeId node) {
+  return ask_loop([this, node] {
+    NodeShell shell;
+    const auto found = links_.find(node);
+    if (found == links_.end() || !found->second->connection().shell) return shell;
+    const provider::Connection& connection = found->second->connection();
+    shell.command = connection.command;
+    shell.environment = connection.environment;
+    shell.directory = connection.directory;
+    return shell;
+  });
 }
 
 Time EngineLoop::look_at_clocks() {

@@ -23,6 +23,7 @@
 #include "skyward/io/deadline_timer.h"
 #include "skyward/io/event_loop.h"
 #include "skyward/provider/provider.h"
+#include "skyward/spec/node_shell.h"
 
 namespace skyward::engine {
 
@@ -72,6 +73,8 @@ class EngineLoop final : private EngineEffects {
   void keep_blob(BlobId blob, bool keep);
   // The loop answers at once, even when it is about to end.
   std::future<PoolCost> cost();
+  // How the node's present machine is reached. The loop answers at once, as above.
+  std::future<NodeShell> shell_of(NodeId node);
 
  private:
   // EngineEffects.
@@ -92,6 +95,9 @@ class EngineLoop final : private EngineEffects {
   void opened(Status status) override;
   void closed(Status left) override;
 
+  // What `find` finds on the loop thread.
+  template <typename Find>
+  auto ask_loop(Find find) -> std::future<decltype(find())>;
   // Runs `step` on the core with the present time, then updates the timer.
   template <typename Step>
   void turn(Step step);

@@ -262,6 +262,13 @@ PoolCost Pool::cost() const {
   return now.valid() ? sum(before, now.get()) : before;
 }
 
+NodeShell Pool::shell_of(NodeId node) const {
+  impl_->check_owner();
+  std::future<NodeShell> shell;
+  impl_->with_open_loop([&](engine::EngineLoop& loop) { shell = loop.shell_of(node); });
+  return shell.valid() ? shell.get() : NodeShell{};
+}
+
 PoolSpec Pool::spec() const {
   impl_->check_owner();
   const std::scoped_lock lock(impl_->mutex);

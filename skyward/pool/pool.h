@@ -21,6 +21,8 @@
 #include "skyward/call/call.h"
 #include "skyward/pool/handle.h"
 #include "skyward/spec/event.h"
+#include "skyward/spec/id.h"
+#include "skyward/spec/node_shell.h"
 #include "skyward/spec/pool_cost.h"
 #include "skyward/spec/pool_spec.h"
 #include "skyward/wire/payload.h"
@@ -98,6 +100,8 @@ class Pool {
   std::size_t chosen_provider() const;
   // The cost so far; after closing, the total, until the pool is opened again.
   PoolCost cost() const;
+  // How to run a line in the shell of a node; nothing for a process of this machine, or no node.
+  NodeShell shell_of(NodeId node) const;
   std::string job_id() const;  // 8 hex digits; a new one at each open
 
  private:

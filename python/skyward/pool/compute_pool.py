@@ -117,6 +117,7 @@ class ComputePool(PoolRequest, StaysHere):
     _delivery: Delivery | None = None
     _around: "ComputePool | None" = None
     _is_entered = False
+    _engines: tuple[str, ...] = ()  # each holds a slot of every node
     _last_cost = PoolCost()
 
     @suggesting
@@ -429,6 +430,13 @@ class ComputePool(PoolRequest, StaysHere):
             raise NotProvisionedError(
                 'the pool is not open; use it inside "with pool:", or between pool.open() and'
                 " pool.close()"
+            )
+        if len(self._engines) >= self.concurrency:
+            raise ConfigurationError(
+                f"{' and '.join(self._engines)} holds every slot of the nodes, so that this call"
+                " would wait for the end of that block.\n"
+                "Nothing was sent. Open the pool with"
+                f" concurrency={len(self._engines) + 1} or more, or send calls after the block."
             )
         return self._live
 

@@ -152,6 +152,13 @@ class OpenPool:
         call = self._packing.calls([pending], everywhere=True)[0]
         return call, self.core.broadcast(call)
 
+    def send_to(self, pending: PendingCompute[Any], node: int, worker: int | None = None) -> Any:
+        """Sends the call to a node, to any slot of it or to the first one of a worker; its handle.
+        It waits for the replacement of a node that is lost. A distributed function may be sent so:
+        the caller sees to it that the others run, too."""
+        call = self._packing.calls([pending], everywhere=True)[0]
+        return self.core.submit(call.at(node, worker))
+
     def tell_lines(self) -> None:
         """Delivers what a task wrote to handlers before its answer is returned."""
         if threading.get_ident() != self._events.ident:  # a handler that sends calls

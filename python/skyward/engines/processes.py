@@ -1,0 +1,116 @@
+"""The processes of an engine on one node: children of a call, which end with it."""
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Generator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+BOUND_PROGRAM = str(Path(__file__).with_name("bound_program.py"))
+_END_SECONDS = 1.5
+"""How long they may take to end before they are killed. A cancelled call has two seconds."""
+
+
+class EngineProcess:
+    """One program and all that it starts, in a process group of its own. It is killed when this
+    process ends, however that ends."""
+
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        environment: Mapping[str, str] | None = None,
+        told: bytes = b"",
+        reports: bool = False,
+    ) -> None:
+        """`told`: what it reads from its standard input; secrets go this way. `reports`: it writes
+        to the descriptor $SKYWARD_READY when it is ready; see await_ready()."""
+        self.name = name
+        self._ready, writes = os.pipe() if reports else (-1, -1)
+        bound = [sys.executable, "-P", BOUND_PROGRAM, str(os.getpid()), *command]
+        try:
+            self.process = subprocess.Popen(
+                bound,
+                env={**os.environ, **(environment or {}), "SKYWARD_READY": str(writes)},
+                stdin=subprocess.PIPE,
+                pass_fds=[writes] if reports else [],
+                process_group=0,
+            )
+        finally:
+            if reports:
+                os.close(writes)
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.write(told)  # type: ignore[union-attr]
+            self.process.stdin.close()  # type: ignore[union-attr]
+
+    def await_ready(self, seconds: float) -> None:
+        """Waits for its report. TimeoutError: none came in time. RuntimeError: it has ended."""
+        poll = select.poll()
+        poll.register(self._ready, select.POLLIN)
+        is_late = not poll.poll(seconds * 1000)
+        is_there = not is_late and bool(os.read(self._ready, 1))
+        os.close(self._ready)
+        if is_late:
+            raise TimeoutError(f"{self.name} is not ready after {seconds:g} s")
+        if not is_there:
+            raise RuntimeError(self.how_it_ended())
+
+    def how_it_ended(self) -> str:
+        """Waits for the end, and describes it."""
+        code = self.process.wait()
+        how = f"signal {-code}" if code < 0 else f"status {code}"
+        return f"{self.name} ended ({how}); what it wrote last says why"
+
+    def ask_to_end(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            self.process.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """With what it has started and left in its group."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+def hold(processes: Sequence[EngineProcess], ready: Any) -> Generator[Any, None, None]:
+    """Yields `ready`, and then waits for the first process to end, which is an error. Ends all of
+    them when it is cancelled."""
+    try:
+        yield ready
+        raise RuntimeError(_await_first(processes).how_it_ended())
+    finally:
+        end(processes)
+
+
+def wait_here() -> Generator[None, None, None]:
+    """Yields once, and then waits until it is cancelled."""
+    yield
+    select.poll().poll()
+
+
+def end(processes: Sequence[EngineProcess]) -> None:
+    """One after the other, as given: each may need those behind it to end in peace."""
+    end_at = time.monotonic() + _END_SECONDS
+    for process in processes:
+        process.ask_to_end()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.process.wait(max(0.0, end_at - time.monotonic()))
+    for process in processes:
+        process.kill()
+
+
+def _await_first(processes: Sequence[EngineProcess]) -> EngineProcess:
+    with contextlib.ExitStack() as stack:
+        poll = select.poll()
+        by_descriptor = {}
+        for process in processes:
+            descriptor = os.pidfd_open(process.process.pid)
+            stack.callback(os.close, descriptor)
+            poll.register(descriptor, select.POLLIN)
+            by_descriptor[descriptor] = process
+        return by_descriptor[poll.poll()[0][0]]
