@@ -59,6 +59,7 @@ ONLY_PYTHON = {
     "dask": "starts a Python engine",
     "distributed": "connects Python frameworks",
     "integrations": "connects Python libraries",
+    "ray": "starts a Python engine",
     "pool": "a decorator; open a pool in a scope",
 }
 # Errors that C++ does not tell apart by class.

@@ -28,7 +28,7 @@ MENU: list[tuple[str, list[str]]] = [
         "Run calls",
         ["docs/guide/README.md"]
         + [f"docs/guide/{name}.md" for name in ("pools", "calls", "errors", "events", "data")]
-        + [f"docs/guide/{name}.md" for name in ("distributed", "joblib", "cpp")],
+        + [f"docs/guide/{name}.md" for name in ("distributed", "engines", "joblib", "cpp")],
     ),
     (
         "Choose machines",

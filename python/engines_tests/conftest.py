@@ -1,6 +1,8 @@
 """Tests with the real engines, on nodes of this machine: `./dev engines`."""
 
 import os
+import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable
@@ -62,6 +64,18 @@ def descendants() -> set[int]:
     while more := {pid for pid, parent in parents.items() if parent in found} - found:
         found |= more
     return found - {os.getpid()}
+
+
+def stranger_is_refused(host: str, port: int) -> None:
+    """Without a certificate of the block nobody gets past the handshake."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with (
+        pytest.raises(ssl.SSLError),
+        socket.create_connection((host, port), 10) as plain,
+        context.wrap_socket(plain) as line,
+    ):
+        line.recv(1)  # the server's verdict on the missing certificate
 
 
 @pytest.fixture(autouse=True)

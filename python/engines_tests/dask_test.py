@@ -2,13 +2,11 @@
 
 import os
 import signal
-import socket
-import ssl
 import sys
 
 import pandas
 import pytest
-from conftest import await_true, descendants, listening_addresses
+from conftest import await_true, descendants, listening_addresses, stranger_is_refused
 
 import skyward as sky
 
@@ -71,7 +69,8 @@ def test_a_data_frame_over_three_nodes_one_of_which_is_killed(pool, events):
         answers_alone(client)
         assert sky.gather(square(2), square(3)) >> pool == (4, 9)  # a slot of each node is left
         assert listening_addresses(descendants()) == {LOOPBACK}
-        stranger_is_refused(client.scheduler.address)
+        host, _, port = client.scheduler.address.removeprefix("tls://").rpartition(":")
+        stranger_is_refused(host, int(port))
 
         os.kill(agents[1], signal.SIGKILL)
         answers_alone(client)
@@ -85,19 +84,6 @@ def test_a_data_frame_over_three_nodes_one_of_which_is_killed(pool, events):
     assert square(4) >> pool == 16
     said = [event.message for event in events if isinstance(event, sky.Error)]
     assert any("sky.dask(pool): node 1 was lost" in text for text in said), said
-
-
-def stranger_is_refused(address):
-    """Without the key of the block nobody gets past the handshake."""
-    host, _, port = address.removeprefix("tls://").rpartition(":")
-    context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    with (
-        pytest.raises(ssl.SSLError),
-        socket.create_connection((host, int(port)), 10) as plain,
-        context.wrap_socket(plain) as line,
-    ):
-        line.recv(1)  # the server's verdict on the missing certificate
 
 
 def test_a_second_block_and_the_loss_of_the_head(pool, events):

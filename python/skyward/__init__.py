@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from skyward.callback import emit as emit
     from skyward.callback import use_callback as use_callback
     from skyward.engines.dask_cluster import dask as dask
+    from skyward.engines.ray_cluster import ray as ray
     from skyward.events import BootstrapCompleted as BootstrapCompleted
     from skyward.events import BootstrapProgress as BootstrapProgress
     from skyward.events import BootstrapStarting as BootstrapStarting
@@ -154,6 +155,7 @@ _MODULE_OF = {
             "TaskFailed TaskFinished TaskPoolInitCompleted TaskStarted"
         ),
         "engines.dask_cluster": "dask",
+        "engines.ray_cluster": "ray",
         "exceptions": (
             "AllProvidersFailedError BudgetExceededError CancelledError CapacityError "
             "ConfigurationError ConfigurationTypeError ConnectionError ConnectionLostError "
@@ -201,7 +203,7 @@ _SUBMODULES = {
 
 # Not in __all__, so that `from skyward import *` leaves builtins and packages of these names alone;
 # `skyward.TimeoutError` works.
-_SHADOWS_OTHERS = {"ConnectionError", "TimeoutError", "dask"}
+_SHADOWS_OTHERS = {"ConnectionError", "TimeoutError", "dask", "ray"}
 
 if not TYPE_CHECKING:  # a type checker goes by the imports above
     __all__ = [  # noqa: PLE0604

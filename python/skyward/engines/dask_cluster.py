@@ -78,7 +78,7 @@ def dask(
             name="dask",
             timeout=NO_LIMIT_SECONDS,
         )
-        members = Members(_VERB, pool, engine, lambda node: call)
+        members = Members(_VERB, pool, engine, facts, lambda node: call)
         block.callback(members.close)
         members.start(range(1), seconds)
         members.start(range(1, pool.nodes), seconds)

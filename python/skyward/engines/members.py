@@ -7,6 +7,7 @@ from typing import Any
 
 from skyward.call.pending import PendingCompute
 from skyward.engines.processes import wait_here
+from skyward.engines.survey import NodeFacts, look
 from skyward.exceptions import (
     CancelledError,
     ConnectionLostError,
@@ -28,7 +29,7 @@ is lost and replaced is not counted."""
 NO_LIMIT_SECONDS = 1e9
 """The time limit of a call that ends with its block: the pool's own limit is not for it."""
 
-MakeCall = Callable[[int], PendingCompute[Any]]
+MakeCall = Callable[[NodeFacts], PendingCompute[Any]]
 """The call that holds the processes of a node: a generator, whose first item says that they run."""
 
 
@@ -69,11 +70,20 @@ class Members:
     node its processes are started again: when they end by themselves, and when the node is lost
     and replaced."""
 
-    def __init__(self, verb: str, pool: ComputePool, engine: OpenPool, make_call: MakeCall) -> None:
+    def __init__(
+        self,
+        verb: str,
+        pool: ComputePool,
+        engine: OpenPool,
+        facts: Sequence[NodeFacts],
+        make_call: MakeCall,
+    ) -> None:
+        """`facts`: of each node, as it is now; a replacement is asked for its own."""
         self._verb = verb
         self._pool = pool
         self._engine = engine
         self._make_call = make_call
+        self._facts = {fact.node: fact for fact in facts}
         self._changed = threading.Condition()
         self._ready: dict[int, Any] = {}
         self._handles: dict[tuple[int, str], Any] = {}
@@ -142,9 +152,10 @@ class Members:
 
     def _run(self, node: int) -> BaseException | None:
         """What ended the call; None: the block, or the pool."""
-        call = self._make_call(node)
         keeper = None
         try:
+            facts = self._facts.pop(node) if node in self._facts else self._ask(node)
+            call = self._make_call(facts)
             if self._pool.concurrency > 1:
                 # The first slot is for calls that run once on each worker.
                 keeper = self._send(keep_slot(), node, "keeper", 0)
@@ -165,6 +176,14 @@ class Members:
             if keeper is not None:
                 keeper.cancel()
         return None
+
+    def _ask(self, node: int) -> NodeFacts:
+        """What a replacement has, when it is there."""
+        call: PendingCompute[Any] = PendingCompute(look, ((),), name="look")
+        handle = self._send(call, node, "look", None)
+        handle.wait()
+        facts: NodeFacts = answer_of(call.name, handle.task, handle.take())
+        return facts
 
     def _send(self, call: PendingCompute[Any], node: int, kind: str, worker: int | None) -> Any:
         with self._changed:

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 BOUND_PROGRAM = str(Path(__file__).with_name("bound_program.py"))
+_TAIL_LINES = 5
+"""Of a log, in an error."""
 _END_SECONDS = 1.5
 """How long they may take to end before they are killed. A cancelled call has two seconds."""
 
@@ -27,23 +29,34 @@ class EngineProcess:
         environment: Mapping[str, str] | None = None,
         told: bytes = b"",
         reports: bool = False,
+        log: Path | None = None,
     ) -> None:
         """`told`: what it reads from its standard input; secrets go this way. `reports`: it writes
-        to the descriptor $SKYWARD_READY when it is ready; see await_ready()."""
+        to the descriptor $SKYWARD_READY when it is ready; see await_ready(). `log`: a file for
+        its output, else it goes where this process writes. It can import what this one can."""
         self.name = name
+        self._log = log
+        path = os.pathsep.join(entry for entry in sys.path if entry)
         self._ready, writes = os.pipe() if reports else (-1, -1)
         bound = [sys.executable, "-P", BOUND_PROGRAM, str(os.getpid()), *command]
-        try:
+        with contextlib.ExitStack() as opened:
+            if reports:
+                opened.callback(os.close, writes)
+            output = opened.enter_context(log.open("wb")) if log is not None else None
             self.process = subprocess.Popen(
                 bound,
-                env={**os.environ, **(environment or {}), "SKYWARD_READY": str(writes)},
+                env={
+                    **os.environ,
+                    "PYTHONPATH": path,
+                    "SKYWARD_READY": str(writes),
+                    **(environment or {}),
+                },
                 stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=output,
                 pass_fds=[writes] if reports else [],
                 process_group=0,
             )
-        finally:
-            if reports:
-                os.close(writes)
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.write(told)  # type: ignore[union-attr]
             self.process.stdin.close()  # type: ignore[union-attr]
@@ -64,7 +77,14 @@ class EngineProcess:
         """Waits for the end, and describes it."""
         code = self.process.wait()
         how = f"signal {-code}" if code < 0 else f"status {code}"
-        return f"{self.name} ended ({how}); what it wrote last says why"
+        return f"{self.name} ended ({how}){self.tail() or '; what it wrote last says why'}"
+
+    def tail(self) -> str:
+        """The last lines of its log, as the end of a sentence."""
+        if self._log is None:
+            return ""
+        lines = self._log.read_text(errors="replace").strip().splitlines()[-_TAIL_LINES:]
+        return "; it wrote last:\n" + "\n".join(f"  {line}" for line in lines) if lines else ""
 
     def ask_to_end(self) -> None:
         with contextlib.suppress(ProcessLookupError):

@@ -29,6 +29,8 @@ class NodeFacts:
     cpus: int
     """Processors for this node; nodes of one machine share them."""
     accelerators: int
+    memory: int = 0
+    """Bytes, where several nodes share a machine; 0: all of the machine's."""
     ports: tuple[int, ...] = ()
     missing_network: str = ""
     relay: tuple[str, ...] = field(default=())
@@ -48,10 +50,15 @@ def look(packages: Sequence[str], ports: int = 0) -> NodeFacts:
         versions={package: version_of(package) for package in packages},
         cpus=max(1, len(os.sched_getaffinity(0)) // sharing),
         accelerators=len(info.accelerators),
+        memory=_machine_memory() // sharing if sharing > 1 else 0,
         ports=_free_ports(address, ports),
         missing_network=str(info.network.get("missing") or ""),
         relay=(sys.executable, "-P", RELAY),
     )
+
+
+def _machine_memory() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _free_ports(address: str, count: int) -> tuple[int, ...]:
