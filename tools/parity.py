@@ -56,6 +56,7 @@ ONLY_PYTHON = {
     "executor": "a Python standard library interface",
     "Executor": "implements a Python standard library interface",
     "conc": "call `submit` and wait for the futures",
+    "checkpoint_dir": "of a Python framework's restarts",
     "dask": "starts a Python engine",
     "distributed": "connects Python frameworks",
     "integrations": "connects Python libraries",

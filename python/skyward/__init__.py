@@ -127,6 +127,7 @@ if TYPE_CHECKING:
     from skyward.spec.volume import S3Volume as S3Volume
     from skyward.spec.volume import Volume as Volume
     from skyward.task.accelerator import current_accelerator as current_accelerator
+    from skyward.task.checkpoint import checkpoint_dir as checkpoint_dir
     from skyward.task.data import DistributedSampler as DistributedSampler
     from skyward.task.data import shard as shard
     from skyward.task.data import shard_iterator as shard_iterator
@@ -182,6 +183,7 @@ _MODULE_OF = {
         "spec.spot": "Spot SpotLike",
         "spec.volume": "S3Volume Volume",
         "task.accelerator": "current_accelerator",
+        "task.checkpoint": "checkpoint_dir",
         "task.data": "DistributedSampler shard shard_iterator",
         "task.instance_info": "InstanceInfo instance_info",
         "task.output": "is_head silent stderr stdout",

@@ -163,6 +163,14 @@ def test_wrong_use_is_named():
         distributed.jax("gloo")
     with pytest.raises(sky.ConfigurationError, match="positive number"):
         distributed.torch(timeout=0)
+    with pytest.raises(sky.ConfigurationError, match="a number from 0 on"):
+        sky.distributed.torch(max_restarts=-1)
+    with pytest.raises(sky.ConfigurationError, match="items is a generator"):
+
+        @sky.distributed.torch(max_restarts=1)
+        def items():
+            yield 1
+
     with pytest.raises(TypeError, match="needs a function, not int"):
         distributed.torch()(3)
 

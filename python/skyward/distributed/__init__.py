@@ -31,25 +31,34 @@ __all__ = ["detect_framework", "jax", "keras", "tensorflow", "torch", "transform
 @overload
 def torch(function: F, /) -> F: ...
 @overload
-def torch(backend: str | None = None, *, timeout: float = MEETING_SECONDS) -> Callable[[F], F]: ...
-def torch(backend: Any = None, *, timeout: float = MEETING_SECONDS) -> Any:
+def torch(
+    backend: str | None = None, *, timeout: float = MEETING_SECONDS, max_restarts: int = 0
+) -> Callable[[F], F]: ...
+def torch(backend: Any = None, *, timeout: float = MEETING_SECONDS, max_restarts: int = 0) -> Any:
     """PyTorch: inside, ``torch.distributed`` is initialised over all workers.
 
     `backend`: "nccl" (GPUs) or "gloo" (CPUs); None: nccl where CUDA is, else gloo. Variables that
     are set: MASTER_ADDR, MASTER_PORT, WORLD_SIZE, RANK, LOCAL_RANK, LOCAL_WORLD_SIZE, NODE_RANK,
-    and with several nodes NCCL_SOCKET_IFNAME and NCCL_DEBUG unless you set them yourself."""
-    return decorator("torch", backend, ("nccl", "gloo", "mpi", "ucc"), timeout)
+    and with several nodes NCCL_SOCKET_IFNAME and NCCL_DEBUG unless you set them yourself.
+
+    `max_restarts`: how often the function starts again on all workers when it fails on one of them
+    or a node is lost, as with torchrun: the other workers are stopped, the pool replaces the node,
+    and the function goes on from what it saved in ``sky.checkpoint_dir()``. The variables
+    TORCHELASTIC_RESTART_COUNT and TORCHELASTIC_MAX_RESTARTS say which start it is."""
+    return decorator("torch", backend, ("nccl", "gloo", "mpi", "ucc"), timeout, max_restarts)
 
 
 @overload
 def transformers(function: F, /) -> F: ...
 @overload
 def transformers(
-    backend: str | None = None, *, timeout: float = MEETING_SECONDS
+    backend: str | None = None, *, timeout: float = MEETING_SECONDS, max_restarts: int = 0
 ) -> Callable[[F], F]: ...
-def transformers(backend: Any = None, *, timeout: float = MEETING_SECONDS) -> Any:
+def transformers(
+    backend: Any = None, *, timeout: float = MEETING_SECONDS, max_restarts: int = 0
+) -> Any:
     """Hugging Face: as ``torch``; ``transformers.Trainer`` finds the workers by itself."""
-    return decorator("transformers", backend, ("nccl", "gloo", "mpi", "ucc"), timeout)
+    return decorator("transformers", backend, ("nccl", "gloo", "mpi", "ucc"), timeout, max_restarts)
 
 
 @overload

@@ -21,6 +21,7 @@ from skyward.exceptions import NotProvisionedError, TimeoutError
 from skyward.pool.answers import Answers, Receiver
 from skyward.pool.outcome import answer_of, may_retry, summary_of
 from skyward.pool.packing import Packing, Teller
+from skyward.pool.restarts import RESTARTS_ATTRIBUTE, run_with_restarts
 from skyward.pool.stream import Stream
 from skyward.pool.task_future import TaskFuture, tell_unread
 from skyward.pool.together import run_together
@@ -46,6 +47,8 @@ class OpenPool:
         self.tell = Teller(self.core, deliver)
         workers = self.core.total_slots // max(1, spec.concurrency)
         self._packing = Packing(self.core, self.tell, workers, timeout)
+        self.losses = 0
+        """Machines that left the pool since it opened: lost, preempted or terminated."""
         self._closed = threading.Event()
         self._events = threading.Thread(
             target=self._pump_events, name="skyward-events", daemon=True
@@ -134,6 +137,8 @@ class OpenPool:
         return taken
 
     def broadcast(self, pending: PendingCompute[Any]) -> tuple[Any, ...]:
+        if restarts := getattr(pending.fn, RESTARTS_ATTRIBUTE, 0):
+            return run_with_restarts(self, pending, restarts)
         if getattr(pending.fn, "__skyward_distributed__", None) is not None:
             return run_together(self.send_everywhere, self.tell_lines, pending)
         call, handles = self.send_everywhere(pending)
@@ -334,6 +339,7 @@ class OpenPool:
                 continue
             pool = self.core.job_id
             for name, fields in batch:
+                self.losses += name == "InstanceStopping"
                 self._deliver(event_from_fields(name, fields, pool))
 
 

@@ -31,20 +31,25 @@ def run_together(
     """The answers by rank. A retry runs the call on all workers again."""
     for _ in range(pending.retries):
         try:
-            return _run_once(send, tell_lines, replace(pending, retries=0))
+            return run_once(send, tell_lines, replace(pending, retries=0))
         except ExecutionError:
             continue
-    return _run_once(send, tell_lines, replace(pending, retries=0))
+    return run_once(send, tell_lines, replace(pending, retries=0))
 
 
-def _run_once(
-    send: Send, tell_lines: Callable[[], None], pending: PendingCompute[Any]
+def run_once(
+    send: Send,
+    tell_lines: Callable[[], None],
+    pending: PendingCompute[Any],
+    is_lost: Callable[[], bool] | None = None,
 ) -> tuple[Any, ...]:
+    """The answers by rank. `is_lost`: whether a node was lost, which ends the call at once, as a
+    failure does then; without it the others have a moment to notice."""
     call, handles = send(pending)
     if call.is_stream:
         return tuple(Stream(handle, pending.name) for handle in handles)
     try:
-        outcomes = _wait(handles)
+        outcomes = _wait(handles, is_lost)
     except BaseException:  # Ctrl-C: nobody will read the answers
         for handle in handles:
             handle.cancel()
@@ -66,18 +71,21 @@ def _run_once(
     return tuple(answers)
 
 
-def _wait(handles: list[Any]) -> list[Any]:
+def _wait(handles: list[Any], is_lost: Callable[[], bool] | None) -> list[Any]:
     outcomes: dict[int, Any] = {}
     deadline: float | None = None
+    grace = GRACE_SECONDS if is_lost is None else 0.0
     while len(outcomes) < len(handles):
+        if deadline is None and is_lost is not None and is_lost():
+            deadline = time.monotonic()
         waiting = [rank for rank in range(len(handles)) if rank not in outcomes]
         handles[waiting[0]].wait(_STEP_SECONDS)
         for rank in waiting:
             if handles[rank].done():
                 outcomes[rank] = handles[rank].take()
                 if outcomes[rank].status != "ok" and deadline is None:
-                    deadline = time.monotonic() + GRACE_SECONDS
-        if deadline is not None and time.monotonic() > deadline:
+                    deadline = time.monotonic() + grace
+        if deadline is not None and time.monotonic() >= deadline:
             deadline = float("inf")
             for rank in waiting:
                 handles[rank].cancel()

@@ -1,0 +1,38 @@
+"""Where a function keeps what it needs to go on after a restart."""
+
+import contextlib
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+_folder: Path | None = None
+
+
+def checkpoint_dir() -> Path:
+    """Inside a function of ``@sky.distributed.torch(max_restarts=…)``: the folder for its
+    checkpoints. It exists, is empty at the first start, and has the same files on every node at
+    each restart, on the replacement of a lost node as well.
+
+        last = sky.checkpoint_dir() / "last.pt"
+        epoch, state = torch.load(last) if last.exists() else (0, None)
+
+    At a restart, every node gets the files of the node that wrote last, so what is to survive the
+    loss of a node must be written on another one, too: let one worker of each node save, not rank 0
+    alone. Write to a name that ends in ``.tmp`` and rename it: such files are left out, and a
+    checkpoint is then whole or not there. The folder belongs to one call and is removed when the
+    call returns.
+
+    Anywhere else it is a temporary folder of this process, which is yours to remove."""
+    if _folder is not None:
+        return _folder
+    return Path(tempfile.mkdtemp(prefix="checkpoints-"))
+
+
+@contextlib.contextmanager
+def kept_in(folder: Path) -> Iterator[None]:
+    global _folder
+    before, _folder = _folder, folder
+    try:
+        yield
+    finally:
+        _folder = before
