@@ -60,6 +60,7 @@ ONLY_PYTHON = {
     "dask": "starts a Python engine",
     "distributed": "connects Python frameworks",
     "integrations": "connects Python libraries",
+    "mpi": "starts a Python engine",
     "ray": "starts a Python engine",
     "pool": "a decorator; open a pool in a scope",
 }

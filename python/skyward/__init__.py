@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from skyward.callback import emit as emit
     from skyward.callback import use_callback as use_callback
     from skyward.engines.dask_cluster import dask as dask
+    from skyward.engines.mpi_runs import mpi as mpi
     from skyward.engines.ray_cluster import ray as ray
     from skyward.events import BootstrapCompleted as BootstrapCompleted
     from skyward.events import BootstrapProgress as BootstrapProgress
@@ -156,6 +157,7 @@ _MODULE_OF = {
             "TaskFailed TaskFinished TaskPoolInitCompleted TaskStarted"
         ),
         "engines.dask_cluster": "dask",
+        "engines.mpi_runs": "mpi",
         "engines.ray_cluster": "ray",
         "exceptions": (
             "AllProvidersFailedError BudgetExceededError CancelledError CapacityError "

@@ -78,6 +78,9 @@ def test_parameters_of_decorators_are_listed() -> None:
     assert set(listed("parameters.md", "`@sky.compute`")) == compute
     distributed = set(inspect.signature(sky.distributed.torch).parameters)
     assert set(listed("parameters.md", "`sky.distributed`")) == distributed
+    mpi = set(inspect.signature(sky.mpi).parameters)
+    assert set(listed("parameters.md", "`sky.mpi`, `sky.distributed.mpi`")) == mpi
+    assert set(inspect.signature(sky.distributed.mpi).parameters) - {"function"} == mpi - {"pool"}
     assert set(listed("parameters.md", "`sky.ray`")) == set(inspect.signature(sky.ray).parameters)
     assert set(listed("parameters.md", "`sky.dask`")) == set(inspect.signature(sky.dask).parameters)
     only = set(inspect.signature(sky.stdout).parameters) - {"fn"}

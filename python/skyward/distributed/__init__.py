@@ -18,14 +18,14 @@ Every decorator takes `timeout`: how long, in seconds, the workers wait for each
 of a call."""
 
 from collections.abc import Callable
-from typing import Any, TypeVar, overload
+from typing import Any, Literal, TypeVar, overload
 
-from skyward.distributed.decorate import MEETING_SECONDS, decorator
+from skyward.distributed.decorate import MEETING_SECONDS, decorator, mpi_decorator
 from skyward.distributed.detect import detect_framework
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-__all__ = ["detect_framework", "jax", "keras", "tensorflow", "torch", "transformers"]
+__all__ = ["detect_framework", "jax", "keras", "mpi", "tensorflow", "torch", "transformers"]
 
 
 @overload
@@ -98,3 +98,31 @@ def keras(backend: Any = None, *, timeout: float = MEETING_SECONDS) -> Any:
     group is there, but Keras does not average gradients: wrap the model in
     ``DistributedDataParallel`` in a training loop of your own."""
     return decorator("keras", backend, ("jax", "tensorflow", "torch"), timeout)
+
+
+@overload
+def mpi(function: F, /) -> F: ...
+@overload
+def mpi(
+    *,
+    ranks_per_node: int = 1,
+    implementation: Literal["openmpi", "mpich"] | None = None,
+    timeout: float = MEETING_SECONDS,
+) -> Callable[[F], F]: ...
+def mpi(
+    function: Any = None,
+    *,
+    ranks_per_node: int = 1,
+    implementation: Literal["openmpi", "mpich"] | None = None,
+    timeout: float = MEETING_SECONDS,
+) -> Any:
+    """MPI: inside, ``mpi4py.MPI.COMM_WORLD`` has one rank on each worker, by its rank in the pool.
+
+    The function runs in a process of its own, which MPI starts for this call, with the worker's
+    variables, folder and output. `ranks_per_node`: how many such processes on each worker; with
+    more than one, each worker's answer is a list of their results. `implementation`: None takes
+    Open MPI where it is installed, else MPICH. The nodes need one of them and mpi4py, the driver
+    neither.
+
+    MPI's own connections between the nodes are neither encrypted nor authenticated."""
+    return mpi_decorator(function, ranks_per_node, implementation, timeout)

@@ -4,6 +4,7 @@ The function that a decorator returns travels by value, its session by name: a n
 its own package, and imports the framework only when the call begins."""
 
 import contextlib
+import secrets
 from collections.abc import Callable, Generator, Iterator, Mapping
 from functools import wraps
 from importlib import import_module
@@ -13,11 +14,14 @@ from skyward.call.function import ComputeFunction, is_generator
 from skyward.call.text import name_of
 from skyward.distributed.elastic import as_started, place, share_checkpoints, started
 from skyward.distributed.meeting import require_network
+from skyward.distributed.mpi_world import World, run
 from skyward.exceptions import ConfigurationError
 from skyward.task.instance_info import place_in_pool
 
 MEETING_SECONDS = 300.0
 """How long workers wait for each other at the start of a call, unless the decorator says."""
+
+MAX_RANKS_PER_NODE = 1024
 
 _SESSIONS = {
     "torch": "torch_session",
@@ -46,11 +50,7 @@ def decorator(
             if backends
             else f"distributed.{framework}() takes no {chosen!r}; it stands above a function"
         )
-    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < 1e9:
-        raise ConfigurationError(
-            f"distributed.{framework}(timeout={timeout!r}): a positive number of seconds is"
-            " expected"
-        )
+    _check_timeout(framework, timeout)
     if isinstance(max_restarts, bool) or not isinstance(max_restarts, int) or max_restarts < 0:
         raise ConfigurationError(
             f"distributed.{framework}(max_restarts={max_restarts!r}): a number from 0 on is"
@@ -61,6 +61,62 @@ def decorator(
         return _surrounded(target, framework, chosen, float(timeout), max_restarts)
 
     return decorate(backend) if bare else decorate
+
+
+def _check_timeout(framework: str, timeout: Any) -> None:
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < 1e9:
+        raise ConfigurationError(
+            f"distributed.{framework}(timeout={timeout!r}): a positive number of seconds is"
+            " expected"
+        )
+
+
+def mpi_decorator(
+    target: Any, ranks_per_node: int, implementation: str | None, timeout: float
+) -> Any:
+    """What ``@distributed.mpi(…)`` evaluates to; `target` is the function where it stands bare."""
+    if target is not None and not callable(target) and not isinstance(target, ComputeFunction):
+        raise TypeError(f"@distributed.mpi needs a function, not {type(target).__name__}")
+    _check_timeout("mpi", timeout)
+    if type(ranks_per_node) is not int or not 1 <= ranks_per_node <= MAX_RANKS_PER_NODE:
+        raise ConfigurationError(
+            f"distributed.mpi(ranks_per_node={ranks_per_node!r}): a number from 1 to"
+            f" {MAX_RANKS_PER_NODE} is expected"
+        )
+    if implementation not in (None, "openmpi", "mpich"):
+        raise ConfigurationError(
+            f"distributed.mpi(implementation={implementation!r}): choose one of 'openmpi',"
+            " 'mpich', or None"
+        )
+    world = World(ranks_per_node, implementation, secrets.token_bytes(32))
+
+    def decorate(target: Any) -> Any:
+        return _in_world(target, world, float(timeout))
+
+    return decorate if target is None else decorate(target)
+
+
+def _in_world(target: Any, world: World, timeout: float) -> Any:
+    if isinstance(target, ComputeFunction):
+        inner = _in_world(target.local, world, timeout)
+        return ComputeFunction(inner, target._timeout, target._retries)
+    if is_generator(target):
+        raise ConfigurationError(
+            f"distributed.mpi: {name_of(target)} is a generator, but a rank returns its result at"
+            " its end; return a list instead"
+        )
+    name = name_of(target)
+
+    @wraps(target)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        info = place_in_pool()
+        if info is None:
+            return target(*args, **kwargs)
+        require_network(info, f"{name}() of mpi")
+        return run(info, world, timeout, name, (target, args, kwargs))
+
+    call.__skyward_distributed__ = "mpi"  # type: ignore[attr-defined]
+    return call
 
 
 def _surrounded(

@@ -8,8 +8,8 @@ from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import Any
 
-from skyward.engines.processes import EngineProcess, end, hold
 from skyward.engines.survey import look
+from skyward.task.processes import ChildProgram, end, hold
 
 PROCESS = str(Path(__file__).with_name("dask_process.py"))
 _QUIET = {"DASK_LOGGING__DISTRIBUTED": "warning"}
@@ -25,7 +25,7 @@ def serve(
     """Holds this node's worker, and on node 0 the scheduler, too. `scheduler`: its "host:port"."""
     here = look(())
     settings: dict[str, Any] = {"keys": dict(keys), "host": here.address, "seconds": seconds}
-    started: list[EngineProcess] = []
+    started: list[ChildProgram] = []
     with tempfile.TemporaryDirectory(prefix="dask-", dir=os.getcwd()) as directory:
         try:
             if here.node == 0:
@@ -49,6 +49,6 @@ def serve(
             end(started)
 
 
-def _start(name: str, settings: dict[str, Any]) -> EngineProcess:
+def _start(name: str, settings: dict[str, Any]) -> ChildProgram:
     command = [sys.executable, "-P", PROCESS]
-    return EngineProcess(name, command, _QUIET, json.dumps(settings).encode(), reports=True)
+    return ChildProgram(name, command, _QUIET, json.dumps(settings).encode(), reports=True)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from skyward.call.pending import PendingCompute
-from skyward.engines.processes import wait_here
 from skyward.engines.survey import NodeFacts, look
 from skyward.exceptions import (
     CancelledError,
@@ -18,6 +17,7 @@ from skyward.exceptions import (
 from skyward.pool.compute_pool import ComputePool
 from skyward.pool.open_pool import OpenPool
 from skyward.pool.outcome import answer_of
+from skyward.task.processes import wait_here
 from skyward.transport import serialize
 
 _CLOSE_SECONDS = 10.0

@@ -1,10 +1,8 @@
 """Ray's processes on one node: the call that holds them."""
 
 import os
-import shutil
 import socket
 import sys
-import tempfile
 import time
 from collections.abc import Generator
 from contextlib import suppress
@@ -12,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from skyward.engines.certificates import Identity
-from skyward.engines.processes import EngineProcess, end, hold
 from skyward.engines.survey import look
+from skyward.task.processes import ChildProgram, end, hold, private_folder
 
 STARTED = "Ray runtime started"
 _POLL_SECONDS = 0.05
@@ -40,9 +38,12 @@ class RayPlace:
 
 def serve(place: RayPlace, seconds: float) -> Generator[str, None, None]:
     """Holds this node's raylet, and on node 0 the head, too."""
-    # Ray makes Unix sockets below it, whose names must not be long.
-    folder = Path(tempfile.mkdtemp(prefix="sky-ray-", dir="/tmp"))
-    started: list[EngineProcess] = []
+    with private_folder("sky-ray-") as folder:
+        yield from _serve(place, folder, seconds)
+
+
+def _serve(place: RayPlace, folder: Path, seconds: float) -> Generator[str, None, None]:
+    started: list[ChildProgram] = []
     try:
         here = look(())
         command = [sys.executable, "-P", "-m", "ray.scripts.scripts", "start", "--block"]
@@ -61,12 +62,11 @@ def serve(place: RayPlace, seconds: float) -> Generator[str, None, None]:
             command += [f"--address={place.head}"]
         name = "the head of Ray" if here.node == 0 else f"Ray on node {here.node}"
         log = folder / "start.log"
-        started.append(EngineProcess(name, command, secured(place, folder), log=log))
+        started.append(ChildProgram(name, command, secured(place, folder), log=log))
         _await_start(started[0], log, place if here.node == 0 else None, seconds)
         yield from hold(started, place.address)
     finally:
         end(started)
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def secured(place: RayPlace, folder: Path) -> dict[str, str]:
@@ -88,7 +88,7 @@ def secured(place: RayPlace, folder: Path) -> dict[str, str]:
     return variables
 
 
-def _await_start(process: EngineProcess, log: Path, head: RayPlace | None, seconds: float) -> None:
+def _await_start(process: ChildProgram, log: Path, head: RayPlace | None, seconds: float) -> None:
     """Waits until Ray says that it runs, and until clients can connect to the head."""
     limit = time.monotonic() + seconds
     while STARTED not in log.read_text(errors="replace") or not _answers(head):

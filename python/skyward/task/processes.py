@@ -1,13 +1,16 @@
-"""The processes of an engine on one node: children of a call, which end with it."""
+"""Programs that run on a node as children of a call, and end with it."""
 
 import contextlib
+import fcntl
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +21,7 @@ _END_SECONDS = 1.5
 """How long they may take to end before they are killed. A cancelled call has two seconds."""
 
 
-class EngineProcess:
+class ChildProgram:
     """One program and all that it starts, in a process group of its own. It is killed when this
     process ends, however that ends."""
 
@@ -97,7 +100,7 @@ class EngineProcess:
         self.process.wait()
 
 
-def hold(processes: Sequence[EngineProcess], ready: Any) -> Generator[Any, None, None]:
+def hold(processes: Sequence[ChildProgram], ready: Any) -> Generator[Any, None, None]:
     """Yields `ready`, and then waits for the first process to end, which is an error. Ends all of
     them when it is cancelled."""
     try:
@@ -113,7 +116,41 @@ def wait_here() -> Generator[None, None, None]:
     select.poll().poll()
 
 
-def end(processes: Sequence[EngineProcess]) -> None:
+@contextlib.contextmanager
+def private_folder(prefix: str) -> Iterator[Path]:
+    """A folder for this user alone, with a short name, since Unix sockets in it need one. What
+    killed processes left of such folders goes, too."""
+    for left in Path("/tmp").glob(f"{prefix}*"):
+        if (lock := _locked(left)) is not None:
+            shutil.rmtree(left, ignore_errors=True)
+            os.close(lock)
+    folder = Path(tempfile.mkdtemp(prefix=prefix, dir="/tmp"))
+    lock = _locked(folder)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        if lock is not None:
+            os.close(lock)
+
+
+def _locked(folder: Path) -> int | None:
+    """The folder, open and locked; None when it is somebody else's, or in use."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    try:
+        if os.fstat(descriptor).st_uid == os.geteuid():
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return descriptor
+    except OSError:
+        pass
+    os.close(descriptor)
+    return None
+
+
+def end(processes: Sequence[ChildProgram]) -> None:
     """One after the other, as given: each may need those behind it to end in peace."""
     end_at = time.monotonic() + _END_SECONDS
     for process in processes:
@@ -124,7 +161,7 @@ def end(processes: Sequence[EngineProcess]) -> None:
         process.kill()
 
 
-def _await_first(processes: Sequence[EngineProcess]) -> EngineProcess:
+def _await_first(processes: Sequence[ChildProgram]) -> ChildProgram:
     with contextlib.ExitStack() as stack:
         poll = select.poll()
         by_descriptor = {}
