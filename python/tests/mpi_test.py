@@ -14,7 +14,10 @@ import skyward as sky
 
 WORLD = World(2, None, b"secret")
 ORTED = Launcher("openmpi", "/usr/bin/mpirun", "4.1.4")
-LINE = 'orted --daemonize -mca ess_base_vpid {} -mca orte_hnp_uri "1.0;tcp://10.0.0.1:7"'
+LINE = (
+    'orted --daemonize -mca ess_base_vpid {} --mca plm_rsh_agent "/tmp/a"'
+    ' -mca orte_hnp_uri "1.0;tcp://10.0.0.1:7"'
+)
 
 
 def place(rank, addresses):
@@ -27,8 +30,10 @@ def orted(monkeypatch):
     monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
 
 
-def signed(lines):
-    return json.loads(json.dumps(mpi_world._signed(WORLD, ORTED, lines)))  # it travels as JSON
+def signed(lines, is_host=False):
+    return json.loads(
+        json.dumps(mpi_world._signed(WORLD, ORTED, lines, is_host))
+    )  # it travels as JSON
 
 
 def test_each_worker_gets_its_own_line(orted):
@@ -38,6 +43,7 @@ def test_each_worker_gets_its_own_line(orted):
         words = mpi_world._own_command(info, WORLD, ORTED, told)
         assert words[0] == "/usr/bin/orted"
         assert words[words.index("ess_base_vpid") + 1] == str(rank + 1)
+        assert words[words.index("plm_rsh_agent") + 1] == "/bin/sh", "not a file of worker 0"
         assert "--daemonize" not in words, "it is a child of the worker"
         assert words[-1] == "1.0;tcp://10.0.0.1:7"
 
@@ -90,6 +96,22 @@ def test_the_network_is_the_smallest_that_has_all_nodes():
 def test_nodes_of_one_machine_are_hosts_of_their_own():
     assert mpi_world._hosts(place(0, ["127.0.0.1"] * 2)) == ["127.2.0.1", "127.2.0.2"]
     assert mpi_world._hosts(place(0, ["10.0.0.1", "10.0.0.2"])) == ["10.0.0.1", "10.0.0.2"]
+
+
+def test_mpirun_needs_no_daemon_on_its_own_host(orted):
+    told = signed([LINE.format(1)], is_host=True)
+    addresses = ["10.0.0.1", "10.0.0.2"]
+    assert mpi_world._own_command(place(0, addresses), WORLD, ORTED, told) == []
+    assert mpi_world._own_command(place(1, addresses), WORLD, ORTED, told)[0] == "/usr/bin/orted"
+
+
+def test_workers_that_mpi_cannot_tell_apart_are_refused():
+    mpi_world._require_one_worker_per_host(place(0, ["127.0.0.1"] * 3), "f")
+    mpi_world._require_one_worker_per_host(place(0, ["10.0.0.1", "10.0.0.2"]), "f")
+    with pytest.raises(sky.ConfigurationError, match="3 nodes share 2 addresses"):
+        mpi_world._require_one_worker_per_host(place(0, ["a", "a", "b"]), "f")
+    with pytest.raises(sky.ConfigurationError, match="2 workers"):
+        mpi_world._require_one_worker_per_host(replace(place(0, ["a"]), workers_per_node=2), "f")
 
 
 def test_workers_with_different_mpis_are_refused():

@@ -543,3 +543,20 @@ def test_a_container_is_a_node(container):
         assert square(7) >> pool == 49
         os.kill(relays()[0], signal.SIGKILL)
         assert square(8) >> pool == 64
+
+
+def test_the_driver_knows_how_to_run_a_line_on_a_node():
+    with pool_of(1) as pool:
+        command, environment, folder = pool._engine().core.shell_of(0)
+        done = subprocess.run(
+            [*command, "echo $((6 * 7))"],
+            env={**os.environ, **dict(environment)},
+            cwd=folder or None,
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=True,
+        )
+        assert done.stdout == "42\n"
+    with sky.ComputePool(display="quiet") as pool:
+        assert pool._engine().core.shell_of(0)[0] == [], "a process of this machine"

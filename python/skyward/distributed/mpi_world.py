@@ -84,6 +84,7 @@ def run(
     call: tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]],
 ) -> Any:
     """The result of this worker's rank, or of its ranks, in a list."""
+    _require_one_worker_per_host(info, name)
     launcher = find_launcher(world.implementation)
     call_name = f"{name}() of mpi"
     found = meet(info, call_name, timeout, [launcher.kind, launcher.version])
@@ -95,21 +96,21 @@ def run(
         listener.bind(str(folder / "ranks"))
         listener.listen(world.ranks_per_node)
         stack.callback(end, programs)
-        told: Any = None
-        if info.global_worker_index == 0:
-            told = _launch(info, world, launcher, folder, timeout, programs)
-        lines = meet(info, f"{call_name}, launched", timeout, told)[0]
-        command = _own_command(info, world, launcher, lines)
         variables = {
-            **_own_files(folder, "daemon"),
             "SKYWARD_MPI_SOCKET": str(folder / "ranks"),
             "SKYWARD_MPI_PYTHON": sys.executable,
             "SKYWARD_MPI_RANK": str(_HERE / "mpi_rank.py"),
             **_library(launcher, folder),
         }
-        log = folder / "daemon.log"
-        daemon = ChildProgram(f"MPI's {launcher.daemon}", command, variables, log=log)
-        programs.insert(0, daemon)
+        told: Any = None
+        if info.global_worker_index == 0:
+            told = _launch(info, world, launcher, folder, timeout, variables, programs)
+        lines = meet(info, f"{call_name}, launched", timeout, told)[0]
+        if command := _own_command(info, world, launcher, lines):
+            variables.update(_own_files(folder, "daemon"))
+            log = folder / "daemon.log"
+            daemon = ChildProgram(f"MPI's {launcher.daemon}", command, variables, log=log)
+            programs.insert(0, daemon)
         answers = _serve(listener, _told(info, world, launcher, call), world, programs, timeout)
         _await_end(programs)
     return answers if world.ranks_per_node > 1 else answers[0]
@@ -182,6 +183,7 @@ def _launch(
     launcher: Launcher,
     folder: Path,
     timeout: float,
+    variables: Mapping[str, str],
     programs: list[ChildProgram],
 ) -> dict[str, Any]:
     """Starts mpirun, and returns what it wants to run on the hosts, signed."""
@@ -198,22 +200,27 @@ def _launch(
     agent.chmod(0o700)
     count = info.total_workers * world.ranks_per_node
     options, environment = _options(info, launcher, folder)
+    environment.update(variables)  # for the ranks that it starts itself
     environment.update(_own_files(folder, "launcher"))
-    command = [launcher.program, *options, "-n", str(count), "/bin/sh", "-c", _START]
+    # The folder of this node is not on the others; each rank goes to its worker's.
+    options += ["-wdir", "/", "-n", str(count)]
+    command = [launcher.program, *options, "/bin/sh", "-c", _START]
     log = folder / "mpirun.log"
     program = ChildProgram(
         f"mpirun ({launcher.kind} {launcher.version})", command, environment, log=log
     )
     programs.append(program)
     limit = time.monotonic() + timeout
-    paths = [folder / f"{host}.line" for host in hosts]
+    # On its own host, which it knows by the address, mpirun needs no daemon.
+    is_host = not nodes_share_an_address(info)
+    paths = [folder / f"{host}.line" for host in (hosts[1:] if is_host else hosts)]
     while not all(path.exists() for path in paths):
         if program.process.poll() is not None:
             return {"problem": program.how_it_ended()}
         if time.monotonic() > limit:
             return {"problem": f"{program.name} started nothing in {timeout:g} s{program.tail()}"}
         time.sleep(_POLL_SECONDS)
-    return _signed(world, launcher, [_read(path) for path in paths])
+    return _signed(world, launcher, [_read(path) for path in paths], is_host)
 
 
 def _read(path: Path) -> str:
@@ -223,11 +230,27 @@ def _read(path: Path) -> str:
 
 
 def _hosts(info: InstanceInfo) -> list[str]:
-    """A name for each worker, which MPI takes for a host of its own."""
-    workers = range(info.total_workers)
-    if nodes_share_an_address(info) or info.workers_per_node > 1 or not info.peers:
-        return [f"127.2.{worker // 250}.{worker % 250 + 1}" for worker in workers]
+    """A host of MPI for each worker: its address, or a name of its own where nodes are processes of
+    one machine."""
+    if nodes_share_an_address(info):
+        return [f"127.2.{rank // 250}.{rank % 250 + 1}" for rank in range(info.total_workers)]
     return [str(peer["private_ip"]) for peer in info.peers]
+
+
+def _require_one_worker_per_host(info: InstanceInfo, name: str) -> None:
+    """ConfigurationError where MPI would not know the workers apart."""
+    addresses = {peer.get("private_ip") for peer in info.peers}
+    if info.workers_per_node > 1:
+        why = f"each node has {info.workers_per_node} workers"
+    elif 1 < len(addresses) < info.total_nodes:
+        why = f"{info.total_nodes} nodes share {len(addresses)} addresses"
+    else:
+        return
+    raise ConfigurationError(
+        f"{name}: {why}, and an MPI world needs a host for each worker.\n"
+        "Nothing was started. Use nodes with one worker and one address each; ranks_per_node= puts"
+        " several ranks on a worker."
+    )
 
 
 def _options(
@@ -239,7 +262,7 @@ def _options(
     loopback = address.startswith("127.")
     if launcher.kind == "mpich":
         options = ["-launcher", "ssh", "-launcher-exec", agent, "-f", hosts]
-        options += ["-localhost", address]
+        options += ["-localhost", address, "-genvnone"]  # each rank takes its worker's variables
         return options, {"FI_TCP_IFACE": "lo", "FI_SOCKETS_IFACE": "lo"} if loopback else {}
     network = "lo" if loopback else _network(info)
     defaults = {
@@ -268,9 +291,12 @@ def _network(info: InstanceInfo) -> str:
     return str(network)
 
 
-def _signed(world: World, launcher: Launcher, lines: Sequence[str]) -> dict[str, Any]:
-    """The lines, as one pattern and a number for each host: a large pool's would be long."""
-    pattern, numbers = "", []
+def _signed(
+    world: World, launcher: Launcher, lines: Sequence[str], is_host: bool
+) -> dict[str, Any]:
+    """The lines, as one pattern and a number for each host: a large pool's would be long.
+    `is_host`: worker 0 has none."""
+    pattern, numbers = "", [-1] if is_host else []
     for line in lines:
         match = re.search(_NUMBER[launcher.kind], line)
         if match is None:
@@ -298,14 +324,21 @@ def _own_files(folder: Path, name: str) -> dict[str, str]:
 def _own_command(
     info: InstanceInfo, world: World, launcher: Launcher, told: Mapping[str, Any]
 ) -> list[str]:
-    """The command line of this node's daemon. RuntimeError: there is none, or not from worker 0."""
+    """The command line of this node's daemon; empty where mpirun itself is. RuntimeError: mpirun
+    failed, or the line is not from worker 0."""
     if "problem" in told:
         raise RuntimeError(str(told["problem"]))
     pattern, numbers = str(told["pattern"]), [int(number) for number in told["numbers"]]
     if not hmac.compare_digest(_mac(world, pattern, numbers), str(told["mac"])):
         raise RuntimeError("what MPI should run on this node does not come from worker 0")
-    line = pattern.replace("NUMBER", str(numbers[info.global_worker_index]), 1)
+    number = numbers[info.global_worker_index]
+    if number < 0:
+        return []
+    line = pattern.replace("NUMBER", str(number), 1)
     words = [word for word in shlex.split(line) if word != "--daemonize"]
+    for at, word in enumerate(words[:-1]):
+        if word == "plm_rsh_agent":  # it starts nothing, but wants a program that is there
+            words[at + 1] = "/bin/sh"
     daemon = launcher.daemon
     if not words or os.path.basename(words[0]) != daemon:
         raise RuntimeError(f"MPI should run {words[:1]} on this node instead of {daemon}")

@@ -29,6 +29,8 @@ is lost and replaced is not counted."""
 NO_LIMIT_SECONDS = 1e9
 """The time limit of a call that ends with its block: the pool's own limit is not for it."""
 
+_LOSSES = 3
+"""How often a node may be lost, one time after the other, before its processes run."""
 MakeCall = Callable[[NodeFacts], PendingCompute[Any]]
 """The call that holds the processes of a node: a generator, whose first item says that they run."""
 
@@ -86,6 +88,7 @@ class Members:
         self._facts = {fact.node: fact for fact in facts}
         self._changed = threading.Condition()
         self._ready: dict[int, Any] = {}
+        self._known: set[int] = set()  # nodes that have been ready
         self._handles: dict[tuple[int, str], Any] = {}
         self._failure: BaseException | None = None
         self._closing = False
@@ -134,17 +137,22 @@ class Members:
             thread.join(max(0.0, end - time.monotonic()))
 
     def _watch(self, node: int) -> None:
-        restarts = 0
+        restarts = losses = 0
         while True:
+            with self._changed:
+                was_ready = self._ready.pop(node, None) is not None
+            losses = 0 if was_ready else losses + 1
             error = self._run(node)
             if error is None:
                 return
             if isinstance(error, (InstanceTerminatedError, ConnectionLostError)):
                 if node == 0:
-                    return self._fail(self._head_lost(error))
+                    return self._fail(node, self._head_lost(error))
+                if losses > _LOSSES:
+                    return self._fail(node, error)
                 why = f"{self._verb}: node {node} was lost; its replacement joins when it is there"
-            elif node == 0 or not self._ready or (restarts := restarts + 1) > _RESTARTS:
-                return self._fail(error)
+            elif node == 0 or node not in self._known or (restarts := restarts + 1) > _RESTARTS:
+                return self._fail(node, error)
             else:
                 text = str(error).partition("\n")[0]
                 why = f"{self._verb}: {text} (node {node}); it is started again"
@@ -166,6 +174,7 @@ class Members:
                     keeper = keeper.cancel()
                 with self._changed:
                     self._ready[node] = serialize.loads(item, call.name)
+                    self._known.add(node)
                     self._changed.notify_all()
             answer_of(call.name, handle.task, handle.take())
         except BaseException as error:
@@ -192,12 +201,16 @@ class Members:
             handle = self._handles[node, kind] = self._engine.send_to(call, node, worker)
             return handle
 
-    def _fail(self, error: BaseException) -> None:
+    def _fail(self, node: int, error: BaseException) -> None:
+        """The node's processes are not started again."""
         with self._changed:
-            is_first, self._failure = self._failure is None, self._failure or error
+            was_known = node in self._known
+            if self._failure is None and (node == 0 or not was_known):
+                self._failure = error
             self._changed.notify_all()
-        if is_first and self._ready:
-            self._engine.tell(f"{self._verb}: {str(error).partition(chr(10))[0]}")
+        if was_known:
+            lines = str(error).partition("\n")[0]
+            self._engine.tell(lines if node == 0 else f"{self._verb} gives up node {node}: {lines}")
 
     def _head_lost(self, error: BaseException) -> SkywardError:
         failure = SkywardError(

@@ -7,10 +7,9 @@ from typing import Any, Literal, TypeVar
 from skyward.call.function import ComputeFunction, compute
 from skyward.call.pending import PendingCompute
 from skyward.distributed.decorate import mpi_decorator
-from skyward.distributed.mpi_world import find_launcher
 from skyward.engines.block import seconds_of
 from skyward.engines.members import ask_nodes
-from skyward.engines.survey import NodeFacts, look, require_network
+from skyward.engines.survey import NodeFacts, look_for_mpi, require_network
 from skyward.exceptions import ConfigurationError
 from skyward.pool.compute_pool import ComputePool
 
@@ -90,16 +89,6 @@ def mpi(
     require_network(_VERB, [facts for facts, _, _ in found])
     kind = _require_one(found)
     yield MpiRanks(pool, ranks_per_node, kind, seconds, engine.core.total_slots // pool.concurrency)
-
-
-def look_for_mpi(implementation: str | None) -> tuple[NodeFacts, tuple[str, str], str]:
-    """Runs on a node: what it has, which MPI and its version, and what is wrong with that."""
-    facts = look(("mpi4py",))
-    try:
-        launcher = find_launcher(implementation)
-    except ConfigurationError as error:
-        return facts, ("", ""), str(error)
-    return facts, (launcher.kind, launcher.version), ""
 
 
 def _require_one(found: list[tuple[NodeFacts, tuple[str, str], str]]) -> Any:

@@ -1,4 +1,4 @@
-"""What the nodes have, before an engine starts on them."""
+"""What the nodes have, before an engine starts on them. Nodes import this: nothing of the pool."""
 
 import os
 import sys
@@ -9,6 +9,7 @@ from pathlib import Path
 
 from skyward.distributed.environment import nodes_share_an_address, own_address
 from skyward.distributed.meeting import free_port
+from skyward.distributed.mpi_world import find_launcher
 from skyward.exceptions import ConfigurationError
 from skyward.task.instance_info import instance_info
 
@@ -55,6 +56,16 @@ def look(packages: Sequence[str], ports: int = 0) -> NodeFacts:
         missing_network=str(info.network.get("missing") or ""),
         relay=(sys.executable, "-P", RELAY),
     )
+
+
+def look_for_mpi(implementation: str | None) -> tuple[NodeFacts, tuple[str, str], str]:
+    """Runs on a node: what it has, which MPI and its version, and what is wrong with that."""
+    facts = look(("mpi4py",))
+    try:
+        launcher = find_launcher(implementation)
+    except ConfigurationError as error:
+        return facts, ("", ""), str(error)
+    return facts, (launcher.kind, launcher.version), ""
 
 
 def _machine_memory() -> int:
