@@ -228,7 +228,7 @@ std::vector<std::string> PoolMachines::find_launched(const LaunchBatch& batch,
 void PoolMachines::settle_doubts() {
   const World& world = book_.world();
   for (const Doubt& doubt : std::exchange(doubts_, {})) {
-    const Time listed = doubt.refused + api_.facts().listing_lag;
+    const Time listed = doubt.refused + api_.facts().doubt;
     if (world.now() < listed) wait_while_buying(world, listed - world.now());
     if (world.now() < listed) continue;
     const Time until = world.now() + api_.facts().release_time;

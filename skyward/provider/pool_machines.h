@@ -29,7 +29,7 @@ struct LaunchRefusal {
   std::string code{};    // the cloud's code; empty if it did not answer
   bool certain = false;  // nothing was launched, by any try of the request
   // Without `certain`: the cloud refused it in its own words, and may have launched it all the
-  // same. What came of it is listed when listings do not lag any more.
+  // same. It is looked for at once and after MachineApiFacts::doubt.
   bool doubtful = false;
 };
 
@@ -43,6 +43,8 @@ struct MachineApiFacts {
   // After so long, a request that was never answered has launched nothing, or its machines have
   // terminated themselves and are listed as such.
   std::int64_t unanswered_limit_s = 0;
+  // After so long, what came of a doubtful refusal is listed; what is later is for gc to find.
+  Duration doubt{};
   int launch_tries = 1;    // of a launch without an answer that brought nothing
   int most_per_batch = 0;  // machines that one request can launch; 0: any number
   Duration slowest_look = std::chrono::seconds(5);  // between looks at machines that start

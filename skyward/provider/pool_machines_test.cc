@@ -149,7 +149,8 @@ class Shop final : public MachineApi {
                          .listing_lag = 60s,
                          .known_after = 300s,
                          .release_time = 300s,
-                         .unanswered_limit_s = 900};
+                         .unanswered_limit_s = 900,
+                         .doubt = 60s};
 };
 
 class StockTest : public ::testing::Test {

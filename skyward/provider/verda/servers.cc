@@ -67,6 +67,7 @@ Servers::Servers(Api& api, std::string location, Mark mark, ServerRequest common
                      // A machine cannot be deleted before it runs.
                      .release_time = 900s,
                      .unanswered_limit_s = 1800,
+                     .doubt = 10s,
                      .launch_tries = kLaunchTries,
                      .most_per_batch = 1,
                      .ends_itself = false},

@@ -119,7 +119,7 @@ TEST_F(VerdaTest, APlaceThatIsSoldOutIsLookedAtOnceMore) {
   const Life life = open(*cloud);
   ASSERT_FALSE(life.status);
   EXPECT_EQ(life.status.error().kind, ErrorKind::exhausted) << life.status.error().message;
-  EXPECT_LT(fixture_.now - begin, 90s) << "once, for all refusals together";
+  EXPECT_LT(fixture_.now - begin, 30s) << "once, for all refusals together";
   EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
 }
 
@@ -156,7 +156,7 @@ TEST_F(VerdaTest, AMachineThatCameOfARefusalIsTaken) {
 }
 
 TEST_F(VerdaTest, AMachineThatCameOfARefusalAndIsListedLateIsDeleted) {
-  cloud_->dials.listing_lag = 60s;
+  cloud_->dials.listing_lag = 8s;
   cloud_->dials.answers = {{.method = "POST",
                             .path = "/v1/instances",
                             .perform = true,
