@@ -53,6 +53,26 @@ std::string PoolMachines::where() const {
   return facts.region.empty() ? facts.cloud : fmt::format("{}, {}", facts.cloud, facts.region);
 }
 
+namespace {
+
+// Of machines that start, what the cloud says about one that has not.
+Error not_in_time(std::string_view where, const std::vector<MachineStatus>& machines,
+                  std::size_t count, std::size_t running) {
+  Error out{
+      ErrorKind::timeout,
+      fmt::format("{}: {} of {} machines did not start in time", where, count - running, count),
+      "try again, or choose another type or region"};
+  for (const MachineStatus& one : machines) {
+    if (one.stage != Stage::pending || one.message.empty()) continue;
+    out.message += ": " + one.message;
+    if (!one.hint.empty()) out.hint = one.hint;
+    break;
+  }
+  return out;
+}
+
+}  // namespace
+
 // ---- Launching
 
 Result<std::vector<MachineStatus>> PoolMachines::launch(const LaunchSpec& spec, Time deadline) {
@@ -192,11 +212,8 @@ std::expected<std::vector<MachineStatus>, LaunchFailure> PoolMachines::await_run
       if (running == ids.size()) return *std::move(found);
     }
     if (deadline - world.now() <= pause) {
-      return std::unexpected(
-          LaunchFailure{{ErrorKind::timeout,
-                         fmt::format("{}: {} of {} machines did not start in time", where(),
-                                     ids.size() - running, ids.size()),
-                         "try again, or choose another type or region"}});
+      const auto seen = found.value_or(std::vector<MachineStatus>());
+      return std::unexpected(LaunchFailure{not_in_time(where(), seen, ids.size(), running)});
     }
     if (world.buying.stop_requested()) return std::unexpected(LaunchFailure{no_longer_wanted()});
     wait_while_buying(world, pause);

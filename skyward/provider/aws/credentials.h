@@ -28,9 +28,6 @@ struct Credentials {
 Result<Credentials> find_credentials(const World& world, const Configuration& configuration,
                                      const std::string& region, Time deadline);
 
-// "2021-09-21T23:34:52Z" or "…+02:00" in seconds since 1970.
-std::optional<std::int64_t> parse_iso_time(std::string_view text);
-
 // The address of the container's credential service, from its variables; empty outside a container.
 // Fails unless the address is https, this machine's, or the container runtime's.
 Result<std::string> container_endpoint(const World& world);

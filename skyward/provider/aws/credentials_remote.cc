@@ -14,6 +14,7 @@
 #include "skyward/provider/aws/call.h"
 #include "skyward/provider/aws/credentials_sources.h"
 #include "skyward/provider/aws/own_machine.h"
+#include "skyward/provider/iso_time.h"
 #include "skyward/provider/json_read.h"
 
 namespace skyward::provider::aws {

@@ -369,15 +369,5 @@ TEST_F(Chain, ASessionThatIsOverIsRenewedAndKept) {
   EXPECT_EQ(kept.at("refreshToken"), "r");
 }
 
-TEST_F(Chain, TimesWithZonesAndFractions) {
-  EXPECT_EQ(parse_iso_time("2023-11-14T22:13:20Z"), 1'700'000'000);
-  EXPECT_EQ(parse_iso_time("2023-11-14T22:13:20.123Z"), 1'700'000'000);
-  EXPECT_EQ(parse_iso_time("2023-11-15T00:13:20+02:00"), 1'700'000'000);
-  EXPECT_EQ(parse_iso_time("2023-11-14T21:43:20-00:30"), 1'700'000'000);
-  for (const char* text : {"", "tomorrow", "2023-13-14T22:13:20Z", "2023-11-14T22:13:20"}) {
-    EXPECT_EQ(parse_iso_time(text), std::nullopt) << text;
-  }
-}
-
 }  // namespace
 }  // namespace skyward::provider::aws

@@ -12,6 +12,7 @@
 #include "skyward/base/hash.h"
 #include "skyward/provider/aws/credentials.h"
 #include "skyward/provider/base64.h"
+#include "skyward/provider/iso_time.h"
 #include "skyward/provider/json_read.h"
 
 namespace skyward::provider::aws {

@@ -15,6 +15,7 @@
 #include "skyward/provider/aws/catalogue.h"
 #include "skyward/provider/aws/credentials_sources.h"
 #include "skyward/provider/aws/ec2_api.h"
+#include "skyward/provider/iso_time.h"
 #include "skyward/provider/json_read.h"
 
 namespace skyward::provider::aws {

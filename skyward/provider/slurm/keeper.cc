@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
-
 #include "skyward/spec/image.h"
 
 namespace skyward::provider::slurm {
@@ -31,10 +29,10 @@ while read -r c <&3; do
   { sh "$d/$c/line"; echo $? >"$d/$c/status"; } <"$d/$c/in" >"$d/$c/out" 2>"$d/$c/err" 3<&- &
 done &
 calls=$!
-while [ "$(find "$d/claimed" -mmin -$limit)" ] && [ ! -e "$d/over" ]; do
-  sleep $look 3<&- &
-  wait $!
-done
+)sh";
+
+// The same, at its end.
+constexpr const char* kEnd = R"sh(
 kill $calls
 signal_all KILL
 rm -rf "$d"
@@ -82,9 +80,7 @@ exec "$@" "$line '${quoted%.}'"
 }  // namespace
 
 std::string keeper_script(const KeeperTerms& terms) {
-  return fmt::format("d={} limit={} look={}{}", kKeeperDirectory,
-                     std::chrono::ceil<std::chrono::minutes>(terms.limit).count(),
-                     std::chrono::duration<double>(terms.look_every).count(), kKeeper);
+  return keeper_settings(kKeeperDirectory, terms) + kKeeper + kKeepWhileClaimed + kEnd;
 }
 
 // srun does not take the processors of a task from the job by itself.
@@ -96,13 +92,6 @@ std::string job_script(const KeeperTerms& terms) {
       "  ${{SLURM_CPUS_PER_TASK:+--cpus-per-task=$SLURM_CPUS_PER_TASK}} sh -c {}\n",
       shell_quote(keeper_script(terms)));
 }
-
-std::string claim_script() {
-  return fmt::format("d={}\ntouch \"$d/claimed\"\nprintf 'alive %s\\n' \"$d/claimed\" >&3\n",
-                     kKeeperDirectory);
-}
-
-Words end_words() { return {"sh", "-c", fmt::format("touch {}/over", kKeeperDirectory)}; }
 
 Words call_words() {
   return {"sh", "-c", fmt::format("d={}{}", kKeeperDirectory, kCall), "skyward-call"};

@@ -9,29 +9,18 @@
 #include <string>
 #include <string_view>
 
-#include "skyward/base/time.h"
+#include "skyward/provider/keeping.h"
 #include "skyward/provider/slurm/slurm_api.h"
 
 namespace skyward::provider::slurm {
 
-// A keeper ends when the file `claimed` has not been touched for `limit`, or there is one `over`,
-// both in its directory; then it kills whatever it has started. A SIGTERM it passes on to that.
-struct KeeperTerms {
-  Duration limit{};  // whole minutes
-  Duration look_every = std::chrono::seconds(5);
-};
-
 // The keeper's directory on the node, for a shell within the job.
 inline constexpr std::string_view kKeeperDirectory = "/tmp/skyward-keeper-$(id -u)-$SLURM_JOB_ID";
 
+// Kills what it has started when it ends. A SIGTERM it passes on to that.
 std::string keeper_script(const KeeperTerms& terms);
 // For sbatch: a keeper on each node of the job. The job ends with the last one.
 std::string job_script(const KeeperTerms& terms);
-
-// For bash on the node, as the first step of a bootstrap: the agent claims the node from then on.
-std::string claim_script();
-// Ends the node's keeper.
-Words end_words();
 
 // Takes one more word: a line for a shell, which the node's keeper runs. Within the job.
 Words call_words();

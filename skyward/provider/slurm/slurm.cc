@@ -29,8 +29,6 @@ using namespace std::chrono_literals;
 constexpr Duration kQueueTimeout = 24h * 90;
 // From the start of the job to the agent's first word: its upload, perhaps through a login node.
 constexpr Duration kJobGreetTimeout = 300s;
-// A keeper that no agent claims, or whose agent is gone, ends its node so soon.
-constexpr Duration kUnclaimedJob = 15min;
 constexpr Duration kNoLimit = 24h * 3650;  // of a pool without a timeout
 constexpr Duration kMarkGrace = 15min;
 // The same reason to wait is told again so rarely.
@@ -178,7 +176,7 @@ Result<Cluster> SlurmProvider::prepare(const PoolSpec& spec, const Offer& offer,
   auto directory = make_pool_directory(world_, id);
   if (!directory) return fail(directory);
   const Duration lifetime = (spec.timeout > Duration{} ? spec.timeout : kNoLimit) + kMarkGrace;
-  request->script = job_script({.limit = std::max(spec.lease, kUnclaimedJob)});
+  request->script = job_script({.limit = std::max(spec.lease, kUnclaimedKeeper)});
   Plan plan{
       .agents = agents_of(spec),
       .image = *std::move(image),
@@ -289,8 +287,8 @@ Bootstrap SlurmProvider::bootstrap(const Cluster& cluster, const Instance&) {
   const Plan* const plan = find_plan(cluster.id);
   SKYWARD_CHECK(plan != nullptr, "{} was not prepared here", cluster.id);
   Bootstrap bootstrap = plan->image.bootstrap;
-  bootstrap.script = claim_script() + bootstrap.script;
-  bootstrap.end_command = end_words();
+  bootstrap.script = claim_script(kKeeperDirectory) + bootstrap.script;
+  bootstrap.end_command = end_keeper_words(kKeeperDirectory);
   return bootstrap;
 }
 

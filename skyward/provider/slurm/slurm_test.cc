@@ -58,8 +58,8 @@ TEST_F(SlurmPool, ItsNodesAreThoseOfOneJob) {
   EXPECT_TRUE(way.shell);
   EXPECT_THAT(way.command, IsSupersetOf({"srun", "--jobid=17", "--nodelist=n2"}));
   const Bootstrap bootstrap = cloud->bootstrap(life.cluster, life.instances[1]);
-  EXPECT_THAT(bootstrap.script, StartsWith(claim_script()));
-  EXPECT_EQ(bootstrap.end_command, end_words());
+  EXPECT_THAT(bootstrap.script, StartsWith(claim_script(kKeeperDirectory)));
+  EXPECT_EQ(bootstrap.end_command, end_keeper_words(kKeeperDirectory));
   ASSERT_TRUE(cloud->teardown(life.cluster, soon()));
   EXPECT_EQ(slurm_->standing(), 0);
   EXPECT_THAT(open_pools(), IsEmpty());
