@@ -80,6 +80,8 @@ class Cloud {
   virtual bool tells_retry_after() const { return true; }
   // What is billed beside machines, until `at`.
   virtual double side_bill(Time) const { return 0; }
+  // A test's request below /_double/ that only this cloud has; status 404: none.
+  virtual io::HttpReply control_own(const Request&) { return {.status = 404}; }
   // The cloud ended a machine of its own accord.
   virtual void on_preempted(Machine&) {}
 

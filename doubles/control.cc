@@ -83,11 +83,12 @@ io::HttpReply Cloud::control(const Request& request) {
   if (const auto id = match("/_double/machines/{}", request); id && request.method == "POST") {
     return control_machine(id->front(), request.body);
   }
+  if (io::HttpReply own = control_own(request); own.status != 404) return own;
   return json_reply(404, {{"error", "there is no " + request.method + " " + request.path}});
 }
 
-// What happens to a machine without its renter: {"act": "end"} or "off" or "run" or "fail", and
-// where the real one behind it is.
+// What happens to a machine without its renter: {"act": "end"}, "off", "run", "fail" or "vanish",
+// and where the real one behind it is.
 io::HttpReply Cloud::control_machine(const std::string& id, const Json& changes) {
   const std::vector<std::string> wrong = misfits(changes,
                                                  {{"act", Kind::text},
@@ -110,6 +111,7 @@ io::HttpReply Cloud::control_machine(const std::string& id, const Json& changes)
       one.resume(now_);
     }
     if (act == "fail") one.failed = now_;
+    if (act == "vanish") one.gone = now_;
     one.public_address = changes.value("public_address", one.public_address);
     one.private_address = changes.value("private_address", one.private_address);
     one.ssh_port = changes.value("ssh_port", one.ssh_port);

@@ -11,16 +11,10 @@
 #include <utility>
 #include <vector>
 
+#include "doubles/command_reply.h"
 #include "skyward/base/time.h"
 
 namespace skyward::doubles {
-
-// What a command left behind.
-struct CommandReply {
-  int code = 0;
-  std::string out{};
-  std::string err{};
-};
 
 struct SlurmJob {
   int id = 0;
