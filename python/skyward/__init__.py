@@ -102,6 +102,7 @@ if TYPE_CHECKING:
     from skyward.providers.choice import Provider as Provider
     from skyward.providers.clouds import AWS as AWS
     from skyward.providers.clouds import DigitalOcean as DigitalOcean
+    from skyward.providers.clouds import Kubernetes as Kubernetes
     from skyward.providers.clouds import RunPod as RunPod
     from skyward.providers.clouds import Slurm as Slurm
     from skyward.providers.clouds import VastAI as VastAI
@@ -171,7 +172,7 @@ _MODULE_OF = {
         "pool.compute_pool": "ComputePool",
         "pool.multi": "MultiPool",
         "providers.choice": "Provider",
-        "providers.clouds": "AWS DigitalOcean RunPod Slurm VastAI Verda",
+        "providers.clouds": "AWS DigitalOcean Kubernetes RunPod Slurm VastAI Verda",
         "providers.command": "Command",
         "providers.local": "Local",
         "providers.ssh": "SSH",

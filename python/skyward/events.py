@@ -14,6 +14,7 @@ class ProviderName(StrEnum):
 
     AWS = "AWS"
     DigitalOcean = "Digital Ocean"
+    Kubernetes = "Kubernetes"
     RunPod = "RunPod"
     Slurm = "Slurm"
     VastAI = "Vast.ai"

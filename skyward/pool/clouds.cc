@@ -2,6 +2,7 @@
 
 #include "skyward/pool/clouds/aws.h"
 #include "skyward/pool/clouds/digital_ocean.h"
+#include "skyward/pool/clouds/kubernetes.h"
 #include "skyward/pool/clouds/runpod.h"
 #include "skyward/pool/clouds/slurm.h"
 #include "skyward/pool/clouds/vastai.h"
@@ -34,6 +35,20 @@ DigitalOcean::operator ProviderSpec() const {
   put(spec, "ssh_key_fingerprint", ssh_key_fingerprint);
   put(spec, "instance_timeout", instance_timeout);
   put(spec, "node_token", node_token);
+  return spec;
+}
+
+Kubernetes::operator ProviderSpec() const {
+  ProviderSpec spec{.name = "kubernetes", .settings = {}};
+  put(spec, "context", context);
+  put(spec, "namespace", name_space);
+  put(spec, "image", image);
+  put(spec, "gpu", gpu);
+  put(spec, "node_selector", node_selector);
+  put(spec, "tolerations", tolerations);
+  put(spec, "service_account", service_account);
+  put(spec, "run_as_user", run_as_user);
+  put(spec, "autoscaled", autoscaled);
   return spec;
 }
 

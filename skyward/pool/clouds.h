@@ -5,6 +5,7 @@
 
 #include "skyward/pool/clouds/aws.h"            // IWYU pragma: export
 #include "skyward/pool/clouds/digital_ocean.h"  // IWYU pragma: export
+#include "skyward/pool/clouds/kubernetes.h"     // IWYU pragma: export
 #include "skyward/pool/clouds/runpod.h"         // IWYU pragma: export
 #include "skyward/pool/clouds/slurm.h"          // IWYU pragma: export
 #include "skyward/pool/clouds/vastai.h"         // IWYU pragma: export

@@ -63,8 +63,6 @@ TEST(TimeLimit, WhatCannotBeCountedIsForEver) {
   EXPECT_EQ(Duration(TimeLimit(std::chrono::hours(-1))), std::chrono::hours(-1));
 }
 
-// What is left out is left to files and defaults; what is said has the names and forms of the
-// table, which knows nothing else.
 TEST(Providers, PairsAreAListOfTexts) {
   ProviderSpec spec;
   put(spec, "labels", std::optional(std::map<std::string, std::string>{{"a", "b"}, {"c", "d"}}));
@@ -72,15 +70,26 @@ TEST(Providers, PairsAreAListOfTexts) {
   EXPECT_EQ(spec.settings, (std::map<std::string, std::string>{{"labels", "a=b,c=d"}}));
 }
 
+// What is left out is left to files and defaults; what is said has the names and forms of the
+// table, which knows nothing else.
 TEST(Providers, FitTheirTable) {
   for (const ProviderSpec& spec :
-       std::initializer_list<ProviderSpec>{AWS{}, Slurm{}, SSH{}, Command{}}) {
+       std::initializer_list<ProviderSpec>{AWS{}, Slurm{}, Kubernetes{}, SSH{}, Command{}}) {
     EXPECT_TRUE(spec.settings.empty()) << spec.name;
   }
   const ProviderSpec full[] = {
       AWS{"eu-west-1", true, "ami-1", "22.04", "subnet-1", "sg-1", "arn:1", "me", 60, 9,
           "lowest-price", true},
       Slurm{"gpu", "lab", "normal", "gpu:2", "8:00:00", "me@login", true, {{"--constraint=a,b"}}},
+      Kubernetes{"kind",
+                 "team",
+                 "python:3.12",
+                 "nvidia.com/gpu",
+                 {{{"disktype", "ssd"}}},
+                 {{"dedicated=ml:NoSchedule"}},
+                 "robot",
+                 1000,
+                 true},
       SSH{{"w1", "w2"}, "me", 22, "/id", {"gate"}, "/known", "/config", "ec2"}};
   for (const ProviderSpec& spec : full) {
     EXPECT_EQ(spec.settings.size(), find_provider_sheet(spec.name)->settings.size()) << spec.name;

@@ -13,6 +13,7 @@
 #include "skyward/provider/conformance_fixture.h"
 #include "skyward/provider/digital_ocean/digital_ocean_computer_fixture.h"
 #include "skyward/provider/fake/fake.h"
+#include "skyward/provider/kubernetes/kubernetes_computer_fixture.h"
 #include "skyward/provider/local/local.h"
 #include "skyward/provider/open_pools.h"
 #include "skyward/provider/runpod/runpod_computer_fixture.h"
@@ -169,6 +170,9 @@ class DoubledSubject final : public Subject {
     const auto input = nlohmann::json::json_pointer("/variables/input/name");
     if (heard.body.contains(input)) name = heard.body[input];
     if (heard.body.contains("names")) name = heard.body["names"].front();
+    if (heard.path.ends_with("/pods") && heard.body.contains("metadata")) {
+      name = heard.body["metadata"]["name"];
+    }
     if (name.empty()) return;  // a login
     auto ledger = open_ledger(computer_.fixture_.world);
     for (const LedgerPool& pool : computer_.open_pools()) {
@@ -287,6 +291,7 @@ const std::vector<SubjectRow>& subjects() {
       {"digital_ocean", make_subject<DoubledSubject<digital_ocean::DigitalOceanComputer>>},
       {"verda", make_subject<DoubledSubject<verda::VerdaComputer>>},
       {"runpod", make_subject<DoubledSubject<runpod::RunPodComputer>>},
+      {"kubernetes", make_subject<DoubledSubject<kubernetes::KubernetesComputer>>},
       {"slurm", make_subject<SlurmSubject>},
       {"vastai", make_subject<DoubledSubject<vast::VastComputer>>},
   };

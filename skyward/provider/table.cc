@@ -12,6 +12,9 @@
 #include "skyward/provider/digital_ocean/digital_ocean.h"
 #include "skyward/provider/digital_ocean/sweep.h"
 #include "skyward/provider/fake/fake.h"
+#include "skyward/provider/kubernetes/diagnose.h"
+#include "skyward/provider/kubernetes/kubernetes.h"
+#include "skyward/provider/kubernetes/sweep.h"
 #include "skyward/provider/local/local.h"
 #include "skyward/provider/runpod/diagnose.h"
 #include "skyward/provider/runpod/runpod.h"
@@ -48,6 +51,11 @@ const std::vector<TableRow>& provider_table() {
        .diagnose = digital_ocean::diagnose,
        .credentials = digital_ocean::has_credentials,
        .cloud = make_digital_ocean_cloud},
+      {.name = "kubernetes",
+       .make = make_kubernetes,
+       .sweep = kubernetes::sweep,
+       .diagnose = kubernetes::diagnose,
+       .credentials = kubernetes::has_credentials},
       {.name = "runpod",
        .make = make_runpod,
        .sweep = runpod::sweep,

@@ -36,6 +36,18 @@ constexpr std::array<ProviderSetting, 5> kDigitalOcean = {{
     {"node_token", secret, trusted, "", ""},
 }};
 
+constexpr std::array<ProviderSetting, 9> kKubernetes = {{
+    {"context", text, trusted, "", ""},
+    {"namespace", text, trusted, "", ""},
+    {"image", text, trusted, "", ""},
+    {"gpu", text, anybody, "", ""},
+    {"node_selector", list, anybody, "", ""},
+    {"tolerations", list, anybody, "", ""},
+    {"service_account", text, trusted, "", ""},
+    {"run_as_user", whole, anybody, "", ""},
+    {"autoscaled", flag, anybody, "false", ""},
+}};
+
 constexpr std::array<ProviderSetting, 18> kRunPod = {{
     {"api_key", secret, trusted, "", ""},
     {"cluster_mode", choice, trusted, "individual", "individual|instant"},
@@ -111,9 +123,10 @@ constexpr std::array<ProviderSetting, 8> kSSH = {{
     {"preemption", choice, trusted, "", "ec2"},
 }};
 
-constexpr std::array<ProviderSheet, 8> kSheets = {{
+constexpr std::array<ProviderSheet, 9> kSheets = {{
     {"aws", "AWS", "AWS", kAWS, true},
     {"digital_ocean", "DigitalOcean", "Digital Ocean", kDigitalOcean, true},
+    {"kubernetes", "Kubernetes", "Kubernetes", kKubernetes, true},
     {"runpod", "RunPod", "RunPod", kRunPod, true},
     {"slurm", "Slurm", "Slurm", kSlurm, true},
     {"vastai", "VastAI", "Vast.ai", kVastAI, true},

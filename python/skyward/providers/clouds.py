@@ -68,6 +68,34 @@ class DigitalOcean(Cloud):
 
 
 @dataclass(frozen=True, repr=False)
+class Kubernetes(Cloud):
+    """Pods of a Kubernetes cluster, through your own kubectl: whatever logs it in, works.
+    docs/guide/kubernetes.md says more."""
+
+    name: ClassVar[str] = "kubernetes"
+
+    context: str | None = None
+    """A context of your kubeconfig. Left out: the current one."""
+    namespace: str | None = None
+    """Where the pods are. Left out: that of the context."""
+    image: str | None = None
+    """The container image, with `sh` and `bash`. Left out: `"python:3.x-slim"`."""
+    gpu: str | None = None
+    """The resource that a GPU is: `"nvidia.com/gpu"`. Left out: from the nodes."""
+    node_selector: dict[str, str] | tuple[str, ...] = ()
+    """Labels that the nodes have: `{"disktype": "ssd"}`."""
+    tolerations: tuple[str, ...] = ()
+    """Taints that the pods tolerate: `"dedicated=ml:NoSchedule"`, `"dedicated"`."""
+    service_account: str | None = None
+    """Whose rights functions have in the cluster, and whose secrets pull the image. Left out:
+    none."""
+    run_as_user: int | None = None
+    """The number of the user in the pods, which is not root. Left out: as the image has it."""
+    autoscaled: bool = False
+    """Whether the pool waits for nodes that are started for it."""
+
+
+@dataclass(frozen=True, repr=False)
 class RunPod(Cloud):
     """RunPod: containers in its data centres, or on other people's machines.
     docs/guide/runpod.md says more."""
@@ -201,6 +229,6 @@ class Verda(Cloud):
 
 
 CLOUDS: dict[str, type[Any]] = {
-    cloud.name: cloud for cloud in (AWS, DigitalOcean, RunPod, Slurm, VastAI, Verda)
+    cloud.name: cloud for cloud in (AWS, DigitalOcean, Kubernetes, RunPod, Slurm, VastAI, Verda)
 }
 """The classes by the names that ``provider="aws"`` takes."""

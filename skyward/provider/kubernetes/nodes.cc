@@ -1,0 +1,370 @@
+#include "skyward/provider/kubernetes/nodes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <tuple>
+#include <utility>
+
+#include "skyward/base/text.h"
+#include "skyward/provider/choosing.h"
+#include "skyward/spec/provider_settings.h"
+
+namespace skyward::provider::kubernetes {
+
+namespace {
+
+constexpr const char* kTypeLabel = "node.kubernetes.io/instance-type";
+constexpr const char* kArchitectureLabel = "kubernetes.io/arch";
+constexpr const char* kMemoryLabel = "nvidia.com/gpu.memory";  // in MiB
+constexpr std::array kGpuResources = {"nvidia.com/gpu", "amd.com/gpu"};
+// Of NVIDIA's GPU Feature Discovery, of Google's clusters, of AMD's node labeller.
+constexpr std::array kGpuLabels = {"nvidia.com/gpu.product", "cloud.google.com/gke-accelerator",
+                                   "amd.com/gpu.product-name"};
+constexpr double kGib = 0x1p30;
+constexpr double kMib = 0x1p20;
+
+double amount_of(const Quantities& all, const std::string& name) {
+  const auto found = all.find(name);
+  return found == all.end() ? 0 : found->second;
+}
+
+// "NVIDIA-H100-80GB-HBM3" is an H100.
+std::string model_of(std::string_view product) {
+  std::string words(product);
+  std::ranges::replace(words, '-', ' ');
+  std::ranges::replace(words, '_', ' ');
+  constexpr std::string_view kShared = " SHARED";  // in turns
+  if (words.ends_with(kShared)) words.resize(words.size() - kShared.size());
+  return accelerator_in(upper(words));
+}
+
+bool tolerates(const Toleration& toleration, const Taint& taint) {
+  return toleration.key == taint.key && (!toleration.value || *toleration.value == taint.value) &&
+         (toleration.effect.empty() || toleration.effect == taint.effect);
+}
+
+std::string gpu_resource_of(const ClusterNode& node, const Wishes& wishes) {
+  if (!wishes.gpu.empty()) return amount_of(node.allocatable, wishes.gpu) > 0 ? wishes.gpu : "";
+  for (const char* name : kGpuResources) {
+    if (amount_of(node.allocatable, name) > 0) return name;
+  }
+  return {};
+}
+
+// Whether pods of the pool may run there; those without GPUs may not where `gpus_alone` is set.
+bool takes_pods(const ClusterNode& node, const Wishes& wishes, const std::string& gpu_resource,
+                bool& gpus_alone) {
+  if (!node.takes_pods) return false;
+  for (const auto& [name, value] : wishes.selector) {
+    if (value_at(node.labels, name) != value || !node.labels.contains(name)) return false;
+  }
+  for (const Taint& taint : node.taints) {
+    const bool given = std::ranges::any_of(
+        wishes.tolerations, [&](const Toleration& one) { return tolerates(one, taint); });
+    if (given || taint.effect == "PreferNoSchedule") continue;
+    if (taint.key != gpu_resource || gpu_resource.empty()) return false;
+    gpus_alone = true;
+  }
+  return true;
+}
+
+void describe_gpus(const ClusterNode& node, Shelf& shelf) {
+  std::string product;
+  for (const char* label : kGpuLabels) {
+    product = value_at(node.labels, label);
+    if (product.empty()) continue;
+    shelf.gpu_label = {{label, product}};
+    break;
+  }
+  shelf.offer.accelerator = model_of(product);
+  shelf.offer.accelerator_count = amount_of(node.allocatable, shelf.gpu_resource);
+  if (const auto memory = read_quantity(value_at(node.labels, kMemoryLabel))) {
+    shelf.offer.accelerator_memory_gb = *memory / 1024;
+  }
+  shelf.offer.instance_type += ":" + lower(product.empty() ? shelf.gpu_resource : product);
+}
+
+Shelf shelf_of(const ClusterNode& node, const std::string& gpu_resource,
+               const std::string& cluster) {
+  Shelf out{.gpu_resource = gpu_resource};
+  const std::string type = value_at(node.labels, kTypeLabel);
+  if (!type.empty()) out.type_label = {{kTypeLabel, type}};
+  const std::string architecture = value_at(node.labels, kArchitectureLabel);
+  out.offer = {.instance_type = type.empty() ? "node" : type,
+               .region = cluster,
+               .cpus = static_cast<int>(amount_of(node.allocatable, "cpu")),
+               .memory_gb = amount_of(node.allocatable, "memory") / kGib,
+               .architecture = architecture == "amd64" ? "x86_64" : architecture,
+               .price_on_demand = 0.0,
+               .billing_increment_minutes = 0};
+  if (!gpu_resource.empty()) describe_gpus(node, out);
+  return out;
+}
+
+bool are_alike(const Shelf& a, const Shelf& b) {
+  return std::tie(a.offer, a.gpu_resource, a.type_label, a.gpu_label, a.gpus_alone) ==
+         std::tie(b.offer, b.gpu_resource, b.type_label, b.gpu_label, b.gpus_alone);
+}
+
+Quantities needs_of(const PodRequest& request) {
+  Quantities out{{"pods", 1},
+                 {"cpu", request.cpus > 0 ? request.cpus : kLeastCpus},
+                 {"memory", kMib * static_cast<double>(request.memory_mb > 0 ? request.memory_mb
+                                                                             : kLeastMemory_mb)}};
+  if (request.gpus > 0) out[request.gpu_resource] = request.gpus;
+  return out;
+}
+
+bool is_name(std::string_view text) {
+  return !text.empty() && std::ranges::all_of(text, [](char c) {
+    return is_alphanumeric(c) || c == '-' || c == '_' || c == '.' || c == '/';
+  });
+}
+
+std::unexpected<Error> refused(std::string_view setting, std::string_view value,
+                               const char* expected) {
+  return fail(ErrorKind::invalid, fmt::format("Kubernetes: {}=\"{}\" does not fit", setting, value),
+              expected);
+}
+
+}  // namespace
+
+// ---- Settings
+
+std::optional<Toleration> read_toleration(std::string_view text) {
+  Toleration out;
+  const std::size_t colon = text.rfind(':');
+  if (colon != std::string_view::npos) {
+    out.effect = text.substr(colon + 1);
+    const bool known =
+        out.effect == "NoSchedule" || out.effect == "NoExecute" || out.effect == "PreferNoSchedule";
+    if (!known) return std::nullopt;
+    text = text.substr(0, colon);
+  }
+  const std::size_t equal = text.find('=');
+  out.key = text.substr(0, equal);
+  if (equal != std::string_view::npos) out.value = text.substr(equal + 1);
+  const bool good_value = !out.value || out.value->empty() || is_name(*out.value);
+  return is_name(out.key) && good_value ? std::optional(out) : std::nullopt;
+}
+
+Result<Wishes> read_wishes(const ProviderSpec& spec) {
+  Wishes out{.image = spec.setting("image"),
+             .gpu = spec.setting("gpu"),
+             .service_account = spec.setting("service_account"),
+             .autoscaled = spec.setting("autoscaled") == "true"};
+  if (!out.gpu.empty() && (!is_name(out.gpu) || !out.gpu.contains('/'))) {
+    return refused("gpu", out.gpu, "name a resource of nodes, such as \"nvidia.com/gpu\"");
+  }
+  if (out.image.find_first_of(" \t") != std::string::npos) {
+    return refused("image", out.image, "name a container image, such as \"python:3.12-slim\"");
+  }
+  for (const std::string& item : items_of(spec.setting("node_selector"), ',')) {
+    const std::size_t equal = item.find('=');
+    const std::string name = item.substr(0, equal);
+    const std::string value = equal == std::string::npos ? "" : item.substr(equal + 1);
+    if (equal == std::string::npos || !is_name(name) || (!value.empty() && !is_name(value))) {
+      return refused("node_selector", item,
+                     "give labels of nodes with their values: {\"disktype\": \"ssd\"}");
+    }
+    out.selector[name] = value;
+  }
+  for (const std::string& item : items_of(spec.setting("tolerations"), ',')) {
+    const auto toleration = read_toleration(item);
+    if (!toleration) {
+      return refused("tolerations", item,
+                     "write taints as 'kubectl taint' does: \"dedicated=ml:NoSchedule\"");
+    }
+    out.tolerations.push_back(*toleration);
+  }
+  if (const std::string user = spec.setting("run_as_user"); !user.empty()) {
+    std::int64_t id = 0;
+    const auto read = std::from_chars(user.data(), user.data() + user.size(), id);
+    const bool whole = read.ec == std::errc() && read.ptr == user.data() + user.size();
+    if (!whole || id < 1 || id > std::numeric_limits<std::int32_t>::max()) {
+      return refused("run_as_user", user, "give the number of a user that is not root: 1000");
+    }
+    out.user = id;
+  }
+  return out;
+}
+
+std::string standard_image(const PoolSpec& spec) {
+  if (spec.runtime.python.empty()) return "debian:bookworm-slim";
+  std::string python = spec.image.python;
+  if (python.empty() || python == "auto") {
+    python = value_at(spec.runtime.environment, "SKYWARD_CLIENT_PYTHON");
+  }
+  const std::size_t dot = python.find('.');
+  const std::size_t end =
+      dot == std::string::npos ? dot : python.find_first_not_of("0123456789", dot + 1);
+  return fmt::format("python:{}-slim", python.empty() ? "3" : python.substr(0, end));
+}
+
+// ---- What nodes hold
+
+std::vector<Shelf> shelves_of(const std::vector<ClusterNode>& nodes, const Usage& usage,
+                              const Wishes& wishes, const std::string& cluster) {
+  std::vector<Shelf> out;
+  for (const ClusterNode& node : nodes) {
+    const std::string resource = gpu_resource_of(node, wishes);
+    bool gpus_alone = false;
+    if (!takes_pods(node, wishes, resource, gpus_alone)) continue;
+    Shelf shelf = shelf_of(node, resource, cluster);
+    shelf.gpus_alone = gpus_alone;
+    Shelf::Room room{.whole = node.allocatable, .free = node.allocatable};
+    if (const auto used = usage.find(node.name); used != usage.end()) {
+      for (const auto& [name, count] : used->second) room.free[name] -= count;
+    }
+    auto same = std::ranges::find_if(out, [&](const Shelf& one) { return are_alike(one, shelf); });
+    if (same == out.end()) same = out.insert(out.end(), std::move(shelf));
+    same->nodes.push_back(std::move(room));
+  }
+  return out;
+}
+
+Shelf unseen_shelf(const PoolSpec& spec, const Wishes& wishes, const std::string& cluster) {
+  const int workers = workers_per_node(spec);
+  Shelf out{.gpu_resource = wishes.gpu, .seen = false};
+  out.offer = {.instance_type = spec.machine.empty() ? "any" : spec.machine,
+               .region = cluster,
+               .cpus = static_cast<int>(std::ceil(std::max(spec.cpus * workers, 2.0))),
+               .memory_gb = std::max(static_cast<double>(spec.memory_mb * workers) / 1024, 2.0),
+               .price_on_demand = 0.0,
+               .billing_increment_minutes = 0};
+  if (!spec.machine.empty()) out.type_label = {{kTypeLabel, spec.machine}};
+  if (spec.accelerator) {
+    out.offer.accelerator = spec.accelerator->name;
+    out.offer.accelerator_count = spec.accelerator->count;
+    if (out.gpu_resource.empty()) out.gpu_resource = kGpuResources.front();
+  }
+  return out;
+}
+
+PodRequest request_of(const Shelf& shelf, const Wishes& wishes, const PoolSpec& spec) {
+  const int workers = workers_per_node(spec);
+  PodRequest out{.image = wishes.image.empty() ? standard_image(spec) : wishes.image,
+                 .cpus = spec.cpus * workers,
+                 .memory_mb = spec.memory_mb * workers,
+                 .selector = wishes.selector,
+                 .tolerations = wishes.tolerations,
+                 .service_account = wishes.service_account,
+                 .user = wishes.user};
+  if (!spec.machine.empty()) out.selector.insert(shelf.type_label.begin(), shelf.type_label.end());
+  if (!spec.accelerator) return out;
+  out.gpu_resource = shelf.gpu_resource;
+  out.gpus = static_cast<int>(std::ceil(spec.accelerator->count));
+  if (wishes.gpu.empty()) out.selector.insert(shelf.gpu_label.begin(), shelf.gpu_label.end());
+  // Nodes with GPUs are often tainted with the name of the resource, to keep others away.
+  out.tolerations.push_back({.key = out.gpu_resource, .value = std::nullopt, .effect = {}});
+  return out;
+}
+
+int count_pods(const PodRequest& request, const std::vector<Shelf>& shelves, bool now) {
+  const Quantities needs = needs_of(request);
+  double out = 0;
+  for (const Shelf& shelf : shelves) {
+    const auto lacks = [&](const auto& labels, const auto& label) {
+      return request.selector.contains(label) &&
+             value_at(labels, label) != value_at(request.selector, label);
+    };
+    bool fits = request.gpus > 0 || !shelf.gpus_alone;
+    if (!shelf.type_label.empty()) fits = fits && !lacks(shelf.type_label, kTypeLabel);
+    for (const char* label : kGpuLabels) {
+      fits = fits && (request.gpus == 0 || !lacks(shelf.gpu_label, label));
+    }
+    if (!fits) continue;
+    for (const Shelf::Room& room : shelf.nodes) {
+      double count = std::numeric_limits<int>::max();
+      for (const auto& [name, need] : needs) {
+        const Quantities& there = now ? room.free : room.whole;
+        if (name == "pods" && !there.contains(name)) continue;
+        count = std::min(count, std::floor(std::max(amount_of(there, name), 0.0) / need));
+      }
+      out += count;
+    }
+  }
+  return static_cast<int>(std::min<double>(out, std::numeric_limits<int>::max()));
+}
+
+// ---- Offers
+
+namespace {
+
+// A shelf's offer as the pool would have it; none if the pool cannot be there.
+std::optional<Offer> offer_for(const Shelf& shelf, const Wishes& wishes, const PoolSpec& spec) {
+  Offer offer = shelf.offer;
+  if (!spec.accelerator && shelf.gpus_alone) return std::nullopt;
+  if (!spec.machine.empty() && offer.instance_type != spec.machine) {
+    const bool is_type = value_at(shelf.type_label, kTypeLabel) == spec.machine;
+    if (!is_type) return std::nullopt;
+  }
+  if (!wishes.gpu.empty() && spec.accelerator && !shelf.gpu_resource.empty()) {
+    offer.accelerator = spec.accelerator->name;
+  }
+  return offer;
+}
+
+Error no_room(const PoolSpec& spec, int most) {
+  return {ErrorKind::invalid,
+          fmt::format("Kubernetes: nodes={}, and the cluster's nodes hold {} such pods at most",
+                      spec.nodes, most),
+          "ask for fewer, or for less in each; with autoscaled=True, the pool waits for nodes that "
+          "are started for it"};
+}
+
+}  // namespace
+
+Result<std::vector<Offer>> fitting_shelves(const std::vector<Shelf>& shelves, const Wishes& wishes,
+                                           const PoolSpec& spec) {
+  if (shelves.empty()) {
+    return fail(ErrorKind::invalid,
+                "Kubernetes: no node of the cluster is ready, has the labels of node_selector=, "
+                "and is without a taint that the pool does not tolerate",
+                "'kubectl get nodes --show-labels' and 'kubectl describe nodes' show them; with "
+                "autoscaled=True, the pool waits for nodes that are started for it");
+  }
+  std::vector<Offer> possible;
+  for (const Shelf& shelf : shelves) {
+    if (auto offer = offer_for(shelf, wishes, spec)) possible.push_back(*std::move(offer));
+  }
+  auto fitting = fitting_offers(possible, spec);
+  if (!fitting) {
+    Error why = std::move(fitting.error());
+    why.message = "Kubernetes: " + why.message;
+    if (spec.accelerator && wishes.gpu.empty()) {
+      why.hint +=
+          "; where nodes have no labels for their GPUs, say which resource they are: "
+          "gpu=\"nvidia.com/gpu\"";
+    }
+    return std::unexpected(std::move(why));
+  }
+  std::vector<Offer> now;
+  std::vector<Offer> later;
+  int most = 0;
+  const int workers = workers_per_node(spec);
+  for (Offer& offer : *fitting) {
+    const auto shelf = std::ranges::find(shelves, offer.instance_type,
+                                         [](const Shelf& one) { return one.offer.instance_type; });
+    const PodRequest request = request_of(*shelf, wishes, spec);
+    const int holds = count_pods(request, shelves, false);
+    most = std::max(most, holds);
+    if (shelf->seen && holds < spec.nodes) continue;
+    if (spec.cpus > 0) offer.cpus = static_cast<int>(std::ceil(spec.cpus * workers));
+    if (spec.memory_mb > 0) offer.memory_gb = static_cast<double>(spec.memory_mb) * workers / 1024;
+    offer.accelerator_count = spec.accelerator ? spec.accelerator->count : 0;
+    if (!spec.accelerator) offer.accelerator.clear();
+    const bool fits_now = shelf->seen && count_pods(request, shelves, true) >= spec.nodes;
+    (fits_now ? now : later).push_back(std::move(offer));
+  }
+  if (now.empty() && later.empty()) return std::unexpected(no_room(spec, most));
+  now.insert(now.end(), later.begin(), later.end());
+  return now;
+}
+
+}  // namespace skyward::provider::kubernetes

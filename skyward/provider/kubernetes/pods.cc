@@ -1,0 +1,235 @@
+#include "skyward/provider/kubernetes/pods.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "skyward/base/text.h"
+
+namespace skyward::provider::kubernetes {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int kLaunchTries = 3;
+// An API server may go on with a request that its client has given up.
+constexpr Duration kLateCreation = 3s;
+constexpr std::int64_t kUnanswered_s = 300;
+// A kubelet ends a pod when its grace is over. One that does not is cut off or off itself.
+constexpr std::int64_t kKubeletLag_s = 60;
+// A registry may fail for moments.
+constexpr Duration kPullPatience = 60s;
+constexpr Duration kSlowestLook = 5s;
+// A cluster's control plane is updated while its pods run.
+constexpr Duration kPatience = 10min;
+constexpr int kMostPerCommand = 50;
+constexpr Duration kRollback = 60s;
+
+bool says_any(std::string_view text, std::initializer_list<std::string_view> words) {
+  return std::ranges::any_of(words, [&](std::string_view one) { return text.contains(one); });
+}
+
+bool is_pull_trouble(std::string_view code) {
+  return code == "ErrImagePull" || code == "ImagePullBackOff" || code == "RegistryUnavailable" ||
+         code == "ImageInspectError";
+}
+
+// The registry has answered, and will do so again.
+bool is_definite(std::string_view message) {
+  return says_any(lower(message), {"not found", "denied", "unauthorized", "does not exist",
+                                   "manifest unknown", "no match for platform", "forbidden"});
+}
+
+MachineStatus status_of(const Pod& pod, PodMemory& memory, Time now, std::int64_t wall_s) {
+  MachineStatus out{.instance = {.id = pod.name, .private_ip = pod.ip},
+                    .zone = pod.node,
+                    .stage = stage_of(pod, wall_s)};
+  if (out.stage == Stage::running) memory.ran = true;
+  if (out.stage == Stage::pending) {
+    if (const auto never = never_starts(pod, memory, now)) {
+      out.stage = Stage::stopped;
+      out.reason = never->code;
+      out.message = never->message;
+      out.hint = hint_of(*never);
+    } else if (pod.unscheduled) {
+      out.message = pod.unscheduled->message;
+      out.hint = hint_of(*pod.unscheduled);
+    }
+  } else if (out.stage != Stage::running) {
+    const Reason why = pod.disrupted ? *pod.disrupted : pod.ended.value_or(Reason{.code = "ended"});
+    out.reason = why.code;
+    out.message = why.message;
+    out.capacity = pod.disrupted.has_value() || why.code == "Evicted";
+    if (!out.capacity) out.hint = hint_of(why);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::optional<Reason> never_starts(const Pod& pod, PodMemory& memory, Time now) {
+  if (!pod.waiting) return std::nullopt;
+  const Reason& why = *pod.waiting;
+  constexpr std::string_view kFinal[] = {"InvalidImageName",     "ErrImageNeverPull",
+                                         "CreateContainerError", "CreateContainerConfigError",
+                                         "RunContainerError",    "CrashLoopBackOff"};
+  if (std::ranges::find(kFinal, why.code) != std::end(kFinal)) return why;
+  if (!is_pull_trouble(why.code)) return std::nullopt;
+  if (!memory.trouble) memory.trouble = now;
+  // While it backs off, the kubelet does not repeat why.
+  if (why.code == "ErrImagePull" || memory.cause.empty()) memory.cause = why.message;
+  const bool is_over = is_definite(memory.cause) || now - *memory.trouble >= kPullPatience;
+  return is_over ? std::optional(Reason{.code = why.code, .message = memory.cause}) : std::nullopt;
+}
+
+std::string hint_of(const Reason& reason) {
+  if (is_pull_trouble(reason.code) || reason.code == "InvalidImageName") {
+    return "check image=; for a private registry, give a service_account= that has its "
+           "imagePullSecrets";
+  }
+  if (reason.code == "Unschedulable") {
+    return "'kubectl describe nodes' shows what they have and what is taken; ask for less, or wait";
+  }
+  if (reason.code == "RunContainerError" || reason.code == "CreateContainerError") {
+    return "the container image needs sh and bash: take another one with image=";
+  }
+  if (reason.code == "OOMKilled") return "ask for more memory: memory_gb=";
+  return "'kubectl describe pod' and 'kubectl get events' tell more";
+}
+
+Stage stage_of(const Pod& pod, std::int64_t wall_s) {
+  if (pod.deleted_s) {
+    return wall_s - *pod.deleted_s > kKubeletLag_s ? Stage::terminated : Stage::terminating;
+  }
+  if (pod.phase == "Running" && !pod.ended) {
+    return pod.runs && !pod.ip.empty() ? Stage::running : Stage::pending;
+  }
+  return pod.phase == "Pending" || pod.phase.empty() ? Stage::pending : Stage::stopped;
+}
+
+std::string end_text(const Pod& pod) {
+  const auto& why = pod.disrupted ? pod.disrupted : pod.ended;
+  if (!why) return {};
+  return fmt::format("Kubernetes: the pod {} was ended: {}{}{}", pod.name, why->code,
+                     why->message.empty() ? "" : ": ", why->message);
+}
+
+std::string waiting_text(const std::vector<Pod>& pods) {
+  int count = 0;
+  std::string why;
+  for (const Pod& pod : pods) {
+    if (!pod.unscheduled || pod.deleted_s) continue;
+    ++count;
+    if (why.empty()) why = pod.unscheduled->message;
+  }
+  if (count == 0) return {};
+  return fmt::format("Kubernetes: {} pod{} wait{}: {}", count, count == 1 ? "" : "s",
+                     count == 1 ? "s" : "", why.empty() ? "no node yet" : why);
+}
+
+std::vector<NamedMachine> machines_of(const std::vector<Pod>& pods, Sight& sight, Time now) {
+  std::vector<NamedMachine> out;
+  for (const Pod& pod : pods) {
+    PodMemory& memory = sight.memories[pod.name];
+    out.push_back({.name = pod.name, .status = status_of(pod, memory, now, sight.wall_s())});
+    const std::string end = memory.ran && !memory.told ? end_text(pod) : "";
+    if (end.empty()) continue;
+    memory.told = true;
+    if (sight.tell) sight.tell(end);
+  }
+  return out;
+}
+
+Pods::Pods(Api& api, Sight& sight, std::string context, Mark mark, PodRequest request)
+    : NamedMachines({.cloud = kCluster,
+                     .region = std::move(context),
+                     .listing_lag = kLateCreation,
+                     .known_after = kLateCreation,
+                     .release_time = 180s,
+                     .unanswered_limit_s = kUnanswered_s,
+                     .launch_tries = kLaunchTries,
+                     .most_per_batch = kMostPerCommand,
+                     .slowest_look = kSlowestLook,
+                     .patience = kPatience},
+                    kProvider, mark),
+      api_(api),
+      sight_(sight),
+      mark_(std::move(mark)),
+      request_(std::move(request)) {}
+
+bool Pods::is_id(std::string_view id) const {
+  const auto name = read_name(id, kProvider);
+  return name && name->mark.pool == mark_.pool;
+}
+
+std::expected<std::vector<std::string>, LaunchRefusal> Pods::launch(const LaunchBatch& batch,
+                                                                    Time deadline) {
+  std::vector<std::string> names;
+  for (int number = 0; number < batch.count; ++number) names.push_back(name_of(batch, number));
+  const Api::Created made =
+      api_.create(manifest_of(request_, names, mark_), names.size(), deadline);
+  if (!made.trouble) return names;
+  LaunchRefusal why = refusal(*made.trouble);
+  // The others were made all the same. Those that cannot be deleted now are found by their mark.
+  if (why.certain && !made.names.empty()) {
+    const auto gone = api_.remove(made.names, api_.now() + kRollback);
+    why.certain = gone.has_value();
+  }
+  return std::unexpected(std::move(why));
+}
+
+ApiResult<std::vector<NamedMachine>> Pods::list(Time deadline) {
+  const auto pods = api_.pods(selector_of(mark_.pool), deadline);
+  if (!pods) return std::unexpected(pods.error());
+  return machines_of(*pods, sight_, api_.now());
+}
+
+ApiResult<NamedMachine> Pods::get(const std::string& id, Time deadline) {
+  const auto pod = api_.pod(id, deadline);
+  if (!pod) return std::unexpected(pod.error());
+  if (*pod) return std::move(machines_of({**pod}, sight_, api_.now()).front());
+  return std::unexpected(ApiError{
+      .refusal = Refusal::not_found, .heard = Heard::answered, .message = "there is no pod " + id});
+}
+
+// One listing for all.
+Result<std::vector<MachineStatus>> Pods::look_up(const std::vector<std::string>& ids,
+                                                 Time deadline) {
+  Words names;
+  for (const std::string& id : ids) {
+    if (is_id(id)) names.push_back(id);
+  }
+  if (names.empty()) return std::vector<MachineStatus>();
+  const auto pods = api_.pods(selector_of(mark_.pool), deadline);
+  if (!pods) return std::unexpected(explained(pods.error(), "listing pods"));
+  if (const std::string line = waiting_text(*pods); !line.empty() && sight_.tell) {
+    sight_.tell(line);
+  }
+  std::vector<MachineStatus> out;
+  for (NamedMachine& one : machines_of(*pods, sight_, api_.now())) {
+    if (std::ranges::find(names, one.name) != names.end()) out.push_back(std::move(one.status));
+  }
+  return out;
+}
+
+Result<std::vector<std::string>> Pods::terminate(const std::vector<std::string>& ids,
+                                                 Time deadline) {
+  Words names;
+  for (const std::string& id : ids) {
+    if (is_id(id)) names.push_back(id);
+  }
+  auto heard = api_.remove(names, deadline);
+  if (!heard) return std::unexpected(explained(heard.error(), "deleting pods"));
+  return *std::move(heard);
+}
+
+ApiResult<void> Pods::remove(const std::string& id, Time deadline) {
+  const auto heard = api_.remove({id}, deadline);
+  if (!heard) return std::unexpected(heard.error());
+  return {};
+}
+
+}  // namespace skyward::provider::kubernetes
