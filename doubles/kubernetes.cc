@@ -33,6 +33,15 @@ Json resources_of(const char* version, Json resources) {
           {"resources", std::move(resources)}};
 }
 
+Json node_info() {
+  Json out{{"architecture", "amd64"}, {"operatingSystem", "linux"}, {"kubeletVersion", "v1.30.0"}};
+  for (const char* name : {"bootID", "containerRuntimeVersion", "kernelVersion", "kubeProxyVersion",
+                           "machineID", "osImage", "systemUUID"}) {
+    out[name] = "";
+  }
+  return out;
+}
+
 bool selects(const std::string& selector, const Json& labels) {
   std::string_view rest = selector;
   while (!rest.empty()) {
@@ -250,7 +259,7 @@ void Kubernetes::add_node(const std::string& name, const Json& resources, const 
        {{"capacity", capacity},
         {"allocatable", capacity},
         {"conditions", {{{"type", "Ready"}, {"status", "True"}, {"reason", "KubeletReady"}}}},
-        {"nodeInfo", {{"architecture", "amd64"}}}}}};
+        {"nodeInfo", node_info()}}}};
 }
 
 Json Kubernetes::metadata(Json given, const std::string& name, Time made) {

@@ -171,13 +171,13 @@ TEST_F(LaunchTest, QuotasAloneAreCalledSo) {
 
 // "2 of 2 did not start in time" alone would hide why there was no time left.
 TEST_F(LaunchTest, WhenTimeRunsOutAllThatStoodInTheWayIsTold) {
-  record_.withdrawn("a in z1 ended before it ran");
+  record_.withdrawn("a in z1 did not start (gone)");
   slow_ = {"a"};
   spec_.spot = Spot::Never();
   const auto none = launch();
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().kind, ErrorKind::exhausted);
-  EXPECT_THAT(none.error().message, HasSubstr("ended before it ran; a did not start in time"));
+  EXPECT_THAT(none.error().message, HasSubstr("did not start (gone); a did not start in time"));
 }
 
 TEST_F(LaunchTest, AnotherFailureEndsItAndSaysWhatIsLeft) {

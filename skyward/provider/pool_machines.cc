@@ -37,7 +37,7 @@ std::optional<LaunchFailure> why_ended(const std::vector<MachineStatus>& machine
     const std::string& type = one.instance.instance_type;
     return LaunchFailure{
         {one.capacity ? ErrorKind::exhausted : ErrorKind::invalid,
-         fmt::format("{}{}{} ended before it ran ({}{}{})", type.empty() ? one.instance.id : type,
+         fmt::format("{}{}{} did not start ({}{}{})", type.empty() ? one.instance.id : type,
                      one.zone.empty() ? "" : " in ", one.zone, one.reason,
                      one.message.empty() ? "" : ": ", one.message),
          one.hint.empty() ? "try again, or choose another type or region" : one.hint},
