@@ -442,3 +442,18 @@ def test_a_python_that_no_node_can_run_is_refused_where_it_is_written():
     with pytest.raises(sky.PythonVersionMismatchError, match="3.11 or newer"):
         sky.Image(python="3.8")
     sky.Image(python="3.13")
+
+
+def test_labels_of_nodes_are_a_dict_or_texts():
+    labels = {"disktype": "ssd", "a.b/c": "d"}
+    cluster = sky.Kubernetes(node_selector=labels, tolerations=["x=y:NoSchedule", "z"])
+    assert cluster.settings() == {
+        "node_selector": "disktype=ssd,a.b/c=d",
+        "tolerations": "x=y:NoSchedule,z",
+    }
+    assert cluster == sky.Kubernetes(
+        node_selector=("disktype=ssd", "a.b/c=d"), tolerations=("x=y:NoSchedule", "z")
+    )
+    assert hash(cluster)
+    with pytest.raises(sky.ConfigurationError, match="a dict of texts or a list of texts"):
+        sky.Kubernetes(node_selector={"a": 1})
