@@ -2,7 +2,8 @@
 # First process of a test host, inside its mount, PID, UTS, IPC and network namespaces: builds the host's own root
 # file system and becomes its sshd. $1: name, $2: directory of the host.
 #
-# A program /etc/first-boot on its disk runs before that; when it fails, so does the boot.
+# A program /etc/first-boot on its disk runs before that; when it fails, so does the boot. With a file "container" in
+# the host's directory, the line of shell in it is the first process instead.
 #
 # The system itself (/usr, /etc) is the testing machine's, copy on write; everything else is the host's own and empty.
 set -e
@@ -42,8 +43,10 @@ while read -r outside inside; do
   mount --bind -o ro "$outside" "$root$inside"
 done <"$home/shared"
 hostname "$name"
+container=$(cat "$home/container" 2>/dev/null || true)
 cd "$root"
 pivot_root . .old
 umount -l /.old
 if [ -x /etc/first-boot ]; then /etc/first-boot; fi
+[ -z "$container" ] || exec sh -c "exec $container" </dev/null
 exec /usr/sbin/sshd -D -e -f /etc/ssh/sshd_bed </dev/null
