@@ -27,7 +27,8 @@ bool is_label_name(const std::string& name) {
 }
 
 bool is_label_value(const Json& value) {
-  return value.is_string() && (value == "" || is_between(value, kLongestLabel, "-_.", true));
+  return value.is_string() &&
+         (value.get<std::string>().empty() || is_between(value, kLongestLabel, "-_.", true));
 }
 
 class Form {

@@ -19,8 +19,8 @@ std::optional<std::int64_t> parse_iso_time(std::string_view text) {
   const year_month_day date{year(number(0, 4)), month(static_cast<unsigned>(month_number)),
                             day(static_cast<unsigned>(day_number))};
   if (!date.ok()) return std::nullopt;
-  std::int64_t at = sys_days(date).time_since_epoch().count() * 86400LL + number(11, 2) * 3600 +
-                    number(14, 2) * 60 + number(17, 2);
+  std::int64_t at = sys_days(date).time_since_epoch().count() * 86400LL + number(11, 2) * 3600LL +
+                    number(14, 2) * 60LL + number(17, 2);
   const std::size_t zone = text.find_first_of("Z+-", 19);
   if (zone == std::string_view::npos) return std::nullopt;
   if (text[zone] != 'Z') {

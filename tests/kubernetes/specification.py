@@ -2,7 +2,6 @@
 that it does not have are refused. It is no part of this repository: $SKYWARD_API_SPECS names its
 folder, else it is looked for beside the clone."""
 
-import copy
 import json
 import os
 import re
@@ -27,6 +26,7 @@ class Specification:
             (re.compile("^" + re.sub(r"\{\w+\}", "[^/]+", path.rstrip("/")) + "$"), operations)
             for path, operations in content["paths"].items()
         ]
+        self.validators: dict[str, jsonschema.Draft4Validator] = {}
         self.checked = 0
         self.problems: list[str] = []
 
@@ -38,8 +38,11 @@ class Specification:
 
     def _check(self, value: Any, schema: dict[str, Any], where: str) -> None:
         self.checked += 1
-        whole = {**copy.copy(schema), "definitions": self.definitions}
-        for error in jsonschema.Draft4Validator(whole).iter_errors(value):
+        key = json.dumps(schema)
+        if key not in self.validators:
+            whole = {**schema, "definitions": self.definitions}
+            self.validators[key] = jsonschema.Draft4Validator(whole)
+        for error in self.validators[key].iter_errors(value):
             self.problems.append(f"{where} {'/'.join(map(str, error.path))}: {error.message}")
 
     def request(self, method: str, path: str, body: Any) -> list[str]:

@@ -43,12 +43,12 @@ void tell_nodes(Api& api, const Wishes& wishes, const std::string& cluster,
 }  // namespace
 
 const std::vector<Right>& needed_rights() {
-  static const auto& kRights = *new std::vector<Right>{{"create", "pods", ""},
-                                                       {"get", "pods", ""},
-                                                       {"list", "pods", ""},
-                                                       {"delete", "pods", ""},
-                                                       {"create", "pods", "exec"}};
-  return kRights;
+  static const auto& all = *new std::vector<Right>{{"create", "pods", ""},
+                                                   {"get", "pods", ""},
+                                                   {"list", "pods", ""},
+                                                   {"delete", "pods", ""},
+                                                   {"create", "pods", "exec"}};
+  return all;
 }
 
 Status check_rights(Api& api, const Access& access, Time deadline) {

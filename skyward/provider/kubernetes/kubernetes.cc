@@ -203,10 +203,10 @@ Result<Cluster> KubernetesProvider::prepare(const PoolSpec& spec, const Offer& o
   auto image = plan_remote_image(spec, world_.variable);
   if (!image) return fail(image);
   const std::string id = new_pool_id(world_, ledger_, kProvider, spec.job_id);
-  const Cluster cluster{.id = id,
-                        .region = offer.region,
-                        .instance_type = offer.instance_type,
-                        .details = {head_port_of(id)}};
+  Cluster cluster{.id = id,
+                  .region = offer.region,
+                  .instance_type = offer.instance_type,
+                  .details = {head_port_of(id)}};
   auto directory = make_pool_directory(world_, id);
   if (!directory) return fail(directory);
   const Duration lifetime = (spec.timeout > Duration{} ? spec.timeout : kNoLimit) + kMarkGrace;

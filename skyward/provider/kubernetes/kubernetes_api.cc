@@ -25,6 +25,7 @@ constexpr Duration kLongestCommand = 60s;
 constexpr Duration kLongestRequest = 30s;
 constexpr Duration kFirstPause = 500ms;
 constexpr Duration kLongestPause = 4s;
+constexpr Duration kSoonRefused = 5s;
 
 std::map<std::string, std::string> texts_at(const json& value, std::string_view path) {
   std::map<std::string, std::string> out;
@@ -135,6 +136,11 @@ constexpr const char* kReviewOutput =
     "--output=jsonpath={.spec.resourceAttributes.verb} {.spec.resourceAttributes.resource}/"
     "{.spec.resourceAttributes.subresource} {.status.allowed}{\"\\n\"}";
 
+// A line for each pod: its node, a tab, and the requests of its containers.
+constexpr const char* kUsageOutput =
+    "--output=jsonpath={range .items[*]}{.spec.nodeName}{\"\\t\"}"
+    "{.spec.containers[*].resources.requests}{\"\\n\"}{end}";
+
 std::string review_line(const Right& right, bool may) {
   return fmt::format("{} {}/{} {}\n", right.verb, right.resource, right.subresource, may);
 }
@@ -153,8 +159,9 @@ json review_of(const Right& right, const std::string& name_space) {
 
 std::optional<double> read_quantity(std::string_view text) {
   double number = 0;
-  const char* const end = text.data() + text.size();
-  const auto read = std::from_chars(text.data(), end, number);
+  const char* const begin = text.data();
+  const char* const end = begin + text.size();
+  const auto read = std::from_chars(begin, end, number);
   if (read.ec != std::errc() || !std::isfinite(number)) return std::nullopt;
   const std::string_view unit(read.ptr, static_cast<std::size_t>(end - read.ptr));
   if (unit.empty()) return number;
@@ -226,10 +233,12 @@ std::string Right::text() const {
 
 // ---- Commands
 
-std::optional<ApiError> Api::repeat(const Attempt& attempt, Time deadline) {
+std::optional<ApiError> Api::repeat(const Attempt& attempt, Time deadline, Duration most) {
   for (Duration pause = kFirstPause;; pause *= 2) {
+    const Time begun = clock_.now();
     const auto trouble = attempt();
-    const bool again = trouble && trouble->kind() == ErrorKind::unavailable;
+    const bool again =
+        trouble && trouble->kind() == ErrorKind::unavailable && clock_.now() - begun <= most;
     if (!again || pause > kLongestPause || clock_.now() + pause >= deadline) return trouble;
     clock_.pause(pause);
   }
@@ -244,7 +253,7 @@ ApiResult<std::string> Api::ask(const Words& words, Time deadline) {
         if (!has_failed(*ran)) out = std::move(ran->out);
         return has_failed(*ran) ? std::optional(refusal_of(words.front(), *ran)) : std::nullopt;
       },
-      deadline);
+      deadline, kSoonRefused);
   if (trouble) return std::unexpected(*trouble);
   return out;
 }
@@ -312,11 +321,10 @@ ApiResult<std::vector<ClusterNode>> Api::nodes(Time deadline) {
 
 // Large clusters have thousands of pods, whose manifests nobody needs here.
 ApiResult<Usage> Api::usage(Time deadline) {
-  const auto out = ask({"get", "pods", "--all-namespaces",
-                        "--field-selector=status.phase!=Succeeded,status.phase!=Failed",
-                        "--output=jsonpath={range .items[*]}{.spec.nodeName}{\"\\t\"}"
-                        "{.spec.containers[*].resources.requests}{\"\\n\"}{end}"},
-                       deadline);
+  const auto out =
+      ask({"get", "pods", "--all-namespaces",
+           "--field-selector=status.phase!=Succeeded,status.phase!=Failed", kUsageOutput},
+          deadline);
   if (!out) return std::unexpected(out.error());
   return read_usage(*out);
 }

@@ -131,8 +131,10 @@ class Api {
   // What one run of a command could not do, and why; none when it is done.
   using Attempt = std::function<std::optional<ApiError>()>;
 
-  // Repeats it while that may help. Returns the last trouble.
-  std::optional<ApiError> repeat(const Attempt& attempt, Time deadline);
+  // Repeats it while that may help. Returns the last trouble. One that took longer than `most` to
+  // fail is not repeated: nobody answers.
+  std::optional<ApiError> repeat(const Attempt& attempt, Time deadline,
+                                 Duration most = Duration::max());
   ApiResult<std::string> ask(const Words& words, Time deadline);
   ApiResult<io::CommandResult> run_once(const Words& words, std::string_view input, Time deadline);
 

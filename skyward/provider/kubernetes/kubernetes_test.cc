@@ -97,6 +97,15 @@ TEST_F(KubernetesPool, WhatItWaitsForIsTold) {
   EXPECT_TRUE(first->teardown(taken.cluster, soon()));
 }
 
+TEST_F(KubernetesPool, AnImageThatTakesLongIsTold) {
+  cloud_->dials.boot = 90s;
+  const auto cloud = provider();
+  const Life life = open(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  EXPECT_THAT(told_, ElementsAre("Kubernetes: 2 pods still start: their node pulls the image"));
+  EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+}
+
 TEST_F(KubernetesPool, PodsThatGetNoNodeAreRolledBackWithTheReason) {
   cloud_->add_node("n5", {{"cpu", "64"}, {"memory", "64Gi"}}, {},
                    nlohmann::json::array({{{"key", "a"}, {"effect", "NoSchedule"}}}));
@@ -270,6 +279,22 @@ TEST_F(KubernetesPool, AContextThatIsSwitchedMeanwhileChangesNothing) {
   }
   EXPECT_EQ(open_pools()[0].setting("context"), "x1");
   EXPECT_EQ(open_pools()[0].setting("kubeconfig"), home_ + "/config");
+  EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+}
+
+TEST_F(KubernetesPool, AClusterThatIsOffFailsNoSweepUnlessAPoolIsThere) {
+  cloud_->dials.lose_reply = 1;
+  std::vector<Swept> told = gc();
+  ASSERT_THAT(told, SizeIs(1));
+  EXPECT_EQ(told[0].action, SweepAction::skipped);
+  EXPECT_THAT(told[0].why, HasSubstr("this computer has nothing there"));
+  cloud_->dials.lose_reply = 0;
+  const auto cloud = provider();
+  const Life life = open(*cloud);
+  ASSERT_TRUE(life.status);
+  cloud_->dials.lose_reply = 1;
+  EXPECT_FALSE(sweep(fixture_.world, {}, [](const Swept&) {}, soon()));
+  cloud_->dials.lose_reply = 0;
   EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
 }
 

@@ -25,7 +25,13 @@ constexpr Duration kNoticeLag = 2s;
 constexpr const char* kKeeper = R"sh(
 trap 'printf "%s the cluster ends this pod\n" "$left" >"$d/notice.new"
 mv "$d/notice.new" "$d/notice"' TERM
-mkdir -m 700 "$d" && touch "$d/claimed" || exit 1
+say() { [ ! -w /dev/termination-log ] || echo "skyward: $1" >/dev/termination-log; }
+mkdir -m 700 "$d" && touch "$d/claimed" || { say "cannot write to $d"; exit 1; }
+)sh";
+// `kubectl describe pod` shows it.
+constexpr const char* kEnd = R"sh(
+[ -e "$d/over" ] || say "no agent has been here for $limit minutes"
+exit 0
 )sh";
 
 // 2500 MiB, 1.5 processors.
@@ -112,7 +118,7 @@ std::string selector_of(std::string_view pool) {
 
 std::string keeper_script(const KeeperTerms& terms) {
   return keeper_settings(kKeeperDirectory, terms) +
-         fmt::format(" left={}", (kGrace - kNoticeLag) / 1ms) + kKeeper + kKeepWhileClaimed;
+         fmt::format(" left={}", (kGrace - kNoticeLag) / 1ms) + kKeeper + kKeepWhileClaimed + kEnd;
 }
 
 std::string manifest_of(const PodRequest& request, const std::vector<std::string>& names,

@@ -33,14 +33,25 @@ double amount_of(const Quantities& all, const std::string& name) {
   return found == all.end() ? 0 : found->second;
 }
 
-// "NVIDIA-H100-80GB-HBM3" is an H100.
-std::string model_of(std::string_view product) {
-  std::string words(product);
+// "NVIDIA-H100-80GB-HBM3" in capitals, without its dashes.
+std::string product_words(std::string_view product) {
+  std::string words = upper(product);
   std::ranges::replace(words, '-', ' ');
   std::ranges::replace(words, '_', ' ');
   constexpr std::string_view kShared = " SHARED";  // in turns
   if (words.ends_with(kShared)) words.resize(words.size() - kShared.size());
-  return accelerator_in(upper(words));
+  return words;
+}
+
+// 80, where a word says "80GB"; else 0.
+double memory_in(std::string_view words) {
+  for (const std::string& word : items_of(words, ' ')) {
+    if (!word.ends_with("GB")) continue;
+    double out = 0;
+    const auto read = std::from_chars(word.data(), word.data() + word.size(), out);
+    if (read.ec == std::errc() && read.ptr + 2 == word.data() + word.size()) return out;
+  }
+  return 0;
 }
 
 bool tolerates(const Toleration& toleration, const Taint& taint) {
@@ -81,7 +92,9 @@ void describe_gpus(const ClusterNode& node, Shelf& shelf) {
     shelf.gpu_label = {{label, product}};
     break;
   }
-  shelf.offer.accelerator = model_of(product);
+  const std::string words = product_words(product);
+  shelf.offer.accelerator = accelerator_in(words);
+  shelf.offer.accelerator_memory_gb = memory_in(words);
   shelf.offer.accelerator_count = amount_of(node.allocatable, shelf.gpu_resource);
   if (const auto memory = read_quantity(value_at(node.labels, kMemoryLabel))) {
     shelf.offer.accelerator_memory_gb = *memory / 1024;

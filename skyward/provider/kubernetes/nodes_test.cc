@@ -53,27 +53,41 @@ TEST(KubernetesQuantities, AreReadAsTheApiWritesThem) {
 }
 
 TEST(KubernetesNodes, ModelsAreReadFromTheLabelsOfSeveralVendors) {
-  const std::pair<const char*, const char*> kProducts[] = {{"NVIDIA-H100-80GB-HBM3", "H100"},
-                                                           {"NVIDIA-A100-SXM4-40GB", "A100"},
-                                                           {"Tesla-T4", "T4"},
-                                                           {"NVIDIA-L4", "L4"},
-                                                           {"NVIDIA-A10G-SHARED", "A10G"},
-                                                           {"NVIDIA-H200", "H200"}};
+  constexpr std::pair<const char*, const char*> kProducts[] = {{"NVIDIA-H100-80GB-HBM3", "H100"},
+                                                               {"NVIDIA-A100-SXM4-40GB", "A100"},
+                                                               {"Tesla-T4", "T4"},
+                                                               {"NVIDIA-L4", "L4"},
+                                                               {"NVIDIA-A10G-SHARED", "A10G"},
+                                                               {"NVIDIA-H200", "H200"}};
   for (const auto& [product, model] : kProducts) {
     const auto shelves = shelves_of({node("n", product, 1)}, {}, {}, "c");
     ASSERT_THAT(shelves, SizeIs(1));
     EXPECT_THAT(shelves[0].offer.accelerator, HasSubstr(model)) << product;
   }
-  const std::pair<const char*, const char*> kGoogles[] = {{"nvidia-h100-80gb", "H100"},
-                                                          {"nvidia-tesla-t4", "T4"},
-                                                          {"nvidia-a100-80gb", "A100"},
-                                                          {"nvidia-l4", "L4"}};
+  constexpr std::pair<const char*, const char*> kGoogles[] = {{"nvidia-h100-80gb", "H100"},
+                                                              {"nvidia-tesla-t4", "T4"},
+                                                              {"nvidia-a100-80gb", "A100"},
+                                                              {"nvidia-l4", "L4"}};
   for (const auto& [product, model] : kGoogles) {
     ClusterNode google = node("n", {}, 1);
     google.labels["cloud.google.com/gke-accelerator"] = product;
     EXPECT_THAT(shelves_of({google}, {}, {}, "c")[0].offer.accelerator, HasSubstr(model))
         << product;
   }
+}
+
+TEST(KubernetesNodes, TheMemoryOfGpusIsInTheirNamesOrInALabel) {
+  std::vector<ClusterNode> nodes{node("a", "NVIDIA-A100-SXM4-40GB", 1),
+                                 node("b", "NVIDIA-A100-SXM4-80GB", 1)};
+  nodes[1].labels["nvidia.com/gpu.memory"] = "81920";
+  const auto shelves = shelves_of(nodes, {}, {}, "c");
+  EXPECT_EQ(shelves[0].offer.accelerator_memory_gb, 40);
+  EXPECT_EQ(shelves[1].offer.accelerator_memory_gb, 80);
+  PoolSpec spec = pool(1, "A100");
+  spec.accelerator->memory = "80GB";
+  spec.accelerator->memory_required = true;
+  EXPECT_THAT(types_of(fitting_shelves(shelves, {}, spec)),
+              ElementsAre("big:nvidia-a100-sxm4-80gb"));
 }
 
 TEST(KubernetesNodes, APoolAsksForTheLabelOfItsGpus) {

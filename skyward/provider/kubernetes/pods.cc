@@ -23,14 +23,12 @@ constexpr std::int64_t kKubeletLag_s = 60;
 // A registry may fail for moments.
 constexpr Duration kPullPatience = 60s;
 constexpr Duration kSlowestLook = 5s;
+// Small images are there before that.
+constexpr Duration kSlowStart = 15s;
 // A cluster's control plane is updated while its pods run.
 constexpr Duration kPatience = 10min;
 constexpr int kMostPerCommand = 50;
 constexpr Duration kRollback = 60s;
-
-bool says_any(std::string_view text, std::initializer_list<std::string_view> words) {
-  return std::ranges::any_of(words, [&](std::string_view one) { return text.contains(one); });
-}
 
 bool is_pull_trouble(std::string_view code) {
   return code == "ErrImagePull" || code == "ImagePullBackOff" || code == "RegistryUnavailable" ||
@@ -39,8 +37,12 @@ bool is_pull_trouble(std::string_view code) {
 
 // The registry has answered, and will do so again.
 bool is_definite(std::string_view message) {
-  return says_any(lower(message), {"not found", "denied", "unauthorized", "does not exist",
-                                   "manifest unknown", "no match for platform", "forbidden"});
+  constexpr std::string_view kSigns[] = {"not found",        "denied",
+                                         "unauthorized",     "does not exist",
+                                         "manifest unknown", "no match for platform",
+                                         "forbidden"};
+  const std::string words = lower(message);
+  return std::ranges::any_of(kSigns, [&](std::string_view sign) { return words.contains(sign); });
 }
 
 MachineStatus status_of(const Pod& pod, PodMemory& memory, Time now, std::int64_t wall_s) {
@@ -93,7 +95,9 @@ std::string hint_of(const Reason& reason) {
   if (reason.code == "Unschedulable") {
     return "'kubectl describe nodes' shows what they have and what is taken; ask for less, or wait";
   }
-  if (reason.code == "RunContainerError" || reason.code == "CreateContainerError") {
+  constexpr std::string_view kNoStart[] = {"RunContainerError", "CreateContainerError",
+                                           "StartError", "ContainerCannotRun"};
+  if (std::ranges::find(kNoStart, reason.code) != std::end(kNoStart)) {
     return "the container image needs sh and bash: take another one with image=";
   }
   if (reason.code == "OOMKilled") return "ask for more memory: memory_gb=";
@@ -128,6 +132,22 @@ std::string waiting_text(const std::vector<Pod>& pods) {
   if (count == 0) return {};
   return fmt::format("Kubernetes: {} pod{} wait{}: {}", count, count == 1 ? "" : "s",
                      count == 1 ? "s" : "", why.empty() ? "no node yet" : why);
+}
+
+std::string preparing_text(const std::vector<Pod>& pods, Sight& sight, Time now) {
+  int count = 0;
+  for (const Pod& pod : pods) {
+    const bool prepares = pod.waiting && (pod.waiting->code == "ContainerCreating" ||
+                                          pod.waiting->code == "PodInitializing");
+    if (!prepares || pod.deleted_s) continue;
+    PodMemory& memory = sight.memories[pod.name];
+    if (!memory.prepared) memory.prepared = now;
+    if (now - *memory.prepared >= kSlowStart) ++count;
+  }
+  if (count == 0) return {};
+  return fmt::format("Kubernetes: {} pod{} still {}: {} node pulls the image", count,
+                     count == 1 ? "" : "s", count == 1 ? "starts" : "start",
+                     count == 1 ? "its" : "their");
 }
 
 std::vector<NamedMachine> machines_of(const std::vector<Pod>& pods, Sight& sight, Time now) {
@@ -205,9 +225,9 @@ Result<std::vector<MachineStatus>> Pods::look_up(const std::vector<std::string>&
   if (names.empty()) return std::vector<MachineStatus>();
   const auto pods = api_.pods(selector_of(mark_.pool), deadline);
   if (!pods) return std::unexpected(explained(pods.error(), "listing pods"));
-  if (const std::string line = waiting_text(*pods); !line.empty() && sight_.tell) {
-    sight_.tell(line);
-  }
+  std::string line = waiting_text(*pods);
+  if (line.empty()) line = preparing_text(*pods, sight_, api_.now());
+  if (!line.empty() && sight_.tell) sight_.tell(line);
   std::vector<MachineStatus> out;
   for (NamedMachine& one : machines_of(*pods, sight_, api_.now())) {
     if (std::ranges::find(names, one.name) != names.end()) out.push_back(std::move(one.status));

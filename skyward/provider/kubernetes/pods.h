@@ -21,9 +21,10 @@ namespace skyward::provider::kubernetes {
 // What the driver that opened a pool knows of a pod beside what the cluster shows.
 struct PodMemory {
   bool ran = false;
-  bool told = false;              // why it has ended
-  std::optional<Time> trouble{};  // since when its image cannot be pulled
-  std::string cause{};            // as the kubelet said it first
+  bool told = false;               // why it has ended
+  std::optional<Time> prepared{};  // since when its node does so
+  std::optional<Time> trouble{};   // since when its image cannot be pulled
+  std::string cause{};             // as the kubelet said it first
 };
 
 // Why a container will never start, or has not for long; none while it may. Notes in `memory` what
@@ -45,6 +46,9 @@ struct Sight {
   std::function<std::int64_t()> wall_s{};
   std::function<void(const std::string&)> tell{};  // hears lines for people; may be empty
 };
+
+// Once their nodes have prepared pods for long: "2 pods still start: their node pulls the image".
+std::string preparing_text(const std::vector<Pod>& pods, Sight& sight, Time now);
 
 class Pods final : public NamedMachines {
  public:

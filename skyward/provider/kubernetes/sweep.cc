@@ -1,5 +1,6 @@
 #include "skyward/provider/kubernetes/sweep.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -26,9 +27,15 @@ std::map<std::string, LedgerPool> open_pools_here(const World& world) {
   return out;
 }
 
+bool has_pool_in(const std::map<std::string, LedgerPool>& pools, const SweepAccount& account) {
+  return std::ranges::any_of(
+      pools, [&](const auto& one) { return one.second.setting("account") == account.account; });
+}
+
 }  // namespace
 
-// A pool of another cluster or namespace is reported by the sweep of that one alone.
+// A pool of another cluster or namespace is reported by the sweep of that one alone. The current
+// context may lead to a cluster that is off, and that no pool of this computer is in.
 Status sweep(const World& world, const SweepOptions& options,
              const std::function<void(const Swept&)>& tell, Time deadline) {
   const Access here = access_of(world, with_readable_settings(world, kProvider));
@@ -51,7 +58,14 @@ Status sweep(const World& world, const SweepOptions& options,
       };
       status = sweep_named(world, account, options, tell_ours, deadline);
     }
-    if (!status && first) first = status;
+    const bool is_off = !status && status.error().kind == ErrorKind::unavailable;
+    if (is_off && &place == &places.back() && signed_in && !has_pool_in(pools, *signed_in)) {
+      tell({{.kind = "region", .id = signed_in->home_region, .region = signed_in->home_region},
+            SweepAction::skipped,
+            "this computer has nothing there: " + status.error().message});
+    } else if (!status && first) {
+      first = status;
+    }
   }
   return first;
 }
