@@ -2,6 +2,8 @@
 Python. Every request and reply is held to the published specification, where it is at hand."""
 
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -78,3 +80,21 @@ def test_a_pod_that_is_deleted_hears_it_and_has_its_grace(cluster: Cluster) -> N
     run_pod(cluster, "c")
     assert cluster.kubectl("delete", "pod", "c", "--wait=false").returncode == 0
     until(lambda: "c" not in cluster.pods(), 10, "it ends at its SIGTERM")
+
+
+def test_kubectl_says_what_the_imitation_for_unit_tests_says(cluster: Cluster) -> None:
+    for step in json.loads((Path(__file__).parent / "kubectl_says.json").read_text()):
+        cluster.forbid(*step.get("forbidden", []))
+        cluster.double.turn(**step.get("dials", {}))
+        sent = json.dumps(step["input"]) if "input" in step else None
+        said = cluster.kubectl(*step["words"], input=sent)
+        cluster.double.turn(fail=0)
+        assert said.returncode == step.get("code", 0), (step["words"], said.stderr)
+        if "err" not in step or step.get("out"):
+            assert said.stdout.splitlines() == step.get("out", []), step["words"]
+        lines = [
+            line.replace('error when creating "STDIN": ', "")
+            for line in said.stderr.splitlines()
+            if not re.match(r"[EWI]\d{4} ", line)  # its log
+        ]
+        assert lines == step.get("err", []), step["words"]
