@@ -1,10 +1,12 @@
 #include "skyward/provider/verda/verda.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "skyward/provider/choosing.h"
@@ -116,7 +118,8 @@ class VerdaCloud final : public RentedCloud {
   const ProviderSpec spec_;
   std::optional<VerdaAccount> account_;
   std::vector<ServerType> types_;  // as they were told last
-  std::vector<Offer> ranked_;      // of the last offers()
+  std::set<std::string> locations_;
+  std::vector<Offer> ranked_;  // of the last offers()
   EmptyRegions empty_regions_;
 };
 
@@ -134,6 +137,7 @@ Result<std::vector<Offer>> VerdaCloud::all_offers(bool spot, Time deadline) {
     const auto there = account_->api().availability(market, deadline);
     if (!there) return std::unexpected(to_error(there.error(), "Verda: what is available"));
     for (const Availability& at : *there) {
+      if (!at.location.empty()) locations_.insert(at.location);
       for (const std::string& name : at.types) {
         const auto type = std::ranges::find(types_, name, &ServerType::name);
         if (type == types_.end() || at.location.empty()) continue;
@@ -157,6 +161,10 @@ Result<std::vector<Offer>> VerdaCloud::offers(const PoolSpec& spec, Time deadlin
   auto all = all_offers(spec.spot.kind != SpotKind::never, deadline);
   if (!all) return all;
   const std::string region = spec_.setting("region");
+  if (!region.empty() && !locations_.contains(region)) {
+    return fail(ErrorKind::invalid, fmt::format("Verda: there is no location {}", region),
+                fmt::format("there are {}", fmt::join(locations_, ", ")));
+  }
   std::erase_if(*all, [&](const Offer& one) {
     const bool elsewhere = !region.empty() && one.region != region;
     const bool other = !spec.machine.empty() && one.instance_type != spec.machine;

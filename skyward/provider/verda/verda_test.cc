@@ -111,6 +111,15 @@ TEST_F(VerdaTest, WithoutARegionThePlaceIsFound) {
   EXPECT_THAT(refused.error().message, HasSubstr("FIN-01"));
 }
 
+TEST_F(VerdaTest, AnUnknownRegionIsNamedWithTheKnownOnes) {
+  spec_.provider.settings["region"] = "MARS-1";
+  const auto refused = provider()->offers(spec_, soon());
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().kind, ErrorKind::invalid);
+  EXPECT_EQ(refused.error().message, "Verda: there is no location MARS-1");
+  EXPECT_THAT(refused.error().hint, HasSubstr("FIN-01, "));
+}
+
 TEST_F(VerdaTest, APlaceThatIsSoldOutIsLookedAtOnceMore) {
   cloud_->dials.capacity = {{"*", 0}};
   spec_.spot.retries = 1;
