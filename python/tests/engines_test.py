@@ -1,9 +1,15 @@
 """What engines say before they start; `./dev engines` tests the engines themselves."""
 
+import os
 import sys
+import threading
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from skyward.call.pending import PendingCompute
+from skyward.engines.members import Members
 from skyward.engines.survey import (
     NodeFacts,
     python_version,
@@ -11,6 +17,7 @@ from skyward.engines.survey import (
     require_there,
     version_of,
 )
+from skyward.task.processes import private_folder
 
 import skyward as sky
 
@@ -77,3 +84,80 @@ def test_a_package_that_this_program_lacks_is_refused_with_the_command_that_inst
 def test_without_dask_nothing_is_asked_of_the_pool():
     with pytest.raises(sky.ConfigurationError, match="dask"), sky.dask(sky.ComputePool()):
         pass
+
+
+class LostNode:
+    """An open pool whose nodes are lost whenever something runs on them, after `runs` that are
+    not."""
+
+    def __init__(self, runs):
+        self.told = []
+        self.sent = 0
+        self.runs = runs
+        self.may_be_lost = threading.Event()
+
+    def tell(self, text):
+        self.told.append(text)
+
+    def send_to(self, call, node, worker=None):
+        self.sent += 1
+        return self
+
+    def wait(self, seconds=None):
+        return True
+
+    def cancel(self):
+        pass
+
+    def next(self):
+        if self.runs:
+            self.runs -= 1
+            return b"\x80\x05N.", []
+        assert self.may_be_lost.wait(30)
+        raise sky.InstanceTerminatedError("i-1", "node 1 was lost")
+
+    task = 1
+
+    def take(self):
+        raise sky.InstanceTerminatedError("i-1", "node 1 was lost and could not be replaced")
+
+
+def members_of(engine):
+    pool = SimpleNamespace(concurrency=1, is_active=True)
+    return Members(VERB, pool, engine, [NODE], lambda facts: PendingCompute(len, name="len"))
+
+
+def test_a_node_that_stays_lost_is_given_up():
+    engine = LostNode(runs=1)
+    members = members_of(engine)
+    members.start([1], 30)
+    engine.may_be_lost.set()
+    for thread in members._threads:
+        thread.join(30)
+        assert not thread.is_alive()
+    assert f"{VERB}: node 1 was lost; its replacement joins when it is there" in engine.told
+    assert f"{VERB} gives up node 1" in engine.told[-1]
+    assert engine.sent < 10
+    members.close()
+
+
+def test_a_node_that_is_lost_before_it_runs_fails_the_start():
+    engine = LostNode(runs=0)
+    engine.may_be_lost.set()
+    members = members_of(engine)
+    with pytest.raises(sky.InstanceTerminatedError, match="node 1 was lost"):
+        members.start([1], 30)
+    members.close()
+
+
+def test_a_private_folder_is_left_alone_while_it_is_used_and_removed_when_nobody_does():
+    prefix = f"skyward-test-{os.getpid()}-"
+    left = Path(f"/tmp/{prefix}left")
+    left.mkdir(mode=0o700)
+    with private_folder(prefix) as first:
+        assert not left.exists()
+        assert first.stat().st_mode & 0o077 == 0
+        with private_folder(prefix) as second:
+            assert first.exists() and second.exists()
+        assert first.exists() and not second.exists()
+    assert not first.exists()

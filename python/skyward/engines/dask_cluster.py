@@ -63,6 +63,7 @@ def dask(
     )
     from distributed.security import Security
 
+    _check_memory(memory)
     with ExitStack() as block:
         engine = block.enter_context(hold_slot(_VERB, pool))
         asked = PendingCompute(look, (_PACKAGES, 1), name="look")
@@ -89,6 +90,18 @@ def dask(
         block.callback(_close, client)
         client.wait_for_workers(pool.nodes, timeout=seconds)
         yield client
+
+
+def _check_memory(memory: str) -> None:
+    from dask.utils import parse_bytes
+
+    try:
+        if memory != "auto":
+            parse_bytes(memory)
+    except (ValueError, TypeError) as error:
+        raise ConfigurationError(
+            f"{_VERB}: memory={memory!r}: 'auto' or a size such as '4GB' is expected: {error}"
+        ) from None
 
 
 def _connect(address: str, security: Any, seconds: float, forward: Forward) -> "Client":

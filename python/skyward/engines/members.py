@@ -91,12 +91,13 @@ class Members:
         self._known: set[int] = set()  # nodes that have been ready
         self._handles: dict[tuple[int, str], Any] = {}
         self._failure: BaseException | None = None
-        self._closing = False
+        self._starting = self._closing = False
         self._threads: list[threading.Thread] = []
 
     def start(self, nodes: Sequence[int], seconds: float) -> list[Any]:
         """Starts the processes of these nodes, and returns what they say when they run. Raises
         what a node raises instead, or TimeoutError."""
+        self._starting = True
         for node in nodes:
             thread = threading.Thread(
                 target=self._watch, args=(node,), name=f"skyward-engine-{node}", daemon=True
@@ -112,6 +113,7 @@ class Members:
                 if left <= 0:
                     raise slots_are_busy(self._verb, missing[0], seconds)
                 self._changed.wait(min(left, 0.2))  # Ctrl-C is seen between two waits
+            self._starting = False
             return [self._ready[node] for node in nodes]
 
     def raise_failure(self) -> None:
@@ -205,7 +207,7 @@ class Members:
         """The node's processes are not started again."""
         with self._changed:
             was_known = node in self._known
-            if self._failure is None and (node == 0 or not was_known):
+            if self._failure is None and (node == 0 or self._starting):
                 self._failure = error
             self._changed.notify_all()
         if was_known:

@@ -2,12 +2,9 @@
 
 import os
 import secrets
-import shutil
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import Any
 
 from skyward.call.pending import PendingCompute
@@ -20,6 +17,7 @@ from skyward.engines.ray_node import RayPlace, secured, serve
 from skyward.engines.survey import NodeFacts, look, require_here, require_there
 from skyward.exceptions import ConfigurationError
 from skyward.pool.compute_pool import ComputePool
+from skyward.task.processes import private_folder
 
 _VERB = "sky.ray(pool)"
 _PACKAGES = ("ray",)
@@ -99,9 +97,8 @@ def _address(node: NodeFacts) -> str:
 @contextmanager
 def _connectable(place: RayPlace) -> Iterator[None]:
     """Inside, Ray in this program has the keys of the block; it is disconnected at the end."""
-    folder = Path(tempfile.mkdtemp(prefix="sky-ray-"))
     try:
-        with variables(secured(place, folder)):
+        with private_folder("sky-ray-") as folder, variables(secured(place, folder)):
             _read_settings_again()
             try:
                 yield
@@ -109,7 +106,6 @@ def _connectable(place: RayPlace) -> Iterator[None]:
                 _disconnect()
     finally:
         _read_settings_again()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _read_settings_again() -> None:
