@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from bed import until
-from cluster import Cluster
+from cluster import PODS, Cluster
 from kubernetes import client, config
 from kubernetes.stream import stream
 
@@ -80,6 +80,19 @@ def test_a_pod_that_is_deleted_hears_it_and_has_its_grace(cluster: Cluster) -> N
     run_pod(cluster, "c")
     assert cluster.kubectl("delete", "pod", "c", "--wait=false").returncode == 0
     until(lambda: "c" not in cluster.pods(), 10, "it ends at its SIGTERM")
+
+
+def test_all_of_it_follows_the_published_specification(cluster: Cluster) -> None:
+    """The fixture looks at all requests and replies of all tests in the end."""
+    if cluster.specification is None:
+        pytest.skip("the specification is not here; $SKYWARD_API_SPECS names the folder")
+    before = cluster.specification.checked
+    run_pod(cluster, "d")
+    assert cluster.specification.checked > before + 2
+    assert not cluster.specification.problems
+    wrong = {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "x"}, "spec": {"container": 1}}
+    assert cluster.specification.request("POST", f"/{PODS}", wrong)
+    cluster.specification.problems.clear()
 
 
 def test_kubectl_says_what_the_imitation_for_unit_tests_says(cluster: Cluster) -> None:

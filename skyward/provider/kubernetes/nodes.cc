@@ -110,7 +110,8 @@ Shelf shelf_of(const ClusterNode& node, const std::string& gpu_resource,
   const std::string architecture = value_at(node.labels, kArchitectureLabel);
   out.offer = {.instance_type = type.empty() ? "node" : type,
                .region = cluster,
-               .cpus = static_cast<int>(amount_of(node.allocatable, "cpu")),
+               // Of two processors, a node keeps a part for itself: count_pods() is exact.
+               .cpus = static_cast<int>(std::ceil(amount_of(node.allocatable, "cpu"))),
                .memory_gb = amount_of(node.allocatable, "memory") / kGib,
                .architecture = architecture == "amd64" ? "x86_64" : architecture,
                .price_on_demand = 0.0,

@@ -106,6 +106,17 @@ TEST(KubernetesNodes, APoolAsksForTheLabelOfItsGpus) {
   EXPECT_EQ(count_pods(request, shelves, false), 4);
 }
 
+TEST(KubernetesNodes, WhatNodesKeepForThemselvesIsNotThere) {
+  ClusterNode small = node("a");
+  small.allocatable = {{"cpu", 1.93}, {"memory", 3.4 * 0x1p30}, {"pods", 17}};
+  const auto shelves = shelves_of({small}, {}, {}, "c");
+  EXPECT_TRUE(fitting_shelves(shelves, {}, pool(1)));
+  PoolSpec two = pool(1);
+  two.cpus = 2;
+  EXPECT_THAT(types_of(fitting_shelves(shelves, {}, two)),
+              ElementsAre(HasSubstr("hold 0 such pods at most"), HasSubstr("ask for fewer")));
+}
+
 TEST(KubernetesNodes, WhatIsFreeNowComesFirst) {
   std::vector<ClusterNode> nodes{node("a", "NVIDIA-H100-80GB-HBM3", 8),
                                  node("b", "NVIDIA-H100-80GB-HBM3", 4)};
