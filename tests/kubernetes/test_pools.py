@@ -31,6 +31,23 @@ def test_a_pool_of_three_pods_that_meet(cluster: Cluster, tmp_path: Path) -> Non
     assert told.facts["head"][0] in addresses
 
 
+def test_pods_with_gpus_are_where_the_gpus_are(cluster: Cluster, tmp_path: Path) -> None:
+    told = drive(
+        cluster,
+        """
+        with pool(2, accelerator=sky.accelerators.H100(count=2), provider={"context": "lab"}) as p:
+            tell(where=where() @ p, pods=os.popen("kubectl get pods -o json").read())
+        """,
+        tmp_path,
+    )
+    pods = json.loads(told.facts["pods"])["items"]
+    assert {pod["spec"]["nodeName"] for pod in pods} == {"n1", "n2"}
+    for pod in pods:
+        assert pod["spec"]["nodeSelector"] == {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}
+        assert pod["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] == "2"
+        assert pod["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "skyward"
+
+
 def test_an_evicted_pod_is_announced_and_replaced(cluster: Cluster, tmp_path: Path) -> None:
     driver = begin(
         cluster,
