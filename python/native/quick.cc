@@ -141,11 +141,10 @@ class Quick {
     nb::object function;
     while (true) {
       if (PyErr_CheckSignals() != 0) throw nb::python_error();  // the handler may change all fields
-      if (nb::len(skipped) != 0) return;
       const nb::bytes held = data;
       const ByteView rest = view_of(held).subspan(at);
       const std::optional<PlainCall> call = plain_call(rest);
-      if (!call) return;
+      if (!call || is_skipped(call->run.head.task)) return;
       const OneRun& run = call->run;
       if (function_id.size() != sizeof run.function ||
           std::memcmp(function_id.data(), run.function, sizeof run.function) != 0) {
@@ -196,6 +195,10 @@ class Quick {
     return *static_cast<wire::WorkerMemory*>(view_.buf);
   }
 
+  bool is_skipped(std::uint64_t task) const {
+    return nb::len(skipped) != 0 && skipped.contains(nb::int_(task));
+  }
+
   void run_one(nb::handle self, const PlainCall& call, const nb::object& function,
                nb::bytes stream) {
     const std::uint64_t task = call.run.head.task;
@@ -205,6 +208,7 @@ class Quick {
     try {
       interrupted = false;
       running = task;
+      if (is_skipped(task)) self.attr("cancel")(task);  // while its mark was being written
       answers_.begin(TaskId{task});
       pieces = answer_of(self, function, std::move(stream));
       running = 0;
@@ -217,7 +221,7 @@ class Quick {
     }
     if (forked) _exit(0);  // os.fork() in the function, and this is the child
     note_finished(task);
-    if (nb::len(skipped) != 0) skipped.discard(nb::int_(task));
+    if (is_skipped(task)) skipped.discard(nb::int_(task));
     if (nb::len(callbacks) != 0) callbacks.attr("clear")();
     settle_output();
     answer(self, call, task, clock_ns() - started, pieces);
@@ -305,6 +309,7 @@ class Quick {
       try {
         nb::borrow(out).attr("flush")();
         nb::borrow(err).attr("flush")();
+        const nb::gil_scoped_release released;  // whoever reads the pipe may need it
         std::fflush(nullptr);
         return;
       } catch (nb::python_error&) {  // the user has closed it
@@ -318,7 +323,11 @@ class Quick {
     std::memcpy(text, mark_.data(), kMarkBytes);
     std::memcpy(text + kMarkBytes, &task, sizeof task);
     for (const int output : {STDOUT_FILENO, STDERR_FILENO}) {
-      const ssize_t count = ::write(output, text, sizeof text);
+      ssize_t count = 0;
+      {
+        const nb::gil_scoped_release released;
+        count = ::write(output, text, sizeof text);
+      }
       const std::size_t written = count < 0 ? 0 : static_cast<std::size_t>(count);
       if (written == sizeof text) continue;
       write_all_(output, nb::bytes(text + written, sizeof text - written));

@@ -575,6 +575,72 @@ def test_large_and_small_answers_keep_their_order(agent):
     assert [len(agent.answer().value()) for _ in sizes] == sizes
 
 
+SIGNAL_DURING_A_SIGNAL = """
+import collections, mmap, os, pickle, signal, socket, struct, sys, types
+
+package = types.ModuleType("_skyward_worker")
+package.__path__ = sys.argv[1:]
+sys.modules["_skyward_worker"] = package
+from _skyward_worker import connection, loop, protocol
+
+ours, theirs = socket.socketpair()
+loop.CANCEL_PIPE, notes = os.pipe()
+os.set_blocking(loop.CANCEL_PIPE, False)
+memory = os.memfd_create("shared")
+os.ftruncate(memory, 1 << 20)
+worker = loop.Worker(theirs, mmap.mmap(memory, 0))
+signal.signal(signal.SIGINT, worker.on_interrupt)
+ran = []
+
+def encoded(task, function):
+    arguments = pickle.dumps(((task,), {}))
+    return protocol.ONE_RUN.pack(
+        72 + len(arguments), 1, 0, 0, task, function, 0, 0, 1, len(arguments), 0, 0, -1, 0
+    ) + arguments
+
+def cancel(task):
+    os.write(notes, struct.pack("<Q", task))
+    os.kill(os.getpid(), signal.SIGINT)
+
+class Incoming(protocol.Incoming):
+    __slots__ = ()
+    made = 0
+
+    def __init__(self):  # while the handler of the first signal parses, another one comes
+        Incoming.made += 1
+        if Incoming.made == 10:
+            cancel(41)
+
+def first(_):
+    ours.sendall(b"".join(encoded(task, b"f" * 16) for task in range(2, 65)))
+    connection.Incoming = Incoming
+    cancel(40)
+    connection.Incoming = protocol.Incoming
+    ours.shutdown(socket.SHUT_WR)
+
+worker.functions[b"f" * 16] = ran.append
+worker.functions[b"g" * 16] = first
+worker.send = lambda *_: None
+ours.sendall(encoded(1, b"g" * 16))
+worker.loop()
+assert Incoming.made >= 10
+print(sorted(task for task, times in collections.Counter(ran).items() if times > 1), len(ran))
+os._exit(0)
+"""
+
+
+@pytest.mark.parametrize("program", [PLAIN, COMPILED], ids=["plain", "compiled"])
+def test_a_signal_during_a_signal_runs_nothing_twice(program):
+    folders = [str(program.parent), str(program.parent.parent / "native")]
+    done = subprocess.run(
+        [sys.executable, "-c", SIGNAL_DURING_A_SIGNAL, *folders],
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    assert done.stdout == "[] 61\n", done.stdout + done.stderr
+
+
 @pytest.mark.parametrize("agent", [COMPILED], ids=["compiled"], indirect=True)
 def test_plain_calls_are_given_back_from_within_a_running_one(agent):
     def nap():

@@ -24,6 +24,8 @@ constexpr Duration kExitGrace = std::chrono::seconds(1);
 
 // A process that has so many tasks in hand is looked at, and no longer waited for.
 constexpr std::size_t kBurstTasks = 4;
+// At the ring, before others get their turn.
+constexpr int kMaxLooks = 4;
 // How often: what a slow task may add to the way of the answers before it.
 constexpr Duration kLookInterval = std::chrono::microseconds(500);
 
@@ -342,11 +344,16 @@ void WorkerProcess::receive(io::Incoming incoming) {
   if (!uses_ring_ && is_answer) return deliver(*std::move(message));
   if (is_answer) aside_.push_back(*std::move(message));
   take_answers();
+  // The place is written before the message is sent.
+  if (!broken_ && !looks_again_ && !aside_.empty())
+    give_up("it sent an answer that has no place in its ring");
 }
 
+// A sound process cannot fill the ring again while it is emptied: it has no more tasks.
 void WorkerProcess::take_answers() {
-  while (uses_ring_ && !broken_) {
+  for (int looks = 0; uses_ring_ && !broken_;) {
     if (answers_.empty()) {
+      if (looks++ == kMaxLooks) return look_again();
       auto taken = ring_->take();
       if (!taken) return give_up(taken.error().message);
       answers_ = *std::move(taken);
@@ -371,6 +378,16 @@ void WorkerProcess::take_answers() {
       return give_up("its ring holds a message that is no answer");
     deliver(*std::move(message));
   }
+}
+
+void WorkerProcess::look_again() {
+  if (std::exchange(looks_again_, true)) return;
+  loop_.post([weak = std::weak_ptr(self_)] {
+    const auto self = weak.lock();
+    if (!self) return;
+    (*self)->looks_again_ = false;
+    (*self)->take_answers();
+  });
 }
 
 void WorkerProcess::give_up(const std::string& reason) {

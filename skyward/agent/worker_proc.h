@@ -90,6 +90,7 @@ class WorkerProcess {
   // Delivers what is in the ring, and what came through the socket where the ring says so.
   void take_answers();
   void deliver(wire::WorkerMessage message);
+  void look_again();
   // The ring holds what no sound process writes.
   void give_up(const std::string& reason);
   std::uint64_t received_bytes() const { return channel_->received_bytes() + ring_bytes_; }
@@ -115,6 +116,7 @@ class WorkerProcess {
   std::shared_ptr<io::SharedMemory> shared_;  // with the process
   std::optional<wire::AnswerReader> ring_;    // in it
   bool uses_ring_ = false;
+  bool looks_again_ = false;               // at the ring, in the next turn
   bool broken_ = false;                    // what else is in the ring means nothing
   std::uint64_t ring_bytes_ = 0;           // that were ever in the ring
   SharedBytes answers_;                    // from the ring, not delivered yet

@@ -63,7 +63,7 @@ class WorkerProcTest : public testing::Test {
                  if (line.text != "y") seen_.push_back(line.text);
                }
              },
-         .on_broken = [](const std::string& reason) { ADD_FAILURE() << reason; },
+         .on_broken = [this](const std::string& reason) { on_broken(reason); },
          .on_exit = [this](const io::ExitStatus&, TaskId) { loop_.stop(); }});
     ASSERT_TRUE(started) << started.error().message;
     worker_ = *std::move(started);
@@ -85,6 +85,9 @@ class WorkerProcTest : public testing::Test {
   std::vector<std::string> seen_;  // lines, items and results
   std::size_t bytes_ = 0;          // of lines
   std::function<void()> on_result = [] {};
+  std::function<void(const std::string&)> on_broken = [](const std::string& reason) {
+    ADD_FAILURE() << reason;
+  };
   std::unique_ptr<WorkerProcess> worker_;
 };
 
@@ -141,6 +144,36 @@ TEST_F(WorkerProcTest, TheEndOfAProcessInABurstLosesNoAnswer) {
   give(8);
   loop_.run();
   EXPECT_THAT(seen_, ElementsAre("one", "result", "result", "result"));
+}
+
+// Says that it uses the ring, and does not.
+constexpr const char* kAnnounce =
+    "printf '\\001' | dd of=/proc/self/fd/5 bs=1 seek=72 conv=notrunc 2>/dev/null; cat hello >&3; ";
+
+TEST_F(WorkerProcTest, AnAnswerWithoutAPlaceInTheRingBreaksTheProtocol) {
+  std::string why;
+  on_broken = [&](const std::string& reason) {
+    why = reason;
+    worker_->kill();
+  };
+  start(std::string(kAnnounce) + "cat result >&3; sleep 1000");
+  loop_.run();
+  EXPECT_THAT(why, testing::HasSubstr("no place in its ring"));
+  EXPECT_THAT(seen_, testing::IsEmpty());
+}
+
+TEST_F(WorkerProcTest, ARingThatHoldsNoMessageBreaksTheProtocol) {
+  std::string why;
+  on_broken = [&](const std::string& reason) {
+    why = reason;
+    worker_->kill();
+  };
+  // One byte is in the ring, says the worker.
+  start(std::string(kAnnounce) +
+        "printf '\\001' | dd of=/proc/self/fd/5 bs=1 seek=64 conv=notrunc 2>/dev/null; "
+        "printf . >&6; sleep 1000");
+  loop_.run();
+  EXPECT_THAT(why, testing::HasSubstr("cut off"));
 }
 
 // What a task started goes on writing, as fast as it is read.

@@ -116,7 +116,12 @@ bool release(std::uint64_t task) {
   message.task_id = task;
   wire::AnswerWriter answers(*shared_memory);
   if (!answers.write(std::as_bytes(std::span(&message, 1)))) return false;
-  if (answers.agent_sleeps()) ring_bell();
+  if (answers.agent_sleeps() && !ring_bell()) {
+    // "elsewhere"; a socket that is full wakes the agent by itself.
+    const std::array<std::uint8_t, 16> word{12, 0, 0, 0,
+                                            static_cast<std::uint8_t>(wire::WorkerKind::elsewhere)};
+    (void)send(wire::kWorkerSocket, word.data(), word.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  }
   return true;
 }
 
@@ -260,14 +265,25 @@ class Worker final : private ItemChannel {
 
   // A result or an item. `rings`: the agent looks at once, though it would by itself later.
   void send(const wire::WorkerMessage& message, bool rings = false) {
+    if (io::process_generation() != generation_) _exit(EXIT_SUCCESS);  // a child of the function
     sending.store(true);
     const Outgoing encoded = wire::encode_worker_message(message);
     const bool small = encoded.size() <= wire::kMaxRingMessageBytes && encoded.descriptors.empty();
     const Bytes whole = small ? joined(encoded) : wire::encode_worker_message(elsewhere()).head;
     while (!answers_.write(whole)) await_room();
-    if (!small) socket_.send(message);
+    if (!small) send_aside(message);
     if ((rings || answers_.agent_sleeps()) && !ring_bell() && small) socket_.send(elsewhere());
     sending.store(false);
+  }
+
+  // Nothing else can fill its place in the ring.
+  void send_aside(const wire::WorkerMessage& message) {
+    try {
+      socket_.send(message);
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "skyward: the worker cannot send its answer: %s\n", error.what());
+      leave(EXIT_FAILURE);
+    }
   }
 
   // Answers of a full window fit the ring; the items of a reader that takes very many may not.
@@ -401,6 +417,7 @@ class Worker final : private ItemChannel {
 
   WorkerSocket socket_;
   wire::AnswerWriter answers_;
+  const std::uint64_t generation_ = io::process_generation();
   std::deque<wire::WorkerMessage> inbox_;
   std::uint32_t credits_ = 0;  // items that the reader of the running task's stream takes
   std::unordered_map<FunctionId, std::string> symbols_;

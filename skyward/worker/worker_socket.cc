@@ -1,6 +1,7 @@
 #include "skyward/worker/worker_socket.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -144,7 +145,9 @@ void WorkerSocket::send(const wire::WorkerMessage& message) {
     const ssize_t count = sendmsg(descriptor_, &header, MSG_NOSIGNAL);
     if (count < 0) {
       if (errno == EINTR) continue;
-      broken("write to");
+      if (errno != ETOOMANYREFS && errno != ENOBUFS && errno != ENOMEM) broken("write to");
+      poll(nullptr, 0, 1);  // too much is on its way; no event tells when it is less
+      continue;
     }
     with_descriptors = false;
     std::size_t written = static_cast<std::size_t>(count);

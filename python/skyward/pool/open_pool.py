@@ -110,7 +110,12 @@ class OpenPool:
             if not others:
                 self.tell_lines()
                 return tuple(answers)
-        answers, errors = self._collect(items, sent.calls(), sent.handles(), taken=taken)
+        try:
+            calls, handles = sent.calls(), sent.handles()
+            answers, errors = self._collect(items, calls, handles, taken=taken)
+        except BaseException:  # Ctrl-C
+            sent.cancel()
+            raise
         for position, error in sorted(errors.items()):
             note_position(error, items, position, len(errors) - 1)
             if not return_exceptions:

@@ -2,8 +2,10 @@
 
 import array
 import collections
+import errno
 import os
 import socket
+import time
 
 from .protocol import (
     ANCILLARY_BYTES,
@@ -30,6 +32,9 @@ try:
     from _skyward_worker.quick import Quick  # compiled, in another folder: start.py
 except ImportError:  # not built for this interpreter, or not on this machine
     from .plain import Plain as Quick
+
+# Too much is on its way already; no event tells when it is less.
+FULL = (errno.ETOOMANYREFS, errno.ENOBUFS, errno.ENOMEM)
 
 
 class Connection(Quick):
@@ -169,12 +174,8 @@ class Connection(Quick):
                 60 + size, kind, status, 0, task, run_ns, 1, 0, size, 0, 0, -1, 0
             )
             message = head + tail
-            if self.put(message):
-                return
-            self.put(ELSEWHERE, False)
-            sent = os.write(self.descriptor, message)
-            if sent < len(message):
-                self.sock.sendall(message[sent:])
+            if not self.put(message):
+                self.send_aside(message)
             return
         if table is None:
             table = ENTRY.pack(len(tail), 0, 0, -1, 0)
@@ -184,11 +185,33 @@ class Connection(Quick):
         head = ANSWER_HEAD.pack(
             length, kind, status, has_descriptor, task, run_ns, count, len(retained)
         )
-        self.put(ELSEWHERE, False)
-        message = memoryview(b"".join((head, table, kept, tail)))
-        if has_descriptor:
+        self.send_aside(b"".join((head, table, kept, tail)), descriptor)
+
+    def send_aside(self, message, descriptor=-1):
+        """Through the socket; with a ring, it holds the message's place."""
+        has_place = self.put(ELSEWHERE, False)
+        try:
+            self.send_all(message, descriptor)
+        except BaseException:
+            if has_place:  # nothing can fill it now
+                os._exit(1)
+            raise
+
+    def send_all(self, message, descriptor):
+        if descriptor < 0:
+            sent = os.write(self.descriptor, message)
+        else:
             rights = array.array("i", [descriptor]).tobytes()
-            sent = self.sock.sendmsg([message], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+            while True:
+                try:
+                    sent = self.sock.sendmsg(
+                        [message], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)]
+                    )
+                    break
+                except OSError as error:
+                    if error.errno not in FULL:
+                        raise
+                time.sleep(0.001)
             os.close(descriptor)
-            message = message[sent:]
-        self.sock.sendall(message)
+        if sent < len(message):
+            self.sock.sendall(memoryview(message)[sent:])

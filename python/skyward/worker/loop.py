@@ -44,6 +44,7 @@ class Worker(Connection):
         #   skipped      tasks to answer with `cancelled` instead of running them
         #   callbacks    of the running task, for a preemption
         self.begun = memoryview(shared)[: U64.size].cast("Q")  # the task that has begun last
+        self.handling = self.again = False  # a SIGINT; one more has come meanwhile
         self.waiting = False  # for credits: await_credit() reads the cancel pipe, not the handler
         self.maps = []  # (mmap, blob id) of the running task's arguments
         self.gone_at = None  # when that is, by the clock of protocol.py
@@ -55,20 +56,28 @@ class Worker(Connection):
     def on_interrupt(self, _signal, _frame):
         if self.waiting:
             return
+        self.again = True
+        # A signal may come while another one is handled: that one looks once more.
+        while self.again and not self.handling:
+            self.again = False
+            self.handling = True
+            try:
+                self.return_skipped()
+            finally:
+                self.handling = False
+        if not self.handling and self.running and self.running in self.skipped:
+            self.cancel(self.running)
+
+    def return_skipped(self):
         self.take_notes()
-        running = self.running
-        if not running:
-            return
-        # User code is on the stack, so nothing is being sent or received: unstarted tasks can be
+        # With user code on the stack nothing is being sent or received: unstarted tasks can be
         # returned at once.
-        if self.skipped:
+        if self.running and self.skipped:
             self.receive(socket.MSG_DONTWAIT)
             self.parse()
             for run in [run for run in self.ready if run.task in self.skipped]:
                 self.ready.remove(run)
                 self.answer_cancelled(run)
-        if running in self.skipped:
-            self.cancel(running)
 
     def take_notes(self):
         try:
@@ -288,6 +297,8 @@ class Worker(Connection):
             for item in result:
                 pieces = dump(item)
                 self.running = 0
+                if self.forked:  # os.fork() in the generator, and this is the child
+                    os._exit(0)
                 flush_output()
                 if not self.credits:
                     self.await_credit(task)
