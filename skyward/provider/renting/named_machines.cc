@@ -7,6 +7,8 @@
 #include <set>
 #include <utility>
 
+#include "skyward/base/check.h"
+
 namespace skyward::provider {
 
 namespace {
