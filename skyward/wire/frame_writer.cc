@@ -86,6 +86,16 @@ class Writer {
     return offset;
   }
 
+  template <typename Table, typename Row, typename Write>
+  Offset<Items<const Table*>> rows(const std::vector<Row>& rows, Write write) {
+    if (rows.empty()) return 0;
+    Table* out = nullptr;
+    const Offset<Items<const Table*>> offset =
+        builder_.CreateUninitializedVectorOfStructs<Table>(rows.size(), &out);
+    for (const Row& row : rows) *out++ = write(row);
+    return offset;
+  }
+
   Offset<Items<const schema::Buffer*>> payload(const Payload& payload) {
     if (payload.buffers.empty()) return 0;
     SKYWARD_CHECK(payload.buffers.size() <= kMaxBuffers, "{} buffers", payload.buffers.size());
@@ -195,12 +205,9 @@ auto write(Writer& to, const RunTask& from) {
 
 auto write(Writer& to, const RunTasks& from) {
   to.append(from.bytes);
-  schema::RunRow* row = nullptr;
-  const auto rows =
-      to.builder().CreateUninitializedVectorOfStructs<schema::RunRow>(from.rows.size(), &row);
-  for (const RunTasks::Row& next : from.rows) {
-    *row++ = schema::RunRow(next.task.value, next.attempt, next.size);
-  }
+  const auto rows = to.rows<schema::RunRow>(from.rows, [](const RunTasks::Row& row) {
+    return schema::RunRow(row.task.value, row.attempt, row.size);
+  });
   const schema::FunctionId function = written(from.function);
   return schema::CreateRunTasks(to.builder(), &function, from.timeout_ms, rows);
 }
@@ -271,13 +278,10 @@ auto write(Writer& to, const TaskResult& from) {
 
 auto write(Writer& to, const TaskResults& from) {
   to.append(from.bytes);
-  schema::ResultRow* row = nullptr;
-  const auto rows =
-      to.builder().CreateUninitializedVectorOfStructs<schema::ResultRow>(from.rows.size(), &row);
-  for (const TaskResults::Row& next : from.rows) {
-    *row++ = schema::ResultRow(next.task.value, next.run_ns, next.attempt, next.worker, next.size,
-                               static_cast<std::uint32_t>(next.status));
-  }
+  const auto rows = to.rows<schema::ResultRow>(from.rows, [](const TaskResults::Row& row) {
+    return schema::ResultRow(row.task.value, row.run_ns, row.attempt, row.worker, row.size,
+                             static_cast<std::uint32_t>(row.status));
+  });
   return schema::CreateTaskResults(to.builder(), rows);
 }
 
