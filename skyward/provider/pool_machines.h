@@ -43,7 +43,7 @@ struct MachineApiFacts {
   // After so long, a request that was never answered has launched nothing, or its machines have
   // terminated themselves and are listed as such.
   std::int64_t unanswered_limit_s = 0;
-  // After so long, what came of a doubtful refusal is listed; what is later is for gc to find.
+  // Look for what came of a doubtful refusal after this long; gc finds what is listed later.
   Duration doubt{};
   int launch_tries = 1;    // of a launch without an answer that brought nothing
   int most_per_batch = 0;  // machines that one request can launch; 0: any number
