@@ -695,6 +695,38 @@ def test_an_interrupted_task_may_clean_up_and_may_finish(agent):
     assert (answer.status, answer.value()) == (OK, "saved")
 
 
+def test_an_import_ends_before_the_task_is_interrupted(agent, tmp_path):
+    (tmp_path / "slow_to_load.py").write_text(
+        "import os, time\n"
+        "print('loading', flush=True)\n"
+        f"while not os.path.exists({str(tmp_path / 'go')!r}):\n"
+        "    time.sleep(0.01)\n"
+    )
+
+    def load(folder):
+        import sys
+        import time
+
+        sys.path.insert(0, folder)
+        import slow_to_load  # noqa: F401
+
+        time.sleep(20)  # on a worker
+
+    def loaded():
+        import sys
+
+        return "slow_to_load" in sys.modules
+
+    agent.run(1, load, str(tmp_path))
+    agent.wait_output(b"loading")
+    agent.interrupt(1)
+    agent.interrupt(1)  # as often as the agent likes
+    (tmp_path / "go").touch()
+    assert agent.answer()[1:3] == (CANCELLED, 1)
+    agent.run(2, loaded)
+    assert agent.answer().value() is True
+
+
 def test_gives_unstarted_tasks_back_while_another_runs(agent):
     agent.run(1, nap)
     agent.wait_output(b"napping")

@@ -11,6 +11,7 @@ import pickle
 import select
 import signal
 import socket
+import time
 
 from .connection import Connection
 from .failures import add_note, clear_frames, describe, explain_missing_module
@@ -31,6 +32,9 @@ from .protocol import (
     clock,
 )
 from .results import dump, pack
+
+IMPORT_STEP_SECONDS = 0.02
+"""How often a call that is to be cancelled is looked at again while it imports."""
 
 
 class Worker(Connection):
@@ -53,7 +57,7 @@ class Worker(Connection):
 
     # ------------------------------------------------------------------ interrupts
 
-    def on_interrupt(self, _signal, _frame):
+    def on_interrupt(self, _signal, frame):
         if self.waiting:
             return
         self.again = True
@@ -66,7 +70,10 @@ class Worker(Connection):
             finally:
                 self.handling = False
         if not self.handling and self.running and self.running in self.skipped:
-            self.cancel(self.running)
+            if is_importing(frame):
+                _thread.start_new_thread(interrupt_later, (_thread.get_ident(),))
+            else:
+                self.cancel(self.running)
 
     def return_skipped(self):
         self.take_notes()
@@ -337,6 +344,21 @@ class Worker(Connection):
         self.skipped.discard(task)
         self.interrupted = True
         raise KeyboardInterrupt("cancelled")
+
+
+def is_importing(frame):
+    """An import that is cut short leaves its extension modules half initialised: the next call that
+    imports them would crash. The agent ends a worker whose import takes too long."""
+    while frame is not None:
+        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+            return True
+        frame = frame.f_back
+    return False
+
+
+def interrupt_later(thread):
+    time.sleep(IMPORT_STEP_SECONDS)
+    signal.pthread_kill(thread, signal.SIGINT)
 
 
 def warn(callback, left):
