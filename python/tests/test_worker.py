@@ -700,7 +700,7 @@ def test_an_import_ends_before_the_task_is_interrupted(agent, tmp_path):
         "import os, time\n"
         "print('loading', flush=True)\n"
         f"while not os.path.exists({str(tmp_path / 'go')!r}):\n"
-        "    time.sleep(0.01)\n"
+        "    time.sleep(0.01)\n"  # on a worker
     )
 
     def load(folder):
