@@ -244,6 +244,10 @@ void AgentProcess::warn(SlotId slot, Duration left) {
   SKYWARD_CHECK(left >= Duration{}, "slot {} of {}", slot.value, name_);
 }
 
+std::optional<std::uint32_t> AgentProcess::take_rest(SlotId slot, TaskId group) {
+  return process(slot).take_rest(group);
+}
+
 void AgentProcess::credit(SlotId slot, TaskId task, std::uint32_t count) {
   process(slot).credit(task, count);
 }

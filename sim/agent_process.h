@@ -62,6 +62,7 @@ class AgentProcess final : private agent::AgentEffects {
   void interrupt(SlotId slot, TaskId task) override;
   void withdraw(SlotId slot, std::span<const TaskId> tasks) override;
   void warn(SlotId slot, Duration left) override;
+  std::optional<std::uint32_t> take_rest(SlotId slot, TaskId group) override;
   void credit(SlotId slot, TaskId task, std::uint32_t count) override;
   void drop_function(SlotId slot, FunctionId function) override;
   void stop_worker(SlotId slot) override;

@@ -107,6 +107,7 @@ struct UserParameters {
   double dies = 0;
   double hangs = 0;
   double streams = 0;
+  double groups = 0;
   double cancels = 0;
   double timeouts = 0;
   double pinned = 0;

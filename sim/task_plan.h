@@ -8,6 +8,7 @@
 
 #include "skyward/base/bytes.h"
 #include "skyward/base/check.h"
+#include "skyward/wire/group.h"
 #include "skyward/wire/payload.h"
 
 namespace skyward::sim {
@@ -19,16 +20,21 @@ enum class TaskKind : std::uint32_t {
   hangs,     // until it is interrupted
   stubborn,  // ignores interrupts
   stream,
+  group,  // of calls that return, see first
 };
 
 struct TaskPlan {
   std::uint64_t key = 0;  // no two tasks have the same
   std::uint64_t run_ns = 0;
   TaskKind kind = TaskKind::returns;
-  std::uint32_t items = 0;  // of a stream
+  std::uint32_t items = 0;  // of a stream; calls of a group
+  std::uint32_t first = 0;  // of a group: its first call; the results are the items from there on
   std::uint32_t lines = 0;  // of output
   std::uint32_t blobs = 0;  // buffers after the first
 };
+
+// One of the calls of a group takes so much longer.
+inline constexpr std::uint64_t kSlowCallFactor = 50;
 
 inline SharedBytes bytes_of(const TaskPlan& plan) {
   return SharedBytes(
@@ -40,6 +46,18 @@ inline TaskPlan plan_of(const wire::Payload& arguments) {
   SKYWARD_CHECK(!arguments.buffers.empty() && arguments.buffers[0].bytes.size() == sizeof plan);
   std::memcpy(&plan, arguments.buffers[0].bytes.view.data(), sizeof plan);
   SKYWARD_CHECK(arguments.buffers.size() == 1 + plan.blobs, "buffers of task {}", plan.key);
+  return plan;
+}
+
+// Each call of a group brings the whole plan.
+inline TaskPlan plan_of_group(const wire::Payload& arguments) {
+  const auto calls = wire::group_arguments(arguments);
+  SKYWARD_CHECK(calls && !calls->empty());
+  wire::Payload one;
+  one.buffers.push_back(
+      wire::small_buffer(SharedBytes(Bytes(calls->front().begin(), calls->front().end()))));
+  const TaskPlan plan = plan_of(one);
+  SKYWARD_CHECK(calls->size() == plan.items, "calls of group {}", plan.key);
   return plan;
 }
 

@@ -112,6 +112,11 @@ TaskPlan User::draw_plan() {
     plan.kind = TaskKind::stream;
     plan.items = static_cast<std::uint32_t>(random.below(40));
     run /= 10;
+  } else if (random.chance(user.groups)) {
+    plan.kind = TaskKind::group;
+    plan.items = static_cast<std::uint32_t>(random.between(1, 100));
+    plan.run_ns = static_cast<std::uint64_t>(random.between(Duration{}, Duration{50us}).count());
+    return plan;
   }
   plan.run_ns = static_cast<std::uint64_t>(run.count());
   if (random.chance(0.3)) plan.lines = static_cast<std::uint32_t>(random.below(20));
@@ -125,9 +130,17 @@ void User::submit(TaskPlan plan, std::optional<NodeId> node, std::optional<std::
   call.function = functions_[random.below(functions_.size())];
   call.options.node = node;
   call.options.worker = worker;
-  call.arguments.buffers.push_back(wire::small_buffer(bytes_of(plan)));
   Asked asked;
   asked.plan = plan;
+  if (plan.kind == TaskKind::group) {
+    wire::GroupWriter group;
+    for (std::uint32_t i = 0; i < plan.items; ++i) group.add(bytes_of(plan).view);
+    call.arguments = group.take();
+    call.options.group = true;
+    call.options.stream_window = asked.window = plan.items;
+  } else {
+    call.arguments.buffers.push_back(wire::small_buffer(bytes_of(plan)));
+  }
   for (std::uint32_t i = 0; i < plan.blobs; ++i) {
     const std::size_t which = random.below(arrays_.size());
     Array& array = arrays_[which];
@@ -185,6 +198,13 @@ void User::check_result(TaskId task, const Asked& asked, const wire::Outcome& ou
   const TaskPlan& plan = asked.plan;
   switch (outcome.status) {
     case wire::OutcomeStatus::ok:
+      if (plan.kind == TaskKind::group) {
+        SKYWARD_CHECK(asked.items + 1 == asked.window, "{} of {} results of group {}",
+                      asked.items + 1, asked.window, task.value);
+        SKYWARD_CHECK(value_in(outcome.payload) == value_of(plan.key, plan.first + asked.window),
+                      "last result of group {}", task.value);
+        break;
+      }
       SKYWARD_CHECK(plan.kind == TaskKind::returns || plan.kind == TaskKind::stream);
       SKYWARD_CHECK(value_in(outcome.payload) == value_of(plan.key), "result of task {}",
                     task.value);
@@ -242,6 +262,7 @@ void User::deliver_item(TaskId task, const wire::Payload& item) {
   const auto found = calls_.find(task);
   SKYWARD_CHECK(found != calls_.end(), "an item of task {} after its end", task.value);
   Asked& asked = found->second;
+  if (asked.plan.kind == TaskKind::group) return take_group_item(asked, task, item);
   ++asked.items;
   SKYWARD_CHECK(value_in(item) == value_of(asked.plan.key, asked.items), "item {} of task {}",
                 asked.items, task.value);
@@ -250,6 +271,31 @@ void User::deliver_item(TaskId task, const wire::Payload& item) {
   progress_ = simulator_.now();
   simulator_.after(simulator_.random.between(Duration{}, Duration{20ms}),
                    [this, task] { take_item(task); });
+}
+
+void User::take_group_item(Asked& asked, TaskId task, const wire::Payload& item) {
+  const auto group = wire::group_item(item);
+  SKYWARD_CHECK(group, "an item of group {}", task.value);
+  progress_ = simulator_.now();
+  for (const ByteView result : group->results) {
+    ++asked.items;
+    wire::Payload one;
+    one.buffers.push_back(wire::small_buffer(SharedBytes(Bytes(result.begin(), result.end()))));
+    SKYWARD_CHECK(value_in(one) == value_of(asked.plan.key, asked.plan.first + asked.items),
+                  "result {} of group {}", asked.items, task.value);
+  }
+  if (group->withdrawn == 0) return;
+  SKYWARD_CHECK(asked.items + group->withdrawn < asked.window, "group {}", task.value);
+  asked.window -= group->withdrawn;
+  TaskPlan rest = asked.plan;
+  rest.first += asked.window;
+  rest.items = group->withdrawn;
+  ++resends_;
+  simulator_.after({}, [this, rest] {
+    --resends_;
+    if (closed_) return;
+    submit(rest, std::nullopt, std::nullopt);
+  });
 }
 
 void User::take_item(TaskId task) {
@@ -300,7 +346,7 @@ void User::event(const Event& event) {
 }
 
 void User::close_when_done() {
-  if (left_ > 0 || !calls_.empty() || closing_) return;
+  if (left_ > 0 || resends_ > 0 || !calls_.empty() || closing_) return;
   simulator_.after(simulator_.random.between(Duration{}, Duration{2s}), [this] { close(); });
 }
 

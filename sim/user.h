@@ -71,6 +71,7 @@ class User {
   void submit(TaskPlan plan, std::optional<NodeId> node, std::optional<std::uint32_t> worker);
   void cancel_later(TaskId task);
   void take_item(TaskId task);
+  void take_group_item(Asked& asked, TaskId task, const wire::Payload& item);
   void check_result(TaskId task, const Asked& asked, const wire::Outcome& outcome);
   void check_failure(TaskId task, const Asked& asked, const Error& error) const;
   void release_arrays(const Asked& asked);
@@ -87,6 +88,7 @@ class User {
   std::set<TaskId> done_in_order_;           // answered with all their output
   std::uint64_t next_task_ = 1;
   std::uint64_t next_blob_ = 1;
+  int resends_ = 0;  // groups that came back in part
   int left_;
   int answered_ = 0;
   Time progress_;

@@ -59,7 +59,9 @@ void SimulatedWorker::run(const agent::WorkerRun& run) {
   deliver([this, task = run.task, has_body = !run.body.empty()] {
     if (has_body) functions_.insert(task.function);
     SKYWARD_CHECK(functions_.contains(task.function), "no body for task {}", task.task.value);
-    waiting_.push_back({.task = task, .plan = plan_of(task.arguments)});
+    waiting_.push_back(
+        {.task = task,
+         .plan = task.group ? plan_of_group(task.arguments) : plan_of(task.arguments)});
     if (!current_) begin_next();
   });
 }
@@ -179,6 +181,10 @@ void SimulatedWorker::proceed() {
     case TaskKind::stream:
       next_item();
       return;
+    case TaskKind::group:
+      current_->claimed = 1;
+      next_call();
+      return;
     case TaskKind::dies:
       step_ = simulator_.after(run, [this] {
         print(current_->plan.lines);
@@ -211,14 +217,48 @@ void SimulatedWorker::next_item() {
   step_ = simulator_.after(pause, [this] {
     step_ = Simulator::kNoTimer;
     ++current_->sent;
-    tell([this, task = current_->task.task, value = value_of(current_->plan.key, current_->sent)] {
-      wire::WorkerMessage message;
-      message.kind = wire::WorkerKind::item;
-      message.task = task;
-      message.payload = payload_of(value);
-      events_.on_message(std::move(message));
-    });
+    tell_item(current_->task.task, payload_of(value_of(current_->plan.key, current_->sent)));
     next_item();
+  });
+}
+
+// The call that was claimed last.
+void SimulatedWorker::next_call() {
+  const TaskPlan& plan = current_->plan;
+  const std::uint32_t call = plan.first + current_->claimed;
+  const bool slow = simulator_.random.chance(0.05);
+  const Duration pause{static_cast<Duration::rep>(plan.run_ns * (slow ? kSlowCallFactor : 1))};
+  step_ = simulator_.after(pause, [this, call] {
+    step_ = Simulator::kNoTimer;
+    const std::uint64_t value = value_of(current_->plan.key, call);
+    if (current_->claimed == current_->task.stream_window)
+      return finish(wire::WorkerStatus::ok, value);
+    ++current_->claimed;
+    wire::GroupItemWriter item;
+    item.add(payload_of(value).buffers[0].bytes.view);
+    tell_item(current_->task.task, item.take());
+    next_call();
+  });
+}
+
+std::optional<std::uint32_t> SimulatedWorker::take_rest(TaskId group) {
+  if (!alive_ || !current_ || current_->task.task != group) return std::nullopt;
+  const std::uint32_t left = current_->task.stream_window - current_->claimed;
+  if (left == 0) return left;
+  current_->task.stream_window = current_->claimed;
+  wire::GroupItemWriter item;
+  item.withdraw(left);
+  tell_item(group, item.take());
+  return left;
+}
+
+void SimulatedWorker::tell_item(TaskId task, wire::Payload payload) {
+  tell([this, task, payload = std::move(payload)]() mutable {
+    wire::WorkerMessage message;
+    message.kind = wire::WorkerKind::item;
+    message.task = task;
+    message.payload = std::move(payload);
+    events_.on_message(std::move(message));
   });
 }
 

@@ -54,6 +54,8 @@ class SimulatedWorker {
   void run(const agent::WorkerRun& run);
   void interrupt(TaskId task);
   void withdraw(std::span<const TaskId> tasks);
+  // Takes effect at once: agent and worker share the memory that says so.
+  std::optional<std::uint32_t> take_rest(TaskId group);
   void credit(TaskId task, std::uint32_t count);
   void drop(FunctionId function);
   void stop();
@@ -67,7 +69,8 @@ class SimulatedWorker {
   struct Run {
     wire::RunTask task;
     TaskPlan plan;
-    std::uint32_t sent = 0;  // items of a stream
+    std::uint32_t sent = 0;     // items of a stream
+    std::uint32_t claimed = 0;  // calls of a group
     std::uint32_t credits = 0;
     std::uint32_t lines = 0;
     bool told_to_end = false;
@@ -84,6 +87,8 @@ class SimulatedWorker {
   void begin_next();
   void proceed();
   void next_item();
+  void next_call();
+  void tell_item(TaskId task, wire::Payload payload);
   void print(std::uint32_t until);
   void finish(wire::WorkerStatus status, std::uint64_t value);
   void answer_cancelled(TaskId task);

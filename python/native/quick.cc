@@ -34,8 +34,10 @@ namespace {
 constexpr int kSocket = 3;
 constexpr int kBell = 6;
 constexpr std::uint8_t kRunKind = 1;
+constexpr std::uint8_t kOutcomeKind = 20;
 constexpr std::uint8_t kBehindBit = 1;
 constexpr std::uint8_t kRingBit = 2;
+constexpr std::uint8_t kGroupBit = 4;
 constexpr std::size_t kMarkBytes = 8;
 
 // Messages of skyward/wire/worker_protocol.h, as they are in memory.
@@ -88,6 +90,12 @@ nb::object import(const char* module, const char* name) {
   return nb::module_::import_(module).attr(name);
 }
 
+nb::str interned(const char* text) {
+  PyObject* name = PyUnicode_InternFromString(text);
+  if (name == nullptr) throw nb::python_error();
+  return nb::steal<nb::str>(name);
+}
+
 // A plain call, cut out of what was received.
 struct PlainCall {
   OneRun run;
@@ -95,6 +103,7 @@ struct PlainCall {
 
   bool is_behind() const { return (run.head.status & kBehindBit) != 0; }
   bool rings() const { return (run.head.status & kRingBit) != 0; }
+  bool is_group() const { return (run.head.status & kGroupBit) != 0; }
 };
 
 std::optional<PlainCall> plain_call(ByteView data) {
@@ -104,8 +113,8 @@ std::optional<PlainCall> plain_call(ByteView data) {
   const OneRun& run = call.run;
   call.end = sizeof run.head.length + std::size_t{run.head.length};
   const bool plain = run.head.kind == kRunKind && run.head.descriptors == 0 &&
-                     run.body_bytes == 0 && run.window == 0 && run.buffers == 1 &&
-                     run.row.index < 0;
+                     run.body_bytes == 0 && (run.window == 0 || call.is_group()) &&
+                     run.buffers == 1 && run.row.index < 0;
   if (!plain || call.end > data.size() || run.row.size > call.end - sizeof run) return std::nullopt;
   return call;
 }
@@ -153,8 +162,12 @@ class Quick {
         function = functions[function_id];
       }
       at += call->end;
-      const std::size_t size = run.row.size;
-      run_one(self, *call, function, nb::bytes(rest.data() + call->end - size, size));
+      const ByteView arguments = rest.subspan(call->end - run.row.size, run.row.size);
+      if (call->is_group()) {
+        run_group(self, *call, function, arguments);
+      } else {
+        run_one(self, *call, function, arguments);
+      }
     }
   }
 
@@ -165,6 +178,10 @@ class Quick {
     if (wake && answers_.agent_sleeps()) ring_bell(self);
     return true;
   }
+
+  // For groups that Python code runs, see AnswerWriter.
+  void begin_group(std::uint64_t task) { answers_.begin_group(TaskId{task}); }
+  bool claim(std::uint32_t calls) { return answers_.claim(calls); }
 
   bool is_finished(std::uint64_t task) const {
     for (const std::uint64_t one : finished_)
@@ -200,26 +217,71 @@ class Quick {
   }
 
   void run_one(nb::handle self, const PlainCall& call, const nb::object& function,
-               nb::bytes stream) {
+               ByteView arguments) {
     const std::uint64_t task = call.run.head.task;
     if (call.is_behind() && mark_.size() == kMarkBytes) write_mark(task);
     const std::uint64_t started = clock_ns();
+    const nb::object pieces = pieces_of(self, call, function, arguments, started);
+    if (pieces.is_valid()) finish(self, call, started, pieces);
+  }
+
+  // The calls of a group, one after another. `arguments`: as wire/group.h has them.
+  void run_group(nb::handle self, const PlainCall& call, const nb::object& function,
+                 ByteView arguments) {
+    const std::uint64_t task = call.run.head.task;
+    const std::uint32_t calls = call.run.window;
+    if (call.is_behind() && mark_.size() == kMarkBytes) write_mark(task);
+    const std::uint64_t started = clock_ns();
+    answers_.begin_group(TaskId{task});
+    while (true) {
+      std::uint32_t size = 0;
+      std::memcpy(&size, arguments.data(), sizeof size);
+      const ByteView next = arguments.subspan(sizeof size, size);
+      arguments = arguments.subspan(sizeof size + size);
+      const nb::object pieces = pieces_of(self, call, function, next, started);
+      if (!pieces.is_valid()) return;
+      const bool is_last = !is_outcome(pieces) || !answers_.claim(calls);
+      if (is_last) return finish(self, call, started, pieces);
+      if (nb::len(callbacks) != 0) callbacks.attr("clear")();
+      settle_output();
+      const ByteView value = view_of(nb::borrow<nb::bytes>(pieces));
+      const Head head{.length = static_cast<std::uint32_t>(sizeof head - 4 + value.size()),
+                      .kind = kOutcomeKind,
+                      .status = 0,
+                      .descriptors = 0,
+                      .task = task};
+      write(std::as_bytes(std::span(&head, 1)), value);
+      if (answers_.agent_sleeps()) ring_bell(self);
+    }
+  }
+
+  // Runs the function once. The pickled result (see answer_of()); null if the call failed: then it
+  // has been answered.
+  nb::object pieces_of(nb::handle self, const PlainCall& call, const nb::object& function,
+                       ByteView arguments, std::uint64_t started) {
+    const std::uint64_t task = call.run.head.task;
     nb::object pieces;
     try {
       interrupted = false;
       running = task;
-      if (is_skipped(task)) self.attr("cancel")(task);  // while its mark was being written
+      if (is_skipped(task)) self.attr("cancel")(task);  // while nothing of the user's was running
       answers_.begin(TaskId{task});
-      pieces = answer_of(self, function, std::move(stream));
+      pieces = answer_of(self, function, nb::bytes(arguments.data(), arguments.size()));
       running = 0;
     } catch (nb::python_error& error) {
       running = 0;
       if (forked) _exit(1);
       self.attr("fail")(task, started, error.value());
       if (call.rings()) ring_bell(self);
-      return;
+      return {};
     }
     if (forked) _exit(0);  // os.fork() in the function, and this is the child
+    return pieces;
+  }
+
+  void finish(nb::handle self, const PlainCall& call, std::uint64_t started,
+              const nb::object& pieces) {
+    const std::uint64_t task = call.run.head.task;
     note_finished(task);
     if (is_skipped(task)) skipped.discard(nb::int_(task));
     if (nb::len(callbacks) != 0) callbacks.attr("clear")();
@@ -227,10 +289,22 @@ class Quick {
     answer(self, call, task, clock_ns() - started, pieces);
   }
 
+  // Whether the result fits the ring as an outcome.
+  static bool is_outcome(const nb::object& pieces) {
+    return nb::isinstance<nb::bytes>(pieces) &&
+           sizeof(Head) + nb::len(pieces) <= wire::kMaxRingMessageBytes;
+  }
+
   // The pickled result: bytes if it is one small buffer, else what dump() makes of it.
   nb::object answer_of(nb::handle self, const nb::object& function, nb::bytes stream) {
     const nb::object result = call(self, function, std::move(stream));
-    return is_atom(result) ? dumps_(result, protocol_) : dump_(result);
+    if (is_atom(result)) return dumps_(result, protocol_);
+    nb::object pieces = dump_(result);
+    if (nb::isinstance<nb::list>(pieces) && nb::len(pieces) == 1) {
+      nb::object only = pieces[0];
+      if (nb::isinstance<nb::bytes>(only)) return only;
+    }
+    return pieces;
   }
 
   // The arguments are gone when it returns.
@@ -262,10 +336,8 @@ class Quick {
 
   void answer(nb::handle self, const PlainCall& call, std::uint64_t task, std::uint64_t run_ns,
               const nb::object& pieces) {
-    nb::object only = pieces;
-    if (nb::isinstance<nb::list>(pieces) && nb::len(pieces) == 1) only = pieces[0];
-    if (!nb::isinstance<nb::bytes>(only) ||
-        sizeof(Answer) + nb::len(only) > wire::kMaxRingMessageBytes) {
+    if (!nb::isinstance<nb::bytes>(pieces) ||
+        sizeof(Answer) + nb::len(pieces) > wire::kMaxRingMessageBytes) {
       nb::object list = pieces;
       if (nb::isinstance<nb::bytes>(pieces)) {
         nb::list one;
@@ -276,7 +348,7 @@ class Quick {
       if (call.rings()) ring_bell(self);
       return;
     }
-    const ByteView stream = view_of(nb::borrow<nb::bytes>(only));
+    const ByteView stream = view_of(nb::borrow<nb::bytes>(pieces));
     Answer head{};
     head.head = {.length = static_cast<std::uint32_t>(sizeof head - 4 + stream.size()),
                  .kind = 17,
@@ -302,13 +374,15 @@ class Quick {
 
   // What the function wrote reaches the pipes before its answer.
   void settle_output() const {
-    PyObject* out = PySys_GetObject("stdout");
-    PyObject* err = PySys_GetObject("stderr");
-    if (out != nullptr && err != nullptr && out == PySys_GetObject("__stdout__") &&
-        err == PySys_GetObject("__stderr__")) {
+    PyObject* out = PyDict_GetItem(sys_.ptr(), names_.out.ptr());
+    PyObject* err = PyDict_GetItem(sys_.ptr(), names_.err.ptr());
+    if (out != nullptr && err != nullptr &&
+        out == PyDict_GetItem(sys_.ptr(), names_.own_out.ptr()) &&
+        err == PyDict_GetItem(sys_.ptr(), names_.own_err.ptr())) {
+      const nb::object kept_out = nb::borrow(out), kept_err = nb::borrow(err);
       try {
-        nb::borrow(out).attr("flush")();
-        nb::borrow(err).attr("flush")();
+        kept_out.attr(names_.flush)();
+        kept_err.attr(names_.flush)();
         const nb::gil_scoped_release released;  // whoever reads the pipe may need it
         std::fflush(nullptr);
         return;
@@ -334,6 +408,15 @@ class Quick {
     }
   }
 
+  // Made once, with their hashes: a lookup by C text makes a new object each time.
+  struct Names {
+    nb::str out = interned("stdout");
+    nb::str err = interned("stderr");
+    nb::str own_out = interned("__stdout__");
+    nb::str own_err = interned("__stderr__");
+    nb::str flush = interned("flush");
+  };
+
   nb::object memory_;
   nb::bytes mark_;
   Py_buffer view_{};
@@ -346,6 +429,8 @@ class Quick {
   nb::object settle_ = import("_skyward_worker.output", "settle_output");
   nb::object write_all_ = import("_skyward_worker.output", "write_all");
   nb::int_ protocol_{5};
+  nb::dict sys_ = nb::borrow<nb::dict>(import("sys", "__dict__"));
+  Names names_;
 };
 
 }  // namespace
@@ -370,6 +455,8 @@ NB_MODULE(quick, module) {
             return nb::cast<Quick&>(self).put(self, message, wake);
           },
           nb::arg("message"), nb::arg("wake") = true)
+      .def("begin_group", &Quick::begin_group, nb::arg("task"))
+      .def("claim", &Quick::claim, nb::arg("calls"))
       .def("is_finished", &Quick::is_finished, nb::arg("task"))
       .def("note_finished", &Quick::note_finished, nb::arg("task"))
       .def("ring", [](nb::handle self) { nb::cast<Quick&>(self).ring_bell(self); })

@@ -6,28 +6,18 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
-#include <array>
-#include <cstring>
 #include <iterator>
-#include <string_view>
+#include <utility>
+
+#include "pickling.h"
 
 namespace skyward::python {
 namespace {
-
-// What tells that plain pickle refers to the program itself: "__main__" and "__mp_main__".
-constexpr std::string_view kProgram = "_main__";
 
 nb::object attribute(nb::handle object, const nb::str& name) {
   PyObject* value = PyObject_GetAttr(object.ptr(), name.ptr());
   if (value == nullptr) throw nb::python_error();
   return nb::steal(value);
-}
-
-// A name that is the very object which classes keep for their fields: found at once.
-nb::str interned(const char* text) {
-  PyObject* name = PyUnicode_InternFromString(text);
-  if (name == nullptr) throw nb::python_error();
-  return nb::steal<nb::str>(name);
 }
 
 // The names of a call's fields.
@@ -37,26 +27,7 @@ struct Names {
   nb::str kwargs = interned("kwargs");
   nb::str timeout = interned("timeout");
   nb::str retries = interned("retries");
-  nb::tuple of_dumps = nb::make_tuple(interned("protocol"), interned("buffer_callback"));
 };
-
-// Pickles (args, kwargs); null when plain pickle cannot, or must not.
-nb::object pickled(nb::handle item, const Names& names, const Preparation& how,
-                   const nb::int_& protocol) {
-  const nb::object value =
-      nb::make_tuple(attribute(item, names.args), attribute(item, names.kwargs));
-  const std::array<PyObject*, 3> given{value.ptr(), protocol.ptr(), how.beside.ptr()};
-  PyObject* stream = PyObject_Vectorcall(how.dumps.ptr(), given.data(), 1, names.of_dumps.ptr());
-  if (stream == nullptr) {
-    if (PyErr_ExceptionMatches(PyExc_Exception) == 0) throw nb::python_error();
-    PyErr_Clear();
-    return {};
-  }
-  nb::object held = nb::steal(stream);
-  const auto& bytes = nb::cast<nb::bytes>(held);
-  if (memmem(bytes.c_str(), bytes.size(), kProgram.data(), kProgram.size()) != nullptr) return {};
-  return held;
-}
 
 // How many outcomes are waited for together: each wait wakes this thread once.
 constexpr std::size_t kWaitedFor = 512;
@@ -83,27 +54,17 @@ std::pair<nb::list, nb::list> take_all(HandleAt at, std::size_t count, const nb:
     Outcome outcome = at(position).take();
     const auto& buffers = outcome.payload.buffers;
     if (outcome.status == OutcomeStatus::ok && buffers.size() == 1 && !buffers[0].in_blob()) {
-      const ByteView bytes = buffers[0].bytes.view;
-      const nb::bytes stream(bytes.data(), bytes.size());
-      PyObject* argument = stream.ptr();
-      if (PyObject* result = PyObject_Vectorcall(loads.ptr(), &argument, 1, nullptr)) {
-        results.append(nb::steal(result));
+      nb::object result = unpickled(buffers[0].bytes.view, loads);
+      if (result.is_valid()) {
+        results.append(std::move(result));
         continue;
       }
-      // Most likely the user's, at this very moment. Other errors are explained later.
-      if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) != 0) throw nb::python_error();
-      PyErr_Clear();
+      // It is explained later.
     }
     results.append(nb::none());
     others.append(nb::make_tuple(position, std::move(outcome)));
   }
   return {std::move(results), std::move(others)};
-}
-
-void clear(const nb::list& list) {
-  if (nb::len(list) > 0 && PyList_SetSlice(list.ptr(), 0, PY_SSIZE_T_MAX, nullptr) != 0) {
-    throw nb::python_error();
-  }
 }
 
 }  // namespace
@@ -122,7 +83,7 @@ namespace {
 template <typename Add>
 void pack_calls(PoolPacker& self, nb::sequence items, const Preparation& how, const Names& names,
                 Add add) {
-  const nb::int_ protocol(5);
+  const PlainPickler pickled(how.dumps, how.beside);
   std::size_t position = 0;
   nb::object known_fn;  // calls of one batch mostly share their function
   nb::object known;
@@ -136,7 +97,8 @@ void pack_calls(PoolPacker& self, nb::sequence items, const Preparation& how, co
       window = nb::cast<std::uint32_t>(known[1]);
       known_fn = std::move(fn);
     }
-    const nb::object stream = pickled(item, names, how, protocol);
+    const nb::object stream =
+        pickled(nb::make_tuple(attribute(item, names.args), attribute(item, names.kwargs)));
     if (!stream.is_valid()) {
       clear(how.buffers);
       add(item, Call(nb::cast<const Call&>(how.pack(item, position++))));

@@ -25,6 +25,7 @@
 #include "batch.h"
 #include "bindings.h"
 #include "event.h"
+#include "groups.h"
 #include "payload.h"
 #include "skyward/call/error.h"
 #include "skyward/pool/pool.h"
@@ -330,6 +331,7 @@ void bind_handle(nb::module_& module) {
       .def("next", &Completions::next, "Waits; empty when closed.")
       .def("close", &Completions::close);
   bind_batch(module);
+  bind_groups(module);
 }
 
 }  // namespace

@@ -35,10 +35,11 @@ PLAIN = pathlib.Path(__file__).resolve().parents[1] / "skyward" / "worker" / "st
 """Among the sources: nothing compiled is beside it."""
 COMPILED = pathlib.Path(skyward.__file__).absolute().parent / "worker" / "start.py"
 RUN, CREDIT, STOP, DROP, HELLO, RESULT, ITEM = 1, 2, 3, 4, 16, 17, 18
-ELSEWHERE = 19
+ELSEWHERE, OUTCOME = 19, 20
 OK, RAISED, CANCELLED = 0, 1, 2
 # Of the memory that agent and worker share: where its numbers are, and the ring of answers.
-WRITTEN, USES_RING, TAKEN, SLEEPS, RING, RING_BYTES = 64, 72, 128, 136, 192, 256 << 10
+WRITTEN, USES_RING, TAKEN, SLEEPS, CLAIMS = 64, 72, 128, 136, 192
+RING, RING_BYTES = 256, 256 << 10
 WITHDRAW = 1 << 63
 MARK = b"\xff1234567"
 
@@ -163,6 +164,22 @@ class Agent:
 
     def run(self, task, function, *args, **options):
         self.sock.sendall(self.encode(task, function, *args, **options))
+
+    def group(self, task, function, inputs):
+        body = cloudpickle.dumps(function)
+        identity = hashlib.sha256(body).digest()[:16]
+        body = b"" if identity in self.known else body
+        self.known.add(identity)
+        calls = [pickle.dumps(((one,), {}), 5) for one in inputs]
+        arguments = b"".join(struct.pack("<I", len(one)) + one for one in calls)
+        table = struct.pack("<QQQiI", len(arguments), 0, 0, -1, 0)
+        rest = identity + struct.pack("<III", len(body), len(calls), 1) + table + body + arguments
+        self.sock.sendall(struct.pack("<IBBHQ", 12 + len(rest), RUN, 4, 0, task) + rest)
+
+    def outcome(self, task):
+        (kind, status, _, of), body = self.message()
+        assert (kind, status, of) == (OUTCOME, OK, task)
+        return pickle.loads(body)
 
     def run_with_blob(self, task, function, value, blob):
         """One argument, its buffers in a memfd."""
@@ -725,6 +742,91 @@ def test_an_import_ends_before_the_task_is_interrupted(agent, tmp_path):
     assert agent.answer()[1:3] == (CANCELLED, 1)
     agent.run(2, loaded)
     assert agent.answer().value() is True
+
+
+def test_a_group_sends_an_outcome_for_each_call_but_the_last(agent):
+    agent.group(1, lambda x: (x, -x), range(50))
+    assert [agent.outcome(1) for _ in range(49)] == [(x, -x) for x in range(49)]
+    answer = agent.answer()
+    assert (answer.task, answer.status, answer.value()) == (1, OK, (49, -49))
+    agent.group(2, str, [7])
+    assert agent.answer().value() == "7"
+    assert call(agent, int).value() == 0
+
+
+def test_a_call_that_raises_ends_its_group(agent):
+    for task in (1, 2):  # the second time, the function is loaded
+        agent.group(task, lambda x: 1 / x, [2, 1, 0, 5])
+        assert [agent.outcome(task) for _ in range(2)] == [0.5, 1.0]
+        answer = agent.answer()
+        assert (answer.task, answer.status) == (task, RAISED)
+        assert answer.value()["type"] == "ZeroDivisionError"
+    assert call(agent, int).value() == 0
+
+
+def test_a_large_result_ends_its_group(agent):
+    for task in (1, 2):
+        agent.group(task, lambda n: "x" * n, [1, 100_000, 2])
+        assert agent.outcome(task) == "x"
+        assert agent.answer().value() == "x" * 100_000
+
+
+def test_interrupts_a_group(agent):
+    def nap_at(x):
+        import time
+
+        if x == 2:
+            print("napping", flush=True)
+            time.sleep(30)  # on a worker
+        return x
+
+    for task in (1, 2):
+        agent.group(task, nap_at, range(5))
+        assert [agent.outcome(task) for _ in range(2)] == [0, 1]
+        agent.wait_output(b"napping")
+        agent.interrupt(task)
+        assert agent.answer()[1:3] == (CANCELLED, task)
+    agent.run(3, nap_at, 0)
+    assert agent.answer().value() == 0
+
+
+@pytest.mark.parametrize("agent", [COMPILED], ids=["compiled"], indirect=True)
+def test_calls_that_the_agent_takes_are_not_begun(agent, tmp_path):
+    go = tmp_path / "go"
+
+    def wait_at(x):
+        import time
+
+        if x == 1:
+            print("waiting", flush=True)
+            while not go.exists():
+                time.sleep(0.01)  # on a worker
+        return x
+
+    for task in (1, 2):
+        agent.group(task, wait_at, range(5))
+        assert agent.outcome(task) == 0
+        agent.wait_output(b"waiting")
+        assert agent.number(CLAIMS) == (task << 32) + 2
+        agent.shared[CLAIMS : CLAIMS + 8] = struct.pack("<Q", (task << 32) + 5)
+        go.touch()
+        answer = agent.answer()
+        assert (answer.task, answer.status, answer.value()) == (task, OK, 1)
+        go.unlink()
+
+
+def test_a_child_that_is_forked_in_a_group_answers_nothing(agent):
+    def fork_at(x):
+        import os
+
+        if x == 1 and os.fork() == 0:
+            return "child"
+        return x
+
+    for task in (1, 2):
+        agent.group(task, fork_at, range(4))
+        assert [agent.outcome(task) for _ in range(3)] == [0, 1, 2]
+        assert agent.answer().value() == 3
 
 
 def test_gives_unstarted_tasks_back_while_another_runs(agent):

@@ -13,6 +13,7 @@
 #include "skyward/base/check.h"
 #include "skyward/spec/limits.h"
 #include "skyward/spec/topology.h"
+#include "skyward/wire/group.h"
 
 namespace skyward::agent {
 namespace {
@@ -185,6 +186,11 @@ void on_run_task(AgentState& state, AgentEffects& effects, const wire::RunTask& 
   };
   if (!resolve_blobs(state, task.run.arguments))
     return refuse("the node could not store a large argument; its agent's log says why");
+  if (run.group) {
+    const auto calls = wire::group_arguments(run.arguments);
+    if (!calls) return refuse(calls.error().message);
+    if (calls->size() != run.stream_window) return refuse("the group counts its calls wrongly");
+  }
   const auto body = state.bodies.find(run.function);
   if (body == state.bodies.end())
     return refuse("the agent does not have the function's body; this is a bug in Skyward");
@@ -316,6 +322,7 @@ void on_worker_result(AgentState& state, AgentEffects& effects, Slot& slot,
     return on_worker_broken(state, effects, slot.id,
                             fmt::format("it answered task {} out of order", id.value));
   const FunctionId function = task.run.function;
+  const bool group = is_group(task.run);
   leave_window(state, effects, id, now);
   if (cancelled && !task.ending) {
     enqueue(state, id);
@@ -331,9 +338,11 @@ void on_worker_result(AgentState& state, AgentEffects& effects, Slot& slot,
     answer(state, effects, id, std::move(result));
     return dispatch(state, effects, now);
   }
-  const Duration took{static_cast<Duration::rep>(std::min(message.run_ns, kMaxRunNs))};
-  Duration& estimate = state.run_times.try_emplace(function, took).first->second;
-  estimate = std::max(took, estimate - (estimate - took) / 4);
+  if (!group) {
+    const Duration took{static_cast<Duration::rep>(std::min(message.run_ns, kMaxRunNs))};
+    Duration& estimate = state.run_times.try_emplace(function, took).first->second;
+    estimate = std::max(took, estimate - (estimate - took) / 4);
+  }
   wire::TaskResult result;
   result.status = message.status == wire::WorkerStatus::ok ? TaskStatus::ok : TaskStatus::raised;
   result.worker = slot.worker;
@@ -379,6 +388,18 @@ void withdraw_behind(AgentState& state, AgentEffects& effects, const Slot& slot)
   for (auto id = slot.window.begin() + 1; id != slot.window.end(); ++id)
     if (!std::exchange(state.tasks.at(*id).withdrawn, true)) behind.push_back(*id);
   if (!behind.empty()) effects.withdraw(slot.id, behind);
+}
+
+// The running call of the slot takes long. Those behind it may run elsewhere.
+void end_patience(AgentState& state, AgentEffects& effects, Slot& slot, Time now) {
+  const TaskId front = slot.window.front();
+  if (is_group(state.tasks.at(front).run) && !effects.take_rest(slot.id, front)) {
+    slot.front_since = now;  // the process has not begun it
+    return reindex(state, slot);
+  }
+  slot.withdrew = true;
+  reindex(state, slot);
+  withdraw_behind(state, effects, slot);
 }
 
 // No slot of these tasks will come: tell them why.
@@ -548,6 +569,10 @@ void on_worker_message(AgentState& state, AgentEffects& effects, SlotId id,
         state, effects, id,
         fmt::format("it sent an item of task {} that nobody requested", message.task.value));
   --found->second.items_left;
+  if (is_group(found->second.run)) {  // one of its calls has ended
+    slot.front_since = now;
+    reindex(state, slot);
+  }
   effects.send(wire::StreamItem{.task = message.task,
                                 .attempt = found->second.run.attempt,
                                 .payload = std::move(message.payload)});
@@ -631,11 +656,7 @@ void on_timer(AgentState& state, AgentEffects& effects, Time now) {
       kill_slot(state, slot, effects, "the task did not end when interrupted");
     if (now >= front_deadline(state, slot))
       end_early(state, effects, slot.window.front(), TaskStatus::timed_out, now);
-    if (now >= patience_end(slot)) {
-      slot.withdrew = true;
-      reindex(state, slot);
-      withdraw_behind(state, effects, slot);
-    }
+    if (now >= patience_end(state, slot)) end_patience(state, effects, slot, now);
   }
   start_queued(state, effects, now);
 }

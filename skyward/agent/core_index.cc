@@ -14,7 +14,7 @@ namespace {
 // Of all that the slot itself waits for.
 Time deadline_of(const AgentState& state, const Slot& slot) {
   return std::min(
-      {slot.start_deadline, slot.kill_at, front_deadline(state, slot), patience_end(slot)});
+      {slot.start_deadline, slot.kill_at, front_deadline(state, slot), patience_end(state, slot)});
 }
 
 bool is_idle(const Slot& slot) { return is_usable(slot) && slot.window.empty(); }
@@ -68,9 +68,12 @@ Time front_deadline(const AgentState& state, const Slot& slot) {
   return slot.front_since + limit;
 }
 
-Time patience_end(const Slot& slot) {
-  const bool waits = slot.window.size() > 1 && !slot.withdrew && slot.killed.empty();
-  return waits ? slot.front_since + kWindowPatience : kNever;
+bool is_group(const wire::RunTask& run) { return run.group && run.stream_window > 1; }
+
+Time patience_end(const AgentState& state, const Slot& slot) {
+  if (slot.window.empty() || slot.withdrew || !slot.killed.empty()) return kNever;
+  if (is_group(state.tasks.at(slot.window.front()).run)) return slot.front_since + kGroupPatience;
+  return slot.window.size() > 1 ? slot.front_since + kWindowPatience : kNever;
 }
 
 void check_indexes(const AgentState& state) {

@@ -12,8 +12,10 @@ void reindex(AgentState& state, Slot& slot);
 
 // When the time limit of the slot's front expires; kNever without one.
 Time front_deadline(const AgentState& state, const Slot& slot);
-// When the tasks behind a slow front are withdrawn; kNever if there are none.
-Time patience_end(const Slot& slot);
+// Whether the task stands for several calls.
+bool is_group(const wire::RunTask& run);
+// When the calls and tasks behind a slow one are taken from the process; kNever if there are none.
+Time patience_end(const AgentState& state, const Slot& slot);
 
 // Whether the slot has a process that takes tasks.
 bool is_usable(const Slot& slot);

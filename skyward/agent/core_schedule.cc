@@ -45,17 +45,21 @@ std::deque<TaskId>* next_queue(AgentState& state, const Slot& slot) {
   return task_at(state, own->front()).arrival < task_at(state, any->front()).arrival ? own : any;
 }
 
-Duration expected_run_time(const AgentState& state, FunctionId function) {
-  const auto found = state.run_times.find(function);
+// Callers measure how many calls make a group that takes about as long.
+constexpr Duration kGroupRunTime = kWorkerWindowWork / 4;
+
+Duration expected_run_time(const AgentState& state, const wire::RunTask& run) {
+  if (is_group(run)) return kGroupRunTime;
+  const auto found = state.run_times.find(run.function);
   return found == state.run_times.end() ? kWorkerWindowWork : found->second;
 }
 
 // Whether a task of the function may wait inside the process behind what it has.
-bool has_room(const AgentState& state, const Slot& slot, FunctionId function, Time now) {
+bool has_room(const AgentState& state, const Slot& slot, const wire::RunTask& run, Time now) {
   if (slot.window.size() >= kMaxWorkerWindow || slot.withdrew || slot.kill_at != kNever)
     return false;
   const Duration ahead = std::max(slot.expected, now - slot.front_since);
-  return ahead + expected_run_time(state, function) <= kWorkerWindowWork;
+  return ahead + expected_run_time(state, run) <= kWorkerWindowWork;
 }
 
 void give(AgentState& state, AgentEffects& effects, Slot& slot, std::deque<TaskId>& queue,
@@ -66,7 +70,7 @@ void give(AgentState& state, AgentEffects& effects, Slot& slot, std::deque<TaskI
   note_pinned(state, task);
   const bool behind = !slot.window.empty();
   task.slot = slot.id;
-  task.expected = expected_run_time(state, task.run.function);
+  task.expected = expected_run_time(state, task.run);
   slot.expected += task.expected;
   slot.window.push_back(id);
   if (!behind) slot.front_since = now;
@@ -98,8 +102,8 @@ void feed_idle(AgentState& state, AgentEffects& effects, Time now) {
 bool feed_open(AgentState& state, AgentEffects& effects, Time now) {
   std::vector<SlotId> slots;
   if (!state.queue.empty()) {
-    const FunctionId function = task_at(state, state.queue.front()).run.function;
-    const Duration most = kWorkerWindowWork - expected_run_time(state, function);
+    const wire::RunTask& run = task_at(state, state.queue.front()).run;
+    const Duration most = kWorkerWindowWork - expected_run_time(state, run);
     for (const auto& [expected, id] : state.open) {
       if (expected > most) break;
       slots.push_back(id);
@@ -115,7 +119,7 @@ bool feed_open(AgentState& state, AgentEffects& effects, Time now) {
     if (!is_usable(slot) || slot.window.empty()) continue;
     auto* queue = next_queue(state, slot);
     if (queue == nullptr) continue;
-    if (!has_room(state, slot, task_at(state, queue->front()).run.function, now)) continue;
+    if (!has_room(state, slot, task_at(state, queue->front()).run, now)) continue;
     give(state, effects, slot, *queue, now);
     gave = true;
   }

@@ -57,6 +57,11 @@ class Recorder final : public AgentEffects {
   }
   void exit(int code) override { deeds.push_back("exit " + std::to_string(code)); }
 
+  std::optional<std::uint32_t> take_rest(SlotId slot, TaskId group) override {
+    note("take rest", slot, std::to_string(group.value));
+    return 0;
+  }
+
   std::deque<std::string> deeds;
   std::deque<wire::Message> messages;
 

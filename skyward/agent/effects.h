@@ -4,6 +4,7 @@
 // it. Every call returns at once; its outcome arrives later as an on_… event of core.h.
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -41,6 +42,9 @@ class AgentEffects {
   virtual void interrupt(SlotId slot, TaskId task) = 0;
   // Asks the process to return tasks that it has not begun; it answers `cancelled` for each.
   virtual void withdraw(SlotId slot, std::span<const TaskId> tasks) = 0;
+  // Takes those calls of a group from the process that it has not begun; they come back with an
+  // item. Returns how many they are, nothing if the process is not at this group.
+  virtual std::optional<std::uint32_t> take_rest(SlotId slot, TaskId group) = 0;
   // Tells the process when the machine will be gone.
   virtual void warn(SlotId slot, Duration left) = 0;
   virtual void credit(SlotId slot, TaskId task, std::uint32_t count) = 0;

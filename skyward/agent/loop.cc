@@ -329,6 +329,10 @@ void AgentLoop::warn(SlotId slot, Duration left) {
   workers_[slot.value]->interrupt(std::array{ms | wire::kWorkerNoticeBit});
 }
 
+std::optional<std::uint32_t> AgentLoop::take_rest(SlotId slot, TaskId group) {
+  return workers_[slot.value]->take_rest(group);
+}
+
 void AgentLoop::credit(SlotId slot, TaskId task, std::uint32_t count) {
   workers_[slot.value]->credit(task, count);
 }

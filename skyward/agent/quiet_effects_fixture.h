@@ -21,6 +21,7 @@ class QuietEffects : public AgentEffects {
   void interrupt(SlotId, TaskId) override {}
   void withdraw(SlotId, std::span<const TaskId>) override {}
   void warn(SlotId, Duration) override {}
+  std::optional<std::uint32_t> take_rest(SlotId, TaskId) override { return 0; }
   void credit(SlotId, TaskId, std::uint32_t) override {}
   void drop_function(SlotId, FunctionId) override {}
   void stop_worker(SlotId) override {}

@@ -148,8 +148,13 @@ std::vector<wire::OutputLine> WorkerProcess::run(const WorkerRun& run) {
   message.body = run.body;
   message.stream_window = run.task.stream_window;
   message.payload = run.task.arguments;
+  message.group = run.task.group;
   ++unanswered_;
-  if (message.stream_window > 0) streams_.insert(message.task);
+  if (message.group) {
+    groups_.emplace(message.task, message.stream_window);
+  } else if (message.stream_window > 0) {
+    streams_.insert(message.task);
+  }
   runs_.push_back(std::move(message));
   if (runs_.size() == 1) {
     loop_.post([weak = std::weak_ptr(self_)] {
@@ -163,7 +168,8 @@ std::vector<wire::OutputLine> WorkerProcess::run(const WorkerRun& run) {
 // end.
 void WorkerProcess::send_runs() {
   if (runs_.empty()) return;
-  if (unanswered_ >= kBurstTasks && streams_.empty()) begin_burst();
+  const bool are_many = unanswered_ >= kBurstTasks || !groups_.empty();
+  if (are_many && streams_.empty()) begin_burst();
   if (look_timer_ != 0) {
     const std::size_t before_half = unanswered_ / 2;
     if (runs_.size() > before_half) runs_[runs_.size() - 1 - before_half].ring = true;
@@ -200,7 +206,7 @@ void WorkerProcess::look_later() {
     look();
     // A process that has answered nothing meanwhile is slow, and one with a single task in hand is
     // quickest when it wakes us itself.
-    const bool answers = received_bytes() != before && unanswered_ > 1;
+    const bool answers = received_bytes() != before && (unanswered_ > 1 || !groups_.empty());
     const bool goes_on = std::exchange(bursts_on_, false) || answers;
     if (goes_on && streams_.empty()) return look_later();
     end_burst();
@@ -237,6 +243,20 @@ void WorkerProcess::credit(TaskId task, std::uint32_t count) {
   message.task = task;
   message.count = count;
   channel_->send(wire::encode_worker_message(message));
+}
+
+std::optional<std::uint32_t> WorkerProcess::take_rest(TaskId group) {
+  const auto found = groups_.find(group);
+  if (found == groups_.end() || !uses_ring_) return 0;
+  const auto taken = ring_->claim_rest(group, found->second);
+  if (taken.value_or(0) == 0) return taken;
+  if (collected_for_ != group) {
+    deliver_collected();
+    collected_for_ = group;
+  }
+  collected_.withdraw(*taken);
+  deliver_collected_later();
+  return taken;
 }
 
 void WorkerProcess::drop(FunctionId function) {
@@ -337,8 +357,9 @@ void WorkerProcess::receive(io::Incoming incoming) {
     uses_ring_ = ring_->is_announced();
     return events_.on_hello(message->text);
   }
-  const bool is_answer =
-      message->kind == wire::WorkerKind::result || message->kind == wire::WorkerKind::item;
+  const bool is_answer = message->kind == wire::WorkerKind::result ||
+                         message->kind == wire::WorkerKind::item ||
+                         message->kind == wire::WorkerKind::outcome;
   if (!greeted_ || (!is_answer && message->kind != wire::WorkerKind::elsewhere))
     return events_.on_broken("it sent a message out of order");
   if (!uses_ring_ && is_answer) return deliver(*std::move(message));
@@ -358,13 +379,20 @@ void WorkerProcess::take_answers() {
       if (!taken) return give_up(taken.error().message);
       answers_ = *std::move(taken);
       ring_bytes_ += answers_.size();
-      if (answers_.empty()) return;
+      if (answers_.empty()) return deliver_collected();
     }
     std::uint32_t length = 0;
     const bool has_length = answers_.size() >= wire::kWorkerPrefixBytes;
     if (has_length) std::memcpy(&length, answers_.view.data(), sizeof length);
     if (!has_length || length > answers_.size() - wire::kWorkerPrefixBytes)
       return give_up("its ring holds a message that is cut off");
+    if (const auto outcome =
+            wire::ring_outcome(answers_.view.first(wire::kWorkerPrefixBytes + length))) {
+      if (!collect(outcome->task, outcome->value))
+        return give_up("it sent an outcome of a group that it did not receive");
+      answers_.view = answers_.view.subspan(wire::kWorkerPrefixBytes + length);
+      continue;
+    }
     auto message = wire::decode_worker_message(
         {answers_.owner, answers_.view.subspan(wire::kWorkerPrefixBytes, length)}, {});
     if (!message) return give_up(message.error().message);
@@ -395,7 +423,39 @@ void WorkerProcess::give_up(const std::string& reason) {
   events_.on_broken(reason);
 }
 
+bool WorkerProcess::collect(TaskId group, ByteView result) {
+  if (!groups_.contains(group)) return false;
+  if (collected_for_ != group || collected_.size() > kReadBytes) deliver_collected();
+  collected_for_ = group;
+  collected_.add(result);
+  return true;
+}
+
+void WorkerProcess::deliver_collected() {
+  if (collected_.empty()) return;
+  wire::WorkerMessage message;
+  message.kind = wire::WorkerKind::item;
+  message.task = collected_for_;
+  message.payload = collected_.take();
+  deliver(std::move(message));
+}
+
+void WorkerProcess::deliver_collected_later() {
+  if (std::exchange(delivers_later_, true)) return;
+  loop_.post([weak = std::weak_ptr(self_)] {
+    const auto self = weak.lock();
+    if (!self) return;
+    (*self)->delivers_later_ = false;
+    (*self)->deliver_collected();
+  });
+}
+
 void WorkerProcess::deliver(wire::WorkerMessage message) {
+  if (message.kind == wire::WorkerKind::outcome) {  // of a worker that has no ring
+    if (!collect(message.task, message.value.view))
+      return give_up("it sent an outcome of a group that it did not receive");
+    return deliver_collected_later();
+  }
   std::vector<wire::OutputLine> lines;
   // The engine, which lags behind, gives only so many tasks without a result: what their ends take
   // out of the pipes is bounded. Items are not.
@@ -403,8 +463,10 @@ void WorkerProcess::deliver(wire::WorkerMessage message) {
   // Once for all messages that one read has brought.
   if ((is_result || !paused_) && drained_at_ != received_bytes()) drain(lines);
   if (is_result) {
+    deliver_collected();
     if (unanswered_ > 0) --unanswered_;
     streams_.erase(message.task);
+    groups_.erase(message.task);
     out_.splitter.end(message.task, read_now(), lines);
     err_.splitter.end(message.task, read_now(), lines);
   }

@@ -16,6 +16,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -28,6 +29,7 @@
 #include "skyward/io/process.h"
 #include "skyward/io/shared_memory.h"
 #include "skyward/wire/answer_ring.h"
+#include "skyward/wire/group.h"
 #include "skyward/wire/message.h"
 #include "skyward/wire/worker_protocol.h"
 
@@ -61,6 +63,8 @@ class WorkerProcess {
   // turn of the loop leave together.
   [[nodiscard]] std::vector<wire::OutputLine> run(const WorkerRun& run);
   void credit(TaskId task, std::uint32_t count);
+  // See AgentEffects.
+  std::optional<std::uint32_t> take_rest(TaskId group);
   void drop(FunctionId function);
   void stop();
   // Writes the ids to the cancel pipe and sends SIGINT.
@@ -90,6 +94,10 @@ class WorkerProcess {
   // Delivers what is in the ring, and what came through the socket where the ring says so.
   void take_answers();
   void deliver(wire::WorkerMessage message);
+  // A result within a group. False if the process has no such group.
+  bool collect(TaskId group, ByteView result);
+  void deliver_collected();
+  void deliver_collected_later();
   void look_again();
   // The ring holds what no sound process writes.
   void give_up(const std::string& reason);
@@ -124,6 +132,10 @@ class WorkerProcess {
   std::vector<wire::WorkerMessage> runs_;  // of this turn
   std::size_t unanswered_ = 0;             // tasks, those in runs_ included
   std::unordered_set<TaskId> streams_;     // ... those that send items
+  std::unordered_map<TaskId, std::uint32_t> groups_;  // ... groups, with the number of their calls
+  TaskId collected_for_;                              // the group that `collected_` is of
+  wire::GroupItemWriter collected_;
+  bool delivers_later_ = false;
   io::EventLoop::TimerId look_timer_ = 0;  // set during a burst
   bool bursts_on_ = false;                 // many tasks were in hand since the last timed look
   std::uint64_t drained_at_ = 0;           // received_bytes() when the pipes were read

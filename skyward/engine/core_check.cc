@@ -7,6 +7,8 @@
 #include <unordered_set>
 #include <variant>
 
+#include "skyward/wire/group.h"
+
 namespace skyward::engine {
 namespace {
 
@@ -59,9 +61,18 @@ struct Checker {
       return broken(fmt::format("an item of task {}, attempt {}, which is no stream of this node",
                                 item.task.value, item.attempt));
     }
+    if (task->call.options.group) return check_group_item(*task, item);
     if (task->items_ahead < task->call.options.stream_window) return {};
     return broken(fmt::format("more items of task {} than the {} that were asked for",
                               item.task.value, task->call.options.stream_window));
+  }
+  // The outcome of the call that runs last is the task's own.
+  Status check_group_item(const Task& task, const wire::StreamItem& item) const {
+    const auto group = wire::group_item(item.payload);
+    if (!group) return broken(group.error().message);
+    if (group->results.size() + group->withdrawn < task.group_calls) return {};
+    return broken(fmt::format("too many results of group {}, which has {} calls left",
+                              item.task.value, task.group_calls));
   }
   Status operator()(const wire::Recalled& recalled) const {
     if (draining()) return {};

@@ -124,6 +124,7 @@ class Sequence final : private EngineEffects {
     }
     if (chance(0.3)) call.options.node = any_node();
     if (chance(0.3)) call.options.stream_window = static_cast<std::uint32_t>(between(1, 3));
+    if (chance(0.3)) call.options.group = call.options.stream_window > 0;
     submitted_.insert(id);
     on_submit(state_, *this, now_, id, std::move(call));
   }

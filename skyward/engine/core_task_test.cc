@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "skyward/engine/core_fixture.h"
+#include "skyward/wire/group.h"
 
 namespace skyward::engine {
 namespace {
@@ -28,6 +29,19 @@ wire::Call pinned_to(wire::Call call, NodeId node, std::optional<std::uint32_t> 
   call.options.node = node;
   call.options.worker = worker;
   return call;
+}
+
+wire::Call group_of(wire::Call call, std::uint32_t calls) {
+  call.options.group = true;
+  call.options.stream_window = calls;
+  return call;
+}
+
+wire::Payload group_item(int results, std::uint32_t withdrawn) {
+  wire::GroupItemWriter item;
+  for (int i = 0; i < results; ++i) item.add(as_bytes("result"));
+  item.withdraw(withdrawn);
+  return item.take();
 }
 
 // ------------------------------------------------------------------------------------- placing
@@ -595,6 +609,33 @@ TEST_F(CoreTaskTest, StreamThatHasNotDeliveredIsStartedAgain) {
   receive(0, wire::StreamItem{id, 1, {}});  // of the lost attempt
   receive(1, wire::StreamItem{id, 2, {}});
   effects.take<DeliverItem>();
+}
+
+TEST_F(CoreTaskTest, AGroupWaitsForNoReaderAndCountsItsCalls) {
+  open_to_running();
+  const TaskId id = submit(group_of(task(), 4));
+  const auto run = effects.take_message<wire::RunTask>(kFirst);
+  EXPECT_TRUE(run.group);
+  EXPECT_EQ(run.stream_window, 4U);
+  receive(0, wire::StreamItem{id, 1, group_item(2, 0)});
+  effects.take<DeliverItem>();
+  on_item_taken(state, effects, id, 1);  // no credit
+  receive(0, wire::StreamItem{id, 1, group_item(0, 1)});
+  effects.take<DeliverItem>();
+  answer(0, id);
+  take_outcome(id);
+  EXPECT_EQ(state.tasks.on(kFirst).receipt.tasks, 3U);  // the fourth was withdrawn
+}
+
+TEST_F(CoreTaskTest, AnAgentWithTooManyResultsOfAGroupLosesItsNode) {
+  for (const wire::Payload& item :
+       {group_item(4, 0), group_item(3, 1), group_item(0, 4), task().arguments}) {
+    open_to_running();
+    const TaskId id = submit_to(0, group_of(task(), 4));
+    receive(0, wire::StreamItem{id, 1, item});
+    EXPECT_EQ(effects.take<Disconnect>().node, kFirst);
+    effects.drop_all();
+  }
 }
 
 // ---------------------------------------------------------------------------- broken protocols

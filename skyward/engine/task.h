@@ -23,6 +23,7 @@ struct Task {
   bool assigned = false;
   bool cancelled = false;
   bool item_seen = false;         // a stream that has delivered cannot start over
+  std::uint32_t group_calls = 0;  // of a group: calls without a result
   std::uint32_t items_ahead = 0;  // delivered, but not read yet
   NodeId node;                    // when assigned
 };

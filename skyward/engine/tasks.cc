@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "skyward/base/check.h"
+#include "skyward/wire/group.h"
 
 namespace skyward::engine {
 namespace {
@@ -198,6 +199,7 @@ void Tasks::assign(EngineEffects& effects, Time now, NodeLoad& node, Task& task)
   run.timeout_ms = static_cast<std::uint64_t>(
       std::chrono::ceil<std::chrono::milliseconds>(task.call.options.timeout).count());
   run.stream_window = task.call.options.stream_window;
+  run.group = task.call.options.group;
   effects.send(node.id, std::move(run));
   if (!limits_.tell_starts) return;
   effects.emit(TaskStarted{.task = task.id.value,
@@ -245,6 +247,7 @@ void Tasks::submit(EngineEffects& effects, Time now, TaskId id, wire::Call&& cal
   Task& task = place->second;
   task.id = id;
   task.call = std::move(call);
+  if (task.call.options.group) task.group_calls = task.call.options.stream_window;
   blobs_.hold(task.call.arguments);
   if (!task.call.options.node) {
     queue_.push_back(id);
@@ -282,6 +285,7 @@ void Tasks::cancel(EngineEffects& effects, Time now, TaskId id) {
 void Tasks::take_item(EngineEffects& effects, TaskId id, std::uint32_t count) {
   const auto found = tasks_.find(id);
   if (found == tasks_.end() || !found->second.assigned) return;
+  if (found->second.call.options.group) return;  // a group waits for no reader
   std::uint32_t& ahead = found->second.items_ahead;
   ahead -= std::min(ahead, count);
   effects.send(found->second.node, wire::StreamCredit{id, count});
@@ -409,8 +413,15 @@ void Tasks::on_result(EngineEffects& effects, Time now, NodeId id, wire::TaskRes
 void Tasks::on_item(EngineEffects& effects, NodeId id, wire::StreamItem item) {
   const auto found = tasks_.find(item.task);
   if (found == tasks_.end() || found->second.node != id || !found->second.assigned) return;
-  found->second.item_seen = true;
-  ++found->second.items_ahead;
+  Task& task = found->second;
+  task.item_seen = true;
+  ++task.items_ahead;
+  if (task.call.options.group) {
+    const auto group = wire::group_item(item.payload);
+    if (!group) return;
+    task.group_calls -= static_cast<std::uint32_t>(group->results.size()) + group->withdrawn;
+    loads_.at(id).receipt.tasks += group->results.size();
+  }
   effects.deliver_item(item.task, std::move(item.payload));
 }
 

@@ -67,6 +67,29 @@ void Handle::on_done(std::function<void()> callback) {
   callback();
 }
 
+std::list<wire::Payload> Handle::take_items() {
+  TaskState& task = state();
+  const std::scoped_lock lock(task.mutex);
+  return std::exchange(task.items, {});
+}
+
+bool Handle::has_items() const {
+  TaskState& task = state();
+  const std::scoped_lock lock(task.mutex);
+  return !task.items.empty();
+}
+
+void Handle::on_item(std::function<void(const wire::Payload&)> callback) {
+  TaskState& task = state();
+  std::list<wire::Payload> here;
+  {
+    const std::scoped_lock lock(task.mutex);
+    here = task.items;
+    task.on_item = callback;
+  }
+  for (const wire::Payload& item : here) callback(item);
+}
+
 NextItem Handle::next(wire::Payload& item, Duration timeout) {
   TaskState& task = state();
   std::unique_lock lock(task.mutex);

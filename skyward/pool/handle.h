@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <memory>
 #include <utility>
 
@@ -44,6 +45,12 @@ class Handle {
 
   // For a stream: waits for the next item. Taking one lets the generator continue.
   NextItem next(wire::Payload& item, Duration timeout);
+  // For a group, which waits for no reader: the items that are here.
+  std::list<wire::Payload> take_items();
+  bool has_items() const;
+  // Calls `callback` on the engine's thread with each item; it must not block. Calls it at once for
+  // those that are here.
+  void on_item(std::function<void(const wire::Payload&)> callback);
 
  private:
   friend class TaskTable;

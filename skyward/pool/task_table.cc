@@ -34,12 +34,15 @@ void TaskState::finish(Outcome result) {
   if (callback) callback();
 }
 
-void TaskState::add_item(wire::Payload item) {
+void TaskState::add_item(const wire::Payload& item) {
+  std::function<void(const wire::Payload&)> callback;
   {
     const std::scoped_lock lock(mutex);
-    items.push_back(std::move(item));
+    items.push_back(item);
+    callback = on_item;
   }
   changed.notify_all();
+  if (callback) callback(item);
 }
 
 void TaskState::wait_awake() const {

@@ -36,10 +36,11 @@ struct TaskState {
   Outcome outcome;
   std::list<wire::Payload> items;  // of a stream; others need no memory for it
   std::function<void()> on_done;
+  std::function<void(const wire::Payload&)> on_item;
 
   // Wakes whoever waits, and calls on_done.
   void finish(Outcome result);
-  void add_item(wire::Payload item);
+  void add_item(const wire::Payload& item);
   // Spins for as long as a quick answer takes; the caller sleeps after that.
   void wait_awake() const;
 };

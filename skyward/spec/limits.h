@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 
 // ---- Wire
 
-inline constexpr std::uint32_t kProtocolVersion = 2;
+inline constexpr std::uint32_t kProtocolVersion = 3;
 // A RunTask header is < 1 KiB; this is room for long tables of buffers.
 inline constexpr std::size_t kMaxFrameHeaderBytes = std::size_t{16} << 20;
 // Larger goes by blob.
@@ -63,6 +63,8 @@ inline constexpr Duration kWorkerWindowWork = 1ms;
 // When others have waited this long in the window behind a running task, they are withdrawn and go
 // to other slots.
 inline constexpr Duration kWindowPatience = 20ms;
+// The same within a group of calls (wire/group.h).
+inline constexpr Duration kGroupPatience = 1ms;
 // A task goes to another worker process when one has exited without reading it. After this many, it
 // fails.
 inline constexpr std::uint32_t kMaxUnreadTries = 5;

@@ -39,6 +39,17 @@ Result<SharedBytes> AnswerReader::take() {
   return SharedBytes(std::move(bytes));
 }
 
+std::optional<std::uint32_t> AnswerReader::claim_rest(TaskId task, std::uint32_t calls) {
+  const std::atomic_ref<std::uint64_t> claims = flag(memory_.claims);
+  std::uint64_t before = claims.load();
+  while (true) {
+    const auto claimed = static_cast<std::uint32_t>(before);
+    if (before - claimed != claims_tag(task)) return std::nullopt;
+    if (claimed >= calls) return 0;
+    if (claims.compare_exchange_weak(before, claims_tag(task) + calls)) return calls - claimed;
+  }
+}
+
 void AnswerReader::set_sleeps(bool sleeps) { flag(memory_.sleeps).store(sleeps ? 1 : 0); }
 
 }  // namespace skyward::wire

@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 
 #include "skyward/base/bytes.h"
 #include "skyward/base/error.h"
@@ -32,9 +33,15 @@ struct WorkerMemory {
   std::uint64_t uses_ring = 0;            // 1 before the worker greets, if it uses the ring
   alignas(64) std::uint64_t taken = 0;    // bytes ever taken from it, by the agent
   std::uint64_t sleeps = 0;               // 1: the agent does not look by itself, by the agent
+  // Of the group that the worker runs: half of the task's id in the upper half, and in the lower
+  // one how many of its calls are claimed. The worker claims a call before it begins it, the agent
+  // claims all that are left at once.
+  alignas(64) std::uint64_t claims = 0;
   alignas(64) std::byte ring[kAnswerRingBytes];
 };
 static_assert(kAnswerRingBytes % 64 == 0 && offsetof(WorkerMemory, begun) == 0);
+
+inline std::uint64_t claims_tag(TaskId task) { return task.value << 32; }
 
 // The worker's end. Here as a whole: workers link nothing else of this room.
 class AnswerWriter {
@@ -44,6 +51,12 @@ class AnswerWriter {
   // The agent will look into the ring. Before the greeting.
   void announce() { flag(memory_.uses_ring).store(1); }
   void begin(TaskId task) { flag(memory_.begun).store(task.value, std::memory_order_release); }
+  // Begins a group, and claims its first call.
+  void begin_group(TaskId task) { flag(memory_.claims).store(claims_tag(task) + 1); }
+  // Claims the next call of the group, which has `calls`. False if none is left.
+  bool claim(std::uint32_t calls) {
+    return static_cast<std::uint32_t>(flag(memory_.claims).fetch_add(1)) < calls;
+  }
   // Writes one message, made of two parts. False if there is no room now. Async-signal-safe.
   bool write(ByteView first, ByteView second = {}) {
     const std::uint64_t written = memory_.written;  // nobody else writes it
@@ -87,6 +100,9 @@ class AnswerReader {
   // Call take() once more after saying that the agent sleeps: what was written before that rings no
   // bell.
   void set_sleeps(bool sleeps);
+  // Claims all calls of the group, which has `calls`, that the worker has not claimed: it begins
+  // none of them. Returns how many they are, nothing if the worker is not at this group.
+  std::optional<std::uint32_t> claim_rest(TaskId task, std::uint32_t calls);
 
  private:
   WorkerMemory& memory_;

@@ -44,6 +44,34 @@ TEST_F(AnswerRingTest, GoesRoundAndRefusesWhatWouldOverwrite) {
   EXPECT_FALSE(writer_.write(as_bytes("z")));
 }
 
+TEST_F(AnswerRingTest, ACallOfAGroupIsClaimedOnce) {
+  const TaskId group{(std::uint64_t{7} << 32) + 5};
+  EXPECT_EQ(reader_.claim_rest(group, 4), std::nullopt);  // the worker is not there yet
+  writer_.begin_group(group);
+  EXPECT_TRUE(writer_.claim(4));
+  EXPECT_EQ(reader_.claim_rest(TaskId{6}, 4), std::nullopt);
+  EXPECT_EQ(reader_.claim_rest(group, 4), 2U);
+  EXPECT_FALSE(writer_.claim(4));
+  EXPECT_FALSE(writer_.claim(4));
+  EXPECT_EQ(reader_.claim_rest(group, 4), 0U);
+  writer_.begin_group(TaskId{6});
+  EXPECT_FALSE(writer_.claim(1));
+  EXPECT_EQ(reader_.claim_rest(TaskId{6}, 1), 0U);
+}
+
+TEST_F(AnswerRingTest, WorkerAndAgentNeverClaimTheSameCall) {
+  constexpr std::uint32_t kCalls = 50;
+  for (std::uint64_t round = 1; round <= 2000; ++round) {
+    writer_.begin_group(TaskId{round});
+    std::atomic<std::uint32_t> taken = 0;
+    std::thread agent([&] { taken = reader_.claim_rest(TaskId{round}, kCalls).value_or(0); });
+    std::uint32_t run = 1;
+    while (writer_.claim(kCalls)) ++run;
+    agent.join();
+    ASSERT_EQ(run + taken, kCalls) << "round " << round;
+  }
+}
+
 TEST_F(AnswerRingTest, TheReaderBelievesNoNumberThatTheWriterCannotHaveWritten) {
   memory_->written = kAnswerRingBytes + 1;
   EXPECT_EQ(reader_.take().error().kind, ErrorKind::invalid);

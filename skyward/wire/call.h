@@ -28,6 +28,7 @@ struct CallOptions {
   std::optional<NodeId> node;           // this node only
   std::optional<std::uint32_t> worker;  // ... and this worker of it
   std::uint32_t stream_window = 0;      // > 0: the function is a generator; items arrive one by one
+  bool group = false;                   // several calls of the function: group.h
 };
 
 struct Call {

@@ -253,6 +253,7 @@ RunTask read(ContentReader& reader, const schema::RunTask& from) {
   task.arguments = reader.payload(from.arguments());
   task.timeout_ms = from.timeout_ms();
   task.stream_window = from.stream_window();
+  task.group = from.group();
   return task;
 }
 

@@ -200,7 +200,7 @@ auto write(Writer& to, const RunTask& from) {
       from.worker ? flatbuffers::Optional<std::uint32_t>(*from.worker) : flatbuffers::nullopt;
   return schema::CreateRunTask(to.builder(), from.task.value, from.attempt, worker, &function,
                                from.body.empty() ? nullptr : &body, arguments, from.timeout_ms,
-                               from.stream_window);
+                               from.stream_window, from.group);
 }
 
 auto write(Writer& to, const RunTasks& from) {

@@ -54,6 +54,7 @@ inline RunTask rich_run_task() {
   run.arguments = rich_payload();
   run.timeout_ms = 60'000;
   run.stream_window = 16;
+  run.group = true;
   return run;
 }
 

@@ -72,6 +72,7 @@ struct RunTask {
   Payload arguments;
   std::uint64_t timeout_ms = 0;     // run time allowed on the worker; 0: none
   std::uint32_t stream_window = 0;  // > 0: send a generator's items one by one, this many ahead
+  bool group = false;               // several calls of the function (group.h); see stream_window
   bool operator==(const RunTask&) const = default;
 };
 

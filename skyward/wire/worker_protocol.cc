@@ -79,12 +79,14 @@ class Buffers {
 
 constexpr std::uint8_t kBehindBit = 1;
 constexpr std::uint8_t kRingBit = 2;
+constexpr std::uint8_t kGroupBit = 4;
 
 // The second byte: of a run, how it is to be run.
 std::uint8_t status_byte(const WorkerMessage& message) {
   if (message.kind == WorkerKind::run)
     return static_cast<std::uint8_t>((message.behind ? kBehindBit : 0) |
-                                     (message.ring ? kRingBit : 0));
+                                     (message.ring ? kRingBit : 0) |
+                                     (message.group ? kGroupBit : 0));
   return static_cast<std::uint8_t>(message.status);
 }
 
@@ -179,13 +181,14 @@ WorkerMessage Decoder::decode() {
   if (descriptors != blobs_.size()) fail("it announces another number of blobs than it brings");
   message.kind = static_cast<WorkerKind>(kind);
   const bool is_run = message.kind == WorkerKind::run;
-  const std::uint8_t last =
-      is_run ? kBehindBit | kRingBit : static_cast<std::uint8_t>(WorkerStatus::cancelled);
+  const std::uint8_t last = is_run ? kBehindBit | kRingBit | kGroupBit
+                                   : static_cast<std::uint8_t>(WorkerStatus::cancelled);
   if (status > last) fail("its status is unknown");
   if (!problem().empty()) return message;
   if (is_run) {
     message.behind = (status & kBehindBit) != 0;
     message.ring = (status & kRingBit) != 0;
+    message.group = (status & kGroupBit) != 0;
   } else {
     message.status = static_cast<WorkerStatus>(status);
   }
@@ -208,6 +211,9 @@ WorkerMessage Decoder::decode() {
     case WorkerKind::result:
     case WorkerKind::item:
       read_result(message);
+      break;
+    case WorkerKind::outcome:
+      message.value = take(reader_.left());
       break;
     default:
       fail("its kind is unknown");  // any byte can arrive here
@@ -358,8 +364,24 @@ Outgoing encode_worker_message(const WorkerMessage& message) {
     case WorkerKind::item:
       encode_result(message, encoded);
       break;
+    case WorkerKind::outcome:
+      if (!message.value.empty()) encoded.body.push_back(message.value);
+      write_head(message, encoded, 0, [](ByteWriter&) {});
+      break;
   }
   return encoded;
+}
+
+std::optional<RingOutcome> ring_outcome(ByteView message) {
+  constexpr std::size_t kHeadBytes = kWorkerPrefixBytes + kFieldsBytes;
+  if (message.size() < kHeadBytes) return std::nullopt;
+  ByteReader reader(message.subspan(kWorkerPrefixBytes));
+  const auto kind = static_cast<WorkerKind>(reader.take<std::uint8_t>());
+  const auto status = reader.take<std::uint8_t>();
+  const auto descriptors = reader.take<std::uint16_t>();
+  if (kind != WorkerKind::outcome || status != 0 || descriptors != 0) return std::nullopt;
+  return RingOutcome{.task = TaskId{reader.take<std::uint64_t>()},
+                     .value = message.subspan(kHeadBytes)};
 }
 
 Result<std::uint16_t> worker_descriptor_count(ByteView message) {

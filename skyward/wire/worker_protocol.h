@@ -12,7 +12,7 @@
 //
 //   agent → worker
 //     run           (status bit 0: sent behind unfinished tasks, see Output; bit 1: ring, see
-//                   Bursts)
+//                   Bursts; bit 2: group, see Groups)
 //                   u8[16] function id | u32 body bytes (0: you have it) | u32 stream window |
 //                   u32 buffers | rows | body | inline buffers back to back
 //     credit        u32 count: the reader took so many items
@@ -25,6 +25,7 @@
 //                   inline buffers back to back
 //     item          the same as result: one item of a stream
 //     elsewhere     nothing: see Answers
+//     outcome       a pickled value, up to the end: see Groups
 //
 // The bytes of one message that are in no blob fit a frame (kMaxFrameBodyBytes), its buffers and
 // descriptors likewise. A blob has one descriptor and one index, however many rows name it.
@@ -57,12 +58,20 @@
 // the bell when they are answered, and the agent looks at once. Rings only save time: an agent that
 // misses one finds the answer with its next look.
 //
+// Groups: a run may stand for several calls of its function, one after another (group.h). Its one
+// buffer holds their arguments, its stream window says how many they are. The worker sends an
+// outcome for each call that returned, but the last one: the result of the group is that of the
+// call it ran last. That is the last one of all, or the first that did not return, or returned too
+// much for an outcome; the worker begins none of those behind it. Nor does it begin those that the
+// agent has taken from it (WorkerMemory::claims).
+//
 // Output: descriptors 1 and 2 are pipes to the agent. A task that was sent behind unfinished ones
 // (run's status 1) begins with a mark: to both pipes the worker writes the 8 bytes of SKYWARD_MARK
 // (hex in the environment), then the u64 id of the task whose output follows. Other tasks need no
 // mark, as the agent empties the pipes of an idle worker before it hands out a task.
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -94,7 +103,8 @@ enum class WorkerKind : std::uint8_t {
   hello = 16,
   result = 17,
   item = 18,
-  elsewhere = 19
+  elsewhere = 19,
+  outcome = 20
 };
 enum class WorkerStatus : std::uint8_t { ok = 0, raised = 1, cancelled = 2 };
 
@@ -107,12 +117,14 @@ struct WorkerMessage {
   SharedBytes body;
   bool behind = false;  // run: its output begins with a mark
   bool ring = false;    // run: the bell is rung behind its answer
+  bool group = false;   // run: stands for several calls
   std::uint32_t stream_window = 0;
   std::uint32_t count = 0;
   std::uint64_t run_ns = 0;
   Payload payload;
   std::vector<BlobId> retained;
   std::string text;
+  SharedBytes value;  // outcome
 };
 
 // Head: prefix, fields and tables. Body: the function's body and small buffers.
@@ -121,6 +133,13 @@ Outgoing encode_worker_message(const WorkerMessage& message);
 // Number of descriptors that the message needs; `message` is what follows the length, at least 4
 // bytes of it.
 Result<std::uint16_t> worker_descriptor_count(ByteView message);
+
+// Of an outcome as a whole, its length included: the task and the value. Nothing of other messages.
+struct RingOutcome {
+  TaskId task;
+  ByteView value;
+};
+std::optional<RingOutcome> ring_outcome(ByteView message);
 
 // `message` is all that follows the length; its small buffers share it. `blobs` as in codec.h.
 // Fails with `invalid`.

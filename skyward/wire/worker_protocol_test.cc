@@ -53,6 +53,19 @@ std::map<std::string, WorkerMessage> golden_messages() {
   run_again.behind = true;
   run_again.payload.buffers = {text_buffer("x")};
 
+  WorkerMessage& group = messages["group"];
+  group.kind = WorkerKind::run;
+  group.task = TaskId{3};
+  group.function = function_id();
+  group.ring = true;
+  group.group = true;
+  group.stream_window = 2;
+  group.payload.buffers = {text_buffer("x")};
+
+  messages["outcome"].kind = WorkerKind::outcome;
+  messages["outcome"].task = TaskId{9};
+  messages["outcome"].value = SharedBytes(std::string("v"));
+
   messages["credit"].kind = WorkerKind::credit;
   messages["credit"].task = TaskId{6};
   messages["credit"].count = 3;
@@ -134,6 +147,8 @@ void expect_same(const WorkerMessage& one, const WorkerMessage& other) {
   EXPECT_EQ(one.behind, other.behind);
   EXPECT_EQ(one.ring, other.ring);
   EXPECT_EQ(one.stream_window, other.stream_window);
+  EXPECT_EQ(one.group, other.group);
+  EXPECT_EQ(one.value, other.value);
   EXPECT_EQ(one.count, other.count);
   EXPECT_EQ(one.run_ns, other.run_ns);
   EXPECT_EQ(one.payload, other.payload);
@@ -235,6 +250,16 @@ TEST(WorkerProtocol, ARunMayAskForARing) {
   }
 }
 
+TEST(WorkerProtocol, AnOutcomeIsFoundWithoutReadingTheRest) {
+  const auto vectors = golden_bytes();
+  const auto outcome = ring_outcome(vectors.at("outcome"));
+  ASSERT_TRUE(outcome);
+  EXPECT_EQ(outcome->task, TaskId{9});
+  EXPECT_EQ(as_text(outcome->value), "v");
+  EXPECT_FALSE(ring_outcome(vectors.at("item")));
+  EXPECT_FALSE(ring_outcome(ByteView(vectors.at("outcome")).first(15)));
+}
+
 TEST(WorkerProtocol, RefusesWhatDoesNotFit) {
   const Bytes run = golden_bytes()["run"];
   const std::vector<Blob> blobs = arrived({30});
@@ -245,8 +270,8 @@ TEST(WorkerProtocol, RefusesWhatDoesNotFit) {
     return changed;
   };
   EXPECT_THAT(refusal(with(kKindAt, std::uint8_t{0}), blobs), HasSubstr("kind is unknown"));
-  EXPECT_THAT(refusal(with(kKindAt, std::uint8_t{20}), blobs), HasSubstr("kind is unknown"));
-  EXPECT_THAT(refusal(with(kStatusAt, std::uint8_t{4}), blobs), HasSubstr("status is unknown"));
+  EXPECT_THAT(refusal(with(kKindAt, std::uint8_t{21}), blobs), HasSubstr("kind is unknown"));
+  EXPECT_THAT(refusal(with(kStatusAt, std::uint8_t{8}), blobs), HasSubstr("status is unknown"));
   EXPECT_THAT(refusal(with(kDescriptorsAt, std::uint16_t{2}), blobs), HasSubstr("number of blobs"));
   EXPECT_THAT(refusal(run, {}), HasSubstr("number of blobs"));
   EXPECT_THAT(refusal(with(kRunBuffersAt, std::uint32_t{65'537}), blobs), HasSubstr("too many"));
@@ -297,7 +322,8 @@ TEST(WorkerProtocol, BoundsDescriptors) {
 
 TEST(WorkerProtocol, RefusesEveryTruncation) {
   for (const auto& [name, message] : golden_messages()) {
-    if (message.kind == WorkerKind::hello) continue;  // text may end anywhere
+    // Text and values may end anywhere.
+    if (message.kind == WorkerKind::hello || message.kind == WorkerKind::outcome) continue;
     const Outgoing encoded = encode_worker_message(message);
     const Bytes bytes = written(encoded);
     for (std::size_t size = kWorkerPrefixBytes; size < bytes.size(); ++size) {

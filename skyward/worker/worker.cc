@@ -200,6 +200,7 @@ class Worker final : private ItemChannel {
         case wire::WorkerKind::result:
         case wire::WorkerKind::item:
         case wire::WorkerKind::elsewhere:
+        case wire::WorkerKind::outcome:
           break;
       }
     }

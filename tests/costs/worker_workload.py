@@ -23,7 +23,7 @@ WINDOW = 16
 MARK = b"\xff1234567"
 U64 = struct.Struct("<Q")
 # Of the memory that agent and worker share (skyward/wire/answer_ring.h).
-WRITTEN, USES_RING, TAKEN, RING, RING_BYTES = 64, 72, 128, 192, 256 << 10
+WRITTEN, USES_RING, TAKEN, RING, RING_BYTES = 64, 72, 128, 256, 256 << 10
 
 
 def call(task, body):

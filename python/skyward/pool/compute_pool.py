@@ -1,7 +1,7 @@
 """ComputePool: machines for the length of a ``with`` block."""
 
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Never, TypeVar, overload
 
@@ -20,6 +20,7 @@ from skyward.exceptions import (
 )
 from skyward.pool.display import make_display
 from skyward.pool.leave import end_block
+from skyward.pool.mapped_calls import MappedCalls
 from skyward.pool.parameters import (
     checked_callback,
     checked_image,
@@ -298,8 +299,7 @@ class ComputePool(PoolRequest, StaysHere):
         if not iterables:
             raise TypeError("map() needs at least one iterable")
         function: ComputeFunction[..., Any] = fn if isinstance(fn, ComputeFunction) else compute(fn)
-        answers = self._engine().map(function(*args) for args in zip(*iterables, strict=False))
-        return _mapped(answers, timeout)
+        return _mapped(self._engine().map(function, zip(*iterables, strict=False)), timeout)
 
     @overload
     def on(self, event: type[E], /) -> Callable[[Callable[[E], S]], Callable[[E], S]]: ...
@@ -460,25 +460,20 @@ class _Filtered:
         return repr(self._handler)
 
 
-def _mapped(
-    answers: Iterator[Callable[[float | None], R]], timeout: float | None
-) -> Generator[R, None, None]:
+def _mapped(calls: MappedCalls, timeout: float | None) -> Generator[Any, None, None]:
     """Starts the calls now; the iterator that it returns waits for them."""
-    import itertools
     import time
 
     end = None if timeout is None else time.monotonic() + timeout
-    first = next(answers, None)
+    answers = calls.answers(end)
+    next(answers)
 
-    def results() -> Generator[R, None, None]:
+    def results() -> Generator[Any, None, None]:
         __tracebackhide__ = True
         try:
-            for answer in itertools.chain(() if first is None else (first,), answers):
-                yield answer(end)
+            yield from answers
         except SkywardError as error:
             raise _from_here(error)
-        finally:
-            answers.close()  # type: ignore[attr-defined]
 
     return results()
 

@@ -5,20 +5,19 @@ import pickle
 import threading
 import time
 import weakref
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from functools import partial
-from itertools import islice
 from typing import Any
 
 from skyward import _core
+from skyward.call.function import ComputeFunction
 from skyward.call.pending import PendingCompute
 from skyward.call.text import call_text, note_position
 from skyward.callback import Delivery
 from skyward.events import event_from_fields
 from skyward.exceptions import NotProvisionedError, TimeoutError
 from skyward.pool.answers import Answers, Receiver
+from skyward.pool.mapped_calls import MappedCalls
 from skyward.pool.outcome import answer_of, may_retry, summary_of
 from skyward.pool.packing import Packing, Teller
 from skyward.pool.restarts import RESTARTS_ATTRIBUTE, run_with_restarts
@@ -27,10 +26,6 @@ from skyward.pool.task_future import TaskFuture, tell_unread
 from skyward.pool.together import run_together
 from skyward.transport.shared_arguments import SharedArguments
 
-MAP_AHEAD_CALLS = 1024
-MAP_AHEAD_BYTES = 64 << 20
-"""map() sends ahead of its reader up to this many calls or bytes of arguments, but always enough to
-fill the slots."""
 SENT_TOGETHER = 512
 """Calls that a batch sends at once, while it prepares the others."""
 HANDLER_GRACE_SECONDS = 10.0
@@ -46,7 +41,7 @@ class OpenPool:
         self._deliver = deliver
         self.tell = Teller(self.core, deliver)
         workers = self.core.total_slots // max(1, spec.concurrency)
-        self._packing = Packing(self.core, self.tell, workers, timeout)
+        self.packing = Packing(self.core, self.tell, workers, timeout)
         self.losses = 0
         """Machines that left the pool since it opened: lost, preempted or terminated."""
         self._closed = threading.Event()
@@ -127,7 +122,7 @@ class OpenPool:
         """What was sent. If a call cannot be pickled, those before it are cancelled."""
         sent = _core.Sent()
         try:
-            self._packing.send(items, SENT_TOGETHER, sent)
+            self.packing.send(items, SENT_TOGETHER, sent)
         except BaseException:
             sent.cancel()
             raise
@@ -159,14 +154,14 @@ class OpenPool:
 
     def send_everywhere(self, pending: PendingCompute[Any]) -> tuple[Any, list[Any]]:
         """The call as sent, and its handles in rank order."""
-        call = self._packing.calls([pending], everywhere=True)[0]
+        call = self.packing.calls([pending], everywhere=True)[0]
         return call, self.core.broadcast(call)
 
     def send_to(self, pending: PendingCompute[Any], node: int, worker: int | None = None) -> Any:
         """Sends the call to a node, to any slot of it or to the first one of a worker; its handle.
         It waits for the replacement of a node that is lost. A distributed function may be sent so:
         the caller sees to it that the others run, too."""
-        call = self._packing.calls([pending], everywhere=True)[0]
+        call = self.packing.calls([pending], everywhere=True)[0]
         return self.core.submit(call.at(node, worker))
 
     def tell_lines(self) -> None:
@@ -178,81 +173,33 @@ class OpenPool:
         self, items: Sequence[PendingCompute[Any]], shared: SharedArguments | None = None
     ) -> list["Future[Any]"]:
         """`shared`: keeps large arguments that several calls have in common."""
-        calls = self._packing.calls(items, shared=shared)
+        calls = self.packing.calls(items, shared=shared)
         futures = [TaskFuture(handle) for handle in self.core.submit_many(calls)]
         self._answers.watch(items, calls, futures)
         return futures  # type: ignore[return-value]
 
     def send_all(self, items: Sequence[PendingCompute[Any]], receivers: Sequence[Receiver]) -> None:
         """Sends the calls. Their answers go to the receivers, each of which gets its handle."""
-        calls = self._packing.calls(items)
+        calls = self.packing.calls(items)
         for receiver, handle in zip(receivers, self.core.submit_many(calls), strict=True):
             receiver.handle = handle
         self._answers.watch(items, calls, receivers)
 
-    def map(self, items: Iterator[PendingCompute[Any]]) -> Iterator[Callable[[float | None], Any]]:
-        """One function per call, in order, which waits for the answer until the given time.
+    def map(
+        self, function: ComputeFunction[..., Any], inputs: Iterator[tuple[Any, ...]]
+    ) -> MappedCalls:
+        return MappedCalls(self, function, inputs)
 
-        A call that cannot be sent raises at its place, after the answers before it."""
-        window: deque[tuple[PendingCompute[Any], Any, Any]] = deque()
-        ahead = 0
-        failure: Exception | None = None
-        try:
-            while True:
-                if failure is None and (room := self._room(len(window), ahead)):
-                    batch, calls, failure = self._some_calls(items, room)
-                    if calls:
-                        ahead += sum(call.size() for call in calls)
-                        handles = self.core.submit_many(calls)
-                        window.extend(zip(batch, calls, handles, strict=True))
-                if not window:
-                    if failure is not None:
-                        raise failure
-                    return
-                item, call, handle = window[0]
-                yield partial(self._answer, item, call, handle)
-                window.popleft()
-                ahead -= call.size()
-        finally:
-            for _, _, handle in window:
-                handle.cancel()
-
-    def _some_calls(
-        self, items: Iterator[PendingCompute[Any]], count: int
-    ) -> tuple[list[PendingCompute[Any]], list[Any], Exception | None]:
-        """The next calls, ready to be sent, and the error of the call after them, if any."""
-        batch: list[PendingCompute[Any]] = []
-        failure: Exception | None = None
-        try:
-            for item in islice(items, count):
-                batch.append(item)
-        except Exception as error:  # of the caller's iterables, or a call that is written wrongly
-            failure = error
-        try:
-            return batch, self._packing.calls(batch), failure
-        except Exception:  # one of them cannot be pickled: which?
-            calls: list[Any] = []
-        for position, item in enumerate(batch):
-            try:
-                calls += self._packing.calls([item])
-            except Exception as error:
-                error.add_note(f"call: {call_text(item)}")
-                return batch[:position], calls, error
-        return batch, calls, failure
-
-    def _room(self, calls: int, size: int) -> int:
-        """How many more calls map() may send while `calls` with `size` bytes of arguments wait."""
-        if calls > MAP_AHEAD_CALLS // 2:  # wait until many can be sent together
-            return 0
-        fill_slots = 2 * self.core.total_slots - calls
-        if calls == 0:  # their size is not known yet
-            return fill_slots
-        by_size = (MAP_AHEAD_BYTES - size) * calls // max(size, 1)
-        return max(fill_slots, min(MAP_AHEAD_CALLS - calls, by_size), 0)
-
-    def _answer(self, item: PendingCompute[Any], call: Any, handle: Any, end: float | None) -> Any:
-        taken = None
-        if handle.done() and not call.is_stream:
+    def answer(
+        self,
+        item: PendingCompute[Any],
+        call: Any,
+        handle: Any,
+        end: float | None,
+        taken: tuple[list[Any], list[tuple[int, Any]]] | None = None,
+    ) -> Any:
+        """The answer to one call of a map(). `taken` as in _collect()."""
+        if taken is None and handle.done() and not call.is_stream:
             results, others = taken = _core.take_results([handle], pickle.loads)
             if not others:
                 self.tell_lines()

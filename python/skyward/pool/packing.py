@@ -49,7 +49,7 @@ class Packing:
         self._core = core
         self._tell = tell
         self._workers = workers
-        self._timeout = timeout
+        self.timeout = timeout
         self._functions: dict[bytes, Any] = {}  # the core's function of each body
         self._functions_lock = threading.Lock()
         self._modules = ModuleWatch()
@@ -92,7 +92,7 @@ class Packing:
                 if not everywhere:
                     self._refuse_alone(item)
                 window = STREAM_WINDOW if is_generator(item.fn) else 0
-                known = known_functions[id(item.fn)] = (self._function(item), window)
+                known = known_functions[id(item.fn)] = (self.function(item), window)
             return known
 
         by_value = serialize.dumps_arguments_by_value
@@ -107,7 +107,7 @@ class Packing:
                 raise
             if shared is not None:
                 buffers = shared.buffers(self._core, buffers)
-            timeout = self._timeout if item.timeout is None else item.timeout
+            timeout = self.timeout if item.timeout is None else item.timeout
             return _core.Call(function, packer.pack(stream, buffers), timeout, window)
 
         plain = shared is None and not registered_by_value()
@@ -122,7 +122,7 @@ class Packing:
                     beside,
                     buffers,
                     lambda item, position, first=first: pack(item, first + position),
-                    self._timeout,
+                    self.timeout,
                 )
                 yield packer.calls(*how) if sent is None else sent.send(packer, *how) or []
                 continue
@@ -144,7 +144,8 @@ class Packing:
                 f" at the same time, and waits until they meet; write {item.name}(…) @ pool"
             )
 
-    def _function(self, item: PendingCompute[Any]) -> Any:
+    def function(self, item: PendingCompute[Any]) -> Any:
+        """The core's function of the call."""
         if time.monotonic() >= self._next_check or not functions.is_kept(item.fn):
             self._report_edits()
         body = functions.dumps_function(item.fn, item.name)

@@ -15,6 +15,7 @@ from .protocol import (
     DROP,
     ELSEWHERE,
     ENTRY,
+    GROUP_BIT,
     HEAD,
     ONE_RUN,
     RECEIVE_BYTES,
@@ -91,6 +92,7 @@ class Connection(Quick):
                     run.task = task
                     run.behind = status & BEHIND_BIT
                     run.ring = status & RING_BIT
+                    run.group = status & GROUP_BIT
                     run.function = function
                     run.window = window
                     run.descriptors = ()
@@ -144,6 +146,7 @@ class Connection(Quick):
         run.task = task
         run.behind = status & BEHIND_BIT
         run.ring = status & RING_BIT
+        run.group = status & GROUP_BIT
         run.function = function
         run.window = window
         run.descriptors = [self.descriptors.popleft() for _ in range(count)] if count else ()

@@ -22,11 +22,15 @@ from .protocol import (
     CANCEL_PIPE,
     CANCELLED,
     ELSEWHERE,
+    HEAD,
     ITEM,
     NOTICE_BIT,
     OK,
+    OUTCOME,
     RAISED,
     RESULT,
+    SMALL_OUTCOME,
+    U32,
     U64,
     WITHDRAW_BIT,
     clock,
@@ -160,6 +164,10 @@ class Worker(Connection):
             if self.skipped and task in self.skipped:  # cancelled since loop() checked
                 self.cancel(task)
             self.begun[0] = task
+            if run.group:
+                pieces = self.run_group(run)
+                self.running = 0
+                return self.finish(task, OK, started, pack(pieces))
             arguments = self.load_arguments(run)
             function = self.functions.get(run.function) or self.load_function(run.function)
             result = function(*arguments[0], **arguments[1])
@@ -179,6 +187,33 @@ class Worker(Connection):
         packed = pack(pieces)
         pieces = None
         self.finish(task, OK, started, packed)
+
+    def run_group(self, run):
+        """Runs the calls of a group; returns the pickled result of the one that it ran last."""
+        task, group, at = run.task, run.buffers[0], 0
+        function = self.functions.get(run.function) or self.load_function(run.function)
+        self.claimed = 0
+        self.begin_group(task)
+        while True:
+            (size,) = U32.unpack_from(group, at)
+            at += U32.size + size
+            run.buffers = [group[at - size : at]]
+            arguments = self.load_arguments(run)
+            pieces = dump(function(*arguments[0], **arguments[1]))
+            arguments = None
+            if len(pieces) > 1 or len(pieces[0]) > SMALL_OUTCOME or not self.claim(run.window):
+                return pieces
+            self.running = 0
+            if self.forked:  # os.fork() in the function, and this is the child
+                os._exit(0)
+            self.callbacks.clear()
+            settle_output()
+            outcome = HEAD.pack(12 + len(pieces[0]), OUTCOME, OK, 0, task) + bytes(pieces[0])
+            if not self.put(outcome):
+                self.sock.sendall(outcome)
+            self.running = task
+            if task in self.skipped:  # cancelled while it was being sent
+                self.cancel(task)
 
     def fail(self, task, started, error):
         """Answers for a call that raised."""

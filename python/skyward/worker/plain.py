@@ -30,6 +30,14 @@ class Plain:
         or the message is too large for it."""
         return False
 
+    def begin_group(self, task):
+        """The agent leaves a group to a worker that has no ring."""
+
+    def claim(self, calls):
+        """Whether the next call of the group is this worker's. Asked before each but the first."""
+        self.claimed += 1
+        return self.claimed < calls
+
     def is_finished(self, task):
         return task in self.finished
 

@@ -4,14 +4,15 @@ import socket
 import struct
 import time
 
-RUN, CREDIT, STOP, DROP, HELLO, RESULT, ITEM = 1, 2, 3, 4, 16, 17, 18
+RUN, CREDIT, STOP, DROP, HELLO, RESULT, ITEM, OUTCOME = 1, 2, 3, 4, 16, 17, 18, 20
 OK, RAISED, CANCELLED = 0, 1, 2
 SOCKET, CANCEL_PIPE, SHARED, BELL = 3, 4, 5, 6
 WITHDRAW_BIT, NOTICE_BIT = 1 << 63, 1 << 62
-BEHIND_BIT, RING_BIT = 1, 2
+BEHIND_BIT, RING_BIT, GROUP_BIT = 1, 2, 4
 BLOB_THRESHOLD = 64 << 10  # kBlobThresholdBytes: results of this size travel in shared memory
 SMALL_BUFFER = 4 << 10  # buffers below stay inline even then
 RECEIVE_BYTES = 64 << 10  # malloc keeps memory of this size; more would be mapped again each time
+SMALL_OUTCOME = 2032  # of a call within a group: what fits the ring, with its head
 FINISHED = 512  # several windows: this process never holds more tasks
 MAX_DESCRIPTORS = 253  # kernel limit of one message
 
@@ -32,4 +33,14 @@ ANCILLARY_BYTES = socket.CMSG_LEN(MAX_DESCRIPTORS * 4)
 class Incoming:
     """A run message as it came; nothing of the user's is unpickled yet."""
 
-    __slots__ = ("behind", "body", "buffers", "descriptors", "function", "ring", "task", "window")
+    __slots__ = (
+        "behind",
+        "body",
+        "buffers",
+        "descriptors",
+        "function",
+        "group",
+        "ring",
+        "task",
+        "window",
+    )

@@ -1,0 +1,58 @@
+#include "pickling.h"
+
+#include <array>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+namespace skyward::python {
+namespace {
+
+// What tells that plain pickle refers to the program itself: "__main__" and "__mp_main__".
+constexpr std::string_view kProgram = "_main__";
+
+}  // namespace
+
+PlainPickler::PlainPickler(nb::callable dumps, nb::callable beside)
+    : dumps_(std::move(dumps)),
+      beside_(std::move(beside)),
+      names_(nb::make_tuple(interned("protocol"), interned("buffer_callback"))) {}
+
+nb::object PlainPickler::operator()(const nb::object& value) const {
+  const std::array<PyObject*, 3> given{value.ptr(), protocol_.ptr(), beside_.ptr()};
+  PyObject* stream = PyObject_Vectorcall(dumps_.ptr(), given.data(), 1, names_.ptr());
+  if (stream == nullptr) {
+    if (PyErr_ExceptionMatches(PyExc_Exception) == 0) throw nb::python_error();
+    PyErr_Clear();
+    return {};
+  }
+  nb::object held = nb::steal(stream);
+  const auto& bytes = nb::cast<nb::bytes>(held);
+  if (memmem(bytes.c_str(), bytes.size(), kProgram.data(), kProgram.size()) != nullptr) return {};
+  return held;
+}
+
+nb::object unpickled(ByteView bytes, const nb::callable& loads) {
+  const nb::bytes stream(bytes.data(), bytes.size());
+  PyObject* argument = stream.ptr();
+  if (PyObject* value = PyObject_Vectorcall(loads.ptr(), &argument, 1, nullptr)) {
+    return nb::steal(value);
+  }
+  if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) != 0) throw nb::python_error();
+  PyErr_Clear();
+  return {};
+}
+
+nb::str interned(const char* text) {
+  PyObject* name = PyUnicode_InternFromString(text);
+  if (name == nullptr) throw nb::python_error();
+  return nb::steal<nb::str>(name);
+}
+
+void clear(const nb::list& list) {
+  if (nb::len(list) > 0 && PyList_SetSlice(list.ptr(), 0, PY_SSIZE_T_MAX, nullptr) != 0) {
+    throw nb::python_error();
+  }
+}
+
+}  // namespace skyward::python

@@ -1,0 +1,36 @@
+#pragma once
+
+// Python's pickle, called from here for many small values.
+
+#include "bindings.h"
+#include "skyward/base/bytes.h"
+
+namespace skyward::python {
+
+// Plain pickle. What it cannot take is left to cloudpickle, in Python.
+class PlainPickler {
+ public:
+  // `beside` is the buffer_callback of `dumps`: it puts large buffers into a list of the caller's.
+  PlainPickler(nb::callable dumps, nb::callable beside);
+
+  // The bytes; null when plain pickle cannot take the value, or must not, since it refers to the
+  // program itself.
+  nb::object operator()(const nb::object& value) const;
+
+ private:
+  nb::callable dumps_;
+  nb::callable beside_;
+  nb::int_ protocol_{5};
+  nb::tuple names_;
+};
+
+// What `loads` makes of the bytes; null if it raises. A KeyboardInterrupt is thrown: most likely it
+// is the user's, at this very moment.
+nb::object unpickled(ByteView bytes, const nb::callable& loads);
+
+// A name that is the very object which classes keep for their fields: found at once.
+nb::str interned(const char* text);
+
+void clear(const nb::list& list);
+
+}  // namespace skyward::python

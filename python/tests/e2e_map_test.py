@@ -1,0 +1,192 @@
+"""pool.map() of quick calls, which travel in groups. Each is a call of its own all the same."""
+
+import collections
+import itertools
+import os
+import threading
+import time
+
+import pytest
+
+import skyward as sky
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture(scope="module")
+def pool():
+    with sky.ComputePool(concurrency=2, display="quiet") as pool:
+        yield pool
+
+
+@sky.compute
+def double(x):
+    return 2 * x
+
+
+def test_answers_come_in_order(pool):
+    assert list(pool.map(double, range(20_000))) == list(range(0, 40_000, 2))
+    first = list(itertools.islice(pool.map(double, itertools.count()), 3000))
+    assert first == list(range(0, 6000, 2))
+
+
+def test_calls_are_sent_together(pool):
+    before = pool._engine().core.task_counts()[0]
+    assert sum(pool.map(double, range(10_000))) == 99_990_000
+    assert pool._engine().core.task_counts()[0] - before < 2000
+
+
+@sky.compute
+def wait_at(x, slow, folder):
+    import pathlib
+    import time
+
+    if x == slow:
+        deadline = time.monotonic() + 60
+        while not (pathlib.Path(folder) / "go").exists() and time.monotonic() < deadline:
+            time.sleep(0.005)  # on a worker
+    elif x == "last":
+        (pathlib.Path(folder) / "go").touch()
+    return x
+
+
+def test_a_slow_call_does_not_hold_up_those_behind_it(pool, tmp_path):
+    # The slow one ends when the last one has run, elsewhere.
+    inputs = [*range(3000), "slow", *range(500), "last"]
+    answers = pool.map(wait_at, inputs, itertools.repeat("slow"), itertools.repeat(str(tmp_path)))
+    assert list(answers) == inputs
+
+
+@sky.compute
+def fail_at(x, at):
+    if x == at:
+        raise LookupError(f"no row {x}")
+    return x
+
+
+def test_an_error_comes_at_its_place(pool):
+    answers = pool.map(fail_at, range(10_000), itertools.repeat(7000))
+    got = []
+    with pytest.raises(LookupError, match="no row 7000") as caught:
+        got.extend(answers)
+    assert got == list(range(7000))
+    assert "call: fail_at(7000, 7000)" in caught.value.__notes__
+    assert list(pool.map(double, range(10))) == list(range(0, 20, 2))
+
+
+@sky.compute
+def note(x, at, folder):
+    import os
+
+    with open(f"{folder}/{os.getpid()}", "a") as file:
+        file.write(f"{x}\n")
+    if x == at:
+        os._exit(3)
+    return x
+
+
+def runs(folder):
+    lines = itertools.chain.from_iterable(path.read_text().split() for path in folder.iterdir())
+    return collections.Counter(map(int, lines))
+
+
+def test_the_death_of_a_worker_is_blamed_on_the_call_that_ran(pool, tmp_path):
+    got = []
+    with pytest.raises(sky.ExecutionError, match="exited with code 3") as caught:
+        got.extend(
+            pool.map(note, range(4000), itertools.repeat(3500), itertools.repeat(str(tmp_path)))
+        )
+    assert got == list(range(3500))
+    assert "call: note(3500, 3500" in caught.value.__notes__[-1]
+    assert max(runs(tmp_path).values()) == 1
+
+
+def test_only_the_call_that_failed_is_retried(pool, tmp_path):
+    @sky.compute(retries=1)
+    def fail_once(x, folder):
+        import os
+
+        with open(f"{folder}/{os.getpid()}", "a") as file:
+            file.write(f"{x}\n")
+        if x == 2500 and not os.path.exists(f"{folder}.failed"):
+            open(f"{folder}.failed", "w").close()
+            os._exit(3)
+        return x
+
+    assert list(pool.map(fail_once, range(4000), itertools.repeat(str(tmp_path)))) == list(
+        range(4000)
+    )
+    times = runs(tmp_path)
+    assert times.pop(2500) == 2
+    assert set(times.values()) == {1} and len(times) == 3999
+
+
+def test_large_results_and_arguments_go_alone(pool):
+    sizes = [1, 10, 100_000, 5, 100_000, 3]
+    assert [len(x) for x in pool.map(lambda n: b"x" * n, sizes * 40)] == sizes * 40
+    values = [bytes(size) for size in sizes] * 40
+    assert list(pool.map(len, values)) == sizes * 40
+
+
+class _Strange:
+    def __reduce__(self):
+        return (_only_on_workers, ())
+
+
+def _only_on_workers():
+    import os
+
+    if "SKYWARD_MARK" not in os.environ:
+        raise RuntimeError("not here")
+    return _Strange()
+
+
+def test_a_result_that_does_not_load_comes_at_its_place(pool):
+    def strange_at(x):
+        return _Strange() if x == 600 else x
+
+    got = []
+    with pytest.raises(Exception, match="not here"):
+        got.extend(pool.map(strange_at, range(1000)))
+    assert got == list(range(600))
+
+
+def test_dropping_the_iterator_cancels_what_is_in_flight(pool, tmp_path):
+    answers = pool.map(
+        wait_at, range(100_000), itertools.repeat(500), itertools.repeat(str(tmp_path))
+    )
+    assert [next(answers) for _ in range(400)] == list(range(400))
+    answers.close()
+    deadline = time.monotonic() + 20
+    while pool._engine().core.task_counts()[1]:
+        assert time.monotonic() < deadline
+        threading.Event().wait(0.01)
+
+
+def test_the_time_limit_covers_the_whole(pool, tmp_path):
+    answers = pool.map(
+        wait_at, range(2000), itertools.repeat(1500), itertools.repeat(str(tmp_path)), timeout=1
+    )
+    with pytest.raises(sky.TimeoutError, match="before the overall timeout"):
+        list(answers)
+
+
+def test_calls_of_a_lost_node_run_again(tmp_path):
+    @sky.compute
+    def lose_node_at(x, folder):
+        import os
+        import signal
+
+        if x == 1500 and not os.path.exists(f"{folder}/lost"):
+            open(f"{folder}/lost", "w").close()
+            os.kill(os.getppid(), signal.SIGKILL)
+            import time
+
+            time.sleep(60)  # on a worker
+        return x
+
+    with sky.ComputePool(nodes=2, display="quiet") as pool:
+        assert list(pool.map(lose_node_at, range(3000), itertools.repeat(str(tmp_path)))) == list(
+            range(3000)
+        )
+    assert os.path.exists(tmp_path / "lost")

@@ -1,0 +1,13 @@
+#pragma once
+
+// Groups of calls (wire/group.h), in the namespace of the programs that use them.
+
+#include "skyward/wire/group.h"
+
+namespace skyward {
+
+using wire::group_item;
+using wire::GroupItem;
+using wire::GroupWriter;
+
+}  // namespace skyward
