@@ -303,6 +303,7 @@ void bind_handle(nb::module_& module) {
                    [](const Outcome& outcome) { return to_string(outcome.error.kind); })
       .def_prop_ro("error_message", [](const Outcome& outcome) { return outcome.error.message; })
       .def_prop_ro("error_hint", [](const Outcome& outcome) { return outcome.error.hint; })
+      .def_prop_ro("may_retry", &may_retry, "Whether the task may succeed if it runs again.")
       .def_ro("node", &Outcome::node)
       .def_ro("worker", &Outcome::worker)
       .def_ro("instance_id", &Outcome::instance_id)

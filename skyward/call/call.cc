@@ -17,4 +17,24 @@ FunctionBody make_function(SharedBytes bytes, std::string name) {
   return body;
 }
 
+bool may_retry(const Outcome& outcome) {
+  if (outcome.status != OutcomeStatus::failed) return outcome.status == OutcomeStatus::raised;
+  switch (outcome.error.kind) {
+    case ErrorKind::task:
+    case ErrorKind::lost:
+    case ErrorKind::unreachable:
+    case ErrorKind::unavailable:
+      return true;
+    case ErrorKind::invalid:
+    case ErrorKind::denied:
+    case ErrorKind::exhausted:
+    case ErrorKind::over_budget:
+    case ErrorKind::unsupported:
+    case ErrorKind::cancelled:
+    case ErrorKind::timeout:
+      return false;
+  }
+  return false;
+}
+
 }  // namespace skyward

@@ -15,6 +15,10 @@ using wire::FunctionBody;
 using wire::Outcome;
 using wire::OutcomeStatus;
 
+// Whether the task may succeed if it runs again: its function threw, its worker died, or its
+// machine was lost on every attempt. Not if someone stopped it, or it is wrong.
+bool may_retry(const Outcome& outcome);
+
 // The id is made from the bytes.
 FunctionBody make_function(SharedBytes bytes, std::string name);
 

@@ -254,6 +254,10 @@ TEST(Pending, OptionsAreOfTheCopy) {
   EXPECT_EQ(call.to_call({}).options.timeout, Duration{});
   EXPECT_EQ(limited.to_call({}).options.timeout, std::chrono::seconds(3));
   EXPECT_EQ(limited.to_call({}).options.node, NodeId{2});
+  EXPECT_EQ(call.with_retries(1000).to_call({}).options.retries, 1000U);
+  EXPECT_EQ(call.to_call({}).options.retries, 0U);
+  EXPECT_THROW((void)call.with_retries(-1), ConfigurationError);
+  EXPECT_THROW((void)call.with_retries(1001), ConfigurationError);
 }
 
 TEST(Pending, BatchesAreFlatAndTyped) {

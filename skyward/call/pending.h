@@ -10,6 +10,7 @@
 // The parentheses matter: >> binds tighter than &, so that f() & g() >> pool would send g() alone.
 // It does not compile. The operators with a pool are in compute_pool.h.
 
+#include <cstdint>
 #include <exception>
 #include <expected>
 #include <functional>
@@ -24,7 +25,7 @@
 #include "skyward/base/forever.h"
 #include "skyward/base/time.h"
 #include "skyward/call/call.h"
-#include "skyward/call/error.h"
+#include "skyward/call/call_limits.h"
 #include "skyward/call/registry.h"
 
 namespace skyward {
@@ -32,15 +33,6 @@ namespace skyward {
 // A result in a container: void becomes std::monostate.
 template <typename R>
 using Value = std::conditional_t<std::is_void_v<R>, std::monostate, R>;
-
-// As in CallOptions.
-inline Duration run_time_limit(Duration limit) {
-  if (limit <= Duration{}) {
-    throw ConfigurationError("with_timeout(" + std::to_string(seconds(limit)) +
-                             " s): a time limit is a positive number of seconds");
-  }
-  return zero_if_forever(limit);
-}
 
 // One call whose result is an R.
 template <typename R>
@@ -58,6 +50,14 @@ class [[nodiscard]] Pending {
   Pending with_timeout(TimeLimit limit) const {
     Pending copy = *this;
     copy.options_.timeout = run_time_limit(limit);
+    return copy;
+  }
+  // A copy that runs again, up to so many times, when its function throws or its worker dies. An
+  // Error event reports each retry. A lost machine needs none. Throws ConfigurationError unless
+  // the number is from 0 to 1000.
+  Pending with_retries(int times) const {
+    Pending copy = *this;
+    copy.options_.retries = retry_limit(times);
     return copy;
   }
   // A copy that runs on this node only.

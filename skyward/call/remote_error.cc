@@ -96,4 +96,21 @@ void throw_unless_ok(const Outcome& outcome, const std::string& function, std::u
   }
 }
 
+std::string failure_line(const Outcome& outcome, const std::string& function, BufferMapper map) {
+  std::string text = outcome.error.message;
+  if (outcome.status == OutcomeStatus::raised) {
+    std::string type;
+    std::string message;
+    try {
+      ArchiveReader archive(outcome.payload, map);
+      archive(type, message);
+    } catch (const std::exception&) {  // the bytes are none of ours
+      type = "an exception that cannot be read";
+    }
+    text = function + " failed: " + type;
+    if (!message.empty()) text += ": " + message;
+  }
+  return text.substr(0, text.find('\n'));
+}
+
 }  // namespace skyward

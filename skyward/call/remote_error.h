@@ -52,4 +52,8 @@ wire::Payload write_exception(const std::string& type, const std::string& messag
 void throw_unless_ok(const Outcome& outcome, const std::string& function, std::uint64_t task,
                      BufferMapper map);
 
+// The failure of a call of `function` in one line, which says what it threw: "train failed:
+// std::range_error: too far".
+std::string failure_line(const Outcome& outcome, const std::string& function, BufferMapper map);
+
 }  // namespace skyward

@@ -50,6 +50,39 @@ TEST(RemoteError, CarriesTheLastOutput) {
   }
 }
 
+TEST(RemoteError, SaysInOneLineWhatFailed) {
+  Outcome outcome;
+  outcome.status = OutcomeStatus::raised;
+  outcome.payload = write_exception("std::range_error", "too far\nby two");
+  EXPECT_EQ(failure_line(outcome, "train", &map_blob), "train failed: std::range_error: too far");
+  outcome.payload = {};
+  EXPECT_EQ(failure_line(outcome, "train", &map_blob),
+            "train failed: an exception that cannot be read");
+  outcome.status = OutcomeStatus::failed;
+  outcome.error.message = "train: the worker process died\nof a signal";
+  EXPECT_EQ(failure_line(outcome, "train", &map_blob), "train: the worker process died");
+}
+
+TEST(Retry, IsForFailuresThatMayPass) {
+  const auto retried = [](OutcomeStatus status, ErrorKind kind) {
+    Outcome outcome;
+    outcome.status = status;
+    outcome.error.kind = kind;
+    return may_retry(outcome);
+  };
+  EXPECT_TRUE(retried(OutcomeStatus::raised, ErrorKind::invalid));
+  EXPECT_FALSE(retried(OutcomeStatus::ok, ErrorKind::task));
+  for (const ErrorKind kind :
+       {ErrorKind::task, ErrorKind::lost, ErrorKind::unreachable, ErrorKind::unavailable}) {
+    EXPECT_TRUE(retried(OutcomeStatus::failed, kind)) << to_string(kind);
+  }
+  for (const ErrorKind kind :
+       {ErrorKind::invalid, ErrorKind::denied, ErrorKind::exhausted, ErrorKind::over_budget,
+        ErrorKind::unsupported, ErrorKind::cancelled, ErrorKind::timeout}) {
+    EXPECT_FALSE(retried(OutcomeStatus::failed, kind)) << to_string(kind);
+  }
+}
+
 struct Numbered : std::runtime_error {
   using std::runtime_error::runtime_error;
   int number = 0;

@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "skyward/call/error.h"
+#include "skyward/call/remote_error.h"
 #include "skyward/pool/executable.h"
 #include "skyward/pool/program_start.h"
 #include "skyward/spec/memory_size.h"
@@ -77,7 +78,10 @@ AcceleratorRequest::AcceleratorRequest(Named named)
 SpotRequest::SpotRequest(Word word) : spot_(value_or_throw(parse_spot(word.text))) {}
 
 ComputePool::ComputePool(PoolOptions options)
-    : pool_(to_spec(options)),
+    : pool_(to_spec(options),
+            [](const Outcome& outcome, const std::string& function) {
+              return failure_line(outcome, function, &map_buffer);
+            }),
       store_id_(next_store_id()),
       ends_with_program_([this] { end_with_program(); }, [this] { pool_.hurry(); }) {
   // The pool has events from the moment it begins to open, which is when it first calls back.

@@ -63,7 +63,7 @@ class [[nodiscard]] Future {
   // seconds. get() then throws CancelledError, unless the result was on its way already.
   void cancel() { handle_.cancel(); }
   // Calls `callback` on the engine's thread when done, or at once if it is already; it must neither
-  // block nor throw. A second callback replaces the first.
+  // block nor throw. Several callbacks are called in order.
   void on_done(std::function<void()> callback) { handle_.on_done(std::move(callback)); }
   std::uint64_t task() const { return handle_.task(); }
 

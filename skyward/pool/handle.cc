@@ -12,6 +12,16 @@
 #include "skyward/pool/task_table.h"
 
 namespace skyward {
+namespace {
+
+std::function<void()> in_order(std::function<void()> first, std::function<void()> second) {
+  return [first = std::move(first), second = std::move(second)] {
+    first();
+    second();
+  };
+}
+
+}  // namespace
 
 TaskState& Handle::state() const {
   if (!state_) {
@@ -25,7 +35,11 @@ TaskState& Handle::state() const {
   return *state_;
 }
 
-std::uint64_t Handle::task() const { return state().id.value; }
+std::uint64_t Handle::task() const {
+  TaskState& task = state();
+  const std::scoped_lock lock(task.mutex);
+  return task.id.value;
+}
 
 bool Handle::done() const { return state().done; }
 
@@ -51,8 +65,14 @@ Outcome Handle::take() {
 }
 
 void Handle::cancel() {
-  const TaskState& task = state();
-  task.loop->borrow([&task](engine::EngineLoop& loop) { loop.cancel(task.id); });
+  TaskState& task = state();
+  TaskId id;
+  {
+    const std::scoped_lock lock(task.mutex);
+    task.cancelled = true;
+    id = task.id;
+  }
+  task.loop->borrow([id](engine::EngineLoop& loop) { loop.cancel(id); });
 }
 
 void Handle::on_done(std::function<void()> callback) {
@@ -60,7 +80,8 @@ void Handle::on_done(std::function<void()> callback) {
   {
     const std::scoped_lock lock(task.mutex);
     if (!task.done) {
-      task.on_done = std::move(callback);
+      task.on_done = task.on_done ? in_order(std::move(task.on_done), std::move(callback))
+                                  : std::move(callback);
       return;
     }
   }

@@ -30,6 +30,7 @@ class Handle {
  public:
   Handle() = default;
 
+  // The task's number; a retry has a new one.
   std::uint64_t task() const;
   bool done() const;
   // Waits until done or the timeout is over (kForever: no limit); returns done().
@@ -40,7 +41,7 @@ class Handle {
   // on its way.
   void cancel();
   // Calls `callback` on the engine's thread when done, or at once if it is already; it must not
-  // block.
+  // block. Several callbacks are called in order.
   void on_done(std::function<void()> callback);
 
   // For a stream: waits for the next item. Taking one lets the generator continue.

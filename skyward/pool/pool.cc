@@ -56,7 +56,40 @@ void PoolState::complete(TaskId task, Outcome outcome) {
   const auto state = tasks.take(task);
   if (!state) return;
   if (asked.collect_tasks) events.put(task_event(*state, outcome));
+  if (send_again(state, outcome)) return;
   state->finish(std::move(outcome));
+}
+
+bool PoolState::send_again(const std::shared_ptr<TaskState>& state, const Outcome& outcome) {
+  if (!state->retrying || !may_retry(outcome)) return false;
+  const TaskId next{next_task.fetch_add(1)};
+  {
+    const std::scoped_lock lock(state->mutex);
+    if (state->cancelled) return false;
+    state->id = next;
+  }
+  const std::uint32_t attempt = ++state->retrying->attempt;
+  const std::uint32_t attempts = state->retrying->call.options.retries + 1;
+  std::vector<Call> calls{state->retrying->call};
+  const std::string& function = calls.front().function->name;
+  const std::string line =
+      failure_line ? failure_line(outcome, function) : fmt::format("{} failed", function);
+  if (attempt == attempts) state->retrying.reset();
+  tasks.add({state});
+  const bool sent = state->loop->borrow([&](engine::EngineLoop& to) {
+    to.submit(next, std::move(calls));
+    // A cancel() since then has named a task that the engine did not know yet.
+    const std::scoped_lock lock(state->mutex);
+    if (state->cancelled) to.cancel(next);
+  });
+  if (!sent) {  // the pool has closed
+    tasks.remove({state});
+    return false;
+  }
+  std::optional<std::string> instance;
+  if (!outcome.instance_id.empty()) instance = outcome.instance_id;
+  emit(ErrorEvent{fmt::format("{}; attempt {} of {}", line, attempt, attempts), instance});
+  return true;
 }
 
 void PoolState::deliver_item(TaskId task, wire::Payload item) {
@@ -159,6 +192,9 @@ std::vector<Handle> PoolState::submit(std::vector<Call> calls) {
       stored = blobs.store(last);
     }
     call.function = stored;
+    if (call.options.retries > 0) {
+      states.back()->retrying = std::make_unique<Retrying>(Retrying{.call = call});
+    }
   }
   const TaskId first{next_task.fetch_add(calls.size())};
   for (std::size_t i = 0; i < states.size(); ++i) states[i]->id = TaskId{first.value + i};
@@ -172,9 +208,10 @@ std::vector<Handle> PoolState::submit(std::vector<Call> calls) {
   return TaskTable::handles(std::move(states));
 }
 
-Pool::Pool(PoolSpec spec) : impl_(std::make_unique<PoolState>()) {
+Pool::Pool(PoolSpec spec, FailureLine failure_line) : impl_(std::make_unique<PoolState>()) {
   if (const Status valid = validate(spec); !valid) throw_error(valid.error());
   impl_->asked = spec;
+  impl_->failure_line = std::move(failure_line);
   impl_->spec = std::move(spec);
 }
 

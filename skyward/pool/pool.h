@@ -29,10 +29,14 @@
 
 namespace skyward {
 
+// What a call came to, in one line: only the language that made the call can read what it threw.
+using FailureLine = std::function<std::string(const Outcome&, const std::string& function)>;
+
 class Pool {
  public:
-  // Checks the spec; throws ConfigurationError. Nothing is started.
-  explicit Pool(PoolSpec spec);
+  // Checks the spec; throws ConfigurationError. Nothing is started. `failure_line` is for calls
+  // with retries; the engine's thread calls it.
+  explicit Pool(PoolSpec spec, FailureLine failure_line = {});
   // Closes an open pool. Reports machines that may be left on standard error. In a forked child it
   // does nothing: the pool belongs to the parent.
   ~Pool();

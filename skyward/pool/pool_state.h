@@ -29,6 +29,7 @@ namespace skyward {
 struct PoolState final : engine::Caller {
   const std::uint64_t owner = io::process_generation();
   PoolSpec asked;  // as it was given
+  FailureLine failure_line;
   std::unique_ptr<engine::EngineLoop> loop;
   std::shared_ptr<engine::LoopAccess> access;  // to `loop`; set with the mutex held
   StoredBlobs blobs;
@@ -101,6 +102,8 @@ struct PoolState final : engine::Caller {
 
   void check_place(const Call& call) const;
   std::vector<Handle> submit(std::vector<Call> calls);
+  // Sends a failed task again if it has retries left and may succeed; on the engine's thread.
+  bool send_again(const std::shared_ptr<TaskState>& state, const Outcome& outcome);
 };
 
 }  // namespace skyward

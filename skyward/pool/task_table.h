@@ -21,9 +21,15 @@
 
 namespace skyward {
 
+// A task that runs again when it fails.
+struct Retrying {
+  Call call;
+  std::uint32_t attempt = 1;  // the one in flight
+};
+
 // Shared by the caller's handles and the engine's thread.
 struct TaskState {
-  TaskId id;
+  TaskId id;                // each attempt of a retry has its own: written with the mutex held
   std::uint64_t owner = 0;  // process_generation() of the process that has the pool
   std::shared_ptr<const FunctionBody> function;  // only where events report tasks
   std::shared_ptr<engine::LoopAccess> loop;
@@ -33,6 +39,8 @@ struct TaskState {
   std::condition_variable changed;
   std::atomic<bool> done = false;  // set with the mutex held
   bool taken = false;
+  bool cancelled = false;
+  std::unique_ptr<Retrying> retrying;  // while retries are left; the engine's thread
   Outcome outcome;
   std::list<wire::Payload> items;  // of a stream; others need no memory for it
   std::function<void()> on_done;

@@ -29,6 +29,7 @@ struct CallOptions {
   std::optional<std::uint32_t> worker;  // ... and this worker of it
   std::uint32_t stream_window = 0;      // > 0: the function is a generator; items arrive one by one
   bool group = false;                   // several calls of the function: group.h
+  std::uint32_t retries = 0;            // how often the pool sends a task again that has failed
 };
 
 struct Call {

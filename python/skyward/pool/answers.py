@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from skyward import _core
 from skyward.call.pending import PendingCompute
-from skyward.pool.outcome import answer_of, may_retry
+from skyward.pool.outcome import answer_of
 from skyward.pool.stream import Stream
 
 CLOSE_SECONDS = 10.0
@@ -137,7 +137,7 @@ class Answers:
     ) -> None:
         task = receiver.handle.task
         try:
-            if pool is not None and outcome.status != "ok" and retries and may_retry(outcome):
+            if pool is not None and retries and outcome.may_retry:
                 pool.tell_retry(item, task, outcome, retries)
                 if receiver.send_again(partial(pool.core.submit, call)):
                     self._add([(item, call, receiver, retries - 1)])

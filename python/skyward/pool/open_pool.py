@@ -18,7 +18,7 @@ from skyward.events import event_from_fields
 from skyward.exceptions import NotProvisionedError, TimeoutError
 from skyward.pool.answers import Answers, Receiver
 from skyward.pool.mapped_calls import MappedCalls
-from skyward.pool.outcome import answer_of, may_retry, summary_of
+from skyward.pool.outcome import answer_of, summary_of
 from skyward.pool.packing import Packing, Teller
 from skyward.pool.restarts import RESTARTS_ATTRIBUTE, run_with_restarts
 from skyward.pool.stream import Stream
@@ -252,7 +252,7 @@ class OpenPool:
                 for place, outcome in others:
                     position = waiting[place]
                     handle = handles[position]
-                    if outcome.status != "ok" and retries[position] and may_retry(outcome):
+                    if retries[position] and outcome.may_retry:
                         self.tell_retry(items[position], handle.task, outcome, retries[position])
                         retries[position] -= 1
                         again.append(position)

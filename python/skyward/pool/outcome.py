@@ -4,8 +4,6 @@ from typing import Any
 
 from skyward.transport import remote_error, serialize
 
-_PASSING = {"task", "lost", "unreachable", "unavailable"}  # a retry may succeed
-
 
 def answer_of(name: str, task: int, outcome: Any) -> Any:
     """The result of a task, or its exception."""
@@ -24,7 +22,3 @@ def summary_of(name: str, task: int, outcome: Any) -> str:
     except Exception as error:
         return f"{type(error).__name__}: {error}".partition("\n")[0].rstrip(": ")
     return str(outcome.status)
-
-
-def may_retry(outcome: Any) -> bool:
-    return outcome.status == "raised" or outcome.error_kind in _PASSING
