@@ -15,6 +15,7 @@
 #include "skyward/init.h"                 // IWYU pragma: export
 #include "skyward/pool/accelerators.h"    // IWYU pragma: export
 #include "skyward/pool/compute_pool.h"    // IWYU pragma: export
+#include "skyward/pool/executor.h"        // IWYU pragma: export
 #include "skyward/pool/future.h"          // IWYU pragma: export
 #include "skyward/pool/multi_pool.h"      // IWYU pragma: export
 #include "skyward/pool/send_operators.h"  // IWYU pragma: export

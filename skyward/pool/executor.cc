@@ -1,0 +1,71 @@
+#include "skyward/pool/executor.h"
+
+#include <fmt/format.h>
+
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <utility>
+
+#include "skyward/call/error.h"
+#include "skyward/engine/wait_polling.h"
+
+namespace skyward {
+
+struct Executor::Places {
+  explicit Places(int count) : limit(count) {}
+
+  void leave() {
+    const std::scoped_lock lock(mutex);
+    if (--taken == 0) empty.notify_all();
+    left.notify_one();
+  }
+
+  const int limit;
+  std::mutex mutex;
+  std::condition_variable left;
+  std::condition_variable empty;
+  int taken = 0;
+};
+
+Executor::Place::~Place() {
+  if (places_) places_->leave();
+}
+
+std::function<void()> Executor::Place::freeing() && {
+  return [places = std::move(places_)] { places->leave(); };
+}
+
+Executor::Executor(ComputePool& pool, int max_in_flight)
+    : pool_(pool),
+      places_(std::make_shared<Places>(max_in_flight)),
+      exceptions_(std::uncaught_exceptions()) {
+  if (max_in_flight > 0) return;
+  throw ConfigurationError(
+      fmt::format("Executor(pool, {}): the number of calls in flight is at least 1; leave it out "
+                  "for {}",
+                  max_in_flight, kExecutorCalls));
+}
+
+Executor::~Executor() {
+  if (std::uncaught_exceptions() == exceptions_) wait();
+}
+
+Executor::Place Executor::take_place() {
+  std::unique_lock lock(places_->mutex);
+  places_->left.wait(lock, [this] { return places_->taken < places_->limit; });
+  ++places_->taken;
+  return Place(places_);
+}
+
+bool Executor::wait(TimeLimit limit) {
+  std::unique_lock lock(places_->mutex);
+  return engine::wait_within(lock, places_->empty, limit, [this] { return places_->taken == 0; });
+}
+
+int Executor::in_flight() const {
+  const std::scoped_lock lock(places_->mutex);
+  return places_->taken;
+}
+
+}  // namespace skyward
