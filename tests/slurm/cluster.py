@@ -45,6 +45,7 @@ PreemptMode=REQUEUE
 {nodes}
 PartitionName=low Nodes=s[1-3] Default=YES MaxTime=8:00:00 PriorityTier=1 PreemptMode=REQUEUE
 PartitionName=high Nodes=s[1-3] MaxTime=INFINITE PriorityTier=10 PreemptMode=OFF
+PartitionName=closed Nodes=s[1-3] MaxTime=8:00:00 PreemptMode=OFF AllowAccounts=physics
 """
 
 CGROUP_CONF = """\

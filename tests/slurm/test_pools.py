@@ -179,6 +179,8 @@ def test_what_slurm_refuses_is_said_in_its_words(cluster: Cluster, tmp_path: Pat
 
         tell(
             partition=refused(provider={"partition": "nosuch"}),
+            account=refused(provider={"partition": "closed"}),
+            other_account=refused(provider={"partition": "closed", "account": "biology"}),
             nodes=refused(4),
             gpus=refused(accelerator=sky.accelerators.A100()),
             gres=refused(provider={"gres": "gpu:a100:1"}),
@@ -193,7 +195,11 @@ def test_what_slurm_refuses_is_said_in_its_words(cluster: Cluster, tmp_path: Pat
         assert "hint: " in error, (name, error)
     print(json.dumps(told.facts, indent=1))
     assert 'no partition "nosuch"' in told.facts["partition"]
+    for name in ("account", "other_account"):
+        assert "so it can't use this partition (closed allows physics)" in told.facts[name]
+        assert "hint: name an account=" in told.facts[name]
     assert "more than 3" in told.facts["nodes"]
+    assert "node configuration is not available" in told.facts["gres"]
     assert 'gres="gpu:NAME:1"' in told.facts["gpus"]
     assert "at most 8 h" in told.facts["time"]
 

@@ -42,7 +42,13 @@ std::optional<int> first_count(const Job& job) {
   return good && out > 0 && out <= kMostNodesOfAJob ? std::optional(out) : std::nullopt;
 }
 
+constexpr std::string_view kNotForThisJob = "use this partition";
+
 std::string hint_of(std::string_view reason) {
+  if (reason.contains(kNotForThisJob) || reason.ends_with("NotAllowed")) {
+    return "name an account= and a qos= that the partition takes, or another partition=: "
+           "'scontrol show partition'";
+  }
   if (reason == "PartitionTimeLimit")
     return "lower timeout= of the pool, or take a partition with a higher limit: 'sinfo -s'";
   if (is_one_of(reason, {"PartitionConfig", "PartitionNodeLimit", "BadConstraints"})) {
@@ -113,6 +119,8 @@ std::string never_starts(std::string_view reason) {
   if (reason == "BadConstraints") return "no nodes of the cluster can hold it";
   if (reason == "AccountNotAllowed") return "the partition does not take jobs of this account";
   if (reason == "QOSNotAllowed") return "the partition does not take jobs of this qos";
+  // Slurm 22.05 writes a sentence: "Job's account not known, so it can't use this partition (...)".
+  if (reason.contains(kNotForThisJob)) return "the partition takes no jobs of this account or qos";
   if (is_one_of(reason, {"InvalidAccount", "InvalidQOS"}))
     return "you may not use that account or qos";
   if (is_one_of(reason, {"JobHeldAdmin", "JobHeldUser"})) return "somebody holds it";

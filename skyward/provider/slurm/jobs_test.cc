@@ -266,6 +266,12 @@ TEST(SlurmJobStates, AreDecidedFromWordsAlone) {
   EXPECT_EQ(stage("PENDING", false), Stage::pending);
   EXPECT_EQ(stage("PENDING", true, "BeginTime"), Stage::stopped);
   EXPECT_EQ(stage("PENDING", false, "InvalidQOS"), Stage::stopped);
+  EXPECT_EQ(stage("PENDING", false,
+                  "Job's account not known, so it can't use this partition (gpu allows lab)"),
+            Stage::stopped);
+  EXPECT_EQ(stage("PENDING", false,
+                  "Job's QOS not permitted to use this partition (gpu allows high not low)"),
+            Stage::stopped);
   EXPECT_EQ(stage("PENDING", false, "QOSMaxCpuPerJobLimit"), Stage::stopped);
   EXPECT_EQ(stage("PENDING", false, "QOSMaxCpuPerUserLimit"), Stage::pending);
   EXPECT_EQ(stage("CONFIGURING", false), Stage::pending);
