@@ -9,11 +9,13 @@ from types import SimpleNamespace
 
 import pytest
 from skyward.call.pending import PendingCompute
+from skyward.distributed.meeting import can_listen_at
 from skyward.engines.members import Members
 from skyward.engines.survey import (
     NodeFacts,
     python_version,
     require_here,
+    require_own_addresses,
     require_there,
     version_of,
 )
@@ -70,6 +72,20 @@ def test_several_nodes_without_a_network_are_refused_and_one_is_not():
     alone = replace(NODE, missing_network="command")
     require_there(VERB, ["cloudpickle"], "cloudpickle", [alone])
     assert "the 2 nodes of this pool cannot reach each other" in refusal(alone, alone)
+
+
+def test_a_node_that_cannot_listen_at_its_address_is_refused():
+    require_own_addresses(VERB, [NODE])
+    with pytest.raises(sky.ConfigurationError) as caught:
+        require_own_addresses(VERB, [NODE, replace(NODE, node=2, has_address=False)])
+    text = str(caught.value)
+    assert "node 2 cannot listen at 10.0.0.2, its address in this pool" in text
+    assert "addresses=" in text and len(text.splitlines()) == 3
+
+
+def test_an_address_of_another_machine_is_none_to_listen_at():
+    assert can_listen_at("127.0.0.1")
+    assert not can_listen_at("198.51.100.1")  # nothing is sent there: it is for documentation
 
 
 def test_a_package_that_this_program_lacks_is_refused_with_the_command_that_installs_it():

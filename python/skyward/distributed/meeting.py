@@ -64,16 +64,26 @@ def require_network(info: InstanceInfo, call: str) -> None:
         )
 
 
+def can_listen_at(host: str) -> bool:
+    """False where no network interface of this machine has the address: a router has it, say."""
+    with socket.socket(_family(host), socket.SOCK_STREAM) as probe:
+        try:
+            probe.bind((host, 0))
+        except OSError as error:
+            return error.errno != errno.EADDRNOTAVAIL
+    return True
+
+
 def free_port(host: str, first: int = 0) -> int:
     """A port of this machine that nothing listens at: one of the hundred from `first` on if it can
     be, where a firewall between the nodes may have been opened, else any."""
+    if not can_listen_at(host):
+        return free_port("", first)
     for port in (*range(first, min(first + 100, 65536) if first else 0), 0):
         with socket.socket(_family(host), socket.SOCK_STREAM) as probe:
             try:
                 probe.bind((host, port))
-            except OSError as error:
-                if error.errno == errno.EADDRNOTAVAIL:  # a router has this address
-                    return free_port("", first)
+            except OSError:
                 continue
             return int(probe.getsockname()[1])
     raise TimeoutError(f"no port of {host} is free")

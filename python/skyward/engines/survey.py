@@ -8,7 +8,7 @@ from importlib import metadata
 from pathlib import Path
 
 from skyward.distributed.environment import nodes_share_an_address, own_address
-from skyward.distributed.meeting import free_port
+from skyward.distributed.meeting import can_listen_at, free_port
 from skyward.distributed.mpi_world import find_launcher
 from skyward.exceptions import ConfigurationError
 from skyward.task.instance_info import instance_info
@@ -34,6 +34,8 @@ class NodeFacts:
     """Bytes, where several nodes share a machine; 0: all of the machine's."""
     ports: tuple[int, ...] = ()
     missing_network: str = ""
+    has_address: bool = True
+    """Whether it can listen at `address`; where a router has that one, it cannot."""
     relay: tuple[str, ...] = field(default=())
     """The command line of relay.py there."""
 
@@ -54,6 +56,7 @@ def look(packages: Sequence[str], ports: int = 0) -> NodeFacts:
         memory=_machine_memory() // sharing if sharing > 1 else 0,
         ports=_free_ports(address, ports),
         missing_network=str(info.network.get("missing") or ""),
+        has_address=can_listen_at(address),
         relay=(sys.executable, "-P", RELAY),
     )
 
@@ -138,6 +141,19 @@ def require_network(verb: str, facts: Sequence[NodeFacts]) -> None:
             "Use one node, or a provider whose nodes share a network, as AWS, SSH and the local one"
             " do; sky.Command takes addresses=."
         )
+
+
+def require_own_addresses(verb: str, facts: Sequence[NodeFacts]) -> None:
+    """ConfigurationError where a node cannot listen at the address that the pool has for it."""
+    for node in facts:
+        if not node.has_address:
+            raise ConfigurationError(
+                f"{verb}: node {node.node} cannot listen at {node.address}, its address in this"
+                " pool: none of its network interfaces has it.\n"
+                "The nodes connect to each other at these addresses; nothing was started.\n"
+                "Give each node an address that it has itself ('ip address' there shows them):"
+                " sky.Command(addresses=[…])."
+            )
 
 
 def _pinned(install: str, package: str, version: str | None) -> str:
