@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "skyward/base/time.h"
-#include "skyward/provider/keeping.h"
+#include "skyward/provider/keeping/keeping.h"
 #include "skyward/provider/marks.h"
 
 namespace skyward::provider::kubernetes {

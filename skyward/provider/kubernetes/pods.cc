@@ -154,7 +154,8 @@ std::vector<NamedMachine> machines_of(const std::vector<Pod>& pods, Sight& sight
   std::vector<NamedMachine> out;
   for (const Pod& pod : pods) {
     PodMemory& memory = sight.memories[pod.name];
-    out.push_back({.name = pod.name, .status = status_of(pod, memory, now, sight.wall_s())});
+    MachineStatus status = status_of(pod, memory, now, sight.wall_s());
+    out.push_back({.name = pod.name, .status = std::move(status)});
     const std::string end = memory.ran && !memory.told ? end_text(pod) : "";
     if (end.empty()) continue;
     memory.told = true;

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "skyward/provider/keeping.h"
+#include "skyward/provider/keeping/keeping.h"
 #include "skyward/provider/slurm/slurm_api.h"
 
 namespace skyward::provider::slurm {

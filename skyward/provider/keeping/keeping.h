@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "skyward/base/time.h"
+#include "skyward/spec/pool_spec.h"
 
 namespace skyward::provider {
 
@@ -21,6 +22,9 @@ struct KeeperTerms {
 
 // A keeper that no agent claims, or whose agent is gone, ends its node so soon.
 inline constexpr Duration kUnclaimedKeeper = std::chrono::minutes(15);
+
+// Of a pool's nodes.
+KeeperTerms keeper_terms(const PoolSpec& spec);
 
 // Sets $d, the keeper's directory, and what kKeepWhileClaimed reads. `directory`: for a shell on
 // the node.

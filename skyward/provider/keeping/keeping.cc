@@ -1,10 +1,15 @@
-#include "skyward/provider/keeping.h"
+#include "skyward/provider/keeping/keeping.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 
 namespace skyward::provider {
+
+KeeperTerms keeper_terms(const PoolSpec& spec) {
+  return {.limit = std::max(spec.lease, kUnclaimedKeeper)};
+}
 
 std::string keeper_settings(std::string_view directory, const KeeperTerms& terms) {
   return fmt::format("d={} limit={} look={}", directory,

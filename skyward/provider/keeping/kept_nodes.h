@@ -1,0 +1,108 @@
+#pragma once
+
+// A provider whose nodes a keeper keeps (keeping.h): they are machines of the pool's PoolMachines,
+// started with a shell script, without an SSH key or a first boot. What differs between such
+// providers is what there is, what a pool asks for, and the way to a node.
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "skyward/provider/held_ledger.h"
+#include "skyward/provider/marks.h"
+#include "skyward/provider/open_pools.h"
+#include "skyward/provider/pool_machines.h"
+#include "skyward/provider/provider.h"
+#include "skyward/provider/remote_image.h"
+#include "skyward/provider/renting/named_account.h"
+#include "skyward/provider/world.h"
+
+namespace skyward::provider {
+
+class KeptNodes : public Provider {
+ public:
+  std::string_view name() const override { return name_; }
+  Status check(const PoolSpec& spec) override;
+  Result<std::vector<Offer>> catalogue(Time deadline) override;
+  Result<std::vector<Instance>> provision(const Cluster& cluster, int count, int first_node,
+                                          Time deadline) override;
+  Result<std::optional<Instance>> get_instance(const Cluster& cluster, const std::string& id,
+                                               Time deadline) override;
+  Status terminate(const Cluster& cluster, const std::vector<std::string>& ids,
+                   Time deadline) override;
+  void set_meanwhile(std::function<void()> run) override { world_.meanwhile = std::move(run); }
+  void set_tell(std::function<void(const std::string&)> tell) override {
+    world_.tell = std::move(tell);
+  }
+  void stop_buying() override { world_.buying.request_stop(); }
+  Status teardown(const Cluster& cluster, Time deadline) override;
+  Bootstrap bootstrap(const Cluster& cluster, const Instance& instance) override;
+
+ protected:
+  KeptNodes(World world, std::string_view name) : world_(std::move(world)), name_(name) {}
+
+  virtual NamedAccount& account() = 0;
+  // For a shell on the node.
+  virtual std::string_view keeper_directory() const = 0;
+  // What this provider alone refuses. The agent and the architecture are checked before.
+  virtual Status check_wishes(const PoolSpec& spec) = 0;
+  // Everything that there is.
+  virtual Result<std::vector<Offer>> all_offers(Time deadline) = 0;
+  // To look at the machines of a pool and to terminate them.
+  virtual Result<std::unique_ptr<MachineApi>> machine_api(const Cluster& cluster, Time) {
+    return account().machine_api(cluster);
+  }
+
+  // What a pool is opened with.
+  struct Opening {
+    SweepAccount user{};
+    std::map<std::string, std::string> way_back{};  // for the ledger, beside the user
+    std::string zone{};                             // where launches are
+    bool queues = false;  // nodes may wait for longer than the pool's lifetime
+    // Launches machines with this mark.
+    std::function<std::unique_ptr<MachineApi>(const Mark&)> launch_api{};
+  };
+  // What prepare() does when it knows that.
+  Result<Cluster> open_pool(const PoolSpec& spec, const Offer& offer, Opening opening);
+
+  // A pool that this process has open.
+  struct Plan {
+    std::vector<std::string> agents{};
+    RemoteImage image{};
+    Mark mark{};
+    std::string zone{};
+    std::function<std::unique_ptr<MachineApi>(const Mark&)> launch_api{};
+    PoolDirectory directory{};
+  };
+  // The pool has to be open.
+  const Plan& plan_of(const Cluster& cluster);
+  // What every connection to a node has.
+  Connection connection_by(const Cluster& cluster, std::vector<std::string> command);
+  // A line for people, unless it was the last one, a moment ago.
+  void tell_once(const std::string& line);
+
+  World world_;
+
+ private:
+  struct Told {
+    std::string line{};
+    Time at{};
+  };
+
+  PoolBook& book_of(const Cluster& cluster);
+  const Plan* find_plan(const std::string& cluster);
+
+  const std::string name_;
+  Told told_;
+  HeldLedger ledger_{[this] { return open_ledger(world_); }};
+  std::map<std::string, PoolBook> books_;  // by cluster id
+  // connection() is asked while a verb runs.
+  std::mutex mutex_;
+  std::map<std::string, Plan> plans_;  // by cluster id
+};
+
+}  // namespace skyward::provider
