@@ -226,19 +226,13 @@ ApiError no_kubectl(std::string message) {
 
 // Its file, or that of a pod in which this program runs.
 Status is_reachable(const World& world, const Access& access) {
-  std::string rest = world.variable("PATH").value_or("");
-  bool has_program = false;
-  while (!rest.empty() && !has_program) {
-    const std::size_t end = std::min(rest.find(':'), rest.size());
-    has_program = world.exists(rest.substr(0, end) + "/kubectl");
-    rest.erase(0, std::min(end + 1, rest.size()));
-  }
   const bool has_cluster = !access.kubeconfig.empty() ||
                            world.exists(home_directory(world) + "/.kube/config") ||
                            world.variable("KUBERNETES_SERVICE_HOST").has_value();
-  if (has_program && has_cluster) return {};
+  const bool has_kubectl = has_program(world, "kubectl");
+  if (has_kubectl && has_cluster) return {};
   return fail(ErrorKind::unsupported,
-              has_program ? "Kubernetes: kubectl is not set up for any cluster on this computer"
+              has_kubectl ? "Kubernetes: kubectl is not set up for any cluster on this computer"
                           : "Kubernetes: there is no kubectl on this computer",
               "install kubectl and set it up for your cluster; 'kubectl get pods' must work");
 }

@@ -11,12 +11,11 @@
 #include "skyward/base/error.h"
 #include "skyward/base/time.h"
 #include "skyward/io/process.h"
+#include "skyward/provider/keeping/commands.h"
 #include "skyward/provider/rest/api_error.h"
 #include "skyward/provider/world.h"
 
 namespace skyward::provider::kubernetes {
-
-using Words = std::vector<std::string>;
 
 inline constexpr const char* kProvider = "kubernetes";
 inline constexpr const char* kCluster = "Kubernetes";  // as messages name it
@@ -36,9 +35,7 @@ struct Access {
   auto operator<=>(const Access&) const = default;
 };
 
-// Runs kubectl with these words and this standard input.
-using Runner =
-    std::function<Result<io::CommandResult>(const Words&, std::string_view input, Duration)>;
+// Runs kubectl.
 Runner runner_of(const World& world, const Access& access);
 
 // The lines of what kubectl said in which it refuses something: without warnings and its log.

@@ -25,10 +25,7 @@ ClusterUser user_within(const World& world) {
 }  // namespace
 
 std::unique_ptr<Api> KubernetesAccount::make_api() const {
-  return std::make_unique<Api>(
-      runner_of(world_, access_),
-      Clock{.now = world_.now,
-            .pause = [pause = world_.pause](Duration time) { pause(time, {}); }});
+  return std::make_unique<Api>(runner_of(world_, access_), command_clock(world_));
 }
 
 Result<SweepAccount> KubernetesAccount::sign_in(Time deadline) {

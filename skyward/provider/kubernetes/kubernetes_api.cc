@@ -23,8 +23,6 @@ using nlohmann::json;
 constexpr Duration kLongestCommand = 60s;
 // Of one request; kubectl then says so itself.
 constexpr Duration kLongestRequest = 30s;
-constexpr Duration kFirstPause = 500ms;
-constexpr Duration kLongestPause = 4s;
 constexpr Duration kSoonRefused = 5s;
 
 std::map<std::string, std::string> texts_at(const json& value, std::string_view path) {
@@ -233,20 +231,10 @@ std::string Right::text() const {
 
 // ---- Commands
 
-std::optional<ApiError> Api::repeat(const Attempt& attempt, Time deadline, Duration most) {
-  for (Duration pause = kFirstPause;; pause *= 2) {
-    const Time begun = clock_.now();
-    const auto trouble = attempt();
-    const bool again =
-        trouble && trouble->kind() == ErrorKind::unavailable && clock_.now() - begun <= most;
-    if (!again || pause > kLongestPause || clock_.now() + pause >= deadline) return trouble;
-    clock_.pause(pause);
-  }
-}
-
 ApiResult<std::string> Api::ask(const Words& words, Time deadline) {
   std::string out;
-  const auto trouble = repeat(
+  const auto trouble = repeat_command(
+      clock_,
       [&]() -> std::optional<ApiError> {
         auto ran = run_once(words, {}, deadline);
         if (!ran) return ran.error();
@@ -291,7 +279,8 @@ ApiResult<std::vector<Right>> Api::missing(const std::vector<Right>& rights,
                                            const std::string& name_space, Time deadline) {
   std::vector<Right> open = rights;  // not known yet
   std::vector<Right> none;
-  const auto trouble = repeat(
+  const auto trouble = repeat_command(
+      clock_,
       [&]() -> std::optional<ApiError> {
         json items = json::array();
         for (const Right& right : open) items.push_back(review_of(right, name_space));
@@ -350,7 +339,8 @@ Api::Created Api::create(const std::string& list, std::size_t count, Time deadli
     const bool is_new = std::ranges::find(made.names, name) == made.names.end();
     if (is_new) made.names.push_back(std::move(name));
   };
-  made.trouble = repeat(
+  made.trouble = repeat_command(
+      clock_,
       [&]() -> std::optional<ApiError> {
         auto ran = run_once({"create", "--filename=-", "--validate=false", "--output=name"}, list,
                             deadline);
@@ -378,7 +368,8 @@ ApiResult<Words> Api::remove(const Words& names, Time deadline) {
   Words left = names;
   Words heard;
   if (names.empty()) return heard;
-  const auto trouble = repeat(
+  const auto trouble = repeat_command(
+      clock_,
       [&]() -> std::optional<ApiError> {
         Words words{"delete", "pods"};
         words.insert(words.end(), left.begin(), left.end());

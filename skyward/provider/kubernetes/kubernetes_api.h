@@ -90,18 +90,12 @@ struct Right {
   bool operator==(const Right&) const = default;
 };
 
-// The clock of deadlines, and what waits by it.
-struct Clock {
-  std::function<Time()> now;
-  std::function<void(Duration)> pause;
-};
-
 // Commands are repeated when the cluster is busy or its answer is lost; of a command that sends
 // several requests, those that failed. Names are chosen here, so that a second creation finds the
 // first.
 class Api {
  public:
-  Api(Runner run, Clock clock) : run_(std::move(run)), clock_(std::move(clock)) {}
+  Api(Runner run, CommandClock clock) : run_(std::move(run)), clock_(std::move(clock)) {}
 
   Time now() const { return clock_.now(); }
 
@@ -128,18 +122,11 @@ class Api {
   ApiResult<Words> remove(const Words& names, Time deadline);
 
  private:
-  // What one run of a command could not do, and why; none when it is done.
-  using Attempt = std::function<std::optional<ApiError>()>;
-
-  // Repeats it while that may help. Returns the last trouble. One that took longer than `most` to
-  // fail is not repeated: nobody answers.
-  std::optional<ApiError> repeat(const Attempt& attempt, Time deadline,
-                                 Duration most = Duration::max());
   ApiResult<std::string> ask(const Words& words, Time deadline);
   ApiResult<io::CommandResult> run_once(const Words& words, std::string_view input, Time deadline);
 
   const Runner run_;
-  const Clock clock_;
+  const CommandClock clock_;
 };
 
 }  // namespace skyward::provider::kubernetes

@@ -61,20 +61,14 @@ Result<Access> find_access(const std::string& login) {
 // Programs of Slurm may be installed without a cluster.
 Status is_reachable(const World& world, const ProviderSpec& spec) {
   if (!spec.setting("login").empty()) return {};
-  std::string rest = world.variable("PATH").value_or("");
-  bool has_program = false;
-  while (!rest.empty() && !has_program) {
-    const std::size_t end = std::min(rest.find(':'), rest.size());
-    has_program = world.exists(rest.substr(0, end) + "/sbatch");
-    rest.erase(0, std::min(end + 1, rest.size()));
-  }
   const bool has_cluster =
       world.variable("SLURM_CONF").has_value() ||
       std::ranges::any_of(kConfigurations, [&](const char* path) { return world.exists(path); });
-  if (has_program && has_cluster) return {};
+  const bool has_slurm = has_program(world, "sbatch");
+  if (has_slurm && has_cluster) return {};
   return fail(ErrorKind::unsupported,
-              has_program ? "Slurm: this computer belongs to no cluster"
-                          : "Slurm: there is no sbatch on this computer",
+              has_slurm ? "Slurm: this computer belongs to no cluster"
+                        : "Slurm: there is no sbatch on this computer",
               "run on a login node of the cluster, or name one: login=\"me@login\"");
 }
 

@@ -62,21 +62,6 @@ rm -rf "$c"
 exit ${status:-1}
 )sh";
 
-// $1: the beginning of a line; then a command, and last the word that ends the line.
-constexpr const char* kQuoteLast = R"sh(
-line=$1
-shift
-for last; do :; done
-quoted=$(printf '%s.' "$last" | sed "s/'/'\\\\''/g")
-left=$#
-for word; do
-  shift
-  left=$((left - 1))
-  [ $left -eq 0 ] || set -- "$@" "$word"
-done
-exec "$@" "$line '${quoted%.}'"
-)sh";
-
 }  // namespace
 
 std::string keeper_script(const KeeperTerms& terms) {
@@ -110,12 +95,6 @@ Words srun_words(std::string_view job, std::string_view node) {
   const Words call = call_words();
   words.insert(words.end(), call.begin(), call.end());
   return words;
-}
-
-Words call_through(const Words& login, const Words& words) {
-  Words out{"sh", "-c", kQuoteLast, "skyward-login", through({}, words).front()};
-  out.insert(out.end(), login.begin(), login.end());
-  return out;
 }
 
 }  // namespace skyward::provider::slurm

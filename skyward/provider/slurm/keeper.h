@@ -26,7 +26,5 @@ std::string job_script(const KeeperTerms& terms);
 Words call_words();
 // The same from a node where Slurm's commands are.
 Words srun_words(std::string_view job, std::string_view node);
-// The same through a command that takes one line for a shell on the login node: {"ssh", "host"}.
-Words call_through(const Words& login, const Words& words);
 
 }  // namespace skyward::provider::slurm

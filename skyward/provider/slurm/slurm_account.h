@@ -20,9 +20,7 @@ class SlurmAccount final : public NamedAccount {
  public:
   // The world outlives this.
   SlurmAccount(const World& world, const Access& access)
-      : api_(access.runner(world),
-             {.now = world.now,
-              .pause = [pause = world.pause](Duration time) { pause(time, {}); }}) {}
+      : api_(access.runner(world), command_clock(world)) {}
 
   Api& api() { return api_; }
 

@@ -21,9 +21,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Duration kLongestCommand = 60s;
-// Before a command is repeated; the last one is as long as this.
-constexpr Duration kFirstPause = 500ms;
-constexpr Duration kLongestPause = 4s;
 // A command that takes longer to fail is not repeated: nobody answers.
 constexpr Duration kSoonRefused = 5s;
 constexpr std::size_t kMostNodes = 100'000;  // of one list
@@ -265,16 +262,6 @@ Words sbatch_words(const JobRequest& request) {
   return words;
 }
 
-Words through(Words login, const Words& words) {
-  std::string line;
-  for (const std::string& word : words) {
-    if (!line.empty()) line += ' ';
-    line += shell_quote(word);
-  }
-  login.push_back(std::move(line));
-  return login;
-}
-
 std::vector<Job> parse_jobs(std::string_view out) {
   constexpr std::size_t kColumns = 7;
   std::vector<Job> jobs;
@@ -341,16 +328,15 @@ std::optional<ClusterUser> parse_user(std::string_view out) {
 
 ApiResult<std::string> Api::ask(const Words& words, Time deadline, std::string_view input,
                                 bool once) {
-  for (Duration pause = kFirstPause;; pause *= 2) {
-    const Time begun = clock_.now();
-    auto out = ask_once(words, input, deadline);
-    const bool again =
-        !out && out.error().kind() == ErrorKind::unavailable && (!once || is_certain(out.error()));
-    if (!again || clock_.now() - begun >= kSoonRefused || pause > kLongestPause ||
-        clock_.now() + pause >= deadline)
-      return out;
-    clock_.pause(pause);
-  }
+  ApiResult<std::string> out;
+  (void)repeat_command(
+      clock_,
+      [&]() -> std::optional<ApiError> {
+        out = ask_once(words, input, deadline);
+        return out ? std::nullopt : std::optional(out.error());
+      },
+      deadline, kSoonRefused, once);
+  return out;
 }
 
 ApiResult<std::string> Api::ask_once(const Words& words, std::string_view input, Time deadline) {

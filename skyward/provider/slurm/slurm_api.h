@@ -15,14 +15,10 @@
 #include "skyward/base/error.h"
 #include "skyward/base/time.h"
 #include "skyward/io/process.h"
+#include "skyward/provider/keeping/commands.h"
 #include "skyward/provider/rest/api_error.h"
 
 namespace skyward::provider::slurm {
-
-using Words = std::vector<std::string>;
-// Runs a command with this standard input.
-using Runner =
-    std::function<Result<io::CommandResult>(const Words&, std::string_view input, Duration)>;
 
 // Empty or 0: as the site has it.
 struct JobRequest {
@@ -81,8 +77,6 @@ Result<Words> expand_nodes(std::string_view list);
 Result<Duration> parse_time_limit(std::string_view text);
 
 Words sbatch_words(const JobRequest& request);
-// What runs `words` through a command that takes one line for a shell: {"ssh", "host"}.
-Words through(Words login, const Words& words);
 
 // Lines that are no jobs are left out: an array's, say.
 std::vector<Job> parse_jobs(std::string_view out);
@@ -90,17 +84,11 @@ std::vector<NodeGroup> parse_node_groups(std::string_view out);
 // The user's name on a line, then what 'scontrol show config' says.
 std::optional<ClusterUser> parse_user(std::string_view out);
 
-// The clock of deadlines, and what waits by it.
-struct Clock {
-  std::function<Time()> now;
-  std::function<void(Duration)> pause;
-};
-
 // Commands are repeated when the controller is busy or its answer is lost; a submission only when
 // it is certain that it was not heard.
 class Api {
  public:
-  Api(Runner run, Clock clock) : run_(std::move(run)), clock_(std::move(clock)) {}
+  Api(Runner run, CommandClock clock) : run_(std::move(run)), clock_(std::move(clock)) {}
 
   Time now() const { return clock_.now(); }
 
@@ -123,7 +111,7 @@ class Api {
   ApiResult<std::string> ask_once(const Words& words, std::string_view input, Time deadline);
 
   const Runner run_;
-  const Clock clock_;
+  const CommandClock clock_;
 };
 
 }  // namespace skyward::provider::slurm

@@ -110,7 +110,7 @@ TEST(SlurmListing, ShowsWhatPartitionsHave) {
   EXPECT_FALSE(groups[1].up);
 }
 
-Clock still() {
+CommandClock still() {
   return {.now = [] { return Time{}; }, .pause = [](Duration) {}};
 }
 
