@@ -12,6 +12,7 @@
 
 #include "skyward/base/text.h"
 #include "skyward/provider/choosing.h"
+#include "skyward/provider/keeping/standard_image.h"
 #include "skyward/spec/provider_settings.h"
 
 namespace skyward::provider::kubernetes {
@@ -206,18 +207,6 @@ Result<Wishes> read_wishes(const ProviderSpec& spec) {
     out.user = id;
   }
   return out;
-}
-
-std::string standard_image(const PoolSpec& spec) {
-  if (spec.runtime.python.empty()) return "debian:bookworm-slim";
-  std::string python = spec.image.python;
-  if (python.empty() || python == "auto") {
-    python = value_at(spec.runtime.environment, "SKYWARD_CLIENT_PYTHON");
-  }
-  const std::size_t dot = python.find('.');
-  const std::size_t end =
-      dot == std::string::npos ? dot : python.find_first_not_of("0123456789", dot + 1);
-  return fmt::format("python:{}-slim", python.empty() ? "3" : python.substr(0, end));
 }
 
 // ---- What nodes hold

@@ -32,8 +32,6 @@ Result<Wishes> read_wishes(const ProviderSpec& spec);
 
 // "dedicated=ml:NoSchedule", "dedicated:NoSchedule", "dedicated".
 std::optional<Toleration> read_toleration(std::string_view text);
-// The container image of a pool that names none: with the Python that the pool needs.
-std::string standard_image(const PoolSpec& spec);
 
 // Nodes that are alike.
 struct Shelf {

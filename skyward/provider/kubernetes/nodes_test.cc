@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "skyward/provider/keeping/standard_image.h"
+
 namespace skyward::provider::kubernetes {
 namespace {
 

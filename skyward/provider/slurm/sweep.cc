@@ -4,7 +4,7 @@
 #include <set>
 #include <string>
 
-#include "skyward/provider/open_pools.h"
+#include "skyward/provider/keeping/ways.h"
 #include "skyward/provider/settings.h"
 #include "skyward/provider/slurm/slurm_account.h"
 
@@ -15,13 +15,7 @@ namespace {
 // The login nodes of open pools, by pool; "" is this computer.
 std::map<std::string, std::string> logins_of_pools(const World& world) {
   std::map<std::string, std::string> out;
-  const auto ledger = read_ledger(world);
-  if (!ledger) return out;
-  const auto pools = (*ledger)->pools(true);
-  if (!pools) return out;
-  for (const LedgerPool& pool : *pools) {
-    if (pool.provider == kProvider) out[pool.id] = pool.setting("login");
-  }
+  for (const auto& [id, pool] : open_pools_of(world, kProvider)) out[id] = pool.setting("login");
   return out;
 }
 

@@ -1,0 +1,64 @@
+#include "skyward/provider/keeping/ways.h"
+
+#include <algorithm>
+#include <set>
+
+#include "skyward/provider/open_pools.h"
+
+namespace skyward::provider {
+
+namespace {
+
+// Where it cannot be told which account a way leads to, each of them may be it.
+bool has_pool_in(const std::map<std::string, LedgerPool>& pools,
+                 const Result<SweepAccount>& account) {
+  return std::ranges::any_of(pools, [&](const auto& one) {
+    return !account || one.second.setting("account") == account->account;
+  });
+}
+
+}  // namespace
+
+std::map<std::string, LedgerPool> open_pools_of(const World& world, std::string_view provider) {
+  std::map<std::string, LedgerPool> out;
+  const auto ledger = read_ledger(world);
+  if (!ledger) return out;
+  const auto pools = (*ledger)->pools(true);
+  if (!pools) return out;
+  for (const LedgerPool& pool : *pools) {
+    if (pool.provider == provider) out.emplace(pool.id, pool);
+  }
+  return out;
+}
+
+Status sweep_ways(const World& world, const std::map<std::string, LedgerPool>& pools,
+                  const std::vector<SweepWay>& ways, const SweepOptions& options,
+                  const std::function<void(const Swept&)>& tell, Time deadline) {
+  std::set<std::string> swept;  // accounts: several ways may lead to one
+  Status first;
+  for (const SweepWay& way : ways) {
+    const auto signed_in = way.account->sign_in(deadline);
+    Status status = signed_in ? Status() : fail(signed_in);
+    if (signed_in && swept.insert(signed_in->account).second) {
+      const auto tell_ours = [&](const Swept& one) {
+        const auto pool = pools.find(one.resource.id);
+        const bool is_elsewhere =
+            pool != pools.end() && pool->second.setting("account") != signed_in->account;
+        if (one.action != SweepAction::skipped || !is_elsewhere) tell(one);
+      };
+      status = sweep_named(world, *way.account, options, tell_ours, deadline);
+    }
+    const bool is_off = !status && status.error().kind == ErrorKind::unavailable;
+    if (is_off && way.is_set && !has_pool_in(pools, signed_in)) {
+      const std::string place = signed_in ? signed_in->home_region : "";
+      tell({{.kind = "region", .id = place, .region = place},
+            SweepAction::skipped,
+            "this computer has nothing there: " + status.error().message});
+    } else if (!status && first) {
+      first = status;
+    }
+  }
+  return first;
+}
+
+}  // namespace skyward::provider
