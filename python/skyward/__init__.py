@@ -101,6 +101,7 @@ if TYPE_CHECKING:
     from skyward.pool.multi import MultiPool as MultiPool
     from skyward.providers.choice import Provider as Provider
     from skyward.providers.clouds import AWS as AWS
+    from skyward.providers.clouds import Container as Container
     from skyward.providers.clouds import DigitalOcean as DigitalOcean
     from skyward.providers.clouds import Kubernetes as Kubernetes
     from skyward.providers.clouds import RunPod as RunPod
@@ -172,7 +173,7 @@ _MODULE_OF = {
         "pool.compute_pool": "ComputePool",
         "pool.multi": "MultiPool",
         "providers.choice": "Provider",
-        "providers.clouds": "AWS DigitalOcean Kubernetes RunPod Slurm VastAI Verda",
+        "providers.clouds": "AWS Container DigitalOcean Kubernetes RunPod Slurm VastAI Verda",
         "providers.command": "Command",
         "providers.local": "Local",
         "providers.ssh": "SSH",

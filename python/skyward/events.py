@@ -20,6 +20,7 @@ class ProviderName(StrEnum):
     VastAI = "Vast.ai"
     Verda = "Verda"
     Command = "command"
+    Container = "Containers"
     Local = "local"
     SSH = "ssh"
 

@@ -457,3 +457,13 @@ def test_labels_of_nodes_are_a_dict_or_texts():
     assert hash(cluster)
     with pytest.raises(sky.ConfigurationError, match="a dict of texts or a list of texts"):
         sky.Kubernetes(node_selector={"a": 1})
+
+
+def test_a_choice_without_a_default_may_be_left_out():
+    assert sky.Container().settings() == {}
+    assert sky.Container(runtime="docker", host="me@box").settings() == {
+        "runtime": "docker",
+        "host": "me@box",
+    }
+    with pytest.raises(sky.ConfigurationError, match="podman"):
+        sky.Container(runtime="lxc")

@@ -1,6 +1,7 @@
 // Made by tools/providers.py from the sheets in skyward/provider; ./dev static compares them.
 
 #include "skyward/pool/clouds/aws.h"
+#include "skyward/pool/clouds/container.h"
 #include "skyward/pool/clouds/digital_ocean.h"
 #include "skyward/pool/clouds/kubernetes.h"
 #include "skyward/pool/clouds/runpod.h"
@@ -115,6 +116,15 @@ Verda::operator ProviderSpec() const {
   put(spec, "ssh_key_id", ssh_key_id);
   put(spec, "instance_timeout", instance_timeout);
   put(spec, "request_timeout", request_timeout);
+  return spec;
+}
+
+Container::operator ProviderSpec() const {
+  ProviderSpec spec{.name = "container", .settings = {}};
+  put(spec, "runtime", runtime);
+  put(spec, "image", image);
+  put(spec, "network", network);
+  put(spec, "host", host);
   return spec;
 }
 

@@ -4,6 +4,7 @@
 // Made by tools/providers.py from the sheets in skyward/provider; ./dev static compares them.
 
 #include "skyward/pool/clouds/aws.h"            // IWYU pragma: export
+#include "skyward/pool/clouds/container.h"      // IWYU pragma: export
 #include "skyward/pool/clouds/digital_ocean.h"  // IWYU pragma: export
 #include "skyward/pool/clouds/kubernetes.h"     // IWYU pragma: export
 #include "skyward/pool/clouds/runpod.h"         // IWYU pragma: export

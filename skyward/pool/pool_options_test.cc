@@ -73,14 +73,15 @@ TEST(Providers, PairsAreAListOfTexts) {
 // What is left out is left to files and defaults; what is said has the names and forms of the
 // table, which knows nothing else.
 TEST(Providers, FitTheirTable) {
-  for (const ProviderSpec& spec :
-       std::initializer_list<ProviderSpec>{AWS{}, Slurm{}, Kubernetes{}, SSH{}, Command{}}) {
+  for (const ProviderSpec& spec : std::initializer_list<ProviderSpec>{
+           AWS{}, Slurm{}, Kubernetes{}, Container{}, SSH{}, Command{}}) {
     EXPECT_TRUE(spec.settings.empty()) << spec.name;
   }
   const ProviderSpec full[] = {
       AWS{"eu-west-1", true, "ami-1", "22.04", "subnet-1", "sg-1", "arn:1", "me", 60, 9,
           "lowest-price", true},
       Slurm{"gpu", "lab", "normal", "gpu:2", "8:00:00", "me@login", true, {{"--constraint=a,b"}}},
+      Container{"docker", "python:3.12", "lab", "me@box"},
       Kubernetes{"kind",
                  "team",
                  "python:3.12",

@@ -11,6 +11,7 @@
 #include "skyward/provider/aws/aws_computer_fixture.h"
 #include "skyward/provider/command/command.h"
 #include "skyward/provider/conformance_fixture.h"
+#include "skyward/provider/container/container_computer_fixture.h"
 #include "skyward/provider/digital_ocean/digital_ocean_computer_fixture.h"
 #include "skyward/provider/fake/fake.h"
 #include "skyward/provider/kubernetes/kubernetes_computer_fixture.h"
@@ -234,6 +235,19 @@ class FakeSubject final : public Subject {
       fake::Simulation::start({.config = config(), .speed = 0, .clock = [] { return kNow; }});
 };
 
+// A machine's name bears the key under which the ledger has it.
+bool is_in_ledger(ComputerFixture& computer, const std::string& name) {
+  auto ledger = open_ledger(computer.fixture_.world);
+  for (const LedgerPool& pool : computer.open_pools()) {
+    const auto entries = *(*ledger)->entries(pool.id, true);
+    for (const LedgerEntry& entry : entries) {
+      const std::string digits = entry.key.substr(entry.key.rfind('-') + 1);
+      if (name.contains("-" + digits + "-")) return true;
+    }
+  }
+  return false;
+}
+
 class SlurmSubject final : public Subject {
  public:
   SlurmSubject() {
@@ -241,7 +255,7 @@ class SlurmSubject final : public Subject {
       const auto& jobs = computer_.slurm_->jobs;
       if (!after || jobs.empty() || newest_ == jobs.back().id) return;
       newest_ = jobs.back().id;
-      audit(jobs.back().name);
+      if (!is_in_ledger(computer_, jobs.back().name)) unaccounted_.push_back(jobs.back().name);
     };
   }
   std::unique_ptr<Provider> make() override { return computer_.provider(); }
@@ -258,21 +272,37 @@ class SlurmSubject final : public Subject {
   bool refuse_all() override { return computer_.slurm_->refuses = true; }
 
  private:
-  // A job bears the key under which the ledger has it.
-  void audit(const std::string& name) {
-    auto ledger = open_ledger(computer_.fixture_.world);
-    for (const LedgerPool& pool : computer_.open_pools()) {
-      const auto entries = *(*ledger)->entries(pool.id, true);
-      for (const LedgerEntry& entry : entries) {
-        const std::string digits = entry.key.substr(entry.key.rfind('-') + 1);
-        if (name.contains("-" + digits + "-")) return;
-      }
-    }
-    unaccounted_.push_back(name);
-  }
-
   slurm::SlurmComputer computer_;
   int newest_ = 0;  // the number of the job that was seen last
+  std::vector<std::string> unaccounted_;
+};
+
+class ContainerSubject final : public Subject {
+ public:
+  ContainerSubject() {
+    computer_.engine_->on_request = [this](int, bool after) {
+      const auto& containers = computer_.engine_->containers;
+      if (!after || containers.empty() || newest_ == containers.back().name) return;
+      newest_ = containers.back().name;
+      if (!is_in_ledger(computer_, newest_)) unaccounted_.push_back(newest_);
+    };
+  }
+  std::unique_ptr<Provider> make() override { return computer_.provider(); }
+  PoolSpec spec() override { return computer_.spec_; }
+  Time now() override { return computer_.fixture_.now; }
+  int left() override {
+    computer_.engine_->on_request = nullptr;
+    computer_.engine_->forbidden = false;
+    computer_.fixture_.now += 31min;
+    (void)computer_.gc();
+    return computer_.engine_->standing() + static_cast<int>(computer_.open_pools().size());
+  }
+  std::vector<std::string> unaccounted() override { return unaccounted_; }
+  bool refuse_all() override { return computer_.engine_->forbidden = true; }
+
+ private:
+  container::ContainerComputer computer_;
+  std::string newest_;  // the name of the container that was seen last
   std::vector<std::string> unaccounted_;
 };
 
@@ -293,6 +323,7 @@ const std::vector<SubjectRow>& subjects() {
       {"runpod", make_subject<DoubledSubject<runpod::RunPodComputer>>},
       {"kubernetes", make_subject<DoubledSubject<kubernetes::KubernetesComputer>>},
       {"slurm", make_subject<SlurmSubject>},
+      {"container", make_subject<ContainerSubject>},
       {"vastai", make_subject<DoubledSubject<vast::VastComputer>>},
   };
   return kSubjects;

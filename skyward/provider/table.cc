@@ -8,6 +8,9 @@
 #include "skyward/provider/aws/diagnose.h"
 #include "skyward/provider/aws/sweep.h"
 #include "skyward/provider/command/command.h"
+#include "skyward/provider/container/container.h"
+#include "skyward/provider/container/diagnose.h"
+#include "skyward/provider/container/sweep.h"
 #include "skyward/provider/digital_ocean/diagnose.h"
 #include "skyward/provider/digital_ocean/digital_ocean.h"
 #include "skyward/provider/digital_ocean/sweep.h"
@@ -45,6 +48,11 @@ const std::vector<TableRow>& provider_table() {
        .diagnose = aws::diagnose,
        .credentials = aws::has_credentials,
        .settings = aws::settings_here},
+      {.name = "container",
+       .make = make_container,
+       .sweep = container::sweep,
+       .diagnose = container::diagnose,
+       .credentials = container::has_credentials},
       {.name = "digital_ocean",
        .make = make_digital_ocean,
        .sweep = digital_ocean::sweep,

@@ -112,6 +112,13 @@ constexpr std::array<ProviderSetting, 3> kCommand = {{
     {"addresses", json, trusted, "", ""},
 }};
 
+constexpr std::array<ProviderSetting, 4> kContainer = {{
+    {"runtime", choice, anybody, "", "podman|docker"},
+    {"image", text, trusted, "", ""},
+    {"network", text, trusted, "", ""},
+    {"host", text, trusted, "", ""},
+}};
+
 constexpr std::array<ProviderSetting, 8> kSSH = {{
     {"hosts", lines, trusted, "", ""},
     {"user", text, trusted, "", ""},
@@ -123,7 +130,7 @@ constexpr std::array<ProviderSetting, 8> kSSH = {{
     {"preemption", choice, trusted, "", "ec2"},
 }};
 
-constexpr std::array<ProviderSheet, 9> kSheets = {{
+constexpr std::array<ProviderSheet, 10> kSheets = {{
     {"aws", "AWS", "AWS", kAWS, true},
     {"digital_ocean", "DigitalOcean", "Digital Ocean", kDigitalOcean, true},
     {"kubernetes", "Kubernetes", "Kubernetes", kKubernetes, true},
@@ -132,6 +139,7 @@ constexpr std::array<ProviderSheet, 9> kSheets = {{
     {"vastai", "VastAI", "Vast.ai", kVastAI, true},
     {"verda", "Verda", "Verda", kVerda, true},
     {"command", "Command", "command", kCommand, false},
+    {"container", "Container", "Containers", kContainer, false},
     {"ssh", "SSH", "ssh", kSSH, false},
 }};
 

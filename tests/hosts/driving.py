@@ -85,6 +85,47 @@ def begin(
     )
 
 
+# With the START of a suite, which has `pool`, `tell` and `where`.
+# Both nodes of a pool work; what happens meanwhile is up to the test.
+WORKS = """
+@sky.compute
+def work(seconds):
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        time.sleep(0.05)  # on a worker
+    return True
+
+with pool(2, heartbeat_timeout=5, reconnect_timeout=5, display="log") as p:
+    before = where() @ p
+    print("READY", json.dumps(before), flush=True)
+    results = work(SECONDS) @ p
+    tell(before=before, after=where() @ p, results=results)
+"""
+# A pool that waits to be killed.
+WAITS = """
+with pool(2) as p:
+    print("READY", json.dumps(where() @ p), flush=True)
+    __import__("signal").pause()
+"""
+SWEEPS = 'os.execvp(sys.executable, [sys.executable, "-m", "skyward", "gc"])'
+
+
+def ready(driver: "subprocess.Popen[str]") -> Any:
+    """What a program says when its pool is open."""
+    assert driver.stdout is not None
+    line = driver.stdout.readline()
+    assert line.startswith("READY "), line + finish(driver).err
+    return json.loads(line.removeprefix("READY "))
+
+
+def swept(driver: "subprocess.Popen[str]", name: str) -> str:
+    """What `skyward gc` said, which ends well and names this provider."""
+    out, err = driver.communicate(timeout=60)
+    assert driver.returncode == 0, out + err
+    assert name in out, out
+    return out
+
+
 def finish(driver: "subprocess.Popen[str]", limit: float = LIMIT_SECONDS) -> Told:
     """Waits for a program, whatever becomes of it; a hang fails."""
     try:

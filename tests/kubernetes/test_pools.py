@@ -6,7 +6,7 @@ from pathlib import Path
 
 from bed import until
 from cluster import ROOT, Cluster, begin, drive
-from driving import finish
+from driving import SWEEPS, WAITS, finish, ready, swept
 
 
 def test_a_pool_of_three_pods_that_meet(cluster: Cluster, tmp_path: Path) -> None:
@@ -72,10 +72,7 @@ def test_an_evicted_pod_is_announced_and_replaced(cluster: Cluster, tmp_path: Pa
         """,
         tmp_path,
     )
-    assert driver.stdout is not None
-    line = driver.stdout.readline()
-    assert line.startswith("READY "), line + finish(driver).err
-    (victim, _), _ = json.loads(line.removeprefix("READY "))
+    (victim, _), _ = ready(driver)
     name = cluster.pod_of(victim)
     cluster.ask("POST", f"api/v1/namespaces/team/pods/{name}/eviction", {})
     told = finish(driver, 60)
@@ -101,10 +98,7 @@ def test_a_lost_node_and_a_broken_connection(cluster: Cluster, tmp_path: Path) -
         tmp_path,
     )
     (tmp_path / "waits").touch()
-    assert driver.stdout is not None
-    line = driver.stdout.readline()
-    assert line.startswith("READY "), line + finish(driver).err
-    (first, _), (second, _) = json.loads(line.removeprefix("READY "))
+    (first, _), (second, _) = ready(driver)
     cluster.api.cut()
     cluster.kubelets.pods[cluster.pod_of(second)].host.kill()  # the container dies
     (tmp_path / "waits").unlink()
@@ -117,30 +111,18 @@ def test_a_lost_node_and_a_broken_connection(cluster: Cluster, tmp_path: Path) -
 
 
 def test_a_killed_driver_leaves_pods_that_gc_deletes(cluster: Cluster, tmp_path: Path) -> None:
-    driver = begin(
-        cluster,
-        """
-        with pool(2) as p:
-            where() @ p
-            print("READY", flush=True)
-            __import__("signal").pause()
-        """,
-        tmp_path,
-    )
-    assert driver.stdout is not None
-    assert driver.stdout.readline() == "READY\n", finish(driver).err
+    driver = begin(cluster, WAITS, tmp_path)
+    ready(driver)
     driver.kill()
     driver.wait()
     assert len(cluster.pods()) == 2
     config = json.loads(cluster.kubeconfig.read_text())
     cluster.kubeconfig.write_text(json.dumps({**config, "current-context": "elsewhere"}))
     (tmp_path / "gc").mkdir()
-    program = 'os.execvp(sys.executable, [sys.executable, "-m", "skyward", "gc"])'
-    swept = begin(cluster, program, tmp_path / "gc")
-    out, err = swept.communicate(timeout=60)
-    cluster.kubeconfig.write_text(json.dumps(config))
-    assert swept.returncode == 0, out + err
-    assert "kubernetes" in out, out
+    try:
+        swept(begin(cluster, SWEEPS, tmp_path / "gc"), "kubernetes")
+    finally:
+        cluster.kubeconfig.write_text(json.dumps(config))
     cluster.nothing_is_left()
 
 

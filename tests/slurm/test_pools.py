@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from bed import until
 from cluster import HAS_GROUPS, NODES, Cluster, begin, drive
-from driving import Told, finish
+from driving import SWEEPS, WAITS, WORKS, Told, finish, ready, swept
 
 
 def test_a_pool_is_a_job_whose_nodes_meet(cluster: Cluster, tmp_path: Path) -> None:
@@ -81,29 +81,10 @@ def test_a_pool_that_may_not_wait_leaves_nothing_in_the_queue(
     assert "timeout of 3 s has expired while it opened" in told.facts["error"]
 
 
-LOSES_A_NODE = """
-@sky.compute
-def work(seconds):
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        time.sleep(0.05)  # on a worker
-    return True
-
-with pool(2, heartbeat_timeout=5, reconnect_timeout=5, display="log") as p:
-    before = where() @ p
-    print("READY", json.dumps(before), flush=True)
-    results = work(8) @ p
-    tell(before=before, after=where() @ p, results=results)
-"""
-
-
 def replaced(cluster: Cluster, folder: Path, happen: Callable[[list[list[str]]], None]) -> Told:
     """A pool of two nodes to which something happens while both work; they end on two nodes."""
-    driver = begin(cluster, LOSES_A_NODE, folder)
-    assert driver.stdout is not None
-    line = driver.stdout.readline()
-    assert line.startswith("READY "), line + finish(driver).err
-    happen(json.loads(line.removeprefix("READY ")))
+    driver = begin(cluster, WORKS.replace("SECONDS", "8"), folder)
+    happen(ready(driver))
     told = finish(driver, 80)
     assert told.code == 0, f"{told.out}\n{told.err}"
     assert len({name for name, _ in told.facts["after"]}) == 2
@@ -139,30 +120,13 @@ def test_a_lost_node_is_replaced_and_the_other_goes_on(cluster: Cluster, tmp_pat
 
 
 def test_a_killed_driver_leaves_jobs_that_gc_cancels(cluster: Cluster, tmp_path: Path) -> None:
-    driver = begin(
-        cluster,
-        """
-        with pool(2) as p:
-            where() @ p
-            print("READY", flush=True)
-            __import__("signal").pause()
-        """,
-        tmp_path,
-    )
-    assert driver.stdout is not None
-    assert driver.stdout.readline() == "READY\n"
+    driver = begin(cluster, WAITS, tmp_path)
+    ready(driver)
     driver.kill()
     driver.wait()
     assert len(cluster.queue()) == 1
     (tmp_path / "gc").mkdir()
-    swept = begin(
-        cluster,
-        'os.execvp("python", ["python", "-m", "skyward", "gc"])',
-        tmp_path / "gc",
-    )
-    out, err = swept.communicate(timeout=60)
-    assert swept.returncode == 0, out + err
-    assert "slurm" in out, out
+    swept(begin(cluster, SWEEPS, tmp_path / "gc"), "slurm")
     cluster.nothing_is_left()
 
 

@@ -92,7 +92,7 @@ def test_a_new_sheet_is_all_that_a_provider_needs():
     package = (providers.ROOT / "python/skyward/__init__.py").read_text()
     package = providers.package_text(package, sheets)
     assert "    from skyward.providers.clouds import Moon as Moon\n" in package
-    assert '"providers.clouds": "AWS DigitalOcean Kubernetes Moon ' in package
+    assert '"providers.clouds": "AWS Container DigitalOcean Kubernetes Moon ' in package
     events = (providers.ROOT / "python/skyward/events.py").read_text()
     assert '    Moon = "Moon"\n' in providers.events_text(events, sheets)
     assert "| `crater` | the nearest | Which [crater](#craters) |" in providers.parameters_table(

@@ -2,7 +2,7 @@
 
 from dataclasses import Field, dataclass, fields
 from types import UnionType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, get_args, get_origin
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, Union, get_args, get_origin
 
 from skyward.base.extension import compiled
 from skyward.exceptions import ConfigurationTypeError
@@ -98,7 +98,7 @@ def _text(value: Any, setting: "Field[Any]") -> str:
 def _fits(value: Any, kind: Any) -> bool:
     """Whether a setting's value is of the kind that its field is declared with. What else it must
     be is checked with all settings at once."""
-    if isinstance(kind, UnionType):
+    if get_origin(kind) in (Union, UnionType):
         return any(_fits(value, part) for part in get_args(kind))
     if get_origin(kind) is Literal:
         return isinstance(value, str)

@@ -228,7 +228,26 @@ class Verda(Cloud):
     """Seconds that one try of a request may take."""
 
 
+@dataclass(frozen=True, repr=False)
+class Container(Cloud):
+    """Containers of your own podman or docker, here or on a host that ssh reaches: to try an
+    image before you pay for machines. docs/guide/containers.md says more."""
+
+    name: ClassVar[str] = "container"
+
+    runtime: Literal["podman", "docker"] | None = None
+    """Which of them. Left out: the one that is installed, podman first."""
+    image: str | None = None
+    """The container image, with `sh` and `bash`. Left out: `"python:3.x-slim"`."""
+    network: str | None = None
+    """The network of the containers: a name, or `"host"`. Left out: the runtime's default."""
+    host: str | None = None
+    """Where the runtime is: a host for `ssh`, such as `"me@workstation"`. Left out: this
+    computer."""
+
+
 CLOUDS: dict[str, type[Any]] = {
-    cloud.name: cloud for cloud in (AWS, DigitalOcean, Kubernetes, RunPod, Slurm, VastAI, Verda)
+    cloud.name: cloud
+    for cloud in (AWS, DigitalOcean, Kubernetes, RunPod, Slurm, VastAI, Verda, Container)
 }
 """The classes by the names that ``provider="aws"`` takes."""

@@ -1,0 +1,15 @@
+#pragma once
+
+// Containers of podman or docker, on this computer or on a host that ssh reaches.
+
+#include <memory>
+
+#include "skyward/provider/provider.h"
+#include "skyward/provider/world.h"
+
+namespace skyward::provider {
+
+Result<std::unique_ptr<Provider>> make_container(const ProviderSpec& spec);
+Result<std::unique_ptr<Provider>> make_container(const ProviderSpec& spec, World world);
+
+}  // namespace skyward::provider

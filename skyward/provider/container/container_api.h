@@ -1,0 +1,102 @@
+#pragma once
+
+// An engine by the commands that podman and docker have in common: what they take and what they
+// print, as plain structs. How they are run is an argument.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "skyward/base/time.h"
+#include "skyward/provider/container/engine.h"
+#include "skyward/provider/keeping/keeping.h"
+#include "skyward/provider/marks.h"
+
+namespace skyward::provider::container {
+
+// The computer on which containers run.
+struct EngineHost {
+  std::string name{};
+  int cpus = 0;
+  std::int64_t memory_mb = 0;
+  std::string architecture{};       // "x86_64"; empty: not told
+  std::string storage{};            // the engine's folder: each user of podman has one
+  std::vector<std::string> gpus{};  // their models
+  double gpu_memory_gb = 0;         // of one
+
+  bool operator==(const EngineHost&) const = default;
+};
+// A line of `info`: name, processors, bytes of memory, architecture and storage between bars.
+std::optional<EngineHost> read_host(std::string_view out);
+// A line for each GPU: its model, a comma, its memory in MiB.
+void read_gpus(std::string_view out, EngineHost& host);
+
+struct ContainerStatus {
+  std::string name{};
+  std::string state{};  // "running"
+  int exit_code = 0;
+  bool out_of_memory = false;
+  std::string address{};  // empty: none that others reach
+
+  bool operator==(const ContainerStatus&) const = default;
+};
+// A line for each, as kInspect prints it.
+std::vector<ContainerStatus> read_containers(std::string_view out);
+
+// Empty or 0: as the runtime has it.
+struct ContainerRequest {
+  std::string image{};
+  std::string network{};
+  double cpus = 0;             // at most
+  std::int64_t memory_mb = 0;  // at most
+  std::int64_t shared_mb = 0;  // of /dev/shm, at most
+  bool gpus = false;           // all of the host's
+  std::string keeper{};        // a script for sh: the container's first process
+};
+Words run_words(const std::string& runtime, const ContainerRequest& request,
+                const std::string& name, const Mark& mark);
+
+// The first process of a container: ends when no agent claims it, or after `life`.
+std::string keeper_script(const KeeperTerms& terms, Duration life);
+inline constexpr std::string_view kKeeperDirectory = "/dev/shm/skyward-keeper";
+
+// Commands are repeated when the way to the engine breaks. Names are chosen here, so that a second
+// creation finds the first.
+class Api {
+ public:
+  Api(Access access, Runner run, CommandClock clock)
+      : access_(std::move(access)), run_(std::move(run)), clock_(std::move(clock)) {}
+
+  Time now() const { return clock_.now(); }
+
+  // The runtime of a host that ssh reaches; empty: none.
+  ApiResult<std::string> runtime(Time deadline);
+  ApiResult<EngineHost> host(Time deadline);
+  // Fails with `not_found` if the engine has none of this name.
+  ApiResult<void> network(const std::string& name, Time deadline);
+  ApiResult<bool> has_image(const std::string& image, Time deadline);
+  ApiResult<void> pull(const std::string& image, Time deadline);
+
+  // Whether it runs.
+  ApiResult<void> create(const ContainerRequest& request, const std::string& name, const Mark& mark,
+                         Time deadline);
+  // Of a pool; of all, if that is empty.
+  ApiResult<std::vector<ContainerStatus>> containers(const std::string& pool, Time deadline);
+  // Those of these that there are.
+  ApiResult<std::vector<ContainerStatus>> look_at(const Words& names, Time deadline);
+  // Kills and removes them; those that are not there are no error. Returns the others.
+  ApiResult<Words> remove(const Words& names, Time deadline);
+
+ private:
+  ApiResult<io::CommandResult> run_once(const Words& words, Time deadline, Duration most);
+  // Of the runtime, without its name.
+  ApiResult<std::string> ask(const Words& words, Time deadline);
+
+  const Access access_;
+  const Runner run_;
+  const CommandClock clock_;
+};
+
+}  // namespace skyward::provider::container

@@ -1,0 +1,282 @@
+#include "skyward/provider/container/container.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "skyward/provider/container/container_computer_fixture.h"
+#include "skyward/provider/container/diagnose.h"
+#include "skyward/provider/keeping/keeping.h"
+
+namespace skyward::provider::container {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::SizeIs;
+using ::testing::StartsWith;
+
+class ContainerPool : public ::testing::Test, public ContainerComputer {
+ protected:
+  void TearDown() override { EXPECT_THAT(engine_->violations, IsEmpty()); }
+
+  // Of a pool that does not open, and leaves nothing.
+  Error refusal_of_opening() {
+    const auto cloud = provider();
+    const Life life = open(*cloud);
+    EXPECT_FALSE(life.status) << "it opened";
+    if (!life.cluster.id.empty()) {
+      EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+    }
+    EXPECT_EQ(engine_->standing(), 0);
+    EXPECT_THAT(open_pools(), IsEmpty());
+    if (life.status) return {};
+    EXPECT_FALSE(life.status.error().hint.empty()) << life.status.error().message;
+    return life.status.error();
+  }
+  Error refusal_of_making() {
+    const auto made = make_container(spec_.provider, fixture_.world);
+    EXPECT_FALSE(made);
+    return made ? Error{} : made.error();
+  }
+  int creations() const {
+    return static_cast<int>(std::ranges::count_if(
+        commands_, [](const auto& words) { return words.size() > 1 && words[1] == "run"; }));
+  }
+};
+
+TEST_F(ContainerPool, ItsMachinesAreContainers) {
+  spec_.cpus = 1.5;
+  spec_.memory_mb = 2048;
+  spec_.provider.settings["network"] = "lab";
+  const auto cloud = provider();
+  const Life life = open(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  ASSERT_THAT(life.instances, SizeIs(2));
+  EXPECT_THAT(life.cluster.id, StartsWith("container-"));
+  EXPECT_EQ(life.cluster.region, "box");
+  EXPECT_EQ(life.instances[0].private_ip, "10.88.0.5");
+  const auto& one = engine_->containers.front();
+  EXPECT_EQ(one.options.at("--cpus"), "1.50");
+  EXPECT_EQ(one.options.at("--memory"), "2048m");
+  EXPECT_EQ(one.options.at("--shm-size"), "2048m");
+  EXPECT_EQ(one.options.at("--network"), "lab");
+  EXPECT_EQ(one.labels.at("skyward:pool"), life.cluster.id);
+  EXPECT_THAT(one.script, HasSubstr("life=4500")) << "the pool's hour, and its end";
+
+  const Connection way = cloud->connection(life.cluster, life.instances[1]);
+  EXPECT_TRUE(way.shell);
+  EXPECT_THAT(way.command,
+              ElementsAre("podman", "exec", "--interactive", life.instances[1].id, "sh", "-c"));
+  const Bootstrap bootstrap = cloud->bootstrap(life.cluster, life.instances[1]);
+  EXPECT_THAT(bootstrap.script, StartsWith(claim_script(kKeeperDirectory)));
+  ASSERT_TRUE(cloud->teardown(life.cluster, soon()));
+  EXPECT_EQ(engine_->standing(), 0);
+  EXPECT_THAT(open_pools(), IsEmpty());
+}
+
+TEST_F(ContainerPool, DockerIsTakenWhereThereIsNoPodman) {
+  use_docker();
+  engine_->gpus = {"NVIDIA H100 80GB HBM3"};
+  spec_.accelerator = Accelerator{.name = "H100"};
+  spec_.provider.settings["network"] = "host";
+  const auto cloud = provider();
+  const Life life = open(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  EXPECT_EQ(engine_->containers.front().options.at("--gpus"), "all");
+  EXPECT_EQ(life.instances[0].private_ip, "127.0.0.1");
+  EXPECT_EQ(cloud->connection(life.cluster, life.instances[0]).command[0], "docker");
+  EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+  EXPECT_EQ(engine_->standing(), 0);
+}
+
+TEST_F(ContainerPool, PodmanComesFirstAndTheOtherCanBeNamed) {
+  install("docker");
+  EXPECT_TRUE(provider()->offers(spec_, soon()));
+  EXPECT_EQ(commands_.front()[0], "podman");
+  commands_.clear();
+  engine_->runtime = spec_.provider.settings["runtime"] = "docker";
+  EXPECT_TRUE(provider()->offers(spec_, soon()));
+  EXPECT_EQ(commands_.front()[0], "docker");
+}
+
+TEST_F(ContainerPool, WithoutARuntimeItSaysSo) {
+  spec_.provider.settings["runtime"] = "docker";
+  EXPECT_EQ(refusal_of_opening().message, "Containers: there is no docker on this computer");
+  uninstall("podman");
+  spec_.provider.settings.erase("runtime");
+  const Error neither = refusal_of_opening();
+  EXPECT_EQ(neither.kind, ErrorKind::unsupported);
+  EXPECT_EQ(neither.message, "Containers: there is neither podman nor docker on this computer");
+  EXPECT_THAT(commands_, IsEmpty());
+}
+
+TEST_F(ContainerPool, AHostIsReachedBySsh) {
+  spec_.provider.settings["host"] = "ssh://me@box:2222";
+  uninstall("podman");
+  const auto through_ssh = fixture_.world.run_with_input;
+  std::vector<std::vector<std::string>> words;
+  fixture_.world.run_with_input = [&](const io::SpawnOptions& options, Duration,
+                                      std::string_view) -> Result<io::CommandResult> {
+    words.push_back(options.command);
+    EXPECT_THAT(options.environment, Contains(std::pair("SSH_ASKPASS_REQUIRE", "never")));
+    io::CommandResult out;
+    if (words.size() == 1) {
+      out.out = "/usr/bin/docker\n";
+    } else {
+      out.status.code = 255;
+      out.err = "Host key verification failed.\n";
+    }
+    return out;
+  };
+  const auto offers = provider()->offers(spec_, soon());
+  ASSERT_FALSE(offers);
+  EXPECT_EQ(offers.error().kind, ErrorKind::denied);
+  EXPECT_THAT(offers.error().message, HasSubstr("Host key verification failed"));
+  EXPECT_FALSE(offers.error().hint.empty());
+  ASSERT_THAT(words, SizeIs(2)) << "it is not asked again";
+  EXPECT_EQ(words[1][0], "ssh");
+  EXPECT_THAT(words[1].back(), StartsWith("docker info '--format={{.Name}}|"));
+  spec_.provider.settings["host"] = "-oProxyCommand=x";
+  EXPECT_THAT(refusal_of_making().message, HasSubstr("Containers: host:"));
+}
+
+TEST_F(ContainerPool, AnImageIsPulledOnceAndToldWhileItIs) {
+  spec_.provider.settings["image"] = "example.org/mine:2";
+  engine_->registry = {"example.org/mine:2"};
+  spec_.nodes = 3;
+  const auto cloud = provider();
+  const Life life = open(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  EXPECT_THAT(told_, ElementsAre("Containers: pulling the image example.org/mine:2"));
+  const std::vector<std::string> pull{"podman", "pull", "--quiet", "example.org/mine:2"};
+  EXPECT_EQ(std::ranges::count(commands_, pull), 1);
+  EXPECT_THAT(timeouts_, Each(::testing::Le(20min)));
+  EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+}
+
+TEST_F(ContainerPool, WhatCannotBeIsRefusedBeforeAnythingIsCreated) {
+  spec_.provider.settings["image"] = "nosuch:1";
+  const Error image = refusal_of_opening();
+  EXPECT_THAT(image.message, HasSubstr("the image nosuch:1 cannot be pulled: reading manifest"));
+  EXPECT_THAT(image.hint, AllOf(HasSubstr("'podman pull nosuch:1'"), HasSubstr("podman login")));
+  EXPECT_EQ(image.kind, ErrorKind::invalid);
+  spec_.provider.settings["image"] = "python:3.x";
+  spec_.provider.settings["network"] = "nosuch";
+  const Error network = refusal_of_opening();
+  EXPECT_THAT(network.message, HasSubstr("network not found"));
+  EXPECT_THAT(network.hint, HasSubstr("'podman network ls'"));
+  spec_.provider.settings.erase("network");
+  spec_.memory_mb = 20 * 1024;
+  EXPECT_THAT(refusal_of_opening().message,
+              HasSubstr("nodes=2 of 20.0 GiB each, and box has 32.0 GiB"));
+  spec_.memory_mb = 0;
+  spec_.cpus = 9;
+  EXPECT_THAT(refusal_of_opening().message, StartsWith("Containers: box: "));
+  spec_.cpus = 0;
+  spec_.accelerator = Accelerator{.name = "H100"};
+  EXPECT_THAT(refusal_of_opening().hint, HasSubstr("nvidia-smi"));
+  spec_.accelerator.reset();
+  spec_.volumes = {Volume{}};
+  EXPECT_THAT(refusal_of_opening().message, HasSubstr("volumes cannot be mounted"));
+  EXPECT_EQ(creations(), 0);
+  spec_.provider.settings["image"] = "--privileged";
+  EXPECT_THAT(refusal_of_making().message, HasSubstr("image=\"--privileged\" is no image"));
+  spec_.provider.settings["image"] = "a";
+  spec_.provider.settings["network"] = "a b";
+  EXPECT_THAT(refusal_of_making().message, HasSubstr("is no network"));
+}
+
+TEST_F(ContainerPool, WhatTheEngineRefusesIsSaidInItsWords) {
+  engine_->gpus = {"NVIDIA H100 80GB HBM3"};
+  engine_->has_cdi = false;
+  spec_.accelerator = Accelerator{.name = "H100"};
+  const Error devices = refusal_of_opening();
+  EXPECT_THAT(devices.message, HasSubstr("unresolvable CDI devices nvidia.com/gpu=all"));
+  EXPECT_THAT(devices.hint, HasSubstr("nvidia-ctk cdi generate"));
+  spec_.accelerator.reset();
+  const std::pair<const char*, const char*> refusals[] = {
+      {"write /var/lib/x: no space left on device", "'podman system df'"},
+      {"crun: executable file `sh` not found in $PATH: No such file or directory", "sh and bash"},
+      {"crun: fork: Cannot allocate memory", "no memory left"},
+      {"exec container process `/bin/sh`: Exec format error", "another architecture"},
+      {"the requested cgroup controller `cpu` is not available", "delegate"},
+      {"something else", "'podman run' tells more"}};
+  for (const auto& [words, hint] : refusals) {
+    engine_->refusal = words;
+    const Error why = refusal_of_opening();
+    EXPECT_THAT(why.message, HasSubstr(words));
+    EXPECT_THAT(why.hint, HasSubstr(hint)) << words;
+  }
+}
+
+TEST_F(ContainerPool, ADaemonThatDoesNotRunIsAnErrorAtOnce) {
+  use_docker();
+  engine_->off = true;
+  const Error off = refusal_of_opening();
+  EXPECT_EQ(off.kind, ErrorKind::unavailable);
+  EXPECT_THAT(off.message, HasSubstr("Cannot connect to the Docker daemon"));
+  EXPECT_THAT(off.hint, HasSubstr("systemctl start docker"));
+  EXPECT_EQ(engine_->requests, 1);
+  engine_->off = false;
+  engine_->forbidden = true;
+  const Error forbidden = refusal_of_opening();
+  EXPECT_EQ(forbidden.kind, ErrorKind::denied);
+  EXPECT_THAT(forbidden.hint, HasSubstr("the group \"docker\""));
+}
+
+// Anybody may have docker's program and no daemon.
+TEST_F(ContainerPool, AnEngineThatIsOffFailsNoSweep) {
+  use_docker();
+  engine_->off = true;
+  const std::vector<Swept> swept = gc();
+  ASSERT_THAT(swept, SizeIs(1));
+  EXPECT_EQ(swept[0].action, SweepAction::skipped);
+  EXPECT_THAT(swept[0].why, HasSubstr("this computer has nothing there"));
+}
+
+TEST_F(ContainerPool, ContainersThatEndAtOnceAreAnErrorAtOnce) {
+  engine_->on_request = [this](int, bool after) {
+    if (after) engine_->containers.clear();
+  };
+  const Time begun = fixture_.now;
+  const Error why = refusal_of_opening();
+  EXPECT_THAT(why.message, HasSubstr("did not start (ended at once"));
+  EXPECT_THAT(why.hint, HasSubstr("image="));
+  EXPECT_LT(fixture_.now - begun, 20s);
+}
+
+TEST_F(ContainerPool, AContainerThatIsGoneIsNoMachine) {
+  const auto cloud = provider();
+  const Life life = open(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  engine_->kill(life.instances[0].id);
+  const auto gone = cloud->get_instance(life.cluster, life.instances[0].id, soon());
+  ASSERT_TRUE(gone) << gone.error().message;
+  EXPECT_FALSE(*gone);
+  const auto kept = cloud->get_instance(life.cluster, life.instances[1].id, soon());
+  ASSERT_TRUE(kept) << kept.error().message;
+  EXPECT_TRUE(*kept);
+  EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+}
+
+TEST_F(ContainerPool, TheCheckSaysWhatThereIs) {
+  engine_->gpus = {"NVIDIA H100 80GB HBM3", "NVIDIA H100 80GB HBM3"};
+  std::vector<Finding> findings;
+  EXPECT_TRUE(
+      diagnose(fixture_.world, {}, [&](const Finding& one) { findings.push_back(one); }, soon()));
+  ASSERT_THAT(findings, SizeIs(3));
+  EXPECT_EQ(findings[0].detail, "podman");
+  EXPECT_EQ(findings[1].detail, "box: 8 processors, 32.0 GiB");
+  EXPECT_EQ(findings[2].detail, "2 of NVIDIA H100 80GB HBM3");
+  EXPECT_TRUE(has_credentials(fixture_.world, soon()));
+  uninstall("podman");
+  EXPECT_FALSE(has_credentials(fixture_.world, soon()));
+}
+
+}  // namespace
+}  // namespace skyward::provider::container

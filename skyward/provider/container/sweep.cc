@@ -1,0 +1,26 @@
+#include "skyward/provider/container/sweep.h"
+
+#include <utility>
+#include <vector>
+
+#include "skyward/provider/container/container_account.h"
+#include "skyward/provider/keeping/ways.h"
+#include "skyward/provider/settings.h"
+
+namespace skyward::provider::container {
+
+Status sweep(const World& world, const SweepOptions& options,
+             const std::function<void(const Swept&)>& tell, Time deadline) {
+  const auto pools = open_pools_of(world, kProvider);
+  std::vector<SweepWay> ways;
+  const auto add = [&](const Access& access, bool is_set) {
+    ways.push_back(
+        {.account = std::make_unique<ContainerAccount>(world, access), .is_set = is_set});
+  };
+  for (const auto& [id, pool] : pools) add(access_of(pool), false);
+  const auto here = find_access(with_readable_settings(world, kProvider));
+  if (here && is_reachable(world, *here)) add(*here, true);
+  return sweep_ways(world, pools, ways, options, tell, deadline);
+}
+
+}  // namespace skyward::provider::container

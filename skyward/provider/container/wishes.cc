@@ -1,0 +1,106 @@
+#include "skyward/provider/container/wishes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
+#include "skyward/provider/choosing.h"
+#include "skyward/provider/keeping/standard_image.h"
+#include "skyward/provider/ssh/command.h"
+
+namespace skyward::provider::container {
+
+namespace {
+
+constexpr const char* kType = "container";
+
+// Nothing of the runtime's own options, and no second word.
+bool is_word(std::string_view text) {
+  return !text.starts_with('-') && std::ranges::none_of(text, [](char c) {
+    return static_cast<unsigned char>(c) <= ' ' || c == '\x7f';
+  });
+}
+
+}  // namespace
+
+Result<Wishes> read_wishes(const ProviderSpec& spec) {
+  Wishes out{.image = spec.setting("image"), .network = spec.setting("network")};
+  if (!is_word(out.image)) {
+    return fail(ErrorKind::invalid, fmt::format("Containers: image=\"{}\" is no image", out.image),
+                "name a container image, such as \"python:3.12-slim\"");
+  }
+  if (!is_word(out.network)) {
+    return fail(ErrorKind::invalid,
+                fmt::format("Containers: network=\"{}\" is no network", out.network),
+                "name one that 'podman network ls' or 'docker network ls' shows, or \"host\"");
+  }
+  return out;
+}
+
+bool is_named_network(std::string_view network) {
+  constexpr std::string_view kModes[] = {"", "host", "none", "bridge", "private"};
+  if (std::ranges::find(kModes, network) != std::end(kModes)) return false;
+  const std::string_view kind = network.substr(0, network.find(':'));
+  return kind != "slirp4netns" && kind != "pasta" && !network.contains(':');
+}
+
+Offer offer_of(const EngineHost& host) {
+  Offer out{.instance_type = kType,
+            .region = host.name,
+            .cpus = host.cpus,
+            .memory_gb = static_cast<double>(host.memory_mb) / 1024,
+            .architecture = host.architecture,
+            .price_on_demand = 0.0,
+            .billing_increment_minutes = 0};
+  if (!host.gpus.empty()) {
+    out.accelerator = accelerator_in(host.gpus.front());
+    out.accelerator_count = static_cast<double>(host.gpus.size());
+    out.accelerator_memory_gb = host.gpu_memory_gb;
+  }
+  return out;
+}
+
+// Processors are shared by time; memory is not.
+Result<std::vector<Offer>> fitting_host(const EngineHost& host, const PoolSpec& spec) {
+  auto fitting = fitting_offers(std::vector{offer_of(host)}, spec);
+  if (!fitting) {
+    Error why = std::move(fitting.error());
+    why.message = fmt::format("Containers: {}: {}", host.name, why.message);
+    if (spec.accelerator && host.gpus.empty()) {
+      why.hint = "'nvidia-smi' must list the GPUs on the engine's host";
+    }
+    return std::unexpected(std::move(why));
+  }
+  const int workers = workers_per_node(spec);
+  const std::int64_t memory_mb = spec.memory_mb * workers;
+  if (memory_mb * spec.nodes > host.memory_mb) {
+    return fail(ErrorKind::invalid,
+                fmt::format("Containers: nodes={} of {:.1f} GiB each, and {} has {:.1f} GiB",
+                            spec.nodes, static_cast<double>(memory_mb) / 1024, host.name,
+                            static_cast<double>(host.memory_mb) / 1024),
+                "ask for fewer nodes, or for less in each: memory_gb=");
+  }
+  for (Offer& offer : *fitting) {
+    if (spec.cpus > 0) offer.cpus = static_cast<int>(std::ceil(spec.cpus * workers));
+    if (memory_mb > 0) offer.memory_gb = static_cast<double>(memory_mb) / 1024;
+    if (spec.accelerator) continue;
+    offer.accelerator.clear();
+    offer.accelerator_count = 0;
+  }
+  return fitting;
+}
+
+ContainerRequest request_of(const EngineHost& host, const Wishes& wishes, const PoolSpec& spec) {
+  const int workers = workers_per_node(spec);
+  const std::int64_t memory_mb = spec.memory_mb * workers;
+  return {.image = wishes.image.empty() ? standard_image(spec) : wishes.image,
+          .network = wishes.network,
+          .cpus = spec.cpus * workers,
+          .memory_mb = memory_mb,
+          .shared_mb = memory_mb > 0 ? memory_mb : host.memory_mb,
+          .gpus = spec.accelerator.has_value()};
+}
+
+}  // namespace skyward::provider::container

@@ -1,0 +1,161 @@
+"""Pools in containers of a real podman: their limits, their networks, and what happens to them."""
+
+import json
+from pathlib import Path
+
+import pytest
+from driving import SWEEPS, WAITS, WORKS, finish, ready, swept
+from engine import DOCKER, NETWORK, Engine, begin, drive
+
+HAS_LIMITS = any(
+    Path("/sys/fs/cgroup", name).exists()
+    for name in ("memory", "memory.stat", "cgroup.controllers")
+)
+
+
+def test_a_pool_is_containers_that_meet(engine: Engine, tmp_path: Path) -> None:
+    told = drive(
+        engine,
+        f"""
+        @sky.compute
+        def size(data):
+            import socket
+            return len(data), socket.gethostbyname(sky.instance_info().head_addr)
+
+        with pool(3, provider={{"network": "{NETWORK}"}}) as p:
+            tell(where=where() @ p, sizes=size(bytes(8 << 20)) @ p)
+        """,
+        tmp_path,
+    )
+    assert len(set(told.facts["where"])) == 3
+    sizes, heads = zip(*told.facts["sizes"], strict=True)
+    assert set(sizes) == {8 << 20}
+    assert len(set(heads)) == 1
+    assert heads[0].startswith("10.")
+
+
+def test_a_killed_container_is_replaced(engine: Engine, tmp_path: Path) -> None:
+    driver = begin(engine, WORKS.replace("SECONDS", "4"), tmp_path)
+    victim = ready(driver)[1]
+    engine.podman("kill", engine.container_of(victim))
+    told = finish(driver, 60)
+    assert told.code == 0, f"{told.out}\n{told.err}"
+    assert told.facts["results"] == [True, True]
+    assert victim not in told.facts["after"]
+    assert told.facts["before"][0] in told.facts["after"]
+    engine.nothing_is_left()
+
+
+@pytest.mark.skipif(not HAS_LIMITS, reason="needs control groups to limit memory")
+def test_memory_that_is_not_there_ends_the_worker_alone(engine: Engine, tmp_path: Path) -> None:
+    told = drive(
+        engine,
+        """
+        @sky.compute
+        def take(mib):
+            return len(b"x" * (mib << 20))
+
+        with pool(1, memory_gb=0.25, vcpus=1) as p:
+            before = where() >> p
+            try:
+                take(600) >> p
+            except sky.SkywardError as error:
+                tell(error=str(error))
+            tell(after=take(1) >> p, same=(where() >> p) == before)
+        """,
+        tmp_path,
+    )
+    assert "memory" in told.facts["error"], told.facts
+    assert told.facts["after"] == 1 << 20
+    assert told.facts["same"], "the container lives on"
+
+
+def test_a_killed_driver_leaves_containers_that_gc_removes(engine: Engine, tmp_path: Path) -> None:
+    driver = begin(engine, WAITS, tmp_path)
+    ready(driver)
+    driver.kill()
+    driver.wait()
+    assert len(engine.containers()) == 2
+    (tmp_path / "gc").mkdir()
+    said = swept(begin(engine, SWEEPS, tmp_path / "gc"), "container")
+    assert said.count("removed") >= 2, said
+    engine.nothing_is_left()
+
+
+def test_what_podman_refuses_is_said_in_its_words(engine: Engine, tmp_path: Path) -> None:
+    told = drive(
+        engine,
+        """
+        def refused(nodes=1, **options):
+            try:
+                with pool(nodes, **options):
+                    return "it opened"
+            except sky.SkywardError as error:
+                return str(error)
+
+        tell(
+            image=refused(provider={"image": "localhost/nosuch:1"}),
+            network=refused(provider={"network": "nosuch"}),
+            gpus=refused(accelerator=sky.accelerators.A100()),
+            memory=refused(2, memory_gb=5000),
+            docker=refused(provider={"runtime": "docker", "host": "-x"}),
+        )
+        """,
+        tmp_path,
+    )
+    print(json.dumps(told.facts, indent=1))
+    for name, error in told.facts.items():
+        assert "hint: " in error, (name, error)
+    assert "the image localhost/nosuch:1 cannot be pulled" in told.facts["image"]
+    assert "network not found" in told.facts["network"]
+    assert "A100" in told.facts["gpus"]
+
+
+@pytest.mark.skipif(DOCKER is None, reason="needs the docker client; install docker-cli")
+def test_dockers_own_client_understands_all_words(engine: Engine, tmp_path: Path) -> None:
+    docker = engine.use_docker(tmp_path / "bin")
+    told = drive(
+        engine,
+        f"""
+        given = {{"runtime": "docker", "network": "{NETWORK}"}}
+        with pool(2, provider=given, memory_gb=0.5, vcpus=0.5) as p:
+            tell(where=where() @ p)
+        """,
+        tmp_path,
+        docker,
+    )
+    assert len(set(told.facts["where"])) == 2
+    assert not (engine.disks / "refused").exists()
+
+
+@pytest.mark.skipif(DOCKER is None, reason="needs the docker client; install docker-cli")
+def test_a_docker_without_its_daemon_is_an_error_at_once(engine: Engine, tmp_path: Path) -> None:
+    told = drive(
+        engine,
+        """
+        begun = time.monotonic()
+        os.environ["DOCKER_HOST"] = "unix:///nonexistent.sock"
+        try:
+            with pool(1, provider={"runtime": "docker"}):
+                pass
+        except sky.SkywardError as error:
+            tell(error=str(error), took=time.monotonic() - begun)
+        """,
+        tmp_path,
+    )
+    assert "systemctl start docker" in told.facts["error"], told.facts
+    assert told.facts["took"] < 5
+
+
+def test_commands_survive_the_shell_of_another_host(engine: Engine, tmp_path: Path) -> None:
+    """An ssh that runs the line here: sshd gives it to a shell in the same way."""
+    told = drive(
+        engine,
+        """
+        with pool(2, provider={"host": "me@workstation"}) as p:
+            tell(where=where() @ p)
+        """,
+        tmp_path,
+        engine.use_ssh(tmp_path / "bin"),
+    )
+    assert len(set(told.facts["where"])) == 2
