@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,6 +28,8 @@ struct SpawnOptions {
       descriptors{};             // (ours, number in the child); 0–2 default to /dev/null
   bool new_session = false;      // setsid: out of reach of the terminal's Ctrl-C
   bool die_with_parent = false;  // SIGKILL when the spawning thread ends (PR_SET_PDEATHSIG)
+  // Of run_command(): ends it early, with SIGTERM.
+  std::stop_token stop{};
 };
 
 struct ExitStatus {
@@ -68,7 +71,7 @@ class Process {
 };
 
 // Runs a command to its end on the calling thread (a blocking one, never the loop) and returns what
-// it printed. After `timeout`, or 64 MiB, it is killed; if even that does not make it exit, it is
+// it printed. Fails with `cancelled` when it is stopped. After `timeout`, or 64 MiB, it is killed; if even that does not make it exit, it is
 // left behind.
 struct CommandResult {
   ExitStatus status;

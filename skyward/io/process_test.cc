@@ -429,6 +429,22 @@ TEST(RunCommand, InputThatNobodyReadsIsNoError) {
   EXPECT_EQ(result->status.code, 0);
 }
 
+TEST(RunCommand, EndsWhenItIsStopped) {
+  std::stop_source stop;
+  SpawnOptions options = shell("trap 'exit 0' TERM; sleep 1000 & wait");
+  options.new_session = true;  // with its sleep
+  options.stop = stop.get_token();
+  const Time begun = EventLoop::now();
+  const std::jthread later([&] {
+    pause_thread(50ms, {});
+    stop.request_stop();
+  });
+  const auto result = run_command(options, 60s);
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().kind, ErrorKind::cancelled);
+  EXPECT_LT(EventLoop::now() - begun, 30s);
+}
+
 TEST(RunCommand, KillsAfterTheTimeout) {
   SpawnOptions options = shell("echo waiting >&2; sleep 1000 & sleep 1000");
   options.new_session = true;

@@ -65,6 +65,10 @@ bool read_outputs(ChildPipes& pipes, CommandResult& result) {
 }
 
 // Waits until a stream or the child has something to tell, or `limit` is over.
+// How soon a request to stop is seen, and how long what is stopped may clean up.
+constexpr Duration kLookForStop = std::chrono::milliseconds(100);
+constexpr Duration kStopPatience = std::chrono::seconds(5);
+
 void wait_for_any(const ChildPipes& pipes, const StartedChild& child, Duration limit) {
   // poll() skips negative descriptors.
   pollfd watched[] = {{.fd = pipes.in.get(), .events = POLLOUT, .revents = 0},
@@ -85,12 +89,22 @@ void signal_all(const StartedChild& child, bool has_group, int number) {
   }
 }
 
+Error took_too_long(const SpawnOptions& options, Duration timeout, const std::string& said) {
+  constexpr std::size_t kLastWords = 500;
+  return {
+      ErrorKind::timeout,
+      fmt::format("'{}' did not end within {:.1f} s and was killed{}{}", options.command.front(),
+                  seconds(timeout), said.empty() ? "" : "; its last words: ",
+                  said.substr(said.size() - std::min(said.size(), kLastWords))),
+      "give it more time, or find out what it waits for"};
+}
+
 }  // namespace
 
 Result<CommandResult> run_command(const SpawnOptions& options, Duration timeout,
                                   std::string_view input) {
   const Time started = EventLoop::now();
-  const Time deadline = timeout < kNever - started ? started + timeout : kNever;
+  Time deadline = timeout < kNever - started ? started + timeout : kNever;
   auto in = make_pipe();
   auto out = make_pipe();
   auto err = make_pipe();
@@ -118,11 +132,11 @@ Result<CommandResult> run_command(const SpawnOptions& options, Duration timeout,
   std::optional<ExitStatus> status;
   bool timed_out = false;
   bool too_much = false;
+  bool stopped = false;
   while (true) {
     write_input(pipes.in, input);
-    // Asked before the last reading: what the command wrote is all there once it has ended. A
-    // daemon that it left behind may hold its pipes open for ever, so their end is not waited
-    // for.
+    // Asked before the last reading: what the command wrote is all there once it has ended. Its
+    // pipes may never end: a daemon that it left behind may hold them open.
     status = peek_exit(child->pid);
     if (!read_outputs(pipes, result)) {
       if (!status) signal_all(*child, options.new_session, SIGKILL);
@@ -130,13 +144,18 @@ Result<CommandResult> run_command(const SpawnOptions& options, Duration timeout,
       break;
     }
     if (status) break;
+    if (!stopped && options.stop.stop_requested()) {
+      stopped = true;
+      signal_all(*child, options.new_session, SIGTERM);
+      deadline = std::min(deadline, EventLoop::now() + kStopPatience);
+    }
     const Duration left = deadline - EventLoop::now();
     if (left <= Duration{0}) {
       timed_out = true;
       signal_all(*child, options.new_session, SIGKILL);
       break;
     }
-    wait_for_any(pipes, *child, left);
+    wait_for_any(pipes, *child, options.stop.stop_possible() ? std::min(left, kLookForStop) : left);
   }
   reap_killed(*child, EventLoop::now() + kReapPatience);
   if (too_much) {
@@ -145,15 +164,10 @@ Result<CommandResult> run_command(const SpawnOptions& options, Duration timeout,
                             kMaxPrintedBytes >> 20),
                 "run it by hand to see what it writes");
   }
-  if (timed_out) {
-    return fail(
-        ErrorKind::timeout,
-        fmt::format(
-            "'{}' did not end within {:.1f} s and was killed{}{}", options.command.front(),
-            seconds(timeout), result.err.empty() ? "" : "; its last words: ",
-            result.err.substr(result.err.size() - std::min<std::size_t>(result.err.size(), 500))),
-        "give it more time, or find out what it waits for");
+  if (stopped) {
+    return fail(ErrorKind::cancelled, fmt::format("'{}' was stopped", options.command.front()));
   }
+  if (timed_out) return std::unexpected(took_too_long(options, timeout, result.err));
   result.status = *status;
   return result;
 }

@@ -77,6 +77,13 @@ for line; do :; done
 exec sh -c "$line"
 """
 
+# A registry that never ends to send.
+SLOW_PULL = """\
+#!/bin/sh
+[ "$1" != pull ] || exec sleep 1000
+exec {folder}/bin/podman "$@"
+"""
+
 START = """\
 import json, os, sys, time
 import skyward as sky
@@ -192,6 +199,9 @@ class Engine:
 
     def use_ssh(self, folder: Path) -> Path:
         return self._install("ssh", AS_SSH, folder).parent
+
+    def use_slow_pull(self, folder: Path) -> Path:
+        return self._install("podman", SLOW_PULL.format(folder=self.disks), folder).parent
 
     def podman(self, *words: str) -> str:
         done = subprocess.run(

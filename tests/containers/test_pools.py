@@ -111,6 +111,30 @@ def test_what_podman_refuses_is_said_in_its_words(engine: Engine, tmp_path: Path
     assert "A100" in told.facts["gpus"]
 
 
+def test_a_pull_that_takes_too_long_is_told_and_stopped(engine: Engine, tmp_path: Path) -> None:
+    told = drive(
+        engine,
+        """
+        heard = []
+        def hear(event):
+            if isinstance(event, sky.events.Notice):
+                heard.append(event.message)
+
+        begun = time.monotonic()
+        try:
+            with pool(1, timeout=2, on_event=hear, provider={"image": "localhost/large:1"}):
+                pass
+        except sky.TimeoutError as error:
+            tell(error=str(error), took=time.monotonic() - begun, heard=heard)
+        """,
+        tmp_path,
+        engine.use_slow_pull(tmp_path / "bin"),
+    )
+    assert "timeout of 2 s has expired while it opened" in told.facts["error"]
+    assert "pulling the image localhost/large:1" in str(told.facts["heard"])
+    assert told.facts["took"] < 15
+
+
 @pytest.mark.skipif(DOCKER is None, reason="needs the docker client; install docker-cli")
 def test_dockers_own_client_understands_all_words(engine: Engine, tmp_path: Path) -> None:
     docker = engine.use_docker(tmp_path / "bin")

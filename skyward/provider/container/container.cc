@@ -130,7 +130,7 @@ Error ContainerProvider::explain(const Instance& instance, Error error) {
   error.hint =
       error.message.contains("bash")
           ? "the container image needs bash: take another one with image="
-          : fmt::format("'{} events' tells what became of {}", access.runtime, instance.id);
+          : fmt::format("'{} ps --all' shows whether {} still runs", access.runtime, instance.id);
   return error;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
-// Containers of podman or docker, on this computer or on a host that ssh reaches.
+// Containers of podman or docker, on this computer or on a host that ssh reaches
+// (docs/decisions/0028-containers-by-the-users-own-runtime.md)
 
 #include <memory>
 

@@ -5,7 +5,9 @@
 namespace skyward::provider::container {
 
 std::unique_ptr<Api> ContainerAccount::make_api() const {
-  return std::make_unique<Api>(access_, runner_of(world_, access_), command_clock(world_));
+  return std::make_unique<Api>(access_, runner_of(world_, access_),
+                               runner_of(world_, access_, world_.buying.get_token()),
+                               command_clock(world_));
 }
 
 Result<SweepAccount> ContainerAccount::sign_in(Time deadline) {

@@ -136,13 +136,18 @@ std::string keeper_script(const KeeperTerms& terms, Duration life) {
 
 // ---- Commands
 
-ApiResult<io::CommandResult> Api::run_once(const Words& words, Time deadline, Duration most) {
+ApiResult<io::CommandResult> Api::run_once(const Words& words, Time deadline) {
+  return run_by(run_, words, deadline, kLongestCommand);
+}
+
+ApiResult<io::CommandResult> Api::run_by(const Runner& runner, const Words& words, Time deadline,
+                                         Duration most) {
   const Duration left = std::min(deadline - clock_.now(), most);
   if (left <= Duration{}) {
     return std::unexpected(not_sent(
         {ErrorKind::timeout, fmt::format("no time is left for '{}'", words.front()), "try again"}));
   }
-  auto ran = run_(words, {}, left);
+  auto ran = runner(words, {}, left);
   if (!ran && ran.error().kind == ErrorKind::invalid) return std::unexpected(no_runtime(access_));
   if (!ran) return std::unexpected(no_answer(ran.error()));
   return *std::move(ran);
@@ -155,7 +160,7 @@ ApiResult<std::string> Api::ask(const Words& words, Time deadline) {
   (void)repeat_command(
       clock_,
       [&]() -> std::optional<ApiError> {
-        auto ran = run_once(all, deadline, kLongestCommand);
+        auto ran = run_once(all, deadline);
         if (!ran) {
           out = std::unexpected(ran.error());
         } else if (has_failed(*ran)) {
@@ -173,7 +178,7 @@ ApiResult<std::string> Api::ask(const Words& words, Time deadline) {
 }
 
 ApiResult<std::string> Api::runtime(Time deadline) {
-  const auto ran = run_once({"sh", "-c", kWhichRuntime}, deadline, kLongestCommand);
+  const auto ran = run_once({"sh", "-c", kWhichRuntime}, deadline);
   if (!ran) return std::unexpected(ran.error());
   if (has_failed(*ran)) return std::unexpected(refusal_of("ssh", *ran, access_));
   const std::string_view path = trimmed(ran->out);
@@ -190,7 +195,7 @@ ApiResult<EngineHost> Api::host(Time deadline) {
                    fmt::format("'{} info' does not say what its host has", access_.runtime),
                    "if docker is an alias of podman, take runtime=\"podman\""}));
   }
-  const auto gpus = run_once({"sh", "-c", kGpus}, deadline, kLongestCommand);
+  const auto gpus = run_once({"sh", "-c", kGpus}, deadline);
   if (gpus) read_gpus(gpus->out, *host);
   return *std::move(host);
 }
@@ -209,7 +214,8 @@ ApiResult<bool> Api::has_image(const std::string& image, Time deadline) {
 }
 
 ApiResult<void> Api::pull(const std::string& image, Time deadline) {
-  const auto ran = run_once({access_.runtime, "pull", "--quiet", image}, deadline, kLongestPull);
+  const auto ran =
+      run_by(pull_, {access_.runtime, "pull", "--quiet", image}, deadline, kLongestPull);
   if (!ran) return std::unexpected(ran.error());
   if (!has_failed(*ran)) return {};
   ApiError why = refusal_of(access_.runtime + " pull", *ran, access_);
@@ -257,7 +263,7 @@ ApiResult<std::vector<ContainerStatus>> Api::look_at(const Words& names, Time de
   const auto trouble = repeat_command(
       clock_,
       [&]() -> std::optional<ApiError> {
-        const auto ran = run_once(words, deadline, kLongestCommand);
+        const auto ran = run_once(words, deadline);
         if (!ran) return ran.error();
         out = read_containers(ran->out);
         if (!has_failed(*ran)) return std::nullopt;
@@ -277,7 +283,7 @@ ApiResult<Words> Api::remove(const Words& names, Time deadline) {
   const auto trouble = repeat_command(
       clock_,
       [&]() -> std::optional<ApiError> {
-        const auto ran = run_once(words, deadline, kLongestCommand);
+        const auto ran = run_once(words, deadline);
         if (!ran) return ran.error();
         for (const std::string_view line : split(ran->out, '\n')) {
           if (std::ranges::find(names, line) != names.end()) heard.emplace_back(line);

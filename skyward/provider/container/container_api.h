@@ -66,8 +66,12 @@ inline constexpr std::string_view kKeeperDirectory = "/dev/shm/skyward-keeper";
 // creation finds the first.
 class Api {
  public:
-  Api(Access access, Runner run, CommandClock clock)
-      : access_(std::move(access)), run_(std::move(run)), clock_(std::move(clock)) {}
+  // `pull` runs what may take long, and can be stopped.
+  Api(Access access, Runner run, Runner pull, CommandClock clock)
+      : access_(std::move(access)),
+        run_(std::move(run)),
+        pull_(std::move(pull)),
+        clock_(std::move(clock)) {}
 
   Time now() const { return clock_.now(); }
 
@@ -90,12 +94,15 @@ class Api {
   ApiResult<Words> remove(const Words& names, Time deadline);
 
  private:
-  ApiResult<io::CommandResult> run_once(const Words& words, Time deadline, Duration most);
+  ApiResult<io::CommandResult> run_once(const Words& words, Time deadline);
+  ApiResult<io::CommandResult> run_by(const Runner& runner, const Words& words, Time deadline,
+                                      Duration most);
   // Of the runtime, without its name.
   ApiResult<std::string> ask(const Words& words, Time deadline);
 
   const Access access_;
   const Runner run_;
+  const Runner pull_;
   const CommandClock clock_;
 };
 

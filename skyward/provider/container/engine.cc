@@ -131,12 +131,13 @@ std::map<std::string, std::string> way_back_of(const Access& access) {
   return out;
 }
 
-Runner runner_of(const World& world, const Access& access) {
-  return [access, run = world.run_with_input](const Words& words, std::string_view input,
-                                              Duration timeout) {
+Runner runner_of(const World& world, const Access& access, std::stop_token stop) {
+  return [access, stop = std::move(stop), run = world.run_with_input](
+             const Words& words, std::string_view input, Duration timeout) {
     io::SpawnOptions options;
     options.command = access.words(words);
     options.environment = access.environment();
+    options.stop = stop;
     return run(options, timeout, input);
   };
 }

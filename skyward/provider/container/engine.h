@@ -4,6 +4,7 @@
 
 #include <map>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -43,7 +44,8 @@ Access access_of(const LedgerPool& pool);
 // The settings of a pool in the ledger that lead back.
 std::map<std::string, std::string> way_back_of(const Access& access);
 
-Runner runner_of(const World& world, const Access& access);
+// `stop` ends what runs.
+Runner runner_of(const World& world, const Access& access, std::stop_token stop = {});
 
 // Fails with `unsupported` where this computer has neither program, or not the one that is asked
 // for. Starts nothing.
