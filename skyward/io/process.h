@@ -71,8 +71,8 @@ class Process {
 };
 
 // Runs a command to its end on the calling thread (a blocking one, never the loop) and returns what
-// it printed. Fails with `cancelled` when it is stopped. After `timeout`, or 64 MiB, it is killed; if even that does not make it exit, it is
-// left behind.
+// it printed. Fails with `cancelled` when it is stopped. After `timeout`, or 64 MiB, it is killed;
+// if even that does not make it exit, it is left behind.
 struct CommandResult {
   ExitStatus status;
   std::string out;

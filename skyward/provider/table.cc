@@ -37,7 +37,7 @@
 namespace skyward::provider {
 
 const std::vector<TableRow>& provider_table() {
-  static const auto& kTable = *new const std::vector<TableRow>{
+  static const auto& table = *new const std::vector<TableRow>{
       {"local", make_local},
       {"ssh", make_ssh},
       {"command", make_command},
@@ -88,7 +88,7 @@ const std::vector<TableRow>& provider_table() {
        .credentials = verda::has_credentials,
        .cloud = make_verda_cloud},
   };
-  return kTable;
+  return table;
 }
 
 const TableRow* find_row(std::string_view name) {

@@ -63,10 +63,10 @@ Result<Cluster> KeptNodes::open_pool(const PoolSpec& spec, const Offer& offer, O
   auto image = plan_remote_image(spec, world_.variable);
   if (!image) return fail(image);
   const std::string id = new_pool_id(world_, ledger_, name_, spec.job_id);
-  const Cluster cluster{.id = id,
-                        .region = offer.region,
-                        .instance_type = offer.instance_type,
-                        .details = {head_port_of(id)}};
+  Cluster cluster{.id = id,
+                  .region = offer.region,
+                  .instance_type = offer.instance_type,
+                  .details = {head_port_of(id)}};
   auto directory = make_pool_directory(world_, id);
   if (!directory) return fail(directory);
   const Duration lifetime = (spec.timeout > Duration{} ? spec.timeout : kNoLimit) + kMarkGrace;

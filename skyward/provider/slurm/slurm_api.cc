@@ -41,8 +41,9 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
 template <typename Number>
 std::optional<Number> read_number(std::string_view text) {
   Number out{};
-  const char* const end = text.data() + text.size();
-  const auto read = std::from_chars(text.data(), end, out);
+  const char* const begin = text.data();
+  const char* const end = begin + text.size();
+  const auto read = std::from_chars(begin, end, out);
   if (text.empty() || !is_digit(text.front()) || read.ec != std::errc() || read.ptr != end) {
     return std::nullopt;
   }
