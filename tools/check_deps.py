@@ -16,6 +16,8 @@ from pathlib import Path
 
 import python_arrows
 
+CLI = frozenset({"base", "spec", "io", "provider"})
+
 # (room, its files, rooms it may include). The first pattern that fits a file wins, so stricter
 # lines come first.
 ARROWS: list[tuple[str, str, frozenset[str]]] = [
@@ -23,11 +25,14 @@ ARROWS: list[tuple[str, str, frozenset[str]]] = [
     ("spec", "skyward/spec/*", frozenset({"base"})),
     ("wire", "skyward/wire/*", frozenset({"base", "spec"})),
     ("io", "skyward/io/*", frozenset({"base"})),
+    # The program, which is also the worker that runs commands.
+    ("agent", "skyward/agent/main.cc", frozenset({"base", "spec", "io", "run", "worker"})),
     ("agent", "skyward/agent/core*", frozenset({"base", "spec", "wire"})),
     ("agent", "skyward/agent/effects*", frozenset({"base", "spec", "wire"})),
     ("agent", "skyward/agent/agent_end*", frozenset({"base", "spec", "wire"})),
     ("agent", "skyward/agent/blob_exchange*", frozenset({"base", "spec", "wire"})),
     ("agent", "skyward/agent/*", frozenset({"base", "spec", "wire", "io"})),
+    ("run", "skyward/run/*", frozenset({"base", "spec", "wire", "io", "call", "worker"})),
     ("provider", "skyward/provider/*_test.cc", frozenset({"base", "spec", "io", "doubles"})),
     ("provider", "skyward/provider/*_fixture.h", frozenset({"base", "spec", "io", "doubles"})),
     ("provider", "skyward/provider/*", frozenset({"base", "spec", "io"})),
@@ -49,7 +54,8 @@ ARROWS: list[tuple[str, str, frozenset[str]]] = [
         frozenset({"base", "spec", "engine", "call", "worker", "display", "pool"}),
     ),
     ("face", "skyward/*", frozenset({"base", "spec", "call", "worker", "display", "pool"})),
-    ("cli", "skyward/cli/*", frozenset({"base", "spec", "io", "provider"})),
+    ("cli", "skyward/cli/run*", frozenset({*CLI, "wire", "call", "display", "pool", "run"})),
+    ("cli", "skyward/cli/*", CLI),
     ("python", "python/src/*", frozenset({"base", "spec", "call", "display", "pool", "face"})),
     ("python", "python/native/*", frozenset({"base"})),
     ("doubles", "doubles/*", frozenset({"base", "spec"})),

@@ -1,7 +1,8 @@
 // skyward-agent: the daemon of one node. `skyward-agent run` speaks frames (wire/codec.h) on its
 // standard input and output, which may be one Unix socket or two pipes. `skyward-agent connect`
 // passes them on to a daemon that outlives it (agent/connect.h), `skyward-agent end` ends such
-// daemons. `skyward-agent --version` says what it is.
+// daemons. `skyward-agent work` is a worker that runs commands (run/run_command.h).
+// `skyward-agent --version` says what it is.
 
 #include <fmt/format.h>
 
@@ -18,7 +19,9 @@
 #include "skyward/agent/connect.h"
 #include "skyward/agent/loop.h"
 #include "skyward/io/own_process.h"
+#include "skyward/run/run_command.h"
 #include "skyward/spec/limits.h"
+#include "skyward/worker/worker.h"
 
 namespace {
 
@@ -31,6 +34,7 @@ int usage() {
       "       skyward-agent connect --pool ID --node NUMBER --life NUMBER\n"
       "                             [--resume | --former NODE.LIFE,...]\n"
       "       skyward-agent end --pool ID [--node NUMBER --life NUMBER]\n"
+      "       skyward-agent work [PYTHON]\n"
       "       skyward-agent --version\n"
       "Started by Skyward on each node; speaks its protocol on standard input and output.\n");
   return 2;
@@ -47,6 +51,13 @@ int run() {
   skyward::io::forbid_core_files();
   skyward::io::allow_many_files();
   return skyward::agent::AgentLoop(std::move(streams->read), std::move(streams->write)).run();
+}
+
+// Returns only if no agent has started it.
+int work(std::string_view python) {
+  skyward::run::register_run_functions(std::string(python));
+  skyward::run_if_worker();
+  return usage();
 }
 
 // The word after `name`.
@@ -110,6 +121,7 @@ int main(int count, char** arguments) {
   const Words words(arguments + 1, arguments + count);
   const std::string_view command = words.empty() ? "" : words.front();
   if (command == "run" && words.size() == 1) return run();
+  if (command == "work" && words.size() <= 2) return work(words.size() == 2 ? words[1] : "");
   constexpr std::size_t kDaemonWords = 7;
   const auto daemon = daemon_of(words);
   if (command == "connect" && daemon && words.size() >= kDaemonWords) {

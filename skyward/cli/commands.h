@@ -76,6 +76,38 @@ int delete_pool(const Streams& streams, const GcOptions& options);
 // twice: at once, and in the process in the background when nothing is left.
 int reap(const Streams& streams, const std::string& order);
 
+// When `skyward run` itself fails, and no command's exit code is known.
+inline constexpr int kRunFailed = 125;
+
+struct RunOptions {
+  std::vector<std::string> words{};  // the script and its arguments, or the command
+  bool is_command = false;           // they follow "--"
+  std::string provider{};            // empty: as pools choose it
+  std::string region{};
+  int nodes = 1;
+  std::string machine{};
+  std::string accelerator{};
+  std::optional<double> count{};  // devices of each machine
+  double cpus = 0;
+  std::string memory{};
+  std::string architecture{};
+  bool spot = false;
+  std::optional<double> budget{};
+  double timeout_hours = 1;
+  std::string python{};
+  std::vector<std::string> pip{};
+  std::vector<std::string> apt{};
+  std::vector<std::string> env{};
+  std::string sync{};  // empty: the working directory
+  bool no_sync = false;
+  std::string max_sync = "1GB";
+  std::string output{};
+  bool quiet = false;
+};
+// Runs a script or a command on a pool of its own. Returns its exit code, else 125; does not return
+// while anything of the pool is left, except that it may end the process.
+int run_program(const Streams& streams, const RunOptions& options);
+
 // What the pools in the ledger have cost until now.
 int show_cost(const Streams& streams, const std::string& pool);
 

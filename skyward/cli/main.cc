@@ -49,6 +49,7 @@ struct CommandLine {
   int node = -1;
   cli::OffersOptions offers;
   cli::GcOptions gc;
+  cli::RunOptions to_run;
   std::function<int(const cli::Streams&)> command;
 
   CommandLine();
@@ -63,6 +64,8 @@ struct CommandLine {
   void add_offers();
   void add_providers();
   void add_pools();
+  void add_run();
+  void add_command(const std::vector<std::string>& behind);
   void add_rest();
 };
 
@@ -146,6 +149,57 @@ void CommandLine::add_pools() {
   remove->add_option("pool", pool, "its id")->required();
   remove->add_flag("--dry-run", gc.dry_run, "only report what it would remove");
   remove->add_option("--region", gc.regions, "look there only");
+}
+
+constexpr const char* kRunHelp =
+    "run a script or a command on machines of its own, then end them\n"
+    "  skyward run train.py --epochs 3          python train.py --epochs 3, on a node\n"
+    "  skyward run --nodes 2 -- ./bench.sh      a command, on every node\n"
+    "Sends the working directory (as git sees it), shows the output and returns the exit code of "
+    "the command; 125 if Skyward itself fails. Standard input is not passed on. Options come "
+    "before "
+    "the script or the --.";
+
+void CommandLine::add_run() {
+  CLI::App* made = app.add_subcommand("run", kRunHelp)->prefix_command();
+  made->callback([this, made] {
+    to_run.words = made->remaining();
+    if (!to_run.words.empty() && to_run.words.front().starts_with('-')) {
+      throw CLI::ExtrasError(to_run.words);  // an option that there is not
+    }
+    command = [this](const cli::Streams& streams) { return cli::run_program(streams, to_run); };
+  });
+  made->add_option("--provider", to_run.provider, "where machines come from; else as pools choose");
+  made->add_option("--region", to_run.region, "where there");
+  made->add_option("--nodes", to_run.nodes, "how many machines; the command runs on all (1)");
+  made->add_option("--accelerator", to_run.accelerator, "a model, for example A100 or H100-80GB");
+  made->add_option("--count", to_run.count, "devices per machine (1)")->check(above_zero());
+  made->add_option("--cpu", to_run.cpus, "CPU cores that a machine needs")->check(not_negative());
+  made->add_option("--memory", to_run.memory, "memory that a machine needs, such as 32GB");
+  made->add_option("--machine", to_run.machine, "this very type");
+  made->add_option("--architecture", to_run.architecture, "x86_64 or arm64");
+  made->add_flag("--spot", to_run.spot, "spot machines only");
+  made->add_option("--budget", to_run.budget, "dollars that it may cost")->check(above_zero());
+  made->add_option("--timeout", to_run.timeout_hours, "hours after which the machines end (1)")
+      ->check(above_zero());
+  made->add_option("--python", to_run.python, "version of Python; else that of this computer");
+  made->add_option("--pip", to_run.pip, "a Python package to install; may be repeated")
+      ->expected(1)
+      ->take_all();
+  made->add_option("--apt", to_run.apt, "a system package to install; may be repeated")
+      ->expected(1)
+      ->take_all();
+  made->add_option("--env", to_run.env, "NAME=VALUE, or NAME with its value here; may be repeated")
+      ->expected(1)
+      ->take_all();
+  made->add_option("--sync", to_run.sync,
+                   "the directory to send and to run in (the working directory)");
+  made->add_flag("--no-sync", to_run.no_sync, "send nothing");
+  made->add_option("--max-sync", to_run.max_sync, "refuse to send more than that (1GB)");
+  made->add_option("--output", to_run.output,
+                   "bring back what the command writes to this directory, to the same one here; "
+                   "with several nodes to node-0, node-1, … in it");
+  made->add_flag("--quiet", to_run.quiet, "say nothing but errors");
 }
 
 void CommandLine::add_rest() {
@@ -248,6 +302,21 @@ skyward::Error explain(const CLI::App& app, const std::vector<std::string>& word
                fmt::format("'{} --help' lists its subcommands", said));
 }
 
+// Cuts off what is not the parser's: from the first "--" on.
+std::vector<std::string> cut_command(std::vector<std::string>& words) {
+  const auto dashes = std::ranges::find(words, "--");
+  std::vector<std::string> behind(dashes, words.end());
+  words.erase(dashes, words.end());
+  return behind;
+}
+
+// "--" and what follows: the command, or some more arguments of a script.
+void CommandLine::add_command(const std::vector<std::string>& behind) {
+  to_run.is_command = to_run.words.empty();
+  to_run.words.insert(to_run.words.end(), behind.begin() + (to_run.is_command ? 1 : 0),
+                      behind.end());
+}
+
 // What people say in place of an option: 'skyward help pool', 'skyward version'.
 std::vector<std::string> in_our_words(std::vector<std::string> words) {
   if (words.empty() || (words.front() != "help" && words.front() != "version")) return words;
@@ -264,6 +333,7 @@ CommandLine::CommandLine() {
   add_offers();
   add_providers();
   add_pools();
+  add_run();
   add_rest();
 }
 
@@ -271,15 +341,19 @@ CommandLine::CommandLine() {
 
 int main(int argc, char** argv) {
   CommandLine line;
-  const std::vector<std::string> words =
-      in_our_words(std::vector<std::string>(argv + 1, argv + argc));
+  std::vector<std::string> words = in_our_words(std::vector<std::string>(argv + 1, argv + argc));
+  const bool runs = !words.empty() && words.front() == "run";
+  const std::vector<std::string> behind = runs ? cut_command(words) : std::vector<std::string>();
   try {
     line.app.parse(std::vector<std::string>(words.rbegin(), words.rend()));  // as CLI11 takes them
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return line.app.exit(error, std::cout, std::cerr);
     const bool json = std::ranges::find(words, "--json") != words.end();
-    return cli::complain({std::cout, std::cerr, json}, explain(line.app, words, error.what()));
+    const int code =
+        cli::complain({std::cout, std::cerr, json}, explain(line.app, words, error.what()));
+    return runs ? cli::kRunFailed : code;
   }
+  if (!behind.empty()) line.add_command(behind);
   const cli::Streams streams{std::cout, std::cerr, line.json};
   const int code = line.command(streams);
   std::cout.flush();

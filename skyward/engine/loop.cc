@@ -245,6 +245,7 @@ void EngineLoop::connect(NodeId node, const Instance& instance) {
                     .preemption = provider_->capabilities().preemption};
     for (std::string& word : setup.worker_command) {
       if (word == "{python}") word = bootstrap.python;
+      if (word == kAgentWord) word = "/proc/self/exe";  // the agent starts it
     }
     turn([&](Time now) { on_joined(state_, *this, now, node, std::move(setup)); });
   };

@@ -126,4 +126,16 @@ bool kill_process_in(int process, const std::string& directory) {
   return ::syscall(SYS_pidfd_send_signal, handle.get(), SIGKILL, nullptr, 0) == 0;
 }
 
+std::string process_stamp(pid_t process) {
+  const auto entry = read_process_entry(process);
+  return entry ? fmt::format("{} {}", entry->pid, entry->started) : "";
+}
+
+bool signal_group_of(const std::string& stamp, int number) {
+  pid_t process = 0;
+  const auto parsed = std::from_chars(stamp.data(), stamp.data() + stamp.size(), process);
+  if (parsed.ec != std::errc() || process <= 1 || process_stamp(process) != stamp) return false;
+  return ::kill(-process, number) == 0;
+}
+
 }  // namespace skyward::io

@@ -94,4 +94,10 @@ int kill_descendants(Duration timeout);
 // number does no harm. Returns whether it did.
 bool kill_process_in(int process, const std::string& directory);
 
+// Names a process for good, as text for another process of this machine; empty if there is none.
+std::string process_stamp(pid_t process);
+// Sends a signal to the process group that this process leads. False when it is gone: a recycled
+// number does no harm.
+bool signal_group_of(const std::string& stamp, int number);
+
 }  // namespace skyward::io

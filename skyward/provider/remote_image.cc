@@ -129,8 +129,10 @@ for name in "${archives[@]}"; do
   fi
 done
 if [[ ! $ready ]]; then
-  PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$root/archives/${archives[0]:-none} \
-    "$environment/bin/python" -c 'import cloudpickle' </dev/null
+  if [[ ${#archives[@]} -gt 0 ]]; then
+    PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$root/archives/${archives[0]} \
+      "$environment/bin/python" -c 'import cloudpickle' </dev/null
+  fi
   touch -- "$environment/skyward-ready"
 fi
 step skyward
@@ -207,7 +209,9 @@ std::vector<std::string> worker_command(const PoolSpec& spec, const std::string&
   constexpr std::string_view kArchive = "{archive}";
   for (std::size_t i = 0; i < spec.runtime.command.size(); ++i) {
     const std::string& word = spec.runtime.command[i];
-    if (i == 0 && !program.empty()) {
+    if (i == 0 && word == kAgentWord) {
+      line += " \"/proc/$PPID/exe\"";  // what has started this shell
+    } else if (i == 0 && !program.empty()) {
       line += fmt::format(" \"$root/files/{}\"", program);
     } else if (word == "{python}") {
       line += fmt::format(" \"$root/environments/{}/bin/python\"", key);
@@ -267,7 +271,7 @@ Result<RemoteImage> plan_remote_image(const PoolSpec& spec, const Variable& vari
     if (!name) return fail(name);
     uv_file = *name;
   }
-  if (!has_python) {  // a C++ worker is the program itself
+  if (!has_python && spec.runtime.command[0] != kAgentWord) {  // a C++ worker is the program itself
     const Result<std::string> name = send(spec.runtime.command[0]);
     if (!name) return fail(name);
     program = *name;

@@ -32,12 +32,15 @@ struct ProviderSpec {
   bool operator==(const ProviderSpec&) const = default;
 };
 
+inline constexpr std::string_view kAgentWord = "{agent}";
+
 // How a node runs the user's functions.
 struct WorkerRuntime {
   // argv of a worker process; the word "{python}" is replaced by the interpreter of the image's
-  // environment.
+  // environment, and kAgentWord at the beginning by the node's agent.
   std::vector<std::string> command{};
-  // Interpreter of an empty image on this machine (the driver's own); "" for C++ workers.
+  // Interpreter of an empty image on this machine (the driver's own); "" for workers without
+  // Python.
   std::string python{};
   std::map<std::string, std::string> environment{};
   // For nodes that do not share this machine's files: tar files of modules, each named by its

@@ -1,0 +1,252 @@
+// `skyward run`: a pool for one command, the command on its nodes, and everything that ends it.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <ostream>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "skyward/call/error.h"
+#include "skyward/cli/commands.h"
+#include "skyward/cli/run_node.h"
+#include "skyward/cli/run_policy.h"
+#include "skyward/cli/run_request.h"
+#include "skyward/display/terminal_view.h"
+#include "skyward/io/ending_signals.h"
+#include "skyward/io/event_loop.h"
+#include "skyward/io/own_process.h"
+#include "skyward/pool/pool.h"
+#include "skyward/run/run_command.h"
+
+namespace skyward::cli {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Duration kLookInterval = 100ms;
+// For threads that may wait for a reader of standard output who does not read.
+constexpr Duration kLastOutput = 5s;
+
+struct Interrupted {
+  int signal = 0;
+};
+
+// The signals that came; the first one counts.
+class Interrupts {
+ public:
+  Interrupts() : signals_([this](int number) { note(number); }) {}
+  int count() const { return count_; }
+  int first() const { return first_; }
+  void throw_if_any() const {
+    if (count_ > 0) throw Interrupted{first_};
+  }
+
+ private:
+  void note(int number) {
+    int none = 0;
+    first_.compare_exchange_strong(none, number);
+    ++count_;
+  }
+  std::atomic<int> count_{0};
+  std::atomic<int> first_{0};
+  io::EndingSignals signals_;  // last: it calls note()
+};
+
+class Run {
+ public:
+  Run(RunRequest request, bool quiet)
+      : request_(std::move(request)),
+        pool_(request_.spec),
+        view_(quiet ? Display::quiet : Display::log) {}
+
+  int run() {
+    try {
+      pool_.open([this] {
+        start_events();
+        interrupts_.throw_if_any();
+      });
+      start_nodes();
+      await_nodes();
+    } catch (const Interrupted& interrupted) {
+      interrupted_by_ = interrupted.signal;
+    } catch (const std::exception& error) {
+      failures_.emplace_back(error.what());
+    }
+    close();
+    end_threads();
+    for (const std::string& failure : failures_) shared_.terminal.tell(failure);
+    return exit_code();
+  }
+
+ private:
+  struct Part {
+    std::unique_ptr<RunNode> node;
+    std::thread thread;
+    bool told = false;
+  };
+
+  // The pool has events once it begins to open.
+  void start_events() {
+    if (events_.joinable()) return;
+    events_ = std::thread([this] {
+      std::vector<Event> events;
+      while (pool_.next_events(events, view_.pause())) {
+        for (const Event& event : events) view_.show(event);
+        view_.tick();
+      }
+    });
+  }
+
+  BlobStore store() {
+    return {.put = [this](ByteView bytes) { return pool_.store(bytes); }, .id = 1};
+  }
+
+  void start_nodes() {
+    start_events();
+    const Array<std::uint8_t> content(std::move(request_.content));
+    const auto call = run::remote_run_command(request_.order, content);
+    const int nodes = request_.spec.nodes;
+    for (int i = 0; i < nodes; ++i) {
+      std::string prefix = nodes > 1 ? fmt::format("node {}: ", i) : "";
+      std::string output = request_.output;
+      if (!output.empty() && nodes > 1) output += fmt::format("/node-{}", i);
+      Handle handle = pool_.submit(call.on_node(static_cast<std::uint32_t>(i)).to_call(store()));
+      Part part{.node = std::make_unique<RunNode>(shared_, std::move(handle), std::move(prefix),
+                                                  std::move(output))};
+      part.thread = std::thread([node = part.node.get()] { node->read(); });
+      parts_.push_back(std::move(part));
+    }
+  }
+
+  // Until all are done, or nobody waits for them any more.
+  void await_nodes() {
+    int seen = 0;
+    while (!given_up_) {
+      {
+        std::unique_lock lock(shared_.mutex);
+        shared_.changed.wait_for(lock, kLookInterval);
+      }
+      if (all_done()) return;
+      const Time now = io::EventLoop::now();
+      if (const int count = interrupts_.count(); count > seen) {
+        seen = count;
+        shared_.terminal.tell(stopping_.has_begun() ? "asked again: ending the command by force"
+                                                    : "interrupted: asking the command to end");
+        step(stopping_.ask(interrupts_.first(), now));
+      } else if (!stopping_.has_begun() && (shared_.terminal.is_broken() || some_failed())) {
+        step(stopping_.ask(io::kTerminateSignal, now));
+      } else if (const auto due = stopping_.due(now)) {
+        step(*due);
+      }
+    }
+  }
+
+  bool all_done() const {
+    return std::ranges::all_of(parts_, [](const Part& part) { return part.node->state().done; });
+  }
+  bool some_failed() const {
+    return std::ranges::any_of(parts_, [](const Part& part) {
+      const NodeState state = part.node->state();
+      return state.why || state.code.value_or(0) != 0;
+    });
+  }
+
+  void step(const Stopping::Step& step) {
+    given_up_ = step.give_up;
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      const NodeState state = parts_[i].node->state();
+      if (state.done) continue;
+      if (!state.begun || step.give_up) {
+        parts_[i].node->cancel();
+      } else if (!state.code) {
+        const auto call = run::remote_signal_command(request_.order.id, step.signal);
+        (void)pool_.submit(call.on_node(static_cast<std::uint32_t>(i)).to_call(store()));
+      }
+    }
+  }
+
+  // Another signal while it closes makes it hurry.
+  void close() {
+    const int before = interrupts_.count();
+    try {
+      pool_.close([&] {
+        if (interrupts_.count() > before) pool_.hurry();
+      });
+    } catch (const MachinesLeftError& error) {
+      failures_.emplace_back(error.what());
+    }
+  }
+
+  void end_threads() {
+    const Time deadline = io::EventLoop::now() + kLastOutput;
+    std::unique_lock lock(shared_.mutex);
+    while (io::EventLoop::now() < deadline) {
+      lock.unlock();
+      const bool done = all_done();
+      lock.lock();
+      if (done) break;
+      shared_.changed.wait_for(lock, kLookInterval);
+    }
+    lock.unlock();
+    if (!all_done()) std::_Exit(exit_code());  // a thread waits for the reader of our output
+    for (Part& part : parts_) part.thread.join();
+    if (events_.joinable()) events_.join();
+  }
+
+  int exit_code() {
+    constexpr int kBrokenPipe = 128 + 13;
+    const auto failed = [](const Part& part) { return part.node->state().why.has_value(); };
+    if (shared_.terminal.is_broken()) return kBrokenPipe;
+    {
+      const std::scoped_lock lock(shared_.mutex);
+      if (shared_.first_code != 0) return shared_.first_code;
+    }
+    if (interrupted_by_ != 0) return exit_code_of(0, interrupted_by_);
+    const bool own_failure = !failures_.empty() || std::ranges::any_of(parts_, failed);
+    if (own_failure && interrupts_.count() > 0) return exit_code_of(0, interrupts_.first());
+    return own_failure ? kRunFailed : 0;
+  }
+
+  RunRequest request_;
+  Interrupts interrupts_;
+  Pool pool_;
+  TerminalView view_;
+  std::thread events_;
+  RunShared shared_;
+  std::vector<Part> parts_;
+  Stopping stopping_;
+  bool given_up_ = false;
+  int interrupted_by_ = 0;
+  std::vector<std::string> failures_;
+};
+
+}  // namespace
+
+int run_program(const Streams& streams, const RunOptions& options) {
+  const auto failed = [&](const Error& error) {
+    (void)complain(streams, error);
+    return kRunFailed;
+  };
+  try {
+    io::ignore_broken_pipes();
+    auto request = make_run_request(options);
+    if (!request) return failed(request.error());
+    for (const std::string& note : request->notes) {
+      if (!options.quiet) streams.err << "skyward: " << note << '\n';
+    }
+    return Run(*std::move(request), options.quiet).run();
+  } catch (const SkywardError& error) {
+    streams.err << "skyward: " << error.what() << '\n';
+    return kRunFailed;
+  }
+}
+
+}  // namespace skyward::cli

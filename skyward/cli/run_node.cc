@@ -1,0 +1,157 @@
+#include "skyward/cli/run_node.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <exception>
+#include <span>
+#include <utility>
+
+#include "skyward/call/error.h"
+#include "skyward/call/sendable.h"
+#include "skyward/io/file_descriptor.h"
+#include "skyward/io/machine.h"
+#include "skyward/pool/stream.h"
+
+namespace skyward::cli {
+
+namespace {
+
+using run::Piece;
+using run::PieceKind;
+
+constexpr int kOutput = 1;
+constexpr int kError = 2;
+// Where the reader of a stream that does not block is slow.
+constexpr Duration kWritePause = std::chrono::milliseconds(10);
+
+}  // namespace
+
+bool RunTerminal::write(int stream, std::string_view bytes) {
+  const std::scoped_lock lock(mutex_);
+  std::span<const std::byte> left = std::as_bytes(std::span(bytes));
+  while (!left.empty()) {
+    const auto count = io::write_part(stream, left);
+    if (!count) {
+      if (stream == kOutput) broken_ = true;
+      return false;
+    }
+    if (*count == 0) io::pause_thread(kWritePause);
+    left = left.subspan(*count);
+  }
+  return true;
+}
+
+void RunTerminal::tell(const std::string& line) { write(kError, "skyward: " + line + "\n"); }
+
+RunNode::RunNode(RunShared& shared, Handle handle, std::string prefix, std::string output)
+    : shared_(shared),
+      handle_(std::move(handle)),
+      prefix_(std::move(prefix)),
+      output_(std::move(output)),
+      out_(prefix_),
+      err_(prefix_) {}
+
+NodeState RunNode::state() const {
+  const std::scoped_lock lock(shared_.mutex);
+  return state_;
+}
+
+void RunNode::update(const std::function<void(NodeState&)>& change) {
+  const std::scoped_lock lock(shared_.mutex);
+  change(state_);
+  shared_.changed.notify_all();
+}
+
+void RunNode::tell(const std::string& line) { shared_.terminal.tell(prefix_ + line); }
+
+void RunNode::read() {
+  std::optional<std::string> why;
+  try {
+    read_all();
+  } catch (const std::exception& error) {
+    why = error.what();
+  }
+  if (!prefix_.empty()) {
+    shared_.terminal.write(kOutput, out_.finish());
+    shared_.terminal.write(kError, err_.finish());
+  }
+  if (why && !cancelled_) tell(*why);
+  if (files_ > 0) tell(fmt::format("{} files in {}", files_, output_));
+  update([&](NodeState& state) {
+    state.why = why;
+    state.done = true;
+  });
+}
+
+void RunNode::read_all() {
+  Stream<Piece> pieces(handle_, "run");  // cancels the task if this throws
+  while (const auto piece = pieces.next()) take(*piece);
+  if (!writer_) return;
+  if (Status ended = writer_->end_file(); !ended) throw_error(ended.error());
+}
+
+void RunNode::take(const Piece& piece) {
+  switch (piece.kind) {
+    case PieceKind::begun:
+      return update([](NodeState& state) { state.begun = true; });
+    case PieceKind::out:
+      return pass_on(kOutput, piece.bytes);
+    case PieceKind::err:
+      return pass_on(kError, piece.bytes);
+    case PieceKind::ended:
+      return take_end(piece);
+    case PieceKind::note:
+      return tell(fmt::format("not brought back{}{}: {}", piece.path.empty() ? "" : ": ",
+                              piece.path, piece.bytes));
+    case PieceKind::directory:
+    case PieceKind::link:
+    case PieceKind::file:
+    case PieceKind::data:
+      if (Status taken = take_file(piece); !taken) throw_error(taken.error());
+      return;
+  }
+  throw SerializationError("the node sent a piece of a kind that does not exist");
+}
+
+void RunNode::pass_on(int stream, std::string_view bytes) {
+  if (prefix_.empty()) {
+    shared_.terminal.write(stream, bytes);
+  } else {
+    shared_.terminal.write(stream, (stream == kOutput ? out_ : err_).add(bytes));
+  }
+  if (shared_.terminal.is_broken()) shared_.changed.notify_all();
+}
+
+void RunNode::take_end(const Piece& piece) {
+  if (!piece.bytes.empty()) tell(piece.bytes);
+  const int code = exit_code_of(piece.code, piece.signal);
+  update([&](NodeState& state) {
+    state.begun = true;
+    state.code = code;
+    if (shared_.first_code == 0) shared_.first_code = code;
+  });
+}
+
+// The bytes are another machine's: the writer keeps them below the directory.
+Status RunNode::take_file(const Piece& piece) {
+  if (output_.empty()) return fail(ErrorKind::denied, "the node sent files that nobody asked for");
+  if (!writer_) {
+    auto writer = io::TreeWriter::open(output_);
+    if (!writer) return fail(writer);
+    writer_ = *std::move(writer);
+  }
+  switch (piece.kind) {
+    case PieceKind::directory:
+      return writer_->make_directory(piece.path, piece.mode);
+    case PieceKind::link:
+      return writer_->make_link(piece.path, piece.bytes);
+    case PieceKind::file:
+      ++files_;
+      return writer_->begin_file(piece.path, piece.mode);
+    default:
+      return writer_->write(std::as_bytes(std::span(piece.bytes)));
+  }
+}
+
+}  // namespace skyward::cli

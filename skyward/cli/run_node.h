@@ -1,0 +1,87 @@
+#pragma once
+
+// What one node of a run sends, read on a thread of its own: output goes to this program's streams,
+// files to a directory.
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "skyward/cli/run_policy.h"
+#include "skyward/io/file_tree.h"
+#include "skyward/pool/handle.h"
+#include "skyward/run/order.h"
+
+namespace skyward::cli {
+
+// Standard output and standard error of this program, for several threads.
+class RunTerminal {
+ public:
+  // Writes all of it, waiting for a slow reader. False when that is not possible any more.
+  bool write(int stream, std::string_view bytes);
+  // "skyward: …" on standard error.
+  void tell(const std::string& line);
+  bool is_broken() const { return broken_; }
+
+ private:
+  std::mutex mutex_;
+  std::atomic<bool> broken_{false};  // standard output
+};
+
+// How the command on a node stands.
+struct NodeState {
+  bool begun = false;                // the command runs, or has run
+  std::optional<int> code{};         // its exit code
+  std::optional<std::string> why{};  // what Skyward failed at
+  bool done = false;                 // nothing more comes
+};
+
+// What all nodes of a run share.
+struct RunShared {
+  RunTerminal terminal{};
+  std::mutex mutex{};  // of the states, and of `first_code`
+  std::condition_variable changed{};
+  int first_code = 0;  // of the first command that failed
+};
+
+class RunNode {
+ public:
+  // `prefix`: of its lines; empty: its output is passed on as it is. `output`: empty, or an
+  // existing directory.
+  RunNode(RunShared& shared, Handle handle, std::string prefix, std::string output);
+
+  // Until nothing more comes. Does not throw.
+  void read();
+  NodeState state() const;
+  // While the command has not begun, and afterwards when nobody waits for it any more.
+  void cancel() {
+    cancelled_ = true;
+    handle_.cancel();
+  }
+
+ private:
+  void take(const run::Piece& piece);
+  void pass_on(int stream, std::string_view bytes);
+  void take_end(const run::Piece& piece);
+  Status take_file(const run::Piece& piece);
+  void tell(const std::string& line);
+  void read_all();
+  void update(const std::function<void(NodeState&)>& change);
+
+  RunShared& shared_;
+  Handle handle_;
+  const std::string prefix_;
+  const std::string output_;
+  PrefixedLines out_;
+  PrefixedLines err_;
+  std::optional<io::TreeWriter> writer_;
+  std::size_t files_ = 0;
+  std::atomic<bool> cancelled_{false};
+  NodeState state_;
+};
+
+}  // namespace skyward::cli

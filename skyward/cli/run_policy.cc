@@ -1,0 +1,103 @@
+#include "skyward/cli/run_policy.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+
+#include "skyward/io/ending_signals.h"
+
+namespace skyward::cli {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+struct Rung {
+  int signal = 0;  // 0: give up
+  Duration patience{};
+};
+// A command that saves its work on Ctrl-C has some time to do so.
+constexpr std::array kRungs = {
+    Rung{.signal = io::kInterruptSignal, .patience = 10s},
+    Rung{.signal = io::kTerminateSignal, .patience = 5s},
+    Rung{.signal = io::kKillSignal, .patience = 5s},
+    Rung{.signal = 0, .patience = 0s},
+};
+
+constexpr std::size_t kLongestLine = std::size_t{64} << 10;
+
+}  // namespace
+
+int exit_code_of(int code, int signal) {
+  constexpr int kSignalled = 128;
+  return signal != 0 ? kSignalled + signal : code;
+}
+
+Stopping::Step Stopping::take_step(Time now) {
+  const Rung& rung = kRungs[std::min(next_, kRungs.size() - 1)];
+  ++next_;
+  deadline_ = rung.signal == 0 ? kNever : now + rung.patience;
+  return {.signal = rung.signal, .give_up = rung.signal == 0};
+}
+
+Stopping::Step Stopping::ask(int signal, Time now) {
+  if (next_ == 0 && signal != io::kInterruptSignal) next_ = 1;
+  return take_step(now);
+}
+
+std::optional<Stopping::Step> Stopping::due(Time now) {
+  if (next_ == 0 || now < deadline_) return std::nullopt;
+  return take_step(now);
+}
+
+std::string PrefixedLines::add(std::string_view bytes) {
+  std::string out;
+  while (!bytes.empty()) {
+    const std::size_t end = bytes.find_first_of("\r\n");
+    begun_ += bytes.substr(0, end == std::string_view::npos ? end : end + 1);
+    bytes.remove_prefix(end == std::string_view::npos ? bytes.size() : end + 1);
+    if (end == std::string_view::npos && begun_.size() < kLongestLine) break;
+    out += prefix_ + begun_;
+    if (end == std::string_view::npos) out += '\n';
+    begun_.clear();
+  }
+  return out;
+}
+
+std::string PrefixedLines::finish() {
+  std::string out = begun_.empty() ? "" : prefix_ + begun_ + "\n";
+  begun_.clear();
+  return out;
+}
+
+Result<std::map<std::string, std::string>> parse_variables(
+    const std::vector<std::string>& said,
+    const std::function<std::optional<std::string>(const char*)>& here) {
+  std::map<std::string, std::string> values;
+  for (const std::string& one : said) {
+    const std::size_t equals = one.find('=');
+    const std::string name = one.substr(0, equals);
+    const auto value =
+        equals == std::string::npos ? here(name.c_str()) : std::optional(one.substr(equals + 1));
+    if (name.empty() || !value) {
+      return fail(ErrorKind::invalid,
+                  fmt::format("--env {}: {}", one,
+                              name.empty() ? "the name is missing" : "it is not set here"),
+                  "say NAME=VALUE, or NAME alone for a variable that is set here");
+    }
+    values[name] = *value;
+  }
+  return values;
+}
+
+std::optional<std::string> path_below(std::string_view root, std::string_view path) {
+  if (root == "/") root = "";
+  if (!path.starts_with(root) || path.size() < root.size() + 2 || path[root.size()] != '/') {
+    return std::nullopt;
+  }
+  return std::string(path.substr(root.size() + 1));
+}
+
+}  // namespace skyward::cli

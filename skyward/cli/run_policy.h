@@ -1,0 +1,65 @@
+#pragma once
+
+// What `skyward run` decides. Pure.
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "skyward/base/error.h"
+#include "skyward/base/time.h"
+
+namespace skyward::cli {
+
+// As shells say it: 128 and the signal.
+int exit_code_of(int code, int signal);
+
+// How a command that should end is asked to: SIGINT, SIGTERM, SIGKILL, each with its time; at last
+// the pool is closed over it.
+class Stopping {
+ public:
+  struct Step {
+    int signal = 0;
+    bool give_up = false;
+    bool operator==(const Step&) const = default;
+  };
+  bool has_begun() const { return next_ > 0; }
+  // Somebody asks for the end with this signal. Each time after the first goes one step on.
+  Step ask(int signal, Time now);
+  // What is due by now.
+  std::optional<Step> due(Time now);
+
+ private:
+  Step take_step(Time now);
+  std::size_t next_ = 0;
+  Time deadline_ = kNever;
+};
+
+// Bytes of a stream as whole lines that begin with `prefix`. A line ends with '\n' or '\r', or is
+// too long to be kept.
+class PrefixedLines {
+ public:
+  explicit PrefixedLines(std::string prefix) : prefix_(std::move(prefix)) {}
+  std::string add(std::string_view bytes);
+  // What is left of a line without an end.
+  std::string finish();
+
+ private:
+  std::string prefix_;
+  std::string begun_;
+};
+
+// "NAME=VALUE", or "NAME" for the value that it has here. Fails with `invalid`.
+Result<std::map<std::string, std::string>> parse_variables(
+    const std::vector<std::string>& said,
+    const std::function<std::optional<std::string>(const char*)>& here);
+
+// The path `said`, relative to `working`, as a path below `root`; all absolute and without links.
+// Empty when it is not below.
+std::optional<std::string> path_below(std::string_view root, std::string_view path);
+
+}  // namespace skyward::cli

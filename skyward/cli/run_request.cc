@@ -1,0 +1,268 @@
+#include "skyward/cli/run_request.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <filesystem>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "skyward/cli/run_policy.h"
+#include "skyward/io/file.h"
+#include "skyward/io/machine.h"
+#include "skyward/io/private_directory.h"
+#include "skyward/io/process.h"
+#include "skyward/pool/executable.h"
+#include "skyward/pool/providers.h"
+#include "skyward/spec/accelerator.h"
+#include "skyward/spec/memory_size.h"
+#include "skyward/wire/worker_protocol.h"
+
+namespace skyward::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr Duration kPythonTimeout = std::chrono::seconds(20);
+constexpr int kIdDigits = 16;
+constexpr const char* kNewestPython = "3.13";
+// Set by the package's own console script: its interpreter.
+constexpr const char* kPythonVariable = "SKYWARD_PYTHON";
+
+// ---- Paths
+
+Result<std::string> sync_root(const RunOptions& options) {
+  const std::string said = options.sync.empty() ? "." : options.sync;
+  std::error_code error;
+  const fs::path root = fs::canonical(said, error);
+  if (error || !fs::is_directory(root, error)) {
+    return fail(ErrorKind::invalid, fmt::format("--sync {}: there is no such directory here", said),
+                "it is the directory that is sent, and in which the command runs");
+  }
+  return root.native();
+}
+
+// The script's path below the directory that is sent.
+Result<std::string> script_below(const std::string& root, const std::string& said) {
+  std::error_code error;
+  const fs::path folder = fs::canonical(fs::absolute(said, error).parent_path(), error);
+  const fs::path path = folder / fs::path(said).filename();
+  if (error || !fs::exists(path, error)) {
+    return fail(ErrorKind::invalid, fmt::format("there is no script {}", said),
+                fmt::format("to run a program of the node, say 'skyward run -- {}'", said));
+  }
+  if (!fs::is_regular_file(path, error)) {
+    return fail(ErrorKind::invalid, fmt::format("{} is not a file", said),
+                "name the Python script to run, or a command after --");
+  }
+  auto below = path_below(root, path.native());
+  if (!below) {
+    return fail(ErrorKind::invalid, fmt::format("{} is not in {}, which is sent", said, root),
+                "name the directory that holds it with --sync");
+  }
+  return *std::move(below);
+}
+
+// A directory of this machine, in which what comes back can be stored.
+Result<std::string> output_here(const std::string& said, int nodes) {
+  std::error_code error;
+  const std::string path = fs::absolute(said).lexically_normal().native();
+  fs::create_directories(path, error);
+  for (int i = 0; nodes > 1 && i < nodes && !error; ++i) {
+    fs::create_directories(fmt::format("{}/node-{}", path, i), error);
+  }
+  if (!error && io::is_writable_directory(path)) return path;
+  return fail(ErrorKind::denied,
+              fmt::format("--output {}: cannot write there{}{}", said, error ? ": " : "",
+                          error ? error.message() : ""),
+              "name a directory in which you may create files");
+}
+
+// ---- Python
+
+struct PythonHere {
+  std::string program{};
+  std::string version{};  // "3.12"
+  std::string uv{};
+};
+
+PythonHere find_python() {
+  PythonHere here;
+  const auto path = io::environment_variable("PATH");
+  const auto named = io::environment_variable(kPythonVariable);
+  const auto found = named && io::is_program(*named) ? named : io::find_program("python3", path);
+  if (found) {
+    io::SpawnOptions ask;
+    ask.command = {*found, "-I", "-c", "import sys; print('%d.%d' % sys.version_info[:2])"};
+    const auto answer = io::run_command(ask, kPythonTimeout);
+    if (answer && answer->status.code == 0 && answer->status.signal == 0) {
+      here.program = *found;
+      here.version = answer->out.substr(0, answer->out.find('\n'));
+    }
+  }
+  const std::string beside = fs::path(here.program).parent_path() / "uv";
+  here.uv = io::is_program(beside) ? beside : io::find_program("uv", path).value_or("");
+  return here;
+}
+
+Status add_python(PoolSpec& spec, const RunOptions& options) {
+  const PythonHere here = find_python();
+  if (spec.provider.name == "local" && here.program.empty()) {
+    return fail(ErrorKind::invalid, "there is no python3 here, and the nodes are this machine's",
+                "install Python, or take a provider with --provider");
+  }
+  spec.image.python = options.python;
+  if (spec.image.python.empty()) {
+    spec.image.python = here.version.empty() ? kNewestPython : here.version;
+  }
+  spec.runtime.python = here.program.empty() ? "python3" : here.program;
+  spec.runtime.command.emplace_back("{python}");
+  if (!here.version.empty()) spec.runtime.environment["SKYWARD_CLIENT_PYTHON"] = here.version;
+  if (options.architecture.empty() || options.architecture == own_architecture()) {
+    spec.runtime.uv = here.uv;
+  }
+  return {};
+}
+
+// ---- The pool
+
+std::map<std::string, std::string> other_agents(const std::string& agent) {
+  std::map<std::string, std::string> found;
+  std::error_code error;
+  const std::string whole = fs::canonical(agent, error).native();
+  for (const auto& [name, machine] : {std::pair{"arm64", "aarch64"}, {"x86_64", "x86_64"}}) {
+    const std::string path = fmt::format("{}-{}", whole, machine);
+    if (io::is_program(path)) found[name] = path;
+  }
+  return found;
+}
+
+Result<PoolSpec> make_spec(const RunOptions& options, bool needs_python) {
+  PoolSpec spec;
+  std::optional<ProviderSpec> named;
+  if (!options.provider.empty()) named = ProviderSpec{.name = options.provider, .settings = {}};
+  spec.provider = provider_to_take(named);
+  if (!options.region.empty()) spec.provider.settings["region"] = options.region;
+  spec.nodes = options.nodes;
+  spec.machine = options.machine;
+  spec.architecture = options.architecture;
+  if (!options.accelerator.empty()) {
+    auto accelerator = catalogue_accelerator(options.accelerator, {.count = options.count});
+    if (!accelerator) return fail(accelerator);
+    spec.accelerator = *std::move(accelerator);
+  } else if (options.count) {
+    return fail(ErrorKind::invalid, "--count: there is no --accelerator to count",
+                "say which, for example --accelerator A100 --count 2");
+  }
+  spec.cpus = options.cpus;
+  if (!options.memory.empty()) {
+    const auto memory = parse_memory_mb(options.memory, "--memory");
+    if (!memory) return fail(memory);
+    spec.memory_mb = *memory;
+  }
+  if (options.spot) spec.spot = Spot::Always();
+  spec.budget = options.budget;
+  spec.timeout = from_seconds(options.timeout_hours * 3600);
+  auto variables = parse_variables(options.env, &io::environment_variable);
+  if (!variables) return fail(variables);
+  spec.env = *std::move(variables);
+  spec.image.python.clear();
+  spec.image.pip = options.pip;
+  spec.image.apt = options.apt;
+  spec.concurrency = 2;  // the command, and the signals that are sent to it
+  spec.runtime.command = {std::string(kAgentWord), "work"};
+  spec.runtime.environment = {{wire::kWorkerVariable, "1"}};
+  auto agent = find_agent();
+  if (!agent) return fail(agent);
+  spec.agent_path = *std::move(agent);
+  spec.other_agents = other_agents(spec.agent_path);
+  spec.record_root = find_record_root();
+  if (needs_python) {
+    if (Status status = add_python(spec, options); !status) return fail(status);
+  }
+  if (Status status = validate(spec); !status) return fail(status);
+  return spec;
+}
+
+// ---- The files
+
+Status add_files(RunRequest& request, const RunOptions& options, const std::string& root,
+                 const std::string& script) {
+  auto chosen = choose_files(root, request.order.output);
+  if (!chosen) return fail(chosen);
+  const auto max_mb = parse_memory_mb(options.max_sync, "--max-sync");
+  if (!max_mb) return fail(max_mb);
+  const auto is_script = [&](const io::TreeEntry& entry) { return entry.path == script; };
+  if (!script.empty() && std::ranges::none_of(chosen->entries, is_script)) {
+    return fail(ErrorKind::invalid,
+                fmt::format("{} would not be sent: git ignores it, or it is hidden", script),
+                "take it out of .gitignore, or send its directory alone with --sync DIR");
+  }
+  const auto max_bytes = static_cast<std::uint64_t>(*max_mb) << 20;
+  if (Status fits = check_size(chosen->entries, max_bytes); !fits) return fits;
+  auto packed = pack(root, chosen->entries);
+  if (!packed) return fail(packed);
+  request.notes = std::move(chosen->notes);
+  request.notes.push_back(fmt::format("sending {} files, {}, from {}", packed->entries.size(),
+                                      size_text(packed->content.size()), root));
+  request.order.entries = std::move(packed->entries);
+  request.content = std::move(packed->content);
+  return {};
+}
+
+Status check_words(const RunOptions& options) {
+  if (options.words.empty()) {
+    return fail(ErrorKind::invalid, "there is nothing to run",
+                "'skyward run train.py' runs a script, 'skyward run -- nvidia-smi' a command");
+  }
+  if (options.no_sync && (!options.is_command || !options.sync.empty())) {
+    return fail(ErrorKind::invalid,
+                options.is_command ? "--sync and --no-sync contradict each other"
+                                   : "--no-sync: the node would not have the script",
+                "leave --no-sync out");
+  }
+  if (options.output.empty() || io::is_inner_path(options.output)) return {};
+  return fail(
+      ErrorKind::invalid,
+      fmt::format("--output {}: it must be a path below the working directory", options.output),
+      "say it without a leading '/', without '..' and without a '/' at its end, "
+      "for example --output results");
+}
+
+}  // namespace
+
+Result<RunRequest> make_run_request(const RunOptions& options) {
+  if (Status status = check_words(options); !status) return fail(status);
+  RunRequest request;
+  request.order.id = io::random_hex(kIdDigits);
+  request.order.output = options.output;
+  request.order.command = options.words;
+  const bool is_script = !options.is_command;
+  std::string script;
+  if (!options.no_sync) {
+    const auto root = sync_root(options);
+    if (!root) return fail(root);
+    if (is_script) {
+      auto below = script_below(*root, options.words.front());
+      if (!below) return fail(below);
+      script = *std::move(below);
+      request.order.command.front() = script;
+      request.order.command.insert(request.order.command.begin(), run::kPython);
+      request.order.environment["PYTHONUNBUFFERED"] = "1";  // lines come as they are printed
+    }
+    if (Status status = add_files(request, options, *root, script); !status) return fail(status);
+  }
+  auto spec = make_spec(options, is_script || !options.pip.empty() || !options.python.empty());
+  if (!spec) return fail(spec);
+  request.spec = *std::move(spec);
+  if (!options.output.empty()) {
+    auto output = output_here(options.output, options.nodes);
+    if (!output) return fail(output);
+    request.output = *std::move(output);
+  }
+  return request;
+}
+
+}  // namespace skyward::cli
