@@ -77,7 +77,7 @@ void RunNode::read() {
     shared_.terminal.write(kError, err_.finish());
   }
   if (why && !cancelled_) tell(*why);
-  if (files_ > 0) tell(fmt::format("{} files in {}", files_, output_));
+  if (files_ > 0) tell(fmt::format("{} {} in {}", files_, files_ == 1 ? "file" : "files", output_));
   update([&](NodeState& state) {
     state.why = why;
     state.done = true;

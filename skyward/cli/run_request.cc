@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <optional>
@@ -205,7 +206,10 @@ Status add_files(RunRequest& request, const RunOptions& options, const std::stri
   auto packed = pack(root, chosen->entries);
   if (!packed) return fail(packed);
   request.notes = std::move(chosen->notes);
-  request.notes.push_back(fmt::format("sending {} files, {}, from {}", packed->entries.size(),
+  const auto files =
+      std::ranges::count(packed->entries, io::EntryKind::file, &run::SentEntry::kind);
+  request.notes.push_back(fmt::format("sending {} {}, {}, from {}", files,
+                                      files == 1 ? "file" : "files",
                                       size_text(packed->content.size()), root));
   request.order.entries = std::move(packed->entries);
   request.content = std::move(packed->content);

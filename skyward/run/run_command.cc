@@ -116,12 +116,15 @@ io::SpawnOptions spawn_options(const RunOrder& order, const std::string& directo
   return options;
 }
 
-Piece start_failure(const Error& error) {
-  const bool missing = error.kind == ErrorKind::invalid;
+Piece start_failure(const Error& error, const io::SpawnOptions& options) {
+  // A path that is there is no program; a name was looked for on PATH.
+  const fs::path program = fs::path(options.directory) / options.command.front();
+  std::error_code none;
+  const bool there = options.command.front().contains('/') && fs::exists(program, none);
   return {.kind = PieceKind::ended,
           .path = {},
-          .code = missing ? kNotFound : kNotRunnable,
-          .bytes = error.message};
+          .code = there ? kNotRunnable : kNotFound,
+          .bytes = fmt::format("{}\n  hint: {}", error.message, error.hint)};
 }
 
 Piece end_of(const io::ExitStatus& status) {
@@ -198,9 +201,10 @@ void run_command(Sink<Piece>& out, const RunOrder& order, std::span<const std::u
             out.put({.kind = PieceKind::begun, .path = {}, .bytes = {}});
           },
       .poll = [] { throw_if_cancelled(); }};
-  const auto ended = run_to_end(spawn_options(order, directory.files()), events);
+  const io::SpawnOptions options = spawn_options(order, directory.files());
+  const auto ended = run_to_end(options, events);
   (void)io::remove_tree(note_in(directory.path()));
-  out.put(ended ? end_of(*ended) : start_failure(ended.error()));
+  out.put(ended ? end_of(*ended) : start_failure(ended.error(), options));
   if (!order.output.empty()) send_output(out, directory.files() + "/" + order.output);
 }
 
