@@ -91,9 +91,10 @@ struct RunOptions {
   double cpus = 0;
   std::string memory{};
   std::string architecture{};
-  bool spot = false;
+  std::string spot = "always";
   std::optional<double> budget{};
-  double timeout_hours = 1;
+  Duration timeout{};  // lifetime of the machines
+  double lease_s = 0;  // 0: as pools have it
   std::string python{};
   std::vector<std::string> pip{};
   std::vector<std::string> apt{};

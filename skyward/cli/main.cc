@@ -19,6 +19,7 @@ namespace {
 namespace cli = skyward::cli;
 
 constexpr double kTimeout_s = 300;
+constexpr double kLifetime_s = 3600;  // of the machines of a run
 
 // Says in words what a number must be.
 CLI::Validator number(bool (*fits)(double), const char* wish) {
@@ -167,6 +168,8 @@ void CommandLine::add_run() {
     if (!to_run.words.empty() && to_run.words.front().starts_with('-')) {
       throw CLI::ExtrasError(to_run.words);  // an option that there is not
     }
+    if (made->count("--timeout") == 0) timeout = kLifetime_s;
+    to_run.timeout = time();
     command = [this](const cli::Streams& streams) { return cli::run_program(streams, to_run); };
   });
   made->add_option("--provider", to_run.provider, "where machines come from; else as pools choose");
@@ -178,20 +181,20 @@ void CommandLine::add_run() {
   made->add_option("--memory", to_run.memory, "memory that a machine needs, such as 32GB");
   made->add_option("--machine", to_run.machine, "this very type");
   made->add_option("--architecture", to_run.architecture, "x86_64 or arm64");
-  made->add_flag("--spot", to_run.spot, "spot machines only");
+  made->add_option("--spot", to_run.spot, "always, if-available, never or cheapest (always)");
   made->add_option("--budget", to_run.budget, "dollars that it may cost")->check(above_zero());
-  made->add_option("--timeout", to_run.timeout_hours, "hours after which the machines end (1)")
+  made->add_option("--timeout", timeout, "lifetime of the machines in seconds (3600)")
+      ->check(above_zero());
+  made->add_option("--lease", to_run.lease_s,
+                   "seconds for which machines run on when this program is gone (600)")
       ->check(above_zero());
   made->add_option("--python", to_run.python, "version of Python; else that of this computer");
   made->add_option("--pip", to_run.pip, "a Python package to install; may be repeated")
-      ->expected(1)
-      ->take_all();
+      ->allow_extra_args(false);
   made->add_option("--apt", to_run.apt, "a system package to install; may be repeated")
-      ->expected(1)
-      ->take_all();
+      ->allow_extra_args(false);
   made->add_option("--env", to_run.env, "NAME=VALUE, or NAME with its value here; may be repeated")
-      ->expected(1)
-      ->take_all();
+      ->allow_extra_args(false);
   made->add_option("--sync", to_run.sync,
                    "the directory to send and to run in (the working directory)");
   made->add_flag("--no-sync", to_run.no_sync, "send nothing");
@@ -199,7 +202,7 @@ void CommandLine::add_run() {
   made->add_option("--output", to_run.output,
                    "bring back what the command writes to this directory, to the same one here; "
                    "with several nodes to node-0, node-1, … in it");
-  made->add_flag("--quiet", to_run.quiet, "say nothing but errors");
+  made->add_flag("--quiet", to_run.quiet, "show no events of the pool");
 }
 
 void CommandLine::add_rest() {

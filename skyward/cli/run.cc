@@ -138,10 +138,14 @@ class Run {
       const Time now = io::EventLoop::now();
       if (const int count = interrupts_.count(); count > seen) {
         seen = count;
-        shared_.terminal.tell(stopping_.has_begun() ? "asked again: ending the command by force"
-                                                    : "interrupted: asking the command to end");
+        shared_.terminal.tell_now(stopping_.has_begun() ? "asked again: ending the command by force"
+                                                        : "interrupted: asking the command to end");
         step(stopping_.ask(interrupts_.first(), now));
       } else if (!stopping_.has_begun() && (shared_.terminal.is_broken() || some_failed())) {
+        if (shared_.terminal.is_broken()) {
+          shared_.terminal.tell_now(
+              "standard output is closed, or its disk is full: ending the command");
+        }
         step(stopping_.ask(io::kTerminateSignal, now));
       } else if (const auto due = stopping_.due(now)) {
         step(*due);

@@ -28,7 +28,7 @@ constexpr Duration kWritePause = std::chrono::milliseconds(10);
 }  // namespace
 
 bool RunTerminal::write(int stream, std::string_view bytes) {
-  const std::scoped_lock lock(mutex_);
+  const std::scoped_lock lock(stream == kOutput ? out_mutex_ : err_mutex_);
   std::span<const std::byte> left = std::as_bytes(std::span(bytes));
   while (!left.empty()) {
     const auto count = io::write_part(stream, left);
@@ -43,6 +43,13 @@ bool RunTerminal::write(int stream, std::string_view bytes) {
 }
 
 void RunTerminal::tell(const std::string& line) { write(kError, "skyward: " + line + "\n"); }
+
+void RunTerminal::tell_now(const std::string& line) {
+  const std::unique_lock lock(err_mutex_, std::try_to_lock);
+  if (!lock || !io::can_write_now(kError)) return;
+  const std::string text = "skyward: " + line + "\n";
+  (void)io::write_part(kError, std::as_bytes(std::span(text)));
+}
 
 RunNode::RunNode(RunShared& shared, Handle handle, std::string prefix, std::string output)
     : shared_(shared),
@@ -77,11 +84,18 @@ void RunNode::read() {
     shared_.terminal.write(kError, err_.finish());
   }
   if (why && !cancelled_) tell(*why);
-  if (files_ > 0) tell(fmt::format("{} {} in {}", files_, files_ == 1 ? "file" : "files", output_));
+  if (!output_.empty()) tell_files(why.has_value());
   update([&](NodeState& state) {
     state.why = why;
     state.done = true;
   });
+}
+
+void RunNode::tell_files(bool failed) {
+  if (failed && files_ > 0) return tell(fmt::format("what is in {} is not complete", output_));
+  if (failed) return;
+  tell(files_ == 0 ? fmt::format("nothing for {}: the command wrote no file there", output_)
+                   : fmt::format("{} {} in {}", files_, files_ == 1 ? "file" : "files", output_));
 }
 
 void RunNode::read_all() {

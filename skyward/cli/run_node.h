@@ -25,10 +25,13 @@ class RunTerminal {
   bool write(int stream, std::string_view bytes);
   // "skyward: …" on standard error.
   void tell(const std::string& line);
+  // The same, but drops the line where it would have to wait for a reader.
+  void tell_now(const std::string& line);
   bool is_broken() const { return broken_; }
 
  private:
-  std::mutex mutex_;
+  std::mutex out_mutex_;
+  std::mutex err_mutex_;
   std::atomic<bool> broken_{false};  // standard output
 };
 
@@ -69,6 +72,7 @@ class RunNode {
   void take_end(const run::Piece& piece);
   Status take_file(const run::Piece& piece);
   void tell(const std::string& line);
+  void tell_files(bool failed);
   void read_all();
   void update(const std::function<void(NodeState&)>& change);
 

@@ -58,6 +58,10 @@ Result<std::string> script_below(const std::string& root, const std::string& sai
     return fail(ErrorKind::invalid, fmt::format("{} is not a file", said),
                 "name the Python script to run, or a command after --");
   }
+  if (path.extension() != ".py") {
+    return fail(ErrorKind::invalid, fmt::format("{} does not end with .py", said),
+                fmt::format("what is no Python script is a command: 'skyward run -- ./{}'", said));
+  }
   auto below = path_below(root, path.native());
   if (!below) {
     return fail(ErrorKind::invalid, fmt::format("{} is not in {}, which is sent", said, root),
@@ -163,9 +167,12 @@ Result<PoolSpec> make_spec(const RunOptions& options, bool needs_python) {
     if (!memory) return fail(memory);
     spec.memory_mb = *memory;
   }
-  if (options.spot) spec.spot = Spot::Always();
+  const auto spot = parse_spot(options.spot);
+  if (!spot) return fail(spot);
+  spec.spot = *spot;
   spec.budget = options.budget;
-  spec.timeout = from_seconds(options.timeout_hours * 3600);
+  spec.timeout = options.timeout;
+  if (options.lease_s > 0) spec.lease = from_seconds(options.lease_s);
   auto variables = parse_variables(options.env, &io::environment_variable);
   if (!variables) return fail(variables);
   spec.env = *std::move(variables);

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -89,6 +90,11 @@ std::optional<std::size_t> write_part(int descriptor, std::span<const std::byte>
     if (errno == EAGAIN || errno == EWOULDBLOCK) return 0;
     if (errno != EINTR) return std::nullopt;
   }
+}
+
+bool can_write_now(int descriptor) {
+  pollfd writable{.fd = descriptor, .events = POLLOUT, .revents = 0};
+  return ::poll(&writable, 1, 0) == 1 && (writable.revents & POLLOUT) != 0;
 }
 
 std::string errno_text(int error) {

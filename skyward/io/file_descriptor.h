@@ -65,6 +65,9 @@ bool write_some(int descriptor, std::span<const std::byte> from);
 // Empty when the reader is gone.
 std::optional<std::size_t> write_part(int descriptor, std::span<const std::byte> from);
 
+// Whether writing a line to a pipe or a terminal would not wait for its reader.
+bool can_write_now(int descriptor);
+
 // "Connection refused (errno 111)" for an errno value.
 std::string errno_text(int error);
 

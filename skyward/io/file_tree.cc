@@ -38,7 +38,7 @@ Error explain(const std::string& what, int error) {
     case ENOSPC:
     case EDQUOT:
       return {ErrorKind::exhausted, fmt::format("{}: {}", what, errno_text(error)),
-              "the disk is full: free some space, or take a machine with a larger disk"};
+              "the disk is full: free some space there"};
     case EACCES:
     case EPERM:
     case EROFS:

@@ -1,0 +1,92 @@
+#include "skyward/cli/run_policy.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <csignal>
+
+namespace skyward::cli {
+namespace {
+
+using namespace std::chrono_literals;
+using Step = Stopping::Step;
+
+constexpr Time kStart{};
+
+TEST(ExitCode, IsTheCommandsOrItsSignals) {
+  EXPECT_EQ(exit_code_of(0, 0), 0);
+  EXPECT_EQ(exit_code_of(3, 0), 3);
+  EXPECT_EQ(exit_code_of(0, SIGKILL), 137);
+}
+
+TEST(Stopping, TakesOneStepAfterTheOther) {
+  Stopping stopping;
+  EXPECT_FALSE(stopping.has_begun());
+  EXPECT_FALSE(stopping.due(kStart + 1h));
+  EXPECT_EQ(stopping.ask(SIGINT, kStart), Step{.signal = SIGINT});
+  EXPECT_TRUE(stopping.has_begun());
+  EXPECT_FALSE(stopping.due(kStart + 9s));
+  EXPECT_EQ(stopping.due(kStart + 10s), Step{.signal = SIGTERM});
+  EXPECT_FALSE(stopping.due(kStart + 14s));
+  EXPECT_EQ(stopping.due(kStart + 15s), Step{.signal = SIGKILL});
+  EXPECT_EQ(stopping.due(kStart + 20s), (Step{.give_up = true}));
+  EXPECT_FALSE(stopping.due(kStart + 1h));
+}
+
+TEST(Stopping, GoesOnAtOnceWhenAskedAgain) {
+  Stopping stopping;
+  stopping.ask(SIGINT, kStart);
+  EXPECT_EQ(stopping.ask(SIGINT, kStart + 1s), Step{.signal = SIGTERM});
+  EXPECT_EQ(stopping.ask(SIGINT, kStart + 2s), Step{.signal = SIGKILL});
+  EXPECT_EQ(stopping.ask(SIGINT, kStart + 3s), (Step{.give_up = true}));
+  EXPECT_EQ(stopping.ask(SIGINT, kStart + 4s), (Step{.give_up = true}));
+}
+
+TEST(Stopping, BeginsWithTheSignalThatCame) {
+  for (const int signal : {SIGTERM, SIGHUP}) {
+    Stopping stopping;
+    EXPECT_EQ(stopping.ask(signal, kStart), Step{.signal = SIGTERM});
+    EXPECT_EQ(stopping.due(kStart + 5s), Step{.signal = SIGKILL});
+  }
+}
+
+TEST(PrefixedLines, AreWholeAndKeepTheirEnds) {
+  PrefixedLines lines("node 1: ");
+  EXPECT_EQ(lines.add("a"), "");
+  EXPECT_EQ(lines.add("b\nc\r10%\r"), "node 1: ab\nnode 1: c\rnode 1: 10%\r");
+  EXPECT_EQ(lines.add("\n"), "node 1: \n");
+  EXPECT_EQ(lines.add("last"), "");
+  EXPECT_EQ(lines.finish(), "node 1: last\n");
+  EXPECT_EQ(lines.finish(), "");
+}
+
+TEST(PrefixedLines, DoNotGrowWithoutALimit) {
+  PrefixedLines lines("> ");
+  std::size_t shown = 0;
+  for (int i = 0; i < 100; ++i) shown += lines.add(std::string(10'000, 'x')).size();
+  EXPECT_GT(shown, 900'000u);
+}
+
+TEST(Variables, HaveAValueOrTakeTheOneHere) {
+  const auto here = [](const char* name) {
+    return std::string(name) == "TOKEN" ? std::optional<std::string>("secret") : std::nullopt;
+  };
+  const auto values = parse_variables({"A=1", "B=x=y", "TOKEN", "C="}, here);
+  ASSERT_TRUE(values);
+  EXPECT_EQ(*values, (std::map<std::string, std::string>{
+                         {"A", "1"}, {"B", "x=y"}, {"C", ""}, {"TOKEN", "secret"}}));
+  EXPECT_EQ(parse_variables({"MISSING"}, here).error().kind, ErrorKind::invalid);
+  EXPECT_EQ(parse_variables({"=x"}, here).error().kind, ErrorKind::invalid);
+}
+
+TEST(PathBelow, IsRelativeToTheRoot) {
+  EXPECT_EQ(path_below("/a", "/a/b/c.py"), "b/c.py");
+  EXPECT_EQ(path_below("/", "/c.py"), "c.py");
+  EXPECT_FALSE(path_below("/a", "/ab/c.py"));
+  EXPECT_FALSE(path_below("/a/b", "/a/c.py"));
+  EXPECT_FALSE(path_below("/a", "/a"));
+  EXPECT_FALSE(path_below("/a", "/a/"));
+}
+
+}  // namespace
+}  // namespace skyward::cli

@@ -1,0 +1,250 @@
+"""`skyward run`: scripts and commands on nodes of this computer and behind commands, as a shell runs it."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import skyward as sky
+
+PROGRAM = str(Path(sky.__file__).parent / "bin" / "skyward")
+DEADLINE = 90  # seconds
+COMMANDS = '[["sh", "-c"], ["sh", "-c"], ["sh", "-c"]]'
+FAILED = 125
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path, monkeypatch):
+    """A directory of the test's own that is the working directory."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("SKYWARD_COMMAND_COMMANDS", COMMANDS)
+    monkeypatch.setenv("SKYWARD_PYTHON", sys.executable)
+    monkeypatch.delenv("SKYWARD_PROVIDER", raising=False)
+    folder = tmp_path / "project"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def run(*words, **options):
+    """Its exit code, standard output and standard error."""
+    done = subprocess.run(
+        [PROGRAM, "run", *words], capture_output=True, text=True, timeout=DEADLINE, **options
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+class Started:
+    """A run whose command has printed "ready"."""
+
+    def __init__(self, *words, **options):
+        self.process = subprocess.Popen(
+            [PROGRAM, "run", "--quiet", *words], stdout=subprocess.PIPE, text=True, **options
+        )
+        assert "ready" in self.process.stdout.readline()
+
+    def end(self, number):
+        self.process.send_signal(number)
+        out = self.process.communicate(timeout=DEADLINE)[0]
+        return self.process.returncode, out
+
+
+def marked(mark, program):
+    """The processes that have RUN_MARK=mark in their environment, all or those of one program."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            is_marked = entry.name.isdigit() and (
+                f"RUN_MARK={mark}\0".encode() in (entry / "environ").read_bytes()
+            )
+            if is_marked and program in ("", (entry / "comm").read_text().strip()):
+                found.append(int(entry.name))
+        except OSError:
+            pass
+    return found
+
+
+def wait_until_gone(mark, program=""):
+    limit = time.monotonic() + DEADLINE
+    while left := [pid for pid in marked(mark, program) if pid != os.getpid()]:
+        assert time.monotonic() < limit, left
+        time.sleep(0.02)  # between two looks at /proc
+
+
+@pytest.mark.parametrize("provider", ["local", "command"])
+def test_a_script_runs_with_its_arguments_and_files(project, provider):
+    (project / "part.py").write_text("VALUE = 42\n")
+    (project / "train.py").write_text(
+        "import os, sys, part\n"
+        "print(part.VALUE, *sys.argv[1:])\n"
+        "print('careful', file=sys.stderr)\n"
+        "open('results/model', 'wb').write(b'\\0' * 3_000_000)\n"
+        "sys.exit(3)\n"
+    )
+    words = ["--provider", provider, "--output", "results", "train.py", "--nodes", "9", "--", "x"]
+    code, out, err = run(*words)
+    assert (code, out) == (3, "42 --nodes 9 -- x\n"), err
+    assert "careful" in err and "sending 2 files" in err and "1 file in" in err
+    assert (project / "results" / "model").read_bytes() == b"\0" * 3_000_000
+    assert sorted(path.name for path in project.iterdir()) == ["part.py", "results", "train.py"]
+
+
+@pytest.mark.parametrize("provider", ["local", "command"])
+def test_every_node_runs_the_command_and_knows_its_rank(project, provider):
+    line = 'echo "$RANK of $WORLD_SIZE at $MASTER_ADDR"; echo $RANK > out/rank; echo err >&2'
+    words = ["--provider", provider, "--nodes", "3", "--quiet", "--output", "out"]
+    code, out, err = run(*words, "--", "sh", "-c", line)
+    assert code == 0, err
+    head = "127.0.0.1" if provider == "local" else ""  # commands have no addresses of their own
+    assert sorted(out.splitlines()) == [f"node {i}: {i} of 3 at {head}" for i in range(3)]
+    assert [f"node {i}: err" in err for i in range(3)] == [True] * 3
+    assert [(project / f"out/node-{i}/rank").read_text() for i in range(3)] == ["0\n", "1\n", "2\n"]
+
+
+def test_a_node_that_fails_ends_the_others():
+    line = "[ $RANK = 1 ] && exit 7; exec sleep 600"
+    code, _, err = run("--nodes", "2", "--quiet", "--no-sync", "--", "sh", "-c", line)
+    assert code == 7, err
+
+
+def test_output_is_passed_on_byte_by_byte():
+    line = "head -c 5000000 /dev/zero | tr '\\0' '\\377'; printf '\\r\\0end' >&2"
+    done = subprocess.run(
+        [PROGRAM, "run", "--quiet", "--no-sync", "--", "sh", "-c", line],
+        capture_output=True,
+        timeout=DEADLINE,
+    )
+    assert done.stdout == b"\xff" * 5_000_000
+    assert done.stderr == b"\r\0end"
+
+
+def test_a_reader_that_leaves_ends_the_command():
+    process = subprocess.Popen(
+        [PROGRAM, "run", "--quiet", "--no-sync", "--", "yes"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    assert process.stdout.readline() == b"y\n"
+    process.stdout.close()
+    assert process.wait(DEADLINE) == 128 + signal.SIGPIPE
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_the_command_which_may_save_its_work(project, number, monkeypatch):
+    monkeypatch.setenv("RUN_MARK", f"mark-{os.getpid()}-{number}")
+    line = (
+        "trap 'echo saved > out/work; echo bye; exit 5' INT TERM; "
+        "echo ready; while :; do sleep 0.02; done"
+    )
+    started = Started("--output", "out", "--", "bash", "-c", line)
+    assert started.end(number) == (5, "bye\n")
+    assert (project / "out/work").read_text() == "saved\n"
+    wait_until_gone(os.environ["RUN_MARK"])
+
+
+def test_a_command_that_ignores_signals_is_killed(monkeypatch):
+    monkeypatch.setenv("RUN_MARK", f"stubborn-{os.getpid()}")
+    line = "trap '' TERM; trap 'echo no' INT; echo ready; while :; do sleep 0.02; done"
+    started = Started("--no-sync", "--", "bash", "-c", line)
+    started.process.send_signal(signal.SIGINT)
+    assert started.process.stdout.readline() == "no\n"
+    started.process.send_signal(signal.SIGINT)
+    time.sleep(0.3)  # two signals at once are one
+    assert started.end(signal.SIGINT)[0] == 128 + signal.SIGKILL
+    wait_until_gone(os.environ["RUN_MARK"])
+
+
+def test_an_interrupt_is_heard_while_nobody_reads_the_output(monkeypatch):
+    monkeypatch.setenv("RUN_MARK", f"unread-{os.getpid()}")
+    started = Started("--no-sync", "--", "sh", "-c", "echo ready; exec yes")
+    started.process.send_signal(signal.SIGINT)
+    wait_until_gone(os.environ["RUN_MARK"], "yes")
+    started.process.communicate(timeout=DEADLINE)
+    assert started.process.returncode == 128 + signal.SIGINT
+    wait_until_gone(os.environ["RUN_MARK"])
+
+
+@pytest.mark.parametrize("provider", ["local", "command"])
+def test_nothing_is_left_of_a_driver_that_is_killed(provider, monkeypatch):
+    monkeypatch.setenv("RUN_MARK", f"killed-{provider}-{os.getpid()}")
+    line = "sleep 600 & echo ready; exec sleep 600"
+    words = ["--no-sync", "--lease", "2", "--provider", provider]
+    started = Started(*words, "--", "sh", "-c", line)
+    started.end(signal.SIGKILL)
+    wait_until_gone(os.environ["RUN_MARK"])
+
+
+def test_an_interrupt_before_the_command_runs_starts_nothing(project, monkeypatch):
+    slow = project / "slow.sh"
+    slow.write_text('#!/bin/sh\necho x >> "$SLOW_LOG"\nexec sleep 600\n')
+    slow.chmod(0o755)
+    monkeypatch.setenv("SLOW_LOG", str(project / "log"))
+    monkeypatch.setenv("SKYWARD_COMMAND_COMMANDS", f'[["{slow}"]]')
+    process = subprocess.Popen(
+        [PROGRAM, "run", "--provider", "command", "--no-sync", "--", "true"],
+        stderr=subprocess.PIPE,
+    )
+    limit = time.monotonic() + DEADLINE
+    while not (project / "log").exists() and time.monotonic() < limit:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=DEADLINE)
+    assert process.returncode == 128 + signal.SIGINT
+
+
+MISTAKES = {
+    "nothing": ([], "there is nothing to run", "skyward run -- nvidia-smi"),
+    "missing": (["no.py"], "there is no script no.py", "skyward run -- no.py"),
+    "outside": (["../x.py"], "../x.py is not in", "--sync"),
+    "shell": (["x.sh"], "does not end with .py", "skyward run -- ./x.sh"),
+    "hidden": ([".x.py"], ".x.py would not be sent", "--sync"),
+    "option": (["--nodse", "2", "a.py"], "no option --nodse", "--nodes"),
+    "nodes": (["--nodes", "0", "a.py"], "nodes", ""),
+    "provider": (["--provider", "awz", "a.py"], 'no provider named "awz"', "aws"),
+    "accelerator": (["--accelerator", "A1000", "a.py"], "no accelerator", "A100"),
+    "absolute": (["--output", "/tmp", "a.py"], "--output /tmp", "results"),
+    "upwards": (["--output", "../o", "a.py"], "--output ../o", "results"),
+    "file": (["--output", "a.py/x", "a.py"], "--output a.py/x", "create files"),
+    "sync": (["--sync", "none", "a.py"], "--sync none", "directory"),
+    "size": (["--max-sync", "1MB", "a.py"], "big (2.0 MB)", "--max-sync"),
+    "env": (["--env", "NO_SUCH", "a.py"], "it is not set here", "NAME=VALUE"),
+    "memory": (["--memory", "32", "a.py"], "--memory", "unit"),
+}
+
+
+@pytest.mark.parametrize(("words", "what", "hint"), MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_is_refused_before_anything_starts(project, words, what, hint):
+    for name in ("a.py", "x.sh", ".x.py", "../x.py"):
+        (project / name).write_text("print('ran')\n")
+    (project / "big").write_bytes(bytes(2_000_000))
+    code, out, err = run(*words)
+    assert code == FAILED and out == "", err
+    assert what in err and hint in err
+    assert "opening" not in err and len(err.splitlines()) <= 4, err
+
+
+def test_what_cannot_be_started_has_the_codes_of_a_shell():
+    code, _, err = run("--quiet", "--no-sync", "--", "skyward-no-such-program")
+    assert code == 127 and "there is no such program" in err
+    code, _, err = run("--quiet", "--no-sync", "--", "/etc/passwd")
+    assert code == 126 and "Permission denied" in err
+
+
+def test_files_that_cannot_be_stored_here_fail_the_run(project):
+    (project / "out").mkdir()
+    (project / "out" / "a").mkdir()
+    code, _, err = run("--quiet", "--output", "out", "--", "sh", "-c", "echo 1 > out/a")
+    assert code == FAILED and "out/a" in err, err
+
+
+def test_what_git_ignores_is_not_sent(project):
+    subprocess.run(["git", "init", "-q"], check=True)
+    (project / ".gitignore").write_text("*.bin\n")
+    (project / "data.bin").write_text("x")
+    (project / "new").write_text("x")
+    code, out, err = run("--", "ls", "-A")
+    assert code == 0 and out.split() == [".gitignore", "new"], err
