@@ -26,7 +26,7 @@ ARROWS: list[tuple[str, str, frozenset[str]]] = [
     ("wire", "skyward/wire/*", frozenset({"base", "spec"})),
     ("io", "skyward/io/*", frozenset({"base"})),
     # The program, which is also the worker that runs commands.
-    ("agent", "skyward/agent/main.cc", frozenset({"base", "spec", "io", "run", "worker"})),
+    ("agent", "skyward/agent/main.cc", frozenset({"base", "spec", "wire", "io", "run", "worker"})),
     ("agent", "skyward/agent/core*", frozenset({"base", "spec", "wire"})),
     ("agent", "skyward/agent/effects*", frozenset({"base", "spec", "wire"})),
     ("agent", "skyward/agent/agent_end*", frozenset({"base", "spec", "wire"})),

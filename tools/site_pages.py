@@ -27,7 +27,10 @@ MENU: list[tuple[str, list[str]]] = [
     (
         "Run calls",
         ["docs/guide/README.md"]
-        + [f"docs/guide/{name}.md" for name in ("run", "pools", "calls", "errors", "events", "data")]
+        + [
+            f"docs/guide/{name}.md"
+            for name in ("run", "pools", "calls", "errors", "events", "data")
+        ]
         + [f"docs/guide/{name}.md" for name in ("distributed", "engines", "joblib", "cpp")],
     ),
     (

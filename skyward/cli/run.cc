@@ -158,7 +158,7 @@ class Run {
   }
   bool some_failed() const {
     return std::ranges::any_of(parts_, [](const Part& part) {
-      const NodeState state = part.node->state();
+      const CommandState state = part.node->state();
       return state.why || state.code.value_or(0) != 0;
     });
   }
@@ -166,7 +166,7 @@ class Run {
   void step(const Stopping::Step& step) {
     given_up_ = step.give_up;
     for (std::size_t i = 0; i < parts_.size(); ++i) {
-      const NodeState state = parts_[i].node->state();
+      const CommandState state = parts_[i].node->state();
       if (state.done) continue;
       if (!state.begun || step.give_up) {
         parts_[i].node->cancel();

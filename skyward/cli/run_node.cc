@@ -59,12 +59,12 @@ RunNode::RunNode(RunShared& shared, Handle handle, std::string prefix, std::stri
       out_(prefix_),
       err_(prefix_) {}
 
-NodeState RunNode::state() const {
+CommandState RunNode::state() const {
   const std::scoped_lock lock(shared_.mutex);
   return state_;
 }
 
-void RunNode::update(const std::function<void(NodeState&)>& change) {
+void RunNode::update(const std::function<void(CommandState&)>& change) {
   const std::scoped_lock lock(shared_.mutex);
   change(state_);
   shared_.changed.notify_all();
@@ -85,7 +85,7 @@ void RunNode::read() {
   }
   if (why && !cancelled_) tell(*why);
   if (!output_.empty()) tell_files(why.has_value());
-  update([&](NodeState& state) {
+  update([&](CommandState& state) {
     state.why = why;
     state.done = true;
   });
@@ -108,7 +108,7 @@ void RunNode::read_all() {
 void RunNode::take(const Piece& piece) {
   switch (piece.kind) {
     case PieceKind::begun:
-      return update([](NodeState& state) { state.begun = true; });
+      return update([](CommandState& state) { state.begun = true; });
     case PieceKind::out:
       return pass_on(kOutput, piece.bytes);
     case PieceKind::err:
@@ -140,7 +140,7 @@ void RunNode::pass_on(int stream, std::string_view bytes) {
 void RunNode::take_end(const Piece& piece) {
   if (!piece.bytes.empty()) tell(piece.bytes);
   const int code = exit_code_of(piece.code, piece.signal);
-  update([&](NodeState& state) {
+  update([&](CommandState& state) {
     state.begun = true;
     state.code = code;
     if (shared_.first_code == 0) shared_.first_code = code;

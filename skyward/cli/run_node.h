@@ -36,7 +36,7 @@ class RunTerminal {
 };
 
 // How the command on a node stands.
-struct NodeState {
+struct CommandState {
   bool begun = false;                // the command runs, or has run
   std::optional<int> code{};         // its exit code
   std::optional<std::string> why{};  // what Skyward failed at
@@ -59,7 +59,7 @@ class RunNode {
 
   // Until nothing more comes. Does not throw.
   void read();
-  NodeState state() const;
+  CommandState state() const;
   // While the command has not begun, and afterwards when nobody waits for it any more.
   void cancel() {
     cancelled_ = true;
@@ -74,7 +74,7 @@ class RunNode {
   void tell(const std::string& line);
   void tell_files(bool failed);
   void read_all();
-  void update(const std::function<void(NodeState&)>& change);
+  void update(const std::function<void(CommandState&)>& change);
 
   RunShared& shared_;
   Handle handle_;
@@ -85,7 +85,7 @@ class RunNode {
   std::optional<io::TreeWriter> writer_;
   std::size_t files_ = 0;
   std::atomic<bool> cancelled_{false};
-  NodeState state_;
+  CommandState state_;
 };
 
 }  // namespace skyward::cli

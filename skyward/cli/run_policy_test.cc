@@ -3,7 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <csignal>
+
+#include "skyward/io/ending_signals.h"
 
 namespace skyward::cli {
 namespace {
@@ -12,41 +13,42 @@ using namespace std::chrono_literals;
 using Step = Stopping::Step;
 
 constexpr Time kStart{};
+constexpr int kHangUp = 1;  // SIGHUP
 
 TEST(ExitCode, IsTheCommandsOrItsSignals) {
   EXPECT_EQ(exit_code_of(0, 0), 0);
   EXPECT_EQ(exit_code_of(3, 0), 3);
-  EXPECT_EQ(exit_code_of(0, SIGKILL), 137);
+  EXPECT_EQ(exit_code_of(0, io::kKillSignal), 137);
 }
 
 TEST(Stopping, TakesOneStepAfterTheOther) {
   Stopping stopping;
   EXPECT_FALSE(stopping.has_begun());
   EXPECT_FALSE(stopping.due(kStart + 1h));
-  EXPECT_EQ(stopping.ask(SIGINT, kStart), Step{.signal = SIGINT});
+  EXPECT_EQ(stopping.ask(io::kInterruptSignal, kStart), Step{.signal = io::kInterruptSignal});
   EXPECT_TRUE(stopping.has_begun());
   EXPECT_FALSE(stopping.due(kStart + 9s));
-  EXPECT_EQ(stopping.due(kStart + 10s), Step{.signal = SIGTERM});
+  EXPECT_EQ(stopping.due(kStart + 10s), Step{.signal = io::kTerminateSignal});
   EXPECT_FALSE(stopping.due(kStart + 14s));
-  EXPECT_EQ(stopping.due(kStart + 15s), Step{.signal = SIGKILL});
+  EXPECT_EQ(stopping.due(kStart + 15s), Step{.signal = io::kKillSignal});
   EXPECT_EQ(stopping.due(kStart + 20s), (Step{.give_up = true}));
   EXPECT_FALSE(stopping.due(kStart + 1h));
 }
 
 TEST(Stopping, GoesOnAtOnceWhenAskedAgain) {
   Stopping stopping;
-  stopping.ask(SIGINT, kStart);
-  EXPECT_EQ(stopping.ask(SIGINT, kStart + 1s), Step{.signal = SIGTERM});
-  EXPECT_EQ(stopping.ask(SIGINT, kStart + 2s), Step{.signal = SIGKILL});
-  EXPECT_EQ(stopping.ask(SIGINT, kStart + 3s), (Step{.give_up = true}));
-  EXPECT_EQ(stopping.ask(SIGINT, kStart + 4s), (Step{.give_up = true}));
+  stopping.ask(io::kInterruptSignal, kStart);
+  EXPECT_EQ(stopping.ask(io::kInterruptSignal, kStart + 1s), Step{.signal = io::kTerminateSignal});
+  EXPECT_EQ(stopping.ask(io::kInterruptSignal, kStart + 2s), Step{.signal = io::kKillSignal});
+  EXPECT_EQ(stopping.ask(io::kInterruptSignal, kStart + 3s), (Step{.give_up = true}));
+  EXPECT_EQ(stopping.ask(io::kInterruptSignal, kStart + 4s), (Step{.give_up = true}));
 }
 
 TEST(Stopping, BeginsWithTheSignalThatCame) {
-  for (const int signal : {SIGTERM, SIGHUP}) {
+  for (const int signal : {io::kTerminateSignal, kHangUp}) {
     Stopping stopping;
-    EXPECT_EQ(stopping.ask(signal, kStart), Step{.signal = SIGTERM});
-    EXPECT_EQ(stopping.due(kStart + 5s), Step{.signal = SIGKILL});
+    EXPECT_EQ(stopping.ask(signal, kStart), Step{.signal = io::kTerminateSignal});
+    EXPECT_EQ(stopping.due(kStart + 5s), Step{.signal = io::kKillSignal});
   }
 }
 

@@ -131,7 +131,7 @@ TEST_F(FileTree, DoesNotWriteThroughLinks) {
   EXPECT_FALSE(write(*writer, "up/outside", "evil"));
   EXPECT_FALSE(writer->make_directory("up/new", 0755));
   EXPECT_FALSE(writer->make_directory("up", 0755));
-  EXPECT_TRUE(write(*writer, "file", "good"));  // in the place of the link
+  EXPECT_TRUE(write(*writer, "file", "good"));  // replaces the link
   EXPECT_EQ(text_of(root_ + "/file"), "good");
   expect_untouched();
 }
@@ -172,7 +172,7 @@ TEST_F(FileTree, NeverWritesOutsideWhateverComes) {
   auto writer = TreeWriter::open(root_);
   ASSERT_TRUE(writer);
   int written = 0;
-  for (int i = 0; i < 20'000; ++i) {
+  for (int i = 0; i < 4'000; ++i) {
     switch (any(3)) {
       case 0:
         (void)writer->make_link(path(), path());
@@ -187,7 +187,7 @@ TEST_F(FileTree, NeverWritesOutsideWhateverComes) {
       for (const std::string& name : list_directory(root_)) (void)remove_tree(root_ + "/" + name);
     }
   }
-  EXPECT_GT(written, 100);
+  EXPECT_GT(written, 50);
   expect_untouched();
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
 // The command of a run as a child of this process, in a session of its own. Its output comes in
-// pieces; while nobody takes them, the command waits when its pipes are full.
+// pieces; while a callback is busy, the command waits when its pipes are full.
 
 #include <functional>
 #include <string>

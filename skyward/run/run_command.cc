@@ -10,6 +10,7 @@
 #include "skyward/call/error.h"
 #include "skyward/call/instance_info.h"
 #include "skyward/io/file.h"
+#include "skyward/io/machine.h"
 #include "skyward/io/private_directory.h"
 #include "skyward/io/process.h"
 #include "skyward/run/command_process.h"
@@ -94,9 +95,8 @@ void add_python(std::map<std::string, std::string>& values) {
   std::error_code error;
   const fs::path programs = fs::path(python()).parent_path();
   if (python().empty() || !fs::exists(programs.parent_path() / "pyvenv.cfg", error)) return;
-  const char* path = std::getenv("PATH");
-  values.try_emplace(
-      "PATH", path != nullptr ? fmt::format("{}:{}", programs.native(), path) : programs.native());
+  const auto path = io::environment_variable("PATH");
+  values.try_emplace("PATH", programs.native() + (path ? ":" + *path : ""));
   values.try_emplace("VIRTUAL_ENV", programs.parent_path().native());
 }
 

@@ -3,12 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <csignal>
 #include <filesystem>
 #include <stdexcept>
-#include <thread>
 
 #include "skyward/call/map_blob.h"
+#include "skyward/io/ending_signals.h"
+#include "skyward/io/event_loop.h"
 #include "skyward/io/machine.h"
 #include "skyward/io/private_directory.h"
 
@@ -134,9 +134,9 @@ TEST_F(RunCommand, SaysWhatCannotBeStarted) {
 }
 
 TEST_F(RunCommand, EndsWhatItsCommandLeavesBehind) {
-  const auto began = std::chrono::steady_clock::now();
+  const auto began = io::EventLoop::now();
   run(shell("sleep 600 & echo $!"));  // it holds the pipes
-  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(30));
+  EXPECT_LT(io::EventLoop::now() - began, std::chrono::seconds(30));
   EXPECT_FALSE(fs::exists("/proc/" + all(PieceKind::out).substr(0, all(PieceKind::out).find('\n')) +
                           "/fd/0"));
 }
@@ -145,17 +145,17 @@ TEST_F(RunCommand, SignalsReachTheCommand) {
   const RunOrder order = shell("trap 'exit 7' INT; echo ready; while :; do sleep 0.01; done");
   on_piece_ = [&](const Piece& piece) {
     if (piece.kind != PieceKind::out) return;
-    EXPECT_TRUE(signal_command(order.id, SIGINT));
+    EXPECT_TRUE(signal_command(order.id, io::kInterruptSignal));
   };
   run(order);
   EXPECT_EQ(end().code, 7);
-  EXPECT_FALSE(signal_command(order.id, SIGINT));
-  EXPECT_THROW(signal_command("../x", SIGINT), std::exception);
+  EXPECT_FALSE(signal_command(order.id, io::kInterruptSignal));
+  EXPECT_THROW(signal_command("../x", io::kInterruptSignal), std::exception);
 }
 
 TEST_F(RunCommand, TellsTheSignalThatKilledIt) {
   run(shell("kill -TERM $$"));
-  EXPECT_EQ(end().signal, SIGTERM);
+  EXPECT_EQ(end().signal, io::kTerminateSignal);
 }
 
 TEST_F(RunCommand, EndsTheCommandWhenNobodyTakesItsOutput) {

@@ -213,6 +213,21 @@ def test_gc_ends_what_a_driver_and_its_reaper_left(computer: Computer) -> None:
     computer.nothing_is_left()
 
 
+@pytest.mark.parametrize("computer", ["verda"], indirect=True)
+def test_a_run_leaves_nothing_even_when_it_is_killed(computer: Computer) -> None:
+    provider = ["--provider", PROVIDERS[computer.cloud], "--spot", "never", "--cpu", "1"]
+    command = [SKYWARD, "run", *provider, "--no-sync", "--", "sh", "-c"]
+    assert finish(computer, computer.start(*command, "echo $HOME")) == "/root\n"
+    computer.nothing_is_left()
+    with computer.start(*command, "echo ready; exec sleep 600") as program:
+        assert program.stdout is not None and program.stdout.readline() == "ready\n"
+        kill(program.pid)
+    assert computer.standing() == 1
+    until(lambda: computer.double.leftovers() == [], "nothing is left")
+    until(lambda: computer.reapers() == [], "the reaper has gone")
+    computer.nothing_is_left()
+
+
 @pytest.mark.parametrize("computer", ["runpod", "vast"], indirect=True)
 def test_a_machine_ends_itself_with_its_own_key(computer: Computer) -> None:
     with computer.drive(WAITING) as program:

@@ -452,3 +452,39 @@ def test_the_driver_leaves_log_files(bed: Bed, hosts: list[Host], tmp_path: Path
     ]
     assert kept
     until(lambda: kept, 1, "the line")
+
+
+def test_a_script_runs_on_hosts_and_brings_back_what_it_wrote(
+    bed: Bed, hosts: list[Host], tmp_path: Path
+) -> None:
+    (tmp_path / "rank.py").write_text(
+        "import os, socket\n"
+        "open('out/rank', 'w').write(os.environ['RANK'])\n"
+        "print(socket.gethostname(), os.environ['MASTER_ADDR'])\n"
+    )
+    told = drive(
+        bed,
+        """
+        import pathlib, subprocess
+
+        names = {"hosts": "HOSTS", "key": "IDENTITY_FILE", "known_hosts": "HOST_KEYS",
+                 "config": "CONFIG"}
+        for name, variable in names.items():
+            value = BED[name] if isinstance(BED[name], str) else ",".join(BED[name])
+            os.environ["SKYWARD_SSH_" + variable] = value
+        os.environ["SKYWARD_SSH_USER"] = "root"
+        done = subprocess.run(
+            [sys.executable, "-m", "skyward", "run", "--provider", "ssh", "--nodes", "2",
+             "--output", "out", "rank.py"], capture_output=True, text=True)
+        ranks = [pathlib.Path(f"out/node-{i}/rank").read_text() for i in range(2)]
+        tell(code=done.returncode, lines=sorted(done.stdout.splitlines()), ranks=ranks,
+             err=done.stderr)
+        """,
+        hosts[:2],
+        tmp_path,
+    )
+    assert told.facts["code"] == 0, told.facts["err"]
+    head = hosts[0].address
+    assert told.facts["lines"] == [f"node 0: w0 {head}", f"node 1: w1 {head}"]
+    assert told.facts["ranks"] == ["0", "1"]
+    nothing_is_left_on(hosts[:2])
