@@ -90,7 +90,6 @@ class Run {
   struct Part {
     std::unique_ptr<RunNode> node;
     std::thread thread;
-    bool told = false;
   };
 
   // The pool has events once it begins to open.
@@ -126,51 +125,64 @@ class Run {
     }
   }
 
-  // Until all are done, or nobody waits for them any more.
+  // Until all are done, or are not waited for any longer.
   void await_nodes() {
     int seen = 0;
-    while (!given_up_) {
+    while (true) {
       {
         std::unique_lock lock(shared_.mutex);
         shared_.changed.wait_for(lock, kLookInterval);
       }
-      if (all_done()) return;
-      const Time now = io::EventLoop::now();
-      if (const int count = interrupts_.count(); count > seen) {
-        seen = count;
-        shared_.terminal.tell_now(stopping_.has_begun() ? "asked again: ending the command by force"
-                                                        : "interrupted: asking the command to end");
-        step(stopping_.ask(interrupts_.first(), now));
-      } else if (!stopping_.has_begun() && (shared_.terminal.is_broken() || some_failed())) {
-        if (shared_.terminal.is_broken()) {
-          shared_.terminal.tell_now(
-              "standard output is closed, or its disk is full: ending the command");
-        }
-        step(stopping_.ask(io::kTerminateSignal, now));
-      } else if (const auto due = stopping_.due(now)) {
-        step(*due);
+      if (all_done() || (given_up_ && !some(&is_sending))) return;
+      const int count = interrupts_.count();
+      const bool asked = std::exchange(seen, count) < count;
+      if (some(&is_running)) {
+        stop_running(asked);
+      } else if (asked) {
+        shared_.terminal.tell_now("interrupted: leaving what has not come back");
+        for (Part& part : parts_) part.node->cancel();
+        return;
       }
     }
   }
 
+  void stop_running(bool asked) {
+    const Time now = io::EventLoop::now();
+    if (asked) {
+      shared_.terminal.tell_now(stopping_.has_begun() ? "asked again: ending the command by force"
+                                                      : "interrupted: asking the command to end");
+      step(stopping_.ask(interrupts_.first(), now));
+    } else if (!stopping_.has_begun() && shared_.terminal.is_broken()) {
+      shared_.terminal.tell_now(
+          "standard output is closed, or its disk is full: ending the command");
+      step(stopping_.ask(io::kTerminateSignal, now));
+    } else if (!stopping_.has_begun() && some(&has_failed)) {
+      step(stopping_.ask(io::kTerminateSignal, now));
+    } else if (const auto due = stopping_.due(now)) {
+      step(*due);
+    }
+  }
+
+  // As far as is known here.
+  static bool is_running(const CommandState& state) { return !state.done && !state.code; }
+  static bool is_sending(const CommandState& state) { return !state.done && state.code; }
+  static bool has_failed(const CommandState& state) {
+    return state.why || state.code.value_or(0) != 0;
+  }
+  bool some(bool (*is)(const CommandState&)) const {
+    return std::ranges::any_of(parts_, [is](const Part& part) { return is(part.node->state()); });
+  }
   bool all_done() const {
     return std::ranges::all_of(parts_, [](const Part& part) { return part.node->state().done; });
   }
-  bool some_failed() const {
-    return std::ranges::any_of(parts_, [](const Part& part) {
-      const CommandState state = part.node->state();
-      return state.why || state.code.value_or(0) != 0;
-    });
-  }
-
   void step(const Stopping::Step& step) {
-    given_up_ = step.give_up;
+    given_up_ |= step.give_up;
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       const CommandState state = parts_[i].node->state();
-      if (state.done) continue;
+      if (!is_running(state)) continue;
       if (!state.begun || step.give_up) {
         parts_[i].node->cancel();
-      } else if (!state.code) {
+      } else {
         const auto call = run::remote_signal_command(request_.order.id, step.signal);
         (void)pool_.submit(call.on_node(static_cast<std::uint32_t>(i)).to_call(store()));
       }

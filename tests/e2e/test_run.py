@@ -147,6 +147,16 @@ def test_a_signal_ends_the_command_which_may_save_its_work(project, number, monk
     wait_until_gone(os.environ["RUN_MARK"])
 
 
+def test_an_interrupt_while_results_come_back_leaves_them(project):
+    line = "truncate -s 40G out/big; echo ready"
+    started = Started("--output", "out", "--", "sh", "-c", line)
+    limit = time.monotonic() + DEADLINE
+    while not (project / "out/big").exists() and time.monotonic() < limit:
+        select.select([], [], [], 0.02)
+    assert started.end(signal.SIGINT)[0] == 128 + signal.SIGINT
+    assert (project / "out/big").stat().st_size < 40 << 30
+
+
 def test_a_command_that_ignores_signals_is_killed(monkeypatch):
     monkeypatch.setenv("RUN_MARK", f"stubborn-{os.getpid()}")
     line = "trap '' TERM; trap 'echo no' INT; echo ready; while :; do sleep 0.02; done"
