@@ -73,7 +73,7 @@ Result<std::string> script_below(const std::string& root, const std::string& sai
 // A directory of this machine, in which what comes back can be stored.
 Result<std::string> output_here(const std::string& said, int nodes) {
   std::error_code error;
-  const std::string path = fs::absolute(said).lexically_normal().native();
+  std::string path = fs::absolute(said).lexically_normal().native();
   fs::create_directories(path, error);
   for (int i = 0; nodes > 1 && i < nodes && !error; ++i) {
     fs::create_directories(fmt::format("{}/node-{}", path, i), error);
@@ -118,6 +118,7 @@ Status add_python(PoolSpec& spec, const RunOptions& options) {
     return fail(ErrorKind::invalid, "there is no python3 here, and the nodes are this machine's",
                 "install Python, or take a provider with --provider");
   }
+  if (spec.provider.name == "local" && !here.uv.empty()) spec.provider.settings["uv"] = here.uv;
   spec.image.python = options.python;
   if (spec.image.python.empty()) {
     spec.image.python = here.version.empty() ? kNewestPython : here.version;

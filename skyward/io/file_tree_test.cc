@@ -72,7 +72,7 @@ TEST_F(FileTree, IsTheSameAfterTheWay) {
   fs::create_directories(root_ + "/a/empty");
   std::ofstream(root_ + "/a/program") << "#!/bin/sh\n";
   fs::permissions(root_ + "/a/program", fs::perms(0755));
-  std::ofstream(root_ + "/none");
+  std::ofstream(root_ + "/none") << "";
   fs::create_symlink("a/program", root_ + "/link");
   const auto entries = list_tree(root_);
   ASSERT_TRUE(entries) << entries.error().message;
