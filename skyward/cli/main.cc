@@ -153,16 +153,16 @@ void CommandLine::add_pools() {
 }
 
 constexpr const char* kRunHelp =
-    "run a script or a command on machines of its own, then end them\n"
-    "  skyward run train.py --epochs 3          python train.py --epochs 3, on a node\n"
-    "  skyward run --nodes 2 -- ./bench.sh      a command, on every node\n"
-    "Sends the working directory (as git sees it), shows the output and returns the exit code of "
+    "skyward run train.py --epochs 3        python train.py --epochs 3, on a node\n"
+    "skyward run --nodes 2 -- ./bench.sh    a command, on every node\n\n"
+    "Sends the working directory (as git sees it), shows the output, and returns the exit code of\n"
     "the command; 125 if Skyward itself fails. Standard input is not passed on. Options come "
-    "before "
+    "before\n"
     "the script or the --.";
 
 void CommandLine::add_run() {
-  CLI::App* made = app.add_subcommand("run", kRunHelp)->prefix_command();
+  CLI::App* made = app.add_subcommand("run", "run a script or a command on machines of its own");
+  made->prefix_command()->footer(kRunHelp);
   made->callback([this, made] {
     to_run.words = made->remaining();
     if (!to_run.words.empty() && to_run.words.front().starts_with('-')) {
