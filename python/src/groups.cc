@@ -36,14 +36,25 @@ Outcome outcome_of(ByteView result) {
 
 }  // namespace
 
-Group::Group(Handle handle, std::size_t size, std::uint64_t token,
+Group::Group(Handle handle, Call call, std::uint64_t token,
              const std::shared_ptr<GroupNews>& news)
-    : handle_(std::move(handle)), size_(size), token_(token), news_(news) {
+    : handle_(std::move(handle)), call_(std::move(call)), token_(token), news_(news) {
   handle_.on_item([news, token](const wire::Payload& item) {
     const auto group = group_item(item);
     note(*news, token, group ? group->withdrawn : 0);
   });
   handle_.on_done([news, token] { note(*news, token, 0); });
+}
+
+Call Group::call(std::size_t position) const {
+  const auto all = group_arguments(call_.arguments);
+  if (!all || position >= all->size()) throw nb::index_error("the group has no such call");
+  Call call = call_;
+  call.options.group = false;
+  call.options.stream_window = 0;
+  const ByteView one = (*all)[position];
+  call.arguments.buffers = {wire::small_buffer({call_.arguments.buffers[0].bytes.owner, one})};
+  return call;
 }
 
 void Group::cancel() {
@@ -106,13 +117,30 @@ std::optional<std::pair<Group, std::uint32_t>> Groups::send(
   if (calls == 0) return std::nullopt;
   Call call = make_call(function, group.take(), std::nullopt, calls);
   call.options.group = true;
-  const std::size_t size = call.arguments.size();
+  return std::pair(submit(packer, std::move(call), token), calls);
+}
+
+Group Groups::send_again(PoolPacker& packer, const Group& group, std::size_t first,
+                         std::uint32_t calls, std::uint64_t token) {
+  const auto all = group_arguments(group.call_.arguments);
+  GroupWriter some;
+  for (std::size_t at = first; all && at < all->size() && some.calls() < calls; ++at) {
+    some.add((*all)[at]);
+  }
+  if (calls == 0 || some.calls() != calls) throw nb::index_error("the group has no such calls");
+  Call call = group.call_;
+  call.arguments = some.take();
+  call.options.stream_window = calls;
+  return submit(packer, std::move(call), token);
+}
+
+Group Groups::submit(PoolPacker& packer, Call call, std::uint64_t token) {
   Handle handle;
   {
     const GilReleased released;
-    handle = packer.pool.submit(std::move(call));
+    handle = packer.pool.submit(call);
   }
-  return std::pair(Group(std::move(handle), size, token, news_), calls);
+  return {std::move(handle), std::move(call), token, news_};
 }
 
 std::vector<std::pair<std::uint64_t, std::uint32_t>> Groups::withdrawn() {
@@ -129,6 +157,8 @@ void bind_groups(nb::module_& module) {
   nb::class_<Group>(module, "Group", "Several calls that were sent as one task.")
       .def_prop_ro("task", &Group::task)
       .def_prop_ro("size", &Group::size, "Bytes of arguments.")
+      .def("call", &Group::call, nb::arg("position"),
+           "One of its calls, with the arguments as they were.")
       .def("cancel", &Group::cancel)
       .def(
           "wait",
@@ -150,6 +180,9 @@ void bind_groups(nb::module_& module) {
                    "beside: collections.abc.Callable[..., bool], buffers: list[memoryview], "
                    "pending: type, token: int) -> tuple[Group, int] | None"),
            "Sends as many of the inputs as make one group; None if the first is not for a group.")
+      .def("send_again", &Groups::send_again, nb::arg("packer"), nb::arg("group"),
+           nb::arg("first"), nb::arg("calls"), nb::arg("token"),
+           "Sends some of its calls as a group of their own, with the arguments as they were.")
       .def("withdrawn", &Groups::withdrawn,
            "(token, calls) of calls that came back unstarted, from the end of their groups.");
 }

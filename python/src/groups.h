@@ -29,12 +29,13 @@ struct GroupNews {
 // One group, sent.
 class Group {
  public:
-  // What the token names, the caller chooses.
-  Group(Handle handle, std::size_t size, std::uint64_t token,
-        const std::shared_ptr<GroupNews>& news);
+  // What the token names, the caller chooses. `call`: as it was sent.
+  Group(Handle handle, Call call, std::uint64_t token, const std::shared_ptr<GroupNews>& news);
 
   std::uint64_t task() const { return handle_.task(); }
-  std::size_t size() const { return size_; }  // bytes of arguments
+  std::size_t size() const { return call_.arguments.size(); }  // bytes of arguments
+  // One of its calls, to be sent alone, with the arguments as they were.
+  Call call(std::size_t position) const;
   void cancel();
   // Waits until it has news, or another group's calls were withdrawn, or for the limit: then it
   // returns false.
@@ -50,8 +51,10 @@ class Group {
   Results take(const nb::callable& loads);
 
  private:
+  friend class Groups;
+
   Handle handle_;
-  std::size_t size_;
+  Call call_;
   std::uint64_t token_;
   std::shared_ptr<GroupNews> news_;
 };
@@ -67,10 +70,16 @@ class Groups {
                                                       const nb::list& inputs, nb::callable dumps,
                                                       nb::callable beside, const nb::list& buffers,
                                                       nb::handle pending, std::uint64_t token);
+  // Sends some calls of a group once more, as a group of their own. Arguments that have changed since
+  // are sent as they were.
+  Group send_again(PoolPacker& packer, const Group& group, std::size_t first, std::uint32_t calls,
+                   std::uint64_t token);
   // (token, calls) of groups, calls of which have come back to be sent again: from the end of each.
   std::vector<std::pair<std::uint64_t, std::uint32_t>> withdrawn();
 
  private:
+  Group submit(PoolPacker& packer, Call call, std::uint64_t token);
+
   std::shared_ptr<GroupNews> news_ = std::make_shared<GroupNews>();
 };
 

@@ -64,6 +64,17 @@ def fail_at(x, at):
     return x
 
 
+def test_an_error_of_the_inputs_comes_after_the_answers_before_it(pool):
+    def inputs():
+        yield from range(5000)
+        raise LookupError("no more rows")
+
+    got = []
+    with pytest.raises(LookupError, match="no more rows"):
+        got.extend(pool.map(double, inputs()))
+    assert got == list(range(0, 10_000, 2))
+
+
 def test_an_error_comes_at_its_place(pool):
     answers = pool.map(fail_at, range(10_000), itertools.repeat(7000))
     got = []

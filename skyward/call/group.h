@@ -6,6 +6,7 @@
 
 namespace skyward {
 
+using wire::group_arguments;
 using wire::group_item;
 using wire::GroupItem;
 using wire::GroupWriter;

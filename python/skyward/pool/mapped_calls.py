@@ -32,12 +32,16 @@ GROUP_SECONDS = 250e-6
 GROUP_CALLS = 512  # kMaxGroupCalls
 GROWTH = 4
 """A group is at most so much larger than the last one."""
+REFUSED = 16
+"""So many calls that are not for a group, and all go alone: one by one they take longer."""
 ATTEMPTS = 4
 """How often calls are sent again when their machine is lost, as the engine does (kMaxAttempts)."""
 
+_LOSSES = ("lost", "unreachable")
+
 
 class _Group:
-    """Calls on their way, or one that travels alone."""
+    """Calls that were sent together."""
 
     __slots__ = ("attempt", "bytes", "core", "got", "inputs", "token")
 
@@ -76,6 +80,7 @@ class MappedCalls:
         self._beside, self._buffers = serialize.collector()
         self._tokens = 0
         self._in_groups = True
+        self._refused = 0
         self._size = 0  # calls of the next group; 0: no call has ended yet
         self._failure: Exception | None = None  # of the call behind the window
 
@@ -111,13 +116,14 @@ class MappedCalls:
     def _fill(self) -> None:
         while self._failure is None and (room := self._room()):
             inputs: list[tuple[Any, ...]] = []
+            failure: Exception | None = None
             try:
                 inputs.extend(islice(self._inputs, room))
             except Exception as error:  # of the caller's iterables
-                self._failure = error
-            if not inputs:
-                return
+                failure = error
             self._send(inputs)
+            if self._failure is None:
+                self._failure = failure
             if len(inputs) < room:
                 return
 
@@ -133,32 +139,45 @@ class MappedCalls:
         by_size = (AHEAD_BYTES - self._bytes) * calls // max(self._bytes, 1)
         return max(fill_slots, min(most - calls, by_size), 0)
 
-    def _send(
-        self, inputs: list[tuple[Any, ...]], place: int | None = None, again: int = 1
-    ) -> None:
-        """Sends calls as groups where it can, to the end of the window or to that place in it.
-        `again`: how often they have been sent, this time included."""
+    def _send(self, inputs: list[tuple[Any, ...]]) -> None:
+        """Sends calls, as groups where it can."""
         at = 0
-        while at < len(inputs) and (self._failure is None or place is not None):
-            sent = self._group(inputs[at : at + max(1, self._size)], again)
-            new: list[_Group | _Single]
-            if sent is not None:
-                new = [sent]
-                at += len(sent.inputs)
-            else:
-                some = inputs[at : at + 1] if self._in_groups else inputs[at:]
-                at += len(some)
-                new = self._singles(some)
-            for one in new:
-                if place is None:
-                    self._window.append(one)
-                else:
-                    self._window.insert(place, one)
-                    place += 1
-                self._calls += len(one.inputs) if isinstance(one, _Group) else 1
-                self._bytes += one.bytes
+        while at < len(inputs) and self._failure is None:
+            group = self._group(inputs[at : at + max(1, self._size)])
+            if group is not None:
+                at += len(group.inputs)
+                self._enter(group, len(group.inputs))
+                continue
+            some = inputs[at : at + 1] if self._in_groups else inputs[at:]
+            at += len(some)
+            for single in self._singles(some):
+                self._enter(single, 1)
 
-    def _group(self, inputs: list[tuple[Any, ...]], again: int) -> _Group | None:
+    def _send_again(self, group: _Group, first: int, place: int, attempt: int = 1) -> None:
+        """Sends the calls of the group from that one on as groups of their own, which get that
+        place in the window."""
+        inputs = group.inputs[first:]
+        del group.inputs[first:]
+        at = 0
+        while at < len(inputs):
+            some = inputs[at : at + max(1, self._size)]
+            self._tokens += 1
+            core = self._groups.send_again(
+                self._packer, group.core, first + at, len(some), self._tokens
+            )
+            self._enter(_Group(core, some, self._tokens, attempt), len(some), place)
+            place += 1
+            at += len(some)
+
+    def _enter(self, sent: "_Group | _Single", calls: int, place: int | None = None) -> None:
+        if place is None:
+            self._window.append(sent)
+        else:
+            self._window.insert(place, sent)
+        self._calls += calls
+        self._bytes += sent.bytes
+
+    def _group(self, inputs: list[tuple[Any, ...]]) -> _Group | None:
         """Sends as many of the inputs as fit a group; None if the first is not for a group."""
         if not self._in_groups:
             return None
@@ -181,9 +200,11 @@ class MappedCalls:
             self._tokens,
         )
         if sent is None:
+            self._refused += 1
+            self._in_groups = self._refused < REFUSED
             return None
         core, calls = sent
-        return _Group(core, inputs[:calls], self._tokens, again)
+        return _Group(core, inputs[:calls], self._tokens, 1)
 
     def _is_plain(self, item: PendingCompute[Any], args: tuple[Any, ...]) -> bool:
         return (
@@ -195,7 +216,7 @@ class MappedCalls:
             and not registered_by_value()
         )
 
-    def _singles(self, inputs: list[tuple[Any, ...]]) -> list[_Group | _Single]:
+    def _singles(self, inputs: list[tuple[Any, ...]]) -> list[_Single]:
         """Sends calls one by one; the error of one that cannot be sent is kept for its place."""
         items: list[PendingCompute[Any]] = []
         failure: Exception | None = None
@@ -249,25 +270,28 @@ class MappedCalls:
 
     def _finish(self, group: _Group, outcome: Any, end: float | None) -> Iterator[Any]:
         """`outcome`: of the call that ran last. Those behind it, if any, were not begun."""
-        args, rest = group.inputs[group.got], group.inputs[group.got + 1 :]
-        self._leave(group, 1 + len(rest))
-        self._measure(outcome, group.got + 1)
-        if group.got and group.attempt < ATTEMPTS and outcome.error_kind in ("lost", "unreachable"):
+        self._send_withdrawn()  # all that is known of it is known now
+        at, args, left = group.got, group.inputs[group.got], len(group.inputs) - group.got
+        self._leave(group, left)
+        self._measure(outcome, at + 1)
+        failed = outcome.status == "failed"
+        if failed and at and group.attempt < ATTEMPTS and outcome.error_kind in _LOSSES:
             # The engine sends a group again unless a part of it is done.
-            self._send([args, *rest], 0, group.attempt + 1)
+            self._send_again(group, at, 0, group.attempt + 1)
             return
-        if outcome.status == "ok" and rest:  # a large result
+        if outcome.status == "ok" and left > 1:  # a large result
             self._in_groups = False
-        self._send(rest, 0)
+        self._send_again(group, at + 1, 0)
         if outcome.status == "ok":
             self._pool.tell_lines()
             yield answer_of(self._function.__name__, group.core.task, outcome)
             return
-        item = self._function(*args)
-        call = self._pool.packing.calls([item])[0]
+        item, call = self._function(*args), group.core.call(at)
         yield self._pool.answer(item, call, group.core, end, taken=([None], [(0, outcome)]))
 
     def _measure(self, outcome: Any, calls: int) -> None:
+        if not outcome.run_seconds:  # nothing of it ran
+            return
         seconds = outcome.run_seconds / calls
         fitting = (
             int(GROUP_SECONDS / seconds) if seconds > GROUP_SECONDS / GROUP_CALLS else GROUP_CALLS
@@ -275,7 +299,7 @@ class MappedCalls:
         self._size = max(1, min(fitting, GROWTH * max(1, self._size)))
 
     def _leave(self, sent: _Group | _Single, calls: int) -> None:
-        """The first one is done, but for so many calls that leave with it."""
+        """Drops the first one, with its calls that were still counted."""
         self._window.popleft()
         self._calls -= calls
         self._bytes -= sent.bytes
@@ -284,8 +308,6 @@ class MappedCalls:
         for token, calls in self._groups.withdrawn():
             for place, sent in enumerate(self._window):
                 if isinstance(sent, _Group) and sent.token == token:
-                    back = sent.inputs[-calls:]
-                    del sent.inputs[-calls:]
                     self._calls -= calls
-                    self._send(back, place + 1)
+                    self._send_again(sent, len(sent.inputs) - calls, place + 1)
                     break
