@@ -20,8 +20,8 @@ NAMES = {
 }
 WHY = {
     "memory": "Skyward runs an agent beside the workers, and each worker is a whole interpreter.",
-    "map_per_second": "It sends many items as one task. Skyward tracks each item by itself: its"
-    " error, its retries and its cancellation.",
+    "map_per_second": "It sends many items as one task and answers them together. Skyward returns"
+    " each result as soon as it is there, and no slow item holds up the others.",
     "futures_per_second": "Skyward's futures are those of `concurrent.futures`: making one and"
     " waiting for it takes most of the time of a quick call.",
     "argument_first": "The bytes are copied once, into memory that the workers map. The first time,"
