@@ -170,9 +170,12 @@ void make_calm(StormParameters& parameters) {
 
 }  // namespace
 
+void draw_groups(Random& groups, StormParameters& parameters) {
+  parameters.user.groups = rarely(groups, 0.4, 0.8);
+}
+
 void draw_crowds(Random& crowds, StormParameters& parameters, int tasks) {
   LoopParameters& loop = parameters.node.loop;
-  parameters.user.groups = rarely(crowds, 0.4, 0.8);
   if (crowds.chance(0.5)) loop.start_cost = crowds.between(1ms, 30ms);
   if (crowds.chance(0.4)) draw_stalls(crowds, loop);
   const bool wide = crowds.chance(0.02);

@@ -142,5 +142,7 @@ StormParameters draw_parameters(Random& random, int nodes, int tasks);
 void draw_returns(Random& returns, StormParameters& parameters);
 // Over them; the number of tasks stays when it was asked for.
 void draw_crowds(Random& crowds, StormParameters& parameters, int tasks);
+// Drawn from Simulator::groups.
+void draw_groups(Random& groups, StormParameters& parameters);
 
 }  // namespace skyward::sim

@@ -38,6 +38,7 @@ class Simulator {
       : random(seed),
         returns(seed ^ 0xa24baed4963ee407U),
         crowds(seed ^ 0x9fb21c651e98df25U),
+        groups(seed ^ 0xd6e8feb86659fd93U),
         verbose_(verbose) {}
   Simulator(const Simulator&) = delete;
   Simulator& operator=(const Simulator&) = delete;
@@ -68,6 +69,7 @@ class Simulator {
   // Separate generators, so that the other faults of a seed do not depend on them.
   Random returns;  // for what comes back
   Random crowds;   // for wide nodes, tiny tasks and stalled agents
+  Random groups;   // for groups of calls
 
  private:
   // Not zero, which cores read as "never".

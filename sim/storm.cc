@@ -30,6 +30,7 @@ StormParameters draw_all(Simulator& simulator, const StormOptions& options) {
   StormParameters parameters = draw_parameters(simulator.random, options.nodes, options.tasks);
   draw_returns(simulator.returns, parameters);
   draw_crowds(simulator.crowds, parameters, options.tasks);
+  draw_groups(simulator.groups, parameters);
   return parameters;
 }
 

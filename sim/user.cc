@@ -112,15 +112,16 @@ TaskPlan User::draw_plan() {
     plan.kind = TaskKind::stream;
     plan.items = static_cast<std::uint32_t>(random.below(40));
     run /= 10;
-  } else if (random.chance(user.groups)) {
-    plan.kind = TaskKind::group;
-    plan.items = static_cast<std::uint32_t>(random.between(1, 100));
-    plan.run_ns = static_cast<std::uint64_t>(random.between(Duration{}, Duration{50us}).count());
-    return plan;
   }
   plan.run_ns = static_cast<std::uint64_t>(run.count());
   if (random.chance(0.3)) plan.lines = static_cast<std::uint32_t>(random.below(20));
   if (random.chance(user.blobs)) plan.blobs = static_cast<std::uint32_t>(random.between(1, 3));
+  Random& groups = simulator_.groups;
+  if (plan.kind != TaskKind::returns || !groups.chance(user.groups)) return plan;
+  plan.kind = TaskKind::group;
+  plan.items = static_cast<std::uint32_t>(groups.between(1, 100));
+  plan.run_ns = static_cast<std::uint64_t>(groups.between(Duration{}, Duration{50us}).count());
+  plan.lines = plan.blobs = 0;
   return plan;
 }
 

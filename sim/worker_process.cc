@@ -226,7 +226,7 @@ void SimulatedWorker::next_item() {
 void SimulatedWorker::next_call() {
   const TaskPlan& plan = current_->plan;
   const std::uint32_t call = plan.first + current_->claimed;
-  const bool slow = simulator_.random.chance(0.05);
+  const bool slow = simulator_.groups.chance(0.05);
   const Duration pause{static_cast<Duration::rep>(plan.run_ns * (slow ? kSlowCallFactor : 1))};
   step_ = simulator_.after(pause, [this, call] {
     step_ = Simulator::kNoTimer;

@@ -99,6 +99,22 @@ TEST(Executor, ItsEndWaitsForItsCalls) {
   EXPECT_TRUE(std::ranges::all_of(futures, [](const auto& future) { return future.done(); }));
 }
 
+TEST(Executor, ItsEndWaitsForTheCallbacksOfItsCalls) {
+  ComputePool pool(silent(1));
+  for (int round = 0; round < 100; ++round) {
+    bool called = false;
+    {
+      Executor executor(pool);
+      executor.submit(doubled(round)).on_done([&called] {
+        // The end of the block has time to come first.
+        for (int i = 0; i < 1000; ++i) std::this_thread::yield();
+        called = true;
+      });
+    }
+    ASSERT_TRUE(called) << "round " << round;
+  }
+}
+
 TEST(Executor, AnExceptionLeavesItAtOnce) {
   ComputePool pool(silent(1));
   try {

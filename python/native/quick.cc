@@ -232,6 +232,7 @@ class Quick {
     const std::uint32_t calls = call.run.window;
     if (call.is_behind() && mark_.size() == kMarkBytes) write_mark(task);
     const std::uint64_t started = clock_ns();
+    answers_.begin(TaskId{task});
     answers_.begin_group(TaskId{task});
     while (true) {
       std::uint32_t size = 0;

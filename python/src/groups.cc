@@ -36,8 +36,7 @@ Outcome outcome_of(ByteView result) {
 
 }  // namespace
 
-Group::Group(Handle handle, Call call, std::uint64_t token,
-             const std::shared_ptr<GroupNews>& news)
+Group::Group(Handle handle, Call call, std::uint64_t token, const std::shared_ptr<GroupNews>& news)
     : handle_(std::move(handle)), call_(std::move(call)), token_(token), news_(news) {
   handle_.on_item([news, token](const wire::Payload& item) {
     const auto group = group_item(item);
@@ -150,7 +149,9 @@ std::vector<std::pair<std::uint64_t, std::uint32_t>> Groups::withdrawn() {
 
 void bind_groups(nb::module_& module) {
   nb::class_<Group::Results>(module, "GroupResults", "What has arrived of a group.")
-      .def_ro("values", &Group::Results::values, "In order; None where `strange` has more to tell.")
+      .def_ro("values", &Group::Results::values,
+              nb::for_getter(nb::sig("def values(self) -> list[typing.Any]")),
+              "In order; None where `strange` has more to tell.")
       .def_ro("strange", &Group::Results::strange,
               "(position, Outcome) of results that pickle does not load.")
       .def_ro("last", &Group::Results::last, "The Outcome of the call that ran last, at the end.");
@@ -180,8 +181,8 @@ void bind_groups(nb::module_& module) {
                    "beside: collections.abc.Callable[..., bool], buffers: list[memoryview], "
                    "pending: type, token: int) -> tuple[Group, int] | None"),
            "Sends as many of the inputs as make one group; None if the first is not for a group.")
-      .def("send_again", &Groups::send_again, nb::arg("packer"), nb::arg("group"),
-           nb::arg("first"), nb::arg("calls"), nb::arg("token"),
+      .def("send_again", &Groups::send_again, nb::arg("packer"), nb::arg("group"), nb::arg("first"),
+           nb::arg("calls"), nb::arg("token"),
            "Sends some of its calls as a group of their own, with the arguments as they were.")
       .def("withdrawn", &Groups::withdrawn,
            "(token, calls) of calls that came back unstarted, from the end of their groups.");

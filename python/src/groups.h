@@ -70,8 +70,8 @@ class Groups {
                                                       const nb::list& inputs, nb::callable dumps,
                                                       nb::callable beside, const nb::list& buffers,
                                                       nb::handle pending, std::uint64_t token);
-  // Sends some calls of a group once more, as a group of their own. Arguments that have changed since
-  // are sent as they were.
+  // Sends some calls of a group once more, as a group of their own. Arguments that have changed
+  // since are sent as they were.
   Group send_again(PoolPacker& packer, const Group& group, std::size_t first, std::uint32_t calls,
                    std::uint64_t token);
   // (token, calls) of groups, calls of which have come back to be sent again: from the end of each.

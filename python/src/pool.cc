@@ -299,6 +299,9 @@ void bind_handle(nb::module_& module) {
       .def(
           "payload", [](const Outcome& outcome) { return to_python(outcome.payload); },
           nb::sig("def payload(self) -> tuple[object, list[object]]"), "(stream, [buffer, …])")
+      .def_prop_ro(
+          "size", [](const Outcome& outcome) { return outcome.payload.size(); },
+          "Bytes of the payload.")
       .def_prop_ro("error_kind",
                    [](const Outcome& outcome) { return to_string(outcome.error.kind); })
       .def_prop_ro("error_message", [](const Outcome& outcome) { return outcome.error.message; })

@@ -55,11 +55,11 @@ class Model:
 def test_the_object_of_a_method_is_an_argument(pool):
     model = Model()
     assert model.first(0) >> pool == 0
-    before = len(pool._live._packing._functions)
+    before = len(pool._live.packing._functions)
     for value in range(5):
         model.weights[0] = value
         assert model.first(1) >> pool == value + 1
-    assert len(pool._live._packing._functions) == before
+    assert len(pool._live.packing._functions) == before
 
 
 def test_bodies_have_a_budget_of_bytes(pool, monkeypatch):
@@ -67,7 +67,7 @@ def test_bodies_have_a_budget_of_bytes(pool, monkeypatch):
     for value in range(6):
         data = bytes([value]) * 100_000
         assert sky.compute(lambda data=data: data[-1])() >> pool == value
-        kept = [len(body) for body in pool._live._packing._functions]
+        kept = [len(body) for body in pool._live.packing._functions]
         assert sum(kept) <= 300_000 and kept[-1] > 100_000
 
 
@@ -78,7 +78,7 @@ def test_many_threads_send_functions_of_their_own(pool, monkeypatch):
     def work():
         try:
             for _ in range(3000):
-                pool._live._packing._function(call)
+                pool._live.packing.function(call)
         except BaseException as error:
             errors.append(error)
 
@@ -92,7 +92,7 @@ def test_many_threads_send_functions_of_their_own(pool, monkeypatch):
             thread.join(120)
     finally:
         sys.setswitchinterval(interval)
-    assert errors == [] and len(pool._live._packing._functions) <= packing.FUNCTIONS_KEPT
+    assert errors == [] and len(pool._live.packing._functions) <= packing.FUNCTIONS_KEPT
 
 
 @pytest.mark.parametrize("way", ["spawn", "forkserver"])

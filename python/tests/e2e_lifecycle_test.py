@@ -465,7 +465,7 @@ def test_a_forked_child_waits_for_nothing_of_its_parents():
 
 def test_places_that_are_not_there_are_refused(pool):
     core = pool._live.core
-    call = pool._live._packing.calls([sky.compute(abs)(-1)])[0]
+    call = pool._live.packing.calls([sky.compute(abs)(-1)])[0]
     for node, worker in ((2, 0), (99, 0), (0, 1)):
         with pytest.raises(sky.ConfigurationError, match="they count from 0"):
             core.submit(call.at(node, worker))
@@ -474,7 +474,7 @@ def test_places_that_are_not_there_are_refused(pool):
 
 def test_very_many_calls_for_one_node(pool):
     core = pool._live.core
-    call = pool._live._packing.calls([sky.compute(abs)(-1)])[0].at(0, 0)
+    call = pool._live.packing.calls([sky.compute(abs)(-1)])[0].at(0, 0)
     handles = core.submit_many([call] * 70_000)
     for handle in handles:
         assert handle.wait(DEADLINE)
@@ -490,7 +490,7 @@ def test_what_is_forgotten_too_often_hurts_nobody(pool):
 
 
 def test_an_outcome_is_taken_once(pool):
-    handle = pool._live.core.submit(pool._live._packing.calls([sky.compute(abs)(-1)])[0])
+    handle = pool._live.core.submit(pool._live.packing.calls([sky.compute(abs)(-1)])[0])
     assert handle.wait(1e300)
     assert handle.take().status == "ok"
     with pytest.raises(sky.SkywardError, match="already taken"):

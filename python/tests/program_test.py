@@ -310,6 +310,7 @@ def test_an_open_pool_is_told_with_its_program(state):
 def test_a_broken_settings_file_keeps_no_machine_alive(state, tmp_path, monkeypatch):
     (tmp_path / "skyward.toml").write_text("this is no TOML")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))  # no podman, no kubectl
     code, _, err = skyward("gc", "--provider", "aws")
     assert "skyward: warning: " in err and "continuing without it" in err
     assert code == 77 and "credentials" in err, "it went on to the cloud"
@@ -345,7 +346,8 @@ def test_help_and_version_are_words_too(state):
     assert skyward("version") == skyward("-V") == skyward("--version")
 
 
-def test_an_error_of_gc_is_one_document_and_says_nothing_else(state):
+def test_an_error_of_gc_is_one_document_and_says_nothing_else(state, monkeypatch):
+    monkeypatch.setenv("PATH", str(state))  # no podman, no kubectl
     code, out, err = skyward("gc", "--json")
     assert code == 77 and json.loads(out)["error"] == "denied"
     assert "removed" not in err

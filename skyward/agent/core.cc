@@ -189,7 +189,8 @@ void on_run_task(AgentState& state, AgentEffects& effects, const wire::RunTask& 
   if (run.group) {
     const auto calls = wire::group_arguments(run.arguments);
     if (!calls) return refuse(calls.error().message);
-    if (calls->size() != run.stream_window) return refuse("the group counts its calls wrongly");
+    if (calls->empty() || calls->size() != run.stream_window)
+      return refuse("the group counts its calls wrongly");
   }
   const auto body = state.bodies.find(run.function);
   if (body == state.bodies.end())
@@ -323,6 +324,9 @@ void on_worker_result(AgentState& state, AgentEffects& effects, Slot& slot,
                             fmt::format("it answered task {} out of order", id.value));
   const FunctionId function = task.run.function;
   const bool group = is_group(task.run);
+  if (cancelled && !task.ending && task.delivered)
+    return on_worker_broken(state, effects, slot.id,
+                            fmt::format("it returned task {}, which has begun", id.value));
   leave_window(state, effects, id, now);
   if (cancelled && !task.ending) {
     enqueue(state, id);
@@ -365,7 +369,7 @@ void release_window(AgentState& state, AgentEffects& effects, Slot& slot, const 
     task.slot.reset();
     if (task.ending) {
       answer_status(state, effects, id, *task.ending, slot.worker, ending_detail(task));
-    } else if (begun || (front && ++task.unread > kMaxUnreadTries)) {
+    } else if (begun || task.delivered || (front && ++task.unread > kMaxUnreadTries)) {
       answer_status(state, effects, id, TaskStatus::worker_died, slot.worker,
                     death_detail(end, slot.killed));
     } else {
@@ -375,9 +379,9 @@ void release_window(AgentState& state, AgentEffects& effects, Slot& slot, const 
     front = false;
   }
   slot.expected = Duration{};
-  slot.front_since = now;
+  slot.front_since = slot.moved_at = now;
   slot.kill_at = kNever;
-  slot.withdrew = false;
+  slot.withdrew = slot.took_rest = false;
   reindex(state, slot);
 }
 
@@ -393,9 +397,11 @@ void withdraw_behind(AgentState& state, AgentEffects& effects, const Slot& slot)
 // The running call of the slot takes long. Those behind it may run elsewhere.
 void end_patience(AgentState& state, AgentEffects& effects, Slot& slot, Time now) {
   const TaskId front = slot.window.front();
-  if (is_group(state.tasks.at(front).run) && !effects.take_rest(slot.id, front)) {
-    slot.front_since = now;  // the process has not begun it
-    return reindex(state, slot);
+  if (is_group(state.tasks.at(front).run)) {
+    slot.moved_at = now;
+    slot.took_rest = effects.take_rest(slot.id, front).has_value();
+    // The process has not begun it, and may be at something that has been answered.
+    if (!slot.took_rest && now < slot.front_since + kWindowPatience) return reindex(state, slot);
   }
   slot.withdrew = true;
   reindex(state, slot);
@@ -569,8 +575,9 @@ void on_worker_message(AgentState& state, AgentEffects& effects, SlotId id,
         state, effects, id,
         fmt::format("it sent an item of task {} that nobody requested", message.task.value));
   --found->second.items_left;
+  found->second.delivered = true;
   if (is_group(found->second.run)) {  // one of its calls has ended
-    slot.front_since = now;
+    slot.moved_at = now;
     reindex(state, slot);
   }
   effects.send(wire::StreamItem{.task = message.task,

@@ -67,6 +67,7 @@ struct AgentTask {
   bool withdrawn = false;                  // its slot was asked to return it unstarted
   std::uint32_t unread = 0;                // worker processes that ended without having read it
   std::optional<wire::TaskStatus> ending;  // cancelled or timed_out was requested
+  bool delivered = false;                  // items: it cannot start over
   std::uint64_t items_left = 0;            // of a stream: how many more its reader has requested
   std::list<std::string> tail;             // last lines of its output; mostly none
 };
@@ -89,10 +90,12 @@ struct Slot {
   std::deque<TaskId> window;
   Duration expected{};            // sum over the window
   Time front_since{};             // when the front became the front
+  Time moved_at{};                // ... or its group moved on, or was looked at
   Time kill_at = kNever;          // the deadline of the interrupted front
   Time listed_deadline = kNever;  // in AgentState::deadlines
   Duration listed_expected{};     // in AgentState::open
   bool withdrew = false;          // the tasks behind this front were withdrawn
+  bool took_rest = false;         // ... and the calls of its group that had not begun
   std::string killed;             // why the agent killed the process, until it has exited
   std::unordered_set<FunctionId> functions;  // bodies that the process has
   std::list<std::string> tail;               // last lines written outside of tasks

@@ -108,6 +108,48 @@ TEST_F(CoreGroupTest, AsksAgainWhileTheProcessHasNotBegunTheGroup) {
   EXPECT_EQ(next_deadline(state), kNever);
 }
 
+TEST_F(CoreGroupTest, TasksBehindAGroupThatDoesNotBeginAreWithdrawn) {
+  rest.reset();
+  submit(1, 8, 8);
+  submit(2, 8, 8);
+  const Time before = now;
+  while (withdrawn.empty() && now < before + 2 * kWindowPatience) advance(kGroupPatience);
+  EXPECT_EQ(now, before + kWindowPatience);
+  EXPECT_EQ(withdrawn, std::vector{TaskId{2}});
+  const std::size_t times = asked.size();
+  EXPECT_EQ(next_deadline(state), now + kWindowPatience);  // from now on more slowly
+  rest = 4;
+  advance(kWindowPatience);
+  EXPECT_EQ(asked.size(), times + 1);
+  EXPECT_EQ(next_deadline(state), kNever);
+}
+
+TEST_F(CoreGroupTest, AGroupThatHasDeliveredDoesNotStartOver) {
+  submit(1, 8, 8);
+  submit(2, 8, 8);
+  say(wire::WorkerKind::item, 1);
+  on_worker_exit(state, *this, SlotId{0}, {.text = "exit code 1"}, now);
+  const auto& died = std::get<wire::TaskResult>(messages.back());
+  EXPECT_EQ(died.task, TaskId{1});
+  EXPECT_EQ(died.status, TaskStatus::worker_died);
+  EXPECT_EQ(state.queue.size(), 1U);  // the second one
+}
+
+TEST_F(CoreGroupTest, AProcessThatReturnsWhatItHasBegunIsEnded) {
+  submit(1, 8, 8);
+  submit(2, 8, 8);
+  advance(kGroupPatience);
+  EXPECT_EQ(withdrawn, std::vector{TaskId{2}});
+  say(wire::WorkerKind::result, 1);
+  say(wire::WorkerKind::item, 2);
+  wire::WorkerMessage message;
+  message.kind = wire::WorkerKind::result;
+  message.status = wire::WorkerStatus::cancelled;
+  message.task = TaskId{2};
+  on_worker_message(state, *this, SlotId{0}, std::move(message), now);
+  EXPECT_EQ(state.slots[0].killed, "it returned task 2, which has begun");
+}
+
 TEST_F(CoreGroupTest, OneCallIsATaskLikeOthers) {
   submit(1, 1, 1);
   EXPECT_EQ(next_deadline(state), kNever);

@@ -71,9 +71,12 @@ Time front_deadline(const AgentState& state, const Slot& slot) {
 bool is_group(const wire::RunTask& run) { return run.group && run.stream_window > 1; }
 
 Time patience_end(const AgentState& state, const Slot& slot) {
-  if (slot.window.empty() || slot.withdrew || !slot.killed.empty()) return kNever;
-  if (is_group(state.tasks.at(slot.window.front()).run)) return slot.front_since + kGroupPatience;
-  return slot.window.size() > 1 ? slot.front_since + kWindowPatience : kNever;
+  if (slot.window.empty() || !slot.killed.empty()) return kNever;
+  if (is_group(state.tasks.at(slot.window.front()).run)) {
+    if (slot.took_rest) return kNever;
+    return slot.moved_at + (slot.withdrew ? kWindowPatience : kGroupPatience);
+  }
+  return slot.window.size() > 1 && !slot.withdrew ? slot.front_since + kWindowPatience : kNever;
 }
 
 void check_indexes(const AgentState& state) {

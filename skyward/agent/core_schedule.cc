@@ -73,7 +73,7 @@ void give(AgentState& state, AgentEffects& effects, Slot& slot, std::deque<TaskI
   task.expected = expected_run_time(state, task.run);
   slot.expected += task.expected;
   slot.window.push_back(id);
-  if (!behind) slot.front_since = now;
+  if (!behind) slot.front_since = slot.moved_at = now;
   reindex(state, slot);
   SharedBytes body;
   if (slot.functions.insert(task.run.function).second) body = task.body;
@@ -196,9 +196,9 @@ void leave_window(AgentState& state, AgentEffects& effects, TaskId id, Time now)
   slot.expected -= task.expected;
   task.slot.reset();
   if (!front) return reindex(state, slot);
-  slot.front_since = now;
+  slot.front_since = slot.moved_at = now;
   slot.kill_at = kNever;
-  slot.withdrew = false;
+  slot.withdrew = slot.took_rest = false;
   if (slot.window.empty()) return reindex(state, slot);
   // A cancelled task that the process began before it heard of it has its own grace; interrupting
   // again does no harm.

@@ -151,7 +151,7 @@ std::vector<wire::OutputLine> WorkerProcess::run(const WorkerRun& run) {
   message.group = run.task.group;
   ++unanswered_;
   if (message.group) {
-    groups_.emplace(message.task, message.stream_window);
+    groups_[message.task] = {.calls = message.stream_window, .left = message.stream_window};
   } else if (message.stream_window > 0) {
     streams_.insert(message.task);
   }
@@ -248,13 +248,10 @@ void WorkerProcess::credit(TaskId task, std::uint32_t count) {
 std::optional<std::uint32_t> WorkerProcess::take_rest(TaskId group) {
   const auto found = groups_.find(group);
   if (found == groups_.end() || !uses_ring_) return 0;
-  const auto taken = ring_->claim_rest(group, found->second);
+  const auto taken = ring_->claim_rest(group, found->second.calls);
   if (taken.value_or(0) == 0) return taken;
-  if (collected_for_ != group) {
-    deliver_collected();
-    collected_for_ = group;
-  }
-  collected_.withdraw(*taken);
+  // Later, with what is in the ring: none of it may be delivered from within this call.
+  withdrawn_.emplace_back(group, *taken);
   deliver_collected_later();
   return taken;
 }
@@ -362,6 +359,8 @@ void WorkerProcess::receive(io::Incoming incoming) {
                          message->kind == wire::WorkerKind::outcome;
   if (!greeted_ || (!is_answer && message->kind != wire::WorkerKind::elsewhere))
     return events_.on_broken("it sent a message out of order");
+  if (message->kind == wire::WorkerKind::item && groups_.contains(message->task))
+    return give_up("it sent an item of a group");
   if (!uses_ring_ && is_answer) return deliver(*std::move(message));
   if (is_answer) aside_.push_back(*std::move(message));
   take_answers();
@@ -397,11 +396,13 @@ void WorkerProcess::take_answers() {
         {answers_.owner, answers_.view.subspan(wire::kWorkerPrefixBytes, length)}, {});
     if (!message) return give_up(message.error().message);
     if (message->kind == wire::WorkerKind::elsewhere) {
-      if (aside_.empty()) return;  // it is on its way
+      if (aside_.empty()) return deliver_collected();  // it is on its way
       *message = std::move(aside_.front());
       aside_.pop_front();
     }
     answers_.view = answers_.view.subspan(wire::kWorkerPrefixBytes + length);
+    if (message->kind == wire::WorkerKind::item && groups_.contains(message->task))
+      return give_up("it sent an item of a group");
     if (message->kind != wire::WorkerKind::result && message->kind != wire::WorkerKind::item)
       return give_up("its ring holds a message that is no answer");
     deliver(*std::move(message));
@@ -420,18 +421,34 @@ void WorkerProcess::look_again() {
 
 void WorkerProcess::give_up(const std::string& reason) {
   broken_ = true;
+  deliver_collected();
   events_.on_broken(reason);
 }
 
 bool WorkerProcess::collect(TaskId group, ByteView result) {
-  if (!groups_.contains(group)) return false;
+  const auto found = groups_.find(group);
+  if (found == groups_.end() || found->second.left < 2) return false;  // the last one is no outcome
+  --found->second.left;
   if (collected_for_ != group || collected_.size() > kReadBytes) deliver_collected();
   collected_for_ = group;
   collected_.add(result);
   return true;
 }
 
+void WorkerProcess::withdraw(TaskId group, std::uint32_t calls) {
+  const auto found = groups_.find(group);
+  if (found == groups_.end()) return;
+  // A task may write to the memory that says how many.
+  calls = std::min(calls, found->second.left - 1);
+  if (calls == 0) return;
+  found->second.left -= calls;
+  if (collected_for_ != group) deliver_collected();
+  collected_for_ = group;
+  collected_.withdraw(calls);
+}
+
 void WorkerProcess::deliver_collected() {
+  for (const auto& [group, calls] : std::exchange(withdrawn_, {})) withdraw(group, calls);
   if (collected_.empty()) return;
   wire::WorkerMessage message;
   message.kind = wire::WorkerKind::item;
@@ -446,7 +463,7 @@ void WorkerProcess::deliver_collected_later() {
     const auto self = weak.lock();
     if (!self) return;
     (*self)->delivers_later_ = false;
-    (*self)->deliver_collected();
+    if (!(*self)->ended_) (*self)->deliver_collected();
   });
 }
 
@@ -463,6 +480,11 @@ void WorkerProcess::deliver(wire::WorkerMessage message) {
   // Once for all messages that one read has brought.
   if ((is_result || !paused_) && drained_at_ != received_bytes()) drain(lines);
   if (is_result) {
+    // None of the calls behind the one that has ended a group will run. A group that is returned as
+    // a whole has not begun.
+    const auto group = groups_.find(message.task);
+    if (group != groups_.end() && message.status != wire::WorkerStatus::cancelled)
+      withdraw(message.task, group->second.left - 1);
     deliver_collected();
     if (unanswered_ > 0) --unanswered_;
     streams_.erase(message.task);
@@ -487,6 +509,7 @@ void WorkerProcess::lose_channel(const Error& error) {
 void WorkerProcess::end(const io::ExitStatus& status) {
   channel_->read_now();  // results that it sent before its end
   take_answers();
+  deliver_collected();
   loop_.cancel_timer(std::exchange(look_timer_, 0));
   ended_ = true;
   channel_->close();

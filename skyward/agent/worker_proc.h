@@ -18,6 +18,7 @@
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "skyward/agent/effects.h"
@@ -96,6 +97,7 @@ class WorkerProcess {
   void deliver(wire::WorkerMessage message);
   // A result within a group. False if the process has no such group.
   bool collect(TaskId group, ByteView result);
+  void withdraw(TaskId group, std::uint32_t calls);
   void deliver_collected();
   void deliver_collected_later();
   void look_again();
@@ -132,9 +134,14 @@ class WorkerProcess {
   std::vector<wire::WorkerMessage> runs_;  // of this turn
   std::size_t unanswered_ = 0;             // tasks, those in runs_ included
   std::unordered_set<TaskId> streams_;     // ... those that send items
-  std::unordered_map<TaskId, std::uint32_t> groups_;  // ... groups, with the number of their calls
-  TaskId collected_for_;                              // the group that `collected_` is of
+  struct Group {
+    std::uint32_t calls = 0;
+    std::uint32_t left = 0;  // neither answered nor withdrawn
+  };
+  std::unordered_map<TaskId, Group> groups_;  // ... groups
+  TaskId collected_for_;                      // the group that `collected_` is of
   wire::GroupItemWriter collected_;
+  std::vector<std::pair<TaskId, std::uint32_t>> withdrawn_;  // not in `collected_` yet
   bool delivers_later_ = false;
   io::EventLoop::TimerId look_timer_ = 0;  // set during a burst
   bool bursts_on_ = false;                 // many tasks were in hand since the last timed look

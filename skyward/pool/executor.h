@@ -42,7 +42,7 @@ class Executor {
   Future<R> submit(const Pending<R>& call) {
     Place place = take_place();
     Future<R> future = pool_.submit(call);
-    future.on_done(std::move(place).freeing());
+    future.handle_.after_done(std::move(place).freeing());
     return future;
   }
 

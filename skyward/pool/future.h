@@ -83,6 +83,8 @@ class [[nodiscard]] Future {
   }
 
  private:
+  friend class Executor;
+
   Handle handle_;
   std::string function_;
 };

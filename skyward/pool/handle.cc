@@ -88,6 +88,18 @@ void Handle::on_done(std::function<void()> callback) {
   callback();
 }
 
+void Handle::after_done(std::function<void()> callback) {
+  TaskState& task = state();
+  {
+    const std::scoped_lock lock(task.mutex);
+    if (!task.done) {
+      task.after_done = std::move(callback);
+      return;
+    }
+  }
+  callback();
+}
+
 std::list<wire::Payload> Handle::take_items() {
   TaskState& task = state();
   const std::scoped_lock lock(task.mutex);

@@ -43,6 +43,8 @@ class Handle {
   // Calls `callback` on the engine's thread when done, or at once if it is already; it must not
   // block. Several callbacks are called in order.
   void on_done(std::function<void()> callback);
+  // Calls `callback` when those of on_done() have returned, or at once if it is done already. Once.
+  void after_done(std::function<void()> callback);
 
   // For a stream: waits for the next item. Taking one lets the generator continue.
   NextItem next(wire::Payload& item, Duration timeout);

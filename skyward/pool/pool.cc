@@ -57,6 +57,7 @@ void PoolState::complete(TaskId task, Outcome outcome) {
   if (!state) return;
   if (asked.collect_tasks) events.put(task_event(*state, outcome));
   if (send_again(state, outcome)) return;
+  state->retrying.reset();
   state->finish(std::move(outcome));
 }
 

@@ -20,7 +20,7 @@ void relax() {
 }  // namespace
 
 void TaskState::finish(Outcome result) {
-  std::function<void()> callback;
+  std::function<void()> callback, last;
   pace->ended(
       std::chrono::duration_cast<Duration>(std::chrono::duration<double>(result.run_seconds)));
   {
@@ -28,10 +28,12 @@ void TaskState::finish(Outcome result) {
     outcome = std::move(result);
     done = true;
     callback = std::move(on_done);
+    last = std::move(after_done);
   }
   // Without the mutex: whoever wakes would only wait for it.
   changed.notify_all();
   if (callback) callback();
+  if (last) last();
 }
 
 void TaskState::add_item(const wire::Payload& item) {

@@ -44,6 +44,7 @@ struct TaskState {
   Outcome outcome;
   std::list<wire::Payload> items;  // of a stream; others need no memory for it
   std::function<void()> on_done;
+  std::function<void()> after_done;  // when on_done has returned
   std::function<void(const wire::Payload&)> on_item;
 
   // Wakes whoever waits, and calls on_done.

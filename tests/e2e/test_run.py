@@ -44,7 +44,12 @@ class Started:
 
     def __init__(self, *words, **options):
         self.process = subprocess.Popen(
-            [PROGRAM, "run", "--quiet", *words], stdout=subprocess.PIPE, text=True, **options
+            [PROGRAM, "run", "--quiet", *words],
+            stdout=subprocess.PIPE,
+            text=True,
+            # nohup would have the program ignore it.
+            preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
+            **options,
         )
         assert "ready" in self.process.stdout.readline()
 

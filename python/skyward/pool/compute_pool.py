@@ -20,7 +20,6 @@ from skyward.exceptions import (
 )
 from skyward.pool.display import make_display
 from skyward.pool.leave import end_block
-from skyward.pool.mapped_calls import MappedCalls
 from skyward.pool.parameters import (
     checked_callback,
     checked_image,
@@ -59,6 +58,7 @@ from skyward.spec.volume import VolumeLike, normalize_volumes
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+    from skyward.pool.mapped_calls import MappedCalls
     from skyward.pool.open_pool import OpenPool
 
 R = TypeVar("R")
@@ -460,7 +460,7 @@ class _Filtered:
         return repr(self._handler)
 
 
-def _mapped(calls: MappedCalls, timeout: float | None) -> Generator[Any, None, None]:
+def _mapped(calls: "MappedCalls", timeout: float | None) -> Generator[Any, None, None]:
     """Starts the calls now; the iterator that it returns waits for them."""
     import time
 

@@ -32,8 +32,11 @@ GROUP_SECONDS = 250e-6
 GROUP_CALLS = 512  # kMaxGroupCalls
 GROWTH = 4
 """A group is at most so much larger than the last one."""
+LARGE_BYTES = 2000
+"""Results from about that size on end their group."""
 REFUSED = 16
 """So many calls that are not for a group, and all go alone: one by one they take longer."""
+STEP_SECONDS = 0.01
 ATTEMPTS = 4
 """How often calls are sent again when their machine is lost, as the engine does (kMaxAttempts)."""
 
@@ -43,7 +46,7 @@ _LOSSES = ("lost", "unreachable")
 class _Group:
     """Calls that were sent together."""
 
-    __slots__ = ("attempt", "bytes", "core", "got", "inputs", "token")
+    __slots__ = ("attempt", "bytes", "calls", "core", "got", "inputs", "token")
 
     def __init__(self, core: Any, inputs: list[Any], token: int, attempt: int) -> None:
         self.core = core
@@ -52,6 +55,7 @@ class _Group:
         self.attempt = attempt
         self.bytes = core.size
         self.got = 0  # results
+        self.calls = len(inputs)  # as sent; `inputs` are those that have not been withdrawn
 
 
 class _Single:
@@ -105,6 +109,7 @@ class MappedCalls:
                 if isinstance(first, _Group):
                     yield from self._results(first, end)
                     continue
+                self._wait_single(first, end)
                 yield self._pool.answer(first.item, first.call, first.handle, end)
                 self._leave(first, 1)
         finally:
@@ -129,7 +134,7 @@ class MappedCalls:
 
     def _room(self) -> int:
         """How many more calls may be sent."""
-        calls, slots = self._calls, self._pool.core.total_slots
+        calls, slots = self._calls, int(self._pool.core.total_slots)
         most = max(AHEAD_CALLS, GROUPS_AHEAD * slots * self._size)
         if calls > most // 2:  # wait until many can be sent together
             return 0
@@ -245,6 +250,15 @@ class MappedCalls:
 
     # ------------------------------------------------------------------ answers
 
+    def _wait_single(self, single: _Single, end: float | None) -> None:
+        """Sends meanwhile what is withdrawn from groups behind the call."""
+        if not self._tokens or single.call.is_stream:
+            return
+        while not single.handle.wait(STEP_SECONDS):
+            self._send_withdrawn()
+            if end is not None and time.monotonic() >= end:
+                return
+
     def _results(self, group: _Group, end: float | None) -> Iterator[Any]:
         """What has arrived of the group, which is the first one; waits for something."""
         left = None if end is None else max(0.0, end - time.monotonic())
@@ -274,15 +288,17 @@ class MappedCalls:
         at, args, left = group.got, group.inputs[group.got], len(group.inputs) - group.got
         self._leave(group, left)
         self._measure(outcome, at + 1)
-        failed = outcome.status == "failed"
-        if failed and at and group.attempt < ATTEMPTS and outcome.error_kind in _LOSSES:
-            # The engine sends a group again unless a part of it is done.
+        # The engine sends a group again unless something of it is here, or was withdrawn.
+        begun = at > 0 or len(group.inputs) < group.calls
+        failed = outcome.status == "failed" and outcome.error_kind in _LOSSES
+        if failed and begun and group.attempt < ATTEMPTS:
             self._send_again(group, at, 0, group.attempt + 1)
             return
-        if outcome.status == "ok" and left > 1:  # a large result
-            self._in_groups = False
-        self._send_again(group, at + 1, 0)
+        if outcome.status == "ok" or outcome.may_retry:
+            self._send_again(group, at + 1, 0)
         if outcome.status == "ok":
+            if group.calls > 1 and outcome.size > LARGE_BYTES:  # it has ended its group
+                self._in_groups = False
             self._pool.tell_lines()
             yield answer_of(self._function.__name__, group.core.task, outcome)
             return

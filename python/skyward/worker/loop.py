@@ -75,7 +75,10 @@ class Worker(Connection):
                 self.handling = False
         if not self.handling and self.running and self.running in self.skipped:
             if is_importing(frame):
-                _thread.start_new_thread(interrupt_later, (_thread.get_ident(),))
+                try:
+                    _thread.start_new_thread(interrupt_later, (_thread.get_ident(),))
+                except RuntimeError:
+                    pass  # no more threads here; the agent ends the process
             else:
                 self.cancel(self.running)
 
@@ -102,7 +105,8 @@ class Worker(Connection):
                 continue
             if task & WITHDRAW_BIT:
                 task ^= WITHDRAW_BIT
-                if task in (self.running, self.stream):
+                # Between two calls of a group, nothing is running.
+                if task in (self.running, self.stream, self.begun[0]):
                     continue
             if not self.is_finished(task):
                 self.skipped.add(task)
@@ -164,36 +168,33 @@ class Worker(Connection):
             if self.skipped and task in self.skipped:  # cancelled since loop() checked
                 self.cancel(task)
             self.begun[0] = task
-            if run.group:
-                pieces = self.run_group(run)
-                self.running = 0
-                return self.finish(task, OK, started, pack(pieces))
-            arguments = self.load_arguments(run)
-            function = self.functions.get(run.function) or self.load_function(run.function)
-            result = function(*arguments[0], **arguments[1])
-            arguments = None
-            if run.window:
-                self.send_stream(task, run.window, result)
-                pieces = dump(None)
-            else:
-                pieces = dump(result)
-            result = None
+            pieces = self.run_group(run) if run.group else self.run_call(run)
             self.running = 0
         except BaseException as error:
             self.running = 0
-            arguments = result = None
             return self.fail(task, started, error)
         # Copied first: a result that refers to an argument must not make it seem kept.
         packed = pack(pieces)
         pieces = None
         self.finish(task, OK, started, packed)
 
+    def run_call(self, run):
+        """Runs a single call; returns its pickled result."""
+        arguments = self.load_arguments(run)
+        function = self.functions.get(run.function) or self.load_function(run.function)
+        result = function(*arguments[0], **arguments[1])
+        arguments = None
+        if run.window:
+            self.send_stream(run.task, run.window, result)
+            return dump(None)
+        return dump(result)
+
     def run_group(self, run):
         """Runs the calls of a group; returns the pickled result of the one that it ran last."""
         task, group, at = run.task, run.buffers[0], 0
-        function = self.functions.get(run.function) or self.load_function(run.function)
         self.claimed = 0
         self.begin_group(task)
+        function = self.functions.get(run.function) or self.load_function(run.function)
         while True:
             (size,) = U32.unpack_from(group, at)
             at += U32.size + size
@@ -201,11 +202,11 @@ class Worker(Connection):
             arguments = self.load_arguments(run)
             pieces = dump(function(*arguments[0], **arguments[1]))
             arguments = None
+            if self.forked:  # os.fork() in the function, and this is the child
+                os._exit(0)
             if len(pieces) > 1 or len(pieces[0]) > SMALL_OUTCOME or not self.claim(run.window):
                 return pieces
             self.running = 0
-            if self.forked:  # os.fork() in the function, and this is the child
-                os._exit(0)
             self.callbacks.clear()
             settle_output()
             outcome = HEAD.pack(12 + len(pieces[0]), OUTCOME, OK, 0, task) + bytes(pieces[0])
