@@ -40,11 +40,13 @@ class ContainerEngine {
   std::vector<std::string> gpus{};  // as nvidia-smi lists them
   bool has_cdi = true;
   // What goes wrong.
-  bool off = false;         // the daemon does not run
-  bool forbidden = false;   // its socket is another user's
-  bool lose_reply = false;  // obeyed, and the connection breaks: every second command
-  bool breaks = false;      // not obeyed, and the connection breaks: every second command
-  std::string refusal{};    // of the next `run`: what it says
+  bool off = false;           // the daemon does not run
+  bool forbidden = false;     // its socket is another user's
+  bool is_docker_27 = false;  // of which `info` ends with 0 all the same
+  bool is_alias = false;      // docker's name runs podman
+  bool lose_reply = false;    // obeyed, and the connection breaks: every second command
+  bool breaks = false;        // not obeyed, and the connection breaks: every second command
+  std::string refusal{};      // of the next `run`: what it says
   // Before and after each command, by number. Whatever it throws passes through run().
   std::function<void(int number, bool after)> on_request{};
   int requests = 0;

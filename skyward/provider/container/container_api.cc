@@ -55,6 +55,11 @@ bool has_failed(const io::CommandResult& ran) {
   return ran.status.signal != 0 || ran.status.code != 0;
 }
 
+// Some versions of docker say on stderr that they reach no daemon, and end with 0.
+bool has_failed_to_tell(const io::CommandResult& ran) {
+  return has_failed(ran) || (!read_host(ran.out) && !trimmed(ran.err).empty());
+}
+
 constexpr const char* kKeeper = R"sh(
 trap 'exit 0' TERM INT
 mkdir -m 700 "$d" && touch "$d/claimed" || exit 1
@@ -153,7 +158,8 @@ ApiResult<io::CommandResult> Api::run_by(const Runner& runner, const Words& word
   return *std::move(ran);
 }
 
-ApiResult<std::string> Api::ask(const Words& words, Time deadline) {
+ApiResult<std::string> Api::ask(const Words& words, Time deadline, IsFailure is_failure) {
+  if (is_failure == nullptr) is_failure = has_failed;
   ApiResult<std::string> out;
   Words all{access_.runtime};
   all.insert(all.end(), words.begin(), words.end());
@@ -163,7 +169,7 @@ ApiResult<std::string> Api::ask(const Words& words, Time deadline) {
         auto ran = run_once(all, deadline);
         if (!ran) {
           out = std::unexpected(ran.error());
-        } else if (has_failed(*ran)) {
+        } else if (is_failure(*ran)) {
           out = std::unexpected(
               refusal_of(fmt::format("{} {}", all[0], words.front()), *ran, access_));
         } else {
@@ -186,14 +192,15 @@ ApiResult<std::string> Api::runtime(Time deadline) {
 }
 
 ApiResult<EngineHost> Api::host(Time deadline) {
-  const auto out = ask({"info", access_.runtime == kDocker ? kDockerHost : kPodmanHost}, deadline);
+  const auto out = ask({"info", access_.runtime == kDocker ? kDockerHost : kPodmanHost}, deadline,
+                       has_failed_to_tell);
   if (!out) return std::unexpected(out.error());
   auto host = read_host(*out);
   if (!host) {
     return std::unexpected(
         no_answer({ErrorKind::invalid,
                    fmt::format("'{} info' does not say what its host has", access_.runtime),
-                   "if docker is an alias of podman, take runtime=\"podman\""}));
+                   fmt::format("'{} info' must work in a shell", access_.runtime)}));
   }
   const auto gpus = run_once({"sh", "-c", kGpus}, deadline);
   if (gpus) read_gpus(gpus->out, *host);

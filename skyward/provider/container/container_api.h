@@ -98,7 +98,8 @@ class Api {
   ApiResult<io::CommandResult> run_by(const Runner& runner, const Words& words, Time deadline,
                                       Duration most);
   // Of the runtime, without its name.
-  ApiResult<std::string> ask(const Words& words, Time deadline);
+  using IsFailure = bool (*)(const io::CommandResult&);
+  ApiResult<std::string> ask(const Words& words, Time deadline, IsFailure is_failure = nullptr);
 
   const Access access_;
   const Runner run_;

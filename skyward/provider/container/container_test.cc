@@ -229,6 +229,27 @@ TEST_F(ContainerPool, ADaemonThatDoesNotRunIsAnErrorAtOnce) {
   EXPECT_THAT(forbidden.hint, HasSubstr("the group \"docker\""));
 }
 
+TEST_F(ContainerPool, ADockerThatEndsWellWithoutItsDaemonIsTheSameError) {
+  use_docker();
+  engine_->is_docker_27 = true;
+  engine_->off = true;
+  const Error off = refusal_of_opening();
+  EXPECT_EQ(off.kind, ErrorKind::unavailable);
+  EXPECT_THAT(off.message, HasSubstr("Cannot connect to the Docker daemon"));
+  EXPECT_THAT(off.hint, HasSubstr("systemctl start docker"));
+  engine_->off = false;
+  engine_->forbidden = true;
+  const Error forbidden = refusal_of_opening();
+  EXPECT_EQ(forbidden.kind, ErrorKind::denied);
+  EXPECT_THAT(forbidden.hint, HasSubstr("the group \"docker\""));
+}
+
+TEST_F(ContainerPool, APodmanWithDockersNameIsAskedForByItsOwn) {
+  use_docker();
+  engine_->is_alias = true;
+  EXPECT_THAT(refusal_of_opening().hint, HasSubstr("runtime=\"podman\""));
+}
+
 // Anybody may have docker's program and no daemon.
 TEST_F(ContainerPool, AnEngineThatIsOffFailsNoSweep) {
   use_docker();

@@ -29,6 +29,8 @@ constexpr Sign kSigns[] = {
      .refusal = Refusal::auth,
      .hint = "add yourself to the group \"docker\" and log in again, or take runtime=\"podman\", "
              "which needs no such right"},
+    {.words = "can't evaluate field",
+     .hint = "if docker is an alias of podman, take runtime=\"podman\""},
     {.words = "no such container", .refusal = Refusal::not_found, .hint = "'{} ps' lists them"},
     {.words = "is already in use", .refusal = Refusal::conflict, .hint = "try again"},
     {.words = "cdi device",
