@@ -258,6 +258,25 @@ TEST_F(ContainerPool, AnEngineThatIsOffFailsNoSweep) {
   ASSERT_THAT(swept, SizeIs(1));
   EXPECT_EQ(swept[0].action, SweepAction::skipped);
   EXPECT_THAT(swept[0].why, HasSubstr("this computer has nothing there"));
+  engine_->off = false;
+  engine_->forbidden = true;
+  const std::vector<Swept> forbidden = gc();
+  ASSERT_THAT(forbidden, SizeIs(1));
+  EXPECT_EQ(forbidden[0].action, SweepAction::skipped);
+  EXPECT_THAT(forbidden[0].why, HasSubstr("permission denied"));
+}
+
+TEST_F(ContainerPool, AnEngineThatRefusesFailsTheSweepOfItsPools) {
+  use_docker();
+  const auto cloud = provider();
+  const Life life = open(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  engine_->forbidden = true;
+  const Status swept = sweep(fixture_.world, {}, [](const Swept&) {}, soon());
+  ASSERT_FALSE(swept);
+  EXPECT_EQ(swept.error().kind, ErrorKind::denied);
+  engine_->forbidden = false;
+  EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
 }
 
 TEST_F(ContainerPool, ContainersThatEndAtOnceAreAnErrorAtOnce) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "skyward/provider/open_pools.h"
 
@@ -48,11 +49,11 @@ Status sweep_ways(const World& world, const std::map<std::string, LedgerPool>& p
       };
       status = sweep_named(world, *way.account, options, tell_ours, deadline);
     }
-    const bool is_off = !status && status.error().kind == ErrorKind::unavailable;
+    const bool is_off = !signed_in || (!status && status.error().kind == ErrorKind::unavailable);
     if (is_off && way.is_set && !has_pool_in(pools, signed_in)) {
       const std::string place = signed_in ? signed_in->home_region : "";
-      tell({{.kind = "region", .id = place, .region = place},
-            SweepAction::skipped,
+      Resource region{.kind = "region", .id = place, .region = place};
+      tell({std::move(region), SweepAction::skipped,
             "this computer has nothing there: " + status.error().message});
     } else if (!status && first) {
       first = status;

@@ -23,7 +23,8 @@ struct SweepWay {
   bool is_set = false;  // the settings lead there, and not the ledger
 };
 // Sweeps each account once. A pool of another one is reported by the sweep of that one alone. The
-// settings may lead to a place that is off, and that no pool of this computer is in.
+// settings may lead to a place that is off or refuses this user, and that no pool of this computer
+// is in.
 Status sweep_ways(const World& world, const std::map<std::string, LedgerPool>& pools,
                   const std::vector<SweepWay>& ways, const SweepOptions& options,
                   const std::function<void(const Swept&)>& tell, Time deadline);
