@@ -219,7 +219,13 @@ CommandReply ContainerEngine::remove(const Words& words) {
   }
   CommandReply out;
   for (std::size_t at = 4; at < words.size(); ++at) {
-    if (find(words[at]) != nullptr) {
+    const EngineContainer* const one = find(words[at]);
+    if (one != nullptr && rm_is_late) {
+      kill(words[at]);
+      out.code = 1;
+      out.err += "Error response from daemon: removal of container " + words[at] +
+                 " is already in progress\n";
+    } else if (one != nullptr) {
       kill(words[at]);
       out.out += words[at] + "\n";
     } else if (runtime == "docker") {

@@ -43,6 +43,7 @@ class ContainerEngine {
   bool off = false;           // the daemon does not run
   bool forbidden = false;     // its socket is another user's
   bool is_docker_27 = false;  // of which `info` ends with 0 all the same
+  bool rm_is_late = false;    // docker removes the container already
   bool is_alias = false;      // docker's name runs podman
   bool lose_reply = false;    // obeyed, and the connection breaks: every second command
   bool breaks = false;        // not obeyed, and the connection breaks: every second command

@@ -304,6 +304,20 @@ TEST_F(ContainerPool, AContainerThatIsGoneIsNoMachine) {
   EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
 }
 
+TEST_F(ContainerPool, AContainerThatIsBeingRemovedIsNoError) {
+  use_docker();
+  const auto cloud = provider();
+  const Life life = open(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  engine_->rm_is_late = true;
+  const Time begun = fixture_.now;
+  const Status closed = cloud->teardown(life.cluster, soon());
+  EXPECT_TRUE(closed) << closed.error().message;
+  EXPECT_LT(fixture_.now - begun, 20s);
+  EXPECT_EQ(engine_->standing(), 0);
+  EXPECT_THAT(open_pools(), IsEmpty());
+}
+
 TEST_F(ContainerPool, TheCheckSaysWhatThereIs) {
   engine_->gpus = {"NVIDIA H100 80GB HBM3", "NVIDIA H100 80GB HBM3"};
   std::vector<Finding> findings;

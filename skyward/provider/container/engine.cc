@@ -32,6 +32,10 @@ constexpr Sign kSigns[] = {
     {.words = "can't evaluate field",
      .hint = "if docker is an alias of podman, take runtime=\"podman\""},
     {.words = "no such container", .refusal = Refusal::not_found, .hint = "'{} ps' lists them"},
+    {.words = "removal of container",
+     .also = "already in progress",
+     .refusal = Refusal::not_found,
+     .hint = "'{} ps --all' shows when it is gone"},
     {.words = "is already in use", .refusal = Refusal::conflict, .hint = "try again"},
     {.words = "cdi device",
      .hint = "install NVIDIA's container toolkit on the engine's host, and run 'sudo nvidia-ctk "
