@@ -121,6 +121,7 @@ CommandReply ContainerEngine::images_and_networks(const Words& words) {
                          125);
   }
   if (words == Words{runtime, "pull", "--quiet", last}) {
+    if (!no_pull.empty()) return refused(no_pull, 125);
     if (!registry.contains(last)) {
       return refused("reading manifest latest in " + last + ": manifest unknown", 125);
     }

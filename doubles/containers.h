@@ -48,6 +48,7 @@ class ContainerEngine {
   bool lose_reply = false;    // obeyed, and the connection breaks: every second command
   bool breaks = false;        // not obeyed, and the connection breaks: every second command
   std::string refusal{};      // of the next `run`: what it says
+  std::string no_pull{};      // of each `pull`: why
   // Before and after each command, by number. Whatever it throws passes through run().
   std::function<void(int number, bool after)> on_request{};
   int requests = 0;

@@ -1,6 +1,6 @@
 """Nodes in containers of an image, or, without the name of one, two shells of this machine.
 
-python 11_local_containers.py python:3.12-slim"""
+python 11_local_containers.py docker.io/library/python:3.12-slim"""
 
 import os
 import sys

@@ -238,7 +238,8 @@ class Container(Cloud):
     runtime: Literal["podman", "docker"] | None = None
     """Which of them. Left out: the one that is installed, podman first."""
     image: str | None = None
-    """The container image, with `sh` and `bash`. Left out: `"python:3.x-slim"`."""
+    """The container image, with `sh` and `bash`. Left out:
+    `"docker.io/library/python:3.x-slim"`."""
     network: str | None = None
     """The network of the containers: a name, or `"host"`. Left out: the runtime's default."""
     host: str | None = None

@@ -14,7 +14,7 @@ namespace skyward {
 struct Container {
   // Which of them. Left out: the one that is installed, podman first.
   std::optional<std::string> runtime{};
-  // The container image, with `sh` and `bash`. Left out: `"python:3.x-slim"`.
+  // The container image, with `sh` and `bash`. Left out: `"docker.io/library/python:3.x-slim"`.
   std::optional<std::string> image{};
   // The network of the containers: a name, or `"host"`. Left out: the runtime's default.
   std::optional<std::string> network{};

@@ -227,14 +227,17 @@ ApiResult<void> Api::pull(const std::string& image, Time deadline) {
   if (!has_failed(*ran)) return {};
   ApiError why = refusal_of(access_.runtime + " pull", *ran, access_);
   if (why.code != kOff && why.refusal != Refusal::auth) {
+    why.hint = pull_hint(why.message, access_);
     why.refusal = Refusal::invalid;
     why.heard = Heard::not_sent;  // nothing was created
     why.maybe_done = false;
     why.own_kind = ErrorKind::invalid;
     why.message = fmt::format("the image {} cannot be pulled: {}", image, why.message);
-    why.hint = fmt::format(
-        "check image=; '{0} pull {1}' must work{2}; '{0} login' is for private registries",
-        access_.runtime, image, access_.host ? " there" : " in a shell");
+    if (why.hint.empty()) {
+      why.hint = fmt::format(
+          "check image=; '{0} pull {1}' must work{2}; '{0} login' is for private registries",
+          access_.runtime, image, access_.host ? " there" : " in a shell");
+    }
   }
   return std::unexpected(std::move(why));
 }

@@ -145,6 +145,17 @@ TEST_F(ContainerPool, AHostIsReachedBySsh) {
   EXPECT_THAT(refusal_of_making().message, HasSubstr("Containers: host:"));
 }
 
+TEST_F(ContainerPool, TheImageOfAPoolThatNamesNoneHasItsRegistry) {
+  spec_.provider.settings.erase("image");
+  engine_->registry = {"docker.io/library/debian:bookworm-slim"};
+  spec_.runtime.python.clear();
+  const auto cloud = provider();
+  const Life life = open(*cloud);
+  ASSERT_TRUE(life.status) << life.status.error().message;
+  EXPECT_EQ(engine_->containers.front().image, "docker.io/library/debian:bookworm-slim");
+  EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+}
+
 TEST_F(ContainerPool, AnImageIsPulledOnceAndToldWhileItIs) {
   spec_.provider.settings["image"] = "example.org/mine:2";
   engine_->registry = {"example.org/mine:2"};
@@ -191,6 +202,25 @@ TEST_F(ContainerPool, WhatCannotBeIsRefusedBeforeAnythingIsCreated) {
   EXPECT_THAT(refusal_of_making().message, HasSubstr("is no network"));
 }
 
+TEST_F(ContainerPool, AnImageThatCannotBePulledHasAHintOfItsOwn) {
+  spec_.provider.settings["image"] = "mine:1";
+  const std::pair<const char*, const char*> refusals[] = {
+      {"short-name \"mine:1\" did not resolve to an alias and no unqualified-search registries are "
+       "defined in \"/etc/containers/registries.conf\"",
+       "docker.io/library/python"},
+      {"short-name resolution enforced but cannot prompt without a TTY",
+       "podman knows no registry"},
+      {"toomanyrequests: You have reached your unauthenticated pull rate limit", "'podman login'"},
+      {"writing blob: write /var/tmp/x: no space left on device", "'podman system df'"},
+      {"reading manifest 1 in docker.io/network-controller: not found", "check image="}};
+  for (const auto& [words, hint] : refusals) {
+    engine_->no_pull = words;
+    const Error why = refusal_of_opening();
+    EXPECT_THAT(why.message, AllOf(HasSubstr("mine:1 cannot be pulled"), HasSubstr(words)));
+    EXPECT_THAT(why.hint, HasSubstr(hint)) << words;
+  }
+}
+
 TEST_F(ContainerPool, WhatTheEngineRefusesIsSaidInItsWords) {
   engine_->gpus = {"NVIDIA H100 80GB HBM3"};
   engine_->has_cdi = false;
@@ -205,7 +235,7 @@ TEST_F(ContainerPool, WhatTheEngineRefusesIsSaidInItsWords) {
       {"crun: fork: Cannot allocate memory", "no memory left"},
       {"exec container process `/bin/sh`: Exec format error", "another architecture"},
       {"the requested cgroup controller `cpu` is not available", "delegate"},
-      {"something else", "'podman run' tells more"}};
+      {"something else", "run it by hand with 'podman run'"}};
   for (const auto& [words, hint] : refusals) {
     engine_->refusal = words;
     const Error why = refusal_of_opening();

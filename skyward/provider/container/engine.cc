@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "skyward/base/text.h"
@@ -22,6 +23,7 @@ struct Sign {
   std::string_view also{};
   Refusal refusal = Refusal::invalid;
   std::string_view hint{};  // "{}" is the runtime
+  bool of_pulls = false;
 };
 
 constexpr Sign kSigns[] = {
@@ -48,19 +50,44 @@ constexpr Sign kSigns[] = {
      .hint = "'{} network ls' lists the networks; name one of them: network="},
     {.words = "no space left on device",
      .hint = "'{0} system df' shows what fills the disk, and '{0} system prune' frees what is "
-             "unused"},
+             "unused",
+     .of_pulls = true},
     {.words = "cannot allocate memory",
      .hint = "the engine's host has no memory left: ask for fewer nodes, or for less in each"},
     {.words = "range of cpus", .hint = "ask for less: vcpus="},
     {.words = "minimum memory limit", .hint = "ask for more: memory_gb="},
     {.words = "exec format error",
      .hint = "the container image is for another architecture: take another one with image="},
+    {.words = "short-name",
+     .hint = "podman knows no registry for this name: name it in image=, such as "
+             "\"docker.io/library/python:3.12-slim\"",
+     .of_pulls = true},
+    {.words = "toomanyrequests",
+     .hint = "the registry limits pulls without a login: '{} login', or try again later",
+     .of_pulls = true},
     {.words = "executable file",
      .hint = "the container image needs sh and bash: take another one with image="},
     {.words = "controller",
      .hint = "this engine may not limit what containers take: leave out vcpus= and memory_gb=, or "
              "let systemd delegate the controllers of control groups to your user"},
 };
+
+// What a pull says has the image's name in it, which may be any word.
+const Sign* find_sign(std::string_view line, bool is_pull = false) {
+  const std::string words = lower(line);
+  const auto* const found = std::ranges::find_if(kSigns, [&](const Sign& sign) {
+    return (sign.of_pulls || !is_pull) && words.contains(sign.words) && words.contains(sign.also);
+  });
+  return found == std::end(kSigns) ? nullptr : found;
+}
+
+std::string runtime_of(const Access& access) {
+  return access.runtime.empty() ? kPodman : access.runtime;
+}
+
+std::string hint_of(const Sign& sign, const Access& access) {
+  return fmt::format(fmt::runtime(sign.hint), runtime_of(access));
+}
 
 bool says_any(std::string_view text, std::initializer_list<std::string_view> words) {
   return std::ranges::any_of(words, [&](std::string_view one) { return text.contains(one); });
@@ -176,9 +203,14 @@ Status is_reachable(const World& world, const Access& access) {
   return std::unexpected(to_error(no_runtime(access), kContainers));
 }
 
+std::string pull_hint(std::string_view line, const Access& access) {
+  const Sign* const sign = find_sign(line, true);
+  return sign == nullptr ? "" : hint_of(*sign, access);
+}
+
 ApiError meaning_of(std::string_view line, const Access& access) {
   ApiError out{.refusal = Refusal::invalid, .heard = Heard::answered, .message = words_of(line)};
-  const std::string runtime = access.runtime.empty() ? kPodman : access.runtime;
+  const std::string runtime = runtime_of(access);
   const std::string words = lower(line);
   if (says_any(words, {"cannot connect to the docker daemon", "failed to connect to the docker api",
                        "cannot connect to podman", "unable to connect to podman"}) &&
@@ -199,12 +231,10 @@ ApiError meaning_of(std::string_view line, const Access& access) {
     out.hint = fmt::format("'{} info' must work in a shell", runtime);
     return out;
   }
-  out.hint = fmt::format("'{} run' tells more", runtime);
-  for (const Sign& sign : kSigns) {
-    if (!words.contains(sign.words) || !words.contains(sign.also)) continue;
-    out.refusal = sign.refusal;
-    out.hint = fmt::format(fmt::runtime(sign.hint), runtime);
-    break;
+  out.hint = fmt::format("run it by hand with '{} run' to see more", runtime);
+  if (const Sign* const sign = find_sign(line)) {
+    out.refusal = sign->refusal;
+    out.hint = hint_of(*sign, access);
   }
   return out;
 }

@@ -59,7 +59,9 @@ inline constexpr const char* kOff = "not running";
 
 // What a line of the runtime's means, without what every such line begins with.
 ApiError meaning_of(std::string_view line, const Access& access);
-// The same for a command that failed. `what` is its first word.
+// What helps when a pull says this; empty: nothing in particular.
+std::string pull_hint(std::string_view line, const Access& access);
+// The meaning for a command that failed. `what` is its first word.
 ApiError refusal_of(std::string_view what, const io::CommandResult& ran, const Access& access);
 
 }  // namespace skyward::provider::container

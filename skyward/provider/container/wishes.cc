@@ -15,6 +15,8 @@ namespace skyward::provider::container {
 namespace {
 
 constexpr const char* kType = "container";
+// podman may know no registry for names without one.
+constexpr const char* kRegistry = "docker.io/library/";
 
 // Nothing of the runtime's own options, and no second word.
 bool is_word(std::string_view text) {
@@ -29,7 +31,7 @@ Result<Wishes> read_wishes(const ProviderSpec& spec) {
   Wishes out{.image = spec.setting("image"), .network = spec.setting("network")};
   if (!is_word(out.image)) {
     return fail(ErrorKind::invalid, fmt::format("Containers: image=\"{}\" is no image", out.image),
-                "name a container image, such as \"python:3.12-slim\"");
+                "name a container image, such as \"docker.io/library/python:3.12-slim\"");
   }
   if (!is_word(out.network)) {
     return fail(ErrorKind::invalid,
@@ -95,7 +97,7 @@ Result<std::vector<Offer>> fitting_host(const EngineHost& host, const PoolSpec& 
 ContainerRequest request_of(const EngineHost& host, const Wishes& wishes, const PoolSpec& spec) {
   const int workers = workers_per_node(spec);
   const std::int64_t memory_mb = spec.memory_mb * workers;
-  return {.image = wishes.image.empty() ? standard_image(spec) : wishes.image,
+  return {.image = wishes.image.empty() ? kRegistry + standard_image(spec) : wishes.image,
           .network = wishes.network,
           .cpus = spec.cpus * workers,
           .memory_mb = memory_mb,
