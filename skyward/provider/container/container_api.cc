@@ -33,6 +33,8 @@ constexpr const char* kInspect =
     "{{.HostConfig.NetworkMode}}|{{range .NetworkSettings.Networks}}{{.IPAddress}} {{end}}";
 constexpr const char* kGpus =
     "nvidia-smi --query-gpu=name,memory.total --format=csv,noheader,nounits 2>/dev/null || true";
+constexpr const char* kLinger =
+    "[ $(id -u) -eq 0 ] || loginctl show-user \"$(id -un)\" --property=Linger 2>/dev/null || true";
 constexpr const char* kWhichRuntime = "command -v podman || command -v docker || true";
 
 std::vector<std::string_view> split(std::string_view text, char separator) {
@@ -205,6 +207,13 @@ ApiResult<EngineHost> Api::host(Time deadline) {
   const auto gpus = run_once({"sh", "-c", kGpus}, deadline);
   if (gpus) read_gpus(gpus->out, *host);
   return *std::move(host);
+}
+
+ApiResult<bool> Api::ends_at_logout(Time deadline) {
+  if (access_.runtime != kPodman || !access_.host) return false;
+  const auto ran = run_once({"sh", "-c", kLinger}, deadline);
+  if (!ran) return std::unexpected(ran.error());
+  return trimmed(ran->out) == "Linger=no";
 }
 
 ApiResult<void> Api::network(const std::string& name, Time deadline) {

@@ -78,6 +78,8 @@ class Api {
   // The runtime of a host that ssh reaches; empty: none.
   ApiResult<std::string> runtime(Time deadline);
   ApiResult<EngineHost> host(Time deadline);
+  // Whether systemd ends the user's containers there once nobody is logged in.
+  ApiResult<bool> ends_at_logout(Time deadline);
   // Fails with `not_found` if the engine has none of this name.
   ApiResult<void> network(const std::string& name, Time deadline);
   ApiResult<bool> has_image(const std::string& image, Time deadline);

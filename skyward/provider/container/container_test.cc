@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <string>
+#include <vector>
+
 #include "skyward/provider/container/container_computer_fixture.h"
 #include "skyward/provider/container/diagnose.h"
 #include "skyward/provider/keeping/keeping.h"
@@ -360,6 +364,44 @@ TEST_F(ContainerPool, TheCheckSaysWhatThereIs) {
   EXPECT_TRUE(has_credentials(fixture_.world, soon()));
   uninstall("podman");
   EXPECT_FALSE(has_credentials(fixture_.world, soon()));
+}
+
+// Of two hosts that ssh reaches: the beginning of a line, and what it prints.
+class ContainerHosts : public ContainerPool {
+ protected:
+  ContainerHosts() {
+    fixture_.world.run_with_input = [this](const io::SpawnOptions& options, Duration,
+                                           std::string_view) {
+      io::CommandResult out;
+      for (const auto& [line, printed] : prints_) {
+        if (options.command.back().contains(line)) out.out = printed;
+      }
+      return out;
+    };
+  }
+
+  std::map<std::string, std::string> prints_{
+      {"command -v", "/usr/bin/podman\n"},
+      {"podman info", "ubuntu|8|34359738368|amd64|/var/lib/storage\n"},
+      {"docker info", "ubuntu|8|34359738368|amd64|/var/lib/docker|4f0c\n"}};
+};
+
+TEST_F(ContainerHosts, WhereLogoutEndsContainersTheCheckSaysSo) {
+  fixture_.variables["SKYWARD_CONTAINER_HOST"] = "me@box";
+  prints_["loginctl"] = "Linger=no\n";
+  std::vector<Finding> findings;
+  const auto look = [&] {
+    findings.clear();
+    return diagnose(
+        fixture_.world, {}, [&](const Finding& one) { findings.push_back(one); }, soon());
+  };
+  EXPECT_TRUE(look());
+  ASSERT_THAT(findings, SizeIs(4));
+  EXPECT_FALSE(findings.back().good);
+  EXPECT_THAT(findings.back().hint, HasSubstr("loginctl enable-linger"));
+  prints_["loginctl"] = "Linger=yes\n";
+  EXPECT_TRUE(look());
+  EXPECT_THAT(findings, SizeIs(3));
 }
 
 }  // namespace

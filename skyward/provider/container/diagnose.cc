@@ -37,6 +37,12 @@ Status diagnose(const World& world, const SettingOrigin&,
         .detail = host.gpus.empty()
                       ? "nvidia-smi lists none"
                       : fmt::format("{} of {}", host.gpus.size(), host.gpus.front())});
+  const auto ends = account.api().ends_at_logout(deadline);
+  if (ends && *ends) {
+    tell({.what = "containers",
+          .detail = fmt::format("they end there when your last ssh session does ({})", host.name),
+          .hint = "run 'loginctl enable-linger' there"});
+  }
   if (is_named_network(wishes->network)) {
     tell(finding_of("network", account.api().network(wishes->network, deadline), wishes->network));
   }
