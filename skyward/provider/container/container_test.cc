@@ -194,7 +194,7 @@ TEST_F(ContainerPool, WhatCannotBeIsRefusedBeforeAnythingIsCreated) {
   EXPECT_THAT(refusal_of_opening().message, StartsWith("Containers: box: "));
   spec_.cpus = 0;
   spec_.accelerator = Accelerator{.name = "H100"};
-  EXPECT_THAT(refusal_of_opening().hint, HasSubstr("nvidia-smi"));
+  EXPECT_THAT(refusal_of_opening().hint, AllOf(HasSubstr("nvidia-smi"), HasSubstr("host=")));
   spec_.accelerator.reset();
   spec_.volumes = {Volume{}};
   EXPECT_THAT(refusal_of_opening().message, HasSubstr("volumes cannot be mounted"));

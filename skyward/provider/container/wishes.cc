@@ -71,7 +71,9 @@ Result<std::vector<Offer>> fitting_host(const EngineHost& host, const PoolSpec& 
     Error why = std::move(fitting.error());
     why.message = fmt::format("Containers: {}: {}", host.name, why.message);
     if (spec.accelerator && host.gpus.empty()) {
-      why.hint = "'nvidia-smi' must list the GPUs on the engine's host";
+      why.hint =
+          "'nvidia-smi' must list the GPUs; it runs on this computer, unless host= names another "
+          "one";
     }
     return std::unexpected(std::move(why));
   }
