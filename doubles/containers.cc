@@ -144,7 +144,7 @@ CommandReply ContainerEngine::start(const Words& words) {
     }
     static const std::set<std::string> kBoth{
         "--detach",  "--rm",   "--pull",   "--stop-timeout", "--security-opt", "--name",
-        "--network", "--cpus", "--memory", "--shm-size",     "--entrypoint"};
+        "--network", "--cpus", "--memory", "--memory-swap",  "--shm-size",     "--entrypoint"};
     const std::string gpus_option = runtime == "docker" ? "--gpus" : "--device";
     if (!kBoth.contains(name) && name != gpus_option) return violate("unknown flag: " + name);
     if (!one.options.emplace(name, value).second) return violate("given twice: " + name);

@@ -125,7 +125,11 @@ Words run_words(const std::string& runtime, const ContainerRequest& request,
   }
   if (!request.network.empty()) out.push_back("--network=" + request.network);
   if (request.cpus > 0) out.push_back(fmt::format("--cpus={:.2f}", request.cpus));
-  if (request.memory_mb > 0) out.push_back(fmt::format("--memory={}m", request.memory_mb));
+  if (request.memory_mb > 0) {
+    out.push_back(fmt::format("--memory={}m", request.memory_mb));
+    // Of memory and swap together: no swap.
+    out.push_back(fmt::format("--memory-swap={}m", request.memory_mb));
+  }
   if (request.shared_mb > 0) out.push_back(fmt::format("--shm-size={}m", request.shared_mb));
   if (request.gpus) {
     out.emplace_back(runtime == kDocker ? "--gpus=all" : "--device=nvidia.com/gpu=all");

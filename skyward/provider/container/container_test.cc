@@ -67,6 +67,7 @@ TEST_F(ContainerPool, ItsMachinesAreContainers) {
   const auto& one = engine_->containers.front();
   EXPECT_EQ(one.options.at("--cpus"), "1.50");
   EXPECT_EQ(one.options.at("--memory"), "2048m");
+  EXPECT_EQ(one.options.at("--memory-swap"), "2048m");
   EXPECT_EQ(one.options.at("--shm-size"), "2048m");
   EXPECT_EQ(one.options.at("--network"), "lab");
   EXPECT_EQ(one.labels.at("skyward:pool"), life.cluster.id);
