@@ -93,6 +93,8 @@ TEST_F(ContainerPool, DockerIsTakenWhereThereIsNoPodman) {
   const Life life = open(*cloud);
   ASSERT_TRUE(life.status) << life.status.error().message;
   EXPECT_EQ(engine_->containers.front().options.at("--gpus"), "all");
+  EXPECT_EQ(engine_->containers.front().options.at("--shm-size"), "16384m");
+  EXPECT_FALSE(engine_->containers.front().options.contains("--memory"));
   EXPECT_EQ(life.instances[0].private_ip, "127.0.0.1");
   EXPECT_EQ(cloud->connection(life.cluster, life.instances[0]).command[0], "docker");
   EXPECT_TRUE(cloud->teardown(life.cluster, soon()));

@@ -103,7 +103,7 @@ ContainerRequest request_of(const EngineHost& host, const Wishes& wishes, const 
           .network = wishes.network,
           .cpus = spec.cpus * workers,
           .memory_mb = memory_mb,
-          .shared_mb = memory_mb > 0 ? memory_mb : host.memory_mb,
+          .shared_mb = memory_mb > 0 ? memory_mb : host.memory_mb / 2,
           .gpus = spec.accelerator.has_value()};
 }
 
