@@ -40,7 +40,7 @@ CommandReply ContainerEngine::run(const Words& words) {
   }
   if (is_docker_27 && (off || forbidden) && words.size() > 1 && words[1] == "info") {
     out.code = 0;
-    out.out = "|0|0||\n";
+    out.out = "|0|0|||\n";
   }
   if (on_request) on_request(number, true);
   return out;
@@ -89,7 +89,8 @@ CommandReply ContainerEngine::answer(const Words& words) {
     }
     const bool right =
         words[2].contains(runtime == "docker" ? "{{.DockerRootDir}}" : "{{.Store.GraphRoot}}");
-    return right ? said("box|8|34359738368|amd64|/var/lib/storage\n")
+    const std::string id = runtime == "docker" ? "|4f0c" : "";
+    return right ? said("box|8|34359738368|amd64|/var/lib/storage" + id + "\n")
                  : violate("no such format: " + words[2]);
   }
   if (verb == "run") return start(words);

@@ -69,7 +69,7 @@ for word; do
 done
 exec {folder}/bin/podman "$@"
 """
-INFO = "{{.Host.Hostname}}|{{.Host.CPUs}}|{{.Host.MemTotal}}|{{.Host.Arch}}|{{.Store.GraphRoot}}"
+INFO = "{{.Host.Hostname}}|{{.Host.CPUs}}|{{.Host.MemTotal}}|{{.Host.Arch}}|{{.Store.GraphRoot}}|id"
 # The last word is a line for a shell over there, as for sshd.
 AS_SSH = """\
 #!/bin/sh

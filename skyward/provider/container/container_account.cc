@@ -31,9 +31,10 @@ Result<SweepAccount> ContainerAccount::sign_in(Time deadline) {
   auto host = api_->host(deadline);
   if (!host) return failed(host.error());
   host_ = *std::move(host);
-  // Each user of podman has containers of their own.
-  const std::string account =
-      fmt::format("{} at {}:{}", access_.runtime, host_.name, host_.storage);
+  // Each user of podman has containers of their own. Several hosts may have one name.
+  std::string account = fmt::format("{} at {}:{}", access_.runtime, host_.name, host_.storage);
+  if (!host_.id.empty()) account += ", " + host_.id;
+  if (access_.host) account += ", through " + access_.host->text();
   account_ =
       SweepAccount{.owner = owner_digits(account), .account = account, .home_region = host_.name};
   return *account_;

@@ -27,7 +27,7 @@ constexpr const char* kPodmanHost =
     "--format={{.Host.Hostname}}|{{.Host.CPUs}}|{{.Host.MemTotal}}|{{.Host.Arch}}|"
     "{{.Store.GraphRoot}}";
 constexpr const char* kDockerHost =
-    "--format={{.Name}}|{{.NCPU}}|{{.MemTotal}}|{{.Architecture}}|{{.DockerRootDir}}";
+    "--format={{.Name}}|{{.NCPU}}|{{.MemTotal}}|{{.Architecture}}|{{.DockerRootDir}}|{{.ID}}";
 constexpr const char* kInspect =
     "--format={{.Name}}|{{.State.Status}}|{{.State.ExitCode}}|{{.State.OOMKilled}}|"
     "{{.HostConfig.NetworkMode}}|{{range .NetworkSettings.Networks}}{{.IPAddress}} {{end}}";
@@ -78,7 +78,8 @@ std::optional<EngineHost> read_host(std::string_view out) {
   EngineHost host{.name = std::string(columns[0]),
                   .cpus = static_cast<int>(number_in(columns[1])),
                   .memory_mb = number_in(columns[2]) >> 20,
-                  .storage = std::string(columns[4])};
+                  .storage = std::string(columns[4]),
+                  .id = std::string(columns.size() > 5 ? columns[5] : "")};
   if (columns[3] == "amd64" || columns[3] == "x86_64") host.architecture = "x86_64";
   if (columns[3] == "arm64" || columns[3] == "aarch64") host.architecture = "arm64";
   return host.name.empty() || host.cpus < 1 || host.memory_mb < 1 ? std::nullopt

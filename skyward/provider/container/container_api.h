@@ -23,12 +23,14 @@ struct EngineHost {
   std::int64_t memory_mb = 0;
   std::string architecture{};       // "x86_64"; empty: not told
   std::string storage{};            // the engine's folder: each user of podman has one
+  std::string id{};                 // the engine's own; podman has none
   std::vector<std::string> gpus{};  // their models
   double gpu_memory_gb = 0;         // of one
 
   bool operator==(const EngineHost&) const = default;
 };
-// A line of `info`: name, processors, bytes of memory, architecture and storage between bars.
+// A line of `info`: name, processors, bytes of memory, architecture, storage, and perhaps the
+// engine's id, between bars.
 std::optional<EngineHost> read_host(std::string_view out);
 // A line for each GPU: its model, a comma, its memory in MiB.
 void read_gpus(std::string_view out, EngineHost& host);

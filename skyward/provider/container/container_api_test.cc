@@ -33,7 +33,9 @@ TEST(ContainerReplies, AreReadAsBothPrintThem) {
   EXPECT_EQ(host->cpus, 2);
   EXPECT_EQ(host->memory_mb, 24105);
   EXPECT_EQ(host->architecture, "x86_64");
-  EXPECT_FALSE(read_host("|0|0||\n")) << "docker without its daemon";
+  EXPECT_THAT(host->id, IsEmpty());
+  EXPECT_FALSE(read_host("|0|0|||\n")) << "docker without its daemon";
+  EXPECT_EQ(read_host("vm|2|25276502016|amd64|/var/lib/docker|4f0c\n")->id, "4f0c");
   EXPECT_FALSE(read_host("nonsense"));
   const auto all = read_containers(
       "a|running|0|false|bridge|10.88.0.5 \n"

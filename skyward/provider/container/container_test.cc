@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "skyward/provider/container/container_account.h"
 #include "skyward/provider/container/container_computer_fixture.h"
 #include "skyward/provider/container/diagnose.h"
 #include "skyward/provider/keeping/keeping.h"
@@ -388,6 +389,19 @@ class ContainerHosts : public ContainerPool {
       {"podman info", "ubuntu|8|34359738368|amd64|/var/lib/storage\n"},
       {"docker info", "ubuntu|8|34359738368|amd64|/var/lib/docker|4f0c\n"}};
 };
+
+TEST_F(ContainerHosts, OfOneNameAreTwoAccounts) {
+  const auto account_of = [this](const std::string& runtime, const std::string& host) {
+    ContainerAccount account(fixture_.world, {.runtime = runtime, .host = *parse_ssh_target(host)});
+    return account.sign_in(soon())->account;
+  };
+  EXPECT_EQ(account_of("podman", "me@a"), "podman at ubuntu:/var/lib/storage, through me@a");
+  EXPECT_EQ(account_of("podman", "me@a"), account_of("", "me@a"));
+  EXPECT_NE(account_of("podman", "me@a"), account_of("podman", "me@b"));
+  const std::string docker = account_of("docker", "me@a");
+  prints_["docker info"] = "ubuntu|8|34359738368|amd64|/var/lib/docker|77d1\n";
+  EXPECT_NE(account_of("docker", "me@a"), docker) << "another one at the end of the way";
+}
 
 TEST_F(ContainerHosts, WhereLogoutEndsContainersTheCheckSaysSo) {
   fixture_.variables["SKYWARD_CONTAINER_HOST"] = "me@box";
