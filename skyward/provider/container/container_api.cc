@@ -17,6 +17,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Duration kLongestCommand = 60s;
+// Of a container whose image has to be unpacked or mapped to a user's ids first.
+constexpr Duration kLongestStart = 5min;
 constexpr Duration kLongestPull = 20min;
 // A command that takes longer to fail is not repeated: nobody answers.
 constexpr Duration kSoonRefused = 5s;
@@ -149,7 +151,8 @@ std::string keeper_script(const KeeperTerms& terms, Duration life) {
 // ---- Commands
 
 ApiResult<io::CommandResult> Api::run_once(const Words& words, Time deadline) {
-  return run_by(run_, words, deadline, kLongestCommand);
+  const bool starts = words.size() > 1 && (words[1] == "run" || words[1] == "start");
+  return run_by(run_, words, deadline, starts ? kLongestStart : kLongestCommand);
 }
 
 ApiResult<io::CommandResult> Api::run_by(const Runner& runner, const Words& words, Time deadline,

@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 constexpr int kLaunchTries = 3;
 // A daemon may go on with a request that its client has given up.
 constexpr Duration kLateCreation = 3s;
-constexpr std::int64_t kUnanswered_s = 300;
+constexpr std::int64_t kUnanswered_s = 600;  // longer than a command to start one may take
 constexpr int kMostPerLaunch = 50;
 constexpr Duration kRollback = 60s;
 
