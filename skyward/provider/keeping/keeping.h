@@ -29,9 +29,13 @@ KeeperTerms keeper_terms(const PoolSpec& spec);
 // Sets $d, the keeper's directory, and what kKeepWhileClaimed reads. `directory`: for a shell on
 // the node.
 std::string keeper_settings(std::string_view directory, const KeeperTerms& terms);
-// Waits until the keeper has to end. A trap runs at once.
+// Waits until the keeper has to end. A trap runs at once. After a suspend, the first look may come
+// before the agent touches its file.
 inline constexpr const char* kKeepWhileClaimed = R"sh(
-while [ "$(find "$d/claimed" -mmin -$limit)" ] && [ ! -e "$d/over" ]; do
+stale=0
+while [ ! -e "$d/over" ]; do
+  [ "$(find "$d/claimed" -mmin -$limit)" ] && stale=0 || stale=$((stale + 1))
+  [ $stale -lt 2 ] || break
   sleep $look 3<&- &
   wait $!
 done
