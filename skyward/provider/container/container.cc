@@ -22,8 +22,8 @@ using container::ContainerAccount;
 using container::ContainerOrder;
 using container::kProvider;
 
-// An image of many GB.
-constexpr Duration kContainerTimeout = 20min;
+// The pull of an image of many GB, and the start of the containers.
+constexpr Duration kContainerTimeout = 70min;
 // From the start of the container to the agent's first word: its upload, perhaps through ssh.
 constexpr Duration kContainerGreetTimeout = 120s;
 

@@ -19,7 +19,7 @@ using namespace std::chrono_literals;
 constexpr Duration kLongestCommand = 60s;
 // Of a container whose image has to be unpacked or mapped to a user's ids first.
 constexpr Duration kLongestStart = 5min;
-constexpr Duration kLongestPull = 20min;
+constexpr Duration kLongestPull = 1h;  // 20 GB at 45 Mbit/s
 // A command that takes longer to fail is not repeated: nobody answers.
 constexpr Duration kSoonRefused = 5s;
 // podman asks a container to end before it kills it. What is removed has nothing left to do.
@@ -240,7 +240,15 @@ ApiResult<bool> Api::has_image(const std::string& image, Time deadline) {
 ApiResult<void> Api::pull(const std::string& image, Time deadline) {
   const auto ran =
       run_by(pull_, {access_.runtime, "pull", "--quiet", image}, deadline, kLongestPull);
-  if (!ran) return std::unexpected(ran.error());
+  if (!ran) {
+    ApiError why = ran.error();
+    if (why.kind() == ErrorKind::timeout) {
+      why.message = fmt::format("pulling the image {}: {}", image, why.message);
+      why.hint = fmt::format("run '{} pull {}' {} first", access_.runtime, image,
+                             access_.host ? "there" : "by hand");
+    }
+    return std::unexpected(std::move(why));
+  }
   if (!has_failed(*ran)) return {};
   ApiError why = refusal_of(access_.runtime + " pull", *ran, access_);
   if (why.code != kOff && why.refusal != Refusal::auth) {
