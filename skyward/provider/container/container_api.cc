@@ -127,7 +127,8 @@ Words run_words(const std::string& runtime, const ContainerRequest& request,
     if (key.contains(':')) out.push_back(fmt::format("--label={}={}", key, value));
   }
   if (!request.network.empty()) out.push_back("--network=" + request.network);
-  if (request.cpus > 0) out.push_back(fmt::format("--cpus={:.2f}", request.cpus));
+  // 0.00 would be no limit.
+  if (request.cpus > 0) out.push_back(fmt::format("--cpus={:.2f}", std::max(request.cpus, 0.01)));
   if (request.memory_mb > 0) {
     out.push_back(fmt::format("--memory={}m", request.memory_mb));
     // Of memory and swap together: no swap.

@@ -75,6 +75,7 @@ TEST(ContainerCommands, HaveTheWordsOfTheRuntime) {
                           "--label=skyward:owner=3f2a1b7c", "--label=skyward:expires=1700000000",
                           "--device=nvidia.com/gpu=all", "--entrypoint=sh", "x:1", "-c", "exit 0"));
   EXPECT_THAT(run_words("docker", request, "n", mark), ::testing::Contains("--gpus=all"));
+  EXPECT_THAT(run_words("docker", {.cpus = 0.004}, "n", mark), ::testing::Contains("--cpus=0.01"));
 }
 
 TEST(ContainerCommands, ThroughSshAreOneLine) {
