@@ -48,7 +48,9 @@ class ContainerProvider final : public KeptNodes {
 
  protected:
   NamedAccount& account() override { return account_; }
-  std::string_view keeper_directory() const override { return container::kKeeperDirectory; }
+  std::string keeper_directory(const Instance& instance) const override {
+    return container::keeper_directory(instance.id);
+  }
   Status check_wishes(const PoolSpec& spec) override;
   Result<std::vector<Offer>> all_offers(Time deadline) override;
   Result<std::unique_ptr<MachineApi>> machine_api(const Cluster& cluster, Time deadline) override;

@@ -65,7 +65,7 @@ bool has_failed_to_tell(const io::CommandResult& ran) {
 }
 
 constexpr const char* kKeeper = R"sh(
-trap 'exit 0' TERM INT
+trap 'rm -rf "$d"; exit 0' TERM INT
 mkdir -m 700 "$d" && touch "$d/claimed" || exit 1
 { sleep $life; touch "$d/over"; } >/dev/null 2>&1 3<&- &
 )sh";
@@ -143,10 +143,12 @@ Words run_words(const std::string& runtime, const ContainerRequest& request,
   return out;
 }
 
-std::string keeper_script(const KeeperTerms& terms, Duration life) {
-  return keeper_settings(kKeeperDirectory, terms) +
+std::string keeper_directory(const std::string& name) { return "/dev/shm/skyward-keeper-" + name; }
+
+std::string keeper_script(const std::string& name, const KeeperTerms& terms, Duration life) {
+  return keeper_settings(keeper_directory(name), terms) +
          fmt::format(" life={}", std::chrono::ceil<std::chrono::seconds>(life).count()) + kKeeper +
-         kKeepWhileClaimed + "exit 0\n";
+         kKeepWhileClaimed + "rm -rf \"$d\"\n";
 }
 
 // ---- Commands

@@ -61,8 +61,9 @@ Words run_words(const std::string& runtime, const ContainerRequest& request,
                 const std::string& name, const Mark& mark);
 
 // The first process of a container: ends when no agent claims it, or after `life`.
-std::string keeper_script(const KeeperTerms& terms, Duration life);
-inline constexpr std::string_view kKeeperDirectory = "/dev/shm/skyward-keeper";
+std::string keeper_script(const std::string& name, const KeeperTerms& terms, Duration life);
+// Of a container. Engines may be set up so that all share the host's /dev/shm.
+std::string keeper_directory(const std::string& name);
 
 // Commands are repeated when the way to the engine breaks. Names are chosen here, so that a second
 // creation finds the first.

@@ -79,7 +79,11 @@ TEST_F(ContainerPool, ItsMachinesAreContainers) {
   EXPECT_THAT(way.command,
               ElementsAre("podman", "exec", "--interactive", life.instances[1].id, "sh", "-c"));
   const Bootstrap bootstrap = cloud->bootstrap(life.cluster, life.instances[1]);
-  EXPECT_THAT(bootstrap.script, StartsWith(claim_script(kKeeperDirectory)));
+  const std::string directory = keeper_directory(life.instances[1].id);
+  EXPECT_THAT(bootstrap.script, StartsWith(claim_script(directory)));
+  EXPECT_EQ(bootstrap.end_command, end_keeper_words(directory));
+  EXPECT_THAT(engine_->containers[1].script, StartsWith("d=" + directory + " "))
+      << "containers may share /dev/shm";
   ASSERT_TRUE(cloud->teardown(life.cluster, soon()));
   EXPECT_EQ(engine_->standing(), 0);
   EXPECT_THAT(open_pools(), IsEmpty());

@@ -89,10 +89,10 @@ std::expected<std::vector<std::string>, LaunchRefusal> Containers::launch(const 
     return std::unexpected(std::move(why));
   }
   ContainerRequest request = order_.request;
-  request.keeper = keeper_script(order_.terms, order_.life);
   std::vector<std::string> names;
   for (int number = 0; number < batch.count; ++number) names.push_back(name_of(batch, number));
   for (const std::string& name : names) {
+    request.keeper = keeper_script(name, order_.terms, order_.life);
     const auto made = api_.create(request, name, mark_, deadline);
     if (made) {
       made_.push_back(name);

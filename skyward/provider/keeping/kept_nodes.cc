@@ -158,10 +158,11 @@ Connection KeptNodes::connection_by(const Cluster& cluster, std::vector<std::str
           .uploads = plan.image.uploads};
 }
 
-Bootstrap KeptNodes::bootstrap(const Cluster& cluster, const Instance&) {
+Bootstrap KeptNodes::bootstrap(const Cluster& cluster, const Instance& instance) {
   Bootstrap bootstrap = plan_of(cluster).image.bootstrap;
-  bootstrap.script = claim_script(keeper_directory()) + bootstrap.script;
-  bootstrap.end_command = end_keeper_words(keeper_directory());
+  const std::string directory = keeper_directory(instance);
+  bootstrap.script = claim_script(directory) + bootstrap.script;
+  bootstrap.end_command = end_keeper_words(directory);
   return bootstrap;
 }
 

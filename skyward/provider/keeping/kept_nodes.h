@@ -47,7 +47,7 @@ class KeptNodes : public Provider {
 
   virtual NamedAccount& account() = 0;
   // For a shell on the node.
-  virtual std::string_view keeper_directory() const = 0;
+  virtual std::string keeper_directory(const Instance& instance) const = 0;
   // What this provider alone refuses. The agent and the architecture are checked before.
   virtual Status check_wishes(const PoolSpec& spec) = 0;
   // Everything that there is.

@@ -50,7 +50,9 @@ class KubernetesProvider final : public KeptNodes {
 
  protected:
   NamedAccount& account() override { return account_; }
-  std::string_view keeper_directory() const override { return kKeeperDirectory; }
+  std::string keeper_directory(const Instance&) const override {
+    return std::string(kKeeperDirectory);
+  }
   Status check_wishes(const PoolSpec& spec) override;
   Result<std::vector<Offer>> all_offers(Time deadline) override;
   Result<std::unique_ptr<MachineApi>> machine_api(const Cluster& cluster, Time deadline) override;

@@ -48,7 +48,9 @@ class SlurmProvider final : public KeptNodes {
 
  protected:
   NamedAccount& account() override { return account_; }
-  std::string_view keeper_directory() const override { return kKeeperDirectory; }
+  std::string keeper_directory(const Instance&) const override {
+    return std::string(kKeeperDirectory);
+  }
   Status check_wishes(const PoolSpec& spec) override;
   Result<std::vector<Offer>> all_offers(Time deadline) override;
 
