@@ -19,6 +19,8 @@ constexpr Duration kLateCreation = 3s;
 constexpr std::int64_t kUnanswered_s = 600;  // longer than a command to start one may take
 constexpr int kMostPerLaunch = 50;
 constexpr Duration kRollback = 60s;
+constexpr const char* kNeeds =
+    "the container image needs sh, bash, find, mkdir, rm, sleep and touch";
 
 Stage stage_of(const ContainerStatus& one) {
   if (one.state == "running" || one.state == "paused") return Stage::running;
@@ -36,7 +38,7 @@ std::vector<NamedMachine> machines_of(const std::vector<ContainerStatus>& contai
                          .stage = stage_of(one)};
     if (status.stage == Stage::stopped) {
       status.reason = one.state;
-      status.hint = "the container image needs sh, bash, find, mkdir and sleep";
+      status.hint = kNeeds;
       status.message = one.out_of_memory ? "it took more memory than memory_gb= allows"
                                          : fmt::format("exit code {}", one.exit_code);
     }
@@ -136,9 +138,7 @@ Result<std::vector<MachineStatus>> Containers::look_up(const std::vector<std::st
                    .stage = Stage::terminated,
                    .reason = "ended at once",
                    .message = "its keeper, a script for sh, has ended",
-                   .hint =
-                       "the container image needs sh, bash, find, mkdir and sleep: take another "
-                       "one with image="});
+                   .hint = fmt::format("{}: take another one with image=", kNeeds)});
   }
   return out;
 }
