@@ -17,8 +17,6 @@
 
 namespace skyward::io {
 
-namespace {}  // namespace
-
 std::string ExitStatus::describe() const {
   if (code < 0) return "ended in an unknown way (another part of the program waited for it)";
   if (signal == 0) return fmt::format("exit code {}", code);

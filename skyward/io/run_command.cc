@@ -64,11 +64,11 @@ bool read_outputs(ChildPipes& pipes, CommandResult& result) {
   return room() > 0;
 }
 
-// Waits until a stream or the child has something to tell, or `limit` is over.
 // How soon a request to stop is seen, and how long what is stopped may clean up.
 constexpr Duration kLookForStop = std::chrono::milliseconds(100);
 constexpr Duration kStopPatience = std::chrono::seconds(5);
 
+// Waits until a stream or the child has something to tell, or `limit` is over.
 void wait_for_any(const ChildPipes& pipes, const StartedChild& child, Duration limit) {
   // poll() skips negative descriptors.
   pollfd watched[] = {{.fd = pipes.in.get(), .events = POLLOUT, .revents = 0},
