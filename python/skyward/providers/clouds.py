@@ -236,7 +236,7 @@ class Container(Cloud):
     name: ClassVar[str] = "container"
 
     runtime: Literal["podman", "docker"] | None = None
-    """Which of them. Left out: the one that is installed, podman first."""
+    """Which one to use. Left out: the one that is installed, podman first."""
     image: str | None = None
     """The container image, with `sh` and `bash`. Left out:
     `"docker.io/library/python:3.x-slim"`."""

@@ -12,7 +12,7 @@
 namespace skyward {
 
 struct Container {
-  // Which of them. Left out: the one that is installed, podman first.
+  // Which one to use. Left out: the one that is installed, podman first.
   std::optional<std::string> runtime{};
   // The container image, with `sh` and `bash`. Left out: `"docker.io/library/python:3.x-slim"`.
   std::optional<std::string> image{};
