@@ -3,13 +3,17 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <filesystem>
 #include <system_error>
 #include <utility>
+
+#include "skyward/io/machine.h"
 
 namespace skyward::io {
 
@@ -27,6 +31,63 @@ std::string_view take_name(std::string_view& path) {
   const std::string_view name = path.substr(0, slash);
   path.remove_prefix(slash == std::string_view::npos ? path.size() : slash + 1);
   return name;
+}
+
+std::string last_name(std::string_view path) {
+  return std::string(path.substr(path.rfind('/') + 1));
+}
+
+// The directory that holds an inner path, entered name by name and never through a link. `missing`:
+// the rights of directories that are made on the way; without it none is. Empty: errno says why.
+FileDescriptor enter_folder(int root, std::string_view path,
+                            std::optional<mode_t> missing = std::nullopt) {
+  constexpr int kFolder = O_RDONLY | O_CLOEXEC | O_DIRECTORY | O_NOFOLLOW;
+  FileDescriptor folder(::fcntl(root, F_DUPFD_CLOEXEC, 3));
+  while (folder) {
+    const std::string name(take_name(path));
+    if (path.empty()) break;
+    if (missing && ::mkdirat(folder.get(), name.c_str(), *missing) != 0 && errno != EEXIST) {
+      const int error = errno;
+      folder.reset();
+      errno = error;
+      break;
+    }
+    folder = FileDescriptor(::openat(folder.get(), name.c_str(), kFolder));
+  }
+  return folder;
+}
+
+FileDescriptor open_root(const std::string& root) {
+  return FileDescriptor(::open(root.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECTORY));
+}
+
+std::string target_of(int folder, const std::string& name) {
+  std::string target(4096, '\0');  // PATH_MAX
+  const ssize_t size = ::readlinkat(folder, name.c_str(), target.data(), target.size());
+  target.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
+  return target;
+}
+
+// What has this name in the directory. `path`: as the entry has it. Empty: errno says why.
+std::optional<TreeEntry> entry_in(int folder, const std::string& name, const std::string& path) {
+  struct stat status{};
+  if (::fstatat(folder, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return std::nullopt;
+  TreeEntry entry{.kind = EntryKind::other, .path = path, .mode = status.st_mode & kModeBits};
+  if (S_ISDIR(status.st_mode)) entry.kind = EntryKind::directory;
+  if (S_ISREG(status.st_mode)) {
+    entry.kind = EntryKind::file;
+    entry.size = static_cast<std::uint64_t>(status.st_size);
+  }
+  if (S_ISLNK(status.st_mode)) {
+    entry.kind = EntryKind::link;
+    entry.target = target_of(folder, name);
+  }
+  return entry;
+}
+
+// Makes room for something that is not a directory, or is one. False: errno says what is there.
+bool remove_file(int folder, const std::string& name) {
+  return ::unlinkat(folder, name.c_str(), 0) == 0 || errno == ENOENT;
 }
 
 std::size_t names_in(std::string_view path) {
@@ -76,25 +137,16 @@ bool is_inner_link(std::string_view path, std::string_view target) {
 }
 
 std::optional<TreeEntry> entry_at(const std::string& root, const std::string& path) {
-  const std::string whole = root + "/" + path;
-  struct stat status{};
-  if (::lstat(whole.c_str(), &status) != 0) return std::nullopt;
-  TreeEntry entry{.kind = EntryKind::other, .path = path, .mode = status.st_mode & kModeBits};
-  if (S_ISDIR(status.st_mode)) entry.kind = EntryKind::directory;
-  if (S_ISREG(status.st_mode)) {
-    entry.kind = EntryKind::file;
-    entry.size = static_cast<std::uint64_t>(status.st_size);
-  }
-  if (S_ISLNK(status.st_mode)) {
-    entry.kind = EntryKind::link;
-    std::error_code error;
-    entry.target = fs::read_symlink(whole, error).native();
-  }
-  return entry;
+  if (!is_inner_path(path)) return std::nullopt;
+  const FileDescriptor top = open_root(root);
+  if (!top) return std::nullopt;
+  const FileDescriptor folder = enter_folder(top.get(), path);
+  return folder ? entry_in(folder.get(), last_name(path), path) : std::nullopt;
 }
 
-Result<std::vector<TreeEntry>> list_tree(const std::string& root,
-                                         const std::function<bool(std::string_view)>& wanted) {
+Result<std::vector<TreeEntry>> list_tree(
+    const std::string& root, const std::function<bool(std::string_view)>& wanted,
+    const std::function<void(const std::string&, const Error&)>& unreadable) {
   std::vector<TreeEntry> entries;
   std::vector<std::string> left = {""};
   while (!left.empty()) {
@@ -107,22 +159,49 @@ Result<std::vector<TreeEntry>> list_tree(const std::string& root,
       const std::string name = at->path().filename().native();
       const std::string path = folder.empty() ? name : folder + "/" + name;
       if (wanted && !wanted(path)) continue;
-      auto entry = entry_at(root, path);
-      if (!entry) continue;  // removed meanwhile
+      auto entry = entry_in(AT_FDCWD, at->path().native(), path);
+      if (!entry && errno == ENOENT) continue;  // removed meanwhile
+      if (!entry) {
+        Error why = explain("cannot look at " + at->path().native(), errno);
+        if (!unreadable) return std::unexpected(std::move(why));
+        unreadable(path, why);
+        continue;
+      }
       if (entry->kind == EntryKind::directory) left.push_back(path);
       entries.push_back(*std::move(entry));
     }
-    if (error) return std::unexpected(explain("cannot read the directory " + whole, error.value()));
+    if (!error) continue;
+    Error why = explain("cannot read the directory " + whole, error.value());
+    if (!unreadable || folder.empty()) return std::unexpected(std::move(why));
+    unreadable(folder, why);
   }
   std::ranges::sort(entries, {}, &TreeEntry::path);
   return entries;
 }
 
+std::optional<DiskSpace> disk_space(const std::string& path) {
+  struct statvfs status{};
+  if (::statvfs(path.c_str(), &status) != 0 || status.f_blocks == 0) return std::nullopt;
+  return DiskSpace{.free = std::uint64_t{status.f_bavail} * status.f_frsize,
+                   .total = std::uint64_t{status.f_blocks} * status.f_frsize};
+}
+
+bool leaves_reserve(const DiskSpace& space, std::uint64_t bytes) {
+  constexpr std::uint64_t kMostReserve = std::uint64_t{512} << 20;
+  const std::uint64_t reserve = std::min(space.total / 100, kMostReserve);
+  return space.free >= bytes && space.free - bytes >= reserve;
+}
+
 Result<TreeFile> TreeFile::open(const std::string& root, const std::string& path) {
   std::string whole = root + "/" + path;
+  if (!is_inner_path(path)) return fail(ErrorKind::denied, whole + " is not a path below " + root);
+  const FileDescriptor top = open_root(root);
+  if (!top) return std::unexpected(explain("cannot read " + whole, errno));
+  const FileDescriptor folder = enter_folder(top.get(), path);
+  if (!folder) return std::unexpected(explain("cannot read " + whole, errno));
   // Not blocking: somebody may have put a pipe there.
-  FileDescriptor file(
-      ::open(whole.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK));
+  FileDescriptor file(::openat(folder.get(), last_name(path).c_str(),
+                               O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK));
   if (!file) return std::unexpected(explain("cannot read " + whole, errno));
   struct stat status{};
   if (::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
@@ -140,7 +219,7 @@ Result<std::size_t> TreeFile::read(std::span<std::byte> to) {
 }
 
 Result<TreeWriter> TreeWriter::open(const std::string& root) {
-  FileDescriptor folder(::open(root.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECTORY));
+  FileDescriptor folder = open_root(root);
   if (!folder) return std::unexpected(explain("cannot write to the directory " + root, errno));
   return TreeWriter(std::move(folder), root);
 }
@@ -155,32 +234,24 @@ Result<FileDescriptor> TreeWriter::folder_of(const std::string& path) const {
     return fail(ErrorKind::denied,
                 fmt::format("\"{}\" is not a path below {}: refused", path, name_));
   }
-  FileDescriptor folder(::fcntl(root_.get(), F_DUPFD_CLOEXEC, 3));
-  std::string_view rest = path;
-  while (folder) {
-    const std::string name(take_name(rest));
-    if (rest.empty()) return folder;
-    if (::mkdirat(folder.get(), name.c_str(), kOwnerAll | 0055) != 0 && errno != EEXIST) break;
-    folder = FileDescriptor(
-        ::openat(folder.get(), name.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECTORY | O_NOFOLLOW));
-  }
-  return failed("make the directory of", path, errno);
+  FileDescriptor folder = enter_folder(root_.get(), path, kOwnerAll | 0055);
+  if (!folder) return failed("make the directory of", path, errno);
+  return folder;
 }
 
 Status TreeWriter::make_directory(const std::string& path, std::uint32_t mode) {
   const auto folder = folder_of(path);
   if (!folder) return fail(folder);
-  const std::string name = fs::path(path).filename();
+  const std::string name = last_name(path);
   const std::uint32_t usable = (mode & kModeBits) | kOwnerAll;
   if (::mkdirat(folder->get(), name.c_str(), usable) == 0) return {};
-  const int error = errno;
-  struct stat status{};
-  if (error == EEXIST &&
-      ::fstatat(folder->get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
-      S_ISDIR(status.st_mode)) {
+  if (errno != EEXIST) return failed("make the directory", path, errno);
+  const auto there = entry_in(folder->get(), name, path);
+  if (there && there->kind == EntryKind::directory) return {};
+  if (remove_file(folder->get(), name) && ::mkdirat(folder->get(), name.c_str(), usable) == 0) {
     return {};
   }
-  return failed("make the directory", path, error == EEXIST ? ENOTDIR : error);
+  return failed("make the directory", path, errno);
 }
 
 Status TreeWriter::make_link(const std::string& path, const std::string& target) {
@@ -190,41 +261,60 @@ Status TreeWriter::make_link(const std::string& path, const std::string& target)
     return fail(ErrorKind::denied,
                 fmt::format("the link {} to \"{}\" leads out of {}: refused", path, target, name_));
   }
-  const std::string name = fs::path(path).filename();
-  (void)::unlinkat(folder->get(), name.c_str(), 0);
-  if (::symlinkat(target.c_str(), folder->get(), name.c_str()) == 0) return {};
+  const std::string name = last_name(path);
+  if (remove_file(folder->get(), name) &&
+      ::symlinkat(target.c_str(), folder->get(), name.c_str()) == 0) {
+    return {};
+  }
   return failed("make the link", path, errno);
+}
+
+TreeWriter::BegunFile::~BegunFile() {
+  if (!temporary.empty()) (void)::unlinkat(folder.get(), temporary.c_str(), 0);
 }
 
 Status TreeWriter::begin_file(const std::string& path, std::uint32_t mode) {
   if (Status ended = end_file(); !ended) return ended;
-  const auto folder = folder_of(path);
+  auto folder = folder_of(path);
   if (!folder) return fail(folder);
-  const std::string name = fs::path(path).filename();
+  const std::string name = last_name(path);
+  const auto there = entry_in(folder->get(), name, path);
+  if (there && there->kind == EntryKind::directory) return failed("replace", path, EISDIR);
+  const std::string temporary = ".skyward-" + random_hex(16) + ".part";
   // A new file: an old one may be a link, or have another name elsewhere.
-  (void)::unlinkat(folder->get(), name.c_str(), 0);
   const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY;
-  file_ = FileDescriptor(::openat(folder->get(), name.c_str(), flags, mode & kModeBits));
-  if (!file_) return failed("write", path, errno);
-  file_path_ = path;
+  FileDescriptor file(::openat(folder->get(), temporary.c_str(), flags, mode & kModeBits));
+  if (!file) return failed("write", path, errno);
+  begun_ = std::make_unique<BegunFile>();
+  begun_->folder = *std::move(folder);
+  begun_->file = std::move(file);
+  begun_->path = path;
+  begun_->name = name;
+  begun_->temporary = temporary;
   return {};
 }
 
 Status TreeWriter::write(std::span<const std::byte> bytes) {
-  if (!file_) return fail(ErrorKind::invalid, "bytes of a file that was not begun");
+  if (!begun_) return fail(ErrorKind::invalid, "bytes of a file that was not begun");
   while (!bytes.empty()) {
-    const ssize_t count = ::write(file_.get(), bytes.data(), bytes.size());
+    const ssize_t count = ::write(begun_->file.get(), bytes.data(), bytes.size());
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return failed("write", file_path_, errno);
+    if (count < 0) return failed("write", begun_->path, errno);
     bytes = bytes.subspan(static_cast<std::size_t>(count));
   }
   return {};
 }
 
 Status TreeWriter::end_file() {
-  const int file = file_.release();
-  if (file < 0 || ::close(file) == 0) return {};
-  return failed("write", file_path_, errno);
+  const std::unique_ptr<BegunFile> whole = std::move(begun_);
+  if (!whole) return {};
+  if (::close(whole->file.release()) != 0) return failed("write", whole->path, errno);
+  const int folder = whole->folder.get();
+  if (::renameat(folder, whole->temporary.c_str(), folder, whole->name.c_str()) != 0) {
+    return failed("write", whole->path, errno);
+  }
+  whole->temporary.clear();
+  return {};
 }
 
 }  // namespace skyward::io

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -33,16 +34,26 @@ bool is_inner_path(std::string_view path);
 // is there: ".." only at its beginning, and not too many.
 bool is_inner_link(std::string_view path, std::string_view target);
 
-// What is at a path below the root; empty when there is nothing.
+// What is at a path below the root; empty when there is nothing, or a link is on the way there.
 std::optional<TreeEntry> entry_at(const std::string& root, const std::string& path);
 
 // Everything below the root, sorted by path, so that a directory comes before what it holds.
-// `enters`: whether to list what is in that directory, or is that file. Fails when a directory
-// cannot be read.
+// `wanted`: whether to list that file, or that directory and what is in it. `unreadable` is told of
+// each path that cannot be read; without it, or for the root itself, the list fails.
 Result<std::vector<TreeEntry>> list_tree(
-    const std::string& root, const std::function<bool(std::string_view path)>& wanted = {});
+    const std::string& root, const std::function<bool(std::string_view path)>& wanted = {},
+    const std::function<void(const std::string& path, const Error& why)>& unreadable = {});
 
-// Reads a regular file at an inner path in pieces; not through links.
+// Free space of the file system that holds the path. Empty when that is not known.
+struct DiskSpace {
+  std::uint64_t free = 0;
+  std::uint64_t total = 0;
+};
+std::optional<DiskSpace> disk_space(const std::string& path);
+// Pure: whether storing `bytes` leaves a reserve for others: 1 % of the disk, at most 512 MB.
+bool leaves_reserve(const DiskSpace& space, std::uint64_t bytes);
+
+// Reads a regular file at an inner path in pieces; not through links, in the last name or before.
 class TreeFile {
  public:
   static Result<TreeFile> open(const std::string& root, const std::string& path);
@@ -57,19 +68,36 @@ class TreeFile {
 
 // Writes a tree below an existing directory. What is in the way is replaced, except a directory.
 // Refuses paths that are not inner ones, links that lead out of the root, and paths through links.
+// Fails with `exhausted` when the disk is full.
 class TreeWriter {
  public:
   static Result<TreeWriter> open(const std::string& root);
 
   Status make_directory(const std::string& path, std::uint32_t mode);
   Status make_link(const std::string& path, const std::string& target);
-  // A new file, to which write() appends from now on.
+  // A new file, to which write() appends from now on. Its name is a temporary one until end_file().
   Status begin_file(const std::string& path, std::uint32_t mode);
   Status write(std::span<const std::byte> bytes);
-  // Of the last file; reports what writing it came to.
+  // The last file is whole: it takes the place of what has its name.
   Status end_file();
+  // The last file will not be whole: removes what there is of it.
+  void drop_file() { begun_.reset(); }
 
  private:
+  // A file that is being written. Removes it unless it got its name.
+  struct BegunFile {
+    FileDescriptor folder{};
+    FileDescriptor file{};
+    std::string path{};
+    std::string name{};
+    std::string temporary{};
+
+    BegunFile() = default;
+    ~BegunFile();
+    BegunFile(const BegunFile&) = delete;
+    BegunFile& operator=(const BegunFile&) = delete;
+  };
+
   TreeWriter(FileDescriptor root, std::string name) : root_(std::move(root)), name_(name) {}
   // The directory that holds the path, created where it is missing.
   Result<FileDescriptor> folder_of(const std::string& path) const;
@@ -77,8 +105,7 @@ class TreeWriter {
 
   FileDescriptor root_;
   std::string name_;
-  FileDescriptor file_;
-  std::string file_path_;
+  std::unique_ptr<BegunFile> begun_;
 };
 
 }  // namespace skyward::io

@@ -130,7 +130,8 @@ TEST_F(FileTree, DoesNotWriteThroughLinks) {
   ASSERT_TRUE(writer);
   EXPECT_FALSE(write(*writer, "up/outside", "evil"));
   EXPECT_FALSE(writer->make_directory("up/new", 0755));
-  EXPECT_FALSE(writer->make_directory("up", 0755));
+  EXPECT_TRUE(writer->make_directory("up", 0755));  // replaces the link
+  EXPECT_TRUE(fs::is_directory(fs::symlink_status(root_ + "/up")));
   EXPECT_TRUE(write(*writer, "file", "good"));  // replaces the link
   EXPECT_EQ(text_of(root_ + "/file"), "good");
   expect_untouched();
@@ -142,6 +143,35 @@ TEST_F(FileTree, ReplacesAFileInsteadOfWritingIntoIt) {
   ASSERT_TRUE(writer);
   EXPECT_TRUE(write(*writer, "file", "good"));
   expect_untouched();
+}
+
+TEST_F(FileTree, ReplacesAFileByADirectoryAndNeverADirectory) {
+  std::ofstream(root_ + "/latest") << "old";
+  fs::create_directory(root_ + "/kept");
+  auto writer = TreeWriter::open(root_);
+  ASSERT_TRUE(writer);
+  EXPECT_TRUE(writer->make_directory("latest", 0755));
+  EXPECT_TRUE(write(*writer, "latest/new", "good"));
+  EXPECT_FALSE(writer->make_link("kept", "latest"));
+  EXPECT_FALSE(write(*writer, "kept", "evil"));
+  EXPECT_TRUE(write(*writer, "next", "good")) << "a failure must not stop what follows";
+  EXPECT_EQ(list_directory(root_), (std::vector<std::string>{"kept", "latest", "next"}));
+}
+
+TEST_F(FileTree, LeavesAnOldFileAloneUntilTheNewOneIsWhole) {
+  std::ofstream(root_ + "/model") << "good";
+  {
+    auto writer = TreeWriter::open(root_);
+    ASSERT_TRUE(writer);
+    ASSERT_TRUE(writer->begin_file("model", 0644));
+    ASSERT_TRUE(writer->write(std::as_bytes(std::span(std::string_view("half")))));
+    EXPECT_EQ(text_of(root_ + "/model"), "good");
+    writer->drop_file();
+    EXPECT_EQ(list_directory(root_), (std::vector<std::string>{"model"}));
+    ASSERT_TRUE(writer->begin_file("model", 0644));
+  }
+  EXPECT_EQ(list_directory(root_), (std::vector<std::string>{"model"}));
+  EXPECT_EQ(text_of(root_ + "/model"), "good");
 }
 
 TEST_F(FileTree, KeepsRightsAndNoMore) {
@@ -199,6 +229,51 @@ TEST_F(FileTree, ReadsNoPipesAndNoLinks) {
   EXPECT_FALSE(TreeFile::open(root_, "link"));
   EXPECT_FALSE(TreeFile::open(root_, "missing"));
   EXPECT_FALSE(entry_at(root_, "missing"));
+}
+
+TEST_F(FileTree, ReadsNothingThroughALinkOnTheWay) {
+  fs::create_directory(top_ + "/secrets");
+  std::ofstream(top_ + "/secrets/key") << "mine";
+  fs::create_symlink("../secrets", root_ + "/folder");
+  EXPECT_FALSE(entry_at(root_, "folder/key"));
+  EXPECT_FALSE(TreeFile::open(root_, "folder/key"));
+  EXPECT_FALSE(entry_at(root_, "../secrets/key"));
+  EXPECT_FALSE(TreeFile::open(root_, "../secrets/key"));
+}
+
+TEST_F(FileTree, ListsTheRestWhenADirectoryCannotBeRead) {
+  for (const char* path : {"a/1", "b/1", "c"}) fs::create_directories(root_ + "/" + path);
+  // Of a and b, the one that is read first removes the other.
+  const auto wanted = [&](std::string_view path) {
+    if (path == "a/1") fs::remove_all(root_ + "/b");
+    if (path == "b/1") fs::remove_all(root_ + "/a");
+    return true;
+  };
+  std::vector<std::string> skipped;
+  const auto entries = list_tree(root_, wanted, [&](const std::string& path, const Error& why) {
+    EXPECT_NE(why.message.find(root_), std::string::npos);
+    skipped.push_back(path);
+  });
+  ASSERT_TRUE(entries);
+  EXPECT_EQ(entries->size(), 4u);
+  ASSERT_EQ(skipped.size(), 1u);
+  EXPECT_TRUE(skipped[0] == "a" || skipped[0] == "b");
+  EXPECT_FALSE(list_tree(root_ + "/missing", {}, [](const std::string&, const Error&) {}));
+}
+
+TEST(DiskSpace, KeepsAReserve) {
+  constexpr std::uint64_t kMegabyte = 1 << 20;
+  const DiskSpace small{.free = 10 * kMegabyte, .total = 100 * kMegabyte};
+  EXPECT_TRUE(leaves_reserve(small, 9 * kMegabyte));
+  EXPECT_FALSE(leaves_reserve(small, 9 * kMegabyte + 1));
+  EXPECT_FALSE(leaves_reserve(small, 11 * kMegabyte));
+  const DiskSpace large{.free = 600 * kMegabyte, .total = 1'000'000 * kMegabyte};
+  EXPECT_TRUE(leaves_reserve(large, 88 * kMegabyte));
+  EXPECT_FALSE(leaves_reserve(large, 89 * kMegabyte));
+  const auto here = disk_space(testing::TempDir());
+  ASSERT_TRUE(here);
+  EXPECT_LE(here->free, here->total);
+  EXPECT_FALSE(disk_space("/skyward/no such path"));
 }
 
 }  // namespace
