@@ -40,11 +40,13 @@ class RunningCommand {
         loop_, options, [this](io::ExitStatus status) { guarded([&] { end(status); }); });
     if (!process) return fail(process);
     process_ = *std::move(process);
-    for (Source& source : sources_) {
-      source.write.reset();
-      loop_.watch(source.read.get(), [this, &source] { guarded([&] { take(source); }); });
-    }
-    loop_.post([this] { guarded([&] { events_.on_start(process_->pid()); }); });
+    for (Source& source : sources_) source.write.reset();
+    loop_.post([this] {
+      guarded([&] { events_.on_start(process_->pid()); });  // before any output
+      for (Source& source : sources_) {
+        loop_.watch(source.read.get(), [this, &source] { guarded([&] { take(source); }); });
+      }
+    });
     poll_later();
     loop_.run();
     for (Source& source : sources_) close(source);
