@@ -139,7 +139,7 @@ class Run {
       if (some(&is_running)) {
         stop_running(asked);
       } else if (asked) {
-        shared_.terminal.tell_now("interrupted: leaving what has not come back");
+        shared_.terminal.tell_now("interrupted: abandoning the files that have not come back");
         for (Part& part : parts_) part.node->cancel();
         return;
       }
@@ -212,18 +212,25 @@ class Run {
       shared_.changed.wait_for(lock, kLookInterval);
     }
     lock.unlock();
-    if (!all_done()) std::_Exit(exit_code());  // a thread waits for the reader of our output
+    if (!all_done()) {  // a thread waits for the reader of our output
+      for (const std::string& failure : failures_) shared_.terminal.tell_now(failure);
+      std::_Exit(exit_code());
+    }
     for (Part& part : parts_) part.thread.join();
     if (events_.joinable()) events_.join();
   }
 
   int exit_code() {
     constexpr int kBrokenPipe = 128 + 13;
-    const auto failed = [](const Part& part) { return part.node->state().why.has_value(); };
+    const auto failed = [](const Part& part) {
+      const CommandState state = part.node->state();
+      return state.why || state.incomplete;
+    };
     if (shared_.terminal.is_broken()) return kBrokenPipe;
     {
       const std::scoped_lock lock(shared_.mutex);
-      if (shared_.first_code != 0) return shared_.first_code;
+      const bool by_signal = shared_.failed_first && interrupts_.count() > 0;
+      if (shared_.first_code != 0 && !by_signal) return shared_.first_code;
     }
     if (interrupted_by_ != 0) return exit_code_of(0, interrupted_by_);
     const bool own_failure = !failures_.empty() || std::ranges::any_of(parts_, failed);

@@ -1,7 +1,5 @@
 #include "skyward/cli/run_node.h"
 
-#include <fmt/format.h>
-
 #include <chrono>
 #include <exception>
 #include <span>
@@ -9,6 +7,7 @@
 
 #include "skyward/call/error.h"
 #include "skyward/call/sendable.h"
+#include "skyward/cli/commands.h"
 #include "skyward/io/file_descriptor.h"
 #include "skyward/io/machine.h"
 #include "skyward/pool/stream.h"
@@ -55,7 +54,7 @@ RunNode::RunNode(RunShared& shared, Handle handle, std::string prefix, std::stri
     : shared_(shared),
       handle_(std::move(handle)),
       prefix_(std::move(prefix)),
-      output_(std::move(output)),
+      results_(std::move(output), [this](const std::string& line) { tell(line); }),
       out_(prefix_),
       err_(prefix_) {}
 
@@ -84,25 +83,21 @@ void RunNode::read() {
     shared_.terminal.write(kError, err_.finish());
   }
   if (why && !cancelled_) tell(*why);
-  if (!output_.empty()) tell_files(why.has_value());
+  results_.tell_end(why.has_value());
   update([&](CommandState& state) {
     state.why = why;
+    state.incomplete = !results_.is_complete();
     state.done = true;
+    if (!why || cancelled_ || shared_.first_code != 0) return;
+    shared_.first_code = kRunFailed;
+    shared_.failed_first = true;
   });
-}
-
-void RunNode::tell_files(bool failed) {
-  if (failed && files_ > 0) return tell(fmt::format("what is in {} is not complete", output_));
-  if (failed) return;
-  tell(files_ == 0 ? fmt::format("nothing for {}: the command wrote no file there", output_)
-                   : fmt::format("{} {} in {}", files_, files_ == 1 ? "file" : "files", output_));
 }
 
 void RunNode::read_all() {
   Stream<Piece> pieces(handle_, "run");  // cancels the task if this throws
   while (const auto piece = pieces.next()) take(*piece);
-  if (!writer_) return;
-  if (Status ended = writer_->end_file(); !ended) throw_error(ended.error());
+  if (Status ended = results_.finish(); !ended) throw_error(ended.error());
 }
 
 void RunNode::take(const Piece& piece) {
@@ -115,14 +110,13 @@ void RunNode::take(const Piece& piece) {
       return pass_on(kError, piece.bytes);
     case PieceKind::ended:
       return take_end(piece);
-    case PieceKind::note:
-      return tell(fmt::format("not brought back{}{}: {}", piece.path.empty() ? "" : ": ",
-                              piece.path, piece.bytes));
     case PieceKind::directory:
     case PieceKind::link:
     case PieceKind::file:
     case PieceKind::data:
-      if (Status taken = take_file(piece); !taken) throw_error(taken.error());
+    case PieceKind::note:
+    case PieceKind::left_out:
+      if (Status taken = results_.take(piece); !taken) throw_error(taken.error());
       return;
   }
   throw SerializationError("the node sent a piece of a kind that does not exist");
@@ -145,27 +139,6 @@ void RunNode::take_end(const Piece& piece) {
     state.code = code;
     if (shared_.first_code == 0) shared_.first_code = code;
   });
-}
-
-// The bytes are another machine's: the writer keeps them below the directory.
-Status RunNode::take_file(const Piece& piece) {
-  if (output_.empty()) return fail(ErrorKind::denied, "the node sent files that nobody asked for");
-  if (!writer_) {
-    auto writer = io::TreeWriter::open(output_);
-    if (!writer) return fail(writer);
-    writer_ = *std::move(writer);
-  }
-  switch (piece.kind) {
-    case PieceKind::directory:
-      return writer_->make_directory(piece.path, piece.mode);
-    case PieceKind::link:
-      return writer_->make_link(piece.path, piece.bytes);
-    case PieceKind::file:
-      ++files_;
-      return writer_->begin_file(piece.path, piece.mode);
-    default:
-      return writer_->write(std::as_bytes(std::span(piece.bytes)));
-  }
 }
 
 }  // namespace skyward::cli

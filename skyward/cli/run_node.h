@@ -12,7 +12,7 @@
 #include <string_view>
 
 #include "skyward/cli/run_policy.h"
-#include "skyward/io/file_tree.h"
+#include "skyward/cli/run_results.h"
 #include "skyward/pool/handle.h"
 #include "skyward/run/order.h"
 
@@ -40,6 +40,7 @@ struct CommandState {
   bool begun = false;                // the command runs, or has run
   std::optional<int> code{};         // its exit code
   std::optional<std::string> why{};  // what Skyward failed at
+  bool incomplete = false;           // something that the command wrote did not come back
   bool done = false;                 // nothing more comes
 };
 
@@ -48,7 +49,8 @@ struct RunShared {
   RunTerminal terminal{};
   std::mutex mutex{};  // of the states, and of `first_code`
   std::condition_variable changed{};
-  int first_code = 0;  // of the first command that failed
+  int first_code = 0;         // of the first command that failed, or kRunFailed
+  bool failed_first = false;  // … which is Skyward's: a node failed before any command did
 };
 
 class RunNode {
@@ -70,20 +72,16 @@ class RunNode {
   void take(const run::Piece& piece);
   void pass_on(int stream, std::string_view bytes);
   void take_end(const run::Piece& piece);
-  Status take_file(const run::Piece& piece);
   void tell(const std::string& line);
-  void tell_files(bool failed);
   void read_all();
   void update(const std::function<void(CommandState&)>& change);
 
   RunShared& shared_;
   Handle handle_;
   const std::string prefix_;
-  const std::string output_;
+  RunResults results_;
   PrefixedLines out_;
   PrefixedLines err_;
-  std::optional<io::TreeWriter> writer_;
-  std::size_t files_ = 0;
   std::atomic<bool> cancelled_{false};
   CommandState state_;
 };

@@ -44,7 +44,8 @@ enum class PieceKind : std::uint8_t {
   link,       // path and, in `bytes`, the target
   file,       // path and mode; its bytes follow
   data,       // of that file
-  note,       // for people
+  note,       // in `bytes`, why this path, or the rest of this file, does not come back
+  left_out,   // in `bytes`, why this path never comes back
 };
 
 inline constexpr std::size_t kDataBytes = std::size_t{1} << 20;  // of a piece, at most

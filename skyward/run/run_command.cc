@@ -85,6 +85,7 @@ void add_ranks(std::map<std::string, std::string>& values) {
   values.try_emplace("WORLD_SIZE", std::to_string(info.total_nodes));
   values.try_emplace("LOCAL_RANK", "0");
   values.try_emplace("LOCAL_WORLD_SIZE", "1");
+  values.try_emplace("NODE_RANK", std::to_string(info.node));
   if (info.head_addr.empty()) return;
   values.try_emplace("MASTER_ADDR", info.head_addr);
   values.try_emplace("MASTER_PORT", std::to_string(info.head_port));
@@ -135,17 +136,20 @@ Piece end_of(const io::ExitStatus& status) {
           .bytes = {}};
 }
 
+// `path` does not come back, though it should.
+Piece note_of(const std::string& path, std::string why) {
+  return {.kind = PieceKind::note, .path = path, .bytes = std::move(why)};
+}
+
 void send_file(Sink<Piece>& out, const std::string& root, const io::TreeEntry& entry) {
   auto file = io::TreeFile::open(root, entry.path);
-  if (!file) {
-    return out.put({.kind = PieceKind::note, .path = entry.path, .bytes = file.error().message});
-  }
+  if (!file) return out.put(note_of(entry.path, file.error().message));
   out.put({.kind = PieceKind::file, .path = entry.path, .mode = entry.mode, .bytes = {}});
   Piece data{.kind = PieceKind::data, .path = {}, .bytes = {}};
   while (true) {
     data.bytes.resize(kDataBytes);
     const auto count = file->read(std::as_writable_bytes(std::span(data.bytes)));
-    if (!count) throw_error(count.error());
+    if (!count) return out.put(note_of(entry.path, count.error().message));
     if (*count == 0) return;
     data.bytes.resize(*count);
     out.put(data);
@@ -153,25 +157,28 @@ void send_file(Sink<Piece>& out, const std::string& root, const io::TreeEntry& e
 }
 
 void send_output(Sink<Piece>& out, const std::string& root) {
-  const auto note = [&](const std::string& path, std::string text) {
-    out.put({.kind = PieceKind::note, .path = path, .bytes = std::move(text)});
+  const auto leave_out = [&](const std::string& path, std::string why) {
+    out.put({.kind = PieceKind::left_out, .path = path, .bytes = std::move(why)});
   };
-  if (!io::is_directory(root)) return note("", "the command left no such directory");
-  const auto entries = io::list_tree(root);
-  if (!entries) return note("", entries.error().message);
+  if (!io::is_directory(root)) {
+    return out.put(note_of("", "the command removed the output directory"));
+  }
+  const auto unreadable = [&](const std::string& path, const Error& why) {
+    out.put(note_of(path, why.message));
+  };
+  const auto entries = io::list_tree(root, {}, unreadable);
+  if (!entries) return out.put(note_of("", entries.error().message));
   for (const io::TreeEntry& entry : *entries) {
     if (entry.kind == io::EntryKind::directory) {
       out.put({.kind = PieceKind::directory, .path = entry.path, .mode = entry.mode, .bytes = {}});
     } else if (entry.kind == io::EntryKind::file) {
       send_file(out, root, entry);
-    } else if (entry.kind == io::EntryKind::link) {
-      if (io::is_inner_link(entry.path, entry.target)) {
-        out.put({.kind = PieceKind::link, .path = entry.path, .bytes = entry.target});
-      } else {
-        note(entry.path, fmt::format("a link out of the directory, to {}", entry.target));
-      }
+    } else if (entry.kind != io::EntryKind::link) {
+      leave_out(entry.path, "it is neither a file nor a directory");
+    } else if (!io::is_inner_link(entry.path, entry.target)) {
+      leave_out(entry.path, fmt::format("it is a link out of the directory, to {}", entry.target));
     } else {
-      note(entry.path, "neither a file nor a directory");
+      out.put({.kind = PieceKind::link, .path = entry.path, .bytes = entry.target});
     }
   }
 }

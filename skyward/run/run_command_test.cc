@@ -115,8 +115,28 @@ TEST_F(RunCommand, SendsTheOutputDirectoryThoughTheCommandFails) {
   EXPECT_EQ(paths, (std::vector<std::string>{
                        kind(PieceKind::file) + "empty", kind(PieceKind::directory) + "in",
                        kind(PieceKind::file) + "in/a", kind(PieceKind::link) + "l",
-                       kind(PieceKind::note) + "out", kind(PieceKind::note) + "pipe"}));
+                       kind(PieceKind::left_out) + "out", kind(PieceKind::left_out) + "pipe"}));
   EXPECT_EQ(all(PieceKind::data), "1\n");
+}
+
+TEST_F(RunCommand, SendsTheRestWhenADirectoryCannotBeRead) {
+  // Its path is longer than the system takes.
+  RunOrder order = shell(
+      "echo 1 > results/model; cd -P results; name=$(printf %0250d 0); "
+      "for i in $(seq 20); do mkdir $name && cd -P $name; done; exit 0");
+  order.output = "results";
+  run(order);
+  EXPECT_EQ(end().code, 0);
+  EXPECT_EQ(all(PieceKind::data), "1\n");
+  EXPECT_NE(all(PieceKind::note).find("name too long"), std::string::npos);
+  expect_nothing_left();
+}
+
+TEST_F(RunCommand, SaysThatTheOutputDirectoryIsGone) {
+  RunOrder order = shell("rmdir results");
+  order.output = "results";
+  run(order);
+  EXPECT_NE(all(PieceKind::note).find("removed the output directory"), std::string::npos);
 }
 
 TEST_F(RunCommand, SaysWhatCannotBeStarted) {

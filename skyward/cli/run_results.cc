@@ -1,0 +1,143 @@
+#include "skyward/cli/run_results.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "skyward/cli/run_files.h"
+
+namespace skyward::cli {
+
+namespace {
+
+using run::Piece;
+using run::PieceKind;
+
+constexpr std::size_t kToldPaths = 20;
+
+bool is_git(std::string_view name) {
+  constexpr std::string_view kGit = ".git";
+  return std::ranges::equal(name, kGit, [](char one, char git) {
+    return one == git || (one >= 'A' && one <= 'Z' && one - 'A' + 'a' == git);
+  });
+}
+
+}  // namespace
+
+bool names_git(std::string_view path) {
+  while (!path.empty()) {
+    const std::size_t end = std::min(path.find('/'), path.size());
+    if (is_git(path.substr(0, end))) return true;
+    path.remove_prefix(std::min(end + 1, path.size()));
+  }
+  return false;
+}
+
+RunResults::RunResults(std::string directory, Tell tell, Space space)
+    : directory_(std::move(directory)), tell_(std::move(tell)), space_(std::move(space)) {}
+
+Status RunResults::take(const Piece& piece) {
+  if (directory_.empty()) {
+    return fail(ErrorKind::denied, "the node sent files that this run did not ask for");
+  }
+  if (piece.kind == PieceKind::data) {
+    return file_.empty() ? Status() : settle(file_, store(piece));  // else its file was skipped
+  }
+  if (piece.kind == PieceKind::note && !file_.empty() && piece.path == file_) {
+    writer_->drop_file();  // the node could not read the rest of it
+    file_.clear();
+  }
+  if (Status ended = end_file(); !ended) return ended;
+  if (piece.kind == PieceKind::note) {
+    miss(piece.path, piece.bytes);
+    return {};
+  }
+  if (piece.kind == PieceKind::left_out) {
+    tell_(fmt::format("left out: {}: {}", piece.path, piece.bytes));
+    return {};
+  }
+  if (names_git(piece.path)) {
+    leave_out_git();
+    return {};
+  }
+  return settle(piece.path, store(piece));
+}
+
+// The bytes are another machine's: the writer keeps them below the directory.
+Status RunResults::store(const Piece& piece) {
+  if (Status fits = check_space(piece); !fits) return fits;
+  if (!writer_) {
+    auto writer = io::TreeWriter::open(directory_);
+    if (!writer) return fail(writer);
+    writer_ = *std::move(writer);
+  }
+  switch (piece.kind) {
+    case PieceKind::directory:
+      return writer_->make_directory(piece.path, piece.mode);
+    case PieceKind::link:
+      return writer_->make_link(piece.path, piece.bytes);
+    case PieceKind::file: {
+      Status begun = writer_->begin_file(piece.path, piece.mode);
+      if (begun) file_ = piece.path;
+      return begun;
+    }
+    default:
+      return writer_->write(std::as_bytes(std::span(piece.bytes)));
+  }
+}
+
+Status RunResults::check_space(const Piece& piece) const {
+  const auto space = space_(directory_);
+  if (!space || io::leaves_reserve(*space, piece.bytes.size())) return {};
+  return fail(ErrorKind::exhausted,
+              fmt::format("the disk that holds {} is almost full ({} free): not storing more there",
+                          directory_, size_text(space->free)),
+              "free some space, or name a directory on another disk with --output");
+}
+
+Status RunResults::end_file() {
+  if (file_.empty()) return {};
+  const std::string path = std::exchange(file_, "");
+  Status ended = writer_->end_file();
+  if (ended) ++files_;
+  return settle(path, std::move(ended));
+}
+
+Status RunResults::settle(const std::string& path, Status stored) {
+  if (stored) return {};
+  if (writer_) writer_->drop_file();
+  const std::string missed = path;  // may be file_
+  file_.clear();
+  if (stored.error().kind == ErrorKind::exhausted) return stored;
+  miss(missed, stored.error().message);
+  return {};
+}
+
+void RunResults::miss(const std::string& path, const std::string& why) {
+  if (++missing_ > kToldPaths) return;
+  tell_(fmt::format("not brought back: {}{}{}", path, path.empty() ? "" : ": ", why));
+}
+
+void RunResults::leave_out_git() {
+  if (std::exchange(git_left_out_, true)) return;
+  tell_("left out: what is named .git: it could make git here run programs");
+}
+
+void RunResults::tell_end(bool failed) const {
+  if (directory_.empty()) return;
+  if (missing_ > kToldPaths) {
+    tell_(fmt::format("not brought back: {} more", missing_ - kToldPaths));
+  }
+  if (failed) {
+    if (files_ > 0) tell_(fmt::format("what is in {} is not complete", directory_));
+  } else if (files_ == 0 && is_complete()) {
+    tell_("results: the command wrote no files");
+  } else {
+    tell_(fmt::format("{} {} in {}", files_, files_ == 1 ? "file" : "files", directory_));
+  }
+}
+
+}  // namespace skyward::cli
