@@ -68,6 +68,8 @@ class Run {
         view_(quiet ? Display::quiet : Display::log) {}
 
   int run() {
+    const Duration lifetime = request_.spec.timeout;
+    if (lifetime > Duration{}) ask_at_ = io::EventLoop::now() + lifetime - farewell_of(lifetime);
     try {
       pool_.open([this] {
         start_events();
@@ -78,7 +80,7 @@ class Run {
     } catch (const Interrupted& interrupted) {
       interrupted_by_ = interrupted.signal;
     } catch (const std::exception& error) {
-      failures_.emplace_back(error.what());
+      failures_.push_back(in_options(error.what()));
     }
     close();
     end_threads();
@@ -98,7 +100,12 @@ class Run {
     events_ = std::thread([this] {
       std::vector<Event> events;
       while (pool_.next_events(events, view_.pause())) {
-        for (const Event& event : events) view_.show(event);
+        for (Event& event : events) {
+          if (auto* error = std::get_if<ErrorEvent>(&event)) {
+            error->message = in_options(std::move(error->message));
+          }
+          view_.show(event);
+        }
         view_.tick();
       }
     });
@@ -149,12 +156,19 @@ class Run {
   void stop_running(bool asked) {
     const Time now = io::EventLoop::now();
     if (asked) {
-      shared_.terminal.tell_now(stopping_.has_begun() ? "asked again: ending the command by force"
-                                                      : "interrupted: asking the command to end");
+      shared_.terminal.tell_now(stopping_.has_begun()
+                                    ? "interrupted again: sending the next signal at once"
+                                    : "interrupted: asking the command to end");
       step(stopping_.ask(interrupts_.first(), now));
     } else if (!stopping_.has_begun() && shared_.terminal.is_broken()) {
       shared_.terminal.tell_now(
           "standard output is closed, or its disk is full: ending the command");
+      step(stopping_.ask(io::kTerminateSignal, now));
+    } else if (!stopping_.has_begun() && now >= ask_at_) {
+      shared_.terminal.tell_now(fmt::format(
+          "the machines' lifetime ends in {:.0f} s: asking the command to end, so that its results "
+          "come back; allow more time with --timeout SECONDS",
+          seconds(farewell_of(request_.spec.timeout))));
       step(stopping_.ask(io::kTerminateSignal, now));
     } else if (!stopping_.has_begun() && some(&has_failed)) {
       step(stopping_.ask(io::kTerminateSignal, now));
@@ -197,7 +211,7 @@ class Run {
         if (interrupts_.count() > before) pool_.hurry();
       });
     } catch (const MachinesLeftError& error) {
-      failures_.emplace_back(error.what());
+      failures_.push_back(in_options(error.what()));
     }
   }
 
@@ -246,6 +260,7 @@ class Run {
   RunShared shared_;
   std::vector<Part> parts_;
   Stopping stopping_;
+  Time ask_at_ = kNever;  // before the machines' lifetime ends
   bool given_up_ = false;
   int interrupted_by_ = 0;
   std::vector<std::string> failures_;
@@ -263,10 +278,13 @@ int run_program(const Streams& streams, const RunOptions& options) {
     auto request = make_run_request(options);
     if (!request) return failed(request.error());
     for (const std::string& note : request->notes) {
-      if (!options.quiet) streams.err << "skyward: " << note << '\n';
+      streams.err << "skyward: " << note << '\n';
     }
     return Run(*std::move(request), options.quiet).run();
   } catch (const SkywardError& error) {
+    streams.err << "skyward: " << in_options(error.what()) << '\n';
+    return kRunFailed;
+  } catch (const std::exception& error) {  // no memory, or a file system that fails
     streams.err << "skyward: " << error.what() << '\n';
     return kRunFailed;
   }

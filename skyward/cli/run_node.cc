@@ -76,7 +76,7 @@ void RunNode::read() {
   try {
     read_all();
   } catch (const std::exception& error) {
-    why = error.what();
+    why = in_options(error.what());
   }
   if (!prefix_.empty()) {
     shared_.terminal.write(kOutput, out_.finish());

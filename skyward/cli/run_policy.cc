@@ -26,6 +26,20 @@ constexpr std::array kRungs = {
     Rung{.signal = 0, .patience = 0s},
 };
 
+constexpr Duration kLongestFarewell = 60s;
+
+struct Wording {
+  std::string_view parameter;
+  std::string_view option;
+};
+constexpr std::array kWordings = {
+    Wording{"ComputePool(timeout=seconds)", "--timeout SECONDS"},
+    Wording{"limit the pool with timeout=", "limit the run with --timeout"},
+    Wording{"leave budget out", "leave --budget out"},
+    Wording{"open the pool again with a larger budget=", "run it again with a larger --budget"},
+    Wording{"budget=", "--budget "},
+};
+
 constexpr std::size_t kLongestLine = std::size_t{64} << 10;
 
 }  // namespace
@@ -33,6 +47,19 @@ constexpr std::size_t kLongestLine = std::size_t{64} << 10;
 int exit_code_of(int code, int signal) {
   constexpr int kSignalled = 128;
   return signal != 0 ? kSignalled + signal : code;
+}
+
+Duration farewell_of(Duration lifetime) { return std::min(kLongestFarewell, lifetime / 2); }
+
+std::string in_options(std::string text) {
+  for (const Wording& wording : kWordings) {
+    std::size_t at = 0;
+    while ((at = text.find(wording.parameter, at)) != std::string::npos) {
+      text.replace(at, wording.parameter.size(), wording.option);
+      at += wording.option.size();
+    }
+  }
+  return text;
 }
 
 Stopping::Step Stopping::take_step(Time now) {

@@ -18,6 +18,13 @@ namespace skyward::cli {
 // As shells say it: 128 and the signal.
 int exit_code_of(int code, int signal);
 
+// How long before the end of the machines' lifetime a command is asked to end, so that what it
+// wrote still comes back.
+Duration farewell_of(Duration lifetime);
+
+// A text of Skyward's with the options of `skyward run` in place of the parameters of pools.
+std::string in_options(std::string text);
+
 // How a command that should end is asked to: SIGINT, SIGTERM, SIGKILL, each with its time; at last
 // the pool is closed over it.
 class Stopping {

@@ -52,6 +52,20 @@ TEST(Stopping, BeginsWithTheSignalThatCame) {
   }
 }
 
+TEST(Farewell, LeavesTimeToBringResultsBack) {
+  EXPECT_EQ(farewell_of(3600s), 60s);
+  EXPECT_EQ(farewell_of(100s), 50s);
+  EXPECT_EQ(farewell_of(120s), 60s);
+}
+
+TEST(Wording, NamesOptionsInsteadOfParameters) {
+  EXPECT_EQ(in_options("allow more time: ComputePool(timeout=seconds)"),
+            "allow more time: --timeout SECONDS");
+  EXPECT_EQ(in_options("budget=$1 is not enough\n  hint: budget=$2 would be"),
+            "--budget $1 is not enough\n  hint: --budget $2 would be");
+  EXPECT_EQ(in_options("no machine"), "no machine");
+}
+
 TEST(PrefixedLines, AreWholeAndKeepTheirEnds) {
   PrefixedLines lines("node 1: ");
   EXPECT_EQ(lines.add("a"), "");
