@@ -5,10 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <filesystem>
 #include <numeric>
-#include <optional>
 #include <span>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "skyward/io/process.h"
@@ -35,29 +36,49 @@ std::vector<std::string> split_at_zeros(std::string_view text) {
   return parts;
 }
 
-// Empty where there is no git, or no repository.
-Result<std::optional<std::vector<std::string>>> paths_of_git(const std::string& root) {
+// Whether this directory or one above has a .git, as far as can be seen.
+bool is_in_repository(std::string folder) {
+  namespace fs = std::filesystem;
+  while (true) {
+    std::error_code error;
+    if (fs::exists(fs::symlink_status(fs::path(folder) / ".git", error))) return true;
+    const std::string parent = fs::path(folder).parent_path();
+    if (parent.empty() || parent == folder) return false;
+    folder = parent;
+  }
+}
+
+// What git tracks or would track there.
+Result<std::vector<std::string>> paths_of_git(const std::string& root) {
   io::SpawnOptions git;
   // A file system monitor would be a program of the repository's choice.
   git.command = {"git",      "-C", root,       "-c",       "core.fsmonitor=false",
                  "ls-files", "-z", "--cached", "--others", "--exclude-standard"};
   git.environment = {{"LC_ALL", "C"}, {"GIT_OPTIONAL_LOCKS", "0"}};
+  git.unset = {"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"};  // of another repository
   const auto answer = io::run_command(git, kGitTimeout);
-  if (!answer && answer.error().kind == ErrorKind::invalid) return std::nullopt;  // no such program
   if (!answer) return fail(answer);
-  if (answer->status.code == 0 && answer->status.signal == 0) {
-    std::vector<std::string> paths = split_at_zeros(answer->out);
-    std::ranges::sort(paths);
-    const auto repeated = std::ranges::unique(paths);  // of a merge that goes on
-    paths.erase(repeated.begin(), repeated.end());
-    return paths;
+  if (answer->status.code != 0 || answer->status.signal != 0) {
+    return fail(ErrorKind::invalid, answer->err.empty()
+                                        ? answer->status.describe()
+                                        : answer->err.substr(0, answer->err.find('\n')));
   }
-  if (answer->err.contains("not a git repository")) return std::nullopt;
-  return fail(ErrorKind::invalid,
-              fmt::format("git cannot list the files in {}: {}", root,
-                          answer->err.empty() ? answer->status.describe()
-                                              : answer->err.substr(0, answer->err.find('\n'))),
-              "'git status' there says more; --sync DIR sends another directory");
+  std::vector<std::string> paths = split_at_zeros(answer->out);
+  std::ranges::sort(paths);
+  const auto repeated = std::ranges::unique(paths);  // of a merge that goes on
+  paths.erase(repeated.begin(), repeated.end());
+  return paths;
+}
+
+bool may_be_secret(std::string_view path) {
+  constexpr std::array kBeginnings = {".env", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519"};
+  constexpr std::array kEnds = {".pem", ".key", ".p12", ".pfx"};
+  constexpr std::array kNames = {".netrc", ".pgpass", ".npmrc", ".pypirc", "credentials.json"};
+  const std::string_view name = path.substr(path.rfind('/') + 1);
+  if (name.ends_with(".pub")) return false;
+  return std::ranges::any_of(kBeginnings, [&](const char* one) { return name.starts_with(one); }) ||
+         std::ranges::any_of(kEnds, [&](const char* one) { return name.ends_with(one); }) ||
+         std::ranges::any_of(kNames, [&](const char* one) { return name == one; });
 }
 
 bool is_visible(std::string_view path) {
@@ -84,20 +105,45 @@ ChosenFiles sendable(std::vector<io::TreeEntry> entries, const std::string& outp
   return chosen;
 }
 
-Result<ChosenFiles> choose_files(const std::string& root, const std::string& output) {
+std::string secrets_note(const std::vector<io::TreeEntry>& entries) {
+  std::string named;
+  std::size_t found = 0;
+  for (const io::TreeEntry& entry : entries) {
+    if (entry.kind == io::EntryKind::directory || !may_be_secret(entry.path)) continue;
+    if (++found <= kNamedFiles) named += (named.empty() ? "" : ", ") + entry.path;
+  }
+  if (found == 0) return "";
+  if (found > kNamedFiles) named += fmt::format(" and {} more", found - kNamedFiles);
+  return fmt::format("warning: sending files that may hold secrets: {}; .gitignore keeps them here",
+                     named);
+}
+
+Result<ChosenFiles> choose_files(const std::string& root, const std::string& output,
+                                 bool is_named) {
   const auto paths = paths_of_git(root);
-  if (!paths) return fail(paths);
-  if (!*paths) {
+  if (!paths) {
+    const bool in_repository = is_in_repository(root);
+    if (in_repository && !is_named) {
+      return fail(ErrorKind::invalid,
+                  fmt::format("git cannot list the files in {}: {}", root, paths.error().message),
+                  "mend that, send everything but hidden files with --sync ., or nothing with "
+                  "--no-sync");
+    }
     auto entries = io::list_tree(root, is_visible);
     if (!entries) return fail(entries);
     ChosenFiles chosen = sendable(*std::move(entries), output);
-    chosen.notes.insert(chosen.notes.begin(),
-                        "no git repository (or no git): sending all but hidden files");
+    chosen.notes.insert(
+        chosen.notes.begin(),
+        in_repository
+            ? fmt::format("git cannot list the files in {}: sending everything except hidden files",
+                          root)
+            : "not a git repository, or git is not installed: sending everything except hidden "
+              "files");
     return chosen;
   }
   std::vector<io::TreeEntry> entries;
   std::vector<std::string> notes;
-  for (const std::string& path : **paths) {
+  for (const std::string& path : *paths) {
     const auto entry =
         io::entry_at(root, path.ends_with('/') ? path.substr(0, path.size() - 1) : path);
     if (!entry) continue;  // deleted, and git does not know it yet
@@ -125,7 +171,7 @@ Status check_size(const std::vector<io::TreeEntry>& entries, std::uint64_t max_b
         fmt::format("{}{} ({})", largest.empty() ? "" : ", ", entry.path, size_text(entry.size));
   }
   return fail(ErrorKind::exhausted,
-              fmt::format("the files to send have {}, more than the limit of {}; the largest: {}",
+              fmt::format("the files to send total {}; the limit is {}; the largest: {}",
                           size_text(sum), size_text(max_bytes), largest),
               "name what is not needed in .gitignore, send a smaller directory with --sync DIR, "
               "or raise the limit with --max-sync");

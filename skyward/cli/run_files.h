@@ -17,9 +17,13 @@ struct ChosenFiles {
   std::vector<std::string> notes{};  // for people: what is not sent, and why
 };
 
-// Of a directory: what git tracks or would track there; outside of a repository, or without git,
-// all but hidden files. `output`, which the command writes, is left out.
-Result<ChosenFiles> choose_files(const std::string& root, const std::string& output);
+// Of a directory: what git tracks or would track there; outside of a repository, all but hidden
+// files. In one that git cannot list, it fails, unless the user named the directory: then all but
+// hidden files. `output`, which the command writes, is left out.
+Result<ChosenFiles> choose_files(const std::string& root, const std::string& output, bool is_named);
+
+// Pure: one line about files whose names say that they hold secrets; empty when there are none.
+std::string secrets_note(const std::vector<io::TreeEntry>& entries);
 
 // Pure: leaves out what cannot be sent, and says so. `entries`: as they were found.
 ChosenFiles sendable(std::vector<io::TreeEntry> entries, const std::string& output);

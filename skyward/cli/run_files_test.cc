@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -61,7 +62,7 @@ TEST_F(RunFiles, AreThoseThatGitWouldTrack) {
   write("cache/x", "4");
   write("results/old", "5");
   write("results.py", "6");
-  const auto chosen = choose_files(root_, "results");
+  const auto chosen = choose_files(root_, "results", false);
   ASSERT_TRUE(chosen) << chosen.error().message;
   EXPECT_THAT(paths_of(chosen->entries),
               ElementsAre(".gitignore", "new file.py", "results.py", "tracked.py"));
@@ -73,18 +74,66 @@ TEST_F(RunFiles, AreAllButHiddenOnesWithoutARepository) {
   write(".env", "secret");
   write("a/.hidden/x", "2");
   write("a/__pycache__/b.pyc", "3");
-  const auto chosen = choose_files(root_, "");
+  const auto chosen = choose_files(root_, "", false);
   ASSERT_TRUE(chosen) << chosen.error().message;
   EXPECT_THAT(paths_of(chosen->entries), ElementsAre("a", "a/b.py"));
-  EXPECT_THAT(chosen->notes, ElementsAre(HasSubstr("no git repository")));
+  EXPECT_THAT(chosen->notes, ElementsAre(HasSubstr("not a git repository")));
 }
 
 TEST_F(RunFiles, FailWithTheWordsOfGit) {
   git({"init", "-q"});
   write(".git/config", "[broken");
-  const auto chosen = choose_files(root_, "");
+  const auto chosen = choose_files(root_, "", false);
   ASSERT_FALSE(chosen);
   EXPECT_THAT(chosen.error().message, HasSubstr("config"));
+}
+
+TEST_F(RunFiles, AreAllButHiddenOnesWhereGitFailsIfTheUserNamedTheDirectory) {
+  write("in/a.py", "1");
+  write("in/.env", "secret");
+  write(".git", "nothing that git knows");
+  const auto refused = choose_files(root_ + "/in", "", false);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().hint, HasSubstr("--sync ."));
+  const auto chosen = choose_files(root_ + "/in", "", true);
+  ASSERT_TRUE(chosen) << chosen.error().message;
+  EXPECT_THAT(paths_of(chosen->entries), ElementsAre("a.py"));
+  EXPECT_THAT(chosen->notes, ElementsAre(HasSubstr("git cannot list")));
+}
+
+TEST_F(RunFiles, AreThoseOfThisRepositoryWhateverTheEnvironmentSays) {
+  git({"init", "-q"});
+  write(".gitignore", "*.bin\n");
+  write("data.bin", "1");
+  ASSERT_EQ(::setenv("GIT_DIR", "/nowhere", 1), 0);
+  const auto chosen = choose_files(root_, "", false);
+  ASSERT_EQ(::unsetenv("GIT_DIR"), 0);
+  ASSERT_TRUE(chosen) << chosen.error().message;
+  EXPECT_THAT(paths_of(chosen->entries), ElementsAre(".gitignore"));
+}
+
+TEST_F(RunFiles, AreNotReadThroughALinkThatReplacedADirectory) {
+  git({"init", "-q"});
+  write("folder/a", "1");
+  git({"add", "."});
+  fs::create_directory(root_ + "/other");
+  fs::rename(root_ + "/folder", root_ + "/other/folder");
+  fs::create_symlink("/etc", root_ + "/folder");
+  write("folder.py", "2");
+  const auto chosen = choose_files(root_, "", false);
+  ASSERT_TRUE(chosen) << chosen.error().message;
+  EXPECT_THAT(paths_of(chosen->entries), ElementsAre("folder.py", "other/folder/a"));
+  EXPECT_THAT(chosen->notes, ElementsAre(HasSubstr("folder, a link to /etc")));
+}
+
+TEST(Secrets, AreToldByTheirNames) {
+  EXPECT_EQ(secrets_note({{.path = "a.py"}, {.path = "id_rsa.pub"}, {.path = "environment"}}), "");
+  EXPECT_THAT(secrets_note({{.path = ".env.local"}, {.path = "a.py"}}),
+              HasSubstr("secrets: .env.local; .gitignore"));
+  EXPECT_THAT(
+      secrets_note(
+          {{.path = "a/x.pem"}, {.path = "b/id_rsa"}, {.path = "id_ed25519"}, {.path = "k.key"}}),
+      HasSubstr("a/x.pem, b/id_rsa, id_ed25519 and 1 more"));
 }
 
 TEST_F(RunFiles, HaveNoLinksThatLeadOut) {

@@ -16,6 +16,8 @@
 #include "skyward/io/process.h"
 #include "skyward/pool/executable.h"
 #include "skyward/pool/providers.h"
+#include "skyward/provider/settings.h"
+#include "skyward/provider/world.h"
 #include "skyward/spec/accelerator.h"
 #include "skyward/spec/memory_size.h"
 #include "skyward/wire/worker_protocol.h"
@@ -34,6 +36,11 @@ constexpr const char* kPythonVariable = "SKYWARD_PYTHON";
 
 // ---- Paths
 
+fs::path home_directory() {
+  std::error_code error;
+  return fs::canonical(io::environment_variable("HOME").value_or(""), error);
+}
+
 Result<std::string> sync_root(const RunOptions& options) {
   const std::string said = options.sync.empty() ? "." : options.sync;
   std::error_code error;
@@ -41,6 +48,12 @@ Result<std::string> sync_root(const RunOptions& options) {
   if (error || !fs::is_directory(root, error)) {
     return fail(ErrorKind::invalid, fmt::format("--sync {}: there is no such directory here", said),
                 "it is the directory that is sent, and in which the command runs");
+  }
+  if (options.sync.empty() && (root == "/" || root == home_directory())) {
+    return fail(ErrorKind::invalid,
+                fmt::format("not sending all of {}: it is {}", root.native(),
+                            root == "/" ? "the root of this computer" : "your home directory"),
+                "change to the directory of your project, or name one with --sync DIR");
   }
   return root.native();
 }
@@ -52,7 +65,7 @@ Result<std::string> script_below(const std::string& root, const std::string& sai
   const fs::path path = folder / fs::path(said).filename();
   if (error || !fs::exists(path, error)) {
     return fail(ErrorKind::invalid, fmt::format("there is no script {}", said),
-                fmt::format("to run a program of the node, say 'skyward run -- {}'", said));
+                fmt::format("to run a program that is on the node: 'skyward run -- {}'", said));
   }
   if (!fs::is_regular_file(path, error)) {
     return fail(ErrorKind::invalid, fmt::format("{} is not a file", said),
@@ -60,7 +73,7 @@ Result<std::string> script_below(const std::string& root, const std::string& sai
   }
   if (path.extension() != ".py") {
     return fail(ErrorKind::invalid, fmt::format("{} does not end with .py", said),
-                fmt::format("what is no Python script is a command: 'skyward run -- ./{}'", said));
+                fmt::format("for anything but a Python script: 'skyward run -- ./{}'", said));
   }
   auto below = path_below(root, path.native());
   if (!below) {
@@ -108,7 +121,9 @@ PythonHere find_python() {
     }
   }
   const std::string beside = fs::path(here.program).parent_path() / "uv";
-  here.uv = io::is_program(beside) ? beside : io::find_program("uv", path).value_or("");
+  here.uv = !here.program.empty() && io::is_program(beside)
+                ? beside
+                : io::find_program("uv", path).value_or("");
   return here;
 }
 
@@ -199,7 +214,7 @@ Result<PoolSpec> make_spec(const RunOptions& options, bool needs_python) {
 
 Status add_files(RunRequest& request, const RunOptions& options, const std::string& root,
                  const std::string& script) {
-  auto chosen = choose_files(root, request.order.output);
+  auto chosen = choose_files(root, request.order.output, !options.sync.empty());
   if (!chosen) return fail(chosen);
   const auto max_mb = parse_memory_mb(options.max_sync, "--max-sync");
   if (!max_mb) return fail(max_mb);
@@ -214,14 +229,30 @@ Status add_files(RunRequest& request, const RunOptions& options, const std::stri
   auto packed = pack(root, chosen->entries);
   if (!packed) return fail(packed);
   request.notes = std::move(chosen->notes);
-  const auto files =
-      std::ranges::count(packed->entries, io::EntryKind::file, &run::SentEntry::kind);
-  request.notes.push_back(fmt::format("sending {} {}, {}, from {}", files,
-                                      files == 1 ? "file" : "files",
-                                      size_text(packed->content.size()), root));
+  if (std::string note = secrets_note(chosen->entries); !note.empty()) {
+    request.notes.push_back(std::move(note));
+  }
   request.order.entries = std::move(packed->entries);
   request.content = std::move(packed->content);
   return {};
+}
+
+// The provider decides where the files go, and a project's file may have chosen it.
+std::string provider_and_origin(const RunOptions& options, const std::string& taken) {
+  if (options.provider == taken) return taken;
+  const provider::World world = provider::world_of_this_process();
+  const auto files = provider::read_settings(world);
+  const auto found = files ? provider::default_provider(world, *files) : fail(files);
+  return found ? fmt::format("{} ({})", taken, found->origin) : taken;
+}
+
+std::string sending_note(const RunRequest& request, const RunOptions& options,
+                         const std::string& root) {
+  const auto files =
+      std::ranges::count(request.order.entries, io::EntryKind::file, &run::SentEntry::kind);
+  return fmt::format("sending {} {}, {}, from {}; provider: {}", files,
+                     files == 1 ? "file" : "files", size_text(request.content.size()), root,
+                     provider_and_origin(options, request.spec.provider.name));
 }
 
 Status check_words(const RunOptions& options) {
@@ -253,9 +284,11 @@ Result<RunRequest> make_run_request(const RunOptions& options) {
   request.order.command = options.words;
   const bool is_script = !options.is_command;
   std::string script;
+  std::string sent_from;
   if (!options.no_sync) {
     const auto root = sync_root(options);
     if (!root) return fail(root);
+    sent_from = *root;
     if (is_script) {
       auto below = script_below(*root, options.words.front());
       if (!below) return fail(below);
@@ -269,6 +302,9 @@ Result<RunRequest> make_run_request(const RunOptions& options) {
   auto spec = make_spec(options, is_script || !options.pip.empty() || !options.python.empty());
   if (!spec) return fail(spec);
   request.spec = *std::move(spec);
+  // Over what Skyward sets for a command.
+  for (const auto& [name, value] : request.spec.env) request.order.environment[name] = value;
+  if (!options.no_sync) request.notes.push_back(sending_note(request, options, sent_from));
   if (!options.output.empty()) {
     auto output = output_here(options.output, options.nodes);
     if (!output) return fail(output);

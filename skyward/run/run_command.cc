@@ -96,8 +96,10 @@ void add_python(std::map<std::string, std::string>& values) {
   std::error_code error;
   const fs::path programs = fs::path(python()).parent_path();
   if (python().empty() || !fs::exists(programs.parent_path() / "pyvenv.cfg", error)) return;
-  const auto path = io::environment_variable("PATH");
-  values.try_emplace("PATH", programs.native() + (path ? ":" + *path : ""));
+  const auto said = values.find("PATH");
+  const std::optional<std::string> path =
+      said == values.end() ? io::environment_variable("PATH") : said->second;
+  values["PATH"] = programs.native() + (path ? ":" + *path : "");
   values.try_emplace("VIRTUAL_ENV", programs.parent_path().native());
 }
 
