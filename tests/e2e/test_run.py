@@ -111,6 +111,32 @@ def test_every_node_runs_the_command_and_knows_its_rank(project, provider):
     assert [(project / f"out/node-{i}/rank").read_text() for i in range(3)] == ["0\n", "1\n", "2\n"]
 
 
+def test_variables_of_the_user_come_before_those_of_skyward(project):
+    (project / "a.py").write_text(
+        "import os; print(*(os.environ[n] for n in ('RANK', 'NODE_RANK', 'PYTHONUNBUFFERED')))\n"
+    )
+    words = ["--quiet", "--nodes", "2", "--env", "RANK=7", "--env", "PYTHONUNBUFFERED=x", "a.py"]
+    code, out, err = run(*words)
+    assert code == 0 and sorted(out.splitlines()) == ["node 0: 7 0 x", "node 1: 7 1 x"], err
+
+
+def test_the_line_about_what_is_sent_names_the_provider_and_who_chose_it(project, monkeypatch):
+    (project / ".env").write_text("TOKEN=x\n")
+    subprocess.run(["git", "init", "-q"], check=True)
+    monkeypatch.setenv("SKYWARD_PROVIDER", "command")
+    code, _, err = run("--quiet", "--", "true")
+    assert code == 0 and "provider: command ($SKYWARD_PROVIDER)" in err, err
+    assert "may hold secrets: .env" in err
+
+
+def test_a_home_directory_is_not_sent_unless_it_is_named(project, monkeypatch):
+    monkeypatch.setenv("HOME", str(project))
+    code, out, err = run("--", "true")
+    assert code == FAILED and "home directory" in err and "--sync DIR" in err and out == ""
+    code, _, err = run("--sync", ".", "--", "true")
+    assert code == 0, err
+
+
 def test_a_node_that_fails_ends_the_others():
     line = "[ $RANK = 1 ] && exit 7; exec sleep 600"
     code, _, err = run("--nodes", "2", "--quiet", "--no-sync", "--", "sh", "-c", line)
@@ -172,9 +198,18 @@ def test_a_command_that_ignores_signals_is_killed(monkeypatch):
     started.process.send_signal(signal.SIGINT)
     assert "interrupted" in started.process.stderr.readline()
     started.process.send_signal(signal.SIGINT)
-    assert "asked again" in started.process.stderr.readline()
+    assert "interrupted again" in started.process.stderr.readline()
     assert started.end(signal.SIGINT)[0] == 128 + signal.SIGKILL
     wait_until_gone(os.environ["RUN_MARK"])
+
+
+def test_the_end_of_the_lifetime_lets_a_command_save_its_work(project):
+    line = "trap 'echo saved > out/work; exit 5' TERM; echo ready; while :; do sleep 0.02; done"
+    words = ["--timeout", "16", "--output", "out", "--", "bash", "-c", line]
+    code, out, err = run(*words)
+    assert (code, out) == (5, "ready\n"), err
+    assert (project / "out/work").read_text() == "saved\n"
+    assert "lifetime ends in 8 s" in err and "--timeout" in err and "ComputePool" not in err
 
 
 def test_an_interrupt_is_heard_while_nobody_reads_the_output(monkeypatch):
