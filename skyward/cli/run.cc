@@ -104,6 +104,10 @@ class Run {
           if (auto* error = std::get_if<ErrorEvent>(&event)) {
             error->message = in_options(std::move(error->message));
           }
+          if (const auto* warning = std::get_if<BudgetWarning>(&event)) {
+            const std::scoped_lock lock(shared_.mutex);
+            ask_for_budget_at_ = farewell_before_drain(warning->seconds_left, io::EventLoop::now());
+          }
           view_.show(event);
         }
         view_.tick();
@@ -170,11 +174,21 @@ class Run {
           "come back; allow more time with --timeout SECONDS",
           seconds(farewell_of(request_.spec.timeout))));
       step(stopping_.ask(io::kTerminateSignal, now));
+    } else if (!stopping_.has_begun() && now >= budget_end()) {
+      shared_.terminal.tell_now(
+          "the budget is almost spent: asking the command to end, so that its results come back; "
+          "allow more with --budget DOLLARS");
+      step(stopping_.ask(io::kTerminateSignal, now));
     } else if (!stopping_.has_begun() && some(&has_failed)) {
       step(stopping_.ask(io::kTerminateSignal, now));
     } else if (const auto due = stopping_.due(now)) {
       step(*due);
     }
+  }
+
+  Time budget_end() {
+    const std::scoped_lock lock(shared_.mutex);
+    return ask_for_budget_at_;
   }
 
   // As far as is known here.
@@ -260,7 +274,8 @@ class Run {
   RunShared shared_;
   std::vector<Part> parts_;
   Stopping stopping_;
-  Time ask_at_ = kNever;  // before the machines' lifetime ends
+  Time ask_at_ = kNever;             // before the machines' lifetime ends
+  Time ask_for_budget_at_ = kNever;  // … and before their money does; by `shared_.mutex`
   bool given_up_ = false;
   int interrupted_by_ = 0;
   std::vector<std::string> failures_;

@@ -27,6 +27,8 @@ constexpr std::array kRungs = {
 };
 
 constexpr Duration kLongestFarewell = 60s;
+// Long enough for SIGTERM, and SIGKILL after it.
+constexpr Duration kBeforeDrain = 20s;
 
 struct Wording {
   std::string_view parameter;
@@ -50,6 +52,10 @@ int exit_code_of(int code, int signal) {
 }
 
 Duration farewell_of(Duration lifetime) { return std::min(kLongestFarewell, lifetime / 2); }
+
+Time farewell_before_drain(double left_s, Time now) {
+  return now + std::max(from_seconds(left_s) - kBeforeDrain, Duration{});
+}
 
 std::string in_options(std::string text) {
   for (const Wording& wording : kWordings) {

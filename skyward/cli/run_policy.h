@@ -21,6 +21,8 @@ int exit_code_of(int code, int signal);
 // How long before the end of the machines' lifetime a command is asked to end, so that what it
 // wrote still comes back.
 Duration farewell_of(Duration lifetime);
+// When to ask it, in a pool that starts no more tasks, which signals are, in `left_s` seconds.
+Time farewell_before_drain(double left_s, Time now);
 
 // A text of Skyward's with the options of `skyward run` in place of the parameters of pools.
 std::string in_options(std::string text);

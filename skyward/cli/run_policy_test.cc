@@ -56,6 +56,8 @@ TEST(Farewell, LeavesTimeToBringResultsBack) {
   EXPECT_EQ(farewell_of(3600s), 60s);
   EXPECT_EQ(farewell_of(100s), 50s);
   EXPECT_EQ(farewell_of(120s), 60s);
+  EXPECT_EQ(farewell_before_drain(100, kStart), kStart + 80s);
+  EXPECT_EQ(farewell_before_drain(5, kStart), kStart) << "late is better than never";
 }
 
 TEST(Wording, NamesOptionsInsteadOfParameters) {
