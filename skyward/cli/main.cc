@@ -186,7 +186,7 @@ void CommandLine::add_run() {
   made->add_option("--timeout", timeout, "lifetime of the machines in seconds (3600)")
       ->check(above_zero());
   made->add_option("--lease", to_run.lease_s,
-                   "seconds for which machines run on when this program is gone (600)")
+                   "seconds that machines keep running after this program dies (600)")
       ->check(above_zero());
   made->add_option("--python", to_run.python, "version of Python; else that of this computer");
   made->add_option("--pip", to_run.pip, "a Python package to install; may be repeated")
@@ -200,9 +200,10 @@ void CommandLine::add_run() {
   made->add_flag("--no-sync", to_run.no_sync, "send nothing");
   made->add_option("--max-sync", to_run.max_sync, "refuse to send more than that (1GB)");
   made->add_option("--output", to_run.output,
-                   "bring back what the command writes to this directory, to the same one here; "
-                   "with several nodes to node-0, node-1, … in it");
-  made->add_flag("--quiet", to_run.quiet, "show no events of the pool");
+                   "bring back this directory; relative to the command's working directory on the "
+                   "node, and to the current directory here; with several nodes to node-0, "
+                   "node-1, … in it");
+  made->add_flag("--quiet", to_run.quiet, "show no events of the pool and no receipt");
 }
 
 void CommandLine::add_rest() {

@@ -269,7 +269,8 @@ Status check_words(const RunOptions& options) {
   if (options.output.empty() || io::is_inner_path(options.output)) return {};
   return fail(
       ErrorKind::invalid,
-      fmt::format("--output {}: it must be a path below the working directory", options.output),
+      fmt::format("--output {}: a path relative to the command's working directory is expected",
+                  options.output),
       "say it without a leading '/', without '..' and without a '/' at its end, "
       "for example --output results");
 }
