@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <utility>
 
 #include "skyward/io/ending_signals.h"
 
@@ -88,12 +89,18 @@ std::optional<Stopping::Step> Stopping::due(Time now) {
 std::string PrefixedLines::add(std::string_view bytes) {
   std::string out;
   while (!bytes.empty()) {
+    if (std::exchange(after_return_, false) && bytes.front() == '\n') {
+      out += '\n';
+      bytes.remove_prefix(1);
+      continue;
+    }
     const std::size_t end = bytes.find_first_of("\r\n");
     begun_ += bytes.substr(0, end == std::string_view::npos ? end : end + 1);
     bytes.remove_prefix(end == std::string_view::npos ? bytes.size() : end + 1);
     if (end == std::string_view::npos && begun_.size() < kLongestLine) break;
     out += prefix_ + begun_;
     if (end == std::string_view::npos) out += '\n';
+    after_return_ = begun_.ends_with('\r');
     begun_.clear();
   }
   return out;

@@ -48,8 +48,8 @@ class Stopping {
   Time deadline_ = kNever;
 };
 
-// Bytes of a stream as whole lines that begin with `prefix`. A line ends with '\n' or '\r', or is
-// too long to be kept.
+// Bytes of a stream as whole lines that begin with `prefix`. A line ends with '\n', '\r' or both,
+// or is too long to be kept.
 class PrefixedLines {
  public:
   explicit PrefixedLines(std::string prefix) : prefix_(std::move(prefix)) {}
@@ -60,6 +60,7 @@ class PrefixedLines {
  private:
   std::string prefix_;
   std::string begun_;
+  bool after_return_ = false;  // a '\n' now belongs to the line before
 };
 
 // "NAME=VALUE", or "NAME" for the value that it has here. Fails with `invalid`.

@@ -72,10 +72,18 @@ TEST(PrefixedLines, AreWholeAndKeepTheirEnds) {
   PrefixedLines lines("node 1: ");
   EXPECT_EQ(lines.add("a"), "");
   EXPECT_EQ(lines.add("b\nc\r10%\r"), "node 1: ab\nnode 1: c\rnode 1: 10%\r");
-  EXPECT_EQ(lines.add("\n"), "node 1: \n");
+  EXPECT_EQ(lines.add("\n"), "\n");  // "\r\n" ends one line
   EXPECT_EQ(lines.add("last"), "");
   EXPECT_EQ(lines.finish(), "node 1: last\n");
   EXPECT_EQ(lines.finish(), "");
+}
+
+TEST(PrefixedLines, MayEndWithTwoBytesThatComeApart) {
+  PrefixedLines lines("n: ");
+  EXPECT_EQ(lines.add("a\r\nb\r\n"), "n: a\r\nn: b\r\n");
+  EXPECT_EQ(lines.add("c\r"), "n: c\r");
+  EXPECT_EQ(lines.add("\n\nd\r"), "\nn: \nn: d\r");
+  EXPECT_EQ(lines.add("e\n"), "n: e\n");
 }
 
 TEST(PrefixedLines, DoNotGrowWithoutALimit) {
