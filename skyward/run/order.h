@@ -15,7 +15,7 @@
 
 namespace skyward::run {
 
-// A word of a command that stands for the interpreter of the node's image.
+// The first word of a command: stands for the interpreter of the node's image.
 inline constexpr const char* kPython = "{python}";
 
 // What is in a tree: the content of the files follows, in this order, back to back.

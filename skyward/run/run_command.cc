@@ -106,8 +106,8 @@ void add_python(std::map<std::string, std::string>& values) {
 io::SpawnOptions spawn_options(const RunOrder& order, const std::string& directory) {
   io::SpawnOptions options;
   options.command = order.command;
-  for (std::string& word : options.command) {
-    if (word == kPython) word = python();
+  if (!options.command.empty() && options.command.front() == kPython) {
+    options.command.front() = python();
   }
   std::map<std::string, std::string> values = order.environment;
   add_ranks(values);

@@ -139,6 +139,14 @@ TEST_F(RunCommand, SaysThatTheOutputDirectoryIsGone) {
   EXPECT_NE(all(PieceKind::note).find("removed the output directory"), std::string::npos);
 }
 
+TEST_F(RunCommand, LeavesArgumentsAlone) {
+  RunOrder order;
+  order.id = id();
+  order.command = {"echo", kPython};
+  run(order);
+  EXPECT_EQ(all(PieceKind::out), "{python}\n");
+}
+
 TEST_F(RunCommand, SaysWhatCannotBeStarted) {
   RunOrder order;
   order.id = id();
