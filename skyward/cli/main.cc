@@ -346,7 +346,9 @@ CommandLine::CommandLine() {
 int main(int argc, char** argv) {
   CommandLine line;
   std::vector<std::string> words = in_our_words(std::vector<std::string>(argv + 1, argv + argc));
-  const bool runs = !words.empty() && words.front() == "run";
+  const auto is_option = [](const std::string& word) { return word.starts_with('-'); };
+  const auto verb = std::ranges::find_if_not(words, is_option);
+  const bool runs = verb != words.end() && *verb == "run";
   const std::vector<std::string> behind = runs ? cut_command(words) : std::vector<std::string>();
   try {
     line.app.parse(std::vector<std::string>(words.rbegin(), words.rend()));  // as CLI11 takes them

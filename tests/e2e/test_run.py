@@ -297,6 +297,16 @@ def test_files_that_cannot_be_stored_here_fail_the_run(project):
     assert (project / "out" / "b").read_text() == "2\n"
 
 
+def test_options_of_the_program_may_come_before_the_command():
+    done = subprocess.run(
+        [PROGRAM, "--json", "run", "--no-sync", "--quiet", "--", "echo", "--nodes"],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE,
+    )
+    assert (done.returncode, done.stdout) == (0, "--nodes\n"), done.stderr
+
+
 def test_what_git_ignores_is_not_sent(project):
     subprocess.run(["git", "init", "-q"], check=True)
     (project / ".gitignore").write_text("*.bin\n")
