@@ -284,7 +284,9 @@ class Run {
 }  // namespace
 
 int run_program(const Streams& streams, const RunOptions& options) {
-  const auto failed = [&](const Error& error) {
+  const auto failed = [&](Error error) {
+    error.message = in_options(std::move(error.message));
+    error.hint = in_options(std::move(error.hint));
     (void)complain(streams, error);
     return kRunFailed;
   };

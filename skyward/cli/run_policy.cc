@@ -40,8 +40,30 @@ constexpr std::array kWordings = {
     Wording{"limit the pool with timeout=", "limit the run with --timeout"},
     Wording{"leave budget out", "leave --budget out"},
     Wording{"open the pool again with a larger budget=", "run it again with a larger --budget"},
-    Wording{"budget=", "--budget "},
 };
+// These are options of the same name.
+constexpr std::array<std::string_view, 10> kParameters = {
+    "accelerator", "architecture", "budget", "cpu",  "machine",
+    "memory",      "nodes",        "region", "spot", "timeout"};
+
+// "nodes=3" becomes "--nodes 3", where it is a word of its own.
+void name_option(std::string& text, std::string_view parameter) {
+  constexpr std::string_view kBefore = " (\n";
+  const std::string said = std::string(parameter) + "=";
+  std::size_t at = 0;
+  while ((at = text.find(said, at)) != std::string::npos) {
+    const std::size_t behind = at + said.size();
+    if (at > 0 && !kBefore.contains(text[at - 1])) {
+      at = behind;
+      continue;
+    }
+    const bool has_value =
+        behind < text.size() && !std::string_view(" ,;.)").contains(text[behind]);
+    const std::string option = "--" + std::string(parameter) + (has_value ? " " : "");
+    text.replace(at, said.size(), option);
+    at += option.size();
+  }
+}
 
 constexpr std::size_t kLongestLine = std::size_t{64} << 10;
 
@@ -66,6 +88,7 @@ std::string in_options(std::string text) {
       at += wording.option.size();
     }
   }
+  for (const std::string_view parameter : kParameters) name_option(text, parameter);
   return text;
 }
 

@@ -65,7 +65,10 @@ TEST(Wording, NamesOptionsInsteadOfParameters) {
             "allow more time: --timeout SECONDS");
   EXPECT_EQ(in_options("budget=$1 is not enough\n  hint: budget=$2 would be"),
             "--budget $1 is not enough\n  hint: --budget $2 would be");
-  EXPECT_EQ(in_options("no machine"), "no machine");
+  EXPECT_EQ(in_options("nodes=0: give machine= of a type (spot=never), timeout="),
+            "--nodes 0: give --machine of a type (--spot never), --timeout");
+  const std::string other = "no machine; 'x --nodes=1' at https://host?region=eu, my_memory=2";
+  EXPECT_EQ(in_options(other), other);
 }
 
 TEST(PrefixedLines, AreWholeAndKeepTheirEnds) {
