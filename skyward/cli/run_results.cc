@@ -44,7 +44,9 @@ Status RunResults::take(const Piece& piece) {
     return fail(ErrorKind::denied, "the node sent files that this run did not ask for");
   }
   if (piece.kind == PieceKind::data) {
-    return file_.empty() ? Status() : settle(file_, store(piece));  // else its file was skipped
+    if (file_.empty()) return {};  // its file was skipped
+    const std::string path = file_;
+    return settle(path, store(piece));
   }
   if (piece.kind == PieceKind::note && !file_.empty() && piece.path == file_) {
     writer_->drop_file();  // the node could not read the rest of it
@@ -109,10 +111,9 @@ Status RunResults::end_file() {
 Status RunResults::settle(const std::string& path, Status stored) {
   if (stored) return {};
   if (writer_) writer_->drop_file();
-  const std::string missed = path;  // may be file_
   file_.clear();
   if (stored.error().kind == ErrorKind::exhausted) return stored;
-  miss(missed, stored.error().message);
+  miss(path, stored.error().message);
   return {};
 }
 

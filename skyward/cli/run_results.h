@@ -35,7 +35,8 @@ class RunResults {
   Status store(const run::Piece& piece);
   Status check_space(const run::Piece& piece) const;
   Status end_file();
-  // Passes on a full disk; of any other failure it says that this path is missing.
+  // Passes on a full disk; of any other failure it says that this path, which is not file_ itself,
+  // is missing.
   Status settle(const std::string& path, Status stored);
   void miss(const std::string& path, const std::string& why);
   void leave_out_git();
