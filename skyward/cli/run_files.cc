@@ -81,6 +81,11 @@ bool may_be_secret(std::string_view path) {
          std::ranges::any_of(kNames, [&](const char* one) { return name == one; });
 }
 
+std::uint64_t size_of(const std::vector<io::TreeEntry>& entries) {
+  const auto add = [](std::uint64_t sum, const io::TreeEntry& entry) { return sum + entry.size; };
+  return std::accumulate(entries.begin(), entries.end(), std::uint64_t{0}, add);
+}
+
 bool is_visible(std::string_view path) {
   const std::string_view name = path.substr(path.rfind('/') + 1);
   return !name.starts_with('.') && name != "__pycache__";
@@ -159,8 +164,7 @@ Result<ChosenFiles> choose_files(const std::string& root, const std::string& out
 }
 
 Status check_size(const std::vector<io::TreeEntry>& entries, std::uint64_t max_bytes) {
-  const auto add = [](std::uint64_t sum, const io::TreeEntry& entry) { return sum + entry.size; };
-  const std::uint64_t sum = std::accumulate(entries.begin(), entries.end(), std::uint64_t{0}, add);
+  const std::uint64_t sum = size_of(entries);
   if (sum <= max_bytes) return {};
   std::vector<io::TreeEntry> sorted = entries;
   std::ranges::stable_sort(sorted, std::ranges::greater{}, &io::TreeEntry::size);
@@ -179,6 +183,7 @@ Status check_size(const std::vector<io::TreeEntry>& entries, std::uint64_t max_b
 
 Result<PackedFiles> pack(const std::string& root, const std::vector<io::TreeEntry>& entries) {
   PackedFiles packed;
+  packed.content.reserve(size_of(entries));
   std::vector<std::byte> part(run::kDataBytes);
   for (const io::TreeEntry& entry : entries) {
     run::SentEntry sent{
