@@ -101,17 +101,6 @@ TEST_F(RunFiles, AreAllButHiddenOnesWhereGitFailsIfTheUserNamedTheDirectory) {
   EXPECT_THAT(chosen->notes, ElementsAre(HasSubstr("git cannot list")));
 }
 
-TEST_F(RunFiles, AreThoseOfThisRepositoryWhateverTheEnvironmentSays) {
-  git({"init", "-q"});
-  write(".gitignore", "*.bin\n");
-  write("data.bin", "1");
-  ASSERT_EQ(::setenv("GIT_DIR", "/nowhere", 1), 0);
-  const auto chosen = choose_files(root_, "", false);
-  ASSERT_EQ(::unsetenv("GIT_DIR"), 0);
-  ASSERT_TRUE(chosen) << chosen.error().message;
-  EXPECT_THAT(paths_of(chosen->entries), ElementsAre(".gitignore"));
-}
-
 TEST_F(RunFiles, AreNotReadThroughALinkThatReplacedADirectory) {
   git({"init", "-q"});
   write("folder/a", "1");
