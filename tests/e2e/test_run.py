@@ -307,10 +307,11 @@ def test_options_of_the_program_may_come_before_the_command():
     assert (done.returncode, done.stdout) == (0, "--nodes\n"), done.stderr
 
 
-def test_what_git_ignores_is_not_sent(project):
+def test_what_git_ignores_is_not_sent(project, monkeypatch):
     subprocess.run(["git", "init", "-q"], check=True)
     (project / ".gitignore").write_text("*.bin\n")
     (project / "data.bin").write_text("x")
     (project / "new").write_text("x")
+    monkeypatch.setenv("GIT_DIR", "/nowhere")  # as in a hook: of another repository
     code, out, err = run("--", "ls", "-A")
     assert code == 0 and out.split() == [".gitignore", "new"], err
