@@ -38,8 +38,8 @@ bool is_inner_link(std::string_view path, std::string_view target);
 std::optional<TreeEntry> entry_at(const std::string& root, const std::string& path);
 
 // Everything below the root, sorted by path, so that a directory comes before what it holds.
-// `wanted`: whether to list that file, or that directory and what is in it. `unreadable` is told of
-// each path that cannot be read; without it, or for the root itself, the list fails.
+// `wanted`: whether to list a file, or a directory with its contents. `unreadable` is called with
+// each path that cannot be read. Without it, or if the root cannot be read, the call fails.
 Result<std::vector<TreeEntry>> list_tree(
     const std::string& root, const std::function<bool(std::string_view path)>& wanted = {},
     const std::function<void(const std::string& path, const Error& why)>& unreadable = {});

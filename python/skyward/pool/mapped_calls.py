@@ -284,7 +284,7 @@ class MappedCalls:
 
     def _finish(self, group: _Group, outcome: Any, end: float | None) -> Iterator[Any]:
         """`outcome`: of the call that ran last. Those behind it, if any, were not begun."""
-        self._send_withdrawn()  # all that is known of it is known now
+        self._send_withdrawn()  # no more news of this group can come
         at, args, left = group.got, group.inputs[group.got], len(group.inputs) - group.got
         self._leave(group, left)
         self._measure(outcome, at + 1)
