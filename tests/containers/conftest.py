@@ -10,7 +10,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "hosts"))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from bed import why_not
+from bed import skip_all, why_not
 from engine import Engine, running
 
 HERE = Path(__file__).resolve().parent
@@ -27,11 +27,7 @@ REASON = reason_to_skip()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    if REASON is None:
-        return
-    for item in items:
-        if item.path.is_relative_to(HERE):
-            item.add_marker(pytest.mark.skip(reason=REASON))
+    skip_all(items, HERE, REASON)
 
 
 @pytest.fixture(scope="session")

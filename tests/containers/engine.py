@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -266,8 +265,6 @@ def begin(
     engine: Engine, program: str, folder: Path, *programs: Path, **env: str
 ) -> "subprocess.Popen[str]":
     """Starts a program on this computer. `programs`: folders that come first in its PATH."""
-    script = folder / "program.py"
-    script.write_text(START + textwrap.dedent(program))
     places = [str(place) for place in (*programs, engine.bin)]
     known = {
         k: v for k, v in os.environ.items() if not k.startswith(("PIP_", "UV_", "XDG_", "DOCKER_"))
@@ -281,16 +278,7 @@ def begin(
         "IMAGE": IMAGE,
         **env,
     }
-    driver = subprocess.Popen(
-        [sys.executable, str(script)],
-        env=variables,
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=end_with_parent,
-    )
+    driver = driving.start(START + textwrap.dedent(program), folder, variables)
     engine.drivers.append(driver)
     return driver
 
@@ -299,7 +287,6 @@ def drive(
     engine: Engine, program: str, folder: Path, *programs: Path, limit: float = 60.0
 ) -> driving.Told:
     """Runs a program that must end well, and leave nothing; its facts."""
-    told = driving.finish(begin(engine, program, folder, *programs), limit)
-    assert told.code == 0, f"exit code {told.code}\n{told.out}\n{told.err}"
+    told = driving.succeed(begin(engine, program, folder, *programs), limit)
     engine.nothing_is_left()
     return told

@@ -27,6 +27,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
+
 HERE = Path(__file__).parent
 DESK = "desk"
 GATEWAY = "169.254.1.1"  # an address that exists nowhere: each host has one fixed neighbour
@@ -44,6 +46,13 @@ PidFile none
 MaxSessions 200
 MaxStartups 200
 """
+
+
+def skip_all(items: list[pytest.Item], folder: Path, reason: str | None) -> None:
+    """Skips the tests in the folder for that reason, if there is one."""
+    for item in items if reason is not None else ():
+        if item.path.is_relative_to(folder):
+            item.add_marker(pytest.mark.skip(reason=reason))
 
 
 def why_not() -> str | None:

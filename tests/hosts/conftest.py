@@ -8,18 +8,13 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from bed import Bed, beds, why_not
+from bed import Bed, beds, skip_all, why_not
 
 REASON = why_not()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    if REASON is None:
-        return
-    here = Path(__file__).resolve().parent
-    for item in items:
-        if item.path.is_relative_to(here):
-            item.add_marker(pytest.mark.skip(reason=REASON))
+    skip_all(items, Path(__file__).resolve().parent, REASON)
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,8 +56,6 @@ def begin(
     (folder / "ssh_config").write_text("")  # whatever this machine's user has set for ssh
     known_hosts = folder / "known_hosts"
     known_hosts.write_text(bed.known_hosts() if known is None else known)
-    script = folder / "program.py"
-    script.write_text(START + textwrap.dedent(program))
     told = {
         "hosts": [host.address for host in hosts],
         "key": str(bed.key),
@@ -73,8 +71,21 @@ def begin(
         "BED": json.dumps(told),
         **(env or {}),
     }
+    return start(START + textwrap.dedent(program), folder, variables, bed.desk)
+
+
+def start(
+    program: str,
+    folder: Path,
+    variables: Mapping[str, str],
+    command: Callable[[list[str]], list[str]] = list,
+    python: str = sys.executable,
+) -> "subprocess.Popen[str]":
+    """Starts a program in the folder. `command`: makes its words those of another place."""
+    script = folder / "program.py"
+    script.write_text(program)
     return subprocess.Popen(
-        bed.desk([sys.executable, str(script)]),
+        command([python, str(script)]),
         env=variables,
         cwd=folder,
         stdin=subprocess.DEVNULL,
@@ -141,12 +152,17 @@ def finish(driver: "subprocess.Popen[str]", limit: float = LIMIT_SECONDS) -> Tol
     return Told(facts, out, err, driver.returncode)
 
 
+def succeed(driver: "subprocess.Popen[str]", limit: float) -> Told:
+    """Waits for a program that must end well."""
+    told = finish(driver, limit)
+    assert told.code == 0, f"exit code {told.code}\n{told.out}\n{told.err}"
+    return told
+
+
 def drive(bed: Bed, program: str, hosts: Sequence[Host], folder: Path, **options: Any) -> Told:
     """Runs a program that must end well; its facts."""
     limit = options.pop("limit", LIMIT_SECONDS)
-    told = finish(begin(bed, program, hosts, folder, **options), limit)
-    assert told.code == 0, f"exit code {told.code}\n{told.out}\n{told.err}"
-    return told
+    return succeed(begin(bed, program, hosts, folder, **options), limit)
 
 
 def nothing_is_left_on(hosts: Sequence[Host], seconds: float = 15.0) -> None:

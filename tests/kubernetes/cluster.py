@@ -18,7 +18,7 @@ import requests
 import running_double
 import specification
 from api_server import ApiServer
-from bed import Bed, end_with_parent, until
+from bed import Bed, until
 from kubelet import Kubelets
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -194,17 +194,8 @@ def running(bed: Bed, folder: Path) -> Iterator[Cluster]:
 
 def begin(cluster: Cluster, program: str, folder: Path) -> "subprocess.Popen[str]":
     """Starts a program on this computer, whose kubectl is set up for the cluster."""
-    script = folder / "program.py"
-    script.write_text(START + textwrap.dedent(program))
-    driver = subprocess.Popen(
-        [PYTHON, str(script)],
-        env=cluster.environment(),
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=end_with_parent,
+    driver = driving.start(
+        START + textwrap.dedent(program), folder, cluster.environment(), python=PYTHON
     )
     cluster.drivers.append(driver)
     return driver
@@ -212,7 +203,6 @@ def begin(cluster: Cluster, program: str, folder: Path) -> "subprocess.Popen[str
 
 def drive(cluster: Cluster, program: str, folder: Path, limit: float = 60.0) -> driving.Told:
     """Runs a program that must end well, and leave nothing; its facts."""
-    told = driving.finish(begin(cluster, program, folder), limit)
-    assert told.code == 0, f"exit code {told.code}\n{told.out}\n{told.err}"
+    told = driving.succeed(begin(cluster, program, folder), limit)
     cluster.nothing_is_left()
     return told

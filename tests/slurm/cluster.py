@@ -3,14 +3,13 @@
 import os
 import shutil
 import subprocess
-import sys
 import textwrap
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import driving
-from bed import Bed, Host, end_with_parent, until
+from bed import Bed, Host, until
 
 USER = "plain"  # of every host of a bed
 NODES = ("s1", "s2", "s3")
@@ -229,8 +228,6 @@ def begin(cluster: Cluster, program: str, folder: Path, **env: str) -> "subproce
     wrapper.parent.mkdir()
     wrapper.write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} -F {config} "$@"\n')
     wrapper.chmod(0o755)
-    script = folder / "program.py"
-    script.write_text(START + textwrap.dedent(program))
     state = bed.directory / "driver"
     variables = {
         **{k: v for k, v in os.environ.items() if not k.startswith(("PIP_", "UV_", "XDG_"))},
@@ -241,23 +238,13 @@ def begin(cluster: Cluster, program: str, folder: Path, **env: str) -> "subproce
         "LOGIN": f"{USER}@{cluster.ctl.address}",
         **env,
     }
-    driver = subprocess.Popen(
-        bed.desk([sys.executable, str(script)]),
-        env=variables,
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=end_with_parent,
-    )
+    driver = driving.start(START + textwrap.dedent(program), folder, variables, bed.desk)
     cluster.drivers.append(driver)
     return driver
 
 
 def drive(cluster: Cluster, program: str, folder: Path, **options: Any) -> driving.Told:
     """Runs a program that must end well, and leave nothing; its facts."""
-    told = driving.finish(begin(cluster, program, folder), options.pop("limit", 120.0))
-    assert told.code == 0, f"exit code {told.code}\n{told.out}\n{told.err}"
+    told = driving.succeed(begin(cluster, program, folder), options.pop("limit", 120.0))
     cluster.nothing_is_left()
     return told

@@ -11,7 +11,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "hosts"))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from bed import beds, why_not
+from bed import beds, skip_all, why_not
 from cluster import Cluster, remove_groups
 
 HERE = Path(__file__).resolve().parent
@@ -28,11 +28,7 @@ REASON = reason_to_skip()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    if REASON is None:
-        return
-    for item in items:
-        if item.path.is_relative_to(HERE):
-            item.add_marker(pytest.mark.skip(reason=REASON))
+    skip_all(items, HERE, REASON)
 
 
 @pytest.fixture(scope="module")
