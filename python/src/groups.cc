@@ -39,7 +39,7 @@ Outcome outcome_of(ByteView result) {
 Group::Group(Handle handle, Call call, std::uint64_t token, const std::shared_ptr<GroupNews>& news)
     : handle_(std::move(handle)), call_(std::move(call)), token_(token), news_(news) {
   handle_.on_item([news, token](const wire::Payload& item) {
-    const auto group = group_item(item);
+    const auto group = group_item_head(item);
     note(*news, token, group ? group->withdrawn : 0);
   });
   handle_.on_done([news, token] { note(*news, token, 0); });

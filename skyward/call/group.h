@@ -8,6 +8,7 @@ namespace skyward {
 
 using wire::group_arguments;
 using wire::group_item;
+using wire::group_item_head;
 using wire::GroupItem;
 using wire::GroupWriter;
 

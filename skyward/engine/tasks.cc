@@ -417,10 +417,10 @@ void Tasks::on_item(EngineEffects& effects, NodeId id, wire::StreamItem item) {
   task.item_seen = true;
   ++task.items_ahead;
   if (task.call.options.group) {
-    const auto group = wire::group_item(item.payload);
+    const auto group = wire::group_item_head(item.payload);
     if (!group) return;
-    task.group_calls -= static_cast<std::uint32_t>(group->results.size()) + group->withdrawn;
-    loads_.at(id).receipt.tasks += group->results.size();
+    task.group_calls -= group->results + group->withdrawn;
+    loads_.at(id).receipt.tasks += group->results;
   }
   effects.deliver_item(item.task, std::move(item.payload));
 }

@@ -97,14 +97,20 @@ Payload GroupItemWriter::take() {
 }
 
 Result<GroupItem> group_item(const Payload& payload) {
+  const auto head = group_item_head(payload);
+  if (!head) return fail(head);
+  auto results = split(payload.buffers[0].bytes.view.subspan(kItemHeadBytes));
+  if (!results) return fail(results);
+  if (results->size() != head->results) return malformed("it counts its results wrongly");
+  return GroupItem{.results = *std::move(results), .withdrawn = head->withdrawn};
+}
+
+Result<GroupItemHead> group_item_head(const Payload& payload) {
   const auto bytes = only_buffer(payload);
   if (!bytes) return fail(bytes);
   if (bytes->size() < kItemHeadBytes) return malformed("it is cut off");
-  auto results = split(bytes->subspan(kItemHeadBytes));
-  if (!results) return fail(results);
-  if (results->size() != number_at(*bytes)) return malformed("it counts its results wrongly");
-  return GroupItem{.results = *std::move(results),
-                   .withdrawn = number_at(bytes->subspan(kNumberBytes))};
+  return GroupItemHead{.results = number_at(*bytes),
+                       .withdrawn = number_at(bytes->subspan(kNumberBytes))};
 }
 
 }  // namespace skyward::wire

@@ -65,4 +65,12 @@ struct GroupItem {
 // Fails with `invalid`.
 Result<GroupItem> group_item(const Payload& payload);
 
+// The numbers of an item alone.
+struct GroupItemHead {
+  std::uint32_t results = 0;
+  std::uint32_t withdrawn = 0;
+};
+// Fails with `invalid`. Does not look at the results: group_item() does.
+Result<GroupItemHead> group_item_head(const Payload& payload);
+
 }  // namespace skyward::wire

@@ -53,6 +53,8 @@ TEST(Group, ItemsComeOutAsTheyWentIn) {
   const auto read = group_item(payload);
   EXPECT_EQ(texts(read->results), (std::vector<std::string>{"first", ""}));
   EXPECT_EQ(read->withdrawn, 7U);
+  EXPECT_EQ(group_item_head(payload)->results, 2U);
+  EXPECT_EQ(group_item_head(payload)->withdrawn, 7U);
   item.withdraw(2);
   const Payload rest = item.take();
   EXPECT_TRUE(group_item(rest)->results.empty());
@@ -73,6 +75,8 @@ TEST(Group, WhatIsMalformedIsRefused) {
     EXPECT_EQ(group_item(one_buffer(bytes)).error().kind, ErrorKind::invalid) << bytes.size();
   }
   EXPECT_FALSE(group_item({}));
+  EXPECT_FALSE(group_item_head({}));
+  EXPECT_FALSE(group_item_head(one_buffer("\0\0\0\0\0\0\0"s)));
   EXPECT_FALSE(group_arguments(rich_payload()));
 }
 
