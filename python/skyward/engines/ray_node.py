@@ -17,6 +17,9 @@ STARTED = "Ray runtime started"
 _POLL_SECONDS = 0.05
 _STORE_SHARE = 0.3
 """Of a node's memory, for Ray's objects: Ray's own default."""
+_QUIET_FORKS = {"GRPC_ENABLE_FORK_SUPPORT": "0"}
+"""Ray's proxy forks, and executes another program at once, while its threads are in gRPC. The
+handlers that gRPC would run in the child abort it every few times (ray-project/ray#63202)."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,8 @@ def _serve(place: RayPlace, folder: Path, seconds: float) -> Generator[str, None
             command += [f"--address={place.head}"]
         name = "the head of Ray" if here.node == 0 else f"Ray on node {here.node}"
         log = folder / "start.log"
-        started.append(ChildProgram(name, command, secured(place, folder), log=log))
+        environment = {**secured(place, folder), **_QUIET_FORKS}
+        started.append(ChildProgram(name, command, environment, log=log))
         _await_start(started[0], log, place if here.node == 0 else None, seconds)
         yield from hold(started, place.address)
     finally:
