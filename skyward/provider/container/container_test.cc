@@ -211,6 +211,9 @@ TEST_F(ContainerPool, WhatCannotBeIsRefusedBeforeAnythingIsCreated) {
   spec_.accelerator = Accelerator{.name = "H100"};
   EXPECT_THAT(refusal_of_opening().hint, AllOf(HasSubstr("nvidia-smi"), HasSubstr("host=")));
   spec_.accelerator.reset();
+  spec_.machine = "c5.large";
+  EXPECT_THAT(refusal_of_opening().message, HasSubstr("machine=\"c5.large\" is not offered"));
+  spec_.machine.clear();
   spec_.volumes = {Volume{}};
   EXPECT_THAT(refusal_of_opening().message, HasSubstr("volumes cannot be mounted"));
   EXPECT_EQ(creations(), 0);

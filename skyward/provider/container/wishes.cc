@@ -66,7 +66,9 @@ Offer offer_of(const EngineHost& host) {
 
 // Processors are shared by time; memory is not.
 Result<std::vector<Offer>> fitting_host(const EngineHost& host, const PoolSpec& spec) {
-  auto fitting = fitting_offers(std::vector{offer_of(host)}, spec);
+  std::vector<Offer> possible;
+  if (spec.machine.empty() || spec.machine == kType) possible.push_back(offer_of(host));
+  auto fitting = fitting_offers(possible, spec);
   if (!fitting) {
     Error why = std::move(fitting.error());
     why.message = fmt::format("Containers: {}: {}", host.name, why.message);
