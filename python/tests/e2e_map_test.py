@@ -43,7 +43,9 @@ def wait_at(x, slow, folder):
 
     if x == slow:
         deadline = time.monotonic() + 60
-        while not (pathlib.Path(folder) / "go").exists() and time.monotonic() < deadline:
+        while not (pathlib.Path(folder) / "go").exists():
+            if time.monotonic() > deadline:
+                raise TimeoutError("the last call has not run")
             time.sleep(0.005)  # on a worker
     elif x == "last":
         (pathlib.Path(folder) / "go").touch()
@@ -53,6 +55,12 @@ def wait_at(x, slow, folder):
 def test_a_slow_call_does_not_hold_up_those_behind_it(pool, tmp_path):
     # The slow one ends when the last one has run, elsewhere.
     inputs = [*range(3000), "slow", *range(500), "last"]
+    answers = pool.map(wait_at, inputs, itertools.repeat("slow"), itertools.repeat(str(tmp_path)))
+    assert list(answers) == inputs
+
+
+def test_a_slow_first_call_keeps_no_slot_idle(pool, tmp_path):
+    inputs = ["slow", *range(500), "last"]
     answers = pool.map(wait_at, inputs, itertools.repeat("slow"), itertools.repeat(str(tmp_path)))
     assert list(answers) == inputs
 

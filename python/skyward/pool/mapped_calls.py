@@ -1,4 +1,5 @@
-"""Calls of one function for many inputs: what ``pool.map()`` sends, and how its answers come back.
+"""Calls of one function for many inputs: what ``pool.map()`` sends, or a large ``gather()``, and
+how the answers come back.
 
 Quick calls travel in groups (skyward/wire/group.h): the engine sees one task, and the results
 arrive one by one all the same. A group is as large as what its function takes suggests, so a
@@ -8,14 +9,14 @@ are sent again; so are those that wait behind a slow one."""
 import pickle
 import time
 from collections import deque
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
 from skyward import _core
 from skyward.call.by_value import registered_by_value
-from skyward.call.function import ComputeFunction, is_generator
-from skyward.call.pending import PendingCompute
+from skyward.call.function import is_generator
+from skyward.call.pending import PendingCompute, recorded
 from skyward.call.text import call_text
 from skyward.exceptions import TimeoutError
 from skyward.pool.outcome import answer_of
@@ -33,10 +34,14 @@ GROUP_CALLS = 512  # kMaxGroupCalls
 GROWTH = 4
 """A group is at most so much larger than the last one."""
 LARGE_BYTES = 2000
-"""Results from about that size on end their group."""
+"""Results from about that size on end their group, and such arguments make none."""
+LEAST_CALLS = 512
+"""Of a gather() that sends groups: fewer are sent at once before the first group would be."""
 REFUSED = 16
 """So many calls that are not for a group, and all go alone: one by one they take longer."""
 STEP_SECONDS = 0.01
+FIRST_SECONDS = 0.005
+"""A function whose first call takes longer is sent call by call, and all slots get some."""
 ATTEMPTS = 4
 """How often calls are sent again when their machine is lost, as the engine does (kMaxAttempts)."""
 
@@ -46,7 +51,7 @@ _LOSSES = ("lost", "unreachable")
 class _Group:
     """Calls that were sent together."""
 
-    __slots__ = ("attempt", "bytes", "calls", "core", "got", "inputs", "token")
+    __slots__ = ("_is_done", "attempt", "bytes", "calls", "core", "got", "inputs", "token")
 
     def __init__(self, core: Any, inputs: list[Any], token: int, attempt: int) -> None:
         self.core = core
@@ -56,27 +61,76 @@ class _Group:
         self.bytes = core.size
         self.got = 0  # results
         self.calls = len(inputs)  # as sent; `inputs` are those that have not been withdrawn
+        self._is_done = False
+
+    @property
+    def left(self) -> int:
+        """Calls without an answer."""
+        return len(self.inputs) - self.got
+
+    def wait(self, seconds: float | None) -> bool:
+        """Until it has news, or calls of some group were withdrawn."""
+        return bool(self.core.wait(seconds))
+
+    def done(self) -> bool:
+        self._is_done = self._is_done or self.core.done()
+        return self._is_done
+
+    def cancel(self) -> None:
+        self.core.cancel()
 
 
 class _Single:
-    __slots__ = ("bytes", "call", "handle", "item")
+    __slots__ = ("_is_done", "bytes", "call", "handle", "item")
+
+    left = 1
 
     def __init__(self, item: PendingCompute[Any], call: Any, handle: Any) -> None:
         self.item = item
         self.call = call
         self.handle = handle
         self.bytes = call.size()
+        self._is_done = False
+
+    def wait(self, seconds: float | None) -> bool:
+        return bool(self.handle.wait(seconds))
+
+    def done(self) -> bool:
+        self._is_done = self._is_done or self.handle.done()
+        return self._is_done
+
+    def cancel(self) -> None:
+        self.handle.cancel()
+
+
+class Failed:
+    """The error of one of several calls, among the answers of the others."""
+
+    __slots__ = ("error",)
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
 
 
 class MappedCalls:
-    """The calls of one map(). `pool`: the OpenPool; `inputs`: the arguments of each call."""
+    """Calls of one function. `pool`: the OpenPool; `make`: makes a call of arguments; `inputs`: the
+    arguments of each call.
+
+    With `all_end`, a call that fails ends nothing: its answer is a Failed. A slow one keeps no slot
+    idle, however many calls are behind it, and one that cannot be sent ends all of them."""
 
     def __init__(
-        self, pool: Any, function: ComputeFunction[..., Any], inputs: Iterator[tuple[Any, ...]]
+        self,
+        pool: Any,
+        make: Callable[..., PendingCompute[Any]],
+        inputs: Iterator[tuple[Any, ...]],
+        all_end: bool = False,
     ) -> None:
         self._pool = pool
-        self._function = function
+        self._make = make
         self._inputs = inputs
+        self._all_end = all_end
+        self._name = ""
         self._window: deque[_Group | _Single] = deque()
         self._calls = self._bytes = 0  # of the window
         self._groups = _core.Groups()
@@ -86,7 +140,12 @@ class MappedCalls:
         self._in_groups = True
         self._refused = 0
         self._size = 0  # calls of the next group; 0: no call has ended yet
+        self._finished = 0  # calls of the window that have ended behind one that has not
+        self._is_dry = False  # all inputs have been sent
         self._failure: Exception | None = None  # of the call behind the window
+        self._sent = 0
+        self.unsent: int | None = None
+        """With `all_end`, the position of the call that could not be sent."""
 
     def answers(self, end: float | None) -> Generator[Any, None, None]:
         """First None, when the first calls have been sent, and then the answers in order. `end`:
@@ -101,20 +160,22 @@ class MappedCalls:
             yield None
             while True:
                 self._fill()
+                if self._failure is not None and (self._all_end or not window):
+                    raise self._failure
                 if not window:
-                    if self._failure is not None:
-                        raise self._failure
                     return
                 first = window[0]
+                if self._is_held_up(first):
+                    continue
                 if isinstance(first, _Group):
                     yield from self._results(first, end)
                     continue
                 self._wait_single(first, end)
-                yield self._pool.answer(first.item, first.call, first.handle, end)
+                yield self._answer(first.item, first.call, first.handle, end)
                 self._leave(first, 1)
         finally:
             for sent in window:
-                (sent.core if isinstance(sent, _Group) else sent.handle).cancel()
+                sent.cancel()
 
     # ------------------------------------------------------------------ sending
 
@@ -130,11 +191,12 @@ class MappedCalls:
             if self._failure is None:
                 self._failure = failure
             if len(inputs) < room:
+                self._is_dry = True
                 return
 
     def _room(self) -> int:
         """How many more calls may be sent."""
-        calls, slots = self._calls, int(self._pool.core.total_slots)
+        calls, slots = self._calls - self._finished, int(self._pool.core.total_slots)
         most = max(AHEAD_CALLS, GROUPS_AHEAD * slots * self._size)
         if calls > most // 2:  # wait until many can be sent together
             return 0
@@ -143,6 +205,26 @@ class MappedCalls:
             return max(fill_slots, 0)
         by_size = (AHEAD_BYTES - self._bytes) * calls // max(self._bytes, 1)
         return max(fill_slots, min(most - calls, by_size), 0)
+
+    def _is_held_up(self, first: "_Group | _Single") -> bool:
+        """Waits a little for the first answer where more calls may be sent without it. If it does
+        not come, the slots get more to do."""
+        is_new = self._in_groups and not self._size
+        if self._is_dry or not (is_new or self._all_end):
+            return False
+        seconds = FIRST_SECONDS
+        while not first.wait(seconds):
+            self._size = max(1, self._size)
+            if not self._all_end:
+                return True
+            self._send_withdrawn()
+            finished = sum(sent.left for sent in self._window if sent.done())
+            if finished > self._finished or is_new:
+                self._finished = finished
+                return True
+            seconds = min(2 * seconds, STEP_SECONDS)
+        self._finished = 0
+        return False
 
     def _send(self, inputs: list[tuple[Any, ...]]) -> None:
         """Sends calls, as groups where it can."""
@@ -177,6 +259,7 @@ class MappedCalls:
     def _enter(self, sent: "_Group | _Single", calls: int, place: int | None = None) -> None:
         if place is None:
             self._window.append(sent)
+            self._sent += calls
         else:
             self._window.insert(place, sent)
         self._calls += calls
@@ -187,10 +270,11 @@ class MappedCalls:
         if not self._in_groups:
             return None
         try:
-            item = self._function(*inputs[0])
+            item = self._make(*inputs[0])
         except Exception:  # it is reported at its place
             return None
-        if not self._is_plain(item, inputs[0]):
+        self._name = item.name
+        if len(item.args) != len(inputs[0]) or not is_plain(self._pool, item):
             self._in_groups = False
             return None
         self._tokens += 1
@@ -206,20 +290,10 @@ class MappedCalls:
         )
         if sent is None:
             self._refused += 1
-            self._in_groups = self._refused < REFUSED
+            self._in_groups = self._refused < REFUSED and not self._all_end
             return None
         core, calls = sent
         return _Group(core, inputs[:calls], self._tokens, 1)
-
-    def _is_plain(self, item: PendingCompute[Any], args: tuple[Any, ...]) -> bool:
-        return (
-            item.timeout is None
-            and self._pool.packing.timeout is None
-            and len(item.args) == len(args)
-            and getattr(item.fn, "__skyward_distributed__", None) is None
-            and not is_generator(item.fn)
-            and not registered_by_value()
-        )
 
     def _singles(self, inputs: list[tuple[Any, ...]]) -> list[_Single]:
         """Sends calls one by one; the error of one that cannot be sent is kept for its place."""
@@ -227,7 +301,7 @@ class MappedCalls:
         failure: Exception | None = None
         try:
             for args in inputs:
-                items.append(self._function(*args))
+                items.append(self._make(*args))
         except Exception as error:  # a call that is written wrongly
             failure = error
         calls: list[Any] = []
@@ -238,7 +312,10 @@ class MappedCalls:
                 try:
                     calls += self._pool.packing.calls([item])
                 except Exception as error:
-                    error.add_note(f"call: {call_text(item)}")
+                    if self._all_end:
+                        self.unsent = self._sent + position
+                    else:
+                        error.add_note(f"call: {call_text(item)}")
                     failure, items = error, items[:position]
                     break
         if failure is not None:
@@ -254,7 +331,7 @@ class MappedCalls:
         """Sends meanwhile what is withdrawn from groups behind the call."""
         if not self._tokens or single.call.is_stream:
             return
-        while not single.handle.wait(STEP_SECONDS):
+        while not single.wait(STEP_SECONDS):
             self._send_withdrawn()
             if end is not None and time.monotonic() >= end:
                 return
@@ -262,10 +339,8 @@ class MappedCalls:
     def _results(self, group: _Group, end: float | None) -> Iterator[Any]:
         """What has arrived of the group, which is the first one; waits for something."""
         left = None if end is None else max(0.0, end - time.monotonic())
-        if not group.core.wait(left):
-            raise TimeoutError(
-                f"map(): no answer of {self._function.__name__}() before the overall timeout"
-            )
+        if not group.wait(left):
+            raise TimeoutError(f"map(): no answer of {self._name}() before the overall timeout")
         self._send_withdrawn()
         news = group.core.take(pickle.loads)
         values = news.values
@@ -276,7 +351,7 @@ class MappedCalls:
             given = 0
             for position, outcome in news.strange:  # raises, mostly
                 yield from values[given:position]
-                yield answer_of(self._function.__name__, group.core.task, outcome)
+                yield self._loaded(group, outcome)
                 given = position + 1
             yield from values[given:] if given else values
         if news.last is not None:
@@ -285,7 +360,7 @@ class MappedCalls:
     def _finish(self, group: _Group, outcome: Any, end: float | None) -> Iterator[Any]:
         """`outcome`: of the call that ran last. Those behind it, if any, were not begun."""
         self._send_withdrawn()  # no more news of this group can come
-        at, args, left = group.got, group.inputs[group.got], len(group.inputs) - group.got
+        at, args, left = group.got, group.inputs[group.got], group.left
         self._leave(group, left)
         self._measure(outcome, at + 1)
         # The engine sends a group again unless something of it is here, or was withdrawn.
@@ -300,10 +375,34 @@ class MappedCalls:
             if group.calls > 1 and outcome.size > LARGE_BYTES:  # it has ended its group
                 self._in_groups = False
             self._pool.tell_lines()
-            yield answer_of(self._function.__name__, group.core.task, outcome)
+            yield self._loaded(group, outcome)
             return
-        item, call = self._function(*args), group.core.call(at)
-        yield self._pool.answer(item, call, group.core, end, taken=([None], [(0, outcome)]))
+        item, call = self._make(*args), group.core.call(at)
+        yield self._answer(item, call, group.core, end, taken=([None], [(0, outcome)]))
+
+    def _loaded(self, group: _Group, outcome: Any) -> Any:
+        """A result that plain pickle does not load."""
+        try:
+            return answer_of(self._name, group.core.task, outcome)
+        except Exception as error:
+            if self._all_end:
+                return Failed(error)
+            raise
+
+    def _answer(
+        self,
+        item: PendingCompute[Any],
+        call: Any,
+        handle: Any,
+        end: float | None,
+        taken: Any = None,
+    ) -> Any:
+        try:
+            return self._pool.answer(item, call, handle, end, taken)
+        except Exception as error:
+            if self._all_end:
+                return Failed(error)
+            raise
 
     def _measure(self, outcome: Any, calls: int) -> None:
         if not outcome.run_seconds:  # nothing of it ran
@@ -327,3 +426,36 @@ class MappedCalls:
                     self._calls -= calls
                     self._send_again(sent, len(sent.inputs) - calls, place + 1)
                     break
+
+
+def is_plain(pool: Any, item: PendingCompute[Any]) -> bool:
+    """Whether calls of this function can travel in groups on the open pool."""
+    return (
+        item.timeout is None
+        and pool.packing.timeout is None
+        and not pool.collect_tasks
+        and getattr(item.fn, "__skyward_distributed__", None) is None
+        and not is_generator(item.fn)
+        and not registered_by_value()
+    )
+
+
+def maker_of(
+    pool: Any, items: Sequence[PendingCompute[Any]]
+) -> Callable[..., PendingCompute[Any]] | None:
+    """What makes the calls of a batch, if they can travel in groups: many calls of one function,
+    without retries, and with small positional arguments."""
+    if len(items) < LEAST_CALLS or not is_plain(pool, items[0]):
+        return None
+    fn, name = items[0].fn, items[0].name
+    for item in items:
+        if item.fn is not fn or item.kwargs or item.timeout is not None or item.retries:
+            return None
+    beside, buffers = serialize.collector()
+    try:
+        size = len(pickle.dumps(items[0].args, pickle.HIGHEST_PROTOCOL, buffer_callback=beside))
+    except Exception:  # it needs more than plain pickle
+        return None
+    if size > LARGE_BYTES or buffers:
+        return None
+    return lambda *args: recorded(fn, args, {}, name, None, 0)

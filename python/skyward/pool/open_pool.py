@@ -17,7 +17,7 @@ from skyward.callback import Delivery
 from skyward.events import event_from_fields
 from skyward.exceptions import NotProvisionedError, TimeoutError
 from skyward.pool.answers import Answers, Receiver
-from skyward.pool.mapped_calls import MappedCalls
+from skyward.pool.mapped_calls import Failed, MappedCalls, maker_of
 from skyward.pool.outcome import answer_of, summary_of
 from skyward.pool.packing import Packing, Teller
 from skyward.pool.restarts import RESTARTS_ATTRIBUTE, run_with_restarts
@@ -38,6 +38,7 @@ class OpenPool:
     def __init__(self, spec: Any, deliver: Delivery, timeout: float | None = None) -> None:
         """`timeout`: for calls without one."""
         self.core = _core.Pool(spec)
+        self.collect_tasks = bool(spec.collect_tasks)
         self._deliver = deliver
         self.tell = Teller(self.core, deliver)
         workers = self.core.total_slots // max(1, spec.concurrency)
@@ -98,6 +99,8 @@ class OpenPool:
             if not self.core.is_active:
                 raise NotProvisionedError("the pool is closed, or its timeout has passed")
             return ()
+        if make := maker_of(self, items):
+            return self._run_mapped(make, items, return_exceptions)
         sent = self._send(items)
         taken = None
         if sent.is_plain:
@@ -111,12 +114,26 @@ class OpenPool:
         except BaseException:  # Ctrl-C
             sent.cancel()
             raise
-        for position, error in sorted(errors.items()):
-            note_position(error, items, position, len(errors) - 1)
-            if not return_exceptions:
-                raise error
-            answers[position] = error
-        return tuple(answers)
+        return _in_places(items, answers, errors, return_exceptions)
+
+    def _run_mapped(
+        self,
+        make: Callable[..., PendingCompute[Any]],
+        items: Sequence[PendingCompute[Any]],
+        return_exceptions: bool,
+    ) -> tuple[Any, ...]:
+        """run_all() of calls that can travel in groups."""
+        calls = MappedCalls(self, make, (item.args for item in items), all_end=True)
+        arriving = calls.answers(None)
+        next(arriving)
+        try:
+            answers = list(arriving)
+        except Exception as error:
+            if calls.unsent is not None:
+                note_position(error, items, calls.unsent)
+            raise
+        errors = {i: answer.error for i, answer in enumerate(answers) if type(answer) is Failed}
+        return _in_places(items, answers, errors, return_exceptions)
 
     def _send(self, items: Sequence[PendingCompute[Any]]) -> Any:
         """What was sent. If a call cannot be pickled, those before it are cancelled."""
@@ -293,6 +310,21 @@ class OpenPool:
             for name, fields in batch:
                 self.losses += name == "InstanceStopping"
                 self._deliver(event_from_fields(name, fields, pool))
+
+
+def _in_places(
+    items: Sequence[PendingCompute[Any]],
+    answers: list[Any],
+    errors: dict[int, Exception],
+    return_exceptions: bool,
+) -> tuple[Any, ...]:
+    """The answers with the errors among them, or raises the first one."""
+    for position, error in sorted(errors.items()):
+        note_position(error, items, position, len(errors) - 1)
+        if not return_exceptions:
+            raise error
+        answers[position] = error
+    return tuple(answers)
 
 
 def _wait_until(end: float, handle: Any, name: str) -> None:

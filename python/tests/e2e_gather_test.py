@@ -1,0 +1,147 @@
+"""gather() of many quick calls of one function, which travel in groups. Each is a call of its own
+all the same."""
+
+import signal
+import threading
+
+import pytest
+from waiting import wait_until
+
+import skyward as sky
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture(scope="module")
+def pool():
+    with sky.ComputePool(concurrency=2, display="quiet") as pool:
+        yield pool
+
+
+@sky.compute
+def double(x):
+    return 2 * x
+
+
+@sky.compute
+def fail_at(x, places):
+    if x in places:
+        raise LookupError(f"no row {x}")
+    return x
+
+
+@sky.compute
+def wait_for_last(x, slow, last, folder):
+    import pathlib
+    import time
+
+    if x == slow:
+        deadline = time.monotonic() + 60
+        while not (pathlib.Path(folder) / "go").exists():
+            if time.monotonic() > deadline:
+                raise TimeoutError("the last call has not run")
+            time.sleep(0.005)  # on a worker
+    elif x == last:
+        (pathlib.Path(folder) / "go").touch()
+    return x
+
+
+@sky.compute
+def note(x, at, folder):
+    import os
+
+    with open(f"{folder}/{os.getpid()}", "a") as file:
+        file.write(f"{x}\n")
+    if x == at:
+        os._exit(3)
+    return x
+
+
+def test_answers_come_in_order(pool):
+    calls = [double(i) for i in range(20_000)]
+    before = pool._engine().core.task_counts()[0]
+    assert sky.gather(*calls) >> pool == tuple(range(0, 40_000, 2))
+    assert pool._engine().core.task_counts()[0] - before < 8000
+
+
+@pytest.mark.parametrize("slow", [0, 1500])
+def test_a_slow_call_keeps_no_other_from_running(pool, tmp_path, slow):
+    calls = [wait_for_last(i, slow, 4999, str(tmp_path)) for i in range(5000)]
+    assert sky.gather(*calls) >> pool == tuple(range(5000))
+
+
+def test_the_first_error_is_raised_when_all_have_ended(pool, tmp_path):
+    calls = [fail_at(i, (1200, 3100)) for i in range(4000)]
+    with pytest.raises(LookupError, match="no row 1200") as caught:
+        sky.gather(*calls) >> pool
+    (told,) = (note for note in caught.value.__notes__ if note.startswith("call "))
+    assert told.startswith("call 1201 of 4000: fail_at(1200") and told.endswith("; 1 more failed")
+
+
+def test_errors_can_be_among_the_answers(pool):
+    calls = [fail_at(i, (0, 1200, 3999)) for i in range(4000)]
+    answers = sky.gather(*calls, return_exceptions=True) >> pool
+    failed = [i for i, answer in enumerate(answers) if isinstance(answer, LookupError)]
+    assert failed == [0, 1200, 3999]
+    assert all(answer == i for i, answer in enumerate(answers) if i not in failed)
+
+
+def test_the_death_of_a_worker_is_blamed_on_the_call_that_ran(pool, tmp_path):
+    calls = [note(i, 2500, str(tmp_path)) for i in range(4000)]
+    answers = sky.gather(*calls, return_exceptions=True) >> pool
+    assert isinstance(answers[2500], sky.ExecutionError)
+    assert "exited with code 3" in str(answers[2500])
+    assert [i for i, answer in enumerate(answers) if answer != i] == [2500]
+    lines = [line for path in tmp_path.iterdir() for line in path.read_text().split()]
+    assert sorted(map(int, lines)) == list(range(4000)), "each call ran once"
+
+
+@pytest.mark.parametrize("at", [0, 700, 2999])
+def test_a_call_that_cannot_be_sent_is_named(pool, at):
+    calls = [double(threading.Lock() if i == at else i) for i in range(3000)]
+    with pytest.raises(sky.SerializationError) as caught:
+        sky.gather(*calls) >> pool
+    place = f"call {at + 1} of 3000: double("
+    assert any(told.startswith(place) for told in caught.value.__notes__)
+    assert double(4) >> pool == 8
+
+
+def test_what_does_not_fit_a_group_is_sent_all_the_same(pool):
+    sizes = [1, 100_000, 5] * 400
+    assert sky.gather(*[double(bytes(n)) for n in sizes]) >> pool == tuple(
+        bytes(2 * n) for n in sizes
+    )
+    mixed = [double(i) if i % 2 else double(x=i) for i in range(1000)]
+    assert sky.gather(*mixed) >> pool == tuple(range(0, 2000, 2))
+
+
+def test_events_tell_of_each_task_where_they_are_asked_for():
+    seen = []
+    with sky.ComputePool(
+        concurrency=2, display="quiet", collect_tasks=True, on_event=seen.append
+    ) as pool:
+        count = 1000
+        assert sky.gather(*[double(i) for i in range(count)]) >> pool == tuple(
+            range(0, 2 * count, 2)
+        )
+        assert len(list(pool.map(double, range(count)))) == count
+        wait_until(lambda: sum(isinstance(e, sky.events.TaskFinished) for e in seen) >= 2 * count)
+    assert len({e.task for e in seen if isinstance(e, sky.events.TaskFinished)}) == 2 * count
+
+
+def test_an_interrupted_gather_ends_its_calls(pool, tmp_path):
+    calls = [wait_for_last(i, 600, -1, str(tmp_path)) for i in range(3000)]
+    engine = pool._engine()
+    sent = engine.core.task_counts()[0]
+
+    def interrupt():
+        wait_until(lambda: engine.core.task_counts()[0] > sent + 50)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        sky.gather(*calls) >> pool
+    thread.join()
+    wait_until(lambda: engine.core.task_counts()[1] == 0)
+    assert double(1) >> pool == 2
