@@ -129,6 +129,27 @@ def test_events_tell_of_each_task_where_they_are_asked_for():
     assert len({e.task for e in seen if isinstance(e, sky.events.TaskFinished)}) == 2 * count
 
 
+def test_the_display_counts_calls(pool, tmp_path):
+    engine, go = pool._engine(), tmp_path / "go"
+    done = engine.counts()[0]
+    calls = [wait_for_last(i, i, -1, str(tmp_path)) for i in range(3000)]
+    seen = []
+
+    def look():
+        wait_until(lambda: engine.counts()[1:] == (2, 2998))
+        seen.append(engine.counts())
+        go.touch()
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    assert sky.gather(*calls) >> pool == tuple(range(3000))
+    thread.join()
+    assert seen == [(done, 2, 2998)]
+    wait_until(lambda: engine.counts() == (done + 3000, 0, 0))
+    assert len(list(pool.map(double, range(5000)))) == 5000
+    wait_until(lambda: engine.counts() == (done + 8000, 0, 0))
+
+
 def test_an_interrupted_gather_ends_its_calls(pool, tmp_path):
     calls = [wait_for_last(i, 600, -1, str(tmp_path)) for i in range(3000)]
     engine = pool._engine()

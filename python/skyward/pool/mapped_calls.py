@@ -7,6 +7,7 @@ function that takes long is sent call by call. A call that fails ends its group,
 are sent again; so are those that wait behind a slow one."""
 
 import pickle
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -117,7 +118,8 @@ class MappedCalls:
     arguments of each call.
 
     With `all_end`, a call that fails ends nothing: its answer is a Failed. A slow one keeps no slot
-    idle, however many calls are behind it, and one that cannot be sent ends all of them."""
+    idle, however many calls are behind it, and one that cannot be sent ends all of them. `total`:
+    how many calls there are, where that is known."""
 
     def __init__(
         self,
@@ -125,6 +127,7 @@ class MappedCalls:
         make: Callable[..., PendingCompute[Any]],
         inputs: Iterator[tuple[Any, ...]],
         all_end: bool = False,
+        total: int = 0,
     ) -> None:
         self._pool = pool
         self._make = make
@@ -143,7 +146,9 @@ class MappedCalls:
         self._finished = 0  # calls of the window that have ended behind one that has not
         self._is_dry = False  # all inputs have been sent
         self._failure: Exception | None = None  # of the call behind the window
+        self._total = total
         self._sent = 0
+        self._tasks = 0  # of the engine, for the calls that were sent
         self.unsent: int | None = None
         """With `all_end`, the position of the call that could not be sent."""
 
@@ -153,6 +158,7 @@ class MappedCalls:
 
         A call that cannot be sent raises at its place, after the answers before it."""
         window = self._window
+        self._pool.mapped.begin(self)
         try:
             self._fill()
             if not window and self._failure is not None:
@@ -176,6 +182,17 @@ class MappedCalls:
         finally:
             for sent in window:
                 sent.cancel()
+            window.clear()
+            self._total = self._sent
+            self._calls = 0
+            self._pool.mapped.end(self)
+
+    def beyond_tasks(self) -> tuple[int, int]:
+        """How many calls have ended, and how many have not, that the engine does not count: it
+        counts a group as one task, and knows nothing of what was not sent."""
+        answered = self._sent - self._calls
+        ended_tasks = self._tasks - len(self._window)
+        return answered - ended_tasks, max(self._total, self._sent) - answered - len(self._window)
 
     # ------------------------------------------------------------------ sending
 
@@ -262,6 +279,7 @@ class MappedCalls:
             self._sent += calls
         else:
             self._window.insert(place, sent)
+        self._tasks += 1
         self._calls += calls
         self._bytes += sent.bytes
 
@@ -426,6 +444,29 @@ class MappedCalls:
                     self._calls -= calls
                     self._send_again(sent, len(sent.inputs) - calls, place + 1)
                     break
+
+
+class Mapped:
+    """The MappedCalls of a pool: what the engine's count of tasks lacks."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._now: set[MappedCalls] = set()
+        self._ended = 0
+
+    def begin(self, calls: MappedCalls) -> None:
+        with self._lock:
+            self._now.add(calls)
+
+    def end(self, calls: MappedCalls) -> None:
+        with self._lock:
+            self._now.discard(calls)
+            self._ended += calls.beyond_tasks()[0]
+
+    def beyond_tasks(self) -> tuple[int, int]:
+        with self._lock:
+            now = [calls.beyond_tasks() for calls in self._now]
+            return self._ended + sum(done for done, _ in now), sum(left for _, left in now)
 
 
 def is_plain(pool: Any, item: PendingCompute[Any]) -> bool:

@@ -17,7 +17,7 @@ from skyward.callback import Delivery
 from skyward.events import event_from_fields
 from skyward.exceptions import NotProvisionedError, TimeoutError
 from skyward.pool.answers import Answers, Receiver
-from skyward.pool.mapped_calls import Failed, MappedCalls, maker_of
+from skyward.pool.mapped_calls import Failed, Mapped, MappedCalls, maker_of
 from skyward.pool.outcome import answer_of, summary_of
 from skyward.pool.packing import Packing, Teller
 from skyward.pool.restarts import RESTARTS_ATTRIBUTE, run_with_restarts
@@ -43,6 +43,7 @@ class OpenPool:
         self.tell = Teller(self.core, deliver)
         workers = self.core.total_slots // max(1, spec.concurrency)
         self.packing = Packing(self.core, self.tell, workers, timeout)
+        self.mapped = Mapped()
         self.losses = 0
         """Machines that left the pool since it opened: lost, preempted or terminated."""
         self._closed = threading.Event()
@@ -82,10 +83,12 @@ class OpenPool:
                 self._events.join(HANDLER_GRACE_SECONDS)
 
     def counts(self) -> tuple[int, int, int]:
-        """Tasks that are done, that run, and that wait for a slot."""
+        """Calls that are done, that run, and that wait for a slot."""
         sent, left = self.core.task_counts()
+        more_done, more_left = self.mapped.beyond_tasks()
+        done, left = sent - left + more_done, left + more_left
         running = min(left, self.core.total_slots)
-        return max(0, sent - left), running, left - running
+        return max(0, done), running, left - running
 
     def run(self, pending: PendingCompute[Any]) -> Any:
         return self.run_all([pending])[0]
@@ -123,7 +126,8 @@ class OpenPool:
         return_exceptions: bool,
     ) -> tuple[Any, ...]:
         """run_all() of calls that can travel in groups."""
-        calls = MappedCalls(self, make, (item.args for item in items), all_end=True)
+        inputs = (item.args for item in items)
+        calls = MappedCalls(self, make, inputs, all_end=True, total=len(items))
         arriving = calls.answers(None)
         next(arriving)
         try:
