@@ -260,7 +260,7 @@ def test_a_region_that_may_not_be_looked_in_is_told_and_no_failure(
             else None
         )
     )
-    told = skyward(cloud, tmp_path, "gc", "--json")
+    told = skyward(cloud, tmp_path, "gc", "--provider", "aws", "--json")
     assert told.code == 0, told.err
     assert {row["id"]: row["action"] for row in told.rows()} == {
         over: "removed",

@@ -322,6 +322,7 @@ TEST_F(ContainerPool, AnEngineThatIsOffFailsNoSweep) {
   const std::vector<Swept> swept = gc();
   ASSERT_THAT(swept, SizeIs(1));
   EXPECT_EQ(swept[0].action, SweepAction::skipped);
+  EXPECT_EQ(swept[0].resource.id, "container");
   EXPECT_THAT(swept[0].why, HasSubstr("this computer has nothing there"));
   engine_->off = false;
   engine_->forbidden = true;

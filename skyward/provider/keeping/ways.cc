@@ -51,7 +51,8 @@ Status sweep_ways(const World& world, const std::map<std::string, LedgerPool>& p
     }
     const bool is_off = !signed_in || (!status && status.error().kind == ErrorKind::unavailable);
     if (is_off && way.is_set && !has_pool_in(pools, signed_in)) {
-      const std::string place = signed_in ? signed_in->home_region : "";
+      const std::string place =
+          signed_in ? signed_in->home_region : std::string(way.account->provider());
       Resource region{.kind = "region", .id = place, .region = place};
       tell({std::move(region), SweepAction::skipped,
             "this computer has nothing there: " + status.error().message});
