@@ -10,6 +10,12 @@
 #include "skyward/base/check.h"
 
 namespace skyward::sim {
+namespace {
+
+// Until a batch system notices that a job's first node is lost.
+constexpr Duration kNoticed = std::chrono::minutes(5);
+
+}  // namespace
 
 SimulatedCloud::SimulatedCloud(Simulator& simulator, Journal& journal,
                                const StormParameters& parameters)
@@ -36,23 +42,24 @@ void SimulatedCloud::move_price() {
   });
 }
 
-void SimulatedCloud::verb(Simulator::Event work) {
+void SimulatedCloud::add_verb(Verb verb) {
   SKYWARD_CHECK(!torn_down_, "a verb after teardown()");
-  verbs_.push_back(std::move(work));
+  verbs_.push_back(std::move(verb));
   next_verb();
 }
 
 void SimulatedCloud::next_verb() {
-  if (busy_ || verbs_.empty()) return;
+  const auto next = queued_ ? std::ranges::find(verbs_, true, &Verb::urgent) : verbs_.begin();
+  if (busy_ || next == verbs_.end()) return;
   busy_ = true;
   const Duration took =
       simulator_.random.between(parameters_.cloud.verb_min, parameters_.cloud.verb_max);
-  simulator_.after(took, [this, work = std::move(verbs_.front())]() mutable {
+  simulator_.after(took, [this, work = std::move(next->work)]() mutable {
     busy_ = false;
     work();
     next_verb();
   });
-  verbs_.pop_front();
+  verbs_.erase(next);
 }
 
 void SimulatedCloud::list_offers(Answer<std::vector<Offer>> answer) {
@@ -99,13 +106,52 @@ void SimulatedCloud::provision(int count, Answer<std::vector<Instance>> answer) 
       return answer(fail(ErrorKind::exhausted, "sold out"));
     }
     opened_ = true;
-    std::vector<Instance> instances;
     if (!seats_.empty() && std::ranges::count(seats_, false, &Seat::taken) < count) {
       return answer(fail(ErrorKind::exhausted, "too few hosts are free"));
     }
-    for (int i = 0; i < count; ++i) instances.push_back(sell());
-    answer(std::move(instances));
+    if (parameters_.jobs.used && simulator_.jobs.chance(parameters_.jobs.queues)) {
+      return wait_in_queue(count, answer);
+    }
+    start(count, answer);
   });
+}
+
+void SimulatedCloud::start(int count, const Answer<std::vector<Instance>>& answer) {
+  const JobParameters& job = parameters_.jobs;
+  if (job.used) jobs_.emplace_back();
+  std::vector<Instance> instances;
+  for (int i = 0; i < count; ++i) instances.push_back(sell());
+  if (job.preempt_mean > Duration{}) {
+    simulator_.after(simulator_.jobs.about(job.preempt_mean),
+                     [this, which = jobs_.size() - 1] { preempt_job(which); });
+  }
+  answer(std::move(instances));
+}
+
+void SimulatedCloud::wait_in_queue(int count, Answer<std::vector<Instance>> answer) {
+  queued_ = std::move(answer);
+  if (!buying_) return stop_buying();
+  const Duration wait = simulator_.jobs.between(Duration{}, parameters_.jobs.queue_max);
+  simulator_.say("a job of {} waits for {:.0f} s", count, seconds(wait));
+  queue_ = simulator_.after(wait, [this, count] {
+    leave_queue([this, count, answer = std::move(queued_)] { start(count, answer); });
+  });
+}
+
+void SimulatedCloud::stop_buying() {
+  buying_ = false;
+  if (!queued_) return;
+  leave_queue([answer = std::move(queued_)] {
+    answer(fail(ErrorKind::cancelled, "nobody waits for the machines any more"));
+  });
+}
+
+// Whatever overtook it and is under way ends before `next`.
+void SimulatedCloud::leave_queue(Simulator::Event next) {
+  simulator_.cancel(queue_);
+  queued_ = nullptr;
+  verbs_.push_front({.work = std::move(next)});
+  next_verb();
 }
 
 // A launch that is released at once still costs the minimum.
@@ -150,6 +196,10 @@ Instance SimulatedCloud::sell() {
     seats_[*seat].taken = true;
     ++seats_[*seat].uses;
   }
+  if (parameters_.jobs.used) {
+    sold.job = jobs_.size() - 1;
+    jobs_.back().push_back(id);
+  }
   sold.machine = std::make_unique<SimulatedMachine>(
       simulator_, journal_, parameters_.node, id, door, std::move(host),
       [this, id] { bill_.end(id, simulator_.now()); });
@@ -180,6 +230,10 @@ void SimulatedCloud::let_die(const InstanceId& id) {
       }
       sold.machine->power_off();
       if (!parameters_.money.dead_machines_cost) bill_.end(id, simulator_.now());
+      if (!parameters_.jobs.used || jobs_[sold.job].front() != id) return;
+      if (!simulator_.jobs.chance(parameters_.jobs.ends_with_first)) return;
+      simulator_.after(simulator_.jobs.between(Duration{}, kNoticed),
+                       [this, job = sold.job] { end_job(job); });
     });
   }
   if (parameters_.cloud.agent_death_mean > Duration{}) {
@@ -229,7 +283,7 @@ void SimulatedCloud::take_back(const InstanceId& id) {
 
 void SimulatedCloud::terminate(std::vector<InstanceId> instances, Answer<void> answer) {
   SKYWARD_CHECK(!instances.empty());
-  verb([this, instances = std::move(instances), answer = std::move(answer)] {
+  urgent_verb([this, instances = std::move(instances), answer = std::move(answer)] {
     const bool stick = simulator_.random.chance(parameters_.cloud.stick);
     for (const InstanceId& id : instances) {
       const auto found = sold_.find(id);
@@ -249,12 +303,47 @@ void SimulatedCloud::end(const InstanceId& id) {
   Sold& sold = sold_.at(id);
   simulator_.say("{} is terminated", id);
   sold.ended = true;
-  if (seats_.empty()) {
+  if (parameters_.jobs.used) {
+    leave_job(sold);
+  } else if (seats_.empty()) {
     sold.machine->power_off();
   } else {
     seats_[sold.seat].taken = false;
   }
   bill_.end(id, simulator_.now());
+}
+
+// Nobody is told: the signal ends the agents, too.
+void SimulatedCloud::preempt_job(std::size_t job) {
+  const auto is_on = [this](const InstanceId& id) { return sold_.at(id).machine->is_on(); };
+  if (std::ranges::none_of(jobs_[job], is_on)) return;
+  ++jobs_preempted_;
+  for (const InstanceId& id : jobs_[job]) {
+    simulator_.say("{} is preempted with its job", id);
+    simulator_.after(simulator_.jobs.between(Duration{}, Duration{1s}),
+                     [this, id] { sold_.at(id).machine->kill_agent(); });
+  }
+  simulator_.after(simulator_.jobs.between(Duration{}, parameters_.jobs.grace_max),
+                   [this, job] { end_job(job); });
+}
+
+void SimulatedCloud::end_job(std::size_t job) {
+  for (const InstanceId& id : jobs_[job]) {
+    sold_.at(id).machine->power_off();
+    bill_.end(id, simulator_.now());
+  }
+}
+
+// What cannot leave it goes on until its lease expires, or the job ends with the last node in use.
+// A lost node keeps nobody's job alive.
+void SimulatedCloud::leave_job(const Sold& sold) {
+  const std::vector<InstanceId>& job = jobs_[sold.job];
+  const auto is_in_use = [this](const InstanceId& id) {
+    return !sold_.at(id).ended && sold_.at(id).machine->is_on();
+  };
+  if (std::ranges::none_of(job, is_in_use)) return end_job(sold.job);
+  const bool is_first = &sold == &sold_.at(job.front());
+  if (!is_first && !simulator_.jobs.chance(parameters_.jobs.stays)) sold.machine->power_off();
 }
 
 void SimulatedCloud::charges(std::vector<InstanceId> instances,
@@ -289,7 +378,7 @@ void SimulatedCloud::teardown(Answer<void> answer) {
 }
 
 void SimulatedCloud::check_empty() const {
-  SKYWARD_CHECK(verbs_.empty() && !busy_);
+  SKYWARD_CHECK(verbs_.empty() && !busy_ && !queued_);
   SKYWARD_CHECK(torn_down_ || (!prepared_ && sold_.empty()), "not torn down");
   for (const auto& [id, sold] : sold_) {
     SKYWARD_CHECK(sold.ended, "{} is left", id);
@@ -310,6 +399,9 @@ std::size_t SimulatedCloud::restarts() const {
 
 void SimulatedCloud::driver_killed() {
   verbs_.clear();
+  simulator_.cancel(queue_);
+  queued_ = nullptr;
+  buying_ = false;
   driver_killed_ = true;
 }
 

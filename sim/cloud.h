@@ -3,7 +3,8 @@
 // A cloud that forgives nothing. Provisioning before prepare() or after teardown(), preparing a
 // region before the previous one is torn down, terminating a machine that was never sold or has
 // already ended: a real cloud would accept these, but they are bugs of the engine. As in the
-// engine's loop, one verb runs at a time, in the order of the calls.
+// engine's loop, one verb runs at a time, in the order of the calls; only terminate() overtakes a
+// provision() that waits in a queue.
 
 #include <deque>
 #include <functional>
@@ -11,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sim/bill.h"
@@ -33,12 +35,15 @@ class SimulatedCloud {
   void list_offers(Answer<std::vector<Offer>> answer);
   void prepare(const Offer& offer, Answer<Cluster> answer);
   void provision(int count, Answer<std::vector<Instance>> answer);
+  // Whatever waits in a queue is not wanted any more.
+  void stop_buying();
   void terminate(std::vector<InstanceId> instances, Answer<void> answer);
   void teardown(Answer<void> answer);
   void charges(std::vector<InstanceId> instances, Answer<std::vector<Charge>> answer);
 
   SimulatedMachine& machine(const InstanceId& id) { return *sold_.at(id).machine; }
   std::size_t sold() const { return sold_.size(); }
+  int jobs_preempted() const { return jobs_preempted_; }
   // Agents that started where one had run before.
   std::size_t restarts() const;
   // Everything was released.
@@ -57,12 +62,26 @@ class SimulatedCloud {
     std::unique_ptr<SimulatedMachine> machine;
     std::size_t seat = 0;  // in seats_, for machines of the user's own
     bool ended = false;
-    int stuck = 0;  // terminate() failed, so often
+    int stuck = 0;        // terminate() failed, so often
+    std::size_t job = 0;  // in jobs_, where launches are jobs
   };
 
-  // Runs `work` when the earlier verbs are done, after a delay.
-  void verb(Simulator::Event work);
+  struct Verb {
+    Simulator::Event work;
+    bool urgent = false;
+  };
+  // Runs `work` when the earlier verbs are done, after a delay. What is urgent does not wait for a
+  // queue.
+  void verb(Simulator::Event work) { add_verb({.work = std::move(work)}); }
+  void urgent_verb(Simulator::Event work) { add_verb({.work = std::move(work), .urgent = true}); }
+  void add_verb(Verb verb);
   void next_verb();
+  void start(int count, const Answer<std::vector<Instance>>& answer);
+  void wait_in_queue(int count, Answer<std::vector<Instance>> answer);
+  void leave_queue(Simulator::Event next);
+  void preempt_job(std::size_t job);
+  void end_job(std::size_t job);
+  void leave_job(const Sold& sold);
   Instance sell();
   std::optional<std::size_t> free_seat() const;
   void let_agent_die(const InstanceId& id);
@@ -77,8 +96,11 @@ class SimulatedCloud {
   Simulator& simulator_;
   Journal& journal_;
   StormParameters parameters_;
-  std::deque<Simulator::Event> verbs_;
+  std::deque<Verb> verbs_;
   bool busy_ = false;
+  Answer<std::vector<Instance>> queued_;          // of the provision() that waits in a queue
+  Simulator::Timer queue_ = Simulator::kNoTimer;  // its end
+  bool buying_ = true;
   bool prepared_ = false;
   int regions_ = 0;  // offered
   bool price_moves_ = false;
@@ -92,6 +114,8 @@ class SimulatedCloud {
   };
   std::vector<Seat> seats_;  // of machines of the user's own
   std::map<InstanceId, Sold> sold_;
+  std::vector<std::vector<InstanceId>> jobs_;
+  int jobs_preempted_ = 0;
   Bill bill_;
   std::vector<InstanceId> wasted_;  // launched and ended within a provision() that failed
   double spot_price_ = 0;

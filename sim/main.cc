@@ -15,11 +15,12 @@
 namespace {
 
 constexpr std::string_view kUsage =
-    "usage: skyward-sim [--seed N] [--runs M] [--nodes K] [--tasks T] [--verbose]\n"
+    "usage: skyward-sim [--seed N] [--runs M] [--nodes K] [--tasks T] [--jobs] [--verbose]\n"
     "       skyward-sim --cost\n"
     "\n"
     "Runs whole pools on virtual time, one for each seed from N to N+M-1. A failed check prints\n"
     "what was wrong and the seed that shows it again, and ends the program with 1.\n"
+    "--jobs makes each launch a job, as at Slurm; otherwise the seed decides that.\n"
     "--cost prints the engine's CPU time for a task with 10 to 10,000 nodes, as JSON.\n";
 
 // What repeats the run that is under way, for the handler of a failed check.
@@ -49,6 +50,7 @@ void note_seed(const skyward::sim::StormOptions& options) {
       fmt::format("skyward-sim: to see it again: skyward-sim --verbose --seed {}", options.seed);
   if (options.nodes > 0) text += fmt::format(" --nodes {}", options.nodes);
   if (options.tasks > 0) text += fmt::format(" --tasks {}", options.tasks);
+  if (options.jobs) text += " --jobs";
   std::snprintf(repeat_command, sizeof repeat_command, "%s\n", text.c_str());
 }
 
@@ -69,6 +71,8 @@ int main(int argc, char** argv) {
     }
     if (option == "--verbose") {
       options.verbose = true;
+    } else if (option == "--jobs") {
+      options.jobs = true;
     } else if (option == "--seed") {
       options.seed = number(option, argv[++i]);
     } else if (option == "--runs") {
@@ -89,11 +93,12 @@ int main(int argc, char** argv) {
   }
   fmt::print(
       "{} storms, {} events in {:.0f} virtual seconds: {} tasks answered, {} attempts begun ({} "
-      "again), {} recalls, {} machines, {} nodes lost, {} announced, {} connections broken, {} "
+      "again), {} recalls, {} machines, {} nodes lost, {} announced, {} jobs preempted, {} "
+      "connections broken, {} "
       "blobs read from other nodes, {} agents begun again, {} engines killed; ${:.2f} spent, at "
       "most {:.3f}% from the bill, {} of {} budgets "
       "ran out ({} warned of); nothing wrong\n",
       runs, sum.steps, sum.virtual_seconds, sum.answered, sum.starts, sum.retries, sum.recalls,
-      sum.machines, sum.losses, sum.notices, sum.breaks, sum.fetches, sum.restarts, sum.deaths,
-      sum.dollars, sum.worst_error * 100, sum.stops, sum.budgets, sum.warnings);
+      sum.machines, sum.losses, sum.notices, sum.jobs, sum.breaks, sum.fetches, sum.restarts,
+      sum.deaths, sum.dollars, sum.worst_error * 100, sum.stops, sum.budgets, sum.warnings);
 }

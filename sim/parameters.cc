@@ -174,6 +174,26 @@ void draw_groups(Random& groups, StormParameters& parameters) {
   parameters.user.groups = rarely(groups, 0.4, 0.8);
 }
 
+void draw_jobs(Random& jobs, StormParameters& parameters, bool always) {
+  const bool drawn = jobs.chance(0.15) && !parameters.calm;
+  if (!drawn && !always) return;
+  parameters.calm = false;
+  parameters.jobs = {.used = true,
+                     .queues = rarely(jobs, 0.6, 1),
+                     .queue_max = jobs.between(1s, 20min),
+                     .grace_max = jobs.between(Duration{}, 60s),
+                     .ends_with_first = rarely(jobs, 0.5, 1),
+                     .stays = rarely(jobs, 0.5, 1)};
+  if (jobs.chance(0.7)) parameters.jobs.preempt_mean = jobs.between(2s, 120s);
+  // The nodes belong to a site: nobody pays for them, hears of a preemption, or turns them off.
+  parameters.network.far = true;
+  parameters.money = {};
+  parameters.cloud.recall_mean = {};
+  parameters.returns.reboot = 0;
+  parameters.returns.ends_itself = false;
+  parameters.returns.spare_hosts.reset();
+}
+
 void draw_crowds(Random& crowds, StormParameters& parameters, int tasks) {
   LoopParameters& loop = parameters.node.loop;
   if (crowds.chance(0.5)) loop.start_cost = crowds.between(1ms, 30ms);

@@ -99,6 +99,18 @@ struct ReturnParameters {
   Duration driver_death_mean{};  // the mean time until the program is killed; 0: never
 };
 
+// A launch is one job of a batch system, as at Slurm: it waits in a queue, its nodes are preempted
+// together, and some stay in it after their release. Drawn from Simulator::jobs.
+struct JobParameters {
+  bool used = false;           // none of the following happens otherwise
+  double queues = 0;           // of a launch: it waits before it starts
+  Duration queue_max{};        // ... so long at most
+  Duration preempt_mean{};     // a job is preempted after so long on average; 0: never
+  Duration grace_max{};        // ... and is gone so long after its agents at most
+  double ends_with_first = 0;  // of the loss of its first node: the others go with it
+  double stays = 0;            // of a release while others are in use; the first node always does
+};
+
 struct UserParameters {
   double quick = 0.5;  // of all tasks: microseconds to milliseconds
   double slow = 0.05;  // seconds
@@ -127,6 +139,7 @@ struct StormParameters {
   UserParameters user;
   MoneyParameters money;
   ReturnParameters returns;
+  JobParameters jobs;
   int nodes = 1;
   int workers_per_node = 1;
   int concurrency = 1;
@@ -144,5 +157,7 @@ void draw_returns(Random& returns, StormParameters& parameters);
 void draw_crowds(Random& crowds, StormParameters& parameters, int tasks);
 // Drawn from Simulator::groups.
 void draw_groups(Random& groups, StormParameters& parameters);
+// Over them, for a part of the storms or, with `always`, for this one.
+void draw_jobs(Random& jobs, StormParameters& parameters, bool always);
 
 }  // namespace skyward::sim

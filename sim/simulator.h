@@ -39,6 +39,7 @@ class Simulator {
         returns(seed ^ 0xa24baed4963ee407U),
         crowds(seed ^ 0x9fb21c651e98df25U),
         groups(seed ^ 0xd6e8feb86659fd93U),
+        jobs(seed ^ 0xc2b2ae3d27d4eb4fU),
         verbose_(verbose) {}
   Simulator(const Simulator&) = delete;
   Simulator& operator=(const Simulator&) = delete;
@@ -70,6 +71,7 @@ class Simulator {
   Random returns;  // for what comes back
   Random crowds;   // for wide nodes, tiny tasks and stalled agents
   Random groups;   // for groups of calls
+  Random jobs;     // for launches that are jobs
 
  private:
   // Not zero, which cores read as "never".

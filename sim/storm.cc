@@ -31,6 +31,7 @@ StormParameters draw_all(Simulator& simulator, const StormOptions& options) {
   draw_returns(simulator.returns, parameters);
   draw_crowds(simulator.crowds, parameters, options.tasks);
   draw_groups(simulator.groups, parameters);
+  draw_jobs(simulator.jobs, parameters, options.jobs);
   return parameters;
 }
 
@@ -56,6 +57,7 @@ StormReport& StormReport::operator+=(const StormReport& other) {
   restarts += other.restarts;
   fetches += other.fetches;
   stalls += other.stalls;
+  jobs += other.jobs;
   return *this;
 }
 
@@ -131,6 +133,7 @@ StormReport Storm::run() {
   cloud_.check_ended(ended + std::max(kLease, kGreetTimeout) + kEndSlack);
   report_.machines = cloud_.sold();
   report_.restarts = cloud_.restarts();
+  report_.jobs = cloud_.jobs_preempted();
   report_.answered = user_.answered();
   report_.starts = journal_.size();
   for (const auto& link : all_links_) {
@@ -226,6 +229,11 @@ void Storm::provision(int count, NodeId first_node) {
       on_provisioned(state_, *this, now, first_node, count, std::move(instances));
     });
   });
+}
+
+void Storm::stop_buying() {
+  buying_ = false;
+  cloud_.stop_buying();
 }
 
 void Storm::terminate(std::vector<InstanceId> instances) {

@@ -26,6 +26,7 @@ struct StormOptions {
   std::uint64_t seed = 1;
   int nodes = 0;  // 0: drawn from the seed
   int tasks = 0;
+  bool jobs = false;  // each launch is a job; otherwise drawn
   bool verbose = false;
 };
 
@@ -50,6 +51,7 @@ struct StormReport {
   int stops = 0;             // ... and were stopped by it
   int fetches = 0;           // of blobs by one node from another
   int stalls = 0;            // fetches given up, since the source had no new data
+  int jobs = 0;              // preempted, with all their nodes
 
   StormReport& operator+=(const StormReport& other);
 };
@@ -67,7 +69,7 @@ class Storm final : private engine::EngineEffects {
   void provision(int count, NodeId first_node) override;
   void terminate(std::vector<InstanceId> instances) override;
   void teardown() override;
-  void stop_buying() override { buying_ = false; }
+  void stop_buying() override;
   void ask_charges(std::vector<InstanceId> instances) override;
   void connect(NodeId node, const Instance& instance) override;
   void disconnect(NodeId node) override;

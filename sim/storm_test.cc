@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -41,6 +42,18 @@ TEST(StormTest, FewDozenSeeds) {
   EXPECT_GT(sum.fetches, 3);
   EXPECT_GT(sum.restarts, 1);
   EXPECT_GT(sum.deaths, 1);
+}
+
+TEST(StormTest, LaunchesThatAreJobs) {
+  StormReport sum;
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    SCOPED_TRACE(seed);
+    sum += Storm({.seed = seed, .jobs = true}).run();
+  }
+  EXPECT_GT(sum.answered, 1000);
+  EXPECT_GT(sum.jobs, 30);
+  EXPECT_GT(sum.losses, sum.jobs);
+  EXPECT_EQ(sum.notices, 0);
 }
 
 TEST(StormTest, TheSameSeedIsTheSameStorm) {
@@ -188,6 +201,76 @@ TEST(JournalDeathTest, ATaskThatBeginsTwiceIsNoticed) {
   journal.begun(TaskId{1}, 1);
   journal.begun(TaskId{1}, 2);
   EXPECT_DEATH(journal.begun(TaskId{1}, 2), "begins twice");
+}
+
+// A cloud whose launches are jobs.
+class JobTest : public testing::Test {
+ protected:
+  void run() {
+    while (simulator_.step()) {
+    }
+  }
+  // With "i-0", "i-1" and "i-2", which were launched together.
+  std::unique_ptr<SimulatedCloud> open(JobParameters jobs) {
+    StormParameters parameters;
+    parameters.jobs = jobs;
+    auto cloud = std::make_unique<SimulatedCloud>(simulator_, journal_, parameters);
+    Offer offer;
+    offer.instance_type = "virtual";
+    cloud->prepare(offer, [](const Result<Cluster>&) {});
+    run();
+    cloud->provision(3, [](const Result<std::vector<Instance>>& sold) { ASSERT_TRUE(sold); });
+    while (cloud->sold() < 3 && simulator_.step()) {
+    }
+    return cloud;
+  }
+  void terminate(SimulatedCloud& cloud, const InstanceId& id) {
+    bool done = false;
+    cloud.terminate({id}, [&](const Status& status) { done = status.has_value(); });
+    while (!done && simulator_.step()) {
+    }
+  }
+
+  Simulator simulator_{1, false};
+  Journal journal_;
+};
+
+TEST_F(JobTest, AReleasedNodeStaysInItsJobUntilTheOthersAreReleased) {
+  const auto cloud = open({.used = true, .stays = 1});
+  terminate(*cloud, "i-1");
+  EXPECT_TRUE(cloud->machine("i-1").is_on());
+  terminate(*cloud, "i-0");
+  terminate(*cloud, "i-2");
+  for (const char* id : {"i-0", "i-1", "i-2"}) EXPECT_FALSE(cloud->machine(id).is_on()) << id;
+}
+
+TEST_F(JobTest, OnlyTheFirstNodeCannotLeaveAJobThatShrinks) {
+  const auto cloud = open({.used = true});
+  terminate(*cloud, "i-0");
+  terminate(*cloud, "i-1");
+  EXPECT_TRUE(cloud->machine("i-0").is_on());
+  EXPECT_FALSE(cloud->machine("i-1").is_on());
+}
+
+TEST_F(JobTest, AllNodesArePreemptedTogether) {
+  const auto cloud = open({.used = true, .preempt_mean = 60s, .grace_max = 5s});
+  run();
+  for (const char* id : {"i-0", "i-1", "i-2"}) EXPECT_FALSE(cloud->machine(id).is_on()) << id;
+  EXPECT_EQ(cloud->jobs_preempted(), 1);
+}
+
+TEST_F(JobTest, AMachineEndsWhileALaunchWaitsInTheQueue) {
+  const auto cloud = open({.used = true, .queues = 1, .queue_max = 2h});
+  bool launched = false;
+  cloud->provision(1, [&](const Result<std::vector<Instance>>&) { launched = true; });
+  terminate(*cloud, "i-1");
+  EXPECT_FALSE(launched);
+  cloud->stop_buying();
+  const Time stopped = simulator_.now();
+  while (!launched && simulator_.step()) {
+  }
+  EXPECT_LE(simulator_.now(), stopped + 10s);
+  EXPECT_EQ(cloud->sold(), 3U);
 }
 
 TEST(CloudDeathTest, NothingIsForgiven) {
