@@ -10,7 +10,7 @@ from skyward.engines.block import hold_slot, seconds_of
 from skyward.engines.dask_node import serve
 from skyward.engines.forward import Forward
 from skyward.engines.members import NO_LIMIT_SECONDS, Members, ask_nodes
-from skyward.engines.survey import look, require_here, require_own_addresses, require_there
+from skyward.engines.survey import look, require_here, require_there
 from skyward.exceptions import ConfigurationError, ConnectionError
 from skyward.pool.compute_pool import ComputePool
 
@@ -69,7 +69,6 @@ def dask(
         asked = PendingCompute(look, (_PACKAGES, 1), name="look")
         facts = ask_nodes(_VERB, engine, pool.nodes, asked, seconds)
         require_there(_VERB, _PACKAGES, "distributed", facts)
-        require_own_addresses(_VERB, facts)
         security = Security.temporary()
         keys = {name: getattr(security, name) for name in _KEYS}
         head = facts[0]

@@ -111,8 +111,9 @@ def require_there(
     verb: str, packages: Sequence[str], install: str, facts: Sequence[NodeFacts]
 ) -> None:
     """ConfigurationError when a node lacks a package, has another version than this program, or
-    cannot reach the others."""
+    cannot be reached by the others."""
     require_network(verb, facts)
+    _require_own_addresses(verb, facts)
     here = python_version().rpartition(".")[0]
     for node in facts:
         if node.python.rpartition(".")[0] != here:
@@ -143,7 +144,7 @@ def require_network(verb: str, facts: Sequence[NodeFacts]) -> None:
         )
 
 
-def require_own_addresses(verb: str, facts: Sequence[NodeFacts]) -> None:
+def _require_own_addresses(verb: str, facts: Sequence[NodeFacts]) -> None:
     """ConfigurationError where a node cannot listen at the address that the pool has for it."""
     for node in facts:
         if not node.has_address:
