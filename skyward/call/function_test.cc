@@ -85,6 +85,9 @@ std::string negate(const std::string& text) { return "-" + text; }
 double first_plus_last(std::span<const double> values) { return values.front() + values.back(); }
 std::size_t length(std::string_view text) { return text.size(); }
 void nothing(std::optional<int>) {}
+void count_up(Sink<int>& out, int count) {
+  for (int i = 0; i < count; ++i) out.put(i);
+}
 std::vector<double> zeros(std::size_t count) { return std::vector<double>(count); }
 std::vector<double> reversed(std::vector<double>&& values) {
   return {values.rbegin(), values.rend()};
@@ -156,6 +159,7 @@ TEST(Function, LocalCallsTheFunctionItself) {
 TEST(Function, NameIsTheOneInTheSource) {
   EXPECT_EQ(compute<scale>({}, 1).name(), "skyward::scale");
   EXPECT_EQ(compute<add>(1, 2).name(), "skyward::add");
+  EXPECT_EQ(compute<count_up>(3).to_call({}).function->name, "skyward::count_up");
 }
 
 TEST(Function, OverloadsAreDifferentFunctions) {

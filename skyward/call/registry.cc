@@ -26,7 +26,8 @@ std::string readable_name(std::string_view pretty) {
   const std::size_t equals = pretty.find("F = ");
   if (equals == std::string_view::npos) return std::string(pretty);
   std::string_view text = pretty.substr(equals + 4);
-  for (const std::string_view end : {"; R = ", ", R = ", "; Signature = ", ", Signature = "}) {
+  for (const std::string_view end :
+       {"; R = ", ", R = ", "; T = ", ", T = ", "; Signature = ", ", Signature = "}) {
     text = text.substr(0, text.find(end));
   }
   if (text.ends_with(']')) text.remove_suffix(1);

@@ -38,6 +38,16 @@ std::string died_text(const Task& task, const NodeLoad& node, const wire::TaskRe
       task.call.function->name, node.id.value, result.worker, node.instance, result.detail);
 }
 
+// Of a task that is not tried again: it was often enough, or its reader has seen a part.
+Error lost_with(const NodeLoad& node, const Task& task, const Error& why) {
+  const std::string tries =
+      task.item_seen ? "" : fmt::format(" (attempt {} of {})", task.attempt, kMaxAttempts);
+  return {why.kind == ErrorKind::unreachable ? why.kind : ErrorKind::lost,
+          fmt::format("{}: node {} was lost while it ran this task{}: {}", task.call.function->name,
+                      node.id.value, tries, why.message),
+          task.item_seen ? "a stream that has delivered items is not retried" : ""};
+}
+
 // What the agent's verdict means for the caller.
 wire::Outcome make_outcome(const Task& task, const NodeLoad& node, wire::TaskResult& result) {
   wire::Outcome outcome;
@@ -334,15 +344,7 @@ Work Tasks::lose_node(EngineEffects& effects, Time now, NodeId id, const Error& 
              failure_on(node,
                         {ErrorKind::cancelled, task.call.function->name + " was cancelled", {}}));
     } else if (task.attempt >= kMaxAttempts || task.item_seen) {
-      finish(effects, task_id,
-             failure_on(
-                 node,
-                 {why.kind == ErrorKind::unreachable ? why.kind : ErrorKind::lost,
-                  fmt::format("{}: node {} was lost while it ran this task (attempt {} of {}): {}",
-                              task.call.function->name, node.id.value, task.attempt, kMaxAttempts,
-                              why.message),
-                  task.item_seen ? "a stream that has delivered items is not retried"
-                                 : std::string()}));
+      finish(effects, task_id, failure_on(node, lost_with(node, task, why)));
     } else {
       ++task.attempt;
       enqueue_first(task);
