@@ -241,6 +241,7 @@ class Run {
     }
     lock.unlock();
     if (!all_done()) {  // a thread waits for the reader of our output
+      shared_.terminal.tell_now("nobody reads the output: leaving out the rest of it");
       for (const std::string& failure : failures_) shared_.terminal.tell_now(failure);
       std::_Exit(exit_code());
     }
@@ -252,7 +253,7 @@ class Run {
     constexpr int kBrokenPipe = 128 + 13;
     const auto failed = [](const Part& part) {
       const CommandState state = part.node->state();
-      return state.why || state.incomplete;
+      return state.why || state.incomplete || !state.done;
     };
     if (shared_.terminal.is_broken()) return kBrokenPipe;
     {

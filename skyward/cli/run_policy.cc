@@ -36,6 +36,11 @@ struct Wording {
   std::string_view option;
 };
 constexpr std::array kWordings = {
+    Wording{"skyward::run::run_command: ", ""},
+    Wording{" was lost while it ran this task", " was lost while it ran the command"},
+    Wording{"a stream that has delivered items is not retried",
+            "the command is not started again elsewhere, since it may have had effects; what it "
+            "wrote is lost with its node"},
     Wording{"ComputePool(timeout=seconds)", "--timeout SECONDS"},
     Wording{"limit the pool with timeout=", "limit the run with --timeout"},
     Wording{"leave budget out", "leave --budget out"},

@@ -255,6 +255,19 @@ std::string sending_note(const RunRequest& request, const RunOptions& options,
                      provider_and_origin(options, request.spec.provider.name));
 }
 
+// What is easily mistaken where the command does not run in a copy of the working directory here:
+// the directory of the results is relative to both.
+std::string results_note(const RunRequest& request, const std::string& root) {
+  std::error_code error;
+  const fs::path there = fs::weakly_canonical(fs::path(root) / request.order.output, error);
+  if (error || there == fs::canonical(request.output, error)) return "";
+  std::string note =
+      fmt::format("results: what the command writes to {}, in its copy of {}, comes back to {}",
+                  request.order.output, root, request.output);
+  if (fs::exists(there, error)) note += fmt::format("; {} is not sent", there.native());
+  return note;
+}
+
 Status check_words(const RunOptions& options) {
   if (options.words.empty()) {
     return fail(ErrorKind::invalid, "there is nothing to run",
@@ -310,6 +323,8 @@ Result<RunRequest> make_run_request(const RunOptions& options) {
     auto output = output_here(options.output, options.nodes);
     if (!output) return fail(output);
     request.output = *std::move(output);
+    std::string note = options.no_sync ? "" : results_note(request, sent_from);
+    if (!note.empty()) request.notes.push_back(std::move(note));
   }
   return request;
 }

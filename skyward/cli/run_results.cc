@@ -135,7 +135,7 @@ void RunResults::tell_end(bool failed) const {
   if (failed) {
     if (files_ > 0) tell_(fmt::format("what is in {} is not complete", directory_));
   } else if (files_ == 0 && is_complete()) {
-    tell_("results: the command wrote no files");
+    tell_("results: the command wrote no files to the directory of --output");
   } else {
     tell_(fmt::format("{} {} in {}", files_, files_ == 1 ? "file" : "files", directory_));
   }

@@ -145,7 +145,9 @@ TEST_F(Results, MayBeNone) {
   EXPECT_TRUE(results.finish());
   EXPECT_TRUE(results.is_complete());
   results.tell_end(false);
-  EXPECT_THAT(lines_, ElementsAre("left out: s: a socket", "results: the command wrote no files"));
+  EXPECT_THAT(lines_,
+              ElementsAre("left out: s: a socket",
+                          "results: the command wrote no files to the directory of --output"));
 }
 
 }  // namespace

@@ -250,6 +250,79 @@ def test_an_interrupt_before_the_command_runs_starts_nothing(project, monkeypatc
     assert process.returncode == 128 + signal.SIGINT
 
 
+# The grandparent of a command is the agent of its node.
+LOSE_NODE = "kill -9 $(awk '/^PPid/ { print $2 }' /proc/$PPID/status)"
+
+
+@pytest.mark.parametrize("provider", ["local", "command"])
+def test_a_lost_node_fails_the_run(project, provider):
+    line = f"echo ready; while ! [ -e {project}/go ]; do sleep 0.02; done; {LOSE_NODE}; sleep 600"
+    words = ["--provider", provider, "--output", "out", "--", "sh", "-c", line]
+    started = Started(*words, stderr=subprocess.PIPE)
+    (project / "go").touch()
+    out, err = started.process.communicate(timeout=DEADLINE)
+    assert (started.process.returncode, out) == (FAILED, ""), err
+    assert "skyward: node 0 was lost while it ran the command: its agent " in err, err
+    assert "the command is not started again elsewhere" in err and "run_command" not in err, err
+    assert os.listdir("out") == []
+
+
+def test_a_lost_node_ends_the_command_on_the_others(monkeypatch):
+    monkeypatch.setenv("RUN_MARK", f"lost-{os.getpid()}")
+    line = f"[ $RANK = 0 ] || {LOSE_NODE}; trap 'echo saved; exit 5' TERM; sleep 600 & wait"
+    code, out, err = run("--quiet", "--nodes", "2", "--no-sync", "--", "sh", "-c", line)
+    assert (code, out) == (FAILED, "node 0: saved\n"), err
+    wait_until_gone(os.environ["RUN_MARK"])
+
+
+def test_machines_end_although_the_output_is_never_read(monkeypatch):
+    monkeypatch.setenv("RUN_MARK", f"never-read-{os.getpid()}")
+    line = "echo ready; exec yes"
+    started = Started("--no-sync", "--", "sh", "-c", line, stderr=subprocess.PIPE)
+    for _ in range(4):  # the last one gives up
+        started.process.send_signal(signal.SIGINT)
+        assert "interrupted" in started.process.stderr.readline()
+    assert started.process.wait(DEADLINE) == 128 + signal.SIGINT
+    assert "nobody reads the output" in started.process.stderr.read()
+    wait_until_gone(os.environ["RUN_MARK"])
+
+
+SMALL_DISK = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
+DISKS = {
+    "space": ("size=8m", "head -c 1000 /dev/zero > out/a; truncate -s 64M out/b", "almost full"),
+    "names": ("size=8m,nr_inodes=4", "for n in a b c d e; do echo x > out/$n; done", "No space"),
+}
+
+
+@pytest.mark.parametrize(("options", "line", "why"), DISKS.values(), ids=DISKS)
+def test_a_full_disk_here_fails_the_run_and_keeps_what_is_whole(project, options, line, why):
+    if subprocess.run([*SMALL_DISK, "mount -t tmpfs none /mnt"], check=False).returncode != 0:
+        pytest.skip("this system lets nobody mount in a namespace")
+    (project / "out").mkdir()
+    mount = f'mount -t tmpfs -o {options} none out; "$@"; code=$?; ls -A out; exit $code'
+    words = [PROGRAM, "run", "--quiet", "--output", "out", "--", "sh", "-c", line]
+    done = subprocess.run(
+        [*SMALL_DISK, mount, "sh", *words], capture_output=True, text=True, timeout=DEADLINE
+    )
+    assert done.returncode == FAILED, done.stderr
+    assert why in done.stderr and "what is in" in done.stderr and "is not complete" in done.stderr
+    whole = done.stdout.split()
+    assert whole == (["a"] if "b" not in done.stdout else ["a", "b", "c"]), done.stderr
+
+
+def test_results_of_another_directory_come_to_the_working_directory(project):
+    (project / "part/results").mkdir(parents=True)
+    (project / "part/results/old").write_text("x")
+    line = "ls results; echo new > results/new"
+    words = ["--quiet", "--sync", "part", "--output", "results", "--", "sh", "-c", line]
+    code, out, err = run(*words)
+    assert (code, out) == (0, ""), err
+    assert f"in its copy of {project}/part, comes back to {project}/results" in err, err
+    assert f"{project}/part/results is not sent" in err, err
+    assert (project / "results/new").read_text() == "new\n"
+    assert os.listdir("part/results") == ["old"]
+
+
 MISTAKES = {
     "nothing": ([], "there is nothing to run", "skyward run -- nvidia-smi"),
     "missing": (["no.py"], "there is no script no.py", "skyward run -- no.py"),
