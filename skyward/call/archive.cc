@@ -1,7 +1,10 @@
 #include "skyward/call/archive.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cstring>
-#include <string>
+#include <string_view>
 #include <utility>
 
 #include "skyward/call/error.h"
@@ -14,11 +17,13 @@ namespace {
 // then a blob itself.
 constexpr std::size_t kMaxBlobs = kMaxFrameDescriptors - 1;
 
-[[noreturn]] void ended_early(std::size_t wanted, std::size_t left) {
+constexpr std::string_view kBytes = "bytes";
+
+[[noreturn]] void ended_early(std::uint64_t wanted, std::string_view of, std::uint64_t left) {
   throw SerializationError(
-      "the received value ends early: " + std::to_string(wanted) + " bytes wanted, " +
-      std::to_string(left) +
-      " left\nhint: save and load of one of the types do not read what they write");
+      fmt::format("the received value ends early: {} {} wanted, {} bytes left\n"
+                  "hint: save and load of one of the types do not read what they write",
+                  wanted, of, left));
 }
 
 }  // namespace
@@ -66,22 +71,22 @@ ArchiveReader::ArchiveReader(const wire::Payload& payload, BufferMapper map)
     : cereal::InputArchive<ArchiveReader, cereal::AllowEmptyClassElision>(this),
       payload_(&payload),
       map_(map) {
-  if (payload.buffers.empty()) ended_early(1, 0);
+  if (payload.buffers.empty()) ended_early(1, kBytes, 0);
   stream_ = map_(payload.buffers[0]);
 }
 
 SharedBytes ArchiveReader::take_from_stream(std::size_t size) {
   const std::size_t left = stream_.size() - position_;
-  if (size > left) ended_early(size, left);
+  if (size > left) ended_early(size, kBytes, left);
   const ByteView view = stream_.view.subspan(position_, size);
   position_ += size;
   return {stream_.owner, view};
 }
 
 SharedBytes ArchiveReader::take_blob(std::size_t size) {
-  if (next_buffer_ >= payload_->buffers.size()) ended_early(size, 0);
+  if (next_buffer_ >= payload_->buffers.size()) ended_early(size, kBytes, 0);
   const wire::Buffer& buffer = payload_->buffers[next_buffer_++];
-  if (buffer.size != size) ended_early(size, static_cast<std::size_t>(buffer.size));
+  if (buffer.size != size) ended_early(size, kBytes, buffer.size);
   return map_(buffer);
 }
 
@@ -90,6 +95,15 @@ SharedBytes ArchiveReader::take_run(std::size_t size) {
   std::uint8_t apart = 0;
   read(&apart, 1);
   return apart != 0 ? take_blob(size) : take_from_stream(size);
+}
+
+// A run may be in the next buffer.
+void ArchiveReader::check_count(std::uint64_t count) const {
+  const std::uint64_t left = stream_.size() - position_;
+  const bool has_next = next_buffer_ < payload_->buffers.size();
+  const std::uint64_t next = has_next ? payload_->buffers[next_buffer_].size : 0;
+  if (count <= std::max(left, next)) return;
+  ended_early(count, "elements", std::max(left, next));
 }
 
 void ArchiveReader::read(void* data, std::size_t size) {

@@ -74,7 +74,7 @@ class ArchiveWriter final
 using BufferMapper = SharedBytes (*)(const wire::Buffer&);
 
 // Reads what a writer wrote. The payload must outlive it. Throws SerializationError when the bytes
-// end early.
+// end early, before it takes memory for what they do not hold.
 class ArchiveReader final
     : public cereal::InputArchive<ArchiveReader, cereal::AllowEmptyClassElision> {
  public:
@@ -86,6 +86,9 @@ class ArchiveReader final
   // The same without copying: memory that may be written (nobody else sees it) and lives as long as
   // the SharedBytes.
   SharedBytes take_run(std::size_t size);
+  // Before memory is taken for so many elements, each of which takes a byte at least: the sender is
+  // another machine.
+  void check_count(std::uint64_t count) const;
 
  private:
   SharedBytes take_from_stream(std::size_t size);
@@ -127,6 +130,7 @@ template <typename Archive, typename T>
   requires std::is_same_v<Archive, ArchiveWriter> || std::is_same_v<Archive, ArchiveReader>
 void CEREAL_SERIALIZE_FUNCTION_NAME(Archive& archive, cereal::SizeTag<T>& tag) {
   archive(tag.size);
+  if constexpr (std::is_same_v<Archive, ArchiveReader>) archive.check_count(tag.size);
 }
 
 }  // namespace skyward

@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cereal/types/deque.hpp>
 #include <cereal/types/optional.hpp>
+#include <cereal/types/unordered_map.hpp>
+#include <cstdint>
+#include <deque>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -10,6 +14,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "skyward/call/error.h"
@@ -250,6 +255,37 @@ TEST(Archive, BytesThatEndEarlyAreRefused) {
   ArchiveReader reader(payload, &map_blob);
   std::int64_t number = 0;
   EXPECT_THROW(reader(number), SerializationError);
+}
+
+// What another machine sends may begin with any count of elements.
+template <typename T>
+class HostileCount : public testing::Test {
+ protected:
+  // Reads a T that begins with this count, with 16 bytes behind it.
+  static void read(std::uint64_t count) {
+    ArchiveWriter archive({});
+    archive(count, std::uint64_t{0}, std::uint64_t{0});
+    const wire::Payload payload = archive.finish();
+    ArchiveReader reader(payload, &map_blob);
+    T value;
+    reader(value);
+  }
+};
+using Containers =
+    testing::Types<std::string, std::vector<double>, std::vector<std::string>, std::vector<bool>,
+                   std::vector<Empty>, std::deque<int>, std::unordered_map<int, int>, Array<float>>;
+TYPED_TEST_SUITE(HostileCount, Containers);
+
+TYPED_TEST(HostileCount, IsRefusedBeforeMemoryIsTakenForIt) {
+  for (const std::uint64_t count : {std::uint64_t{17}, std::uint64_t{1} << 40, ~std::uint64_t{0}}) {
+    EXPECT_THROW(this->read(count), SerializationError) << count;
+  }
+}
+
+std::vector<Empty> as_many(std::vector<Empty> values) { return values; }
+
+TEST(Archive, ElementsWithoutFieldsCanBeCounted) {
+  EXPECT_EQ(carry_out(compute<as_many>(std::vector<Empty>(1000))).size(), 1000U);
 }
 
 TEST(Pending, OptionsAreOfTheCopy) {

@@ -15,6 +15,7 @@
 
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <type_traits>
 #include <utility>
 
@@ -153,7 +154,12 @@ template <typename Archive, typename T>
   requires(std::is_same_v<Archive, ArchiveWriter> || std::is_same_v<Archive, ArchiveReader>) &&
           PlainStruct<T>
 void CEREAL_SERIALIZE_FUNCTION_NAME(Archive& archive, T& value) {
-  visit_fields(value, [&archive](auto&... field) { (archive(field), ...); });
+  if constexpr (std::is_empty_v<T>) {  // so that a count of them can be checked
+    std::uint8_t none = 0;
+    archive(none);
+  } else {
+    visit_fields(value, [&archive](auto&... field) { (archive(field), ...); });
+  }
 }
 
 }  // namespace skyward

@@ -9,8 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "skyward/call/archive.h"
-#include "skyward/call/error.h"
 #include "skyward/io/file_tree.h"
 
 namespace skyward::run {
@@ -49,17 +47,6 @@ enum class PieceKind : std::uint8_t {
 };
 
 inline constexpr std::size_t kDataBytes = std::size_t{1} << 20;  // of a piece, at most
-inline constexpr std::size_t kPathBytes = std::size_t{8} << 10;  // … of its path
-
-// Its length is checked before memory is taken for it: the sender is another machine.
-template <typename Archive>
-void transfer_text(Archive& archive, std::string& text, std::size_t most) {
-  auto size = static_cast<cereal::size_type>(text.size());
-  archive(cereal::make_size_tag(size));
-  if (size > most) throw SerializationError("a piece of a run is longer than pieces are");
-  text.resize(static_cast<std::size_t>(size));
-  archive(cereal::binary_data(text.data(), text.size()));
-}
 
 struct Piece {
   PieceKind kind = PieceKind::begun;
@@ -68,13 +55,6 @@ struct Piece {
   int code = 0;
   int signal = 0;
   std::string bytes;
-
-  template <typename Archive>
-  void serialize(Archive& archive) {
-    archive(kind, mode, code, signal);
-    transfer_text(archive, path, kPathBytes);
-    transfer_text(archive, bytes, kDataBytes);
-  }
 };
 
 // As shells say it: a program that is not there, and one that cannot be run.
