@@ -9,6 +9,7 @@
 
 #include "skyward/base/bytes.h"
 #include "skyward/base/hash.h"
+#include "skyward/base/hmac.h"
 #include "skyward/base/text.h"
 
 namespace skyward::provider::aws {
@@ -17,24 +18,6 @@ namespace {
 
 std::string_view text_of(const Sha256& digest) {
   return {reinterpret_cast<const char*>(digest.data()), digest.size()};
-}
-
-Sha256 hmac(std::string_view key, std::string_view text) {
-  constexpr std::size_t kBlock = 64;
-  Sha256 short_key{};
-  if (key.size() > kBlock) {
-    short_key = sha256(as_bytes(key));
-    key = text_of(short_key);
-  }
-  std::string inner(kBlock, '\x36');
-  std::string outer(kBlock, '\x5c');
-  for (std::size_t i = 0; i < key.size(); ++i) {
-    inner[i] = static_cast<char>(inner[i] ^ key[i]);
-    outer[i] = static_cast<char>(outer[i] ^ key[i]);
-  }
-  inner += text;
-  outer += text_of(sha256(as_bytes(inner)));
-  return sha256(as_bytes(outer));
 }
 
 // "20150830T123600Z"
@@ -174,13 +157,13 @@ Signature sign(const Signable& request, const Keys& keys, const SigningScope& sc
   const std::string place = fmt::format("{}/{}/{}/aws4_request", date, scope.region, scope.service);
   result.string_to_sign = fmt::format("AWS4-HMAC-SHA256\n{}\n{}\n{}", time, place,
                                       to_hex(sha256(as_bytes(result.canonical_request))));
-  Sha256 key = hmac("AWS4" + keys.secret_access_key, date);
+  Sha256 key = hmac_sha256("AWS4" + keys.secret_access_key, date);
   for (const std::string_view step :
        {std::string_view(scope.region), std::string_view(scope.service),
         std::string_view("aws4_request")}) {
-    key = hmac(text_of(key), step);
+    key = hmac_sha256(text_of(key), step);
   }
-  result.signature = to_hex(hmac(text_of(key), result.string_to_sign));
+  result.signature = to_hex(hmac_sha256(text_of(key), result.string_to_sign));
   add("Authorization",
       fmt::format("AWS4-HMAC-SHA256 Credential={}/{}, SignedHeaders={}, Signature={}",
                   keys.access_key_id, place, names, result.signature));
