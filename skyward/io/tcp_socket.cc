@@ -52,19 +52,23 @@ FileDescriptor make_socket(const SocketAddress& place) {
 
 }  // namespace
 
-Result<TcpListener> listen_tcp(const std::string& address) {
-  const auto place = place_of(address, 0);
+Result<TcpListener> listen_tcp(const std::string& address, std::uint16_t port) {
+  const auto place = place_of(address, port);
   if (!place) return no_address(address);
   FileDescriptor socket = make_socket(*place);
   SocketAddress bound;
   bound.size = sizeof bound.bytes;
   const int on = 1;  // whoever is accepted inherits it
   if (socket) ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  // A port that connections of the past still hold is free to listen at.
+  if (socket && port != 0) ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   if (!socket || ::bind(socket.get(), place->generic(), place->size) != 0 ||
       ::listen(socket.get(), kBacklog) != 0 ||
       ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&bound.bytes), &bound.size) != 0) {
-    return fail(ErrorKind::unavailable,
-                fmt::format("cannot listen at {}: {}", address, errno_text(errno)));
+    const int error = errno;
+    return fail(error == EADDRNOTAVAIL ? ErrorKind::unsupported : ErrorKind::unavailable,
+                fmt::format("cannot listen at {}{}: {}", address,
+                            port == 0 ? "" : fmt::format(":{}", port), errno_text(error)));
   }
   sockaddr_in6 six{};
   std::memcpy(&six, &bound.bytes, sizeof six);  // the port is at one place in both families
@@ -83,6 +87,21 @@ Result<FileDescriptor> dial_tcp(const std::string& address, std::uint16_t port) 
                 fmt::format("cannot reach {}:{}: {}", address, port, errno_text(errno)));
   }
   return socket;
+}
+
+std::optional<Bytes> address_bytes(const std::string& address) {
+  Bytes bytes(sizeof(in6_addr));
+  if (::inet_pton(AF_INET6, address.c_str(), bytes.data()) == 1) return bytes;
+  bytes.resize(sizeof(in_addr));
+  if (::inet_pton(AF_INET, address.c_str(), bytes.data()) == 1) return bytes;
+  return std::nullopt;
+}
+
+std::string address_text(ByteView bytes) {
+  char text[INET6_ADDRSTRLEN] = "";
+  const int family = bytes.size() == sizeof(in_addr) ? AF_INET : AF_INET6;
+  ::inet_ntop(family, bytes.data(), text, sizeof text);
+  return text;
 }
 
 }  // namespace skyward::io

@@ -190,8 +190,19 @@ TEST(TlsKeyTest, AShortSecretIsNone) {
 TEST(TcpSocket, WhatIsNoAddressIsSaid) {
   EXPECT_THAT(listen_tcp("node-1").error().message, HasSubstr("'node-1' is no network address"));
   EXPECT_EQ(dial_tcp("", 80).error().kind, ErrorKind::invalid);
-  EXPECT_EQ(listen_tcp("192.0.2.1").error().kind, ErrorKind::unavailable);
-  EXPECT_GT(listen_tcp("127.0.0.1")->port, 0);
+  EXPECT_EQ(listen_tcp("192.0.2.1").error().kind, ErrorKind::unsupported);
+  const auto listening = listen_tcp("127.0.0.1");
+  EXPECT_GT(listening->port, 0);
+  EXPECT_EQ(listen_tcp("127.0.0.1", listening->port).error().kind, ErrorKind::unavailable);
+}
+
+TEST(TcpSocket, AddressesAreBytes) {
+  EXPECT_EQ(address_bytes("10.0.0.1")->size(), 4U);
+  EXPECT_EQ(address_bytes("fd00::1")->size(), 16U);
+  EXPECT_FALSE(address_bytes("node-1"));
+  for (const std::string text : {"10.0.0.1", "fd00::1"}) {
+    EXPECT_EQ(address_text(*address_bytes(text)), text);
+  }
 }
 
 }  // namespace
