@@ -25,14 +25,20 @@ ARROWS: list[tuple[str, str, frozenset[str]]] = [
     ("spec", "skyward/spec/*", frozenset({"base"})),
     ("wire", "skyward/wire/*", frozenset({"base", "spec"})),
     ("io", "skyward/io/*", frozenset({"base"})),
-    # The program, which is also the worker that runs commands.
-    ("agent", "skyward/agent/main.cc", frozenset({"base", "spec", "wire", "io", "run", "worker"})),
+    # The program, which is also the worker that runs commands, and the child of distributed calls.
+    (
+        "agent",
+        "skyward/agent/main.cc",
+        frozenset({"base", "spec", "wire", "io", "run", "worker", "mpi"}),
+    ),
     ("agent", "skyward/agent/core*", frozenset({"base", "spec", "wire"})),
     ("agent", "skyward/agent/effects*", frozenset({"base", "spec", "wire"})),
     ("agent", "skyward/agent/agent_end*", frozenset({"base", "spec", "wire"})),
     ("agent", "skyward/agent/blob_exchange*", frozenset({"base", "spec", "wire"})),
     ("agent", "skyward/agent/*", frozenset({"base", "spec", "wire", "io"})),
     ("run", "skyward/run/*", frozenset({"base", "spec", "wire", "io", "call", "worker"})),
+    ("mpi", "skyward/mpi/plan*", frozenset({"base", "spec"})),
+    ("mpi", "skyward/mpi/*", frozenset({"base", "spec", "io", "call"})),
     ("provider", "skyward/provider/*_test.cc", frozenset({"base", "spec", "io", "doubles"})),
     ("provider", "skyward/provider/*_fixture.h", frozenset({"base", "spec", "io", "doubles"})),
     ("provider", "skyward/provider/*", frozenset({"base", "spec", "io"})),
@@ -76,6 +82,7 @@ SHARED_HEADERS: list[tuple[str, str]] = [
     ("skyward/pool/*", "skyward/io/forks.h"),  # what a forked child may use of its parent's pools
     ("skyward/pool/*.cc", "skyward/io/start_thread.h"),  # threads that get no signals
     ("skyward/pool/pool_record.h", "skyward/io/file_lock.h"),  # says that the pool is open
+    ("skyward/mpi/plan.cc", "skyward/io/tcp_socket.h"),  # addresses as bytes
     ("skyward/*_test.cc", "skyward/io/no_threads_fixture.h"),
     ("doubles/*", "skyward/io/http.h"),  # what a request and a reply are, not how they travel
     ("python/native/*", "skyward/wire/answer_ring.h"),  # where the worker puts its answers
@@ -109,6 +116,7 @@ THIRD_PARTY: list[tuple[str, tuple[str, ...]]] = [
             "skyward/engine/*.cc",
             "skyward/cli/*.cc",
             "skyward/call/instance_info.cc",
+            "skyward/mpi/*.cc",
             "sim/*.cc",
             "doubles/*",
         ),

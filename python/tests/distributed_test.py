@@ -7,6 +7,7 @@ import socket
 import threading
 
 import pytest
+from skyward.base.programs import agent_path
 from skyward.distributed import decorate, environment, meeting
 from skyward.transport.functions import dumps_function
 
@@ -180,6 +181,12 @@ def test_the_body_is_pickled_once():
     assert dumps_function(function, "add") is dumps_function(function, "add")
 
 
+@pytest.fixture
+def agent(monkeypatch):
+    """A worker has been started by one."""
+    monkeypatch.setenv("SKYWARD_AGENT", agent_path())
+
+
 def together(count, visit, port=None):
     """What `visit(info)` returns or raises at each of `count` ranks, in threads of this process."""
     port = port or meeting.free_port("127.0.0.1")
@@ -200,7 +207,7 @@ def together(count, visit, port=None):
     return answers
 
 
-def test_all_learn_what_each_brought():
+def test_all_learn_what_each_brought(agent):
     port = meeting.free_port("127.0.0.1")
     for round_ in range(3):  # the port is free again at once
         visit = functools.partial(meeting.meet, call=f"{round_}", timeout=20, brought=round_)
@@ -214,7 +221,7 @@ def test_one_worker_needs_no_meeting():
     assert meeting.meet(place(nodes=1, port=1), "f()", 1, "x") == ["x"]
 
 
-def test_missing_workers_are_named():
+def test_missing_workers_are_named(agent):
     def visit(info):
         return None if info.node in (1, 3) else meeting.meet(info, "train() of torch", 0.5)
 
@@ -225,52 +232,20 @@ def test_missing_workers_are_named():
         assert "`@`" in str(seen[rank])
 
 
-def test_without_worker_0_the_others_give_up():
+def test_without_worker_0_the_others_give_up(agent):
     seen = together(2, lambda info: info.node and meeting.meet(info, "train()", 0.2))
     assert isinstance(seen[1], sky.TimeoutError)
     assert "worker 0 was not at 127.0.0.1" in str(seen[1])
 
 
-def test_two_calls_at_once_are_told_apart():
+def test_two_calls_at_once_are_told_apart(agent):
     seen = together(2, lambda info: meeting.meet(info, f"call {info.node}()", 10))
     for error in seen:
         assert isinstance(error, sky.ConfigurationError)
         assert "worker 0 is in call 0(), but worker 1 is in call 1()" in str(error)
 
 
-def test_strangers_are_sent_away():
-    def visit(info):
-        if info.node == 1:
-            for noise in (b"", b"GET / HTTP/1.0\r\n\r\n\n", b'{"job": "another"}\n', b"[1]\n"):
-                with socket.create_connection((info.head_addr, info.head_port), 10) as stranger:
-                    stranger.sendall(noise)
-        return meeting.meet(info, "f()", 20, info.node)
-
-    port = meeting.free_port("127.0.0.1")
-    late = threading.Event()
-
-    def delayed(info):
-        if info.node == 1:
-            assert late.wait(10)
-            return visit(info)
-        # Worker 0 listens before the noise comes.
-        original = meeting._listener
-
-        def listening(*args):
-            listener = original(*args)
-            late.set()
-            return listener
-
-        meeting._listener = listening
-        try:
-            return meeting.meet(info, "f()", 20, info.node)
-        finally:
-            meeting._listener = original
-
-    assert together(2, delayed, port) == [[0, 1], [0, 1]]
-
-
-def test_a_port_in_use_is_named(monkeypatch):
+def test_a_port_in_use_is_named(agent, monkeypatch):
     monkeypatch.setattr(meeting, "_PORT_SECONDS", 0.2)
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
@@ -278,6 +253,12 @@ def test_a_port_in_use_is_named(monkeypatch):
         port = other.getsockname()[1]
         with pytest.raises(sky.TimeoutError, match=f"cannot listen at 127.0.0.1:{port}"):
             meeting.meet(place(port=port), "f()", 10)
+
+
+def test_a_program_that_is_no_agent_is_named(monkeypatch):
+    monkeypatch.setenv("SKYWARD_AGENT", "/bin/false")
+    with pytest.raises(RuntimeError, match=r"skyward-agent meet ended \(status 1\)"):
+        meeting.meet(place(port=1), "f()", 1)
 
 
 def test_free_ports_are_near_the_first():

@@ -1,137 +1,46 @@
-"""distributed.mpi without an MPI; `./dev engines` runs worlds."""
+"""distributed.mpi without an MPI. `./dev engines` runs worlds, skyward/mpi tests their plans."""
 
-import json
-import subprocess
-import sys
+import contextlib
+import fcntl
+import os
+import tempfile
+import threading
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from skyward.base.programs import agent_path
 from skyward.distributed import mpi_world
-from skyward.distributed.mpi_world import Launcher, World
+from skyward.distributed.meeting import free_port
+from skyward.distributed.mpi_world import World
 from skyward.task.instance_info import InstanceInfo
 
 import skyward as sky
 
 WORLD = World(2, None, b"secret")
-ORTED = Launcher("openmpi", "/usr/bin/mpirun", "4.1.4")
-LINE = (
-    'orted --daemonize -mca ess_base_vpid {} --mca plm_rsh_agent "/tmp/a"'
-    ' -mca orte_hnp_uri "1.0;tcp://10.0.0.1:7"'
-)
-
-
-def place(rank, addresses):
-    peers = [{"node": node, "private_ip": at} for node, at in enumerate(addresses)]
-    return InstanceInfo(rank, len(addresses), head_addr=addresses[0], peers=peers)
 
 
 @pytest.fixture
-def orted(monkeypatch):
-    monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
-
-
-def signed(lines, is_host=False):
-    return json.loads(
-        json.dumps(mpi_world._signed(WORLD, ORTED, lines, is_host))
-    )  # it travels as JSON
-
-
-def test_each_worker_gets_its_own_line(orted):
-    told = signed([LINE.format(number) for number in (1, 2, 3)])
-    for rank in range(3):
-        info = place(rank, ["10.0.0.1", "10.0.0.2", "10.0.0.3"])
-        words = mpi_world._own_command(info, WORLD, ORTED, told)
-        assert words[0] == "/usr/bin/orted"
-        assert words[words.index("ess_base_vpid") + 1] == str(rank + 1)
-        assert words[words.index("plm_rsh_agent") + 1] == "/bin/sh", "not a file of worker 0"
-        assert "--daemonize" not in words, "it is a child of the worker"
-        assert words[-1] == "1.0;tcp://10.0.0.1:7"
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"pattern": LINE.replace("{}", "NUMBER") + " -mca plm_rsh_agent evil"},
-        {"numbers": [2, 1, 3]},
-        {"mac": "00"},
-    ],
-)
-def test_a_line_that_somebody_else_sent_is_not_run(orted, change):
-    told = signed([LINE.format(number) for number in (1, 2, 3)]) | change
-    with pytest.raises(RuntimeError, match="does not come from worker 0"):
-        mpi_world._own_command(place(0, ["10.0.0.1"] * 3), WORLD, ORTED, told)
-    other = replace(WORLD, secret=b"other")
-    told = signed([LINE.format(number) for number in (1, 2, 3)])
-    with pytest.raises(RuntimeError, match="does not come from worker 0"):
-        mpi_world._own_command(place(0, ["10.0.0.1"] * 3), other, ORTED, told)
-
-
-def test_nothing_but_a_daemon_of_mpi_is_run(orted):
-    told = signed([f"sh -c 'ess_base_vpid {number}'" for number in (1, 2)])
-    with pytest.raises(RuntimeError, match="instead of orted"):
-        mpi_world._own_command(place(1, ["10.0.0.1"] * 2), WORLD, ORTED, told)
-
-
-def test_what_worker_0_could_not_start_is_raised_everywhere():
-    with pytest.raises(RuntimeError, match="mpirun ended"):
-        mpi_world._own_command(place(1, ["a", "b"]), WORLD, ORTED, {"problem": "mpirun ended"})
-
-
-def test_lines_that_differ_in_more_than_the_number_are_refused():
-    assert "different things" in signed([LINE.format(1), LINE.format(2) + " x"])["problem"]
-    assert "something unknown" in signed(["reboot"])["problem"]
+def agent(monkeypatch, tmp_path):
+    """A worker's agent, on a node that has no programs."""
+    monkeypatch.setenv("SKYWARD_AGENT", agent_path())
+    monkeypatch.setenv("PATH", str(tmp_path))
 
 
 def test_the_secret_is_not_shown():
     assert "secret" not in repr(WORLD)
 
 
-def test_the_network_is_the_smallest_that_has_all_nodes():
-    assert (
-        mpi_world._network(place(0, ["10.77.0.10", "10.77.0.11", "10.77.0.12"])) == "10.77.0.8/29"
-    )
-    assert mpi_world._network(place(0, ["10.0.0.1", "10.128.0.1"])) == "10.0.0.0/8"
-
-
-def test_nodes_of_one_machine_are_hosts_of_their_own():
-    assert mpi_world._hosts(place(0, ["127.0.0.1"] * 2)) == ["127.2.0.1", "127.2.0.2"]
-    assert mpi_world._hosts(place(0, ["10.0.0.1", "10.0.0.2"])) == ["10.0.0.1", "10.0.0.2"]
-
-
-def test_mpirun_needs_no_daemon_on_its_own_host(orted):
-    told = signed([LINE.format(1)], is_host=True)
-    addresses = ["10.0.0.1", "10.0.0.2"]
-    assert mpi_world._own_command(place(0, addresses), WORLD, ORTED, told) == []
-    assert mpi_world._own_command(place(1, addresses), WORLD, ORTED, told)[0] == "/usr/bin/orted"
-
-
-def test_workers_that_mpi_cannot_tell_apart_are_refused():
-    mpi_world._require_one_worker_per_host(place(0, ["127.0.0.1"] * 3), "f")
-    mpi_world._require_one_worker_per_host(place(0, ["10.0.0.1", "10.0.0.2"]), "f")
-    with pytest.raises(sky.ConfigurationError, match="3 nodes share 2 addresses"):
-        mpi_world._require_one_worker_per_host(place(0, ["a", "a", "b"]), "f")
-    with pytest.raises(sky.ConfigurationError, match="2 workers"):
-        mpi_world._require_one_worker_per_host(replace(place(0, ["a"]), workers_per_node=2), "f")
-
-
-def test_workers_with_different_mpis_are_refused():
-    mpi_world._require_one_mpi("f", [["mpich", "4.0"]] * 2)
-    with pytest.raises(sky.ConfigurationError, match=r"worker 1 has mpich 4\.1"):
-        mpi_world._require_one_mpi("f", [["mpich", "4.0"], ["mpich", "4.1"]])
-
-
-def test_a_node_without_an_mpi_says_what_to_install(monkeypatch):
-    monkeypatch.setattr("shutil.which", lambda name: None)
+def test_a_node_without_an_mpi_says_what_to_install(agent):
     with pytest.raises(sky.ConfigurationError, match=r"apt=\['mpich'\]"):
         mpi_world.find_launcher("mpich")
+    with pytest.raises(sky.ConfigurationError, match=r"Open MPI or MPICH is not installed"):
+        mpi_world.run(InstanceInfo(0, 1), WORLD, 10, "f", (len, ((),), {}))
 
 
-def test_the_agent_notes_the_line_for_its_host(tmp_path):
-    agent = str(mpi_world._HERE / "mpi_agent.py")
-    words = [sys.executable, agent, str(tmp_path), "-x", "host-1", "orted", '-mca x "1 2"']
-    subprocess.run(words, check=True, timeout=30)
-    assert [path.name for path in tmp_path.iterdir()] == ["host-1.line"]
-    assert mpi_world._read(tmp_path / "host-1.line") == 'orted -mca x "1 2"'
+def test_workers_that_mpi_cannot_tell_apart_are_refused(agent):
+    with pytest.raises(sky.ConfigurationError, match="f: each node has 2 workers"):
+        mpi_world.run(InstanceInfo(0, 1, workers_per_node=2), WORLD, 10, "f", (len, ((),), {}))
 
 
 def test_bad_parameters_are_refused_where_they_are_written():
@@ -157,3 +66,154 @@ def test_outside_a_pool_the_function_just_runs():
         return 2 * x
 
     assert double(4) == 8
+
+
+MPIRUN = """#!/bin/sh
+if [ "$1" = --version ]; then echo "mpirun (Open MPI) 9.9"; exit; fi
+while [ "$1" != --hostfile ]; do shift; done
+hosts=$2
+while [ "$#" -gt 1 ]; do shift; done
+number=0
+while read -r host _; do
+  number=$((number + 1))
+  "$OMPI_MCA_plm_rsh_agent" -x "$host" orted --daemonize -mca ess_base_vpid $number "'$1'"
+done < "$hosts"
+read -r ended < {fifo}
+exit "$ended"
+"""
+ORTED = """#!/bin/sh
+number=$3
+while [ "$#" -gt 1 ]; do shift; done
+OMPI_COMM_WORLD_RANK=$((number - 1)) /bin/sh -c "$1"
+status=$?
+[ "$number" != 1 ] || echo $status > {fifo}
+exit $status
+"""
+MPI4PY = """
+import os
+
+class COMM_WORLD:
+    Get_rank = staticmethod(lambda: int(os.environ["OMPI_COMM_WORLD_RANK"]))
+    Get_size = staticmethod(lambda: int(os.environ.get("SIZE", 3)))
+    Abort = staticmethod(os._exit)
+
+Get_library_version = lambda: "Fake MPI"
+"""
+
+
+def abandoned():
+    """The folders of worlds that are no more."""
+    found = []
+    for path in Path("/tmp").glob("*sky-mpi-*/lock"):
+        with contextlib.suppress(OSError), path.open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            found.append(path.parent)
+    return found
+
+
+@pytest.fixture
+def fake_mpi(agent, tmp_path, monkeypatch):
+    """An Open MPI that starts ranks, which know their number and no more."""
+    os.mkfifo(tmp_path / "fifo")
+    for name, text in (("mpirun", MPIRUN), ("orted", ORTED)):
+        program = tmp_path / name
+        program.write_text(text.replace("{fifo}", str(tmp_path / "fifo")))
+        program.chmod(0o755)
+    (tmp_path / "mpi4py").mkdir()
+    (tmp_path / "mpi4py" / "__init__.py").touch()
+    (tmp_path / "mpi4py" / "MPI.py").write_text(MPI4PY)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    yield tmp_path
+    assert abandoned() == []
+
+
+def on_all(function, count=3, timeout=30):
+    """What a world of so many workers, each in a thread, gives or raises."""
+    port, answers = free_port("127.0.0.1"), [None] * count
+    peers = [{"node": node, "private_ip": "127.0.0.1"} for node in range(count)]
+    world = replace(WORLD, ranks_per_node=1)
+
+    def at(rank):
+        info = InstanceInfo(rank, count, head_addr="127.0.0.1", head_port=port, peers=peers)
+        try:
+            answers[rank] = mpi_world.run(info, world, timeout, "f", (function, (7,), {}))
+        except Exception as error:
+            answers[rank] = error
+
+    threads = [threading.Thread(target=at, args=(rank,)) for rank in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+    return answers
+
+
+def test_each_rank_runs_the_function_with_the_variables_of_its_worker(fake_mpi, monkeypatch):
+    monkeypatch.setenv("OF_THE_WORKER", "x")
+
+    def work(number):
+        from mpi4py import MPI
+
+        assert "SKYWARD_MPI_SOCKET" not in os.environ
+        return number, MPI.COMM_WORLD.Get_rank(), os.environ["OF_THE_WORKER"], os.getcwd()
+
+    assert on_all(work) == [(7, rank, "x", os.getcwd()) for rank in range(3)]
+
+
+def test_what_a_rank_raises_is_raised_by_its_worker(fake_mpi):
+    def fails(number):
+        from mpi4py import MPI
+
+        if MPI.COMM_WORLD.Get_rank() == 1:
+            raise LookupError(number)
+        return number
+
+    answers = on_all(fails)
+    assert isinstance(answers[1], LookupError)
+    assert "in a rank of MPI" in answers[1].__notes__[0]
+
+
+def test_a_rank_that_dies_ends_the_world_of_its_worker(fake_mpi):
+    def dies(number):
+        os._exit(9)
+
+    for answer in on_all(dies):
+        assert isinstance(answer, sky.CancelledError)
+        assert "the MPI world ended before this node had its result" in str(answer)
+
+
+def test_a_world_of_another_size_is_refused(fake_mpi, monkeypatch):
+    monkeypatch.setenv("SIZE", "1")
+    for answer in on_all(len):
+        assert "the MPI world has 1 ranks instead of 3: mpi4py uses 'Fake MPI'" in str(answer)
+        assert "mpirun (openmpi 9.9) started it" in str(answer)
+
+
+def test_what_a_killed_world_left_goes_with_the_next_one(fake_mpi):
+    left = Path(tempfile.mkdtemp(prefix="sky-mpi-", dir="/tmp"))
+    (left / "lock").touch()
+    assert on_all(lambda number: number) == [7, 7, 7]
+    assert not left.exists()
+
+
+def test_a_launcher_that_fails_is_named_everywhere(fake_mpi):
+    program = fake_mpi / "mpirun"
+    program.write_text(MPIRUN.replace("hosts=$2", "echo no such network; exit 5"))
+    for answer in on_all(len):
+        assert type(answer) is RuntimeError
+        assert "ended (status 5); it wrote last:\n  no such network" in str(answer)
+
+
+def test_only_the_daemon_of_mpi_is_started(fake_mpi):
+    program = fake_mpi / "mpirun"
+    program.write_text(MPIRUN.replace("orted --daemonize", "/bin/rm"))
+    for answer in on_all(len):
+        assert "MPI should run '/bin/rm' on this node instead of orted" in str(answer)
+
+
+def test_a_missing_worker_is_named(fake_mpi):
+    info = InstanceInfo(0, 2, head_addr="127.0.0.1", head_port=free_port("127.0.0.1"))
+    with pytest.raises(sky.TimeoutError, match=r"f\(\) of mpi: worker 1 of 2 did not arrive"):
+        mpi_world.run(info, WORLD, 0.5, "f", (len, ((),), {}))

@@ -1,7 +1,8 @@
 // skyward-agent: the daemon of one node. `skyward-agent run` speaks frames (wire/codec.h) on its
 // standard input and output, which may be one Unix socket or two pipes. `skyward-agent connect`
 // passes them on to a daemon that outlives it (agent/connect.h), `skyward-agent end` ends such
-// daemons. `skyward-agent work` is a worker that runs commands (run/run_command.h).
+// daemons. `skyward-agent work` is a worker that runs commands (run/run_command.h). `skyward-agent
+// meet` and `skyward-agent mpi` are children of distributed calls (mpi/program.h).
 // `skyward-agent --version` says what it is.
 
 #include <fmt/format.h>
@@ -19,6 +20,7 @@
 #include "skyward/agent/connect.h"
 #include "skyward/agent/loop.h"
 #include "skyward/io/own_process.h"
+#include "skyward/mpi/program.h"
 #include "skyward/run/run_command.h"
 #include "skyward/spec/limits.h"
 #include "skyward/worker/worker.h"
@@ -35,6 +37,7 @@ int usage() {
       "                             [--resume | --former NODE.LIFE,...]\n"
       "       skyward-agent end --pool ID [--node NUMBER --life NUMBER]\n"
       "       skyward-agent work [PYTHON]\n"
+      "       skyward-agent meet | mpi\n"
       "       skyward-agent --version\n"
       "Started by Skyward on each node; speaks its protocol on standard input and output.\n");
   return 2;
@@ -122,6 +125,8 @@ int main(int count, char** arguments) {
   const std::string_view command = words.empty() ? "" : words.front();
   if (command == "run" && words.size() == 1) return run();
   if (command == "work" && words.size() <= 2) return work(words.size() == 2 ? words[1] : "");
+  if (command == "meet" && words.size() == 1) return skyward::mpi::run_meeting();
+  if (command == "mpi" && words.size() == 1) return skyward::mpi::run_world();
   constexpr std::size_t kDaemonWords = 7;
   const auto daemon = daemon_of(words);
   if (command == "connect" && daemon && words.size() >= kDaemonWords) {

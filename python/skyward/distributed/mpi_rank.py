@@ -1,5 +1,5 @@
 """One rank of an MPI world: a process that runs the function once and hands its result to the
-worker, by the Unix socket $SKYWARD_MPI_SOCKET.
+program of the world, by the Unix socket $SKYWARD_MPI_SOCKET.
 
 Started by MPI's daemon on the node, as a script."""
 
@@ -15,26 +15,26 @@ import traceback
 from typing import Any
 
 _HEAD = struct.Struct("<Q")
+_ANSWER = struct.Struct("<QII")
+"""Its length, whether it is an error, and the rank; see skyward/mpi/world.h."""
 _PR_SET_PDEATHSIG = 1
-# Set by MPI's launcher for this process; all else is as in the worker.
-_LAUNCHERS = ("OMPI_", "OPAL_", "ORTE_", "PMI", "HYD", "MPI", "FI_", "SKYWARD_MPI")
 
 
 def main() -> None:
     # With the daemon, however that ends.
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     with socket.socket(socket.AF_UNIX) as worker:
-        worker.connect(os.environ["SKYWARD_MPI_SOCKET"])
+        worker.connect(os.environ.pop("SKYWARD_MPI_SOCKET"))
         told = pickle.loads(_receive(worker))
         _adopt(told)
-        answer, code = _run(told)
-        worker.sendall(_HEAD.pack(len(answer)) + answer)
+        answer, rank, code = _run(told)
+        worker.sendall(_ANSWER.pack(len(answer), code, rank) + answer)
     if code:
         sys.stdout.flush()
         sys.stderr.flush()
         if (mpi := sys.modules.get("mpi4py.MPI")) is not None:
             mpi.COMM_WORLD.Abort(code)  # the other ranks may wait for this one
-        os._exit(code)
+        os.kill(os.getpid(), signal.SIGKILL)  # MPICH may wait for ever for one that just exits
 
 
 def _receive(worker: socket.socket) -> bytes:
@@ -57,30 +57,34 @@ def _receive(worker: socket.socket) -> bytes:
 
 
 def _adopt(told: dict[str, Any]) -> None:
-    """Takes on the worker's variables and its import path."""
-    kept = {name: text for name, text in os.environ.items() if name.startswith(_LAUNCHERS)}
+    """Takes on the worker's variables and its import path, and the MPI that started it."""
+    own = tuple(os.environ["SKYWARD_MPI_OWN"].split())  # the names that MPI's variables begin with
+    kept = {name: text for name, text in os.environ.items() if name.startswith(own)}
     os.environ.clear()
     os.environ.update({**told["environment"], **kept})
+    os.environ["MPI4PY_MPIABI"] = os.environ["SKYWARD_MPI_KIND"]  # of mpi4py's wheels
     sys.path[:] = told["path"]
     os.chdir(told["folder"])
 
 
-def _run(told: dict[str, Any]) -> tuple[bytes, int]:
-    """The pickled answer, and the exit code."""
+def _run(told: dict[str, Any]) -> tuple[bytes, int, int]:
+    """The pickled answer, the rank, and the exit code."""
     import cloudpickle
 
     try:
         from mpi4py import MPI
 
         world = MPI.COMM_WORLD
-        if world.Get_size() != told["size"]:
+        if world.Get_size() != int(os.environ["SKYWARD_MPI_SIZE"]):
             raise RuntimeError(
-                f"the MPI world has {world.Get_size()} ranks instead of {told['size']}: mpi4py uses"
-                f" {MPI.Get_library_version().splitlines()[0]!r}, and {told['launcher']} started it"
+                f"the MPI world has {world.Get_size()} ranks instead of"
+                f" {os.environ['SKYWARD_MPI_SIZE']}: mpi4py uses"
+                f" {MPI.Get_library_version().splitlines()[0]!r}, and"
+                f" {os.environ['SKYWARD_MPI_LAUNCHER']} started it"
             )
         function, args, kwargs = pickle.loads(told["call"])
         result = function(*args, **kwargs)
-        return cloudpickle.dumps(("ok", world.Get_rank(), result), protocol=5), 0
+        return cloudpickle.dumps(result, protocol=5), world.Get_rank(), 0
     except BaseException as error:
         text = traceback.format_exc()
         try:
@@ -88,7 +92,7 @@ def _run(told: dict[str, Any]) -> tuple[bytes, int]:
             pickle.loads(data)
         except Exception:  # one that cannot travel
             data = b""
-        return pickle.dumps(("raised", f"{type(error).__name__}: {error}", (text, data))), 1
+        return pickle.dumps((f"{type(error).__name__}: {error}", text, data)), 0, 1
 
 
 if __name__ == "__main__":

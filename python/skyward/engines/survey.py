@@ -65,10 +65,9 @@ def look_for_mpi(implementation: str | None) -> tuple[NodeFacts, tuple[str, str]
     """Runs on a node: what it has, which MPI and its version, and what is wrong with that."""
     facts = look(("mpi4py",))
     try:
-        launcher = find_launcher(implementation)
+        return facts, find_launcher(implementation), ""
     except ConfigurationError as error:
         return facts, ("", ""), str(error)
-    return facts, (launcher.kind, launcher.version), ""
 
 
 def _machine_memory() -> int:

@@ -35,8 +35,9 @@ class ChildProgram:
         log: Path | None = None,
     ) -> None:
         """`told`: what it reads from its standard input; secrets go this way. `reports`: it writes
-        to the descriptor $SKYWARD_READY when it is ready; see await_ready(). `log`: a file for
-        its output, else it goes where this process writes. It can import what this one can."""
+        to the descriptor $SKYWARD_READY when it is ready; see await_ready() and report(). `log`: a
+        file for its output, else it goes where this process writes. It can import what this one
+        can."""
         self.name = name
         self._log = log
         path = os.pathsep.join(entry for entry in sys.path if entry)
@@ -75,6 +76,11 @@ class ChildProgram:
             raise TimeoutError(f"{self.name} is not ready after {seconds:g} s")
         if not is_there:
             raise RuntimeError(self.how_it_ended())
+
+    def report(self) -> bytes:
+        """All that it writes there, when it has closed that descriptor or ended."""
+        with open(self._ready, "rb") as ready:
+            return ready.read()
 
     def how_it_ended(self) -> str:
         """Waits for the end, and describes it."""
