@@ -10,7 +10,8 @@ namespace skyward {
 //     sky::init(argc, argv);
 //
 // A pool's workers are processes of the program's own executable. In such a process this runs tasks
-// until the pool closes, and never returns. In any other it makes sure that pools which are open
+// until the pool closes, and never returns; a rank of MPI (worker/mpi.h) runs its function. In any
+// other process it makes sure that pools which are open
 // when the program ends are closed (pool/program_end.h).
 void init(int argc, char** argv);
 

@@ -21,6 +21,7 @@
 #include "skyward/pool/send_operators.h"  // IWYU pragma: export
 #include "skyward/pool/stream.h"          // IWYU pragma: export
 #include "skyward/spec/offer.h"           // IWYU pragma: export
+#include "skyward/worker/mpi.h"           // IWYU pragma: export
 #include "skyward/worker/preemption.h"    // IWYU pragma: export
 #include "skyward/worker/worker.h"        // IWYU pragma: export
 

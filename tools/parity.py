@@ -17,6 +17,7 @@ TWINS = {
     "Callback": "PoolOptions::on_event",
     "Error": "ErrorEvent",
     "GPU": "is_gpu",
+    "distributed": "distributed",
     "InstanceSpec": "Offer",
     "NVIDIA": "accelerators",
     "PendingBatch": "Batch",
@@ -56,9 +57,8 @@ ONLY_PYTHON = {
     "conc": "call `submit` and wait for the futures",
     "checkpoint_dir": "of a Python framework's restarts",
     "dask": "starts an engine that is a Python package",
-    "distributed": "connects Python frameworks, and MPI to Python workers",
     "integrations": "connects Python libraries",
-    "mpi": "gives ranks to Python workers; C++ workers have none yet",
+    "mpi": "`broadcast` a call of a function of `distributed::mpi`",
     "ray": "starts an engine that is a Python package",
     "pool": "a decorator; open a pool in a scope",
 }
@@ -128,7 +128,7 @@ def probe() -> str:
     for number, twin in enumerate(sorted({twin for _, twin, _ in rows() if twin})):
         if "::" in twin:
             lines.append(f"constexpr auto member{number} = &skyward::{twin};")
-        elif twin in ("accelerators", "testing"):
+        elif twin in ("accelerators", "distributed", "testing"):
             lines.append(f"namespace space{number} = skyward::{twin};")
         else:
             lines.append(f"using skyward::{twin};")

@@ -73,6 +73,9 @@ class ComputeFunctionOf<F, R(P...)> {
   // The plain call, here and now.
   R local(P... arguments) const { return F(std::forward<P>(arguments)...); }
 
+  // For calls that run it in another way (distributed::mpi).
+  static const RegisteredFunction& registered() { return registered_; }
+
  private:
   static void invoke(ArchiveReader& arguments, ArchiveWriter& result) {
     std::tuple<typename Parameter<P>::Received...> received;

@@ -42,6 +42,9 @@ class RemoteError : public ExecutionError {
   int worker_;
 };
 
+// The type of a RemoteError whose function threw CancelledError.
+inline constexpr const char* kCancelledType = "skyward::CancelledError";
+
 // The form in which an exception travels. `error`: if it is of a ThrownType, what it has beside its
 // text goes along; `store` takes what is large.
 wire::Payload write_exception(const std::string& type, const std::string& message,

@@ -13,6 +13,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <initializer_list>
 #include <map>
@@ -27,6 +28,7 @@
 #include "skyward/base/forever.h"
 #include "skyward/base/time.h"
 #include "skyward/call/pending.h"
+#include "skyward/call/remote_error.h"
 #include "skyward/call/sink.h"
 #include "skyward/display/terminal_view.h"
 #include "skyward/pool/future.h"
@@ -74,7 +76,7 @@ class ComputePool {
     return {pool_.submit(call.to_call(store())), call.name()};
   }
   // Sends all, waits for all; then throws the error of the first one (in order) that failed, if
-  // any.
+  // any: if it can be, of one that did not just throw CancelledError because another one failed.
   template <typename... Rs>
   std::tuple<Value<Rs>...> run(const Batch<Rs...>& batch);
   template <typename R>
@@ -139,7 +141,17 @@ std::vector<Value<R>> ComputePool::collect(std::vector<Future<R>> futures) {
   for (const auto& future : futures) future.wait(kForever);
   std::vector<Value<R>> values;
   values.reserve(futures.size());
-  for (auto& future : futures) values.push_back(future.get_value());
+  std::exception_ptr cancelled;
+  for (auto& future : futures) {
+    try {
+      values.push_back(future.get_value());
+    } catch (const RemoteError& error) {
+      // Of a call that runs on all workers together: it ended because another one failed.
+      if (error.type() != kCancelledType) throw;
+      if (!cancelled) cancelled = std::current_exception();
+    }
+  }
+  if (cancelled) std::rethrow_exception(cancelled);
   return values;
 }
 

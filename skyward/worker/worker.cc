@@ -1,6 +1,5 @@
 #include "skyward/worker/worker.h"
 
-#include <cxxabi.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
@@ -21,12 +20,10 @@
 #include <cstring>
 #include <deque>
 #include <exception>
-#include <iostream>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
-#include <typeinfo>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -44,6 +41,8 @@
 #include "skyward/spec/limits.h"
 #include "skyward/wire/answer_ring.h"
 #include "skyward/wire/worker_protocol.h"
+#include "skyward/worker/rank_error.h"
+#include "skyward/worker/user_code.h"
 #include "skyward/worker/worker_notice.h"
 #include "skyward/worker/worker_socket.h"
 
@@ -150,16 +149,6 @@ void on_interrupt(int) {
     }
   }
   errno = saved;
-}
-
-// "std::invalid_argument" for the exception in flight.
-std::string current_exception_name() {
-  const std::type_info* type = abi::__cxa_current_exception_type();
-  if (type == nullptr) return "unknown exception";
-  int status = 0;
-  const std::unique_ptr<char, decltype(&std::free)> name(
-      abi::__cxa_demangle(type->name(), nullptr, nullptr, &status), &std::free);
-  return name ? std::string(name.get()) : std::string(type->name());
 }
 
 // A result's large buffer: a memfd of its own, which belongs to the receiver.
@@ -354,15 +343,25 @@ class Worker final : private ItemChannel {
       ArchiveWriter archive({.put = &make_blob});
       function_of(message).invoke(arguments, archive);
       result.payload = archive.finish();
+    } catch (const RankError& error) {
+      result.status = wire::WorkerStatus::raised;
+      result.payload = stored(error.thrown());
     } catch (const std::exception& error) {
       result.status = wire::WorkerStatus::raised;
-      result.payload =
-          write_exception(current_exception_name(), error.what(), &error, {.put = &make_blob});
+      result.payload = write_exception(thrown_name(), error.what(), &error, {.put = &make_blob});
     } catch (...) {
       result.status = wire::WorkerStatus::raised;
-      result.payload =
-          write_exception(current_exception_name(), "(not a std::exception, so it has no text)");
+      result.payload = write_exception(thrown_name(), "(not a std::exception, so it has no text)");
     }
+  }
+
+  // With its large buffers in shared memory.
+  static wire::Payload stored(wire::Payload payload) {
+    for (wire::Buffer& buffer : payload.buffers) {
+      if (buffer.size < kBlobThresholdBytes) continue;
+      buffer = wire::blob_buffer(make_blob(buffer.bytes.view), 0, buffer.size);
+    }
+    return payload;
   }
 
   // What a child of the function may still have mapped: it must not be written to again.
@@ -408,12 +407,6 @@ class Worker final : private ItemChannel {
       while (write(output, text.data(), text.size()) < 0 && errno == EINTR) {
       }
     }
-  }
-
-  static void flush_output() {
-    std::cout.flush();
-    std::cerr.flush();
-    std::fflush(nullptr);
   }
 
   WorkerSocket socket_;
