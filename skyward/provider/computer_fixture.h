@@ -102,6 +102,9 @@ class ComputerFixture {
   // As another process would make it.
   virtual std::unique_ptr<Provider> provider() = 0;
 
+  // How much the cloud has of any pool.
+  virtual int standing() = 0;
+
   Time soon() const { return fixture_.now + 300s; }
 
   struct Life {
@@ -151,6 +154,23 @@ class ComputerFixture {
     return life;
   }
 
+  // Of a pool that does not open, and leaves nothing.
+  Error refusal_of_opening() {
+    const Time begun = fixture_.now;
+    const auto cloud = provider();
+    const Life life = open(*cloud);
+    took_ = fixture_.now - begun;
+    EXPECT_FALSE(life.status) << "it opened";
+    if (!life.cluster.id.empty()) {
+      EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
+    }
+    EXPECT_EQ(standing(), 0);
+    EXPECT_TRUE(open_pools().empty());
+    if (life.status) return {};
+    EXPECT_FALSE(life.status.error().hint.empty()) << life.status.error().message;
+    return life.status.error();
+  }
+
   // What one sweep told.
   std::vector<Swept> gc(Sweep sweep, const SweepOptions& options) {
     std::vector<Swept> told;
@@ -179,6 +199,7 @@ class ComputerFixture {
   const Time start_ = fixture_.now;
   LedgerWatch ledger_watch_;
   PoolSpec spec_;
+  Duration took_{};  // the last refusal of opening
 };
 
 }  // namespace skyward::provider

@@ -23,6 +23,7 @@ class DoubledComputer : public ComputerFixture {
     for (const doubles::Violation& one : cloud_->violations) out += one.text + "\n";
     return out;
   }
+  int standing() override { return static_cast<int>(cloud_->leftovers().size()); }
   int requests() const { return static_cast<int>(cloud_->heard.size()); }
   // Everything as if nothing had ever been.
   void forget() {

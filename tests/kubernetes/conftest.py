@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pytest
 
-HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "hosts"), str(HERE.parent / "clouds")]
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "hosts"))
 
+from bed import beds, skip_all, why_not
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "clouds")]
 MODULES = [
     name
     for name in ("jsonschema", "kubernetes", "requests", "wsproto")
@@ -20,7 +23,6 @@ MODULES = [
 if MODULES:
     collect_ignore_glob = ["test_*.py"]
 else:
-    from bed import beds, why_not
     from cluster import KUBECTL, Cluster, running
     from running_double import PROGRAM
 
@@ -36,12 +38,7 @@ def reason_to_skip() -> str | None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    reason = f"needs {', '.join(MODULES)}" if MODULES else reason_to_skip()
-    if reason is None:
-        return
-    for item in items:
-        if item.path.is_relative_to(HERE):
-            item.add_marker(pytest.mark.skip(reason=reason))
+    skip_all(items, HERE, f"needs {', '.join(MODULES)}" if MODULES else reason_to_skip())
 
 
 @pytest.fixture(scope="session")

@@ -31,6 +31,7 @@ class AwsComputer : public ComputerFixture {
     return *std::move(made);
   }
 
+  int standing() override { return amazon_.standing(); }
   std::vector<Swept> gc(const SweepOptions& options = {}) {
     return ComputerFixture::gc(sweep, options);
   }

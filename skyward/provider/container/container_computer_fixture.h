@@ -40,6 +40,7 @@ class ContainerComputer : public ComputerFixture {
   std::vector<Swept> gc(const SweepOptions& options = {}) {
     return ComputerFixture::gc(sweep, options);
   }
+  int standing() override { return engine_->standing(); }
   int requests() const { return engine_->requests; }
   void forget() {
     forget_pools();

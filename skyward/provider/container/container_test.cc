@@ -29,20 +29,6 @@ class ContainerPool : public ::testing::Test, public ContainerComputer {
  protected:
   void TearDown() override { EXPECT_THAT(engine_->violations, IsEmpty()); }
 
-  // Of a pool that does not open, and leaves nothing.
-  Error refusal_of_opening() {
-    const auto cloud = provider();
-    const Life life = open(*cloud);
-    EXPECT_FALSE(life.status) << "it opened";
-    if (!life.cluster.id.empty()) {
-      EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
-    }
-    EXPECT_EQ(engine_->standing(), 0);
-    EXPECT_THAT(open_pools(), IsEmpty());
-    if (life.status) return {};
-    EXPECT_FALSE(life.status.error().hint.empty()) << life.status.error().message;
-    return life.status.error();
-  }
   Error refusal_of_making() {
     const auto made = make_container(spec_.provider, fixture_.world);
     EXPECT_FALSE(made);

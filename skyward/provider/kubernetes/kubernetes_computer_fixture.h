@@ -46,7 +46,6 @@ class KubernetesComputer : public DoubledComputer<doubles::Kubernetes> {
     told_.clear();
     furnish();
   }
-  int standing() const { return static_cast<int>(cloud_->leftovers().size()); }
 
   std::vector<std::string> told_;  // what people hear while it waits
   std::vector<std::vector<std::string>> commands_;

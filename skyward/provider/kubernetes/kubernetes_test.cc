@@ -22,29 +22,11 @@ class KubernetesPool : public ::testing::Test, public KubernetesComputer {
  protected:
   void TearDown() override { EXPECT_EQ(violations(), ""); }
 
-  // Of a pool that does not open, and leaves nothing.
-  Error refusal_of_opening() {
-    const Time begun = fixture_.now;
-    const auto cloud = provider();
-    const Life life = open(*cloud);
-    took_ = fixture_.now - begun;
-    EXPECT_FALSE(life.status) << "it opened";
-    if (!life.cluster.id.empty()) {
-      EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
-    }
-    EXPECT_EQ(standing(), 0);
-    EXPECT_THAT(open_pools(), IsEmpty());
-    if (life.status) return {};
-    EXPECT_FALSE(life.status.error().hint.empty()) << life.status.error().message;
-    return life.status.error();
-  }
   Stage stage(Provider& cloud, const Life& life, std::size_t at = 0) {
     const auto found = cloud.get_instance(life.cluster, life.instances[at].id, soon());
     EXPECT_TRUE(found) << found.error().message;
     return found && *found ? Stage::running : Stage::terminated;
   }
-
-  Duration took_{};
 };
 
 TEST_F(KubernetesPool, ItsMachinesArePods) {

@@ -28,6 +28,7 @@ class SlurmJobs : public ::testing::Test, public ComputerFixture {
     request_.script = "#!/bin/sh\n";
   }
   std::unique_ptr<Provider> provider() override { return nullptr; }
+  int standing() override { return slurm_.standing(); }
 
   Jobs jobs() {
     return Jobs(api_, memories_, {.pool = kPool, .owner = "0123abcd", .expires_s = 1'700'009'999},

@@ -40,6 +40,7 @@ class SlurmComputer : public ComputerFixture {
   std::vector<Swept> gc(const SweepOptions& options = {}) {
     return ComputerFixture::gc(sweep, options);
   }
+  int standing() override { return slurm_->standing(); }
   int requests() const { return slurm_->requests; }
   void forget() {
     forget_pools();

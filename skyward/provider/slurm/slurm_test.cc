@@ -20,18 +20,6 @@ using ::testing::StartsWith;
 class SlurmPool : public ::testing::Test, public SlurmComputer {
  protected:
   void TearDown() override { EXPECT_THAT(slurm_->violations, IsEmpty()); }
-
-  Error refusal_of_opening() {
-    const auto cloud = provider();
-    const Life life = open(*cloud);
-    EXPECT_FALSE(life.status) << "it opened";
-    if (!life.cluster.id.empty()) {
-      EXPECT_TRUE(cloud->teardown(life.cluster, soon()));
-    }
-    EXPECT_EQ(slurm_->standing(), 0);
-    EXPECT_THAT(open_pools(), IsEmpty());
-    return life.status ? Error{} : life.status.error();
-  }
 };
 
 TEST_F(SlurmPool, ItsNodesAreThoseOfOneJob) {
