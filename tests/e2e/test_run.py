@@ -250,13 +250,16 @@ def test_an_interrupt_before_the_command_runs_starts_nothing(project, monkeypatc
     assert process.returncode == 128 + signal.SIGINT
 
 
-# The grandparent of a command is the agent of its node.
-LOSE_NODE = "kill -9 $(awk '/^PPid/ { print $2 }' /proc/$PPID/status)"
+# Waits for a file, then kills the command's grandparent, which is the agent of its node.
+LOSE_NODE = (
+    "while ! [ -e {}/go ]; do sleep 0.02; done; "
+    "kill -9 $(awk '/^PPid/ {{ print $2 }}' /proc/$PPID/status); sleep 600"
+)
 
 
 @pytest.mark.parametrize("provider", ["local", "command"])
 def test_a_lost_node_fails_the_run(project, provider):
-    line = f"echo ready; while ! [ -e {project}/go ]; do sleep 0.02; done; {LOSE_NODE}; sleep 600"
+    line = "echo ready; " + LOSE_NODE.format(project)
     words = ["--provider", provider, "--output", "out", "--", "sh", "-c", line]
     started = Started(*words, stderr=subprocess.PIPE)
     (project / "go").touch()
@@ -267,9 +270,10 @@ def test_a_lost_node_fails_the_run(project, provider):
     assert os.listdir("out") == []
 
 
-def test_a_lost_node_ends_the_command_on_the_others(monkeypatch):
+def test_a_lost_node_ends_the_command_on_the_others(project, monkeypatch):
     monkeypatch.setenv("RUN_MARK", f"lost-{os.getpid()}")
-    line = f"[ $RANK = 0 ] || {LOSE_NODE}; trap 'echo saved; exit 5' TERM; sleep 600 & wait"
+    saves = f"trap 'echo saved; exit 5' TERM; touch {project}/go; sleep 600 & wait"
+    line = f"if [ $RANK = 0 ]; then {saves}; else {LOSE_NODE.format(project)}; fi"
     code, out, err = run("--quiet", "--nodes", "2", "--no-sync", "--", "sh", "-c", line)
     assert (code, out) == (FAILED, "node 0: saved\n"), err
     wait_until_gone(os.environ["RUN_MARK"])
