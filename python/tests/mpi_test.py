@@ -102,7 +102,7 @@ Get_library_version = lambda: "Fake MPI"
 
 
 def abandoned():
-    """The folders of worlds that are no more."""
+    """The folders of worlds that are gone."""
     found = []
     for path in Path("/tmp").glob("*sky-mpi-*/lock"):
         with contextlib.suppress(OSError), path.open() as lock:
