@@ -140,10 +140,18 @@ function(skyward_room name)
   if(sources)
     add_library(skyward_${name} STATIC ${sources})
     skyward_unite(skyward_${name})
+    # A program may leave out what it does not call (the agent does, agent/CMakeLists.txt).
+    target_compile_options(skyward_${name} PRIVATE $<$<CONFIG:Release>:-ffunction-sections;-fdata-sections>)
     target_link_libraries(skyward_${name} PUBLIC skyward_flags ${deps} ${ARG_LIBS})
   else()
     add_library(skyward_${name} INTERFACE)
     target_link_libraries(skyward_${name} INTERFACE skyward_flags ${deps} ${ARG_LIBS})
   endif()
   skyward_test(${name}_test SHARDS ${ARG_TEST_SHARDS} SOURCES ${tests} DEPS skyward_${name})
+endfunction()
+
+# cereal includes <iostream>, which no header of it needs. Where that is included, the streams and all locales are
+# linked: half a megabyte of the agent. The standard library's own guard keeps it out of a room's files.
+function(skyward_without_streams target)
+  target_compile_definitions(${target} PRIVATE _GLIBCXX_IOSTREAM)
 endfunction()

@@ -173,11 +173,9 @@ void AgentLoop::show_alive(const std::string& path) {
   events_.start_timer(now() + kAliveInterval, [this, path] { show_alive(path); });
 }
 
-// Not on this thread: it reads all of /proc, which takes its time on a large machine.
 void AgentLoop::collect_orphans() {
-  events_.run_blocking(
-      [] { io::reap_orphans(); },
-      [this] { events_.start_timer(now() + kOrphanInterval, [this] { collect_orphans(); }); });
+  io::reap_orphans();
+  events_.start_timer(now() + kOrphanInterval, [this] { collect_orphans(); });
 }
 
 template <typename Step>

@@ -15,13 +15,13 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <string_view>
 #include <thread>
 #include <utility>
 
 #include "skyward/io/event_loop.h"
+#include "skyward/io/file.h"
 #include "skyward/io/polling.h"
 #include "skyward/io/process_entry.h"
 
@@ -75,14 +75,16 @@ Marked marked_processes(const std::vector<std::string>& prefixes) {
     pid_t process = 0;
     const auto parsed = std::from_chars(name.data(), name.data() + name.size(), process);
     if (parsed.ec != std::errc() || parsed.ptr != name.data() + name.size()) continue;
-    std::ifstream file(at->path() / "environ", std::ios::binary);
+    const auto environment = read_file(at->path() / "environ");
+    if (!environment) continue;
     // A process that has ended, and a thread of the kernel, run no program.
-    if (file && file.peek() == std::ifstream::traits_type::eof() &&
-        std::filesystem::exists(at->path() / "exe", error)) {
+    if (environment->empty() && std::filesystem::exists(at->path() / "exe", error)) {
       found.blank.push_back(process);
     }
     error.clear();
-    for (std::string variable; std::getline(file, variable, '\0');) {
+    for (std::string_view rest = *environment; !rest.empty();) {
+      const std::string_view variable = rest.substr(0, rest.find('\0'));
+      rest.remove_prefix(std::min(variable.size() + 1, rest.size()));
       const auto fits = [&](const std::string& prefix) { return variable.starts_with(prefix); };
       if (std::ranges::none_of(prefixes, fits)) continue;
       found.processes.push_back(process);

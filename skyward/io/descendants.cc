@@ -71,18 +71,24 @@ std::optional<FileDescriptor> kill_exactly(const ProcessEntry& victim) {
   return pidfd;
 }
 
+// False if it is no dead child of this process, or if it has an owner here.
+bool reap_orphan(pid_t pid) {
+  return !is_own_child(pid) && ::waitpid(pid, nullptr, WNOHANG) == pid;
+}
+
 }  // namespace
 
 void adopt_orphans() { ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); }
 
 int reap_orphans() {
   int reaped = 0;
-  const pid_t self = ::getpid();
-  for (const ProcessEntry& entry : all_processes()) {
-    if (entry.parent != self || !entry.is_dead() || is_own_child(entry.pid)) continue;
-    if (::waitpid(entry.pid, nullptr, WNOHANG) == entry.pid) ++reaped;
+  while (true) {
+    siginfo_t info{};
+    if (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0) return reaped;
+    // Until its owner has reaped it, the kernel names the same one again.
+    if (info.si_pid == 0 || is_own_child(info.si_pid)) return reaped;
+    if (reap_orphan(info.si_pid)) ++reaped;
   }
-  return reaped;
 }
 
 int kill_descendants(Duration timeout) {
@@ -93,14 +99,16 @@ int kill_descendants(Duration timeout) {
     std::vector<FileDescriptor> dying;
     bool any = false;
     for (const ProcessEntry& entry : descendants()) {
-      if (entry.is_dead()) continue;
+      if (entry.is_dead()) {
+        reap_orphan(entry.pid);
+        continue;
+      }
       any = true;
       auto pidfd = kill_exactly(entry);
       if (!pidfd) continue;
       killed.emplace(entry.pid, entry.started);
       if (*pidfd) dying.push_back(*std::move(pidfd));
     }
-    reap_orphans();
     if (!any) break;
     // Until these are dead; then once more, for what they started meanwhile.
     for (const FileDescriptor& pidfd : dying) {

@@ -85,7 +85,8 @@ Result<CommandResult> run_command(const SpawnOptions& options, Duration timeout,
 // so that nothing escapes it.
 void adopt_orphans();
 // Reaps adopted orphans that have exited and would otherwise stay zombies; call it now and then.
-// Leaves the children of Process and run_command alone. Returns how many.
+// Leaves the children of Process and run_command alone: orphans behind one of those that has exited
+// wait for the next call. Costs one system call when there is nothing to reap. Returns how many.
 int reap_orphans();
 // Kills (SIGKILL) every live descendant of this process, repeatedly until none is left or `timeout`
 // is over. For an agent that exits. Returns how many were killed.

@@ -4,11 +4,14 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <iostream>
 #include <memory>
 #include <typeinfo>
 
 namespace skyward {
+
+namespace {
+void (*flush_streams)() = nullptr;
+}  // namespace
 
 std::string thrown_name() {
   const std::type_info* type = abi::__cxa_current_exception_type();
@@ -19,9 +22,10 @@ std::string thrown_name() {
   return name ? std::string(name.get()) : std::string(type->name());
 }
 
+void set_stream_flush(void (*flush)()) { flush_streams = flush; }
+
 void flush_output() {
-  std::cout.flush();
-  std::cerr.flush();
+  if (flush_streams != nullptr) flush_streams();
   std::fflush(nullptr);
 }
 

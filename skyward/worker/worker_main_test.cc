@@ -2,9 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <iostream>
+
+#include "skyward/worker/user_code.h"
 #include "skyward/worker/worker.h"
 
 int main(int argc, char** argv) {
+  skyward::set_stream_flush([] { std::cout.flush(); });
   skyward::run_if_worker();
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
