@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <span>
 #include <utility>
 
 #include "skyward/agent/core_index.h"
@@ -617,9 +618,18 @@ void on_output(AgentState& state, AgentEffects& effects, SlotId id,
                std::vector<wire::OutputLine> lines) {
   if (lines.empty()) return;
   Slot& slot = state.slots[id.value];
-  for (const wire::OutputLine& line : lines) {
-    const auto found = state.tasks.find(line.task);
-    remember_line(found == state.tasks.end() ? slot.tail : found->second.tail, line.text);
+  for (std::span<const wire::OutputLine> rest = lines; !rest.empty();) {
+    const auto of_another = [&](const wire::OutputLine& line) {
+      return line.task != rest.front().task;
+    };
+    const auto end = std::ranges::find_if(rest, of_another);
+    const auto same = rest.first(static_cast<std::size_t>(end - rest.begin()));
+    const auto found = state.tasks.find(rest.front().task);
+    auto& tail = found == state.tasks.end() ? slot.tail : found->second.tail;
+    for (const wire::OutputLine& line : same.last(std::min(same.size(), kTailLines))) {
+      remember_line(tail, line.text);
+    }
+    rest = rest.subspan(same.size());
   }
   // Each message well below what a frame takes.
   wire::Output output;

@@ -143,6 +143,7 @@ Time EngineLoop::look_at_clocks() {
 template <typename Step>
 void EngineLoop::turn(Step step) {
   turn_.take([&] { step(look_at_clocks()); });
+  if (!lines_.empty()) caller_.emit_lines(std::exchange(lines_, {}));
   timer_.arm();
 }
 
@@ -309,7 +310,10 @@ void EngineLoop::deliver_item(TaskId task, wire::Payload item) {
 
 void EngineLoop::retain_blob(const wire::Blob& blob) { caller_.retain_blob(blob); }
 
-void EngineLoop::emit(Event event) { caller_.emit(std::move(event)); }
+void EngineLoop::emit(Event event) {
+  if (std::holds_alternative<LogLine>(event)) return lines_.push_back(std::move(event));
+  caller_.emit(std::move(event));
+}
 
 void EngineLoop::opened(Status status) { caller_.opened(std::move(status)); }
 

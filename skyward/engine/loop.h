@@ -35,6 +35,10 @@ class Caller {
   virtual void deliver_item(TaskId task, wire::Payload item) = 0;
   virtual void retain_blob(const wire::Blob& blob) = 0;
   virtual void emit(Event event) = 0;
+  // The lines of one message of an agent. There may be millions of them, and thousands at once.
+  virtual void emit_lines(std::vector<Event> lines) {
+    for (Event& line : lines) emit(std::move(line));
+  }
   virtual void opened(Status status) = 0;
   virtual void closed(Status left) = 0;
 };
@@ -117,6 +121,7 @@ class EngineLoop final : private EngineEffects {
   std::unique_ptr<provider::Provider> provider_;
   EngineState state_;
   Turns turn_;                              // of state_
+  std::vector<Event> lines_;                // of the turn
   std::shared_ptr<const Cluster> cluster_;  // shared with the running verb
   const std::string token_;                 // proves to the agents that this engine is theirs
   std::unordered_map<NodeId, std::uint32_t> lives_;  // machines that each node has had

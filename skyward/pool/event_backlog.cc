@@ -87,6 +87,14 @@ void EventBacklog::pop(std::vector<Event>& to, std::size_t most) {
   }
 }
 
+void EventBacklog::move_to(EventBacklog& other) {
+  std::swap(head_, other.head_);
+  std::swap(tail_, other.tail_);
+  std::swap(head_bytes_, other.head_bytes_);
+  std::swap(tail_bytes_, other.tail_bytes_);
+  std::swap(missing_, other.missing_);
+}
+
 void EventBacklog::shrink(std::size_t most) {
   if (head_.size() + tail_.size() <= most) return;
   while (head_.size() > most / 2) {  // the newer part of the head is the middle now

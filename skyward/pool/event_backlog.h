@@ -21,6 +21,8 @@ class EventBacklog {
   void push(Event event);
   // Takes up to `most` of the oldest events. A notice counts as one.
   void pop(std::vector<Event>& to, std::size_t most);
+  // All that waits, to an empty one of the same size.
+  void move_to(EventBacklog& other);
   // Drops events from the middle until no more than `most` are left, or none may be dropped.
   void shrink(std::size_t most);
   bool empty() const { return head_.empty() && tail_.empty(); }

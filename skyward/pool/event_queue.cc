@@ -73,17 +73,27 @@ void EventQueue::record_until_the_end() {
   }
 }
 
-void EventQueue::put(Event event) {
+// Of many lines, each would cost a lock and a look at the recorder.
+void EventQueue::put(std::vector<Event> events) {
   std::unique_lock lock(mutex_);
-  if (recording_ && !disk_hangs_ && new_.bytes() > 4 * kMaxUnrecordedBytes) {
-    disk_hangs_ =
-        !engine::wait_within(lock, recorded_, kDiskPatience, [this] { return new_.empty(); });
-  }
+  await_recorder(lock);
   const bool was_empty = is_all_taken();
-  new_.push(std::move(event));
-  ++put_;
+  put_ += events.size();
+  for (Event& event : events) new_.push(std::move(event));
   if (was_empty) changed_.notify_all();
   if (new_.bytes() > kMaxUnrecordedBytes) record_now_.notify_one();
+}
+
+void EventQueue::put(Event event) {
+  std::vector<Event> events;
+  events.push_back(std::move(event));
+  put(std::move(events));
+}
+
+void EventQueue::await_recorder(std::unique_lock<std::mutex>& lock) {
+  if (!recording_ || disk_hangs_ || new_.bytes() <= 4 * kMaxUnrecordedBytes) return;
+  disk_hangs_ =
+      !engine::wait_within(lock, recorded_, kDiskPatience, [this] { return new_.empty(); });
 }
 
 void EventQueue::end() {
@@ -134,14 +144,16 @@ void EventQueue::wait(Duration timeout) {
 // One thread at a time, so that what comes later is behind what came before.
 void EventQueue::keep_new() {
   const std::scoped_lock record_lock(record_mutex_);
-  std::vector<Event> events;
+  EventBacklog fresh(kMaxPendingEventBytes / 2);
   bool ended = false;
   {
     const std::scoped_lock lock(mutex_);
-    new_.pop(events, kNoLimit);
+    new_.move_to(fresh);
     ended = ended_;
     recorded_.notify_all();
   }
+  std::vector<Event> events;
+  fresh.pop(events, kNoLimit);
   if (record_ && !events.empty()) {
     if (auto why = record_->keep(events, engine::EngineLoop::wall_us())) {
       events.push_back(ErrorEvent{*std::move(why), std::nullopt});

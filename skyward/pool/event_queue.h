@@ -30,6 +30,8 @@ class EventQueue {
   // Call when a pool begins to open. Without a root, nothing is written to files.
   void open(const std::string& record_root, const std::string& job_id);
   void put(Event event);
+  // The same for several: no more than a few MiB.
+  void put(std::vector<Event> events);
   // No more events will come.
   void end();
 
@@ -41,6 +43,7 @@ class EventQueue {
 
  private:
   void wait(Duration timeout);
+  void await_recorder(std::unique_lock<std::mutex>& lock);
   void keep_new();
   void record_until_the_end();
   bool is_all_taken() const { return new_.empty() && kept_.empty(); }

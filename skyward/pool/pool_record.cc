@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <iterator>
 #include <system_error>
 #include <utility>
 #include <variant>
@@ -97,29 +98,37 @@ void PoolRecord::forget_old_pools() const {
   for (const fs::path& pool : pools) fs::remove_all(pool, error);
 }
 
-void PoolRecord::write(const std::string& name, const std::string& text) {
+void PoolRecord::write(const std::string& name, std::string_view text) {
   File& file = files_[name];
-  const std::string path = fmt::format("{}/{}", directory_, name);
-  if (file.stream.is_open() && file.size + text.size() > kFileBytes / 2) {
-    file.stream.close();
-    std::error_code error;
-    fs::rename(path, path + ".1", error);
-    file = {};
-  }
-  if (!file.stream.is_open()) {
+  const bool is_full = file.stream.is_open() && file.size + text.size() > kFileBytes / 2;
+  if (is_full || !file.stream.is_open()) {
+    const std::string path = fmt::format("{}/{}", directory_, name);
+    if (is_full) {
+      file.stream.close();
+      std::error_code error;
+      fs::rename(path, path + ".1", error);
+      file = {};
+    }
     file.stream.open(path, std::ios::binary | std::ios::app);
     if (name == kMetricsFile) file.stream << kMetricsHead;
   }
-  file.stream << text;
+  file.stream.write(text.data(), static_cast<std::streamsize>(text.size()));
   file.size += text.size();
+}
+
+// There may be millions. Those that the agent has read together have one time.
+void PoolRecord::keep_line(const LogLine& line) {
+  const auto read_us = static_cast<std::int64_t>(line.timestamp * 1e6);
+  if (std::exchange(read_us_, read_us) != read_us) read_text_ = utc_text(read_us);
+  fmt::memory_buffer text;
+  fmt::format_to(std::back_inserter(text), "{} task {} {} {}\n", read_text_, line.task, line.stream,
+                 line.line);
+  write(fmt::format("node-{}.log", line.node), {text.data(), text.size()});
 }
 
 void PoolRecord::keep_one(const Event& event, std::int64_t wall_us) {
   if (const auto* line = std::get_if<LogLine>(&event)) {
-    write(fmt::format("node-{}.log", line->node),
-          fmt::format("{} task {} {} {}\n",
-                      utc_text(static_cast<std::int64_t>(line->timestamp * 1e6)), line->task,
-                      line->stream, line->line));
+    keep_line(*line);
     return;
   }
   if (const auto* metrics = std::get_if<Metrics>(&event)) {

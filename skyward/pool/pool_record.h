@@ -18,6 +18,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "skyward/display/display.h"
 #include "skyward/io/file_lock.h"
@@ -47,7 +48,8 @@ class PoolRecord {
 
   bool make_directory(std::int64_t wall_us);
   void forget_old_pools() const;
-  void write(const std::string& name, const std::string& text);
+  void write(const std::string& name, std::string_view text);
+  void keep_line(const LogLine& line);
   void keep_one(const Event& event, std::int64_t wall_us);
 
   const std::string root_;
@@ -56,6 +58,8 @@ class PoolRecord {
   std::unique_ptr<io::FileLock> lock_;
   std::map<std::string, File> files_;
   LogDisplay display_;
+  std::int64_t read_us_ = -1;  // when the last line was read
+  std::string read_text_;      // the same as text
   bool broken_ = false;
 };
 

@@ -56,6 +56,7 @@ struct PoolState final : engine::Caller {
   void deliver_item(TaskId task, wire::Payload item) override;
   void retain_blob(const wire::Blob& blob) override { StoredBlobs::retain(blob); }
   void emit(Event event) override;
+  void emit_lines(std::vector<Event> lines) override { events.put(std::move(lines)); }
   void opened(Status status) override;
   void closed(Status machines_left) override;
 
