@@ -9,11 +9,16 @@
 #include "skyward/base/check.h"
 #include "skyward/base/guarded.h"
 #include "skyward/io/machine.h"
+#include "skyward/io/own_process.h"
 #include "skyward/io/start_thread.h"
 #include "skyward/spec/limits.h"
 
 namespace skyward::engine {
 namespace {
+
+// So many that their memory is worth a second look.
+constexpr std::size_t kManyTasks = 50'000;
+constexpr Duration kReadingTime = std::chrono::seconds(1);
 
 Time deadline_in(Duration duration) { return io::EventLoop::now() + duration; }
 
@@ -144,7 +149,17 @@ template <typename Step>
 void EngineLoop::turn(Step step) {
   turn_.take([&] { step(look_at_clocks()); });
   if (!lines_.empty()) caller_.emit_lines(std::exchange(lines_, {}));
+  return_memory_later();
   timer_.arm();
+}
+
+// By then the caller has read its answers.
+void EngineLoop::return_memory_later() {
+  const std::size_t tasks = state_.tasks.size();
+  had_many_tasks_ = had_many_tasks_ || tasks >= kManyTasks;
+  if (tasks > 0 || !std::exchange(had_many_tasks_, false)) return;
+  loop_.start_timer(deadline_in(kReadingTime),
+                    [this] { loop_.run_blocking([] { io::return_free_memory(); }, [] {}); });
 }
 
 template <typename Verb, typename Answer>

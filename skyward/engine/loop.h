@@ -106,6 +106,8 @@ class EngineLoop final : private EngineEffects {
   template <typename Step>
   void turn(Step step);
   Time look_at_clocks();
+  // Of many tasks, when the last one is done.
+  void return_memory_later();
   void tell_closed_when_quiet();
 
   // `verb` on a blocking thread, `answer` on the loop.
@@ -120,8 +122,9 @@ class EngineLoop final : private EngineEffects {
   Caller& caller_;
   std::unique_ptr<provider::Provider> provider_;
   EngineState state_;
-  Turns turn_;                              // of state_
-  std::vector<Event> lines_;                // of the turn
+  Turns turn_;                // of state_
+  std::vector<Event> lines_;  // of the turn
+  bool had_many_tasks_ = false;
   std::shared_ptr<const Cluster> cluster_;  // shared with the running verb
   const std::string token_;                 // proves to the agents that this engine is theirs
   std::unordered_map<NodeId, std::uint32_t> lives_;  // machines that each node has had

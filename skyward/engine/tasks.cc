@@ -14,6 +14,9 @@
 namespace skyward::engine {
 namespace {
 
+// A table that many tasks have made larger is not kept for the next few.
+constexpr std::size_t kIdleBuckets = 100'000;
+
 void retain_blobs(EngineEffects& effects, const Task& task) {
   for_each_blob(task.call.arguments, [&](const wire::Blob& blob) { effects.retain_blob(blob); });
 }
@@ -231,6 +234,7 @@ void Tasks::finish(EngineEffects& effects, TaskId id, wire::Outcome outcome) {
   SKYWARD_CHECK(found != tasks_.end(), "task {}", id.value);
   blobs_.release(effects, found->second.call.arguments);
   tasks_.erase(found);
+  if (tasks_.empty() && tasks_.bucket_count() > kIdleBuckets) tasks_ = {};
   effects.complete(id, std::move(outcome));
 }
 

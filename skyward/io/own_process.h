@@ -31,6 +31,10 @@ void forbid_core_files();
 // hold.
 void allow_many_files();
 
+// Returns to the system what this process has freed, and the C library kept for what comes next.
+// Takes a while when that is much. Any thread.
+void return_free_memory();
+
 std::string host_name();
 // The id of the running system, the same in all its containers and different after each boot. Empty
 // when it is not known.
