@@ -1,9 +1,12 @@
 #include "sim/cost.h"
 
 #include <fmt/format.h>
+#include <malloc.h>
 
+#include <algorithm>
 #include <ctime>
 #include <deque>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -15,11 +18,18 @@
 namespace skyward::sim {
 namespace {
 
-constexpr std::uint64_t kTasks = 300'000;
+constexpr std::uint64_t kQueued = 1'000'000;
+constexpr int kQueueNodes = 10;
 constexpr std::size_t kTasksAhead = 20'000;    // twice the largest pool
 constexpr std::uint64_t kRunTime = 1'000'000;  // ns, that the nodes say they took
 
 double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
+
+// That the program has asked for, whether the allocator has it from the system or kept it.
+double heap_bytes() {
+  const auto heap = ::mallinfo2();
+  return static_cast<double>(heap.uordblks + heap.hblkhd);
+}
 
 // Answers everything at once, on the next turn.
 class Echo final : public engine::EngineEffects {
@@ -63,17 +73,28 @@ class Echo final : public engine::EngineEffects {
     std::uint64_t submitted = 0;
     answered_ = 0;
     while (answered_ < tasks) {
-      while (submitted < tasks && submitted - answered_ < ahead) {
-        engine::on_submit(state_, *this, now_, TaskId{++next_task_},
-                          {.function = function_, .arguments = arguments_, .options = {}});
-        ++submitted;
-      }
-      SKYWARD_CHECK(!answers_.empty());
-      auto [node, result] = std::move(answers_.front());
-      answers_.pop_front();
-      engine::on_message(state_, *this, now_, node, std::move(result));
+      const std::uint64_t room = std::min(tasks - submitted, ahead - (submitted - answered_));
+      submit(room);
+      submitted += room;
+      answer();
     }
   }
+
+  void submit(std::uint64_t tasks) {
+    for (; tasks > 0; --tasks) {
+      engine::on_submit(state_, *this, now_, TaskId{++next_task_},
+                        {.function = function_, .arguments = arguments_, .options = {}});
+    }
+  }
+
+  // One of the tasks that nodes have.
+  void answer() {
+    SKYWARD_CHECK(!answers_.empty());
+    auto [node, result] = std::move(answers_.front());
+    answers_.pop_front();
+    engine::on_message(state_, *this, now_, node, std::move(result));
+  }
+  bool has_answers() const { return !answers_.empty(); }
 
   void list_offers() override {}
   void prepare(const Offer&) override {}
@@ -114,25 +135,49 @@ class Echo final : public engine::EngineEffects {
   std::uint64_t answered_ = 0;
 };
 
+std::string pool_cost(int nodes, std::uint64_t tasks) {
+  const double before = heap_bytes();
+  const auto echo = std::make_unique<Echo>(nodes);
+  const double start = cpu_seconds();
+  echo->open();
+  const double opened = cpu_seconds();
+  echo->run(tasks / 10);  // warm
+  const double warm_bytes = heap_bytes();
+  const double warm = cpu_seconds();
+  echo->run(tasks);
+  const double end = cpu_seconds();
+  return fmt::format(
+      "{{\"nodes\": {}, \"open_seconds\": {:.3f}, \"tasks\": {}, \"us_per_task\": {:.3f}, "
+      "\"bytes_per_node\": {:.0f}, \"grown_bytes\": {:.0f}}}",
+      nodes, opened - start, tasks, (end - warm) / static_cast<double>(tasks) * 1e6,
+      (warm_bytes - before) / nodes, heap_bytes() - warm_bytes);
+}
+
+std::string queue_cost() {
+  const auto echo = std::make_unique<Echo>(kQueueNodes);
+  echo->open();
+  echo->run(kQueued / 10);  // warm
+  const double before = heap_bytes();
+  const double start = cpu_seconds();
+  echo->submit(kQueued);
+  const double accepted = cpu_seconds();
+  const double full = heap_bytes();
+  while (echo->has_answers()) echo->answer();
+  return fmt::format(
+      "{{\"tasks\": {}, \"accept_seconds\": {:.3f}, \"bytes_per_task\": {:.0f}, "
+      "\"left_bytes\": {:.0f}}}",
+      kQueued, accepted - start, (full - before) / static_cast<double>(kQueued),
+      heap_bytes() - before);
+}
+
 }  // namespace
 
-std::string cost_report() {
-  std::string text = "[";
+std::string cost_report(std::uint64_t tasks) {
+  std::string pools;
   for (const int nodes : {10, 100, 1'000, 10'000}) {
-    Echo echo(nodes);
-    const double start = cpu_seconds();
-    echo.open();
-    const double opened = cpu_seconds();
-    echo.run(kTasks / 10);  // warm
-    const double warm = cpu_seconds();
-    echo.run(kTasks);
-    const double end = cpu_seconds();
-    text += fmt::format(
-        "{}{{\"nodes\": {}, \"open_seconds\": {:.3f}, \"tasks\": {}, \"us_per_task\": {:.3f}}}",
-        text.size() == 1 ? "" : ",\n ", nodes, opened - start, kTasks,
-        (end - warm) / static_cast<double>(kTasks) * 1e6);
+    pools += (pools.empty() ? "" : ",\n  ") + pool_cost(nodes, tasks);
   }
-  return text + "]";
+  return fmt::format("{{\"pools\": [\n  {}],\n \"queue\": {}}}", pools, queue_cost());
 }
 
 }  // namespace skyward::sim

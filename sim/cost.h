@@ -1,13 +1,16 @@
 #pragma once
 
-// The engine's CPU time per task, by the number of nodes: the real core, and nodes that answer at
-// once.
+// What tasks and nodes cost the engine, in CPU time and memory: the real core, and nodes that
+// answer at once.
 
+#include <cstdint>
 #include <string>
 
 namespace skyward::sim {
 
-// One line of JSON for each pool size.
-std::string cost_report();
+// JSON. "pools": for each number of nodes, what a task costs when so many `tasks` run, what memory
+// a node takes, and by how much the memory has grown from the first tenth of the tasks to the last.
+// "queue": a million tasks that wait while all nodes are busy.
+std::string cost_report(std::uint64_t tasks);
 
 }  // namespace skyward::sim

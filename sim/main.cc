@@ -16,12 +16,15 @@ namespace {
 
 constexpr std::string_view kUsage =
     "usage: skyward-sim [--seed N] [--runs M] [--nodes K] [--tasks T] [--jobs] [--verbose]\n"
-    "       skyward-sim --cost\n"
+    "       skyward-sim --cost [--tasks T]\n"
     "\n"
     "Runs whole pools on virtual time, one for each seed from N to N+M-1. A failed check prints\n"
     "what was wrong and the seed that shows it again, and ends the program with 1.\n"
     "--jobs makes each launch a job, as at Slurm; otherwise the seed decides that.\n"
-    "--cost prints the engine's CPU time for a task with 10 to 10,000 nodes, as JSON.\n";
+    "--cost prints what tasks and nodes cost the engine in CPU time and memory, with 10 to 10,000\n"
+    "nodes, as JSON.\n";
+
+constexpr std::uint64_t kCostTasks = 300'000;
 
 // What repeats the run that is under way, for the handler of a failed check.
 char repeat_command[200];
@@ -59,17 +62,16 @@ void note_seed(const skyward::sim::StormOptions& options) {
 int main(int argc, char** argv) {
   skyward::sim::StormOptions options;
   std::uint64_t runs = 1;
+  bool cost = false;
   for (int i = 1; i < argc; ++i) {
     const std::string_view option = argv[i];
-    if (option == "--cost") {
-      fmt::print("{}\n", skyward::sim::cost_report());
-      return 0;
-    }
     if (option == "--help") {
       fmt::print("{}", kUsage);
       return 0;
     }
-    if (option == "--verbose") {
+    if (option == "--cost") {
+      cost = true;
+    } else if (option == "--verbose") {
       options.verbose = true;
     } else if (option == "--jobs") {
       options.jobs = true;
@@ -84,6 +86,11 @@ int main(int argc, char** argv) {
     } else {
       refuse(fmt::format("what is {}?", option));
     }
+  }
+  if (cost) {
+    const auto tasks = options.tasks > 0 ? static_cast<std::uint64_t>(options.tasks) : kCostTasks;
+    fmt::print("{}\n", skyward::sim::cost_report(tasks));
+    return 0;
   }
   std::signal(SIGABRT, report_seed);
   skyward::sim::StormReport sum;
