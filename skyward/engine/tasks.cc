@@ -234,7 +234,7 @@ void Tasks::finish(EngineEffects& effects, TaskId id, wire::Outcome outcome) {
   SKYWARD_CHECK(found != tasks_.end(), "task {}", id.value);
   blobs_.release(effects, found->second.call.arguments);
   tasks_.erase(found);
-  if (tasks_.empty() && tasks_.bucket_count() > kIdleBuckets) tasks_ = {};
+  if (tasks_.empty() && tasks_.bucket_count() > kIdleBuckets) tasks_.rehash(0);
   effects.complete(id, std::move(outcome));
 }
 
