@@ -23,12 +23,16 @@ import numpy as np
 from contenders import ALL, echo
 from page import page
 from workloads import ALL as ALL_WORKLOADS
+from workloads import OWN
 
 MIB = 1 << 20
 OUT = Path(__file__).parent / "out"
 
 FIGURES = {name: kind for workload in ALL_WORKLOADS for name, kind in workload.FIGURES.items()}
-TARGETS = {name: goals for workload in ALL_WORKLOADS for name, goals in workload.TARGETS.items()}
+OWN_FIGURES = {name: kind for workload in OWN for name, kind in workload.FIGURES.items()}
+TARGETS = {
+    name: goals for workload in [*ALL_WORKLOADS, *OWN] for name, goals in workload.TARGETS.items()
+}
 
 
 @dataclass
@@ -38,6 +42,11 @@ class Size:
     calls: int
     tasks: int
     array: np.ndarray
+    # What only Skyward does.
+    lines: int
+    queued: int
+    engine_tasks: int
+    idle_samples: int  # of the machine, two seconds apart
 
 
 def measure(contender_class, workers: int, size: Size) -> dict[str, float]:
@@ -51,6 +60,14 @@ def measure(contender_class, workers: int, size: Size) -> dict[str, float]:
             figures |= workload.measure(contender, size)
     finally:
         contender.close()
+    return figures
+
+
+def measure_own(size: Size) -> dict[str, float]:
+    figures: dict[str, float] = {}
+    for workload in OWN:
+        print(f"skyward alone: {workload.__name__}", file=sys.stderr, flush=True)
+        figures |= workload.measure(size)
     return figures
 
 
@@ -84,12 +101,15 @@ def medians(rounds: list[dict[str, float]]) -> dict[str, float]:
     return {key: statistics.median(r[key] for r in rounds) for key in rounds[0]}
 
 
-def goals(summary: dict[str, dict[str, float]], floor: dict[str, float]) -> list[dict]:
+def goals(
+    summary: dict[str, dict[str, float]], own: dict[str, float], floor: dict[str, float]
+) -> list[dict]:
     """Each target of Skyward with what was measured; `ratio` is 1 or more where it is reached."""
     rows = []
+    measured = summary["skyward"] | own
     for name, targets in TARGETS.items():
-        unit, more_is_better = FIGURES[name]
-        value = summary["skyward"][name]
+        unit, more_is_better = (FIGURES | OWN_FIGURES)[name]
+        value = measured[name]
         for target in targets:
             given = callable(target)
             limit = target(summary, floor) if given else target
@@ -101,10 +121,16 @@ def goals(summary: dict[str, dict[str, float]], floor: dict[str, float]) -> list
                     "unit": unit,
                     "target": f"{limit:,.4g}" + (f" ({target.__doc__})" if given else ""),
                     "measured": value,
-                    "ratio": value / limit if more_is_better else limit / value,
+                    "ratio": _ratio(value, limit, more_is_better),
                 }
             )
     return rows
+
+
+def _ratio(value: float, limit: float, more_is_better: bool) -> float:
+    if more_is_better:
+        return value / limit
+    return limit / value if value > 0 else float(value <= limit)  # memory may have shrunk
 
 
 def print_goals(rows: list[dict]) -> None:
@@ -168,7 +194,8 @@ def main() -> int:
 
     rounds = 1 if options.quick else options.rounds
     calls, tasks, mib = (100, 1_000, 64) if options.quick else (1_000, 20_000, 1024)
-    size = Size(calls, tasks, np.random.default_rng(0).random(mib * MIB // 8))
+    own = (200_000, 50_000, 100_000, 1) if options.quick else (4_000_000, 1_000_000, 10_000_000, 5)
+    size = Size(calls, tasks, np.random.default_rng(0).random(mib * MIB // 8), *own)
 
     chosen = [c for c in ALL if not options.only or c.name in options.only]
     skipped = {c.name: c.missing() for c in chosen if c.missing()}
@@ -208,7 +235,9 @@ def main() -> int:
         "rounds": results,
     }
     if "skyward" in results:
-        report["targets"] = goals(summary, floor)
+        report["own"] = measure_own(size)
+        report["own_units"] = {name: unit for name, (unit, _) in OWN_FIGURES.items()}
+        report["targets"] = goals(summary, report["own"], floor)
         print_goals(report["targets"])
         report["broadcast_4_nodes_over_1"] = broadcast_ratio(size.array)
         print(

@@ -42,6 +42,41 @@ def cpu_seconds() -> float:
     return seconds
 
 
+def cpu_seconds_of(pid: int) -> float:
+    return time.clock_gettime(cpu_clock(pid))
+
+
+def agent() -> int:
+    """The only agent below this process."""
+    (pid,) = [
+        pid
+        for pid in tree()[1:]
+        if Path(f"/proc/{pid}/comm").read_text().strip() == "skyward-agent"
+    ]
+    return pid
+
+
+def resident_bytes(pid: int | str = "self") -> int:
+    return _status(pid, "VmRSS")
+
+
+def forget_peak(pid: int | str = "self") -> int:
+    """From here on, peak_bytes() is that of what follows. Returns what is resident now."""
+    Path(f"/proc/{pid}/clear_refs").write_text("5")
+    return resident_bytes(pid)
+
+
+def peak_bytes(pid: int | str = "self") -> int:
+    return _status(pid, "VmHWM")
+
+
+def _status(pid: int | str, name: str) -> int:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith(name + ":"):
+            return int(line.split()[1]) * 1024
+    raise ValueError(f"/proc/{pid}/status has no {name}")
+
+
 def memory_mib() -> float:
     """Proportional set size of everything below this process, without this process."""
     total = 0
