@@ -148,7 +148,7 @@ Time EngineLoop::look_at_clocks() {
 template <typename Step>
 void EngineLoop::turn(Step step) {
   turn_.take([&] { step(look_at_clocks()); });
-  if (!lines_.empty()) caller_.emit_lines(std::exchange(lines_, {}));
+  emit_lines();
   return_memory_later();
   timer_.arm();
 }
@@ -316,6 +316,7 @@ void EngineLoop::send(NodeId node, wire::Message message) {
 }
 
 void EngineLoop::complete(TaskId task, wire::Outcome outcome) {
+  emit_lines();
   caller_.complete(task, std::move(outcome));
 }
 
@@ -327,7 +328,13 @@ void EngineLoop::retain_blob(const wire::Blob& blob) { caller_.retain_blob(blob)
 
 void EngineLoop::emit(Event event) {
   if (std::holds_alternative<LogLine>(event)) return lines_.push_back(std::move(event));
+  emit_lines();
   caller_.emit(std::move(event));
+}
+
+// Ahead of whatever follows them.
+void EngineLoop::emit_lines() {
+  if (!lines_.empty()) caller_.emit_lines(std::exchange(lines_, {}));
 }
 
 void EngineLoop::opened(Status status) { caller_.opened(std::move(status)); }

@@ -106,6 +106,7 @@ class EngineLoop final : private EngineEffects {
   template <typename Step>
   void turn(Step step);
   Time look_at_clocks();
+  void emit_lines();
   // Of many tasks, when the last one is done.
   void return_memory_later();
   void tell_closed_when_quiet();

@@ -27,29 +27,6 @@ namespace skyward::provider {
 
 using namespace std::chrono_literals;
 
-// Counts what is written into ledgers, kills the driver at a write, or lets every use fail.
-struct LedgerWatch {
-  int writes = 0;
-  int die_before = -1;  // the number of a write
-  int die_after = -1;
-  Status trouble{};
-
-  Result<std::unique_ptr<Ledger>> open(const std::string& path);
-};
-
-inline Result<std::unique_ptr<Ledger>> LedgerWatch::open(const std::string& path) {
-  if (!trouble) return fail(trouble);
-  auto ledger = Ledger::open(path);
-  if (!ledger) return ledger;
-  return std::make_unique<WatchedLedger>(
-      *std::move(ledger),
-      [this](bool after) {
-        if (!after) ++writes;
-        if (writes == (after ? die_after : die_before)) throw DriverDied();
-      },
-      [this] { return trouble; });
-}
-
 // In OpenSSH's form; another for each path.
 inline std::string public_key_of(const std::string& path) {
   constexpr std::size_t kDigits = 43;  // of the 32 bytes of a key; digits of hex will do

@@ -9,8 +9,8 @@ namespace skyward {
 // "std::invalid_argument" for the exception in flight.
 std::string thrown_name();
 
-// Writes out what the C++ streams still hold. Not here: a program without such streams, as the agent
-// is, is half a megabyte smaller. Call it before tasks run.
+// What writes out what the C++ streams still hold; set before tasks run. It is not here, since the
+// agent has no such streams, which make a program half a megabyte larger.
 void set_stream_flush(void (*flush)());
 // What the function has printed leaves this process.
 void flush_output();
