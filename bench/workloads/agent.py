@@ -14,6 +14,8 @@ FIGURES = {
     "agent_resident": ("MB", False),
     "agent_idle_cpu": ("%", False),
 }
+SAMPLE_SECONDS = 60
+"""How long one may take; they come every two seconds."""
 TARGETS = {
     "agent_disk": [6],
     "agent_packed": [2.5],
@@ -35,10 +37,10 @@ def measure(size):
     with sky.ComputePool(nodes=1, display="quiet", on_event=count_samples) as pool:
         sky.compute(int)() >> pool
         agent = processes.agent()
-        samples.acquire()
+        assert samples.acquire(timeout=SAMPLE_SECONDS)
         cpu, begin = processes.cpu_seconds_of(agent), time.perf_counter()
         for _ in range(size.idle_samples):
-            samples.acquire()
+            assert samples.acquire(timeout=SAMPLE_SECONDS)
         idle = (processes.cpu_seconds_of(agent) - cpu) / (time.perf_counter() - begin)
         resident = processes.resident_bytes(agent)
         file = Path(os.readlink(f"/proc/{agent}/exe")).read_bytes()

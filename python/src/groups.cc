@@ -161,7 +161,6 @@ void bind_groups(nb::module_& module) {
       .def("call", &Group::call, nb::arg("position"),
            "One of its calls, with the arguments as they were.")
       .def("cancel", &Group::cancel)
-      .def("done", &Group::done, "Whether its last outcome is here.")
       .def(
           "wait",
           [](Group& self, std::optional<double> timeout) {

@@ -37,7 +37,6 @@ class Group {
   // One of its calls, to be sent alone, with the arguments as they were.
   Call call(std::size_t position) const;
   void cancel();
-  bool done() const { return handle_.done(); }
   // Waits until it has news, or another group's calls were withdrawn, or for the limit: then it
   // returns false.
   bool wait(Duration limit);

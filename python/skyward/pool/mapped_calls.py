@@ -7,6 +7,7 @@ function that takes long is sent call by call. A call that fails ends its group,
 are sent again; so are those that wait behind a slow one."""
 
 import pickle
+import sys
 import threading
 import time
 from collections import deque
@@ -19,7 +20,7 @@ from skyward.call.by_value import registered_by_value
 from skyward.call.function import is_generator
 from skyward.call.pending import PendingCompute, recorded
 from skyward.call.text import call_text
-from skyward.exceptions import TimeoutError
+from skyward.exceptions import NotProvisionedError, TimeoutError
 from skyward.pool.outcome import answer_of
 from skyward.transport import serialize
 
@@ -36,13 +37,17 @@ GROWTH = 4
 """A group is at most so much larger than the last one."""
 LARGE_BYTES = 2000
 """Results from about that size on end their group, and such arguments make none."""
-LEAST_CALLS = 512
-"""Of a gather() that sends groups: fewer are sent at once before the first group would be."""
+SLOW_GROUPS = 16
+"""After so many groups of slow calls, a gather() sends no more of them."""
+TRIED_CALLS = 512
+"""A gather() sends so many first, each by itself; and if they are quick, the others in groups."""
+TRIED_SECONDS = 0.05
+"""How quick."""
 REFUSED = 16
 """So many calls that are not for a group, and all go alone: one by one they take longer."""
 STEP_SECONDS = 0.01
-FIRST_SECONDS = 0.005
-"""A function whose first call takes longer is sent call by call, and all slots get some."""
+FIRST_SECONDS = 0.01
+"""While a first answer takes longer, calls are sent one by one, so that all slots get some."""
 ATTEMPTS = 4
 """How often calls are sent again when their machine is lost, as the engine does (kMaxAttempts)."""
 
@@ -52,7 +57,7 @@ _LOSSES = ("lost", "unreachable")
 class _Group:
     """Calls that were sent together."""
 
-    __slots__ = ("_is_done", "attempt", "bytes", "calls", "core", "got", "inputs", "token")
+    __slots__ = ("attempt", "bytes", "calls", "core", "got", "inputs", "token")
 
     def __init__(self, core: Any, inputs: list[Any], token: int, attempt: int) -> None:
         self.core = core
@@ -62,46 +67,49 @@ class _Group:
         self.bytes = core.size
         self.got = 0  # results
         self.calls = len(inputs)  # as sent; `inputs` are those that have not been withdrawn
-        self._is_done = False
-
-    @property
-    def left(self) -> int:
-        """Calls without an answer."""
-        return len(self.inputs) - self.got
 
     def wait(self, seconds: float | None) -> bool:
         """Until it has news, or calls of some group were withdrawn."""
         return bool(self.core.wait(seconds))
-
-    def done(self) -> bool:
-        self._is_done = self._is_done or self.core.done()
-        return self._is_done
 
     def cancel(self) -> None:
         self.core.cancel()
 
 
 class _Single:
-    __slots__ = ("_is_done", "bytes", "call", "handle", "item")
-
-    left = 1
+    __slots__ = ("bytes", "call", "handle", "item")
 
     def __init__(self, item: PendingCompute[Any], call: Any, handle: Any) -> None:
         self.item = item
         self.call = call
         self.handle = handle
         self.bytes = call.size()
-        self._is_done = False
 
     def wait(self, seconds: float | None) -> bool:
         return bool(self.handle.wait(seconds))
 
-    def done(self) -> bool:
-        self._is_done = self._is_done or self.handle.done()
-        return self._is_done
-
     def cancel(self) -> None:
         self.handle.cancel()
+
+
+class _Refused:
+    """Calls that could not be sent, since the pool has closed meanwhile."""
+
+    __slots__ = ("calls", "reason")
+
+    bytes = 0
+
+    def __init__(self, calls: int, reason: NotProvisionedError) -> None:
+        self.calls = calls
+        self.reason = reason
+
+    def wait(self, _: float | None) -> bool:
+        return True
+
+    def cancel(self) -> None: ...
+
+
+_Sent = _Group | _Single | _Refused
 
 
 class Failed:
@@ -118,8 +126,8 @@ class MappedCalls:
     arguments of each call.
 
     With `all_end`, a call that fails ends nothing: its answer is a Failed. A slow one keeps no slot
-    idle, however many calls are behind it, and one that cannot be sent ends all of them. `total`:
-    how many calls there are, where that is known."""
+    idle: then all calls behind it are sent at once, each by itself. One that cannot be sent ends
+    all of them. `total`: how many calls there are, where that is known."""
 
     def __init__(
         self,
@@ -134,7 +142,7 @@ class MappedCalls:
         self._inputs = inputs
         self._all_end = all_end
         self._name = ""
-        self._window: deque[_Group | _Single] = deque()
+        self._window: deque[_Sent] = deque()
         self._calls = self._bytes = 0  # of the window
         self._groups = _core.Groups()
         self._packer = pool.core.packer()
@@ -143,7 +151,8 @@ class MappedCalls:
         self._in_groups = True
         self._refused = 0
         self._size = 0  # calls of the next group; 0: no call has ended yet
-        self._finished = 0  # calls of the window that have ended behind one that has not
+        self._slow = 0  # groups in a row of calls that take too long for groups
+        self._body: Any = None  # the core's function, with `all_end`
         self._is_dry = False  # all inputs have been sent
         self._failure: Exception | None = None  # of the call behind the window
         self._total = total
@@ -176,16 +185,23 @@ class MappedCalls:
                 if isinstance(first, _Group):
                     yield from self._results(first, end)
                     continue
+                if isinstance(first, _Refused):
+                    self._leave(first, first.calls)
+                    text = str(first.reason)
+                    yield from (Failed(NotProvisionedError(text)) for _ in range(first.calls))
+                    continue
                 self._wait_single(first, end)
                 yield self._answer(first.item, first.call, first.handle, end)
                 self._leave(first, 1)
         finally:
-            for sent in window:
-                sent.cancel()
-            window.clear()
-            self._total = self._sent
-            self._calls = 0
-            self._pool.mapped.end(self)
+            try:
+                for sent in window:
+                    sent.cancel()
+            finally:
+                window.clear()
+                self._total = self._sent
+                self._calls = 0
+                self._pool.mapped.end(self)
 
     def beyond_tasks(self) -> tuple[int, int]:
         """How many calls have ended, and how many have not, that the engine does not count: it
@@ -213,8 +229,10 @@ class MappedCalls:
 
     def _room(self) -> int:
         """How many more calls may be sent."""
-        calls, slots = self._calls - self._finished, int(self._pool.core.total_slots)
-        most = max(AHEAD_CALLS, GROUPS_AHEAD * slots * self._size)
+        if self._all_end and not self._in_groups:
+            return sys.maxsize
+        calls, slots = self._calls, int(self._pool.core.total_slots)
+        most = max(AHEAD_CALLS, GROUPS_AHEAD * slots * max(1, self._size))
         if calls > most // 2:  # wait until many can be sent together
             return 0
         fill_slots = 2 * slots - calls
@@ -223,38 +241,37 @@ class MappedCalls:
         by_size = (AHEAD_BYTES - self._bytes) * calls // max(self._bytes, 1)
         return max(fill_slots, min(most - calls, by_size), 0)
 
-    def _is_held_up(self, first: "_Group | _Single") -> bool:
+    def _is_held_up(self, first: "_Sent") -> bool:
         """Waits a little for the first answer where more calls may be sent without it. If it does
         not come, the slots get more to do."""
         is_new = self._in_groups and not self._size
-        if self._is_dry or not (is_new or self._all_end):
+        if self._is_dry or not (is_new or (self._all_end and self._in_groups)):
             return False
-        seconds = FIRST_SECONDS
-        while not first.wait(seconds):
-            self._size = max(1, self._size)
-            if not self._all_end:
-                return True
-            self._send_withdrawn()
-            finished = sum(sent.left for sent in self._window if sent.done())
-            if finished > self._finished or is_new:
-                self._finished = finished
-                return True
-            seconds = min(2 * seconds, STEP_SECONDS)
-        self._finished = 0
-        return False
+        if first.wait(FIRST_SECONDS):
+            return False
+        self._in_groups = not self._all_end
+        self._size = max(1, self._size)
+        return True
 
     def _send(self, inputs: list[tuple[Any, ...]]) -> None:
         """Sends calls, as groups where it can."""
         at = 0
         while at < len(inputs) and self._failure is None:
-            group = self._group(inputs[at : at + max(1, self._size)])
-            if group is not None:
-                at += len(group.inputs)
-                self._enter(group, len(group.inputs))
-                continue
-            some = inputs[at : at + 1] if self._in_groups else inputs[at:]
+            try:
+                group = self._group(inputs[at : at + max(1, self._size)])
+                if group is not None:
+                    at += len(group.inputs)
+                    self._enter(group, len(group.inputs))
+                    continue
+                some = inputs[at : at + 1] if self._in_groups else inputs[at:]
+                singles = self._singles(some)
+            except NotProvisionedError as reason:
+                if not self._all_end:
+                    raise
+                self._enter(_Refused(len(inputs) - at, reason), len(inputs) - at)
+                return
             at += len(some)
-            for single in self._singles(some):
+            for single in singles:
                 self._enter(single, 1)
 
     def _send_again(self, group: _Group, first: int, place: int, attempt: int = 1) -> None:
@@ -266,14 +283,20 @@ class MappedCalls:
         while at < len(inputs):
             some = inputs[at : at + max(1, self._size)]
             self._tokens += 1
-            core = self._groups.send_again(
-                self._packer, group.core, first + at, len(some), self._tokens
-            )
+            try:
+                core = self._groups.send_again(
+                    self._packer, group.core, first + at, len(some), self._tokens
+                )
+            except NotProvisionedError as reason:
+                if not self._all_end:
+                    raise
+                self._enter(_Refused(len(inputs) - at, reason), len(inputs) - at, place)
+                return
             self._enter(_Group(core, some, self._tokens, attempt), len(some), place)
             place += 1
             at += len(some)
 
-    def _enter(self, sent: "_Group | _Single", calls: int, place: int | None = None) -> None:
+    def _enter(self, sent: "_Sent", calls: int, place: int | None = None) -> None:
         if place is None:
             self._window.append(sent)
             self._sent += calls
@@ -298,7 +321,7 @@ class MappedCalls:
         self._tokens += 1
         sent = self._groups.send(
             self._packer,
-            self._pool.packing.function(item),
+            self._function_of(item),
             inputs,
             pickle.dumps,
             self._beside,
@@ -312,6 +335,13 @@ class MappedCalls:
             return None
         core, calls = sent
         return _Group(core, inputs[:calls], self._tokens, 1)
+
+    def _function_of(self, item: PendingCompute[Any]) -> Any:
+        """Of calls that are all there from the start, one function; else as it is now."""
+        if self._all_end and self._body is not None:
+            return self._body
+        self._body = self._pool.packing.function(item)
+        return self._body
 
     def _singles(self, inputs: list[tuple[Any, ...]]) -> list[_Single]:
         """Sends calls one by one; the error of one that cannot be sent is kept for its place."""
@@ -378,7 +408,7 @@ class MappedCalls:
     def _finish(self, group: _Group, outcome: Any, end: float | None) -> Iterator[Any]:
         """`outcome`: of the call that ran last. Those behind it, if any, were not begun."""
         self._send_withdrawn()  # no more news of this group can come
-        at, args, left = group.got, group.inputs[group.got], group.left
+        at, args, left = group.got, group.inputs[group.got], len(group.inputs) - group.got
         self._leave(group, left)
         self._measure(outcome, at + 1)
         # The engine sends a group again unless something of it is here, or was withdrawn.
@@ -387,7 +417,11 @@ class MappedCalls:
         if failed and begun and group.attempt < ATTEMPTS:
             self._send_again(group, at, 0, group.attempt + 1)
             return
-        if outcome.status == "ok" or outcome.may_retry:
+        if outcome.status != "ok" and outcome.node < 0:  # nothing of it ran, and nothing will
+            for place in range(at, len(group.inputs)):
+                yield self._failed(group, place, outcome, end)
+            return
+        if outcome.status == "ok" or outcome.may_retry or self._all_end:
             self._send_again(group, at + 1, 0)
         if outcome.status == "ok":
             if group.calls > 1 and outcome.size > LARGE_BYTES:  # it has ended its group
@@ -395,8 +429,21 @@ class MappedCalls:
             self._pool.tell_lines()
             yield self._loaded(group, outcome)
             return
-        item, call = self._make(*args), group.core.call(at)
-        yield self._answer(item, call, group.core, end, taken=([None], [(0, outcome)]))
+        yield self._failed(group, at, outcome, end, args)
+
+    def _failed(
+        self,
+        group: _Group,
+        place: int,
+        outcome: Any,
+        end: float | None,
+        args: tuple[Any, ...] | None = None,
+    ) -> Any:
+        """The answer to a call of the group that has failed. `args`: where those of the group have
+        been sent again."""
+        item = self._make(*(group.inputs[place] if args is None else args))
+        call = group.core.call(place)
+        return self._answer(item, call, group.core, end, taken=([None], [(0, outcome)]))
 
     def _loaded(self, group: _Group, outcome: Any) -> Any:
         """A result that plain pickle does not load."""
@@ -416,7 +463,7 @@ class MappedCalls:
         taken: Any = None,
     ) -> Any:
         try:
-            return self._pool.answer(item, call, handle, end, taken)
+            return self._pool.answer(item, call, handle, end, taken, noted=not self._all_end)
         except Exception as error:
             if self._all_end:
                 return Failed(error)
@@ -430,8 +477,11 @@ class MappedCalls:
             int(GROUP_SECONDS / seconds) if seconds > GROUP_SECONDS / GROUP_CALLS else GROUP_CALLS
         )
         self._size = max(1, min(fitting, GROWTH * max(1, self._size)))
+        self._slow = self._slow + 1 if fitting < 2 else 0
+        if self._all_end and self._slow >= SLOW_GROUPS:
+            self._in_groups = False
 
-    def _leave(self, sent: _Group | _Single, calls: int) -> None:
+    def _leave(self, sent: "_Sent", calls: int) -> None:
         """Drops the first one, with its calls that were still counted."""
         self._window.popleft()
         self._calls -= calls
@@ -450,7 +500,8 @@ class Mapped:
     """The MappedCalls of a pool: what the engine's count of tasks lacks."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        # Of a garbage collection, too, which may end a dropped generator anywhere.
+        self._lock = threading.RLock()
         self._now: set[MappedCalls] = set()
         self._ended = 0
 
@@ -459,14 +510,16 @@ class Mapped:
             self._now.add(calls)
 
     def end(self, calls: MappedCalls) -> None:
+        done = calls.beyond_tasks()[0]
         with self._lock:
             self._now.discard(calls)
-            self._ended += calls.beyond_tasks()[0]
+            self._ended += done
 
     def beyond_tasks(self) -> tuple[int, int]:
         with self._lock:
-            now = [calls.beyond_tasks() for calls in self._now]
-            return self._ended + sum(done for done, _ in now), sum(left for _, left in now)
+            now, ended = list(self._now), self._ended
+        counts = [calls.beyond_tasks() for calls in now]
+        return ended + sum(done for done, _ in counts), sum(left for _, left in counts)
 
 
 def is_plain(pool: Any, item: PendingCompute[Any]) -> bool:
@@ -486,7 +539,7 @@ def maker_of(
 ) -> Callable[..., PendingCompute[Any]] | None:
     """What makes the calls of a batch, if they can travel in groups: many calls of one function,
     without retries, and with small positional arguments."""
-    if len(items) < LEAST_CALLS or not is_plain(pool, items[0]):
+    if len(items) < 2 * TRIED_CALLS or not is_plain(pool, items[0]):
         return None
     fn, name = items[0].fn, items[0].name
     for item in items:

@@ -7,6 +7,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from itertools import islice
 from typing import Any
 
 from skyward import _core
@@ -17,7 +18,14 @@ from skyward.callback import Delivery
 from skyward.events import event_from_fields
 from skyward.exceptions import NotProvisionedError, TimeoutError
 from skyward.pool.answers import Answers, Receiver
-from skyward.pool.mapped_calls import Failed, Mapped, MappedCalls, maker_of
+from skyward.pool.mapped_calls import (
+    TRIED_CALLS,
+    TRIED_SECONDS,
+    Failed,
+    Mapped,
+    MappedCalls,
+    maker_of,
+)
 from skyward.pool.outcome import answer_of, summary_of
 from skyward.pool.packing import Packing, Teller
 from skyward.pool.restarts import RESTARTS_ATTRIBUTE, run_with_restarts
@@ -102,9 +110,14 @@ class OpenPool:
             if not self.core.is_active:
                 raise NotProvisionedError("the pool is closed, or its timeout has passed")
             return ()
+        sent = _core.Sent()
         if make := maker_of(self, items):
-            return self._run_mapped(make, items, return_exceptions)
-        sent = self._send(items)
+            self._send(items, sent, 0, TRIED_CALLS)
+            if self._are_quick(sent):
+                return self._run_mapped(make, items, sent, return_exceptions)
+            self._send(items, sent, TRIED_CALLS)
+        else:
+            self._send(items, sent)
         taken = None
         if sent.is_plain:
             answers, others = taken = self._take(sent)
@@ -123,31 +136,53 @@ class OpenPool:
         self,
         make: Callable[..., PendingCompute[Any]],
         items: Sequence[PendingCompute[Any]],
+        sent: Any,
         return_exceptions: bool,
     ) -> tuple[Any, ...]:
-        """run_all() of calls that can travel in groups."""
-        inputs = (item.args for item in items)
-        calls = MappedCalls(self, make, inputs, all_end=True, total=len(items))
+        """run_all() of calls that can travel in groups, of which the first ones have ended."""
+        first, others = self._take(sent)
+        answers, errors = self._collect(
+            items[: len(first)], sent.calls(), sent.handles(), taken=(first, others)
+        )
+        rest = len(items) - len(answers)
+        inputs = (item.args for item in islice(items, len(answers), None))
+        calls = MappedCalls(self, make, inputs, all_end=True, total=rest)
         arriving = calls.answers(None)
         next(arriving)
         try:
-            answers = list(arriving)
+            for position, answer in enumerate(arriving, len(answers)):
+                if type(answer) is Failed:
+                    errors[position] = answer.error
+                answers.append(answer)
         except Exception as error:
             if calls.unsent is not None:
-                note_position(error, items, calls.unsent)
+                note_position(error, items, len(items) - rest + calls.unsent)
             raise
-        errors = {i: answer.error for i, answer in enumerate(answers) if type(answer) is Failed}
+        assert len(answers) == len(items)
         return _in_places(items, answers, errors, return_exceptions)
 
-    def _send(self, items: Sequence[PendingCompute[Any]]) -> Any:
-        """What was sent. If a call cannot be pickled, those before it are cancelled."""
-        sent = _core.Sent()
+    def _send(
+        self,
+        items: Sequence[PendingCompute[Any]],
+        sent: Any,
+        first: int = 0,
+        end: int | None = None,
+    ) -> None:
+        """Sends those calls. If one cannot be pickled, all of `sent` are cancelled."""
         try:
-            self.packing.send(items, SENT_TOGETHER, sent)
+            self.packing.send(items, SENT_TOGETHER, sent, first, end)
         except BaseException:
             sent.cancel()
             raise
-        return sent
+
+    def _are_quick(self, sent: Any) -> bool:
+        """Whether all that was sent ends soon."""
+        end = time.monotonic() + TRIED_SECONDS
+        try:
+            return all(handle.wait(max(0.0, end - time.monotonic())) for handle in sent.handles())
+        except BaseException:  # Ctrl-C
+            sent.cancel()
+            raise
 
     def _take(self, sent: Any) -> tuple[list[Any], list[tuple[int, Any]]]:
         try:
@@ -218,8 +253,10 @@ class OpenPool:
         handle: Any,
         end: float | None,
         taken: tuple[list[Any], list[tuple[int, Any]]] | None = None,
+        noted: bool = True,
     ) -> Any:
-        """The answer to one call of a map(). `taken` as in _collect()."""
+        """The answer to one call of a map(). `taken` as in _collect(); `noted`: an error names the
+        call."""
         if taken is None and handle.done() and not call.is_stream:
             results, others = taken = _core.take_results([handle], pickle.loads)
             if not others:
@@ -227,7 +264,8 @@ class OpenPool:
                 return results[0]
         answers, errors = self._collect([item], [call], [handle], end=end, taken=taken)
         if errors:
-            errors[0].add_note(f"call: {call_text(item)}")
+            if noted:
+                errors[0].add_note(f"call: {call_text(item)}")
             raise errors[0]
         return answers[0]
 

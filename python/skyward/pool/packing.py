@@ -67,10 +67,17 @@ class Packing:
             calls += part
         return calls
 
-    def send(self, items: Sequence[PendingCompute[Any]], size: int, sent: Any) -> None:
-        """Sends the calls, `size` at a time: the first ones run while the others are pickled.
-        `sent`: a Sent of the core, which has what was sent if this raises."""
-        for _ in self.parts(items, size, sent=sent):
+    def send(
+        self,
+        items: Sequence[PendingCompute[Any]],
+        size: int,
+        sent: Any,
+        begin: int = 0,
+        end: int | None = None,
+    ) -> None:
+        """Sends the calls from `begin` to `end`, `size` at a time: the first ones run while the
+        others are pickled. `sent`: a Sent of the core, which has what was sent if this raises."""
+        for _ in self.parts(items, size, sent=sent, begin=begin, end=end):
             pass
 
     def parts(
@@ -80,6 +87,8 @@ class Packing:
         everywhere: bool = False,
         shared: SharedArguments | None = None,
         sent: Any = None,
+        begin: int = 0,
+        end: int | None = None,
     ) -> Iterator[list[Any]]:
         """The calls, at most `size` at a time; they share what they have in common all the same.
         With `sent` they are sent, and none are returned."""
@@ -112,8 +121,9 @@ class Packing:
 
         plain = shared is None and not registered_by_value()
         beside, buffers = serialize.collector()
-        for first in range(0, len(items), max(1, size)):
-            some = items[first : first + size]
+        end = len(items) if end is None else end
+        for first in range(begin, end, max(1, size)):
+            some = items[first : min(first + size, end)]
             if plain:
                 how = (
                     some,
