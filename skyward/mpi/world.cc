@@ -31,9 +31,9 @@ namespace {
 using namespace std::chrono_literals;
 using nlohmann::json;
 
-// How long MPI may take to end by itself after the last answer, and after an error, which it tells
-// all nodes. A daemon that is ended before it has told mpirun may leave that waiting. And how long
-// it may take when it is asked to end.
+// How long the rest of MPI may take to end by itself after mpirun, and all of it after an error,
+// which it tells all nodes. A daemon that is ended before it has told mpirun may leave that
+// waiting. And how long it may take when it is asked to end.
 constexpr Duration kEndTimeout = 10s;
 constexpr Duration kRaisedTimeout = 5s;
 constexpr Duration kAskedTimeout = 1s;
@@ -311,8 +311,7 @@ class RunningWorld final : public MpiWorld {
     if (head.raised != 0) return conclude(WorldAnswer{.raised = true, .ranks = {answer.body}});
     answers_[head.rank] = std::move(answer.body);
     if (answers_.size() < static_cast<std::size_t>(count())) return;
-    after(kEndTimeout, [this] { succeed(); });
-    on_child_end();
+    on_child_end();  // perhaps one has; else the ranks of other nodes may run for long
   }
 
   void succeed() {
@@ -345,7 +344,9 @@ class RunningWorld final : public MpiWorld {
                            fmt::format("the MPI world ended before this node had its result: {}",
                                        (*ended)->how_it_ended())));
     }
-    if (std::ranges::all_of(children_, &WorldChild::has_ended)) succeed();
+    if (std::ranges::all_of(children_, &WorldChild::has_ended)) return succeed();
+    // MPICH's daemon ends with the ranks of its node, mpirun with those of all.
+    if (children_.back()->has_ended()) after(kEndTimeout, [this] { succeed(); });
   }
 
   // ---- the end
@@ -400,7 +401,7 @@ class RunningWorld final : public MpiWorld {
   std::unique_ptr<WorldFolder> folder_;
   std::optional<io::Listener> listener_;
   std::unique_ptr<Meeting> meeting_;
-  std::vector<std::unique_ptr<WorldChild>> children_;  // the daemon before mpirun
+  std::vector<std::unique_ptr<WorldChild>> children_;  // the daemon before mpirun, if it is here
   std::vector<std::string> line_paths_;
   bool is_host_ = false;
   Time launch_end_{};
