@@ -184,6 +184,14 @@ def test_a_rank_that_dies_ends_the_world_of_its_worker(fake_mpi):
         assert "the MPI world ended before this node had its result" in str(answer)
 
 
+def test_a_rank_that_goes_away_without_an_answer_is_an_error(fake_mpi):
+    program = fake_mpi / "orted"
+    program.write_text(ORTED.partition("status=")[0] + "exec sleep 100\n")
+    for answer in on_all(lambda number: os._exit(0)):
+        assert type(answer) is RuntimeError
+        assert "a rank of this node ended without a result" in str(answer)
+
+
 def test_a_world_of_another_size_is_refused(fake_mpi, monkeypatch):
     monkeypatch.setenv("SIZE", "1")
     for answer in on_all(len):

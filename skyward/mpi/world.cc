@@ -32,8 +32,8 @@ using namespace std::chrono_literals;
 using nlohmann::json;
 
 // How long the rest of MPI may take to end by itself after mpirun, and all of it after an error,
-// which it tells all nodes. A daemon that is ended before it has told mpirun may leave that
-// waiting. And how long it may take when it is asked to end.
+// which it tells all nodes; a rank that is lost may be one. A daemon that is ended before it has
+// told mpirun may leave that waiting. And how long it may take when it is asked to end.
 constexpr Duration kEndTimeout = 10s;
 constexpr Duration kRaisedTimeout = 5s;
 constexpr Duration kAskedTimeout = 1s;
@@ -95,6 +95,7 @@ class RunningWorld final : public MpiWorld {
 
   ~RunningWorld() override {
     loop_.cancel_timer(timer_);
+    loop_.cancel_timer(lost_timer_);
     *alive_ = false;
   }
 
@@ -295,7 +296,7 @@ class RunningWorld final : public MpiWorld {
         loop_, std::move(socket), io::FileDescriptor(), kLengthBytes + sizeof(RankHead), cut_answer,
         io::Channel::Handlers{
             .on_message = [this, number](io::Incoming answer) { take(number, std::move(answer)); },
-            .on_closed = [this, number](const Error&) { ranks_.erase(number); }});
+            .on_closed = [this, number](const Error& why) { lose(number, why.message); }});
     Outgoing call = framed(order_.call);
     call.descriptors = order_.streams;
     channel->send(std::move(call));
@@ -312,6 +313,16 @@ class RunningWorld final : public MpiWorld {
     answers_[head.rank] = std::move(answer.body);
     if (answers_.size() < static_cast<std::size_t>(count())) return;
     on_child_end();  // perhaps one has; else the ranks of other nodes may run for long
+  }
+
+  // MPI may be about to say more.
+  void lose(int number, const std::string& why) {
+    ranks_.erase(number);
+    if (concluded_ || lost_timer_ != 0) return;
+    lost_timer_ = loop_.start_timer(io::EventLoop::now() + kRaisedTimeout, [this, why] {
+      conclude(fail(ErrorKind::lost, "a rank of this node ended without a result" +
+                                         (why.empty() ? "" : ": " + why)));
+    });
   }
 
   void succeed() {
@@ -397,6 +408,7 @@ class RunningWorld final : public MpiWorld {
   std::function<void(Result<WorldAnswer>)> on_end_;
   const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   io::EventLoop::TimerId timer_ = 0;
+  io::EventLoop::TimerId lost_timer_ = 0;
   Launcher launcher_;
   std::unique_ptr<WorldFolder> folder_;
   std::optional<io::Listener> listener_;
