@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <mutex>
@@ -57,8 +58,11 @@ std::unique_ptr<FileLock> FileLock::try_lock(const std::string& path) {
 }
 
 std::optional<int> FileLock::holder(const std::string& path) {
-  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-  return file ? noted_holder(file.get()) : std::nullopt;
+  // Another user may have put a pipe there, which would wait for its other end.
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  struct stat status{};
+  if (!file || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
+  return noted_holder(file.get());
 }
 
 FileLock::~FileLock() {

@@ -1,6 +1,7 @@
 #include "skyward/io/file_lock.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -39,6 +40,11 @@ TEST_F(FileLockTest, SaysWhoHoldsIt) {
   EXPECT_EQ(FileLock::holder(path_), ::getpid()) << "who asks takes nothing away";
   lock.reset();
   EXPECT_FALSE(FileLock::holder(path_));
+}
+
+TEST_F(FileLockTest, IsNoPipe) {
+  ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
+  EXPECT_FALSE(FileLock::holder(path_)) << "and who asks does not wait";
 }
 
 TEST_F(FileLockTest, IsNotAForkedChilds) {

@@ -76,6 +76,12 @@ bool is_directory(const std::string& path) {
   return fs::is_directory(fs::symlink_status(path, error));
 }
 
+bool is_own_directory(const std::string& path) {
+  struct stat status{};
+  return ::lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode) &&
+         status.st_uid == ::geteuid();
+}
+
 bool is_writable_directory(const std::string& path) {
   std::error_code error;
   return fs::is_directory(path, error) && ::access(path.c_str(), W_OK | X_OK) == 0;

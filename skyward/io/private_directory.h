@@ -25,6 +25,8 @@ Status ensure_private_path(const std::string& path);
 
 // True for a directory itself, not for a link to one.
 bool is_directory(const std::string& path);
+// The same, and it is this user's.
+bool is_own_directory(const std::string& path);
 
 // True for a directory, or a link to one, in which this process may create files.
 bool is_writable_directory(const std::string& path);

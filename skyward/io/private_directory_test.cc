@@ -39,6 +39,21 @@ TEST_F(PrivateDirectory, IsMadeForItsOwnerOnly) {
   EXPECT_TRUE(list_directory(root_ + "/none").empty());
 }
 
+TEST_F(PrivateDirectory, IsNotThatOfAnotherUser) {
+  EXPECT_TRUE(is_own_directory(root_));
+  EXPECT_FALSE(is_own_directory(root_ + "/none"));
+  fs::create_directory_symlink(root_, root_ + "/link");
+  EXPECT_FALSE(is_own_directory(root_ + "/link"));
+  if (::geteuid() != 0) {
+    EXPECT_FALSE(is_own_directory("/"));
+    return;
+  }
+  const std::string path = root_ + "/foreign";
+  EXPECT_TRUE(make_private_directory(path));
+  ASSERT_EQ(::chown(path.c_str(), 1, 1), 0);
+  EXPECT_FALSE(is_own_directory(path));
+}
+
 TEST_F(PrivateDirectory, TakesItsOwnAndNoOneElses) {
   const std::string path = root_ + "/state";
   EXPECT_TRUE(ensure_private_directory(path));

@@ -17,9 +17,10 @@ constexpr const char* kLock = "/lock";
 void remove_leftovers() {
   for (const std::string& name : io::list_directory(kRoot)) {
     const std::string path = kRoot + name;
-    if (!name.starts_with(kPrefix) || !io::is_directory(path)) continue;
+    // Root could look into another user's, and remove it.
+    if (!name.starts_with(kPrefix) || !io::is_own_directory(path)) continue;
     if (io::exists(path + kLock) && !io::FileLock::holder(path + kLock)) {
-      (void)io::remove_tree(path);  // another user's stays
+      (void)io::remove_tree(path);
     }
   }
 }
