@@ -62,12 +62,14 @@ json answer_of(const Met& met) {
   return {{met.error().kind == ErrorKind::invalid ? "mixed" : "missing", met.error().message}};
 }
 
-std::optional<Met> met_in(const json& answer) {
+std::optional<Met> met_in(const json& answer, int workers) {
   if (!answer.is_object()) return std::nullopt;
   if (answer.contains("missing")) return fail(ErrorKind::timeout, text_at(answer, "missing"));
   if (answer.contains("mixed")) return fail(ErrorKind::invalid, text_at(answer, "mixed"));
   const auto all = answer.find("all");
-  if (all == answer.end() || !all->is_array()) return std::nullopt;
+  if (all == answer.end() || !all->is_array() || all->size() != static_cast<std::size_t>(workers)) {
+    return std::nullopt;
+  }
   std::vector<std::string> brought;
   for (const json& one : *all) brought.push_back(one.is_string() ? one.get<std::string>() : "");
   return brought;
@@ -262,7 +264,7 @@ class Visiting final : public Either {
   }
 
   void hear(const json& answer) {
-    const std::optional<Met> met = met_in(answer);
+    const std::optional<Met> met = met_in(answer, options_.place.total_workers());
     channel_.reset();
     if (!met) return visit_later();
     loop_.cancel_timer(std::exchange(timer_, 0));

@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "skyward/io/listener.h"
 #include "skyward/io/machine.h"
 #include "skyward/io/tcp_socket.h"
 
@@ -132,6 +133,26 @@ TEST_F(MeetingTest, SendsStrangersAway) {
   EXPECT_TRUE(met_.at(0)) << message(0);
   EXPECT_TRUE(met_.at(1)) << message(1);
   EXPECT_FALSE(*foreign);
+}
+
+TEST_F(MeetingTest, NeedsAWordOfEveryWorker) {
+  auto socket = io::listen_tcp("127.0.0.1", static_cast<std::uint16_t>(port_));
+  ASSERT_TRUE(socket);
+  std::vector<io::FileDescriptor> visitors;
+  std::optional<io::Listener> other;
+  other.emplace(loop_, std::move(socket->socket), [&](io::FileDescriptor visitor) {
+    (void)io::write_some(visitor.get(),
+                         as_bytes(std::string_view("\x0b\0\0\0\0\0\0\0{\"all\":[1]}", 19)));
+    visitors.push_back(std::move(visitor));
+    loop_.post([&] {
+      other.reset();
+      if (!met_.contains(0) && !meetings_.contains(0)) begin(options(0, 2));
+    });
+  });
+  begin(options(1, 2));
+  loop_.run();
+  ASSERT_TRUE(met_.at(1)) << message(1);
+  EXPECT_THAT(*met_.at(1), testing::ElementsAre("brought 0", "brought 1"));
 }
 
 TEST_F(MeetingTest, NamesAPortThatIsInUse) {

@@ -141,7 +141,10 @@ int run_meeting() {
     loop.run();
     if (!*met) return answer(json_of(met->error()));
     json all = json::array();
-    for (const std::string& text : **met) all.push_back(json::parse(text, nullptr, false));
+    for (const std::string& text : **met) {
+      json one = json::parse(text, nullptr, false);
+      all.push_back(one.is_discarded() ? json() : std::move(one));
+    }
     return answer({{"all", all}});
   });
 }
