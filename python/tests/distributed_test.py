@@ -4,12 +4,14 @@ import functools
 import json
 import os
 import socket
+import struct
 import threading
 
 import pytest
 from skyward.base.programs import agent_path
 from skyward.distributed import decorate, environment, meeting
 from skyward.transport.functions import dumps_function
+from waiting import wait_until
 
 import skyward as sky
 from skyward import distributed
@@ -215,6 +217,21 @@ def test_all_learn_what_each_brought(agent):
         assert seen == [[round_] * 4] * 4
     seen = together(4, lambda info: meeting.meet(info, "last", 20, [info.node]), port)
     assert seen == [[[0], [1], [2], [3]]] * 4
+
+
+def test_what_is_no_json_is_none(agent):
+    def visit(info):
+        if info.node == 0:
+            return meeting.meet(info, "f()", 20, "x")
+        hello = {"job": info.job_id, "of": 2, "call": "f()", "rank": 1, "brought": "{"}
+        text = json.dumps(hello).encode()
+        host = "127.0.0.1", info.head_port
+        with socket.socket() as line:
+            wait_until(lambda: line.connect_ex(host) == 0)
+            line.sendall(struct.pack("<Q", len(text)) + text)
+            return line.recv(1) != b""
+
+    assert together(2, visit) == [["x", None], True]
 
 
 def test_one_worker_needs_no_meeting():
