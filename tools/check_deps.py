@@ -117,6 +117,7 @@ THIRD_PARTY: list[tuple[str, tuple[str, ...]]] = [
             "skyward/cli/*.cc",
             "skyward/call/instance_info.cc",
             "skyward/mpi/*.cc",
+            "skyward/mpi/frame.h",
             "skyward/worker/mpi.cc",
             "sim/*.cc",
             "doubles/*",

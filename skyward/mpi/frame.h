@@ -1,9 +1,13 @@
 #pragma once
 
-// Messages of a stream that begin with their length: eight bytes, little-endian.
+// Messages of a stream that begin with their length: eight bytes, little-endian. What they say is
+// JSON, most of them.
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <string>
 #include <string_view>
 
 #include "skyward/base/bytes.h"
@@ -21,12 +25,17 @@ inline std::uint64_t length_in(ByteView prefix) {
   return length;
 }
 
-// A message of the meeting: anything longer is none of ours.
-inline Result<Cut> cut_short(ByteView prefix) {
-  constexpr std::uint64_t kLongest = std::uint64_t{16} << 20;
+// Anything longer is none of ours.
+template <std::uint64_t kLongest>
+Result<Cut> cut_short(ByteView prefix) {
   const std::uint64_t length = length_in(prefix);
   if (length == 0 || length > kLongest) return fail(ErrorKind::invalid, "no message of ours");
   return Cut{.head_bytes = static_cast<std::size_t>(length), .body_bytes = 0, .descriptors = 0};
+}
+
+// Paths and what programs print may be in any encoding.
+inline std::string words_of(const nlohmann::json& value) {
+  return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 inline Bytes length_prefix(std::uint64_t length) {

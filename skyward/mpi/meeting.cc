@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "skyward/io/channel.h"
+#include "skyward/io/deadline_timer.h"
 #include "skyward/io/listener.h"
 #include "skyward/io/tcp_socket.h"
 #include "skyward/mpi/frame.h"
@@ -27,10 +28,11 @@ constexpr Duration kFarewellTimeout = 5s;
 // The others wait a little longer than worker 0: its answer says who is missing.
 constexpr Duration kVisitorsPatience = 1s;
 constexpr std::size_t kMissingShown = 8;
-
-std::string words_of(const json& value) {
-  return value.dump(-1, ' ', false, json::error_handler_t::replace);
-}
+// Anybody on the nodes' network can come to worker 0: what a guest may say, and how many, beside
+// one from each worker, may be there that have not said yet who they are.
+constexpr std::uint64_t kLongestHello = std::uint64_t{64} << 10;
+constexpr std::uint64_t kLongestAnswer = std::uint64_t{16} << 20;
+constexpr std::ptrdiff_t kMaxStrangers = 64;
 
 Outgoing message_of(const json& value) { return framed(SharedBytes(words_of(value))); }
 
@@ -126,6 +128,7 @@ class Hosting final : public Either {
  private:
   struct Guest {
     std::unique_ptr<io::Channel> channel{};
+    Time hello_end{};
     std::optional<int> rank{};
   };
 
@@ -150,13 +153,33 @@ class Hosting final : public Either {
   }
 
   void welcome(io::FileDescriptor socket) {
+    if (std::ranges::count_if(guests_, is_stranger) >=
+        options_.place.total_workers() + kMaxStrangers) {
+      return;  // a worker comes again
+    }
     const int number = next_guest_++;
     Guest& guest = guests_[number];
+    guest.hello_end = io::EventLoop::now() + options_.hello_timeout;
     guest.channel = std::make_unique<io::Channel>(
-        loop_, std::move(socket), io::FileDescriptor(), kLengthBytes, cut_short,
+        loop_, std::move(socket), io::FileDescriptor(), kLengthBytes, cut_short<kLongestHello>,
         io::Channel::Handlers{
             .on_message = [this, number](const io::Incoming& said) { hear(number, read(said)); },
             .on_closed = [this, number](const Error&) { leave(number); }});
+    hello_timer_.arm();
+  }
+
+  static bool is_stranger(const std::pair<const int, Guest>& one) { return !one.second.rank; }
+
+  // Of the stranger that came first.
+  Time hello_end() const {
+    const auto first = std::ranges::find_if(guests_, is_stranger);
+    return first == guests_.end() ? kNever : first->second.hello_end;
+  }
+
+  void drop_silent() {
+    std::erase_if(guests_, [now = io::EventLoop::now()](const auto& one) {
+      return is_stranger(one) && one.second.hello_end <= now;
+    });
   }
 
   void hear(int number, const json& said) {
@@ -201,7 +224,7 @@ class Hosting final : public Either {
   void tell(Met met) {
     if (told_) return;
     listener_.reset();
-    std::erase_if(guests_, [](const auto& one) { return !one.second.rank; });
+    std::erase_if(guests_, is_stranger);
     for (auto& [_, guest] : guests_) guest.channel->send(message_of(answer_of(met)));
     told_ = std::move(met);
     after(kFarewellTimeout, [this] { end_with(*told_); });
@@ -220,6 +243,7 @@ class Hosting final : public Either {
   Time port_end_{};
   std::optional<io::Listener> listener_;
   std::map<int, Guest> guests_;
+  io::DeadlineTimer hello_timer_{loop_, [this] { return hello_end(); }, [this] { drop_silent(); }};
   int next_guest_ = 0;
   std::map<int, std::string> seats_;  // what each worker brought, by rank
   std::optional<Met> told_;
@@ -246,7 +270,7 @@ class Visiting final : public Either {
       return socket.error().kind == ErrorKind::invalid ? end_with(fail(socket)) : visit_later();
     }
     channel_ = std::make_unique<io::Channel>(
-        loop_, *std::move(socket), io::FileDescriptor(), kLengthBytes, cut_short,
+        loop_, *std::move(socket), io::FileDescriptor(), kLengthBytes, cut_short<kLongestAnswer>,
         io::Channel::Handlers{.on_message = [this](const io::Incoming& said) { hear(read(said)); },
                               .on_closed = [this](const Error&) { visit_later(); }});
     channel_->send(message_of({{"job", options_.place.job_id},

@@ -19,6 +19,38 @@ namespace {
 using namespace std::chrono_literals;
 using testing::HasSubstr;
 
+// Says something at the meeting point, and waits there until it is sent away.
+class Stranger {
+ public:
+  Stranger(io::EventLoop& loop, int port, std::string_view said, std::function<void()> on_dropped)
+      : loop_(loop),
+        socket_(io::dial_tcp("127.0.0.1", static_cast<std::uint16_t>(port)).value()),
+        said_(said),
+        on_dropped_(std::move(on_dropped)) {
+    loop_.watch(
+        socket_.get(),
+        [this] {
+          loop_.unwatch(socket_.get());
+          const auto tell = on_dropped_;
+          tell();
+        },
+        [this] {
+          loop_.want_write(socket_.get(), false);
+          (void)io::write_some(socket_.get(), as_bytes(said_));
+        });
+    loop_.want_write(socket_.get(), true);
+  }
+  ~Stranger() { loop_.unwatch(socket_.get()); }
+  Stranger(const Stranger&) = delete;
+  Stranger& operator=(const Stranger&) = delete;
+
+ private:
+  io::EventLoop& loop_;
+  io::FileDescriptor socket_;
+  const std::string_view said_;
+  const std::function<void()> on_dropped_;
+};
+
 // Workers of one pool, in one loop.
 class MeetingTest : public testing::Test {
  protected:
@@ -133,6 +165,46 @@ TEST_F(MeetingTest, SendsStrangersAway) {
   EXPECT_TRUE(met_.at(0)) << message(0);
   EXPECT_TRUE(met_.at(1)) << message(1);
   EXPECT_FALSE(*foreign);
+}
+
+TEST_F(MeetingTest, DropsGuestsThatDoNotSayWhoTheyAre) {
+  MeetingOptions host = options(0, 2);
+  host.hello_timeout = 50ms;
+  begin(std::move(host));
+  int silent = 2;
+  const auto on_dropped = [&] {
+    if (--silent == 0) begin(options(1, 2));
+  };
+  const Stranger mute(loop_, port_, "", on_dropped);
+  const Stranger slow(loop_, port_, "\1", on_dropped);
+  loop_.run();
+  EXPECT_TRUE(met_.at(0)) << message(0);
+}
+
+TEST_F(MeetingTest, DropsGuestsThatWouldSayTooMuch) {
+  MeetingOptions host = options(0, 2);
+  host.hello_timeout = 60s;
+  begin(std::move(host));
+  const std::string_view longer("\1\0\1\0\0\0\0\0", 8);
+  const Stranger stranger(loop_, port_, longer, [&] { begin(options(1, 2)); });
+  loop_.run();
+  EXPECT_TRUE(met_.at(0)) << message(0);
+}
+
+TEST_F(MeetingTest, HasRoomForSoManyStrangers) {
+  begin(options(0, 2));
+  std::vector<std::unique_ptr<Stranger>> strangers;
+  int dropped = 0;
+  for (int i = 0; i < 67; ++i) {
+    strangers.push_back(std::make_unique<Stranger>(loop_, port_, "", [&] {
+      if (dropped++ > 0) return;  // by the end of the meeting
+      strangers.pop_back();
+      strangers.front().reset();
+      begin(options(1, 2));
+    }));
+  }
+  loop_.run();
+  EXPECT_TRUE(met_.at(0)) << message(0);
 }
 
 TEST_F(MeetingTest, NeedsAWordOfEveryWorker) {

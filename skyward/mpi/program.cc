@@ -20,6 +20,7 @@
 #include "skyward/io/file_descriptor.h"
 #include "skyward/io/machine.h"
 #include "skyward/io/own_process.h"
+#include "skyward/mpi/frame.h"
 #include "skyward/mpi/meeting.h"
 #include "skyward/mpi/world.h"
 
@@ -52,7 +53,7 @@ int answer(const json& head, const std::vector<SharedBytes>& bodies = {}) {
   const auto named = io::environment_variable("SKYWARD_READY");
   const int descriptor = named ? std::atoi(named->c_str()) : 1;
   (void)io::set_non_blocking(descriptor, false);
-  const std::string line = head.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+  const std::string line = words_of(head) + "\n";
   bool written = write_all(descriptor, as_bytes(line));
   for (const SharedBytes& body : bodies) written = written && write_all(descriptor, body.view);
   return written ? 0 : 1;

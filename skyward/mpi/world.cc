@@ -101,7 +101,7 @@ class RunningWorld final : public MpiWorld {
 
   void begin() {
     if (Status begun = prepare(); !begun) return conclude(fail(begun));
-    meet(call_name(), json(launcher_.kind + " " + launcher_.version).dump(),
+    meet(call_name(), words_of(launcher_.kind + " " + launcher_.version),
          [this](const std::vector<std::string>& all) { on_launchers(all); });
   }
 
@@ -165,7 +165,7 @@ class RunningWorld final : public MpiWorld {
     if (Status same = require_one_mpi(found, order_.name); !same) return conclude(fail(same));
     if (order_.place.global_worker_index() != 0) return tell_lines("null");
     if (Status launched = launch(); !launched) {
-      return tell_lines(json_of(fail(launched)).dump());
+      return tell_lines(words_of(json_of(fail(launched))));
     }
     launch_end_ = io::EventLoop::now() + order_.timeout;
     look_for_lines();
@@ -246,7 +246,7 @@ class RunningWorld final : public MpiWorld {
       for (const std::string& path : line_paths_) {
         lines.push_back(io::read_file(path).value_or(""));
       }
-      return tell_lines(json_of(sign(lines, launcher_.kind, is_host_, order_.secret)).dump());
+      return tell_lines(words_of(json_of(sign(lines, launcher_.kind, is_host_, order_.secret))));
     }
     if (mpirun.has_ended()) return tell_problem(mpirun.how_it_ended());
     if (io::EventLoop::now() > launch_end_) {
@@ -256,9 +256,7 @@ class RunningWorld final : public MpiWorld {
     after(kLookInterval, [this] { look_for_lines(); });
   }
 
-  void tell_problem(const std::string& text) {
-    tell_lines(json({{"problem", text}}).dump(-1, ' ', false, json::error_handler_t::replace));
-  }
+  void tell_problem(const std::string& text) { tell_lines(words_of({{"problem", text}})); }
 
   void tell_lines(std::string told) {
     meet(call_name() + ", launched", std::move(told),
