@@ -18,7 +18,7 @@ from skyward.engines.survey import (
     require_there,
     version_of,
 )
-from skyward.task.processes import private_folder
+from skyward.task.processes import ChildProgram, private_folder
 
 import skyward as sky
 
@@ -173,3 +173,11 @@ def test_a_private_folder_is_left_alone_while_it_is_used_and_removed_when_nobody
             assert first.exists() and second.exists()
         assert first.exists() and not second.exists()
     assert not first.exists()
+
+
+def test_a_program_whose_call_is_cancelled_while_it_is_told_something_is_killed(tmp_path):
+    number = tmp_path / "number"
+    script = f"read -r line; echo $$ > {number}; kill -INT {os.getpid()}; exec sleep 100"
+    with pytest.raises(KeyboardInterrupt):
+        ChildProgram("deaf", ["/bin/sh", "-c", script], told=b"\n" * (1 << 20), reports=True)
+    assert not Path(f"/proc/{number.read_text().strip()}").exists()

@@ -43,6 +43,13 @@ def test_workers_that_mpi_cannot_tell_apart_are_refused(agent):
         mpi_world.run(InstanceInfo(0, 1, workers_per_node=2), WORLD, 10, "f", (len, ((),), {}))
 
 
+def test_a_call_that_was_cut_short_is_not_run(agent, monkeypatch):
+    ask = mpi_world.ask
+    monkeypatch.setattr(mpi_world, "ask", lambda verb, order, told: ask(verb, order, told[:-1]))
+    with pytest.raises(RuntimeError, match=r"skyward-agent mpi ended \(status 2\)"):
+        mpi_world.run(InstanceInfo(0, 1), WORLD, 10, "f", (len, ((),), {}))
+
+
 def test_bad_parameters_are_refused_where_they_are_written():
     for options, text in (
         ({"ranks_per_node": 0}, "from 1 to"),

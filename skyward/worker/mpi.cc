@@ -189,6 +189,7 @@ MpiOrder mpi_order(const MpiOptions& options, const RegisteredFunction& function
 std::vector<wire::Payload> run_ranks(const MpiOrder& order) {
   const json place = own_place();
   require_network(place, order.function);
+  const std::string told = rank_order(order);
   const json asked = {{"place", place},
                       {"name", order.function},
                       {"timeout", order.timeout_s},
@@ -196,9 +197,10 @@ std::vector<wire::Payload> run_ranks(const MpiOrder& order) {
                       {"implementation", implementation_of(order)},
                       {"secret", order.secret},
                       {"rank", {"/proc/" + std::to_string(getpid()) + "/exe"}},
-                      {"streams", {kRankOut, kRankErr}}};
+                      {"streams", {kRankOut, kRankErr}},
+                      {"bytes", told.size()}};
   const std::string line = asked.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
-  const SharedBytes answer(WorldProgram().run(line + rank_order(order)));
+  const SharedBytes answer(WorldProgram().run(line + told));
   const std::string_view text = as_text(answer.view);
   const std::size_t end = std::min(text.find('\n'), text.size());
   const json head = json::parse(text.substr(0, end), nullptr, false);

@@ -38,6 +38,7 @@ def run(
     call: tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]],
 ) -> Any:
     """The result of this worker's rank, or of its ranks, in a list."""
+    told = _told(call)
     order = {
         "place": described(info),
         "name": name,
@@ -47,8 +48,9 @@ def run(
         "secret": world.secret.hex(),
         "rank": [sys.executable, "-P", _RANK],
         "streams": [1, 2],
+        "bytes": len(told),
     }
-    answer, data = ask("mpi", order, _told(call))
+    answer, data = ask("mpi", order, told)
     parts, at = [], 0
     for size in answer["sizes"]:
         parts.append(data[at : at + size])

@@ -61,9 +61,17 @@ class ChildProgram:
                 pass_fds=[writes] if reports else [],
                 process_group=0,
             )
-        with contextlib.suppress(BrokenPipeError):
-            self.process.stdin.write(told)  # type: ignore[union-attr]
-            self.process.stdin.close()  # type: ignore[union-attr]
+        try:
+            with contextlib.suppress(BrokenPipeError):
+                self.process.stdin.write(told)  # type: ignore[union-attr]
+                self.process.stdin.close()  # type: ignore[union-attr]
+        except BaseException:  # a cancelled call
+            self.kill()
+            with contextlib.suppress(OSError):
+                self.process.stdin.close()  # type: ignore[union-attr]
+            if reports:
+                os.close(self._ready)
+            raise
 
     def await_ready(self, seconds: float) -> None:
         """Waits for its report. TimeoutError: none came in time. RuntimeError: it has ended."""
