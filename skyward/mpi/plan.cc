@@ -50,6 +50,17 @@ std::optional<NumberPlace> number_in(std::string_view line, std::string_view kin
   }
 }
 
+// Open MPI reads the profile of users whose login shell is sh or ksh; the daemon is a child of a
+// worker, which has its variables.
+std::string_view without_profile(std::string_view line) {
+  constexpr std::string_view kBefore = "( test ! -r ./.profile || . ./.profile;";
+  constexpr std::string_view kBehind = " )";
+  if (!line.starts_with(kBefore) || !line.ends_with(kBehind)) return line;
+  line.remove_prefix(kBefore.size());
+  line.remove_suffix(kBehind.size());
+  return line;
+}
+
 std::size_t common_bits(const Bytes& one, const Bytes& other) {
   std::size_t bits = 0;
   for (std::size_t i = 0; i < std::min(one.size(), other.size()); ++i) {
@@ -103,13 +114,16 @@ std::string version_in(std::string_view printed, std::string_view kind) {
   return std::string(printed.substr(0, printed.find_first_of(kSpaces)));
 }
 
-Error no_launcher(const std::string& wanted) {
+Error no_launcher(const std::string& wanted, bool has_prted) {
+  if (has_prted && wanted != "mpich") {
+    return {ErrorKind::invalid, "Open MPI 5 is not supported; use Open MPI 4 or MPICH.", {}};
+  }
   std::vector<std::string> daemons;
   for (const Kind& kind : kinds()) daemons.push_back(kind.daemon);
   return {ErrorKind::invalid,
           fmt::format("{} is not installed on this node: there is no mpirun with its {}.",
                       wanted.empty() ? "Open MPI or MPICH" : wanted, fmt::join(daemons, " or ")),
-          fmt::format("Use an image that has it: apt=['{}'].",
+          fmt::format("Use an image that has it: apt=['{}'], and in Python pip=['mpi4py'].",
                       kind_of(wanted.empty() ? "openmpi" : wanted).package)};
 }
 
@@ -242,13 +256,13 @@ Result<DaemonLines> sign(const std::vector<std::string>& lines, const std::strin
   DaemonLines out;
   if (is_host) out.numbers.push_back(-1);
   for (const std::string& line : lines) {
-    const std::optional<NumberPlace> place = number_in(line, kind);
+    std::string pattern(without_profile(line));
+    const std::optional<NumberPlace> place = number_in(pattern, kind);
     if (!place) {
       return fail(ErrorKind::unavailable,
                   "mpirun wants to run something unknown: " + line.substr(0, 200));
     }
     out.numbers.push_back(place->number);
-    std::string pattern = line;
     pattern.replace(place->at, place->length, kPlaceholder);
     if (!out.pattern.empty() && out.pattern != pattern) {
       return fail(ErrorKind::unavailable,

@@ -38,8 +38,8 @@ const std::vector<Kind>& kinds();
 // "4.1.4" from what a launcher prints with --version; empty where it belongs to another MPI.
 std::string version_in(std::string_view printed, std::string_view kind);
 
-// `wanted`: a kind, or empty for any.
-Error no_launcher(const std::string& wanted);
+// `wanted`: a kind, or empty for any. `has_prted`: this node has the daemon of Open MPI 5.
+Error no_launcher(const std::string& wanted, bool has_prted);
 
 bool share_an_address(const InstanceInfo& info);
 // At which the other nodes reach this one.

@@ -84,6 +84,19 @@ TEST(DaemonLines, MayDifferInTheNumberOnly) {
   EXPECT_THAT(message({"orted ess_base_vpid x"}), HasSubstr("something unknown"));
 }
 
+TEST(DaemonLines, LeaveTheProfileOut) {
+  const std::string before = "( test ! -r ./.profile || . ./.profile;  ";
+  const auto lines =
+      sign({before + line(1) + " )", before + line(2) + " )"}, "openmpi", false, kSecret);
+  ASSERT_TRUE(lines);
+  EXPECT_EQ(*daemon_command(*lines, "openmpi", 1, kSecret),
+            *daemon_command(signed_lines(), "openmpi", 1, kSecret));
+  for (const std::string& other : {"( test; " + line(1) + " )", before + line(1)}) {
+    const auto refused = sign({other}, "openmpi", false, kSecret);
+    EXPECT_FALSE(refused && daemon_command(*refused, "openmpi", 0, kSecret)) << other;
+  }
+}
+
 TEST(DaemonLines, AreNotNeededOnTheHostOfTheLauncher) {
   const auto host = daemon_command(signed_lines(true), "openmpi", 0, kSecret);
   ASSERT_TRUE(host);
@@ -177,9 +190,12 @@ TEST(Launch, TellsMpirunWhatRunsInPlaceOfSsh) {
 }
 
 TEST(NoLauncher, SaysWhatToInstall) {
-  EXPECT_THAT(no_launcher("mpich").hint, HasSubstr("apt=['mpich']"));
-  EXPECT_THAT(no_launcher("").hint, HasSubstr("apt=['openmpi-bin']"));
-  EXPECT_THAT(no_launcher("").message, HasSubstr("orted or hydra_pmi_proxy"));
+  EXPECT_THAT(no_launcher("mpich", false).hint, HasSubstr("apt=['mpich']"));
+  EXPECT_THAT(no_launcher("", false).hint, HasSubstr("apt=['openmpi-bin']"));
+  EXPECT_THAT(no_launcher("", false).message, HasSubstr("orted or hydra_pmi_proxy"));
+  EXPECT_THAT(no_launcher("", true).message, HasSubstr("Open MPI 5 is not supported"));
+  EXPECT_THAT(no_launcher("openmpi", true).message, HasSubstr("Open MPI 5 is not supported"));
+  EXPECT_THAT(no_launcher("mpich", true).message, HasSubstr("mpich is not installed"));
 }
 
 TEST(ShellWords, AreThoseOfAShell) {

@@ -438,7 +438,7 @@ Result<Launcher> find_launcher(const std::string& wanted) {
       if (!version.empty()) return Launcher{kind.name, *program, version};
     }
   }
-  return std::unexpected(no_launcher(wanted));
+  return std::unexpected(no_launcher(wanted, on_path("prted").has_value()));
 }
 
 std::unique_ptr<MpiWorld> MpiWorld::begin(io::EventLoop& loop, WorldOrder order,
