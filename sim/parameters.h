@@ -104,9 +104,9 @@ struct ReturnParameters {
 struct JobParameters {
   bool used = false;           // none of the following happens otherwise
   double queues = 0;           // of a launch: it waits before it starts
-  Duration queue_max{};        // ... so long at most
-  Duration preempt_mean{};     // a job is preempted after so long on average; 0: never
-  Duration grace_max{};        // ... and is gone so long after its agents at most
+  Duration queue_max{};        // the longest wait
+  Duration preempt_mean{};     // the mean time until a job is preempted; 0: never
+  Duration grace_max{};        // the longest time from the end of its agents to that of the job
   double ends_with_first = 0;  // of the loss of its first node: the others go with it
   double stays = 0;            // of a release while others are in use; the first node always does
 };

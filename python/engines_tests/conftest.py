@@ -1,6 +1,7 @@
 """Tests with the real engines, on nodes of this machine: `./dev engines`."""
 
 import os
+import shutil
 import socket
 import ssl
 import threading
@@ -9,6 +10,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+
+@pytest.fixture(params=["openmpi", "mpich"])
+def kind(request):
+    daemon = {"openmpi": "orted", "mpich": "hydra_pmi_proxy"}[request.param]
+    if not shutil.which(daemon):
+        pytest.skip(f"{request.param} is not installed (Debian: openmpi-bin, mpich)")
+    return request.param
 
 
 def await_true(condition: Callable[[], object], seconds: float, what: str) -> None:

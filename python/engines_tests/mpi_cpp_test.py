@@ -1,6 +1,5 @@
 """sky::distributed::mpi: worlds of Open MPI and MPICH over three nodes of a C++ pool."""
 
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -10,14 +9,6 @@ from skyward.base.programs import PACKAGE
 NODES = 3
 BUILD = PACKAGE.parent.parent
 TOTAL = sum(range(20000))
-
-
-@pytest.fixture(params=["openmpi", "mpich"])
-def kind(request):
-    daemon = {"openmpi": "orted", "mpich": "hydra_pmi_proxy"}[request.param]
-    if not shutil.which(daemon):
-        pytest.skip(f"{request.param} is not installed (Debian: openmpi-bin, mpich)")
-    return request.param
 
 
 @pytest.fixture(autouse=True)

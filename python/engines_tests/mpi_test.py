@@ -1,7 +1,6 @@
 """sky.mpi and distributed.mpi: worlds of Open MPI and MPICH over three nodes."""
 
 import os
-import shutil
 import signal
 from pathlib import Path
 
@@ -17,14 +16,6 @@ NODES, COUNT = 3, 1200
 def pool():
     with sky.ComputePool(nodes=NODES, display="quiet") as opened:
         yield opened
-
-
-@pytest.fixture(params=["openmpi", "mpich"])
-def kind(request):
-    daemon = {"openmpi": "orted", "mpich": "hydra_pmi_proxy"}[request.param]
-    if not shutil.which(daemon):
-        pytest.skip(f"{request.param} is not installed (Debian: openmpi-bin, mpich)")
-    return request.param
 
 
 @pytest.fixture(autouse=True)

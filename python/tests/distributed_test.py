@@ -5,13 +5,12 @@ import json
 import os
 import socket
 import struct
-import threading
 
 import pytest
 from skyward.base.programs import agent_path
 from skyward.distributed import decorate, environment, meeting
 from skyward.transport.functions import dumps_function
-from waiting import wait_until
+from waiting import answers_at_once, wait_until
 
 import skyward as sky
 from skyward import distributed
@@ -192,21 +191,7 @@ def agent(monkeypatch):
 def together(count, visit, port=None):
     """What `visit(info)` returns or raises at each of `count` ranks, in threads of this process."""
     port = port or meeting.free_port("127.0.0.1")
-    answers = [None] * count
-
-    def at(rank):
-        try:
-            answers[rank] = visit(place(rank=rank, nodes=count, port=port))
-        except Exception as error:
-            answers[rank] = error
-
-    threads = [threading.Thread(target=functools.partial(at, rank)) for rank in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
-        assert not thread.is_alive()
-    return answers
+    return answers_at_once(count, lambda rank: visit(place(rank=rank, nodes=count, port=port)))
 
 
 def test_all_learn_what_each_brought(agent):

@@ -6,6 +6,7 @@ import threading
 import time
 
 import pytest
+from quick_calls import double, note, wait_at
 from waiting import wait_until
 
 import skyward as sky
@@ -20,41 +21,9 @@ def pool():
 
 
 @sky.compute
-def double(x):
-    return 2 * x
-
-
-@sky.compute
 def fail_at(x, places):
     if x in places:
         raise LookupError(f"no row {x}")
-    return x
-
-
-@sky.compute
-def wait_for_last(x, slow, last, folder):
-    import pathlib
-    import time
-
-    if x == slow:
-        deadline = time.monotonic() + 60
-        while not (pathlib.Path(folder) / "go").exists():
-            if time.monotonic() > deadline:
-                raise TimeoutError("the last call has not run")
-            time.sleep(0.005)  # on a worker
-    elif x == last:
-        (pathlib.Path(folder) / "go").touch()
-    return x
-
-
-@sky.compute
-def note(x, at, folder):
-    import os
-
-    with open(f"{folder}/{os.getpid()}", "a") as file:
-        file.write(f"{x}\n")
-    if x == at:
-        os._exit(3)
     return x
 
 
@@ -76,7 +45,7 @@ def test_quick_calls_are_sent_together(pool):
 
 @pytest.mark.parametrize("slow", [0, 1500])
 def test_a_slow_call_keeps_no_other_from_running(pool, tmp_path, slow):
-    calls = [wait_for_last(i, slow, 4999, str(tmp_path)) for i in range(5000)]
+    calls = [wait_at(i, slow, 4999, str(tmp_path)) for i in range(5000)]
     assert sky.gather(*calls) >> pool == tuple(range(5000))
 
 
@@ -141,7 +110,7 @@ def test_events_tell_of_each_task_where_they_are_asked_for():
 
 @pytest.mark.parametrize("slow", [100, 600, 4000])
 def test_each_call_has_its_answer_when_the_pool_closes_meanwhile(tmp_path, slow):
-    calls = [wait_for_last(i, slow, -1, str(tmp_path)) for i in range(5000)]
+    calls = [wait_at(i, slow, -1, str(tmp_path)) for i in range(5000)]
     with sky.ComputePool(concurrency=2, display="quiet") as pool:
         engine = pool._engine()
 
@@ -181,7 +150,7 @@ def test_an_error_names_its_call_once(pool):
 def test_the_display_counts_calls(pool, tmp_path):
     engine, go = pool._engine(), tmp_path / "go"
     done = engine.counts()[0]
-    calls = [wait_for_last(i, i, -1, str(tmp_path)) for i in range(3000)]
+    calls = [wait_at(i, i, -1, str(tmp_path)) for i in range(3000)]
     seen = []
 
     def look():
@@ -200,7 +169,7 @@ def test_the_display_counts_calls(pool, tmp_path):
 
 
 def test_an_interrupted_gather_ends_its_calls(pool, tmp_path):
-    calls = [wait_for_last(i, 600, -1, str(tmp_path)) for i in range(3000)]
+    calls = [wait_at(i, 600, -1, str(tmp_path)) for i in range(3000)]
     engine = pool._engine()
     sent = engine.core.task_counts()[0]
 

@@ -7,8 +7,11 @@ import threading
 import time
 
 import pytest
+from quick_calls import double, note, wait_at
 
 import skyward as sky
+
+LAST = itertools.repeat("last")
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -17,11 +20,6 @@ pytestmark = pytest.mark.timeout(120)
 def pool():
     with sky.ComputePool(concurrency=2, display="quiet") as pool:
         yield pool
-
-
-@sky.compute
-def double(x):
-    return 2 * x
 
 
 def test_answers_come_in_order(pool):
@@ -36,32 +34,20 @@ def test_calls_are_sent_together(pool):
     assert pool._engine().core.task_counts()[0] - before < 2000
 
 
-@sky.compute
-def wait_at(x, slow, folder):
-    import pathlib
-    import time
-
-    if x == slow:
-        deadline = time.monotonic() + 60
-        while not (pathlib.Path(folder) / "go").exists():
-            if time.monotonic() > deadline:
-                raise TimeoutError("the last call has not run")
-            time.sleep(0.005)  # on a worker
-    elif x == "last":
-        (pathlib.Path(folder) / "go").touch()
-    return x
-
-
 def test_a_slow_call_does_not_hold_up_those_behind_it(pool, tmp_path):
     # The slow one ends when the last one has run, elsewhere.
     inputs = [*range(3000), "slow", *range(500), "last"]
-    answers = pool.map(wait_at, inputs, itertools.repeat("slow"), itertools.repeat(str(tmp_path)))
+    answers = pool.map(
+        wait_at, inputs, itertools.repeat("slow"), LAST, itertools.repeat(str(tmp_path))
+    )
     assert list(answers) == inputs
 
 
 def test_a_slow_first_call_keeps_no_slot_idle(pool, tmp_path):
     inputs = ["slow", *range(500), "last"]
-    answers = pool.map(wait_at, inputs, itertools.repeat("slow"), itertools.repeat(str(tmp_path)))
+    answers = pool.map(
+        wait_at, inputs, itertools.repeat("slow"), LAST, itertools.repeat(str(tmp_path))
+    )
     assert list(answers) == inputs
 
 
@@ -91,17 +77,6 @@ def test_an_error_comes_at_its_place(pool):
     assert got == list(range(7000))
     assert "call: fail_at(7000, 7000)" in caught.value.__notes__
     assert list(pool.map(double, range(10))) == list(range(0, 20, 2))
-
-
-@sky.compute
-def note(x, at, folder):
-    import os
-
-    with open(f"{folder}/{os.getpid()}", "a") as file:
-        file.write(f"{x}\n")
-    if x == at:
-        os._exit(3)
-    return x
 
 
 def runs(folder):
@@ -172,7 +147,7 @@ def test_a_result_that_does_not_load_comes_at_its_place(pool):
 
 def test_dropping_the_iterator_cancels_what_is_in_flight(pool, tmp_path):
     answers = pool.map(
-        wait_at, range(100_000), itertools.repeat(500), itertools.repeat(str(tmp_path))
+        wait_at, range(100_000), itertools.repeat(500), LAST, itertools.repeat(str(tmp_path))
     )
     assert [next(answers) for _ in range(400)] == list(range(400))
     answers.close()
@@ -184,7 +159,12 @@ def test_dropping_the_iterator_cancels_what_is_in_flight(pool, tmp_path):
 
 def test_the_time_limit_covers_the_whole(pool, tmp_path):
     answers = pool.map(
-        wait_at, range(2000), itertools.repeat(1500), itertools.repeat(str(tmp_path)), timeout=1
+        wait_at,
+        range(2000),
+        itertools.repeat(1500),
+        LAST,
+        itertools.repeat(str(tmp_path)),
+        timeout=1,
     )
     with pytest.raises(sky.TimeoutError, match="before the overall timeout"):
         list(answers)

@@ -4,7 +4,6 @@ import contextlib
 import fcntl
 import os
 import tempfile
-import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from skyward.distributed import mpi_world
 from skyward.distributed.meeting import free_port
 from skyward.distributed.mpi_world import World
 from skyward.task.instance_info import InstanceInfo
+from waiting import answers_at_once
 
 import skyward as sky
 
@@ -137,24 +137,15 @@ def fake_mpi(agent, tmp_path, monkeypatch):
 
 def on_all(function, count=3, timeout=30):
     """What a world of so many workers, each in a thread, gives or raises."""
-    port, answers = free_port("127.0.0.1"), [None] * count
+    port = free_port("127.0.0.1")
     peers = [{"node": node, "private_ip": "127.0.0.1"} for node in range(count)]
     world = replace(WORLD, ranks_per_node=1)
 
     def at(rank):
         info = InstanceInfo(rank, count, head_addr="127.0.0.1", head_port=port, peers=peers)
-        try:
-            answers[rank] = mpi_world.run(info, world, timeout, "f", (function, (7,), {}))
-        except Exception as error:
-            answers[rank] = error
+        return mpi_world.run(info, world, timeout, "f", (function, (7,), {}))
 
-    threads = [threading.Thread(target=at, args=(rank,)) for rank in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-        assert not thread.is_alive()
-    return answers
+    return answers_at_once(count, at, 60)
 
 
 def test_each_rank_runs_the_function_with_the_variables_of_its_worker(fake_mpi, monkeypatch):

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from functools import partial
 
 DEADLINE = 30.0
 """Seconds; no test waits longer for anything."""
@@ -15,3 +16,22 @@ def wait_until(condition, seconds=DEADLINE):
     while not condition():
         assert time.monotonic() < end, f"waited {seconds} s in vain"
         threading.Event().wait(POLL_SECONDS)
+
+
+def answers_at_once(count, act, seconds=DEADLINE):
+    """What `act(number)` returns or raises for each number, in threads of this process."""
+    answers = [None] * count
+
+    def at(number):
+        try:
+            answers[number] = act(number)
+        except Exception as error:
+            answers[number] = error
+
+    threads = [threading.Thread(target=partial(at, number)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(seconds)
+        assert not thread.is_alive()
+    return answers

@@ -266,9 +266,7 @@ class MappedCalls:
                 some = inputs[at : at + 1] if self._in_groups else inputs[at:]
                 singles = self._singles(some)
             except NotProvisionedError as reason:
-                if not self._all_end:
-                    raise
-                self._enter(_Refused(len(inputs) - at, reason), len(inputs) - at)
+                self._refuse(len(inputs) - at, reason)
                 return
             at += len(some)
             for single in singles:
@@ -288,13 +286,17 @@ class MappedCalls:
                     self._packer, group.core, first + at, len(some), self._tokens
                 )
             except NotProvisionedError as reason:
-                if not self._all_end:
-                    raise
-                self._enter(_Refused(len(inputs) - at, reason), len(inputs) - at, place)
+                self._refuse(len(inputs) - at, reason, place)
                 return
             self._enter(_Group(core, some, self._tokens, attempt), len(some), place)
             place += 1
             at += len(some)
+
+    def _refuse(self, calls: int, reason: NotProvisionedError, place: int | None = None) -> None:
+        """For so many calls that the pool no longer takes."""
+        if not self._all_end:
+            raise reason
+        self._enter(_Refused(calls, reason), calls, place)
 
     def _enter(self, sent: "_Sent", calls: int, place: int | None = None) -> None:
         if place is None:
