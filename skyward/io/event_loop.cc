@@ -37,6 +37,9 @@ using boost::system::error_code;
 namespace {
 
 constexpr std::size_t kMaxBlockingThreads = 8;
+// What is posted in a turn is run at its end, and so is what that posts, and so on: a task is handed
+// to a link, which hands a frame to a channel, which writes it. Others get their turn after so many.
+constexpr int kRounds = 4;
 
 // One descriptor under watch. Handlers that Asio still holds keep it alive and look at `watched`
 // first.
@@ -177,7 +180,7 @@ struct EventLoop::Impl {
 
   void run_inbox() {
     std::vector<Callback> batch;
-    for (int round = 0; round < 2; ++round) {
+    for (int round = 0; round < kRounds; ++round) {
       {
         const std::lock_guard lock(inbox_mutex);
         asked = !inbox.empty();
