@@ -151,6 +151,12 @@ void EngineLoop::turn(Step step) {
   emit_lines();
   return_memory_later();
   timer_.arm();
+  stay_awake();
+}
+
+void EngineLoop::stay_awake() {
+  if (!std::exchange(completed_, false) || state_.tasks.size() > 0) return;
+  if (caller_.is_quick()) loop_.linger(kAwakeForNext);
 }
 
 // By then the caller has read its answers.
@@ -317,6 +323,7 @@ void EngineLoop::send(NodeId node, wire::Message message) {
 
 void EngineLoop::complete(TaskId task, wire::Outcome outcome) {
   emit_lines();
+  completed_ = true;
   caller_.complete(task, std::move(outcome));
 }
 

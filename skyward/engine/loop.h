@@ -32,6 +32,8 @@ class Caller {
  public:
   virtual ~Caller() = default;
   virtual void complete(TaskId task, wire::Outcome outcome) = 0;
+  // Whether the next task is likely to come at once.
+  virtual bool is_quick() const { return false; }
   virtual void deliver_item(TaskId task, wire::Payload item) = 0;
   virtual void retain_blob(const wire::Blob& blob) = 0;
   virtual void emit(Event event) = 0;
@@ -109,6 +111,8 @@ class EngineLoop final : private EngineEffects {
   void emit_lines();
   // Of many tasks, when the last one is done.
   void return_memory_later();
+  // For the next task, if that comes at once.
+  void stay_awake();
   void tell_closed_when_quiet();
 
   // `verb` on a blocking thread, `answer` on the loop.
@@ -126,6 +130,7 @@ class EngineLoop final : private EngineEffects {
   Turns turn_;                // of state_
   std::vector<Event> lines_;  // of the turn
   bool had_many_tasks_ = false;
+  bool completed_ = false;                  // some task of the turn
   std::shared_ptr<const Cluster> cluster_;  // shared with the running verb
   const std::string token_;                 // proves to the agents that this engine is theirs
   std::unordered_map<NodeId, std::uint32_t> lives_;  // machines that each node has had

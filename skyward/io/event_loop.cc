@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "skyward/base/check.h"
+#include "skyward/base/relax.h"
 #include "skyward/io/file_descriptor.h"
 #include "skyward/io/sigpipe_guard.h"
 #include "skyward/io/start_thread.h"
@@ -37,8 +38,9 @@ using boost::system::error_code;
 namespace {
 
 constexpr std::size_t kMaxBlockingThreads = 8;
-// What is posted in a turn is run at its end, and so is what that posts, and so on: a task is handed
-// to a link, which hands a frame to a channel, which writes it. Others get their turn after so many.
+// What is posted in a turn is run at its end, and so is what that posts, and so on: a task is
+// handed to a link, which hands a frame to a channel, which writes it. Others get their turn after
+// so many.
 constexpr int kRounds = 4;
 
 // One descriptor under watch. Handlers that Asio still holds keep it alive and look at `watched`
@@ -138,7 +140,9 @@ struct EventLoop::Impl {
   // for it. (Asio's own post() wakes the loop with its lock held: two more switches of threads.)
   std::mutex inbox_mutex;
   std::vector<Callback> inbox;
-  bool asked = false;  // run_inbox() is going to run, or running
+  std::atomic<bool> asked = false;  // run_inbox() is going to run, or running
+  bool lingers = false;             // the loop spins until it is asked
+  Time linger_until{};              // of this turn
   FileDescriptor bell;
   asio::posix::stream_descriptor bell_side{asio_loop};
   std::atomic<std::thread::id> thread{};  // that is in a turn of the loop
@@ -163,6 +167,7 @@ struct EventLoop::Impl {
     thread.store(std::this_thread::get_id(), std::memory_order_relaxed);
     step();
     run_inbox();
+    linger();
     thread.store({}, std::memory_order_relaxed);
   }
 
@@ -203,6 +208,22 @@ struct EventLoop::Impl {
       if (!asked) return;
     }
     ask_for_inbox();
+  }
+
+  // A post that comes while the loop spins finds it awake, and need not ring.
+  void linger() {
+    const Time until = std::exchange(linger_until, Time{});
+    if (until == Time{}) return;
+    {
+      const std::lock_guard lock(inbox_mutex);
+      lingers = !asked;
+    }
+    while (!asked.load(std::memory_order_relaxed) && now() < until) relax();
+    {
+      const std::lock_guard lock(inbox_mutex);
+      if (!std::exchange(lingers, false) || !asked) return;
+    }
+    run_inbox();
   }
 
   void put_back(std::vector<Callback>& batch, std::size_t from) {
@@ -339,11 +360,13 @@ void EventLoop::post(Callback callback) {
   {
     const std::lock_guard lock(impl_->inbox_mutex);
     impl_->inbox.push_back(std::move(callback));
-    if (std::exchange(impl_->asked, true)) return;
+    if (impl_->asked.exchange(true) || impl_->lingers) return;
   }
   // In a turn of the loop's own, the end of the turn looks into the inbox.
   if (impl_->thread.load(std::memory_order_relaxed) != std::this_thread::get_id()) impl_->ring();
 }
+
+void EventLoop::linger(Duration limit) { impl_->linger_until = now() + limit; }
 
 EventLoop::TimerId EventLoop::start_timer(Time deadline, Callback callback) {
   const TimerId timer = ++impl_->last_timer;

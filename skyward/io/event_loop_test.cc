@@ -82,6 +82,36 @@ TEST(EventLoop, TakesPostsFromManyThreads) {
   EXPECT_EQ(count, kThreads * kPosts);
 }
 
+TEST(EventLoop, ALoopThatLingersHearsEveryPost) {
+  EventLoop loop;
+  constexpr int kPosts = 5000;
+  std::atomic<int> heard = 0;
+  std::thread poster([&] {
+    for (int i = 0; i < kPosts; ++i) {
+      while (heard < i) std::this_thread::yield();
+      loop.post([&] {
+        loop.linger(1s);  // for a post that nobody hears
+        ++heard;
+      });
+    }
+    loop.post([&] { loop.stop(); });
+  });
+  const Time begin = EventLoop::now();
+  loop.run();
+  poster.join();
+  EXPECT_EQ(heard, kPosts);
+  EXPECT_LT(EventLoop::now() - begin, 60s);
+}
+
+TEST(EventLoop, ALoopThatLingersGoesOnWhenNobodyPosts) {
+  EventLoop loop;
+  const Time begin = EventLoop::now();
+  loop.post([&] { loop.linger(5ms); });
+  loop.start_timer(begin, [&] { loop.stop(); });
+  loop.run();
+  EXPECT_GE(EventLoop::now() - begin, 5ms);
+}
+
 TEST(EventLoop, TimersFireInOrderOfTheirMoment) {
   EventLoop loop;
   const Time start = EventLoop::now();

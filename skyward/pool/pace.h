@@ -1,8 +1,9 @@
 #pragma once
 
-// Decides whether a caller spins before it sleeps: sleeping costs two context switches and, on most
-// machines, the wake-up of an idle core (docs/decisions/0006). Spinning pays while functions are
-// quick and few calls are in flight; a batch needs the cores itself. Any thread.
+// Decides whether a caller spins before it sleeps, and the engine between two calls: sleeping costs
+// two context switches and, on most machines, the wake-up of an idle core (docs/decisions/0006).
+// Spinning pays while functions are quick and few calls are in flight; a batch needs the cores
+// itself, and so does a machine with one. Any thread.
 
 #include <atomic>
 #include <cstdint>
@@ -25,7 +26,7 @@ class Pace {
     recent_.store(latest + (running.count() - latest) / 8, std::memory_order_relaxed);
   }
   bool is_quick() const {
-    return under_way_.load(std::memory_order_relaxed) <= callers_awake_ &&
+    return callers_awake_ > 0 && under_way_.load(std::memory_order_relaxed) <= callers_awake_ &&
            recent_.load(std::memory_order_relaxed) < Duration(kAwakeWait).count();
   }
 

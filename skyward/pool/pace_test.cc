@@ -35,7 +35,16 @@ TEST(Pace, ABatchHasTheCoresForItself) {
 
 TEST(Pace, NobodyIsAwakeOnOneCore) {
   Pace pace(1);
+  EXPECT_FALSE(pace.is_quick());
   pace.began(1);
+  EXPECT_FALSE(pace.is_quick());
+}
+
+TEST(Pace, BetweenTwoQuickCallsTheEngineStaysAwake) {
+  Pace pace(2);
+  call(pace, 10us);
+  EXPECT_TRUE(pace.is_quick());
+  for (int i = 0; i < 30; ++i) call(pace, 50ms);
   EXPECT_FALSE(pace.is_quick());
 }
 

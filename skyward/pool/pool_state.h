@@ -53,6 +53,7 @@ struct PoolState final : engine::Caller {
 
   // ---- engine::Caller, on the engine's thread
   void complete(TaskId task, Outcome outcome) override;
+  bool is_quick() const override { return pace->is_quick(); }
   void deliver_item(TaskId task, wire::Payload item) override;
   void retain_blob(const wire::Blob& blob) override { StoredBlobs::retain(blob); }
   void emit(Event event) override;

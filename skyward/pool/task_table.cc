@@ -3,21 +3,10 @@
 #include <chrono>
 #include <utility>
 
+#include "skyward/base/relax.h"
 #include "skyward/engine/loop.h"
 
 namespace skyward {
-namespace {
-
-// Tells the core that its thread only waits.
-void relax() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
-
-}  // namespace
 
 void TaskState::finish(Outcome result) {
   std::function<void()> callback, last;
