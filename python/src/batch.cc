@@ -43,6 +43,13 @@ void wait_until_done(HandleAt at, std::size_t count, std::size_t position) {
   }
 }
 
+// The value of a small result that `loads` takes; null for any other outcome.
+nb::object result_of(const Outcome& outcome, const nb::callable& loads) {
+  const auto& buffers = outcome.payload.buffers;
+  if (outcome.status != OutcomeStatus::ok || buffers.size() != 1 || buffers[0].in_blob()) return {};
+  return unpickled(buffers[0].bytes.view, loads);
+}
+
 // Waits for the outcomes of the handles and takes them: the results in order, and (position,
 // outcome) of those that are no small result which `loads` takes.
 template <typename HandleAt>
@@ -52,14 +59,9 @@ std::pair<nb::list, nb::list> take_all(HandleAt at, std::size_t count, const nb:
   for (std::size_t position = 0; position < count; ++position) {
     wait_until_done(at, count, position);
     Outcome outcome = at(position).take();
-    const auto& buffers = outcome.payload.buffers;
-    if (outcome.status == OutcomeStatus::ok && buffers.size() == 1 && !buffers[0].in_blob()) {
-      nb::object result = unpickled(buffers[0].bytes.view, loads);
-      if (result.is_valid()) {
-        results.append(std::move(result));
-        continue;
-      }
-      // It is explained later.
+    if (nb::object result = result_of(outcome, loads); result.is_valid()) {
+      results.append(std::move(result));
+      continue;
     }
     results.append(nb::none());
     others.append(nb::make_tuple(position, std::move(outcome)));
@@ -125,6 +127,30 @@ std::pair<nb::list, nb::list> take_results(const std::vector<Handle*>& handles,
                                            const nb::callable& loads) {
   return take_all([&](std::size_t position) -> Handle& { return *handles[position]; },
                   handles.size(), loads);
+}
+
+// One call and its answer, which most programs wait for: a single crossing of the border.
+nb::tuple run_one(PoolPacker& self, const Function& function, const nb::object& arguments,
+                  std::optional<double> timeout, nb::callable dumps, nb::callable beside,
+                  const nb::list& buffers, const nb::callable& loads) {
+  const nb::object stream = PlainPickler(std::move(dumps), std::move(beside))(arguments);
+  if (!stream.is_valid()) return nb::make_tuple();
+  Call call = make_call(function, Packer(self.pool).pack(stream, buffers), timeout, 0);
+  std::optional<Handle> handle;
+  try {
+    wait_interruptibly(kForever, [&](Duration step) {
+      if (!handle) handle = self.pool.submit(std::move(call));
+      return handle->wait(step);
+    });
+  } catch (const nb::python_error&) {  // Ctrl-C: nobody will read the answer
+    handle->cancel();
+    throw;
+  }
+  Outcome outcome = handle->take();
+  if (nb::object result = result_of(outcome, loads); result.is_valid()) {
+    return nb::make_tuple(std::move(result));
+  }
+  return nb::make_tuple(*std::move(handle), std::move(outcome));
 }
 
 }  // namespace
@@ -237,7 +263,17 @@ void bind_batch(nb::module_& module) {
                   "beside: collections.abc.Callable[..., bool], buffers: list[memoryview], "
                   "pack: collections.abc.Callable[[typing.Any, int], Call], "
                   "timeout: float | None) -> list[Call]"),
-          "Recorded calls, ready to be sent; `pack` takes those that plain pickle cannot.");
+          "Recorded calls, ready to be sent; `pack` takes those that plain pickle cannot.")
+      .def("run", &run_one, nb::arg("function"), nb::arg("arguments"), nb::arg("timeout").none(),
+           nb::arg("dumps"), nb::arg("beside"), nb::arg("buffers"), nb::arg("loads"),
+           nb::sig("def run(self, function: Function, "
+                   "arguments: tuple[tuple[typing.Any, ...], dict[str, typing.Any]], "
+                   "timeout: float | None, dumps: collections.abc.Callable[..., bytes], "
+                   "beside: collections.abc.Callable[..., bool], buffers: list[memoryview], "
+                   "loads: collections.abc.Callable[[bytes], typing.Any]) "
+                   "-> tuple[typing.Any, ...]"),
+           "Sends a call and waits for its answer: (result,), or (Handle, Outcome) of what is no "
+           "small result. (): plain pickle does not take the arguments, and nothing was sent.");
   bind_sent(module);
   module.def("take_results", &take_results, nb::arg("handles"), nb::arg("loads"),
              nb::sig("def take_results(handles: collections.abc.Sequence[Handle], "

@@ -32,6 +32,7 @@ from skyward.pool.restarts import RESTARTS_ATTRIBUTE, run_with_restarts
 from skyward.pool.stream import Stream
 from skyward.pool.task_future import TaskFuture, tell_unread
 from skyward.pool.together import run_together
+from skyward.transport import serialize
 from skyward.transport.shared_arguments import SharedArguments
 
 SENT_TOGETHER = 512
@@ -99,7 +100,29 @@ class OpenPool:
         return max(0, done), running, left - running
 
     def run(self, pending: PendingCompute[Any]) -> Any:
-        return self.run_all([pending])[0]
+        """run_all() of one call, and the short way for most of them."""
+        packing = self.packing
+        if pending.retries or (function := packing.plain_function(pending)) is None:
+            return self.run_all([pending])[0]
+        beside, buffers = serialize.collector()
+        taken = packing.packer.run(
+            function,
+            (pending.args, pending.kwargs),
+            packing.timeout if pending.timeout is None else pending.timeout,
+            pickle.dumps,
+            beside,
+            buffers,
+            pickle.loads,
+        )
+        if len(taken) == 1:
+            self.tell_lines()
+            return taken[0]
+        if not taken:  # plain pickle does not take its arguments
+            return self.run_all([pending])[0]
+        handle, outcome = taken
+        items = [pending]
+        answers, errors = self._collect(items, [None], [handle], taken=([None], [(0, outcome)]))
+        return _in_places(items, answers, errors, False)[0]
 
     def run_all(
         self, items: Sequence[PendingCompute[Any]], return_exceptions: bool = False

@@ -50,6 +50,8 @@ class Packing:
         self._tell = tell
         self._workers = workers
         self.timeout = timeout
+        self.packer = core.packer()
+        """For single calls."""
         self._functions: dict[bytes, Any] = {}  # the core's function of each body
         self._functions_lock = threading.Lock()
         self._modules = ModuleWatch()
@@ -153,6 +155,14 @@ class Packing:
                 f"{item.name} is distributed ({framework}): it runs on all {self._workers} workers"
                 f" at the same time, and waits until they meet; write {item.name}(…) @ pool"
             )
+
+    def plain_function(self, item: PendingCompute[Any]) -> Any:
+        """The core's function of the call; None if plain pickle must not take its arguments, or its
+        answer is a stream."""
+        if registered_by_value() or is_generator(item.fn):
+            return None
+        self._refuse_alone(item)
+        return self.function(item)
 
     def function(self, item: PendingCompute[Any]) -> Any:
         """The core's function of the call."""
