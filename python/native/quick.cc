@@ -24,6 +24,8 @@
 #include <span>
 #include <utility>
 
+#include "python/native/atom_reader.h"
+#include "python/native/atoms.h"
 #include "skyward/wire/answer_ring.h"
 
 namespace nb = nanobind;
@@ -267,7 +269,7 @@ class Quick {
       running = task;
       if (is_skipped(task)) self.attr("cancel")(task);  // while nothing of the user's was running
       answers_.begin(TaskId{task});
-      pieces = answer_of(self, function, nb::bytes(arguments.data(), arguments.size()));
+      pieces = answer_of(self, function, arguments);
       running = 0;
     } catch (nb::python_error& error) {
       running = 0;
@@ -297,8 +299,11 @@ class Quick {
   }
 
   // The pickled result: bytes if it is one small buffer, else what dump() makes of it.
-  nb::object answer_of(nb::handle self, const nb::object& function, nb::bytes stream) {
-    const nb::object result = call(self, function, std::move(stream));
+  nb::object answer_of(nb::handle self, const nb::object& function, ByteView stream) {
+    const nb::object result = call(self, function, stream);
+    if (const ByteView small = atoms_.value(result.ptr()); !small.empty()) {
+      return nb::bytes(small.data(), small.size());
+    }
     if (is_atom(result)) return dumps_(result, protocol_);
     nb::object pieces = dump_(result);
     if (nb::isinstance<nb::list>(pieces) && nb::len(pieces) == 1) {
@@ -308,15 +313,20 @@ class Quick {
     return pieces;
   }
 
-  // The arguments are gone when it returns.
-  nb::object call(nb::handle self, const nb::object& function, nb::bytes stream) {
-    nb::object arguments;
+  // The arguments, (args, kwargs).
+  nb::object loaded(nb::handle self, ByteView stream) {
+    if (PyObject* small = AtomReader::read(stream)) return nb::steal(small);
     try {
-      arguments = loads_(std::move(stream));
+      return loads_(nb::bytes(stream.data(), stream.size()));
     } catch (nb::python_error& error) {
       self.attr("explain_arguments")(error.value());
       throw;
     }
+  }
+
+  // The arguments are gone when it returns.
+  nb::object call(nb::handle self, const nb::object& function, ByteView stream) {
+    const nb::object arguments = loaded(self, stream);
     const nb::object args = arguments[0];
     const nb::object kwargs = arguments[1];
     if (!nb::isinstance<nb::tuple>(args) || !nb::isinstance<nb::dict>(kwargs)) {
@@ -427,6 +437,7 @@ class Quick {
   nb::object loads_ = import("pickle", "loads");
   nb::object dumps_ = import("pickle", "dumps");
   nb::object dump_ = import("_skyward_worker.results", "dump");
+  AtomWriter atoms_;
   nb::object settle_ = import("_skyward_worker.output", "settle_output");
   nb::object write_all_ = import("_skyward_worker.output", "write_all");
   nb::int_ protocol_{5};
@@ -438,7 +449,24 @@ class Quick {
 }  // namespace skyward::python
 
 NB_MODULE(quick, module) {
+  using skyward::python::AtomReader;
+  using skyward::python::AtomWriter;
   using skyward::python::Quick;
+  module.def(
+      "write_atoms",
+      [](nb::handle value) {
+        AtomWriter writer;
+        const skyward::ByteView bytes = writer.value(value.ptr());
+        return nb::bytes(bytes.data(), bytes.size());
+      },
+      nb::arg("value").none(), "The pickle of a small value; empty if it is for pickle.");
+  module.def(
+      "read_atoms",
+      [](const nb::bytes& pickle) {
+        const nb::object value = nb::steal(AtomReader::read(skyward::python::view_of(pickle)));
+        return value.is_valid() ? nb::make_tuple(value) : nb::make_tuple();
+      },
+      nb::arg("pickle"), "(value,); () if it is for pickle.");
   nb::class_<Quick>(module, "Quick", "The compiled half of a worker; see loop.py.")
       .def(nb::init<nb::object, nb::bytes>(), nb::arg("memory"), nb::arg("mark"))
       .def_rw("running", &Quick::running)

@@ -85,7 +85,7 @@ namespace {
 template <typename Add>
 void pack_calls(PoolPacker& self, nb::sequence items, const Preparation& how, const Names& names,
                 Add add) {
-  const PlainPickler pickled(how.dumps, how.beside);
+  PlainPickler pickled(how.dumps, how.beside);
   std::size_t position = 0;
   nb::object known_fn;  // calls of one batch mostly share their function
   nb::object known;
@@ -99,18 +99,20 @@ void pack_calls(PoolPacker& self, nb::sequence items, const Preparation& how, co
       window = nb::cast<std::uint32_t>(known[1]);
       known_fn = std::move(fn);
     }
-    const nb::object stream =
-        pickled(nb::make_tuple(attribute(item, names.args), attribute(item, names.kwargs)));
-    if (!stream.is_valid()) {
+    const nb::object args = attribute(item, names.args), kwargs = attribute(item, names.kwargs);
+    std::optional<wire::Payload> arguments = pickled.small(args, kwargs);
+    if (!arguments) {
+      const nb::object stream = pickled(nb::make_tuple(args, kwargs));
+      if (stream.is_valid()) arguments = self.packer.pack(stream, how.buffers);
       clear(how.buffers);
+    }
+    if (!arguments) {
       add(item, Call(nb::cast<const Call&>(how.pack(item, position++))));
       continue;
     }
-    wire::Payload arguments = self.packer.pack(stream, how.buffers);
-    clear(how.buffers);
     nb::object timeout = attribute(item, names.timeout);
     if (timeout.is_none()) timeout = how.timeout;
-    add(item, make_call(*function, std::move(arguments), nb::cast<std::optional<double>>(timeout),
+    add(item, make_call(*function, *std::move(arguments), nb::cast<std::optional<double>>(timeout),
                         window));
     ++position;
   }
@@ -130,12 +132,17 @@ std::pair<nb::list, nb::list> take_results(const std::vector<Handle*>& handles,
 }
 
 // One call and its answer, which most programs wait for: a single crossing of the border.
-nb::tuple run_one(PoolPacker& self, const Function& function, const nb::object& arguments,
+nb::tuple run_one(PoolPacker& self, const Function& function, const nb::tuple& arguments,
                   std::optional<double> timeout, nb::callable dumps, nb::callable beside,
                   const nb::list& buffers, const nb::callable& loads) {
-  const nb::object stream = PlainPickler(std::move(dumps), std::move(beside))(arguments);
-  if (!stream.is_valid()) return nb::make_tuple();
-  Call call = make_call(function, Packer(self.pool).pack(stream, buffers), timeout, 0);
+  PlainPickler pickled(std::move(dumps), std::move(beside));
+  std::optional<wire::Payload> payload = pickled.small(arguments[0], arguments[1]);
+  if (!payload) {
+    const nb::object stream = pickled(arguments);
+    if (!stream.is_valid()) return nb::make_tuple();
+    payload = Packer(self.pool).pack(stream, buffers);
+  }
+  Call call = make_call(function, *std::move(payload), timeout, 0);
   std::optional<Handle> handle;
   try {
     wait_interruptibly(kForever, [&](Duration step) {

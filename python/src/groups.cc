@@ -98,11 +98,15 @@ Group::Results Group::take(const nb::callable& loads) {
 std::optional<std::pair<Group, std::uint32_t>> Groups::send(
     PoolPacker& packer, const Function& function, const nb::list& inputs, nb::callable dumps,
     nb::callable beside, const nb::list& buffers, nb::handle pending, std::uint64_t token) {
-  const PlainPickler pickled(std::move(dumps), std::move(beside));
+  PlainPickler pickled(std::move(dumps), std::move(beside));
   const nb::dict no_names;
   GroupWriter group;
   for (nb::handle input : inputs) {
     const nb::tuple arguments = nb::borrow<nb::tuple>(input);
+    if (const ByteView small = pickled.small(arguments); !small.empty()) {
+      if (!group.add(small)) break;
+      continue;
+    }
     if (has_pending(arguments, pending)) break;
     const nb::object stream = pickled(nb::make_tuple(arguments, no_names));
     const bool is_plain = stream.is_valid() && nb::len(buffers) == 0;

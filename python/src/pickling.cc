@@ -5,6 +5,8 @@
 #include <string_view>
 #include <utility>
 
+#include "python/native/atom_reader.h"
+
 namespace skyward::python {
 namespace {
 
@@ -32,7 +34,17 @@ nb::object PlainPickler::operator()(const nb::object& value) const {
   return held;
 }
 
+std::optional<wire::Payload> PlainPickler::small(nb::handle args, nb::handle kwargs) {
+  if (PyDict_Size(kwargs.ptr()) != 0) return std::nullopt;
+  const ByteView bytes = small(args);
+  if (bytes.empty()) return std::nullopt;
+  wire::Payload payload;
+  payload.buffers.push_back(wire::small_buffer(SharedBytes(Bytes(bytes.begin(), bytes.end()))));
+  return payload;
+}
+
 nb::object unpickled(ByteView bytes, const nb::callable& loads) {
+  if (PyObject* value = AtomReader::read(bytes)) return nb::steal(value);
   const nb::bytes stream(bytes.data(), bytes.size());
   PyObject* argument = stream.ptr();
   if (PyObject* value = PyObject_Vectorcall(loads.ptr(), &argument, 1, nullptr)) {

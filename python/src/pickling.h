@@ -2,8 +2,12 @@
 
 // Python's pickle, called from here for many small values.
 
+#include <optional>
+
 #include "bindings.h"
+#include "python/native/atoms.h"
 #include "skyward/base/bytes.h"
+#include "skyward/wire/payload.h"
 
 namespace skyward::python {
 
@@ -17,11 +21,17 @@ class PlainPickler {
   // program itself.
   nb::object operator()(const nb::object& value) const;
 
+  // The bytes of the arguments of a call as one small buffer; nothing if pickle must take them.
+  std::optional<wire::Payload> small(nb::handle args, nb::handle kwargs);
+  // The same of positional ones, as bytes that hold until the next call; empty for nothing.
+  ByteView small(nb::handle args) { return atoms_.arguments(args.ptr()); }
+
  private:
   nb::callable dumps_;
   nb::callable beside_;
   nb::int_ protocol_{5};
   nb::tuple names_;
+  AtomWriter atoms_;
 };
 
 // What `loads` makes of the bytes; null if it raises. A KeyboardInterrupt is thrown: most likely it
