@@ -3,6 +3,8 @@
 import atexit
 import faulthandler
 import gc
+import importlib
+import importlib.machinery
 import mmap
 import os
 import signal
@@ -54,6 +56,12 @@ def take_key(key):
     process.current_process().authkey = bytes.fromhex(key)
 
 
+def check_cloudpickle():
+    """What is missing shows before the first call, as the error of importing it."""
+    if importlib.machinery.PathFinder.find_spec("cloudpickle") is None:
+        importlib.import_module("cloudpickle")
+
+
 def prepare_modules():
     """The driver's import path, and a clean __main__ for pickled functions."""
     extra = os.environ.pop("SKYWARD_SYS_PATH", "")
@@ -66,8 +74,7 @@ def main():
     prepare_modules()
     divide_processors(int(os.environ.pop("SKYWARD_SLOTS", "1")))
     take_key(os.environ.pop("SKYWARD_AUTHKEY", ""))
-    import cloudpickle
-
+    check_cloudpickle()
     # A crash leaves the Python stack among the task's last lines, also that of a silent function.
     faulthandler.enable(os.dup(2))
     for stream in (sys.stdout, sys.stderr):
@@ -84,9 +91,12 @@ def main():
     worker = sys.modules["_skyward_worker"].worker = Worker(sock, shared)
     os.environ.pop("SKYWARD_MARK", None)
     signal.signal(signal.SIGINT, worker.on_interrupt)
-    gc.freeze()
-    text = f"python {sys.version.split()[0]} cloudpickle {cloudpickle.__version__}".encode()
+    text = f"python {sys.version.split()[0]}".encode()
     sock.sendall(HEAD.pack(12 + len(text), HELLO, OK, 0, 0) + text)
+    # Half of the start. The driver need not wait for it before it prepares its first call.
+    importlib.import_module("cloudpickle")
+
+    gc.freeze()
     worker.loop()
     atexit._run_exitfuncs()
     flush_output()
