@@ -17,6 +17,7 @@ NAMES = {
     "futures_per_second": "futures, read as they complete",
     "argument_first": "a large argument, first time",
     "argument_again": "the same argument again",
+    "awaits_per_second": "calls that are awaited together, in asyncio",
     "agent_disk": "the agent's file",
     "agent_packed": "the same as it is sent to a node",
     "agent_resident": "an idle agent's memory",

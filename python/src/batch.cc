@@ -43,13 +43,6 @@ void wait_until_done(HandleAt at, std::size_t count, std::size_t position) {
   }
 }
 
-// The value of a small result that `loads` takes; null for any other outcome.
-nb::object result_of(const Outcome& outcome, const nb::callable& loads) {
-  const auto& buffers = outcome.payload.buffers;
-  if (outcome.status != OutcomeStatus::ok || buffers.size() != 1 || buffers[0].in_blob()) return {};
-  return unpickled(buffers[0].bytes.view, loads);
-}
-
 // Waits for the outcomes of the handles and takes them: the results in order, and (position,
 // outcome) of those that are no small result which `loads` takes.
 template <typename HandleAt>
@@ -70,6 +63,12 @@ std::pair<nb::list, nb::list> take_all(HandleAt at, std::size_t count, const nb:
 }
 
 }  // namespace
+
+nb::object result_of(const Outcome& outcome, const nb::callable& loads) {
+  const auto& buffers = outcome.payload.buffers;
+  if (outcome.status != OutcomeStatus::ok || buffers.size() != 1 || buffers[0].in_blob()) return {};
+  return unpickled(buffers[0].bytes.view, loads);
+}
 
 Call make_call(const Function& function, wire::Payload arguments, std::optional<double> timeout,
                std::uint32_t stream_window) {

@@ -25,6 +25,9 @@ struct Function {
 Call make_call(const Function& function, wire::Payload arguments, std::optional<double> timeout,
                std::uint32_t stream_window);
 
+// The value of a small result that `loads` takes; null for any other outcome.
+nb::object result_of(const Outcome& outcome, const nb::callable& loads);
+
 // A batch's packer, which needs its pool to stay.
 struct PoolPacker {
   nb::object owner;

@@ -6,9 +6,6 @@
 
 #include <utility>
 
-#include "pickling.h"
-#include "skyward/call/group.h"
-
 namespace skyward::python {
 namespace {
 
@@ -19,13 +16,6 @@ bool has_pending(const nb::tuple& arguments, nb::handle pending) {
   return false;
 }
 
-void note(GroupNews& news, std::uint64_t token, std::uint32_t withdrawn) {
-  const std::lock_guard lock(news.mutex);
-  if (withdrawn > 0) news.withdrawn.emplace_back(token, withdrawn);
-  if (token == news.awaited) news.awaited_changed = true;
-  if (news.awaited_changed || withdrawn > 0) news.changed.notify_one();
-}
-
 Outcome outcome_of(ByteView result) {
   Outcome outcome;
   outcome.status = OutcomeStatus::ok;
@@ -34,15 +24,17 @@ Outcome outcome_of(ByteView result) {
   return outcome;
 }
 
+Handle submit(PoolPacker& packer, const Call& call) {
+  const GilReleased released;
+  return packer.pool.submit(call);
+}
+
 }  // namespace
 
-Group::Group(Handle handle, Call call, std::uint64_t token, const std::shared_ptr<GroupNews>& news)
-    : handle_(std::move(handle)), call_(std::move(call)), token_(token), news_(news) {
-  handle_.on_item([news, token](const wire::Payload& item) {
-    const auto group = group_item_head(item);
-    note(*news, token, group ? group->withdrawn : 0);
-  });
-  handle_.on_done([news, token] { note(*news, token, 0); });
+Group::Group(PoolPacker& packer, Call call, std::uint32_t calls) : call_(std::move(call)) {
+  call_.options.group = true;
+  call_.options.stream_window = calls;
+  handle_ = submit(packer, call_);
 }
 
 Call Group::call(std::size_t position) const {
@@ -56,23 +48,34 @@ Call Group::call(std::size_t position) const {
   return call;
 }
 
+Group Group::send_again(PoolPacker& packer, const std::vector<std::uint32_t>& positions) const {
+  const auto all = group_arguments(call_.arguments);
+  GroupWriter some;
+  for (const std::uint32_t position : positions) {
+    if (all && position < all->size()) some.add((*all)[position]);
+  }
+  const std::uint32_t calls = some.calls();
+  if (calls == 0 || calls != positions.size()) {
+    throw nb::index_error("the group has no such calls");
+  }
+  Call call = call_;
+  call.arguments = some.take();
+  return {packer, std::move(call), calls};
+}
+
 void Group::cancel() {
   const GilReleased released;
   handle_.cancel();
 }
 
-bool Group::wait(Duration limit) {
-  {
-    const std::lock_guard lock(news_->mutex);
-    news_->awaited = token_;
-    news_->awaited_changed = false;
-  }
-  if (handle_.done() || handle_.has_items()) return true;
-  return wait_interruptibly(limit, [&](Duration step) {
-    std::unique_lock lock(news_->mutex);
-    return news_->changed.wait_for(
-        lock, step, [&] { return news_->awaited_changed || !news_->withdrawn.empty(); });
+void Group::watch(std::function<void(std::uint32_t)> news) {
+  handle_.on_item([news, counted = withdrawn_](const wire::Payload& item) {
+    const auto group = group_item_head(item);
+    const std::uint32_t withdrawn = group ? group->withdrawn : 0;
+    *counted += withdrawn;
+    news(withdrawn);
   });
+  handle_.on_done([news = std::move(news)] { news(0); });
 }
 
 Group::Results Group::take(const nb::callable& loads) {
@@ -91,105 +94,151 @@ Group::Results Group::take(const nb::callable& loads) {
       results.values.append(nb::none());
     }
   }
-  if (done) results.last = handle_.take();
+  if (!done) return results;
+  results.last = handle_.take();
+  if (nb::object value = result_of(*results.last, loads); value.is_valid()) {
+    results.values.append(std::move(value));
+    results.is_last_loaded = true;
+  }
   return results;
 }
 
-std::optional<std::pair<Group, std::uint32_t>> Groups::send(
-    PoolPacker& packer, const Function& function, const nb::list& inputs, nb::callable dumps,
-    nb::callable beside, const nb::list& buffers, nb::handle pending, std::uint64_t token) {
-  PlainPickler pickled(std::move(dumps), std::move(beside));
-  const nb::dict no_names;
-  GroupWriter group;
+GroupDraft::GroupDraft(nb::callable dumps, nb::callable beside, nb::list buffers,
+                       nb::object pending)
+    : pickled_(std::move(dumps), std::move(beside)),
+      buffers_(std::move(buffers)),
+      pending_(std::move(pending)) {}
+
+bool GroupDraft::add(const nb::tuple& arguments) {
+  if (const ByteView small = pickled_.small(arguments); !small.empty()) return writer_.add(small);
+  if (has_pending(arguments, pending_)) return false;
+  const nb::object stream = pickled_(nb::make_tuple(arguments, no_names_));
+  const bool is_plain = stream.is_valid() && nb::len(buffers_) == 0;
+  clear(buffers_);
+  if (!is_plain) return false;
+  const nb::bytes bytes = nb::borrow<nb::bytes>(stream);
+  return writer_.add({static_cast<const std::byte*>(bytes.data()), bytes.size()});
+}
+
+void GroupDraft::add_all(const nb::list& inputs) {
   for (nb::handle input : inputs) {
-    const nb::tuple arguments = nb::borrow<nb::tuple>(input);
-    if (const ByteView small = pickled.small(arguments); !small.empty()) {
-      if (!group.add(small)) break;
-      continue;
-    }
-    if (has_pending(arguments, pending)) break;
-    const nb::object stream = pickled(nb::make_tuple(arguments, no_names));
-    const bool is_plain = stream.is_valid() && nb::len(buffers) == 0;
-    clear(buffers);
-    if (!is_plain) break;
-    const nb::bytes bytes = nb::borrow<nb::bytes>(stream);
-    const ByteView view(static_cast<const std::byte*>(bytes.data()), bytes.size());
-    if (!group.add(view)) break;
+    if (!add(nb::borrow<nb::tuple>(input))) return;
   }
-  const std::uint32_t calls = group.calls();
-  if (calls == 0) return std::nullopt;
-  Call call = make_call(function, group.take(), std::nullopt, calls);
-  call.options.group = true;
-  return std::pair(submit(packer, std::move(call), token), calls);
 }
 
-Group Groups::send_again(PoolPacker& packer, const Group& group, std::size_t first,
-                         std::uint32_t calls, std::uint64_t token) {
-  const auto all = group_arguments(group.call_.arguments);
+std::vector<Group> GroupDraft::send(PoolPacker& packer, const Function& function, std::size_t most,
+                                    const std::optional<std::vector<std::uint32_t>>& places) {
+  const std::uint32_t calls = writer_.calls();
+  if (calls == 0) throw nb::index_error("the group has no calls");
+  Call whole = make_call(function, writer_.take(), std::nullopt, calls);
+  std::vector<Group> groups;
+  if (calls <= most && (!places || places->size() == calls)) {
+    groups.emplace_back(packer, std::move(whole), calls);
+    return groups;
+  }
+  const auto all = group_arguments(whole.arguments);
+  const std::size_t count = places ? places->size() : calls;
   GroupWriter some;
-  for (std::size_t at = first; all && at < all->size() && some.calls() < calls; ++at) {
-    some.add((*all)[at]);
+  for (std::size_t at = 0; all && at < count; ++at) {
+    some.add(all->at(places ? (*places)[at] : at));
+    if (some.calls() < most && at + 1 < count) continue;
+    Call part = whole;
+    const std::uint32_t its = some.calls();
+    part.arguments = some.take();
+    groups.emplace_back(packer, std::move(part), its);
   }
-  if (calls == 0 || some.calls() != calls) throw nb::index_error("the group has no such calls");
-  Call call = group.call_;
-  call.arguments = some.take();
-  call.options.stream_window = calls;
-  return submit(packer, std::move(call), token);
+  return groups;
 }
 
-Group Groups::submit(PoolPacker& packer, Call call, std::uint64_t token) {
-  Handle handle;
+void GroupNews::watch(Group& group, std::uint64_t token) {
+  group.watch([state = state_, token](std::uint32_t withdrawn) {
+    const std::lock_guard lock(state->mutex);
+    if (withdrawn > 0) state->withdrawn.push_back(token);
+    if (token == state->awaited) state->awaited_changed = true;
+    if (state->awaited_changed || withdrawn > 0) state->changed.notify_one();
+  });
+}
+
+bool GroupNews::wait(const Group& group, std::uint64_t token, Duration limit) {
   {
-    const GilReleased released;
-    handle = packer.pool.submit(call);
+    const std::lock_guard lock(state_->mutex);
+    state_->awaited = token;
+    state_->awaited_changed = false;
   }
-  return {std::move(handle), std::move(call), token, news_};
+  if (group.has_news()) return true;
+  return wait_interruptibly(limit, [&](Duration step) {
+    std::unique_lock lock(state_->mutex);
+    return state_->changed.wait_for(
+        lock, step, [&] { return state_->awaited_changed || !state_->withdrawn.empty(); });
+  });
 }
 
-std::vector<std::pair<std::uint64_t, std::uint32_t>> Groups::withdrawn() {
-  const std::lock_guard lock(news_->mutex);
-  return std::exchange(news_->withdrawn, {});
+std::vector<std::uint64_t> GroupNews::withdrawn() {
+  const std::lock_guard lock(state_->mutex);
+  return std::exchange(state_->withdrawn, {});
 }
 
-void bind_groups(nb::module_& module) {
+namespace {
+
+void bind_group(nb::module_& module) {
   nb::class_<Group::Results>(module, "GroupResults", "What has arrived of a group.")
       .def_ro("values", &Group::Results::values,
               nb::for_getter(nb::sig("def values(self) -> list[typing.Any]")),
               "In order; None where `strange` has more to tell.")
       .def_ro("strange", &Group::Results::strange,
               "(position, Outcome) of results that pickle does not load.")
-      .def_ro("last", &Group::Results::last, "The Outcome of the call that ran last, at the end.");
+      .def_ro("last", &Group::Results::last, "The Outcome of the call that ran last, at the end.")
+      .def_ro("is_last_loaded", &Group::Results::is_last_loaded,
+              "Its result is the last one of the values.");
   nb::class_<Group>(module, "Group", "Several calls that were sent as one task.")
       .def_prop_ro("task", &Group::task)
       .def_prop_ro("size", &Group::size, "Bytes of arguments.")
+      .def_prop_ro("calls", &Group::calls, "How many were sent.")
       .def("call", &Group::call, nb::arg("position"),
            "One of its calls, with the arguments as they were.")
+      .def("send_again", &Group::send_again, nb::arg("packer"), nb::arg("positions"),
+           "Sends those of its calls as a group of their own, with the arguments as they were.")
       .def("cancel", &Group::cancel)
-      .def(
-          "wait",
-          [](Group& self, std::optional<double> timeout) {
-            return self.wait(timeout ? limit_from_seconds(*timeout) : kForever);
-          },
-          nb::arg("timeout").none(), "Until it, or Groups.withdrawn(), has news; False: too late.")
+      .def("take_withdrawn", &Group::take_withdrawn,
+           "How many calls came back unstarted, from its end, since it was asked last.")
       .def("take", &Group::take, nb::arg("loads"),
            nb::sig("def take(self, loads: collections.abc.Callable[[bytes], typing.Any]) "
                    "-> GroupResults"));
-  nb::class_<Groups>(module, "Groups", "The groups of one map().")
-      .def(nb::init<>())
-      .def("send", &Groups::send, nb::arg("packer"), nb::arg("function"), nb::arg("inputs"),
-           nb::arg("dumps"), nb::arg("beside"), nb::arg("buffers"), nb::arg("pending"),
-           nb::arg("token"),
-           nb::sig("def send(self, packer: Packer, function: Function, "
-                   "inputs: list[tuple[typing.Any, ...]], "
-                   "dumps: collections.abc.Callable[..., bytes], "
+}
+
+}  // namespace
+
+void bind_groups(nb::module_& module) {
+  bind_group(module);
+  nb::class_<GroupDraft>(module, "GroupDraft", "A group before it is sent.")
+      .def(nb::init<nb::callable, nb::callable, nb::list, nb::object>(), nb::arg("dumps"),
+           nb::arg("beside"), nb::arg("buffers"), nb::arg("pending"),
+           nb::sig("def __init__(self, dumps: collections.abc.Callable[..., bytes], "
                    "beside: collections.abc.Callable[..., bool], buffers: list[memoryview], "
-                   "pending: type, token: int) -> tuple[Group, int] | None"),
-           "Sends as many of the inputs as make one group; None if the first is not for a group.")
-      .def("send_again", &Groups::send_again, nb::arg("packer"), nb::arg("group"), nb::arg("first"),
-           nb::arg("calls"), nb::arg("token"),
-           "Sends some of its calls as a group of their own, with the arguments as they were.")
-      .def("withdrawn", &Groups::withdrawn,
-           "(token, calls) of calls that came back unstarted, from the end of their groups.");
+                   "pending: type) -> None"))
+      .def_prop_ro("calls", &GroupDraft::calls)
+      .def("add", &GroupDraft::add, nb::arg("arguments"),
+           nb::sig("def add(self, arguments: tuple[typing.Any, ...]) -> bool"),
+           "False if it is full, or the arguments are not for a group.")
+      .def("add_all", &GroupDraft::add_all, nb::arg("inputs"),
+           nb::sig("def add_all(self, inputs: list[tuple[typing.Any, ...]]) -> None"),
+           "Adds those up to the first one that add() refuses.")
+      .def("send", &GroupDraft::send, nb::arg("packer"), nb::arg("function"), nb::arg("most"),
+           nb::arg("places").none() = nb::none(),
+           "Sends the calls at those places, or all, in groups of at most so many; an empty draft "
+           "again.");
+  nb::class_<GroupNews>(module, "GroupNews", "For a thread that waits for one of several groups.")
+      .def(nb::init<>())
+      .def("watch", &GroupNews::watch, nb::arg("group"), nb::arg("token"))
+      .def(
+          "wait",
+          [](GroupNews& self, const Group& group, std::uint64_t token,
+             std::optional<double> timeout) {
+            return self.wait(group, token, timeout ? limit_from_seconds(*timeout) : kForever);
+          },
+          nb::arg("group"), nb::arg("token"), nb::arg("timeout").none(),
+          "Until it has news, or calls of another one came back; False: too late.")
+      .def("withdrawn", &GroupNews::withdrawn, "The numbers of groups, calls of which came back.");
 }
 
 }  // namespace skyward::python

@@ -24,6 +24,7 @@
 
 #include "batch.h"
 #include "bindings.h"
+#include "completions.h"
 #include "event.h"
 #include "groups.h"
 #include "payload.h"
@@ -127,45 +128,6 @@ class OwnedPool {
   std::binary_semaphore delivered_{0};
   std::mutex mutex_;
   std::unique_ptr<EndsWithProgram> end_with_program_;
-};
-
-// Finished tasks, by the number under which they were watched. The engine's thread puts them in,
-// one Python thread takes them out: the engine never needs the GIL.
-class Completions {
- public:
-  void watch(Handle& handle, std::uint64_t token) {
-    handle.on_done([state = state_, token] {
-      const std::lock_guard lock(state->mutex);
-      state->tokens.push_back(token);
-      state->changed.notify_one();
-    });
-  }
-  // Under this number and those that follow.
-  void watch_all(const std::vector<Handle*>& handles, std::uint64_t first) {
-    for (Handle* handle : handles) watch(*handle, first++);
-  }
-  void close() {
-    const std::lock_guard lock(state_->mutex);
-    state_->closed = true;
-    state_->changed.notify_all();
-  }
-  // Empty when closed and all were taken.
-  std::vector<std::uint64_t> next() {
-    const GilReleased released;
-    std::unique_lock lock(state_->mutex);
-    state_->changed.wait(lock, [&] { return state_->closed || !state_->tokens.empty(); });
-    return {std::exchange(state_->tokens, {})};
-  }
-
- private:
-  struct State {
-    std::mutex mutex;
-    std::condition_variable changed;
-    std::vector<std::uint64_t> tokens;
-    bool closed = false;
-  };
-  // Shared with the callbacks of tasks that outlive this object.
-  std::shared_ptr<State> state_ = std::make_shared<State>();
 };
 
 // `interrupted` is called before everything is released, which may take its time.
@@ -328,14 +290,9 @@ void bind_handle(nb::module_& module) {
       .def("next", &next_item, nb::sig("def next(self) -> tuple[object, list[object]] | None"),
            "The next (stream, buffers) of a generator; None: it has ended.");
 
-  nb::class_<Completions>(module, "Completions", "Finished tasks, by number.")
-      .def(nb::init<>())
-      .def("watch", &Completions::watch, nb::arg("handle"), nb::arg("token"))
-      .def("watch_all", &Completions::watch_all, nb::arg("handles"), nb::arg("first"))
-      .def("next", &Completions::next, "Waits; empty when closed.")
-      .def("close", &Completions::close);
   bind_batch(module);
   bind_groups(module);
+  bind_completions(module);
 }
 
 }  // namespace

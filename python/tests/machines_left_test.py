@@ -73,7 +73,7 @@ def test_an_interrupt_at_the_end_of_a_block_is_not_hidden(executor: sky.Executor
 def test_machines_left_of_an_executor_that_went_well_are_told(executor: sky.Executor) -> None:
     with pytest.raises(sky.MachinesLeftError, match="one is left"), executor:
         pass
-    assert not executor._sent
+    assert not executor._flying
 
 
 def test_several_pools_are_all_closed_and_told_of_together() -> None:

@@ -1,8 +1,10 @@
 #pragma once
 
+// For threads that spin, where sleeping and being woken would take longer.
+
 namespace skyward {
 
-// For a thread that spins: tells its core that it only waits.
+// Tells the core that its thread only waits.
 inline void relax() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();

@@ -12,7 +12,7 @@ from skyward.call.text import Recorded, note_position
 R = TypeVar("R")
 
 
-class _Awaited(asyncio.Future[Any]):
+class Awaited(asyncio.Future[Any]):
     """A future that is also a coroutine: ``TaskGroup.create_task()`` accepts nothing else."""
 
     _steps: Generator[Any, Any, Any] | None = None
@@ -35,17 +35,17 @@ class _Awaited(asyncio.Future[Any]):
 
 def awaited(answer: "Future[R]", loop: asyncio.AbstractEventLoop) -> Coroutine[Any, Any, R]:
     """The answer in this loop; cancelling either cancels the other."""
-    future: Any = _Awaited(loop=loop)
+    future: Any = Awaited(loop=loop)
     futures._chain_future(answer, future)  # type: ignore[attr-defined]
     return future  # type: ignore[no-any-return]
 
 
-def running_loop(what: str) -> asyncio.AbstractEventLoop:
+def running_loop(what: Callable[[], str]) -> asyncio.AbstractEventLoop:
     try:
         return asyncio.get_running_loop()
     except RuntimeError:
         raise RuntimeError(
-            f"{what}.on(pool) needs a running asyncio loop, and there is none here; outside of"
+            f"{what()}.on(pool) needs a running asyncio loop, and there is none here; outside of"
             " async functions write … >> pool, or … > pool for a future"
         ) from None
 

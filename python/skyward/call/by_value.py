@@ -45,9 +45,10 @@ def _load_by_value(make: Any, data: bytes) -> Any:
 def registered_by_value() -> bool:
     """True if the user asked cloudpickle to pickle some importable modules by value."""
     cloudpickle = sys.modules.get("cloudpickle")
-    return cloudpickle is not None and bool(
-        cloudpickle.list_registry_pickle_by_value() - {PROGRAMS[1]}
-    )
+    if cloudpickle is None:
+        return False
+    names = cloudpickle.list_registry_pickle_by_value()
+    return bool(names) and names != {PROGRAMS[1]}
 
 
 class StaysHere:

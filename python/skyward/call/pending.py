@@ -118,12 +118,13 @@ class PendingCompute(Generic[R]):
             )
 
     def on(self, pool: PoolLike) -> "Coroutine[Any, Any, R]":
-        """Sends the call at once, and returns a future of the running asyncio loop. The future is
-        also a coroutine, so ``create_task()`` accepts it."""
+        """Sends the call, and returns a future of the running asyncio loop. The future is also a
+        coroutine, so ``create_task()`` accepts it. Cancelling it stops the call on its worker."""
         from skyward.call.awaited import awaited, running_loop
 
-        loop = running_loop(call_text(self))
-        return awaited(pool.submit(self), loop)
+        loop = running_loop(lambda: call_text(self))
+        send = getattr(pool, "_send_awaited", None)
+        return awaited(pool.submit(self), loop) if send is None else send(self, loop)
 
     def __repr__(self) -> str:
         return f"PendingCompute({call_text(self)})"
@@ -213,7 +214,7 @@ class PendingBatch(Generic[*Ts]):
 
         from skyward.call.awaited import all_of, running_loop
 
-        loop = running_loop(repr(self))
+        loop = running_loop(lambda: repr(self))
         futures = [asyncio.wrap_future(future, loop=loop) for future in pool.submit_batch(self)]
         return cast(
             "Coroutine[Any, Any, tuple[*Ts]]", all_of(futures, self.items, self.return_exceptions)

@@ -2,6 +2,7 @@
 
 import atexit
 import os
+import sys
 import threading
 import time
 import weakref
@@ -19,8 +20,9 @@ from skyward.call.function import ComputeFunction, compute
 from skyward.call.pending import PendingCompute
 from skyward.exceptions import CancelledError, ConfigurationError, MachinesLeftError
 from skyward.integrations.initial import Initial, run_after
-from skyward.pool.answer import AnswerFuture
+from skyward.pool.answer import AnswerFuture, set_results
 from skyward.pool.compute_pool import ComputePool
+from skyward.pool.grouped_calls import GROUP_SECONDS, Pace, Paces
 from skyward.pool.leave import end_block
 from skyward.pool.stream import cancel
 
@@ -78,9 +80,12 @@ class Executor(futures.Executor):
         self._opening = threading.Lock()
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
-        self._waiting: deque[tuple[futures.Future[Any], PendingCompute[Any]]] = deque()
-        self._sent: set[_Sent] = set()
+        self._waiting: deque[_Waiting] = deque()
+        self._flying: set[AnswerFuture] = set()  # of calls that were handed to the pool
+        self._alone: set[_Sent] = set()  # those of them that do not travel in groups
+        self._due = 1  # so many calls that wait are sent when another one is submitted
         self._ahead = _Ahead()
+        self._paces = Paces()
         self._latest: tuple[Any, ComputeFunction[..., Any] | None] = (None, None)
         self._process = os.getpid()
         self._shut = False
@@ -98,7 +103,7 @@ class Executor(futures.Executor):
 
     def __repr__(self) -> str:
         with self._lock:
-            waiting, sent = len(self._waiting), len(self._sent)
+            waiting, sent = len(self._waiting), len(self._flying)
         state = ", shut down" if self._shut else ""
         return f"Executor({self._pool!r}, {sent} sent, {waiting} waiting{state})"
 
@@ -113,16 +118,18 @@ class Executor(futures.Executor):
     def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> "futures.Future[Any]":
         """Queues ``fn(*args, **kwargs)`` and returns its future."""
         function = self._compute(fn)
-        if self._owned:
+        if self._owned and self._pool._live is None:
             self._open()
         future = AnswerFuture()
-        call = self._recorded(function, args, kwargs)
+        call = function.record(args, kwargs)
+        if self._initial is not None:
+            call = self._with_initial(self._initial, call)
         with self._lock:
             if self._shut:
                 raise RuntimeError("cannot schedule new futures after shutdown")
             self._waiting.append((future, call))
-            full = self._is_full()
-        if not full:
+            is_due = len(self._waiting) >= self._due
+        if is_due:
             self._send()
         return future
 
@@ -210,24 +217,29 @@ class Executor(futures.Executor):
                 self._latest = (fn, function)
         return function
 
-    def _recorded(
-        self, function: ComputeFunction[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> PendingCompute[Any]:
-        call = function.record(args, kwargs)
-        if self._initial is None:
-            return call
-        args = (self._initial, call.fn, call.args, call.kwargs)
-        return replace(call, fn=run_after, args=args, kwargs={})
+    def _with_initial(self, initial: Initial, call: PendingCompute[Any]) -> PendingCompute[Any]:
+        return replace(
+            call, fn=run_after, args=(initial, call.fn, call.args, call.kwargs), kwargs={}
+        )
 
     def _give_up(self) -> None:
         """Cancels queued and running calls: nobody will read the answers."""
         with self._lock:
             self._shut = self._given_up = True
             waiting, self._waiting = [future for future, _ in self._waiting], deque()
-            running = [*self._sent]
+            running = [*self._alone]
         _cancel_waiting(waiting)
         for sent in running:
             sent.give_up()
+        self._stop_groups()
+
+    def _stop_groups(self) -> None:
+        with self._lock:
+            left = [*self._flying]
+        for future in left:
+            self.fail(future, CancelledError("the executor's block was left"))
+        if (live := self._pool._live) is not None:
+            live.stop_groups(self)
 
     def _open(self) -> None:
         with self._opening:
@@ -245,7 +257,7 @@ class Executor(futures.Executor):
         if self._is_anothers():
             return
         with self._changed:
-            self._changed.wait_for(lambda: not self._waiting and not self._sent)
+            self._changed.wait_for(lambda: not self._waiting and not self._flying)
         with self._opening:
             if self._owned:
                 try:
@@ -253,24 +265,58 @@ class Executor(futures.Executor):
                 finally:
                     self._dropped.detach()
 
-    def _is_full(self) -> bool:
-        return len(self._sent) >= self._ahead.calls * self._pool.total_slots
-
     def _send(self) -> None:
         """Keeps every slot busy, and calls ready behind each."""
+        engine, slots = self._pool._live, self._pool.total_slots
         while True:
-            batch = []
             with self._lock:
-                while self._waiting and not self._is_full():
-                    future, call = self._waiting.popleft()
-                    if future.set_running_or_notify_cancel():
-                        sent = _Sent(self, future)
-                        self._sent.add(sent)
-                        batch.append((sent, call))
-                self._tell_if_done()
+                pace, batch = self._next(engine, slots)
+                entries = [] if pace else [(_Sent(self, future), call) for future, call in batch]
+                self._alone.update(sent for sent, _ in entries)
+                self._note_flying()
             if not batch:
                 return
-            self._submit(batch)
+            if pace is not None:
+                self._submit_group(pace, batch)
+            else:
+                self._submit(entries)
+
+    def _next(self, engine: Any, slots: int) -> "tuple[Pace | None, list[_Waiting]]":
+        """The calls to be sent together, and the pace of their function, if they go as a group."""
+        while self._waiting:
+            batch: list[_Waiting] = []
+            first = self._waiting[0][1]
+            pace = its = None if engine is None else self._paces.of(engine, first)
+            room = self._ahead.room(pace, len(self._flying), slots)
+            while self._waiting and len(batch) < room:
+                call = self._waiting[0][1]
+                if call.fn is not first.fn or call.kwargs or call.retries or call.timeout:
+                    its = None if engine is None else self._paces.of(engine, call)
+                if its is not pace:
+                    break
+                batch.append(self._waiting.popleft())
+            begun = [entry for entry in batch if entry[0].set_running_or_notify_cancel()]
+            if begun or not batch:
+                self._flying.update(future for future, _ in begun)
+                return pace, begun
+        return None, []
+
+    def _submit_group(self, pace: Pace, batch: "list[_Waiting]") -> None:
+        """Those that are not for a group go alone."""
+        while batch:
+            items, calls = [call for _, call in batch], [future for future, _ in batch]
+            try:
+                count = self._pool._engine().send_group(items, calls, pace, self)
+            except Exception:  # reported call by call
+                count = 0
+            if count == 0:
+                sent = _Sent(self, batch[0][0])
+                with self._lock:
+                    self._alone.add(sent)
+                self._submit([(sent, batch[0][1])])
+            del batch[: max(1, count)]
+        if self._given_up:
+            self._stop_groups()
 
     def _submit(self, batch: list[tuple["_Sent", PendingCompute[Any]]]) -> None:
         try:
@@ -286,6 +332,24 @@ class Executor(futures.Executor):
             for sent, _ in batch:
                 sent.give_up()
 
+    # Of calls that were sent in groups (pool/answers.py), which are known by their futures.
+
+    def is_wanted(self, future: AnswerFuture) -> bool:
+        return not future.done()
+
+    def note_place(self, group: Any) -> None: ...
+
+    def settle(self, calls: list[AnswerFuture], results: list[Any]) -> None:
+        set_results(calls, results)
+        self._land(calls)
+
+    def fail(self, future: AnswerFuture, error: BaseException) -> None:
+        try:
+            future.set_exception(error.with_traceback(None))
+        except futures.InvalidStateError:  # the executor was left just now
+            pass
+        self._land([future])
+
     def _settle(self, sent: "_Sent", result: Any, error: BaseException | None) -> None:
         try:
             if error is not None:
@@ -295,17 +359,26 @@ class Executor(futures.Executor):
         except futures.InvalidStateError:  # the executor was left just now
             return
         with self._lock:
-            self._sent.discard(sent)
-            self._tell_if_done()
-            refill = bool(self._waiting) and self._ahead.is_low(
-                len(self._sent), self._pool.total_slots
-            )
+            self._alone.discard(sent)
+            self._ahead.count(self._pool.total_slots)
+        self._land([sent.future])
+
+    def _land(self, calls: list[AnswerFuture]) -> None:
+        """They have their answers."""
+        with self._lock:
+            self._flying.difference_update(calls)
+            self._note_flying()
+            refill = bool(self._waiting) and self._ahead.is_low(len(self._flying))
         if refill:
             self._send()
 
-    def _tell_if_done(self) -> None:
-        if not self._sent and not self._waiting:
+    def _note_flying(self) -> None:
+        self._due = self._ahead.due(len(self._flying))
+        if not self._waiting and not self._flying:
             self._changed.notify_all()
+
+
+_Waiting = tuple[AnswerFuture, PendingCompute[Any]]
 
 
 class _Ahead:
@@ -314,22 +387,48 @@ class _Ahead:
 
     SECONDS = 0.002
     LEAST, MOST = 2, 64
+    GROUPS = int(SECONDS / GROUP_SECONDS)
 
     def __init__(self) -> None:
-        self.calls = self.LEAST
+        self._calls = self.LEAST  # for each slot, that do not travel in groups
         self._done = 0
         self._since = time.monotonic()
+        # Of the call that was sent last:
+        self._together = 1
+        self._least = self._most = 1
 
-    def is_low(self, sent: int, slots: int) -> bool:
-        """Counts an answer. Whether it is time to send more calls, when `sent` have none yet."""
+    def due(self, sent: int) -> int:
+        """How many calls that wait are to be sent, when `sent` have no answer yet, without waiting
+        for answers."""
+        if sent < self._least:
+            return 1
+        return self._together if sent < self._most else sys.maxsize
+
+    def is_low(self, sent: int) -> bool:
+        """After an answer. Half of them at a time, unless a slot would then have none behind the
+        one that runs."""
+        return sent <= max(self._most // 2, self._least)
+
+    def room(self, pace: Pace | None, sent: int, slots: int) -> int:
+        """How many calls may be sent together, when `sent` have no answer yet."""
+        self._least = self.LEAST * slots
+        if pace is None:
+            self._together, self._most = 1, self._calls * slots
+            return max(0, self._most - sent)
+        self._together = max(1, pace.size)
+        self._most = max(self._least, self.GROUPS * pace.size * slots)
+        room = self._most - sent
+        is_enough = room >= self._together or sent < self._least
+        return min(room, self._together) if is_enough else 0
+
+    def count(self, slots: int) -> None:
+        """Counts an answer to a call that was sent alone."""
         self._done += 1
-        if self._done >= self.calls * slots:
+        if self._done >= self._calls * slots:
             now = time.monotonic()
             rate = self._done / max(now - self._since, 1e-6) / slots
-            self.calls = min(max(int(rate * self.SECONDS), self.LEAST), self.MOST)
+            self._calls = min(max(int(rate * self.SECONDS), self.LEAST), self.MOST)
             self._done, self._since = 0, now
-        # Half of them at a time, unless a slot would then have none behind the one that runs.
-        return sent <= max(self.calls // 2, self.LEAST) * slots
 
 
 class _Sent:
@@ -337,7 +436,7 @@ class _Sent:
 
     __slots__ = ("_executor", "future", "handle")
 
-    def __init__(self, executor: Executor, future: "futures.Future[Any]") -> None:
+    def __init__(self, executor: Executor, future: AnswerFuture) -> None:
         self._executor = executor
         self.future = future
         self.handle: Any = None
@@ -392,7 +491,7 @@ def _concurrency(max_workers: int, options: dict[str, Any]) -> int:
     return max_workers
 
 
-def _cancel_waiting(waiting: list["futures.Future[Any]"]) -> None:
+def _cancel_waiting(waiting: list[AnswerFuture]) -> None:
     for future in waiting:
         if future.cancel():
             future.set_running_or_notify_cancel()

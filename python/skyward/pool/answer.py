@@ -1,22 +1,68 @@
-"""A future that knows errors which are false, and whose process it is."""
+"""A future that is cheap, knows errors which are false, and whose process it is."""
 
 import os
 import threading
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 from typing import Any
 
 from skyward.exceptions import NotProvisionedError
 
+_OPEN = ("PENDING", "RUNNING")
+
 _generation = 0
 """Another number in each forked child; the extension has one, too, but nodes have no extension."""
+_making = threading.RLock()
+"""Held where a future gets its condition, and where one that has none changes."""
 
 
-def _count_fork() -> None:
-    global _generation
+def _note_fork() -> None:
+    global _generation, _making
     _generation += 1
+    _making = threading.RLock()  # a thread that does not exist here may have held the parent's
 
 
-os.register_at_fork(after_in_child=_count_fork)
+os.register_at_fork(after_in_child=_note_fork)
+
+
+class _Unguarded:
+    """The condition of futures that ended before anything needed one. They change no more: there is
+    nothing to guard, nor to wait for. Whoever waits for several futures takes the locks of all; one
+    lock that many of them share would be taken in no order."""
+
+    def acquire(self) -> bool:
+        return True
+
+    def release(self) -> None: ...
+
+    def __enter__(self) -> bool:
+        return True
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def notify_all(self) -> None: ...
+
+
+_ended = _Unguarded()
+
+
+class _OnDemand:
+    """The condition of a future, made when something first waits, is called back, or cancels. That
+    takes half the time of making the future, and most of its memory, and few futures need it."""
+
+    def __get__(self, future: "AnswerFuture | None", _: Any) -> Any:
+        if future is None:
+            return self
+        if future._state not in _OPEN:
+            return _ended
+        condition = threading.Condition()
+        with _making:
+            if future._state not in _OPEN and not future._has_condition:
+                return _ended
+            if not future._has_condition:
+                future._condition = condition
+                future._has_condition = True
+            return future._condition
 
 
 class AnswerFuture(Future[Any]):
@@ -24,12 +70,39 @@ class AnswerFuture(Future[Any]):
     none. A forked child may read an answer that had come before the fork. Any other comes to the
     parent alone, and the child is refused at once."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    _condition = _OnDemand()
+    _has_condition = False
+
+    def __init__(self) -> None:  # the fields of a Future but one
+        self._state = "PENDING"
+        self._result = None
+        self._exception = None
+        self._waiters = []
+        self._done_callbacks: list[Any] = []
         self._owner = _generation
+
+    def set_running_or_notify_cancel(self) -> bool:
+        with _making:
+            if not self._has_condition and self._state == "PENDING":
+                self._state = "RUNNING"
+                return True
+        return super().set_running_or_notify_cancel()
+
+    def set_result(self, result: Any) -> None:
+        with _making:
+            if not self._has_condition and self._state in _OPEN:
+                self._result = result
+                self._state = "FINISHED"
+                return
+        super().set_result(result)
+
+    def done(self) -> bool:
+        return self._state not in _OPEN
 
     def result(self, timeout: float | None = None) -> Any:
         self._check_process()
+        if self._state == "FINISHED" and self._exception is None:
+            return self._result
         answer = super().result(timeout)
         if answer is None and (error := super().exception(0)) is not None:
             raise error
@@ -37,15 +110,32 @@ class AnswerFuture(Future[Any]):
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         self._check_process()
+        if self._state == "FINISHED":
+            return self._exception
         return super().exception(timeout)
 
     def _check_process(self) -> None:
         if self._owner == _generation:
             return
-        if self._state in ("PENDING", "RUNNING"):
+        if self._state in _OPEN:
             raise NotProvisionedError(
                 "this future belongs to the parent process; wait for it there, or open another"
                 " pool in this process"
             )
         # A thread that does not exist here may have held the parent's.
         self._condition = threading.Condition()
+
+
+def set_results(futures: list[AnswerFuture], results: list[Any]) -> None:
+    """``set_result()`` of each future that has not ended."""
+    others: list[int] = []
+    with _making:
+        for place, future in enumerate(futures):
+            if future._has_condition:
+                others.append(place)
+            elif future._state in _OPEN:
+                future._result = results[place]
+                future._state = "FINISHED"
+    for place in others:
+        with suppress(InvalidStateError):
+            futures[place].set_result(results[place])

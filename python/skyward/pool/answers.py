@@ -10,8 +10,10 @@ from typing import Any, Protocol
 
 from skyward import _core
 from skyward.call.pending import PendingCompute
+from skyward.exceptions import CancelledError, NotProvisionedError
+from skyward.pool.grouped_calls import Ended, Group, GroupedCalls, Pace
 from skyward.pool.outcome import answer_of
-from skyward.pool.stream import Stream
+from skyward.pool.stream import Stream, cancel
 
 CLOSE_SECONDS = 10.0
 """How long closing waits for an answer that is being handed over."""
@@ -44,19 +46,72 @@ class Receiver(Protocol):
     def fail(self, item: PendingCompute[Any], error: BaseException, /) -> None: ...
 
 
-_Entry = tuple[PendingCompute[Any], Any, Receiver, int]  # with its call, and retries that are left
+class Origin(Protocol):
+    """What has sent calls in groups: it gets their answers, by what it calls the calls."""
+
+    def is_wanted(self, call: Any, /) -> bool: ...
+    def note_place(self, group: "AnsweredGroup", /) -> None: ...
+    def settle(self, calls: list[Any], results: list[Any], /) -> None: ...
+    def fail(self, call: Any, error: BaseException, /) -> None: ...
 
 
-class Answers:
+_Entry = tuple[PendingCompute[Any], Any, Receiver, int]  # with its call, if it may be retried
+
+
+class AnsweredGroup(Group):
+    """A group whose answers are handed over as they come."""
+
+    __slots__ = ("cancelled", "name", "origin")
+
+    def __init__(
+        self,
+        core: Any,
+        calls: list[Any],
+        pace: Pace,
+        attempt: int = 1,
+        *,
+        name: str,
+        origin: Origin,
+    ) -> None:
+        super().__init__(core, calls, pace, attempt)
+        self.name = name
+        self.origin = origin
+        self.cancelled = 0  # calls that are not wanted any more
+
+    def again(self, core: Any, calls: list[Any], attempt: int) -> "AnsweredGroup":
+        return AnsweredGroup(core, calls, self.pace, attempt, name=self.name, origin=self.origin)
+
+    def left(self) -> list[Any]:
+        """The calls without an answer."""
+        return self.calls[self.got :]
+
+    def note_cancelled(self) -> None:
+        """One more of its calls is not wanted any more."""
+        self.cancelled += 1
+        self.stop_if_unwanted()
+
+    def stop_if_unwanted(self) -> None:
+        """Stops what runs, if nobody waits for any of the calls that are left. A call that takes
+        long is soon the only one: those behind it are sent again."""
+        if self.cancelled < len(self.calls) - self.got:
+            return
+        if not any(map(self.origin.is_wanted, self.left())):
+            cancel(self.core)
+
+
+class Answers(GroupedCalls):
     """Hands over answers from one thread, which starts with the first one that is waited for."""
 
     def __init__(self, pool: Sender) -> None:
+        super().__init__(go_on=True)
         self._pool = weakref.ref(pool)  # no cycle: a dropped pool frees its data at once
         self._lock = threading.Lock()
         self._completions = _core.Completions()
         self._thread: threading.Thread | None = None
         self._watched: dict[int, _Entry] = {}
+        self._groups: dict[int, AnsweredGroup] = {}
         self._last = 0
+        self._sent_calls = self._sent_groups = 0
 
     def watch(
         self,
@@ -69,13 +124,51 @@ class Answers:
             if call.is_stream:
                 receiver.set_result(Stream(receiver.handle, item.name))
             else:
-                entries.append((item, call, receiver, item.retries))
+                entries.append((item, call if item.retries else None, receiver, item.retries))
         self._add(entries)
+
+    def send_draft(
+        self,
+        draft: Any,
+        function: Any,
+        name: str,
+        calls: list[Any],
+        pace: Pace,
+        origin: Origin,
+        places: list[int] | None,
+    ) -> None:
+        """Sends those of its calls, or all. `calls`: what its origin calls those that it has."""
+        groups = draft.send(self._packer_now(), function, max(1, pace.size), places)
+        if places is not None:
+            calls = [calls[place] for place in places]
+        at = 0
+        for core in groups:
+            some = calls[at : at + core.calls]
+            at += core.calls
+            self._watch_group(AnsweredGroup(core, some, pace, name=name, origin=origin), len(some))
+
+    def stop_groups(self, origin: Origin) -> None:
+        """Stops what runs for an origin that waits for no answer."""
+        with self._lock:
+            groups = [group for group in self._groups.values() if group.origin is origin]
+        for group in groups:
+            cancel(group.core)
 
     def unfinished(self) -> int:
         """How many calls have neither an answer nor been cancelled."""
         with self._lock:
-            return sum(not receiver.done() for _, _, receiver, _ in self._watched.values())
+            count = sum(not receiver.done() for _, _, receiver, _ in self._watched.values())
+            groups = list(self._groups.values())
+        return count + sum(sum(map(group.origin.is_wanted, group.left())) for group in groups)
+
+    def beyond_tasks(self) -> tuple[int, int]:
+        """How many calls have ended, and how many have not, that the engine does not count: it
+        counts a group as one task."""
+        with self._lock:
+            left = sum(len(group.calls) - group.got for group in self._groups.values())
+            groups = len(self._groups)
+            ended = self._sent_calls - left
+            return ended - (self._sent_groups - groups), left - groups
 
     def close(self) -> None:
         self._completions.close()
@@ -85,21 +178,107 @@ class Answers:
     def _add(self, entries: list[_Entry]) -> None:
         handles = [receiver.handle for _, _, receiver, _ in entries]
         with self._lock:
-            if self._thread is None and entries:
-                self._thread = threading.Thread(
-                    target=self._work, name="skyward-answers", daemon=True
-                )
-                self._thread.start()
+            if entries:
+                self._start()
             first = self._last + 1
             self._last += len(entries)
             self._watched.update(enumerate(entries, first))
         self._completions.watch_all(handles, first)
 
+    def _start(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="skyward-answers", daemon=True)
+            self._thread.start()
+
     def _work(self) -> None:
         while tokens := self._completions.next():
+            if self._sent_groups:
+                tokens = self._answer_groups(tokens)
             for at in range(0, len(tokens), TOGETHER):
                 # No local names here: this frame may wait for long.
                 self._finish_all(self._take(tokens[at : at + TOGETHER]))
+
+    def _answer_groups(self, tokens: list[int]) -> list[int]:
+        """Hands over what has arrived of groups. Returns the tokens of the others."""
+        others = []
+        for token in dict.fromkeys(tokens):
+            if (group := self._groups.get(token)) is not None:
+                self._answer_group(group)
+            elif token in self._watched:
+                others.append(token)
+        return others
+
+    def _answer_group(self, group: AnsweredGroup) -> None:
+        pool, origin = self._pool(), group.origin
+        try:
+            for calls, results in self._arrived(group):
+                if pool is not None:
+                    pool.tell_lines()
+                if isinstance(results, Ended):
+                    self._settle_ended(group, calls[0], results)
+                else:
+                    origin.settle(calls, results)
+        except BaseException as error:
+            self._note_end(group)
+            for call in group.calls:
+                if origin.is_wanted(call):
+                    origin.fail(call, error)
+            return
+        if group.cancelled:
+            group.stop_if_unwanted()
+
+    def _settle_ended(self, group: AnsweredGroup, call: Any, ended: Ended) -> None:
+        try:
+            result = answer_of(group.name, ended.core.task, ended.outcome)
+        except BaseException as error:
+            group.origin.fail(call, error)
+        else:
+            group.origin.settle([call], [result])
+
+    # ------------------------------------------------------------------ of groups
+
+    def _packer_now(self) -> Any:
+        """Not kept: it keeps the pool's core."""
+        pool = self._pool()
+        if pool is None:
+            raise NotProvisionedError("the pool is closed")
+        return pool.core.packer()
+
+    def _is_wanted(self, call: Any, group: Group) -> bool:
+        assert isinstance(group, AnsweredGroup)
+        return group.origin.is_wanted(call)
+
+    def _place(self, group: Group, _: Group | None) -> None:
+        assert isinstance(group, AnsweredGroup)
+        self._watch_group(group, 0)
+        group.cancelled = sum(not group.origin.is_wanted(call) for call in group.calls)
+        if group.cancelled:  # just now
+            group.stop_if_unwanted()
+
+    def _watch_group(self, group: AnsweredGroup, new: int) -> None:
+        """`new`: calls of it that were not sent before."""
+        with self._lock:
+            self._start()
+            self._last += 1
+            group.token = self._last
+            self._groups[group.token] = group
+            self._sent_calls += new
+            self._sent_groups += 1
+        group.origin.note_place(group)
+        self._completions.watch_group(group.core, group.token)
+
+    def _refuse(
+        self, group: Group, calls: list[Any], _reason: NotProvisionedError, _: Group | None
+    ) -> None:
+        assert isinstance(group, AnsweredGroup)
+        for call in calls:
+            group.origin.fail(call, CancelledError("the pool was closed"))
+
+    def _note_end(self, group: Group) -> None:
+        with self._lock:
+            self._groups.pop(group.token, None)
+
+    # ------------------------------------------------------------------ of single calls
 
     def _take(self, tokens: list[int]) -> list[_Entry]:
         with self._lock:

@@ -278,6 +278,10 @@ class ComputePool(PoolRequest, StaysHere):
             raise TypeError(f"submit() takes a call: write pool.submit({name}(…))")
         return self._engine().submit_all([_pending(pending)])[0]
 
+    def _send_awaited(self, pending: PendingCompute[Any], loop: Any) -> Any:
+        """What ``f(x).on(pool)`` returns."""
+        return self._engine().send_awaited(pending, loop)
+
     def submit_batch(self, batch: "PendingBatch[*tuple[Any, ...]]") -> "list[Future[Any]]":
         """The same for each call of a batch."""
         return self._engine().submit_all(_batch(batch).items)

@@ -1,10 +1,7 @@
 """Calls of one function for many inputs: what ``pool.map()`` sends, or a large ``gather()``, and
 how the answers come back.
 
-Quick calls travel in groups (skyward/wire/group.h): the engine sees one task, and the results
-arrive one by one all the same. A group is as large as what its function takes suggests, so a
-function that takes long is sent call by call. A call that fails ends its group, and those behind it
-are sent again; so are those that wait behind a slow one."""
+Quick calls travel in groups (grouped_calls.py)."""
 
 import pickle
 import sys
@@ -16,12 +13,19 @@ from itertools import islice
 from typing import Any
 
 from skyward import _core
-from skyward.call.by_value import registered_by_value
-from skyward.call.function import is_generator
 from skyward.call.pending import PendingCompute, recorded
 from skyward.call.text import call_text
 from skyward.exceptions import NotProvisionedError, TimeoutError
-from skyward.pool.outcome import answer_of
+from skyward.pool.grouped_calls import (
+    FIRST_SECONDS,
+    LARGE_BYTES,
+    Ended,
+    Group,
+    GroupedCalls,
+    Pace,
+    is_plain,
+    new_draft,
+)
 from skyward.transport import serialize
 
 AHEAD_CALLS = 1024
@@ -30,50 +34,13 @@ AHEAD_BYTES = 64 << 20
 fill the slots."""
 GROUPS_AHEAD = 4
 """Groups for each slot."""
-GROUP_SECONDS = 250e-6
-"""How long a group should run."""
-GROUP_CALLS = 512  # kMaxGroupCalls
-GROWTH = 4
-"""A group is at most so much larger than the last one."""
-LARGE_BYTES = 2000
-"""Results from about that size on end their group, and such arguments make none."""
 SLOW_GROUPS = 16
 """After so many groups of slow calls, a gather() sends no more of them."""
 TRIED_CALLS = 512
 """A gather() sends so many first, each by itself; and if they are quick, the others in groups."""
 TRIED_SECONDS = 0.05
 """How quick."""
-REFUSED = 16
-"""So many calls that are not for a group, and all go alone: one by one they take longer."""
 STEP_SECONDS = 0.01
-FIRST_SECONDS = 0.01
-"""While a first answer takes longer, calls are sent one by one, so that all slots get some."""
-ATTEMPTS = 4
-"""How often calls are sent again when their machine is lost, as the engine does (kMaxAttempts)."""
-
-_LOSSES = ("lost", "unreachable")
-
-
-class _Group:
-    """Calls that were sent together."""
-
-    __slots__ = ("attempt", "bytes", "calls", "core", "got", "inputs", "token")
-
-    def __init__(self, core: Any, inputs: list[Any], token: int, attempt: int) -> None:
-        self.core = core
-        self.inputs = inputs
-        self.token = token
-        self.attempt = attempt
-        self.bytes = core.size
-        self.got = 0  # results
-        self.calls = len(inputs)  # as sent; `inputs` are those that have not been withdrawn
-
-    def wait(self, seconds: float | None) -> bool:
-        """Until it has news, or calls of some group were withdrawn."""
-        return bool(self.core.wait(seconds))
-
-    def cancel(self) -> None:
-        self.core.cancel()
 
 
 class _Single:
@@ -84,9 +51,6 @@ class _Single:
         self.call = call
         self.handle = handle
         self.bytes = call.size()
-
-    def wait(self, seconds: float | None) -> bool:
-        return bool(self.handle.wait(seconds))
 
     def cancel(self) -> None:
         self.handle.cancel()
@@ -103,13 +67,10 @@ class _Refused:
         self.calls = calls
         self.reason = reason
 
-    def wait(self, _: float | None) -> bool:
-        return True
-
     def cancel(self) -> None: ...
 
 
-_Sent = _Group | _Single | _Refused
+_Sent = Group | _Single | _Refused
 
 
 class Failed:
@@ -121,7 +82,7 @@ class Failed:
         self.error = error
 
 
-class MappedCalls:
+class MappedCalls(GroupedCalls):
     """Calls of one function. `pool`: the OpenPool; `make`: makes a call of arguments; `inputs`: the
     arguments of each call.
 
@@ -137,6 +98,7 @@ class MappedCalls:
         all_end: bool = False,
         total: int = 0,
     ) -> None:
+        super().__init__(go_on=all_end)
         self._pool = pool
         self._make = make
         self._inputs = inputs
@@ -144,14 +106,11 @@ class MappedCalls:
         self._name = ""
         self._window: deque[_Sent] = deque()
         self._calls = self._bytes = 0  # of the window
-        self._groups = _core.Groups()
+        self._news = _core.GroupNews()
         self._packer = pool.core.packer()
-        self._beside, self._buffers = serialize.collector()
+        self._draft = new_draft()
         self._tokens = 0
-        self._in_groups = True
-        self._refused = 0
-        self._size = 0  # calls of the next group; 0: no call has ended yet
-        self._slow = 0  # groups in a row of calls that take too long for groups
+        self._pace = Pace()
         self._body: Any = None  # the core's function, with `all_end`
         self._is_dry = False  # all inputs have been sent
         self._failure: Exception | None = None  # of the call behind the window
@@ -182,7 +141,7 @@ class MappedCalls:
                 first = window[0]
                 if self._is_held_up(first):
                     continue
-                if isinstance(first, _Group):
+                if isinstance(first, Group):
                     yield from self._results(first, end)
                     continue
                 if isinstance(first, _Refused):
@@ -229,14 +188,15 @@ class MappedCalls:
 
     def _room(self) -> int:
         """How many more calls may be sent."""
-        if self._all_end and not self._in_groups:
+        if self._all_end and not self._pace.in_groups:
             return sys.maxsize
         calls, slots = self._calls, int(self._pool.core.total_slots)
-        most = max(AHEAD_CALLS, GROUPS_AHEAD * slots * max(1, self._size))
+        most = max(AHEAD_CALLS, GROUPS_AHEAD * slots * max(1, self._pace.size))
         if calls > most // 2:  # wait until many can be sent together
             return 0
         fill_slots = 2 * slots - calls
-        if calls == 0 or (self._in_groups and not self._size):  # their size is not known yet
+        is_unknown = self._pace.in_groups and not self._pace.size  # how large groups should be
+        if calls == 0 or is_unknown:
             return max(fill_slots, 0)
         by_size = (AHEAD_BYTES - self._bytes) * calls // max(self._bytes, 1)
         return max(fill_slots, min(most - calls, by_size), 0)
@@ -244,13 +204,13 @@ class MappedCalls:
     def _is_held_up(self, first: "_Sent") -> bool:
         """Waits a little for the first answer where more calls may be sent without it. If it does
         not come, the slots get more to do."""
-        is_new = self._in_groups and not self._size
-        if self._is_dry or not (is_new or (self._all_end and self._in_groups)):
+        is_new = self._pace.in_groups and not self._pace.size
+        if self._is_dry or not (is_new or (self._all_end and self._pace.in_groups)):
             return False
-        if first.wait(FIRST_SECONDS):
+        if self._wait(first, FIRST_SECONDS):
             return False
-        self._in_groups = not self._all_end
-        self._size = max(1, self._size)
+        self._pace.in_groups = not self._all_end
+        self._pace.size = max(1, self._pace.size)
         return True
 
     def _send(self, inputs: list[tuple[Any, ...]]) -> None:
@@ -258,45 +218,46 @@ class MappedCalls:
         at = 0
         while at < len(inputs) and self._failure is None:
             try:
-                group = self._group(inputs[at : at + max(1, self._size)])
+                group = self._group(inputs[at : at + max(1, self._pace.size)])
                 if group is not None:
-                    at += len(group.inputs)
-                    self._enter(group, len(group.inputs))
+                    at += len(group.calls)
+                    self._enter_group(group)
                     continue
-                some = inputs[at : at + 1] if self._in_groups else inputs[at:]
+                some = inputs[at : at + 1] if self._pace.in_groups else inputs[at:]
                 singles = self._singles(some)
             except NotProvisionedError as reason:
-                self._refuse(len(inputs) - at, reason)
+                self._enter_refused(len(inputs) - at, reason)
                 return
             at += len(some)
             for single in singles:
                 self._enter(single, 1)
 
-    def _send_again(self, group: _Group, first: int, place: int, attempt: int = 1) -> None:
-        """Sends the calls of the group from that one on as groups of their own, which get that
-        place in the window."""
-        inputs = group.inputs[first:]
-        del group.inputs[first:]
-        at = 0
-        while at < len(inputs):
-            some = inputs[at : at + max(1, self._size)]
-            self._tokens += 1
-            try:
-                core = self._groups.send_again(
-                    self._packer, group.core, first + at, len(some), self._tokens
-                )
-            except NotProvisionedError as reason:
-                self._refuse(len(inputs) - at, reason, place)
-                return
-            self._enter(_Group(core, some, self._tokens, attempt), len(some), place)
-            place += 1
-            at += len(some)
+    def _packer_now(self) -> Any:
+        return self._packer
 
-    def _refuse(self, calls: int, reason: NotProvisionedError, place: int | None = None) -> None:
+    def _place(self, group: Group, behind: Group | None) -> None:
+        self._enter_group(group, 0 if behind is None else self._window.index(behind) + 1)
+
+    def _refuse(
+        self, _: Group, calls: list[Any], reason: NotProvisionedError, behind: Group | None
+    ) -> None:
+        self._enter_refused(
+            len(calls), reason, 0 if behind is None else self._window.index(behind) + 1
+        )
+
+    def _enter_refused(
+        self, calls: int, reason: NotProvisionedError, place: int | None = None
+    ) -> None:
         """For so many calls that the pool no longer takes."""
         if not self._all_end:
             raise reason
         self._enter(_Refused(calls, reason), calls, place)
+
+    def _enter_group(self, group: Group, place: int | None = None) -> None:
+        self._tokens += 1
+        group.token = self._tokens
+        self._news.watch(group.core, group.token)
+        self._enter(group, len(group.calls), place)
 
     def _enter(self, sent: "_Sent", calls: int, place: int | None = None) -> None:
         if place is None:
@@ -308,9 +269,9 @@ class MappedCalls:
         self._calls += calls
         self._bytes += sent.bytes
 
-    def _group(self, inputs: list[tuple[Any, ...]]) -> _Group | None:
+    def _group(self, inputs: list[tuple[Any, ...]]) -> Group | None:
         """Sends as many of the inputs as fit a group; None if the first is not for a group."""
-        if not self._in_groups:
+        if not self._pace.in_groups:
             return None
         try:
             item = self._make(*inputs[0])
@@ -318,25 +279,17 @@ class MappedCalls:
             return None
         self._name = item.name
         if len(item.args) != len(inputs[0]) or not is_plain(self._pool, item):
-            self._in_groups = False
+            self._pace.in_groups = False
             return None
-        self._tokens += 1
-        sent = self._groups.send(
-            self._packer,
-            self._function_of(item),
-            inputs,
-            pickle.dumps,
-            self._beside,
-            self._buffers,
-            PendingCompute,
-            self._tokens,
-        )
-        if sent is None:
-            self._refused += 1
-            self._in_groups = self._refused < REFUSED and not self._all_end
+        function = self._function_of(item)
+        self._draft.add_all(inputs)
+        calls = self._draft.calls
+        if calls == 0:
+            self._pace.refuse()
+            self._pace.in_groups &= not self._all_end
             return None
-        core, calls = sent
-        return _Group(core, inputs[:calls], self._tokens, 1)
+        (core,) = self._draft.send(self._packer, function, calls)
+        return Group(core, inputs[:calls], self._pace)
 
     def _function_of(self, item: PendingCompute[Any]) -> Any:
         """Of calls that are all there from the start, one function; else as it is now."""
@@ -377,84 +330,41 @@ class MappedCalls:
 
     # ------------------------------------------------------------------ answers
 
+    def _wait(self, sent: "_Sent", seconds: float | None) -> bool:
+        """Until it has news, or calls of some group have come back."""
+        if isinstance(sent, Group):
+            return bool(self._news.wait(sent.core, sent.token, seconds))
+        return isinstance(sent, _Refused) or bool(sent.handle.wait(seconds))
+
     def _wait_single(self, single: _Single, end: float | None) -> None:
         """Sends meanwhile what is withdrawn from groups behind the call."""
         if not self._tokens or single.call.is_stream:
             return
-        while not single.wait(STEP_SECONDS):
+        while not self._wait(single, STEP_SECONDS):
             self._send_withdrawn()
             if end is not None and time.monotonic() >= end:
                 return
 
-    def _results(self, group: _Group, end: float | None) -> Iterator[Any]:
+    def _results(self, group: Group, end: float | None) -> Iterator[Any]:
         """What has arrived of the group, which is the first one; waits for something."""
         left = None if end is None else max(0.0, end - time.monotonic())
-        if not group.wait(left):
+        if not self._wait(group, left):
             raise TimeoutError(f"map(): no answer of {self._name}() before the overall timeout")
-        self._send_withdrawn()
-        news = group.core.take(pickle.loads)
-        values = news.values
-        if values:
+        for calls, results in self._arrived(group):
             self._pool.tell_lines()
-            group.got += len(values)
-            self._calls -= len(values)
-            given = 0
-            for position, outcome in news.strange:  # raises, mostly
-                yield from values[given:position]
-                yield self._loaded(group, outcome)
-                given = position + 1
-            yield from values[given:] if given else values
-        if news.last is not None:
-            yield from self._finish(group, news.last, end)
+            if not isinstance(results, Ended):
+                yield from results
+                continue
+            item, call = self._make(*calls[0]), results.core.call(results.place)
+            taken = ([None], [(0, results.outcome)])
+            yield self._answer(item, call, results.core, end, taken)
 
-    def _finish(self, group: _Group, outcome: Any, end: float | None) -> Iterator[Any]:
-        """`outcome`: of the call that ran last. Those behind it, if any, were not begun."""
-        self._send_withdrawn()  # no more news of this group can come
-        at, args, left = group.got, group.inputs[group.got], len(group.inputs) - group.got
-        self._leave(group, left)
-        self._measure(outcome, at + 1)
-        # The engine sends a group again unless something of it is here, or was withdrawn.
-        begun = at > 0 or len(group.inputs) < group.calls
-        failed = outcome.status == "failed" and outcome.error_kind in _LOSSES
-        if failed and begun and group.attempt < ATTEMPTS:
-            self._send_again(group, at, 0, group.attempt + 1)
-            return
-        if outcome.status != "ok" and outcome.node < 0:  # nothing of it ran, and nothing will
-            for place in range(at, len(group.inputs)):
-                yield self._failed(group, place, outcome, end)
-            return
-        if outcome.status == "ok" or outcome.may_retry or self._all_end:
-            self._send_again(group, at + 1, 0)
-        if outcome.status == "ok":
-            if group.calls > 1 and outcome.size > LARGE_BYTES:  # it has ended its group
-                self._in_groups = False
-            self._pool.tell_lines()
-            yield self._loaded(group, outcome)
-            return
-        yield self._failed(group, at, outcome, end, args)
+    def _uncount(self, calls: int) -> None:
+        self._calls -= calls
 
-    def _failed(
-        self,
-        group: _Group,
-        place: int,
-        outcome: Any,
-        end: float | None,
-        args: tuple[Any, ...] | None = None,
-    ) -> Any:
-        """The answer to a call of the group that has failed. `args`: where those of the group have
-        been sent again."""
-        item = self._make(*(group.inputs[place] if args is None else args))
-        call = group.core.call(place)
-        return self._answer(item, call, group.core, end, taken=([None], [(0, outcome)]))
-
-    def _loaded(self, group: _Group, outcome: Any) -> Any:
-        """A result that plain pickle does not load."""
-        try:
-            return answer_of(self._name, group.core.task, outcome)
-        except Exception as error:
-            if self._all_end:
-                return Failed(error)
-            raise
+    def _note_end(self, group: Group) -> None:
+        self._leave(group, len(group.calls) - group.got)
+        self._pace.in_groups &= not (self._all_end and self._pace.slow >= SLOW_GROUPS)
 
     def _answer(
         self,
@@ -471,30 +381,18 @@ class MappedCalls:
                 return Failed(error)
             raise
 
-    def _measure(self, outcome: Any, calls: int) -> None:
-        if not outcome.run_seconds:  # nothing of it ran
-            return
-        seconds = outcome.run_seconds / calls
-        fitting = (
-            int(GROUP_SECONDS / seconds) if seconds > GROUP_SECONDS / GROUP_CALLS else GROUP_CALLS
-        )
-        self._size = max(1, min(fitting, GROWTH * max(1, self._size)))
-        self._slow = self._slow + 1 if fitting < 2 else 0
-        if self._all_end and self._slow >= SLOW_GROUPS:
-            self._in_groups = False
-
     def _leave(self, sent: "_Sent", calls: int) -> None:
         """Drops the first one, with its calls that were still counted."""
         self._window.popleft()
         self._calls -= calls
         self._bytes -= sent.bytes
 
-    def _send_withdrawn(self) -> None:
-        for token, calls in self._groups.withdrawn():
-            for place, sent in enumerate(self._window):
-                if isinstance(sent, _Group) and sent.token == token:
-                    self._calls -= calls
-                    self._send_again(sent, len(sent.inputs) - calls, place + 1)
+    def _send_withdrawn(self, _: Group | None = None) -> None:
+        """Of all groups: the slots are to be kept busy."""
+        for token in self._news.withdrawn():
+            for sent in self._window:
+                if isinstance(sent, Group) and sent.token == token:
+                    super()._send_withdrawn(sent)
                     break
 
 
@@ -522,18 +420,6 @@ class Mapped:
             now, ended = list(self._now), self._ended
         counts = [calls.beyond_tasks() for calls in now]
         return ended + sum(done for done, _ in counts), sum(left for _, left in counts)
-
-
-def is_plain(pool: Any, item: PendingCompute[Any]) -> bool:
-    """Whether calls of this function can travel in groups on the open pool."""
-    return (
-        item.timeout is None
-        and pool.packing.timeout is None
-        and not pool.collect_tasks
-        and getattr(item.fn, "__skyward_distributed__", None) is None
-        and not is_generator(item.fn)
-        and not registered_by_value()
-    )
 
 
 def maker_of(

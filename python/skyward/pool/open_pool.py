@@ -17,7 +17,8 @@ from skyward.call.text import call_text, note_position
 from skyward.callback import Delivery
 from skyward.events import event_from_fields
 from skyward.exceptions import NotProvisionedError, TimeoutError
-from skyward.pool.answers import Answers, Receiver
+from skyward.pool.answers import Answers, Origin, Receiver
+from skyward.pool.grouped_calls import Pace, new_draft
 from skyward.pool.mapped_calls import (
     TRIED_CALLS,
     TRIED_SECONDS,
@@ -60,6 +61,7 @@ class OpenPool:
             target=self._pump_events, name="skyward-events", daemon=True
         )
         self._answers = Answers(self)
+        self._awaited: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
     def open(self, check: Callable[[], None] | None) -> None:
         """Blocks until the nodes are ready. Releases everything before it raises."""
@@ -81,6 +83,8 @@ class OpenPool:
         if not self.core.is_ours:  # a forked child: the pool is its parent's
             return
         _open_pools.discard(self)
+        for awaited in list(self._awaited.values()):
+            awaited.flush()
         if tell and (count := self._answers.unfinished()):
             self.tell(_cancelled_text(count))
         try:
@@ -94,8 +98,10 @@ class OpenPool:
     def counts(self) -> tuple[int, int, int]:
         """Calls that are done, that run, and that wait for a slot."""
         sent, left = self.core.task_counts()
-        more_done, more_left = self.mapped.beyond_tasks()
-        done, left = sent - left + more_done, left + more_left
+        done = sent - left
+        for more_done, more_left in (self.mapped.beyond_tasks(), self._answers.beyond_tasks()):
+            done, left = done + more_done, left + more_left
+        left += sum(awaited.waiting() for awaited in list(self._awaited.values()))
         running = min(left, self.core.total_slots)
         return max(0, done), running, left - running
 
@@ -251,10 +257,20 @@ class OpenPool:
     def submit_all(
         self, items: Sequence[PendingCompute[Any]], shared: SharedArguments | None = None
     ) -> list["Future[Any]"]:
-        """`shared`: keeps large arguments that several calls have in common."""
-        calls = self.packing.calls(items, shared=shared)
-        futures = [TaskFuture(handle) for handle in self.core.submit_many(calls)]
-        self._answers.watch(items, calls, futures)
+        """Sends the calls; the first ones run while the others are pickled. If one cannot be
+        pickled, all are cancelled. `shared`: keeps large arguments that several calls have in
+        common."""
+        futures: list[TaskFuture] = []
+        try:
+            for calls in self.packing.parts(items, SENT_TOGETHER, shared=shared):
+                some = [TaskFuture(handle) for handle in self.core.submit_many(calls)]
+                first = len(futures)
+                futures += some
+                self._answers.watch(items[first : len(futures)], calls, some)
+        except BaseException:
+            for future in futures:
+                future.cancel()
+            raise
         return futures  # type: ignore[return-value]
 
     def send_all(self, items: Sequence[PendingCompute[Any]], receivers: Sequence[Receiver]) -> None:
@@ -263,6 +279,49 @@ class OpenPool:
         for receiver, handle in zip(receivers, self.core.submit_many(calls), strict=True):
             receiver.handle = handle
         self._answers.watch(items, calls, receivers)
+
+    def send_group(
+        self, items: Sequence[PendingCompute[Any]], calls: list[Any], pace: Pace, origin: Origin
+    ) -> int:
+        """Sends those of the calls, of one function, that make one group, as send_all() does. How
+        many that are: up to the first one that is not for a group. `calls`: what `origin`, which
+        gets the answers, calls them."""
+        draft = new_draft()
+        draft.add_all([item.args for item in items])
+        count = int(draft.calls)
+        if count == 0:
+            pace.refuse()
+            return 0
+        pace.refused = 0
+        function = self.packing.function(items[0])
+        self.send_draft(draft, function, items[0].name, calls[:count], pace, origin)
+        return count
+
+    def send_draft(
+        self,
+        draft: Any,
+        function: Any,
+        name: str,
+        calls: list[Any],
+        pace: Pace,
+        origin: Origin,
+        places: list[int] | None = None,
+    ) -> None:
+        """Sends those of its calls, or all, as groups of the size that suits the function. `name`:
+        of the function."""
+        self._answers.send_draft(draft, function, name, calls, pace, origin, places)
+
+    def send_awaited(self, item: PendingCompute[Any], loop: Any) -> Any:
+        """Sends the call for a program that awaits it in that asyncio loop."""
+        calls = self._awaited.get(loop)
+        if calls is None:
+            from skyward.pool.awaited_calls import AwaitedCalls  # few programs need asyncio
+
+            calls = self._awaited.setdefault(loop, AwaitedCalls(self))
+        return calls.send(self, item, loop)
+
+    def stop_groups(self, origin: Origin) -> None:
+        self._answers.stop_groups(origin)
 
     def map(
         self, function: ComputeFunction[..., Any], inputs: Iterator[tuple[Any, ...]]

@@ -1,6 +1,7 @@
 """The answer of a task, later."""
 
 import logging
+import os
 import sys
 import threading
 import weakref
@@ -13,22 +14,32 @@ from skyward.exceptions import CancelledError, SkywardError
 from skyward.pool.answer import AnswerFuture
 from skyward.pool.stream import cancel
 
+_swapping = threading.RLock()
+"""Held while a retried call gets its next handle, and while a future is cancelled."""
+
+
+def _renew_lock() -> None:
+    global _swapping
+    _swapping = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_renew_lock)
+
 
 class TaskFuture(AnswerFuture):
     """The answer of a task, later. ``cancel()`` works until the answer is here: it stops the task
     on its worker. An error that nobody reads is logged."""
 
     _unread = ""  # the failed call, until its error is read
+    _told = False  # its task is being cancelled
 
     def __init__(self, handle: Any) -> None:
         super().__init__()
         self.handle = handle
-        self._swapping = threading.Lock()
-        self._told = False
 
     def send_again(self, send: Callable[[], Any]) -> bool:
         """Replaces a failed attempt by another one. False: it was cancelled meanwhile."""
-        with self._swapping:
+        with _swapping:
             if self.cancelled():
                 return False
             self.handle = send()
@@ -73,7 +84,7 @@ class TaskFuture(AnswerFuture):
     def cancel(self) -> bool:
         if not super().cancel():
             return False
-        with self._swapping:  # `handle` is that of the latest attempt
+        with _swapping:  # `handle` is that of the latest attempt
             handle, first, self._told = self.handle, not self._told, True
         if first:  # one of several threads
             cancel(handle)

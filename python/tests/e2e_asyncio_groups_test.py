@@ -1,0 +1,230 @@
+"""Bursts of quick calls that are awaited in asyncio, which travel in groups. Each is a call of its
+own all the same."""
+
+import asyncio
+import collections
+import logging
+import threading
+import time
+
+import pytest
+from quick_calls import double, note, wait_at
+from waiting import wait_until
+
+import skyward as sky
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture(scope="module")
+def pool():
+    with sky.ComputePool(concurrency=2, display="quiet") as pool:
+        asyncio.run(warm(pool, double))
+        yield pool
+
+
+async def warm(pool, function):
+    return await asyncio.gather(*[function(x).on(pool) for x in range(200)])
+
+
+def burst(calls, pool, **options):
+    async def main():
+        return await asyncio.gather(*[call.on(pool) for call in calls], **options)
+
+    return asyncio.run(main())
+
+
+def test_calls_of_a_burst_are_sent_together(pool):
+    before = pool._engine().core.task_counts()[0]
+    assert burst([double(x) for x in range(10_000)], pool) == list(range(0, 20_000, 2))
+    assert pool._engine().core.task_counts()[0] - before < 2500
+
+
+def test_functions_may_alternate(pool):
+    halve = sky.compute(lambda x: x / 2)
+    calls = [function(x) for x in range(300) for function in (double, halve, double)]
+    assert burst(calls, pool) == [y for x in range(300) for y in (2 * x, x / 2, 2 * x)]
+
+
+def test_the_first_call_leaves_at_once(pool, tmp_path):
+    @sky.compute
+    def touch(path):
+        open(path, "w").close()
+
+    async def main():
+        call = touch(str(tmp_path / "here")).on(pool)
+        wait_until((tmp_path / "here").exists)  # the loop does not run meanwhile
+        await call
+
+    asyncio.run(main())
+
+
+def test_arguments_are_those_of_the_moment(pool):
+    total = sky.compute(sum)
+
+    async def main():
+        values, calls = [], []
+        for x in range(500):
+            values.append(x)
+            calls.append(total(values).on(pool))
+        values.clear()
+        return await asyncio.gather(*calls)
+
+    assert asyncio.run(main()) == [x * (x + 1) // 2 for x in range(500)]
+
+
+def test_so_is_the_function(pool):
+    async def main():
+        calls = []
+        for step in range(300):
+            calls.append(sky.compute(lambda x, step=step: x + step)(1).on(pool))
+        return await asyncio.gather(*calls)
+
+    assert asyncio.run(main()) == list(range(1, 301))
+
+
+def test_what_cannot_travel_raises_at_once_and_alone(pool):
+    async def main():
+        calls = [double(x).on(pool) for x in range(10)]
+        with pytest.raises(sky.SerializationError):
+            double(threading.Lock()).on(pool)
+        calls += [double(x).on(pool) for x in range(10, 300)]
+        return await asyncio.gather(*calls)
+
+    assert asyncio.run(main()) == list(range(0, 600, 2))
+
+
+def test_large_arguments_and_results_go_alone(pool):
+    size = sky.compute(len)
+    values = [bytes(100_000 if x % 50 == 7 else x) for x in range(300)]
+    assert burst([size(value) for value in values], pool) == [len(value) for value in values]
+    copy = sky.compute(bytes)
+    assert burst([copy(value) for value in values], pool) == values
+
+
+def test_a_slow_call_holds_up_no_other(pool, tmp_path):
+    inputs = [*range(3000), "slow", *range(500), "last"]
+    calls = [wait_at(x, "slow", "last", str(tmp_path)) for x in inputs]
+    assert burst(calls, pool) == inputs
+
+
+def test_slow_calls_are_all_sent(pool, tmp_path):
+    """The first ones wait for the last one, which waits for no answer."""
+
+    @sky.compute
+    def meet(x):
+        (tmp_path / str(x)).touch()
+        end = time.monotonic() + 60
+        while x < 2 and not (tmp_path / "last").exists() and time.monotonic() < end:
+            time.sleep(0.005)  # on a worker
+        return x
+
+    async def main():
+        answers = asyncio.gather(*[meet(x).on(pool) for x in range(40)])
+        await asyncio.to_thread(wait_until, lambda: sum(pool._engine().counts()[1:]) == 40)
+        await asyncio.to_thread(wait_until, (tmp_path / "1").exists)
+        assert pool._engine().core.task_counts()[1] >= 2
+        (tmp_path / "last").touch()
+        return await answers
+
+    assert asyncio.run(main()) == list(range(40))
+
+
+def test_errors_are_those_of_their_calls(pool):
+    @sky.compute
+    def fail_at(x, *at):
+        if x in at:
+            raise LookupError(f"no row {x}")
+        return x
+
+    calls = [fail_at(x, 5, 1500) for x in range(2000)]
+    answers = burst(calls, pool, return_exceptions=True)
+    for at in (5, 1500):
+        assert isinstance(answers[at], LookupError) and f"no row {at}" in str(answers[at])
+    others = [x for x in range(2000) if x not in (5, 1500)]
+    assert [answers[x] for x in others] == others
+
+
+def test_the_death_of_a_worker_is_blamed_on_the_call_that_ran(pool, tmp_path):
+    calls = [note(x, 2500, str(tmp_path)) for x in range(3000)]
+    answers = burst(calls, pool, return_exceptions=True)
+    assert isinstance(answers[2500], sky.ExecutionError)
+    assert [answers[x] for x in range(3000) if x != 2500] == [x for x in range(3000) if x != 2500]
+    lines = [line for path in tmp_path.iterdir() for line in path.read_text().split()]
+    assert set(collections.Counter(lines).values()) == {1} and len(lines) == 3000
+
+
+def test_a_call_that_is_cancelled_before_it_is_sent_never_runs(pool, tmp_path):
+    async def main():
+        calls = [double(0).on(pool)]  # leaves at once
+        calls += [note(x, -1, str(tmp_path)).on(pool) for x in range(5)]
+        doomed = note(77, -1, str(tmp_path)).on(pool)
+        assert doomed.cancel() and doomed.cancelled()
+        return await asyncio.gather(*calls)
+
+    asyncio.run(warm_notes(pool, tmp_path))
+    assert asyncio.run(main()) == [0, *range(5)]
+    lines = [line for path in tmp_path.iterdir() for line in path.read_text().split()]
+    assert "77" not in lines and "4" in lines
+
+
+async def warm_notes(pool, folder):
+    await asyncio.gather(*[note(1000 + x, -1, str(folder)).on(pool) for x in range(100)])
+
+
+def test_cancelling_a_call_of_a_group_stops_it_on_its_worker(pool, tmp_path):
+    @sky.compute
+    def stay_at(x, at):
+        if x == at:
+            try:
+                (tmp_path / "began").touch()
+                time.sleep(600)  # on a worker
+            finally:
+                (tmp_path / "ended").touch()
+        return x
+
+    async def main():
+        await asyncio.gather(*[stay_at(x, -1).on(pool) for x in range(200)])
+        calls = [stay_at(x, 50).on(pool) for x in range(100)]
+        await asyncio.to_thread(wait_until, (tmp_path / "began").exists)
+        assert calls[50].cancel() and calls[50].cancelled()
+        await asyncio.to_thread(wait_until, (tmp_path / "ended").exists)
+        del calls[50]
+        return await asyncio.gather(*calls)
+
+    assert asyncio.run(main()) == [x for x in range(100) if x != 50]
+
+
+def test_closing_the_pool_tells_and_cancels_unfinished_calls(tmp_path):
+    seen = []
+
+    async def main():
+        with sky.ComputePool(concurrency=2, display="quiet") as pool:
+            pool.on(sky.Error, lambda event: seen.append(event.message))
+            await warm(pool, double)
+            calls = [wait_at(x, x, "never", str(tmp_path)).on(pool) for x in range(2)]
+            calls += [double(x).on(pool) for x in range(20)]
+            assert sum(pool._engine().counts()[1:]) >= 21
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+    answers = asyncio.run(main())
+    assert all(isinstance(answer, sky.CancelledError) for answer in answers[:2])
+    assert any("not done" in message for message in seen)
+
+
+def test_a_loop_that_ends_leaves_its_calls(pool, tmp_path, caplog):
+    async def main():
+        wait_at(0, 0, 1, str(tmp_path)).on(pool)
+        await asyncio.gather(*[double(x).on(pool) for x in range(200)])
+
+    asyncio.run(main())
+    assert burst([wait_at(1, 0, 1, str(tmp_path))], pool) == [1]  # the other one ends
+    wait_until(lambda: not sum(pool._engine().counts()[1:]))
+    assert burst([double(x) for x in range(500)], pool) == list(range(0, 1000, 2))
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+def test_the_counts_are_those_of_calls(pool):
+    done = pool._engine().counts()[0]
+    burst([double(x) for x in range(3000)], pool)
+    wait_until(lambda: pool._engine().counts() == (done + 3000, 0, 0))

@@ -1,0 +1,174 @@
+"""Executor.submit() of quick calls, which travel in groups. Each is a call of its own all the
+same."""
+
+import collections
+import os
+import threading
+import time
+from concurrent import futures
+
+import pytest
+from quick_calls import double, note, wait_at
+from waiting import wait_until
+
+import skyward as sky
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture(scope="module")
+def pool():
+    with sky.ComputePool(concurrency=2, display="quiet") as pool:
+        yield pool
+
+
+@pytest.fixture
+def executor(pool):
+    with sky.Executor(pool=pool) as opened:
+        yield opened
+
+
+def results(calls):
+    return [call.result(60) for call in calls]
+
+
+def runs(folder):
+    lines = [line for path in folder.iterdir() for line in path.read_text().split()]
+    return collections.Counter(map(int, lines))
+
+
+def test_calls_are_sent_together(pool, executor):
+    before = pool._engine().core.task_counts()[0]
+    calls = [executor.submit(double, x) for x in range(10_000)]
+    assert sorted(call.result() for call in futures.as_completed(calls)) == [*range(0, 20_000, 2)]
+    assert results(calls) == list(range(0, 20_000, 2))
+    assert pool._engine().core.task_counts()[0] - before < 2500
+
+
+def test_calls_that_are_not_for_a_group_go_alone_among_others(executor):
+    calls = []
+    for x in range(600):
+        calls.append(executor.submit(divmod, x, 7))
+        calls.append(executor.submit(int, str(x), base=10))
+    calls.append(executor.submit(len, bytes(100_000)))
+    calls.append(executor.submit(len, threading.Lock()))
+    calls += [executor.submit(len, "x" * x) for x in range(300)]
+    wrong = calls.pop(1201)
+    assert results(calls[:1200]) == [y for x in range(600) for y in (divmod(x, 7), x)]
+    assert results(calls[1200:]) == [100_000, *range(300)]
+    assert isinstance(wrong.exception(60), sky.SerializationError)
+
+
+def test_large_results_among_quick_calls(executor):
+    sizes = [1, 10, 100_000, 5, 3] * 100
+    assert [len(x) for x in results([executor.submit(bytes, size) for size in sizes])] == sizes
+
+
+def test_a_slow_call_holds_up_no_other(executor, tmp_path):
+    # The slow one ends when the last one has run, elsewhere.
+    inputs = [*range(3000), "slow", *range(500), "last"]
+    calls = [executor.submit(wait_at, x, "slow", "last", str(tmp_path)) for x in inputs]
+    assert results(calls) == inputs
+
+
+def fail_at(x, at):
+    if x == at:
+        raise LookupError(f"no row {x}")
+    return x
+
+
+def test_an_error_is_that_of_its_call(executor):
+    calls = [executor.submit(fail_at, x, 2500) for x in range(3000)]
+    with pytest.raises(LookupError, match="no row 2500"):
+        calls.pop(2500).result(60)
+    assert results(calls) == [x for x in range(3000) if x != 2500]
+
+
+def test_the_death_of_a_worker_is_blamed_on_the_call_that_ran(executor, tmp_path):
+    calls = [executor.submit(note, x, 2500, str(tmp_path)) for x in range(3000)]
+    with pytest.raises(sky.ExecutionError, match="exited with code 3"):
+        calls.pop(2500).result(60)
+    assert results(calls) == [x for x in range(3000) if x != 2500]
+    assert set(runs(tmp_path).values()) == {1} and len(runs(tmp_path)) == 3000
+
+
+class _Strange:
+    def __reduce__(self):
+        return (_only_on_workers, ())
+
+
+def _only_on_workers():
+    if "SKYWARD_MARK" not in os.environ:
+        raise RuntimeError("not here")
+    return _Strange()
+
+
+def test_a_result_that_does_not_load_is_the_error_of_its_call(executor):
+    def strange_at(x):
+        return _Strange() if x % 600 == 599 else x
+
+    calls = [executor.submit(strange_at, x) for x in range(1500)]
+    for at in (1199, 599):
+        with pytest.raises(Exception, match="not here"):
+            calls.pop(at).result(60)
+    assert results(calls) == [x for x in range(1500) if x % 600 != 599]
+
+
+def test_calls_of_a_lost_node_run_again(tmp_path):
+    def lose_node_at(x):
+        import signal
+
+        if x == 1500 and not (tmp_path / "lost").exists():
+            (tmp_path / "lost").touch()
+            os.kill(os.getppid(), signal.SIGKILL)
+            time.sleep(60)  # on a worker
+        return x
+
+    with sky.Executor(nodes=2, display="quiet") as executor:
+        calls = [executor.submit(lose_node_at, x) for x in range(3000)]
+        assert results(calls) == list(range(3000))
+    assert (tmp_path / "lost").exists()
+
+
+def test_leaving_the_block_with_an_error_stops_what_runs(pool, tmp_path):
+    def stay_at(x):
+        if x == 500:
+            try:
+                (tmp_path / "begun").touch()
+                time.sleep(60)  # on a worker
+            finally:
+                (tmp_path / "ended").touch()
+        return x
+
+    with pytest.raises(ValueError, match="mine"), sky.Executor(pool=pool) as executor:
+        calls = [executor.submit(stay_at, x) for x in range(20_000)]
+        wait_until((tmp_path / "begun").exists)
+        raise ValueError("mine")
+    assert all(call.done() for call in calls)
+    assert isinstance(calls[500].exception(), sky.CancelledError)
+    wait_until((tmp_path / "ended").exists)
+    wait_until(lambda: not pool._engine().counts()[1])
+    assert double(1) >> pool == 2
+
+
+def test_a_pool_that_closes_fails_the_calls_of_groups(tmp_path):
+    with sky.ComputePool(concurrency=2, display="quiet") as pool:
+        executor = sky.Executor(pool=pool)
+        calls = [executor.submit(wait_at, x, 1000, "never", str(tmp_path)) for x in range(1001)]
+        assert results(calls[:1000]) == list(range(1000))
+    assert isinstance(calls[1000].exception(60), sky.CancelledError)
+    executor.shutdown()
+
+
+def test_the_counts_are_those_of_calls(pool, executor):
+    done = pool._engine().counts()[0]
+    assert len(results([executor.submit(double, x) for x in range(5000)])) == 5000
+    wait_until(lambda: pool._engine().counts() == (done + 5000, 0, 0))
+
+
+def test_a_pool_that_collects_tasks_sends_each_call_alone():
+    with sky.Executor(concurrency=2, display="quiet", collect_tasks=True) as executor:
+        core = executor._pool._engine().core
+        before = core.task_counts()[0]
+        assert len(results([executor.submit(abs, -x) for x in range(700)])) == 700
+        assert core.task_counts()[0] - before == 700
