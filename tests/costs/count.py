@@ -36,6 +36,8 @@ def instructions(folder, name, command):
 
     def count(tasks):
         out = folder / f"{name}.{tasks}"
+        for last in folder.glob(f"{out.name}.*"):
+            last.unlink()
         tool = ["--tool=cachegrind", "--cache-sim=no", f"--cachegrind-out-file={out}.%p"]
         run(command(tasks, ["valgrind", "-q", *tool]))
         processes = list(folder.glob(f"{out.name}.*"))
