@@ -63,12 +63,12 @@ class Memory {
   bool has(std::uint64_t task) const {
     return std::ranges::any_of(tasks_, [task](const auto& one) { return one.load() == task; });
   }
-  // Whether it was there.
+  // Whether it was there. Most tasks are not, and looking is much cheaper than exchanging.
   bool remove(std::uint64_t task) {
     bool found = false;
     for (auto& one : tasks_) {
       std::uint64_t wanted = task;
-      found |= one.compare_exchange_strong(wanted, 0);
+      found |= one.load() == task && one.compare_exchange_strong(wanted, 0);
     }
     return found;
   }

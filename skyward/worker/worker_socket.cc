@@ -44,28 +44,27 @@ WorkerSocket::WorkerSocket(int descriptor) : descriptor_(descriptor) {
 }
 
 std::optional<std::size_t> WorkerSocket::whole_message() const {
-  const std::size_t there = received_.size() - used_;
+  const std::size_t there = end_ - used_;
   if (there < wire::kWorkerPrefixBytes) return std::nullopt;
-  const std::size_t length = prefix_of(received_.data() + used_);
+  const std::size_t length = prefix_of(buffer_.data() + used_);
   if (there - wire::kWorkerPrefixBytes < length) return std::nullopt;
   return length;
 }
 
 bool WorkerSocket::read_more() {
-  if (used_ == received_.size()) {
-    received_.clear();
-    used_ = 0;
-  }
+  // The beginning of a message, if anything, is left.
+  const std::size_t there = end_ - used_;
+  if (there > 0 && used_ > 0) std::memmove(buffer_.data(), buffer_.data() + used_, there);
+  used_ = 0;
+  end_ = there;
   // A long message is read in one go once its length is known.
   std::size_t room = kReadBytes;
-  const std::size_t there = received_.size() - used_;
   if (there >= wire::kWorkerPrefixBytes) {
-    const std::size_t whole = wire::kWorkerPrefixBytes + prefix_of(received_.data() + used_);
+    const std::size_t whole = wire::kWorkerPrefixBytes + prefix_of(buffer_.data());
     if (whole > there) room = std::max(room, whole - there);
   }
-  const std::size_t end = received_.size();
-  received_.resize(end + room);
-  iovec piece{.iov_base = received_.data() + end, .iov_len = room};
+  if (buffer_.size() < end_ + room) buffer_.resize(end_ + room);
+  iovec piece{.iov_base = buffer_.data() + end_, .iov_len = room};
   alignas(cmsghdr) char control[kControlBytes];
   msghdr header{};
   header.msg_iov = &piece;
@@ -76,11 +75,11 @@ bool WorkerSocket::read_more() {
   do {
     count = recvmsg(descriptor_, &header, MSG_CMSG_CLOEXEC);
   } while (count < 0 && errno == EINTR);
-  received_.resize(end + static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
   if (count < 0) {
     if (errno == ECONNRESET) return false;
     broken("read");
   }
+  end_ += static_cast<std::size_t>(count);
   for (cmsghdr* part = CMSG_FIRSTHDR(&header); part != nullptr; part = CMSG_NXTHDR(&header, part)) {
     if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
     const std::size_t bytes = part->cmsg_len - CMSG_LEN(0);
@@ -96,7 +95,7 @@ std::optional<wire::WorkerMessage> WorkerSocket::receive() {
   while (!(length = whole_message())) {
     if (!read_more()) return std::nullopt;
   }
-  const std::byte* begin = received_.data() + used_ + wire::kWorkerPrefixBytes;
+  const std::byte* begin = buffer_.data() + used_ + wire::kWorkerPrefixBytes;
   SharedBytes message(Bytes(begin, begin + *length));
   used_ += wire::kWorkerPrefixBytes + *length;
   const auto count = wire::worker_descriptor_count(message.view);

@@ -29,12 +29,13 @@ class WorkerSocket {
  private:
   // Waits for bytes and reads them, with their descriptors; false at the end of the stream.
   bool read_more();
-  // The length of the first message in `received_`, if all of it is there.
+  // The length of the first message received, if all of it is there.
   std::optional<std::size_t> whole_message() const;
 
   int descriptor_;
-  Bytes received_;
-  std::size_t used_ = 0;  // bytes of received_ already handed out
+  Bytes buffer_;          // as large as it ever had to be: making it larger clears bytes
+  std::size_t used_ = 0;  // bytes of it already handed out
+  std::size_t end_ = 0;   // ... and received
   std::deque<io::FileDescriptor> descriptors_;
 };
 
