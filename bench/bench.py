@@ -47,6 +47,8 @@ class Size:
     queued: int
     engine_tasks: int
     idle_samples: int  # of the machine, two seconds apart
+    rounds: int
+    ssh_mib: int
 
 
 def measure(contender_class, workers: int, size: Size) -> dict[str, float]:
@@ -63,38 +65,23 @@ def measure(contender_class, workers: int, size: Size) -> dict[str, float]:
     return figures
 
 
-def measure_own(size: Size) -> dict[str, float]:
+def measure_own(size: Size) -> tuple[dict[str, float], dict[str, str]]:
+    """The figures, and why some workloads have none."""
     figures: dict[str, float] = {}
+    skipped: dict[str, str] = {}
     for workload in OWN:
-        print(f"skyward alone: {workload.__name__}", file=sys.stderr, flush=True)
+        name = workload.__name__.removeprefix("workloads.")
+        if reason := getattr(workload, "missing", lambda: None)():
+            skipped[name] = reason
+            continue
+        print(f"skyward alone: {name}", file=sys.stderr, flush=True)
         figures |= workload.measure(size)
-    return figures
+    return figures, skipped
 
 
 def measure_floors(size: Size) -> dict[str, float]:
     rates = floors.memcpy(size.array)
     return {"echo": floors.echo(size.calls)} | {f"memcpy_{kind}": rates[kind] for kind in rates}
-
-
-def broadcast_ratio(array: np.ndarray) -> float:
-    """Time of a broadcast to four local nodes over that of one.
-
-    About 1 when the bytes are stored once, 4 when they are copied for each.
-    """
-    import skyward as sky
-
-    times = {}
-    for nodes in (1, 4):
-        with sky.ComputePool(nodes=nodes, display="quiet", collect_metrics=False) as pool:
-            size_of = sky.compute(len)
-            size_of(array) @ pool
-            samples = []
-            for _ in range(3):
-                begin = time.perf_counter()
-                size_of(array) @ pool
-                samples.append(time.perf_counter() - begin)
-            times[nodes] = statistics.median(samples)
-    return times[4] / times[1]
 
 
 def medians(rounds: list[dict[str, float]]) -> dict[str, float]:
@@ -107,7 +94,10 @@ def goals(
     """Each target of Skyward with what was measured; `ratio` is 1 or more where it is reached."""
     rows = []
     measured = summary["skyward"] | own
+    summary = summary | {"skyward": measured}
     for name, targets in TARGETS.items():
+        if name not in measured:
+            continue  # skipped
         unit, more_is_better = (FIGURES | OWN_FIGURES)[name]
         value = measured[name]
         for target in targets:
@@ -164,7 +154,7 @@ def draw_chart(summary: dict[str, dict[str, float]], path: Path) -> None:
     from matplotlib import pyplot
 
     names = list(summary)
-    figure, axes = pyplot.subplots(2, 5, figsize=(20, 7), layout="constrained")
+    figure, axes = pyplot.subplots(3, 4, figsize=(18, 10), layout="constrained")
     for axis, (workload, (unit, more_is_better)) in zip(axes.flat, FIGURES.items(), strict=True):
         values = [summary[name][workload] for name in names]
         colors = ["tab:blue" if name == "skyward" else "lightgray" for name in names]
@@ -193,8 +183,12 @@ def main() -> int:
     options = parser.parse_args()
 
     rounds = 1 if options.quick else options.rounds
-    calls, tasks, mib = (100, 1_000, 64) if options.quick else (1_000, 20_000, 1024)
-    own = (200_000, 50_000, 100_000, 1) if options.quick else (4_000_000, 1_000_000, 10_000_000, 5)
+    calls, tasks, mib = (100, 1_000, 64) if options.quick else (1_000, 100_000, 1024)
+    own = (
+        (200_000, 50_000, 100_000, 1, 1, 16)
+        if options.quick
+        else (4_000_000, 1_000_000, 10_000_000, 5, 5, 256)
+    )
     size = Size(calls, tasks, np.random.default_rng(0).random(mib * MIB // 8), *own)
 
     chosen = [c for c in ALL if not options.only or c.name in options.only]
@@ -235,14 +229,11 @@ def main() -> int:
         "rounds": results,
     }
     if "skyward" in results:
-        report["own"] = measure_own(size)
+        report["own"], report["own_skipped"] = measure_own(size)
+        skipped |= report["own_skipped"]
         report["own_units"] = {name: unit for name, (unit, _) in OWN_FIGURES.items()}
         report["targets"] = goals(summary, report["own"], floor)
         print_goals(report["targets"])
-        report["broadcast_4_nodes_over_1"] = broadcast_ratio(size.array)
-        print(
-            f"broadcast to 4 nodes takes {report['broadcast_4_nodes_over_1']:.2f} x the time of 1"
-        )
     for name, why in skipped.items():
         print(f"skipped {name}: {why}")
     OUT.mkdir(exist_ok=True)

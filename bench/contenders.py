@@ -23,6 +23,13 @@ def touch(array):
     return float(array[:: 4096 // array.itemsize].sum())
 
 
+def make(count):
+    """A large result."""
+    import numpy as np
+
+    return np.full(count, 0.5)
+
+
 def completed(executor, function, items):
     futures = [executor.submit(function, item) for item in items]
     return [future.result() for future in concurrent.futures.as_completed(futures)]
@@ -64,6 +71,7 @@ class Contender:
 
 class Skyward(Contender):
     name = "skyward"
+    parallel_limit = 100_000
 
     @classmethod
     def version(cls):
@@ -75,7 +83,7 @@ class Skyward(Contender):
         import skyward as sky
 
         self.sky = sky
-        self.echo, self.touch = sky.compute(echo), sky.compute(touch)
+        self.lazy = {function: sky.compute(function) for function in (echo, touch, make)}
         self.pool = sky.ComputePool(
             provider=sky.Local(), nodes=self.workers, display="quiet", collect_metrics=False
         )
@@ -84,18 +92,15 @@ class Skyward(Contender):
     def close(self):
         self.pool.__exit__(None, None, None)
 
-    def _lazy(self, function):
-        return self.echo if function is echo else self.touch
-
     def call(self, function, *args):
-        return self._lazy(function)(*args) >> self.pool
+        return self.lazy[function](*args) >> self.pool
 
     def many(self, function, items):
-        lazy = self._lazy(function)
+        lazy = self.lazy[function]
         return list(self.sky.gather(*[lazy(item) for item in items]) >> self.pool)
 
     def map(self, function, items):
-        return list(self.pool.map(self._lazy(function), items))
+        return list(self.pool.map(self.lazy[function], items))
 
     def as_completed(self, function, items):
         with self.sky.Executor(pool=self.pool) as executor:
@@ -126,6 +131,7 @@ class ProcessPool(Contender):
 
 class MultiprocessingPool(Contender):
     name = "multiprocessing.Pool"
+    parallel_limit = 100_000
 
     def start(self):
         import multiprocessing
@@ -214,7 +220,7 @@ class Ray(Contender):
             logging_level="ERROR",
             _node_ip_address="127.0.0.1",
         )
-        self.remote = {f: ray.remote(f) for f in (echo, touch)}
+        self.remote = {f: ray.remote(f) for f in (echo, touch, make)}
 
     def close(self):
         self.ray.shutdown()

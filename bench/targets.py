@@ -12,6 +12,17 @@ def times(peer, figure, factor):
     return target
 
 
+def own(figure, factor):
+    """A target: `factor` times another figure of Skyward's own, in the same run."""
+
+    def target(summary, _floors):
+        value = summary["skyward"].get(figure)
+        return None if value is None else factor * value
+
+    target.__doc__ = f"{factor:g} × {figure}"
+    return target
+
+
 def floor(name, factor):
     """A target: `factor` times a floor of the machine."""
 

@@ -14,7 +14,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-SSHD = "/usr/sbin/sshd"
+from loopback_sshd import missing_programs, start_sshd
+
 MARK = "SKYWARD_TEST_MACHINE"
 
 
@@ -22,7 +23,7 @@ def why_not() -> str | None:
     """Why no machine can run anything here; None when it can."""
     if os.geteuid() != 0:
         return "an sshd on port 22 of a loopback address needs root"
-    missing = [name for name in (SSHD, "ssh-keygen", "ssh") if shutil.which(name) is None]
+    missing = missing_programs()
     return f"{', '.join(missing)} not found" if missing else None
 
 
@@ -62,19 +63,18 @@ class Machines:
         key.write_text(boot["ssh_keys"]["ed25519_private"])
         key.chmod(0o600)
         (home / "authorized").write_text("\n".join(boot["ssh_authorized_keys"]) + "\n")
-        (home / "sshd_config").write_text(
-            f"ListenAddress {address}:22\nHostKey {key}\nAuthorizedKeysFile {home}/authorized\n"
-            "StrictModes no\nUsePAM no\nPasswordAuthentication no\nPermitRootLogin yes\n"
-            f"PidFile none\nLogLevel ERROR\nMaxStartups 100\n"
-            f"SetEnv HOME={home}/home XDG_CACHE_HOME={home}/cache XDG_RUNTIME_DIR={home}"
-            # Nobody asks for a metadata service: this machine may have a real one.
-            f" {MARK}={instance.id} AWS_EC2_METADATA_DISABLED=true\n"
-        )
-        Path("/run/sshd").mkdir(exist_ok=True)
-        self.sshds[instance.id] = subprocess.Popen(
-            [SSHD, "-D", "-e", "-f", str(home / "sshd_config")],
-            stdin=subprocess.DEVNULL,
-            stderr=(home / "sshd.log").open("wb"),
+        self.sshds[instance.id] = start_sshd(
+            home,
+            address,
+            22,
+            {
+                "HOME": f"{home}/home",
+                "XDG_CACHE_HOME": f"{home}/cache",
+                "XDG_RUNTIME_DIR": str(home),
+                MARK: str(instance.id),
+                # Nobody asks for a metadata service: this machine may have a real one.
+                "AWS_EC2_METADATA_DISABLED": "true",
+            },
         )
 
     def processes(self, instance_id: str) -> list[int]:
