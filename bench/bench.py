@@ -172,6 +172,16 @@ def draw_chart(summary: dict[str, dict[str, float]], path: Path) -> None:
     figure.savefig(path, dpi=110)
 
 
+def round_size(quick: bool) -> Size:
+    calls, tasks, mib = (100, 1_000, 64) if quick else (1_000, 100_000, 1024)
+    own = (
+        (200_000, 50_000, 100_000, 1, 1, 16)
+        if quick
+        else (4_000_000, 1_000_000, 10_000_000, 5, 5, 256)
+    )
+    return Size(calls, tasks, np.random.default_rng(0).random(mib * MIB // 8), *own)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
@@ -183,14 +193,7 @@ def main() -> int:
     options = parser.parse_args()
 
     rounds = 1 if options.quick else options.rounds
-    calls, tasks, mib = (100, 1_000, 64) if options.quick else (1_000, 100_000, 1024)
-    own = (
-        (200_000, 50_000, 100_000, 1, 1, 16)
-        if options.quick
-        else (4_000_000, 1_000_000, 10_000_000, 5, 5, 256)
-    )
-    size = Size(calls, tasks, np.random.default_rng(0).random(mib * MIB // 8), *own)
-
+    size = round_size(options.quick)
     chosen = [c for c in ALL if not options.only or c.name in options.only]
     skipped = {c.name: c.missing() for c in chosen if c.missing()}
     chosen = [c for c in chosen if c.name not in skipped]

@@ -97,6 +97,7 @@ CPP_WORKER = (
     "skyward/display/terminal_view.cc",
     "skyward/pool/program_end*",
     "skyward/program_end_test.cc",
+    "bench/cpp_bench.cc",  # what it compares with: two bare processes
 )
 
 # Third-party and operating-system headers: pattern of the include, files that may name it. What
