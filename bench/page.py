@@ -65,6 +65,15 @@ WHY = {
     "start": "Skyward starts an agent, which starts the workers.",
 }
 """Why a peer may be ahead."""
+MISSED = {
+    "same_object": "A program may write into an array between two calls, so its bytes are copied"
+    " each time. What cannot change, an `sky::Array` of C++, is sent once.",
+    "ssh_call": "Behind the connection are three more processes than a bare one has: one that"
+    " relays, the agent and the worker.",
+    "agent_packed": "Two thirds of the file are OpenSSL and the C library.",
+    "start": "Each worker is a whole interpreter, which imports cloudpickle before its first call.",
+}
+"""Why a target may be missed."""
 
 
 def text(line: str) -> str:
@@ -106,6 +115,14 @@ def peers_ahead(report: dict) -> list[str]:
             line = f"- **{NAMES[figure]}**: {', '.join(ahead)}. {WHY.get(figure, '')}"
             lines.append(text(line.rstrip()))
     return lines or ["Nowhere in this run."]
+
+
+def reasons(rows: list[dict]) -> list[str]:
+    missed = dict.fromkeys(row["figure"] for row in rows if row["ratio"] < 1)
+    lines = [
+        text(f"- **{NAMES[figure]}**: {MISSED[figure]}") for figure in missed if figure in MISSED
+    ]
+    return ["", *lines] if lines else []
 
 
 def reached(ratio: float) -> str:
@@ -180,6 +197,7 @@ def page(report: dict) -> str:
             "| | Target | Measured | Reached |",
             "|---|---|---|---|",
             *goals,
+            *reasons(report["targets"]),
             "",
             "## Where others are ahead",
             "",
