@@ -102,6 +102,7 @@ class AtomWriter {
     return put(pickle_code::kFloat) && put(digits, sizeof digits);
   }
   bool put_text(PyObject* value) {
+    if (PyUnicode_GetLength(value) > 0xff) return false;  // it would keep a copy in UTF-8
     Py_ssize_t size = 0;
     const char* text = PyUnicode_AsUTF8AndSize(value, &size);
     if (text == nullptr) {  // it has half of a surrogate pair

@@ -2,6 +2,7 @@
 
 import pickle
 import random
+import sys
 
 import pytest
 from skyward.native import quick
@@ -117,6 +118,12 @@ def test_everything_else_is_left_to_pickle(value):
     except pickle.PicklingError:
         return
     assert answer == () or same(answer[0], value)
+
+
+def test_long_texts_keep_no_second_copy():
+    text = "é" * 1000
+    size = sys.getsizeof(text)
+    assert quick.write_atoms(text) == b"" and sys.getsizeof(text) == size
 
 
 def test_what_pickle_refers_to_is_left_to_it():
