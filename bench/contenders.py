@@ -39,6 +39,7 @@ class Contender:
     name = "?"
     package: str | None = None  # what must be installed
     parallel_limit = 20_000  # tasks of the throughput run: less for slow systems
+    map_limit: int | None = None  # items of `map`, where it takes more of them
 
     def __init__(self, workers: int):
         self.workers = workers
@@ -157,6 +158,7 @@ class Loky(Contender):
     name = "joblib/loky"
     package = "joblib"
     parallel_limit = 5_000
+    map_limit = 100_000  # with few items, the sizes of its batches do not grow to what it likes
 
     def start(self):
         from joblib.externals.loky import ProcessPoolExecutor
