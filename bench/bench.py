@@ -191,6 +191,8 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--only", nargs="*", help="names of contenders")
     options = parser.parse_args()
+    # Workers start from byte code, as in an installed package.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
     rounds = 1 if options.quick else options.rounds
     size = round_size(options.quick)
