@@ -12,14 +12,14 @@ def times(peer, figure, factor):
     return target
 
 
-def own(figure, factor):
-    """A target: `factor` times another figure of Skyward's own, in the same run."""
+def own(figure, factor, words):
+    """A target: `factor` times another figure of the same workload; `words` say what that is."""
 
     def target(summary, _floors):
         value = summary["skyward"].get(figure)
         return None if value is None else factor * value
 
-    target.__doc__ = f"{factor:g} × {figure}"
+    target.__doc__ = f"{factor:g} × {words}"
     return target
 
 

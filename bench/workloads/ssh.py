@@ -24,8 +24,8 @@ FIGURES = {
     "ssh_bulk": ("MiB/s", True),
 }
 TARGETS = {
-    "ssh_call": [own("ssh_raw_round_trip", 1.5)],
-    "ssh_bulk": [own("ssh_raw_bulk", 0.85)],
+    "ssh_call": [own("ssh_raw_round_trip", 1.5, "bare ssh")],
+    "ssh_bulk": [own("ssh_raw_bulk", 0.85, "bare ssh")],
 }
 ADDRESS = "127.0.0.1"
 PART = b"x" * 256

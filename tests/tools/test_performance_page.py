@@ -1,6 +1,7 @@
 """The page that a run of the bench writes."""
 
 import copy
+import re
 import sys
 from pathlib import Path
 
@@ -50,6 +51,16 @@ def test_a_lead_within_the_noise_is_none() -> None:
     report = copy.deepcopy(REPORT)
     report["median"]["ray"]["argument_first"] = 1.55
     assert "Nowhere in this run." in page.page(report)
+
+
+def test_every_reason_and_every_figure_of_a_workload_has_a_name() -> None:
+    figures = set()
+    for file in (Path(page.__file__).parent / "workloads").glob("*.py"):
+        body = file.read_text().partition("FIGURES = {")[2].partition("}")[0]
+        figures |= set(re.findall(r'"(\w+)": \(', body))
+    assert len(figures) > 40
+    assert figures <= page.NAMES.keys()
+    assert page.WHY.keys() | page.MISSED.keys() <= figures
 
 
 @pytest.mark.parametrize(("ours", "theirs", "more", "lead"), [(2, 1, False, 2), (1, 3, True, 3)])
