@@ -139,8 +139,9 @@ def test_a_pool_with_a_machine_that_is_taken_back(
     final = dict(facts["events"])["CostFinal"]
     print("bill", bill, "receipt", cost["dollars"], "event", final["total_cost"])
     assert cost["complete"] and cost["machines"] == 5
-    # From the request to the confirmed end: a second or two of each machine more than Amazon bills.
-    requests = 2 * sum(map(price, hosts.machines.values())) / 3600
+    # From the request to the confirmed end: a second or two of each machine more than Amazon bills,
+    # and on a computer that compiles meanwhile eight were seen.
+    requests = 15 * sum(map(price, hosts.machines.values())) / 3600
     for told_dollars in (cost["dollars"], final["total_cost"]):
         assert 0.99 * bill <= told_dollars <= 1.01 * bill + requests
 
