@@ -47,7 +47,7 @@ MENU: list[tuple[str, list[str]]] = [
         "Look up",
         ["docs/guide/parameters.md", "docs/guide/features.md", "docs/names.md", "docs/leaks.md"],
     ),
-    ("Inside", ["docs/architecture.md", "docs/style.md"]),
+    ("Inside", ["docs/performance.md", "docs/architecture.md", "docs/style.md"]),
 ]
 
 
