@@ -75,7 +75,7 @@ MISSED = {
     "cpp_tasks_per_second": "The program, its engine, the agents and the workers share the cores,"
     " and each of the four takes about a quarter of the CPU time.",
     "agent_packed": "Two thirds of the file are OpenSSL and the C library.",
-    "start": "Each worker is a whole interpreter, which imports cloudpickle before its first call.",
+    "start": "Each worker is a whole interpreter, which imports cloudpickle before it greets.",
 }
 """Why a target may be missed."""
 

@@ -291,7 +291,7 @@ class Agent:
 @pytest.fixture(params=[PLAIN, COMPILED], ids=["plain", "compiled"])
 def agent(request):
     made = Agent(request.param)
-    assert made.hello() == f"python {sys.version.split()[0]}"
+    assert made.hello().startswith(f"python {sys.version.split()[0]} cloudpickle ")
     assert made.uses_ring == (request.param is COMPILED)
     yield made
     made.close()
@@ -882,19 +882,6 @@ def test_refuses_another_python():
         text = agent.output(2).decode()
         assert "the driver runs Python 3.99" in text
         assert "Image(python='3.99')" in text
-    finally:
-        agent.close()
-
-
-def test_does_not_start_without_cloudpickle(tmp_path):
-    hide = "import sys\nsys.path[:] = [path for path in sys.path if 'site-packages' not in path]\n"
-    (tmp_path / "sitecustomize.py").write_text(hide)
-    agent = Agent(PYTHONPATH=str(tmp_path))
-    try:
-        assert agent.process.wait(20) == 1
-        assert "No module named 'cloudpickle'" in agent.output(2).decode()
-        with pytest.raises(EOFError):
-            agent.hello()
     finally:
         agent.close()
 

@@ -3,8 +3,6 @@
 import atexit
 import faulthandler
 import gc
-import importlib
-import importlib.machinery
 import mmap
 import os
 import signal
@@ -56,12 +54,6 @@ def take_key(key):
     process.current_process().authkey = bytes.fromhex(key)
 
 
-def check_cloudpickle():
-    """What is missing shows before the first call, as the error of importing it."""
-    if importlib.machinery.PathFinder.find_spec("cloudpickle") is None:
-        importlib.import_module("cloudpickle")
-
-
 def prepare_modules():
     """The driver's import path, and a clean __main__ for pickled functions."""
     extra = os.environ.pop("SKYWARD_SYS_PATH", "")
@@ -74,7 +66,8 @@ def main():
     prepare_modules()
     divide_processors(int(os.environ.pop("SKYWARD_SLOTS", "1")))
     take_key(os.environ.pop("SKYWARD_AUTHKEY", ""))
-    check_cloudpickle()
+    import cloudpickle
+
     # A crash leaves the Python stack among the task's last lines, also that of a silent function.
     faulthandler.enable(os.dup(2))
     for stream in (sys.stdout, sys.stderr):
@@ -91,12 +84,9 @@ def main():
     worker = sys.modules["_skyward_worker"].worker = Worker(sock, shared)
     os.environ.pop("SKYWARD_MARK", None)
     signal.signal(signal.SIGINT, worker.on_interrupt)
-    text = f"python {sys.version.split()[0]}".encode()
-    sock.sendall(HEAD.pack(12 + len(text), HELLO, OK, 0, 0) + text)
-    # Half of the start. The driver need not wait for it before it prepares its first call.
-    importlib.import_module("cloudpickle")
-
     gc.freeze()
+    text = f"python {sys.version.split()[0]} cloudpickle {cloudpickle.__version__}".encode()
+    sock.sendall(HEAD.pack(12 + len(text), HELLO, OK, 0, 0) + text)
     worker.loop()
     atexit._run_exitfuncs()
     flush_output()
